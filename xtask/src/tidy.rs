@@ -47,7 +47,9 @@ pub(crate) fn run(root: &Path, check: bool) -> Result<()> {
     let files = checkout::files(root)?;
     let read = |file: &str| fs::read_to_string(root.join(file)).with_context(|| format!("cannot read {file}"));
     let mut page = String::from(
-        "The messages of Skydock: errors, log lines (with their level), events and other texts.\n\
+        "The texts in Skydock's source that users may see: errors, log lines (with their level), events and others.\n\
+         Found by their form: some are no messages, for example targets of log lines. Texts of one or two words, and of\n\
+         --help (flags.md), are not listed.\n\
          Written by `cargo xtask tidy`.\n",
     );
     let mut count = 0;

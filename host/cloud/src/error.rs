@@ -13,7 +13,7 @@ pub struct Retry {
 
 impl std::fmt::Display for Retry {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{} (asking again in {:?})", self.message, self.after)
+        write!(f, "{} (retrying in {:?})", self.message, self.after)
     }
 }
 
@@ -79,8 +79,8 @@ mod tests {
             (CloudError::NotFound(text()), "not_found", "not found: eu-1"),
             (CloudError::ImplementedElsewhere, "implemented_elsewhere", "implemented elsewhere"),
             (CloudError::Conflict(text()), "conflict", "conflict: eu-1"),
-            (CloudError::Throttled(retry()), "throttled", "throttled by the cloud: eu-1 (asking again in 1.5s)"),
-            (CloudError::InProgress(retry()), "in_progress", "in progress: eu-1 (asking again in 1.5s)"),
+            (CloudError::Throttled(retry()), "throttled", "throttled by the cloud: eu-1 (retrying in 1.5s)"),
+            (CloudError::InProgress(retry()), "in_progress", "in progress: eu-1 (retrying in 1.5s)"),
             (CloudError::Denied(text()), "denied", "denied: eu-1"),
             (CloudError::Invalid(text()), "invalid", "invalid: eu-1"),
             (CloudError::Unavailable(text()), "unavailable", "unavailable: eu-1"),

@@ -21,7 +21,7 @@ pub enum ClusterCidrsError {
     #[error("--cluster-cidr: {0:?} is not a valid CIDR; expected for example 10.244.0.0/16 or fd00:10:244::/56")]
     Unreadable(String),
     /// There are more CIDRs than IP families.
-    #[error("--cluster-cidr: length of clusterCIDRs is:{0} more than max allowed of {MOST}, one of each IP family")]
+    #[error("--cluster-cidr: {0} CIDRs, but at most {MOST} are allowed, one of each IP family")]
     TooMany(usize),
     /// Two CIDRs have the same IP family.
     #[error("--cluster-cidr: {0} and {1} are of the same IP family; set at most one IPv4 and one IPv6 CIDR")]
@@ -101,7 +101,7 @@ mod tests {
             (&["fd00::/56", "pods"], "\"pods\" is not a valid CIDR"),
             (&["10.0.0.0/16", "10.1.0.0/16"], "10.0.0.0/16 and 10.1.0.0/16 are of the same IP family"),
             (&["fd00::/56", "fd01::/56"], "fd00::/56 and fd01::/56 are of the same IP family"),
-            (&["10.0.0.0/16", "fd00::/56", "10.1.0.0/16"], "length of clusterCIDRs is:3 more than max allowed of 2"),
+            (&["10.0.0.0/16", "fd00::/56", "10.1.0.0/16"], "3 CIDRs, but at most 2 are allowed"),
         ] {
             let error = parse(list).unwrap_err().to_string();
             assert!(error.contains(expected), "{list:?}: {error}");

@@ -53,10 +53,10 @@ pub(crate) enum Obstacle {
     #[error("it is disabled by {0}=false")]
     TurnedOff(&'static str),
     /// The provider cannot do what it needs.
-    #[error("provider {provider} does not export {capability}")]
+    #[error("provider {provider} does not support {capability}")]
     Unsupported { provider: String, capability: Capability },
     /// The objects that it needs are not known yet.
-    #[error("{0} are not listed yet; it starts when they are")]
+    #[error("{0} are not listed yet; the controller starts when they are")]
     NotListed(&'static str),
     /// At startup, this is checked earlier; here, the capability was added by a later generation.
     #[error("{0}")]

@@ -172,7 +172,7 @@ impl IpamController {
         });
         let target = Target { namespace: None, name: entry.name(), subresource: None };
         let Err(error) = patch::<Node>(&self.client, &target, &Patch::Merge(body)).await else {
-            tracing::info!(node = entry.name(), "Pod CIDR {}", ledger::list(cidrs));
+            tracing::info!(node = entry.name(), "allocated Pod CIDR {}", ledger::list(cidrs));
             return self.queue.forget(&entry.key());
         };
         self.shared.api_error(entry.name(), &error);

@@ -122,7 +122,7 @@ impl Notes {
             }
         };
         if timeout(LAST, write).await.is_err() {
-            tracing::warn!("some annotations of the provider could not be written in time");
+            tracing::warn!("some of the provider's annotations could not be written before shutdown");
         }
     }
 

@@ -8,7 +8,8 @@ use skydock::cli::{parse_verbosity, plugin_limits};
 /// Run a plugin in a development cluster: an API server, simulated nodes and Skydock, all in this process.
 ///
 /// When the file of the plugin or its configuration changes, Skydock loads it into the running cluster. If that fails, the previous plugin
-/// stays in service. Use the cluster with `kubectl --kubeconfig .skydock/kubeconfig`. Ctrl-C ends it.
+/// stays in service. Use the cluster with
+/// `kubectl --kubeconfig .skydock/kubeconfig`. Press Ctrl-C to stop.
 #[derive(Debug, Parser)]
 #[command(name = "skydock-dev", bin_name = "skydock dev", version, max_term_width = 120)]
 pub(crate) struct DevArgs {
@@ -44,7 +45,7 @@ pub(crate) struct DevArgs {
     /// File for the cluster's objects, so that they survive a restart. By default, they are lost.
     #[arg(long, value_name = "FILE")]
     pub(crate) state: Option<PathBuf>,
-    /// Log verbosity: 4 logs decisions and requests, 6 everything.
+    /// Log verbosity: 4 logs decisions and requests, 6 details, 8 also libraries.
     #[arg(short, long, value_name = "LEVEL", value_parser = parse_verbosity, default_value_t = 0)]
     pub(crate) v: u8,
 }

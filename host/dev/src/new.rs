@@ -77,7 +77,10 @@ fn dependency(sdk: Option<&Path>) -> anyhow::Result<String> {
     let path = fs::canonicalize(sdk).with_context(|| format!("cannot read {}", sdk.display()))?;
     match path.to_str().filter(|path| !path.contains(['\'', '\n'])) {
         Some(path) => Ok(format!("skydock-sdk = {{ path = '{path}' }}")),
-        None => bail!("--sdk-path: {} contains characters that Cargo.toml cannot; move the checkout", path.display()),
+        None => bail!(
+            "--sdk-path: {} contains a quote or a line break, which Cargo.toml cannot represent: move the checkout",
+            path.display()
+        ),
     }
 }
 

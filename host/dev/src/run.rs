@@ -88,8 +88,7 @@ fn config(args: &DevArgs) -> anyhow::Result<Config> {
     };
     for (flag, file) in [("--plugin", Some(&plugin.file)), ("--cloud-config", cloud_config.as_ref())] {
         if let Some(file) = file {
-            skydock_plugin::open(file)
-                .with_context(|| format!("cannot read the file of {flag}, {}", file.display()))?;
+            skydock_plugin::open(file).with_context(|| format!("{flag}: cannot read {}", file.display()))?;
         }
     }
     let configured = Configured::of(configured.as_ref(), args.config.as_deref())?;

@@ -48,7 +48,7 @@ fn a_flag_is_a_row_with_its_default() {
 fn page() -> String {
     let mut page = "# Flags\n\nAll flags of Skydock. `cargo xtask tidy` writes this page from the definitions that the program parses.\n\n\
         Booleans are set with `=`, for example `--leader-elect=false`. Durations are written as in Go: `15s`, `5m0s`, `100ms`. Flags \
-        have no environment variables; `RUST_LOG` takes precedence over `--v`.\n"
+        cannot be set with environment variables, but `RUST_LOG` takes precedence over `--v`.\n"
         .to_owned();
     let cli = Cli::command();
     section(&mut page, "skydock", cli.clone());

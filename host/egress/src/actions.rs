@@ -76,7 +76,7 @@ pub(crate) fn of_body(headers: &HeaderMap, body: &[u8]) -> Result<Vec<String>, U
         return Err("its body is compressed");
     }
     if !content.charset.as_ref().is_none_or(|charset| ["utf-8", "us-ascii"].contains(&charset.as_str())) {
-        return Err("its body is not in UTF-8");
+        return Err("its body is not UTF-8");
     }
     let kind = content.kind.as_str();
     if content.is_json() {
@@ -144,7 +144,7 @@ fn content_type(headers: &HeaderMap) -> Result<ContentType, Unclear> {
         let end = value.rsplit(['/', '#', ':']).next().unwrap_or_default();
         match name.as_str() {
             "charset" if is_token(value) => content.charset = Some(value.to_ascii_lowercase()),
-            "charset" => return Err("its body is not in UTF-8"),
+            "charset" => return Err("its body is not UTF-8"),
             "action" if !end.is_empty() => content.action = Some(end.to_owned()),
             _ => {}
         }

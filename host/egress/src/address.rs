@@ -42,7 +42,7 @@ impl Reason {
 
 /// A connection to this address is not allowed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("address {address} is not permitted ({})", reason.as_str())]
+#[error("address {address} is not allowed ({})", reason.as_str())]
 pub struct AddressDenied {
     /// The address before conversion to IPv4.
     pub address: IpAddr,
@@ -327,7 +327,7 @@ mod tests {
         for (address, reason) in table {
             let to = SocketAddr::new(address.parse().unwrap(), 443);
             let denied = AddressPolicy::default().check(to, &closed()).unwrap_err();
-            assert_eq!(denied.to_string(), format!("address {address} is not permitted ({reason})"));
+            assert_eq!(denied.to_string(), format!("address {address} is not allowed ({reason})"));
         }
     }
 

@@ -79,7 +79,7 @@ pub enum GuestAuth {
     /// Requests with authentication by the plugin are denied. If the rule has a credential, it replaces what the plugin sends,
     /// and other authentication is removed.
     #[default]
-    Refused,
+    Denied,
     /// Authentication by the plugin is sent.
     Allowed,
 }

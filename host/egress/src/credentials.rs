@@ -116,7 +116,7 @@ impl Credentials {
             let error = |problem: String| CredentialsError { name: name.to_owned(), problem };
             let credential = build(config, tools).map_err(error)?;
             if all.insert(name.to_owned(), (config.binding().clone(), credential)).is_some() {
-                return Err(error("there are two of this name".to_owned()));
+                return Err(error("this name is used twice; names are unique".to_owned()));
             }
         }
         Ok(Self(all))
@@ -149,7 +149,7 @@ fn build(config: &CredentialConfig, tools: &Tools) -> Result<Arc<dyn Credential>
     let name = config.name();
     let word = |b: u8| b.is_ascii_alphanumeric() || b"-_.".contains(&b);
     if name.is_empty() || name.len() > 63 || !name.bytes().all(word) {
-        return Err("a name has 1 to 63 letters, digits, `-`, `_` and `.`".to_owned());
+        return Err("not a valid name; expected 1 to 63 letters, digits, `-`, `_` or `.`".to_owned());
     }
     let upstream = || Upstream::new(name, (tools.issuers)(name), Arc::clone(&tools.clock));
     let metrics = tools.metrics.clone();

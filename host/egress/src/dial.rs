@@ -138,7 +138,7 @@ impl Shared {
         // Most requests are small and wait for their answer, so Nagle's algorithm would delay them. An error here is harmless.
         let _ = tcp.set_nodelay(true);
         let secured = timeout_at(deadline, self.secure(target, tcp, permit)).await;
-        secured.map_err(|_| late(Code::ConnectionTimeout, "agreeing on TLS with"))?
+        secured.map_err(|_| late(Code::ConnectionTimeout, "the TLS handshake with"))?
     }
 
     /// Returns the allowed addresses of the target.

@@ -272,6 +272,7 @@ mod tests {
         assert_eq!(order, [(0, false, 0), (1, false, 0), (2, true, 100), (3, true, 200), (4, true, 300)]);
     }
 
+    // Holds: OPS-138
     #[tokio::test(start_paused = true)]
     async fn waits_for_a_short_pause_and_reports_a_long_one() {
         let hosts = Hosts::default();

@@ -56,7 +56,7 @@ impl Instance {
 }
 
 fn full(what: &str, most: usize) -> Refusal {
-    let sentence = format!("the {what} has {most} waiting or running requests");
+    let sentence = format!("the {what} already has {most} waiting or running requests, which is the limit");
     Refusal::new(Code::ConnectionLimitReached, Cause::Limit, sentence)
 }
 

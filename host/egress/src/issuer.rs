@@ -59,7 +59,7 @@ impl Issuer for HostIssuer {
     async fn send(&self, request: Request<Bytes>) -> Result<Response<Bytes>, IssuerError> {
         // The path is not included: it may contain a secret.
         let target = uri::target(request.uri()).map_err(|refusal| IssuerError::new(refusal.sentence()))?;
-        let failed = |why: &dyn fmt::Display| IssuerError::new(format!("{target} gave no answer: {why}"));
+        let failed = |why: &dyn fmt::Display| IssuerError::new(format!("{target} did not answer: {why}"));
         let exchange = async {
             let answer = self.0.request(request.map(Full::new)).await.map_err(|error| failed(&cause(&error)))?;
             let (head, body) = answer.into_parts();

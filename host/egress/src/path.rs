@@ -11,10 +11,10 @@ impl Prefix {
     /// What is wrong with it.
     pub(crate) fn parse(text: &str) -> Result<Self, &'static str> {
         if !text.starts_with('/') {
-            return Err("a path starts with `/`, such as /v3/");
+            return Err("not a valid path; expected for example /v3/");
         }
         if text.contains(['*', '?', '#']) || !text.bytes().all(|byte| byte.is_ascii_graphic()) {
-            return Err("a path is a plain prefix without `*`, `?`, `#`, spaces or letters beyond ASCII");
+            return Err("not a valid path; expected a prefix of ASCII characters without `*`, `?`, `#` and spaces");
         }
         match trick(text) {
             Some(trick) => Err(trick),
@@ -42,7 +42,7 @@ pub(crate) fn trick(path: &str) -> Option<&'static str> {
         return Some("the path has an empty segment (`//`)");
     }
     if path.bytes().any(|byte| byte.is_ascii_control() || byte == b' ' || !byte.is_ascii()) {
-        return Some("the path has control characters, spaces or letters beyond ASCII");
+        return Some("the path has control characters, spaces or non-ASCII characters");
     }
     for segment in path.split('/') {
         let decoded = match decode(segment) {
@@ -73,7 +73,7 @@ fn decode(segment: &str) -> Result<Vec<u8>, &'static str> {
         }
         let digit = |byte: Option<u8>| byte.and_then(|byte| char::from(byte).to_digit(16));
         let (Some(high), Some(low)) = (digit(bytes.next()), digit(bytes.next())) else {
-            return Err("the path has a `%` that encodes nothing");
+            return Err("the path has a `%` that is not followed by two hexadecimal digits");
         };
         match u8::try_from(high * 16 + low).unwrap_or_default() {
             b'/' | b'\\' => return Err("the path has an encoded slash or backslash"),

@@ -45,12 +45,10 @@ pub(crate) fn target(uri: &Uri) -> Result<Target, Refusal> {
             Scheme::Http => 80,
             Scheme::Https => 443,
         },
-        Some(digits) if digits.bytes().all(|byte| byte.is_ascii_digit()) => digits
-            .parse()
-            .ok()
-            .filter(|port| *port != 0)
-            .ok_or_else(|| bad("the URI's port is not one from 1 to 65535"))?,
-        Some(_) => return Err(bad("the URI's port is not one from 1 to 65535")),
+        Some(digits) if digits.bytes().all(|byte| byte.is_ascii_digit()) => {
+            digits.parse().ok().filter(|port| *port != 0).ok_or_else(|| bad("the URI's port is not from 1 to 65535"))?
+        }
+        Some(_) => return Err(bad("the URI's port is not from 1 to 65535")),
     };
     let host = Host::parse(host).ok_or_else(|| bad("the URI's host is neither a DNS name nor a plain address"))?;
     if uri.path_and_query().is_some_and(|it| it.as_str().len() > MAX_PATH) {

@@ -120,7 +120,7 @@ fn told(method: &Method, event: &Value) -> Option<String> {
     }
     let text = |pointer: &str| event.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
     let (kind, name) = (text("/involvedObject/kind"), text("/involvedObject/name"));
-    Some(format!("tell {} {} of {kind} {name}: {}", text("/type"), text("/reason"), text("/message")))
+    Some(format!("publish event {} {} on {kind} {name}: {}", text("/type"), text("/reason"), text("/message")))
 }
 
 #[cfg(test)]

@@ -157,7 +157,7 @@ impl Elector {
             () = release.cancelled() => Leadership::Released,
             () = self.acquire() => {
                 self.metrics.leading(true);
-                tracing::info!(lease = %self.name(), identity = self.candidate.identity, "leading");
+                tracing::info!(lease = %self.name(), identity = self.candidate.identity, "became leader");
                 self.hold(state, release).await
             }
         };
@@ -174,7 +174,7 @@ impl Elector {
 
     /// Returns when the Lease is held.
     async fn acquire(&mut self) {
-        tracing::info!(lease = %self.name(), identity = self.candidate.identity, "waiting for the lease");
+        tracing::info!(lease = %self.name(), identity = self.candidate.identity, "waiting for the Lease");
         let mut changes = None;
         loop {
             let retry = self.candidate.timings.retry_period;
@@ -182,7 +182,7 @@ impl Elector {
                 Ok(None) => return,
                 Ok(Some(expires_in)) => expires_in.min(jittered(retry)),
                 Err(error) => {
-                    tracing::warn!(lease = %self.name(), %error, "cannot acquire the lease; retrying");
+                    tracing::warn!(lease = %self.name(), %error, "cannot acquire the Lease; retrying");
                     if matches!(error, Failure::Silent(_)) {
                         changes = None;
                     }
@@ -226,19 +226,19 @@ impl Elector {
                         break;
                     }
                     Ok(Ok(Some(_))) => {
-                        return Leadership::Lost(format!("another instance has acquired the lease {}", self.name()));
+                        return Leadership::Lost(format!("another replica has acquired the Lease {}", self.name()));
                     }
                     Ok(Err(error)) => error.to_string(),
                     Err(_) => "no answer".to_owned(),
                 };
                 if Instant::now() >= deadline {
                     return Leadership::Lost(format!(
-                        "the lease {} could not be renewed for {:?}: {why}",
+                        "the Lease {} could not be renewed within {:?}: {why}",
                         self.name(),
                         self.candidate.timings.renew_deadline
                     ));
                 }
-                tracing::warn!(lease = %self.name(), error = why, "cannot renew the lease; retrying");
+                tracing::warn!(lease = %self.name(), error = why, "cannot renew the Lease; retrying");
                 if pause {
                     tokio::time::sleep(self.candidate.timings.retry_period.min(Duration::from_secs(1))).await;
                 }
@@ -305,10 +305,10 @@ impl Elector {
     /// Releases the Lease, so that another instance does not have to wait. If this fails, the Lease expires.
     async fn give_up(&mut self) {
         match self.release().await {
-            Ok(true) => tracing::info!(lease = %self.name(), "lease released"),
+            Ok(true) => tracing::info!(lease = %self.name(), "released the Lease"),
             Ok(false) => {}
             Err(error) => {
-                tracing::warn!(lease = %self.name(), %error, "cannot release the lease; it will expire");
+                tracing::warn!(lease = %self.name(), %error, "cannot release the Lease; another replica takes over when it expires");
             }
         }
     }

@@ -142,7 +142,10 @@ impl Account {
                     renewal = token.renewal;
                 }
                 Err(error) => {
-                    tracing::warn!(error = with_causes(&error), "using the current token");
+                    tracing::warn!(
+                        error = with_causes(&error),
+                        "cannot renew the token of the service account; using the current one"
+                    );
                     renewal = Renewal::after(LOOK, Timestamp::now());
                 }
             }

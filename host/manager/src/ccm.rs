@@ -1,4 +1,4 @@
-//! The life cycle of a cloud controller manager: plugin, API server, serving, Lease, controllers, and shutdown.
+//! The life cycle of a cloud-controller-manager: plugin, API server, serving, Lease, controllers, and shutdown.
 
 use std::{
     sync::{
@@ -65,7 +65,7 @@ async fn start(config: Config, process: CancellationToken) -> anyhow::Result<(Te
     let egress = Arc::new(way_out(&config, &mut registry)?);
     let refused = Gauge::default();
     registry.register(
-        "skydock_configuration_refused",
+        "skydock_configuration_rejected",
         "1 while the current configuration file is rejected",
         refused.clone(),
     );

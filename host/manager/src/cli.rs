@@ -27,7 +27,7 @@ pub use self::nodes::NodeArgs;
 pub use self::services::{ServiceArgs, ServiceArgsError};
 pub use self::upstream::{NOT_HONORED, SETTLED};
 
-/// A cloud controller manager for every cloud: providers are WebAssembly plugins.
+/// A cloud-controller-manager for every cloud: providers are WebAssembly plugins.
 ///
 /// Without a subcommand, it runs as a Kubernetes cloud-controller-manager.
 #[derive(Debug, Parser)]
@@ -44,7 +44,7 @@ pub struct Cli {
 /// The subcommands.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Develop a plugin: runs an embedded control plane, simulated kubelets, the manager and the plugin in one process.
+    /// Run a plugin in a development cluster: an API server, simulated nodes and Skydock, all in one process.
     ///
     /// When the plugin or its configuration changes, it is reloaded.
     #[command(disable_help_flag = true)]
@@ -82,7 +82,7 @@ pub enum ConfigCommand {
 /// Subcommands of `skydock plugin`.
 #[derive(Debug, Subcommand)]
 pub enum PluginCommand {
-    /// Load a plugin like the manager does, and show its name, version, capabilities and requirements.
+    /// Load a plugin as Skydock does at startup, and show its name, version, capabilities and requirements.
     Inspect(InspectArgs),
     /// Create a provider from a template, in a folder with its name.
     #[command(disable_help_flag = true)]
@@ -133,7 +133,8 @@ pub struct CcmArgs {
     /// Name of the cluster. It distinguishes its cloud resources from those of other clusters.
     #[arg(long, value_name = "NAME", default_value = "kubernetes", help_heading = "Cluster")]
     pub cluster_name: String,
-    /// Address ranges of Pods: at most one CIDR per IP family.
+    /// Pod address range of the cluster: one CIDR, or an IPv4 and an IPv6 CIDR separated by a comma. Needed for routes and
+    /// --allocate-node-cidrs.
     #[arg(long = "cluster-cidr", value_name = "CIDR", value_delimiter = ',', help_heading = "Cluster")]
     pub cluster_cidrs: Vec<String>,
     /// Use a separate service account for each controller. Its tokens are renewed automatically.
@@ -145,7 +146,8 @@ pub struct CcmArgs {
     /// acquired.
     #[arg(long, help_heading = "Controllers")]
     pub dry_run: bool,
-    /// Controllers to run: `*` means all controllers that are enabled by default, `NAME` enables a controller, `-NAME` disables it.
+    /// Controllers to run: `*` means all that the list does not name, `NAME` enables a controller, `-NAME` disables it. Names:
+    /// cloud-node, cloud-node-lifecycle, service, route, nodeipam, maintenance.
     #[arg(
         long,
         value_name = "LIST",
@@ -193,7 +195,7 @@ pub struct CcmArgs {
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:10258", value_parser = parse_bind_address,
           help_heading = "Serving and logs")]
     pub metrics_bind_address: BindAddress,
-    /// Log verbosity: 4 logs decisions, 6 everything.
+    /// Log verbosity: 4 logs decisions and requests, 6 details, 8 also libraries.
     #[arg(short, long, value_name = "LEVEL", value_parser = parse_verbosity, default_value_t = 0,
           help_heading = "Serving and logs")]
     pub v: u8,
@@ -246,7 +248,7 @@ pub enum LoggingFormat {
 fn parse_option(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
         Some((key, value)) if !key.is_empty() => Ok((key.to_owned(), value.to_owned())),
-        _ => Err("expected KEY=VALUE".to_owned()),
+        _ => Err("expected KEY=VALUE, for example region=eu-1".to_owned()),
     }
 }
 

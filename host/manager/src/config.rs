@@ -91,7 +91,9 @@ pub enum ConfigError {
         name: String,
     },
     /// The plugin directory does not contain the plugin.
-    #[error("no plugin for --cloud-provider={name}: {file} does not exist")]
+    #[error(
+        "no plugin for --cloud-provider={name}: {file} does not exist; set --plugin {name}=FILE, or another --plugin-dir"
+    )]
     NotInDirectory {
         /// Name of the provider.
         name: String,
@@ -115,7 +117,7 @@ pub enum ConfigError {
     #[error(transparent)]
     Configuration(#[from] ConfigurationError),
     /// A file does not exist or cannot be read.
-    #[error("cannot read the file of {flag}, {file}")]
+    #[error("{flag}: cannot read {file}")]
     File {
         /// The flag that names the file.
         flag: &'static str,
@@ -431,7 +433,7 @@ mod tests {
         let none = config(&["--cloud-provider=static"]).unwrap_err().to_string();
         assert!(none.contains("--plugin static=FILE"), "{none}");
         let gone = config(&["--cloud-provider=a", "--plugin=a=/nowhere/a.wasm"]).unwrap_err().to_string();
-        assert!(gone.starts_with("cannot read the file of --plugin, /nowhere/a.wasm"), "{gone}");
+        assert!(gone.starts_with("--plugin: cannot read /nowhere/a.wasm"), "{gone}");
         let twice = config(&["--cloud-provider=a", "--plugin=a=1", "--plugin=a=2"]).unwrap_err().to_string();
         assert!(twice.contains("twice"), "{twice}");
     }

@@ -104,7 +104,7 @@ impl SkydockConfiguration {
     fn check(&self) -> Result<(), String> {
         if self.plugins.len() > 1 {
             let names: Vec<&str> = self.plugins.iter().map(|plugin| plugin.name.as_str()).collect();
-            return Err(format!("plugins: only one plugin is supported for now, but there are {}", names.join(", ")));
+            return Err(format!("plugins: only one plugin is supported, but the file has {}", names.join(", ")));
         }
         for plugin in &self.plugins {
             plugin.check()?;
@@ -203,7 +203,7 @@ plugins:
             ("plugins:\n- name: a", at("", "")),
             (
                 "plugins: [{name: a, file: a}, {name: b, file: b}]",
-                at("", "plugins: only one plugin is supported for now, but there are a, b"),
+                at("", "plugins: only one plugin is supported, but the file has a, b"),
             ),
             ("plugins: [{name: A_b, file: a}]", at("", "plugins: the name \"A_b\" is not")),
             ("plugins: [{name: a, file: a, digest: sha256:12}]", at("", "plugin a: the digest \"sha256:12\" is not")),

@@ -59,7 +59,7 @@ pub async fn work_until(
     match select(Box::pin(work), Box::pin(outdated)).await {
         Either::Left((ended, _)) => ended,
         Either::Right((why, work)) => {
-            tracing::warn!("{why}: shutting down to be restarted");
+            tracing::warn!("{why}: shutting down, so that Skydock is restarted");
             stop.cancel();
             work.await.and(Err(anyhow!("{why}: restart Skydock")))
         }

@@ -39,7 +39,7 @@ pub async fn run(args: InspectArgs) -> anyhow::Result<()> {
         ("capabilities", listed(generation.capabilities.iter())),
         ("provider IDs", listed(&info.provider_id_prefixes)),
         ("wants to reach", listed(&generation.wanted_hosts)),
-        ("nodes a call", info.max_batch.to_string()),
+        ("nodes per call", info.max_batch.to_string()),
         ("imports", listed(plugin.imports())),
         ("size", format!("{} KiB", plugin.size().div_ceil(1024))),
         ("sha256", generation.digest.clone()),

@@ -14,10 +14,8 @@ use tokio::sync::broadcast::error::RecvError;
 const SOURCE: &str = "cloud-controller-manager";
 /// A new plugin is in service.
 const SWAPPED: &str = "PluginSwapped";
-/// The previous plugin is in service again.
-const ROLLED_BACK: &str = "PluginRolledBack";
 /// A plugin was rejected.
-const REFUSED: &str = "PluginRefused";
+const REJECTED: &str = "PluginRejected";
 
 /// A publisher of events on the Lease.
 #[derive(Clone)]
@@ -66,18 +64,15 @@ impl Reporter {
         match &report.outcome {
             SwapOutcome::Swapped(now) => {
                 let message =
-                    format!("plugin {plugin}: {} {} is in service as generation {}", now.name, now.version, now.number);
+                    format!("Plugin {plugin}: {} {} is in service as generation {}", now.name, now.version, now.number);
                 self.publish(EventType::Normal, SWAPPED, message);
             }
-            SwapOutcome::RolledBack(now) => {
-                let message = format!("plugin {plugin}: generation {} is in service again", now.number);
-                self.publish(EventType::Warning, ROLLED_BACK, message);
-            }
-            SwapOutcome::Refused { stage, reason, kept } => {
+            SwapOutcome::Rejected { stage, reason, kept } => {
                 let message = format!(
-                    "plugin {plugin}: generation {kept} stays in service; the new file failed at {stage}: {reason}"
+                    "Plugin {plugin}: the new plugin or configuration was rejected at stage {stage}, and generation {kept} \
+                     stays in service: {reason}"
                 );
-                self.publish(EventType::Warning, REFUSED, message);
+                self.publish(EventType::Warning, REJECTED, message);
             }
         }
     }

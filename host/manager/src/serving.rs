@@ -119,15 +119,28 @@ mod tests {
     use std::time::Instant;
     use tokio::sync::watch;
 
-    fn healthy(state: Leadership) -> bool {
-        let (_sender, receiver) = watch::channel(state);
-        let served = Served {
+    fn served(leadership: Option<Receiver<Leadership>>) -> Served {
+        Served {
             registry: Registry::default(),
             started: CancellationToken::new(),
-            leadership: Some(receiver),
+            leadership,
             lease_duration: Duration::from_secs(15),
-        };
-        served.checks().iter().all(|(_, holds)| *holds)
+        }
+    }
+
+    fn healthy(state: Leadership) -> bool {
+        let (_sender, receiver) = watch::channel(state);
+        served(Some(receiver)).checks().iter().all(|(_, holds)| *holds)
+    }
+
+    // Holds: OPS-66
+    #[tokio::test]
+    async fn readiness_depends_only_on_the_first_plugin() {
+        let served = Arc::new(served(None));
+        assert_eq!(readiness(State(Arc::clone(&served))).await.0, StatusCode::INTERNAL_SERVER_ERROR);
+        assert_eq!(health(State(Arc::clone(&served))).await.0, StatusCode::OK);
+        served.started.cancel();
+        assert_eq!(readiness(State(served)).await, (StatusCode::OK, "ok".to_owned()));
     }
 
     // Holds: P-22

@@ -66,10 +66,10 @@ pub enum CallError {
     #[error("it exited with status {0}")]
     Exit(i32),
     /// The guest exceeded its CPU time.
-    #[error("it exceeded its limit of {0:?} of CPU time")]
+    #[error("it exceeded its limit of {0:?} of CPU time (--plugin-limit guest-cpu)")]
     CpuBudget(Duration),
     /// The guest blocked a thread that others need.
-    #[error("it blocked a thread for {0:?} without a point where it could be interrupted")]
+    #[error("it blocked a thread, and could not be interrupted for {0:?}")]
     Unbroken(Duration),
     /// The guest, or what it waited for, took too long.
     #[error("it did not answer within {0:?}")]
@@ -78,16 +78,18 @@ pub enum CallError {
     #[error("it did not answer within {0:?} because the cloud did not answer")]
     Waiting(Duration),
     /// The guest was denied memory and trapped.
-    #[error("it exceeded its limit of {0} bytes of memory")]
+    #[error("it exceeded its limit of {0} bytes of memory (--plugin-limit memory)")]
     Memory(usize),
     /// The guest was denied memory because other instances of the plugin use it, and trapped.
-    #[error("all instances of the plugin together exceeded the limit of {0} bytes of memory")]
+    #[error(
+        "all instances of the plugin together exceeded the limit of {0} bytes of memory (--plugin-limit memory-total)"
+    )]
     MemoryTotal(usize),
     /// The guest exceeded its limit of open handles.
-    #[error("it exceeded its limit of {0} handles")]
+    #[error("it exceeded its limit of {0} handles (--plugin-limit handles)")]
     Handles(usize),
     /// All instances of the plugin together exceeded their limit of open handles, or the memory for them.
-    #[error("all instances of the plugin together exceeded the limit of {0} handles")]
+    #[error("all instances of the plugin together exceeded the limit of {0} handles (--plugin-limit handles)")]
     HandlesTotal(usize),
     /// The guest passed a part of a request to the host that is too large.
     #[error("it made {0}")]
@@ -99,13 +101,13 @@ pub enum CallError {
     #[error("its answer cannot be decoded: {0}")]
     Unreadable(Cause),
     /// The guest's call to the host is invalid or not allowed.
-    #[error("its call to the host failed: {0}")]
+    #[error("its call to Skydock failed: {0}")]
     Host(Cause),
     /// No instance became available in time.
-    #[error("all its instances were busy for {0:?}")]
+    #[error("all its instances were busy for {0:?} (--plugin-limit instances, queue-deadline)")]
     TooBusy(Duration),
     /// This process has no room for another instance, because other plugins use it.
-    #[error("there is no room for another instance in this process")]
+    #[error("the process has no room for another plugin instance")]
     NoRoom,
     /// The plugin does not export the interface, or does not serve it with its configuration.
     #[error("it does not export that interface")]
@@ -144,7 +146,7 @@ impl CallError {
             Self::Unsupported => "unsupported",
             Self::BackOff(_) => "back_off",
             Self::Instantiate(_) => "instantiate",
-            Self::Refused(_) => "refused",
+            Self::Refused(_) => "rejected",
             Self::Cloud(error) => error.kind(),
         }
     }

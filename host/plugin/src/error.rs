@@ -153,16 +153,16 @@ pub enum LoadProblem {
         at: usize,
     },
     /// The file is not WebAssembly.
-    #[error("not a WebAssembly component: the file does not start with the component header")]
+    #[error("it is not a WebAssembly component: the file does not start with the component header")]
     NotWasm,
     /// The file is a core module.
     #[error(
-        "a WebAssembly core module, but a plugin must be a component: build it for wasm32-wasip2, or wrap it with \
+        "it is a WebAssembly core module, but a plugin must be a component: build it for wasm32-wasip2, or wrap it with \
          `wasm-tools component new`"
     )]
     CoreModule,
     /// The file is WebAssembly, but damaged or truncated.
-    #[error("not a valid WebAssembly component: {}", Cause::of(.0))]
+    #[error("it is not a valid WebAssembly component: {}", Cause::of(.0))]
     Malformed(wasmparser::BinaryReaderError),
     /// The component is not a plugin.
     #[error("it does not export `skydock:provider/plugin@0.1.0`, which is required: it exports {exports}")]
@@ -172,7 +172,7 @@ pub enum LoadProblem {
     },
     /// The component uses a version of the contract that this host does not support.
     #[error(
-        "it exports {exports}, but this host supports skydock:provider@{}: rebuild it with a matching SDK",
+        "it exports {exports}, but this Skydock supports skydock:provider@{}: rebuild it with a matching SDK",
         crate::contract::names::CONTRACT
     )]
     Version {
@@ -193,7 +193,7 @@ pub enum LoadProblem {
     )]
     Forbidden(Names),
     /// The component imports a known name with an unknown type.
-    #[error("an import does not match the host's interface: {0}")]
+    #[error("an import does not match Skydock's interface: {0}")]
     Link(Cause),
     /// The component exceeds one of the limits of a plugin.
     #[error(transparent)]
@@ -237,9 +237,6 @@ pub enum LoadProblem {
         "it needs more permissions than the plugin in service: {0}; allow them under `grants` in the configuration, or restart with this plugin"
     )]
     Grown(Names),
-    /// There is no previous generation.
-    #[error("there is no previous generation")]
-    NoPrevious,
 }
 
 #[cfg(test)]

@@ -81,7 +81,7 @@ pub struct PluginMetrics {
     generation: Family<Plugin, Gauge>,
     generation_info: Family<Generation, Gauge>,
     reloads: Family<Reload, Counter>,
-    refused: Family<Plugin, Gauge>,
+    rejected: Family<Plugin, Gauge>,
     compilations: Family<Compilation, Counter>,
 }
 
@@ -100,7 +100,7 @@ impl Default for PluginMetrics {
             generation: Family::default(),
             generation_info: Family::default(),
             reloads: Family::default(),
-            refused: Family::default(),
+            rejected: Family::default(),
             compilations: Family::default(),
         }
     }
@@ -121,7 +121,7 @@ impl PluginMetrics {
         );
         registry.register_with_unit(
             "guest_cpu",
-            "CPU time of plugin calls: the plugin's own code, and what the host does on its behalf",
+            "CPU time of plugin calls: the plugin's own code, and what Skydock does on its behalf",
             Unit::Seconds,
             all.cpu.clone(),
         );
@@ -146,7 +146,7 @@ impl PluginMetrics {
             all.generation_info.clone(),
         );
         registry.register("reloads", "New generations by result and failed stage", all.reloads.clone());
-        registry.register("refused", "1 while the current files of the plugin are rejected", all.refused.clone());
+        registry.register("rejected", "1 while the current files of the plugin are rejected", all.rejected.clone());
         registry.register("compilations", "Compilations by result", all.compilations.clone());
         all
     }
@@ -191,13 +191,7 @@ impl PluginMetrics {
         self.log_dropped.get_or_create(&Plugin { plugin: plugin.into() }).inc();
     }
 
-    pub(crate) fn swapped(
-        &self,
-        plugin: &str,
-        before: Option<&GenerationInfo>,
-        now: &GenerationInfo,
-        result: &'static str,
-    ) {
+    pub(crate) fn swapped(&self, plugin: &str, before: Option<&GenerationInfo>, now: &GenerationInfo) {
         let labels = |info: &GenerationInfo| Generation {
             plugin: plugin.into(),
             provider: info.name.clone(),
@@ -211,13 +205,13 @@ impl PluginMetrics {
         self.generation
             .get_or_create(&Plugin { plugin: plugin.into() })
             .set(i64::try_from(now.number).unwrap_or(i64::MAX));
-        self.reloads.get_or_create(&Reload { plugin: plugin.into(), result, stage: "" }).inc();
+        self.reloads.get_or_create(&Reload { plugin: plugin.into(), result: "success", stage: "" }).inc();
         self.unchanged(plugin);
     }
 
     /// Records that the plugin's files are in service.
     pub(crate) fn unchanged(&self, plugin: &str) {
-        self.refused.get_or_create(&Plugin { plugin: plugin.into() }).set(0);
+        self.rejected.get_or_create(&Plugin { plugin: plugin.into() }).set(0);
     }
 
     pub(crate) fn compiled(&self, plugin: &str, succeeded: bool) {
@@ -227,7 +221,7 @@ impl PluginMetrics {
 
     pub(crate) fn reload_failed(&self, plugin: &str, stage: &'static str) {
         self.reloads.get_or_create(&Reload { plugin: plugin.into(), result: "failure", stage }).inc();
-        self.refused.get_or_create(&Plugin { plugin: plugin.into() }).set(1);
+        self.rejected.get_or_create(&Plugin { plugin: plugin.into() }).set(1);
     }
 }
 
@@ -254,7 +248,7 @@ mod tests {
             generation,
             generation_info,
             reloads,
-            refused,
+            rejected,
             compilations,
         } = all;
         let plugin = String::new;
@@ -264,7 +258,7 @@ mod tests {
         drop(durations.get_or_create(&Function { plugin: plugin(), interface, function }));
         drop(cpu.get_or_create(&Plugin { plugin: plugin() }));
         drop(log_dropped.get_or_create(&Plugin { plugin: plugin() }));
-        for family in [&memory, &generation, &refused] {
+        for family in [&memory, &generation, &rejected] {
             drop(family.get_or_create(&Plugin { plugin: plugin() }));
         }
         drop(traps.get_or_create(&Kind { plugin: plugin(), kind: "cpu" }));

@@ -48,10 +48,8 @@ pub struct SwapReport {
 pub enum SwapOutcome {
     /// A new generation is in service.
     Swapped(GenerationInfo),
-    /// An earlier generation is in service again.
-    RolledBack(GenerationInfo),
     /// The generation in service was not changed.
-    Refused {
+    Rejected {
         /// Stage that failed.
         stage: Stage,
         /// Reason in one sentence.
@@ -76,7 +74,8 @@ pub struct Plugin {
 
 /// State that only one swap at a time may use.
 struct Swap {
-    previous: Option<Arc<Generation>>,
+    /// Code of the previous generation, to which its file may be restored.
+    previous: Option<Arc<Code>>,
     /// The last compiled code: in service, or rejected with its configuration, which may be fixed later.
     code: Arc<Code>,
     last_number: u64,
@@ -113,7 +112,7 @@ impl Plugin {
         let first = first.await.inspect_err(|error| {
             shared.metrics.reload_failed(&shared.plugin, error.stage.as_str());
         })?;
-        shared.metrics.swapped(&shared.plugin, None, &first.info, "success");
+        shared.metrics.swapped(&shared.plugin, None, &first.info);
         let (attempted, code) = (Attempted::Files(first.digests.clone()), Arc::clone(&first.code));
         let plugin = Arc::new(Self {
             runtime: runtime.clone(),
@@ -229,7 +228,7 @@ impl Plugin {
             Err(error) => {
                 self.shared.metrics.reload_failed(&self.shared.plugin, error.stage.as_str());
                 let (stage, reason) = (error.stage, error.to_string());
-                self.report(SwapOutcome::Refused { stage, reason, kept: before.info.number });
+                self.report(SwapOutcome::Rejected { stage, reason, kept: before.info.number });
                 Err(error)
             }
         }
@@ -244,36 +243,19 @@ impl Plugin {
         (component, digest): (Vec<u8>, &str),
         watch: &mut Stopwatch,
     ) -> Result<Arc<Code>, LoadError> {
-        let previous = swap.previous.as_ref().map(|previous| &previous.code);
-        let mut known = [&current.code, &swap.code].into_iter().chain(previous);
+        let mut known = [&current.code, &swap.code].into_iter().chain(&swap.previous);
         if let Some(code) = known.find(|code| code.digest == digest) {
             return Ok(Arc::clone(code));
         }
         Code::make(&self.runtime, &self.shared.plugin, (component, digest.to_owned()), watch).await.map(Arc::new)
     }
 
-    /// Puts the previous generation into service again. Watching does not undo it, because it waits for changed files.
-    ///
-    /// # Errors
-    /// At [`Stage::Identity`], if there is no previous generation.
-    pub async fn rollback(&self) -> Result<GenerationInfo, LoadError> {
-        let mut swap = self.swap.lock().await;
-        let previous = swap.previous.take();
-        let previous = previous.ok_or_else(|| LoadError::new(Stage::Identity, LoadProblem::NoPrevious))?;
-        let info = previous.info.clone();
-        previous.pool.open();
-        self.publish(&mut swap, &previous);
-        self.report(SwapOutcome::RolledBack(info.clone()));
-        Ok(info)
-    }
-
-    /// Directs new calls to this generation. The previous one finishes its calls, and is kept for a rollback without instances.
+    /// Directs new calls to this generation. The previous one finishes its calls.
     fn publish(&self, swap: &mut Swap, next: &Arc<Generation>) {
-        let result = if next.info.number > self.current.load().info.number { "success" } else { "rollback" };
         let before = self.current.swap(Arc::clone(next));
         before.pool.close();
-        self.shared.metrics.swapped(&self.shared.plugin, Some(&before.info), &next.info, result);
-        swap.previous = Some(before);
+        self.shared.metrics.swapped(&self.shared.plugin, Some(&before.info), &next.info);
+        swap.previous = Some(Arc::clone(&before.code));
         self.number.send_replace(next.info.number);
     }
 
@@ -288,16 +270,8 @@ impl Plugin {
                     "new plugin generation in service"
                 );
             }
-            SwapOutcome::RolledBack(info) => {
-                tracing::warn!(
-                    plugin,
-                    generation = info.number,
-                    version = info.version,
-                    "previous plugin generation in service again"
-                );
-            }
-            SwapOutcome::Refused { stage, reason, kept } => {
-                tracing::error!(plugin, generation = kept, %stage, reason, "plugin was not replaced");
+            SwapOutcome::Rejected { stage, reason, kept } => {
+                tracing::error!(plugin, generation = kept, %stage, reason, "plugin rejected; the current generation stays in service");
             }
         }
         // An error means that nobody listens.

@@ -113,11 +113,6 @@ impl Pool {
         };
         self.count("idle", -i64::try_from(all.len()).unwrap_or(0));
     }
-
-    /// Keeps instances again.
-    pub(crate) fn open(&self) {
-        self.idle().closed = false;
-    }
 }
 
 /// Returns true for an instance that has been idle for this long, and `later` instances were used after it.

@@ -79,7 +79,10 @@ impl CloudProvider for Plugin {
                 next => page = next,
             }
         }
-        Err(CloudError::Internal(format!("plugin {}, routes.list-routes: the list of routes is endless", self.name())))
+        Err(CloudError::Internal(format!(
+            "plugin {}, routes.list-routes: the list of routes does not end",
+            self.name()
+        )))
     }
 
     async fn create_routes(&self, routes: &[NewRoute]) -> Result<Answers<()>, CloudError> {

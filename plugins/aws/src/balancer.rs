@@ -62,7 +62,8 @@ fn check(service: &Service) -> Result<()> {
     }
     if service.load_balancer_ip.as_ref().is_some_and(|ip| !ip.is_empty()) {
         return Err(invalid(
-            "spec.loadBalancerIP is not supported; for elastic IPs of a network load balancer, use annotations",
+            "spec.loadBalancerIP is not supported; for Elastic IPs of a network load balancer, use the annotation \
+             service.beta.kubernetes.io/aws-load-balancer-eip-allocations",
         ));
     }
     Ok(())

@@ -50,7 +50,7 @@ impl Cloud<'_> {
         match (clusters.next(), clusters.next()) {
             (Some((id, legacy)), None) => Ok(Identity { cluster: Cluster { id, legacy } }),
             (None, _) => Err(CloudError::internal(format!(
-                "no instance of a node has a tag {}ID: tag them, or set KubernetesClusterID",
+                "no node's instance has a tag {}ID: tag the instances, or set KubernetesClusterID",
                 tags::CLUSTER_PREFIX
             ))),
             (Some((first, _)), Some((second, _))) => Err(CloudError::invalid(format!(

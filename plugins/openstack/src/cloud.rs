@@ -224,7 +224,10 @@ fn found(answer: Result<Response>, what: &str, fault: &str) -> Result<Option<Res
     };
     match missing.json::<Value>() {
         Ok(body) if body.get(fault).is_some() => Ok(None),
-        _ => Err(CloudError::unavailable(format!("{what}: HTTP {} without an error of the cloud", missing.status))),
+        _ => Err(CloudError::unavailable(format!(
+            "{what}: HTTP {} without an error message of the cloud",
+            missing.status
+        ))),
     }
 }
 

@@ -103,7 +103,7 @@ fn at_work(cloud: &Cloud<'_>, id: &str, doing: &str) -> CloudError {
 
 /// Returns the error while a load balancer is being created, which always takes longer than a second.
 fn being_made(cloud: &Cloud<'_>, id: &str) -> CloudError {
-    at_work_after(cloud, id, "is being made", SOON)
+    at_work_after(cloud, id, "is being created", SOON)
 }
 
 fn at_work_after(cloud: &Cloud<'_>, id: &str, doing: &str, least: u8) -> CloudError {

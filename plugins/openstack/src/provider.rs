@@ -178,7 +178,7 @@ impl Host for Inside {
     fn annotate(&self, service: &Service, key: &str, value: Option<&str>) {
         let name = format!("{}/{}", service.namespace, service.name);
         if !objects::annotate(&name, key, value) {
-            log::debug("annotations", format_args!("the host rejected annotation {key} of {name}"));
+            log::debug("annotations", format_args!("Skydock rejected annotation {key} of {name}"));
         }
     }
 

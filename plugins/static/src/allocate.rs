@@ -90,7 +90,7 @@ pub enum Refusal {
     /// The address in the status is not in any pool.
     #[error(
         "its address {0} is no longer in any address pool of the inventory: add it to a pool again, or select a pool with the \
-         annotation {pool} to move the service",
+         annotation {pool} to move the Service",
         pool = crate::request::POOL_ANNOTATION
     )]
     Stranded(IpAddr),
@@ -130,11 +130,11 @@ impl Refusal {
 }
 
 fn scope(pool: Option<&str>) -> String {
-    pool.map_or_else(|| "that assigns by itself".to_owned(), |pool| format!("`{pool}`"))
+    pool.map_or_else(|| "with `autoAssign: true`".to_owned(), |pool| format!("`{pool}`"))
 }
 
 fn whose(name: Option<&str>) -> String {
-    name.map_or_else(|| "another service".to_owned(), |name| format!("service {name}"))
+    name.map_or_else(|| "another Service".to_owned(), |name| format!("Service {name}"))
 }
 
 /// Decides which addresses the service gets, and reserves them. `holders` may be older than some reservations, but every address

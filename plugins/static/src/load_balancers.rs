@@ -43,7 +43,7 @@ pub fn own_status(pools: &Pools, service: &Service) -> Option<LoadBalancerStatus
 pub fn news(allocation: &Allocation) -> Vec<Event> {
     let lost = allocation.lost.iter().map(|lost| {
         let keeper =
-            lost.keeper.as_deref().map_or_else(|| "another service".to_owned(), |name| format!("service {name}"));
+            lost.keeper.as_deref().map_or_else(|| "another Service".to_owned(), |name| format!("Service {name}"));
         let message = format!(
             "Address {} is also used by {keeper}, which keeps it; this Service gets another address",
             lost.address
@@ -51,7 +51,7 @@ pub fn news(allocation: &Allocation) -> Vec<Event> {
         Event { warning: true, reason: "AddressConflict", message }
     });
     let given = allocation.given.iter().filter(|given| !given.kept).map(|given| {
-        let message = format!("Address {} of pool {}", given.address, given.pool);
+        let message = format!("Allocated address {} from pool {}", given.address, given.pool);
         Event { warning: false, reason: "AddressAllocated", message }
     });
     lost.chain(given).collect()

@@ -73,7 +73,10 @@ impl Machine {
 
 /// The provider ID of a node differs from that of the machine found by the node's name or address.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the node has provider ID {actual}, but the inventory gives {expected} to its machine `{machine}`")]
+#[error(
+    "the node has provider ID {actual}, but machine `{machine}` has {expected} in the inventory: fix the inventory, or delete the \
+     Node if the machine was replaced"
+)]
 pub struct Mismatch {
     /// The name of the machine.
     pub machine: String,
@@ -205,7 +208,8 @@ mod tests {
         let mismatch = find(Some("metal://6"), "node-7", &[]).unwrap_err();
         assert_eq!(
             mismatch.to_string(),
-            "the node has provider ID metal://6, but the inventory gives metal://7 to its machine `renamed`"
+            "the node has provider ID metal://6, but machine `renamed` has metal://7 in the inventory: fix the inventory, or delete the \
+             Node if the machine was replaced"
         );
     }
 }

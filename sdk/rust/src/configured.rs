@@ -28,7 +28,7 @@ impl<T> Configured<T> {
     /// `configure` succeeded without setting it.
     pub fn get(&self) -> Result<Arc<T>> {
         let value = self.0.read().unwrap_or_else(PoisonError::into_inner);
-        value.clone().ok_or_else(|| CloudError::internal("the plugin was asked before it was configured"))
+        value.clone().ok_or_else(|| CloudError::internal("the plugin was called before it was configured"))
     }
 }
 

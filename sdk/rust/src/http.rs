@@ -79,7 +79,7 @@ const MOST_AT_ONCE: usize = 32;
 /// [`unavailable`](crate::types::CloudError::Unavailable) if the cloud cannot be reached or does not answer in time, and
 /// [`internal`](crate::types::CloudError::Internal) if the request is malformed or something is too large.
 pub fn send(request: Request) -> Result<Response> {
-    let none = || Err(crate::types::CloudError::internal("a request was neither sent nor refused"));
+    let none = || Err(crate::types::CloudError::internal("a request was neither sent nor denied"));
     send_all(vec![request], 1).pop().unwrap_or_else(none)
 }
 

@@ -113,7 +113,7 @@ const WORK: [&str; 10] = [
     "ensure the load balancer of Service default/made ",
     "delete the load balancer of Service default/deleted",
     "create a route to 10.244.7.0/24 via node routed",
-    "tell Normal DeletingNode of Node vanished: ",
+    "publish event Normal DeletingNode on Node vanished: ",
 ];
 
 async fn make_work(client: &Client) -> Result<()> {

@@ -26,7 +26,10 @@ pub enum NodeRangeError {
         mask: u8,
     },
     /// The CIDR of a node would be larger than the cluster CIDR.
-    #[error("/{mask} is larger than {cluster}: the prefix length of a node's CIDR must not be shorter")]
+    #[error(
+        "a /{mask} for each node does not fit into {cluster}: use a prefix length of at least {}",
+        .cluster.prefix_len()
+    )]
     LargerThanCluster {
         /// The cluster CIDR.
         cluster: IpNet,
@@ -35,7 +38,8 @@ pub enum NodeRangeError {
     },
     /// There are too many Pod CIDRs to be tracked.
     #[error(
-        "a /{mask} for each node is too small for {cluster}: the prefix lengths may differ by {most} bits, so use at most /{}",
+        "a /{mask} for each node makes too many Pod CIDRs in {cluster}: the prefix lengths may differ by at most {most} bits, so use \
+         a prefix length of at most {}",
         .cluster.prefix_len() + .most
     )]
     TooMany {
@@ -112,15 +116,20 @@ mod tests {
     #[test]
     fn rejects_impossible_prefix_lengths_and_names_both() {
         for (cluster, mask, expected) in [
-            ("10.244.0.0/16", 15, "/15 is larger than 10.244.0.0/16"),
+            (
+                "10.244.0.0/16",
+                15,
+                "a /15 for each node does not fit into 10.244.0.0/16: use a prefix length of at least 16",
+            ),
             ("10.244.0.0/16", 33, "/33 is not a valid prefix length for 10.244.0.0/16: it has at most 32 bits"),
             ("fd00::/64", 129, "at most 128 bits"),
             (
                 "fd00::/47",
                 64,
-                "a /64 for each node is too small for fd00::/47: the prefix lengths may differ by 16 bits, so use at most /63",
+                "a /64 for each node makes too many Pod CIDRs in fd00::/47: the prefix lengths may differ by at most 16 bits, so use a \
+                 prefix length of at most 63",
             ),
-            ("0.0.0.0/0", 25, "the prefix lengths may differ by 24 bits, so use at most /24"),
+            ("0.0.0.0/0", 25, "the prefix lengths may differ by at most 24 bits, so use a prefix length of at most 24"),
         ] {
             let error = range(cluster, mask).unwrap_err();
             assert!(error.contains(expected), "{cluster} {mask}: {error}");

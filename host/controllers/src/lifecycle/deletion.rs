@@ -41,9 +41,9 @@ impl LifecycleController {
         let held = i64::try_from(choice.held).unwrap_or(i64::MAX);
         let before = self.shared.metrics.lifecycle.deletions_held.set(held);
         match &choice.verdict {
-            Verdict::Go if before > 0 => tracing::info!("deletion of nodes without instance resumed"),
+            Verdict::Go if before > 0 => tracing::info!("node deletions resumed"),
             Verdict::Stop(stopped) if before != held => {
-                tracing::warn!("deletion of nodes without instance stopped: {stopped}");
+                tracing::warn!("node deletions stopped: {stopped}; see the events NodeDeletionStopped");
             }
             _ => {}
         }

@@ -11,7 +11,7 @@ use crate::constants::ANNOTATION_PROVIDED_NODE_IP;
 pub enum ProvidedIpError {
     /// The annotation is not a list of IP addresses.
     #[error(
-        "annotation {ANNOTATION_PROVIDED_NODE_IP}: {0:?} is not an IP address, or an IPv4 and an IPv6 address separated by a comma"
+        "annotation {ANNOTATION_PROVIDED_NODE_IP}: {0:?} is neither an IP address nor an IPv4 and an IPv6 address separated by a comma"
     )]
     Unreadable(String),
     /// The cloud does not report the address.

@@ -137,7 +137,7 @@ impl NodeController {
         let long = self.shared.metrics.long_in_progress(self.shared.controller);
         if let Some(lasted) = self.memory.wait(entry.name(), error, &long, Instant::now()) {
             let lasted = minutes(lasted);
-            let message = format!("An operation on the instance has been in progress for {lasted}: {error}");
+            let message = format!("An operation on the instance has not finished after {lasted}: {error}");
             self.shared.warning(entry, reason::STILL_IN_PROGRESS, message);
         }
     }

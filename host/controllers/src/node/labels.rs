@@ -73,10 +73,14 @@ fn follow(
     let mut now = BTreeSet::new();
     for (key, value) in in_cloud {
         match on_node.get(key) {
-            _ if reserved(key) => plan.refused.push(format!("{what} {key}: the cloud must not set it")),
+            _ if reserved(key) => {
+                plan.refused.push(format!("{what} {key} of the cloud is ignored: this key is reserved"));
+            }
             Some(other) if !before.contains(key.as_str()) => {
                 if other != value {
-                    plan.refused.push(format!("{what} {key}: the node already has the value {other:?}"));
+                    plan.refused.push(format!(
+                        "{what} {key} of the cloud is ignored: the node already has the value {other:?}"
+                    ));
                 }
             }
             _ => {
@@ -166,7 +170,7 @@ mod tests {
         let expected = pairs(&[("topology.k8s.cp/zone-id", "az1"), ("app.k8snio/bar", "1"), ("k8snio/bar", "2")]);
         assert_eq!(plan.set, expected);
         assert_eq!(plan.refused.len(), 5, "{:?}", plan.refused);
-        let other = "label my.custom.label/foo: the node already has the value \"bar\"";
+        let other = "label my.custom.label/foo of the cloud is ignored: the node already has the value \"bar\"";
         assert!(plan.refused.contains(&other.to_owned()), "{:?}", plan.refused);
         assert_eq!(plan.remembered.as_deref(), Some("app.k8snio/bar,k8snio/bar,topology.k8s.cp/zone-id"));
     }
@@ -213,7 +217,10 @@ mod tests {
             &cloud(&[("x.example/a", "1"), ("x.example/theirs", "2")]),
         );
         assert_eq!((fresh.set, fresh.remembered.as_deref()), (pairs(&[("x.example/a", "1")]), Some("x.example/a")));
-        assert_eq!(fresh.refused, ["annotation x.example/theirs: the node already has the value \"1\""]);
+        assert_eq!(
+            fresh.refused,
+            ["annotation x.example/theirs of the cloud is ignored: the node already has the value \"1\""]
+        );
         let names = "node.skydock.dev/labels,x.example/a";
         let node = annotated(&[
             ("node.skydock.dev/annotations", names),

@@ -185,7 +185,7 @@ async fn a_new_instance_long_in_progress_gets_an_event() {
     sleep(Duration::from_secs(60)).await;
     let (reason, message) = bench.events().pop().unwrap();
     assert_eq!((reason.as_str(), long()), ("StillInProgress", 1));
-    assert!(message.starts_with("An operation on the instance has been in progress for 10 minutes"), "{message}");
+    assert!(message.starts_with("An operation on the instance has not finished after 10 minutes"), "{message}");
     sleep(Duration::from_secs(40 * 60)).await;
     assert_eq!(bench.events().len(), 2, "each half hour");
     bench.knows("a");

@@ -23,7 +23,7 @@ impl RouteMetrics {
         registry.register("skydock_routes", "Routes in the last answer of the cloud", metrics.routes.clone());
         registry.register(
             "skydock_routes_limit",
-            "Maximum number of routes in an answer of the cloud; with more, no routes are created",
+            "Maximum number of routes in an answer of the cloud; with more, no route is created or deleted",
             metrics.limit.clone(),
         );
         metrics

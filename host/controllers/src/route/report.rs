@@ -64,7 +64,7 @@ impl RouteController {
             Report::Created(done, entry) => self.report_created(done, entry.as_ref()),
             Report::CreatingForLong { entry, key, lasted, error } => {
                 let lasted = minutes(*lasted);
-                let message = format!("An operation on route {key} has been in progress for {lasted}: {error}");
+                let message = format!("An operation on route {key} has not finished after {lasted}: {error}");
                 shared.warning(entry, reason::STILL_IN_PROGRESS, message);
             }
             Report::Deleted(route) => {
@@ -73,7 +73,7 @@ impl RouteController {
             Report::NotDeleted { key, error } => shared.cloud_error(key, error),
             Report::DeletingForLong { key, lasted, error } => {
                 let lasted = minutes(*lasted);
-                tracing::warn!(route = key, "route deletion has been in progress for {lasted}: {error}");
+                tracing::warn!(route = key, "route deletion has not finished after {lasted}: {error}");
             }
         }
     }

@@ -8,20 +8,20 @@ use super::Unclear;
 /// # Errors
 /// If the document is not valid UTF-8 XML, or has markup that could hide a name.
 pub(super) fn operations(document: &[u8]) -> Result<Vec<&str>, Unclear> {
-    let text = std::str::from_utf8(document).map_err(|_| "its XML is not in UTF-8")?;
+    let text = std::str::from_utf8(document).map_err(|_| "its XML is not UTF-8")?;
     // ASCII text in UTF-16 is also valid UTF-8, but contains zero bytes.
     if text.contains('\0') {
-        return Err("its XML is not in UTF-8");
+        return Err("its XML is not UTF-8");
     }
     let mut found = Vec::new();
     let mut open: Vec<&str> = Vec::new();
     let mut rest = text;
     while let Some((_, after)) = rest.split_once('<') {
         if let Some(instruction) = after.strip_prefix('?') {
-            let (instruction, after) = instruction.split_once("?>").ok_or("its XML is broken")?;
+            let (instruction, after) = instruction.split_once("?>").ok_or("its XML is not well-formed")?;
             let instruction = instruction.to_ascii_lowercase();
             if instruction.contains("encoding") && !["utf-8", "us-ascii"].iter().any(|it| instruction.contains(it)) {
-                return Err("its XML is not in UTF-8");
+                return Err("its XML is not UTF-8");
             }
             rest = after;
             continue;
@@ -29,12 +29,12 @@ pub(super) fn operations(document: &[u8]) -> Result<Vec<&str>, Unclear> {
         if after.starts_with('!') {
             return Err("its XML has comments, CDATA or a DOCTYPE");
         }
-        let end = tag_end(after).ok_or("its XML is broken")?;
+        let end = tag_end(after).ok_or("its XML is not well-formed")?;
         let (tag, after) = after.split_at(end);
         rest = after;
         if let Some(name) = tag.strip_prefix('/') {
             if open.pop() != Some(local(name)) {
-                return Err("its XML is broken");
+                return Err("its XML is not well-formed");
             }
             continue;
         }
@@ -48,7 +48,7 @@ pub(super) fn operations(document: &[u8]) -> Result<Vec<&str>, Unclear> {
             open.push(name);
         }
     }
-    if open.is_empty() { Ok(found) } else { Err("its XML is broken") }
+    if open.is_empty() { Ok(found) } else { Err("its XML is not well-formed") }
 }
 
 /// Returns the position of the `>` that ends the tag, ignoring those in attribute values.

@@ -35,7 +35,8 @@ pub(crate) fn compile(
         grants.extend(reader.read(rule, credentials, nat64));
     }
     if let Some(prefix) = nat64.iter().find(|it| ![32, 40, 48, 56, 64, 96].contains(&it.prefix_len())) {
-        let problem = format!("{prefix} has no length that RFC 6052 knows: 32, 40, 48, 56, 64 or 96");
+        let problem =
+            format!("{prefix} does not have a valid prefix length (RFC 6052); expected 32, 40, 48, 56, 64 or 96");
         errors.push(ConfigError { rule: "(all)".to_owned(), field: "nat64", problem });
     }
     if errors.is_empty() { Ok(grants) } else { Err(ConfigErrors(errors)) }
@@ -93,7 +94,10 @@ impl Reader<'_> {
         nat64: &[Ipv6Net],
     ) -> Option<Grant> {
         if !is_name(&rule.name) {
-            self.error("name", "it is 1 to 63 lower-case letters, digits and `-`, such as `api`");
+            self.error(
+                "name",
+                "not a valid name; expected 1 to 63 lower-case letters, digits and `-`, for example `api`",
+            );
         }
         let to = self.note("to", rule.to.parse::<Rule>());
         if let Some(Target { host: Host::Address(address), .. }) = to.as_ref().and_then(Rule::exact)
@@ -108,7 +112,7 @@ impl Reader<'_> {
         let paths =
             self.each("paths", &rule.paths, |text| Prefix::parse(text).map_err(|why| format!("`{text}`: {why}")));
         let glob = |text: &str| {
-            let why = "is not a valid name of an action: letters, digits, `_`, `-`, `.`, `:`, and `*` for any text";
+            let why = "is not a valid action; expected letters, digits, `_`, `-`, `.`, `:`, and `*` for any text";
             Glob::parse(text).ok_or_else(|| format!("`{text}` {why}"))
         };
         let actions = self.each("actions", &rule.actions, glob);
@@ -119,7 +123,7 @@ impl Reader<'_> {
         if let Some(net) = opened.iter().find(|net| is_metadata(net)) {
             self.error(
                 "addresses",
-                format!("{net} hands out the machine's identity and cannot be opened; use a credential"),
+                format!("{net} contains a metadata service, which is always denied; use a credential"),
             );
         }
         let credential = rule.credential.as_ref().and_then(|name| {
@@ -150,7 +154,7 @@ impl Reader<'_> {
     fn tls(&mut self, tls: Option<&TlsConfig>, to: Option<&Rule>) -> Option<Pin> {
         let tls = tls?;
         if to.is_some_and(|to| to.scheme() == Scheme::Http) {
-            self.error("tls", "the rule is one of http; write https, or leave tls out");
+            self.error("tls", "`to` is http: use https, or remove `tls`");
         }
         if tls.cert_file.is_some() != tls.key_file.is_some() {
             self.error("tls", "a client certificate needs both certFile and keyFile");
@@ -163,7 +167,7 @@ impl Reader<'_> {
         let pin = tls.pin.as_ref().map(|text| {
             let digits = text.strip_prefix("sha256:").map(|digits| digits.replace(':', ""));
             let bytes = digits.and_then(|digits| hex::decode(digits).ok()).and_then(|bytes| bytes.try_into().ok());
-            bytes.ok_or("pin is written as sha256: and 64 hexadecimal digits")
+            bytes.ok_or("pin is not valid; expected `sha256:` and 64 hexadecimal digits")
         });
         pin.and_then(|pin| self.note("tls", pin))
     }
@@ -171,7 +175,7 @@ impl Reader<'_> {
     fn proxy(&mut self, text: &str) -> Option<Target> {
         let read = text.strip_suffix('/').unwrap_or(text).parse::<Rule>();
         let target = self.note("proxy", read)?.exact().filter(|target| target.scheme == Scheme::Http);
-        self.note("proxy", target.ok_or("a proxy is written as http://host:port, without `*`"))
+        self.note("proxy", target.ok_or("not a valid proxy; expected http://host:port, without `*`"))
     }
 
     fn limits(&mut self, limits: &RuleLimits) -> Limits {
@@ -225,7 +229,7 @@ impl Reader<'_> {
         range: std::ops::RangeInclusive<T>,
     ) -> Option<T> {
         let value = value?;
-        let problem = || format!("{value} is not from {} to {}", range.start(), range.end());
+        let problem = || format!("{value} is out of range; expected {} to {}", range.start(), range.end());
         self.note(field, if range.contains(&value) { Ok(value) } else { Err(problem()) })
     }
 }

@@ -22,9 +22,11 @@ fn alone(grant: &Grant) -> Vec<String> {
     let mut all = Vec::new();
     for net in &grant.addresses.opened {
         if is_local(net) {
-            all.push(format!("`addresses` opens {net}, which is this machine or the wire it is on"));
+            all.push(format!("`addresses` allows {net}, which is loopback or link-local: the plugin can reach services on this machine and its network"));
         } else if net.prefix_len() < 8 {
-            all.push(format!("`addresses` opens {net}, which is every private network in it"));
+            all.push(format!(
+                "`addresses` allows {net}, including every private network in it: list only the networks of the cloud"
+            ));
         }
     }
     if let Some(target) = grant.to.exact()
@@ -32,21 +34,19 @@ fn alone(grant: &Grant) -> Vec<String> {
         && grant.addresses.check((address, target.port).into(), &crate::Closed::default()).is_err()
     {
         all.push(format!(
-            "{address} is not a public address, and `addresses` does not open it: every request will be refused"
+            "{address} is not a public address: add it to `addresses`, otherwise all requests are denied"
         ));
     }
     if grant.to.scheme() == Scheme::Http {
         if grant.credential.is_some() {
-            all.push("its credential goes over the network in the clear, since `to` is http".to_owned());
+            all.push("its credential is sent unencrypted because `to` is http: use https".to_owned());
         }
         if grant.guest_auth == GuestAuth::Allowed {
-            all.push(
-                "what the plugin authenticates with goes over the network in the clear, since `to` is http".to_owned(),
-            );
+            all.push("the plugin's own credentials are sent unencrypted because `to` is http: use https".to_owned());
         }
     }
     if grant.credential.is_some() && grant.guest_auth == GuestAuth::Allowed {
-        all.push("it has a credential, and the plugin's own authentication goes out beside it".to_owned());
+        all.push("it has a credential, and `guestAuth: allowed` also sends the plugin's own authentication: remove one of the two".to_owned());
     }
     all
 }
@@ -55,10 +55,10 @@ fn against(first: &Grant, second: &Grant) -> Option<String> {
     let (one, two) = (&first.name, &second.name);
     if first.covers(second) {
         return Some(format!(
-            "egress rule `{two}` decides about nothing: rule `{one}` before it permits all it permits"
+            "egress rule `{two}` has no effect: the earlier rule `{one}` allows everything that it allows"
         ));
     }
     (first.overlaps(second) && !first.acts_like(second)).then(|| {
-        format!("egress rules `{one}` and `{two}` permit some of the same requests, and differ in how they are sent: `{one}` decides")
+        format!("egress rules `{one}` and `{two}` allow some of the same requests with different settings: those of `{one}` apply, because it is first")
     })
 }

@@ -1,4 +1,4 @@
-//! The `cloud.conf` of the OpenStack cloud controller manager: the host uses the secrets, and the plugin receives the rest.
+//! The `cloud.conf` of the OpenStack cloud-controller-manager: the host uses the secrets, and the plugin receives the rest.
 
 mod ini;
 
@@ -34,7 +34,7 @@ pub enum CloudConfError {
     /// A file contains a secret but is not the `cloudConf` of a credential.
     #[error(
         "line {line}: `{key}` is a secret, and plugins must not receive secrets: set this file as `cloudConf` of a credential in the --config file, \
-         so that the host removes it; or remove it yourself"
+         so that Skydock removes it; or remove it yourself"
     )]
     Kept {
         /// Number of the line, from 1.
@@ -84,7 +84,7 @@ pub fn split_cloud_conf(text: &str) -> Result<(KeystoneLogin, String), CloudConf
     let mut out = String::with_capacity(text.len());
     for (number, line) in (1..).zip(text.split_inclusive('\n')) {
         if hidden(number) {
-            out.push_str("# kept by the host\n");
+            out.push_str("# kept by Skydock\n");
         } else if is_comment(number, line) {
             // A comment may contain an old secret.
             out.push_str("#\n");

@@ -46,7 +46,7 @@ fn key(pem: &[u8]) -> Result<signature::RsaKeyPair, Failure> {
     let pair = match &der {
         PrivateKeyDer::Pkcs8(der) => signature::RsaKeyPair::from_pkcs8(der.secret_pkcs8_der()),
         PrivateKeyDer::Pkcs1(der) => signature::RsaKeyPair::from_der(der.secret_pkcs1_der()),
-        _ => return Err(bad("it is of another kind")),
+        _ => return Err(bad("it is neither a PKCS#8 nor a PKCS#1 key")),
     };
     // ring's errors are words like `TooSmall` and `InvalidEncoding`, and do not contain parts of the key.
     pair.map_err(|rejected| bad(&rejected.to_string()))

@@ -81,7 +81,7 @@ impl Mask {
             return Ok(());
         }
         Err(Failure::minting(
-            "plugins must not log in: the host does, and adds its session (for SDKs that must log in, set `masked: true`)",
+            "plugins must not log in: Skydock does, and adds its session (for SDKs that must log in, set `masked: true`)",
         ))
     }
 

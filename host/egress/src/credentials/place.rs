@@ -43,7 +43,7 @@ pub(crate) enum Place {
 impl Place {
     /// Creates a header place from the name in the configuration.
     pub(crate) fn header(name: &str, prefix: &str) -> Result<Self, String> {
-        let name: HeaderName = name.parse().map_err(|_| format!("`{name}` is not a name of a header"))?;
+        let name: HeaderName = name.parse().map_err(|_| format!("`{name}` is not a valid header name"))?;
         // These headers define the framing or the destination of a request.
         let fixed = [header::HOST, header::CONTENT_LENGTH, header::TRANSFER_ENCODING, header::CONNECTION];
         if fixed.contains(&name) {
@@ -58,7 +58,7 @@ impl Place {
             Attach::Cookie(name) => {
                 let token = |b: u8| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b);
                 let good = !name.is_empty() && name.bytes().all(token);
-                good.then(|| Self::Cookie(name.clone())).ok_or_else(|| format!("`{name}` is not a name of a cookie"))
+                good.then(|| Self::Cookie(name.clone())).ok_or_else(|| format!("`{name}` is not a valid cookie name"))
             }
         }
     }

@@ -197,7 +197,10 @@ impl<S: Source> Shared<S> {
                     tracing::warn!(credential = name, error = %failure, valid_for_seconds = left,
                         "cannot renew credential; using the current one");
                 }
-                None => tracing::error!(credential = name, error = %failure, "cannot get credential"),
+                None => {
+                    tracing::error!(credential = name, error = %failure,
+                        "cannot get credential; requests that need it are not sent");
+                }
             },
         }
         let spread = rand::random::<f64>();

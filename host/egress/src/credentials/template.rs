@@ -23,9 +23,9 @@ impl Filled {
         let mut pieces = Vec::new();
         let mut rest = text;
         while let Some((before, after)) = rest.split_once("{{") {
-            let (path, after) = after.split_once("}}").ok_or("`{{` without `}}`")?;
+            let (path, after) = after.split_once("}}").ok_or("`}}` is missing after `{{`")?;
             if !path.starts_with('/') {
-                return Err("between `{{` and `}}` must stand the absolute path of a file".to_owned());
+                return Err("expected the absolute path of a file between `{{` and `}}`".to_owned());
             }
             pieces.push(Piece::Text(before.to_owned()));
             pieces.push(Piece::File(SecretFile::new(path)));
@@ -74,7 +74,7 @@ mod tests {
         let filled = Filled::parse("a={{/run/a}}&b={{/run/b}}!", Escape::Form).unwrap();
         assert_eq!(filled.files().count(), 2);
         assert!(Filled::parse("{{a}}", Escape::Form).unwrap_err().contains("absolute path"));
-        assert!(Filled::parse("{{/a", Escape::Form).unwrap_err().contains("without"));
+        assert!(Filled::parse("{{/a", Escape::Form).unwrap_err().contains("is missing"));
         assert_eq!(Filled::parse("{\"a\": {}}", Escape::Json).unwrap().files().count(), 0);
     }
 }

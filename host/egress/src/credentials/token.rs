@@ -48,7 +48,7 @@ impl<S: TokenSource> TokenCredential<S> {
                 mask.check()?;
                 let (_, token) = self.renewed.get().await?;
                 let answer = token.answer.as_ref();
-                let answer = answer.ok_or_else(|| Failure::unavailable("the host's own login is not available"))?;
+                let answer = answer.ok_or_else(|| Failure::unavailable("Skydock's own login is not available"))?;
                 return Ok(Prepared::Answer(mask.login(answer, &token.value)?));
             }
             (Guest::Logout, Some(mask)) => return Ok(Prepared::Answer(mask.logout())),

@@ -125,7 +125,7 @@ impl Shared {
                 let (chain, key) = (certificates(cert)?, private_key(key)?);
                 let until = chain.first().and_then(expiration);
                 let fits = builder.with_client_auth_cert(chain, key);
-                let config = fits.map_err(|error| format!("{} and its key do not fit: {error}", cert.display()))?;
+                let config = fits.map_err(|error| format!("{} and its key do not match: {error}", cert.display()))?;
                 if let Some(until) = until {
                     self.metrics.expires(cert, until);
                 }
@@ -148,7 +148,9 @@ impl Shared {
             (None, Some(_)) => None,
             (None, None) => {
                 let verifier = rustls_platform_verifier::Verifier::new(provider.clone());
-                Some(Arc::new(verifier.map_err(|error| format!("the system's authorities: {error}"))?))
+                Some(Arc::new(
+                    verifier.map_err(|error| format!("cannot load the system's certificate authorities: {error}"))?,
+                ))
             }
         };
         Ok(match (self.pin, authorities) {
@@ -172,7 +174,7 @@ fn certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>, Problem> {
     let read: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&bytes(file)?).collect();
     match read {
         Ok(all) if !all.is_empty() => Ok(all),
-        Ok(_) => Err(format!("{} has no certificate in PEM", file.display())),
+        Ok(_) => Err(format!("{} does not contain a PEM certificate", file.display())),
         Err(error) => Err(format!("{}: {error}", file.display())),
     }
 }
@@ -185,7 +187,7 @@ fn expiration(certificate: &CertificateDer<'_>) -> Option<i64> {
 
 fn private_key(file: &Path) -> Result<PrivateKeyDer<'static>, Problem> {
     let bytes = zeroize::Zeroizing::new(bytes(file)?);
-    PrivateKeyDer::from_pem_slice(&bytes).map_err(|_| format!("{} has no private key in PEM", file.display()))
+    PrivateKeyDer::from_pem_slice(&bytes).map_err(|_| format!("{} does not contain a PEM private key", file.display()))
 }
 
 fn bytes(file: &Path) -> Result<Vec<u8>, Problem> {

@@ -60,7 +60,7 @@ fn decide(shared: &Arc<Shared>, head: &Parts, call: &Call<'_>) -> Result<Admitte
     }
     let authentication = Authentication::of(head);
     // A credential replaces authentication by the plugin. Without a credential, the request must be denied.
-    let refuses = |wired: &Arc<Wired>| wired.grant.guest_auth == GuestAuth::Refused && wired.grant.credential.is_none();
+    let refuses = |wired: &Arc<Wired>| wired.grant.guest_auth == GuestAuth::Denied && wired.grant.credential.is_none();
     if candidates.iter().all(refuses)
         && let Some(name) = authentication.name()
     {
@@ -131,7 +131,7 @@ fn choose(rules: &[&Arc<Wired>], head: &Parts, target: &Target, actions: &Action
             note(2, wired, Cause::Path, "this path");
         } else {
             match wired.grant.permits_actions(actions) {
-                Verdict::No => note(3, wired, Cause::Action, "this action, or it names none"),
+                Verdict::No => note(3, wired, Cause::Action, "this action (or the request does not name one)"),
                 Verdict::Open => chosen.push((*wired).clone()),
                 Verdict::Yes => {
                     chosen.push((*wired).clone());

@@ -254,7 +254,7 @@ impl Admitted {
             let none = collect(body, 0, between, deadline).await;
             none.map_err(|refusal| match refusal.code() {
                 Code::HttpRequestBodySize => {
-                    Refusal::denied(Cause::RequestBody, format!("a {} must not have a body", head.method))
+                    Refusal::denied(Cause::RequestBody, format!("a {} request must not have a body", head.method))
                 }
                 _ => refusal,
             })?;
@@ -299,7 +299,7 @@ impl Admitted {
         let decides = self.candidates.iter().find(|wired| wired.grant.permits_actions(actions) == Verdict::Yes);
         let Some(wired) = decides else { return Err(nothing_left()) };
         let Grant { guest_auth, credential, name, .. } = &wired.grant;
-        if *guest_auth == GuestAuth::Refused
+        if *guest_auth == GuestAuth::Denied
             && credential.is_none()
             && let Some(what) = self.authentication.name()
         {
@@ -351,7 +351,7 @@ fn encoded() -> Refusal {
 }
 
 fn nothing_left() -> Refusal {
-    Refusal::denied(Cause::Action, "no rule allows the actions in the request body, or it has none")
+    Refusal::denied(Cause::Action, "no rule allows the actions in the request body, or the body does not name one")
 }
 
 /// Returns the answer during a pause that the cloud has asked for, without asking the cloud again.

@@ -47,7 +47,7 @@ impl Sign<'_> {
             Prepared::Answer(answer) => return Ok(Signed::Answer(answer)),
             Prepared::Send { used } => used,
         };
-        if self.grant.guest_auth == GuestAuth::Refused {
+        if self.grant.guest_auth == GuestAuth::Denied {
             self.authentication.strip(&mut head.headers);
             if let Some(parameter) = self.authentication.kept_in(head.uri.query()) {
                 let name = parameter.split('=').next().unwrap_or_default();

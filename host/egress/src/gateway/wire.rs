@@ -159,7 +159,7 @@ fn hyper_failure(error: &hyper::Error) -> Refusal {
     let code = match error {
         it if it.is_parse_too_large() => {
             let sentence =
-                format!("the answer's headers are more than {MAX_FIELDS}, or more than {} KiB", MAX_HEAD / 1024);
+                format!("the answer has more than {MAX_FIELDS} headers, or more than {} KiB of them", MAX_HEAD / 1024);
             return Refusal::new(Code::HttpResponseHeaderSectionSize, Cause::Response, sentence);
         }
         it if it.is_incomplete_message() => Code::HttpResponseIncomplete,

@@ -154,7 +154,7 @@ async fn rejects_an_invalid_login_configuration() {
         ("type: session, login: {keystone: {authUrl: URL, passwordFile: /p, tokenFile: /t}}", "exactly one of"),
         ("type: session, login: {keystone: {authUrl: URL, passwordFile: /p, username: u}}", "by name with its domain"),
         ("type: session, login: {keystone: {passwordFile: /p, userId: u}}", "`authUrl` is missing"),
-        ("type: session, login: {keystone: {cloudConf: /c, userId: u}}", "no other field"),
+        ("type: session, login: {keystone: {cloudConf: /c, userId: u}}", "mutually exclusive"),
         ("type: session, masked: true, login: {keystone: {cloudConf: /nowhere}}", "cannot be read"),
         (
             "type: session, login: {template: {url: URL, body: '{{a}}', escape: json, capture: {json: /a}, attach: {cookie: a}}}",

@@ -192,7 +192,7 @@ async fn requests_outside_the_rules_are_denied_with_the_reason() {
         (request("DELETE", &silent, "/v3/x"), Cause::RuleMethod, "DELETE"),
         (get(&silent, "/v30?Action=DescribeTags"), Cause::Path, "this path"),
         (get(&silent, "/v3?Action=Terminate"), Cause::Action, "this action"),
-        (get(&silent, "/v3"), Cause::Action, "names none"),
+        (get(&silent, "/v3"), Cause::Action, "does not name one"),
         (get(&silent, "/v3?Action=DescribeTags&Action=Terminate"), Cause::Action, "this action"),
         (post(&silent, "/v3", "Action=Terminate"), Cause::Action, "body"),
         (post(&silent, "/v3?Action=DescribeTags", "Action=Terminate"), Cause::Action, "body"),

@@ -51,9 +51,9 @@ pub(super) fn fate(method: &Method, uri: &Uri, body: &[u8]) -> Result<Fate, Refu
             Ok(Fate::TryByAddress(uri))
         }
         (&Method::DELETE, Some(Target { name: Some(_), subresource: None, .. })) => {
-            delete_options(body).map(Fate::TryByBody).ok_or_else(|| refused("its body is not an object in JSON"))
+            delete_options(body).map(Fate::TryByBody).ok_or_else(|| refused("its body is not a JSON object"))
         }
-        _ => Err(refused("it is not known whether the API server would only try it")),
+        _ => Err(refused("it is not known whether the API server supports a dry run of it")),
     }
 }
 

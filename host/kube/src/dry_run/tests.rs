@@ -76,7 +76,7 @@ fn intended_changes_are_described_in_words() {
     let event = json!({
         "involvedObject": {"kind": "Node", "name": "n1"}, "type": "Normal", "reason": "DeletingNode", "message": "gone",
     });
-    assert_eq!(told(&Method::POST, &event).unwrap(), "tell Normal DeletingNode of Node n1: gone");
+    assert_eq!(told(&Method::POST, &event).unwrap(), "publish event Normal DeletingNode on Node n1: gone");
     assert_eq!(told(&Method::PATCH, &json!({"count": 2, "message": "gone"})), None, "it was told");
 }
 

@@ -36,7 +36,7 @@ pub(super) fn changes(leases: Api<Read<Lease>>, name: &str) -> Changes {
                 && !std::mem::replace(&mut told, true)
             {
                 let error = with_causes(error);
-                tracing::warn!(error, "cannot watch the lease; a release is noticed at the next attempt only");
+                tracing::warn!(error, "cannot watch the Lease; its release is noticed only at the next attempt");
             }
             std::future::ready(result.ok().map(drop))
         });

@@ -246,12 +246,18 @@ mod tests {
                 &[v4, "--node-cidr-mask-size=24", "--node-cidr-mask-size-ipv4=24"],
                 "--node-cidr-mask-size and --node-cidr-mask-size-ipv4 are mutually exclusive",
             ),
-            (&[v4, "--node-cidr-mask-size=15"], "--node-cidr-mask-size: /15 is larger than 10.244.0.0/16"),
+            (
+                &[v4, "--node-cidr-mask-size=15"],
+                "--node-cidr-mask-size: a /15 for each node does not fit into 10.244.0.0/16",
+            ),
             (
                 &[both, "--node-cidr-mask-size-ipv6=128"],
-                "--node-cidr-mask-size-ipv6: a /128 for each node is too small",
+                "--node-cidr-mask-size-ipv6: a /128 for each node makes too many Pod CIDRs",
             ),
-            (&["--cluster-cidr=10.244.0.0/25"], "--node-cidr-mask-size-ipv4: /24 is larger than 10.244.0.0/25"),
+            (
+                &["--cluster-cidr=10.244.0.0/25"],
+                "--node-cidr-mask-size-ipv4: a /24 for each node does not fit into 10.244.0.0/25",
+            ),
             (&[v4, "--cidr-allocator-type=CloudAllocator"], "--cidr-allocator-type=CloudAllocator is not supported"),
         ] {
             let error = options(&[&["--allocate-node-cidrs=true"], args].concat()).unwrap_err();

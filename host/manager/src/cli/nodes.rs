@@ -29,8 +29,8 @@ pub struct NodeArgs {
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_value = "true",
           default_missing_value = "true", action = ArgAction::Set)]
     pub reconcile_node_addresses: bool,
-    /// Update zone, region, instance type and additional cloud labels of initialized nodes when they change in the cloud. Labels
-    /// that Skydock did not set are not changed.
+    /// Update zone, region, instance type and additional cloud labels of initialized nodes when they change in the cloud. Zone,
+    /// region and instance type always come from the cloud; other labels that Skydock did not set are not changed.
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_value = "true",
           default_missing_value = "true", action = ArgAction::Set)]
     pub reconcile_node_labels: bool,

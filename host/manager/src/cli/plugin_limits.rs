@@ -54,7 +54,7 @@ static KEYS: [Key; 19] = [
     Key { name: "memory", what: "memory of one instance", field: Field::Bytes(|it| &mut it.memory, MI..=4 * GI) },
     Key {
         name: "memory-total",
-        what: "memory of all instances together, and of what the host keeps for them",
+        what: "memory of all instances together, and of what Skydock keeps for them",
         field: Field::Bytes(|it| &mut it.memory_total, MI..=64 * GI),
     },
     Key {
@@ -70,7 +70,7 @@ static KEYS: [Key; 19] = [
     },
     Key {
         name: "handles",
-        what: "what all instances together may keep open in the host: requests, bodies, streams, timers",
+        what: "what all instances together may keep open in Skydock: requests, bodies, streams, timers",
         field: Field::Count(|it| &mut it.handles, 16..=100_000),
     },
     Key {
@@ -80,7 +80,7 @@ static KEYS: [Key; 19] = [
     },
     Key {
         name: "idle",
-        what: "time after which an idle instance releases its memory; if there are more than 8, the others after a quarter of it",
+        what: "time after which an idle instance releases its memory; all but 8 release it after a quarter of that time",
         field: Field::Time(|it| &mut it.idle, SECOND..=Duration::from_secs(24 * 3600)),
     },
     Key {

@@ -27,7 +27,7 @@ pub struct ServiceArgs {
     /// Also manage Services with these classes (spec.loadBalancerClass).
     #[arg(long, value_name = "CLASS", value_delimiter = ',', value_parser = parse_class, help_heading = HEADING)]
     pub load_balancer_classes: Vec<String>,
-    /// Manage Services that do not set spec.loadBalancerClass. If several cloud controller managers run in a cluster, enable this in
+    /// Manage Services that do not set spec.loadBalancerClass. If several cloud-controller-managers run in a cluster, enable this in
     /// only one of them.
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_value = "true",
           default_missing_value = "true", action = ArgAction::Set, help_heading = HEADING)]
@@ -38,8 +38,8 @@ pub struct ServiceArgs {
     pub load_balancer_exclude_control_plane: bool,
     /// Exclude cordoned nodes from load balancers, for example while they are drained.
     ///
-    /// By default, only nodes are excluded that are being deleted, about to be removed by the cluster autoscaler, or labeled
-    /// node.kubernetes.io/exclude-from-external-load-balancers. To select nodes for a single Service, use the annotation
+    /// By default, the only excluded nodes are those that are being deleted, about to be removed by the cluster autoscaler, or
+    /// labeled node.kubernetes.io/exclude-from-external-load-balancers. To select nodes for a single Service, use the annotation
     /// service.skydock.dev/node-selector, a label selector such as `pool in (edge,web),!gpu`.
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_value = "false",
           default_missing_value = "true", action = ArgAction::Set, help_heading = HEADING)]

@@ -68,7 +68,7 @@ fn an_unsupported_upstream_flag_is_rejected_by_name() {
     assert_eq!(
         refusal(&["--bind-address=0.0.0.0"]),
         "--bind-address is a flag of upstream's cloud-controller-manager that Skydock does not support: \
-         see --metrics-bind-address"
+         use --metrics-bind-address"
     );
     assert!(refusal(&["--profiling=true"]).contains("set --profiling=false"));
     assert!(refusal(&["--webhooks=x"]).ends_with("remove it"));
@@ -149,6 +149,16 @@ fn help_shows_the_defaults_of_the_controllers() {
         let line = help.lines().find(|line| line.contains(what)).unwrap();
         assert!(line.ends_with(&format!("[default: {default}]")), "{line}");
     }
+}
+
+#[test]
+fn help_names_all_controllers() {
+    use clap::CommandFactory;
+    let cli = Cli::command();
+    let flag = cli.get_arguments().find(|arg| arg.get_long() == Some("controllers")).unwrap();
+    let names: Vec<_> = skydock_controllers::CONTROLLERS.iter().map(|controller| controller.alias).collect();
+    let help = flag.get_help().unwrap().to_string();
+    assert!(help.ends_with(&format!("Names: {}", names.join(", "))), "{help}");
 }
 
 #[test]

@@ -48,7 +48,7 @@ pub async fn follow(path: PathBuf, plugin: String, egress: Arc<Egress>, refused:
                     tracing::info!(%file, "new egress rules and credentials are in effect");
                 }
                 if restart {
-                    tracing::warn!(%file, "other configuration changes take effect after a restart");
+                    tracing::warn!(%file, "the file also has changes that take effect only after a restart: restart Skydock");
                 }
                 refused.set(0);
                 (known, refusal) = (now.ok(), None);
@@ -56,7 +56,7 @@ pub async fn follow(path: PathBuf, plugin: String, egress: Arc<Egress>, refused:
             Outcome::Refused(why) => {
                 refused.set(1);
                 if refusal.as_ref() != Some(&why) {
-                    tracing::error!("configuration rejected, the previous one stays in effect: {why}");
+                    tracing::error!("configuration rejected; the previous one stays in effect: {why}");
                 }
                 refusal = Some(why);
             }

@@ -84,7 +84,9 @@ impl PluginConfiguration {
         let named = (1..=63).contains(&name.len())
             && name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-');
         if !named {
-            return Err(format!("plugins: the name {name:?} is not 1 to 63 lower-case letters, digits and dashes"));
+            return Err(format!(
+                "plugins: the name {name:?} is not valid; expected 1 to 63 lower-case letters, digits and dashes"
+            ));
         }
         let of = |problem: String| format!("plugin {name}: {problem}");
         self.sha256().map_err(of)?;
@@ -101,7 +103,9 @@ impl PluginConfiguration {
         let Some(digest) = &self.digest else { return Ok(None) };
         let hex =
             digest.strip_prefix("sha256:").filter(|hex| hex.len() == 64 && hex.bytes().all(|b| b.is_ascii_hexdigit()));
-        let hex = hex.ok_or_else(|| format!("the digest {digest:?} is not `sha256:` and 64 hexadecimal digits"))?;
+        let hex = hex.ok_or_else(|| {
+            format!("the digest {digest:?} is not valid; expected `sha256:` and 64 hexadecimal digits")
+        })?;
         Ok(Some(hex.to_ascii_lowercase()))
     }
 

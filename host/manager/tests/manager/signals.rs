@@ -256,7 +256,7 @@ fn pipes_are_rejected_by_the_name_of_the_flag() {
             assert!(began.elapsed() < PATIENCE, "it waits for a writer");
             std::thread::sleep(Duration::from_millis(10));
         }
-        let words = format!("skydock: cannot read the file of {flag}, pipe: it is a pipe");
+        let words = format!("skydock: {flag}: cannot read pipe: it is a pipe");
         assert!(skydock.log().starts_with(&words), "{}", skydock.log());
     }
 }

@@ -49,9 +49,11 @@ impl fmt::Display for Refused {
             Self::Multicast => f.write_str("it is a multicast address"),
             Self::Broadcast => f.write_str("it is the broadcast address"),
             Self::Embedded => f.write_str("it is an IPv6 address that contains an IPv4 address"),
-            Self::Pod(net) => write!(f, "it is in the Pod address range {net} (see --load-balancer-allowed-cidrs)"),
+            Self::Pod(net) => {
+                write!(f, "it is in the Pod address range {net}; to allow it, set --load-balancer-allowed-cidrs")
+            }
             Self::Service(net) => {
-                write!(f, "it is in the cluster IP range {net} (see --load-balancer-allowed-cidrs)")
+                write!(f, "it is in the cluster IP range {net}; to allow it, set --load-balancer-allowed-cidrs")
             }
         }
     }
@@ -236,6 +238,6 @@ mod tests {
     fn a_rejection_names_the_range_and_the_flag() {
         let rules = IngressRules { services: nets(&["10.96.0.0/12"]), ..IngressRules::default() };
         let said = rules.check("10.96.0.1".parse().unwrap(), &[]).unwrap_err().to_string();
-        assert_eq!(said, "it is in the cluster IP range 10.96.0.0/12 (see --load-balancer-allowed-cidrs)");
+        assert_eq!(said, "it is in the cluster IP range 10.96.0.0/12; to allow it, set --load-balancer-allowed-cidrs");
     }
 }

@@ -9,7 +9,7 @@ use crate::text::Quoted;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AnswerError {
     /// The answer to a batch has the wrong number of elements.
-    #[error("{answers} answers to {questions} questions")]
+    #[error("the call has {questions} elements, but the answer has {answers}")]
     Length {
         /// Number of elements in the request.
         questions: usize,
@@ -67,7 +67,7 @@ pub enum AnswerError {
         why: Refused,
     },
     /// A provider ID does not have one of the plugin's prefixes.
-    #[error("provider ID {0} does not have a prefix of the plugin")]
+    #[error("provider ID {0} has none of the plugin's prefixes")]
     ForeignProviderId(Quoted),
     /// A key occurs twice.
     #[error("duplicate {what} {value}")]

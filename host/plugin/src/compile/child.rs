@@ -36,14 +36,14 @@ pub fn compile_as_child() -> u8 {
 fn compile() -> Result<(), (u8, String)> {
     let failed = |what: &str, error: io::Error| (FAILED, format!("{what}: {error}"));
     let mut input = io::stdin();
-    let order = Order::read(&mut input).map_err(|error| failed("read the order", error))?;
-    limit(&order).map_err(|error| failed("set limits", error))?;
+    let order = Order::read(&mut input).map_err(|error| failed("cannot read the request", error))?;
+    limit(&order).map_err(|error| failed("cannot set limits", error))?;
     let mut component = Vec::new();
     let length = (&mut input).take(order.component).read_to_end(&mut component);
-    if length.map_err(|error| failed("read the component", error))? as u64 != order.component {
-        return Err((FAILED, "the component is cut off".to_owned()));
+    if length.map_err(|error| failed("cannot read the component", error))? as u64 != order.component {
+        return Err((FAILED, "the component is truncated".to_owned()));
     }
-    end_with_the_host().map_err(|error| failed("start a thread", error))?;
+    end_with_the_host().map_err(|error| failed("cannot start a thread", error))?;
 
     let machine_code = Engine::new(&engine::config(Some(order.reservation).filter(|bytes| *bytes > 0)))
         .map_err(|error| (FAILED, format!("{error:#}")))?
@@ -59,7 +59,7 @@ fn compile() -> Result<(), (u8, String)> {
         file.write_all(&machine_code)?;
         file.write_all(&seal)
     })
-    .map_err(|error| failed("write the machine code", error))
+    .map_err(|error| failed("cannot write the machine code", error))
 }
 
 fn limit(order: &Order) -> io::Result<()> {

@@ -21,13 +21,13 @@ pub enum CompileError {
     #[error("it cannot be compiled: {0}")]
     Malformed(String),
     /// The compiler exceeded its memory.
-    #[error("compilation exceeded the limit of {0} bytes of memory")]
+    #[error("compilation exceeded the limit of {0} bytes of memory (--plugin-limit compile-memory)")]
     Memory(usize),
     /// The compiler exceeded its CPU time.
-    #[error("compilation exceeded the limit of {0:?} of CPU time")]
+    #[error("compilation exceeded the limit of {0:?} of CPU time (--plugin-limit compile-cpu)")]
     Cpu(Duration),
     /// The compiler took too long.
-    #[error("compilation exceeded the limit of {0:?}")]
+    #[error("compilation exceeded the limit of {0:?} of wall-clock time (--plugin-limit compile-deadline)")]
     Deadline(Duration),
     /// The compiler was killed by a signal.
     #[error("the compiler was killed by signal {0}")]
@@ -99,10 +99,18 @@ mod tests {
         let table = [
             (code(0), "warning", None),
             (code(65), "invalid \u{1b}[2J\nlocal\n", Some("it cannot be compiled: invalid \\u{1b}[2J\\nlocal")),
-            (code(66), "", Some("compilation exceeded the limit of 1000 bytes of memory")),
-            (signal(6), no_memory, Some("compilation exceeded the limit of 1000 bytes of memory")),
+            (
+                code(66),
+                "",
+                Some("compilation exceeded the limit of 1000 bytes of memory (--plugin-limit compile-memory)"),
+            ),
+            (
+                signal(6),
+                no_memory,
+                Some("compilation exceeded the limit of 1000 bytes of memory (--plugin-limit compile-memory)"),
+            ),
             (signal(6), "stack overflow", Some("the compiler was killed by signal 6")),
-            (signal(24), "", Some("compilation exceeded the limit of 7s of CPU time")),
+            (signal(24), "", Some("compilation exceeded the limit of 7s of CPU time (--plugin-limit compile-cpu)")),
             (signal(11), "", Some("the compiler was killed by signal 11")),
             (signal(9), no_memory, Some("the compiler was killed by signal 9")),
             (code(1), "disk full", Some("the compiler failed (exit status: 1): disk full")),

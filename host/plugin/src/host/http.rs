@@ -61,7 +61,7 @@ impl Egress {
     }
 
     fn refused(&self, sentence: &str, error: Error) -> Box<dyn Future<Output = Answer> + Send> {
-        self.shared.log(self.generation, Level::WARN, "egress", &format!("request refused: {sentence}"));
+        self.shared.log(self.generation, Level::WARN, "egress", &format!("request denied: {sentence}"));
         Box::new(std::future::ready(Err(error)))
     }
 
@@ -104,7 +104,8 @@ impl WasiHttpHooks for Egress {
     ) -> Box<dyn Future<Output = Answer> + Send> {
         match &self.gateway {
             Some(gateway) => self.send(gateway, request, options),
-            None => self.refused("plugins have no network access on this host", Error::HttpRequestDenied),
+            None => self
+                .refused("this plugin has no network access: it runs without egress rules", Error::HttpRequestDenied),
         }
     }
 

@@ -81,8 +81,8 @@ impl Plugin {
             plugin,
             function,
             started: Instant::now(),
-            outcome: "cancelled",
-            trap: Some("cancelled"),
+            outcome: "canceled",
+            trap: Some("canceled"),
         };
         let answer = async {
             let supervisor = &generation.supervisor;

@@ -62,7 +62,7 @@ async fn waiting_uses_no_cpu_budget() {
 #[tokio::test(flavor = "multi_thread")]
 async fn host_calls_do_not_reset_the_cpu_budget() {
     let bench = raw("paces", limits()).await;
-    let words = "instances.check: it exceeded its limit of 500ms of CPU time";
+    let words = "instances.check: it exceeded its limit of 500ms of CPU time (--plugin-limit guest-cpu)";
     assert!(sentence(&bench).await.ends_with(words));
     let used = bench.metric(CPU);
     assert!((0.5..1.0).contains(&used), "the budget and a tick or so: {used}");
@@ -75,7 +75,7 @@ async fn host_calls_do_not_reset_the_cpu_budget() {
 async fn uninterruptible_work_ends_at_the_next_host_call() {
     let short = Limits { guest_cpu: Duration::from_millis(20), ..limits() };
     let bench = raw("unbroken", short.clone()).await;
-    let words = "instances.check: it exceeded its limit of 20ms of CPU time";
+    let words = "instances.check: it exceeded its limit of 20ms of CPU time (--plugin-limit guest-cpu)";
     let said = sentence(&bench).await;
     assert!(said.ends_with(words), "{said}");
     let used = bench.metric(CPU);
@@ -117,7 +117,7 @@ async fn handles_kept_between_calls_count_toward_the_limit() {
     for _ in 0..3 {
         assert_eq!(bench.plugin.check(&[node("n")]).await.unwrap(), [Ok(Presence::Running)]);
     }
-    let words = "it exceeded its limit of 32 handles";
+    let words = "it exceeded its limit of 32 handles (--plugin-limit handles)";
     assert!(sentence(&bench).await.ends_with(words));
     assert_eq!(bench.instances("idle"), 0.0, "it and its handles are gone");
     assert_eq!(bench.metric("skydock_plugin_traps_total{plugin=\"test\",kind=\"handles\"}"), 1.0);
@@ -144,7 +144,7 @@ async fn instances_share_the_total_memory_of_their_plugin() {
     let (good, bad): (Vec<_>, Vec<_>) = ends.into_iter().partition(Result::is_ok);
     assert_eq!((good.len(), bad.len()), (2, 1));
     let Err(CloudError::Unavailable(sentence)) = &bad[0] else { panic!("{bad:?}") };
-    let words = "all instances of the plugin together exceeded the limit of 10485760 bytes of memory";
+    let words = "all instances of the plugin together exceeded the limit of 10485760 bytes of memory (--plugin-limit memory-total)";
     assert!(sentence.ends_with(words), "{sentence}");
     assert_eq!(bench.metric("skydock_plugin_traps_total{plugin=\"test\",kind=\"memory_total\"}"), 1.0);
     assert_eq!(bench.instances("idle"), 1.0, "two would leave too little to those that work");

@@ -160,17 +160,17 @@ async fn compilation_is_limited_in_memory_cpu_and_time() {
         (
             Limits { compile_memory: 512 << 20, ..generous.clone() },
             |error| matches!(error, CompileError::Memory(_)),
-            "compilation exceeded the limit of 536870912 bytes of memory",
+            "compilation exceeded the limit of 536870912 bytes of memory (--plugin-limit compile-memory)",
         ),
         (
             Limits { compile_cpu: Duration::from_secs(1), ..generous.clone() },
             |error| matches!(error, CompileError::Cpu(_)),
-            "compilation exceeded the limit of 1s of CPU time",
+            "compilation exceeded the limit of 1s of CPU time (--plugin-limit compile-cpu)",
         ),
         (
             Limits { compile_deadline: Duration::from_secs(1), ..generous },
             |error| matches!(error, CompileError::Deadline(_)),
-            "compilation exceeded the limit of 1s",
+            "compilation exceeded the limit of 1s of wall-clock time (--plugin-limit compile-deadline)",
         ),
     ];
     for (limits, is_expected, sentence) in table {

@@ -35,7 +35,10 @@ async fn an_endless_loop_ends_at_its_cpu_budget() {
     let bench = Bench::good().await;
     let started = Instant::now();
     let sentence = internal(&bench, "loop").await;
-    assert_eq!(sentence, "plugin test (generation 1), instances.check: it exceeded its limit of 500ms of CPU time");
+    assert_eq!(
+        sentence,
+        "plugin test (generation 1), instances.check: it exceeded its limit of 500ms of CPU time (--plugin-limit guest-cpu)"
+    );
     assert!(started.elapsed() >= Duration::from_millis(400), "it had its time: {:?}", started.elapsed());
     works(&bench).await;
     assert_eq!(traps(&bench, "cpu"), 1.0);
@@ -70,7 +73,10 @@ async fn loops_in_one_capability_do_not_affect_others() {
 async fn a_memory_bomb_ends_at_the_memory_limit() {
     let bench = Bench::new(Limits { guest_cpu: Duration::from_secs(10), memory: 32 << 20, ..limits() }, "").await;
     let sentence = internal(&bench, "allocate").await;
-    assert!(sentence.ends_with("it exceeded its limit of 33554432 bytes of memory"), "{sentence}");
+    assert!(
+        sentence.ends_with("it exceeded its limit of 33554432 bytes of memory (--plugin-limit memory)"),
+        "{sentence}"
+    );
     works(&bench).await;
     assert_eq!(traps(&bench, "memory"), 1.0);
     let peak = bench.metric("skydock_plugin_memory_peak_bytes");
@@ -98,7 +104,7 @@ async fn requesting_nodes_endlessly_ends_at_the_cpu_budget() {
     let nodes: NodeSet = (0..1000).map(|number| node(&format!("n{number}"))).collect();
     let started = Instant::now();
     let error = bench.plugin.ensure_load_balancer(&service_that("nodes-forever", "web"), &nodes).await.unwrap_err();
-    let sentence = "plugin test (generation 1), load-balancers.ensure: it exceeded its limit of 500ms of CPU time";
+    let sentence = "plugin test (generation 1), load-balancers.ensure: it exceeded its limit of 500ms of CPU time (--plugin-limit guest-cpu)";
     assert_eq!(error, CloudError::Internal(sentence.into()));
     assert!(started.elapsed() < Duration::from_secs(10), "making the lists counts: {:?}", started.elapsed());
     let peak = bench.metric("skydock_plugin_memory_peak_bytes");
@@ -156,7 +162,7 @@ async fn the_instance_of_a_dropped_call_is_not_reused() {
         works(&bench).await;
     }
     let cancelled =
-        "skydock_plugin_calls_total{plugin=\"test\",interface=\"instances\",function=\"check\",outcome=\"cancelled\"}";
+        "skydock_plugin_calls_total{plugin=\"test\",interface=\"instances\",function=\"check\",outcome=\"canceled\"}";
     assert_eq!(bench.metric(cancelled), 3.0);
 }
 
@@ -192,7 +198,7 @@ async fn waiting_for_an_instance_ends_with_an_error() {
         );
     until("the one instance is busy", || bench.instances("busy") == 1.0).await;
     let error = bench.plugin.check(&[node("n")]).await.unwrap_err();
-    let sentence = "plugin test (generation 1), instances.check: all its instances were busy for 500ms";
+    let sentence = "plugin test (generation 1), instances.check: all its instances were busy for 500ms (--plugin-limit instances, queue-deadline)";
     assert_eq!(error, CloudError::Unavailable(sentence.into()));
     busy.abort();
     let _ = busy.await;

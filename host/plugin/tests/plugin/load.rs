@@ -64,10 +64,10 @@ async fn rejects_files_that_are_not_a_component() {
     let good = fs::read(fixture("good")).unwrap();
     let module = wat::parse_str("(module (memory 1))").unwrap();
     let table: [(&str, &[u8], &str); 4] = [
-        ("garbage", b"#!/bin/sh\necho hello\n", "not a WebAssembly component"),
-        ("empty", b"", "not a WebAssembly component"),
-        ("module", &module, "a WebAssembly core module, but a plugin must be a component"),
-        ("half", &good[..good.len() / 2], "not a valid WebAssembly component"),
+        ("garbage", b"#!/bin/sh\necho hello\n", "it is not a WebAssembly component"),
+        ("empty", b"", "it is not a WebAssembly component"),
+        ("module", &module, "it is a WebAssembly core module, but a plugin must be a component"),
+        ("half", &good[..good.len() / 2], "it is not a valid WebAssembly component"),
     ];
     for (name, bytes, words) in table {
         let path = dir.path().join(name);

@@ -11,7 +11,7 @@ use std::{
 
 use futures::future::join_all;
 use skydock_cloud::{CloudProvider as _, NodeSet, Presence};
-use skydock_plugin::{LoadProblem, Reload, Stage, SwapOutcome};
+use skydock_plugin::{Reload, Stage, SwapOutcome};
 
 use crate::support::{Bench, node, node_that, service_that};
 
@@ -99,7 +99,7 @@ async fn a_failed_reload_keeps_the_generation_in_service() {
         assert_eq!(bench.plugin.generation(), before, "{name}");
         assert_eq!(region(&bench).await, "r1", "{name}");
         let report = reports.try_recv().unwrap().outcome;
-        assert_eq!(report, SwapOutcome::Refused { stage, reason: error.to_string(), kept: 1 });
+        assert_eq!(report, SwapOutcome::Rejected { stage, reason: error.to_string(), kept: 1 });
         let failed = format!("skydock_plugin_reloads_total{{plugin=\"test\",result=\"failure\",stage=\"{stage}\"}}");
         assert!(bench.metric(&failed) >= 1.0, "{name}");
     }
@@ -126,28 +126,6 @@ async fn a_new_configuration_creates_a_new_generation() {
     let place = format!("{}:2: unknown key `regon`", bench.dir.path().join("cloud.conf").display());
     assert!(error.to_string().ends_with(&place), "{error}");
     assert_eq!((region(&bench).await.as_str(), bench.plugin.generation().number), ("north", 2));
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_rollback_returns_to_the_previous_generation() {
-    let bench = Bench::good().await;
-    let none = bench.plugin.rollback().await.unwrap_err();
-    assert!(matches!(none.source, LoadProblem::NoPrevious), "{none}");
-    bench.configure("region: north");
-    bench.plugin.reload().await.unwrap();
-    assert_eq!(region(&bench).await, "north");
-
-    let (mut reports, generations) = (bench.plugin.reports(), bench.plugin.subscribe());
-    let back = bench.plugin.rollback().await.unwrap();
-    assert_eq!((back.number, *generations.borrow()), (1, 1));
-    assert_eq!(reports.try_recv().unwrap().outcome, SwapOutcome::RolledBack(back));
-    assert_eq!(region(&bench).await, "r1");
-
-    let forth = bench.plugin.rollback().await.unwrap();
-    assert_eq!((forth.number, region(&bench).await.as_str()), (2, "north"));
-    bench.configure("region: south");
-    let Reload::Swapped(next) = bench.plugin.reload().await.unwrap() else { panic!("unchanged") };
-    assert_eq!(next.number, 3);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -203,7 +203,7 @@ impl From<Failure> for CloudError {
             Failure::Unreadable { .. } => Self::internal(text),
             Failure::Refused { status, code, .. } => match kind(&code) {
                 Kind::Throttled => Self::throttled(SLOW_DOWN, text),
-                Kind::Denied => Self::denied(format!("{text}: check the IAM policy of the host's credential")),
+                Kind::Denied => Self::denied(format!("{text}: check the IAM policy of Skydock's credential")),
                 Kind::Quota => {
                     Self::denied(format!("{text}: a quota of the account is exhausted; request an increase"))
                 }

@@ -118,7 +118,7 @@ pub(crate) fn key(name: &str) -> String {
 
 /// Returns the error for an annotation with an invalid value.
 pub(crate) fn wrong(name: &str, expected: &str) -> CloudError {
-    CloudError::invalid(format!("annotation {} is not {expected}", key(name)))
+    CloudError::invalid(format!("annotation {} is not valid; expected {expected}", key(name)))
 }
 
 #[cfg(test)]

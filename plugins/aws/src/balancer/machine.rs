@@ -142,7 +142,7 @@ impl Cloud<'_> {
                     }
                     Ok(_) => _ = known.gone.insert(id),
                     Err(CloudError::Invalid(reason)) => {
-                        log::warn("machines", format_args!("{id} is skipped: {reason}"));
+                        log::warn("machines", format_args!("instance {id} is skipped: {reason}"));
                         known.gone.insert(id);
                     }
                     // An instance with an unknown state may be in use, so the call fails and changes nothing.

@@ -143,8 +143,8 @@ pub(crate) fn groups(places: &BTreeMap<String, machine::Place>, tagged: &BTreeSe
             [one] => _ = groups.insert((*one).clone()),
             [..] => {
                 return Err(invalid(format!(
-                    "instance {id} has several security groups that could be the nodes' group: add to exactly one of them the \
-                     cluster's tag"
+                    "instance {id} has several security groups that could be the nodes' group: add the cluster's \
+                     tag to exactly one of them"
                 )));
             }
         }

@@ -77,7 +77,8 @@ impl Cloud<'_> {
     /// Fails if the group does not exist, or if a request to AWS fails.
     pub(crate) fn set_rules(&self, group: &str, wanted: &Rules) -> Result<()> {
         let groups = network::groups(self.wire, &network::groups_by([("group-id", vec![group.to_owned()])]))?;
-        let found = groups.first().ok_or_else(|| CloudError::not_found(format!("no security group {group}")))?;
+        let found =
+            groups.first().ok_or_else(|| CloudError::not_found(format!("security group {group} does not exist")))?;
         let there = permission::rules(&found.ip_permissions);
         let only = |one: &Rules, other: &Rules| -> Rules {
             let lacking = one.iter().filter(|(rule, _)| !other.contains_key(*rule));

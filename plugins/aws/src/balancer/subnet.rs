@@ -193,7 +193,9 @@ impl Cloud<'_> {
             }
             store::save(self.store, &key, &known, RANGES);
         }
-        let of = |id: &String| known.get(id).cloned().ok_or_else(|| CloudError::not_found(format!("no subnet {id}")));
+        let of = |id: &String| {
+            known.get(id).cloned().ok_or_else(|| CloudError::not_found(format!("subnet {id} does not exist")))
+        };
         ids.iter().map(of).collect()
     }
 }

@@ -54,7 +54,9 @@ pub(crate) fn of(service: &Service, first: u16, config: &Config) -> Result<Healt
         healthy_threshold: annotations.number(annotation::HEALTHY)?.unwrap_or(2),
     };
     if health.interval < 5 || health.timeout < 2 || health.unhealthy_threshold < 2 || health.healthy_threshold < 2 {
-        return Err(invalid("a health check has an interval of at least 5, and timeout and thresholds of at least 2"));
+        return Err(invalid(
+            "the health check must have an interval of at least 5 s, a timeout of at least 2 s, and thresholds of at least 2",
+        ));
     }
     Ok(health)
 }

@@ -72,7 +72,7 @@ impl Wish {
         let proxy = match annotations.text(annotation::PROXY_PROTOCOL) {
             None => false,
             Some("*") => true,
-            Some(_) => return Err(annotation::wrong(annotation::PROXY_PROTOCOL, "*, which is all there is")),
+            Some(_) => return Err(annotation::wrong(annotation::PROXY_PROTOCOL, "*")),
         };
         let reachable = service.ports.iter().filter(|port| port.node_port != 0);
         let listeners: Vec<Listener> = reachable.map(|port| listener(port, annotations)).collect::<Result<_>>()?;

@@ -242,8 +242,8 @@ fn known_global(name: &str, written: &str, line: usize) -> Result<(), Problem> {
     }
     let reason = match name {
         "rolearn" | "sourcearn" => format!(
-            "{written} must be set in the host's credential (type aws-sigv4): plugins have no credentials, and cannot \
-             take on a role"
+            "{written} must be set in Skydock's credential (type aws-sigv4): plugins have no credentials, and cannot \
+             assume a role"
         ),
         _ => format!("unknown option {written}"),
     };

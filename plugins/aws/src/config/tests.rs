@@ -89,7 +89,7 @@ fn rejects_invalid_settings_with_name_and_line() {
         ("[Global]\nRegion = x y", 2, "Region"),
         ("[Global]\nZone = 7", 2, "Zone"),
         ("[Global]\nRegion = a-1\nRoleARN = arn:x", 3, "RoleARN"),
-        ("[Global]\nRegion = a-1\nSourceARN = arn:x", 3, "host's credential"),
+        ("[Global]\nRegion = a-1\nSourceARN = arn:x", 3, "Skydock's credential"),
         ("[Global]\nRegion = a-1\nRegoin = b", 3, "Regoin"),
         ("[Globul]\nRegion = a-1", 2, "Globul"),
         ("[Global]\nRegion = a-1\nNodeIPFamilies = ipv5", 3, "NodeIPFamilies"),

@@ -250,7 +250,7 @@ fn group_attributes(annotations: Annotations<'_>, fronts: &[Front]) -> Result<BT
             return wrong("is not one of preserve_client_ip.enabled and proxy_protocol_v2.enabled");
         }
         if value != "true" && value != "false" {
-            return wrong("is true or false");
+            return wrong("must be true or false");
         }
         let udp = fronts.iter().any(|front| front.protocol.contains("UDP"));
         if key == PRESERVE_CLIENT && value == "false" && udp {

@@ -128,7 +128,9 @@ fn header(cursor: &mut Cursor<'_>) -> Result<Statement, String> {
         cursor.next();
         loop {
             match cursor.peek() {
-                None | Some('\n') => return Err("the name of the subsection has no end: a `\"` is missing".to_owned()),
+                None | Some('\n') => {
+                    return Err("a `\"` is missing at the end of the name of the subsection".to_owned());
+                }
                 Some('"') => break,
                 Some('\\') => {
                     cursor.next();

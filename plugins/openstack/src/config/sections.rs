@@ -178,13 +178,11 @@ fn global(config: &mut Config, key: &str, value: &Value<'_>) -> Taken {
             };
         }
         "tls-insecure" if value.boolean()? => {
-            return Err(
-                "certificates are always verified: set the cloud's CA in `tls` of the host's egress rule".to_owned()
-            );
+            return Err("certificates are always verified: set the cloud's CA in `tls` of the egress rule".to_owned());
         }
         "use-clouds" if value.boolean()? => {
             return Err(
-                "plugins cannot read files: set `auth-url` and `region` here, and the login in the host's credential"
+                "plugins cannot read files: set `auth-url` and `region` here, and the login in Skydock's credential"
                     .to_owned(),
             );
         }

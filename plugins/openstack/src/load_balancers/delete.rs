@@ -77,8 +77,8 @@ pub fn ensure_deleted(cloud: &Cloud<'_>, service: &Service) -> Result<()> {
             take_off(cloud, service, &want, other, keep)?;
         } else {
             let message = format!(
-                "Load balancer {} has the name or the tag of this Service, which uses another one, and its members do not belong to this \
-                 cluster: it is not changed",
+                "Load balancer {} has the name or the tag of this Service, but the Service uses another one, and its members do not \
+                 belong to this cluster. It is not changed: delete it if nobody needs it",
                 other.load_balancer.id
             );
             cloud.host.tell(service, &Event::warning("LoadBalancerLeft", message));
@@ -170,7 +170,8 @@ fn take_off(cloud: &Cloud<'_>, service: &Service, want: &Want, found: Found, kee
     let stays = needed || fate == Fate::Stays;
     if stays && balancer.phase() == Phase::Failed {
         return Err(CloudError::unavailable(format!(
-            "load balancer {} is in ERROR and cannot be changed: listeners of this Service cannot be deleted",
+            "load balancer {0} is in ERROR, so listeners of this Service cannot be deleted: try `openstack loadbalancer \
+             failover {0}`",
             balancer.id
         )));
     }
@@ -188,7 +189,8 @@ fn take_off(cloud: &Cloud<'_>, service: &Service, want: &Want, found: Found, kee
             let tree = read(cloud, balancer, want, &ownership, Depth::Listeners)?;
             todo::begin(cloud, service, &id, 0, &leave(want, &tree, &ownership, cloud.cluster))?;
             if needed {
-                let message = format!("Load balancer {id} has listeners of others: it is not deleted");
+                let message =
+                    format!("Load balancer {id} has listeners that do not belong to this Service, and is not deleted");
                 cloud.host.tell(service, &Event::warning("LoadBalancerLeft", message));
             }
             Ok(())
@@ -227,7 +229,7 @@ pub(super) fn rivals(cloud: &Cloud<'_>, service: &Service, want: &Want, kept: &L
         match rival.phase() {
             Phase::Going => {}
             _ if fate(&rival, &ownership) == Fate::Stays => {}
-            Phase::Pending => return Err(at_work(cloud, &rival.id, "was created twice and will be deleted")),
+            Phase::Pending => return Err(at_work(cloud, &rival.id, "is a duplicate and will be deleted")),
             Phase::Active | Phase::Failed => {
                 floating::release(cloud, &rival, want.floating.keep)?;
                 return delete(cloud, service, want, rival, &ownership);

@@ -21,7 +21,7 @@ pub(super) fn doubt(cloud: &Cloud<'_>, error: CloudError) -> CloudError {
     let CloudError::Invalid(said) = &error else { return error };
     let Some(path) = missing(said) else { return error };
     match cloud.get::<Value>(Kind::Network, &path, "cannot check for resources that Octavia has not found") {
-        Ok(_) => CloudError::in_progress(SOON, format!("{}, which Neutron has", text(&error))),
+        Ok(_) => CloudError::in_progress(SOON, format!("{}, but Neutron has it", text(&error))),
         Err(_) => error,
     }
 }

@@ -140,7 +140,10 @@ fn repair(
     // The owner of a required port may release it.
     let steps = plan(want, backends, &tree, ownership, cloud.cluster).map_err(CloudError::unavailable)?;
     if let Some(old) = &ownership.renamed_from {
-        let message = format!("Load balancer {} is renamed because the cluster was called {old}", load_balancer.id);
+        let message = format!(
+            "Load balancer {} is renamed: its name contains the previous name of the cluster, {old}",
+            load_balancer.id
+        );
         cloud.host.tell(service, &Event { warning: false, reason: "LoadBalancerRename", message });
     }
     todo::begin(cloud, service, &load_balancer.id, digest, &steps)

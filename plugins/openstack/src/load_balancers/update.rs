@@ -31,7 +31,9 @@ pub fn update_nodes(cloud: &Cloud<'_>, service: &Service, nodes: &dyn Nodes) -> 
         Phase::Pending => return Err(at_work(cloud, &id, "is being changed")),
         Phase::Going => return Err(none()),
         Phase::Failed => {
-            return Err(CloudError::unavailable(format!("load balancer {id} is in ERROR and cannot be changed")));
+            return Err(CloudError::unavailable(format!(
+                "load balancer {id} is in ERROR and cannot be changed: try `openstack loadbalancer failover {id}`"
+            )));
         }
     }
     let ownership = whose(cloud, &load_balancer, &want, service, by_name)?;

@@ -193,8 +193,9 @@ impl Want {
         if self.features.availability_zones {
             self.availability_zone = zone.to_owned();
         } else if !zone.is_empty() {
-            let message = "this Octavia or its provider does not support availability zones: the load balancer is created without"
-                .to_owned();
+            let message =
+                "Octavia or its provider does not support availability zones: the load balancer is created without one"
+                    .to_owned();
             self.ignored.push(("LoadBalancerAvailabilityZonesIgnored", message));
         }
     }
@@ -206,9 +207,8 @@ impl Want {
             && config.load_balancer.manage_security_groups;
         // Upstream warns about every Service. If all clients are allowed, nothing is ignored.
         if !self.features.allowed_cidrs && !by_group && !service.source_ranges.is_empty() {
-            let message =
-                "this Octavia or its provider does not support allowed CIDRs: loadBalancerSourceRanges are ignored"
-                    .to_owned();
+            let message = "Octavia or its provider does not support allowed CIDRs: loadBalancerSourceRanges is ignored"
+                .to_owned();
             self.ignored.push(("LoadBalancerSourceRangesIgnored", message));
         }
         let timeout = |key: &str, unset: i64| annotation::number(service, key, unset);

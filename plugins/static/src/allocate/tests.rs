@@ -141,7 +141,7 @@ fn a_pool_without_auto_assign_serves_only_requests() {
     assert_eq!(addresses(run(&two_pools(), &asking, &holders(&[]), &[])), Ok(vec!["198.51.100.0".into()]));
     let only_extra = pools("- {name: extra, addresses: [198.51.100.0/31], autoAssign: false}");
     let refusal = run(&only_extra, &request("a", &[]), &holders(&[]), &[]).unwrap_err();
-    assert_eq!(refusal.to_string(), "no address pool that assigns by itself has IPv4 addresses");
+    assert_eq!(refusal.to_string(), "no address pool with `autoAssign: true` has IPv4 addresses");
     assert!(!refusal.passes());
 }
 
@@ -177,13 +177,13 @@ fn a_requested_address_is_assigned_or_rejected() {
             None,
             "192.0.2.1",
             None,
-            Err("the requested address 192.0.2.1 is in use by service default/b; addresses cannot be shared"),
+            Err("the requested address 192.0.2.1 is in use by Service default/b; addresses cannot be shared"),
         ),
         (
             None,
             "192.0.2.2",
             None,
-            Err("the requested address 192.0.2.2 is in use by another service; addresses cannot be shared"),
+            Err("the requested address 192.0.2.2 is in use by another Service; addresses cannot be shared"),
         ),
         (Some("nowhere"), "192.0.2.3", None, Err("unknown address pool `nowhere`; the inventory has public, extra")),
     ] {

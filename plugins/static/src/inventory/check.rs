@@ -193,7 +193,7 @@ impl Checker {
                     self.problem(value.referenced, format!("`{key}` is not a valid label key"));
                 } else if syntax::is_kubernetes_key(&key) {
                     let reason = format!(
-                        "label `{key}` is reserved by Kubernetes: use instanceType, zone and region for theirs, others cannot be set here"
+                        "label `{key}` is reserved by Kubernetes: use instanceType, zone or region instead (other reserved labels cannot be set here)"
                     );
                     self.problem(value.referenced, reason);
                 }

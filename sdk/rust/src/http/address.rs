@@ -24,7 +24,7 @@ impl<'a> Address<'a> {
         let (scheme, rest) = url.split_once("://").ok_or("is not absolute, as in `https://cloud.example/path`")?;
         let secure = scheme.eq_ignore_ascii_case("https");
         if !secure && !scheme.eq_ignore_ascii_case("http") {
-            return Err("is neither of https nor of http");
+            return Err("uses neither https nor http");
         }
         let rest = rest.split_once('#').map_or(rest, |(before, _)| before);
         let (authority, path_and_query) = rest.split_at(rest.find(['/', '?']).unwrap_or(rest.len()));
@@ -32,7 +32,7 @@ impl<'a> Address<'a> {
             return Err("has no host");
         }
         if authority.contains('@') {
-            return Err("has a user in it; the host adds credentials");
+            return Err("contains a user; Skydock adds credentials");
         }
         Ok(Self { secure, authority, path_and_query })
     }

@@ -14,7 +14,7 @@ const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b
 /// [`invalid`](CloudError::Invalid) for a text that cannot be a segment, however it is encoded: an empty one, `.` and `..`.
 pub fn segment(text: &str) -> Result<String> {
     match text {
-        "" | "." | ".." => Err(CloudError::invalid(format!("`{text}` cannot stand in a path"))),
+        "" | "." | ".." => Err(CloudError::invalid(format!("`{text}` is not allowed in a path"))),
         _ => Ok(encoded(text)),
     }
 }

@@ -9,7 +9,7 @@ use crate::types::CloudError;
 pub(super) enum Failure {
     /// The host does not send the request. Contains the error code in the notation of `wasi:http`.
     #[error(
-        "the host denied the request ({0}): no egress rule allows it, or its credential was rejected; see the host's log"
+        "Skydock denied the request ({0}): no egress rule allows it, or its credential was rejected; see Skydock's log"
     )]
     Refused(String),
     /// There was no connection, or it broke, or the response is not valid HTTP. Contains what happened.

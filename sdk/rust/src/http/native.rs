@@ -60,7 +60,8 @@ fn exchange(request: &Request, prepared: &Prepared<'_>, limit: Duration) -> Resu
         return Err(Failure::NotSent);
     }
     if prepared.address.secure {
-        let why = "natively there is no TLS: have the test answer (`http::native::intercept`), or use http://";
+        let why =
+            "native tests have no TLS: answer the request in the test (`http::native::intercept`), or use http://";
         return Err(Failure::Unreachable(why.to_owned()));
     }
     let failed = |error| failure(error, limit, request.at_most);

@@ -54,10 +54,7 @@ impl<'a> Prepared<'a> {
         let too_long = |part: &str, most: usize| {
             let shown = address.shown();
             let shown = shown.get(..shown.floor_char_boundary(100)).unwrap_or_default();
-            CloudError::internal(format!(
-                "{} {shown}: more than {most} bytes of {part}, which a host does not take",
-                request.method
-            ))
+            CloudError::internal(format!("{} {shown}: the limit of {most} bytes of {part} is exceeded", request.method))
         };
         if address.authority.len() > AUTHORITY {
             return Err(too_long("host", AUTHORITY));
@@ -72,10 +69,10 @@ impl<'a> Prepared<'a> {
         let mut headers: Vec<(&str, Cow<'_, str>)> = Vec::with_capacity(request.headers.len() + 1);
         for (name, value) in &request.headers {
             if !is_name(name) {
-                return Err(refused(name, "is not a name of a header"));
+                return Err(refused(name, "is not a valid header name"));
             }
             if OF_THE_HOST.iter().any(|other| name.eq_ignore_ascii_case(other)) {
-                return Err(refused(name, "is set by the host"));
+                return Err(refused(name, "is set by Skydock"));
             }
             if value.chars().any(|letter| letter.is_control() && letter != '\t') {
                 return Err(refused(name, "has a control character in its value"));
@@ -124,20 +121,17 @@ mod tests {
         };
         let path = |length: usize| refusal(Request::get(format!("https://c/{}", "p".repeat(length - 1))));
         assert_eq!(path(PATH), None);
-        let shown = format!(
-            "GET https://c/{}: more than 8192 bytes of path and query, which a host does not take",
-            "p".repeat(90)
-        );
+        let shown = format!("GET https://c/{}: the limit of 8192 bytes of path and query is exceeded", "p".repeat(90));
         assert_eq!(path(PATH + 1), Some(shown));
         let host = |length: usize| refusal(Request::get(format!("https://{}/", "c".repeat(length))));
         assert_eq!(host(AUTHORITY), None);
-        assert!(host(AUTHORITY + 1).is_some_and(|message| message.contains("more than 512 bytes of host")));
+        assert!(host(AUTHORITY + 1).is_some_and(|message| message.contains("limit of 512 bytes of host")));
         let header = |length: usize| {
             let rest = "x".repeat(length - HEADER * 2 - 2);
             refusal(Request::get("https://c/").header("a", "").header("b", rest))
         };
         assert_eq!(header(HEADERS), None);
-        assert!(header(HEADERS + 1).is_some_and(|message| message.contains("more than 16384 bytes of headers")));
+        assert!(header(HEADERS + 1).is_some_and(|message| message.contains("limit of 16384 bytes of headers")));
     }
 
     #[test]
@@ -147,9 +141,9 @@ mod tests {
             other => panic!("{other:?}"),
         };
         let header = |name: &str, value: &str| refusal(Request::get("https://c/p?q=secret").header(name, value));
-        assert_eq!(header("Host", "x"), "GET https://c/p: the header `Host` is set by the host");
-        assert_eq!(header("a b", "x"), "GET https://c/p: the header `a b` is not a name of a header");
-        assert_eq!(header("", "x"), "GET https://c/p: the header `` is not a name of a header");
+        assert_eq!(header("Host", "x"), "GET https://c/p: the header `Host` is set by Skydock");
+        assert_eq!(header("a b", "x"), "GET https://c/p: the header `a b` is not a valid header name");
+        assert_eq!(header("", "x"), "GET https://c/p: the header `` is not a valid header name");
         let split = "GET https://c/p: the header `a` has a control character in its value";
         assert_eq!(header("a", "x\r\nb: secret"), split);
         let url = refusal(Request::get("https://user:secret@c/"));

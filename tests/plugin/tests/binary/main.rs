@@ -49,7 +49,7 @@ async fn survives(component: Vec<u8>, form: Form, goes: Goes) -> anyhow::Result<
         let told = match goes {
             Goes::Well if form == Form::Call => return stage.initialized("second", PATIENCE).await,
             Goes::Well => return stage.event("PluginSwapped", "generation 2", PATIENCE).await.map(drop),
-            Goes::Refused(words) => stage.event("PluginRefused", words, SENTENCE).await?,
+            Goes::Refused(words) => stage.event("PluginRejected", words, SENTENCE).await?,
             Goes::Failed(words) => stage.event("FailedToInitialize", words, SENTENCE).await?,
         };
         println!("{told}");
@@ -94,8 +94,8 @@ survives! {
     a_plugin_may_wait_long_in_a_call: guest::naps(250, 50, Form::Call), Form::Call, Goes::Well;
     huge_methods_in_configure: guest::methods(150, Form::Configure), Form::Configure, Goes::Refused("too much data is being copied between the host and the guest");
     huge_methods_in_a_call: guest::methods(150, Form::Call), Form::Call, Goes::Failed("too much data is being copied between the host and the guest");
-    forged_names_in_configure: guest::names(90_000, Form::Configure), Form::Configure, Goes::Refused("its call to the host failed: empty poll list (in function 2 of its code)");
-    forged_names_in_a_call: guest::names(90_000, Form::Call), Form::Call, Goes::Failed("its call to the host failed: empty poll list (in function 2 of its code)");
+    forged_names_in_configure: guest::names(90_000, Form::Configure), Form::Configure, Goes::Refused("its call to Skydock failed: empty poll list (in function 2 of its code)");
+    forged_names_in_a_call: guest::names(90_000, Form::Call), Form::Call, Goes::Failed("its call to Skydock failed: empty poll list (in function 2 of its code)");
     a_bomb_of_components: guest::bomb(4, 900), Form::Configure, Goes::Refused("instances of modules and components, but at most 1000 are allowed");
     an_import_with_escapes: guest::odd_import(), Form::Configure, Goes::Refused("it imports `evil\\u{1b}]0;owned");
     a_file_of_imports: guest::many_imports(38 << 20), Form::Configure, Goes::Refused("in the name of an import");

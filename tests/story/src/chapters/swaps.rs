@@ -161,7 +161,7 @@ async fn bad_swap(stage: &Stage, bytes: &[u8], stage_name: &str) -> anyhow::Resu
     ensure!(generation(&after) == generation(&before), "the generation has changed");
     let event = eventually(LIMIT, || async {
         let told = stage.events(LEASE).await?;
-        let refused = told.iter().rfind(|event| event.starts_with("PluginRefused")).cloned();
+        let refused = told.iter().rfind(|event| event.starts_with("PluginRejected")).cloned();
         Ok(match refused {
             Some(event) if told.len() > events => Seen::Yes(event),
             _ => Seen::NotYet(format!("{told:?}")),

@@ -62,7 +62,7 @@ impl Event {
             }
             Self::StillInProgress(lasted, error) => {
                 let lasted = minutes(*lasted);
-                let message = format!("An operation on the load balancer has been in progress for {lasted}: {error}");
+                let message = format!("An operation on the load balancer has not finished after {lasted}: {error}");
                 (Warning, reason::STILL_IN_PROGRESS, message.into())
             }
         }

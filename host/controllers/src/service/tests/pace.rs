@@ -184,7 +184,7 @@ async fn a_long_operation_gets_events_and_is_counted() {
     sleep(Duration::from_secs(20)).await;
     let (reason, message) = bench.events().pop().unwrap();
     assert_eq!(reason, "StillInProgress");
-    assert!(message.starts_with("An operation on the load balancer has been in progress for 10 minutes"), "{message}");
+    assert!(message.starts_with("An operation on the load balancer has not finished after 10 minutes"), "{message}");
     let long = || bench.metric("skydock_long_in_progress{controller=\"service\"}");
     assert_eq!(long(), ["skydock_long_in_progress{controller=\"service\"} 1"]);
     sleep(Duration::from_secs(3600)).await;

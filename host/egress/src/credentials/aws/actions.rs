@@ -101,7 +101,7 @@ pub(crate) fn check(head: &Parts, body: &[u8]) -> Result<(), Failure> {
         actions.iter().find_map(|action| ACTIONS.iter().find(|secret| secret.eq_ignore_ascii_case(action.trim())));
     match named {
         Some(action) => Err(Failure::minting(format!(
-            "{action} returns a secret or creates an identity, which is not allowed with the host's keys"
+            "{action} returns a secret or creates an identity, which is not allowed with Skydock's keys"
         ))),
         None => Ok(()),
     }

@@ -70,7 +70,8 @@ pub(crate) fn scope(head: &Parts, body: &[u8], allowed: &Allowed) -> Result<Scop
     let region = stated.map(|it| it.region).or_else(|| of_host?.region).or_else(|| only(&allowed.regions));
     let Some(region) = region else {
         return Err(Failure::malformed(format!(
-            "cannot determine the region from host {host}: set it like the service"
+            "cannot determine the region from host {host}: set it in an Authorization header with a dummy \
+             Credential=x/DATE/REGION/SERVICE/aws4_request"
         )));
     };
     if actions::is_secret_service(&service) {
@@ -87,7 +88,7 @@ pub(crate) fn scope(head: &Parts, body: &[u8], allowed: &Allowed) -> Result<Scop
 }
 
 fn secret_service(name: &str) -> Failure {
-    Failure::minting(format!("{name} returns credentials, which is not allowed with the host's keys"))
+    Failure::minting(format!("{name} returns credentials, which is not allowed with Skydock's keys"))
 }
 
 fn only(all: &[String]) -> Option<String> {
@@ -113,7 +114,7 @@ fn refuse_forms(head: &Parts) -> Result<(), Failure> {
     }
     let query = crate::credentials::encode::form_pairs(head.uri.query().unwrap_or_default());
     if query.iter().any(|(name, _)| PRESIGNED.contains(&name.trim().to_ascii_lowercase().as_str())) {
-        return Err(Failure::malformed("signatures in the query are not supported: the host signs in headers"));
+        return Err(Failure::malformed("signatures in the query are not supported: Skydock signs in headers"));
     }
     Ok(())
 }

@@ -46,12 +46,12 @@ pub(crate) fn entries(text: &str) -> Result<Vec<Entry>, (usize, &'static str)> {
         if rest.is_empty() || rest.starts_with(['#', ';']) {
             continue;
         }
-        let (section, subsection) = section.clone().ok_or((number, "it stands before the first section"))?;
+        let (section, subsection) = section.clone().ok_or((number, "this key is before the first section"))?;
         let (key, value) = rest.split_once('=').map_or((rest, None), |(key, value)| (key, Some(value)));
         let key = key.trim().to_ascii_lowercase();
         let named = |b: u8| b.is_ascii_alphanumeric() || b == b'-' || b == b'_';
         if key.is_empty() || !key.bytes().all(named) {
-            return Err((number, "the key may have letters, digits and `-` only"));
+            return Err((number, "a key may contain only letters, digits, `-` and `_`"));
         }
         let mut reader = Reader::default();
         let mut end = number.saturating_add(1);
@@ -93,7 +93,9 @@ impl Reader {
                     Some('n') => self.keep('\n'),
                     Some('t') => self.keep('\t'),
                     Some(escaped @ ('\\' | '"')) => self.keep(escaped),
-                    Some(_) => return Err("a backslash may stand before `\\`, `\"`, `n`, `t` and the end of the line"),
+                    Some(_) => {
+                        return Err("a backslash is only allowed before `\\`, `\"`, `n`, `t` and the end of the line");
+                    }
                 },
                 other if self.quoted || !other.is_whitespace() => self.keep(other),
                 blank => self.text.push(blank),

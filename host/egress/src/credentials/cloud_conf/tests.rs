@@ -50,7 +50,7 @@ fn the_host_keeps_the_secret_and_the_guest_gets_the_rest() {
     assert!(!rest.contains("hunter"));
     assert_eq!(rest.lines().count(), CONF.lines().count(), "line numbers stay");
     let kept: Vec<&str> = CONF.lines().skip(1).filter(|line| !line.contains("hunter")).collect();
-    let shown: Vec<&str> = rest.lines().skip(1).filter(|line| *line != "# kept by the host").collect();
+    let shown: Vec<&str> = rest.lines().skip(1).filter(|line| *line != "# kept by Skydock").collect();
     assert_eq!(shown, kept);
 }
 
@@ -60,7 +60,7 @@ fn comments_with_old_secrets_are_removed() {
     let (_, rest) = split_cloud_conf(text).unwrap();
     assert_eq!(
         rest,
-        "#\n[Global]\n#\nregion=a\\\n#b\nauth-url=https://a\nuser-id=u\n# kept by the host\ntenant-id=p # x\n"
+        "#\n[Global]\n#\nregion=a\\\n#b\nauth-url=https://a\nuser-id=u\n# kept by Skydock\ntenant-id=p # x\n"
     );
 }
 
@@ -69,7 +69,7 @@ fn a_secret_on_several_lines_is_removed_completely() {
     let text = "[Global]\nauth-url=https://a\nuser-id=u\npassword=hun\\\nter22\ntenant-id=p\n";
     let (login, rest) = split_cloud_conf(text).unwrap();
     assert_eq!(login.secret(), &Secret::from("hunter22"));
-    assert_eq!(rest, "[Global]\nauth-url=https://a\nuser-id=u\n# kept by the host\n# kept by the host\ntenant-id=p\n");
+    assert_eq!(rest, "[Global]\nauth-url=https://a\nuser-id=u\n# kept by Skydock\n# kept by Skydock\ntenant-id=p\n");
 }
 
 #[test]

@@ -42,7 +42,7 @@ pub enum Login {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct KeystoneConfig {
-    /// A `cloud.conf` of the OpenStack cloud controller manager. Its section `[Global]` contains the complete login.
+    /// A `cloud.conf` of the OpenStack cloud-controller-manager. Its section `[Global]` contains the complete login.
     pub cloud_conf: Option<AbsolutePath>,
     /// URL of Keystone, with or without `/v3`.
     pub auth_url: Option<IssuerUrl>,

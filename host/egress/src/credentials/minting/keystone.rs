@@ -42,7 +42,7 @@ pub(crate) fn check(head: &Parts) -> Result<(), Failure> {
     }
     let method = &head.method;
     Err(Failure::minting(format!(
-        "{method} of this Identity path returns a secret or creates an identity, which is not allowed; the host authenticates the plugin's \
+        "{method} of this Identity path returns a secret or creates an identity, which is not allowed; Skydock authenticates the plugin's \
          requests, so it does not need to log in (for SDKs that must log in, set `masked: true`)"
     )))
 }

@@ -59,7 +59,7 @@ pub(crate) fn check(head: &Parts) -> Result<(), Failure> {
         return Ok(());
     }
     Err(Failure::minting(format!(
-        "{} of this path returns a token, a key or a password, which is not allowed with the host's identity",
+        "{} of this path returns a token, a key or a password, which is not allowed with Skydock's identity",
         head.method
     )))
 }

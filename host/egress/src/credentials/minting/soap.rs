@@ -47,7 +47,7 @@ pub(crate) fn check(head: &Parts, body: &[u8]) -> Result<(), Failure> {
 
 fn refusal(what: &str) -> Failure {
     Failure::minting(format!(
-        "{what} is not allowed for plugins: the host logs in, and adds its session (for SDKs that must log in, set `masked: true`)"
+        "{what} is not allowed for plugins: Skydock logs in, and adds its session (for SDKs that must log in, set `masked: true`)"
     ))
 }
 

@@ -38,7 +38,7 @@ impl Keystone {
         if let Some(path) = &config.cloud_conf {
             let alone = KeystoneConfig { cloud_conf: Some(path.clone()), ..KeystoneConfig::default() };
             if *config != alone {
-                return Err("`cloudConf` tells all: no other field may stand beside it".to_owned());
+                return Err("`cloudConf` and other fields of `keystone` are mutually exclusive".to_owned());
             }
             return Ok(Self { from: From::CloudConf, files: [SecretFile::new(path)], masked });
         }

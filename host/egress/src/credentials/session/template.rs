@@ -28,11 +28,11 @@ pub(crate) struct TemplateLogin {
 
 impl TemplateLogin {
     pub(crate) fn new(config: &Template) -> Result<Self, String> {
-        let method = config.method.parse().map_err(|_| format!("`{}` is not a method", config.method))?;
+        let method = config.method.parse().map_err(|_| format!("`{}` is not a valid HTTP method", config.method))?;
         let mut headers = Vec::new();
         for (name, text) in &config.headers {
             let filled = Filled::parse(text, Escape::None).map_err(|error| format!("header `{name}`: {error}"))?;
-            headers.push((name.parse().map_err(|_| format!("`{name}` is not a name of a header"))?, filled));
+            headers.push((name.parse().map_err(|_| format!("`{name}` is not a valid header name"))?, filled));
         }
         let body = Filled::parse(&config.body, config.escape).map_err(|error| format!("body: {error}"))?;
         let lifetime = config.lifetime.map(|it| Duration::try_from(it).ok().filter(|it| !it.is_zero()));

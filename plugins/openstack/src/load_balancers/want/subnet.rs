@@ -68,8 +68,8 @@ impl SubnetSpec {
         }
         let (negated, pattern) = strip(&self.pattern, '!');
         let expression = pattern.strip_prefix('~').map_or_else(|| glob(pattern), str::to_owned);
-        let regex =
-            Regex::new(&expression).map_err(|error| format!("the pattern of the floating IP's subnet: {error}"))?;
+        let regex = Regex::new(&expression)
+            .map_err(|error| format!("the pattern for the floating IP's subnet is not valid: {error}"))?;
         // As in upstream, the first match must be the complete name.
         let whole = regex.find(name).map_or("", |found| found.as_str()) == name;
         Ok(whole != negated)

@@ -18,23 +18,23 @@ pub(super) fn failure(code: &ErrorCode) -> Failure {
         // The cloud cannot be reached at present.
         E::DnsTimeout => away("DNS-timeout", "the name of the cloud's host was not resolved in time", ""),
         E::DnsError(why) => away("DNS-error", "the name of the cloud's host cannot be resolved", why.rcode.as_deref().unwrap_or_default()),
-        E::DestinationNotFound => away("destination-not-found", "the cloud's host is not known", ""),
-        E::DestinationUnavailable => away("destination-unavailable", "the cloud's host cannot be reached, or the host got no credential for it", ""),
-        E::DestinationIpUnroutable => away("destination-IP-unroutable", "there is no route to the cloud's host", ""),
-        E::ConnectionRefused => away("connection-refused", "the cloud's host refuses the connection", ""),
-        E::ConnectionTerminated => away("connection-terminated", "the connection broke", ""),
-        E::ConnectionTimeout => away("connection-timeout", "no connection in time", ""),
+        E::DestinationNotFound => away("destination-not-found", "the cloud's server was not found", ""),
+        E::DestinationUnavailable => away("destination-unavailable", "the cloud's server cannot be reached, or Skydock has no credential for it", ""),
+        E::DestinationIpUnroutable => away("destination-IP-unroutable", "there is no route to the cloud's server", ""),
+        E::ConnectionRefused => away("connection-refused", "the cloud's server refused the connection", ""),
+        E::ConnectionTerminated => away("connection-terminated", "the connection was closed", ""),
+        E::ConnectionTimeout => away("connection-timeout", "the connection was not established in time", ""),
         E::ConnectionReadTimeout => away("connection-read-timeout", "the cloud stopped answering", ""),
         E::ConnectionWriteTimeout => away("connection-write-timeout", "the cloud stopped reading the request", ""),
-        E::ConnectionLimitReached => away("connection-limit-reached", "too many requests are in the air, or too many were sent", ""),
+        E::ConnectionLimitReached => away("connection-limit-reached", "too many requests are in flight, or the rate limit is exceeded", ""),
         E::TlsProtocolError => away("TLS-protocol-error", "TLS with the cloud failed", ""),
-        E::TlsCertificateError => away("TLS-certificate-error", "the certificate of the cloud's host is not trusted", ""),
-        E::TlsAlertReceived(why) => away("TLS-alert-received", "the cloud's host ended TLS", why.alert_message.as_deref().unwrap_or_default()),
+        E::TlsCertificateError => away("TLS-certificate-error", "the certificate of the cloud's server is not trusted", ""),
+        E::TlsAlertReceived(why) => away("TLS-alert-received", "the cloud's server sent a TLS alert", why.alert_message.as_deref().unwrap_or_default()),
         E::HttpResponseTimeout => away("HTTP-response-timeout", "no answer in time", ""),
-        E::HttpResponseIncomplete => away("HTTP-response-incomplete", "the answer broke off", ""),
-        E::HttpProtocolError => away("HTTP-protocol-error", "the answer is no HTTP", ""),
-        E::HttpResponseTransferCoding(why) => away("HTTP-response-transfer-coding", "the answer cannot be read", why.as_deref().unwrap_or_default()),
-        E::HttpResponseContentCoding(why) => away("HTTP-response-content-coding", "the answer cannot be read", why.as_deref().unwrap_or_default()),
+        E::HttpResponseIncomplete => away("HTTP-response-incomplete", "the answer is incomplete", ""),
+        E::HttpProtocolError => away("HTTP-protocol-error", "the answer is not valid HTTP", ""),
+        E::HttpResponseTransferCoding(why) => away("HTTP-response-transfer-coding", "the encoding of the answer is not valid", why.as_deref().unwrap_or_default()),
+        E::HttpResponseContentCoding(why) => away("HTTP-response-content-coding", "the encoding of the answer is not valid", why.as_deref().unwrap_or_default()),
 
         // Something is too large.
         E::HttpRequestUriTooLong => large("HTTP-request-URI-too-long", "the URL", None),
@@ -50,11 +50,11 @@ pub(super) fn failure(code: &ErrorCode) -> Failure {
         E::HttpResponseTrailerSize(_) => large("HTTP-response-trailer-size", "a trailer of the answer", None),
 
         // The request, the host or the rules are wrong.
-        E::HttpRequestLengthRequired => wrong("HTTP-request-length-required", "the request needs a length", ""),
-        E::HttpUpgradeFailed => wrong("HTTP-upgrade-failed", "the cloud wants another protocol", ""),
-        E::LoopDetected => wrong("loop-detected", "the request came back to where it was sent from", ""),
-        E::ConfigurationError => wrong("configuration-error", "the host is not configured for this request", ""),
-        E::InternalError(why) => wrong("internal-error", "the host failed", why.as_deref().unwrap_or_default()),
+        E::HttpRequestLengthRequired => wrong("HTTP-request-length-required", "the request must have a Content-Length", ""),
+        E::HttpUpgradeFailed => wrong("HTTP-upgrade-failed", "the cloud tried to switch protocols", ""),
+        E::LoopDetected => wrong("loop-detected", "the request was sent in a loop", ""),
+        E::ConfigurationError => wrong("configuration-error", "Skydock is not configured for this request", ""),
+        E::InternalError(why) => wrong("internal-error", "internal error in Skydock", why.as_deref().unwrap_or_default()),
     }
 }
 
@@ -72,7 +72,7 @@ fn wrong(code: &str, what: &str, why: &str) -> Failure {
 
 fn large(code: &str, what: &str, size: Option<u64>) -> Failure {
     let why = size.map(|size| format!("{size} bytes")).unwrap_or_default();
-    Failure::Wrong(told(code, &format!("{what} is larger than the host takes"), &why))
+    Failure::Wrong(told(code, &format!("{what} exceeds the limit"), &why))
 }
 
 fn told(code: &str, what: &str, why: &str) -> String {
@@ -139,7 +139,7 @@ mod tests {
     fn size_and_configuration_errors_are_internal() {
         let codes = [
             (ErrorCode::HttpRequestUriTooLong, "(HTTP-request-URI-too-long)"),
-            (ErrorCode::HttpRequestBodySize(Some(7)), "larger than the host takes: 7 bytes (HTTP-request-body-size)"),
+            (ErrorCode::HttpRequestBodySize(Some(7)), "exceeds the limit: 7 bytes (HTTP-request-body-size)"),
             (ErrorCode::HttpRequestHeaderSectionSize(Some(8)), ": 8 bytes (HTTP-request-header-section-size)"),
             (ErrorCode::HttpRequestHeaderSize(None), "(HTTP-request-header-size)"),
             (ErrorCode::HttpResponseHeaderSectionSize(None), "(HTTP-response-header-section-size)"),
@@ -147,7 +147,7 @@ mod tests {
             (ErrorCode::HttpRequestLengthRequired, "(HTTP-request-length-required)"),
             (ErrorCode::LoopDetected, "(loop-detected)"),
             (ErrorCode::ConfigurationError, "(configuration-error)"),
-            (ErrorCode::InternalError(Some("why".into())), "the host failed: why (internal-error)"),
+            (ErrorCode::InternalError(Some("why".into())), "internal error in Skydock: why (internal-error)"),
         ];
         for (code, name) in codes {
             let error = told(&code);

@@ -47,7 +47,7 @@ impl Download {
                 Err(StreamError::LastOperationFailed(error)) => {
                     return Some(Err(match http_error_code(&error) {
                         Some(code) => code::failure(&code),
-                        None => Failure::Unreachable(format!("the answer broke off: {}", error.to_debug_string())),
+                        None => Failure::Unreachable(format!("the answer is incomplete: {}", error.to_debug_string())),
                     }));
                 }
             }
@@ -63,7 +63,7 @@ impl Download {
 
 /// Returns the head of the response when it has arrived.
 fn opened(future: &FutureIncomingResponse) -> Option<Result<State, Failure>> {
-    let wrong = |()| Failure::Wrong("the host hands out an answer twice".to_owned());
+    let wrong = |()| Failure::Wrong("Skydock returned the answer twice".to_owned());
     let answer = future.get()?.map_err(wrong).and_then(|answer| answer.map_err(|code| code::failure(&code)));
     Some(answer.and_then(|answer| {
         let body = answer.consume().map_err(wrong)?;

@@ -11,10 +11,10 @@ pub(super) fn request(method: Method, prepared: &Prepared<'_>) -> Result<Outgoin
     for (name, value) in &prepared.headers {
         fields
             .append(name, value.as_bytes())
-            .map_err(|error| Failure::Wrong(format!("the host does not take the header `{name}`: {error}")))?;
+            .map_err(|error| Failure::Wrong(format!("Skydock rejected the header `{name}`: {error}")))?;
     }
     let request = OutgoingRequest::new(fields);
-    let wrong = |what: &'static str| move |()| Failure::Wrong(format!("the host does not take it: {what}"));
+    let wrong = |what: &'static str| move |()| Failure::Wrong(format!("Skydock rejected the request: {what}"));
     request.set_method(&wasi_method(method)).map_err(wrong("its method is not known"))?;
     let scheme = if prepared.address.secure { Scheme::Https } else { Scheme::Http };
     request.set_scheme(Some(&scheme)).map_err(wrong("its scheme is not known"))?;

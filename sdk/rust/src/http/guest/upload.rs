@@ -19,7 +19,7 @@ pub(super) struct Upload {
 
 impl Upload {
     pub(super) fn new(request: &OutgoingRequest, bytes: Vec<u8>) -> Result<Self, Failure> {
-        let wrong = |()| Failure::Wrong("the host gives no place for the body of the request".to_owned());
+        let wrong = |()| Failure::Wrong("Skydock returned no stream for the body of the request".to_owned());
         let body = request.body().map_err(wrong)?;
         let stream = body.write().map_err(wrong)?;
         Ok(Self { ready: stream.subscribe(), stream, body, bytes, sent: 0, closed: false })

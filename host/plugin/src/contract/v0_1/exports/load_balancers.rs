@@ -111,7 +111,7 @@ fn ingress(ingress: wit::Ingress, service: &cloud::Service, rules: &IngressRules
         value("ingress host name", name, "a DNS name in lower case", ok.then_some(()))?;
     }
     if address.is_none() && hostname.is_none() {
-        return Err(AnswerError::Missing("address and host name of an ingress point"));
+        return Err(AnswerError::Missing("an address or a host name of an ingress point"));
     }
     count("port states of an ingress point", ingress.ports.len(), service.ports.len())?;
     // The API server rejects a mode without an address.

@@ -90,12 +90,11 @@ fn info(info: plugin::PluginInfo, exported: &BTreeSet<Capability>) -> Checked<In
         value("provider ID prefix", prefix, "`SCHEME://` or longer", ok.then_some(()))?;
     }
     if capabilities.contains(&Capability::Instances) && info.provider_id_prefixes.is_empty() {
-        return Err(AnswerError::Missing("a provider ID prefix, which a plugin with `instances` must own,"));
+        return Err(AnswerError::Missing("a provider ID prefix (required with `instances`)"));
     }
     count("annotation prefixes", info.annotation_prefixes.len(), MAX_ANNOTATION_PREFIXES)?;
     for prefix in &info.annotation_prefixes {
-        let expected =
-            "a domain and `/`, or with the beginning of a name after it, that is not Kubernetes' or Skydock's own";
+        let expected = "`DOMAIN/`, optionally followed by the beginning of a name, with a domain that does not belong to Kubernetes or Skydock";
         value("annotation prefix", prefix, expected, text::is_annotation_prefix(prefix).then_some(()))?;
     }
     count("wanted hosts", info.wanted_hosts.len(), MAX_WISHES)?;

@@ -88,7 +88,7 @@ fn route_page(page: routes::RoutePage, before: usize, limit: usize) -> Checked<P
         return Err(AnswerError::TooManyRoutes { count: total, limit });
     }
     if let Some(next) = &page.next {
-        count("bytes of where the next routes begin", next.len(), MAX_NEXT)?;
+        count("bytes in `next`", next.len(), MAX_NEXT)?;
     }
     Ok((page.routes.into_iter().map(route).collect::<Checked<_>>()?, page.next))
 }
