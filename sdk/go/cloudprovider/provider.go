@@ -85,9 +85,6 @@ func newAdapter(p Provider) *adapter {
 			return cloudprovider.GetCloudProvider(p.Name, config)
 		}
 	}
-	if len(os.Args) == 0 {
-		os.Args = []string{p.Name} // klog needs it
-	}
 	return &adapter{Provider: p, api: newAPIServer()}
 }
 

@@ -74,11 +74,21 @@ func (a *adapter) construct(ctx context.Context) (*parts, error) {
 		}
 	}
 	settle(ctx)
-	p := &parts{provider: provider}
-	p.instances, _ = provider.Instances()
-	p.v2, _ = provider.InstancesV2()
-	p.zones, _ = provider.Zones()
-	p.balancers, _ = provider.LoadBalancer()
-	p.routes, _ = provider.Routes()
-	return p, nil
+	return &parts{
+		provider:  provider,
+		instances: supported(provider.Instances()),
+		v2:        supported(provider.InstancesV2()),
+		zones:     supported(provider.Zones()),
+		balancers: supported(provider.LoadBalancer()),
+		routes:    supported(provider.Routes()),
+	}, nil
+}
+
+// supported returns nil for what a provider does not support, whatever it returns besides.
+func supported[T any](part T, ok bool) T {
+	if !ok {
+		var none T
+		return none
+	}
+	return part
 }

@@ -229,7 +229,7 @@ func (h *Host) CacheRemove(key string) {
 
 // Remaining implements [skydock.Host].
 func (h *Host) Remaining() time.Duration {
-	if h.Deadline == 0 { // default
+	if h.Deadline == 0 {
 		return 30 * time.Second
 	}
 	return h.Deadline

@@ -5,6 +5,7 @@ import (
 	"context"
 
 	skydock "github.com/skydock/skydock/sdk/go"
+	_ "github.com/skydock/skydock/sdk/go/internal/args" // for packages that need an argument
 	wire "github.com/skydock/skydock/sdk/go/internal/bindings/skydock_provider_plugin"
 	"github.com/skydock/skydock/sdk/go/internal/guest"
 	"github.com/skydock/skydock/sdk/go/internal/memory"
