@@ -58,21 +58,27 @@ func toAddresses(addresses []skydock.NodeAddress) []v1.NodeAddress {
 	return out
 }
 
-// fromAddresses leaves out addresses of unknown types, and those that no node can have.
+// most is the number of addresses that a node can have.
+const most = 64
+
+// fromAddresses leaves out addresses of unknown types, those that no node can have, and those beyond the limit.
 func fromAddresses(addresses []v1.NodeAddress) []skydock.NodeAddress {
 	out := []skydock.NodeAddress{}
 	for _, a := range addresses {
+		if len(out) == most {
+			break
+		}
 		kind := skydock.AddressKind(a.Type)
 		switch kind {
 		case skydock.InternalIP, skydock.ExternalIP:
-			if ip, err := netip.ParseAddr(a.Address); err != nil || ip.IsLinkLocalUnicast() || ip.IsLoopback() {
+			if ip, err := netip.ParseAddr(a.Address); err != nil || !ip.IsGlobalUnicast() || ip.Is4In6() {
 				continue
 			}
 		case skydock.Hostname, skydock.InternalDNS, skydock.ExternalDNS:
 		default:
 			continue
 		}
-		if a.Address != "" {
+		if a.Address != "" && a.Address != "localhost" {
 			out = append(out, skydock.NodeAddress{Kind: kind, Address: a.Address})
 		}
 	}
