@@ -63,7 +63,9 @@ func (f *fake) Initialize(builder cloudprovider.ControllerClientBuilder, stop <-
 }
 func (f *fake) SetInformers(factory informers.SharedInformerFactory) {
 	f.factory = factory
-	factory.Core().V1().Nodes().Informer()
+	_ = factory.Core().V1().Nodes().Informer().AddIndexers(cache.Indexers{"name": func(o any) ([]string, error) {
+		return []string{o.(*v1.Node).Name}, nil // not a Service
+	}})
 }
 func (f *fake) HasClusterID() bool                               { return !f.noID }
 func (f *fake) ProviderName() string                             { return "fake" }
@@ -359,7 +361,10 @@ func TestInformersFollowTheCluster(t *testing.T) {
 	f := newFake()
 	f.seen = make(chan string, 10)
 	a := serve(t, f, nil)
-	host := &sdktest.Host{NodeList: []skydock.Node{{Name: "n1", UID: "1"}}}
+	host := &sdktest.Host{
+		NodeList:    []skydock.Node{{Name: "n1", UID: "1"}},
+		ServiceList: []skydock.Service{{Namespace: "ns", Name: "web"}},
+	}
 	ctx := sdktest.Context(t, host)
 	expect := func(want string) {
 		t.Helper()
@@ -383,6 +388,9 @@ func TestInformersFollowTheCluster(t *testing.T) {
 	lister := f.factory.Core().V1().Nodes().Lister()
 	if n, err := lister.Get("n1"); err != nil || n.UID != "1" {
 		t.Error(n, err)
+	}
+	if s, err := f.factory.Core().V1().Services().Lister().Services("ns").Get("web"); err != nil || s.Name != "web" {
+		t.Error(s, err)
 	}
 	host.SetNodes(skydock.Node{Name: "n1", UID: "1", Labels: map[string]string{"l": "v"}}, skydock.Node{Name: "n2"})
 	call()

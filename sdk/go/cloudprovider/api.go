@@ -105,8 +105,8 @@ func (a *apiServer) ClientOrDie(name string) kubernetes.Interface {
 // informers returns a factory whose informers for nodes and Services read the stores directly: no JSON, and one copy in memory.
 func (a *apiServer) informers() informers.SharedInformerFactory {
 	factory := informers.NewSharedInformerFactory(a.ClientOrDie("informers"), 0)
-	indexers := cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc}
 	for _, source := range []source{{a.nodes, &v1.Node{}}, {a.services, &v1.Service{}}} {
+		indexers := cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc} // which providers add to
 		informer := cache.NewSharedIndexInformer(source, source.example, 0, indexers)
 		factory.InformerFor(source.example, func(kubernetes.Interface, duration) cache.SharedIndexInformer { return informer })
 	}

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"strings"
 
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/klog/v2"
 
 	skydock "github.com/skydock/skydock/sdk/go"
@@ -17,7 +18,7 @@ type logOptions struct {
 	verbosity string
 }
 
-// apply has klog write to log/slog, and panic instead of exiting.
+// apply has klog write to log/slog, and panic instead of exiting; client-go survives panics.
 func (o logOptions) apply() error {
 	levels := map[string]slog.Level{"info": slog.LevelInfo, "warning": slog.LevelWarn, "error": slog.LevelError}
 	least, ok := levels[o.level]
@@ -36,6 +37,7 @@ func (o logOptions) apply() error {
 	}
 	klog.SetOutput(klogWriter{least})
 	klog.OsExit = func(int) { panic("the provider logged a fatal error") }
+	utilruntime.ReallyCrash = false // a panic in a goroutine of client-go is logged, and does not end the instance
 	return nil
 }
 
