@@ -21,6 +21,7 @@ func init() {
 		AnnotationPrefixes: []string{"loadbalancer.openstack.org/"},
 		// The provider waits for load balancers, whatever its context says: 14 steps are 50 s.
 		Env:      map[string]string{"OCCM_WAIT_LB_ACTIVE_STEPS": "14"},
+		Config:   withPlaceholder,
 		Unused:   unused,
 		Classify: classify,
 	})
@@ -30,9 +31,26 @@ func main() {}
 
 var (
 	noBalancers = regexp.MustCompile(`(?im)^\s*enabled\s*=\s*"?false`)
+	global      = regexp.MustCompile(`(?im)^\s*\[Global\]\s*$`)
+	application = regexp.MustCompile(`(?im)^\s*application-credential-(id|name)\s*=`)
+	secret      = regexp.MustCompile(`(?im)^\s*(password|application-credential-secret)\s*=`)
 	router      = regexp.MustCompile(`(?im)^\s*router-id\s*=`)
 	status      = regexp.MustCompile(`got (\d{3}) instead`)
 )
+
+// withPlaceholder adds a placeholder for the secret that the host has removed: the provider does not log in without one, and the
+// host puts its own login in the place of the provider's.
+func withPlaceholder(config string) string {
+	place := global.FindStringIndex(config)
+	if place == nil || secret.MatchString(config) {
+		return config
+	}
+	key := "password"
+	if application.MatchString(config) {
+		key = "application-credential-secret"
+	}
+	return config[:place[1]] + "\n" + key + " = skydock" + config[place[1]:]
+}
 
 // unused are load balancers if they are disabled, and routes without a router.
 func unused(settings skydock.Settings) []skydock.Capability {

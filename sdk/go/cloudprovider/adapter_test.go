@@ -482,13 +482,13 @@ func TestTheProviderIsConstructedOnceAndNotTooOften(t *testing.T) {
 
 func TestOptionsAreChecked(t *testing.T) {
 	configure := func(options map[string]string) (*adapter, error) {
-		a := newAdapter(Provider{Name: "fake", Option: func(key, value string) (bool, error) {
+		a := newAdapter(Provider{Name: "fake", Config: strings.ToUpper, Option: func(key, value string) (bool, error) {
 			if value == "bad" {
 				return true, errors.New("expected good")
 			}
 			return key == "known", nil
 		}})
-		return a, a.Configure(t.Context(), skydock.Settings{Options: options})
+		return a, a.Configure(t.Context(), skydock.Settings{CloudConfig: "text", Options: options})
 	}
 	for _, options := range []map[string]string{{"other": "x"}, {"known": "bad"}, {"log-level": "loud"}, {"v": "x"}, {"allow-untagged-cloud": "maybe"}} {
 		if _, err := configure(options); !errors.Is(err, skydock.ErrInvalid) {
@@ -498,6 +498,9 @@ func TestOptionsAreChecked(t *testing.T) {
 	a, err := configure(map[string]string{"known": "good", "unused": "routes, load-balancers", "v": "2", "SOME_ENV": "x"})
 	if err != nil {
 		t.Fatal(err)
+	}
+	if a.settings.CloudConfig != "TEXT" {
+		t.Error(a.settings.CloudConfig)
 	}
 	want := []skydock.Capability{skydock.CapabilityRoutes, skydock.CapabilityLoadBalancers, skydock.CapabilityMaintenance}
 	if got := a.Info().Unused; !slices.Equal(got, want) {

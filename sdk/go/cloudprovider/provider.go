@@ -33,6 +33,9 @@ type Provider struct {
 	// Unused returns the capabilities that are not used with this configuration; none by default. Maintenance is always
 	// unused if MaintenancePeriod is 0.
 	Unused func(settings skydock.Settings) []skydock.Capability
+	// Config changes the provider's configuration before the provider reads it, for example to add placeholders for secrets that
+	// the host has removed.
+	Config func(text string) string
 	// Env are environment variables of the provider, for example placeholders for credentials that the host replaces. Options
 	// of the operator take precedence.
 	Env map[string]string
@@ -91,6 +94,9 @@ func newAdapter(p Provider) *adapter {
 // Configure implements [skydock.Plugin].
 func (a *adapter) Configure(_ context.Context, settings skydock.Settings) error {
 	a.settings = settings
+	if a.Config != nil {
+		a.settings.CloudConfig = a.Config(settings.CloudConfig)
+	}
 	if a.Unused != nil {
 		a.unused = a.Unused(settings)
 	}
