@@ -26,8 +26,8 @@ echo "{\"Replace\":{${replace#,}}}" >"$work/overlay.json"
 # 2. Patched copies of modules, if the plugin has patches for modules that do not compile for WASI.
 set --
 if [ -d "$plugin/port" ]; then
-    "$sdk/port.sh" "$plugin" "$work/port"
-    set -- "-modfile=$work/port/go.mod"
+    "$sdk/port.sh" "$plugin"
+    set -- "-modfile=$plugin/.port/go.mod"
 fi
 
 # 3. The core module.
