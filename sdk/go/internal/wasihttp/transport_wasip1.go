@@ -80,10 +80,8 @@ func send(r *http.Request) (*wire.FutureIncomingResponse, error) {
 			return nil, err
 		}
 	}
-	if finished := wire.OutgoingBodyFinish(body, types.None[*wire.Fields]()); finished.IsErr() {
-		pending.Drop()
-		return nil, failure(finished.Err(), r.URL.Host)
-	}
+	// If the host did not take the whole body, for example because no rule allows the request, the answer says why.
+	wire.OutgoingBodyFinish(body, types.None[*wire.Fields]())
 	return pending, nil
 }
 
