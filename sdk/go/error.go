@@ -1,0 +1,90 @@
+package skydock
+
+import (
+	"errors"
+	"fmt"
+	"time"
+)
+
+// The cases of the contract's error: the host derives retry, delay, event and metric from the case alone. They are compared with
+// errors.Is, and created with the functions of similar names. Every other error is internal, except those of net/http: a
+// request that did not reach the cloud is unavailable.
+var (
+	// ErrNotFound means that the cloud answered that the object does not exist. The host retries, and never deletes a node.
+	ErrNotFound = errors.New("not found")
+	// ErrImplementedElsewhere means that another implementation owns this object. The host ignores the object.
+	ErrImplementedElsewhere = errors.New("implemented elsewhere")
+	// ErrConflict means that another writer changed the object. The host retries soon.
+	ErrConflict = errors.New("conflict")
+	// ErrThrottled means that the cloud asks for fewer requests. The host retries after the delay.
+	ErrThrottled = errors.New("throttled")
+	// ErrInProgress means that the cloud has not finished. The host retries after the delay.
+	ErrInProgress = errors.New("in progress")
+	// ErrDenied means that credentials or permissions are missing.
+	ErrDenied = errors.New("denied")
+	// ErrInvalid means that the object asks for something that this cloud cannot do. The host waits for a change.
+	ErrInvalid = errors.New("invalid")
+	// ErrUnavailable means that the cloud cannot be reached or answers with a server error.
+	ErrUnavailable = errors.New("unavailable")
+	// ErrInternal is anything else.
+	ErrInternal = errors.New("internal")
+)
+
+// Error is an error with a case of the contract.
+type Error struct {
+	// Case is one of the errors above.
+	Case error
+	// Message is one sentence for people, without secrets.
+	Message string
+	// RetryAfter is the delay of ErrThrottled and ErrInProgress.
+	RetryAfter time.Duration
+	// Err is the error that caused this one, or nil.
+	Err error
+}
+
+// Error returns the message.
+func (e *Error) Error() string {
+	if e.Message == "" {
+		return e.Case.Error()
+	}
+	return e.Message
+}
+
+// Is reports whether target is the case of e.
+func (e *Error) Is(target error) bool { return target == e.Case }
+
+// Unwrap returns the error that caused e.
+func (e *Error) Unwrap() error { return e.Err }
+
+func newError(kind error, after time.Duration, format string, args []any) error {
+	err := fmt.Errorf(format, args...)
+	return &Error{Case: kind, Message: err.Error(), RetryAfter: after, Err: err}
+}
+
+// NotFound returns an [ErrNotFound]. The format is that of fmt.Errorf, as in the following functions.
+func NotFound(format string, args ...any) error { return newError(ErrNotFound, 0, format, args) }
+
+// Conflict returns an [ErrConflict].
+func Conflict(format string, args ...any) error { return newError(ErrConflict, 0, format, args) }
+
+// Throttled returns an [ErrThrottled] with the delay that the cloud asks for.
+func Throttled(after time.Duration, format string, args ...any) error {
+	return newError(ErrThrottled, after, format, args)
+}
+
+// InProgress returns an [ErrInProgress] with the delay until the cloud should be asked again.
+func InProgress(after time.Duration, format string, args ...any) error {
+	return newError(ErrInProgress, after, format, args)
+}
+
+// Denied returns an [ErrDenied].
+func Denied(format string, args ...any) error { return newError(ErrDenied, 0, format, args) }
+
+// Invalid returns an [ErrInvalid].
+func Invalid(format string, args ...any) error { return newError(ErrInvalid, 0, format, args) }
+
+// Unavailable returns an [ErrUnavailable].
+func Unavailable(format string, args ...any) error { return newError(ErrUnavailable, 0, format, args) }
+
+// Internal returns an [ErrInternal].
+func Internal(format string, args ...any) error { return newError(ErrInternal, 0, format, args) }

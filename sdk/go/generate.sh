@@ -1,0 +1,42 @@
+#!/bin/sh
+# Generates internal/bindings from wit/ with wit-bindgen 0.61.0:
+#   cargo install wit-bindgen-cli --version 0.61.0 --locked --no-default-features --features go,async
+# The result is committed, because users of this module have no wit-bindgen. With --check, it is only compared.
+set -eu
+cd "$(dirname "$0")"
+module=github.com/skydock/skydock/sdk/go
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+case "$(wit-bindgen --version)" in
+*' 0.61.0'*) ;;
+*) echo "generate.sh: wit-bindgen 0.61.0 is required" >&2; exit 1 ;;
+esac
+
+./wit.sh "$work/wit"
+for capability in plugin instances load-balancers routes zones maintenance; do
+    wit-bindgen go --world $capability --out-dir "$work/go" "$work/wit" >"$work/log" 2>&1 || { cat "$work/log" >&2; exit 1; }
+    name=exports_$(echo $capability | tr - _)
+    mkdir "$work/go/$name"
+    sed -e "s/^package main$/package $name/" -e '/^\/\/ Unused, but present/d' -e '/^func main() {}$/d' \
+        "$work/go/wit_exports.go" >"$work/go/$name/bindings.go"
+    rm "$work/go/wit_exports.go"
+done
+
+mkdir "$work/bindings"
+for file in "$work"/go/*/*.go; do
+    package=$(basename "$(dirname "$file")")
+    mkdir -p "$work/bindings/$package"
+    sed -e "s,\"go.bytecodealliance.org/pkg/wit/runtime\",\"$module/internal/wit/runtime\"," \
+        -e "s,\"go.bytecodealliance.org/pkg/wit/types\",\"$module/internal/wit/types\"," \
+        -e "s,\"wit_component/export_skydock_provider_\(.*\)\",export_skydock_provider_\1 \"$module/internal/guest/serve_\1\"," \
+        -e "s,\"wit_component/,\"$module/internal/bindings/," \
+        "$file" | gofmt >"$work/bindings/$package/bindings_wasip1.go"
+done
+
+if [ "${1:-}" = --check ]; then
+    diff -r "$work/bindings" internal/bindings
+else
+    rm -rf internal/bindings
+    cp -r "$work/bindings" internal/bindings
+fi

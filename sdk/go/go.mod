@@ -1,0 +1,3 @@
+module github.com/skydock/skydock/sdk/go
+
+go 1.26

@@ -1,0 +1,91 @@
+package call
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"runtime"
+	"testing"
+	"time"
+
+	skydock "github.com/skydock/skydock/sdk/go"
+	"github.com/skydock/skydock/sdk/go/sdktest"
+)
+
+func TestTheContextEndsBeforeTheCall(t *testing.T) {
+	for remaining, margin := range map[time.Duration]time.Duration{
+		time.Second: 200 * time.Millisecond, 30 * time.Second: 3 * time.Second, 120 * time.Second: 10 * time.Second,
+	} {
+		if got := Margin(remaining); got != margin {
+			t.Errorf("%v: %v", remaining, got)
+		}
+	}
+	host := &sdktest.Host{Deadline: 30 * time.Second}
+	left, err := Run(host, func(ctx context.Context) (time.Duration, error) {
+		deadline, _ := ctx.Deadline()
+		return time.Until(deadline), nil
+	})
+	if err != nil || left < 26*time.Second || left > 27*time.Second {
+		t.Error(left, err)
+	}
+}
+
+func TestACallThatIsLateIsInProgressAndRetires(t *testing.T) {
+	host := &sdktest.Host{Deadline: 400 * time.Millisecond}
+	stop := make(chan struct{})
+	defer close(stop)
+	_, err := Run(host, func(context.Context) (int, error) { <-stop; return 1, nil })
+	if !errors.Is(err, skydock.ErrInProgress) || !host.Retired() {
+		t.Error(err, host.Retired())
+	}
+}
+
+func TestACallThatHonorsItsContextIsInProgress(t *testing.T) {
+	host := &sdktest.Host{Deadline: 400 * time.Millisecond}
+	_, err := Run(host, func(ctx context.Context) (int, error) {
+		<-ctx.Done()
+		return 0, fmt.Errorf("create: %w", ctx.Err())
+	})
+	if !errors.Is(err, skydock.ErrInProgress) || host.Retired() {
+		t.Error(err, host.Retired())
+	}
+}
+
+func TestAPanicIsInternalAndRetires(t *testing.T) {
+	for name, f := range map[string]func(){"panic": func() { panic("boom") }, "exit": runtime.Goexit} {
+		host := &sdktest.Host{}
+		_, err := Run(host, func(context.Context) (int, error) { f(); return 1, nil })
+		if !errors.Is(err, skydock.ErrInternal) || host.Retired() != (name == "panic") {
+			t.Error(name, err)
+		}
+	}
+}
+
+func TestEveryErrorHasACase(t *testing.T) {
+	for _, test := range []struct{ err, want error }{
+		{errors.New("x"), skydock.ErrInternal},
+		{fmt.Errorf("create: %w", skydock.Denied("no")), skydock.ErrDenied},
+		{fmt.Errorf("create: %w", skydock.ErrConflict), skydock.ErrConflict},
+		{fmt.Errorf("create: %w", &url.Error{Op: "Get", URL: "http://x", Err: errors.New("refused")}), skydock.ErrUnavailable},
+		{context.DeadlineExceeded, skydock.ErrUnavailable},
+	} {
+		got := Classify(t.Context(), test.err)
+		if !errors.Is(got, test.want) || got.Case != test.want || got.Message != test.err.Error() {
+			t.Errorf("%v: %v, not %v", test.err, got.Case, test.want)
+		}
+	}
+	if got := Classify(t.Context(), fmt.Errorf("x: %w", skydock.Throttled(7*time.Second, "slow"))); got.RetryAfter != 7*time.Second {
+		t.Error(got.RetryAfter)
+	}
+}
+
+func TestAnAnswerOfTheWrongLengthIsInternal(t *testing.T) {
+	if _, err := Results(t.Context(), 2, []skydock.Result[int]{{}}); !errors.Is(err, skydock.ErrInternal) {
+		t.Error(err)
+	}
+	got, err := Results(t.Context(), 1, []skydock.Result[int]{{Err: errors.New("x")}})
+	if err != nil || !errors.Is(got[0].Err, skydock.ErrInternal) {
+		t.Error(got, err)
+	}
+}

@@ -1,0 +1,128 @@
+package guest
+
+import (
+	"bytes"
+	"time"
+
+	skydock "github.com/skydock/skydock/sdk/go"
+	"github.com/skydock/skydock/sdk/go/internal/bindings/skydock_provider_cache"
+	"github.com/skydock/skydock/sdk/go/internal/bindings/skydock_provider_calls"
+	"github.com/skydock/skydock/sdk/go/internal/bindings/skydock_provider_cluster"
+	"github.com/skydock/skydock/sdk/go/internal/bindings/skydock_provider_events"
+	nodesets "github.com/skydock/skydock/sdk/go/internal/bindings/skydock_provider_node_sets"
+	"github.com/skydock/skydock/sdk/go/internal/bindings/skydock_provider_objects"
+	"github.com/skydock/skydock/sdk/go/internal/registry"
+	"github.com/skydock/skydock/sdk/go/internal/wit/types"
+)
+
+func init() { registry.Host = host{} }
+
+// host implements [skydock.Host].
+type host struct{}
+
+func (host) ClusterUID() (string, bool) {
+	uid := skydock_provider_cluster.Uid()
+	return Text(uid), uid.IsSome()
+}
+
+func (host) Revision() (uint64, bool) {
+	revision := skydock_provider_cluster.Revision()
+	return revision.SomeOr(0), revision.IsSome()
+}
+
+func (host) Nodes() []skydock.Node { return Nodes(skydock_provider_cluster.Nodes()) }
+
+func (host) Services() []skydock.Service {
+	services := skydock_provider_cluster.Services()
+	out := make([]skydock.Service, len(services))
+	for i := range services {
+		out[i] = *Service(&services[i])
+	}
+	return out
+}
+
+func text(o types.Option[string]) ([]byte, bool) { return []byte(o.SomeOr("")), o.IsSome() }
+
+func (host) NodeJSON(name string) ([]byte, bool) {
+	return text(skydock_provider_cluster.NodeJson(name))
+}
+
+func (host) ServiceJSON(namespace, name string) ([]byte, bool) {
+	return text(skydock_provider_cluster.ServiceJson(namespace, name))
+}
+
+func (host) ReadObject(kind, namespace, name string) ([]byte, error) {
+	read := skydock_provider_objects.Read(kind, namespace, name)
+	if !read.IsErr() {
+		return []byte(read.Ok()), nil
+	}
+	switch refusal := read.Err(); refusal.Tag() {
+	case skydock_provider_objects.RefusalNotGranted:
+		return nil, skydock.ErrNotGranted
+	case skydock_provider_objects.RefusalNotThere:
+		return nil, skydock.ErrNotThere
+	default:
+		return nil, skydock.Unavailable("%s", Clone(refusal.Unavailable()))
+	}
+}
+
+func (host) Annotate(object, key, value string) bool {
+	return skydock_provider_objects.Annotate(object, key, types.Some(value))
+}
+
+func (host) RemoveAnnotation(object, key string) bool {
+	return skydock_provider_objects.Annotate(object, key, types.None[string]())
+}
+
+func (host) Publish(object string, severity skydock.Severity, reason, message string) bool {
+	return skydock_provider_events.Publish(object, skydock_provider_events.Severity(severity), reason, message)
+}
+
+func (host) CacheGet(key string) ([]byte, bool) {
+	value := skydock_provider_cache.Get(key)
+	return bytes.Clone(value.SomeOr(nil)), value.IsSome()
+}
+
+func (host) CacheSet(key string, value []byte, ttl time.Duration) bool {
+	return skydock_provider_cache.Set(key, value, milliseconds(ttl))
+}
+
+func (host) CacheReserve(key string, value []byte, ttl time.Duration) ([]byte, bool) {
+	existing := skydock_provider_cache.Reserve(key, value, milliseconds(ttl))
+	if !existing.IsSome() || len(value) > 0 && bytes.Equal(existing.Some(), value) {
+		return nil, true
+	}
+	return bytes.Clone(existing.Some()), false
+}
+
+func (host) CacheRemove(key string) { skydock_provider_cache.Remove(key) }
+
+func (host) Remaining() time.Duration {
+	return time.Duration(min(skydock_provider_calls.RemainingMs(), 1<<40)) * time.Millisecond
+}
+
+func (host) Retire() { skydock_provider_calls.Retire() }
+
+func milliseconds(d time.Duration) uint64 { return uint64(max(d.Milliseconds(), 0)) }
+
+// NodeSet implements [skydock.NodeSet].
+type NodeSet struct{ Set *nodesets.NodeSet }
+
+// Size returns the number of nodes.
+func (n NodeSet) Size() int { return int(n.Set.Size()) }
+
+// Targets returns the most important fields of all nodes.
+func (n NodeSet) Targets() []skydock.Target { return Targets(n.Set.Targets()) }
+
+// Nodes returns all nodes.
+func (n NodeSet) Nodes() []skydock.Node { return Nodes(n.Set.Nodes()) }
+
+// Changes returns the difference from an earlier set.
+func (n NodeSet) Changes() (skydock.NodeChanges, bool) {
+	changes := n.Set.Changes()
+	if !changes.IsSome() {
+		return skydock.NodeChanges{}, false
+	}
+	c := changes.Some()
+	return skydock.NodeChanges{Added: Targets(c.Added), Removed: Targets(c.Removed)}, true
+}

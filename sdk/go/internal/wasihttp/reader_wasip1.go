@@ -1,0 +1,78 @@
+package wasihttp
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+
+	wire "github.com/skydock/skydock/sdk/go/internal/bindings/wasi_http_types"
+	"github.com/skydock/skydock/sdk/go/internal/bindings/wasi_io_poll"
+	"github.com/skydock/skydock/sdk/go/internal/bindings/wasi_io_streams"
+)
+
+// reader is the body of an answer.
+type reader struct {
+	ctx     context.Context
+	cancel  context.CancelFunc
+	body    *wire.IncomingBody
+	stream  *wasi_io_streams.InputStream
+	ready   *wasi_io_poll.Pollable
+	waiting bool // a goroutine waits in Read, and drops the handles if the body is closed meanwhile
+	closed  bool
+	err     error
+}
+
+// Read implements [io.Reader].
+func (r *reader) Read(to []byte) (int, error) {
+	for {
+		switch {
+		case r.closed:
+			return 0, http.ErrBodyReadAfterClose
+		case r.err != nil:
+			return 0, r.err
+		case len(to) == 0:
+			return 0, nil
+		}
+		read := r.stream.Read(uint64(len(to)))
+		if read.IsErr() {
+			if err := read.Err(); err.Tag() == wasi_io_streams.StreamErrorClosed {
+				r.err = io.EOF
+			} else {
+				reason := err.LastOperationFailed()
+				r.err = fmt.Errorf("body of the answer: %s: %w", reason.ToDebugString(), io.ErrUnexpectedEOF)
+				reason.Drop()
+			}
+			continue
+		}
+		if data := read.Ok(); len(data) > 0 {
+			return copy(to, data), nil
+		}
+		r.waiting = true
+		err := wait(r.ctx, r.ready)
+		r.waiting = false
+		if r.closed {
+			r.drop()
+		} else if err != nil {
+			r.err = err
+		}
+	}
+}
+
+// Close implements [io.Closer].
+func (r *reader) Close() error {
+	if !r.closed {
+		r.closed = true
+		r.cancel()
+		if !r.waiting {
+			r.drop()
+		}
+	}
+	return nil
+}
+
+func (r *reader) drop() {
+	r.ready.Drop()
+	r.stream.Drop()
+	r.body.Drop()
+}

@@ -1,0 +1,125 @@
+package wasihttp
+
+import (
+	"context"
+	"time"
+	"unsafe"
+
+	"github.com/skydock/skydock/sdk/go/internal/bindings/wasi_clocks_monotonic_clock"
+	"github.com/skydock/skydock/sdk/go/internal/bindings/wasi_io_poll"
+)
+
+// Waiting for the host stops the whole instance, so one goroutine does it, the poller, and only when no other can run. It waits
+// for the first of all pollables, or until the next timer of Go. The overlay of the runtime (overlay/lock_wasip1.diff) tells it
+// when that is.
+
+//go:linkname idleWait runtime.skydockIdleWait
+func idleWait() int64
+
+// The generated function allocates; see below.
+//
+//go:wasmimport wasi:io/poll@0.2.12 poll
+func poll(handles unsafe.Pointer, length uint32, result unsafe.Pointer)
+
+// look is how often each waiter looks for itself, if some goroutine never lets the others be idle.
+const look = 50 * time.Millisecond
+
+// waiter is a goroutine that waits for a pollable.
+type waiter struct {
+	ready *wasi_io_poll.Pollable
+	done  chan struct{}
+	index int // in waiters, or -1
+}
+
+var (
+	waiters []*waiter
+	added   = make(chan struct{}, 1)
+	running bool
+)
+
+// wait waits until a pollable is ready, or the context ends.
+func wait(ctx context.Context, ready *wasi_io_poll.Pollable) error {
+	if ready.Ready() {
+		return nil
+	}
+	if !running {
+		running = true
+		go poller()
+	}
+	w := &waiter{ready: ready, done: make(chan struct{}), index: len(waiters)}
+	waiters = append(waiters, w)
+	select {
+	case added <- struct{}{}:
+	default:
+	}
+	ticks := time.NewTicker(look)
+	defer ticks.Stop()
+	for {
+		select {
+		case <-w.done:
+			return nil
+		case <-ctx.Done():
+			w.remove()
+			return ctx.Err()
+		case <-ticks.C:
+			if ready.Ready() {
+				w.remove()
+				return nil
+			}
+		}
+	}
+}
+
+func (w *waiter) remove() {
+	if w.index < 0 {
+		return
+	}
+	last := len(waiters) - 1
+	waiters[w.index] = waiters[last]
+	waiters[w.index].index = w.index
+	waiters[last] = nil
+	waiters = waiters[:last]
+	w.index = -1
+}
+
+func poller() {
+	var handles []int32
+	var polled []*waiter
+	result := new([2]uint32)
+	for {
+		for len(waiters) == 0 {
+			<-added
+		}
+		next := idleWait()
+		if room := len(waiters) + 1; cap(handles) < room {
+			handles = make([]int32, 0, 2*room)
+			polled = make([]*waiter, 0, 2*room)
+		}
+		var timer *wasi_io_poll.Pollable
+		if next >= 0 {
+			timer = wasi_clocks_monotonic_clock.SubscribeDuration(uint64(next))
+		}
+		// Allocating may let other goroutines run, which add and drop pollables: nothing allocates from here to the end of poll.
+		if len(waiters) > 0 && len(waiters) < cap(handles) {
+			handles, polled = handles[:0], polled[:0]
+			for _, w := range waiters {
+				handles = append(handles, w.ready.Handle())
+				polled = append(polled, w)
+			}
+			if timer != nil {
+				handles = append(handles, timer.Handle())
+			}
+			poll(unsafe.Pointer(unsafe.SliceData(handles)), uint32(len(handles)), unsafe.Pointer(result))
+			for _, i := range unsafe.Slice((*uint32)(unsafe.Pointer(uintptr(result[0]))), result[1]) {
+				if int(i) < len(polled) {
+					polled[i].remove()
+					close(polled[i].done)
+				}
+			}
+			clear(polled)
+		}
+		if timer != nil {
+			timer.Drop()
+		}
+	}
+}

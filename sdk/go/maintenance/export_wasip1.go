@@ -1,0 +1,6 @@
+package maintenance
+
+import (
+	_ "github.com/skydock/skydock/sdk/go/internal/bindings/exports_maintenance"
+	_ "github.com/skydock/skydock/sdk/go/internal/bindings/exports_plugin"
+)

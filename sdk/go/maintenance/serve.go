@@ -1,0 +1,10 @@
+// Package maintenance exports the interface maintenance of the contract. A plugin that imports it exports the interface.
+package maintenance
+
+import (
+	skydock "github.com/skydock/skydock/sdk/go"
+	"github.com/skydock/skydock/sdk/go/internal/registry"
+)
+
+// Serve exports this implementation. Call it in an init function.
+func Serve(implementation skydock.Maintenance) { registry.Maintenance = implementation }

@@ -1,0 +1,10 @@
+// Package routes exports the interface routes of the contract. A plugin that imports it exports the interface.
+package routes
+
+import (
+	skydock "github.com/skydock/skydock/sdk/go"
+	"github.com/skydock/skydock/sdk/go/internal/registry"
+)
+
+// Serve exports this implementation. Call it in an init function.
+func Serve(implementation skydock.Routes) { registry.Routes = implementation }

@@ -1,0 +1,39 @@
+package skydock_test
+
+import (
+	"crypto/sha256"
+	"io/fs"
+	"maps"
+	"os"
+	"path"
+	"testing"
+)
+
+// hashes returns the hashes of all files in a directory.
+func hashes(t *testing.T, directory string) map[string][32]byte {
+	t.Helper()
+	out := map[string][32]byte{}
+	files := os.DirFS(directory)
+	err := fs.WalkDir(files, ".", func(name string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		text, err := fs.ReadFile(files, name)
+		out[name] = sha256.Sum256(text)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+func TestTheCopyOfTheContractIsCurrent(t *testing.T) {
+	contract := path.Join("..", "..", "wit", "v0.1.0")
+	if _, err := os.Stat(contract); err != nil {
+		t.Skip("the contract is only in the repository of Skydock")
+	}
+	if !maps.Equal(hashes(t, contract), hashes(t, path.Join("wit", "v0.1.0"))) {
+		t.Error("wit/v0.1.0 differs from the contract: copy it, and run generate.sh")
+	}
+}

@@ -1,0 +1,6 @@
+package zones
+
+import (
+	_ "github.com/skydock/skydock/sdk/go/internal/bindings/exports_plugin"
+	_ "github.com/skydock/skydock/sdk/go/internal/bindings/exports_zones"
+)
