@@ -19,6 +19,9 @@ use crate::api::{Action, ApiError};
 /// First delay before all objects are listed again because a watch could not be resumed; it doubles each time.
 const PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+/// A watch that ends earlier without an event counts as failed, as in client-go: a proxy or an overloaded API server may end each
+/// one at once.
+const SHORT: Duration = Duration::from_secs(1);
 /// Maximum time without an event, after which a watch is resumed: the API server ends a watch after 290 s, and this connection
 /// is dead.
 const SILENCE: Duration = Duration::from_secs(295);
@@ -75,7 +78,9 @@ impl<K: Kind> Informer<K> {
                 return ControlFlow::Continue(());
             }
         };
+        let (begin, mut useless) = (Instant::now(), true);
         while let Ok(Some(event)) = timeout(SILENCE, events.next()).await {
+            useless = false;
             let error = match event {
                 Ok(Event::Failed(status)) if status.code == 410 => return expired::<K>(&status),
                 Ok(Event::Failed(status)) => Error::Api(status),
@@ -99,6 +104,9 @@ impl<K: Kind> Informer<K> {
                 }
             };
             back_off.fail::<K>("watch", error).await;
+        }
+        if useless && begin.elapsed() < SHORT {
+            back_off.fail::<K>("watch", Error::Service("it ended at once, without an event".into())).await;
         }
         ControlFlow::Continue(())
     }

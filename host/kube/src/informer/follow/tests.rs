@@ -199,6 +199,38 @@ async fn a_list_without_a_version_is_not_complete() {
     assert_eq!(*seen.lock().unwrap(), ["+a@1", "a@1>10"]);
 }
 
+/// Returns the number of requests in this time if the events of each watch are these, and it ends after a delay.
+async fn requests(seconds: u64, events: &'static [&'static str], lasts: Duration) -> usize {
+    let requests = Arc::new(Mutex::new(0));
+    let counted = Arc::clone(&requests);
+    let service = tower::service_fn(move |request: http::Request<kube::client::Body>| {
+        *counted.lock().unwrap() += 1;
+        let is_watch = request.uri().query().is_some_and(|query| query.contains("watch=true"));
+        let data = move |version: &&str| {
+            json!({"type": "MODIFIED", "object": node("a", version)}).to_string() + "\n"
+        };
+        let texts = if is_watch { events.iter().map(data).collect() } else { vec![list("10").to_string()] };
+        let texts = stream::iter(texts).map(|text| Ok::<_, Infallible>(Frame::data(Bytes::from(text))));
+        let end = stream::once(sleep(if is_watch { lasts } else { Duration::ZERO })).filter_map(async |()| None);
+        async move { Ok::<_, Infallible>(http::Response::new(StreamBody::new(texts.chain(end.boxed())))) }
+    });
+    let informer = Arc::new(Informer::<Nodes>::default());
+    let running = start(&informer, Client::new(service, "default"));
+    sleep(Duration::from_secs(seconds)).await;
+    running.abort();
+    *requests.lock().unwrap()
+}
+
+#[tokio::test(start_paused = true)]
+async fn watches_that_end_at_once_are_slowed_down() {
+    let at_once = requests(600, &[], Duration::from_millis(10)).await;
+    assert!((20..=30).contains(&at_once), "{at_once} requests in ten minutes");
+    // The API server ends watches, and then they are resumed without a pause.
+    assert_eq!(requests(601, &[], Duration::from_secs(10)).await, 62);
+    let busy = requests(10, &["11"], Duration::from_millis(100)).await;
+    assert!((95..=102).contains(&busy), "{busy} requests in ten seconds, each with an event");
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_silent_watch_is_resumed() {
     let requests = Arc::new(Mutex::new(0));
