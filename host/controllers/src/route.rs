@@ -130,12 +130,7 @@ pub enum Rhythm {
 impl Rhythm {
     /// Returns, after a run, when the next one is due if nothing changes, and when it may start at the earliest if something
     /// does. `again` is the delay before the next retry, and `asked` the shortest that the cloud has asked for.
-    fn after(
-        self,
-        took: Duration,
-        again: Option<Duration>,
-        asked: Option<Duration>,
-    ) -> (Option<Duration>, Duration) {
+    fn after(self, took: Duration, again: Option<Duration>, asked: Option<Duration>) -> (Option<Duration>, Duration) {
         match self {
             Self::Periodic { period } => (Some(period.max(LEAST_PERIOD).saturating_sub(took)), Duration::ZERO),
             Self::Watch { check_period } => {

@@ -360,7 +360,8 @@ async fn the_backoff_of_node_updates_ends_with_what_caused_it() {
             let uid = if ends == "recreated" { format!("uid-{round}") } else { "uid-web".to_owned() };
             let version = |version: &str, change: &Value| {
                 let version = format!("{round}{version}");
-                let own = json!({"metadata": {"uid": uid, "annotations": {"version": version}, "resourceVersion": version}});
+                let own =
+                    json!({"metadata": {"uid": uid, "annotations": {"version": version}, "resourceVersion": version}});
                 with(&with(&served("1"), &own), change)
             };
             bench.has(version("0", &json!({}))).await;

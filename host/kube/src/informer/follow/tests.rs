@@ -206,9 +206,7 @@ async fn requests(seconds: u64, events: &'static [&'static str], lasts: Duration
     let service = tower::service_fn(move |request: http::Request<kube::client::Body>| {
         *counted.lock().unwrap() += 1;
         let is_watch = request.uri().query().is_some_and(|query| query.contains("watch=true"));
-        let data = move |version: &&str| {
-            json!({"type": "MODIFIED", "object": node("a", version)}).to_string() + "\n"
-        };
+        let data = move |version: &&str| json!({"type": "MODIFIED", "object": node("a", version)}).to_string() + "\n";
         let texts = if is_watch { events.iter().map(data).collect() } else { vec![list("10").to_string()] };
         let texts = stream::iter(texts).map(|text| Ok::<_, Infallible>(Frame::data(Bytes::from(text))));
         let end = stream::once(sleep(if is_watch { lasts } else { Duration::ZERO })).filter_map(async |()| None);

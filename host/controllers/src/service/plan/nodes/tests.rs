@@ -83,7 +83,8 @@ fn an_update_is_reported_if_the_nodes_before_are_known() {
         (Sent::Unknown, &[], vec![]),
     ] {
         let attempt = attempt(Goal::UpdateNodes, &entry);
-        let (after, turn) = attempt.after_update_nodes(state(SERVED, NEW), nodes(names), before, (Ok(()), Instant::now()));
+        let (after, turn) =
+            attempt.after_update_nodes(state(SERVED, NEW), nodes(names), before, (Ok(()), Instant::now()));
         assert_eq!((turn.events, turn.step), (events, Step::Done(vec![Requeue::Reset])), "{before:?} {names:?}");
         assert_eq!(after, state(SERVED, NEW));
     }
@@ -104,7 +105,8 @@ fn a_vanished_load_balancer_is_recreated_unless_rejected() {
     ] {
         let attempt = attempt(Goal::UpdateNodes, &entry);
         let missing = Err(CloudError::NotFound("none".into()));
-        let (after, turn) = attempt.after_update_nodes(state(phase, NEW), nodes(&["n"]), OLD, (missing, Instant::now()));
+        let (after, turn) =
+            attempt.after_update_nodes(state(phase, NEW), nodes(&["n"]), OLD, (missing, Instant::now()));
         assert_eq!((turn.step, after), (step, state(phase_after, NEW)), "{phase:?}");
         assert!(turn.events.is_empty() && turn.failure.is_none(), "{phase:?}");
     }

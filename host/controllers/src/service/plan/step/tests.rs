@@ -6,9 +6,7 @@ use super::{
     super::{
         has_finalizer,
         state::Phase,
-        testing::{
-            OLD, PHASES, attempt, broken, changed, choice, entry, forbidden, gone, refused, state, status,
-        },
+        testing::{OLD, PHASES, attempt, broken, changed, choice, entry, forbidden, gone, refused, state, status},
     },
     *,
 };
@@ -111,19 +109,17 @@ fn follow(attempt: &Attempt<'_>, (state, turn): Next, path: &Path, all: &mut Vec
                 follow(attempt, next, &path.with(&step, Ok(()), true), all);
             }
         }
-        Step::Ensure { before, .. } => call(all, &|it| {
-            attempt.after_ensure(state(), *before, answer(it).map(|()| status("192.0.2.1")))
-        }),
-        Step::UpdateNodes { nodes, before } => call(all, &|it| {
-            attempt.after_update_nodes(state(), nodes.clone(), *before, (answer(it), now))
-        }),
+        Step::Ensure { before, .. } => {
+            call(all, &|it| attempt.after_ensure(state(), *before, answer(it).map(|()| status("192.0.2.1"))));
+        }
+        Step::UpdateNodes { nodes, before } => {
+            call(all, &|it| attempt.after_update_nodes(state(), nodes.clone(), *before, (answer(it), now)));
+        }
         Step::Look(why) => {
             for found in [None, Some(status("192.0.2.1"))] {
                 let why = || match why {
                     Why::CleanUp => Why::CleanUp,
-                    Why::NotUpdated { nodes, error } => {
-                        Why::NotUpdated { nodes: nodes.clone(), error: error.clone() }
-                    }
+                    Why::NotUpdated { nodes, error } => Why::NotUpdated { nodes: nodes.clone(), error: error.clone() },
                 };
                 call(all, &|it| attempt.after_look(state(), why(), answer(it).map(|()| found.clone())));
             }
@@ -154,8 +150,9 @@ fn paths(goals: &[Goal]) -> Vec<(Case, Path)> {
     let classes = Classes { named: [CLASS.to_owned()].into(), unnamed: true };
     let later = Sent::Postponed(Instant::now() + Duration::from_secs(3600));
     let mut paths = Vec::new();
-    for changes in [vec![], vec![&finalizer], vec![&finalizer, &status], vec![&class], vec![&finalizer, &class, &note]] {
-        let change = changes.into_iter().fold(json!({}), |all, change| merged(all, change));
+    for changes in [vec![], vec![&finalizer], vec![&finalizer, &status], vec![&class], vec![&finalizer, &class, &note]]
+    {
+        let change = changes.into_iter().fold(json!({}), merged);
         let entry = entry(&change);
         for (goal, phase) in goals.iter().flat_map(|goal| PHASES.map(|phase| (*goal, phase))) {
             for sent in [OLD, Sent::Unknown, Sent::Failed, later] {
