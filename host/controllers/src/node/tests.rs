@@ -246,15 +246,27 @@ async fn initialization_delays_are_measured_once_per_node() {
     let bench = bench();
     bench.knows("a");
     bench.knows("b");
-    bench.controller.shared.nodes.apply(node("a"));
-    bench.controller.shared.nodes.apply(initialized("b"));
+    let created = jiff::Timestamp::now() - jiff::SignedDuration::from_secs(100);
+    let created = json!({"metadata": {"creationTimestamp": created.to_string()}});
+    bench.controller.shared.nodes.apply(with(&node("a"), &created));
+    bench.controller.shared.nodes.apply(with(&initialized("b"), &created));
     bench.start();
     wait().await;
+    let version = |version: &str| json!({"metadata": {"resourceVersion": version, "labels": {"version": version}}});
+    for later in ["100", "101"] {
+        bench.controller.shared.nodes.apply(with(&with(&initialized("a"), &created), &version(later)));
+        bench.controller.recheck();
+        wait().await;
+    }
     let mut text = String::new();
     prometheus_client::encoding::text::encode(&mut text, &bench.registry).unwrap();
     for name in ["cloud_provider_taint_removal_delay", "initial_node_sync_delay"] {
-        let line = format!("node_controller_{name}_seconds_count 1");
-        assert!(text.contains(&line), "{line} is missing in:\n{text}");
+        let value = |part: &str| -> f64 {
+            let name = format!("node_controller_{name}_seconds_{part} ");
+            text.lines().find_map(|line| line.strip_prefix(&name)).unwrap().parse().unwrap()
+        };
+        assert!((value("count") - 1.0).abs() < 0.5, "{name}:\n{text}");
+        assert!((100.0..200.0).contains(&value("sum")), "{name}:\n{text}");
     }
 }
 

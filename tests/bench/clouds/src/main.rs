@@ -79,7 +79,7 @@ impl Args {
     fn sides(&self, run: u8) -> Vec<Side> {
         match self.side {
             Some(side) => vec![side],
-            None if run % 2 == 0 => vec![Side::Peer, Side::Skydock],
+            None if run.is_multiple_of(2) => vec![Side::Peer, Side::Skydock],
             None => vec![Side::Skydock, Side::Peer],
         }
     }

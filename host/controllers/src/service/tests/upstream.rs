@@ -91,6 +91,63 @@ async fn there_are_two_queues_with_upstreams_names() {
     }
 }
 
+// Holds: S-02
+#[tokio::test(start_paused = true)]
+async fn both_queues_back_off_from_5_to_300_seconds() {
+    for way in ["ensure", "update"] {
+        let bench = bench();
+        bench.serves().await;
+        if way == "update" {
+            // Otherwise a failed update is left to the other queue.
+            bench.cloud.ensure.lock().unwrap().push_back(Err(CloudError::Invalid("no such size".into())));
+            bench.has(changed(&served("3"), "3")).await;
+            bench.calls();
+        }
+        bench.cloud.times.lock().unwrap().clear();
+        let denied = || CloudError::Denied("no".into());
+        bench.cloud.ensure.lock().unwrap().extend(std::iter::repeat_with(|| Err(denied())).take(9));
+        bench.cloud.update.lock().unwrap().extend(std::iter::repeat_with(|| Err(denied())).take(9));
+        match way {
+            "ensure" => bench.has(changed(&served("4"), "4")).await,
+            _ => bench.has_node(plain_node("n2")).await,
+        }
+        sleep(Duration::from_secs(1000)).await;
+        let calls = bench.calls().into_iter().zip(bench.cloud.times.lock().unwrap().clone());
+        let times: Vec<_> = calls.filter(|(call, _)| call.starts_with(way)).map(|(_, at)| at).collect();
+        let waits: Vec<_> = times.windows(2).map(|pair| (pair[1] - pair[0]).as_secs()).collect();
+        assert_eq!(waits, [5, 10, 20, 40, 80, 160, 300, 300], "{way}");
+    }
+}
+
+// Holds: S-42
+#[tokio::test(start_paused = true)]
+async fn there_is_one_call_for_a_service_at_a_time() {
+    let bench = bench();
+    bench.serves().await;
+    bench.cloud.ensure_takes(Duration::from_secs(10));
+    bench.has(changed(&served("3"), "3")).await;
+    bench.has_node(plain_node("n2")).await;
+    bench.controller.recheck();
+    sleep(Duration::from_secs(9)).await;
+    assert_eq!(bench.calls(), ["ensure web n1"]);
+    sleep(Duration::from_secs(20)).await;
+    let mut calls = bench.calls();
+    assert_eq!(calls.pop().as_deref(), Some("ensure web n1,n2"));
+    assert!(calls.is_empty() || calls == ["update web n1,n2"], "{calls:?}");
+    // Nor is it deleted or ensured while its nodes are updated.
+    let gate = Arc::new(tokio::sync::Semaphore::new(0));
+    *bench.cloud.gate.lock().unwrap() = Some(Arc::clone(&gate));
+    bench.has_node(plain_node("n3")).await;
+    bench.has(changed(&served("5"), "5")).await;
+    bench.has(deleted("6")).await;
+    bench.controller.services.delete("ns/web");
+    wait().await;
+    assert_eq!(bench.calls(), ["update web n1,n2,n3"]);
+    gate.add_permits(100);
+    wait().await;
+    assert_eq!(bench.calls(), ["delete web uid-web"]);
+}
+
 // Holds: S-03
 #[tokio::test(start_paused = true)]
 async fn concurrent_syncs_are_limited_as_configured() {

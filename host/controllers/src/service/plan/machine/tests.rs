@@ -116,10 +116,10 @@ fn follow(attempt: &Attempt<'_>, (state, turn): Next, path: &Path, all: &mut Vec
             }
         }
         Step::Ensure { before, .. } => {
-            call(all, &|it| attempt.after_ensure(state(), *before, answer(it).map(|()| status("192.0.2.1"))))
+            call(all, &|it| attempt.after_ensure(state(), *before, answer(it).map(|()| status("192.0.2.1"))));
         }
         Step::UpdateNodes { nodes, before } => {
-            call(all, &|it| attempt.after_update_nodes(state(), nodes.clone(), *before, (answer(it), now)))
+            call(all, &|it| attempt.after_update_nodes(state(), nodes.clone(), *before, (answer(it), now)));
         }
         Step::Look(why) => {
             for found in [None, Some(status("192.0.2.1"))] {
@@ -158,7 +158,7 @@ fn paths(goals: &[Goal]) -> Vec<(Case, Path)> {
     let mut paths = Vec::new();
     for changes in [vec![], vec![&finalizer], vec![&finalizer, &status], vec![&class], vec![&finalizer, &class, &note]]
     {
-        let change = changes.into_iter().fold(json!({}), |all, change| merged(all, change));
+        let change = changes.into_iter().fold(json!({}), merged);
         let entry = entry(&change);
         for (goal, phase) in goals.iter().flat_map(|goal| PHASES.map(|phase| (*goal, phase))) {
             for sent in [OLD, Sent::Unknown, Sent::Failed, later] {
