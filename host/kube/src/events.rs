@@ -1,6 +1,6 @@
 //! Events on objects. Controllers queue them without waiting. A task correlates them as client-go does and writes them:
-//! warnings at once, normal events at a limited rate, so that they do not take the API server's time from the work that they
-//! report.
+//! warnings and events about this process at once, other normal events at a limited rate, so that they do not take the API server's
+//! time from the work that they report.
 
 mod correlate;
 
@@ -30,9 +30,10 @@ use crate::{
 
 /// Period after which an event about an unchanged condition is published again: an API server keeps events for an hour.
 pub const TELL_AGAIN: Duration = Duration::from_secs(30 * 60);
-/// Maximum number of queued warnings; more are dropped and counted. Every node of a large cluster may have one.
-const WARNINGS: usize = 16_384;
-/// Maximum number of queued normal events, twice as many as in client-go: the last of them would be minutes old.
+/// Maximum number of queued events that are written at once; more are dropped and counted. Every node of a large cluster may have a
+/// warning.
+const URGENT: usize = 16_384;
+/// Maximum number of other queued events, twice as many as in client-go: the last of them would be minutes old.
 const NORMAL: usize = 2048;
 /// Normal events per second if many are queued, and how many may be written without delay. An event costs the API server as
 /// much as one of the two writes that initialize a node.
@@ -58,13 +59,21 @@ pub struct Notice {
     pub message: String,
 }
 
+impl Notice {
+    /// Returns true for warnings, and for events about this process, which are on its Lease: there are few, and what they report
+    /// explains the others.
+    fn is_urgent(&self) -> bool {
+        self.event_type == EventType::Warning || self.object.kind.as_deref() == Some("Lease")
+    }
+}
+
 /// An event and the time at which it was published.
 type Published = (Timestamp, Notice);
 
 /// Queues events. Clones share their queues.
 #[derive(Clone)]
 pub struct Recorder {
-    warnings: mpsc::Sender<Published>,
+    urgent: mpsc::Sender<Published>,
     normal: mpsc::Sender<Published>,
     sanitize: fn(&str) -> String,
     dropped: Counter,
@@ -75,24 +84,24 @@ impl Recorder {
     /// is passed through `sanitize`; `dropped` counts the events that are dropped because too many wait.
     #[must_use]
     pub fn new(sanitize: fn(&str) -> String, dropped: Counter) -> (Self, EventWriter) {
-        let (warnings, warned) = mpsc::channel(WARNINGS);
+        let (urgent, hurried) = mpsc::channel(URGENT);
         let (normal, told) = mpsc::channel(NORMAL);
         let now = Instant::now();
         let writer = EventWriter {
-            warnings: warned,
+            urgent: hurried,
             normal: told,
             pace: Bucket::full(PACE, now),
             next_normal: now,
             correlator: Correlator::default(),
         };
-        (Self { warnings, normal, sanitize, dropped }, writer)
+        (Self { urgent, normal, sanitize, dropped }, writer)
     }
 
     /// Publishes an event, or drops it if too many wait.
     pub fn publish(&self, mut notice: Notice) {
         notice.message = (self.sanitize)(&notice.message);
         tracing::debug!(object = ?notice.object.name, reason = notice.reason, "event: {}", notice.message);
-        let queue = if notice.event_type == EventType::Normal { &self.normal } else { &self.warnings };
+        let queue = if notice.is_urgent() { &self.urgent } else { &self.normal };
         if queue.try_send((Timestamp::now(), notice)).is_err() {
             self.dropped.inc();
         }
@@ -114,7 +123,7 @@ impl Recorder {
 
 /// Writes the events of recorders to the API server.
 pub struct EventWriter {
-    warnings: mpsc::Receiver<Published>,
+    urgent: mpsc::Receiver<Published>,
     normal: mpsc::Receiver<Published>,
     pace: Bucket,
     next_normal: Instant,
@@ -146,9 +155,9 @@ impl EventWriter {
             let Some((at, notice)) = next else { return };
             self.handle(client, at, notice).await;
         }
-        self.warnings.close();
+        self.urgent.close();
         self.normal.close();
-        while let Some((at, notice)) = self.warnings.recv().await {
+        while let Some((at, notice)) = self.urgent.recv().await {
             self.handle(client, at, notice).await;
         }
         while let Some((at, notice)) = self.normal.recv().await {
@@ -164,7 +173,7 @@ impl EventWriter {
         };
         tokio::select! {
             biased;
-            Some(warning) = self.warnings.recv() => Some(warning),
+            Some(urgent) = self.urgent.recv() => Some(urgent),
             Some(normal) = paced => {
                 let now = Instant::now();
                 self.next_normal = now + self.pace.reserve(now);

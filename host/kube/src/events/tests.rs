@@ -1,5 +1,5 @@
 use super::*;
-use crate::testing::{FakeApi, Services, service};
+use crate::testing::{FakeApi, Request, Services, service};
 
 fn recorder() -> (Recorder, EventWriter) {
     Recorder::new(str::to_owned, Counter::default())
@@ -109,9 +109,15 @@ async fn normal_events_are_rate_limited_and_warnings_go_first() {
         sleep(Duration::from_millis(1)).await;
     }
     recorder.on("service-controller", &entry, EventType::Warning, "SyncLoadBalancerFailed", "Error: boom");
+    let object = ObjectReference { kind: Some("Lease".to_owned()), ..entry.reference() };
+    let (reason, message) = ("PluginSwapped".to_owned(), "Plugin static: in service".to_owned());
+    recorder.publish(Notice { source: "skydock", object, event_type: EventType::Normal, reason, message });
     sleep(Duration::from_millis(2)).await;
-    assert!(api.requests().iter().any(|request| request.body["type"] == "Warning"), "the warning does not wait");
+    let requests = api.requests();
+    assert!(requests.iter().any(|request| request.body["type"] == "Warning"), "the warning does not wait");
+    let is_swap = |request: &&Request| request.body["reason"] == "PluginSwapped";
+    assert_eq!(requests.iter().filter(is_swap).count(), 1, "an event about this process does not wait");
     drop(recorder);
     running.await.unwrap();
-    assert_eq!(api.requests().len(), 1_001, "none is lost");
+    assert_eq!(api.requests().len(), 1_002, "none is lost");
 }

@@ -161,7 +161,7 @@ async fn a_leader_that_loses_its_lease_to_another_stops() {
     leases.replace("cloud-controller-manager", &PostParams::default(), &lease).await.unwrap();
     let lost = first.state.wait_for(|state| matches!(state, Leadership::Lost(_)));
     let lost = tokio::time::timeout(Duration::from_secs(3), lost).await.expect("it notices").unwrap().clone();
-    assert!(matches!(&lost, Leadership::Lost(why) if why.contains("another instance")), "{lost:?}");
+    assert!(matches!(&lost, Leadership::Lost(why) if why.contains("another replica")), "{lost:?}");
 }
 
 // Holds: OPS-08
