@@ -26,7 +26,6 @@ mod options;
 mod page;
 mod parse;
 mod path;
-mod perform;
 mod rate;
 mod routes;
 mod serve;

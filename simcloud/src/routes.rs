@@ -1,22 +1,18 @@
 //! Routes.
 use serde::{Deserialize, Serialize};
 
-use crate::check::{self, Labels};
-use crate::cloud::Cloud;
-use crate::error::{Error, Result};
-use crate::history::Millis;
-use crate::servers;
+use crate::check::Labels;
 
 /// Maximum number of routes.
-const MOST: usize = 10_000;
+pub(crate) const MOST: usize = 10_000;
 
 /// A route, and what a client sends to create one.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Route {
     pub(crate) name: String,
-    cidr: String,
-    target: String,
+    pub(crate) cidr: String,
+    pub(crate) target: String,
     #[serde(default)]
     pub(crate) labels: Labels,
 }
@@ -24,54 +20,15 @@ pub(crate) struct Route {
 /// A route as clients see it.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct View<'a> {
-    id: String,
-    name: &'a str,
-    cidr: &'a str,
-    target: &'a str,
-    blackhole: bool,
-    labels: &'a Labels,
+    pub(crate) id: String,
+    pub(crate) name: &'a str,
+    pub(crate) cidr: &'a str,
+    pub(crate) target: &'a str,
+    pub(crate) blackhole: bool,
+    pub(crate) labels: &'a Labels,
 }
 
 /// Returns the ID of a route.
 pub(crate) fn id(number: u64) -> String {
     format!("rt-{number}")
-}
-
-impl Cloud {
-    /// Returns a route as clients see it.
-    pub(crate) fn route_view<'a>(&self, at: Millis, number: u64, route: &'a Route) -> View<'a> {
-        let there = servers::number(&route.target).is_some_and(|number| self.servers.get(at, number).is_some());
-        View {
-            id: id(number),
-            name: &route.name,
-            cidr: &route.cidr,
-            target: &route.target,
-            blackhole: !there,
-            labels: &route.labels,
-        }
-    }
-
-    /// Returns the route with this ID.
-    pub(crate) fn route(&self, now: Millis, id: &str) -> Result<(u64, &Route)> {
-        let number = id.strip_prefix("rt-").and_then(|number| number.parse().ok()).filter(|it| self::id(*it) == id);
-        let found = number.and_then(|number| Some((number, self.routes.get(now, number)?)));
-        found.ok_or_else(|| Error::not_found("route", id))
-    }
-
-    /// Creates a route.
-    pub(crate) fn create_route(&mut self, now: Millis, route: Route) -> Result<u64> {
-        check::name(&route.name, 128)?;
-        check::cidr("cidr", &route.cidr)?;
-        check::labels(&route.labels)?;
-        if self.server(now, &route.target).is_err() {
-            return Err(Error::field("target", format!("no server {}", route.target)));
-        }
-        if let Some((number, _)) = self.routes.all(now).find(|(_, other)| other.name == route.name) {
-            return Err(Error::exists("route", id(number), &route.name));
-        }
-        if self.routes.len() >= MOST {
-            return Err(Error::quota(MOST, "routes"));
-        }
-        Ok(self.routes.create(now, route))
-    }
 }

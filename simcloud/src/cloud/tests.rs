@@ -1,7 +1,10 @@
 //! The cloud with a clock of the test.
+use std::time::Duration;
+
 use serde_json::{Value, json};
 
 use super::*;
+use crate::answer::{Answer, Request};
 use crate::parse;
 
 /// A cloud, and the time.

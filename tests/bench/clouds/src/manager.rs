@@ -74,15 +74,18 @@ impl Manager {
     /// Starts the side and waits until it leads. `before` is the previous leader.
     pub(crate) async fn start(&self, fleet: &Fleet, before: Option<&str>) -> Result<Process> {
         let command = match &self.how {
-            How::Peer(peer, settings) => peer.command(settings),
+            How::Peer(peer, settings) => {
+                forget_pages(peer.binary())?;
+                peer.command(settings)
+            }
             How::Skydock { binary, arguments, .. } => {
+                forget_pages(binary)?;
                 let mut command = Command::new(binary);
                 // As in the container image.
                 command.args(arguments).env("MALLOC_ARENA_MAX", "1");
                 command
             }
         };
-        forget_pages(Path::new(command.get_program()))?;
         let mut process = Process::start(command, &self.log)?;
         let began = Instant::now();
         while !self.leads(fleet, before).await? {

@@ -1,9 +1,9 @@
 //! The operations under `/v1`.
 use serde::Serialize;
 
+use super::Cloud;
 use crate::answer::{Reply, Request, check_match};
 use crate::check::Labels;
-use crate::cloud::Cloud;
 use crate::error::Result;
 use crate::history::Millis;
 use crate::page::Wanted;

@@ -1,0 +1,45 @@
+//! Operations on routes.
+use super::Cloud;
+use crate::error::{Error, Result};
+use crate::history::Millis;
+use crate::routes::{MOST, Route, View};
+use crate::{check, routes, servers};
+
+impl Cloud {
+    /// Returns a route as clients see it.
+    pub(crate) fn route_view<'a>(&self, at: Millis, number: u64, route: &'a Route) -> View<'a> {
+        let there = servers::number(&route.target).is_some_and(|number| self.servers.get(at, number).is_some());
+        View {
+            id: routes::id(number),
+            name: &route.name,
+            cidr: &route.cidr,
+            target: &route.target,
+            blackhole: !there,
+            labels: &route.labels,
+        }
+    }
+
+    /// Returns the route with this ID.
+    pub(crate) fn route(&self, now: Millis, id: &str) -> Result<(u64, &Route)> {
+        let number = id.strip_prefix("rt-").and_then(|number| number.parse().ok()).filter(|it| routes::id(*it) == id);
+        let found = number.and_then(|number| Some((number, self.routes.get(now, number)?)));
+        found.ok_or_else(|| Error::not_found("route", id))
+    }
+
+    /// Creates a route.
+    pub(crate) fn create_route(&mut self, now: Millis, route: Route) -> Result<u64> {
+        check::name(&route.name, 128)?;
+        check::cidr("cidr", &route.cidr)?;
+        check::labels(&route.labels)?;
+        if self.server(now, &route.target).is_err() {
+            return Err(Error::field("target", format!("no server {}", route.target)));
+        }
+        if let Some((number, _)) = self.routes.all(now).find(|(_, other)| other.name == route.name) {
+            return Err(Error::exists("route", routes::id(number), &route.name));
+        }
+        if self.routes.len() >= MOST {
+            return Err(Error::quota(MOST, "routes"));
+        }
+        Ok(self.routes.create(now, route))
+    }
+}
