@@ -153,7 +153,9 @@ async fn routes_are_listed_by_page_within_limits() {
     let few = skydock_plugin::Limits { routes: 5, ..limits() };
     let endless =
         Bench::probe(few.clone(), |source| drop(source.options.insert("pages".into(), "endless".into()))).await;
-    assert!(matches!(endless.plugin.list_routes().await, Err(CloudError::Internal(why)) if why.contains("does not end")));
+    assert!(
+        matches!(endless.plugin.list_routes().await, Err(CloudError::Internal(why)) if why.contains("does not end"))
+    );
     let many = Bench::probe(few, |source| drop(source.options.insert("pages".into(), "3".into()))).await;
     assert!(matches!(many.plugin.list_routes().await, Err(CloudError::Internal(why)) if why.contains("6 routes")));
 }
