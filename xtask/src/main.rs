@@ -82,7 +82,7 @@ enum Chore {
     #[command(subcommand)]
     Bench(Bench),
     /// Record which functions of Skydock are executed, and write them to `deploy/hot-functions.txt`. In the image, they are side by
-    /// side, which saves memory. Needs Linux on x86_64, and takes 25 minutes.
+    /// side, which saves memory. Needs Linux on x86_64, and takes 40 minutes.
     Hot,
     /// Check the dependencies (licenses, banned crates, sources, security advisories) and the workflows of GitHub.
     Audit,
