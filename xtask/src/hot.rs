@@ -30,7 +30,8 @@ pub(crate) fn run(root: &Path) -> Result<()> {
     fs::write(&script, text).context("cannot write the script")?;
     fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).context("cannot make the script executable")?;
     let mut benchmark = build::with_plugins(root, &folder.join("skydock-bench-clouds"), &script)?;
-    let status = benchmark.args(["--side", "skydock", "--rest", "60s"]).status().context("cannot start the benchmark")?;
+    let status =
+        benchmark.args(["--side", "skydock", "--rest", "60s"]).status().context("cannot start the benchmark")?;
     ensure!(status.success(), "the benchmark failed: {status}");
     let recorded = fs::read_to_string(&names).context("nothing was recorded")?;
     let list: BTreeSet<_> = recorded.lines().filter_map(pattern).collect();
