@@ -68,7 +68,7 @@ enum Chore {
     },
     /// Run the examples in documentation, and build the documentation of all items without warnings.
     Docs,
-    /// Write the texts of all messages to docs/messages.txt, all flags to docs/flags.md and the copy of the contract to sdk/rust, and
+    /// Write the texts of all messages to docs/messages.txt, all flags to docs/flags.md and the copies of the contract to sdk/rust and sdk/go, and
     /// reject words that docs/style.md retires.
     Tidy {
         /// Write nothing, and fail if the list or the copy is outdated. A unit test compares docs/flags.md.

@@ -1,4 +1,4 @@
-//! The copy of the contract in the package of the SDK, which contains only what is in its folder.
+//! The copies of the contract in the packages of the SDKs, which contain only what is in their folders.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -6,52 +6,61 @@ use std::path::Path;
 
 use anyhow::{Context as _, Result};
 
-/// The contract.
-const SOURCE: &str = "wit/";
-/// Its copy.
-const COPY: &str = "sdk/rust/wit/";
+/// Folders of the contract, and their copies.
+const COPIES: [(&str, &str); 2] = [("wit/", "sdk/rust/wit/"), ("wit/v0.1.0/", "sdk/go/wit/v0.1.0/")];
 
-/// Makes the copy, or with `check` only compares it. Returns what differs.
+/// Makes the copies, or with `check` only compares them. Returns what differs.
 ///
 /// # Errors
 /// Fails if a file cannot be read or written.
 pub(super) fn run(root: &Path, files: &BTreeSet<String>, check: bool) -> Result<Vec<String>> {
     let mut problems = Vec::new();
-    for file in wanted(files) {
-        let text = fs::read(root.join(SOURCE).join(file)).with_context(|| format!("cannot read {SOURCE}{file}"))?;
-        let copy = root.join(COPY).join(file);
+    for (source, copy) in COPIES {
+        problems.extend(copied(root, files, source, copy, check)?);
+    }
+    Ok(problems)
+}
+
+/// Makes one copy, or with `check` only compares it. Returns what differs.
+fn copied(root: &Path, files: &BTreeSet<String>, source: &str, folder: &str, check: bool) -> Result<Vec<String>> {
+    let mut problems = Vec::new();
+    for file in wanted(files, source) {
+        let text = fs::read(root.join(source).join(file)).with_context(|| format!("cannot read {source}{file}"))?;
+        let copy = root.join(folder).join(file);
         if fs::read(&copy).is_ok_and(|copied| copied == text) {
             continue;
         }
         if check {
             problems.push(format!(
-                "{COPY}{file} differs from {SOURCE}{file}: run `cargo xtask tidy`, and commit what it writes"
+                "{folder}{file} differs from {source}{file}: run `cargo xtask tidy`, and commit what it writes"
             ));
         } else {
-            copy.parent().map_or(Ok(()), fs::create_dir_all).with_context(|| format!("cannot create {COPY}{file}"))?;
-            fs::write(&copy, text).with_context(|| format!("cannot write {COPY}{file}"))?;
+            copy.parent()
+                .map_or(Ok(()), fs::create_dir_all)
+                .with_context(|| format!("cannot create {folder}{file}"))?;
+            fs::write(&copy, text).with_context(|| format!("cannot write {folder}{file}"))?;
         }
     }
-    for file in surplus(files) {
+    for file in surplus(files, source, folder) {
         if check {
             problems
-                .push(format!("{COPY}{file} is not in {SOURCE}: run `cargo xtask tidy`, and commit what it deletes"));
+                .push(format!("{folder}{file} is not in {source}: run `cargo xtask tidy`, and commit what it deletes"));
         } else {
-            fs::remove_file(root.join(COPY).join(file)).with_context(|| format!("cannot delete {COPY}{file}"))?;
+            fs::remove_file(root.join(folder).join(file)).with_context(|| format!("cannot delete {folder}{file}"))?;
         }
     }
     Ok(problems)
 }
 
-/// Returns the files of the contract, relative to its folder. Its documents are not part of the package.
-fn wanted(files: &BTreeSet<String>) -> impl Iterator<Item = &str> {
-    files.iter().filter_map(|file| file.strip_prefix(SOURCE)).filter(|file| file.ends_with(".wit"))
+/// Returns the files in a folder of the contract, relative to it. Documents are not part of the packages.
+fn wanted<'a>(files: &'a BTreeSet<String>, source: &str) -> impl Iterator<Item = &'a str> {
+    files.iter().filter_map(move |file| file.strip_prefix(source)).filter(|file| file.ends_with(".wit"))
 }
 
-/// Returns the files of the copy that the contract does not have.
-fn surplus(files: &BTreeSet<String>) -> impl Iterator<Item = &str> {
-    let copied = files.iter().filter_map(|file| file.strip_prefix(COPY));
-    copied.filter(|file| !files.contains(&format!("{SOURCE}{file}")))
+/// Returns the files of a copy that the contract does not have.
+fn surplus<'a>(files: &'a BTreeSet<String>, source: &str, folder: &str) -> impl Iterator<Item = &'a str> {
+    let copied = files.iter().filter_map(move |file| file.strip_prefix(folder));
+    copied.filter(move |file| !files.contains(&format!("{source}{file}")))
 }
 
 #[cfg(test)]
