@@ -8,6 +8,12 @@ use crate::error::{Error, Result};
 /// Maximum number of bytes of a body.
 pub(crate) const BODY: usize = 256 << 10;
 
+/// Returns the number in an ID that begins with this prefix. Each number has one ID: `srv-01` is none.
+pub(crate) fn number(prefix: &str, id: &str) -> Option<u64> {
+    let number: u64 = id.strip_prefix(prefix)?.parse().ok()?;
+    (id == format!("{prefix}{number}")).then_some(number)
+}
+
 /// Reads a body.
 pub(crate) fn body<T: DeserializeOwned>(body: &[u8]) -> Result<T> {
     if body.len() > BODY {

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use crate::check::{self, Labels};
 use crate::error::{Error, Result};
 use crate::options::Options;
+use crate::parse;
 
 /// Maximum number of servers.
 pub(crate) const MOST: usize = 10_000;
@@ -139,8 +140,7 @@ pub(crate) fn id(number: u64) -> String {
 
 /// Returns the number of a server with this ID.
 pub(crate) fn number(id: &str) -> Option<u64> {
-    let number = id.strip_prefix("srv-")?.parse().ok()?;
-    (self::id(number) == id).then_some(number)
+    parse::number("srv-", id)
 }
 
 #[cfg(test)]

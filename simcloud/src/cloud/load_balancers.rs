@@ -5,6 +5,7 @@ use super::Cloud;
 use crate::error::{Error, Result};
 use crate::history::Millis;
 use crate::load_balancers::{self, Change, Health, Hook, LoadBalancer, MOST, New, Status, View};
+use crate::parse;
 
 impl Cloud {
     /// Returns a load balancer as clients see it.
@@ -31,9 +32,7 @@ impl Cloud {
 
     /// Returns the load balancer with this ID.
     pub(crate) fn load_balancer(&self, now: Millis, id: &str) -> Result<(u64, &LoadBalancer)> {
-        let number =
-            id.strip_prefix("lb-").and_then(|number| number.parse().ok()).filter(|it| load_balancers::id(*it) == id);
-        let found = number.and_then(|number| Some((number, self.load_balancers.get(now, number)?)));
+        let found = parse::number("lb-", id).and_then(|number| Some((number, self.load_balancers.get(now, number)?)));
         found.ok_or_else(|| Error::not_found("load balancer", id))
     }
 

@@ -3,7 +3,7 @@ use super::Cloud;
 use crate::error::{Error, Result};
 use crate::history::Millis;
 use crate::routes::{MOST, Route, View};
-use crate::{check, routes, servers};
+use crate::{check, parse, routes, servers};
 
 impl Cloud {
     /// Returns a route as clients see it.
@@ -21,8 +21,7 @@ impl Cloud {
 
     /// Returns the route with this ID.
     pub(crate) fn route(&self, now: Millis, id: &str) -> Result<(u64, &Route)> {
-        let number = id.strip_prefix("rt-").and_then(|number| number.parse().ok()).filter(|it| routes::id(*it) == id);
-        let found = number.and_then(|number| Some((number, self.routes.get(now, number)?)));
+        let found = parse::number("rt-", id).and_then(|number| Some((number, self.routes.get(now, number)?)));
         found.ok_or_else(|| Error::not_found("route", id))
     }
 

@@ -26,10 +26,8 @@ pub(super) struct State {
     listing: Option<Listing>,
     round: Round,
     flight: Flight,
-    /// True if the last list failed: nothing else can be retried before it has succeeded.
-    failed: bool,
-    /// When to retry the list that failed.
-    relist: Next,
+    /// When to retry the last list if it failed: nothing else can be retried before it has succeeded.
+    relist: Option<Next>,
     /// True if a route waits because an overlapping one is being created.
     blocked: bool,
 }
@@ -69,14 +67,13 @@ impl State {
     /// Ends a request of the list. Returns `None` if the plugin was replaced in the meantime and will be queried at once: the list
     /// of the previous plugin may come from a different cloud.
     pub(super) fn end_list(&mut self, memory: &Memory) -> Option<Listing> {
-        (self.failed, self.relist) = (false, Next::default());
+        self.relist = None;
         Some(self.listing.take().unwrap_or_default()).filter(|listing| listing.begun == memory.forgotten)
     }
 
     /// Handles a list that failed: nothing is changed.
     pub(super) fn list_failed(&mut self, memory: &mut Memory, error: CloudError, now: Instant) -> Turn {
-        self.failed = true;
-        self.relist = Next::after(&error, memory.failures, now);
+        self.relist = Some(Next::after(&error, memory.failures, now));
         memory.failures = memory.failures.saturating_add(1);
         Turn { reports: vec![Report::ListFailed(error)], ..Turn::default() }
     }
@@ -237,7 +234,7 @@ impl State {
 
     /// Returns when something is to be retried. Changes are retried after a list.
     pub(super) fn next_try(&self, memory: &Memory) -> Next {
-        if self.failed { self.relist } else { self.round.next(memory, &self.flight) }
+        self.relist.unwrap_or_else(|| self.round.next(memory, &self.flight))
     }
 }
 
