@@ -2,8 +2,8 @@
 
 use std::{env::var, fmt::Write as _, fs, io, path::Path};
 
-/// The functions that Skydock executes, one symbol a line; `*` stands for what depends on the version of a crate. `cargo xtask hot`
-/// writes it.
+/// The functions that Skydock executes, one symbol a line, and `ARCHIVE:MEMBER` for those of other languages; `*` stands for what
+/// depends on the version of a crate. `cargo xtask hot` writes it.
 const HOT: &str = "../../deploy/hot-functions.txt";
 
 fn main() -> io::Result<()> {
@@ -32,7 +32,11 @@ fn main() -> io::Result<()> {
 fn linker_script(functions: &str) -> String {
     let mut script = "SECTIONS\n{\n  .text.hot :\n  {\n".to_owned();
     for name in functions.lines() {
-        let _ = writeln!(script, "    *(.text.{name})");
+        // The second section is that of a function which the compiler considers unlikely to be executed.
+        let _ = match name.contains(':') {
+            true => writeln!(script, "    *{name}(.text .text.*)"),
+            false => writeln!(script, "    *(.text.{name} .text.unlikely.{name})"),
+        };
     }
     script + "  }\n}\nINSERT BEFORE .text;\n"
 }

@@ -29,15 +29,15 @@ pub(crate) fn release(root: &Path, package: &str) -> Result<PathBuf> {
     Ok(target()?.join("release"))
 }
 
-/// Builds the host as in the image (`deploy/Dockerfile`), with these options for cargo. Returns its path.
+/// Builds the host as in the image (`deploy/Dockerfile`), with these options of rustc for the last step. Returns its path.
 ///
 /// # Errors
 /// If it does not build.
 pub(crate) fn image(root: &Path, options: &[&str]) -> Result<PathBuf> {
     let mut host = crate::cargo(root);
     host.env("RUSTFLAGS", "--codegen=symbol-mangling-version=v0");
-    host.args(["rustc", "--profile", "dist", "--package", "skydock", "--bin", "skydock"]).args(options);
-    host.args(["--", "--codegen", "target-feature=+crt-static"]);
+    host.args(["rustc", "--profile", "dist", "--package", "skydock", "--bin", "skydock"]);
+    host.args(["--", "--codegen", "target-feature=+crt-static"]).args(options);
     watched("building the host as in the image (more minutes the first time)", host)?;
     Ok(target()?.join("dist/skydock"))
 }

@@ -23,8 +23,8 @@ const BREAKPOINT: u8 = 0xcc;
 /// The breakpoints of a process.
 struct Breakpoints {
     memory: File,
-    /// The first byte of each function, and its name until it was executed.
-    at: BTreeMap<u64, (u8, Option<String>)>,
+    /// The first byte of the functions at each address, and their names until they were executed.
+    at: BTreeMap<u64, (u8, Vec<String>)>,
 }
 
 impl Breakpoints {
@@ -34,22 +34,22 @@ impl Breakpoints {
         let base = base(&maps, &program.path).with_context(|| format!("{} is not mapped", program.path.display()))?;
         let memory = memory(process)?;
         let mut at = BTreeMap::new();
-        for (address, name) in &program.functions {
+        for (address, names) in &program.functions {
             let address = base + address;
             let mut first = [0];
             memory.read_exact_at(&mut first, address).context("cannot read the memory")?;
             memory.write_all_at(&[BREAKPOINT], address).context("cannot write the memory")?;
-            at.insert(address, (first[0], Some(name.clone())));
+            at.insert(address, (first[0], names.clone()));
         }
         Ok(Self { memory, at })
     }
 
-    /// Removes the breakpoint that a thread has hit, and writes the name of the function if it is executed for the first time. Returns
-    /// false if there is no breakpoint at the address.
-    fn hit(&mut self, thread: Pid, address: u64, names: &mut File) -> Result<bool> {
-        let Some((first, name)) = self.at.get_mut(&address) else { return Ok(false) };
-        if let Some(name) = name.take() {
-            writeln!(names, "{name}").context("cannot write the names")?;
+    /// Removes the breakpoint that a thread has hit, and writes the names of the functions if they are executed for the first time.
+    /// Returns false if there is no breakpoint at the address.
+    fn hit(&mut self, thread: Pid, address: u64, file: &mut File) -> Result<bool> {
+        let Some((first, names)) = self.at.get_mut(&address) else { return Ok(false) };
+        if !names.is_empty() {
+            write(file, names.drain(..))?;
             self.memory.write_all_at(&[*first], address).context("cannot write the memory")?;
         } else {
             // The same breakpoint in another thread, or in the copy of the memory that a new process has.
@@ -57,6 +57,11 @@ impl Breakpoints {
         }
         Ok(true)
     }
+}
+
+fn write(file: &mut File, names: impl Iterator<Item = String>) -> Result<()> {
+    let text: String = names.map(|name| name + "\n").collect();
+    file.write_all(text.as_bytes()).context("cannot write the names")
 }
 
 fn memory(process: Pid) -> Result<File> {
@@ -81,6 +86,7 @@ pub(crate) fn run(program: &Program, arguments: &[OsString], names: &Path) -> Re
         .append(true)
         .open(names)
         .with_context(|| format!("cannot write {}", names.display()))?;
+    write(&mut names, program.untouched.iter().cloned())?;
     let main = start(program, arguments)?;
     let mut breakpoints = None;
     loop {
