@@ -241,7 +241,7 @@ impl DevPlane {
     pub async fn shutdown(mut self) {
         self.kubelets.halt();
         self.stop.cancel();
-        self.plane.cut_watches();
+        self.plane.end_watches();
         if timeout(GRACE, &mut self.server).await.is_err() {
             self.server.abort();
         }
@@ -256,7 +256,7 @@ impl DevPlane {
 impl Drop for DevPlane {
     fn drop(&mut self) {
         self.kubelets.halt();
-        self.plane.cut_watches();
+        self.plane.end_watches();
     }
 }
 

@@ -3,7 +3,7 @@
 use std::{
     borrow::Cow,
     fs::{File, TryLockError},
-    io,
+    io::{self, Write as _},
     path::{Path, PathBuf},
     sync::Arc,
     time::Duration,
@@ -11,6 +11,7 @@ use std::{
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use tempfile::NamedTempFile;
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 
@@ -101,15 +102,9 @@ impl StateFile {
     /// Locks the file for this process, and reads it.
     pub(crate) fn open(path: &Path) -> Result<(Self, Store), StateFileError> {
         let failed = |action| move |source| StateFileError::Io { action, path: path.to_owned(), source };
-        if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
-            std::fs::create_dir_all(folder).map_err(failed("make the folder of"))?;
-        }
-        let lock = File::options()
-            .create(true)
-            .truncate(false)
-            .write(true)
-            .open(beside(path, "lock"))
-            .map_err(failed("lock"))?;
+        std::fs::create_dir_all(folder_of(path)).map_err(failed("make the folder of"))?;
+        let lock =
+            File::options().create(true).truncate(false).write(true).open(lock_of(path)).map_err(failed("lock"))?;
         match lock.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => return Err(StateFileError::Locked(path.to_owned())),
@@ -163,10 +158,12 @@ impl StateFile {
         let write = move || {
             let file = File1 { format: FORMAT, revision, objects: objects.iter().map(Entry::of).collect() };
             let text = serde_json::to_vec(&file)?;
-            let temporary = beside(&path, "tmp");
-            std::fs::write(&temporary, text)?;
-            File::open(&temporary)?.sync_all()?;
-            std::fs::rename(&temporary, &path)
+            // A new file that only this user can read, with a name that nobody can know: a link is not followed.
+            let mut temporary = NamedTempFile::new_in(folder_of(&path))?;
+            temporary.write_all(&text)?;
+            temporary.as_file().sync_all()?;
+            temporary.persist(&path)?;
+            Ok(())
         };
         let result = tokio::task::spawn_blocking(write).await.unwrap_or_else(|error| Err(io::Error::other(error)));
         let failed = |source| StateFileError::Io { action: "write", path: self.path.clone(), source };
@@ -194,12 +191,18 @@ fn read(path: &Path, content: &[u8]) -> Result<Store, StateFileError> {
         let object = Object::new(object.into_owned(), revision);
         objects.push((shelf, Arc::new(object)));
     }
-    Ok(Store::new(file.revision + SKIP, objects))
+    let revision = file.revision.checked_add(SKIP);
+    let revision = revision
+        .ok_or_else(|| StateFileError::Foreign { path: path(), what: format!("the revision {}", file.revision) })?;
+    Ok(Store::new(revision, objects))
 }
 
-fn beside(path: &Path, extension: &str) -> PathBuf {
+fn folder_of(path: &Path) -> &Path {
+    path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+fn lock_of(path: &Path) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
-    name.push(".");
-    name.push(extension);
+    name.push(".lock");
     name.into()
 }

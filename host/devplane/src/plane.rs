@@ -71,6 +71,11 @@ impl Plane {
         std::mem::take(&mut *lock(&self.watches)).cancel();
     }
 
+    /// Ends all watches, and those that start later: the plane stops.
+    pub(crate) fn end_watches(&self) {
+        lock(&self.watches).cancel();
+    }
+
     /// Creates the objects that every cluster has, if they do not exist: the system namespaces and the `kubernetes` Service.
     /// Clients reach the API at `port`.
     pub(crate) fn bootstrap(&self, access: Access, port: u16) {

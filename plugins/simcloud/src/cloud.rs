@@ -51,9 +51,9 @@ impl Cloud<'_> {
         pairs.map(|(key, value)| (key.to_owned(), value.to_owned())).collect()
     }
 
-    /// Returns whether an object is this cluster's.
+    /// Returns whether an object is this cluster's. One whose label was removed is, too: all names have a UID of this cluster's objects.
     pub(crate) fn owns(&self, labels: &Labels) -> bool {
-        labels.get(OWNER) == Some(&self.cluster)
+        labels.get(OWNER).is_none_or(|owner| *owner == self.cluster)
     }
 
     /// Returns the filter for the objects of this cluster.

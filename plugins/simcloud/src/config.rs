@@ -20,8 +20,9 @@ impl Config {
         let invalid = |what: String| CloudError::invalid(format!("{path}: {what}"));
         let config: Self = serde_json::from_str(text).map_err(|error| invalid(error.to_string()))?;
         let authority = config.url.strip_prefix("http://").or_else(|| config.url.strip_prefix("https://"));
-        let port = authority.and_then(|it| it.rsplit_once(':')).and_then(|(_, port)| port.parse::<u16>().ok());
-        if port.is_none() {
+        let is_host = |host: &str| !host.is_empty() && !host.contains(['/', '?', '#', '@']);
+        let parts = authority.and_then(|it| it.rsplit_once(':'));
+        if !parts.is_some_and(|(host, port)| is_host(host) && port.parse::<u16>().is_ok()) {
             return Err(invalid(
                 "`url`: expected a URL with a port and no path, as in `https://cloud.example:443`".into(),
             ));
@@ -48,6 +49,8 @@ mod tests {
             r#"{"url": "http://c:80", "region": "r", "token": "secret"}"#,
             r#"{"url": "http://c", "region": "r"}"#,
             r#"{"url": "http://c:80/", "region": "r"}"#,
+            r#"{"url": "http://c/x:80", "region": "r"}"#,
+            r#"{"url": "http://:80", "region": "r"}"#,
             r#"{"url": "ftp://c:80", "region": "r"}"#,
         ] {
             assert!(matches!(parse(text), Err(CloudError::Invalid(_))), "{text}");

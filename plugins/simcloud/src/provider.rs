@@ -69,7 +69,7 @@ impl LoadBalancers for Simcloud {
 
 impl Routes for Simcloud {
     fn list_routes(page: Option<String>) -> Result<RoutePage> {
-        with_cloud(|cloud| routes::list(cloud, page.as_deref()))
+        with_cloud(|cloud| routes::list(cloud, &cluster::nodes(), page.as_deref()))
     }
 
     fn create_routes(new: Vec<NewRoute>) -> Vec<Result<()>> {

@@ -3,7 +3,7 @@ use skydock_sdk::{
     Result,
     http::{Request, Response},
     routes::{NewRoute, Route, RoutePage},
-    types::CloudError,
+    types::{CloudError, Node},
 };
 
 use crate::{
@@ -16,18 +16,28 @@ const KIND: &str = "routes";
 const NODE: &str = "node";
 
 /// Lists a page of the routes of this cluster. The token of a page is the cloud's.
-pub(crate) fn list(cloud: &Cloud<'_>, page: Option<&str>) -> Result<RoutePage> {
+pub(crate) fn list(cloud: &Cloud<'_>, nodes: &[Node], page: Option<&str>) -> Result<RoutePage> {
     let request = Request::get(cloud.config.list(KIND)).query([("label", cloud.owned().as_str()), ("limit", "100")]);
     let page: Page<api::Route> = ask(request.query(page.map(|token| ("page_token", token))))?;
     let route = |route: api::Route| Route {
         name: route.id,
-        target_node: route.spec.labels.get(NODE).cloned(),
+        target_node: target(&route.spec, nodes),
         // It leads to a server, and not to an address: it may stay if that changes.
         target_addresses: None,
         destination_cidr: route.spec.cidr,
         blackhole: route.blackhole,
     };
     Ok(RoutePage { routes: page.items.into_iter().map(route).collect(), next: page.next })
+}
+
+/// Returns the node to which a route leads: that of the server. The name in the label may be that of another server by now, so it counts
+/// only until the node has a provider ID.
+fn target(route: &RouteSpec, nodes: &[Node]) -> Option<String> {
+    let is_target = |node: &&Node| match node.provider_id.as_deref() {
+        Some(id) => server_id(id) == Some(&route.target),
+        None => route.labels.get(NODE) == Some(&node.name),
+    };
+    nodes.iter().find(is_target).map(|node| node.name.clone())
 }
 
 /// Creates routes.

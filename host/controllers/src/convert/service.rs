@@ -1,3 +1,5 @@
+use std::collections::HashSet;
+
 use ipnet::IpNet;
 use k8s_openapi::{api::core::v1 as k8s, apimachinery::pkg::util::intstr::IntOrString};
 use serde_json::{Map, Value, json};
@@ -113,8 +115,13 @@ fn traffic_policy(text: Option<&str>) -> TrafficPolicy {
     if text == Some("Local") { TrafficPolicy::Local } else { TrafficPolicy::Cluster }
 }
 
-/// Returns the ranges of the spec, or else those of the annotation; both are lists of CIDRs.
+/// Returns the ranges of the spec, or else those of the annotation, each once; both are lists of CIDRs.
 fn source_ranges(object: &k8s::Service, spec: &k8s::ServiceSpec) -> Result<Vec<String>, ConvertError> {
+    let mut seen = HashSet::new();
+    Ok(listed_ranges(object, spec)?.into_iter().filter(|range| seen.insert(range.clone())).collect())
+}
+
+fn listed_ranges(object: &k8s::Service, spec: &k8s::ServiceSpec) -> Result<Vec<String>, ConvertError> {
     let parse = |field: &'static str, value: &str| {
         let value = value.trim();
         let range: IpNet = value.parse().map_err(|_| ConvertError::SourceRange { field, value: value.to_owned() })?;
@@ -243,7 +250,7 @@ mod tests {
         assert_eq!(ranges(&[], Some(" 10.0.0.0/8 , 2001:db8::/32")).unwrap(), ["10.0.0.0/8", "2001:db8::/32"]);
         assert_eq!(ranges(&[], Some("  ")).unwrap(), Vec::<String>::new());
         assert_eq!(ranges(&[], None).unwrap(), Vec::<String>::new());
-        assert_eq!(ranges(&["10.1.2.3/8"], None).unwrap(), ["10.0.0.0/8"]);
+        assert_eq!(ranges(&["10.1.2.3/8", "10.0.0.0/8", "::/0"], None).unwrap(), ["10.0.0.0/8", "::/0"]);
     }
 
     #[test]

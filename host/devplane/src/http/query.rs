@@ -129,7 +129,7 @@ impl Query {
 
     /// Returns the duration of a watch: the requested one, or between 30 and 60 minutes, so that not all watches end at the same time.
     pub(super) fn timeout(&self) -> Duration {
-        let seconds = self.timeout.filter(|seconds| *seconds > 0);
+        let seconds = self.timeout.filter(|seconds| *seconds > 0).map(|seconds| seconds.min(MAX_TIMEOUT));
         Duration::from_secs(seconds.unwrap_or_else(|| rand::rng().random_range(1800..=3600)))
     }
 
@@ -161,6 +161,9 @@ impl Query {
         }
     }
 }
+
+/// Maximum duration of a watch in seconds, a day: longer ones end earlier, which clients expect at any time.
+const MAX_TIMEOUT: u64 = 86_400;
 
 /// Maximum bytes of the name of a field manager.
 const MANAGER_LIMIT: usize = 128;

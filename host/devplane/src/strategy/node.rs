@@ -1,5 +1,7 @@
 //! Nodes.
 
+use std::collections::HashSet;
+
 use serde_json::{Value, json};
 
 use crate::{
@@ -72,8 +74,9 @@ const NODE_INFO: [&str; 10] = [
 pub(super) fn validate(value: &Value, old: Option<&Value>) -> Vec<Cause> {
     let mut causes = Vec::new();
     let addresses = if old.is_some() { list(value, "/status/addresses") } else { &[] };
+    let mut seen = HashSet::new();
     for (index, address) in addresses.iter().enumerate() {
-        if addresses.iter().take(index).any(|earlier| earlier == address) {
+        if !seen.insert(address) {
             causes.push(Cause::duplicate(format!("status.addresses[{index}]"), address));
         }
     }
@@ -111,12 +114,12 @@ pub(super) fn validate(value: &Value, old: Option<&Value>) -> Vec<Cause> {
 
 fn taints(value: &Value, causes: &mut Vec<Cause>) {
     let taints = list(value, "/spec/taints");
-    let identity = |taint: &Value| (text(taint, "/key").to_owned(), text(taint, "/effect").to_owned());
+    let mut seen = HashSet::new();
     for (index, taint) in taints.iter().enumerate() {
         let at = |field: &str| format!("metadata.taints[{index}]{field}");
-        let (key, effect) = identity(taint);
-        if let Err(why) = qualified_name(&key) {
-            causes.push(Cause::invalid(at(".key"), &key.as_str().into(), why));
+        let (key, effect) = (text(taint, "/key"), text(taint, "/effect"));
+        if let Err(why) = qualified_name(key) {
+            causes.push(Cause::invalid(at(".key"), &key.into(), why));
         }
         if let Err(why) = label_value(text(taint, "/value")) {
             causes.push(Cause::invalid(at(".value"), &text(taint, "/value").into(), why));
@@ -124,10 +127,10 @@ fn taints(value: &Value, causes: &mut Vec<Cause>) {
         const EFFECTS: [&str; 3] = ["NoSchedule", "PreferNoSchedule", "NoExecute"];
         if effect.is_empty() {
             causes.push(Cause::required(at(".effect"), ""));
-        } else if !EFFECTS.contains(&effect.as_str()) {
-            causes.push(Cause::not_supported(at(".effect"), &effect, &EFFECTS));
+        } else if !EFFECTS.contains(&effect) {
+            causes.push(Cause::not_supported(at(".effect"), effect, &EFFECTS));
         }
-        if taints.iter().take(index).any(|earlier| identity(earlier) == (key.clone(), effect.clone())) {
+        if !seen.insert((key, effect)) {
             causes.push(Cause::duplicate(at(""), taint));
         }
     }

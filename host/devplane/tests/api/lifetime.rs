@@ -1,7 +1,7 @@
 use std::{error::Error as _, pin::pin, time::Duration};
 
 use anyhow::{Result, bail};
-use futures::TryStreamExt as _;
+use futures::{AsyncBufReadExt as _, TryStreamExt as _};
 use k8s_openapi::api::core::v1::{ConfigMap, Node, Service};
 use kube::{
     Api, ResourceExt as _,
@@ -9,7 +9,11 @@ use kube::{
 };
 use serde_json::json;
 use skydock_devplane::{DevPlane, NodeSpec, Options, StartError, StateFileError};
-use tokio::time::{Instant, sleep, timeout};
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::TcpStream,
+    time::{Instant, sleep, timeout},
+};
 
 use crate::{Stage, config_map, create, value};
 
@@ -129,5 +133,34 @@ async fn only_loopback_addresses_are_listened_on() -> Result<()> {
     let expected = "the embedded control plane cannot listen on 0.0.0.0:0: other machines could reach it; use a loopback \
                     address, for example 127.0.0.1:0";
     assert_eq!(error.as_deref(), Some(expected));
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_shutdown_does_not_wait_for_clients_that_watch_again() -> Result<()> {
+    let stage = Stage::new().await?;
+    let address = stage.plane.url().strip_prefix("http://").unwrap().to_owned();
+    let request = format!("GET /api/v1/nodes?watch=1 HTTP/1.1\r\nHost: {address}\r\n\r\n");
+    let mut kept = Vec::new();
+    for _ in 0..40 {
+        let mut stream = TcpStream::connect(&address).await?;
+        // The second watch starts when the first ends.
+        stream.write_all(request.repeat(2).as_bytes()).await?;
+        stream.read(&mut [0; 64]).await?;
+        kept.push(stream);
+    }
+    sleep(Duration::from_millis(200)).await;
+    let start = Instant::now();
+    stage.plane.shutdown().await;
+    assert!(start.elapsed() < Duration::from_secs(1), "{:?}", start.elapsed());
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_watch_can_be_requested_for_any_time() -> Result<()> {
+    let stage = Stage::new().await?;
+    let longest = format!("/api/v1/nodes?watch=1&timeoutSeconds={}", i64::MAX);
+    let mut lines = stage.client.request_stream(http::Request::get(longest).body(vec![])?).await?;
+    assert!(timeout(Duration::from_millis(300), lines.fill_buf()).await.is_err(), "the watch goes on");
     Ok(())
 }

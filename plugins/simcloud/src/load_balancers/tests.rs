@@ -187,3 +187,16 @@ fn errors_of_the_cloud_keep_their_meaning() {
     assert!(matches!(after(500, Value::Null), CloudError::Unavailable(_)));
     assert!(matches!(after(400, Value::Null), CloudError::Invalid(_)));
 }
+
+#[test]
+fn a_load_balancer_without_its_label_is_deleted() {
+    let world = World::start();
+    let cloud = world.cluster("c1");
+    for label in [json!({}), json!({"cluster": "c2"})] {
+        ensure(&cloud, &service(), &targets(&[1])).unwrap();
+        let id = world.all("load_balancers")[0]["id"].as_str().unwrap().to_owned();
+        world.hook("PATCH", &format!("/v1/load-balancers/{id}"), &json!({"labels": label}));
+        ensure_deleted(&cloud, &service()).unwrap();
+        assert_eq!(world.all("load_balancers").is_empty(), label == json!({}), "another cluster's is not touched");
+    }
+}

@@ -13,6 +13,15 @@ fn new(number: u8) -> NewRoute {
     }
 }
 
+fn node(number: u8) -> Node {
+    Node { name: format!("node-{number}"), provider_id: new(number).target_provider_id, ..Node::default() }
+}
+
+/// Lists the routes of a cluster with two nodes.
+fn list(cloud: &Cloud<'_>, page: Option<&str>) -> Result<RoutePage> {
+    super::list(cloud, &[node(1), node(2)], page)
+}
+
 #[test]
 fn routes_are_created_listed_and_deleted() {
     let world = World::start();
@@ -92,4 +101,20 @@ fn routes_of_another_cluster_are_not_listed() {
     assert_eq!(create(&world.cluster("c1"), &[new(1)]), [Ok(())]);
     assert_eq!(list(&world.cluster("c2"), None).unwrap().routes, []);
     assert_eq!(list(&world.cluster("c1"), None).unwrap().routes.len(), 1);
+}
+
+#[test]
+fn a_route_belongs_to_the_node_of_its_server() {
+    let world = World::start();
+    let cloud = world.cluster("c1");
+    assert_eq!(create(&cloud, &[new(1)]), [Ok(())]);
+    let node_of = |nodes: &[Node]| super::list(&cloud, nodes, None).unwrap().routes.remove(0).target_node;
+    // Another server has the name now, or the server has another name.
+    let replaced = Node { provider_id: new(2).target_provider_id, ..node(1) };
+    let renamed = Node { name: "node-7".into(), ..node(1) };
+    let new = Node { provider_id: None, ..node(1) };
+    assert_eq!(node_of(&[replaced.clone(), node(3)]), None);
+    assert_eq!(node_of(&[replaced, renamed]).as_deref(), Some("node-7"));
+    assert_eq!(node_of(&[new]).as_deref(), Some("node-1"));
+    assert_eq!(node_of(&[]), None);
 }
