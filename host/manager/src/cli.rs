@@ -83,7 +83,11 @@ pub enum ConfigCommand {
 #[derive(Debug, Subcommand)]
 pub enum PluginCommand {
     /// Load a plugin as Skydock does at startup, and show its name, version, capabilities and requirements.
+    ///
+    /// If the plugin is rejected, what its type says is shown, and the exit code is 1.
     Inspect(InspectArgs),
+    /// Compile a plugin into a directory for --plugin-cache-dir, for images and init containers.
+    Precompile(PrecompileArgs),
     /// Create a provider from a template, in a folder with its name.
     #[command(disable_help_flag = true)]
     New(Forwarded),
@@ -216,9 +220,26 @@ pub struct CcmArgs {
 pub struct InspectArgs {
     /// The plugin: a WebAssembly component.
     pub plugin: PathBuf,
+    /// Another build, for example the one in service: show what was added and removed since.
+    #[arg(long, value_name = "FILE")]
+    pub against: Option<PathBuf>,
     /// Provider configuration to use.
     #[arg(long, value_name = "FILE")]
     pub cloud_config: Option<PathBuf>,
+    /// Resource limit of the plugin. May be repeated.
+    #[arg(long = "plugin-limit", value_name = "KEY=VALUE", value_parser = plugin_limits::parse,
+          long_help = plugin_limits::help())]
+    pub plugin_limits: Vec<plugin_limits::PluginLimit>,
+}
+
+/// Flags of `skydock plugin precompile`.
+#[derive(Args, Debug)]
+pub struct PrecompileArgs {
+    /// The plugin: a WebAssembly component.
+    pub plugin: PathBuf,
+    /// Directory for compiled plugins, as in --plugin-cache-dir.
+    #[arg(long, value_name = "DIR")]
+    pub cache_dir: PathBuf,
     /// Resource limit of the plugin. May be repeated.
     #[arg(long = "plugin-limit", value_name = "KEY=VALUE", value_parser = plugin_limits::parse,
           long_help = plugin_limits::help())]

@@ -12,6 +12,7 @@ pub mod configuration;
 pub mod credentials;
 pub mod egress;
 pub mod inspect;
+pub mod precompile;
 mod program;
 pub mod report;
 pub mod serving;
@@ -80,6 +81,10 @@ pub async fn run(cli: Cli, shutdown: CancellationToken) -> anyhow::Result<()> {
         Some(Command::Dev { arguments }) => Err(program::for_developers("dev", arguments)),
         Some(Command::Plugin { command: PluginCommand::New(given) }) => Err(program::tool(PluginTool::New, given)),
         Some(Command::Plugin { command: PluginCommand::Build(given) }) => Err(program::tool(PluginTool::Build, given)),
+        Some(Command::Plugin { command: PluginCommand::Precompile(args) }) => {
+            let compiled = shutdown.run_until_cancelled(Box::pin(precompile::run(args))).await;
+            compiled.unwrap_or_else(|| Err(anyhow::anyhow!("stopped before the plugin was compiled")))
+        }
         Some(Command::Plugin { command: PluginCommand::Inspect(args) }) => {
             let inspected = shutdown.run_until_cancelled(Box::pin(inspect::run(args))).await;
             inspected.unwrap_or_else(|| Err(anyhow::anyhow!("stopped before startup was complete")))
