@@ -18,7 +18,7 @@
 //	skydock.FromContext(ctx).Publish("default/web", skydock.Warning, "NoFloatingIP", "the pool is empty")
 //
 // The same code runs natively, for example in a unit test: package sdktest has the host for it. To build a component, run
-// build.sh of this module.
+// skydock plugin build.
 //
 // # Calls
 //

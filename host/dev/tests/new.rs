@@ -33,7 +33,7 @@ fn a_new_provider_builds_and_loads() {
     let create = ["plugin", "new", "big-metal", "--sdk-path", sdk.to_str().unwrap()];
     let created = skydock(&folder, &create);
     assert!(created.status.success(), "{}", text(&created.stderr));
-    assert!(text(&created.stdout).contains("\n  cd big-metal "), "{}", text(&created.stdout));
+    assert!(text(&created.stdout).contains("\n  cd big-metal\n"), "{}", text(&created.stdout));
 
     let again = skydock(&folder, &create);
     assert_eq!(text(&again.stderr), "skydock: big-metal exists and is not empty: choose another name, or delete it\n");

@@ -83,14 +83,25 @@ pub enum ConfigCommand {
 #[derive(Debug, Subcommand)]
 pub enum PluginCommand {
     /// Load a plugin as Skydock does at startup, and show its name, version, capabilities and requirements.
+    ///
+    /// If the plugin is rejected, what its type says is shown, and the exit code is 1.
     Inspect(InspectArgs),
+    /// Compile a plugin into a directory for --plugin-cache-dir, for images and init containers.
+    Precompile(PrecompileArgs),
     /// Create a provider from a template, in a folder with its name.
     #[command(disable_help_flag = true)]
-    New {
-        /// Arguments for `skydock-dev`, the program that this runs.
-        #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGUMENTS")]
-        arguments: Vec<OsString>,
-    },
+    New(Forwarded),
+    /// Build the plugin of a project with the tools of its language.
+    #[command(disable_help_flag = true)]
+    Build(Forwarded),
+}
+
+/// The command line of a subcommand that `skydock-dev` parses.
+#[derive(Args, Debug)]
+pub struct Forwarded {
+    /// Arguments for `skydock-dev`, the program that this runs.
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGUMENTS")]
+    pub arguments: Vec<OsString>,
 }
 
 /// The flags of a cloud-controller-manager.
@@ -209,9 +220,26 @@ pub struct CcmArgs {
 pub struct InspectArgs {
     /// The plugin: a WebAssembly component.
     pub plugin: PathBuf,
+    /// Another build, for example the one in service: show what was added and removed since.
+    #[arg(long, value_name = "FILE")]
+    pub against: Option<PathBuf>,
     /// Provider configuration to use.
     #[arg(long, value_name = "FILE")]
     pub cloud_config: Option<PathBuf>,
+    /// Resource limit of the plugin. May be repeated.
+    #[arg(long = "plugin-limit", value_name = "KEY=VALUE", value_parser = plugin_limits::parse,
+          long_help = plugin_limits::help())]
+    pub plugin_limits: Vec<plugin_limits::PluginLimit>,
+}
+
+/// Flags of `skydock plugin precompile`.
+#[derive(Args, Debug)]
+pub struct PrecompileArgs {
+    /// The plugin: a WebAssembly component.
+    pub plugin: PathBuf,
+    /// Directory for compiled plugins, as in --plugin-cache-dir.
+    #[arg(long, value_name = "DIR")]
+    pub cache_dir: PathBuf,
     /// Resource limit of the plugin. May be repeated.
     #[arg(long = "plugin-limit", value_name = "KEY=VALUE", value_parser = plugin_limits::parse,
           long_help = plugin_limits::help())]
@@ -359,12 +387,33 @@ pub fn is_compiler(args: impl IntoIterator<Item = OsString>) -> bool {
     args.into_iter().skip(1).eq(COMPILER.map(OsString::from))
 }
 
-/// The words with which `skydock-dev` creates a plugin instead of running one.
-pub const NEW_PLUGIN: [&str; 2] = ["plugin", "new"];
+/// A subcommand of `skydock plugin` that is part of `skydock-dev`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PluginTool {
+    /// `skydock plugin new`
+    New,
+    /// `skydock plugin build`
+    Build,
+}
 
-/// Returns true if the process is to create a plugin.
-pub fn is_new_plugin(args: impl IntoIterator<Item = OsString>) -> bool {
-    args.into_iter().skip(1).take(NEW_PLUGIN.len()).eq(NEW_PLUGIN.map(OsString::from))
+impl PluginTool {
+    /// All of them.
+    const ALL: [Self; 2] = [Self::New, Self::Build];
+
+    /// Returns the words that select it, for `skydock` as for `skydock-dev`.
+    #[must_use]
+    pub fn words(self) -> [&'static str; 2] {
+        match self {
+            Self::New => ["plugin", "new"],
+            Self::Build => ["plugin", "build"],
+        }
+    }
+
+    /// Returns the tool that a command line selects.
+    pub fn selected(args: impl IntoIterator<Item = OsString>) -> Option<Self> {
+        let words: Vec<_> = args.into_iter().skip(1).take(2).collect();
+        Self::ALL.into_iter().find(|tool| tool.words().map(OsString::from) == *words)
+    }
 }
 
 /// Parses a command line.

@@ -1,18 +1,24 @@
-//! `skydock plugin inspect`: loads a plugin like the manager, and shows the result.
+//! `skydock plugin inspect`: loads a plugin like the manager, and shows the result. If it is rejected, its type is still shown.
 
-use std::io::Write;
+mod table;
+
+use std::{
+    io::Write,
+    path::{Path, PathBuf},
+};
 
 use anyhow::Context;
 use skydock_cloud::{CloudProvider, text::escape};
 use skydock_controllers::service::ServiceOptions;
-use skydock_plugin::{ClusterSlot, Compiler, Plugin, PluginSource, Runtime, RuntimeOptions};
+use skydock_plugin::{ClusterSlot, Compiler, Outline, Plugin, PluginSource, Runtime, RuntimeOptions};
 
+use self::table::Row;
 use crate::{
     blocking::blocking,
     cli::{COMPILER, InspectArgs, plugin_limits},
 };
 
-/// Loads the plugin and prints its information.
+/// Loads the plugin and prints its information, or how it differs from another build.
 ///
 /// # Errors
 /// If it cannot be loaded.
@@ -21,38 +27,84 @@ pub async fn run(args: InspectArgs) -> anyhow::Result<()> {
     let options = RuntimeOptions { limits, ..RuntimeOptions::new(Compiler::this_program(COMPILER)?) };
     let runtime = blocking(async { Runtime::new(options) }).await;
     let runtime = runtime.context("cannot start the plugin runtime")?;
+    let (mut rows, problem) = described(&runtime, &args.plugin, args.cloud_config.clone()).await?;
+    let mut other_problem = None;
+    let lines = match &args.against {
+        None => table::lines(&rows),
+        Some(other) => {
+            let (mut others, rejected) = described(&runtime, other, args.cloud_config).await?;
+            other_problem = rejected;
+            for rows in [&mut rows, &mut others] {
+                // The times differ between any two runs.
+                rows.retain(|row| row.name != LOADED);
+            }
+            table::compared(&rows, &others)
+        }
+    };
+    let mut out = std::io::stdout().lock();
+    for line in lines {
+        writeln!(out, "{}", escape(&line))?;
+    }
+    problem.or(other_problem).map_or(Ok(()), Err)
+}
+
+/// Name of the row with times.
+const LOADED: &str = "loaded";
+
+/// Returns what a plugin says, or only what its type says, and why it is rejected.
+///
+/// # Errors
+/// If it is not a component.
+async fn described(
+    runtime: &Runtime,
+    file: &Path,
+    cloud_config: Option<PathBuf>,
+) -> anyhow::Result<(Vec<Row>, Option<anyhow::Error>)> {
     let source = PluginSource {
         name: "inspected".to_owned(),
-        component: args.plugin.clone(),
-        cloud_config: args.cloud_config,
+        component: file.to_owned(),
+        cloud_config,
         cluster_name: "kubernetes".to_owned(),
         cluster_cidrs: Vec::new(),
         ..PluginSource::default()
     };
-    let plugin = Plugin::load(&runtime, source, ClusterSlot::default()).await;
-    let plugin = plugin.with_context(|| format!("{} cannot be used", args.plugin.display()))?;
-    let generation = plugin.generation();
-    let info = plugin.info();
-    let stages = generation.stages.iter().map(|(stage, took)| format!("{stage} {:.1} ms", took.as_secs_f64() * 1e3));
-    let lines = [
-        ("provider", format!("{} {}", generation.name, generation.version)),
-        ("capabilities", listed(generation.capabilities.iter())),
-        ("provider IDs", listed(&info.provider_id_prefixes)),
-        ("wants to reach", listed(&generation.wanted_hosts)),
-        ("nodes per call", info.max_batch.to_string()),
-        ("imports", listed(plugin.imports())),
-        ("size", format!("{} KiB", plugin.size().div_ceil(1024))),
-        ("sha256", generation.digest.clone()),
-        ("loaded", listed(stages)),
-    ];
-    let mut out = std::io::stdout().lock();
-    for (name, value) in lines {
-        writeln!(out, "{name:<15} {}", escape(&value))?;
+    let rejected = || format!("{} cannot be used", file.display());
+    match Plugin::load(runtime, source, ClusterSlot::default()).await {
+        Ok(plugin) => Ok((of_plugin(&plugin), None)),
+        Err(error) => match Outline::read(runtime, file.to_owned()).await {
+            Ok(outline) => Ok((of_type(&outline), Some(anyhow::Error::new(error).context(rejected())))),
+            Err(_) => Err(error).with_context(rejected),
+        },
     }
-    Ok(())
 }
 
-fn listed(items: impl IntoIterator<Item = impl ToString>) -> String {
-    let items: Vec<_> = items.into_iter().map(|item| item.to_string()).collect();
-    if items.is_empty() { "none".to_owned() } else { items.join(", ") }
+/// Returns all that a loaded plugin says.
+fn of_plugin(plugin: &Plugin) -> Vec<Row> {
+    let (generation, info) = (plugin.generation(), plugin.info());
+    let stages = generation.stages.iter().map(|(stage, took)| format!("{stage} {:.1} ms", took.as_secs_f64() * 1e3));
+    vec![
+        Row::new("provider", [format!("{} {}", generation.name, generation.version)]),
+        Row::new("capabilities", generation.capabilities.iter()),
+        Row::new("provider IDs", &info.provider_id_prefixes),
+        Row::new("wants to reach", &generation.wanted_hosts),
+        Row::new("nodes per call", [info.max_batch]),
+        Row::new("imports", plugin.imports()),
+        Row::new("size", [kib(plugin.size())]),
+        Row::new("sha256", [&generation.digest]),
+        Row::new(LOADED, stages),
+    ]
+}
+
+/// Returns what the type of a component says.
+fn of_type(outline: &Outline) -> Vec<Row> {
+    vec![
+        Row::new("capabilities", outline.typed.capabilities().unwrap_or_default()),
+        Row::new("imports", &outline.typed.imports),
+        Row::new("size", [kib(outline.size)]),
+        Row::new("sha256", [&outline.digest]),
+    ]
+}
+
+fn kib(bytes: usize) -> String {
+    format!("{} KiB", bytes.div_ceil(1024))
 }

@@ -12,15 +12,16 @@ pub mod configuration;
 pub mod credentials;
 pub mod egress;
 pub mod inspect;
+pub mod precompile;
 mod program;
 pub mod report;
 pub mod serving;
 pub mod signals;
 pub mod telemetry;
 
-use std::{ffi::OsString, time::Duration};
+use std::time::Duration;
 
-use cli::{Cli, Command, ConfigCommand, PluginCommand};
+use cli::{Cli, Command, ConfigCommand, PluginCommand, PluginTool};
 use tokio::runtime::Runtime;
 use tokio_util::sync::CancellationToken;
 
@@ -78,9 +79,11 @@ pub async fn run(cli: Cli, shutdown: CancellationToken) -> anyhow::Result<()> {
         }
         Some(Command::Config { command: ConfigCommand::Schema }) => configuration::print_schema(),
         Some(Command::Dev { arguments }) => Err(program::for_developers("dev", arguments)),
-        Some(Command::Plugin { command: PluginCommand::New { arguments } }) => {
-            let words = cli::NEW_PLUGIN.map(OsString::from);
-            Err(program::for_developers("plugin new", words.into_iter().chain(arguments)))
+        Some(Command::Plugin { command: PluginCommand::New(given) }) => Err(program::tool(PluginTool::New, given)),
+        Some(Command::Plugin { command: PluginCommand::Build(given) }) => Err(program::tool(PluginTool::Build, given)),
+        Some(Command::Plugin { command: PluginCommand::Precompile(args) }) => {
+            let compiled = shutdown.run_until_cancelled(Box::pin(precompile::run(args))).await;
+            compiled.unwrap_or_else(|| Err(anyhow::anyhow!("stopped before the plugin was compiled")))
         }
         Some(Command::Plugin { command: PluginCommand::Inspect(args) }) => {
             let inspected = shutdown.run_until_cancelled(Box::pin(inspect::run(args))).await;

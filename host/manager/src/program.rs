@@ -4,6 +4,8 @@ use std::{env, ffi::OsString, io, os::unix::process::CommandExt as _, path::Path
 
 use anyhow::anyhow;
 
+use crate::cli::{Forwarded, PluginTool};
+
 /// The program with the tools for developers.
 const DEVELOPERS: &str = "skydock-dev";
 
@@ -22,4 +24,11 @@ pub(crate) fn for_developers(command: &str, arguments: impl IntoIterator<Item = 
         );
     }
     anyhow!(error).context(format!("cannot start {DEVELOPERS}"))
+}
+
+/// Replaces this process with a tool for plugins. Returns only if this fails.
+#[must_use]
+pub(crate) fn tool(tool: PluginTool, given: Forwarded) -> anyhow::Error {
+    let words = tool.words();
+    for_developers(&words.join(" "), words.map(OsString::from).into_iter().chain(given.arguments))
 }

@@ -296,7 +296,7 @@ fn attempted(files: &Result<(Files, Duration), LoadError>) -> Attempted {
     files.as_ref().map_or(Attempted::Unreadable, |(files, _)| Attempted::Files(files.digests.clone()))
 }
 
-async fn read(source: &PluginSource) -> Result<(Files, Duration), LoadError> {
+pub(crate) async fn read(source: &PluginSource) -> Result<(Files, Duration), LoadError> {
     let (source, started) = (source.clone(), Instant::now());
     // The files may be on a slow volume.
     let reading = tokio::task::spawn_blocking(move || Files::read(&source));

@@ -110,7 +110,8 @@ mod tests {
     #[test]
     fn every_flag_in_the_documentation_exists() {
         let cli = Cli::command();
-        let commands = [&cli].into_iter().chain(cli.get_subcommands());
+        let inner = cli.get_subcommands().flat_map(clap::Command::get_subcommands);
+        let commands = [&cli].into_iter().chain(cli.get_subcommands()).chain(inner);
         let mut known: BTreeSet<&str> =
             commands.flat_map(clap::Command::get_arguments).filter_map(clap::Arg::get_long).collect();
         known.insert("help");

@@ -1,0 +1,162 @@
+//! `skydock plugin build`: builds a plugin with the tools of its language.
+
+mod component;
+mod go;
+mod rust;
+mod tool;
+
+use std::{
+    fs, io,
+    io::Write as _,
+    path::{Path, PathBuf},
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context as _, bail};
+use clap::Parser;
+
+/// Build the plugin of a project with the tools of its language, which is recognized by its files: Cargo.toml for Rust, go.mod for
+/// Go.
+#[derive(Debug, Parser)]
+#[command(name = "skydock-dev", bin_name = "skydock plugin build", version, max_term_width = 120)]
+pub(crate) struct BuildArgs {
+    /// Folder of the project.
+    #[arg(value_name = "DIR", default_value = ".")]
+    pub(crate) dir: PathBuf,
+    /// File for the plugin [default: NAME.wasm in the folder of the project].
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
+}
+
+/// A language that plugins are written in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Language {
+    Rust,
+    Go,
+}
+
+/// A component that the tools of a language have built.
+#[derive(Debug)]
+struct Built {
+    /// Name of the project.
+    name: String,
+    /// The file, in a folder of the tools.
+    file: PathBuf,
+}
+
+impl Language {
+    /// All of them, with the file that shows which it is.
+    const ALL: [(Self, &str); 2] = [(Self::Rust, "Cargo.toml"), (Self::Go, "go.mod")];
+
+    /// Returns the language of a project.
+    ///
+    /// # Errors
+    /// If none is recognized, or several are.
+    fn of(dir: &Path) -> anyhow::Result<Self> {
+        let found: Vec<_> = Self::ALL.into_iter().filter(|(_, file)| dir.join(file).is_file()).collect();
+        match *found {
+            [(language, _)] => Ok(language),
+            [] => {
+                let files = Self::ALL.map(|(_, file)| file).join(" or ");
+                bail!("{} is not the folder of a plugin: expected {files} in it", dir.display())
+            }
+            [(_, one), (_, other), ..] => {
+                bail!("the language of {} is not clear: it contains {one} and {other}", dir.display())
+            }
+        }
+    }
+
+    /// Builds the plugin in a folder.
+    ///
+    /// # Errors
+    /// If a tool is missing, or fails.
+    fn build(self, dir: &Path) -> anyhow::Result<Built> {
+        match self {
+            Self::Rust => rust::build(dir),
+            Self::Go => go::build(dir),
+        }
+    }
+}
+
+/// Builds the plugin, and says where it is.
+///
+/// # Errors
+/// If it cannot be built or written.
+pub(crate) fn run(args: &BuildArgs) -> anyhow::Result<()> {
+    let started = Instant::now();
+    let built = Language::of(&args.dir)?.build(&args.dir)?;
+    let output = args.output.clone().unwrap_or_else(|| in_folder(&args.dir, &built.name));
+    let component = fs::read(&built.file).with_context(|| format!("cannot read {}", built.file.display()))?;
+    write_if_different(&output, &component)?;
+    // Standard output may be closed.
+    let _ = io::stdout().write_all(summary(&output, component.len(), started.elapsed()).as_bytes());
+    Ok(())
+}
+
+/// Returns the file for a plugin in the folder of its project.
+fn in_folder(dir: &Path, name: &str) -> PathBuf {
+    let dir = if dir == Path::new(".") { Path::new("") } else { dir };
+    dir.join(format!("{name}.wasm"))
+}
+
+/// Writes a file unless it has these contents, so that a running cluster reloads only what has changed. It is replaced in one step.
+fn write_if_different(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
+    if fs::read(path).is_ok_and(|before| before == bytes) {
+        return Ok(());
+    }
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let write = || {
+        let mut file = tempfile::Builder::new().prefix(".skydock-").tempfile_in(folder)?;
+        file.write_all(bytes)?;
+        file.as_file().set_permissions(std::os::unix::fs::PermissionsExt::from_mode(0o644))?;
+        file.persist(path).map(drop).map_err(|error| error.error)
+    };
+    write().with_context(|| format!("cannot write {}", path.display()))
+}
+
+/// Returns what to say to the developer.
+fn summary(output: &Path, bytes: usize, took: Duration) -> String {
+    format!("built {}: {} KiB in {:.1} s\n", output.display(), bytes.div_ceil(1024), took.as_secs_f64())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_shows_the_language() {
+        let dir = tempfile::tempdir().unwrap();
+        let problem = |dir: &Path| Language::of(dir).unwrap_err().to_string().replace(dir.to_str().unwrap(), "DIR");
+        assert_eq!(problem(dir.path()), "DIR is not the folder of a plugin: expected Cargo.toml or go.mod in it");
+        fs::write(dir.path().join("go.mod"), "").unwrap();
+        assert_eq!(Language::of(dir.path()).unwrap(), Language::Go);
+        fs::write(dir.path().join("Cargo.toml"), "").unwrap();
+        assert_eq!(problem(dir.path()), "the language of DIR is not clear: it contains Cargo.toml and go.mod");
+        fs::remove_file(dir.path().join("go.mod")).unwrap();
+        assert_eq!(Language::of(dir.path()).unwrap(), Language::Rust);
+    }
+
+    #[test]
+    fn the_plugin_is_in_the_folder_of_its_project() {
+        assert_eq!(in_folder(Path::new("."), "my-cloud"), Path::new("my-cloud.wasm"));
+        assert_eq!(in_folder(Path::new("a/b"), "my-cloud"), Path::new("a/b/my-cloud.wasm"));
+    }
+
+    #[test]
+    fn the_summary_is_one_line() {
+        let told = summary(Path::new("a/b.wasm"), 2049, Duration::from_millis(1234));
+        assert_eq!(told, "built a/b.wasm: 3 KiB in 1.2 s\n");
+    }
+
+    #[test]
+    fn a_file_with_the_same_contents_is_not_written() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a.wasm");
+        write_if_different(&path, b"one").unwrap();
+        let before = fs::metadata(&path).unwrap().modified().unwrap();
+        write_if_different(&path, b"one").unwrap();
+        assert_eq!(fs::metadata(&path).unwrap().modified().unwrap(), before);
+        write_if_different(&path, b"two").unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"two");
+    }
+}

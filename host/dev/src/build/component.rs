@@ -1,0 +1,171 @@
+//! Makes a component of a core module of WASI 0.1: the type is added, and the adapter of WASI.
+
+use std::{
+    collections::BTreeSet,
+    fmt::Write as _,
+    fs,
+    path::{Path, PathBuf},
+};
+
+use anyhow::{Context as _, ensure};
+use sha2::{Digest as _, Sha256};
+use wasi_preview1_component_adapter_provider::{
+    WASI_SNAPSHOT_PREVIEW1_ADAPTER_NAME as ADAPTER_NAME, WASI_SNAPSHOT_PREVIEW1_REACTOR_ADAPTER as ADAPTER,
+};
+use wasmparser::{Parser, Payload};
+use wit_component::{ComponentEncoder, StringEncoding, embed_component_metadata};
+use wit_parser::Resolve;
+
+/// What the exports of a plugin start with.
+const PACKAGE: &str = "skydock:provider/";
+/// Name of the world that is made for a plugin.
+const WORLD: &str = "built";
+/// The file of that world, beside the WIT of the language.
+const WORLD_FILE: &str = "built.wit";
+
+/// Makes the component of the core module, unless it was made of the same inputs. `wit` is a folder with the WIT of the language, whose
+/// package has a world `imports`; the world of the plugin is added to it.
+///
+/// # Errors
+/// If a file cannot be read or written, or if the module is not a plugin.
+pub(super) fn make(core: &Path, wit: &Path, output: &Path) -> anyhow::Result<()> {
+    let module = fs::read(core).with_context(|| format!("cannot read {}", core.display()))?;
+    let exports = exports(&module)?;
+    ensure!(
+        exports.iter().any(|name| name.starts_with("skydock:provider/plugin@")),
+        "the program is not a plugin: it does not export skydock:provider/plugin"
+    );
+    let world = world(&exports);
+    let file = wit.join(WORLD_FILE);
+    fs::write(&file, &world).with_context(|| format!("cannot write {}", file.display()))?;
+    let key = key(&module, wit)?;
+    let key_file = output.with_extension("inputs");
+    if output.is_file() && fs::read_to_string(&key_file).is_ok_and(|before| before == key) {
+        return Ok(());
+    }
+    let component = encode(module, wit)?;
+    fs::write(output, component).with_context(|| format!("cannot write {}", output.display()))?;
+    fs::write(&key_file, key).with_context(|| format!("cannot write {}", key_file.display()))
+}
+
+/// Returns the interfaces that a core module exports, by the names of its functions: `skydock:provider/INTERFACE@VERSION#FUNCTION`.
+fn exports(module: &[u8]) -> anyhow::Result<BTreeSet<String>> {
+    let mut found = BTreeSet::new();
+    for payload in Parser::new(0).parse_all(module) {
+        let Payload::ExportSection(section) = payload.context("the core module is not valid")? else { continue };
+        for export in section {
+            let name = export.context("the core module is not valid")?.name;
+            let interface = name.split_once('#').map(|(interface, _)| interface);
+            found.extend(interface.filter(|interface| interface.starts_with(PACKAGE)).map(str::to_owned));
+        }
+    }
+    Ok(found)
+}
+
+/// Returns the world of a plugin that exports these interfaces.
+fn world(exports: &BTreeSet<String>) -> String {
+    let mut world = format!("world {WORLD} {{\n    include imports;\n");
+    for interface in exports {
+        // Writing to a string does not fail.
+        let _ = writeln!(world, "    export {interface};");
+    }
+    world + "}\n"
+}
+
+/// Returns what the component is made of: hashes of the module, the WIT and the adapter.
+fn key(module: &[u8], wit: &Path) -> anyhow::Result<String> {
+    let mut hash = Sha256::new();
+    hash.update(env!("CARGO_PKG_VERSION"));
+    for part in [module, ADAPTER] {
+        hash.update(Sha256::digest(part));
+    }
+    for file in files(wit)? {
+        hash.update(Sha256::digest(fs::read(&file).with_context(|| format!("cannot read {}", file.display()))?));
+    }
+    Ok(hex::encode(hash.finalize()))
+}
+
+/// Returns all files below a folder, sorted.
+fn files(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
+    let (mut folders, mut files) = (vec![folder.to_owned()], Vec::new());
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(&folder).with_context(|| format!("cannot read {}", folder.display()))? {
+            let path = entry?.path();
+            if path.is_dir() { folders.push(path) } else { files.push(path) }
+        }
+    }
+    files.sort();
+    Ok(files)
+}
+
+/// Makes the component.
+fn encode(mut module: Vec<u8>, wit: &Path) -> anyhow::Result<Vec<u8>> {
+    let mut resolve = Resolve::default();
+    let (package, _) = resolve.push_dir(wit).context("the WIT of the SDK is not valid")?;
+    let world = resolve.select_world(&[package], Some(WORLD)).context("the WIT of the SDK is not valid")?;
+    embed_component_metadata(&mut module, &resolve, world, StringEncoding::UTF8)
+        .context("cannot add the type to the core module")?;
+    ComponentEncoder::default()
+        .validate(true)
+        .module(&module)
+        .and_then(|encoder| encoder.adapter(ADAPTER_NAME, ADAPTER))
+        .and_then(ComponentEncoder::encode)
+        .context("cannot make a component of the core module")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const WIT: &str = "package skydock:go;\nworld imports {}\n";
+    const CONTRACT: &str = "package skydock:provider@0.1.0;\ninterface plugin { ping: func() -> u32; }\n";
+
+    fn core() -> Vec<u8> {
+        let text = r#"(module
+            (import "wasi_snapshot_preview1" "random_get" (func $random (param i32 i32) (result i32)))
+            (memory (export "memory") 1)
+            (func (export "skydock:provider/plugin@0.1.0#ping") (result i32)
+                (call $random (i32.const 0) (i32.const 4)))
+            (func (export "other#x")))"#;
+        wat::parse_str(text).unwrap()
+    }
+
+    #[test]
+    fn exported_interfaces_are_the_world() {
+        let exports = exports(&core()).unwrap();
+        let expected = "world built {\n    include imports;\n    export skydock:provider/plugin@0.1.0;\n}\n";
+        assert_eq!(world(&exports), expected);
+        assert!(super::exports(b"not wasm").is_err());
+    }
+
+    #[test]
+    fn a_component_is_made_once_of_the_same_inputs() {
+        let dir = tempfile::tempdir().unwrap();
+        let (module, wit, output) = (dir.path().join("core.wasm"), dir.path().join("wit"), dir.path().join("a.wasm"));
+        fs::create_dir_all(wit.join("deps")).unwrap();
+        fs::write(wit.join("deps/provider.wit"), CONTRACT).unwrap();
+        fs::write(wit.join("guest.wit"), WIT).unwrap();
+        fs::write(&module, core()).unwrap();
+        make(&module, &wit, &output).unwrap();
+        let component = fs::read(&output).unwrap();
+        let typed = skydock_plugin::ComponentType::read(&component, &skydock_plugin::Limits::default()).unwrap();
+        assert_eq!(typed.exports, ["skydock:provider/plugin@0.1.0"]);
+        assert!(typed.imports.iter().any(|name| name.starts_with("wasi:random/random@0.2")), "{:?}", typed.imports);
+
+        fs::write(&output, "kept").unwrap();
+        make(&module, &wit, &output).unwrap();
+        assert_eq!(fs::read(&output).unwrap(), b"kept");
+        fs::write(wit.join("guest.wit"), format!("{WIT}// changed\n")).unwrap();
+        make(&module, &wit, &output).unwrap();
+        assert_eq!(fs::read(&output).unwrap().get(..4), Some(&b"\0asm"[..]));
+    }
+
+    #[test]
+    fn a_program_that_is_not_a_plugin_is_rejected() {
+        let dir = tempfile::tempdir().unwrap();
+        let core = dir.path().join("core.wasm");
+        fs::write(&core, wat::parse_str("(module)").unwrap()).unwrap();
+        let error = make(&core, dir.path(), &dir.path().join("a.wasm")).unwrap_err().to_string();
+        assert_eq!(error, "the program is not a plugin: it does not export skydock:provider/plugin");
+    }
+}

@@ -1,0 +1,136 @@
+//! Builds plugins in Go: an overlay of Go's runtime, a core module for WASI 0.1, and the component. `sdk/go/BUILD.md` says why.
+//! Everything that must fit together (hashes, patches, WIT) is in the version of the SDK that the project uses.
+
+mod overlay;
+mod port;
+
+use std::{
+    ffi::OsString,
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use anyhow::{Context as _, ensure};
+
+use super::{Built, component, tool::Tool};
+
+const GO: Tool = Tool { name: "go", install: "install Go 1.26.8 from https://go.dev/dl" };
+
+/// The module of the SDK.
+const SDK: &str = "github.com/skydock/skydock/sdk/go";
+
+/// What is written during a build, in the folder of the project. Go ignores folders that start with a dot.
+const WORK: &str = ".skydock/build";
+
+/// Files of the SDK with WIT, and where they go.
+const WIT: [(&str, &str); 4] =
+    [("guest", ""), ("guest/deps", "deps"), ("v0.1.0", "deps/skydock"), ("v0.1.0/deps/wasi-logging", "deps")];
+
+/// A project in Go.
+struct Project<'a> {
+    dir: &'a Path,
+    /// The folder for what is written during a build.
+    work: PathBuf,
+    /// The flag that selects another go.mod.
+    modfile: Option<OsString>,
+}
+
+/// Builds the plugin in a folder.
+///
+/// # Errors
+/// If Go is missing or another version, if the program does not compile, or if it is not a plugin.
+pub(super) fn build(dir: &Path) -> anyhow::Result<Built> {
+    let work = dir.join(WORK);
+    fs::create_dir_all(&work).with_context(|| format!("cannot create {}", work.display()))?;
+    let mut project = Project { dir, work, modfile: None };
+    project.modfile = port::apply(&project)?;
+    let sdk = project.module_dir(SDK)?;
+    let goroot = PathBuf::from(project.ask(&["env", "GOROOT"])?);
+    let overlay = overlay::write(&goroot, &project.ask(&["env", "GOVERSION"])?, &sdk.join("overlay"), &project.work)?;
+
+    let core = project.work.join("core.wasm");
+    let mut go = project.go(&["build"]);
+    go.env("GOOS", "wasip1").env("GOARCH", "wasm").args(&project.modfile);
+    go.arg("-overlay").arg(overlay);
+    go.args(["-trimpath", "-buildvcs=false", "-buildmode=c-shared", "-ldflags=-s -w -buildid=", "-o"]);
+    GO.run(go.arg(absolute(&core)?).arg("."))?;
+
+    let wit = project.work.join("wit");
+    copy_wit(&sdk.join("wit"), &wit)?;
+    let file = project.work.join("component.wasm");
+    component::make(&core, &wit, &file)?;
+    Ok(Built { name: name(&project.ask(&["list", "-m"])?), file })
+}
+
+impl Project<'_> {
+    /// Returns a command of Go in the folder of the project.
+    fn go(&self, words: &[&str]) -> Command {
+        let mut go = Command::new("go");
+        go.args(words).current_dir(self.dir);
+        go
+    }
+
+    /// Returns what a command of Go prints, without the line break.
+    fn ask(&self, words: &[&str]) -> anyhow::Result<String> {
+        Ok(GO.ask(&mut self.go(words))?.trim_end().to_owned())
+    }
+
+    /// Returns the folder of a module that the project uses, which is downloaded if necessary.
+    fn module_dir(&self, module: &str) -> anyhow::Result<PathBuf> {
+        GO.run(&mut self.go(&["mod", "download", module]))?;
+        let dir = self.ask(&["list", "-m", "-f", "{{.Dir}}", module])?;
+        ensure!(!dir.is_empty(), "go.mod does not require {module}: run `go get {module}`");
+        Ok(PathBuf::from(dir))
+    }
+}
+
+/// Copies the WIT of the SDK into one folder, as tools of WIT expect it.
+fn copy_wit(from: &Path, to: &Path) -> anyhow::Result<()> {
+    let copy = || {
+        if to.exists() {
+            fs::remove_dir_all(to)?;
+        }
+        for (folder, destination) in WIT {
+            fs::create_dir_all(to.join(destination))?;
+            for entry in fs::read_dir(from.join(folder))? {
+                let file = entry?.path();
+                if let Some(name) = file.file_name().filter(|_| file.is_file()) {
+                    fs::write(to.join(destination).join(name), fs::read(&file)?)?;
+                }
+            }
+        }
+        Ok::<_, std::io::Error>(())
+    };
+    copy().with_context(|| format!("cannot copy {} to {}", from.display(), to.display()))
+}
+
+/// Returns the name of a plugin: the last part of its module path.
+fn name(module: &str) -> String {
+    module.rsplit('/').next().unwrap_or(module).to_owned()
+}
+
+fn absolute(path: &Path) -> anyhow::Result<PathBuf> {
+    std::path::absolute(path).with_context(|| format!("cannot use {}", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_name_is_the_end_of_the_module() {
+        assert_eq!(name("example.com/clouds/my-cloud"), "my-cloud");
+        assert_eq!(name("my-cloud"), "my-cloud");
+    }
+
+    #[test]
+    fn the_wit_of_the_sdk_is_valid() {
+        let dir = tempfile::tempdir().unwrap();
+        let wit = dir.path().join("wit");
+        copy_wit(Path::new("../../sdk/go/wit"), &wit).unwrap();
+        let mut resolve = wit_parser::Resolve::default();
+        let (package, _) = resolve.push_dir(&wit).unwrap();
+        assert!(resolve.select_world(&[package], Some("imports")).is_ok());
+    }
+}
