@@ -156,8 +156,9 @@ pub(crate) struct State {
 
 impl State {
     pub(crate) fn new(shared: Arc<Shared>, generation: u64, owned: Arc<Owned>, gateway: Option<Arc<Gateway>>) -> Self {
-        // Nothing is allowed here: no files, environment, arguments, sockets or name lookups.
+        // Nothing is allowed here: no files, environment, sockets or name lookups. Programs may expect their name as the first argument.
         let wasi = WasiCtx::builder()
+            .arg(&shared.plugin)
             .stdout(output::Output::new(&shared, generation, "stdout"))
             .stderr(output::Output::new(&shared, generation, "stderr"))
             .max_random_size(MAX_RANDOM)
@@ -183,9 +184,9 @@ impl State {
     }
 
     /// Starts a call with new budgets.
-    pub(crate) fn begin(&mut self, phase: Phase, subject: Subject, deadline: Option<tokio::time::Instant>) {
+    pub(crate) fn begin(&mut self, phase: Phase, subject: Subject, deadline: tokio::time::Instant) {
         self.account();
-        (self.phase, self.subject, self.deadline, self.events) = (phase, subject, deadline, 0);
+        (self.phase, self.subject, self.deadline, self.events) = (phase, subject, Some(deadline), 0);
         (self.overrun, self.limiter.refused, self.handles.refused) = (None, None, None);
     }
 

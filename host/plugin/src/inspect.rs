@@ -14,8 +14,8 @@ use crate::{
 
 /// All imports that are allowed: package and interfaces, and a version that must be compatible.
 ///
-/// Clocks, random and io are harmless. Guests' standard libraries import parts of the command line and the file system that they never
-/// use; those interfaces are linked to empty implementations. wasi:http is subject to the egress rules.
+/// Clocks, random and io are harmless. Guests' standard libraries import parts of the command line and the file system that they hardly
+/// use; those interfaces are linked to empty implementations, except that the first argument is the plugin's name. wasi:http is subject to the egress rules.
 const GRANTED: [(&str, &str, &[&str]); 8] = [
     (PACKAGE, CONTRACT, &IMPORTS),
     ("wasi:logging", "0.1.0-draft", &["logging"]),

@@ -45,13 +45,15 @@ impl Blueprint {
         Ok(Self { shared, number, settings, owned: Arc::default(), gateway: None, pre, exports })
     }
 
-    /// Creates an instance, which must then be configured.
+    /// Creates an instance, which must then be configured, until `end`.
     ///
     /// # Errors
     /// [`LoadProblem::Call`] if it cannot be created, [`LoadProblem::WrongType`] if a function does not have the contract's type.
-    pub(crate) async fn instantiate(&self) -> Result<Instance, LoadProblem> {
+    pub(crate) async fn instantiate(&self, end: tokio::time::Instant) -> Result<Instance, LoadProblem> {
         let limits = &self.shared.limits;
-        let state = State::new(Arc::clone(&self.shared), self.number, Arc::clone(&self.owned), self.gateway.clone());
+        let mut state =
+            State::new(Arc::clone(&self.shared), self.number, Arc::clone(&self.owned), self.gateway.clone());
+        state.begin(Phase::Loading, Subject::default(), end);
         let mut store = Store::new(self.pre.engine(), state);
         store.set_hostcall_fuel(limits.hostcall_buffer);
         store.limiter(|state| &mut state.limiter);
@@ -112,14 +114,14 @@ impl Instance {
         call: impl for<'a> FnOnce(Guest<'a, 's>) -> Running<'a, T>,
     ) -> Result<Result<T, CallError>, CallError> {
         self.uses_left = self.uses_left.saturating_sub(1);
-        self.run_in(Phase::Serving, subject, Some(deadline), call).await
+        self.run_in(Phase::Serving, subject, deadline, call).await
     }
 
     async fn run_in<'s, T>(
         &mut self,
         phase: Phase,
         subject: Subject,
-        deadline: Option<tokio::time::Instant>,
+        deadline: tokio::time::Instant,
         call: impl for<'a> FnOnce(Guest<'a, 's>) -> Running<'a, T>,
     ) -> Result<Result<T, CallError>, CallError> {
         self.store.data_mut().begin(phase, subject, deadline);
@@ -133,16 +135,21 @@ impl Instance {
         answer.map_err(|error| why_it_ended(error, state))
     }
 
-    /// Passes the configuration to the plugin.
-    pub(crate) async fn configure(&mut self, settings: &Settings) -> Result<Result<(), CloudError>, CallError> {
-        self.run_in(Phase::Loading, Subject::default(), None, |guest| guest.configure(settings)).await.flatten()
+    /// Passes the configuration to the plugin, until `end`.
+    pub(crate) async fn configure(
+        &mut self,
+        settings: &Settings,
+        end: tokio::time::Instant,
+    ) -> Result<Result<(), CloudError>, CallError> {
+        self.run_in(Phase::Loading, Subject::default(), end, |guest| guest.configure(settings)).await.flatten()
     }
 
-    /// Requests the plugin's description of itself.
+    /// Requests the plugin's description of itself, until `end`.
     pub(crate) async fn info(
         &mut self,
         exported: &BTreeSet<Capability>,
+        end: tokio::time::Instant,
     ) -> Result<Result<Introduction, AnswerError>, CallError> {
-        self.run_in(Phase::Loading, Subject::default(), None, |guest| guest.info(exported)).await.flatten()
+        self.run_in(Phase::Loading, Subject::default(), end, |guest| guest.info(exported)).await.flatten()
     }
 }
