@@ -21,7 +21,7 @@ use crate::{
 pub(crate) struct Blueprint {
     pub(crate) shared: Arc<Shared>,
     pub(crate) number: u64,
-    pub(crate) settings: Settings,
+    pub(crate) settings: Arc<Settings>,
     pub(crate) owned: Arc<Owned>,
     /// Gateway for requests; without one, no request is allowed.
     pub(crate) gateway: Option<Arc<Gateway>>,
@@ -39,7 +39,7 @@ impl Blueprint {
         capabilities: &BTreeSet<Capability>,
         shared: Arc<Shared>,
         number: u64,
-        settings: Settings,
+        settings: Arc<Settings>,
     ) -> Result<Self, LoadProblem> {
         let exports = Exports::find(&pre, capabilities)?;
         Ok(Self { shared, number, settings, owned: Arc::default(), gateway: None, pre, exports })
@@ -51,8 +51,13 @@ impl Blueprint {
     /// [`LoadProblem::Call`] if it cannot be created, [`LoadProblem::WrongType`] if a function does not have the contract's type.
     pub(crate) async fn instantiate(&self, end: tokio::time::Instant) -> Result<Instance, LoadProblem> {
         let limits = &self.shared.limits;
-        let mut state =
-            State::new(Arc::clone(&self.shared), self.number, Arc::clone(&self.owned), self.gateway.clone());
+        let mut state = State::new(
+            Arc::clone(&self.shared),
+            self.number,
+            Arc::clone(&self.settings),
+            Arc::clone(&self.owned),
+            self.gateway.clone(),
+        );
         state.begin(Phase::Loading, Subject::default(), end);
         let mut store = Store::new(self.pre.engine(), state);
         store.set_hostcall_fuel(limits.hostcall_buffer);
