@@ -22,6 +22,11 @@ pub(crate) struct DevArgs {
     /// Allow requests that change the cloud. By default, only reads are sent, whatever the egress rules of --config allow.
     #[arg(long)]
     pub(crate) allow_cloud_writes: bool,
+    /// Start simcloud, the example cloud, with a server for each node, and let the plugin use and change it: with its URL in the cloud
+    /// configuration and the options `endpoint` and `region`, an egress rule, and its token as a credential. With --config, only the cloud is
+    /// started.
+    #[arg(long)]
+    pub(crate) simcloud: bool,
     /// Configuration file of the provider, passed to the plugin, for example cloud.conf. Takes precedence over --config.
     #[arg(long, value_name = "FILE")]
     pub(crate) cloud_config: Option<PathBuf>,
@@ -61,7 +66,7 @@ mod tests {
     fn every_command_in_the_readme_is_accepted() {
         let lines = README.split("skydock dev ").skip(1).filter_map(|rest| rest.split(['`', '\n']).next());
         let lines: Vec<_> = lines.filter(|line| line.starts_with("--")).collect();
-        assert_eq!(lines.len(), 2, "{lines:?}");
+        assert_eq!(lines.len(), 3, "{lines:?}");
         for line in lines {
             DevArgs::try_parse_from(["skydock-dev"].into_iter().chain(line.split(' '))).unwrap();
         }

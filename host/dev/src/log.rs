@@ -13,10 +13,10 @@ use owo_colors::OwoColorize;
 use skydock::config::Config;
 use skydock_cloud::text::escape;
 
-use crate::cli::DevArgs;
+use crate::{cli::DevArgs, simcloud::Simulated};
 
 /// Prints what is running and how to use it.
-pub(crate) fn intro(args: &DevArgs, config: &Config) {
+pub(crate) fn intro(args: &DevArgs, config: &Config, simulated: Option<&Simulated>) {
     say(&format!(
         "skydock dev: {} simulated nodes, plugin {}\n\n  export KUBECONFIG={}\n  kubectl get nodes\n\n\
          The plugin{} is reloaded when its file changes. Press Ctrl-C to stop.\n",
@@ -25,6 +25,10 @@ pub(crate) fn intro(args: &DevArgs, config: &Config) {
         escape(&args.write_kubeconfig.display().to_string()),
         if config.cloud_config.is_some() { ", with its configuration," } else { "" },
     ));
+    if let Some(simulated) = simulated {
+        let file = simulated.token_file();
+        say(&format!("simcloud: {}, token in {}\n", simulated.url(), escape(&file.display().to_string())));
+    }
     if config.only_reads && !config.permits.rules.is_empty() {
         say("The cloud is only queried; set --allow-cloud-writes to let the plugin change it.\n");
     }

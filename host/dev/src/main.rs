@@ -10,6 +10,7 @@ mod kubeconfig;
 mod log;
 mod new;
 mod run;
+mod simcloud;
 #[cfg(test)]
 mod tests;
 

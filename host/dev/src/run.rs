@@ -17,7 +17,7 @@ use skydock_kube::clients::{self, ClusterAccess};
 use skydock_plugin::IngressRules;
 use tokio_util::sync::CancellationToken;
 
-use crate::{cli::DevArgs, kubeconfig, log};
+use crate::{cli::DevArgs, kubeconfig, log, simcloud::Simulated};
 
 /// Period of checking nodes that are not ready. It is shorter than in production, because a developer waits for the result.
 const NODE_MONITOR_PERIOD: Duration = Duration::from_secs(1);
@@ -35,10 +35,12 @@ pub(crate) async fn run(args: DevArgs, shutdown: CancellationToken) -> anyhow::R
     let read = Arc::clone(&args);
     let reading = blocking(async move {
         kubeconfig::check(&read.write_kubeconfig)?;
-        config(&read)
+        let simulated = read.simcloud.then(|| Simulated::start(read.nodes, read.plugin.as_deref())).transpose()?;
+        let config = config(&read, simulated.as_ref())?;
+        anyhow::Ok((config, simulated))
     });
-    let Some(config) = shutdown.run_until_cancelled(reading).await else { return Ok(()) };
-    let config = config?;
+    let Some(read) = shutdown.run_until_cancelled(reading).await else { return Ok(()) };
+    let (config, simulated) = read?;
     let plane = DevPlane::start(Options {
         listen: args.listen,
         state_file: args.state.clone(),
@@ -53,7 +55,7 @@ pub(crate) async fn run(args: DevArgs, shutdown: CancellationToken) -> anyhow::R
         node.pod_cidrs.push(format!("10.{}.{low}.0/24", 244 + high));
         plane.kubelets().register(node)?;
     }
-    log::intro(&args, &config);
+    log::intro(&args, &config, simulated.as_ref());
 
     let access = clients::load(&config.cluster).await?;
     let followed = tokio::spawn(log::follow(clients::named(&access, "dev-log")?));
@@ -63,8 +65,11 @@ pub(crate) async fn run(args: DevArgs, shutdown: CancellationToken) -> anyhow::R
     ended
 }
 
-fn config(args: &DevArgs) -> anyhow::Result<Config> {
-    let configuration = args.config.as_deref().map(SkydockConfiguration::read).transpose()?;
+fn config(args: &DevArgs, simulated: Option<&Simulated>) -> anyhow::Result<Config> {
+    // What the operator configures takes precedence.
+    let simulated = simulated.filter(|_| args.config.is_none()).map(Simulated::configuration);
+    let file = args.config.clone().or_else(|| simulated.clone());
+    let configuration = file.as_deref().map(SkydockConfiguration::read).transpose()?;
     let permits = configuration.as_ref().and_then(|it| Some(it.permits(it.plugins.first()?))).unwrap_or_default();
     let configured = configuration.and_then(|it| it.plugins.into_iter().next());
     let plugin = match (&args.plugin, &configured) {
@@ -91,7 +96,7 @@ fn config(args: &DevArgs) -> anyhow::Result<Config> {
             skydock_plugin::open(file).with_context(|| format!("{flag}: cannot read {}", file.display()))?;
         }
     }
-    let configured = Configured::of(configured.as_ref(), args.config.as_deref())?;
+    let configured = Configured::of(configured.as_ref(), file.as_deref())?;
     let limits = plugin_limits::merged(configured.limits, args.plugin_limits.clone());
     Ok(Config {
         plugin,
@@ -104,10 +109,10 @@ fn config(args: &DevArgs) -> anyhow::Result<Config> {
         plugin_overlap: configured.overlap,
         grants: configured.grants,
         // Set even if no egress rule exists yet: rules may be added while the process runs.
-        only_reads: !args.allow_cloud_writes,
+        only_reads: !args.allow_cloud_writes && simulated.is_none(),
         permits,
         waits_for_plugin: true,
-        configuration: args.config.clone(),
+        configuration: file,
         cluster_cidrs: vec![CLUSTER_CIDR.to_owned()],
         ingress: IngressRules { pods: CLUSTER_CIDR.parse().into_iter().collect(), ..IngressRules::default() },
         cluster: ClusterAccess { kubeconfig: Some(args.write_kubeconfig.clone()), master: None },
@@ -134,8 +139,14 @@ mod tests {
         std::fs::write(&plugin, "").unwrap();
         let only_reads = |more: &[&str]| {
             let words = ["skydock-dev", "--plugin", plugin.to_str().unwrap()];
-            config(&DevArgs::try_parse_from(words.iter().chain(more)).unwrap()).unwrap().only_reads
+            let args = DevArgs::try_parse_from(words.iter().chain(more)).unwrap();
+            let simulated = args.simcloud.then(|| Simulated::start(1, args.plugin.as_deref()).unwrap());
+            config(&args, simulated.as_ref()).unwrap().only_reads
         };
         assert!(only_reads(&[]) && !only_reads(&["--allow-cloud-writes"]));
+        let mine = dir.path().join("config.yaml");
+        std::fs::write(&mine, "apiVersion: skydock.dev/v1alpha1\nkind: SkydockConfiguration\n").unwrap();
+        assert!(!only_reads(&["--simcloud"]), "it is not a real cloud");
+        assert!(only_reads(&["--simcloud", "--config", mine.to_str().unwrap()]), "it may name a real cloud");
     }
 }

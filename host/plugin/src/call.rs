@@ -2,10 +2,17 @@
 
 use std::{fmt, time::Duration};
 
-use skydock_cloud::{Capability, CloudError};
+use skydock_cloud::{Capability, CloudError, Retry};
 use wasmtime::Trap;
 
-use crate::{answers::AnswerError, limits::Limits, text::Cause};
+use crate::{
+    answers::AnswerError,
+    limits::Limits,
+    text::{Cause, LastWords},
+};
+
+/// Delay after which a call that waited in vain for an instance queues again.
+const TURN: Duration = Duration::from_secs(1);
 
 /// A function of the contract. [`contract`](crate::contract) defines them, each beside its call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,11 +67,11 @@ pub struct Oversized {
 #[derive(Debug, thiserror::Error)]
 pub enum CallError {
     /// The guest trapped: a panic, an access out of bounds, a stack overflow.
-    #[error("it trapped: {0}")]
-    Trap(Trap),
+    #[error("it trapped: {0}{1}")]
+    Trap(Trap, LastWords),
     /// The guest exited.
-    #[error("it exited with status {0}")]
-    Exit(i32),
+    #[error("it exited with status {0}{1}")]
+    Exit(i32, LastWords),
     /// The guest exceeded its CPU time.
     #[error("it exceeded its limit of {0:?} of CPU time (--plugin-limit guest-cpu)")]
     CpuBudget(Duration),
@@ -131,8 +138,8 @@ impl CallError {
     #[must_use]
     pub fn kind(&self) -> &'static str {
         match self {
-            Self::Trap(_) => "trap",
-            Self::Exit(_) => "exit",
+            Self::Trap(..) => "trap",
+            Self::Exit(..) => "exit",
             Self::CpuBudget(_) | Self::Unbroken(_) => "cpu",
             Self::Deadline(_) | Self::Waiting(_) => "deadline",
             Self::Memory(_) => "memory",
@@ -210,13 +217,16 @@ impl fmt::Display for Place<'_> {
 }
 
 impl Place<'_> {
-    /// Converts the error for controllers: to `Unavailable` if it may go away by itself, to `Internal` if someone must act.
+    /// Converts the error for controllers: to `Unavailable` if it may go away by itself, to `InProgress` if the call only waited for its
+    /// turn, to `Internal` if someone must act.
     pub(crate) fn cloud_error(self, error: CallError) -> CloudError {
         let sentence = |error: &CallError| format!("{self}: {error}");
         match error {
             CallError::Cloud(error) => error,
             // A configuration without this interface went into service while its controller was running.
             CallError::Unsupported => CloudError::ImplementedElsewhere,
+            // It says nothing about the object of the call, which only waited for its turn.
+            error @ CallError::TooBusy(_) => CloudError::InProgress(Retry { after: TURN, message: sentence(&error) }),
             error if error.may_pass() => CloudError::Unavailable(sentence(&error)),
             error => CloudError::Internal(sentence(&error)),
         }
@@ -265,7 +275,7 @@ mod tests {
             (CallError::MemoryTotal(1), "memory_total"),
             (CallError::Handles(1), "handles"),
             (CallError::HandlesTotal(1), "handles_total"),
-            (CallError::Trap(Trap::UnreachableCodeReached), "trap"),
+            (CallError::Trap(Trap::UnreachableCodeReached, LastWords::default()), "trap"),
             (CallError::Host(Cause::of("no such handle")), "host_call"),
         ] {
             assert_eq!(error.kind(), label);

@@ -1,9 +1,9 @@
 //! A component that is read, checked, compiled and linked: everything that does not depend on a configuration.
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::{collections::BTreeSet, pin::pin, sync::Arc, time::Duration};
 
 use skydock_cloud::Capability;
-use tokio::task::spawn_blocking;
+use tokio::{task::spawn_blocking, time::timeout};
 use wasmtime::component::InstancePre;
 
 use crate::{
@@ -16,6 +16,9 @@ use crate::{
     machine_code,
     runtime::{Inner, Runtime},
 };
+
+/// Time after which a compilation is reported, because somebody may be waiting for it.
+const LONG: Duration = Duration::from_secs(3);
 
 /// One component that instances can be created from. Generations with the same bytes share it.
 pub(crate) struct Code {
@@ -54,7 +57,7 @@ impl Code {
         }
         watch.lap(Stage::Imports);
 
-        let artifact = compiled(&runtime.inner, plugin, component, &digest).await?;
+        let artifact = compiled(&runtime.inner, plugin, (component, typed.code), &digest).await?;
         let inner = Arc::clone(&runtime.inner);
         let pre = blocking(Stage::Compile, move || {
             let component = machine_code::load(&inner.engine, &artifact)
@@ -70,7 +73,12 @@ impl Code {
 }
 
 /// Returns the machine code, compiled earlier or by this call.
-async fn compiled(runtime: &Arc<Inner>, plugin: &str, component: Vec<u8>, digest: &str) -> Result<Artifact, LoadError> {
+async fn compiled(
+    runtime: &Arc<Inner>,
+    plugin: &str,
+    (component, code): (Vec<u8>, u64),
+    digest: &str,
+) -> Result<Artifact, LoadError> {
     let failed = |error: CompileError| LoadError::new(Stage::Compile, error);
     let key = Key { component: digest.to_owned(), engine: runtime.compatibility.clone() };
     let (inner, wanted) = (Arc::clone(runtime), key.clone());
@@ -80,11 +88,28 @@ async fn compiled(runtime: &Arc<Inner>, plugin: &str, component: Vec<u8>, digest
     let inner = Arc::clone(runtime);
     let unfinished = blocking(Stage::Compile, move || Ok(inner.artifacts.begin())).await?;
     let unfinished = unfinished.map_err(|error| failed(CompileError::Directory(error)))?;
-    let compiled = runtime.compiler.compile(component, &unfinished, runtime.reservation, &runtime.limits).await;
+    let compiling = runtime.compiler.compile(component, &unfinished, runtime.reservation, &runtime.limits);
+    let compiled = reported(compiling, plugin, code).await;
     runtime.metrics.compiled(plugin, compiled.is_ok());
     compiled.map_err(failed)?;
     let kept = blocking(Stage::Compile, move || Ok(unfinished.keep(&key))).await?;
     kept.map_err(|error| failed(CompileError::Lost(error)))
+}
+
+/// Waits for a compilation, and reports it if it takes long.
+async fn reported<T>(compiling: impl Future<Output = T>, plugin: &str, code: u64) -> T {
+    let mut compiling = pin!(compiling);
+    match timeout(LONG, &mut compiling).await {
+        Ok(compiled) => compiled,
+        Err(_) => {
+            let megabytes = code.div_ceil(1 << 20);
+            tracing::info!(
+                plugin,
+                "compiling the plugin ({megabytes} MB of code); the result is kept for the next start"
+            );
+            compiling.await
+        }
+    }
 }
 
 /// Runs work that takes milliseconds per megabyte on a thread where it does not block others.

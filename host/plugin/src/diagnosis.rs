@@ -39,8 +39,8 @@ pub(crate) fn why_it_ended(error: wasmtime::Error, state: &State) -> CallError {
     match (trap, exit) {
         // Language runtimes abort when memory is denied: the denial is the reason, not the abort.
         (Some(_), _) | (_, Some(_)) if state.limiter.refused.is_some() => refused_memory(state),
-        (Some(trap), _) => CallError::Trap(trap),
-        (_, Some(status)) => CallError::Exit(status),
+        (Some(trap), _) => CallError::Trap(trap, state.last_words()),
+        (_, Some(status)) => CallError::Exit(status, state.last_words()),
         _ if first_function(&error).is_some() => CallError::Host(error.into()),
         _ => CallError::Unreadable(error.into()),
     }

@@ -42,16 +42,18 @@ impl Generation {
         before: Option<&Self>,
     ) -> Result<Self, LoadError> {
         let exported = &code.capabilities;
-        let mut blueprint = Blueprint::new(code.pre.clone(), exported, Arc::clone(shared), number, settings.clone())
-            .map_err(|problem| LoadError::new(Stage::Type, problem))?;
+        let mut blueprint =
+            Blueprint::new(code.pre.clone(), exported, Arc::clone(shared), number, Arc::new(settings.clone()))
+                .map_err(|problem| LoadError::new(Stage::Type, problem))?;
         blueprint.gateway = shared.way_out.as_ref().map(|way_out| way_out.gateway(&digests.component));
 
         let limit = shared.limits.read_deadline;
         let end = (Instant::now() + limit, limit);
-        let mut first = watch.stage(Stage::Instantiate, by(end, blueprint.instantiate()).await)?;
-        let configured = by(end, async { first.configure(&blueprint.settings).await?.map_err(LoadProblem::Refused) });
+        let mut first = watch.stage(Stage::Instantiate, by(end, blueprint.instantiate(end.0)).await)?;
+        let configured =
+            by(end, async { first.configure(&blueprint.settings, end.0).await?.map_err(LoadProblem::Refused) });
         watch.stage(Stage::Configure, configured.await)?;
-        let said = by(end, async { first.info(exported).await?.map_err(LoadProblem::Info) });
+        let said = by(end, async { first.info(exported, end.0).await?.map_err(LoadProblem::Info) });
         let Introduction { provider, wanted_hosts, overlap } = watch.stage(Stage::Info, said.await)?;
         let identity = identity(&provider, &code, &digests.component, &wanted_hosts);
         let may_follow = before.map_or(Ok(()), |before| identity.may_follow(&before.identity(), &shared.grants));
@@ -103,7 +105,7 @@ impl Generation {
         let mut slot = waiting.await.map_err(|_| CallError::TooBusy(queue))?;
         let instance = match slot.warm() {
             Some(warm) => warm,
-            None => within(limits.read_deadline, self.start()).await?,
+            None => within(limits.read_deadline, self.start(Instant::now() + limits.read_deadline)).await?,
         };
         let mut lease = slot.lease(instance);
         let Some(instance) = lease.instance() else { return Err(CallError::Unsupported) };
@@ -119,16 +121,17 @@ impl Generation {
         answer.flatten()
     }
 
-    /// Creates another instance: instantiates it, configures it and requests its description, in the order of the contract.
-    async fn start(&self) -> Result<Instance, CallError> {
-        let mut instance = self.blueprint.instantiate().await.map_err(|problem| match problem {
+    /// Creates another instance until `end`: instantiates it, configures it and requests its description, in the order of the
+    /// contract.
+    async fn start(&self, end: Instant) -> Result<Instance, CallError> {
+        let mut instance = self.blueprint.instantiate(end).await.map_err(|problem| match problem {
             LoadProblem::Call(error) => error,
             // The types were checked with the first instance of the same component.
             other => CallError::Instantiate(Cause::of(other)),
         })?;
-        instance.configure(&self.blueprint.settings).await?.map_err(CallError::Refused)?;
+        instance.configure(&self.blueprint.settings, end).await?.map_err(CallError::Refused)?;
         // It was checked with the first instance.
-        let _ = instance.info(&self.code.capabilities).await?;
+        let _ = instance.info(&self.code.capabilities, end).await?;
         Ok(instance)
     }
 }

@@ -5,6 +5,7 @@ mod cluster;
 mod events;
 mod handles;
 mod http;
+mod last_lines;
 mod lent_nodes;
 mod limiter;
 mod lists;
@@ -45,8 +46,18 @@ use self::{
     lent_nodes::{LastNodes, Targets},
 };
 use crate::{
-    account::Account, answers::IngressRules, call::Overrun, grants::Grants, limits::Limits, meter::Meter,
-    metrics::PluginMetrics, overlap::Overlap, runtime::ticker::Ticker, source::PluginSource, way_out::WayOut,
+    account::Account,
+    answers::IngressRules,
+    call::Overrun,
+    grants::Grants,
+    limits::Limits,
+    meter::Meter,
+    metrics::PluginMetrics,
+    overlap::Overlap,
+    runtime::ticker::Ticker,
+    source::{PluginSource, Settings},
+    text::LastWords,
+    way_out::WayOut,
 };
 
 /// Maximum number of random bytes in one request.
@@ -147,6 +158,9 @@ pub(crate) struct State {
     pub(crate) retired: bool,
     /// Number of events that the current call has published.
     events: u32,
+    /// The configuration, whose values are redacted from what the guest writes about its end.
+    settings: Arc<Settings>,
+    stderr: output::Output,
     pub(crate) owned: Arc<Owned>,
     wasi: WasiCtx,
     http: WasiHttpCtx,
@@ -155,11 +169,19 @@ pub(crate) struct State {
 }
 
 impl State {
-    pub(crate) fn new(shared: Arc<Shared>, generation: u64, owned: Arc<Owned>, gateway: Option<Arc<Gateway>>) -> Self {
-        // Nothing is allowed here: no files, environment, arguments, sockets or name lookups.
+    pub(crate) fn new(
+        shared: Arc<Shared>,
+        generation: u64,
+        settings: Arc<Settings>,
+        owned: Arc<Owned>,
+        gateway: Option<Arc<Gateway>>,
+    ) -> Self {
+        let stderr = output::Output::new(&shared, generation, "stderr");
+        // Nothing is allowed here: no files, environment, sockets or name lookups. Programs may expect their name as the first argument.
         let wasi = WasiCtx::builder()
+            .arg(&shared.plugin)
             .stdout(output::Output::new(&shared, generation, "stdout"))
-            .stderr(output::Output::new(&shared, generation, "stderr"))
+            .stderr(stderr.clone())
             .max_random_size(MAX_RANDOM)
             .build();
         Self {
@@ -172,6 +194,8 @@ impl State {
             deadline: None,
             retired: false,
             events: 0,
+            settings,
+            stderr,
             owned,
             wasi,
             http: http::context(),
@@ -183,10 +207,16 @@ impl State {
     }
 
     /// Starts a call with new budgets.
-    pub(crate) fn begin(&mut self, phase: Phase, subject: Subject, deadline: Option<tokio::time::Instant>) {
+    pub(crate) fn begin(&mut self, phase: Phase, subject: Subject, deadline: tokio::time::Instant) {
         self.account();
-        (self.phase, self.subject, self.deadline, self.events) = (phase, subject, deadline, 0);
+        (self.phase, self.subject, self.deadline, self.events) = (phase, subject, Some(deadline), 0);
         (self.overrun, self.limiter.refused, self.handles.refused) = (None, None, None);
+        self.stderr.take_last();
+    }
+
+    /// Returns what the guest wrote to standard error during the current call.
+    pub(crate) fn last_words(&self) -> LastWords {
+        LastWords::new(&self.settings.redact(&self.stderr.take_last()))
     }
 
     /// Ends the call.

@@ -14,8 +14,8 @@ use crate::{
 
 /// All imports that are allowed: package and interfaces, and a version that must be compatible.
 ///
-/// Clocks, random and io are harmless. Guests' standard libraries import parts of the command line and the file system that they never
-/// use; those interfaces are linked to empty implementations. wasi:http is subject to the egress rules.
+/// Clocks, random and io are harmless. Guests' standard libraries import parts of the command line and the file system that they hardly
+/// use; those interfaces are linked to empty implementations, except that the first argument is the plugin's name. wasi:http is subject to the egress rules.
 const GRANTED: [(&str, &str, &[&str]); 8] = [
     (PACKAGE, CONTRACT, &IMPORTS),
     ("wasi:logging", "0.1.0-draft", &["logging"]),
@@ -49,6 +49,8 @@ pub struct ComponentType {
     pub imports: Vec<String>,
     /// Names of all exports, in the component's order.
     pub exports: Vec<String>,
+    /// Bytes of code of all modules.
+    pub code: u64,
 }
 
 impl ComponentType {
@@ -120,6 +122,7 @@ fn read(bytes: &[u8], limits: &Limits) -> Result<ComponentType, LoadProblem> {
             _ => {}
         }
     }
+    found.code = shape.code();
     Ok(found)
 }
 
@@ -191,6 +194,7 @@ mod tests {
         let exports = |names: &[&str]| ComponentType {
             imports: Vec::new(),
             exports: names.iter().map(ToString::to_string).collect(),
+            code: 0,
         };
         let good =
             exports(&["skydock:provider/plugin@0.1.0", "skydock:provider/routes@0.1.7", "other:package/zones@0.1.0"]);

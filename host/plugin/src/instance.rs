@@ -21,7 +21,7 @@ use crate::{
 pub(crate) struct Blueprint {
     pub(crate) shared: Arc<Shared>,
     pub(crate) number: u64,
-    pub(crate) settings: Settings,
+    pub(crate) settings: Arc<Settings>,
     pub(crate) owned: Arc<Owned>,
     /// Gateway for requests; without one, no request is allowed.
     pub(crate) gateway: Option<Arc<Gateway>>,
@@ -39,19 +39,26 @@ impl Blueprint {
         capabilities: &BTreeSet<Capability>,
         shared: Arc<Shared>,
         number: u64,
-        settings: Settings,
+        settings: Arc<Settings>,
     ) -> Result<Self, LoadProblem> {
         let exports = Exports::find(&pre, capabilities)?;
         Ok(Self { shared, number, settings, owned: Arc::default(), gateway: None, pre, exports })
     }
 
-    /// Creates an instance, which must then be configured.
+    /// Creates an instance, which must then be configured, until `end`.
     ///
     /// # Errors
     /// [`LoadProblem::Call`] if it cannot be created, [`LoadProblem::WrongType`] if a function does not have the contract's type.
-    pub(crate) async fn instantiate(&self) -> Result<Instance, LoadProblem> {
+    pub(crate) async fn instantiate(&self, end: tokio::time::Instant) -> Result<Instance, LoadProblem> {
         let limits = &self.shared.limits;
-        let state = State::new(Arc::clone(&self.shared), self.number, Arc::clone(&self.owned), self.gateway.clone());
+        let mut state = State::new(
+            Arc::clone(&self.shared),
+            self.number,
+            Arc::clone(&self.settings),
+            Arc::clone(&self.owned),
+            self.gateway.clone(),
+        );
+        state.begin(Phase::Loading, Subject::default(), end);
         let mut store = Store::new(self.pre.engine(), state);
         store.set_hostcall_fuel(limits.hostcall_buffer);
         store.limiter(|state| &mut state.limiter);
@@ -112,14 +119,14 @@ impl Instance {
         call: impl for<'a> FnOnce(Guest<'a, 's>) -> Running<'a, T>,
     ) -> Result<Result<T, CallError>, CallError> {
         self.uses_left = self.uses_left.saturating_sub(1);
-        self.run_in(Phase::Serving, subject, Some(deadline), call).await
+        self.run_in(Phase::Serving, subject, deadline, call).await
     }
 
     async fn run_in<'s, T>(
         &mut self,
         phase: Phase,
         subject: Subject,
-        deadline: Option<tokio::time::Instant>,
+        deadline: tokio::time::Instant,
         call: impl for<'a> FnOnce(Guest<'a, 's>) -> Running<'a, T>,
     ) -> Result<Result<T, CallError>, CallError> {
         self.store.data_mut().begin(phase, subject, deadline);
@@ -133,16 +140,21 @@ impl Instance {
         answer.map_err(|error| why_it_ended(error, state))
     }
 
-    /// Passes the configuration to the plugin.
-    pub(crate) async fn configure(&mut self, settings: &Settings) -> Result<Result<(), CloudError>, CallError> {
-        self.run_in(Phase::Loading, Subject::default(), None, |guest| guest.configure(settings)).await.flatten()
+    /// Passes the configuration to the plugin, until `end`.
+    pub(crate) async fn configure(
+        &mut self,
+        settings: &Settings,
+        end: tokio::time::Instant,
+    ) -> Result<Result<(), CloudError>, CallError> {
+        self.run_in(Phase::Loading, Subject::default(), end, |guest| guest.configure(settings)).await.flatten()
     }
 
-    /// Requests the plugin's description of itself.
+    /// Requests the plugin's description of itself, until `end`.
     pub(crate) async fn info(
         &mut self,
         exported: &BTreeSet<Capability>,
+        end: tokio::time::Instant,
     ) -> Result<Result<Introduction, AnswerError>, CallError> {
-        self.run_in(Phase::Loading, Subject::default(), None, |guest| guest.info(exported)).await.flatten()
+        self.run_in(Phase::Loading, Subject::default(), end, |guest| guest.info(exported)).await.flatten()
     }
 }

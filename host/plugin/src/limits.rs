@@ -60,7 +60,8 @@ pub struct Limits {
     pub compile_memory: usize,
     /// CPU time of the compiler, in whole seconds. Default 5 min: a guest of 128 MiB takes two.
     pub compile_cpu: Duration,
-    /// Wall-clock time of the compiler. Default 5 min.
+    /// Wall-clock time of the compiler, in case it hangs. Default 30 min: it has the lowest priority, and a busy machine leaves it little of
+    /// its CPU time.
     pub compile_deadline: Duration,
     /// Routes in a complete list. Default 20,000: two for each node of a cluster with twice the nodes that Kubernetes supports.
     pub routes: usize,
@@ -87,7 +88,7 @@ impl Default for Limits {
             log_line: 4 << 10,
             compile_memory: 2 << 30,
             compile_cpu: Duration::from_secs(300),
-            compile_deadline: Duration::from_secs(300),
+            compile_deadline: Duration::from_secs(1800),
             routes: 20_000,
         }
     }

@@ -94,6 +94,11 @@ impl Shape {
         Self { levels: Vec::new(), functions: 0, code: 0, table_elements: limits.table_elements as u64 }
     }
 
+    /// Returns the bytes of code of all modules.
+    pub(crate) fn code(&self) -> u64 {
+        self.code
+    }
+
     /// Counts the next payload, in the order of the bytes.
     pub(crate) fn see(&mut self, payload: &Payload<'_>) -> Result<(), LoadProblem> {
         match payload {

@@ -14,7 +14,8 @@ use skydock_cloud::Pairs;
 use skydock_egress::credentials::{has_no_secrets, split_cloud_conf};
 
 use crate::{
-    answers::IngressRules, error::LoadProblem, grants::Grants, overlap::Overlap, text::Cause, way_out::WayOut,
+    answers::IngressRules, error::LoadProblem, grants::Grants, overlap::Overlap, redact::redact, text::Cause,
+    way_out::WayOut,
 };
 
 /// Maximum bytes of a component. Guests that contain a JavaScript or Python engine have 10 to 40 MiB.
@@ -73,6 +74,15 @@ pub struct Settings {
     pub cloud_config: Option<CloudConfig>,
     /// The operator's options.
     pub options: Pairs,
+}
+
+impl Settings {
+    /// Returns the plugin's text without values of the configuration.
+    pub(crate) fn redact(&self, text: &str) -> String {
+        let config = self.cloud_config.as_ref();
+        let path = config.map(|config| config.path.display().to_string()).unwrap_or_default();
+        redact(text, config.map(|config| config.text.as_str()).unwrap_or_default(), &path)
+    }
 }
 
 /// A configuration file. Not `Debug`, because operators may keep secrets in it.

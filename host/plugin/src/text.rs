@@ -9,6 +9,8 @@ use wasmtime::{FrameInfo, WasmBacktrace};
 const MAX_NAME: usize = 60;
 /// Maximum number of names of a list that are shown.
 const MAX_NAMES: usize = 10;
+/// Maximum bytes of a plugin's output in a sentence, which leaves room for the rest of an event.
+pub(crate) const LAST_WORDS: usize = 512;
 /// Maximum bytes of a plugin's text that is quoted in a sentence.
 const MAX_QUOTE: usize = 80;
 
@@ -25,6 +27,22 @@ impl Quoted {
 impl fmt::Display for Quoted {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "`{}`", self.0)
+    }
+}
+
+/// What a plugin wrote to standard error before it ended: short and escaped. It may be empty.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LastWords(String);
+
+impl LastWords {
+    pub(crate) fn new(text: &str) -> Self {
+        Self(shown(text, LAST_WORDS).into_owned())
+    }
+}
+
+impl fmt::Display for LastWords {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.0.is_empty() { Ok(()) } else { write!(f, "; its last output: {}", self.0) }
     }
 }
 

@@ -27,5 +27,5 @@
 //   - unused: capabilities that are not used, separated by commas; it replaces those that the provider does not use by default
 //   - allow-untagged-cloud: true, if the cloud may have no cluster ID
 //
-// and those of the provider (see [Provider.Option]) and the SDK (memory-limit).
+// and those of the provider (see [Provider.Option]).
 package cloudprovider

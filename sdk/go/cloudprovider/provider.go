@@ -110,7 +110,6 @@ func (a *adapter) Configure(_ context.Context, settings skydock.Settings) error 
 			logs.level = value
 		case key == "v":
 			logs.verbosity = value
-		case key == "memory-limit": // of the SDK
 		case key == "unused":
 			a.unused = nil
 			for name := range strings.SplitSeq(value, ",") {

@@ -3,7 +3,7 @@
 //! The options `unused` and `overlap` are passed to `info`. `pages` is the number of pages when routes are listed, each with two
 //! routes, or `endless`. The annotations of a service are `probe.example/read` with the object to read (`KIND NAMESPACE NAME`),
 //! and `probe.example/end` with the way in which `ensure` ends: `error`, `trap` or `retire`.
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use skydock_sdk::events::{self, Severity};
 use skydock_sdk::load_balancers::{NodeSet, Target};
@@ -19,6 +19,9 @@ static OPTIONS: Configured<Vec<Pair>> = Configured::new();
 /// The number of calls of this plugin instance.
 static CALLS: AtomicUsize = AtomicUsize::new(0);
 
+/// `info` had time left.
+static INFO_HAD_TIME: AtomicBool = AtomicBool::new(false);
+
 skydock_sdk::export!(Probe: load_balancers, routes, maintenance);
 
 impl Plugin for Probe {
@@ -26,11 +29,15 @@ impl Plugin for Probe {
         if objects::annotate("default/web", "probe.example/early", Some("x")) || cluster::revision().is_some() {
             return Err(CloudError::invalid("something could be done too early"));
         }
+        if !has_time() {
+            return Err(CloudError::invalid("there is no time to configure it"));
+        }
         OPTIONS.set(settings.options);
         Ok(())
     }
 
     fn info() -> PluginInfo {
+        INFO_HAD_TIME.store(has_time(), Ordering::SeqCst);
         let options = OPTIONS.get().unwrap_or_default();
         PluginInfo {
             name: "probe".into(),
@@ -63,7 +70,9 @@ impl LoadBalancers for Probe {
         objects::annotate(&object, "probe.example/begun", Some("1"));
         let mut said = vec![
             format!("call={call}"),
-            format!("remaining={}", calls::remaining().as_millis() > 1000),
+            format!("remaining={}", has_time() && INFO_HAD_TIME.load(Ordering::SeqCst)),
+            format!("memory={}", calls::memory_limit()),
+            format!("arguments={:?}", std::env::args().collect::<Vec<_>>()),
             format!("uid={:?}", cluster::uid()),
             format!("revision={:?}", cluster::revision()),
             format!("changes={}", changes(nodes)),
@@ -148,6 +157,10 @@ impl Maintenance for Probe {
         tell("nobody", "Maintained", "never seen");
         Ok(5)
     }
+}
+
+fn has_time() -> bool {
+    calls::remaining().as_millis() > 1000
 }
 
 fn name(service: &Service) -> String {

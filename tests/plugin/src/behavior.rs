@@ -44,7 +44,8 @@ pub enum Behavior {
     NodesForever,
     /// `keep-nodes`: returns a correct answer, but keeps the handle of the nodes.
     KeepNodes,
-    /// `look-around`: returns `internal` if the standard library shows anything about the machine: variables, arguments, files.
+    /// `look-around`: returns `internal` if the standard library shows anything about the machine: variables, files, or arguments other
+    /// than the name of the plugin.
     LookAround,
     /// `lie-…`: returns a wrong answer.
     Lie(Lie),

@@ -66,7 +66,7 @@ pub(crate) fn commit(behavior: Behavior, name: &str, publish: Publish<'_>) -> Re
 /// Collects everything that a program can find out about its machine, if allowed.
 fn look_around() -> Result<()> {
     let mut seen: Vec<String> = std::env::vars_os().map(|(name, _)| format!("variable {name:?}")).collect();
-    seen.extend(std::env::args_os().map(|argument| format!("argument {argument:?}")));
+    seen.extend(std::env::args_os().skip(1).map(|argument| format!("argument {argument:?}")));
     for path in ["/", ".", "/proc/self/environ", "/etc/passwd", "/var/run/secrets/kubernetes.io/serviceaccount/token"] {
         if std::fs::metadata(path).is_ok() || std::fs::read_dir(path).is_ok() || std::fs::File::open(path).is_ok() {
             seen.push(format!("file {path}"));

@@ -112,7 +112,7 @@ static KEYS: [Key; 19] = [
     },
     Key {
         name: "compile-deadline",
-        what: "wall-clock time of the process that compiles the plugin",
+        what: "wall-clock time of the process that compiles the plugin, in case it hangs",
         field: Field::Time(|it| &mut it.compile_deadline, SECOND..=HOUR),
     },
 ];

@@ -5,7 +5,12 @@ use std::{path::Path, process::Command};
 
 /// Returns the output for the provider `static`, or the error.
 fn inspect(flags: &[&str]) -> Result<String, String> {
-    let plugin = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/plugins/static.wasm");
+    inspect_plugin("static", flags)
+}
+
+/// Returns the output for a plugin, or the error.
+fn inspect_plugin(name: &str, flags: &[&str]) -> Result<String, String> {
+    let plugin = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../../target/plugins/{name}.wasm"));
     assert!(plugin.is_file(), "there is no plugin {}: run `cargo xtask guests`", plugin.display());
     let dir = tempfile::tempdir().unwrap();
     let inventory = dir.path().join("inventory.yaml");
@@ -31,4 +36,10 @@ fn inspect_applies_the_plugin_limits() {
     assert!(inspect(&["--plugin-limit=memory=2Mi"]).is_ok());
     let refused = inspect(&["--plugin-limit=memory=1Mi"]).unwrap_err();
     assert!(refused.contains("exceeds the limit of 0x100000 bytes"), "{refused}");
+}
+
+#[test]
+fn inspect_shows_why_a_plugin_panicked_but_no_configuration() {
+    let refused = inspect_plugin("hostile/traps_in_configure", &[]).unwrap_err();
+    assert!(refused.contains("; its last output: panic: no region in apiVersion: [redacted]"), "{refused}");
 }

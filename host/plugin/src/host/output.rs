@@ -3,7 +3,7 @@
 use std::{
     io,
     pin::Pin,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     task::{Context, Poll},
 };
 
@@ -15,7 +15,7 @@ use wasmtime_wasi::{
     p2::{OutputStream, Pollable, StreamResult},
 };
 
-use super::Shared;
+use super::{Shared, last_lines::LastLines};
 
 /// Bytes accepted at a time.
 const CHUNK: usize = 64 << 10;
@@ -26,16 +26,36 @@ pub(super) struct Output {
     shared: Arc<Shared>,
     generation: u64,
     name: &'static str,
-    line: Arc<Mutex<Vec<u8>>>,
+    written: Arc<Mutex<Written>>,
+}
+
+/// What a guest has written.
+#[derive(Default)]
+struct Written {
+    /// The beginning of an incomplete line.
+    line: Vec<u8>,
+    last: LastLines,
 }
 
 impl Output {
     pub(super) fn new(shared: &Arc<Shared>, generation: u64, name: &'static str) -> Self {
-        Self { shared: Arc::clone(shared), generation, name, line: Arc::default() }
+        Self { shared: Arc::clone(shared), generation, name, written: Arc::default() }
+    }
+
+    fn written(&self) -> MutexGuard<'_, Written> {
+        self.written.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns the last lines since this was called before.
+    pub(super) fn take_last(&self) -> String {
+        let mut written = self.written();
+        let Written { line, last } = &mut *written;
+        last.take(&String::from_utf8_lossy(line))
     }
 
     fn take(&self, bytes: &[u8]) {
-        let mut line = self.line.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut written = self.written();
+        let Written { line, last } = &mut *written;
         for piece in bytes.split_inclusive(|b| *b == b'\n') {
             let (text, ended) = piece.strip_suffix(b"\n").map_or((piece, false), |text| (text, true));
             let room = self.shared.limits.log_line.saturating_sub(line.len());
@@ -43,7 +63,9 @@ impl Output {
             if ended {
                 let level = if self.name == "stderr" { Level::WARN } else { Level::INFO };
                 if !line.is_empty() {
-                    self.shared.log(self.generation, level, self.name, &String::from_utf8_lossy(&line));
+                    let text = String::from_utf8_lossy(line);
+                    last.push(&text);
+                    self.shared.log(self.generation, level, self.name, &text);
                 }
                 line.clear();
             }

@@ -129,6 +129,16 @@ async fn handles_kept_between_calls_count_toward_the_limit() {
     assert!(matches!(refused.source, LoadProblem::Call(CallError::Handles(1024))), "{refused}");
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn options_of_sent_requests_do_not_stay_open() {
+    let bench = raw("options", Limits { handles: 16, ..limits() }).await;
+    for _ in 0..3 {
+        assert_eq!(bench.plugin.check(&[node("n")]).await.unwrap(), [Ok(Presence::Running)]);
+    }
+    assert_eq!(bench.instances("idle"), 1.0);
+    configured("options", Limits { handles: 16, ..limits() }).await.unwrap();
+}
+
 // Holds: OPS-85, OPS-87
 #[tokio::test(flavor = "multi_thread")]
 async fn instances_share_the_total_memory_of_their_plugin() {

@@ -70,7 +70,7 @@ async fn annotations_are_applied_however_a_call_ends() {
         );
     }
     let first = said(&cluster, "Ensured").remove(0);
-    let expected = "call=1 remaining=true uid=Some(\"cluster-1\") revision=Some(7) changes=unknown 1 1 0 0 0 0 0";
+    let expected = "call=1 remaining=true memory=134217728 arguments=[\"test\"] uid=Some(\"cluster-1\") revision=Some(7) changes=unknown 1 1 0 0 0 0 0";
     assert_eq!(first, expected, "what is another's, no name, or too long is refused");
     bench.plugin.get_load_balancer(&service(&[])).await.unwrap();
     assert_eq!((said(&cluster, "Got"), noted(&cluster)), (vec!["annotate=false".to_owned()], vec![]));

@@ -188,7 +188,7 @@ async fn the_number_of_instances_is_limited() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn waiting_for_an_instance_ends_with_an_error() {
+async fn waiting_for_an_instance_in_vain_is_not_a_failure() {
     let short = Limits { instances: 1, queue_deadline: Duration::from_millis(500), ..limits() };
     let bench = Bench::new(short, "").await;
     let plugin = Arc::clone(&bench.plugin);
@@ -199,7 +199,11 @@ async fn waiting_for_an_instance_ends_with_an_error() {
     until("the one instance is busy", || bench.instances("busy") == 1.0).await;
     let error = bench.plugin.check(&[node("n")]).await.unwrap_err();
     let sentence = "plugin test (generation 1), instances.check: all its instances were busy for 500ms (--plugin-limit instances, queue-deadline)";
-    assert_eq!(error, CloudError::Unavailable(sentence.into()));
+    let CloudError::InProgress(retry) = error else { panic!("{error:?}") };
+    assert_eq!((retry.message.as_str(), retry.after), (sentence, Duration::from_secs(1)));
+    let outcome =
+        "skydock_plugin_calls_total{plugin=\"test\",interface=\"instances\",function=\"check\",outcome=\"too_busy\"}";
+    assert_eq!(bench.metric(outcome), 1.0);
     busy.abort();
     let _ = busy.await;
     works(&bench).await;

@@ -37,7 +37,11 @@ async fn an_invalid_plugin_is_rejected_with_the_failing_stage() {
         ("no_plugin", Stage::Type, "does not export `skydock:provider/plugin@0.1.0`"),
         ("wrong_type", Stage::Type, "its export `instances` does not match the contract"),
         ("wants_sockets", Stage::Imports, "`wasi:sockets/"),
-        ("traps_in_configure", Stage::Configure, "it trapped"),
+        (
+            "traps_in_configure",
+            Stage::Configure,
+            "instruction executed; its last output: panic: no region in | goroutine 1 [running]: | main.main()",
+        ),
         ("loops_in_configure", Stage::Configure, "CPU time"),
         ("refuses_config", Stage::Configure, "it rejected its configuration: invalid: inventory.yaml:3: machine n1"),
         ("bad_info", Stage::Info, "its info violates the contract: name `` is not"),

@@ -14,9 +14,6 @@ import (
 	skydock "github.com/skydock/skydock/sdk/go"
 )
 
-// unlimited is the time of a call for which the host has no limit: Configure.
-const unlimited = 10 * time.Second
-
 // retry is the delay after which a call that ran out of time is repeated.
 const retry = 5 * time.Second
 
@@ -35,9 +32,6 @@ type outcome[T any] struct {
 // time, the instance is retired.
 func Run[T any](host skydock.Host, f func(ctx context.Context) (T, error)) (T, error) {
 	remaining := host.Remaining()
-	if remaining <= 0 {
-		remaining = unlimited
-	}
 	margin := Margin(remaining)
 	ctx, cancel := context.WithTimeout(skydock.NewContext(context.Background(), host), remaining-margin)
 	outcomes := make(chan outcome[T], 1)

@@ -101,6 +101,9 @@ func (host) Remaining() time.Duration {
 	return time.Duration(min(skydock_provider_calls.RemainingMs(), 1<<40)) * time.Millisecond
 }
 
+// MemoryLimit returns the bytes of memory that this instance may have.
+func MemoryLimit() uint64 { return skydock_provider_calls.MemoryLimit() }
+
 func (host) Retire() { skydock_provider_calls.Retire() }
 
 func milliseconds(d time.Duration) uint64 { return uint64(max(d.Milliseconds(), 0)) }

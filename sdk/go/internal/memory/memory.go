@@ -1,46 +1,18 @@
 // Package memory has the collector of Go run before a plugin exceeds its memory.
 package memory
 
-import (
-	"errors"
-	"runtime/debug"
-	"strconv"
-	"strings"
-)
+import "runtime/debug"
 
-// Option is the option of the operator with the memory of an instance, if it is not the default of the host.
-const Option = "memory-limit"
-
-// normal is the host's default for the memory of an instance.
-const normal = 128 << 20
+// least is the smallest limit of the collector: with less, it would do nothing but collect.
+const least = 8 << 20
 
 // dataSize is the memory below the heap; 0 natively.
 var dataSize int64
 
-// Limit sets the limit of the collector, which counts the heap and the stacks but not the data of the program. The given
-// size is a number of bytes, with a suffix like in Kubernetes; empty for the default.
-func Limit(size string) error {
-	total, err := parse(size)
-	if err != nil {
-		return err
-	}
-	debug.SetMemoryLimit(max((total-dataSize)*9/10, 8<<20))
-	return nil
-}
+// Limit sets the limit of the collector for an instance that may have this many bytes.
+func Limit(total uint64) { debug.SetMemoryLimit(limit(total, dataSize)) }
 
-func parse(size string) (int64, error) {
-	if size == "" {
-		return normal, nil
-	}
-	number, unit := size, int64(1)
-	for suffix, bytes := range map[string]int64{"Ki": 1 << 10, "Mi": 1 << 20, "Gi": 1 << 30} {
-		if rest, ok := strings.CutSuffix(size, suffix); ok {
-			number, unit = rest, bytes
-		}
-	}
-	value, err := strconv.ParseInt(number, 10, 64)
-	if err != nil || value <= 0 || value > 4<<30/unit {
-		return 0, errors.New("expected for example 128Mi")
-	}
-	return value * unit, nil
+// limit returns the limit of the collector, which counts the heap and the stacks but not the data of the program.
+func limit(total uint64, data int64) int64 {
+	return max((int64(min(total, 4<<30))-data)/10*9, least)
 }

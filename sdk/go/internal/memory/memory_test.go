@@ -1,16 +1,23 @@
 package memory
 
-import "testing"
+import (
+	"math"
+	"testing"
+)
 
-func TestSizesAreThoseOfKubernetes(t *testing.T) {
-	for text, want := range map[string]int64{"": 128 << 20, "1024": 1024, "256Mi": 256 << 20, "1Gi": 1 << 30, "64Ki": 64 << 10} {
-		if got, err := parse(text); err != nil || got != want {
-			t.Errorf("%q: %d %v", text, got, err)
-		}
-	}
-	for _, text := range []string{"x", "-1", "0", "1.5Gi", "5Gi", "1GB"} {
-		if _, err := parse(text); err == nil {
-			t.Error(text)
+func TestTheLimitLeavesRoomForTheDataOfTheProgram(t *testing.T) {
+	for _, c := range []struct {
+		total      uint64
+		data, want int64
+	}{
+		{100 << 20, 0, 90 << 20},
+		{128 << 20, 28 << 20, 90 << 20},
+		{10 << 20, 8 << 20, least},
+		{1 << 20, 8 << 20, least},
+		{math.MaxUint64, 0, (4 << 30) / 10 * 9},
+	} {
+		if got := limit(c.total, c.data); got != c.want {
+			t.Errorf("%d of which %d are data: %d, not %d", c.total, c.data, got, c.want)
 		}
 	}
 }

@@ -35,6 +35,8 @@ pub(crate) enum Misdeed {
     Requests(u32),
     /// Sends a request to <https://api.example/> without waiting for the answer.
     Send,
+    /// Sends this many requests with options, and creates and drops as many options without a request.
+    Options(u32),
     /// Requests standard output this many times, and keeps the handles.
     Outputs(u32),
     /// Takes the reserved key `reserved` of the cache from its holder, and sets it to `raw`.
@@ -47,7 +49,7 @@ pub(crate) enum Misdeed {
 
 impl Misdeed {
     /// The misdeeds with components, by name.
-    pub(crate) const ALL: [(&str, Self); 14] = [
+    pub(crate) const ALL: [(&str, Self); 15] = [
         ("nothing", Self::None),
         ("naps", Self::Naps(300, 12)),
         ("paces", Self::Paces),
@@ -58,6 +60,7 @@ impl Misdeed {
         ("requests", Self::Requests(10)),
         ("many_requests", Self::Requests(2000)),
         ("send", Self::Send),
+        ("options", Self::Options(500)),
         ("outputs", Self::Outputs(33)),
         ("cache", Self::Cache),
         ("nodes", Self::Nodes),
@@ -96,6 +99,14 @@ impl Misdeed {
                   (func $authority (param i32 i32 i32 i32) (result i32)))
                 (import "wasi:http/types@0.2.0" "[method]outgoing-request.set-path-with-query"
                   (func $path (param i32 i32 i32 i32) (result i32)))
+                (import "wasi:http/outgoing-handler@0.2.0" "handle" (func $send (param i32 i32 i32 i32)))"#
+            }
+            Self::Options(_) => {
+                r#"(import "wasi:http/types@0.2.0" "[constructor]fields" (func $fields (result i32)))
+                (import "wasi:http/types@0.2.0" "[constructor]outgoing-request" (func $request (param i32) (result i32)))
+                (import "wasi:http/types@0.2.0" "[constructor]request-options" (func $options (result i32)))
+                (import "wasi:http/types@0.2.0" "[resource-drop]request-options" (func $drop_options (param i32)))
+                (import "wasi:http/types@0.2.0" "[resource-drop]future-incoming-response" (func $drop_response (param i32)))
                 (import "wasi:http/outgoing-handler@0.2.0" "handle" (func $send (param i32 i32 i32 i32)))"#
             }
             Self::Outputs(_) => r#"(import "wasi:cli/stdout@0.2.0" "get-stdout" (func $stdout (result i32)))"#,
@@ -151,6 +162,12 @@ impl Misdeed {
                 (drop (call $path (local.get $p) (i32.const 1) (i32.const 667) (i32.const 1)))
                 (call $send (local.get $p) (i32.const 0) (i32.const 0) (i32.const 2304))"
                 .to_owned(),
+            Self::Options(count) => times(
+                count,
+                "(call $send (call $request (call $fields)) (i32.const 1) (call $options) (i32.const 2304))
+                 (if (i32.eqz (i32.load8_u (i32.const 2304))) (then (call $drop_response (i32.load (i32.const 2312)))))
+                 (call $drop_options (call $options))",
+            ),
             Self::Outputs(count) => times(count, "(drop (call $stdout))"),
             Self::Cache => "(call $remove (i32.const 640) (i32.const 8))
                 (drop (call $set (i32.const 640) (i32.const 8) (i32.const 512) (i32.const 3) (i64.const 60000)))"

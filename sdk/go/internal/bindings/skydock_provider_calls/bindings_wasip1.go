@@ -22,6 +22,16 @@ func RemainingMs() uint64 {
 
 }
 
+//go:wasmimport skydock:provider/calls@0.1.0 memory-limit
+func wasm_import_memory_limit() int64
+
+func MemoryLimit() uint64 {
+
+	result := wasm_import_memory_limit()
+	return uint64(result)
+
+}
+
 //go:wasmimport skydock:provider/calls@0.1.0 retire
 func wasm_import_retire()
 

@@ -5,7 +5,6 @@ import (
 	"context"
 
 	skydock "github.com/skydock/skydock/sdk/go"
-	_ "github.com/skydock/skydock/sdk/go/internal/args" // for packages that need an argument
 	wire "github.com/skydock/skydock/sdk/go/internal/bindings/skydock_provider_plugin"
 	"github.com/skydock/skydock/sdk/go/internal/guest"
 	"github.com/skydock/skydock/sdk/go/internal/memory"
@@ -27,13 +26,11 @@ func Configure(s wire.Settings) types.Result[types.Unit, wire.CloudError] {
 		ClusterName: guest.Clone(s.ClusterName), ClusterCIDRs: guest.Clones(s.ClusterCidrs), CloudConfig: guest.Text(s.CloudConfig),
 		CloudConfigPath: guest.Text(s.CloudConfigPath), Options: guest.Map(s.Options),
 	}
+	memory.Limit(guest.MemoryLimit())
 	_, err := guest.Call(func(ctx context.Context) (struct{}, error) {
 		p, err := plugin()
 		if err != nil {
 			return struct{}{}, err
-		}
-		if err := memory.Limit(settings.Options[memory.Option]); err != nil {
-			return struct{}{}, skydock.Invalid("option %s: %w", memory.Option, err)
 		}
 		return struct{}{}, p.Configure(ctx, settings)
 	})

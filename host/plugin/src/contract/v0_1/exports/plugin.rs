@@ -16,7 +16,6 @@ use crate::{
     },
     info::Introduction,
     overlap::Overlap,
-    redact::redact,
     source::Settings,
 };
 
@@ -58,10 +57,7 @@ impl<'a, 's> Guest<'a, 's> {
 
 /// Converts a plugin's rejection of its configuration, and redacts what the text quotes from the configuration.
 fn config_refusal(error: wit::CloudError, settings: &Settings) -> CloudError {
-    let config = settings.cloud_config.as_ref();
-    let path = config.map(|config| config.path.display().to_string()).unwrap_or_default();
-    let config = config.map(|config| config.text.as_str()).unwrap_or_default();
-    told(error, |text| redact(&shown(&text, SENTENCE), config, &path))
+    told(error, |text| settings.redact(&shown(&text, SENTENCE)))
 }
 
 /// Returns the capabilities of a component without those that it does not serve with its configuration.

@@ -7,6 +7,10 @@ impl Host for State {
         u64::try_from(self.remaining().as_millis()).unwrap_or(0)
     }
 
+    fn memory_limit(&mut self) -> u64 {
+        self.shared.limits.memory as u64
+    }
+
     fn retire(&mut self) {
         self.retired = true;
     }
