@@ -1,5 +1,5 @@
 //! The program for plugin developers: `skydock dev` runs the manager on an embedded control plane, `skydock plugin new` creates a
-//! provider.
+//! provider, `skydock plugin test` checks one.
 
 #![forbid(unsafe_code)]
 
@@ -8,10 +8,14 @@ mod kubeconfig;
 mod log;
 mod new;
 mod run;
+mod test;
 #[cfg(test)]
 mod tests;
 
-use std::process::ExitCode;
+use std::{
+    process::ExitCode,
+    sync::{Arc, OnceLock},
+};
 
 use clap::Parser as _;
 use skydock::{Process, telemetry};
@@ -25,6 +29,24 @@ fn main() -> ExitCode {
         // The words before the last one select this command.
         let args = new::NewArgs::parse_from(std::env::args_os().skip(2));
         return new::run(&args).map_or_else(|error| telemetry::fail(&error), |()| ExitCode::SUCCESS);
+    }
+    if skydock::cli::is_test_plugin(std::env::args_os()) {
+        let args = test::TestArgs::parse_from(std::env::args_os().skip(2));
+        let code = Arc::new(OnceLock::new());
+        let result = Arc::clone(&code);
+        let ended = Process::start().and_then(|process| {
+            process.run(|_| {
+                Box::pin(async move {
+                    // It is set once.
+                    let _ = result.set(test::run(args).await?);
+                    Ok(())
+                })
+            })
+        });
+        return match ended {
+            Ok(()) => code.get().copied().unwrap_or(ExitCode::FAILURE),
+            Err(error) => telemetry::fail(&error),
+        };
     }
     let args = cli::DevArgs::parse();
     let ended = Process::start().and_then(|process| process.run(|shutdown| Box::pin(run::run(args, shutdown))));

@@ -6,7 +6,7 @@ use std::{fmt::Write as _, fs, path::Path};
 use clap::{Arg, Command, CommandFactory as _};
 use skydock::cli::{Cli, NOT_HONORED, SETTLED};
 
-use crate::{cli::DevArgs, new::NewArgs};
+use crate::{cli::DevArgs, new::NewArgs, test::TestArgs};
 
 /// The page, from the folder of this package.
 const PAGE: &str = "../../docs/flags.md";
@@ -70,6 +70,7 @@ fn page() -> String {
             let command = match name.as_str() {
                 "skydock dev" => DevArgs::command(),
                 "skydock plugin new" => NewArgs::command(),
+                "skydock plugin test" => TestArgs::command(),
                 _ => command.clone(),
             };
             section(&mut page, &name, command);

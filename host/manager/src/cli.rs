@@ -91,6 +91,13 @@ pub enum PluginCommand {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGUMENTS")]
         arguments: Vec<OsString>,
     },
+    /// Check whether a plugin does what the contract demands.
+    #[command(disable_help_flag = true)]
+    Test {
+        /// Arguments for `skydock-dev`, the program that this runs.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGUMENTS")]
+        arguments: Vec<OsString>,
+    },
 }
 
 /// The flags of a cloud-controller-manager.
@@ -245,7 +252,11 @@ pub enum LoggingFormat {
     Json,
 }
 
-fn parse_option(text: &str) -> Result<(String, String), String> {
+/// Parses an option of the provider.
+///
+/// # Errors
+/// What is expected instead.
+pub fn parse_option(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
         Some((key, value)) if !key.is_empty() => Ok((key.to_owned(), value.to_owned())),
         _ => Err("expected KEY=VALUE, for example region=eu-1".to_owned()),
@@ -365,6 +376,14 @@ pub const NEW_PLUGIN: [&str; 2] = ["plugin", "new"];
 /// Returns true if the process is to create a plugin.
 pub fn is_new_plugin(args: impl IntoIterator<Item = OsString>) -> bool {
     args.into_iter().skip(1).take(NEW_PLUGIN.len()).eq(NEW_PLUGIN.map(OsString::from))
+}
+
+/// The words with which `skydock-dev` checks a plugin.
+pub const TEST_PLUGIN: [&str; 2] = ["plugin", "test"];
+
+/// Returns true if the process is to check a plugin.
+pub fn is_test_plugin(args: impl IntoIterator<Item = OsString>) -> bool {
+    args.into_iter().skip(1).take(TEST_PLUGIN.len()).eq(TEST_PLUGIN.map(OsString::from))
 }
 
 /// Parses a command line.

@@ -82,6 +82,10 @@ pub async fn run(cli: Cli, shutdown: CancellationToken) -> anyhow::Result<()> {
             let words = cli::NEW_PLUGIN.map(OsString::from);
             Err(program::for_developers("plugin new", words.into_iter().chain(arguments)))
         }
+        Some(Command::Plugin { command: PluginCommand::Test { arguments } }) => {
+            let words = cli::TEST_PLUGIN.map(OsString::from);
+            Err(program::for_developers("plugin test", words.into_iter().chain(arguments)))
+        }
         Some(Command::Plugin { command: PluginCommand::Inspect(args) }) => {
             let inspected = shutdown.run_until_cancelled(Box::pin(inspect::run(args))).await;
             inspected.unwrap_or_else(|| Err(anyhow::anyhow!("stopped before startup was complete")))
