@@ -57,7 +57,7 @@ pub(crate) struct Loader {
     cache: PathBuf,
 }
 
-pub(crate) type Loaded = (Result<Scene, LoadError>, Reading);
+pub(crate) type Loaded = Result<Scene, LoadError>;
 
 impl Loader {
     async fn load(&self, limits: Limits) -> Result<Loaded, KitError> {
@@ -80,7 +80,7 @@ pub async fn run(options: Options) -> Result<Report, KitError> {
     let mut report = Report { contract: CONTRACT, findings: Vec::new() };
     let limits = loader.options.limits.clone();
     let fresh = Limits { uses: 1, ..limits.clone() };
-    let (first, early) = loader.load(limits.clone()).await?;
+    let first = loader.load(limits.clone()).await?;
     report.findings.extend(loading(&first));
     let Ok(scene) = first else {
         let rest = Check::ALL.into_iter().filter(|it| report.findings.iter().all(|found| found.check != it.name()));
@@ -88,7 +88,7 @@ pub async fn run(options: Options) -> Result<Report, KitError> {
         report.findings.extend(rest);
         return Ok(report);
     };
-    let (second, early_too) = loader.load(fresh).await?;
+    let second = loader.load(fresh).await?;
     let mut add = |check, verdict| report.findings.push(Finding::new(check, verdict));
     let second = match second {
         Ok(second) => second,
@@ -105,7 +105,6 @@ pub async fn run(options: Options) -> Result<Report, KitError> {
     let hint = "derive `info` from the configuration only";
     let stable = if one == other { Verdict::Ok } else { failed(&one, other, hint) };
     add(Check::InfoStable, stable);
-    add(Check::NoEarlyRequest, quiet(&early, &early_too));
     garbage::run(&loader, &mut add).await?;
     let nodes = objects::nodes(&scene.info());
     let stage = Arc::new(stage::Stage::new(nodes.clone()));
@@ -117,6 +116,8 @@ pub async fn run(options: Options) -> Result<Report, KitError> {
     let routed = balancers::routes(&scene, &nodes).await;
     let all: Vec<_> = called.all().chain(balanced.all()).chain(&routed).collect();
     let usual: Vec<_> = all.iter().copied().filter(|it| !called.is_unusual(it)).collect();
+    // The gateway counts the requests of all instances but the first.
+    add(Check::NoEarlyRequest, quiet(&scene.reading(), &second.reading()));
     add(Check::Answers, judge::answers(&all));
     add(Check::Order, called.order());
     add(Check::Repeatable, called.repeatable());
@@ -128,7 +129,7 @@ pub async fn run(options: Options) -> Result<Report, KitError> {
     add(Check::Deadlines, judge::deadlines(&all));
     add(Check::NoTrap, judge::no_trap(&all));
     let many = Limits { uses: usize::MAX / 4, handles: HANDLES.min(limits.handles), ..limits };
-    let flat = match loader.load(many).await?.0 {
+    let flat = match loader.load(many).await? {
         Ok(scene) => {
             scene.show(stage);
             calls::flat(&scene, &nodes, loader.options.calls).await
@@ -170,7 +171,7 @@ fn loading<T>(loaded: &Result<T, LoadError>) -> Vec<Finding> {
 }
 
 fn quiet(one: &Reading, other: &Reading) -> Verdict {
-    match one.denied + other.denied {
+    match one.early + other.early {
         0 => Verdict::Ok,
         count => failed(
             "no request in `configure` and `info`",

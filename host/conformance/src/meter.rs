@@ -20,8 +20,10 @@ pub(crate) struct Reading {
     pub(crate) ended: BTreeMap<String, u64>,
     /// Rejected answers and elements.
     pub(crate) rejected: u64,
-    /// Denied requests.
+    /// Denied requests of calls.
     pub(crate) denied: u64,
+    /// Denied requests of `configure` and `info`.
+    pub(crate) early: u64,
     /// Largest linear memory of an instance in bytes.
     pub(crate) memory: u64,
 }
@@ -64,6 +66,7 @@ fn parse(text: &str) -> Reading {
                 *reading.ended.entry(kind.to_owned()).or_default() += value;
             }
             "skydock_plugin_bad_answers_total" => reading.rejected += value,
+            "skydock_egress_denials_total" if labels.contains("reason=\"loading\"") => reading.early += value,
             "skydock_egress_denials_total" => reading.denied += value,
             "skydock_plugin_memory_peak_bytes" => reading.memory = reading.memory.max(value),
             _ => {}

@@ -42,7 +42,7 @@ pub(crate) fn unusual_nodes(info: &ProviderInfo) -> Vec<Arc<Node>> {
     long.annotations.insert("example.com/text".to_owned(), "Ünïcødé 日本語 🚢 \u{202e}\"'\\\n".repeat(2000));
     let mut bare = Node { name: "conformance-31".to_owned(), ..Node::default() };
     let prefix = info.provider_id_prefixes.first().cloned().unwrap_or_default();
-    bare.provider_id = Some(format!("{prefix}%00/../ ~#?//{}", "x".repeat(300))).filter(|_| !prefix.is_empty());
+    bare.provider_id = Some(format!("{prefix}%00/../~#?//{}", "x".repeat(300))).filter(|_| !prefix.is_empty());
     let mut nodes = vec![Arc::new(long), Arc::new(bare)];
     nodes.truncate(info.max_batch);
     nodes

@@ -40,7 +40,7 @@ impl Scene {
     pub(crate) async fn load(
         options: RuntimeOptions,
         source: PluginSource,
-    ) -> Result<(Result<Self, LoadError>, Reading), KitError> {
+    ) -> Result<Result<Self, LoadError>, KitError> {
         let meter = Meter::new();
         let surroundings = Surroundings { metrics: meter.egress.clone(), ..Surroundings::default() };
         let gateway = Gateway::new(&source.name, &Settings::default(), surroundings)
@@ -49,8 +49,7 @@ impl Scene {
         let source = PluginSource { way_out: Some(Arc::new(NoWayOut(Arc::new(gateway)))), ..source };
         let slot = ClusterSlot::default();
         let loaded = Plugin::load(&runtime, source, slot.clone()).await;
-        let reading = meter.read();
-        Ok((loaded.map(|plugin| Self { plugin, meter, slot }), reading))
+        Ok(loaded.map(|plugin| Self { plugin, meter, slot }))
     }
 
     pub(crate) fn info(&self) -> Arc<ProviderInfo> {

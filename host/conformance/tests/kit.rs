@@ -56,6 +56,7 @@ async fn our_plugins_pass() {
         ("static", INVENTORY, vec!["update-missing"]),
         ("simcloud", simcloud, vec![]),
         ("hostile/good", "region: r1\n", vec![]),
+        ("hostile/faulty", "none", vec![]),
     ] {
         let report = check(name, Some(config)).await;
         assert_eq!(failures(&report), known, "{name}\n{}", report.write(Format::Human).unwrap());
@@ -82,6 +83,15 @@ async fn planted_faults_are_found() {
         ("hostile/good", Some("instances: lie-prefix\n"), "answers"),
         ("hostile/good", Some("instances: lie-label\n"), "answers"),
         ("hostile/good", Some("load-balancers: lie-count\n"), "answers"),
+        ("hostile/faulty", Some("reversed"), "order"),
+        ("hostile/faulty", Some("counts"), "repeatable"),
+        ("hostile/faulty", Some("remembers"), "no-memory"),
+        ("hostile/faulty", Some("rejects-empty"), "empty"),
+        ("hostile/faulty", Some("slices-names"), "unusual"),
+        ("hostile/faulty", Some("guesses-absent"), "refused-cloud"),
+        ("hostile/faulty", Some("blames-the-node"), "error-case"),
+        ("hostile/faulty", Some("no-text"), "error-text"),
+        ("hostile/faulty", Some("leaks"), "flat"),
     ] {
         let report = check(name, config).await;
         let failed = failures(&report);

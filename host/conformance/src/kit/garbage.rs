@@ -27,7 +27,7 @@ pub(super) async fn run(loader: &Loader, add: &mut impl FnMut(Check, Verdict)) -
             is_cloud_conf: false,
             ..loader.options.source.clone()
         };
-        match loader.load_with(loader.options.limits.clone(), source).await?.0 {
+        match loader.load_with(loader.options.limits.clone(), source).await? {
             Ok(_) => accepted += 1,
             Err(error) => {
                 if error.to_string().contains(VALUE) {
