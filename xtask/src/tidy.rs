@@ -22,9 +22,10 @@ const MESSAGES: &str = "docs/messages.txt";
 /// The page with the glossary.
 const STYLE: &str = "docs/style.md";
 /// Folders of sources whose messages users see.
-const FOLDERS: [&str; 11] = [
+const FOLDERS: [&str; 12] = [
     "host/cloud",
     "host/kube",
+    "host/conformance",
     "host/controllers",
     "host/plugin",
     "host/egress",

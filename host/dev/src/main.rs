@@ -1,6 +1,5 @@
 //! The program for plugin developers: `skydock dev` runs the manager on an embedded control plane, `skydock plugin new` creates a
-//! provider,
-//! and `skydock plugin build` builds one.
+//! provider, `skydock plugin build` builds one, and `skydock plugin test` checks one.
 
 #![forbid(unsafe_code)]
 
@@ -11,10 +10,14 @@ mod log;
 mod new;
 mod run;
 mod simcloud;
+mod test;
 #[cfg(test)]
 mod tests;
 
-use std::process::ExitCode;
+use std::{
+    process::ExitCode,
+    sync::{Arc, OnceLock},
+};
 
 use clap::Parser as _;
 use skydock::{Process, cli::PluginTool, telemetry};
@@ -28,10 +31,11 @@ fn main() -> ExitCode {
         // The words before the last one select the tool.
         let args = std::env::args_os().skip(2);
         let ended = match tool {
-            PluginTool::New => new::run(&new::NewArgs::parse_from(args)),
-            PluginTool::Build => build::run(&build::BuildArgs::parse_from(args)),
+            PluginTool::New => new::run(&new::NewArgs::parse_from(args)).map(|()| ExitCode::SUCCESS),
+            PluginTool::Build => build::run(&build::BuildArgs::parse_from(args)).map(|()| ExitCode::SUCCESS),
+            PluginTool::Test => check(test::TestArgs::parse_from(args)),
         };
-        return ended.map_or_else(|error| telemetry::fail(&error), |()| ExitCode::SUCCESS);
+        return ended.unwrap_or_else(|error| telemetry::fail(&error));
     }
     let args = cli::DevArgs::parse();
     let ended = Process::start().and_then(|process| process.run(|shutdown| Box::pin(run::run(args, shutdown))));
@@ -39,4 +43,18 @@ fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => telemetry::fail(&error),
     }
+}
+
+/// Checks a plugin. Returns the exit code.
+fn check(args: test::TestArgs) -> anyhow::Result<ExitCode> {
+    let code = Arc::new(OnceLock::new());
+    let result = Arc::clone(&code);
+    Process::start()?.run(|_| {
+        Box::pin(async move {
+            // It is set once.
+            let _ = result.set(test::run(args).await?);
+            Ok(())
+        })
+    })?;
+    Ok(code.get().copied().unwrap_or(ExitCode::FAILURE))
 }

@@ -94,6 +94,9 @@ pub enum PluginCommand {
     /// Build the plugin of a project with the tools of its language.
     #[command(disable_help_flag = true)]
     Build(Forwarded),
+    /// Check whether a plugin does what the contract demands.
+    #[command(disable_help_flag = true)]
+    Test(Forwarded),
 }
 
 /// The command line of a subcommand that `skydock-dev` parses.
@@ -273,7 +276,11 @@ pub enum LoggingFormat {
     Json,
 }
 
-fn parse_option(text: &str) -> Result<(String, String), String> {
+/// Parses an option of the provider.
+///
+/// # Errors
+/// What is expected instead.
+pub fn parse_option(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
         Some((key, value)) if !key.is_empty() => Ok((key.to_owned(), value.to_owned())),
         _ => Err("expected KEY=VALUE, for example region=eu-1".to_owned()),
@@ -394,11 +401,13 @@ pub enum PluginTool {
     New,
     /// `skydock plugin build`
     Build,
+    /// `skydock plugin test`
+    Test,
 }
 
 impl PluginTool {
     /// All of them.
-    const ALL: [Self; 2] = [Self::New, Self::Build];
+    const ALL: [Self; 3] = [Self::New, Self::Build, Self::Test];
 
     /// Returns the words that select it, for `skydock` as for `skydock-dev`.
     #[must_use]
@@ -406,6 +415,7 @@ impl PluginTool {
         match self {
             Self::New => ["plugin", "new"],
             Self::Build => ["plugin", "build"],
+            Self::Test => ["plugin", "test"],
         }
     }
 

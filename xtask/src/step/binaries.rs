@@ -20,12 +20,13 @@ struct Lane {
 
 /// All lanes but the last. The tests of the first two compile plugins and mostly wait; both lanes take equally long. Compilers have
 /// a low priority. The simulation has a lower one: it only computes, with a clock of its own.
-const LANES: [Lane; 3] = [
+const LANES: [Lane; 4] = [
     Lane {
         nice: "0",
         binaries: &["host/plugin test plugin", "host/manager test manager", "plugins/static test component"],
     },
     Lane { nice: "0", binaries: &["tests/story test embedded", "tests/plugin test binary", "tests/e2e test simcloud"] },
+    Lane { nice: "5", binaries: &["host/conformance test kit", "host/dev test simcloud"] },
     Lane { nice: "19", binaries: &["tests/simulation test simulation"] },
 ];
 

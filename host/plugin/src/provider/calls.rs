@@ -98,6 +98,9 @@ impl Plugin {
         let answer = answer.instrument(span).await;
         meter.outcome = answer.as_ref().map_or_else(CallError::kind, |_| "ok");
         meter.trap = answer.as_ref().err().filter(|error| error.ends_instance()).map(CallError::kind);
+        if let Err(CallError::BadAnswer(_) | CallError::Unreadable(_)) = &answer {
+            self.shared.metrics.bad_answers(plugin, function, 1);
+        }
         answer.map_err(|error| {
             if error.is_plugin_failure() {
                 tracing::warn!(

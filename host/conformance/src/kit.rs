@@ -1,0 +1,191 @@
+//! The run: loads the plugin, calls its functions, and has the observations judged.
+
+mod balancers;
+mod calls;
+mod garbage;
+
+use std::{io, path::PathBuf, sync::Arc};
+
+use skydock_cloud::Capability;
+use skydock_plugin::{
+    CONTRACT, CallError, Compiler, Limits, LoadError, LoadProblem, PluginSource, RuntimeError, RuntimeOptions, Stage,
+};
+
+use crate::{
+    Check, Finding, Report, Verdict,
+    judge::{self, failed, skipped},
+    meter::Reading,
+    objects,
+    scene::Scene,
+    stage,
+};
+
+/// What to check, and how.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The plugin and its configuration. It gets no gateway of its own: all its requests are denied.
+    pub source: PluginSource,
+    /// Its limits.
+    pub limits: Limits,
+    /// The program that compiles it.
+    pub compiler: Compiler,
+    /// Number of calls after which memory and handles must not have grown.
+    pub calls: usize,
+}
+
+/// Reasons why a plugin cannot be checked, which are not the plugin's.
+#[derive(Debug, thiserror::Error)]
+pub enum KitError {
+    /// The runtime does not start.
+    #[error(transparent)]
+    Runtime(#[from] RuntimeError),
+    /// The gateway is not created.
+    #[error("cannot create the gateway that denies all requests: {0}")]
+    Gateway(String),
+    /// A file is not written.
+    #[error("cannot use a temporary directory: {0}")]
+    Files(#[from] io::Error),
+}
+
+/// Handles that all instances may have open in the run with many calls: fewer than in service, so that a leak of one in two calls
+/// shows.
+const HANDLES: usize = 512;
+
+/// Loads scenes of one plugin; it is compiled once.
+pub(crate) struct Loader {
+    options: Options,
+    cache: PathBuf,
+}
+
+pub(crate) type Loaded = Result<Scene, LoadError>;
+
+impl Loader {
+    async fn load(&self, limits: Limits) -> Result<Loaded, KitError> {
+        self.load_with(limits, self.options.source.clone()).await
+    }
+
+    async fn load_with(&self, limits: Limits, source: PluginSource) -> Result<Loaded, KitError> {
+        let runtime = RuntimeOptions::new(self.options.compiler.clone());
+        Scene::load(RuntimeOptions { cache_dir: Some(self.cache.clone()), limits, ..runtime }, source).await
+    }
+}
+
+/// Checks the plugin. Must be called within a tokio runtime.
+///
+/// # Errors
+/// [`KitError`], if it cannot be checked. What the plugin does wrong is in the report.
+pub async fn run(options: Options) -> Result<Report, KitError> {
+    let cache = tempfile::tempdir()?;
+    let loader = Loader { options, cache: cache.path().to_owned() };
+    let mut report = Report { contract: CONTRACT, findings: Vec::new() };
+    let limits = loader.options.limits.clone();
+    let fresh = Limits { uses: 1, ..limits.clone() };
+    let first = loader.load(limits.clone()).await?;
+    report.findings.extend(loading(&first));
+    let Ok(scene) = first else {
+        let rest = Check::ALL.into_iter().filter(|it| report.findings.iter().all(|found| found.check != it.name()));
+        let rest: Vec<_> = rest.map(|check| Finding::new(check, skipped("it was not loaded"))).collect();
+        report.findings.extend(rest);
+        return Ok(report);
+    };
+    let second = loader.load(fresh).await?;
+    let mut add = |check, verdict| report.findings.push(Finding::new(check, verdict));
+    let second = match second {
+        Ok(second) => second,
+        Err(error) => {
+            let says = format!("the second instance was rejected: {error}");
+            add(
+                Check::Configure,
+                failed("the same result in each instance", says, "keep no state outside the instance"),
+            );
+            return Ok(report);
+        }
+    };
+    let (one, other) = (scene.introduction(), second.introduction());
+    let hint = "derive `info` from the configuration only";
+    let stable = if one == other { Verdict::Ok } else { failed(&one, other, hint) };
+    add(Check::InfoStable, stable);
+    garbage::run(&loader, &mut add).await?;
+    let nodes = objects::nodes(&scene.info());
+    let stage = Arc::new(stage::Stage::new(nodes.clone()));
+    for scene in [&scene, &second] {
+        scene.show(Arc::clone(&stage));
+    }
+    let called = calls::run(&scene, &second, &nodes).await;
+    let balanced = balancers::run(&scene, &second, &nodes, &stage).await;
+    let routed = balancers::routes(&scene, &nodes).await;
+    let all: Vec<_> = called.all().chain(balanced.all()).chain(&routed).collect();
+    let usual: Vec<_> = all.iter().copied().filter(|it| !called.is_unusual(it)).collect();
+    // The gateway counts the requests of all instances but the first.
+    add(Check::NoEarlyRequest, quiet(&scene.reading(), &second.reading()));
+    add(Check::Answers, judge::answers(&all));
+    add(Check::Order, called.order());
+    add(Check::Repeatable, called.repeatable());
+    add(Check::Empty, balanced.empty(&called.empty));
+    add(Check::Unusual, judge::unusual(&called.unusual.iter().collect::<Vec<_>>()));
+    add(Check::RefusedCloud, judge::refused_cloud(&all));
+    add(Check::ErrorCase, judge::error_case(&usual));
+    add(Check::ErrorText, judge::error_text(&all));
+    add(Check::Deadlines, judge::deadlines(&all));
+    add(Check::NoTrap, judge::no_trap(&all));
+    let many = Limits { uses: usize::MAX / 4, handles: HANDLES.min(limits.handles), ..limits };
+    let flat = match loader.load(many).await? {
+        Ok(scene) => {
+            scene.show(stage);
+            calls::flat(&scene, &nodes, loader.options.calls).await
+        }
+        Err(error) => {
+            failed("the same result in each instance", error.to_string(), "keep no state outside the instance")
+        }
+    };
+    add(Check::Flat, flat);
+    add(Check::TwoInstances, called.two_instances());
+    add(Check::EnsureAgain, balanced.ensure_again());
+    add(Check::UpdateMissing, balanced.update_missing());
+    add(Check::DeleteTwice, balanced.delete_twice());
+    add(Check::RoutesAgain, balancers::routes_again(&routed, scene.info().can(Capability::Routes)));
+    add(Check::NoMemory, called.no_memory(balanced.pairs()));
+    Ok(report)
+}
+
+/// Judges how the plugin was loaded.
+fn loading<T>(loaded: &Result<T, LoadError>) -> Vec<Finding> {
+    let stages = |stage: Stage| match stage {
+        Stage::Configure => Check::Configure,
+        Stage::Info | Stage::Identity => Check::Info,
+        _ => Check::Component,
+    };
+    let wrong = loaded.as_ref().err().map(|error| (stages(error.stage), error));
+    let mut findings = Vec::new();
+    for check in [Check::Component, Check::Configure, Check::Info] {
+        match &wrong {
+            Some((at, error)) if *at == check => {
+                let hint = "see `skydock plugin inspect`; pass the configuration that the plugin needs";
+                findings.push(Finding::new(check, failed(check.text().1, error.to_string(), hint)));
+                break;
+            }
+            _ => findings.push(Finding::new(check, Verdict::Ok)),
+        }
+    }
+    findings
+}
+
+fn quiet(one: &Reading, other: &Reading) -> Verdict {
+    match one.early + other.early {
+        0 => Verdict::Ok,
+        count => failed(
+            "no request in `configure` and `info`",
+            format!("{count} requests"),
+            "connect to the cloud in the first call that needs it",
+        ),
+    }
+}
+
+/// Returns true if the plugin returned an error, and did not trap.
+pub(crate) fn refusal(error: &LoadError) -> Option<&skydock_cloud::CloudError> {
+    match &error.source {
+        LoadProblem::Refused(error) => Some(error),
+        LoadProblem::Call(CallError::Refused(error)) => Some(error),
+        _ => None,
+    }
+}

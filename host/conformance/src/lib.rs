@@ -1,0 +1,23 @@
+//! The conformance kit: checks what the contract demands of a plugin, in the runtime in which plugins are in service.
+//!
+//! [`OBLIGATIONS`] has every demand of `wit/` on a plugin, and says which [`Check`] holds it, or why none does. [`run`] loads the plugin
+//! a few times, calls its functions without a cloud, and returns a [`Report`]. What is called is in `kit`; whether the answers are good
+//! is decided in `judge`, which only sees [observations](observation::Observation).
+
+#![forbid(unsafe_code)]
+
+mod check;
+mod judge;
+mod kit;
+mod meter;
+mod objects;
+mod obligation;
+mod observation;
+mod report;
+mod scene;
+mod stage;
+
+pub use check::Check;
+pub use kit::{KitError, Options, run};
+pub use obligation::{Held, OBLIGATIONS, Obligation};
+pub use report::{Finding, Format, Report, Verdict};

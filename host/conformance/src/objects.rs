@@ -1,0 +1,88 @@
+//! The objects that the kit calls functions with.
+
+use std::sync::Arc;
+
+use skydock_cloud::{AddressKind, IpFamily, NewRoute, Node, NodeAddress, ProviderInfo, Service, ServicePort};
+
+/// Returns a node with this name and number.
+fn node(name: String, number: u8) -> Node {
+    Node {
+        uid: format!("5a1c0de5-0000-4000-8000-0000000001{number:02}"),
+        labels: [("kubernetes.io/hostname".to_owned(), name.clone())].into(),
+        addresses: vec![
+            NodeAddress { kind: AddressKind::InternalIp, address: format!("10.77.0.{number}") },
+            NodeAddress { kind: AddressKind::Hostname, address: format!("conformance-{number}") },
+        ],
+        pod_cidrs: vec![format!("10.244.{number}.0/24")],
+        name,
+        architecture: "amd64".to_owned(),
+        operating_system: "linux".to_owned(),
+        ready: true,
+        ..Node::default()
+    }
+}
+
+/// Returns nodes that no cloud knows: without a provider ID, and with one of each prefix of the plugin.
+pub(crate) fn nodes(info: &ProviderInfo) -> Vec<Arc<Node>> {
+    let mut nodes: Vec<_> = (1..=3).map(|number| node(format!("conformance-{number}"), number)).collect();
+    for (number, prefix) in (4..20).zip(&info.provider_id_prefixes) {
+        let name = format!("conformance-{number}");
+        let provider_id = Some(format!("{prefix}{name}"));
+        nodes.push(Node { provider_id, ..node(name, number) });
+    }
+    nodes.truncate(info.max_batch);
+    nodes.into_iter().map(Arc::new).collect()
+}
+
+/// Returns nodes with everything that Kubernetes allows at most, and more text than any real node has.
+pub(crate) fn unusual_nodes(info: &ProviderInfo) -> Vec<Arc<Node>> {
+    let label = "a".repeat(63);
+    let longest = [label.as_str(), &label, &label, "a".repeat(61).as_str()].join(".");
+    let mut long = node(longest, 30);
+    long.annotations.insert("example.com/text".to_owned(), "Ünïcødé 日本語 🚢 \u{202e}\"'\\\n".repeat(2000));
+    let mut bare = Node { name: "conformance-31".to_owned(), ..Node::default() };
+    let prefix = info.provider_id_prefixes.first().cloned().unwrap_or_default();
+    bare.provider_id = Some(format!("{prefix}%00/../~#?//{}", "x".repeat(300))).filter(|_| !prefix.is_empty());
+    let mut nodes = vec![Arc::new(long), Arc::new(bare)];
+    nodes.truncate(info.max_batch);
+    nodes
+}
+
+/// Returns a Service with two ports.
+pub(crate) fn service() -> Service {
+    let port = |name: &str, port| ServicePort {
+        name: name.to_owned(),
+        port,
+        target_port: "8080".to_owned(),
+        node_port: 30_000 + port,
+        ..ServicePort::default()
+    };
+    Service {
+        namespace: "conformance".to_owned(),
+        name: "web".to_owned(),
+        uid: "5a1c0de5-0000-4000-8000-000000000200".to_owned(),
+        ports: vec![port("http", 80), port("https", 443)],
+        ip_families: vec![IpFamily::V4],
+        allocate_node_ports: true,
+        cluster_ips: vec!["10.96.0.77".to_owned()],
+        ..Service::default()
+    }
+}
+
+/// Returns a Service with long names and annotations.
+pub(crate) fn unusual_service() -> Service {
+    let annotations = [("example.com/text".to_owned(), "Ünïcødé 日本語 🚢 \u{202e}".repeat(2000))].into();
+    Service { namespace: "n".repeat(63), name: "s".repeat(63), annotations, ..service() }
+}
+
+/// Returns a route to each node.
+pub(crate) fn routes(nodes: &[Arc<Node>]) -> Vec<NewRoute> {
+    let route = |node: &Arc<Node>| NewRoute {
+        name_hint: node.uid.clone(),
+        target_node: node.name.clone(),
+        target_provider_id: node.provider_id.clone(),
+        target_addresses: node.addresses.clone(),
+        destination_cidr: node.pod_cidrs.first().cloned().unwrap_or_default(),
+    };
+    nodes.iter().map(route).collect()
+}

@@ -1,0 +1,76 @@
+//! What the kit has seen of one call.
+
+use std::time::Duration;
+
+use skydock_cloud::{CloudError, Presence};
+
+/// An element of an answer, as far as judgements need it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Value {
+    /// The whole value, for comparisons and for people.
+    pub(crate) shown: String,
+    /// It says that something does not exist: an absent instance, no load balancer.
+    pub(crate) denies: bool,
+}
+
+impl Value {
+    pub(crate) fn of(value: &impl std::fmt::Debug) -> Self {
+        Self { shown: format!("{value:?}"), denies: false }
+    }
+
+    pub(crate) fn presence(presence: &Presence) -> Self {
+        Self { denies: *presence == Presence::Absent, ..Self::of(presence) }
+    }
+}
+
+/// One element, or its error.
+pub(crate) type Element = Result<Value, CloudError>;
+
+/// A call, and how it ended.
+#[derive(Clone, Debug)]
+pub(crate) struct Observation {
+    /// For example `instances.check`.
+    pub(crate) function: &'static str,
+    /// What it was called with, in a few words.
+    pub(crate) with: &'static str,
+    /// One element for each question; functions with a single answer have one.
+    pub(crate) answer: Result<Vec<Element>, CloudError>,
+    /// Number of questions.
+    pub(crate) questions: usize,
+    /// Why the call ended its instance, for example `cpu` or `trap`.
+    pub(crate) ended: Vec<String>,
+    /// Answers, or elements, that Skydock has rejected.
+    pub(crate) rejected: u64,
+    /// Requests to the cloud, all of which are denied.
+    pub(crate) denied: u64,
+    /// Wall-clock time.
+    pub(crate) took: Duration,
+}
+
+impl Observation {
+    /// Returns the elements; a call that failed as a whole has one for each question.
+    pub(crate) fn elements(&self) -> Vec<Element> {
+        match &self.answer {
+            Ok(elements) => elements.clone(),
+            Err(error) => vec![Err(error.clone()); self.questions.max(1)],
+        }
+    }
+
+    /// Returns the errors, of elements and of the whole call.
+    pub(crate) fn errors(&self) -> Vec<CloudError> {
+        match &self.answer {
+            Ok(elements) => elements.iter().filter_map(|it| it.as_ref().err().cloned()).collect(),
+            Err(error) => vec![error.clone()],
+        }
+    }
+
+    /// Returns true if Skydock and not the plugin has made the answer.
+    pub(crate) fn is_hosts(&self) -> bool {
+        !self.ended.is_empty() || self.rejected > 0
+    }
+
+    /// Returns the call for people.
+    pub(crate) fn call(&self) -> String {
+        format!("{} with {}", self.function, self.with)
+    }
+}

@@ -1,0 +1,173 @@
+//! A loaded plugin whose calls are observed.
+
+use std::{future::Future, sync::Arc, time::Instant};
+
+use skydock_cloud::{
+    Answers, CloudError, CloudProvider as _, LoadBalancerStatus, NewRoute, Node, NodeSet, ProviderInfo, Route, Service,
+};
+use skydock_egress::{Gateway, Settings, Surroundings};
+use skydock_plugin::{ClusterSlot, LoadError, Plugin, PluginSource, Runtime, RuntimeOptions, WayOut};
+
+use crate::{
+    kit::KitError,
+    meter::{Meter, Reading},
+    observation::{Element, Observation, Value},
+    stage::Stage,
+};
+
+/// A gateway that denies each request.
+#[derive(Debug)]
+struct NoWayOut(Arc<Gateway>);
+
+impl WayOut for NoWayOut {
+    fn gateway(&self, _: &str) -> Arc<Gateway> {
+        Arc::clone(&self.0)
+    }
+}
+
+/// A plugin in service.
+pub(crate) struct Scene {
+    plugin: Arc<Plugin>,
+    meter: Meter,
+    slot: ClusterSlot,
+}
+
+/// A call, its name and what it was called with.
+type Name = (&'static str, &'static str);
+
+impl Scene {
+    /// Loads the plugin; the outer error is not the plugin's.
+    pub(crate) async fn load(
+        options: RuntimeOptions,
+        source: PluginSource,
+    ) -> Result<Result<Self, LoadError>, KitError> {
+        let meter = Meter::new();
+        let surroundings = Surroundings { metrics: meter.egress.clone(), ..Surroundings::default() };
+        let gateway = Gateway::new(&source.name, &Settings::default(), surroundings)
+            .map_err(|error| KitError::Gateway(error.to_string()))?;
+        let runtime = Runtime::new(RuntimeOptions { metrics: meter.plugin.clone(), ..options })?;
+        let source = PluginSource { way_out: Some(Arc::new(NoWayOut(Arc::new(gateway)))), ..source };
+        let slot = ClusterSlot::default();
+        let loaded = Plugin::load(&runtime, source, slot.clone()).await;
+        Ok(loaded.map(|plugin| Self { plugin, meter, slot }))
+    }
+
+    pub(crate) fn info(&self) -> Arc<ProviderInfo> {
+        self.plugin.info()
+    }
+
+    /// Returns everything that the plugin has said of itself.
+    pub(crate) fn introduction(&self) -> String {
+        let info = self.info();
+        format!("{info:?}, wanted hosts {:?}", self.plugin.generation().wanted_hosts)
+    }
+
+    pub(crate) fn show(&self, stage: Arc<Stage>) {
+        self.slot.set(stage);
+    }
+
+    pub(crate) fn reading(&self) -> Reading {
+        self.meter.read()
+    }
+
+    async fn observe<T>(
+        &self,
+        (function, with): Name,
+        questions: usize,
+        call: impl Future<Output = Result<T, CloudError>>,
+        elements: impl FnOnce(T) -> Vec<Element>,
+    ) -> Observation {
+        let (before, started) = (self.meter.read(), Instant::now());
+        let answer = call.await.map(elements);
+        let (took, after) = (started.elapsed(), self.meter.read());
+        Observation {
+            function,
+            with,
+            answer,
+            questions,
+            ended: after.ended_since(&before),
+            rejected: after.rejected - before.rejected,
+            denied: after.denied - before.denied,
+            took,
+        }
+    }
+
+    pub(crate) async fn check(&self, with: &'static str, nodes: &[Arc<Node>]) -> Observation {
+        let elements = |answers| each(answers, Value::presence);
+        self.observe(("instances.check", with), nodes.len(), self.plugin.check(nodes), elements).await
+    }
+
+    pub(crate) async fn describe(&self, with: &'static str, nodes: &[Arc<Node>]) -> Observation {
+        let elements = |answers| each(answers, Value::of);
+        self.observe(("instances.describe", with), nodes.len(), self.plugin.describe(nodes), elements).await
+    }
+
+    pub(crate) async fn locate(&self, with: &'static str, nodes: &[Arc<Node>]) -> Observation {
+        let elements = |answers| each(answers, Value::of);
+        self.observe(("zones.locate", with), nodes.len(), self.plugin.locate(nodes), elements).await
+    }
+
+    pub(crate) async fn get(&self, with: &'static str, service: &Service) -> Observation {
+        let elements =
+            |status: Option<LoadBalancerStatus>| vec![Ok(Value { denies: status.is_none(), ..Value::of(&status) })];
+        self.observe(("load-balancers.get", with), 1, self.plugin.get_load_balancer(service), elements).await
+    }
+
+    /// Returns the status, too.
+    pub(crate) async fn ensure(
+        &self,
+        with: &'static str,
+        service: &Service,
+        nodes: &NodeSet,
+    ) -> (Observation, Option<LoadBalancerStatus>) {
+        let mut kept = None;
+        let elements = |status: LoadBalancerStatus| {
+            let value = Value::of(&Some(&status));
+            kept = Some(status);
+            vec![Ok(value)]
+        };
+        let call = self.plugin.ensure_load_balancer(service, nodes);
+        let seen = self.observe(("load-balancers.ensure", with), 1, call, elements).await;
+        (seen, kept)
+    }
+
+    pub(crate) async fn update(&self, with: &'static str, service: &Service, nodes: &NodeSet) -> Observation {
+        let call = self.plugin.update_load_balancer(service, nodes);
+        self.observe(("load-balancers.update-nodes", with), 1, call, |()| vec![Ok(Value::of(&()))]).await
+    }
+
+    pub(crate) async fn delete(&self, with: &'static str, service: &Service) -> Observation {
+        let call = self.plugin.ensure_load_balancer_deleted(service);
+        self.observe(("load-balancers.ensure-deleted", with), 1, call, |()| vec![Ok(Value::of(&()))]).await
+    }
+
+    /// Returns the routes, too.
+    pub(crate) async fn list_routes(&self, with: &'static str) -> (Observation, Vec<Route>) {
+        let mut kept = Vec::new();
+        let elements = |routes: Vec<Route>| {
+            kept.clone_from(&routes);
+            vec![Ok(Value { denies: routes.is_empty(), ..Value::of(&routes) })]
+        };
+        let seen = self.observe(("routes.list-routes", with), 1, self.plugin.list_routes(), elements).await;
+        (seen, kept)
+    }
+
+    pub(crate) async fn create_routes(&self, with: &'static str, routes: &[NewRoute]) -> Observation {
+        let elements = |answers| each(answers, Value::of);
+        self.observe(("routes.create-routes", with), routes.len(), self.plugin.create_routes(routes), elements).await
+    }
+
+    pub(crate) async fn delete_routes(&self, with: &'static str, routes: &[Route]) -> Observation {
+        let elements = |answers| each(answers, Value::of);
+        self.observe(("routes.delete-routes", with), routes.len(), self.plugin.delete_routes(routes), elements).await
+    }
+
+    pub(crate) async fn maintain(&self) -> Observation {
+        let elements = |delay| vec![Ok(Value::of(&delay))];
+        self.observe(("maintenance.maintain", "nothing"), 1, self.plugin.maintain(), elements).await
+    }
+}
+
+fn each<T>(answers: Answers<T>, value: impl Fn(&T) -> Value) -> Vec<Element> {
+    answers.into_iter().map(|answer| answer.map(|it| value(&it))).collect()
+}

@@ -1,0 +1,64 @@
+//! The cluster that the plugin sees: fixed objects, of which none beyond them may be read.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use async_trait::async_trait;
+use skydock_cloud::{Cluster, ForeignObject, Node, Note, ObjectEvent, ObjectKind, ObjectName, ReadError, Service};
+
+/// A cluster whose Services can be replaced.
+#[derive(Default)]
+pub(crate) struct Stage {
+    pub(crate) nodes: Vec<Arc<Node>>,
+    services: Mutex<Vec<Arc<Service>>>,
+}
+
+impl Stage {
+    pub(crate) fn new(nodes: Vec<Arc<Node>>) -> Self {
+        Self { nodes, services: Mutex::default() }
+    }
+
+    /// Sets the only Service.
+    pub(crate) fn serve(&self, service: Option<&Service>) {
+        let services = service.map(|it| Arc::new(it.clone())).into_iter().collect();
+        *self.services.lock().unwrap_or_else(PoisonError::into_inner) = services;
+    }
+}
+
+#[async_trait]
+impl Cluster for Stage {
+    fn uid(&self) -> Option<String> {
+        Some("5a1c0de5-0000-4000-8000-000000000001".to_owned())
+    }
+
+    fn revision(&self) -> Option<u64> {
+        None
+    }
+
+    fn nodes(&self) -> Vec<Arc<Node>> {
+        self.nodes.clone()
+    }
+
+    fn node(&self, name: &str) -> Option<Arc<Node>> {
+        self.nodes.iter().find(|node| node.name == name).cloned()
+    }
+
+    fn services(&self) -> Vec<Arc<Service>> {
+        self.services.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn service(&self, namespace: &str, name: &str) -> Option<Arc<Service>> {
+        self.services().into_iter().find(|it| it.namespace == namespace && it.name == name)
+    }
+
+    fn object_json(&self, _: ObjectKind, _: &str, _: &str) -> Option<String> {
+        None
+    }
+
+    fn publish(&self, _: ObjectEvent) {}
+
+    fn note(&self, _: Note) {}
+
+    async fn read(&self, _: &ForeignObject, _: Option<&ObjectName>) -> Result<String, ReadError> {
+        Err(ReadError::Unavailable("the conformance kit has no such objects".to_owned()))
+    }
+}

@@ -1,0 +1,105 @@
+//! The kit finds nothing in our plugins, and finds planted faults.
+#![allow(clippy::unwrap_used, reason = "helpers of tests, which clippy does not know for such")]
+
+use std::{fs, path::PathBuf, time::Duration};
+
+use skydock_conformance::{Format, Options, Report, Verdict, run};
+use skydock_plugin::{Compiler, Limits, PluginSource};
+
+#[test]
+#[ignore = "the compiler of all other tests: not a test"]
+fn compile() {
+    std::process::exit(skydock_plugin::compile_as_child().into());
+}
+
+/// Runs the kit on a component of `target/plugins` with this configuration.
+async fn check(name: &str, config: Option<&str>) -> Report {
+    let component = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(format!("../../target/plugins/{name}.wasm"));
+    assert!(component.is_file(), "no {}: run `cargo xtask guests`", component.display());
+    let dir = tempfile::tempdir().unwrap();
+    let cloud_config = config.map(|text| {
+        let path = dir.path().join("cloud.conf");
+        fs::write(&path, text).unwrap();
+        path
+    });
+    let source = PluginSource {
+        name: "test".into(),
+        component,
+        cloud_config,
+        cluster_name: "conformance".into(),
+        cluster_cidrs: vec!["10.244.0.0/16".into()],
+        ..PluginSource::default()
+    };
+    let limits = Limits {
+        guest_cpu: Duration::from_millis(500),
+        read_deadline: Duration::from_secs(3),
+        write_deadline: Duration::from_secs(3),
+        ..Limits::default()
+    };
+    let compiler = Compiler::this_program(["--exact", "compile", "--ignored", "--nocapture"]).unwrap();
+    run(Options { source, limits, compiler, calls: 1000 }).await.unwrap()
+}
+
+fn failures(report: &Report) -> Vec<&str> {
+    let failed = report.findings.iter().filter(|it| matches!(it.verdict, Verdict::Failed { .. }));
+    failed.map(|it| it.check).collect()
+}
+
+const INVENTORY: &str = "apiVersion: static.skydock.dev/v1alpha1\nkind: Inventory\n\
+                         addressPools:\n- name: main\n  addresses: [192.0.2.0/28]\n";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn our_plugins_pass() {
+    let simcloud = "{\"url\": \"http://127.0.0.1:8080\", \"region\": \"eu-1\"}";
+    for (name, config, known) in [
+        // Its load balancers have no targets: `update-nodes` does nothing, whether one exists or not.
+        ("static", INVENTORY, vec!["update-missing"]),
+        ("simcloud", simcloud, vec![]),
+        ("hostile/good", "region: r1\n", vec![]),
+        ("hostile/faulty", "none", vec![]),
+    ] {
+        let report = check(name, Some(config)).await;
+        assert_eq!(failures(&report), known, "{name}\n{}", report.write(Format::Human).unwrap());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn planted_faults_are_found() {
+    let mut missed = Vec::new();
+    for (name, config, expected) in [
+        ("hostile/no_plugin", None, "component"),
+        ("hostile/wrong_type", None, "component"),
+        ("hostile/wants_sockets", None, "component"),
+        ("hostile/traps_in_configure", None, "configure"),
+        ("hostile/loops_in_configure", None, "configure"),
+        ("hostile/refuses_config", None, "configure"),
+        ("hostile/bad_info", None, "info"),
+        ("hostile/good", Some("instances: trap\n"), "no-trap"),
+        ("hostile/good", Some("instances: loop\n"), "deadlines"),
+        ("hostile/good", Some("zones: sleep\n"), "deadlines"),
+        ("hostile/good", Some("load-balancers: keep-nodes\n"), "answers"),
+        ("hostile/good", Some("instances: allocate\n"), "no-trap"),
+        ("hostile/good", Some("instances: lie-length\n"), "answers"),
+        ("hostile/good", Some("zones: lie-longer\n"), "answers"),
+        ("hostile/good", Some("instances: lie-prefix\n"), "answers"),
+        ("hostile/good", Some("instances: lie-label\n"), "answers"),
+        ("hostile/good", Some("load-balancers: lie-count\n"), "answers"),
+        ("hostile/faulty", Some("reversed"), "order"),
+        ("hostile/faulty", Some("counts"), "repeatable"),
+        ("hostile/faulty", Some("remembers"), "no-memory"),
+        ("hostile/faulty", Some("rejects-empty"), "empty"),
+        ("hostile/faulty", Some("slices-names"), "unusual"),
+        ("hostile/faulty", Some("guesses-absent"), "refused-cloud"),
+        ("hostile/faulty", Some("blames-the-node"), "error-case"),
+        ("hostile/faulty", Some("no-text"), "error-text"),
+        ("hostile/faulty", Some("leaks"), "flat"),
+        ("hostile/faulty", Some("asks-early"), "no-early-request"),
+    ] {
+        let report = check(name, config).await;
+        let failed = failures(&report);
+        if !failed.contains(&expected) {
+            missed.push(format!("{name} {config:?}: {failed:?}, not {expected}"));
+        }
+    }
+    assert!(missed.is_empty(), "{missed:#?}");
+}
