@@ -66,7 +66,9 @@ impl Loader {
 
     async fn load_with(&self, limits: Limits, source: PluginSource) -> Result<Loaded, KitError> {
         let runtime = RuntimeOptions::new(self.options.compiler.clone());
-        Scene::load(RuntimeOptions { cache_dir: Some(self.cache.clone()), limits, ..runtime }, source).await
+        let options = RuntimeOptions { cache_dir: Some(self.cache.clone()), limits, ..runtime };
+        // The future is large.
+        Box::pin(Scene::load(options, source)).await
     }
 }
 

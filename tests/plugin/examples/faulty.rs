@@ -91,16 +91,15 @@ impl Instances for Faulty {
 
     fn describe(nodes: Vec<Node>) -> Result<Vec<Result<Instance>>> {
         let calls = MEMORY.with_borrow_mut(|memory| {
-            if has("counts") || has("remembers") && memory.is_empty() {
-                memory.push(Vec::new());
-            } else if has("remembers") && memory.len() < 2 {
+            if has("counts") || has("remembers") && memory.len() < 2 {
                 memory.push(Vec::new());
             }
             memory.len()
         });
         let zone = if has("counts") || has("remembers") { format!("z{calls}") } else { "z".into() };
         let instance = |node: &Node| {
-            let name = if has("slices-names") && node.name.len() > 99 { panic!("a name is long") } else { &node.name };
+            let name = &node.name;
+            assert!(!has("slices-names") || name.len() < 100, "a name is long");
             Ok(Instance {
                 provider_id: node
                     .provider_id

@@ -71,7 +71,7 @@ pub(super) async fn run(scene: &Scene, fresh: &Scene, nodes: &[Arc<Node>]) -> Ca
         others.push(scene.maintain().await);
     }
     Calls {
-        single: joined(&once, single),
+        single: joined(&once, &single),
         fresh: ask(fresh, "nodes in a fresh instance", nodes).await,
         empty: ask(scene, "no nodes", &[]).await,
         once,
@@ -84,7 +84,7 @@ pub(super) async fn run(scene: &Scene, fresh: &Scene, nodes: &[Arc<Node>]) -> Ca
 }
 
 /// Puts the answers to single questions together, for each function.
-fn joined(once: &[Observation], single: Vec<Vec<Observation>>) -> Vec<Observation> {
+fn joined(once: &[Observation], single: &[Vec<Observation>]) -> Vec<Observation> {
     let of = |(index, whole): (usize, &Observation)| {
         let parts: Vec<_> = single.iter().filter_map(|seen| seen.get(index)).collect();
         Observation {

@@ -146,7 +146,7 @@ async fn a_shutdown_does_not_wait_for_clients_that_watch_again() -> Result<()> {
         let mut stream = TcpStream::connect(&address).await?;
         // The second watch starts when the first ends.
         stream.write_all(request.repeat(2).as_bytes()).await?;
-        stream.read(&mut [0; 64]).await?;
+        stream.read_exact(&mut [0; 64]).await?;
         kept.push(stream);
     }
     sleep(Duration::from_millis(200)).await;

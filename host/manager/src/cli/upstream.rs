@@ -98,7 +98,8 @@ mod tests {
     const OPERATING: &str = include_str!("../../../../docs/operating.md");
     const README: &str = include_str!("../../../../README.md");
     /// Flags of cargo, kubectl, `skydock dev` and `skydock plugin new`.
-    const OTHERS: [&str; 7] = ["quick", "release", "target", "field-selector", "for", "allow-cloud-writes", "sdk-path"];
+    const OTHERS: [&str; 8] =
+        ["quick", "release", "target", "field-selector", "for", "allow-cloud-writes", "sdk-path", "simcloud"];
 
     /// Returns the words after `--` in a text. A word with a dash at its end stands for several flags with this prefix.
     fn flags(text: &str) -> BTreeSet<&str> {
