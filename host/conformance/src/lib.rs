@@ -2,7 +2,7 @@
 //!
 //! [`OBLIGATIONS`] has every demand of `wit/` on a plugin, and says which [`Check`] holds it, or why none does. [`run`] loads the plugin
 //! a few times, calls its functions without a cloud, and returns a [`Report`]. What is called is in `kit`; whether the answers are good
-//! is decided in `judge`, which only sees [observations](observation::Observation).
+//! is decided in `judge`, which only sees observations.
 
 #![forbid(unsafe_code)]
 
