@@ -264,3 +264,25 @@ func TestOptionsAreChecked(t *testing.T) {
 		t.Error(got)
 	}
 }
+
+func TestLabelsThatComeFromTheProviderAreAskedForAgain(t *testing.T) {
+	const name = "topology.k8s.aws/zone-id"
+	provider := newFake()
+	provider.metadata = func(node *v1.Node) (*cloudprovider.InstanceMetadata, error) {
+		labels := map[string]string{}
+		if _, ok := node.Labels[name]; !ok {
+			labels[name] = "az1"
+		}
+		return &cloudprovider.InstanceMetadata{ProviderID: "f://1", AdditionalLabels: labels}, nil
+	}
+	a := serve(t, provider, nil)
+	ctx := sdktest.Context(t, &sdktest.Host{})
+	node := skydock.Node{Name: "n", ProviderID: "f://1", Labels: map[string]string{name: "az1", "own": "a"}}
+	for annotation, expected := range map[string]string{"other," + name: "az1", "other": ""} {
+		node.Annotations = map[string]string{"node.skydock.dev/labels": annotation}
+		answers, err := a.Describe(ctx, []skydock.Node{node})
+		if err != nil || answers[0].Value.Labels[name] != expected {
+			t.Errorf("%s: %v, %v", annotation, answers, err)
+		}
+	}
+}

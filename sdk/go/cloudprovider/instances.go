@@ -3,6 +3,7 @@ package cloudprovider
 import (
 	"context"
 	"errors"
+	"strings"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -111,10 +112,27 @@ func (p *parts) describe(ctx context.Context, node *v1.Node) (skydock.Instance, 
 	}, nil
 }
 
+// cloudLabels is the annotation with the names of the labels that Skydock has set because the provider returned them.
+const cloudLabels = "node.skydock.dev/labels"
+
+// withoutCloudLabels returns the node without the labels that come from the provider. Some providers return a label only if the node does
+// not have it, because upstream never removes one. Skydock does, so the label would come and go.
+func withoutCloudLabels(node *v1.Node) *v1.Node {
+	names, ok := node.Annotations[cloudLabels]
+	if !ok {
+		return node
+	}
+	node = node.DeepCopy()
+	for name := range strings.SplitSeq(names, ",") {
+		delete(node.Labels, name)
+	}
+	return node
+}
+
 // metadata asks the second version of the interface, or else the first, like the node controller of k8s.io/cloud-provider.
 func (p *parts) metadata(ctx context.Context, node *v1.Node) (*cloudprovider.InstanceMetadata, error) {
 	if p.v2 != nil {
-		return p.v2.InstanceMetadata(ctx, node)
+		return p.v2.InstanceMetadata(ctx, withoutCloudLabels(node))
 	}
 	id, err := p.providerID(ctx, node)
 	if err != nil {
