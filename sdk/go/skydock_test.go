@@ -84,6 +84,31 @@ func TestEachStopsWithItsContext(t *testing.T) {
 	}
 }
 
+func TestOneElementThatHangsDoesNotTakeTheAnswersOfOthers(t *testing.T) {
+	host := &sdktest.Host{}
+	ctx, cancel := context.WithTimeout(sdktest.Context(t, host), 50*time.Millisecond)
+	defer cancel()
+	release := make(chan struct{})
+	defer close(release)
+	results := skydock.Each(ctx, 4, []int{1, 2, 3}, func(_ context.Context, i *int) (int, error) {
+		if *i == 2 {
+			<-release
+		}
+		return *i, nil
+	})
+	if results[0].Value != 1 || results[2].Value != 3 || !errors.Is(results[1].Err, skydock.ErrInProgress) || !host.Retired() {
+		t.Error(results, host.Retired())
+	}
+}
+
+func TestAPanicInAnElementRetiresTheInstance(t *testing.T) {
+	host := &sdktest.Host{}
+	skydock.Each(sdktest.Context(t, host), 1, []int{1}, func(context.Context, *int) (int, error) { panic("boom") })
+	if !host.Retired() {
+		t.Error("the instance stays")
+	}
+}
+
 func TestTheHostIsInTheContext(t *testing.T) {
 	host := &sdktest.Host{UID: "u1"}
 	if uid, ok := skydock.FromContext(sdktest.Context(t, host)).ClusterUID(); uid != "u1" || !ok {
