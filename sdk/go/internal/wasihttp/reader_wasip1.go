@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 
 	wire "github.com/skydock/skydock/sdk/go/internal/bindings/wasi_http_types"
@@ -20,6 +21,7 @@ type reader struct {
 	ready   *wasi_io_poll.Pollable
 	waiting bool // a goroutine waits in Read, and drops the handles if the body is closed meanwhile
 	closed  bool
+	dropped bool
 	err     error
 }
 
@@ -40,9 +42,12 @@ func (r *reader) Read(to []byte) (int, error) {
 				r.err = io.EOF
 			} else {
 				reason := err.LastOperationFailed()
-				r.err = fmt.Errorf("body of the answer: %s: %w", reason.ToDebugString(), io.ErrUnexpectedEOF)
+				lost := fmt.Errorf("body of the answer: %s: %w", reason.ToDebugString(), io.ErrUnexpectedEOF)
+				r.err = &net.OpError{Op: "read", Net: "tcp", Err: lost}
 				reason.Drop()
 			}
+			// As in net/http, a body that was read to its end need not be closed.
+			r.drop()
 			continue
 		}
 		if data := read.Ok(); len(data) > 0 {
@@ -55,6 +60,7 @@ func (r *reader) Read(to []byte) (int, error) {
 			r.drop()
 		} else if err != nil {
 			r.err = err
+			r.drop()
 		}
 	}
 }
@@ -72,6 +78,10 @@ func (r *reader) Close() error {
 }
 
 func (r *reader) drop() {
+	if r.dropped {
+		return
+	}
+	r.dropped = true
 	r.ready.Drop()
 	r.stream.Drop()
 	r.body.Drop()
