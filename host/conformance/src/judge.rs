@@ -35,6 +35,17 @@ fn first(
     found.map_or(Verdict::Ok, |found| failed(expected, found, hint))
 }
 
+/// Like [`first`], about the calls whose requests were all denied, and which the plugin has answered.
+fn first_denied(
+    seen: &[&Observation],
+    problem: impl Fn(&Observation) -> Option<String>,
+    expected: &str,
+    hint: &str,
+) -> Verdict {
+    let asked: Vec<_> = seen.iter().filter(|it| it.denied > 0 && !it.is_hosts()).copied().collect();
+    if asked.is_empty() { skipped("it sent no request to a cloud") } else { first(&asked, problem, expected, hint) }
+}
+
 pub(crate) fn answers(seen: &[&Observation]) -> Verdict {
     let problem = |it: &Observation| {
         let bad = it.rejected > 0 || it.ended.iter().any(|kind| kind == BAD_ANSWER);
@@ -90,10 +101,6 @@ pub(crate) fn unusual(seen: &[&Observation]) -> Verdict {
 
 /// Judges calls whose requests were all denied.
 pub(crate) fn refused_cloud(seen: &[&Observation]) -> Verdict {
-    let asked: Vec<_> = seen.iter().filter(|it| it.denied > 0 && !it.is_hosts()).copied().collect();
-    if asked.is_empty() {
-        return skipped("it sent no request to a cloud");
-    }
     let writes = ["ensure", "update-nodes", "ensure-deleted", "create-routes", "delete-routes"];
     let problem = |it: &Observation| {
         let changes = it.function.split_once('.').is_some_and(|(_, name)| writes.contains(&name));
@@ -104,8 +111,8 @@ pub(crate) fn refused_cloud(seen: &[&Observation]) -> Verdict {
             _ => None,
         })
     };
-    first(
-        &asked,
+    first_denied(
+        seen,
         problem,
         "`unavailable` or `denied`, because no request was answered",
         "never derive that something is absent, or done, from a request that failed",
@@ -113,10 +120,6 @@ pub(crate) fn refused_cloud(seen: &[&Observation]) -> Verdict {
 }
 
 pub(crate) fn error_case(seen: &[&Observation]) -> Verdict {
-    let asked: Vec<_> = seen.iter().filter(|it| it.denied > 0 && !it.is_hosts()).copied().collect();
-    if asked.is_empty() {
-        return skipped("it sent no request to a cloud");
-    }
     let problem = |it: &Observation| {
         let wrong = |error: &CloudError| {
             matches!(
@@ -131,7 +134,12 @@ pub(crate) fn error_case(seen: &[&Observation]) -> Verdict {
         let errors = it.errors();
         errors.first().filter(|_| errors.iter().all(wrong)).map(|error| format!("answered {error}"))
     };
-    first(&asked, problem, "`unavailable`, `denied` or `internal`", "map failed requests to the case that fits them")
+    first_denied(
+        seen,
+        problem,
+        "`unavailable`, `denied` or `internal`",
+        "map failed requests to the case that fits them",
+    )
 }
 
 pub(crate) fn error_text(seen: &[&Observation]) -> Verdict {
