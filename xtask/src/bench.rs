@@ -13,8 +13,12 @@ use crate::build;
 /// # Errors
 /// If something does not build, or the benchmark cannot be started.
 pub(crate) fn run(root: &Path, program: &str, profile: &str, arguments: &[OsString]) -> Result<()> {
-    let folder = build::release(root, program)?;
-    let host = if profile == "dist" { build::image(root, &[])? } else { folder.join("skydock") };
-    let error = build::with_plugins(root, &folder.join(program), &host)?.args(arguments).exec();
+    let (program, host) = if profile == "dist" {
+        (build::release(root, &[program])?.join(program), build::image(root, &[])?)
+    } else {
+        let folder = build::release(root, &["skydock", program])?;
+        (folder.join(program), folder.join("skydock"))
+    };
+    let error = build::with_plugins(root, &program, &host)?.args(arguments).exec();
     Err(error).context("cannot start the benchmark")
 }

@@ -18,14 +18,14 @@ pub(crate) fn target() -> Result<PathBuf> {
     Ok(xtask.ancestors().nth(2).context("this program is in no target folder")?.to_owned())
 }
 
-/// Builds the host and another package in the profile `release`. Returns the folder of the programs.
+/// Builds these packages in the profile `release`. Returns the folder of the programs.
 ///
 /// # Errors
 /// If something does not build.
-pub(crate) fn release(root: &Path, package: &str) -> Result<PathBuf> {
-    let mut host = crate::cargo(root);
-    host.args(["build", "--release", "--package", "skydock", "--package", package]);
-    watched("building the host and the benchmark (minutes the first time)", host)?;
+pub(crate) fn release(root: &Path, packages: &[&str]) -> Result<PathBuf> {
+    let mut programs = crate::cargo(root);
+    programs.args(["build", "--release"]).args(packages.iter().flat_map(|package| ["--package", package]));
+    watched("building the benchmark (minutes the first time)", programs)?;
     Ok(target()?.join("release"))
 }
 

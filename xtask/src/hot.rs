@@ -17,7 +17,7 @@ const LIST: &str = "deploy/hot-functions.txt";
 /// # Errors
 /// If something does not build, or the benchmark does not run.
 pub(crate) fn run(root: &Path) -> Result<()> {
-    let folder = build::release(root, "skydock-bench-clouds")?;
+    let folder = build::release(root, &["skydock-bench-clouds"])?;
     let recorder = build::recorder(root)?;
     let work = build::target()?.join("hot-functions");
     let (names, script, map) = (work.join("names"), work.join("skydock"), work.join("map"));
