@@ -34,13 +34,14 @@ pub(crate) async fn run(args: DevArgs, shutdown: CancellationToken) -> anyhow::R
     let args = Arc::new(args);
     let read = Arc::clone(&args);
     let reading = blocking(async move {
-        kubeconfig::check(&read.write_kubeconfig)?;
+        let claim = kubeconfig::claim(&read.write_kubeconfig)?;
         let simulated = read.simcloud.then(|| Simulated::start(read.nodes, read.plugin.as_deref())).transpose()?;
         let config = config(&read, simulated.as_ref())?;
-        anyhow::Ok((config, simulated))
+        anyhow::Ok((config, simulated, claim))
     });
     let Some(read) = shutdown.run_until_cancelled(reading).await else { return Ok(()) };
-    let (config, simulated) = read?;
+    // The last one is held until the end.
+    let (config, simulated, _claim) = read?;
     let plane = DevPlane::start(Options {
         listen: args.listen,
         state_file: args.state.clone(),
