@@ -7,6 +7,7 @@ import (
 
 	"github.com/skydock/skydock/sdk/go/internal/bindings/wasi_clocks_monotonic_clock"
 	"github.com/skydock/skydock/sdk/go/internal/bindings/wasi_io_poll"
+	"github.com/skydock/skydock/sdk/go/internal/wit/runtime"
 )
 
 // Waiting for the host stops the whole instance, so one goroutine does it, the poller, and only when no other can run. It waits
@@ -86,6 +87,7 @@ func poller() {
 	var handles []int32
 	var polled []*waiter
 	result := new([2]uint32)
+	received := new(runtime.Received)
 	for {
 		for len(waiters) == 0 {
 			<-added
@@ -109,13 +111,16 @@ func poller() {
 			if timer != nil {
 				handles = append(handles, timer.Handle())
 			}
+			runtime.Receive(received, 0)
 			poll(unsafe.Pointer(unsafe.SliceData(handles)), uint32(len(handles)), unsafe.Pointer(result))
+			runtime.Done()
 			for _, i := range unsafe.Slice((*uint32)(unsafe.Pointer(uintptr(result[0]))), result[1]) {
 				if int(i) < len(polled) {
 					polled[i].remove()
 					close(polled[i].done)
 				}
 			}
+			received.Clear()
 			clear(polled)
 		}
 		if timer != nil {
