@@ -41,6 +41,10 @@ type Provider struct {
 	Env map[string]string
 	// Option handles an option of the operator that the adapter does not know, for example as a flag. False rejects it.
 	Option func(key, value string) (known bool, err error)
+	// Objects are the Secrets, ConfigMaps and Namespaces that the provider lists, with informers or otherwise: the host reads
+	// objects by name only, so their names must be known. It is not needed for those that the provider gets by name. The
+	// option objects of the operator replaces them.
+	Objects func(settings skydock.Settings) ([]Object, error)
 	// New constructs the provider; cloudprovider.GetCloudProvider by default.
 	New func(config io.Reader) (cloudprovider.Interface, error)
 	// Classify returns a case of the contract for an error of the provider, or nil to leave it to the adapter. Providers often
@@ -103,6 +107,15 @@ func (a *adapter) Configure(_ context.Context, settings skydock.Settings) error 
 	for key, value := range a.Env {
 		os.Setenv(key, value)
 	}
+	if _, set := settings.Options["objects"]; a.Objects != nil && !set {
+		objects, err := a.Objects(settings)
+		if err == nil {
+			err = a.api.granted.declare(objects)
+		}
+		if err != nil {
+			return skydock.Invalid("objects of the provider: %w", err)
+		}
+	}
 	logs := logOptions{level: "warning", verbosity: "0"}
 	for key, value := range settings.Options {
 		switch {
@@ -114,6 +127,10 @@ func (a *adapter) Configure(_ context.Context, settings skydock.Settings) error 
 			a.unused = nil
 			for name := range strings.SplitSeq(value, ",") {
 				a.unused = append(a.unused, skydock.Capability(strings.TrimSpace(name)))
+			}
+		case key == "objects":
+			if err := a.api.granted.declare(parseObjects(value)); err != nil {
+				return err
 			}
 		case key == "allow-untagged-cloud":
 			allowed, err := strconv.ParseBool(value)

@@ -96,6 +96,7 @@ func (m *memory) due() bool {
 func Receiver(pinner *runtime.Pinner) *Received {
 	if host.due() {
 		ask = make([]byte, 2*chunkSize) // large allocations start the collector if it is time
+		runtime.KeepAlive(ask)
 		ask = nil
 	}
 	r := &Received{}
