@@ -63,11 +63,11 @@ func (a *adapter) balance(ctx context.Context, service *skydock.Service, do func
 		return skydock.Invalid("the provider does not support load balancers with this configuration; add load-balancers to the option unused")
 	}
 	text, _ := skydock.FromContext(ctx).ServiceJSON(service.Namespace, service.Name)
-	object := toService(service, text)
+	before := toService(service, text)
 	if known := a.api.services.get(service.ObjectName()); known != nil {
-		object.ResourceVersion = known.GetResourceVersion()
+		before.ResourceVersion = known.GetResourceVersion()
 	}
-	before := object.DeepCopy()
+	object := before.DeepCopy()
 	a.api.lend(before)
 	// Providers change the Service that they are given, for example its annotations, and expect that to be written.
 	defer func() {
