@@ -190,3 +190,18 @@ func TestReceiversBelongToTheirPinner(t *testing.T) {
 		t.Error("not freed")
 	}
 }
+
+func TestAChunkIsKeptByAllThatWasCutFromIt(t *testing.T) {
+	m := &memory{}
+	first, second := &Received{}, &Received{}
+	m.receiver = first
+	take(m, 10, nil)
+	m.receiver = second
+	hidden := address(take(m, 10, nil))
+	m.receiver = nil
+	first.Clear()
+	take(m, chunkSize, nil)
+	if len(second.chunks) != 1 || hidden-uintptr(unsafe.Pointer(unsafe.SliceData(second.chunks[0]))) >= chunkSize {
+		t.Error("the chunk is not kept")
+	}
+}
