@@ -8,6 +8,7 @@ mod command;
 mod console;
 mod demo;
 mod docs;
+mod go;
 mod guests;
 mod hot;
 mod mutants;
@@ -68,6 +69,12 @@ enum Chore {
     },
     /// Run the examples in documentation, and build the documentation of all items without warnings.
     Docs,
+    /// Check the format of the SDK for Go, vet and test it. Needs Go 1.26.8.
+    Go {
+        /// Also test the official providers in plugins/go, whose dependencies take minutes to compile.
+        #[arg(long)]
+        all: bool,
+    },
     /// Write the texts of all messages to docs/messages.txt, all flags to docs/flags.md and the copies of the contract to sdk/rust and sdk/go, and
     /// reject words that docs/style.md retires.
     Tidy {
@@ -135,6 +142,7 @@ fn run(chore: &Chore) -> Result<()> {
         Chore::Guests { folder: Some(folder) } => guests::run_crate(&root, folder),
         Chore::Parity { check } => parity::run(&root, *check),
         Chore::Docs => docs::run(&root),
+        Chore::Go { all } => go::run(&root, *all),
         Chore::Tidy { check } => tidy::run(&root, *check),
         Chore::Mutants(selection) => mutants::run(&root, selection),
         Chore::Bench(Bench::Controllers { arguments }) => bench::run(&root, "skydock-bench", "release", arguments),

@@ -59,6 +59,7 @@ fn plan(targets: &[String], quick: bool) -> Vec<Step> {
         return steps;
     }
     steps.push(Step::cargo("docs", "xtask docs"));
+    steps.push(Step::cargo("go", "xtask go"));
     let of = |prefix: &'static str| {
         let step = Step::cargo(prefix, "test --workspace").with_tests([format!("{prefix}*").as_str()]);
         targets.iter().any(begins(prefix)).then_some(step)
@@ -119,8 +120,8 @@ mod tests {
         assert_eq!(
             names(&steps),
             [
-                "format", "parity", "tidy", "lints", "recorder", "guests", "build", "tests", "docs", "real", "clouds",
-                "audit"
+                "format", "parity", "tidy", "lints", "recorder", "guests", "build", "tests", "docs", "go", "real",
+                "clouds", "audit"
             ]
         );
     }
@@ -147,7 +148,7 @@ mod tests {
         let steps = plan(&["calls".to_owned()], false);
         assert_eq!(
             names(&steps),
-            ["format", "parity", "tidy", "lints", "recorder", "guests", "build", "tests", "docs", "audit"]
+            ["format", "parity", "tidy", "lints", "recorder", "guests", "build", "tests", "docs", "go", "audit"]
         );
     }
 
@@ -162,7 +163,7 @@ mod tests {
         let error = chosen(plan(&targets(), false), "unit").unwrap_err().to_string();
         assert_eq!(
             error,
-            "there is no step \"unit\"; the steps are format, parity, tidy, lints, recorder, guests, build, tests, docs, real, clouds, audit"
+            "there is no step \"unit\"; the steps are format, parity, tidy, lints, recorder, guests, build, tests, docs, go, real, clouds, audit"
         );
     }
 
