@@ -54,11 +54,13 @@ fn plan(targets: &[String], quick: bool) -> Vec<Step> {
         // Includes the binaries, which end-to-end tests start.
         Step::cargo("build", "build --workspace --bins --tests"),
         tests.side_by_side(),
+        Step::cargo("python", "xtask sdk python"),
     ];
     if quick {
         return steps;
     }
     steps.push(Step::cargo("docs", "xtask docs"));
+    steps.push(Step::cargo("python-kit", "xtask sdk python --component"));
     let of = |prefix: &'static str| {
         let step = Step::cargo(prefix, "test --workspace").with_tests([format!("{prefix}*").as_str()]);
         targets.iter().any(begins(prefix)).then_some(step)
@@ -119,7 +121,19 @@ mod tests {
         assert_eq!(
             names(&steps),
             [
-                "format", "parity", "tidy", "lints", "recorder", "guests", "build", "tests", "docs", "real", "clouds",
+                "format",
+                "parity",
+                "tidy",
+                "lints",
+                "recorder",
+                "guests",
+                "build",
+                "tests",
+                "python",
+                "docs",
+                "python-kit",
+                "real",
+                "clouds",
                 "audit"
             ]
         );
@@ -128,7 +142,8 @@ mod tests {
     #[test]
     fn a_quick_run_needs_no_real_control_plane_cloud_or_network() {
         let steps = plan(&targets(), true);
-        assert_eq!(names(&steps), ["format", "parity", "tidy", "lints", "recorder", "guests", "build", "tests"]);
+        let expected = ["format", "parity", "tidy", "lints", "recorder", "guests", "build", "tests", "python"];
+        assert_eq!(names(&steps), expected);
         let dear = |arg: &String| arg.starts_with(REAL) || arg.starts_with(CLOUDS);
         assert!(steps.iter().all(|step| !step.args.iter().any(dear)));
     }
