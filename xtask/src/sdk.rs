@@ -18,28 +18,25 @@ pub(crate) enum Language {
     Python,
 }
 
-/// Runs the unit tests of a SDK natively; with `component`, builds the example and checks it with the conformance kit instead.
+/// Runs the unit tests of a SDK natively; with `component`, builds the example with the packed SDK, and has the
+/// conformance kit check it instead.
 ///
 /// # Errors
 /// If a tool is missing, or a test fails.
 pub(crate) fn run(root: &Path, language: Language, component: bool) -> Result<()> {
     match language {
-        Language::Python if component => kit(root, "sdk/python/example"),
+        Language::Python if component => kit(root, &python::packed_example(root)?),
         Language::Python => python::test(root),
     }
 }
 
 /// Builds a provider for simcloud, and has the conformance kit check it.
-fn kit(root: &Path, folder: &str) -> Result<()> {
-    let work = root.join("target").join(folder);
-    let (plugin, config) = (work.join("simcloud.wasm"), work.join("cloud.json"));
-    fs::create_dir_all(&work)
-        .and_then(|()| fs::write(&config, r#"{"url": "http://127.0.0.1:8080", "region": "sim"}"#))
+fn kit(root: &Path, folder: &Path) -> Result<()> {
+    let (plugin, config) = (folder.join("simcloud.wasm"), folder.join("cloud.json"));
+    fs::write(&config, r#"{"url": "http://127.0.0.1:8080", "region": "sim"}"#)
         .with_context(|| format!("cannot write {}", config.display()))?;
-    let words = ["plugin", "build", folder, "--output"].map(OsString::from);
-    skydock(root, words.into_iter().chain([plugin.clone().into()]))?;
-    let words = ["plugin".into(), "test".into(), plugin.into(), "--cloud-config".into(), config.into()];
-    skydock(root, words)
+    skydock(root, ["plugin".into(), "build".into(), folder.into(), "--output".into(), plugin.clone().into()])?;
+    skydock(root, ["plugin".into(), "test".into(), plugin.into(), "--cloud-config".into(), config.into()])
 }
 
 /// Runs `skydock-dev`, which is built if necessary.

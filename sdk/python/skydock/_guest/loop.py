@@ -40,6 +40,8 @@ class Loop(base_events.BaseEventLoop):
             if not futures:
                 raise RuntimeError("the provider waits for something that never happens")
             timeout = IDLE
+        elif timeout <= 0 and not futures:
+            return []
         pollables = list(self._waiting.values())
         with clock.subscribe_duration(max(int(timeout * 1e9), 0)) as timer:
             ready = wasi_poll.poll([*pollables, timer])

@@ -8,5 +8,9 @@ with open(sys.argv[1], "rb") as file:
 project = manifest.get("project", {})
 if "name" not in project:
     sys.exit("pyproject.toml: expected a name in [project]")
-module = manifest.get("tool", {}).get("skydock", {}).get("module", "provider")
-print(json.dumps({"name": project["name"], "module": module, "dependencies": project.get("dependencies", [])}))
+tool = manifest.get("tool", {}).get("skydock", {})
+dependencies = project.get("dependencies", [])
+if "sdk" in tool:
+    dependencies = [it for it in dependencies if not it.startswith("skydock=")]
+module, sdk = tool.get("module", "provider"), tool.get("sdk")
+print(json.dumps({"name": project["name"], "module": module, "sdk": sdk, "dependencies": dependencies}))

@@ -22,6 +22,8 @@ pub(super) struct Project {
     pub(super) name: String,
     /// The module of the plugin.
     pub(super) module: String,
+    /// The SDK in a checkout, relative to the project, instead of the dependency.
+    sdk: Option<PathBuf>,
     dependencies: Vec<String>,
     /// Its folder.
     #[serde(skip)]
@@ -48,17 +50,25 @@ impl Project {
     /// If a dependency cannot be installed.
     pub(super) fn paths(&self, work: &Path) -> anyhow::Result<Vec<PathBuf>> {
         let mut paths = vec![self.dir.clone()];
+        if let Some(sdk) = self.sdk.as_ref().map(|sdk| self.dir.join(sdk)) {
+            paths.push(fs::canonicalize(&sdk).with_context(|| format!("cannot read {}", sdk.display()))?);
+        }
         let mut others = Vec::new();
         for dependency in &self.dependencies {
-            match checkout(dependency) {
-                Some(folder) => paths.push(folder),
-                None => others.push(dependency),
+            match local(dependency) {
+                Some(folder) if folder.is_dir() => paths.push(folder),
+                _ => others.push(dependency),
             }
         }
         if !others.is_empty() {
             let packages = std::path::absolute(work.join("packages"))?;
             let mut inputs = Inputs::new();
-            others.iter().for_each(|dependency| inputs.add(dependency));
+            for dependency in &others {
+                inputs.add(dependency);
+                if let Some(file) = local(dependency) {
+                    inputs.add(fs::read(&file).with_context(|| format!("cannot read {}", file.display()))?);
+                }
+            }
             inputs.make(&packages, || install(&others, &packages))?;
             paths.push(packages);
         }
@@ -66,12 +76,10 @@ impl Project {
     }
 }
 
-/// Returns the folder of a dependency that is one on this machine. It is used as it is, and always up to date.
-fn checkout(dependency: &str) -> Option<PathBuf> {
+/// Returns the path of a dependency that is on this machine. A folder is used as it is, and is always up to date.
+fn local(dependency: &str) -> Option<PathBuf> {
     let (_, url) = dependency.split_once(" @ file://")?;
-    let folder = percent_encoding::percent_decode_str(url).decode_utf8().ok()?;
-    let folder = PathBuf::from(folder.as_ref());
-    folder.is_dir().then_some(folder)
+    Some(PathBuf::from(percent_encoding::percent_decode_str(url).decode_utf8().ok()?.as_ref()))
 }
 
 /// Installs packages into a folder of their own.
@@ -88,13 +96,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_folder_is_used_as_it_is() {
-        let dir = tempfile::tempdir().unwrap();
-        let folder = dir.path().join("my sdk");
-        fs::create_dir(&folder).unwrap();
-        let url = folder.to_str().unwrap().replace(' ', "%20");
-        assert_eq!(checkout(&format!("skydock @ file://{url}")), Some(folder));
-        assert_eq!(checkout(&format!("skydock @ file://{url}/skydock-0.1.0-py3-none-any.whl")), None);
-        assert_eq!(checkout("skydock==0.1.0"), None);
+    fn a_url_of_a_file_is_a_path() {
+        assert_eq!(local("skydock @ file:///my%20sdk/python"), Some(PathBuf::from("/my sdk/python")));
+        assert_eq!(local("skydock==0.1.0"), None);
     }
 }
