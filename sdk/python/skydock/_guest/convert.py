@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from componentize_py_types import Err, Ok, Result
@@ -13,6 +13,7 @@ from .._errors import CloudError, ImplementedElsewhere, Internal, RetryLater
 from .._said import line
 
 T = TypeVar("T")
+W = TypeVar("W")
 
 _KINDS = {wit.AddressKind[kind.name]: kind for kind in sdk.AddressKind}
 _WIT_KINDS = {kind: wit.AddressKind[kind.name] for kind in sdk.AddressKind}
@@ -117,5 +118,5 @@ def _millis(seconds: float) -> int:
     return int(min(max(seconds, 0.0), 24 * 3600.0) * 1000)
 
 
-def wit_result(it: T | CloudError) -> Result[T, wit.CloudError]:
-    return Err(wit_error(it)) if isinstance(it, CloudError) else Ok(it)
+def wit_results(them: Sequence[T | CloudError], into: Callable[[T], W]) -> list[Result[W, wit.CloudError]]:
+    return [Err(wit_error(it)) if isinstance(it, CloudError) else Ok(into(it)) for it in them]

@@ -8,7 +8,6 @@ from componentize_py_types import Result
 from wit_world.exports import skydock_provider_instances_0_1_0 as wit
 from wit_world.imports import skydock_provider_types_0_1_0 as types
 
-from .._errors import CloudError
 from .._plugin import Instances, registered
 from .._types import Instance, Presence
 from . import convert
@@ -19,16 +18,18 @@ class SkydockProviderInstances010:
     """The exported functions."""
 
     def check(self, nodes: list[types.Node]) -> list[Result[wit.Presence, types.CloudError]]:
-        found = answer(_provider().check(convert.nodes(nodes)))
-        return [convert.wit_result(wit.Presence[it.name] if isinstance(it, Presence) else it) for it in found]
+        return answer(_provider().check(convert.nodes(nodes)), lambda found: convert.wit_results(found, _presence))
 
     def describe(self, nodes: list[types.Node]) -> list[Result[wit.Instance, types.CloudError]]:
-        found = answer(_provider().describe(convert.nodes(nodes)))
-        return [convert.wit_result(it if isinstance(it, CloudError) else _instance(it)) for it in found]
+        return answer(_provider().describe(convert.nodes(nodes)), lambda found: convert.wit_results(found, _instance))
 
 
 def _provider() -> Instances:
     return cast(Instances, registered())
+
+
+def _presence(it: Presence) -> wit.Presence:
+    return wit.Presence[it.name]
 
 
 def _instance(it: Instance) -> wit.Instance:

@@ -17,19 +17,19 @@ class SkydockProviderLoadBalancers010:
     """The exported functions."""
 
     def get(self, service: types.Service) -> types.LoadBalancerStatus | None:
-        found = answer(_provider().get(convert.service(service)))
-        return None if found is None else convert.wit_status(found)
+        work = _provider().get(convert.service(service))
+        return answer(work, lambda found: None if found is None else convert.wit_status(found))
 
     def ensure(self, service: types.Service, nodes: node_sets.NodeSet) -> types.LoadBalancerStatus:
         with Lent(nodes) as lent:
-            return convert.wit_status(answer(_provider().ensure(convert.service(service), lent)))
+            return answer(_provider().ensure(convert.service(service), lent), convert.wit_status)
 
     def update_nodes(self, service: types.Service, nodes: node_sets.NodeSet) -> None:
         with Lent(nodes) as lent:
-            answer(_provider().update_nodes(convert.service(service), lent))
+            answer(_provider().update_nodes(convert.service(service), lent), lambda _: None)
 
     def ensure_deleted(self, service: types.Service) -> None:
-        answer(_provider().ensure_deleted(convert.service(service)))
+        answer(_provider().ensure_deleted(convert.service(service)), lambda _: None)
 
 
 def _provider() -> LoadBalancers:
@@ -37,7 +37,7 @@ def _provider() -> LoadBalancers:
 
 
 class Lent:
-    """Nodes of the host. The handle is dropped at the end of the call: the host ends an instance that keeps it."""
+    """Nodes of the host. The bindings drop the handle at the end of the call, so that it must not be used after it."""
 
     def __init__(self, lent: node_sets.NodeSet) -> None:
         self._lent: node_sets.NodeSet | None = lent
@@ -46,9 +46,7 @@ class Lent:
         return self
 
     def __exit__(self, *_: object) -> None:
-        lent, self._lent = self._lent, None
-        if lent is not None:
-            lent.__exit__(None, None, None)
+        self._lent = None
 
     def _handle(self) -> node_sets.NodeSet:
         if self._lent is None:

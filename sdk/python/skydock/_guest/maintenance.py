@@ -12,4 +12,4 @@ class SkydockProviderMaintenance010:
     """The exported functions."""
 
     def maintain(self) -> int:
-        return max(int(answer(cast(Maintenance, registered()).maintain()) * 1000), 0)
+        return answer(cast(Maintenance, registered()).maintain(), lambda seconds: max(int(seconds * 1000), 0))

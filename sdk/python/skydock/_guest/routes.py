@@ -11,7 +11,7 @@ from wit_world.imports import skydock_provider_types_0_1_0 as types
 
 from .._errors import CloudError
 from .._plugin import Routes, registered
-from .._types import NewRoute, NodeAddress, Route
+from .._types import NewRoute, NodeAddress, Route, RoutePage
 from . import convert
 from .call import answer
 
@@ -20,18 +20,17 @@ class SkydockProviderRoutes010:
     """The exported functions."""
 
     def list_routes(self, page: str | None) -> wit.RoutePage:
-        found = answer(_provider().list_routes(page))
-        return wit.RoutePage([_wit_route(route) for route in found.routes], found.next)
+        return answer(_provider().list_routes(page), _wit_page)
 
     def create_routes(self, routes: list[wit.NewRoute]) -> list[Result[None, types.CloudError]]:
         try:
-            return _results(answer(_provider().create_routes([_new(route) for route in routes])))
+            return answer(_provider().create_routes([_new(route) for route in routes]), _results)
         except Err as error:
             return [Err(error.value)] * len(routes)
 
     def delete_routes(self, routes: list[wit.Route]) -> list[Result[None, types.CloudError]]:
         try:
-            return _results(answer(_provider().delete_routes([_route(route) for route in routes])))
+            return answer(_provider().delete_routes([_route(route) for route in routes]), _results)
         except Err as error:
             return [Err(error.value)] * len(routes)
 
@@ -54,6 +53,10 @@ def _route(it: wit.Route) -> Route:
     if it.target_addresses is not None:
         addresses = [convert.address(one) for one in it.target_addresses]
     return Route(it.name, it.destination_cidr, it.target_node, addresses, it.blackhole)
+
+
+def _wit_page(it: RoutePage) -> wit.RoutePage:
+    return wit.RoutePage([_wit_route(route) for route in it.routes], it.next)
 
 
 def _wit_route(it: Route) -> wit.Route:
