@@ -20,8 +20,12 @@ use crate::{
 /// being replaced.
 const SLOTS_PER_INSTANCE: u32 = 8;
 
-/// Core instances, memories and tables of a component: a guest, and the adapters that tools add.
+/// Memories and tables of a component: a guest, and the adapters that tools add.
 const CORE_PER_COMPONENT: u32 = 8;
+
+/// Core instances of a component. A compiled guest has two or three, and an interpreter one for each of its shared libraries: CPython has
+/// about 20. wasmtime only counts them, so that many cost no more than few.
+const CORE_INSTANCES: u32 = 64;
 
 /// Maximum bytes that wasmtime keeps for an instance in addition to its memories and tables: 32 for each function that is in a table,
 /// of which a component may have [100,000](crate::shape), and little for the rest. Allocated on demand.
@@ -126,15 +130,15 @@ fn start_engine(limits: &Limits) -> wasmtime::Result<(Engine, Option<u64>)> {
 
 fn pool(limits: &Limits) -> PoolingAllocationConfig {
     let components = u32::try_from(limits.instances).unwrap_or(u32::MAX).saturating_mul(SLOTS_PER_INSTANCE);
-    let cores = components.saturating_mul(CORE_PER_COMPONENT);
+    let tables = components.saturating_mul(CORE_PER_COMPONENT);
     let mut pool = PoolingAllocationConfig::default();
     pool.total_component_instances(components)
-        .total_core_instances(cores)
+        .total_core_instances(components.saturating_mul(CORE_INSTANCES))
         // Nearly all guests have one memory; a slot takes 4 GiB of address space.
         .total_memories(components.saturating_mul(2))
-        .total_tables(cores)
+        .total_tables(tables)
         .total_stacks(components)
-        .max_core_instances_per_component(CORE_PER_COMPONENT.saturating_mul(2))
+        .max_core_instances_per_component(CORE_INSTANCES)
         .max_memories_per_component(CORE_PER_COMPONENT)
         .max_tables_per_component(CORE_PER_COMPONENT)
         .max_core_instance_size(INSTANCE)

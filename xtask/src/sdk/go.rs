@@ -1,4 +1,4 @@
-//! `cargo xtask go`: formats, vets and tests the Go modules of the SDK natively, and vets what only a component contains.
+//! The SDK for Go: formats, vets and tests its modules natively, and vets what only a component contains.
 
 use std::io;
 use std::path::Path;
@@ -20,11 +20,11 @@ const PROVIDERS: [&str; 3] = ["plugins/go/aws", "plugins/go/openstack", "plugins
 /// Packages of components that compile without the overlay.
 const GUEST: [&str; 4] = ["./internal/guest", "./internal/memory", "./internal/inflight", "./internal/wit/..."];
 
-/// Formats, vets and tests the modules of the SDK; with `all`, also the official providers.
+/// Vets and tests the modules of the SDK, and checks their format; with `all`, also the official providers.
 ///
 /// # Errors
 /// If Go is missing, or a module is not formatted, does not compile, or fails.
-pub(crate) fn run(root: &Path, all: bool) -> Result<()> {
+pub(super) fn test(root: &Path, all: bool) -> Result<()> {
     formatted(root)?;
     let providers = if all { PROVIDERS.as_slice() } else { &[] };
     for module in MODULES.iter().chain(providers) {
