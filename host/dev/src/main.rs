@@ -1,5 +1,5 @@
 //! The program for plugin developers: `skydock dev` runs the manager on an embedded control plane, `skydock plugin new` creates a
-//! provider, `skydock plugin build` builds one, and `skydock plugin test` checks one.
+//! provider, `skydock plugin build` builds one, `skydock plugin test` checks one, and `skydock plugin replay` repeats recorded calls.
 
 #![forbid(unsafe_code)]
 
@@ -8,6 +8,7 @@ mod cli;
 mod kubeconfig;
 mod log;
 mod new;
+mod replay;
 mod run;
 mod simcloud;
 mod test;
@@ -33,7 +34,8 @@ fn main() -> ExitCode {
         let ended = match tool {
             PluginTool::New => new::run(&new::NewArgs::parse_from(args)).map(|()| ExitCode::SUCCESS),
             PluginTool::Build => build::run(&build::BuildArgs::parse_from(args)).map(|()| ExitCode::SUCCESS),
-            PluginTool::Test => check(test::TestArgs::parse_from(args)),
+            PluginTool::Test => exit_code(test::run(test::TestArgs::parse_from(args))),
+            PluginTool::Replay => exit_code(replay::run(replay::ReplayArgs::parse_from(args))),
         };
         return ended.unwrap_or_else(|error| telemetry::fail(&error));
     }
@@ -45,14 +47,14 @@ fn main() -> ExitCode {
     }
 }
 
-/// Checks a plugin. Returns the exit code.
-fn check(args: test::TestArgs) -> anyhow::Result<ExitCode> {
+/// Runs a tool that returns its exit code.
+fn exit_code(tool: impl Future<Output = anyhow::Result<ExitCode>> + Send + 'static) -> anyhow::Result<ExitCode> {
     let code = Arc::new(OnceLock::new());
     let result = Arc::clone(&code);
     Process::start()?.run(|_| {
         Box::pin(async move {
             // It is set once.
-            let _ = result.set(test::run(args).await?);
+            let _ = result.set(tool.await?);
             Ok(())
         })
     })?;

@@ -6,7 +6,7 @@ use anyhow::{Context, bail};
 use skydock::{
     blocking::blocking,
     ccm,
-    cli::{NamedPlugin, plugin_limits},
+    cli::{NamedPlugin, RECORD_LIMIT, plugin_limits},
     config::{Config, Configured, default_cache_dir, is_cloud_conf},
     configuration::SkydockConfiguration,
     telemetry::{self, LogOptions},
@@ -104,6 +104,7 @@ fn config(args: &DevArgs, simulated: Option<&Simulated>) -> anyhow::Result<Confi
         is_cloud_conf: cloud_config.as_deref().is_some_and(|file| is_cloud_conf(&permits, file)),
         cloud_config,
         plugin_cache_dir: default_cache_dir(),
+        record: args.record.clone().map(|directory| (directory, RECORD_LIMIT)),
         plugin_limits: plugin_limits::limits(options.services.concurrent_syncs, &limits)?,
         plugin_options: configured.options,
         plugin_digest: configured.digest,

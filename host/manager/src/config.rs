@@ -39,6 +39,8 @@ pub struct Config {
     pub cloud_config: Option<PathBuf>,
     /// Directory for compiled plugins; `None` disables the cache.
     pub plugin_cache_dir: Option<PathBuf>,
+    /// Directory for recordings, and the limit of their size in bytes.
+    pub record: Option<(PathBuf, u64)>,
     /// Resource limits of the plugin.
     pub plugin_limits: Limits,
     /// The operator's options for the provider.
@@ -137,6 +139,7 @@ impl TryFrom<CcmArgs> for Config {
             plugin,
             cloud_config,
             plugin_cache_dir: args.plugin_cache_dir.or_else(default_cache_dir),
+            record: args.record.map(|directory| (directory, args.record_limit)),
             cluster_cidrs: args.cluster_cidrs,
             ingress,
             cluster: ClusterAccess { kubeconfig: args.kubeconfig, master: args.master },

@@ -14,6 +14,7 @@ use crate::{
     limits::Limits,
     metrics::PluginMetrics,
     runtime::ticker::Ticker,
+    tape::Taping,
 };
 
 /// Slots of the pool for each instance that a plugin may have: for four plugins, each with a generation in service and one that is
@@ -43,13 +44,21 @@ pub struct RuntimeOptions {
     pub limits: Limits,
     /// Metrics of all plugins.
     pub metrics: PluginMetrics,
+    /// Whether calls are recorded or replayed.
+    pub taping: Taping,
 }
 
 impl RuntimeOptions {
     /// Returns the defaults, with this compiler.
     #[must_use]
     pub fn new(compiler: Compiler) -> Self {
-        Self { cache_dir: None, compiler, limits: Limits::default(), metrics: PluginMetrics::default() }
+        Self {
+            cache_dir: None,
+            compiler,
+            limits: Limits::default(),
+            metrics: PluginMetrics::default(),
+            taping: Taping::Off,
+        }
     }
 }
 
@@ -85,6 +94,7 @@ pub(crate) struct Inner {
     pub(crate) compatibility: String,
     /// Reservation of the engine, which compiled code must match.
     pub(crate) reservation: Option<u64>,
+    pub(crate) taping: Taping,
 }
 
 impl Runtime {
@@ -94,14 +104,15 @@ impl Runtime {
     /// [`RuntimeError`], if the cache directory cannot be used or is accessible by others, or if the engine does not support the
     /// platform.
     pub fn new(options: RuntimeOptions) -> Result<Self, RuntimeError> {
-        let RuntimeOptions { cache_dir, compiler, limits, metrics } = options;
+        let RuntimeOptions { cache_dir, compiler, limits, metrics, taping } = options;
         let artifacts = Artifacts::open(cache_dir)?;
         let (engine, reservation) = start_engine(&limits).map_err(RuntimeError::Engine)?;
         let ticker = start_ticker(&engine).map_err(RuntimeError::Ticker)?;
-        let mut linker = host::linker(&engine).map_err(RuntimeError::Engine)?;
+        let mut linker = host::linker(&engine, &taping).map_err(RuntimeError::Engine)?;
         contract::link(&mut linker).map_err(RuntimeError::Engine)?;
         let compatibility = engine::compatibility(&engine);
-        let inner = Inner { engine, linker, limits, metrics, ticker, compiler, artifacts, compatibility, reservation };
+        let inner =
+            Inner { engine, linker, limits, metrics, ticker, compiler, artifacts, compatibility, reservation, taping };
         Ok(Self { inner: Arc::new(inner) })
     }
 
