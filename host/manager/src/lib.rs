@@ -46,14 +46,8 @@ impl Process {
         Ok(Self { runtime, shutdown })
     }
 
-    /// Runs the work until it ends on its own or because of a signal.
-    ///
-    /// # Errors
-    /// Those of the work; `{:#}` formats one as a single sentence with its causes.
-    pub fn run<W>(self, work: impl FnOnce(CancellationToken) -> W) -> anyhow::Result<()>
-    where
-        W: Future<Output = anyhow::Result<()>>,
-    {
+    /// Runs the work until it ends on its own or because of a signal. Returns its result.
+    pub fn run<W: Future>(self, work: impl FnOnce(CancellationToken) -> W) -> W::Output {
         let Self { runtime, shutdown } = self;
         let ended = runtime.block_on(work(shutdown));
         runtime.shutdown_timeout(ABANDON_AFTER);
