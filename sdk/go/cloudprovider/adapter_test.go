@@ -249,5 +249,8 @@ func TestLabelsThatComeFromTheProviderAreAskedForAgain(t *testing.T) {
 		if err != nil || answers[0].Value.Labels[name] != expected {
 			t.Errorf("%s: %v, %v", annotation, answers, err)
 		}
+		if len(node.Labels) != 2 {
+			t.Error("the node of the caller was changed", node.Labels)
+		}
 	}
 }
