@@ -48,7 +48,8 @@ pub(super) fn packed_example(root: &Path) -> Result<PathBuf> {
     for entry in fs::read_dir(original.join("simcloud")).context("cannot read the example")? {
         let file = entry.context("cannot read the example")?;
         if file.path().is_file() {
-            fs::copy(file.path(), example.join("simcloud").join(file.file_name())).context("cannot copy the example")?;
+            fs::copy(file.path(), example.join("simcloud").join(file.file_name()))
+                .context("cannot copy the example")?;
         }
     }
     let manifest = fs::read_to_string(original.join("pyproject.toml")).context("cannot read the example")?;
