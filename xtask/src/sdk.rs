@@ -5,7 +5,7 @@ mod python;
 
 use std::ffi::OsString;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use anyhow::{Context as _, Result, bail, ensure};
@@ -49,13 +49,18 @@ fn kit(root: &Path, folder: &Path) -> Result<()> {
     skydock(root, ["plugin".into(), "test".into(), plugin.into(), "--cloud-config".into(), config.into()])
 }
 
-/// Runs `skydock-dev`, which is built if necessary.
+/// Runs `skydock-dev`.
 fn skydock(root: &Path, words: impl IntoIterator<Item = OsString>) -> Result<()> {
-    let mut cargo = crate::cargo(root);
-    cargo.args(["run", "--quiet", "--workspace", "--bin", "skydock-dev", "--"]).args(words);
-    let status = cargo.stdin(Stdio::null()).status().context("cannot start cargo")?;
-    ensure!(status.success(), "skydock failed; its output is above");
+    let status = Command::new(program(root, "skydock-dev")?).args(words).stdin(Stdio::null()).status();
+    ensure!(status.context("cannot start skydock-dev")?.success(), "skydock failed; its output is above");
     Ok(())
+}
+
+/// Returns a program of the workspace, which the step `build` builds.
+fn program(root: &Path, name: &str) -> Result<PathBuf> {
+    let program = root.join("target/debug").join(name);
+    ensure!(program.is_file(), "{} is missing: run `cargo xtask test --only build`", program.display());
+    Ok(program)
 }
 
 /// Runs a command in a folder. Its output is shown.

@@ -162,7 +162,20 @@ mod tests {
         let steps = plan(&["calls".to_owned()], false);
         assert_eq!(
             names(&steps),
-            ["format", "parity", "tidy", "lints", "recorder", "guests", "build", "tests", "docs", "sdks", "components", "audit"]
+            [
+                "format",
+                "parity",
+                "tidy",
+                "lints",
+                "recorder",
+                "guests",
+                "build",
+                "tests",
+                "docs",
+                "sdks",
+                "components",
+                "audit"
+            ]
         );
     }
 

@@ -54,8 +54,7 @@ struct Built {
 
 impl Language {
     /// All of them, with the file that shows which it is.
-    const ALL: [(Self, &str); 3] =
-        [(Self::Rust, "Cargo.toml"), (Self::Go, "go.mod"), (Self::Python, "pyproject.toml")];
+    const ALL: [(Self, &str); 3] = [(Self::Rust, "Cargo.toml"), (Self::Go, "go.mod"), (Self::Python, "pyproject.toml")];
 
     /// Returns the language of a project.
     ///
@@ -137,7 +136,10 @@ mod tests {
     fn a_file_shows_the_language() {
         let dir = tempfile::tempdir().unwrap();
         let problem = |dir: &Path| Language::of(dir).unwrap_err().to_string().replace(dir.to_str().unwrap(), "DIR");
-        assert_eq!(problem(dir.path()), "DIR is not the folder of a plugin: expected Cargo.toml or go.mod or pyproject.toml in it");
+        assert_eq!(
+            problem(dir.path()),
+            "DIR is not the folder of a plugin: expected Cargo.toml or go.mod or pyproject.toml in it"
+        );
         fs::write(dir.path().join("go.mod"), "").unwrap();
         assert_eq!(Language::of(dir.path()).unwrap(), Language::Go);
         fs::write(dir.path().join("Cargo.toml"), "").unwrap();

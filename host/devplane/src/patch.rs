@@ -40,7 +40,8 @@ impl Patch {
                 };
                 if operations.len() > MAX_OPERATIONS {
                     let found = operations.len();
-                    let message = format!("The allowed maximum operations in a JSON patch is {MAX_OPERATIONS}, got {found}");
+                    let message =
+                        format!("The allowed maximum operations in a JSON patch is {MAX_OPERATIONS}, got {found}");
                     return Err(Refusal::new(Reason::RequestEntityTooLarge, message));
                 }
                 let mut copied = 0;

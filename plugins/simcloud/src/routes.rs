@@ -64,7 +64,8 @@ pub(crate) fn delete(cloud: &Cloud<'_>, routes: &[Route]) -> Vec<Result<()>> {
 fn wanted(cloud: &Cloud<'_>, route: &NewRoute) -> Result<RouteSpec> {
     let node = &route.target_node;
     let id = route.target_provider_id.as_deref();
-    let id = id.ok_or_else(|| CloudError::in_progress(INITIALIZING, format!("the node {node} has no provider ID yet")))?;
+    let id =
+        id.ok_or_else(|| CloudError::in_progress(INITIALIZING, format!("the node {node} has no provider ID yet")))?;
     let target = server_id(id).ok_or_else(|| CloudError::invalid(format!("{id} is not a valid provider ID")))?;
     let family = if route.destination_cidr.contains(':') { "ipv6" } else { "ipv4" };
     Ok(RouteSpec {

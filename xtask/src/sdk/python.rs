@@ -12,19 +12,16 @@ const FOLDERS: [&str; 3] = ["sdk/python", "sdk/python/template", "sdk/python/exa
 /// Runs unit tests, and prints their numbers as libtest does.
 const RUN: &str = include_str!("python/run.py");
 
-/// Runs all unit tests. Those of the example use simcloud, which is built if necessary.
+/// Runs all unit tests. Those of the example use simcloud.
 ///
 /// # Errors
-/// If Python is missing or too old, or a test fails.
+/// If Python or simcloud is missing, or a test fails.
 pub(super) fn test(root: &Path) -> Result<()> {
-    let mut cargo = crate::cargo(root);
-    cargo.args(["build", "--quiet", "--workspace", "--bin", "skydock-simcloud"]);
-    let status = cargo.status().context("cannot start cargo")?;
-    ensure!(status.success(), "simcloud does not compile; see above");
+    let simcloud = super::program(root, "skydock-simcloud")?;
     for folder in FOLDERS {
         let mut python = Command::new("python3");
         python.args(["-B", "-c", RUN]).env("PYTHONPATH", root.join("sdk/python"));
-        python.env("SKYDOCK_SIMCLOUD", root.join("target/debug/skydock-simcloud"));
+        python.env("SKYDOCK_SIMCLOUD", &simcloud);
         super::show(root, folder, &mut python, "install Python 3.11 or later")?;
     }
     Ok(())
@@ -48,7 +45,8 @@ pub(super) fn packed_example(root: &Path) -> Result<PathBuf> {
     for entry in fs::read_dir(original.join("simcloud")).context("cannot read the example")? {
         let file = entry.context("cannot read the example")?;
         if file.path().is_file() {
-            fs::copy(file.path(), example.join("simcloud").join(file.file_name())).context("cannot copy the example")?;
+            fs::copy(file.path(), example.join("simcloud").join(file.file_name()))
+                .context("cannot copy the example")?;
         }
     }
     let manifest = fs::read_to_string(original.join("pyproject.toml")).context("cannot read the example")?;

@@ -45,7 +45,11 @@ struct Description {
 /// If Python is missing or too old, if something cannot be installed, or if the program is not a plugin.
 pub(super) fn build(dir: &Path) -> anyhow::Result<Built> {
     let version = PYTHON.ask(Command::new("python3").args(["-c", "import sys; print(*sys.version_info[:2])"]))?;
-    ensure!(is_supported(&version), "Python 3.11 or later is needed, and python3 is {}", version.trim().replace(' ', "."));
+    ensure!(
+        is_supported(&version),
+        "Python 3.11 or later is needed, and python3 is {}",
+        version.trim().replace(' ', ".")
+    );
     let work = dir.join(WORK);
     fs::create_dir_all(&work).with_context(|| format!("cannot create {}", work.display()))?;
     let project = Project::read(dir)?;
@@ -68,7 +72,7 @@ pub(super) fn build(dir: &Path) -> anyhow::Result<Built> {
     inputs.add_folder(&wit, |_| true)?;
     for path in &paths {
         // Only the package of the SDK in its folder: there are projects below it.
-        let sdk = plugin.sdk.parent() == Some(path);
+        let sdk = plugin.sdk.parent() == Some(path.as_path());
         inputs.add_folder(path, |file| matters(file) && (!sdk || file.starts_with("skydock")))?;
     }
     let file = work.join("component.wasm");
@@ -81,7 +85,7 @@ pub(super) fn build(dir: &Path) -> anyhow::Result<Built> {
 }
 
 fn is_supported(version: &str) -> bool {
-    let mut parts = version.split_whitespace().map(str::parse);
+    let mut parts = version.split_whitespace().map(str::parse::<u32>);
     matches!((parts.next(), parts.next()), (Some(Ok(major)), Some(Ok(minor))) if (major, minor) >= OLDEST)
 }
 
@@ -127,7 +131,8 @@ mod tests {
 
     #[test]
     fn old_versions_are_not_supported() {
-        for (version, expected) in [("3 11\n", true), ("3 14\n", true), ("4 0\n", true), ("3 9\n", false), ("", false)] {
+        for (version, expected) in [("3 11\n", true), ("3 14\n", true), ("4 0\n", true), ("3 9\n", false), ("", false)]
+        {
             assert_eq!(is_supported(version), expected, "{version}");
         }
     }

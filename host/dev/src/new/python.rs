@@ -50,6 +50,10 @@ mod tests {
     #[test]
     fn the_sdk_of_a_checkout_has_an_absolute_path() {
         let files = files(&"a".parse().unwrap(), Some(Path::new("../../sdk/python"))).unwrap();
-        assert!(files[1].1.contains("[\"skydock @ file:///") && files[1].1.contains("/sdk/python\"]"), "{}", files[1].1);
+        assert!(
+            files[1].1.contains("[\"skydock @ file:///") && files[1].1.contains("/sdk/python\"]"),
+            "{}",
+            files[1].1
+        );
     }
 }
