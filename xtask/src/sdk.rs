@@ -45,20 +45,20 @@ fn kit(root: &Path, folder: &Path) -> Result<()> {
     let (plugin, config) = (work.join("simcloud.wasm"), work.join("cloud.json"));
     fs::write(&config, r#"{"url": "http://127.0.0.1:8080", "region": "sim"}"#)
         .with_context(|| format!("cannot write {}", config.display()))?;
-    skydock(root, ["plugin".into(), "build".into(), folder.into(), "--output".into(), plugin.clone().into()])?;
-    skydock(root, ["plugin".into(), "test".into(), plugin.into(), "--cloud-config".into(), config.into()])
+    skydock(["plugin".into(), "build".into(), folder.into(), "--output".into(), plugin.clone().into()])?;
+    skydock(["plugin".into(), "test".into(), plugin.into(), "--cloud-config".into(), config.into()])
 }
 
 /// Runs `skydock-dev`.
-fn skydock(root: &Path, words: impl IntoIterator<Item = OsString>) -> Result<()> {
-    let status = Command::new(program(root, "skydock-dev")?).args(words).stdin(Stdio::null()).status();
+fn skydock(words: impl IntoIterator<Item = OsString>) -> Result<()> {
+    let status = Command::new(program("skydock-dev")?).args(words).stdin(Stdio::null()).status();
     ensure!(status.context("cannot start skydock-dev")?.success(), "skydock failed; its output is above");
     Ok(())
 }
 
 /// Returns a program of the workspace, which the step `build` builds.
-fn program(root: &Path, name: &str) -> Result<PathBuf> {
-    let program = root.join("target/debug").join(name);
+fn program(name: &str) -> Result<PathBuf> {
+    let program = crate::build::target()?.join("debug").join(name);
     ensure!(program.is_file(), "{} is missing: run `cargo xtask test --only build`", program.display());
     Ok(program)
 }

@@ -17,7 +17,7 @@ const RUN: &str = include_str!("python/run.py");
 /// # Errors
 /// If Python or simcloud is missing, or a test fails.
 pub(super) fn test(root: &Path) -> Result<()> {
-    let simcloud = super::program(root, "skydock-simcloud")?;
+    let simcloud = super::program("skydock-simcloud")?;
     for folder in FOLDERS {
         let mut python = Command::new("python3");
         python.args(["-B", "-c", RUN]).env("PYTHONPATH", root.join("sdk/python"));
