@@ -23,6 +23,7 @@ for capability in plugin instances load-balancers routes zones maintenance; do
     rm "$work/go/wit_exports.go"
 done
 
+# What an import returns is kept until its function returns: internal/wit/runtime.
 mkdir "$work/bindings"
 for file in "$work"/go/*/*.go; do
     package=$(basename "$(dirname "$file")")
@@ -31,6 +32,7 @@ for file in "$work"/go/*/*.go; do
         -e "s,\"go.bytecodealliance.org/pkg/wit/types\",\"$module/internal/wit/types\"," \
         -e "s,\"wit_component/export_skydock_provider_\(.*\)\",export_skydock_provider_\1 \"$module/internal/guest/serve_\1\"," \
         -e "s,\"wit_component/,\"$module/internal/bindings/," \
+        -e 's/^\(\t*\)\(wasm_import_.*\)returnArea)$/\1received := witRuntime.Receiver(pinner)\n\1\2witRuntime.Receive(received, returnArea))\n\1witRuntime.Done()/' \
         "$file" | gofmt >"$work/bindings/$package/bindings_wasip1.go"
 done
 

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use http_body_util::{BodyExt as _, Full, Limited};
 use hyper::body::Incoming;
-use hyper::header::{self, HeaderName};
+use hyper::header::{self, HeaderName, HeaderValue};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
@@ -141,7 +141,9 @@ async fn accept(listener: TcpListener, shared: Arc<Shared>) {
 /// Answers a request. An error cuts the connection.
 async fn answer(request: hyper::Request<Incoming>, shared: Arc<Shared>) -> io::Result<hyper::Response<Full<Bytes>>> {
     let (head, body) = request.into_parts();
-    let header = |name: HeaderName| head.headers.get(name).and_then(|value| value.to_str().ok()).map(str::to_owned);
+    // A value that is not text matches nothing; without a value, there would be no condition.
+    let text = |value: &HeaderValue| String::from_utf8_lossy(value.as_bytes()).into_owned();
+    let header = |name: HeaderName| head.headers.get(name).map(text);
     let body = match Limited::new(body, BODY).collect().await {
         Ok(body) => body.to_bytes().to_vec(),
         // Too large, as the cloud will find, or the client is gone.

@@ -59,6 +59,8 @@ fn plan(targets: &[String], quick: bool) -> Vec<Step> {
         return steps;
     }
     steps.push(Step::cargo("docs", "xtask docs"));
+    steps.push(Step::cargo("sdks", "xtask sdk"));
+    steps.push(Step::cargo("components", "xtask sdk --component"));
     let of = |prefix: &'static str| {
         let step = Step::cargo(prefix, "test --workspace").with_tests([format!("{prefix}*").as_str()]);
         targets.iter().any(begins(prefix)).then_some(step)
@@ -119,7 +121,19 @@ mod tests {
         assert_eq!(
             names(&steps),
             [
-                "format", "parity", "tidy", "lints", "recorder", "guests", "build", "tests", "docs", "real", "clouds",
+                "format",
+                "parity",
+                "tidy",
+                "lints",
+                "recorder",
+                "guests",
+                "build",
+                "tests",
+                "docs",
+                "sdks",
+                "components",
+                "real",
+                "clouds",
                 "audit"
             ]
         );
@@ -128,7 +142,8 @@ mod tests {
     #[test]
     fn a_quick_run_needs_no_real_control_plane_cloud_or_network() {
         let steps = plan(&targets(), true);
-        assert_eq!(names(&steps), ["format", "parity", "tidy", "lints", "recorder", "guests", "build", "tests"]);
+        let expected = ["format", "parity", "tidy", "lints", "recorder", "guests", "build", "tests"];
+        assert_eq!(names(&steps), expected);
         let dear = |arg: &String| arg.starts_with(REAL) || arg.starts_with(CLOUDS);
         assert!(steps.iter().all(|step| !step.args.iter().any(dear)));
     }
@@ -147,7 +162,20 @@ mod tests {
         let steps = plan(&["calls".to_owned()], false);
         assert_eq!(
             names(&steps),
-            ["format", "parity", "tidy", "lints", "recorder", "guests", "build", "tests", "docs", "audit"]
+            [
+                "format",
+                "parity",
+                "tidy",
+                "lints",
+                "recorder",
+                "guests",
+                "build",
+                "tests",
+                "docs",
+                "sdks",
+                "components",
+                "audit"
+            ]
         );
     }
 
@@ -162,7 +190,7 @@ mod tests {
         let error = chosen(plan(&targets(), false), "unit").unwrap_err().to_string();
         assert_eq!(
             error,
-            "there is no step \"unit\"; the steps are format, parity, tidy, lints, recorder, guests, build, tests, docs, real, clouds, audit"
+            "there is no step \"unit\"; the steps are format, parity, tidy, lints, recorder, guests, build, tests, docs, sdks, components, real, clouds, audit"
         );
     }
 

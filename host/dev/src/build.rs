@@ -2,8 +2,12 @@
 
 mod component;
 mod go;
+mod inputs;
+mod python;
 mod rust;
+mod strip;
 mod tool;
+mod wit;
 
 use std::{
     fs, io,
@@ -16,7 +20,7 @@ use anyhow::{Context as _, bail};
 use clap::Parser;
 
 /// Build the plugin of a project with the tools of its language, which is recognized by its files: Cargo.toml for Rust, go.mod for
-/// Go.
+/// Go, pyproject.toml for Python.
 #[derive(Debug, Parser)]
 #[command(name = "skydock-dev", bin_name = "skydock plugin build", version, max_term_width = 120)]
 pub(crate) struct BuildArgs {
@@ -28,11 +32,15 @@ pub(crate) struct BuildArgs {
     pub(crate) output: Option<PathBuf>,
 }
 
+/// What is written during a build, in the folder of the project. Tools ignore folders that start with a dot.
+const WORK: &str = ".skydock/build";
+
 /// A language that plugins are written in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Language {
     Rust,
     Go,
+    Python,
 }
 
 /// A component that the tools of a language have built.
@@ -46,7 +54,7 @@ struct Built {
 
 impl Language {
     /// All of them, with the file that shows which it is.
-    const ALL: [(Self, &str); 2] = [(Self::Rust, "Cargo.toml"), (Self::Go, "go.mod")];
+    const ALL: [(Self, &str); 3] = [(Self::Rust, "Cargo.toml"), (Self::Go, "go.mod"), (Self::Python, "pyproject.toml")];
 
     /// Returns the language of a project.
     ///
@@ -74,6 +82,7 @@ impl Language {
         match self {
             Self::Rust => rust::build(dir),
             Self::Go => go::build(dir),
+            Self::Python => python::build(dir),
         }
     }
 }
@@ -127,7 +136,10 @@ mod tests {
     fn a_file_shows_the_language() {
         let dir = tempfile::tempdir().unwrap();
         let problem = |dir: &Path| Language::of(dir).unwrap_err().to_string().replace(dir.to_str().unwrap(), "DIR");
-        assert_eq!(problem(dir.path()), "DIR is not the folder of a plugin: expected Cargo.toml or go.mod in it");
+        assert_eq!(
+            problem(dir.path()),
+            "DIR is not the folder of a plugin: expected Cargo.toml or go.mod or pyproject.toml in it"
+        );
         fs::write(dir.path().join("go.mod"), "").unwrap();
         assert_eq!(Language::of(dir.path()).unwrap(), Language::Go);
         fs::write(dir.path().join("Cargo.toml"), "").unwrap();

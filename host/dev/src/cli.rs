@@ -34,6 +34,9 @@ pub(crate) struct DevArgs {
     #[arg(long = "plugin-limit", value_name = "KEY=VALUE", value_parser = plugin_limits::parse,
           long_help = plugin_limits::help())]
     pub(crate) plugin_limits: Vec<plugin_limits::PluginLimit>,
+    /// Directory for recordings of all calls of the plugin, for `skydock plugin replay`. Must not be accessible by other users.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) record: Option<PathBuf>,
     /// Run the route controller, which has the plugin create routes to the Pods of each node.
     #[arg(long)]
     pub(crate) routes: bool,

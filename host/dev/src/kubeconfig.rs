@@ -2,7 +2,7 @@
 //! changed.
 
 use std::{
-    fs,
+    fs::{self, File, TryLockError},
     io::{self, Write},
     path::{Path, PathBuf},
 };
@@ -25,6 +25,11 @@ pub(crate) enum WriteError {
         "{} was not written by `skydock dev` and was not changed: set another file with --write-kubeconfig", .0.display()
     )]
     NotOurs(PathBuf),
+    /// Another `skydock dev` has written the file, and still runs.
+    #[error(
+        "{} belongs to a `skydock dev` that is running: stop that one, or set another file with --write-kubeconfig", .0.display()
+    )]
+    InUse(PathBuf),
     /// The file cannot be read or written.
     #[error("cannot write the kubeconfig {}", path.display())]
     Io {
@@ -35,8 +40,30 @@ pub(crate) enum WriteError {
     },
 }
 
+/// A kubeconfig that no other run writes while this exists.
+#[derive(Debug)]
+pub(crate) struct Claim {
+    /// Held for its lock, which ends with the process.
+    _lock: File,
+}
+
+/// Claims the file for this run, and checks it.
+pub(crate) fn claim(file: &Path) -> Result<Claim, WriteError> {
+    check(file)?;
+    let failed = |source| WriteError::Io { path: file.to_owned(), source };
+    fs::create_dir_all(dir_of(file)).map_err(failed)?;
+    let mut name = file.as_os_str().to_owned();
+    name.push(".lock");
+    let lock = File::options().create(true).truncate(false).write(true).open(name).map_err(failed)?;
+    match lock.try_lock() {
+        Ok(()) => Ok(Claim { _lock: lock }),
+        Err(TryLockError::WouldBlock) => Err(WriteError::InUse(file.to_owned())),
+        Err(TryLockError::Error(source)) => Err(failed(source)),
+    }
+}
+
 /// Checks that the file does not exist or was written by an earlier run. Symbolic links are not followed.
-pub(crate) fn check(file: &Path) -> Result<(), WriteError> {
+fn check(file: &Path) -> Result<(), WriteError> {
     let failed = |source| WriteError::Io { path: file.to_owned(), source };
     match fs::symlink_metadata(file) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
@@ -53,7 +80,7 @@ pub(crate) fn check(file: &Path) -> Result<(), WriteError> {
 /// followed.
 pub(crate) fn write(file: &Path, text: &str) -> Result<(), WriteError> {
     let failed = |source| WriteError::Io { path: file.to_owned(), source };
-    let dir = file.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let dir = dir_of(file);
     fs::create_dir_all(dir).map_err(failed)?;
     // `NamedTempFile` creates the file with mode 0600.
     let mut aside = tempfile::NamedTempFile::new_in(dir).map_err(failed)?;
@@ -61,6 +88,10 @@ pub(crate) fn write(file: &Path, text: &str) -> Result<(), WriteError> {
     check(file)?;
     aside.persist(file).map_err(|error| failed(error.error))?;
     Ok(())
+}
+
+fn dir_of(file: &Path) -> &Path {
+    file.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
 /// Returns true if the kubeconfig contains only the embedded control plane. kubectl may have added a namespace.
@@ -118,6 +149,18 @@ mod tests {
         assert!(matches!(write(&link, "new"), Err(WriteError::NoFile(_))));
         assert_eq!(fs::read_to_string(&target).unwrap(), OURS);
         assert!(matches!(check(dir.path()), Err(WriteError::NoFile(_))));
+    }
+
+    #[test]
+    fn a_run_does_not_take_the_kubeconfig_of_another() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("new/kubeconfig");
+        let first = claim(&file).unwrap();
+        write(&file, OURS).unwrap();
+        let refused = claim(&file).unwrap_err();
+        assert!(matches!(refused, WriteError::InUse(_)), "{refused}");
+        drop(first);
+        claim(&file).unwrap();
     }
 
     #[test]

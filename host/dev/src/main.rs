@@ -1,5 +1,5 @@
 //! The program for plugin developers: `skydock dev` runs the manager on an embedded control plane, `skydock plugin new` creates a
-//! provider, `skydock plugin build` builds one, and `skydock plugin test` checks one.
+//! provider, `skydock plugin build` builds one, `skydock plugin test` checks one, and `skydock plugin replay` repeats recorded calls.
 
 #![forbid(unsafe_code)]
 
@@ -8,16 +8,14 @@ mod cli;
 mod kubeconfig;
 mod log;
 mod new;
+mod replay;
 mod run;
 mod simcloud;
 mod test;
 #[cfg(test)]
 mod tests;
 
-use std::{
-    process::ExitCode,
-    sync::{Arc, OnceLock},
-};
+use std::process::ExitCode;
 
 use clap::Parser as _;
 use skydock::{Process, cli::PluginTool, telemetry};
@@ -27,34 +25,28 @@ fn main() -> ExitCode {
     if skydock::cli::is_compiler(std::env::args_os()) {
         return ExitCode::from(skydock_plugin::compile_as_child());
     }
-    if let Some(tool) = PluginTool::selected(std::env::args_os()) {
-        // The words before the last one select the tool.
-        let args = std::env::args_os().skip(2);
-        let ended = match tool {
-            PluginTool::New => new::run(&new::NewArgs::parse_from(args)).map(|()| ExitCode::SUCCESS),
-            PluginTool::Build => build::run(&build::BuildArgs::parse_from(args)).map(|()| ExitCode::SUCCESS),
-            PluginTool::Test => check(test::TestArgs::parse_from(args)),
-        };
-        return ended.unwrap_or_else(|error| telemetry::fail(&error));
-    }
-    let args = cli::DevArgs::parse();
-    let ended = Process::start().and_then(|process| process.run(|shutdown| Box::pin(run::run(args, shutdown))));
-    match ended {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => telemetry::fail(&error),
-    }
+    run().unwrap_or_else(|error| telemetry::fail(&error))
 }
 
-/// Checks a plugin. Returns the exit code.
-fn check(args: test::TestArgs) -> anyhow::Result<ExitCode> {
-    let code = Arc::new(OnceLock::new());
-    let result = Arc::clone(&code);
-    Process::start()?.run(|_| {
-        Box::pin(async move {
-            // It is set once.
-            let _ = result.set(test::run(args).await?);
-            Ok(())
-        })
-    })?;
-    Ok(code.get().copied().unwrap_or(ExitCode::FAILURE))
+/// Runs the tool that the command line selects. Returns the exit code.
+fn run() -> anyhow::Result<ExitCode> {
+    // The words before the last one select the tool.
+    let args = std::env::args_os().skip(2);
+    match PluginTool::selected(std::env::args_os()) {
+        None => {
+            let args = cli::DevArgs::parse();
+            Process::start()?.run(|shutdown| Box::pin(run::run(args, shutdown)))?;
+        }
+        Some(PluginTool::New) => new::run(&new::NewArgs::parse_from(args))?,
+        Some(PluginTool::Build) => build::run(&build::BuildArgs::parse_from(args))?,
+        Some(PluginTool::Test) => {
+            let args = test::TestArgs::parse_from(args);
+            return Process::start()?.run(|_| Box::pin(test::run(args)));
+        }
+        Some(PluginTool::Replay) => {
+            let args = replay::ReplayArgs::parse_from(args);
+            return Process::start()?.run(|_| Box::pin(replay::run(args)));
+        }
+    }
+    Ok(ExitCode::SUCCESS)
 }

@@ -6,7 +6,7 @@ use anyhow::{Context, bail};
 use skydock::{
     blocking::blocking,
     ccm,
-    cli::{NamedPlugin, plugin_limits},
+    cli::{NamedPlugin, RECORD_LIMIT, plugin_limits},
     config::{Config, Configured, default_cache_dir, is_cloud_conf},
     configuration::SkydockConfiguration,
     telemetry::{self, LogOptions},
@@ -34,13 +34,14 @@ pub(crate) async fn run(args: DevArgs, shutdown: CancellationToken) -> anyhow::R
     let args = Arc::new(args);
     let read = Arc::clone(&args);
     let reading = blocking(async move {
-        kubeconfig::check(&read.write_kubeconfig)?;
+        let claim = kubeconfig::claim(&read.write_kubeconfig)?;
         let simulated = read.simcloud.then(|| Simulated::start(read.nodes, read.plugin.as_deref())).transpose()?;
         let config = config(&read, simulated.as_ref())?;
-        anyhow::Ok((config, simulated))
+        anyhow::Ok((config, simulated, claim))
     });
     let Some(read) = shutdown.run_until_cancelled(reading).await else { return Ok(()) };
-    let (config, simulated) = read?;
+    // The last one is held until the end.
+    let (config, simulated, _claim) = read?;
     let plane = DevPlane::start(Options {
         listen: args.listen,
         state_file: args.state.clone(),
@@ -103,6 +104,7 @@ fn config(args: &DevArgs, simulated: Option<&Simulated>) -> anyhow::Result<Confi
         is_cloud_conf: cloud_config.as_deref().is_some_and(|file| is_cloud_conf(&permits, file)),
         cloud_config,
         plugin_cache_dir: default_cache_dir(),
+        record: args.record.clone().map(|directory| (directory, RECORD_LIMIT)),
         plugin_limits: plugin_limits::limits(options.services.concurrent_syncs, &limits)?,
         plugin_options: configured.options,
         plugin_digest: configured.digest,

@@ -3,7 +3,7 @@
 use std::fmt;
 
 /// The error code that the plugin receives. The names are those of wasi:http 0.2.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
 #[expect(missing_docs, reason = "wasi:http documents them")]
 pub enum Code {
     DnsTimeout,

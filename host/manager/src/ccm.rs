@@ -24,7 +24,9 @@ use skydock_kube::{
     election::{self, ElectionConfig, ElectionMetrics, Elector, Leadership},
     service_accounts,
 };
-use skydock_plugin::{ClusterSlot, Compiler, LoadError, Plugin, PluginMetrics, PluginSource, Runtime, RuntimeOptions};
+use skydock_plugin::{
+    ClusterSlot, Compiler, LoadError, Plugin, PluginMetrics, PluginSource, Recordings, Runtime, RuntimeOptions, Taping,
+};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
@@ -137,7 +139,15 @@ async fn load_plugin(
     let cache_dir = config.plugin_cache_dir.clone();
     let limits = config.plugin_limits.clone();
     let options = RuntimeOptions::new(Compiler::this_program(COMPILER)?);
-    let runtime = blocking(async { Runtime::new(RuntimeOptions { cache_dir, limits, metrics, ..options }) }).await;
+    let taping = match config.record.clone() {
+        Some((directory, limit)) => {
+            tracing::info!("recording all calls of the plugin in {}", directory.display());
+            Taping::Record(blocking(async move { Recordings::open(&directory, limit) }).await?)
+        }
+        None => Taping::Off,
+    };
+    let runtime =
+        blocking(async { Runtime::new(RuntimeOptions { cache_dir, limits, metrics, taping, ..options }) }).await;
     let runtime = runtime.context("cannot start the plugin runtime")?;
     let source = PluginSource {
         name: config.plugin.name.clone(),

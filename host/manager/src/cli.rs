@@ -97,6 +97,9 @@ pub enum PluginCommand {
     /// Check whether a plugin does what the contract demands.
     #[command(disable_help_flag = true)]
     Test(Forwarded),
+    /// Repeat recorded calls with a plugin, and show where it does something else.
+    #[command(disable_help_flag = true)]
+    Replay(Forwarded),
 }
 
 /// The command line of a subcommand that `skydock-dev` parses.
@@ -137,6 +140,14 @@ pub struct CcmArgs {
     /// Option of the provider; see its documentation. Must not contain secrets. May be repeated.
     #[arg(long = "plugin-option", value_name = "KEY=VALUE", value_parser = parse_option, help_heading = "Provider")]
     pub plugin_options: Vec<(String, String)>,
+
+    /// Directory for recordings of all calls of the plugin with what it sees and does, for `skydock plugin replay`. They have no
+    /// secrets of credentials, but all data of the cluster and the cloud that the plugin sees. Must not be accessible by other users.
+    #[arg(long, value_name = "DIR", help_heading = "Provider")]
+    pub record: Option<PathBuf>,
+    /// Size of all recordings, for example 512Mi. The oldest are removed.
+    #[arg(long, value_name = "SIZE", value_parser = parse_record_limit, default_value = "1Gi", help_heading = "Provider")]
+    pub record_limit: u64,
 
     /// Path to a kubeconfig file. By default, the service account of the Pod is used.
     #[arg(long, value_name = "FILE", help_heading = "Cluster")]
@@ -247,6 +258,19 @@ pub struct PrecompileArgs {
     #[arg(long = "plugin-limit", value_name = "KEY=VALUE", value_parser = plugin_limits::parse,
           long_help = plugin_limits::help())]
     pub plugin_limits: Vec<plugin_limits::PluginLimit>,
+}
+
+/// Minimum of `--record-limit`.
+const LEAST_RECORDED: u64 = 1 << 20;
+
+/// Default of `--record-limit`.
+pub const RECORD_LIMIT: u64 = 1 << 30;
+
+/// Parses `--record-limit`.
+fn parse_record_limit(text: &str) -> Result<u64, String> {
+    let bytes = plugin_limits::parse_bytes(text).and_then(|bytes| u64::try_from(bytes).ok());
+    let bytes = bytes.filter(|bytes| *bytes >= LEAST_RECORDED);
+    bytes.ok_or_else(|| "expected a number of bytes from 1Mi, for example 512Mi".to_owned())
 }
 
 /// A plugin, and the name with which `--cloud-provider` selects it.
@@ -403,11 +427,13 @@ pub enum PluginTool {
     Build,
     /// `skydock plugin test`
     Test,
+    /// `skydock plugin replay`
+    Replay,
 }
 
 impl PluginTool {
     /// All of them.
-    const ALL: [Self; 3] = [Self::New, Self::Build, Self::Test];
+    const ALL: [Self; 4] = [Self::New, Self::Build, Self::Test, Self::Replay];
 
     /// Returns the words that select it, for `skydock` as for `skydock-dev`.
     #[must_use]
@@ -416,6 +442,7 @@ impl PluginTool {
             Self::New => ["plugin", "new"],
             Self::Build => ["plugin", "build"],
             Self::Test => ["plugin", "test"],
+            Self::Replay => ["plugin", "replay"],
         }
     }
 

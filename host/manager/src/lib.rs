@@ -46,14 +46,8 @@ impl Process {
         Ok(Self { runtime, shutdown })
     }
 
-    /// Runs the work until it ends on its own or because of a signal.
-    ///
-    /// # Errors
-    /// Those of the work; `{:#}` formats one as a single sentence with its causes.
-    pub fn run<W>(self, work: impl FnOnce(CancellationToken) -> W) -> anyhow::Result<()>
-    where
-        W: Future<Output = anyhow::Result<()>>,
-    {
+    /// Runs the work until it ends on its own or because of a signal. Returns its result.
+    pub fn run<W: Future>(self, work: impl FnOnce(CancellationToken) -> W) -> W::Output {
         let Self { runtime, shutdown } = self;
         let ended = runtime.block_on(work(shutdown));
         runtime.shutdown_timeout(ABANDON_AFTER);
@@ -82,6 +76,9 @@ pub async fn run(cli: Cli, shutdown: CancellationToken) -> anyhow::Result<()> {
         Some(Command::Plugin { command: PluginCommand::New(given) }) => Err(program::tool(PluginTool::New, given)),
         Some(Command::Plugin { command: PluginCommand::Build(given) }) => Err(program::tool(PluginTool::Build, given)),
         Some(Command::Plugin { command: PluginCommand::Test(given) }) => Err(program::tool(PluginTool::Test, given)),
+        Some(Command::Plugin { command: PluginCommand::Replay(given) }) => {
+            Err(program::tool(PluginTool::Replay, given))
+        }
         Some(Command::Plugin { command: PluginCommand::Precompile(args) }) => {
             let compiled = shutdown.run_until_cancelled(Box::pin(precompile::run(args))).await;
             compiled.unwrap_or_else(|| Err(anyhow::anyhow!("stopped before the plugin was compiled")))

@@ -42,9 +42,14 @@ impl Generation {
         before: Option<&Self>,
     ) -> Result<Self, LoadError> {
         let exported = &code.capabilities;
-        let mut blueprint =
-            Blueprint::new(code.pre.clone(), exported, Arc::clone(shared), number, Arc::new(settings.clone()))
-                .map_err(|problem| LoadError::new(Stage::Type, problem))?;
+        let mut blueprint = Blueprint::new(
+            code.pre.clone(),
+            exported,
+            Arc::clone(shared),
+            (number, &digests.component),
+            Arc::new(settings.clone()),
+        )
+        .map_err(|problem| LoadError::new(Stage::Type, problem))?;
         blueprint.gateway = shared.way_out.as_ref().map(|way_out| way_out.gateway(&digests.component));
 
         let limit = shared.limits.read_deadline;

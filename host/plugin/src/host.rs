@@ -14,12 +14,14 @@ mod notes;
 mod objects;
 mod output;
 mod subject;
+mod taped;
 
 use std::{
     sync::Arc,
     time::{Duration, Instant},
 };
 
+use serde::Serialize;
 use skydock_egress::Gateway;
 use wasmtime::{Engine, component::Linker};
 use wasmtime_wasi::{
@@ -56,6 +58,7 @@ use crate::{
     overlap::Overlap,
     runtime::ticker::Ticker,
     source::{PluginSource, Settings},
+    tape::{Tape, Taping},
     text::LastWords,
     way_out::WayOut,
 };
@@ -83,6 +86,8 @@ pub(crate) struct Shared {
     pub(crate) last_nodes: LastNodes,
     pub(crate) ticker: Arc<Ticker>,
     pub(crate) lists: Lists,
+    /// Where its instances get their tapes.
+    pub(crate) taping: Taping,
     /// Memory of all instances, in bytes.
     pub(crate) memory: Arc<Account>,
     /// Handles of all instances.
@@ -96,6 +101,7 @@ impl Shared {
         metrics: PluginMetrics,
         cluster: ClusterSlot,
         ticker: Arc<Ticker>,
+        taping: Taping,
     ) -> Self {
         Self {
             plugin: source.name.clone(),
@@ -115,6 +121,7 @@ impl Shared {
             last_nodes: LastNodes::default(),
             ticker,
             lists: Lists::default(),
+            taping,
         }
     }
 }
@@ -166,6 +173,8 @@ pub(crate) struct State {
     http: WasiHttpCtx,
     egress: http::Egress,
     handles: Handles,
+    /// What is recorded or replayed.
+    tape: Option<Tape>,
 }
 
 impl State {
@@ -175,6 +184,7 @@ impl State {
         settings: Arc<Settings>,
         owned: Arc<Owned>,
         gateway: Option<Arc<Gateway>>,
+        tape: Option<Tape>,
     ) -> Self {
         let stderr = output::Output::new(&shared, generation, "stderr");
         // Nothing is allowed here: no files, environment, sockets or name lookups. Programs may expect their name as the first argument.
@@ -199,10 +209,30 @@ impl State {
             owned,
             wasi,
             http: http::context(),
-            egress: http::Egress::new(Arc::clone(&shared), generation, gateway),
+            egress: http::Egress::new(Arc::clone(&shared), generation, gateway, tape.clone()),
             handles: Handles::new(&shared.handles, &shared.memory),
             shared,
             generation,
+            tape,
+        }
+    }
+
+    /// Returns the tape of the instance.
+    pub(crate) fn tape(&self) -> Option<&Tape> {
+        self.tape.as_ref()
+    }
+
+    /// Records that a call begins.
+    pub(crate) fn called(&self, function: &str, arguments: &impl Serialize) {
+        if let Some(Tape::Recording(recorder)) = &self.tape {
+            recorder.call(function, arguments);
+        }
+    }
+
+    /// Records the answer of the call.
+    pub(crate) fn answered(&self, answer: &impl Serialize) {
+        if let Some(Tape::Recording(recorder)) = &self.tape {
+            recorder.answer(answer);
         }
     }
 
@@ -219,8 +249,12 @@ impl State {
         LastWords::new(&self.settings.redact(&self.stderr.take_last()))
     }
 
-    /// Ends the call.
-    pub(crate) fn end(&mut self) {
+    /// Ends the call. `trap` says that it has ended the instance.
+    pub(crate) fn end(&mut self, trap: Option<&str>) {
+        if let Some(Tape::Recording(recorder)) = &self.tape {
+            trap.iter().for_each(|trap| recorder.trap(trap));
+            self.retired |= recorder.is_full();
+        }
         (self.subject, self.deadline) = (Subject::default(), None);
         self.handles.tidy();
         self.account();
@@ -281,7 +315,7 @@ impl WasiHttpView for State {
 }
 
 /// Links the interfaces of WASI that `inspect` allows, and no others: no sockets.
-pub(crate) fn linker(engine: &Engine) -> wasmtime::Result<Linker<State>> {
+pub(crate) fn linker(engine: &Engine, taping: &Taping) -> wasmtime::Result<Linker<State>> {
     let mut linker = Linker::new(engine);
     let l = &mut linker;
     // Clocks, random, io, stdin, stdout, stderr.
@@ -299,5 +333,8 @@ pub(crate) fn linker(engine: &Engine) -> wasmtime::Result<Linker<State>> {
     wasi::filesystem::types::add_to_linker::<State, WasiFilesystem>(l, State::filesystem)?;
     wasi::filesystem::preopens::add_to_linker::<State, WasiFilesystem>(l, State::filesystem)?;
     http::add_to_linker(l)?;
+    if taping.is_on() {
+        taped::add_to_linker(l)?;
+    }
     Ok(linker)
 }

@@ -1,5 +1,6 @@
 //! An instance of a plugin: a store, and the functions in it.
 
+use serde_json::Value;
 use skydock_cloud::{Capability, CloudError};
 use skydock_egress::Gateway;
 use std::{collections::BTreeSet, sync::Arc};
@@ -15,12 +16,15 @@ use crate::{
     info::Introduction,
     limits::UNBROKEN,
     source::Settings,
+    tape::{Tape, Taping},
 };
 
 /// Creates the instances of a generation.
 pub(crate) struct Blueprint {
     pub(crate) shared: Arc<Shared>,
     pub(crate) number: u64,
+    /// SHA-256 of the component, in hexadecimal.
+    digest: String,
     pub(crate) settings: Arc<Settings>,
     pub(crate) owned: Arc<Owned>,
     /// Gateway for requests; without one, no request is allowed.
@@ -38,11 +42,20 @@ impl Blueprint {
         pre: InstancePre<State>,
         capabilities: &BTreeSet<Capability>,
         shared: Arc<Shared>,
-        number: u64,
+        (number, digest): (u64, &str),
         settings: Arc<Settings>,
     ) -> Result<Self, LoadProblem> {
         let exports = Exports::find(&pre, capabilities)?;
-        Ok(Self { shared, number, settings, owned: Arc::default(), gateway: None, pre, exports })
+        Ok(Self {
+            shared,
+            number,
+            digest: digest.to_owned(),
+            settings,
+            owned: Arc::default(),
+            gateway: None,
+            pre,
+            exports,
+        })
     }
 
     /// Creates an instance, which must then be configured, until `end`.
@@ -50,6 +63,24 @@ impl Blueprint {
     /// # Errors
     /// [`LoadProblem::Call`] if it cannot be created, [`LoadProblem::WrongType`] if a function does not have the contract's type.
     pub(crate) async fn instantiate(&self, end: tokio::time::Instant) -> Result<Instance, LoadProblem> {
+        let tape = match &self.shared.taping {
+            Taping::Record(recordings) => {
+                Some(Tape::Recording(Arc::new(recordings.begin(&self.shared.plugin, self.number, &self.digest))))
+            }
+            Taping::Off | Taping::Replay => None,
+        };
+        self.instantiate_with(tape, end).await
+    }
+
+    /// Creates an instance with this tape, until `end`.
+    ///
+    /// # Errors
+    /// Those of [`Blueprint::instantiate`].
+    pub(crate) async fn instantiate_with(
+        &self,
+        tape: Option<Tape>,
+        end: tokio::time::Instant,
+    ) -> Result<Instance, LoadProblem> {
         let limits = &self.shared.limits;
         let mut state = State::new(
             Arc::clone(&self.shared),
@@ -57,6 +88,7 @@ impl Blueprint {
             Arc::clone(&self.settings),
             Arc::clone(&self.owned),
             self.gateway.clone(),
+            tape,
         );
         state.begin(Phase::Loading, Subject::default(), end);
         let mut store = Store::new(self.pre.engine(), state);
@@ -136,8 +168,21 @@ impl Instance {
         let call = call(Guest::new(&self.functions, &mut self.store));
         let answer = ticker.watch(meter.charge(call)).await;
         let state = self.store.data_mut();
-        state.end();
-        answer.map_err(|error| why_it_ended(error, state))
+        let answer = answer.map_err(|error| why_it_ended(error, state));
+        state.end(answer.as_ref().err().map(CallError::kind));
+        answer
+    }
+
+    /// Calls a function with recorded arguments, until `deadline`.
+    pub(crate) async fn replay(
+        &mut self,
+        function: &str,
+        arguments: &Value,
+        deadline: tokio::time::Instant,
+    ) -> Result<Value, CallError> {
+        self.run_in(Phase::Serving, Subject::default(), deadline, |guest| guest.replay(function, arguments))
+            .await
+            .flatten()
     }
 
     /// Passes the configuration to the plugin, until `end`.

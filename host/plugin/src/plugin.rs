@@ -101,7 +101,8 @@ impl Plugin {
     pub async fn load(runtime: &Runtime, source: PluginSource, cluster: ClusterSlot) -> Result<Arc<Self>, LoadError> {
         let (limits, metrics, ticker) =
             (runtime.limits().clone(), runtime.inner.metrics.clone(), Arc::clone(&runtime.inner.ticker));
-        let shared = Arc::new(Shared::new(&source, limits, metrics, cluster, ticker));
+        let taping = runtime.inner.taping.clone();
+        let shared = Arc::new(Shared::new(&source, limits, metrics, cluster, ticker, taping));
         let first = async {
             let (Files { component, settings, digests }, reading) = read(&source).await?;
             let mut watch = Stopwatch::start(reading);

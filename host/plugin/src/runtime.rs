@@ -14,14 +14,19 @@ use crate::{
     limits::Limits,
     metrics::PluginMetrics,
     runtime::ticker::Ticker,
+    tape::Taping,
 };
 
 /// Slots of the pool for each instance that a plugin may have: for four plugins, each with a generation in service and one that is
 /// being replaced.
 const SLOTS_PER_INSTANCE: u32 = 8;
 
-/// Core instances, memories and tables of a component: a guest, and the adapters that tools add.
+/// Memories and tables of a component: a guest, and the adapters that tools add.
 const CORE_PER_COMPONENT: u32 = 8;
+
+/// Core instances of a component. A compiled guest has two or three, and an interpreter one for each of its shared libraries: CPython has
+/// about 20. wasmtime only counts them, so that many cost no more than few.
+const CORE_INSTANCES: u32 = 64;
 
 /// Maximum bytes that wasmtime keeps for an instance in addition to its memories and tables: 32 for each function that is in a table,
 /// of which a component may have [100,000](crate::shape), and little for the rest. Allocated on demand.
@@ -39,13 +44,21 @@ pub struct RuntimeOptions {
     pub limits: Limits,
     /// Metrics of all plugins.
     pub metrics: PluginMetrics,
+    /// Whether calls are recorded or replayed.
+    pub taping: Taping,
 }
 
 impl RuntimeOptions {
     /// Returns the defaults, with this compiler.
     #[must_use]
     pub fn new(compiler: Compiler) -> Self {
-        Self { cache_dir: None, compiler, limits: Limits::default(), metrics: PluginMetrics::default() }
+        Self {
+            cache_dir: None,
+            compiler,
+            limits: Limits::default(),
+            metrics: PluginMetrics::default(),
+            taping: Taping::Off,
+        }
     }
 }
 
@@ -81,6 +94,7 @@ pub(crate) struct Inner {
     pub(crate) compatibility: String,
     /// Reservation of the engine, which compiled code must match.
     pub(crate) reservation: Option<u64>,
+    pub(crate) taping: Taping,
 }
 
 impl Runtime {
@@ -90,14 +104,15 @@ impl Runtime {
     /// [`RuntimeError`], if the cache directory cannot be used or is accessible by others, or if the engine does not support the
     /// platform.
     pub fn new(options: RuntimeOptions) -> Result<Self, RuntimeError> {
-        let RuntimeOptions { cache_dir, compiler, limits, metrics } = options;
+        let RuntimeOptions { cache_dir, compiler, limits, metrics, taping } = options;
         let artifacts = Artifacts::open(cache_dir)?;
         let (engine, reservation) = start_engine(&limits).map_err(RuntimeError::Engine)?;
         let ticker = start_ticker(&engine).map_err(RuntimeError::Ticker)?;
-        let mut linker = host::linker(&engine).map_err(RuntimeError::Engine)?;
+        let mut linker = host::linker(&engine, &taping).map_err(RuntimeError::Engine)?;
         contract::link(&mut linker).map_err(RuntimeError::Engine)?;
         let compatibility = engine::compatibility(&engine);
-        let inner = Inner { engine, linker, limits, metrics, ticker, compiler, artifacts, compatibility, reservation };
+        let inner =
+            Inner { engine, linker, limits, metrics, ticker, compiler, artifacts, compatibility, reservation, taping };
         Ok(Self { inner: Arc::new(inner) })
     }
 
@@ -126,15 +141,15 @@ fn start_engine(limits: &Limits) -> wasmtime::Result<(Engine, Option<u64>)> {
 
 fn pool(limits: &Limits) -> PoolingAllocationConfig {
     let components = u32::try_from(limits.instances).unwrap_or(u32::MAX).saturating_mul(SLOTS_PER_INSTANCE);
-    let cores = components.saturating_mul(CORE_PER_COMPONENT);
+    let tables = components.saturating_mul(CORE_PER_COMPONENT);
     let mut pool = PoolingAllocationConfig::default();
     pool.total_component_instances(components)
-        .total_core_instances(cores)
+        .total_core_instances(components.saturating_mul(CORE_INSTANCES))
         // Nearly all guests have one memory; a slot takes 4 GiB of address space.
         .total_memories(components.saturating_mul(2))
-        .total_tables(cores)
+        .total_tables(tables)
         .total_stacks(components)
-        .max_core_instances_per_component(CORE_PER_COMPONENT.saturating_mul(2))
+        .max_core_instances_per_component(CORE_INSTANCES)
         .max_memories_per_component(CORE_PER_COMPONENT)
         .max_tables_per_component(CORE_PER_COMPONENT)
         .max_core_instance_size(INSTANCE)

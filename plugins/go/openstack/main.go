@@ -7,7 +7,8 @@ import (
 	"strings"
 	"time"
 
-	_ "k8s.io/cloud-provider-openstack/pkg/openstack"
+	"k8s.io/cloud-provider-openstack/pkg/client"
+	"k8s.io/cloud-provider-openstack/pkg/openstack"
 
 	skydock "github.com/skydock/skydock/sdk/go"
 	"github.com/skydock/skydock/sdk/go/cloudprovider"
@@ -29,36 +30,34 @@ func init() {
 
 func main() {}
 
-var (
-	noBalancers = regexp.MustCompile(`(?im)^\s*enabled\s*=\s*"?false`)
-	global      = regexp.MustCompile(`(?im)^\s*\[Global\]\s*$`)
-	application = regexp.MustCompile(`(?im)^\s*application-credential-(id|name)\s*=`)
-	secret      = regexp.MustCompile(`(?im)^\s*(password|application-credential-secret)\s*=`)
-	router      = regexp.MustCompile(`(?im)^\s*router-id\s*=`)
-	status      = regexp.MustCompile(`got (\d{3}) instead`)
-)
+var status = regexp.MustCompile(`got (\d{3}) instead`)
 
 // withPlaceholder adds a placeholder for the secret that the host has removed: the provider does not log in without one, and the
-// host puts its own login in the place of the provider's.
+// host puts its own login in the place of the provider's. A section may occur twice, so it can be at the end, whatever is before.
 func withPlaceholder(config string) string {
-	place := global.FindStringIndex(config)
-	if place == nil || secret.MatchString(config) {
-		return config
+	parsed, err := openstack.ReadConfig(strings.NewReader(config))
+	login := parsed.Global
+	if err != nil || login == (client.AuthOpts{}) || login.Password != "" || login.ApplicationCredentialSecret != "" || login.Token != "" {
+		return config // if it is not valid, the provider says so
 	}
 	key := "password"
-	if application.MatchString(config) {
+	if login.ApplicationCredentialID != "" || login.ApplicationCredentialName != "" {
 		key = "application-credential-secret"
 	}
-	return config[:place[1]] + "\n" + key + " = skydock" + config[place[1]:]
+	return config + "\n[Global]\n" + key + " = skydock\n"
 }
 
 // unused are load balancers if they are disabled, and routes without a router.
 func unused(settings skydock.Settings) []skydock.Capability {
+	parsed, err := openstack.ReadConfig(strings.NewReader(settings.CloudConfig))
+	if err != nil {
+		return nil
+	}
 	var out []skydock.Capability
-	if noBalancers.MatchString(settings.CloudConfig) {
+	if !parsed.LoadBalancer.Enabled {
 		out = append(out, skydock.CapabilityLoadBalancers)
 	}
-	if !router.MatchString(settings.CloudConfig) {
+	if parsed.Route.RouterID == "" {
 		out = append(out, skydock.CapabilityRoutes)
 	}
 	return out

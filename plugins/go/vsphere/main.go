@@ -2,9 +2,13 @@
 package main
 
 import (
+	"maps"
+	"slices"
 	"strings"
 
 	_ "k8s.io/cloud-provider-vsphere/pkg/cloudprovider/vsphere"
+	"k8s.io/cloud-provider-vsphere/pkg/common/config"
+	nsxt "k8s.io/cloud-provider-vsphere/pkg/nsxt/config"
 
 	skydock "github.com/skydock/skydock/sdk/go"
 	"github.com/skydock/skydock/sdk/go/cloudprovider"
@@ -22,11 +26,32 @@ func init() {
 			}
 			return []skydock.Capability{skydock.CapabilityLoadBalancers, skydock.CapabilityRoutes}
 		},
+		Objects:  secrets,
 		Classify: classify,
 	})
 }
 
 func main() {}
+
+// secrets are those with the logins, which the provider finds with informers. It reports itself what is not valid.
+func secrets(settings skydock.Settings) ([]cloudprovider.Object, error) {
+	var out []cloudprovider.Object
+	add := func(namespace, name string) {
+		if o := (cloudprovider.Object{Kind: "v1/Secret", Namespace: namespace, Name: name}); namespace != "" && name != "" && !slices.Contains(out, o) {
+			out = append(out, o)
+		}
+	}
+	if cfg, err := config.ReadConfig([]byte(settings.CloudConfig)); err == nil {
+		add(cfg.Global.SecretNamespace, cfg.Global.SecretName)
+		for _, server := range slices.Sorted(maps.Keys(cfg.VirtualCenter)) {
+			add(cfg.VirtualCenter[server].SecretNamespace, cfg.VirtualCenter[server].SecretName)
+		}
+	}
+	if cfg, err := nsxt.ReadNsxtConfig([]byte(settings.CloudConfig)); err == nil && cfg != nil {
+		add(cfg.SecretNamespace, cfg.SecretName)
+	}
+	return out, nil
+}
 
 func classify(err error) error {
 	text := err.Error()

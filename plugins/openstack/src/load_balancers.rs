@@ -106,6 +106,11 @@ fn being_made(cloud: &Cloud<'_>, id: &str) -> CloudError {
     at_work_after(cloud, id, "is being created", SOON)
 }
 
+/// Returns the error while a load balancer is being deleted: nobody waits for that as for an address, so it is checked less often.
+fn being_deleted(cloud: &Cloud<'_>, id: &str) -> CloudError {
+    at_work_after(cloud, id, "is being deleted", LATER)
+}
+
 fn at_work_after(cloud: &Cloud<'_>, id: &str, doing: &str, least: u8) -> CloudError {
     let times = waits(cloud, id).max(least);
     cloud.host.keep(&format!("waits {id}"), &[times.saturating_add(1)], WAITS);
@@ -119,6 +124,9 @@ fn waits(cloud: &Cloud<'_>, id: &str) -> u8 {
 
 /// The number of retries after one second each.
 const SOON: u8 = 3;
+
+/// The number of retries from which on the delays are 2 s, 4 s four times, and 8 s.
+const LATER: u8 = 5;
 
 /// How long the number of retries for a load balancer is remembered.
 const WAITS: Duration = Duration::from_secs(60);

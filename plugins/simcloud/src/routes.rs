@@ -1,4 +1,7 @@
 //! Routes to the Pods of nodes.
+
+use std::time::Duration;
+
 use skydock_sdk::{
     Result,
     http::{Request, Response},
@@ -14,6 +17,8 @@ use crate::{
 const KIND: &str = "routes";
 /// Label with the name of the node.
 const NODE: &str = "node";
+/// How long a node usually takes to get its provider ID.
+const INITIALIZING: Duration = Duration::from_secs(5);
 
 /// Lists a page of the routes of this cluster. The token of a page is the cloud's.
 pub(crate) fn list(cloud: &Cloud<'_>, nodes: &[Node], page: Option<&str>) -> Result<RoutePage> {
@@ -59,7 +64,8 @@ pub(crate) fn delete(cloud: &Cloud<'_>, routes: &[Route]) -> Vec<Result<()>> {
 fn wanted(cloud: &Cloud<'_>, route: &NewRoute) -> Result<RouteSpec> {
     let node = &route.target_node;
     let id = route.target_provider_id.as_deref();
-    let id = id.ok_or_else(|| CloudError::not_found(format!("the node {node} has no provider ID yet")))?;
+    let id =
+        id.ok_or_else(|| CloudError::in_progress(INITIALIZING, format!("the node {node} has no provider ID yet")))?;
     let target = server_id(id).ok_or_else(|| CloudError::invalid(format!("{id} is not a valid provider ID")))?;
     let family = if route.destination_cidr.contains(':') { "ipv6" } else { "ipv4" };
     Ok(RouteSpec {

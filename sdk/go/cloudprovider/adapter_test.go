@@ -1,7 +1,6 @@
 package cloudprovider
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -11,10 +10,7 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/cloud-provider"
-	"k8s.io/cloud-provider/api"
 
 	skydock "github.com/skydock/skydock/sdk/go"
 	"github.com/skydock/skydock/sdk/go/sdktest"
@@ -151,37 +147,6 @@ func TestLoadBalancersGetServicesNodesAndAnnotations(t *testing.T) {
 	}
 }
 
-func TestErrorsOfProvidersHaveCases(t *testing.T) {
-	f := newFake()
-	a := serve(t, f, func(p *Provider) {
-		p.Classify = func(err error) error {
-			if strings.Contains(err.Error(), "AuthFailure") {
-				return skydock.Denied("%w", err)
-			}
-			return nil
-		}
-	})
-	ended, cancel := context.WithTimeout(t.Context(), 0)
-	defer cancel()
-	for _, test := range []struct {
-		ctx       context.Context
-		err, want error
-	}{
-		{t.Context(), nil, nil},
-		{t.Context(), fmt.Errorf("x: %w", api.NewRetryError("later", time.Minute)), skydock.ErrInProgress},
-		{t.Context(), fmt.Errorf("x: %w", cloudprovider.ImplementedElsewhere), skydock.ErrImplementedElsewhere},
-		{t.Context(), cloudprovider.InstanceNotFound, skydock.ErrNotFound},
-		{t.Context(), apierrors.NewConflict(schema.GroupResource{}, "x", errors.New("y")), skydock.ErrConflict},
-		{t.Context(), errors.New("AuthFailure"), skydock.ErrDenied},
-		{t.Context(), errors.New("get: context deadline exceeded"), skydock.ErrUnavailable},
-		{ended, errors.New("get: context deadline exceeded"), skydock.ErrInProgress},
-	} {
-		if got := a.classify(test.ctx, test.err); !errors.Is(got, test.want) {
-			t.Errorf("%v: %v", test.err, got)
-		}
-	}
-}
-
 func TestRoutesWithoutANodeKeepTheirTarget(t *testing.T) {
 	f := newFake()
 	f.routes = []*cloudprovider.Route{
@@ -283,6 +248,9 @@ func TestLabelsThatComeFromTheProviderAreAskedForAgain(t *testing.T) {
 		answers, err := a.Describe(ctx, []skydock.Node{node})
 		if err != nil || answers[0].Value.Labels[name] != expected {
 			t.Errorf("%s: %v, %v", annotation, answers, err)
+		}
+		if len(node.Labels) != 2 {
+			t.Error("the node of the caller was changed", node.Labels)
 		}
 	}
 }

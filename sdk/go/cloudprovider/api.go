@@ -1,7 +1,9 @@
 package cloudprovider
 
 import (
+	"maps"
 	"net/http"
+	"slices"
 	"sync"
 
 	v1 "k8s.io/api/core/v1"
@@ -22,19 +24,21 @@ import (
 type apiServer struct {
 	nodes    *store
 	services *store
+	granted  *granted
 
 	mu       sync.Mutex
 	host     skydock.Host
+	lent     *v1.Service // to the provider, for a call about it
 	revision uint64
 	filled   bool
 	events   map[string]*v1.Event
 }
 
 func newAPIServer() *apiServer {
-	return &apiServer{nodes: newStore(), services: newStore(), events: map[string]*v1.Event{}}
+	return &apiServer{nodes: newStore(), services: newStore(), granted: newGranted(), events: map[string]*v1.Event{}}
 }
 
-// sync takes over what has changed in the cluster since the previous call, and returns whether something has.
+// sync takes over what has changed in the cluster since the previous time, and returns whether something has.
 func (a *apiServer) sync(host skydock.Host) bool {
 	revision, filled := host.Revision()
 	a.mu.Lock()
@@ -42,8 +46,9 @@ func (a *apiServer) sync(host skydock.Host) bool {
 	same := filled && a.filled && revision == a.revision
 	a.revision, a.filled = revision, filled
 	a.mu.Unlock()
+	changed := a.granted.refresh(host)
 	if same {
-		return false
+		return changed
 	}
 	var nodes, services []object
 	for _, n := range toNodes(host.Nodes()) {
@@ -53,8 +58,28 @@ func (a *apiServer) sync(host skydock.Host) bool {
 	for i := range list {
 		services = append(services, toService(&list[i], nil))
 	}
-	changed := a.nodes.replace(nodes, filled)
+	changed = a.nodes.replace(nodes, filled) || changed
 	return a.services.replace(services, filled) || changed
+}
+
+// complete returns whether the stores had all nodes and Services when they were synchronized.
+func (a *apiServer) complete() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.filled
+}
+
+// lend remembers the Service that the provider is given.
+func (a *apiServer) lend(service *v1.Service) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.lent = service
+}
+
+func (a *apiServer) lentService() *v1.Service {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.lent
 }
 
 // current returns the host of the call.
@@ -64,18 +89,20 @@ func (a *apiServer) current() skydock.Host {
 	return a.host
 }
 
-// annotate passes on differences between annotations to the host.
-func (a *apiServer) annotate(object string, before, after map[string]string) {
-	for key, value := range after {
-		if old, ok := before[key]; !ok || old != value {
-			a.current().Annotate(object, key, value)
+// annotate passes on differences between annotations to the host, and returns the keys of those that the host does not write.
+func (a *apiServer) annotate(object string, before, after map[string]string) (rejected []string) {
+	host := a.current()
+	for _, key := range slices.Sorted(maps.Keys(after)) {
+		if old, known := before[key]; (!known || old != after[key]) && !host.Annotate(object, key, after[key]) {
+			rejected = append(rejected, key)
 		}
 	}
-	for key := range before {
-		if _, ok := after[key]; !ok {
-			a.current().RemoveAnnotation(object, key)
+	for _, key := range slices.Sorted(maps.Keys(before)) {
+		if _, kept := after[key]; !kept && !host.RemoveAnnotation(object, key) {
+			rejected = append(rejected, key)
 		}
 	}
+	return rejected
 }
 
 // Config implements the client builder of k8s.io/cloud-provider.

@@ -25,6 +25,8 @@
 //   - log-level: the least severity of the logs of the provider, info, warning (the default) or error
 //   - v: the verbosity of the logs of the provider
 //   - unused: capabilities that are not used, separated by commas; it replaces those that the provider does not use by default
+//   - objects: the Secrets, ConfigMaps and Namespaces that the provider lists, separated by commas, for example
+//     v1/Secret kube-system/login; they must be granted
 //   - allow-untagged-cloud: true, if the cloud may have no cluster ID
 //
 // and those of the provider (see [Provider.Option]).

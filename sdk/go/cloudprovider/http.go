@@ -6,27 +6,19 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"net/http"
 	"strconv"
 	"strings"
 	"time"
 
-	v1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/watch"
-
-	skydock "github.com/skydock/skydock/sdk/go"
 )
 
 type duration = time.Duration
-
-// Kinds of objects that the host reads one by one.
-var readable = map[string]string{"secrets": "v1/Secret", "configmaps": "v1/ConfigMap", "namespaces": "v1/Namespace"}
 
 // RoundTrip implements [http.RoundTripper].
 func (a *apiServer) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -47,8 +39,11 @@ func (a *apiServer) RoundTrip(r *http.Request) (*http.Response, error) {
 	if namespace != "" {
 		full = namespace + "/" + name
 	}
+	kind, granted := kinds[resource]
 	switch {
-	case resource == "events":
+	case r.URL.Query().Get("dryRun") != "":
+		return failure(r, http.StatusForbidden, metav1.StatusReasonForbidden, "Skydock does not offer dryRun")
+	case resource == "events" && sub == "":
 		return a.event(r, name, body)
 	case stored != nil && r.Method == http.MethodGet && name == "":
 		return list(r, stored, resource, namespace)
@@ -59,10 +54,10 @@ func (a *apiServer) RoundTrip(r *http.Request) (*http.Response, error) {
 		return failure(r, http.StatusNotFound, metav1.StatusReasonNotFound, fmt.Sprintf("%s %q not found", resource, full))
 	case stored != nil && sub == "" && (r.Method == http.MethodPatch || r.Method == http.MethodPut):
 		return a.write(r, stored, full, body)
-	case readable[resource] != "" && r.Method == http.MethodGet && name != "" && sub == "":
-		return a.read(r, readable[resource], namespace, name)
-	case readable[resource] != "" && r.Method == http.MethodGet:
-		return list(r, newStore(), resource, namespace)
+	case granted && sub == "" && r.Method == http.MethodGet && name != "":
+		return a.read(r, Object{kind, namespace, name})
+	case granted && sub == "" && r.Method == http.MethodGet:
+		return a.listGranted(r, resource, namespace)
 	}
 	return failure(r, http.StatusForbidden, metav1.StatusReasonForbidden, fmt.Sprintf("Skydock does not offer %s %s", r.Method, r.URL.Path))
 }
@@ -81,6 +76,12 @@ func parse(path string) (resource, namespace, name, sub string) {
 	}
 	parts = append(parts, "", "", "")
 	return parts[0], namespace, parts[1], parts[2]
+}
+
+// watching returns whether a request is for a watch.
+func watching(r *http.Request) bool {
+	watching, _ := strconv.ParseBool(r.URL.Query().Get("watch"))
+	return watching
 }
 
 // list answers a list or a watch.
@@ -102,7 +103,7 @@ func list(r *http.Request, s *store, resource, namespace string) (*http.Response
 		return ok && (namespace == "" || o.GetNamespace() == namespace) && byLabel.Matches(labels.Set(o.GetLabels())) &&
 			byField.Matches(fields.Set{"metadata.name": o.GetName(), "metadata.namespace": o.GetNamespace()})
 	}
-	if watching, _ := strconv.ParseBool(query.Get("watch")); watching {
+	if watching(r) {
 		changes, err := s.watch(query.Get("resourceVersion"), wanted)
 		if status := apierrors.APIStatus(nil); errors.As(err, &status) {
 			return answer(r, int(status.Status().Code), status.Status())
@@ -126,106 +127,6 @@ func list(r *http.Request, s *store, resource, namespace string) (*http.Response
 	})
 }
 
-// event publishes an event. Only events about objects of the call reach the cluster.
-func (a *apiServer) event(r *http.Request, name string, body []byte) (*http.Response, error) {
-	event := &v1.Event{}
-	a.mu.Lock()
-	switch r.Method {
-	case http.MethodPost:
-		if err := json.Unmarshal(body, event); err != nil {
-			a.mu.Unlock()
-			return failure(r, http.StatusBadRequest, metav1.StatusReasonBadRequest, err.Error())
-		}
-		if len(a.events) > 200 {
-			clear(a.events)
-		}
-		a.events[event.Name] = event
-	case http.MethodPatch, http.MethodPut: // it happened again
-		if a.events[name] == nil {
-			a.mu.Unlock()
-			return failure(r, http.StatusNotFound, metav1.StatusReasonNotFound, "the event is not known")
-		}
-		event = a.events[name]
-	}
-	host := a.host
-	a.mu.Unlock()
-	involved := event.InvolvedObject.Name
-	if event.InvolvedObject.Namespace != "" && event.InvolvedObject.Kind != "Node" {
-		involved = event.InvolvedObject.Namespace + "/" + involved
-	}
-	severity := skydock.Normal
-	if event.Type == v1.EventTypeWarning {
-		severity = skydock.Warning
-	}
-	host.Publish(involved, severity, event.Reason, event.Message)
-	return answer(r, http.StatusCreated, event)
-}
-
-// write takes over annotations. Finalizers are not needed, because the host has its own.
-func (a *apiServer) write(r *http.Request, s *store, name string, body []byte) (*http.Response, error) {
-	old := s.get(name)
-	if old == nil {
-		return failure(r, http.StatusNotFound, metav1.StatusReasonNotFound, name+" not found")
-	}
-	var change struct {
-		Metadata struct {
-			Annotations map[string]*string `json:"annotations"`
-		} `json:"metadata"`
-		Status json.RawMessage `json:"status"`
-		Spec   json.RawMessage `json:"spec"`
-	}
-	if err := json.Unmarshal(body, &change); err != nil {
-		return failure(r, http.StatusUnsupportedMediaType, metav1.StatusReasonUnsupportedMediaType, "only merge patches are supported")
-	}
-	whole := r.Method == http.MethodPut
-	if !whole && (change.Spec != nil || change.Status != nil) {
-		return failure(r, http.StatusForbidden, metav1.StatusReasonForbidden, "Skydock does not let a provider change spec or status")
-	}
-	annotations := map[string]string{}
-	if !whole {
-		maps.Copy(annotations, old.GetAnnotations())
-	}
-	for key, value := range change.Metadata.Annotations {
-		if delete(annotations, key); value != nil {
-			annotations[key] = *value
-		}
-	}
-	a.annotate(name, old.GetAnnotations(), annotations)
-	updated, ok := old.DeepCopyObject().(object)
-	if !ok {
-		return failure(r, http.StatusInternalServerError, metav1.StatusReasonInternalError, "the object cannot be copied")
-	}
-	updated.SetAnnotations(annotations)
-	s.update(updated)
-	return answer(r, http.StatusOK, typed(updated))
-}
-
-// read has the host read an object.
-func (a *apiServer) read(r *http.Request, kind, namespace, name string) (*http.Response, error) {
-	text, err := a.current().ReadObject(kind, namespace, name)
-	switch {
-	case errors.Is(err, skydock.ErrNotFound):
-		return failure(r, http.StatusNotFound, metav1.StatusReasonNotFound, fmt.Sprintf("%s %s/%s not found", kind, namespace, name))
-	case errors.Is(err, skydock.ErrDenied):
-		return failure(r, http.StatusForbidden, metav1.StatusReasonForbidden, fmt.Sprintf("the configuration of Skydock does not allow to read %s %s/%s", kind, namespace, name))
-	case err != nil:
-		return failure(r, http.StatusServiceUnavailable, metav1.StatusReasonServiceUnavailable, err.Error())
-	}
-	return answer(r, http.StatusOK, json.RawMessage(text))
-}
-
-// typed adds kind and version to an object.
-func typed(o object) any {
-	copied := o.DeepCopyObject()
-	switch copied := copied.(type) {
-	case *v1.Node:
-		copied.TypeMeta = metav1.TypeMeta{Kind: "Node", APIVersion: "v1"}
-	case *v1.Service:
-		copied.TypeMeta = metav1.TypeMeta{Kind: "Service", APIVersion: "v1"}
-	}
-	return copied
-}
-
 func failure(r *http.Request, code int, reason metav1.StatusReason, message string) (*http.Response, error) {
 	return answer(r, code, metav1.Status{
 		TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"},
@@ -246,40 +147,3 @@ func answer(r *http.Request, code int, value any) (*http.Response, error) {
 }
 
 func number(version int64) string { return strconv.FormatInt(version, 10) }
-
-// watchBody is the body of a watch: changes as JSON, until it is closed or its request ends.
-type watchBody struct {
-	changes watch.Interface
-	done    <-chan struct{}
-	rest    []byte
-}
-
-// Read implements [io.Reader].
-func (b *watchBody) Read(to []byte) (int, error) {
-	for len(b.rest) == 0 {
-		select {
-		case <-b.done:
-			b.changes.Stop()
-			return 0, io.EOF
-		case event, ok := <-b.changes.ResultChan():
-			o, isObject := event.Object.(object)
-			if !ok || !isObject {
-				return 0, io.EOF
-			}
-			text, err := json.Marshal(map[string]any{"type": event.Type, "object": typed(o)})
-			if err != nil {
-				return 0, err
-			}
-			b.rest = append(text, '\n')
-		}
-	}
-	n := copy(to, b.rest)
-	b.rest = b.rest[n:]
-	return n, nil
-}
-
-// Close implements [io.Closer].
-func (b *watchBody) Close() error {
-	b.changes.Stop()
-	return nil
-}

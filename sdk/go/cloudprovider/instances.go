@@ -72,6 +72,9 @@ func (p *parts) exists(ctx context.Context, node *v1.Node) (bool, error) {
 	if err != nil {
 		return false, err
 	}
+	if id == "" {
+		return false, cloudprovider.InstanceNotFound
+	}
 	return p.instances.InstanceExistsByProviderID(ctx, id)
 }
 

@@ -2,8 +2,11 @@ package cloudprovider
 
 import (
 	"context"
+	"errors"
+	"log/slog"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/cloud-provider"
 
 	skydock "github.com/skydock/skydock/sdk/go"
 )
@@ -13,7 +16,7 @@ func (a *adapter) Get(ctx context.Context, service *skydock.Service) (status *sk
 	err = a.balance(ctx, service, func(p *parts, s *v1.Service) error {
 		found, exists, err := p.balancers.GetLoadBalancer(ctx, a.settings.ClusterName, s)
 		if err == nil && exists && found != nil {
-			status = fromStatus(found)
+			status, err = fromStatus(found)
 		}
 		return err
 	})
@@ -30,8 +33,8 @@ func (a *adapter) Ensure(ctx context.Context, service *skydock.Service, nodes sk
 		if created == nil {
 			return skydock.Internal("the provider returned neither a status nor an error")
 		}
-		status = fromStatus(created)
-		return nil
+		status, err = fromStatus(created)
+		return err
 	})
 	return status, err
 }
@@ -60,15 +63,25 @@ func (a *adapter) balance(ctx context.Context, service *skydock.Service, do func
 		return skydock.Invalid("the provider does not support load balancers with this configuration; add load-balancers to the option unused")
 	}
 	text, _ := skydock.FromContext(ctx).ServiceJSON(service.Namespace, service.Name)
-	object := toService(service, text)
+	before := toService(service, text)
 	if known := a.api.services.get(service.ObjectName()); known != nil {
-		object.ResourceVersion = known.GetResourceVersion()
+		before.ResourceVersion = known.GetResourceVersion()
 	}
-	before := object.DeepCopy()
+	object := before.DeepCopy()
+	a.api.lend(before)
 	// Providers change the Service that they are given, for example its annotations, and expect that to be written.
 	defer func() {
-		a.api.annotate(service.ObjectName(), before.Annotations, object.Annotations)
+		if keys := a.api.annotate(service.ObjectName(), before.Annotations, object.Annotations); keys != nil {
+			slog.Warn("annotations that the provider set are not written: they have none of the plugin's prefixes", "service", service.ObjectName(), "annotations", keys)
+		}
 		flush()
+		a.api.lend(nil)
 	}()
-	return a.classify(ctx, do(cloud, object))
+	err = a.classify(ctx, do(cloud, object))
+	// It is the instance of a node that does not exist. The host would take it for the load balancer.
+	var known *skydock.Error
+	if errors.As(err, &known) && known.Case == skydock.ErrNotFound && errors.Is(err, cloudprovider.InstanceNotFound) {
+		return skydock.Internal("%s", err)
+	}
+	return err
 }

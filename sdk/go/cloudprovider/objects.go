@@ -2,7 +2,9 @@ package cloudprovider
 
 import (
 	"encoding/json"
+	"math"
 	"net/netip"
+	"strings"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -78,11 +80,21 @@ func fromAddresses(addresses []v1.NodeAddress) []skydock.NodeAddress {
 		default:
 			continue
 		}
-		if a.Address != "" && a.Address != "localhost" {
+		if a.Address != "" && !local(a.Address) {
 			out = append(out, skydock.NodeAddress{Kind: kind, Address: a.Address})
 		}
 	}
 	return out
+}
+
+// local returns whether a name is one that every machine has for itself. The host rejects an instance with such a name.
+func local(name string) bool {
+	name = strings.ToLower(strings.TrimRight(name, "."))
+	switch name {
+	case "localhost", "localhost.localdomain", "localhost6", "ip6-localhost", "ip6-loopback":
+		return true
+	}
+	return strings.HasSuffix(name, ".localhost")
 }
 
 // toService returns a Service with all fields that the host has as JSON. The fields of the record take precedence.
@@ -160,7 +172,7 @@ func toStatus(s *skydock.LoadBalancerStatus) v1.LoadBalancerStatus {
 	return out
 }
 
-func fromStatus(s *v1.LoadBalancerStatus) *skydock.LoadBalancerStatus {
+func fromStatus(s *v1.LoadBalancerStatus) (*skydock.LoadBalancerStatus, error) {
 	out := &skydock.LoadBalancerStatus{}
 	for _, i := range s.Ingress {
 		ingress := skydock.Ingress{IP: i.IP, Hostname: i.Hostname}
@@ -168,6 +180,9 @@ func fromStatus(s *v1.LoadBalancerStatus) *skydock.LoadBalancerStatus {
 			ingress.IPMode = skydock.IPMode(*i.IPMode)
 		}
 		for _, p := range i.Ports {
+			if p.Port < 0 || p.Port > math.MaxUint16 {
+				return nil, skydock.Internal("the provider returned a status of the port %d, which no Service has", p.Port)
+			}
 			port := skydock.PortStatus{Port: uint16(p.Port), Transport: skydock.Transport(p.Protocol)}
 			if p.Error != nil {
 				port.Error = *p.Error
@@ -176,5 +191,5 @@ func fromStatus(s *v1.LoadBalancerStatus) *skydock.LoadBalancerStatus {
 		}
 		out.Ingress = append(out.Ingress, ingress)
 	}
-	return out
+	return out, nil
 }

@@ -41,6 +41,10 @@ type Provider struct {
 	Env map[string]string
 	// Option handles an option of the operator that the adapter does not know, for example as a flag. False rejects it.
 	Option func(key, value string) (known bool, err error)
+	// Objects are the Secrets, ConfigMaps and Namespaces that the provider lists, with informers or otherwise: the host reads
+	// objects by name only, so their names must be known. It is not needed for those that the provider gets by name. The
+	// option objects of the operator replaces them.
+	Objects func(settings skydock.Settings) ([]Object, error)
 	// New constructs the provider; cloudprovider.GetCloudProvider by default.
 	New func(config io.Reader) (cloudprovider.Interface, error)
 	// Classify returns a case of the contract for an error of the provider, or nil to leave it to the adapter. Providers often
@@ -94,49 +98,72 @@ func newAdapter(p Provider) *adapter {
 // Configure implements [skydock.Plugin].
 func (a *adapter) Configure(_ context.Context, settings skydock.Settings) error {
 	a.settings = settings
-	if a.Config != nil {
-		a.settings.CloudConfig = a.Config(settings.CloudConfig)
-	}
-	if a.Unused != nil {
-		a.unused = a.Unused(settings)
-	}
 	for key, value := range a.Env {
 		os.Setenv(key, value)
 	}
 	logs := logOptions{level: "warning", verbosity: "0"}
 	for key, value := range settings.Options {
-		switch {
-		case key == "log-level":
-			logs.level = value
-		case key == "v":
-			logs.verbosity = value
-		case key == "unused":
-			a.unused = nil
-			for name := range strings.SplitSeq(value, ",") {
-				a.unused = append(a.unused, skydock.Capability(strings.TrimSpace(name)))
-			}
-		case key == "allow-untagged-cloud":
-			allowed, err := strconv.ParseBool(value)
-			if err != nil {
-				return skydock.Invalid("option allow-untagged-cloud: expected true or false")
-			}
-			a.untagged = allowed
-		case strings.ToUpper(key) == key:
-			os.Setenv(key, value)
-		default:
-			known, err := a.option(key, value)
-			if err != nil {
-				return skydock.Invalid("option %s: %w", key, err)
-			}
-			if !known {
-				return skydock.Invalid("option %s is not known", key)
-			}
+		if err := a.set(key, value, &logs); err != nil {
+			return err
 		}
+	}
+	// Functions of the plugin may read the configuration with the provider's own code, which writes logs.
+	if err := logs.apply(); err != nil {
+		return err
+	}
+	if a.Config != nil {
+		a.settings.CloudConfig = a.Config(settings.CloudConfig)
+	}
+	if _, replaced := settings.Options["unused"]; a.Unused != nil && !replaced {
+		a.unused = a.Unused(settings)
 	}
 	if a.MaintenancePeriod == 0 {
 		a.unused = append(a.unused, skydock.CapabilityMaintenance)
 	}
-	return logs.apply()
+	if _, replaced := settings.Options["objects"]; a.Objects == nil || replaced {
+		return nil
+	}
+	objects, err := a.Objects(settings)
+	if err == nil {
+		err = a.api.granted.declare(objects)
+	}
+	if err != nil {
+		return skydock.Invalid("objects of the provider: %w", err)
+	}
+	return nil
+}
+
+// set takes an option of the operator.
+func (a *adapter) set(key, value string, logs *logOptions) error {
+	switch {
+	case key == "log-level":
+		logs.level = value
+	case key == "v":
+		logs.verbosity = value
+	case key == "unused":
+		for name := range strings.SplitSeq(value, ",") {
+			a.unused = append(a.unused, skydock.Capability(strings.TrimSpace(name)))
+		}
+	case key == "objects":
+		return a.api.granted.declare(parseObjects(value))
+	case key == "allow-untagged-cloud":
+		allowed, err := strconv.ParseBool(value)
+		if err != nil {
+			return skydock.Invalid("option allow-untagged-cloud: expected true or false")
+		}
+		a.untagged = allowed
+	case strings.ToUpper(key) == key:
+		os.Setenv(key, value)
+	default:
+		known, err := a.option(key, value)
+		if err != nil {
+			return skydock.Invalid("option %s: %w", key, err)
+		}
+		if !known {
+			return skydock.Invalid("option %s is not known", key)
+		}
+	}
+	return nil
 }
 
 func (a *adapter) option(key, value string) (bool, error) {

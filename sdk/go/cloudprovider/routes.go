@@ -76,10 +76,12 @@ func (a *adapter) list(ctx context.Context) (*parts, []*cloudprovider.Route, err
 	if cloud.routes == nil {
 		return nil, nil, skydock.Invalid("the provider does not support routes with this configuration; add routes to the option unused")
 	}
-	if _, filled := skydock.FromContext(ctx).Revision(); !filled {
+	if !a.api.complete() {
 		return nil, nil, skydock.InProgress(time.Second, "the caches of the host are not filled yet")
 	}
 	existing, err := cloud.routes.ListRoutes(ctx, a.settings.ClusterName)
+	// Routes may lead to nodes that joined meanwhile.
+	a.api.sync(skydock.FromContext(ctx))
 	return cloud, existing, a.classify(ctx, err)
 }
 

@@ -47,7 +47,9 @@ func (a *adapter) start(ctx context.Context) (*parts, error) {
 	return cloud, nil
 }
 
-func (a *adapter) construct(ctx context.Context) (*parts, error) {
+// construct constructs the provider and initializes it. One that was initialized in vain is told to stop, and the instance is replaced,
+// because few providers do stop.
+func (a *adapter) construct(ctx context.Context) (cloud *parts, err error) {
 	provider, err := a.New(strings.NewReader(a.settings.CloudConfig))
 	if err != nil {
 		return nil, a.classify(ctx, err)
@@ -58,12 +60,18 @@ func (a *adapter) construct(ctx context.Context) (*parts, error) {
 	if !provider.HasClusterID() && !a.untagged {
 		return nil, skydock.Invalid("no cluster ID found: it is required to manage the cloud; set the cluster ID, or the option allow-untagged-cloud")
 	}
-	never := make(chan struct{})
-	provider.Initialize(a.api, never)
+	stop := make(chan struct{})
+	defer func() {
+		if cloud == nil {
+			close(stop)
+			skydock.FromContext(ctx).Retire()
+		}
+	}()
+	provider.Initialize(a.api, stop)
 	if user, ok := provider.(cloudprovider.InformerUser); ok {
 		factory := a.api.informers()
 		user.SetInformers(factory)
-		factory.Start(never)
+		factory.Start(stop)
 		for _, informer := range []cache.SharedIndexInformer{factory.Core().V1().Nodes().Informer(), factory.Core().V1().Services().Informer()} {
 			for !informer.HasSynced() {
 				if ctx.Err() != nil {

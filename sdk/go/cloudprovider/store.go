@@ -102,28 +102,36 @@ func (s *store) put(o object) {
 	s.version++
 	o.SetResourceVersion(strconv.FormatInt(s.version, 10))
 	s.objects[name] = o
-	kind := watch.Added
-	if known {
-		kind = watch.Modified
+	if !known {
+		old = nil
 	}
-	s.tell(watch.Event{Type: kind, Object: o})
+	s.tell(old, o)
 }
 
 func (s *store) remove(name string, o object) {
 	s.version++
 	delete(s.objects, name)
-	last, ok := o.DeepCopyObject().(object)
-	if !ok {
-		return
-	}
-	last.SetResourceVersion(strconv.FormatInt(s.version, 10))
-	s.tell(watch.Event{Type: watch.Deleted, Object: last})
+	s.tell(o, nil)
 }
 
-func (s *store) tell(event watch.Event) {
+// tell tells everyone about a change. For one who only watches some objects, an object appears and disappears as it begins and ends
+// to be one of them.
+func (s *store) tell(before, after object) {
+	var gone object
 	for w := range s.watchers {
-		if !w.wanted(event.Object) {
+		event := watch.Event{Type: watch.Modified, Object: after}
+		was, is := before != nil && w.wanted(before), after != nil && w.wanted(after)
+		switch {
+		case !was && !is:
 			continue
+		case !was:
+			event.Type = watch.Added
+		case !is:
+			if gone == nil {
+				gone, _ = before.DeepCopyObject().(object)
+				gone.SetResourceVersion(strconv.FormatInt(s.version, 10))
+			}
+			event = watch.Event{Type: watch.Deleted, Object: gone}
 		}
 		select {
 		case w.events <- event:
@@ -131,6 +139,13 @@ func (s *store) tell(event watch.Event) {
 			s.end(w)
 		}
 	}
+}
+
+// watched returns whether someone watches.
+func (s *store) watched() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.watchers) > 0
 }
 
 func (s *store) end(w *watcher) {

@@ -13,9 +13,7 @@ import (
 )
 
 // client sends requests to simcloud.
-type client struct {
-	endpoint string
-}
+type client struct{ config }
 
 // page is a page of a list.
 type page[T any] struct {
@@ -23,12 +21,27 @@ type page[T any] struct {
 	Next  *string `json:"next"`
 }
 
-// existing is the error of a create whose name is used by another object.
-type existing struct {
-	id string
+// problem is an answer that is an error, with the error that its status stands for.
+type problem struct {
+	error
+	status int
+	Code   string `json:"code"`
+	// ID of the object that has the name already.
+	ID string `json:"id"`
 }
 
-func (e *existing) Error() string { return "the name is used by " + e.id }
+// Unwrap returns the error that the status stands for.
+func (p *problem) Unwrap() error { return p.error }
+
+// answered returns the cloud's error, if the answer is one with this status and code. The status alone is not enough: a proxy, or a
+// wrong URL, answers 404, too.
+func answered(err error, status int, code string) (*problem, bool) {
+	var p *problem
+	return p, errors.As(err, &p) && p.status == status && p.Code == code
+}
+
+// path returns the path of an object.
+func path(kind, id string) string { return kind + "/" + url.PathEscape(id) }
 
 // do sends a request. The answer is decoded into out, if that is not nil.
 func (c *client) do(ctx context.Context, method, path string, in, out any) error {
@@ -40,7 +53,7 @@ func (c *client) do(ctx context.Context, method, path string, in, out any) error
 		}
 		body = bytes.NewReader(text)
 	}
-	request, err := http.NewRequestWithContext(ctx, method, c.endpoint+"/v1/"+path, body)
+	request, err := http.NewRequestWithContext(ctx, method, c.URL+"/v1/"+path, body)
 	if err != nil {
 		return err
 	}
@@ -58,44 +71,30 @@ func (c *client) do(ctx context.Context, method, path string, in, out any) error
 	}
 	response.Body = io.NopCloser(bytes.NewReader(text))
 	if err := skydock.ResponseError(response); err != nil {
-		var reason struct {
-			Code string `json:"code"`
-			ID   string `json:"id"`
-		}
-		_ = json.Unmarshal(text, &reason)
-		switch reason.Code {
-		case "exists":
-			return errors.Join(err, &existing{reason.ID})
-		case "quota": // the operator must act, but the credentials are fine
-			return skydock.Invalid("%w", err)
-		}
-		return err
+		p := &problem{error: err, status: response.StatusCode}
+		_ = json.Unmarshal(text, p) // without a code, it is not the cloud's
+		return p
 	}
 	if out == nil {
 		return nil
 	}
 	if err := json.Unmarshal(text, out); err != nil {
-		return skydock.Internal("%s %s: the answer is not valid: %w", method, path, err)
+		return skydock.Internal("%s %s: the answer is not as expected: %w", method, path, err)
 	}
 	return nil
 }
 
-// byName returns the object with this name, or nil. Such a list never lags.
-func byName[T any](ctx context.Context, c *client, kind, name string) (*T, error) {
+// named returns the objects with a name. Unlike a complete list, the answer does not lag behind.
+func named[T any](ctx context.Context, c *client, kind, name string) ([]T, error) {
 	var found page[T]
-	if err := c.do(ctx, http.MethodGet, kind+"?name="+url.QueryEscape(name), nil, &found); err != nil {
-		return nil, err
-	}
-	if len(found.Items) == 0 {
-		return nil, nil
-	}
-	return &found.Items[0], nil
+	err := c.do(ctx, http.MethodGet, kind+"?"+url.Values{"name": {name}}.Encode(), nil, &found)
+	return found.Items, err
 }
 
-// remove deletes an object. It succeeds if the object does not exist.
+// remove deletes an object. It succeeds if the object is gone already.
 func (c *client) remove(ctx context.Context, kind, id string) error {
-	err := c.do(ctx, http.MethodDelete, kind+"/"+url.PathEscape(id), nil, nil)
-	if errors.Is(err, skydock.ErrNotFound) {
+	err := c.do(ctx, http.MethodDelete, path(kind, id), nil, nil)
+	if _, gone := answered(err, http.StatusNotFound, "not_found"); gone {
 		return nil
 	}
 	return err

@@ -1,10 +1,9 @@
-// Command example is a provider for simcloud, a small cloud with a REST API. It shows what a whole provider looks like.
+// Command example is a provider for simcloud, a small cloud with a REST API. It shows what a whole provider looks like. It has the
+// configuration and the behavior of the example in Rust (plugins/simcloud).
 package main
 
 import (
 	"context"
-	"net/url"
-	"strings"
 
 	skydock "github.com/skydock/skydock/sdk/go"
 	"github.com/skydock/skydock/sdk/go/instances"
@@ -22,33 +21,46 @@ func init() {
 
 func main() {}
 
-// prefix is that of the provider IDs: the ID of a server follows.
-const prefix = "simcloud://"
-
 // parallel is the number of requests that are in flight at a time.
-const parallel = 32
+const parallel = 8
 
 // provider keeps nothing but its configuration: any number of instances may run.
-type provider struct {
-	cluster string
-	cloud   *client
-}
+type provider struct{ cloud *client }
 
-// Configure takes the option endpoint. The host adds the token to requests.
+// Configure takes the configuration. The host adds the token to requests.
 func (p *provider) Configure(_ context.Context, settings skydock.Settings) error {
-	endpoint, err := url.Parse(settings.Options["endpoint"])
-	if err != nil || endpoint.Host == "" || endpoint.Scheme != "http" && endpoint.Scheme != "https" {
-		return skydock.Invalid("option endpoint: expected a URL, for example http://127.0.0.1:8080")
+	config, err := parse(settings)
+	if err != nil {
+		return err
 	}
-	p.cluster, p.cloud = settings.ClusterName, &client{endpoint: strings.TrimSuffix(endpoint.String(), "/")}
+	p.cloud = &client{config}
 	return nil
 }
 
 // Info returns the identity of the provider.
 func (p *provider) Info() skydock.Info {
-	info := skydock.Info{Name: "simcloud", Version: "0.1.0-go", ProviderIDPrefixes: []string{prefix}}
+	info := skydock.Info{Name: "simcloud", Version: "0.1.0-go", ProviderIDPrefixes: []string{scheme}}
 	if p.cloud != nil {
-		info.WantedHosts = []string{p.cloud.endpoint}
+		info.WantedHosts = []string{p.cloud.URL}
 	}
 	return info
+}
+
+// owner is the label of everything that the provider creates.
+const owner = "cluster"
+
+// cluster is the UID of the cluster. It is on everything that the provider creates: other clusters in the same account are none of its
+// business.
+func cluster(ctx context.Context) (string, error) {
+	uid, known := skydock.FromContext(ctx).ClusterUID()
+	if !known {
+		return "", skydock.Unavailable("the UID of the cluster is not known yet")
+	}
+	return uid, nil
+}
+
+// owns returns whether an object is this cluster's. One whose label was removed is, too: all names have a UID of this cluster's objects.
+func owns(cluster string, labels map[string]string) bool {
+	other, labeled := labels[owner]
+	return !labeled || other == cluster
 }

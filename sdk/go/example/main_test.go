@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -23,6 +24,8 @@ type cloud struct {
 	status  string // of new load balancers
 	lost    bool   // the answer to the next create is lost
 	next    int
+	patched int
+	proxy   bool // something else answers
 }
 
 func (c *cloud) add(kind, id string, object map[string]any) {
@@ -45,7 +48,12 @@ func (c *cloud) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	var body map[string]any
 	_ = json.NewDecoder(r.Body).Decode(&body)
+	if r.Method == http.MethodPatch {
+		c.patched++
+	}
 	switch {
+	case c.proxy:
+		reply(404, map[string]any{"code": "no_such_path"})
 	case single && object == nil:
 		reply(404, map[string]any{"code": "not_found", "message": "no " + path})
 	case r.Method == http.MethodDelete:
@@ -99,44 +107,87 @@ func start(t *testing.T) (*cloud, *provider, context.Context, *sdktest.Host) {
 	}
 	server := httptest.NewServer(c)
 	t.Cleanup(server.Close)
-	host := &sdktest.Host{NodeList: []skydock.Node{{Name: "node-1", ProviderID: prefix + "srv-1"}, {Name: "node-2", ProviderID: prefix + "srv-2"}}}
+	host := &sdktest.Host{UID: "c1", NodeList: []skydock.Node{{Name: "node-1", ProviderID: srv(1)}, {Name: "node-2", ProviderID: srv(2)}}}
 	ctx := sdktest.Context(t, host)
 	p := &provider{}
-	if err := p.Configure(ctx, skydock.Settings{ClusterName: "c1", Options: map[string]string{"endpoint": server.URL + "/"}}); err != nil {
+	if err := p.Configure(ctx, skydock.Settings{CloudConfig: `{"url": "` + server.URL + `", "region": "sim"}`}); err != nil {
 		t.Fatal(err)
 	}
 	return c, p, ctx, host
 }
 
-func TestTheEndpointIsChecked(t *testing.T) {
-	for _, endpoint := range []string{"", "127.0.0.1:8080", "ftp://x"} {
-		err := (&provider{}).Configure(t.Context(), skydock.Settings{Options: map[string]string{"endpoint": endpoint}})
-		if !errors.Is(err, skydock.ErrInvalid) {
-			t.Error(endpoint, err)
+func srv(number int) string { return fmt.Sprintf("simcloud:///zone-a/srv-%d", number) }
+
+func TestTheConfigurationIsChecked(t *testing.T) {
+	for text, valid := range map[string]bool{
+		`{"url": "http://c:80", "region": "r"}`:       true,
+		`{"url": "https://[::1]:443", "region": "r"}`: true,
+		``:                                     false,
+		`{"url": "http://c:80"}`:               false,
+		`{"url": "http://c:80", "region": ""}`: false,
+		`{"url": "http://c:80", "region": "r", "token": "x"}`: false,
+		`{"url": "http://c:80", "region": "r"} {}`:            false,
+		`{"url": "http://c", "region": "r"}`:                  false,
+		`{"url": "http://c:80/", "region": "r"}`:              false,
+		`{"url": "http://c:99999", "region": "r"}`:            false,
+		`{"url": "http://c/x:80", "region": "r"}`:             false,
+		`{"url": "http://a@c:80", "region": "r"}`:             false,
+		`{"url": "http://c:80?x", "region": "r"}`:             false,
+		`{"url": "http://:80", "region": "r"}`:                false,
+		`{"url": "ftp://c:80", "region": "r"}`:                false,
+	} {
+		p := &provider{}
+		err := p.Configure(t.Context(), skydock.Settings{CloudConfig: text, CloudConfigPath: "/etc/cloud.json"})
+		if (err == nil) != valid || err != nil && (!errors.Is(err, skydock.ErrInvalid) || !strings.HasPrefix(err.Error(), "/etc/cloud.json: ")) {
+			t.Errorf("%s: %v", text, err)
+		}
+		if info := p.Info(); info.Name != "simcloud" || info.ProviderIDPrefixes[0] != "simcloud://" || len(info.WantedHosts) == 1 != valid {
+			t.Errorf("%+v", info)
+		}
+	}
+}
+
+func TestAProviderIDContainsTheServer(t *testing.T) {
+	if id, ok := serverID(providerID("zone-a", "srv-1")); id != "srv-1" || !ok || providerID("zone-a", "srv-1") != srv(1) {
+		t.Error(id, ok)
+	}
+	for _, other := range []string{"", "simcloud://zone-a/srv-1", "simcloud:///srv-1", "simcloud:///zone-a/", "simcloud:///a/b/c", "aws:///a/i-1"} {
+		if id, ok := serverID(other); ok {
+			t.Error(other, id)
 		}
 	}
 }
 
 func TestNodesAreFoundByIDAndByName(t *testing.T) {
-	_, p, ctx, _ := start(t)
-	results, err := p.Describe(ctx, []skydock.Node{{Name: "x", ProviderID: prefix + "srv-1"}, {Name: "node-2"}, {Name: "node-3"}})
-	if err != nil || results[0].Err != nil || results[1].Err != nil || !errors.Is(results[2].Err, skydock.ErrNotFound) {
+	c, p, ctx, _ := start(t)
+	c.add("servers", "srv-3", map[string]any{"name": "far", "state": "running", "region": "other"})
+	results, err := p.Describe(ctx, []skydock.Node{{Name: "x", ProviderID: srv(1)}, {Name: "node-2"}, {Name: "node-3"}, {Name: "far"}, {Name: "x", ProviderID: srv(9)}, {Name: "x", ProviderID: "simcloud://srv-1"}})
+	if err != nil || results[0].Err != nil || results[1].Err != nil {
 		t.Fatal(results, err)
 	}
 	got := results[1].Value
-	if got.ProviderID != prefix+"srv-2" || got.InstanceType != "small" || got.Zone != "zone-a" || got.Region != "sim" {
+	if got.ProviderID != srv(2) || got.InstanceType != "small" || got.Zone != "zone-a" || got.Region != "sim" {
 		t.Errorf("%+v", got)
 	}
-	if len(got.Addresses) != 2 || got.Addresses[1] != (skydock.NodeAddress{Kind: skydock.ExternalIP, Address: "198.18.0.1"}) {
+	want := []skydock.NodeAddress{{Kind: skydock.InternalIP, Address: "10.0.0.1"}, {Kind: skydock.ExternalIP, Address: "198.18.0.1"}, {Kind: skydock.Hostname, Address: "node-2"}}
+	if !slices.Equal(got.Addresses, want) {
 		t.Error(got.Addresses)
+	}
+	for i, want := range map[int]error{2: skydock.ErrNotFound, 3: skydock.ErrNotFound, 4: skydock.ErrNotFound, 5: skydock.ErrInvalid} {
+		if !errors.Is(results[i].Err, want) {
+			t.Error(i, results[i].Err)
+		}
+	}
+	c.objects["servers/srv-1"]["name"] = "node-2"
+	if results, _ := p.Describe(ctx, []skydock.Node{{Name: "node-2"}}); !errors.Is(results[0].Err, skydock.ErrInvalid) {
+		t.Error(results)
 	}
 }
 
-func TestOnlyAnUnknownIDIsAbsent(t *testing.T) {
-	_, p, ctx, _ := start(t)
-	results, _ := p.Check(ctx, []skydock.Node{
-		{Name: "node-1"}, {Name: "node-2", ProviderID: prefix + "srv-2"}, {Name: "gone", ProviderID: prefix + "srv-9"}, {Name: "gone"},
-	})
+func TestOnlyTheCloudCanSayThatAServerIsAbsent(t *testing.T) {
+	c, p, ctx, _ := start(t)
+	nodes := []skydock.Node{{Name: "node-1"}, {Name: "node-2", ProviderID: srv(2)}, {Name: "gone", ProviderID: srv(9)}, {Name: "gone"}}
+	results, _ := p.Check(ctx, nodes)
 	for i, want := range []skydock.Presence{skydock.Running, skydock.Stopped, skydock.Absent} {
 		if results[i].Err != nil || results[i].Value != want {
 			t.Error(i, results[i])
@@ -144,6 +195,41 @@ func TestOnlyAnUnknownIDIsAbsent(t *testing.T) {
 	}
 	if !errors.Is(results[3].Err, skydock.ErrNotFound) {
 		t.Error(results[3])
+	}
+	c.objects["servers/srv-1"]["state"] = "paused"
+	c.proxy = true
+	results, _ = p.Check(ctx, nodes)
+	if !errors.Is(results[0].Err, skydock.ErrNotFound) || !errors.Is(results[2].Err, skydock.ErrNotFound) {
+		t.Error("the 404 of a proxy counts", results)
+	}
+	c.proxy = false
+	if results, _ = p.Check(ctx, nodes); !errors.Is(results[0].Err, skydock.ErrInternal) {
+		t.Error("an unknown state counts", results)
+	}
+}
+
+func TestOtherClustersAreNoneOfItsBusiness(t *testing.T) {
+	c, p, ctx, host := start(t)
+	c.add("load-balancers", "lb", map[string]any{"name": "k8s-u1", "status": "active", "labels": map[string]string{"cluster": "other"}})
+	if _, err := p.Ensure(ctx, web(), sdktest.Nodes{}); !errors.Is(err, skydock.ErrInvalid) {
+		t.Error(err)
+	}
+	if status, err := p.Get(ctx, web()); status != nil || err != nil {
+		t.Error(status, err)
+	}
+	if err := p.UpdateNodes(ctx, web(), sdktest.Nodes{}); !errors.Is(err, skydock.ErrNotFound) {
+		t.Error(err)
+	}
+	if err := p.EnsureDeleted(ctx, web()); err != nil || c.objects["load-balancers/lb"] == nil {
+		t.Error(err)
+	}
+	c.objects["load-balancers/lb"]["labels"] = map[string]string{} // removed by someone
+	if status, err := p.Get(ctx, web()); status == nil || err != nil {
+		t.Error(status, err)
+	}
+	host.UID = ""
+	if _, err := p.Ensure(ctx, web(), sdktest.Nodes{}); !errors.Is(err, skydock.ErrUnavailable) {
+		t.Error(err)
 	}
 }
 
@@ -188,31 +274,58 @@ func TestALoadBalancerIsCreatedChangedAndDeleted(t *testing.T) {
 }
 
 func TestWhatCannotBeBuiltIsInvalid(t *testing.T) {
-	_, p, ctx, _ := start(t)
-	for _, change := range []func(*skydock.ServicePort){
-		func(port *skydock.ServicePort) { port.Transport = skydock.SCTP },
-		func(port *skydock.ServicePort) { port.NodePort = 0 },
+	c, p, ctx, _ := start(t)
+	for _, change := range []func(*skydock.Service){
+		func(s *skydock.Service) { s.Ports[0].Transport = skydock.SCTP },
+		func(s *skydock.Service) { s.Ports[0].NodePort = 0 },
+		func(s *skydock.Service) { s.LoadBalancerIP = "192.0.2.1" },
 	} {
 		service := web()
-		change(&service.Ports[0])
-		if _, err := p.Ensure(ctx, service, sdktest.Nodes{}); !errors.Is(err, skydock.ErrInvalid) {
+		change(service)
+		if _, err := p.Ensure(ctx, service, sdktest.Nodes{}); !errors.Is(err, skydock.ErrInvalid) || c.next != 0 {
 			t.Error(err)
+		}
+	}
+	if _, err := p.Ensure(ctx, web(), sdktest.Nodes{}); err != nil {
+		t.Error(err)
+	}
+	service := web()
+	service.IPFamilies = []skydock.IPFamily{skydock.IPv6}
+	if _, err := p.Ensure(ctx, service, sdktest.Nodes{}); !errors.Is(err, skydock.ErrInvalid) {
+		t.Error(err)
+	}
+}
+
+func TestALoadBalancerThatIsNotReadyIsNotChanged(t *testing.T) {
+	c, p, ctx, host := start(t)
+	for status, want := range map[string]error{"pending": skydock.ErrInProgress, "error": skydock.ErrUnavailable, "other": skydock.ErrInternal} {
+		c.status = status
+		if _, err := p.Ensure(ctx, web(), sdktest.Nodes(host.NodeList)); !errors.Is(err, want) {
+			t.Error(status, err)
+		}
+		if err := p.UpdateNodes(ctx, web(), sdktest.Nodes{}); !errors.Is(err, want) || c.patched != 0 {
+			t.Error(status, err)
+		}
+		if err := p.EnsureDeleted(ctx, web()); err != nil {
+			t.Error(status, err)
 		}
 	}
 }
 
-func TestWhatTakesTimeIsInProgress(t *testing.T) {
+func TestNothingIsWrittenIfNothingDiffers(t *testing.T) {
 	c, p, ctx, host := start(t)
-	c.status = "pending"
-	if _, err := p.Ensure(ctx, web(), sdktest.Nodes(host.NodeList)); !errors.Is(err, skydock.ErrInProgress) {
-		t.Error(err)
+	for range 2 {
+		if _, err := p.Ensure(ctx, web(), sdktest.Nodes(host.NodeList)); err != nil {
+			t.Error(err)
+		}
+		if err := p.UpdateNodes(ctx, web(), sdktest.Nodes(host.NodeList)); err != nil || c.patched != 0 {
+			t.Error(err, c.patched)
+		}
 	}
-	if err := p.UpdateNodes(ctx, web(), sdktest.Nodes{}); !errors.Is(err, skydock.ErrInProgress) {
-		t.Error(err)
-	}
-	c.objects["load-balancers/new-1"]["status"] = "error"
-	if _, err := p.Ensure(ctx, web(), sdktest.Nodes{}); !errors.Is(err, skydock.ErrInProgress) || c.objects["load-balancers/new-1"] != nil {
-		t.Error(err)
+	service := web()
+	service.SourceRanges = nil
+	if _, err := p.Ensure(ctx, service, sdktest.Nodes(host.NodeList)); err != nil || c.patched != 1 {
+		t.Error(err, c.patched)
 	}
 }
 
@@ -228,22 +341,44 @@ func TestALostAnswerCreatesNothingTwice(t *testing.T) {
 }
 
 func TestRoutesAreCreatedListedAndDeleted(t *testing.T) {
-	c, p, ctx, _ := start(t)
+	c, p, ctx, host := start(t)
 	wanted := []skydock.NewRoute{
-		{NameHint: "n1", TargetNode: "node-1", TargetProviderID: prefix + "srv-1", DestinationCIDR: "10.244.1.0/24"},
-		{NameHint: "n1", TargetNode: "node-1", TargetProviderID: prefix + "srv-1", DestinationCIDR: "fd00:1::/64"},
+		{NameHint: "n1", TargetNode: "node-1", TargetProviderID: srv(1), DestinationCIDR: "10.244.1.0/24"},
+		{NameHint: "n1", TargetNode: "node-1", TargetProviderID: srv(1), DestinationCIDR: "fd00:1::/64"},
 		{NameHint: "n3", TargetNode: "node-3", DestinationCIDR: "10.244.3.0/24"},
+		{NameHint: "n4", TargetNode: "node-4", TargetProviderID: "other://x", DestinationCIDR: "10.244.4.0/24"},
 	}
 	for range 2 {
-		if errs := p.CreateRoutes(ctx, wanted); errs[0] != nil || errs[1] != nil || !errors.Is(errs[2], skydock.ErrInProgress) {
+		errs := p.CreateRoutes(ctx, wanted)
+		if errs[0] != nil || errs[1] != nil || !errors.Is(errs[2], skydock.ErrNotFound) || !errors.Is(errs[3], skydock.ErrInvalid) {
 			t.Error(errs)
 		}
 	}
 	listed, next, err := p.ListRoutes(ctx, "")
-	if err != nil || next != "" || len(listed) != 2 || listed[0].TargetNode != "node-1" {
+	if err != nil || next != "" || len(listed) != 2 || listed[0].TargetNode != "node-1" || listed[0].TargetAddresses != nil {
 		t.Fatal(listed, next, err)
 	}
-	wanted[0].TargetProviderID = prefix + "srv-2"
+	var names []string
+	for _, key := range c.order[2:] {
+		names = append(names, c.objects[key]["name"].(string))
+		if labels := c.objects[key]["labels"].(map[string]any); labels["cluster"] != "c1" || labels["node"] != "node-1" {
+			t.Error(labels)
+		}
+	}
+	slices.Sort(names)
+	if !slices.Equal(names, []string{"k8s-n1-ipv4", "k8s-n1-ipv6"}) {
+		t.Error(names)
+	}
+	// Until a node has a provider ID, the label says which one it is.
+	host.SetNodes(skydock.Node{Name: "node-2"}, skydock.Node{Name: "node-1"})
+	if listed, _, err := p.ListRoutes(ctx, ""); err != nil || listed[0].TargetNode != "node-1" {
+		t.Error(listed, err)
+	}
+	host.SetNodes(skydock.Node{Name: "node-1", ProviderID: srv(7)})
+	if listed, _, err := p.ListRoutes(ctx, ""); err != nil || listed[0].TargetNode != "" {
+		t.Error(listed, err)
+	}
+	wanted[0].TargetProviderID = srv(2)
 	if errs := p.CreateRoutes(ctx, wanted[:1]); !errors.Is(errs[0], skydock.ErrConflict) {
 		t.Error(errs)
 	}

@@ -1,14 +1,8 @@
 //! Makes a component of a core module of WASI 0.1: the type is added, and the adapter of WASI.
 
-use std::{
-    collections::BTreeSet,
-    fmt::Write as _,
-    fs,
-    path::{Path, PathBuf},
-};
+use std::{collections::BTreeSet, fs, path::Path};
 
 use anyhow::{Context as _, ensure};
-use sha2::{Digest as _, Sha256};
 use wasi_preview1_component_adapter_provider::{
     WASI_SNAPSHOT_PREVIEW1_ADAPTER_NAME as ADAPTER_NAME, WASI_SNAPSHOT_PREVIEW1_REACTOR_ADAPTER as ADAPTER,
 };
@@ -16,12 +10,13 @@ use wasmparser::{Parser, Payload};
 use wit_component::{ComponentEncoder, StringEncoding, embed_component_metadata};
 use wit_parser::Resolve;
 
+use super::{
+    inputs::Inputs,
+    wit::{self, WORLD},
+};
+
 /// What the exports of a plugin start with.
 const PACKAGE: &str = "skydock:provider/";
-/// Name of the world that is made for a plugin.
-const WORLD: &str = "built";
-/// The file of that world, beside the WIT of the language.
-const WORLD_FILE: &str = "built.wit";
 
 /// Makes the component of the core module, unless it was made of the same inputs. `wit` is a folder with the WIT of the language, whose
 /// package has a world `imports`; the world of the plugin is added to it.
@@ -35,17 +30,15 @@ pub(super) fn make(core: &Path, wit: &Path, output: &Path) -> anyhow::Result<()>
         exports.iter().any(|name| name.starts_with("skydock:provider/plugin@")),
         "the program is not a plugin: it does not export skydock:provider/plugin"
     );
-    let world = world(&exports);
-    let file = wit.join(WORLD_FILE);
-    fs::write(&file, &world).with_context(|| format!("cannot write {}", file.display()))?;
-    let key = key(&module, wit)?;
-    let key_file = output.with_extension("inputs");
-    if output.is_file() && fs::read_to_string(&key_file).is_ok_and(|before| before == key) {
-        return Ok(());
-    }
-    let component = encode(module, wit)?;
-    fs::write(output, component).with_context(|| format!("cannot write {}", output.display()))?;
-    fs::write(&key_file, key).with_context(|| format!("cannot write {}", key_file.display()))
+    wit::write_world(wit, &exports)?;
+    let mut inputs = Inputs::new();
+    inputs.add(&module);
+    inputs.add(ADAPTER);
+    inputs.add_folder(wit, |_| true)?;
+    inputs.make(output, || {
+        let component = encode(module, wit)?;
+        fs::write(output, component).with_context(|| format!("cannot write {}", output.display()))
+    })
 }
 
 /// Returns the interfaces that a core module exports, by the names of its functions: `skydock:provider/INTERFACE@VERSION#FUNCTION`.
@@ -60,42 +53,6 @@ fn exports(module: &[u8]) -> anyhow::Result<BTreeSet<String>> {
         }
     }
     Ok(found)
-}
-
-/// Returns the world of a plugin that exports these interfaces.
-fn world(exports: &BTreeSet<String>) -> String {
-    let mut world = format!("world {WORLD} {{\n    include imports;\n");
-    for interface in exports {
-        // Writing to a string does not fail.
-        let _ = writeln!(world, "    export {interface};");
-    }
-    world + "}\n"
-}
-
-/// Returns what the component is made of: hashes of the module, the WIT and the adapter.
-fn key(module: &[u8], wit: &Path) -> anyhow::Result<String> {
-    let mut hash = Sha256::new();
-    hash.update(env!("CARGO_PKG_VERSION"));
-    for part in [module, ADAPTER] {
-        hash.update(Sha256::digest(part));
-    }
-    for file in files(wit)? {
-        hash.update(Sha256::digest(fs::read(&file).with_context(|| format!("cannot read {}", file.display()))?));
-    }
-    Ok(hex::encode(hash.finalize()))
-}
-
-/// Returns all files below a folder, sorted.
-fn files(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
-    let (mut folders, mut files) = (vec![folder.to_owned()], Vec::new());
-    while let Some(folder) = folders.pop() {
-        for entry in fs::read_dir(&folder).with_context(|| format!("cannot read {}", folder.display()))? {
-            let path = entry?.path();
-            if path.is_dir() { folders.push(path) } else { files.push(path) }
-        }
-    }
-    files.sort();
-    Ok(files)
 }
 
 /// Makes the component.
@@ -131,11 +88,9 @@ mod tests {
     }
 
     #[test]
-    fn exported_interfaces_are_the_world() {
-        let exports = exports(&core()).unwrap();
-        let expected = "world built {\n    include imports;\n    export skydock:provider/plugin@0.1.0;\n}\n";
-        assert_eq!(world(&exports), expected);
-        assert!(super::exports(b"not wasm").is_err());
+    fn exported_interfaces_are_found() {
+        assert_eq!(exports(&core()).unwrap(), BTreeSet::from(["skydock:provider/plugin@0.1.0".to_owned()]));
+        assert!(exports(b"not wasm").is_err());
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! Parses paths of the API.
 
+use percent_encoding::percent_decode_str;
+
 /// The meaning of a path.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Place {
@@ -30,8 +32,9 @@ pub(super) struct ApiPath {
     pub(super) subresource: String,
 }
 
-/// Parses a path. Returns none if it is not a path of the API.
+/// Parses a path, which is decoded before it is split, as in Go. Returns none if it is not a path of the API.
 pub(super) fn parse(path: &str) -> Option<Place> {
+    let path = percent_decode_str(path).decode_utf8().ok()?;
     let path = path.strip_prefix('/')?;
     let parts: Vec<&str> = path.strip_suffix('/').unwrap_or(path).split('/').collect();
     if parts.iter().any(|part| part.is_empty()) {
@@ -93,9 +96,10 @@ mod tests {
         assert_eq!(api("/api/v1/namespaces/a/finalize"), " v1  namespaces a finalize");
         assert_eq!(api("/api/v1/namespaces/a/services/b/status"), " v1 a services b status");
         assert_eq!(api("/apis/coordination.k8s.io/v1/namespaces/a/leases/"), "coordination.k8s.io v1 a leases  ");
+        assert_eq!(api("/api/v1/nodes/%61%2fstatus"), " v1  nodes a status");
         assert_eq!(parse("/apis/x"), Some(Place::Group("x".into())));
         assert_eq!(parse("/api/"), Some(Place::Root { core: true }));
-        for nowhere in ["/", "", "/x", "/api//nodes", "/api/v1/a/b/c/d", "/openapi/v2"] {
+        for nowhere in ["/", "", "/x", "/api//nodes", "/api/v1/a/b/c/d", "/openapi/v2", "/api/v1/%ff"] {
             assert_eq!(parse(nowhere), None, "{nowhere}");
         }
     }

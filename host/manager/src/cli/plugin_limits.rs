@@ -241,7 +241,7 @@ impl Field {
 }
 
 /// Parses a number of bytes in Kubernetes' notation: `512`, `64Ki`, `128Mi`, `1Gi`.
-fn parse_bytes(text: &str) -> Option<usize> {
+pub(super) fn parse_bytes(text: &str) -> Option<usize> {
     let units = [("Gi", GI), ("Mi", MI), ("Ki", KI)];
     let (number, unit) =
         units.iter().find_map(|(suffix, unit)| Some((text.strip_suffix(suffix)?, *unit))).unwrap_or((text, 1));

@@ -1,10 +1,12 @@
 //! `wasi:http/outgoing-handler`: every request goes through the plugin's gateway, which denies requests that no rule allows.
 
 mod bounds;
+mod exchange;
 
 use std::{sync::Arc, time::Duration};
 
-use http_body_util::BodyExt as _;
+use futures::future::BoxFuture;
+use http_body_util::{BodyExt as _, combinators::UnsyncBoxBody};
 use skydock_egress::{Call, Code, Gateway, Instance, Options, Refusal};
 use tokio::time::Instant;
 use tracing::Level;
@@ -13,6 +15,7 @@ use wasmtime_wasi_http::{Error, RequestOptions, Result, WasiBody, WasiHttpHooks}
 pub(super) use bounds::{add_to_linker, context};
 
 use super::{Phase, Shared};
+use crate::tape::Tape;
 
 /// Message for a guest that sends a request before it is in service.
 const NOT_YET: &str = "plugins must not send requests during instantiation, configure and info";
@@ -27,13 +30,32 @@ pub(super) struct Egress {
     pub(super) phase: Phase,
     /// Deadline of the current call.
     pub(super) deadline: Option<Instant>,
+    tape: Option<Tape>,
 }
 
 type Answer = Result<(http::Response<WasiBody>, Box<dyn Future<Output = Result<()>> + Send>)>;
 
+/// Why a request failed, as the guest sees it.
+#[derive(Clone, Debug)]
+struct Failure {
+    code: Code,
+    message: Option<String>,
+}
+
+impl Failure {
+    fn of(refusal: &Refusal) -> Self {
+        Self { code: refusal.code(), message: None }
+    }
+}
+
+/// A response as the guest sees it, later.
+type Sent = BoxFuture<'static, Result<http::Response<Body>, Failure>>;
+type Body = UnsyncBoxBody<bytes::Bytes, Failure>;
+
 impl Egress {
-    pub(super) fn new(shared: Arc<Shared>, generation: u64, gateway: Option<Arc<Gateway>>) -> Self {
-        Self { shared, generation, gateway, instance: Instance::default(), phase: Phase::Loading, deadline: None }
+    pub(super) fn new(shared: Arc<Shared>, generation: u64, gateway: Option<Arc<Gateway>>, tape: Option<Tape>) -> Self {
+        let (instance, phase) = (Instance::default(), Phase::Loading);
+        Self { shared, generation, gateway, instance, phase, deadline: None, tape }
     }
 
     /// Returns true if requests are in flight: a call that does not answer is then waiting for the cloud.
@@ -60,35 +82,32 @@ impl Egress {
         }
     }
 
-    fn refused(&self, sentence: &str, error: Error) -> Box<dyn Future<Output = Answer> + Send> {
+    fn refused(&self, sentence: &str, failure: Failure) -> Sent {
         self.shared.log(self.generation, Level::WARN, "egress", &format!("request denied: {sentence}"));
-        Box::new(std::future::ready(Err(error)))
+        Box::pin(std::future::ready(Err(failure)))
     }
 
-    fn send(
-        &self,
-        gateway: &Gateway,
-        request: http::Request<WasiBody>,
-        options: Option<RequestOptions>,
-    ) -> Box<dyn Future<Output = Answer> + Send> {
+    fn send(&self, request: http::Request<WasiBody>, options: Option<RequestOptions>) -> Sent {
+        let Some(gateway) = &self.gateway else {
+            let failure = Failure { code: Code::HttpRequestDenied, message: None };
+            return self.refused("this plugin has no network access: it runs without egress rules", failure);
+        };
         let (head, body) = request.into_parts();
         match gateway.admit(&head, &self.call(options)) {
             Err(_) if self.phase == Phase::Loading => {
-                self.refused(NOT_YET, Error::InternalError(Some(NOT_YET.to_owned())))
+                self.refused(NOT_YET, Failure { code: Code::InternalError, message: Some(NOT_YET.to_owned()) })
             }
-            Err(refusal) => self.refused(refusal.sentence(), error(&refusal)),
+            Err(refusal) => self.refused(refusal.sentence(), Failure::of(&refusal)),
             Ok(admitted) => {
                 let (shared, generation) = (Arc::clone(&self.shared), self.generation);
-                Box::new(async move {
+                Box::pin(async move {
                     let told = |refusal: &Refusal| {
                         let sentence = format!("request failed: {}", refusal.sentence());
                         shared.log(generation, Level::WARN, "egress", &sentence);
-                        error(refusal)
+                        Failure::of(refusal)
                     };
                     let answer = admitted.send(head, body).await.map_err(|refusal| told(&refusal))?;
-                    let answer = answer.map(|body| body.map_err(|refusal| error(&refusal)).boxed_unsync());
-                    let sent: Box<dyn Future<Output = Result<()>> + Send> = Box::new(std::future::ready(Ok(())));
-                    Ok((answer, sent))
+                    Ok(answer.map(|body| body.map_err(|refusal| Failure::of(&refusal)).boxed_unsync()))
                 })
             }
         }
@@ -102,11 +121,17 @@ impl WasiHttpHooks for Egress {
         options: Option<RequestOptions>,
         _sent: Box<dyn Future<Output = Result<()>> + Send>,
     ) -> Box<dyn Future<Output = Answer> + Send> {
-        match &self.gateway {
-            Some(gateway) => self.send(gateway, request, options),
-            None => self
-                .refused("this plugin has no network access: it runs without egress rules", Error::HttpRequestDenied),
-        }
+        let sent = match &self.tape {
+            None => self.send(request, options),
+            Some(Tape::Recording(recorder)) => exchange::record(recorder, request, |it| self.send(it, options)),
+            Some(Tape::Playing(player)) => exchange::play(player, request),
+        };
+        Box::new(async move {
+            let answer = sent.await.map_err(error)?;
+            let answer = answer.map(|body| body.map_err(error).boxed_unsync());
+            let sent: Box<dyn Future<Output = Result<()>> + Send> = Box::new(std::future::ready(Ok(())));
+            Ok((answer, sent))
+        })
     }
 
     /// The gateway sets it according to the rule.
@@ -124,8 +149,8 @@ impl WasiHttpHooks for Egress {
 }
 
 /// Returns the wasi:http code with the same name.
-fn error(refusal: &Refusal) -> Error {
-    match refusal.code() {
+fn error(failure: Failure) -> Error {
+    match failure.code {
         Code::DnsTimeout => Error::DnsTimeout,
         Code::DnsError => Error::DnsError { rcode: None, info_code: None },
         Code::DestinationIpProhibited => Error::DestinationIpProhibited,
@@ -150,7 +175,6 @@ fn error(refusal: &Refusal) -> Error {
         Code::HttpResponseContentCoding => Error::HttpResponseContentCoding(None),
         Code::HttpResponseTimeout => Error::HttpResponseTimeout,
         Code::HttpProtocolError => Error::HttpProtocolError,
-        // The text is only logged.
-        Code::InternalError => Error::InternalError(None),
+        Code::InternalError => Error::InternalError(failure.message),
     }
 }

@@ -124,7 +124,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::{ClusterSlot, PluginMetrics, PluginSource, runtime::ticker::Ticker};
+    use crate::{ClusterSlot, PluginMetrics, PluginSource, Taping, runtime::ticker::Ticker};
 
     /// A subscriber for warnings and errors.
     struct Warnings;
@@ -156,7 +156,8 @@ mod tests {
             ..PluginSource::default()
         };
         let ticker = Ticker::start(|| true).unwrap();
-        let shared = Shared::new(&source, limits, PluginMetrics::default(), ClusterSlot::default(), ticker);
+        let shared =
+            Shared::new(&source, limits, PluginMetrics::default(), ClusterSlot::default(), ticker, Taping::Off);
         let dropped = || shared.log.rate.lock().unwrap().dropped;
         tracing::subscriber::with_default(Warnings, || {
             (0..100).for_each(|_| shared.log(1, Level::DEBUG, "", "hidden"));

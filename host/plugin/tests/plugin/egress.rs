@@ -3,6 +3,7 @@
 use std::{
     fs,
     net::SocketAddr,
+    path::Path,
     sync::{Arc, Mutex},
     time::{Duration, Instant},
 };
@@ -70,7 +71,7 @@ async fn answer(
     }
 }
 
-fn rule(address: SocketAddr, more: &str) -> EgressRule {
+pub(crate) fn rule(address: SocketAddr, more: &str) -> EgressRule {
     let text = format!(
         "name: cloud\nto: http://{address}\naddresses: [127.0.0.1/32]\nlimits: {{rate: 10000, burst: 1000, concurrency: 64}}\n{more}"
     );
@@ -161,13 +162,8 @@ async fn a_silent_cloud_does_not_suspend_the_plugin() {
     assert!(!matches!(&well, Err(error) if error.to_string().contains("suspended")), "{well:?}");
 }
 
-// Holds: SEC-18, OPS-114
-#[tokio::test(flavor = "multi_thread")]
-async fn the_host_adds_a_credential_and_follows_its_file() {
-    let (cloud, address) = Cloud::start().await;
-    let dir = tempfile::tempdir().unwrap();
-    let file = dir.path().join("token");
-    fs::write(&file, "the-secret-1").unwrap();
+/// Returns a rule for this cloud with the token in this file as its credential.
+pub(crate) fn with_token(address: SocketAddr, file: &Path) -> Settings {
     let text = format!(
         "- type: header\n  name: api\n  for: {{plugin: test, digest: any}}\n  prefix: 'Bearer '\n  valueFile: {}",
         file.display()
@@ -179,7 +175,17 @@ async fn the_host_adds_a_credential_and_follows_its_file() {
     };
     let credentials = Credentials::new(&serde_saphyr::from_str::<Vec<_>>(&text).unwrap(), &tools).unwrap();
     let credentials = [("api".to_owned(), credentials.bind("api", "test", "sha256:any").unwrap())].into();
-    let settings = Settings { rules: vec![rule(address, "credential: api")], credentials, ..Settings::default() };
+    Settings { rules: vec![rule(address, "credential: api")], credentials, ..Settings::default() }
+}
+
+// Holds: SEC-18, OPS-114
+#[tokio::test(flavor = "multi_thread")]
+async fn the_host_adds_a_credential_and_follows_its_file() {
+    let (cloud, address) = Cloud::start().await;
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("token");
+    fs::write(&file, "the-secret-1").unwrap();
+    let settings = with_token(address, &file);
     let bench = bench(&settings, limits()).await;
     let request = format!("GET http://{address}/v1");
     one(&bench, &request).await.unwrap();

@@ -9,6 +9,7 @@ mod contract;
 mod egress;
 mod limits;
 mod load;
+mod record;
 mod support;
 mod swap;
 mod watch;

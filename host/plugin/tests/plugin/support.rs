@@ -15,7 +15,8 @@ use skydock_cloud::{
 };
 use skydock_egress::Gateway;
 use skydock_plugin::{
-    ClusterSlot, Compiler, Limits, LoadError, Plugin, PluginMetrics, PluginSource, Runtime, RuntimeOptions, WayOut,
+    ClusterSlot, Compiler, Limits, LoadError, Plugin, PluginMetrics, PluginSource, Runtime, RuntimeOptions, Taping,
+    WayOut,
 };
 use tempfile::TempDir;
 
@@ -67,6 +68,12 @@ pub(crate) fn runtime(limits: Limits, metrics: PluginMetrics) -> Runtime {
     Runtime::new(RuntimeOptions { cache_dir: Some(shared_cache()), limits, metrics, ..options }).unwrap()
 }
 
+/// Returns a runtime that records or replays.
+pub(crate) fn taping(limits: Limits, taping: Taping) -> Runtime {
+    let options = RuntimeOptions::new(compiler());
+    Runtime::new(RuntimeOptions { cache_dir: Some(shared_cache()), limits, taping, ..options }).unwrap()
+}
+
 pub(crate) fn source(dir: &Path) -> PluginSource {
     PluginSource {
         name: "test".into(),
@@ -80,7 +87,7 @@ pub(crate) fn source(dir: &Path) -> PluginSource {
 
 /// Provides the same gateway for every component.
 #[derive(Debug)]
-struct OneWay(Arc<Gateway>);
+pub(crate) struct OneWay(pub(crate) Arc<Gateway>);
 
 impl WayOut for OneWay {
     fn gateway(&self, _: &str) -> Arc<Gateway> {

@@ -9,7 +9,7 @@ use skydock_sdk::{
 };
 
 use super::{
-    annotation, at_work, create,
+    annotation, at_work, being_deleted, create,
     find::{Found, called, find, tagged, whose},
     floating, forget, is_noted, names,
     plan::{plan_removal, remove},
@@ -161,7 +161,7 @@ fn take_off(cloud: &Cloud<'_>, service: &Service, want: &Want, found: Found, kee
     let balancer = found.load_balancer;
     let ownership = whose(cloud, &balancer, want, service, found.by_name)?;
     match balancer.phase() {
-        Phase::Going => return Err(at_work(cloud, &balancer.id, "is being deleted")),
+        Phase::Going => return Err(being_deleted(cloud, &balancer.id)),
         Phase::Pending => return Err(at_work(cloud, &balancer.id, "is being changed and will be deleted afterwards")),
         Phase::Failed | Phase::Active => {}
     }
@@ -284,7 +284,7 @@ fn delete(
         optional: None,
     };
     step.take(cloud)?;
-    Err(at_work(cloud, &id, "is being deleted"))
+    Err(being_deleted(cloud, &id))
 }
 
 /// Returns the steps that delete this Service's listeners, then its tag.

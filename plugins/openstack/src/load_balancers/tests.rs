@@ -80,6 +80,19 @@ fn a_pending_load_balancer_is_polled_with_growing_pauses() {
 }
 
 #[test]
+fn a_deletion_is_polled_less_often() {
+    let script = Script::new("");
+    named(&script, &[balancer("PENDING_DELETE")]);
+    let pauses: Vec<_> = (0..6)
+        .map(|_| match ensure_deleted(&script.cloud(), &service(true)) {
+            Err(CloudError::InProgress(Retry { after_ms, .. })) => after_ms,
+            other => panic!("{other:?}"),
+        })
+        .collect();
+    assert_eq!(pauses, [2000, 4000, 4000, 4000, 4000, 8000]);
+}
+
+#[test]
 fn a_failed_load_balancer_is_recreated_unless_it_served() {
     let script = Script::new("");
     named(&script, &[balancer("ERROR")]);

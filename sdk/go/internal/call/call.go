@@ -64,32 +64,39 @@ func Run[T any](host skydock.Host, f func(ctx context.Context) (T, error)) (T, e
 }
 
 // Classify returns the case of an error that a call returns. Errors that have none are in-progress if the time of the call is
-// over, unavailable if a request has failed, and otherwise internal.
+// over, unavailable if a request has failed, and otherwise internal. Of several errors, it is the case that asks for most patience.
 func Classify(ctx context.Context, err error) *skydock.Error {
-	var known *skydock.Error
-	var request *url.Error
-	var network net.Error
-	switch {
-	case err == nil:
+	if err == nil {
 		return nil
-	case errors.As(err, &known):
-		return &skydock.Error{Case: known.Case, Message: err.Error(), RetryAfter: known.RetryAfter, Err: err}
-	case errors.Is(err, context.DeadlineExceeded) && ctx.Err() != nil:
-		return &skydock.Error{Case: skydock.ErrInProgress, Message: err.Error(), RetryAfter: retry, Err: err}
-	case errors.As(err, &request), errors.As(err, &network), errors.Is(err, context.DeadlineExceeded):
-		return &skydock.Error{Case: skydock.ErrUnavailable, Message: err.Error(), Err: err}
 	}
-	for _, sentinel := range sentinels {
-		if errors.Is(err, sentinel) {
-			return &skydock.Error{Case: sentinel, Message: err.Error(), RetryAfter: retry, Err: err}
-		}
+	if e := known(ctx, err); e != nil {
+		return e
 	}
 	return &skydock.Error{Case: skydock.ErrInternal, Message: err.Error(), Err: err}
 }
 
-var sentinels = []error{
-	skydock.ErrNotFound, skydock.ErrImplementedElsewhere, skydock.ErrConflict, skydock.ErrThrottled, skydock.ErrInProgress,
-	skydock.ErrDenied, skydock.ErrInvalid, skydock.ErrUnavailable,
+// known is Classify, but nil for an error that is internal because nothing else is known.
+func known(ctx context.Context, err error) *skydock.Error {
+	if parts, whole := Parts(err); parts != nil {
+		return Combine(err, parts, whole, func(part error) *skydock.Error { return known(ctx, part) })
+	}
+	var own *skydock.Error
+	var request *url.Error
+	var network net.Error
+	switch {
+	case errors.As(err, &own):
+		return &skydock.Error{Case: own.Case, Message: err.Error(), RetryAfter: own.RetryAfter, Err: err}
+	case ctx.Err() != nil && (errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)):
+		return &skydock.Error{Case: skydock.ErrInProgress, Message: err.Error(), RetryAfter: retry, Err: err}
+	case errors.As(err, &request), errors.As(err, &network), errors.Is(err, context.DeadlineExceeded):
+		return &skydock.Error{Case: skydock.ErrUnavailable, Message: err.Error(), Err: err}
+	}
+	for _, sentinel := range order {
+		if errors.Is(err, sentinel) {
+			return &skydock.Error{Case: sentinel, Message: err.Error(), RetryAfter: retry, Err: err}
+		}
+	}
+	return nil
 }
 
 // Results classifies the errors of the elements of an answer, which must have the given length.

@@ -80,6 +80,55 @@ func TestEveryErrorHasACase(t *testing.T) {
 	}
 }
 
+type aggregate []error
+
+func (a aggregate) Error() string   { return "several" }
+func (a aggregate) Errors() []error { return a }
+
+func TestOfSeveralErrorsTheOneThatAsksForPatienceCounts(t *testing.T) {
+	plain := errors.New("x")
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	for name, test := range map[string]struct {
+		err  error
+		want error
+		wait time.Duration
+	}{
+		"in order": {
+			err:  aggregate{skydock.NotFound("x"), skydock.Invalid("x"), skydock.Denied("x"), skydock.InProgress(1, "x"), skydock.Conflict("x"), skydock.Unavailable("x"), skydock.Throttled(2, "x")},
+			want: skydock.ErrThrottled, wait: 2,
+		},
+		"unavailable":              {err: aggregate{skydock.Conflict("x"), skydock.Unavailable("x")}, want: skydock.ErrUnavailable},
+		"conflict":                 {err: aggregate{skydock.InProgress(1, "x"), skydock.Conflict("x")}, want: skydock.ErrConflict},
+		"in progress":              {err: aggregate{skydock.Denied("x"), skydock.InProgress(1, "x")}, want: skydock.ErrInProgress, wait: 1},
+		"denied":                   {err: aggregate{plain, skydock.Denied("x")}, want: skydock.ErrDenied},
+		"internal is not invalid":  {err: aggregate{skydock.Invalid("x"), plain}, want: skydock.ErrInternal},
+		"invalid":                  {err: aggregate{skydock.NotFound("x"), skydock.Invalid("x")}, want: skydock.ErrInvalid},
+		"not found":                {err: aggregate{skydock.NotFound("x"), &skydock.Error{Case: skydock.ErrImplementedElsewhere}}, want: skydock.ErrNotFound},
+		"longest delay":            {err: aggregate{skydock.Throttled(9, "x"), skydock.Throttled(3, "x")}, want: skydock.ErrThrottled, wait: 9},
+		"longest delay last":       {err: aggregate{skydock.Throttled(3, "x"), skydock.Throttled(9, "x")}, want: skydock.ErrThrottled, wait: 9},
+		"wrapped":                  {err: fmt.Errorf("a: %w", fmt.Errorf("b: %w", aggregate{plain, skydock.ErrConflict})), want: skydock.ErrConflict, wait: retry},
+		"two causes, one known":    {err: fmt.Errorf("%w: %w", skydock.ErrNotFound, plain), want: skydock.ErrNotFound, wait: retry},
+		"two causes, none known":   {err: fmt.Errorf("%w: %w", plain, plain), want: skydock.ErrInternal},
+		"none":                     {err: aggregate{nil, nil}, want: skydock.ErrInternal},
+		"a request":                {err: errors.Join(plain, &url.Error{Op: "Get", URL: "http://x", Err: plain}), want: skydock.ErrUnavailable},
+		"the outer case":           {err: skydock.Invalid("%w", errors.Join(skydock.Throttled(1, "x"))), want: skydock.ErrInvalid},
+		"the end of the call":      {err: errors.Join(plain, context.Canceled), want: skydock.ErrInProgress, wait: retry},
+		"the end within an answer": {err: aggregate{plain, context.DeadlineExceeded}, want: skydock.ErrInProgress, wait: retry},
+	} {
+		got := Classify(ended, test.err)
+		if got.Case != test.want || got.RetryAfter != test.wait || got.Message != test.err.Error() {
+			t.Errorf("%s: %v, %v, %q", name, got.Case, got.RetryAfter, got.Message)
+		}
+	}
+	if got := Classify(t.Context(), context.Canceled); got.Case != skydock.ErrInternal {
+		t.Error(got.Case)
+	}
+	if parts, _ := Parts(plain); parts != nil {
+		t.Error(parts)
+	}
+}
+
 func TestAnAnswerOfTheWrongLengthIsInternal(t *testing.T) {
 	if _, err := Results(t.Context(), 2, []skydock.Result[int]{{}}); !errors.Is(err, skydock.ErrInternal) {
 		t.Error(err)

@@ -1,4 +1,3 @@
-// Package guest connects the SDK with generated bindings, in a component.
 package guest
 
 import (
@@ -65,15 +64,6 @@ var (
 	ipFamilyPolicies = []skydock.IPFamilyPolicy{skydock.SingleStack, skydock.PreferDualStack, skydock.RequireDualStack}
 	ipModes          = []skydock.IPMode{skydock.VIP, skydock.Proxy}
 )
-
-func index[T comparable](values []T, value T) uint8 {
-	for i, v := range values {
-		if v == value {
-			return uint8(i)
-		}
-	}
-	return 0
-}
 
 // Addresses converts addresses of the host.
 func Addresses(in []wire.NodeAddress) []skydock.NodeAddress {

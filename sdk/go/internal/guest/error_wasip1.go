@@ -2,7 +2,6 @@ package guest
 
 import (
 	"context"
-	"unicode/utf8"
 
 	skydock "github.com/skydock/skydock/sdk/go"
 	wire "github.com/skydock/skydock/sdk/go/internal/bindings/skydock_provider_types"
@@ -10,19 +9,10 @@ import (
 	"github.com/skydock/skydock/sdk/go/internal/wit/types"
 )
 
-// longest is the length to which messages are cut: an event has 1024 bytes.
-const longest = 900
-
 // Error converts an error for the host.
 func Error(err error) wire.CloudError {
 	e := call.Classify(context.Background(), err)
-	text := e.Error()
-	if len(text) > longest {
-		text = text[:longest]
-		for !utf8.ValidString(text) && len(text) > longest-utf8.UTFMax {
-			text = text[:len(text)-1]
-		}
-	}
+	text := shorten(e.Error())
 	retry := wire.Retry{AfterMs: uint64(max(e.RetryAfter.Milliseconds(), 0)), Message: text}
 	switch e.Case {
 	case skydock.ErrNotFound:

@@ -1,6 +1,3 @@
-// Package wasihttp carries the requests of net/http over wasi:http. It is in the place of every http.Transport, through the
-// overlay of net/http (overlay/roundtrip.diff). Settings of transports have no effect: the host has its own for proxies, TLS,
-// timeouts and connections. Requests of several goroutines are in flight at the same time.
 package wasihttp
 
 import (
@@ -8,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"strconv"
 	"strings"
 
 	"github.com/skydock/skydock/sdk/go/internal/bindings/wasi_http_outgoing_handler"
@@ -85,31 +81,6 @@ func send(r *http.Request) (*wire.FutureIncomingResponse, error) {
 	return pending, nil
 }
 
-func headers(r *http.Request, hasBody bool) []types.Tuple2[string, []uint8] {
-	var out []types.Tuple2[string, []uint8]
-	add := func(name, value string) {
-		out = append(out, types.Tuple2[string, []uint8]{F0: name, F1: []uint8(value)})
-	}
-	for name, values := range r.Header {
-		switch name {
-		case "Host", "Connection", "Transfer-Encoding", "Upgrade", "Keep-Alive", "Proxy-Connection", "Http2-Settings", "Content-Length":
-			continue // those of the connection, which wasi:http rejects
-		}
-		for _, value := range values {
-			add(name, value)
-		}
-	}
-	if _, set := r.Header["User-Agent"]; !set {
-		add("User-Agent", "Go-http-client/1.1")
-	}
-	if hasBody && r.ContentLength > 0 {
-		add("Content-Length", strconv.FormatInt(r.ContentLength, 10))
-	} else if !hasBody && (r.Method == http.MethodPost || r.Method == http.MethodPut || r.Method == http.MethodPatch) {
-		add("Content-Length", "0")
-	}
-	return out
-}
-
 // upload writes the body. It stops without an error if the host takes no more: the answer says why.
 func upload(ctx context.Context, body *wire.OutgoingBody, from io.Reader) error {
 	out := body.Write().Ok()
@@ -161,10 +132,7 @@ func response(r *http.Request, in *wire.IncomingResponse) *http.Response {
 	code := int(in.Status())
 	out := &http.Response{
 		StatusCode: code, Status: fmt.Sprintf("%d %s", code, http.StatusText(code)), Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
-		Header: header, ContentLength: -1, Request: r,
-	}
-	if length, err := strconv.ParseInt(header.Get("Content-Length"), 10, 64); err == nil {
-		out.ContentLength = length
+		Header: header, ContentLength: length(header), Request: r,
 	}
 	body := in.Consume().Ok()
 	in.Drop()

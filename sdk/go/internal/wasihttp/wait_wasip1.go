@@ -7,6 +7,7 @@ import (
 
 	"github.com/skydock/skydock/sdk/go/internal/bindings/wasi_clocks_monotonic_clock"
 	"github.com/skydock/skydock/sdk/go/internal/bindings/wasi_io_poll"
+	"github.com/skydock/skydock/sdk/go/internal/wit/runtime"
 )
 
 // Waiting for the host stops the whole instance, so one goroutine does it, the poller, and only when no other can run. It waits
@@ -24,15 +25,8 @@ func poll(handles unsafe.Pointer, length uint32, result unsafe.Pointer)
 // look is how often each waiter looks for itself, if some goroutine never lets the others be idle.
 const look = 50 * time.Millisecond
 
-// waiter is a goroutine that waits for a pollable.
-type waiter struct {
-	ready *wasi_io_poll.Pollable
-	done  chan struct{}
-	index int // in waiters, or -1
-}
-
 var (
-	waiters []*waiter
+	waiting waiters[*wasi_io_poll.Pollable]
 	added   = make(chan struct{}, 1)
 	running bool
 )
@@ -46,8 +40,7 @@ func wait(ctx context.Context, ready *wasi_io_poll.Pollable) error {
 		running = true
 		go poller()
 	}
-	w := &waiter{ready: ready, done: make(chan struct{}), index: len(waiters)}
-	waiters = append(waiters, w)
+	w := waiting.add(ready)
 	select {
 	case added <- struct{}{}:
 	default:
@@ -59,63 +52,55 @@ func wait(ctx context.Context, ready *wasi_io_poll.Pollable) error {
 		case <-w.done:
 			return nil
 		case <-ctx.Done():
-			w.remove()
+			waiting.remove(w)
 			return ctx.Err()
 		case <-ticks.C:
 			if ready.Ready() {
-				w.remove()
+				waiting.remove(w)
 				return nil
 			}
 		}
 	}
 }
 
-func (w *waiter) remove() {
-	if w.index < 0 {
-		return
-	}
-	last := len(waiters) - 1
-	waiters[w.index] = waiters[last]
-	waiters[w.index].index = w.index
-	waiters[last] = nil
-	waiters = waiters[:last]
-	w.index = -1
-}
-
 func poller() {
 	var handles []int32
-	var polled []*waiter
+	var polled []*waiter[*wasi_io_poll.Pollable]
 	result := new([2]uint32)
+	received := new(runtime.Received)
 	for {
-		for len(waiters) == 0 {
+		for len(waiting) == 0 {
 			<-added
 		}
 		next := idleWait()
-		if room := len(waiters) + 1; cap(handles) < room {
+		if room := len(waiting) + 1; cap(handles) < room {
 			handles = make([]int32, 0, 2*room)
-			polled = make([]*waiter, 0, 2*room)
+			polled = make([]*waiter[*wasi_io_poll.Pollable], 0, 2*room)
 		}
 		var timer *wasi_io_poll.Pollable
 		if next >= 0 {
 			timer = wasi_clocks_monotonic_clock.SubscribeDuration(uint64(next))
 		}
 		// Allocating may let other goroutines run, which add and drop pollables: nothing allocates from here to the end of poll.
-		if len(waiters) > 0 && len(waiters) < cap(handles) {
+		if len(waiting) > 0 && len(waiting) < cap(handles) {
 			handles, polled = handles[:0], polled[:0]
-			for _, w := range waiters {
+			for _, w := range waiting {
 				handles = append(handles, w.ready.Handle())
 				polled = append(polled, w)
 			}
 			if timer != nil {
 				handles = append(handles, timer.Handle())
 			}
+			runtime.Receive(received, 0)
 			poll(unsafe.Pointer(unsafe.SliceData(handles)), uint32(len(handles)), unsafe.Pointer(result))
+			runtime.Done()
 			for _, i := range unsafe.Slice((*uint32)(unsafe.Pointer(uintptr(result[0]))), result[1]) {
 				if int(i) < len(polled) {
-					polled[i].remove()
+					waiting.remove(polled[i])
 					close(polled[i].done)
 				}
 			}
+			received.Clear()
 			clear(polled)
 		}
 		if timer != nil {

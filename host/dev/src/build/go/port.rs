@@ -5,7 +5,8 @@ use std::{ffi::OsString, fs, io, path::Path};
 
 use anyhow::{Context as _, ensure};
 
-use super::{GO, Project, WORK, absolute};
+use super::{GO, Project, absolute};
+use crate::build::WORK;
 
 /// Makes the copies, and returns the flag that selects a go.mod that uses them. Without `port/`, there is nothing to do.
 ///

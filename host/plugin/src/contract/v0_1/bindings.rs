@@ -3,5 +3,7 @@
 wasmtime::component::bindgen!({
     path: "../../wit/v0.1.0",
     world: "provider",
+    imports: { default: trappable },
     exports: { default: async },
+    additional_derives: [serde::Serialize, serde::Deserialize],
 });

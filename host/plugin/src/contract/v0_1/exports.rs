@@ -4,6 +4,7 @@ mod instances;
 mod load_balancers;
 mod maintenance;
 mod plugin;
+mod replay;
 mod routes;
 mod zones;
 

@@ -27,7 +27,9 @@ func Get(key string) witTypes.Option[[]uint8] {
 	returnArea := uintptr(witRuntime.Allocate(pinner, (3 * 4), 4))
 	utf8 := unsafe.Pointer(unsafe.StringData(key))
 	pinner.Pin(utf8)
-	wasm_import_get(uintptr(utf8), uint32(len(key)), returnArea)
+	received := witRuntime.Receiver(pinner)
+	wasm_import_get(uintptr(utf8), uint32(len(key)), witRuntime.Receive(received, returnArea))
+	witRuntime.Done()
 	var option witTypes.Option[[]uint8]
 	switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 0))) {
 	case 0:
@@ -73,7 +75,9 @@ func Reserve(key string, value []uint8, ttlMs uint64) witTypes.Option[[]uint8] {
 	pinner.Pin(utf8)
 	data := unsafe.Pointer(unsafe.SliceData(value))
 	pinner.Pin(data)
-	wasm_import_reserve(uintptr(utf8), uint32(len(key)), uintptr(data), uint32(len(value)), int64(ttlMs), returnArea)
+	received := witRuntime.Receiver(pinner)
+	wasm_import_reserve(uintptr(utf8), uint32(len(key)), uintptr(data), uint32(len(value)), int64(ttlMs), witRuntime.Receive(received, returnArea))
+	witRuntime.Done()
 	var option witTypes.Option[[]uint8]
 	switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 0))) {
 	case 0:

@@ -29,7 +29,9 @@ func Uid() witTypes.Option[string] {
 	defer pinner.Unpin()
 
 	returnArea := uintptr(witRuntime.Allocate(pinner, (3 * 4), 4))
-	wasm_import_uid(returnArea)
+	received := witRuntime.Receiver(pinner)
+	wasm_import_uid(witRuntime.Receive(received, returnArea))
+	witRuntime.Done()
 	var option witTypes.Option[string]
 	switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 0))) {
 	case 0:
@@ -55,7 +57,9 @@ func Revision() witTypes.Option[uint64] {
 	defer pinner.Unpin()
 
 	returnArea := uintptr(witRuntime.Allocate(pinner, 16, 8))
-	wasm_import_revision(returnArea)
+	received := witRuntime.Receiver(pinner)
+	wasm_import_revision(witRuntime.Receive(received, returnArea))
+	witRuntime.Done()
 	var option witTypes.Option[uint64]
 	switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 0))) {
 	case 0:
@@ -80,7 +84,9 @@ func Nodes() []skydock_provider_types.Node {
 	defer pinner.Unpin()
 
 	returnArea := uintptr(witRuntime.Allocate(pinner, (2 * 4), 4))
-	wasm_import_nodes(returnArea)
+	received := witRuntime.Receiver(pinner)
+	wasm_import_nodes(witRuntime.Receive(received, returnArea))
+	witRuntime.Done()
 	result19 := make([]skydock_provider_types.Node, 0, *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 4)))
 	for index := 0; index < int(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 4))); index++ {
 		base := unsafe.Add(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 0)))), index*(8+28*4))
@@ -163,7 +169,9 @@ func Services() []skydock_provider_types.Service {
 	defer pinner.Unpin()
 
 	returnArea := uintptr(witRuntime.Allocate(pinner, (2 * 4), 4))
-	wasm_import_services(returnArea)
+	received := witRuntime.Receiver(pinner)
+	wasm_import_services(witRuntime.Receive(received, returnArea))
+	witRuntime.Done()
 	result35 := make([]skydock_provider_types.Service, 0, *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 4)))
 	for index := 0; index < int(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 4))); index++ {
 		base := unsafe.Add(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 0)))), index*(8+33*4))
@@ -362,7 +370,9 @@ func NodeJson(name string) witTypes.Option[string] {
 	returnArea := uintptr(witRuntime.Allocate(pinner, (3 * 4), 4))
 	utf8 := unsafe.Pointer(unsafe.StringData(name))
 	pinner.Pin(utf8)
-	wasm_import_node_json(uintptr(utf8), uint32(len(name)), returnArea)
+	received := witRuntime.Receiver(pinner)
+	wasm_import_node_json(uintptr(utf8), uint32(len(name)), witRuntime.Receive(received, returnArea))
+	witRuntime.Done()
 	var option witTypes.Option[string]
 	switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 0))) {
 	case 0:
@@ -392,7 +402,9 @@ func ServiceJson(namespace string, name string) witTypes.Option[string] {
 	pinner.Pin(utf8)
 	utf80 := unsafe.Pointer(unsafe.StringData(name))
 	pinner.Pin(utf80)
-	wasm_import_service_json(uintptr(utf8), uint32(len(namespace)), uintptr(utf80), uint32(len(name)), returnArea)
+	received := witRuntime.Receiver(pinner)
+	wasm_import_service_json(uintptr(utf8), uint32(len(namespace)), uintptr(utf80), uint32(len(name)), witRuntime.Receive(received, returnArea))
+	witRuntime.Done()
 	var option witTypes.Option[string]
 	switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 0))) {
 	case 0:

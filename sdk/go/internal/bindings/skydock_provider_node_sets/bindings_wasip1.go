@@ -104,7 +104,9 @@ func (self *NodeSet) Targets() []Target {
 	defer pinner.Unpin()
 
 	returnArea := uintptr(witRuntime.Allocate(pinner, (2 * 4), 4))
-	wasm_import_method_node_set_targets((self).Handle(), returnArea)
+	received := witRuntime.Receiver(pinner)
+	wasm_import_method_node_set_targets((self).Handle(), witRuntime.Receive(received, returnArea))
+	witRuntime.Done()
 	result4 := make([]Target, 0, *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 4)))
 	for index := 0; index < int(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 4))); index++ {
 		base := unsafe.Add(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 0)))), index*(10*4))
@@ -157,7 +159,9 @@ func (self *NodeSet) Nodes() []skydock_provider_types.Node {
 	defer pinner.Unpin()
 
 	returnArea := uintptr(witRuntime.Allocate(pinner, (2 * 4), 4))
-	wasm_import_method_node_set_nodes((self).Handle(), returnArea)
+	received := witRuntime.Receiver(pinner)
+	wasm_import_method_node_set_nodes((self).Handle(), witRuntime.Receive(received, returnArea))
+	witRuntime.Done()
 	result19 := make([]skydock_provider_types.Node, 0, *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 4)))
 	for index := 0; index < int(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 4))); index++ {
 		base := unsafe.Add(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 0)))), index*(8+28*4))
@@ -240,7 +244,9 @@ func (self *NodeSet) Changes() witTypes.Option[NodeChanges] {
 	defer pinner.Unpin()
 
 	returnArea := uintptr(witRuntime.Allocate(pinner, (5 * 4), 4))
-	wasm_import_method_node_set_changes((self).Handle(), returnArea)
+	received := witRuntime.Receiver(pinner)
+	wasm_import_method_node_set_changes((self).Handle(), witRuntime.Receive(received, returnArea))
+	witRuntime.Done()
 	var option13 witTypes.Option[NodeChanges]
 	switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 0))) {
 	case 0:

@@ -67,7 +67,9 @@ func Read(kind string, namespace string, name string) witTypes.Result[string, Re
 	pinner.Pin(utf80)
 	utf81 := unsafe.Pointer(unsafe.StringData(name))
 	pinner.Pin(utf81)
-	wasm_import_read(uintptr(utf8), uint32(len(kind)), uintptr(utf80), uint32(len(namespace)), uintptr(utf81), uint32(len(name)), returnArea)
+	received := witRuntime.Receiver(pinner)
+	wasm_import_read(uintptr(utf8), uint32(len(kind)), uintptr(utf80), uint32(len(namespace)), uintptr(utf81), uint32(len(name)), witRuntime.Receive(received, returnArea))
+	witRuntime.Done()
 	var result witTypes.Result[string, Refusal]
 	switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 0))) {
 	case 0:

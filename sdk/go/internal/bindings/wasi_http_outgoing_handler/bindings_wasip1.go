@@ -46,7 +46,9 @@ func Handle(request *wasi_http_types.OutgoingRequest, options witTypes.Option[*w
 	default:
 		panic("unreachable")
 	}
-	wasm_import_handle((request).TakeHandle(), option, option0, returnArea)
+	received := witRuntime.Receiver(pinner)
+	wasm_import_handle((request).TakeHandle(), option, option0, witRuntime.Receive(received, returnArea))
+	witRuntime.Done()
 	var result witTypes.Result[*wasi_http_types.FutureIncomingResponse, wasi_http_types.ErrorCode]
 	switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 0))) {
 	case 0:

@@ -1036,7 +1036,9 @@ func FieldsFromList(entries []witTypes.Tuple2[string, []uint8]) witTypes.Result[
 
 	}
 
-	wasm_import_static_fields_from_list(uintptr(result), length, returnArea)
+	received := witRuntime.Receiver(pinner)
+	wasm_import_static_fields_from_list(uintptr(result), length, witRuntime.Receive(received, returnArea))
+	witRuntime.Done()
 	var result0 witTypes.Result[*Fields, HeaderError]
 	switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 0))) {
 	case 0:
@@ -1080,7 +1082,9 @@ func (self *Fields) Get(name string) [][]uint8 {
 	returnArea := uintptr(witRuntime.Allocate(pinner, (2 * 4), 4))
 	utf8 := unsafe.Pointer(unsafe.StringData(name))
 	pinner.Pin(utf8)
-	wasm_import_method_fields_get((self).Handle(), uintptr(utf8), uint32(len(name)), returnArea)
+	received := witRuntime.Receiver(pinner)
+	wasm_import_method_fields_get((self).Handle(), uintptr(utf8), uint32(len(name)), witRuntime.Receive(received, returnArea))
+	witRuntime.Done()
 	result := make([][]uint8, 0, *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 4)))
 	for index := 0; index < int(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 4))); index++ {
 		base := unsafe.Add(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 0)))), index*(2*4))
@@ -1130,7 +1134,9 @@ func (self *Fields) Set(name string, value [][]uint8) witTypes.Result[witTypes.U
 
 	}
 
-	wasm_import_method_fields_set((self).Handle(), uintptr(utf8), uint32(len(name)), uintptr(result), length, returnArea)
+	received := witRuntime.Receiver(pinner)
+	wasm_import_method_fields_set((self).Handle(), uintptr(utf8), uint32(len(name)), uintptr(result), length, witRuntime.Receive(received, returnArea))
+	witRuntime.Done()
 	var result0 witTypes.Result[witTypes.Unit, HeaderError]
 	switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 0))) {
 	case 0:
@@ -1174,7 +1180,9 @@ func (self *Fields) Delete(name string) witTypes.Result[witTypes.Unit, HeaderErr
 	returnArea := uintptr(witRuntime.Allocate(pinner, 2, 1))
 	utf8 := unsafe.Pointer(unsafe.StringData(name))
 	pinner.Pin(utf8)
-	wasm_import_method_fields_delete((self).Handle(), uintptr(utf8), uint32(len(name)), returnArea)
+	received := witRuntime.Receiver(pinner)
+	wasm_import_method_fields_delete((self).Handle(), uintptr(utf8), uint32(len(name)), witRuntime.Receive(received, returnArea))
+	witRuntime.Done()
 	var result witTypes.Result[witTypes.Unit, HeaderError]
 	switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 0))) {
 	case 0:
@@ -1220,7 +1228,9 @@ func (self *Fields) Append(name string, value []uint8) witTypes.Result[witTypes.
 	pinner.Pin(utf8)
 	data := unsafe.Pointer(unsafe.SliceData(value))
 	pinner.Pin(data)
-	wasm_import_method_fields_append((self).Handle(), uintptr(utf8), uint32(len(name)), uintptr(data), uint32(len(value)), returnArea)
+	received := witRuntime.Receiver(pinner)
+	wasm_import_method_fields_append((self).Handle(), uintptr(utf8), uint32(len(name)), uintptr(data), uint32(len(value)), witRuntime.Receive(received, returnArea))
+	witRuntime.Done()
 	var result witTypes.Result[witTypes.Unit, HeaderError]
 	switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 0))) {
 	case 0:
@@ -1262,7 +1272,9 @@ func (self *Fields) Entries() []witTypes.Tuple2[string, []uint8] {
 	defer pinner.Unpin()
 
 	returnArea := uintptr(witRuntime.Allocate(pinner, (2 * 4), 4))
-	wasm_import_method_fields_entries((self).Handle(), returnArea)
+	received := witRuntime.Receiver(pinner)
+	wasm_import_method_fields_entries((self).Handle(), witRuntime.Receive(received, returnArea))
+	witRuntime.Done()
 	result := make([]witTypes.Tuple2[string, []uint8], 0, *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 4)))
 	for index := 0; index < int(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 4))); index++ {
 		base := unsafe.Add(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 0)))), index*(4*4))
@@ -1295,7 +1307,9 @@ func (self *IncomingRequest) Method() Method {
 	defer pinner.Unpin()
 
 	returnArea := uintptr(witRuntime.Allocate(pinner, (3 * 4), 4))
-	wasm_import_method_incoming_request_method((self).Handle(), returnArea)
+	received := witRuntime.Receiver(pinner)
+	wasm_import_method_incoming_request_method((self).Handle(), witRuntime.Receive(received, returnArea))
+	witRuntime.Done()
 	var variant Method
 	switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 0))) {
 	case 0:
@@ -1355,7 +1369,9 @@ func (self *IncomingRequest) PathWithQuery() witTypes.Option[string] {
 	defer pinner.Unpin()
 
 	returnArea := uintptr(witRuntime.Allocate(pinner, (3 * 4), 4))
-	wasm_import_method_incoming_request_path_with_query((self).Handle(), returnArea)
+	received := witRuntime.Receiver(pinner)
+	wasm_import_method_incoming_request_path_with_query((self).Handle(), witRuntime.Receive(received, returnArea))
+	witRuntime.Done()
 	var option witTypes.Option[string]
 	switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 0))) {
 	case 0:
@@ -1381,7 +1397,9 @@ func (self *IncomingRequest) Scheme() witTypes.Option[Scheme] {
 	defer pinner.Unpin()
 
 	returnArea := uintptr(witRuntime.Allocate(pinner, (4 * 4), 4))
-	wasm_import_method_incoming_request_scheme((self).Handle(), returnArea)
+	received := witRuntime.Receiver(pinner)
+	wasm_import_method_incoming_request_scheme((self).Handle(), witRuntime.Receive(received, returnArea))
+	witRuntime.Done()
 	var option witTypes.Option[Scheme]
 	switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 0))) {
 	case 0:
@@ -1424,7 +1442,9 @@ func (self *IncomingRequest) Authority() witTypes.Option[string] {
 	defer pinner.Unpin()
 
 	returnArea := uintptr(witRuntime.Allocate(pinner, (3 * 4), 4))
-	wasm_import_method_incoming_request_authority((self).Handle(), returnArea)
+	received := witRuntime.Receiver(pinner)
+	wasm_import_method_incoming_request_authority((self).Handle(), witRuntime.Receive(received, returnArea))
+	witRuntime.Done()
 	var option witTypes.Option[string]
 	switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 0))) {
 	case 0:
@@ -1460,7 +1480,9 @@ func (self *IncomingRequest) Consume() witTypes.Result[*IncomingBody, witTypes.U
 	defer pinner.Unpin()
 
 	returnArea := uintptr(witRuntime.Allocate(pinner, 8, 4))
-	wasm_import_method_incoming_request_consume((self).Handle(), returnArea)
+	received := witRuntime.Receiver(pinner)
+	wasm_import_method_incoming_request_consume((self).Handle(), witRuntime.Receive(received, returnArea))
+	witRuntime.Done()
 	var result witTypes.Result[*IncomingBody, witTypes.Unit]
 	switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 0))) {
 	case 0:
@@ -1495,7 +1517,9 @@ func (self *OutgoingRequest) Body() witTypes.Result[*OutgoingBody, witTypes.Unit
 	defer pinner.Unpin()
 
 	returnArea := uintptr(witRuntime.Allocate(pinner, 8, 4))
-	wasm_import_method_outgoing_request_body((self).Handle(), returnArea)
+	received := witRuntime.Receiver(pinner)
+	wasm_import_method_outgoing_request_body((self).Handle(), witRuntime.Receive(received, returnArea))
+	witRuntime.Done()
 	var result witTypes.Result[*OutgoingBody, witTypes.Unit]
 	switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 0))) {
 	case 0:
@@ -1520,7 +1544,9 @@ func (self *OutgoingRequest) Method() Method {
 	defer pinner.Unpin()
 
 	returnArea := uintptr(witRuntime.Allocate(pinner, (3 * 4), 4))
-	wasm_import_method_outgoing_request_method((self).Handle(), returnArea)
+	received := witRuntime.Receiver(pinner)
+	wasm_import_method_outgoing_request_method((self).Handle(), witRuntime.Receive(received, returnArea))
+	witRuntime.Done()
 	var variant Method
 	switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 0))) {
 	case 0:
@@ -1673,7 +1699,9 @@ func (self *OutgoingRequest) PathWithQuery() witTypes.Option[string] {
 	defer pinner.Unpin()
 
 	returnArea := uintptr(witRuntime.Allocate(pinner, (3 * 4), 4))
-	wasm_import_method_outgoing_request_path_with_query((self).Handle(), returnArea)
+	received := witRuntime.Receiver(pinner)
+	wasm_import_method_outgoing_request_path_with_query((self).Handle(), witRuntime.Receive(received, returnArea))
+	witRuntime.Done()
 	var option witTypes.Option[string]
 	switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 0))) {
 	case 0:
@@ -1742,7 +1770,9 @@ func (self *OutgoingRequest) Scheme() witTypes.Option[Scheme] {
 	defer pinner.Unpin()
 
 	returnArea := uintptr(witRuntime.Allocate(pinner, (4 * 4), 4))
-	wasm_import_method_outgoing_request_scheme((self).Handle(), returnArea)
+	received := witRuntime.Receiver(pinner)
+	wasm_import_method_outgoing_request_scheme((self).Handle(), witRuntime.Receive(received, returnArea))
+	witRuntime.Done()
 	var option witTypes.Option[Scheme]
 	switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 0))) {
 	case 0:
@@ -1857,7 +1887,9 @@ func (self *OutgoingRequest) Authority() witTypes.Option[string] {
 	defer pinner.Unpin()
 
 	returnArea := uintptr(witRuntime.Allocate(pinner, (3 * 4), 4))
-	wasm_import_method_outgoing_request_authority((self).Handle(), returnArea)
+	received := witRuntime.Receiver(pinner)
+	wasm_import_method_outgoing_request_authority((self).Handle(), witRuntime.Receive(received, returnArea))
+	witRuntime.Done()
 	var option witTypes.Option[string]
 	switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 0))) {
 	case 0:
@@ -1946,7 +1978,9 @@ func (self *RequestOptions) ConnectTimeout() witTypes.Option[uint64] {
 	defer pinner.Unpin()
 
 	returnArea := uintptr(witRuntime.Allocate(pinner, 16, 8))
-	wasm_import_method_request_options_connect_timeout((self).Handle(), returnArea)
+	received := witRuntime.Receiver(pinner)
+	wasm_import_method_request_options_connect_timeout((self).Handle(), witRuntime.Receive(received, returnArea))
+	witRuntime.Done()
 	var option witTypes.Option[uint64]
 	switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 0))) {
 	case 0:
@@ -2007,7 +2041,9 @@ func (self *RequestOptions) FirstByteTimeout() witTypes.Option[uint64] {
 	defer pinner.Unpin()
 
 	returnArea := uintptr(witRuntime.Allocate(pinner, 16, 8))
-	wasm_import_method_request_options_first_byte_timeout((self).Handle(), returnArea)
+	received := witRuntime.Receiver(pinner)
+	wasm_import_method_request_options_first_byte_timeout((self).Handle(), witRuntime.Receive(received, returnArea))
+	witRuntime.Done()
 	var option witTypes.Option[uint64]
 	switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 0))) {
 	case 0:
@@ -2068,7 +2104,9 @@ func (self *RequestOptions) BetweenBytesTimeout() witTypes.Option[uint64] {
 	defer pinner.Unpin()
 
 	returnArea := uintptr(witRuntime.Allocate(pinner, 16, 8))
-	wasm_import_method_request_options_between_bytes_timeout((self).Handle(), returnArea)
+	received := witRuntime.Receiver(pinner)
+	wasm_import_method_request_options_between_bytes_timeout((self).Handle(), witRuntime.Receive(received, returnArea))
+	witRuntime.Done()
 	var option witTypes.Option[uint64]
 	switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 0))) {
 	case 0:
@@ -2997,7 +3035,9 @@ func (self *IncomingResponse) Consume() witTypes.Result[*IncomingBody, witTypes.
 	defer pinner.Unpin()
 
 	returnArea := uintptr(witRuntime.Allocate(pinner, 8, 4))
-	wasm_import_method_incoming_response_consume((self).Handle(), returnArea)
+	received := witRuntime.Receiver(pinner)
+	wasm_import_method_incoming_response_consume((self).Handle(), witRuntime.Receive(received, returnArea))
+	witRuntime.Done()
 	var result witTypes.Result[*IncomingBody, witTypes.Unit]
 	switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 0))) {
 	case 0:
@@ -3022,7 +3062,9 @@ func (self *IncomingBody) Stream() witTypes.Result[*wasi_io_streams.InputStream,
 	defer pinner.Unpin()
 
 	returnArea := uintptr(witRuntime.Allocate(pinner, 8, 4))
-	wasm_import_method_incoming_body_stream((self).Handle(), returnArea)
+	received := witRuntime.Receiver(pinner)
+	wasm_import_method_incoming_body_stream((self).Handle(), witRuntime.Receive(received, returnArea))
+	witRuntime.Done()
 	var result witTypes.Result[*wasi_io_streams.InputStream, witTypes.Unit]
 	switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 0))) {
 	case 0:
@@ -3067,7 +3109,9 @@ func (self *FutureTrailers) Get() witTypes.Option[witTypes.Result[witTypes.Resul
 	defer pinner.Unpin()
 
 	returnArea := uintptr(witRuntime.Allocate(pinner, (40 + 4*4), 8))
-	wasm_import_method_future_trailers_get((self).Handle(), returnArea)
+	received := witRuntime.Receiver(pinner)
+	wasm_import_method_future_trailers_get((self).Handle(), witRuntime.Receive(received, returnArea))
+	witRuntime.Done()
 	var option31 witTypes.Option[witTypes.Result[witTypes.Result[witTypes.Option[*Fields], ErrorCode], witTypes.Unit]]
 	switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 0))) {
 	case 0:
@@ -3588,7 +3632,9 @@ func (self *OutgoingResponse) Body() witTypes.Result[*OutgoingBody, witTypes.Uni
 	defer pinner.Unpin()
 
 	returnArea := uintptr(witRuntime.Allocate(pinner, 8, 4))
-	wasm_import_method_outgoing_response_body((self).Handle(), returnArea)
+	received := witRuntime.Receiver(pinner)
+	wasm_import_method_outgoing_response_body((self).Handle(), witRuntime.Receive(received, returnArea))
+	witRuntime.Done()
 	var result witTypes.Result[*OutgoingBody, witTypes.Unit]
 	switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 0))) {
 	case 0:
@@ -3613,7 +3659,9 @@ func (self *OutgoingBody) Write() witTypes.Result[*wasi_io_streams.OutputStream,
 	defer pinner.Unpin()
 
 	returnArea := uintptr(witRuntime.Allocate(pinner, 8, 4))
-	wasm_import_method_outgoing_body_write((self).Handle(), returnArea)
+	received := witRuntime.Receiver(pinner)
+	wasm_import_method_outgoing_body_write((self).Handle(), witRuntime.Receive(received, returnArea))
+	witRuntime.Done()
 	var result witTypes.Result[*wasi_io_streams.OutputStream, witTypes.Unit]
 	switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 0))) {
 	case 0:
@@ -3653,7 +3701,9 @@ func OutgoingBodyFinish(this *OutgoingBody, trailers witTypes.Option[*Fields]) w
 	default:
 		panic("unreachable")
 	}
-	wasm_import_static_outgoing_body_finish((this).TakeHandle(), option, option0, returnArea)
+	received := witRuntime.Receiver(pinner)
+	wasm_import_static_outgoing_body_finish((this).TakeHandle(), option, option0, witRuntime.Receive(received, returnArea))
+	witRuntime.Done()
 	var result witTypes.Result[witTypes.Unit, ErrorCode]
 	switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 0))) {
 	case 0:
@@ -4100,7 +4150,9 @@ func (self *FutureIncomingResponse) Get() witTypes.Option[witTypes.Result[witTyp
 	defer pinner.Unpin()
 
 	returnArea := uintptr(witRuntime.Allocate(pinner, (40 + 4*4), 8))
-	wasm_import_method_future_incoming_response_get((self).Handle(), returnArea)
+	received := witRuntime.Receiver(pinner)
+	wasm_import_method_future_incoming_response_get((self).Handle(), witRuntime.Receive(received, returnArea))
+	witRuntime.Done()
 	var option30 witTypes.Option[witTypes.Result[witTypes.Result[*IncomingResponse, ErrorCode], witTypes.Unit]]
 	switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 0))) {
 	case 0:
@@ -4559,7 +4611,9 @@ func HttpErrorCode(err *wasi_io_error.Error) witTypes.Option[ErrorCode] {
 	defer pinner.Unpin()
 
 	returnArea := uintptr(witRuntime.Allocate(pinner, (24 + 4*4), 8))
-	wasm_import_http_error_code((err).Handle(), returnArea)
+	received := witRuntime.Receiver(pinner)
+	wasm_import_http_error_code((err).Handle(), witRuntime.Receive(received, returnArea))
+	witRuntime.Done()
 	var option29 witTypes.Option[ErrorCode]
 	switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 0))) {
 	case 0:

@@ -84,7 +84,9 @@ func (self *Error) ToDebugString() string {
 	defer pinner.Unpin()
 
 	returnArea := uintptr(witRuntime.Allocate(pinner, (2 * 4), 4))
-	wasm_import_method_error_to_debug_string((self).Handle(), returnArea)
+	received := witRuntime.Receiver(pinner)
+	wasm_import_method_error_to_debug_string((self).Handle(), witRuntime.Receive(received, returnArea))
+	witRuntime.Done()
 	value := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 0))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 4)))
 	result := value
 	return result

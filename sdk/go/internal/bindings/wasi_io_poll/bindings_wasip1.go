@@ -96,7 +96,9 @@ func Poll(in []*Pollable) []uint32 {
 
 	}
 
-	wasm_import_poll(uintptr(result), length, returnArea)
+	received := witRuntime.Receiver(pinner)
+	wasm_import_poll(uintptr(result), length, witRuntime.Receive(received, returnArea))
+	witRuntime.Done()
 	value := unsafe.Slice((*uint32)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 0))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 4)))
 	result0 := value
 	return result0

@@ -174,7 +174,9 @@ func (self *InputStream) Read(len uint64) witTypes.Result[[]uint8, StreamError] 
 	defer pinner.Unpin()
 
 	returnArea := uintptr(witRuntime.Allocate(pinner, (3 * 4), 4))
-	wasm_import_method_input_stream_read((self).Handle(), int64(len), returnArea)
+	received := witRuntime.Receiver(pinner)
+	wasm_import_method_input_stream_read((self).Handle(), int64(len), witRuntime.Receive(received, returnArea))
+	witRuntime.Done()
 	var result witTypes.Result[[]uint8, StreamError]
 	switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 0))) {
 	case 0:
@@ -213,7 +215,9 @@ func (self *InputStream) BlockingRead(len uint64) witTypes.Result[[]uint8, Strea
 	defer pinner.Unpin()
 
 	returnArea := uintptr(witRuntime.Allocate(pinner, (3 * 4), 4))
-	wasm_import_method_input_stream_blocking_read((self).Handle(), int64(len), returnArea)
+	received := witRuntime.Receiver(pinner)
+	wasm_import_method_input_stream_blocking_read((self).Handle(), int64(len), witRuntime.Receive(received, returnArea))
+	witRuntime.Done()
 	var result witTypes.Result[[]uint8, StreamError]
 	switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 0))) {
 	case 0:
@@ -252,7 +256,9 @@ func (self *InputStream) Skip(len uint64) witTypes.Result[uint64, StreamError] {
 	defer pinner.Unpin()
 
 	returnArea := uintptr(witRuntime.Allocate(pinner, 16, 8))
-	wasm_import_method_input_stream_skip((self).Handle(), int64(len), returnArea)
+	received := witRuntime.Receiver(pinner)
+	wasm_import_method_input_stream_skip((self).Handle(), int64(len), witRuntime.Receive(received, returnArea))
+	witRuntime.Done()
 	var result witTypes.Result[uint64, StreamError]
 	switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 0))) {
 	case 0:
@@ -290,7 +296,9 @@ func (self *InputStream) BlockingSkip(len uint64) witTypes.Result[uint64, Stream
 	defer pinner.Unpin()
 
 	returnArea := uintptr(witRuntime.Allocate(pinner, 16, 8))
-	wasm_import_method_input_stream_blocking_skip((self).Handle(), int64(len), returnArea)
+	received := witRuntime.Receiver(pinner)
+	wasm_import_method_input_stream_blocking_skip((self).Handle(), int64(len), witRuntime.Receive(received, returnArea))
+	witRuntime.Done()
 	var result witTypes.Result[uint64, StreamError]
 	switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 0))) {
 	case 0:
@@ -338,7 +346,9 @@ func (self *OutputStream) CheckWrite() witTypes.Result[uint64, StreamError] {
 	defer pinner.Unpin()
 
 	returnArea := uintptr(witRuntime.Allocate(pinner, 16, 8))
-	wasm_import_method_output_stream_check_write((self).Handle(), returnArea)
+	received := witRuntime.Receiver(pinner)
+	wasm_import_method_output_stream_check_write((self).Handle(), witRuntime.Receive(received, returnArea))
+	witRuntime.Done()
 	var result witTypes.Result[uint64, StreamError]
 	switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 0))) {
 	case 0:
@@ -378,7 +388,9 @@ func (self *OutputStream) Write(contents []uint8) witTypes.Result[witTypes.Unit,
 	returnArea := uintptr(witRuntime.Allocate(pinner, 12, 4))
 	data := unsafe.Pointer(unsafe.SliceData(contents))
 	pinner.Pin(data)
-	wasm_import_method_output_stream_write((self).Handle(), uintptr(data), uint32(len(contents)), returnArea)
+	received := witRuntime.Receiver(pinner)
+	wasm_import_method_output_stream_write((self).Handle(), uintptr(data), uint32(len(contents)), witRuntime.Receive(received, returnArea))
+	witRuntime.Done()
 	var result witTypes.Result[witTypes.Unit, StreamError]
 	switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 0))) {
 	case 0:
@@ -418,7 +430,9 @@ func (self *OutputStream) BlockingWriteAndFlush(contents []uint8) witTypes.Resul
 	returnArea := uintptr(witRuntime.Allocate(pinner, 12, 4))
 	data := unsafe.Pointer(unsafe.SliceData(contents))
 	pinner.Pin(data)
-	wasm_import_method_output_stream_blocking_write_and_flush((self).Handle(), uintptr(data), uint32(len(contents)), returnArea)
+	received := witRuntime.Receiver(pinner)
+	wasm_import_method_output_stream_blocking_write_and_flush((self).Handle(), uintptr(data), uint32(len(contents)), witRuntime.Receive(received, returnArea))
+	witRuntime.Done()
 	var result witTypes.Result[witTypes.Unit, StreamError]
 	switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 0))) {
 	case 0:
@@ -456,7 +470,9 @@ func (self *OutputStream) Flush() witTypes.Result[witTypes.Unit, StreamError] {
 	defer pinner.Unpin()
 
 	returnArea := uintptr(witRuntime.Allocate(pinner, 12, 4))
-	wasm_import_method_output_stream_flush((self).Handle(), returnArea)
+	received := witRuntime.Receiver(pinner)
+	wasm_import_method_output_stream_flush((self).Handle(), witRuntime.Receive(received, returnArea))
+	witRuntime.Done()
 	var result witTypes.Result[witTypes.Unit, StreamError]
 	switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 0))) {
 	case 0:
@@ -494,7 +510,9 @@ func (self *OutputStream) BlockingFlush() witTypes.Result[witTypes.Unit, StreamE
 	defer pinner.Unpin()
 
 	returnArea := uintptr(witRuntime.Allocate(pinner, 12, 4))
-	wasm_import_method_output_stream_blocking_flush((self).Handle(), returnArea)
+	received := witRuntime.Receiver(pinner)
+	wasm_import_method_output_stream_blocking_flush((self).Handle(), witRuntime.Receive(received, returnArea))
+	witRuntime.Done()
 	var result witTypes.Result[witTypes.Unit, StreamError]
 	switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 0))) {
 	case 0:
@@ -542,7 +560,9 @@ func (self *OutputStream) WriteZeroes(len uint64) witTypes.Result[witTypes.Unit,
 	defer pinner.Unpin()
 
 	returnArea := uintptr(witRuntime.Allocate(pinner, 12, 4))
-	wasm_import_method_output_stream_write_zeroes((self).Handle(), int64(len), returnArea)
+	received := witRuntime.Receiver(pinner)
+	wasm_import_method_output_stream_write_zeroes((self).Handle(), int64(len), witRuntime.Receive(received, returnArea))
+	witRuntime.Done()
 	var result witTypes.Result[witTypes.Unit, StreamError]
 	switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 0))) {
 	case 0:
@@ -580,7 +600,9 @@ func (self *OutputStream) BlockingWriteZeroesAndFlush(len uint64) witTypes.Resul
 	defer pinner.Unpin()
 
 	returnArea := uintptr(witRuntime.Allocate(pinner, 12, 4))
-	wasm_import_method_output_stream_blocking_write_zeroes_and_flush((self).Handle(), int64(len), returnArea)
+	received := witRuntime.Receiver(pinner)
+	wasm_import_method_output_stream_blocking_write_zeroes_and_flush((self).Handle(), int64(len), witRuntime.Receive(received, returnArea))
+	witRuntime.Done()
 	var result witTypes.Result[witTypes.Unit, StreamError]
 	switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 0))) {
 	case 0:
@@ -618,7 +640,9 @@ func (self *OutputStream) Splice(src *InputStream, len uint64) witTypes.Result[u
 	defer pinner.Unpin()
 
 	returnArea := uintptr(witRuntime.Allocate(pinner, 16, 8))
-	wasm_import_method_output_stream_splice((self).Handle(), (src).Handle(), int64(len), returnArea)
+	received := witRuntime.Receiver(pinner)
+	wasm_import_method_output_stream_splice((self).Handle(), (src).Handle(), int64(len), witRuntime.Receive(received, returnArea))
+	witRuntime.Done()
 	var result witTypes.Result[uint64, StreamError]
 	switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 0))) {
 	case 0:
@@ -656,7 +680,9 @@ func (self *OutputStream) BlockingSplice(src *InputStream, len uint64) witTypes.
 	defer pinner.Unpin()
 
 	returnArea := uintptr(witRuntime.Allocate(pinner, 16, 8))
-	wasm_import_method_output_stream_blocking_splice((self).Handle(), (src).Handle(), int64(len), returnArea)
+	received := witRuntime.Receiver(pinner)
+	wasm_import_method_output_stream_blocking_splice((self).Handle(), (src).Handle(), int64(len), witRuntime.Receive(received, returnArea))
+	witRuntime.Done()
 	var result witTypes.Result[uint64, StreamError]
 	switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 0))) {
 	case 0:

@@ -57,35 +57,16 @@ func Allocate(pinner *runtime.Pinner, size, align uintptr) unsafe.Pointer {
 	return memory
 }
 
-// Memory for what the host passes. No import may be called from cabi_realloc, but Go's allocator reads clocks: the monotonic
-// clock for a new span, so the adapter's clock is paused; the wall clock if it starts or assists a collection, so the goroutine is
-// pinned, which prevents that. See https://github.com/bytecodealliance/wasmtime/issues/13563.
-//
-// Memory is cut from chunks without pointers. The collector does not move them. They are kept by recent, and by the strings and
-// slices that point into them.
-
-const chunkSize = 32 << 10
-
 var (
 	initialized bool
 	boot        [256 << 10]byte // before the initialization of Go, for the adapter's state and stack
 	bootUsed    uintptr
-	chunk       []uint64
-	chunkUsed   uintptr
-	recent      [][]uint64 // since the previous export was called
-	before      [][]uint64 // since the one before: a goroutine of an earlier call may have been interrupted while it reads
 )
 
 func init() { initialized = true }
 
 // DataEnd returns an address near the end of the data of the program: the memory for the start is in its last section.
 func DataEnd() uintptr { return uintptr(unsafe.Pointer(&boot)) + unsafe.Sizeof(boot) }
-
-// Unpin is called by generated code when it has read the arguments of an export.
-func Unpin() {
-	clear(before)
-	before, recent = recent, before[:0]
-}
 
 //go:linkname procPin runtime.procPin
 func procPin() int
@@ -96,6 +77,10 @@ func procUnpin()
 //go:wasmimport wasi_snapshot_preview1 adapter_monotonic_clock_set_paused
 func pauseClock(paused bool)
 
+// cabiRealloc may not call an import, but Go's allocator reads clocks: the monotonic clock for a new span, so the adapter's clock is
+// paused; the wall clock if it starts or assists a collection, so the goroutine is pinned, which prevents that. See
+// https://github.com/bytecodealliance/wasmtime/issues/13563.
+//
 //go:wasmexport cabi_realloc
 func cabiRealloc(old unsafe.Pointer, oldSize, align, size uintptr) unsafe.Pointer {
 	switch {
@@ -112,21 +97,13 @@ func cabiRealloc(old unsafe.Pointer, oldSize, align, size uintptr) unsafe.Pointe
 		bootUsed = at + size
 		return unsafe.Pointer(&boot[at])
 	}
-	chunkUsed = (chunkUsed + align - 1) &^ (align - 1)
-	if chunkUsed+size > uintptr(len(chunk))*8 {
-		procPin()
-		pauseClock(true)
-		length := max(size, chunkSize)
-		memory := make([]uint64, (length+7)/8)
-		recent = append(recent, memory)
-		pauseClock(false)
-		procUnpin()
-		if length > chunkSize {
-			return unsafe.Pointer(unsafe.SliceData(memory))
-		}
-		chunk, chunkUsed = memory, 0
+	if memory := host.cut(size, align); memory != nil {
+		return memory
 	}
-	at := unsafe.Add(unsafe.Pointer(unsafe.SliceData(chunk)), chunkUsed)
-	chunkUsed += size
-	return at
+	procPin()
+	pauseClock(true)
+	memory := host.allocate(size, align)
+	pauseClock(false)
+	procUnpin()
+	return memory
 }

@@ -34,7 +34,9 @@ impl<'a, 's> Guest<'a, 's> {
         let Self { functions, store, .. } = self;
         let records = to_guest::nodes(nodes);
         Box::pin(async move {
-            let answer = exported(functions.instances.as_ref())?.call_check(store, &records).await?;
+            store.data().called("instances.check", &(&records,));
+            let answer = exported(functions.instances.as_ref())?.call_check(&mut *store, &records).await?;
+            store.data().answered(&answer);
             Ok(each(nodes.len(), answer, |it| Ok(presence(it))))
         })
     }
@@ -44,7 +46,9 @@ impl<'a, 's> Guest<'a, 's> {
         let Self { functions, store, .. } = self;
         let records = to_guest::nodes(nodes);
         Box::pin(async move {
+            store.data().called("instances.describe", &(&records,));
             let answer = exported(functions.instances.as_ref())?.call_describe(&mut *store, &records).await?;
+            store.data().answered(&answer);
             let owned = &store.data().owned;
             Ok(each(nodes.len(), answer, |it| instance(it, owned)))
         })

@@ -35,7 +35,9 @@ impl<'a, 's> Guest<'a, 's> {
         let Self { functions, store, .. } = self;
         let record = to_guest::service(service);
         Box::pin(async move {
+            store.data().called("load-balancers.get", &(&record,));
             let answer = exported(functions.load_balancers.as_ref())?.call_get(&mut *store, &record).await?;
+            store.data().answered(&answer);
             let rules = &store.data().shared.ingress;
             Ok(whole(answer).and_then(|status| status.map(|it| status_of(it, service, rules)).transpose()))
         })
@@ -47,7 +49,9 @@ impl<'a, 's> Guest<'a, 's> {
         let record = to_guest::service(service);
         Box::pin(async move {
             let interface = exported(functions.load_balancers.as_ref())?;
+            store.data().called("load-balancers.ensure", &(&record,));
             let answer = interface.call_ensure(&mut *store, &record, lent()).await?;
+            store.data().answered(&answer);
             let rules = &store.data().shared.ingress;
             Ok(whole(answer).and_then(|status| status_of(status, service, rules)))
         })
@@ -59,7 +63,10 @@ impl<'a, 's> Guest<'a, 's> {
         let record = to_guest::service(service);
         Box::pin(async move {
             let interface = exported(functions.load_balancers.as_ref())?;
-            Ok(whole(interface.call_update_nodes(store, &record, lent()).await?))
+            store.data().called("load-balancers.update-nodes", &(&record,));
+            let answer = interface.call_update_nodes(&mut *store, &record, lent()).await?;
+            store.data().answered(&answer);
+            Ok(whole(answer))
         })
     }
 
@@ -68,14 +75,18 @@ impl<'a, 's> Guest<'a, 's> {
         let Self { functions, store, .. } = self;
         let record = to_guest::service(service);
         Box::pin(async move {
-            Ok(whole(exported(functions.load_balancers.as_ref())?.call_ensure_deleted(store, &record).await?))
+            let interface = exported(functions.load_balancers.as_ref())?;
+            store.data().called("load-balancers.ensure-deleted", &(&record,));
+            let answer = interface.call_ensure_deleted(&mut *store, &record).await?;
+            store.data().answered(&answer);
+            Ok(whole(answer))
         })
     }
 }
 
 /// Returns the handle of a call's nodes. A call has at most one set, so the handle contains no data. If a guest keeps it after the call,
 /// wasmtime ends the guest.
-fn lent() -> Resource<NodeSet> {
+pub(super) fn lent() -> Resource<NodeSet> {
     Resource::new_borrow(0)
 }
 

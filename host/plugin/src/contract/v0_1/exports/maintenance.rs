@@ -21,9 +21,12 @@ impl<'a> Guest<'a, '_> {
     /// Calls `maintenance.maintain`.
     pub(crate) fn maintain(self) -> Running<'a, Duration> {
         let Self { functions, store, .. } = self;
-        Box::pin(
-            async move { Ok(whole(exported(functions.maintenance.as_ref())?.call_maintain(store).await?).map(pause)) },
-        )
+        Box::pin(async move {
+            store.data().called("maintenance.maintain", &());
+            let answer = exported(functions.maintenance.as_ref())?.call_maintain(&mut *store).await?;
+            store.data().answered(&answer);
+            Ok(whole(answer).map(pause))
+        })
     }
 }
 

@@ -40,7 +40,9 @@ impl<'a, 's> Guest<'a, 's> {
         let Self { functions, store, .. } = self;
         let record = to_guest::settings(settings);
         Box::pin(async move {
-            let answer = functions.plugin.call_configure(store, &record).await?;
+            store.data().called("plugin.configure", &(&record,));
+            let answer = functions.plugin.call_configure(&mut *store, &record).await?;
+            store.data().answered(&answer);
             Ok(Ok(answer.map_err(|error| config_refusal(error, settings))))
         })
     }
@@ -49,7 +51,9 @@ impl<'a, 's> Guest<'a, 's> {
     pub(crate) fn info(self, exported: &'s BTreeSet<Capability>) -> Running<'a, Checked<Introduction>> {
         let Self { functions, store, .. } = self;
         Box::pin(async move {
-            let answer = functions.plugin.call_info(store).await?;
+            store.data().called("plugin.info", &());
+            let answer = functions.plugin.call_info(&mut *store).await?;
+            store.data().answered(&answer);
             Ok(Ok(info(answer, exported)))
         })
     }

@@ -36,7 +36,9 @@ impl<'a, 's> Guest<'a, 's> {
     pub(crate) fn list_routes(self, page: Option<&'s str>, before: usize) -> Running<'a, Page> {
         let Self { functions, store, .. } = self;
         Box::pin(async move {
+            store.data().called("routes.list-routes", &(page,));
             let answer = exported(functions.routes.as_ref())?.call_list_routes(&mut *store, page).await?;
+            store.data().answered(&answer);
             let limit = store.data().shared.limits.routes;
             Ok(whole(answer).and_then(|page| route_page(page, before, limit).map_err(CallError::BadAnswer)))
         })
@@ -47,7 +49,9 @@ impl<'a, 's> Guest<'a, 's> {
         let Self { functions, store, .. } = self;
         let records: Vec<_> = routes.iter().map(to_guest::new_route).collect();
         Box::pin(async move {
-            let answer = exported(functions.routes.as_ref())?.call_create_routes(store, &records).await?;
+            store.data().called("routes.create-routes", &(&records,));
+            let answer = exported(functions.routes.as_ref())?.call_create_routes(&mut *store, &records).await?;
+            store.data().answered(&answer);
             Ok(each(routes.len(), Ok(answer), Ok))
         })
     }
@@ -57,7 +61,9 @@ impl<'a, 's> Guest<'a, 's> {
         let Self { functions, store, .. } = self;
         let records: Vec<_> = routes.iter().map(to_guest::route).collect();
         Box::pin(async move {
-            let answer = exported(functions.routes.as_ref())?.call_delete_routes(store, &records).await?;
+            store.data().called("routes.delete-routes", &(&records,));
+            let answer = exported(functions.routes.as_ref())?.call_delete_routes(&mut *store, &records).await?;
+            store.data().answered(&answer);
             Ok(each(routes.len(), Ok(answer), Ok))
         })
     }

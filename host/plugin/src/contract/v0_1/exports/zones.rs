@@ -24,7 +24,9 @@ impl<'a, 's> Guest<'a, 's> {
         let Self { functions, store, .. } = self;
         let records = to_guest::nodes(nodes);
         Box::pin(async move {
-            let answer = exported(functions.zones.as_ref())?.call_locate(store, &records).await?;
+            store.data().called("zones.locate", &(&records,));
+            let answer = exported(functions.zones.as_ref())?.call_locate(&mut *store, &records).await?;
+            store.data().answered(&answer);
             Ok(each(nodes.len(), answer, zone))
         })
     }

@@ -1,17 +1,21 @@
 //! The interface `calls`.
 
-use crate::{contract::v0_1::bindings::skydock::provider::calls::Host, host::State};
+use wasmtime::Result;
+
+use crate::{contract::v0_1::bindings::skydock::provider::calls::Host, host::State, tape::observed};
 
 impl Host for State {
-    fn remaining_ms(&mut self) -> u64 {
-        u64::try_from(self.remaining().as_millis()).unwrap_or(0)
+    fn remaining_ms(&mut self) -> Result<u64> {
+        let remaining = |()| u64::try_from(self.remaining().as_millis()).unwrap_or(0);
+        Ok(observed(self.tape(), "calls.remaining-ms", (), remaining)?)
     }
 
-    fn memory_limit(&mut self) -> u64 {
-        self.shared.limits.memory as u64
+    fn memory_limit(&mut self) -> Result<u64> {
+        Ok(observed(self.tape(), "calls.memory-limit", (), |()| self.shared.limits.memory as u64)?)
     }
 
-    fn retire(&mut self) {
+    fn retire(&mut self) -> Result<()> {
         self.retired = true;
+        Ok(observed(self.tape(), "calls.retire", (), |()| ())?)
     }
 }

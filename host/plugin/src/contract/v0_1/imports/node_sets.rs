@@ -12,10 +12,14 @@ use wasmtime::{
 
 use crate::{
     contract::v0_1::{
-        bindings::skydock::provider::node_sets::{NodeChanges, NodeSet},
+        bindings::skydock::provider::{
+            node_sets::{NodeChanges, NodeSet, Target},
+            types::Node,
+        },
         to_guest,
     },
     host::State,
+    tape::{List, observed, observed_later},
 };
 
 /// Name of the interface.
@@ -30,19 +34,31 @@ pub(super) fn add_to_linker(linker: &mut Linker<State>) -> wasmtime::Result<()> 
     // Guests do not own sets, so dropping a handle has no effect.
     interface.resource("node-set", ResourceType::host::<NodeSet>(), |_, _| Ok(()))?;
     interface.func_wrap("[method]node-set.size", |call: Call<'_>, _: Handle| {
-        let size = call.data().lent_nodes().len();
-        Ok((u32::try_from(size).unwrap_or(u32::MAX),))
+        let state = call.data();
+        let size = |()| u32::try_from(state.lent_nodes().len()).unwrap_or(u32::MAX);
+        Ok((observed(state.tape(), "node-sets.size", (), size)?,))
     })?;
     interface.func_wrap("[method]node-set.targets", |call: Call<'_>, _: Handle| {
-        Ok((call.data().targets(to_guest::target),))
+        let state = call.data();
+        let targets: List<Target> =
+            observed(state.tape(), "node-sets.targets", (), |()| List(state.targets(to_guest::target)))?;
+        Ok((targets.0,))
     })?;
     interface.func_wrap_async("[method]node-set.nodes", |call: Call<'_>, _: Handle| {
-        let (shared, nodes) = (Arc::clone(&call.data().shared), Arc::clone(call.data().lent_nodes()));
-        Box::new(async move { Ok((shared.lists.lend(move || to_guest::nodes(&nodes)).await,)) })
+        let state = call.data();
+        let (shared, nodes, tape) = (Arc::clone(&state.shared), Arc::clone(state.lent_nodes()), state.tape().cloned());
+        let nodes = move |()| async move { List(shared.lists.lend(move || to_guest::nodes(&nodes)).await) };
+        Box::new(async move {
+            let nodes: List<Node> = observed_later(tape, "node-sets.nodes", (), nodes).await?;
+            Ok((nodes.0,))
+        })
     })?;
     interface.func_wrap("[method]node-set.changes", |call: Call<'_>, _: Handle| {
-        let changes = call.data().changes(to_guest::target);
-        Ok((changes.map(|changes| NodeChanges { added: changes.added, removed: changes.removed }),))
+        let state = call.data();
+        Ok((observed(state.tape(), "node-sets.changes", (), |()| {
+            let changes = state.changes(to_guest::target);
+            changes.map(|changes| NodeChanges { added: changes.added, removed: changes.removed })
+        })?,))
     })?;
     Ok(())
 }

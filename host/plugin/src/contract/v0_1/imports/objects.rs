@@ -3,7 +3,11 @@
 use skydock_cloud::ReadError;
 use wasmtime::{StoreContextMut, component::Linker};
 
-use crate::{contract::v0_1::bindings::skydock::provider::objects::Refusal, host::State};
+use crate::{
+    contract::v0_1::bindings::skydock::provider::objects::Refusal,
+    host::State,
+    tape::{observed, observed_later},
+};
 
 /// Name of the interface.
 const INTERFACE: &str = "skydock:provider/objects@0.1.0";
@@ -12,18 +16,25 @@ const INTERFACE: &str = "skydock:provider/objects@0.1.0";
 pub(super) fn add_to_linker(linker: &mut Linker<State>) -> wasmtime::Result<()> {
     type Call<'a> = StoreContextMut<'a, State>;
     let mut interface = linker.instance(INTERFACE)?;
-    interface.func_wrap_async("read", |call: Call<'_>, (kind, namespace, name): (String, String, String)| {
-        let granted = call.data().granted(&kind, namespace, name);
+    interface.func_wrap_async("read", |call: Call<'_>, arguments: (String, String, String)| {
+        let (kind, namespace, name) = &arguments;
+        let granted = call.data().granted(kind, namespace.clone(), name.clone());
+        let tape = call.data().tape().cloned();
         Box::new(async move {
-            let answer = match granted {
-                Some(granted) => granted.read().await.map_err(refusal),
-                None => Err(Refusal::NotGranted),
+            let read = |_| async move {
+                match granted {
+                    Some(granted) => granted.read().await.map_err(refusal),
+                    None => Err(Refusal::NotGranted),
+                }
             };
-            Ok((answer,))
+            Ok((observed_later(tape, "objects.read", arguments, read).await?,))
         })
     })?;
-    interface.func_wrap("annotate", |call: Call<'_>, (name, key, value): (String, String, Option<String>)| {
-        Ok((call.data().annotate(&name, key, value),))
+    interface.func_wrap("annotate", |call: Call<'_>, arguments: (String, String, Option<String>)| {
+        let state = call.data();
+        Ok((observed(state.tape(), "objects.annotate", arguments, |(name, key, value)| {
+            state.annotate(&name, key, value)
+        })?,))
     })
 }
 

@@ -1,0 +1,99 @@
+//! What a result of a build was made of, so that it is made once.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+use anyhow::Context as _;
+use sha2::{Digest as _, Sha256};
+
+/// A hash of everything that a result depends on.
+pub(super) struct Inputs(Sha256);
+
+impl Inputs {
+    /// Starts with the version of this program.
+    pub(super) fn new() -> Self {
+        Self(Sha256::new_with_prefix(env!("CARGO_PKG_VERSION")))
+    }
+
+    /// Adds bytes.
+    pub(super) fn add(&mut self, bytes: impl AsRef<[u8]>) {
+        self.0.update(Sha256::digest(bytes));
+    }
+
+    /// Adds the names and contents of all files below a folder for which `matters` is true, given their path in it. Folders for which it
+    /// is false are not entered.
+    ///
+    /// # Errors
+    /// If something cannot be read.
+    pub(super) fn add_folder(&mut self, folder: &Path, matters: impl Fn(&Path) -> bool) -> anyhow::Result<()> {
+        for file in files(folder, matters)? {
+            self.add(file.as_os_str().as_encoded_bytes());
+            let path = folder.join(&file);
+            self.add(fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?);
+        }
+        Ok(())
+    }
+
+    /// Makes `output`, unless it was made of the same inputs.
+    ///
+    /// # Errors
+    /// If it cannot be made.
+    pub(super) fn make(self, output: &Path, make: impl FnOnce() -> anyhow::Result<()>) -> anyhow::Result<()> {
+        let key = hex::encode(self.0.finalize());
+        let key_file = output.with_extension("inputs");
+        if output.exists() && fs::read_to_string(&key_file).is_ok_and(|before| before == key) {
+            return Ok(());
+        }
+        make()?;
+        fs::write(&key_file, key).with_context(|| format!("cannot write {}", key_file.display()))
+    }
+}
+
+/// Returns the files below a folder, relative to it, sorted.
+fn files(folder: &Path, matters: impl Fn(&Path) -> bool) -> anyhow::Result<Vec<PathBuf>> {
+    let (mut folders, mut files) = (vec![PathBuf::new()], Vec::new());
+    while let Some(inner) = folders.pop() {
+        let path = folder.join(&inner);
+        for entry in fs::read_dir(&path).with_context(|| format!("cannot read {}", path.display()))? {
+            let entry = entry?;
+            let name = inner.join(entry.file_name());
+            if !matters(&name) {
+                continue;
+            }
+            if entry.path().is_dir() { folders.push(name) } else { files.push(name) }
+        }
+    }
+    files.sort();
+    Ok(files)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_result_is_made_again_if_an_input_changes() {
+        let dir = tempfile::tempdir().unwrap();
+        let (folder, output) = (dir.path().join("in"), dir.path().join("out"));
+        fs::create_dir_all(folder.join("deep")).unwrap();
+        let made = |secret: bool| {
+            let mut inputs = Inputs::new();
+            inputs.add_folder(&folder, |path| secret || path != Path::new("deep/ignored")).unwrap();
+            let mut made = false;
+            inputs.make(&output, || Ok(fs::write(&output, "")?).inspect(|()| made = true)).unwrap();
+            made
+        };
+        fs::write(folder.join("deep/a"), "1").unwrap();
+        assert!(made(false) && !made(false));
+        fs::write(folder.join("deep/ignored"), "1").unwrap();
+        assert!(!made(false) && made(true) && made(false));
+        fs::write(folder.join("deep/a"), "2").unwrap();
+        assert!(made(false));
+        fs::rename(folder.join("deep/a"), folder.join("deep/b")).unwrap();
+        assert!(made(false));
+        fs::remove_file(&output).unwrap();
+        assert!(made(false));
+    }
+}

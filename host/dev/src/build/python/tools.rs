@@ -1,0 +1,74 @@
+//! componentize-py, in an environment of its own that all projects of the user share.
+
+use std::{
+    fs,
+    io::{self, Write as _},
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use anyhow::{Context as _, ensure};
+
+use super::PYTHON;
+use crate::build::tool::Tool;
+
+/// The version of componentize-py. Others may name bindings differently.
+pub(super) const VERSION: &str = "0.25.1";
+
+pub(super) const PIP: Tool = Tool { name: "pip", install: "delete its folder, and build again" };
+
+/// Returns the folder of the environment, which is created if it is missing.
+///
+/// # Errors
+/// If it cannot be created or filled.
+pub(super) fn folder() -> anyhow::Result<PathBuf> {
+    let folder = cache(|name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from))
+        .context("cannot find a cache directory: set HOME or SKYDOCK_CACHE")?
+        .join(format!("componentize-py-{VERSION}"));
+    let complete = folder.join("complete");
+    if complete.is_file() {
+        return Ok(folder);
+    }
+    // Standard error may be closed.
+    let _ = writeln!(io::stderr(), "installing componentize-py {VERSION} to {}, once", folder.display());
+    PYTHON.run(Command::new("python3").args(["-m", "venv", "--clear"]).arg(&folder))?;
+    PIP.run(pip_in(&folder).arg(format!("componentize-py=={VERSION}")))?;
+    ensure!(folder.join("bin/componentize-py").is_file(), "componentize-py {VERSION} does not work on this platform");
+    fs::write(&complete, "").with_context(|| format!("cannot write {}", complete.display()))?;
+    Ok(folder)
+}
+
+/// Returns a command that installs packages.
+///
+/// # Errors
+/// See [`folder`].
+pub(super) fn pip() -> anyhow::Result<Command> {
+    Ok(pip_in(&folder()?))
+}
+
+fn pip_in(folder: &Path) -> Command {
+    let mut pip = Command::new(folder.join("bin/python"));
+    pip.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check"]);
+    pip
+}
+
+/// Returns the directory for what is shared between projects: `$SKYDOCK_CACHE`, or else `skydock` in the user's cache directory.
+fn cache(var: impl Fn(&str) -> Option<PathBuf>) -> Option<PathBuf> {
+    var("SKYDOCK_CACHE")
+        .or_else(|| var("XDG_CACHE_HOME").map(|dir| dir.join("skydock")))
+        .or_else(|| var("HOME").map(|dir| dir.join(".cache/skydock")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tools_are_in_the_cache_of_the_user() {
+        let with = |set: &[&str]| cache(|name| set.contains(&name).then(|| PathBuf::from(name.to_lowercase())));
+        assert_eq!(with(&["HOME"]), Some(PathBuf::from("home/.cache/skydock")));
+        assert_eq!(with(&["HOME", "XDG_CACHE_HOME"]), Some(PathBuf::from("xdg_cache_home/skydock")));
+        assert_eq!(with(&["HOME", "SKYDOCK_CACHE"]), Some(PathBuf::from("skydock_cache")));
+        assert_eq!(with(&[]), None);
+    }
+}

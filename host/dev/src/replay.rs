@@ -1,0 +1,105 @@
+//! `skydock plugin replay`: repeats recorded calls with a plugin, without a cluster and without a cloud.
+
+use std::{
+    io::{self, Write as _},
+    path::PathBuf,
+    process::ExitCode,
+};
+
+use anyhow::Context as _;
+use clap::Parser;
+use skydock::{
+    cli::{COMPILER, plugin_limits},
+    config::default_cache_dir,
+};
+use skydock_controllers::service::ServiceOptions;
+use skydock_plugin::{Compiler, Replay, Replayed, Runtime, RuntimeOptions, Taping};
+
+/// Repeat recorded calls with a plugin, and show where it first does something else: another request, another call of the host, or
+/// another answer. The exit code is 1 if it does.
+///
+/// The plugin sees what the recorded one has seen. It needs no cluster and no cloud.
+#[derive(Debug, Parser)]
+#[command(name = "skydock-dev", bin_name = "skydock plugin replay", version, max_term_width = 120)]
+pub(crate) struct ReplayArgs {
+    /// The directory of --record, or one of its files.
+    pub(crate) recordings: PathBuf,
+    /// The plugin: a WebAssembly component, the recorded one or another.
+    pub(crate) plugin: PathBuf,
+    /// Resource limit of the plugin, for example memory=256Mi. May be repeated; --help lists all.
+    #[arg(long = "plugin-limit", value_name = "KEY=VALUE", value_parser = plugin_limits::parse,
+          long_help = plugin_limits::help())]
+    pub(crate) plugin_limits: Vec<plugin_limits::PluginLimit>,
+}
+
+/// Replays all recordings, and reports each.
+///
+/// # Errors
+/// If a file cannot be read or the plugin cannot be loaded.
+pub(crate) async fn run(args: ReplayArgs) -> anyhow::Result<ExitCode> {
+    skydock_plugin::open(&args.plugin).with_context(|| format!("cannot read {}", args.plugin.display()))?;
+    let recordings = Replay::recordings(&args.recordings)?;
+    let limits = plugin_limits::limits(ServiceOptions::default().concurrent_syncs, &args.plugin_limits)?;
+    let options = RuntimeOptions::new(Compiler::this_program(COMPILER)?);
+    let runtime =
+        Runtime::new(RuntimeOptions { cache_dir: default_cache_dir(), limits, taping: Taping::Replay, ..options })?;
+    let replay = Replay::load(&runtime, &args.plugin).await?;
+    let mut good = true;
+    for recording in &recordings {
+        let replayed = replay.play(recording).await?;
+        good &= replayed.difference.is_none();
+        // Standard output may be closed.
+        let _ = io::stdout().write_all(report(&replayed).as_bytes());
+    }
+    Ok(if good { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn report(replayed: &Replayed) -> String {
+    let Replayed { recording, calls, steps, exact, same_component, cut, difference } = replayed;
+    let name = recording.file_name().unwrap_or_default().to_string_lossy();
+    let component = if *same_component { "" } else { " (recorded with another build)" };
+    let mut text = match difference {
+        Some(difference) => format!("{name}: differs after {calls} calls{component}\n{difference}\n"),
+        None => {
+            let exactly = if *exact { "exactly" } else { "except for clocks, randomness, log or timing" };
+            format!("{name}: {calls} calls and {steps} steps in them as recorded, {exactly}{component}\n")
+        }
+    };
+    if let Some(why) = cut {
+        text += &format!("  the recording is incomplete: {why}\n");
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use skydock_plugin::Difference;
+
+    use super::*;
+
+    #[test]
+    fn a_report_says_what_was_compared_and_what_differs() {
+        let same = Replayed {
+            recording: "/tmp/r/1-p-1-1.jsonl".into(),
+            same_component: true,
+            calls: 3,
+            steps: 20,
+            exact: true,
+            cut: None,
+            difference: None,
+        };
+        assert_eq!(report(&same), "1-p-1-1.jsonl: 3 calls and 20 steps in them as recorded, exactly\n");
+        let difference = Difference {
+            call: 4,
+            function: "zones.locate".into(),
+            what: "request 2".into(),
+            expected: "request GET http://c:80/v1".into(),
+            came: "request GET http://c:80/v2".into(),
+        };
+        let other = Replayed { same_component: false, exact: false, difference: Some(difference), ..same };
+        let expected = "1-p-1-1.jsonl: differs after 3 calls (recorded with another build)\n\
+                        call 4, zones.locate: request 2 differs\n  \
+                        recorded: request GET http://c:80/v1\n  replayed: request GET http://c:80/v2\n";
+        assert_eq!(report(&other), expected);
+    }
+}

@@ -1,0 +1,155 @@
+//! Tests of flags and files together.
+
+use super::*;
+
+fn config(args: &[&str]) -> Result<Config, ConfigError> {
+    let cli = crate::cli::parse([&["skydock"], args].concat()).expect("flags parse");
+    Config::try_from(cli.ccm)
+}
+
+fn plugin_dir() -> tempfile::TempDir {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("static.wasm"), b"").unwrap();
+    dir
+}
+
+#[test]
+fn the_provider_is_found_by_plugin_flag_then_plugin_dir() {
+    let dir = plugin_dir();
+    let file = dir.path().join("static.wasm");
+    let named = format!("--plugin=mine={}", file.display());
+    let in_dir = format!("--plugin-dir={}", dir.path().display());
+    assert_eq!(config(&["--cloud-provider=mine", &named]).unwrap().plugin.file, file);
+    assert_eq!(config(&["--cloud-provider=static", &named, &in_dir]).unwrap().plugin.file, file);
+    let missing = config(&["--cloud-provider=aws", &in_dir]).unwrap_err().to_string();
+    assert!(missing.contains("aws.wasm does not exist"), "{missing}");
+}
+
+// Holds: OPS-117
+#[test]
+fn cloud_conf_is_recognized_through_symlinks() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = |name: &str| dir.path().join(name);
+    std::fs::write(path("cloud.conf"), "").unwrap();
+    std::fs::write(path("other.conf"), "").unwrap();
+    std::os::unix::fs::symlink(path("cloud.conf"), path("link.conf")).unwrap();
+    let text = format!(
+        "[{{name: k, type: session, for: {{plugin: a, digest: any}}, login: {{keystone: {{cloudConf: {}}}}}}}]",
+        path("link.conf").display()
+    );
+    let permits = Permits { credentials: serde_saphyr::from_str(&text).unwrap(), ..Permits::default() };
+    for (file, expected) in [("link.conf", true), ("cloud.conf", true), ("other.conf", false), ("none", false)] {
+        assert_eq!(is_cloud_conf(&permits, &path(file)), expected, "{file}");
+    }
+}
+
+// Holds: OPS-106
+#[test]
+fn flags_override_the_configuration_file() {
+    let dir = plugin_dir();
+    let file = dir.path().join("config.yaml");
+    let text = "apiVersion: skydock.dev/v1alpha1\nkind: SkydockConfiguration\nplugins:\n- name: static\n  file: static.wasm\n  \
+                cloudConfig: config.yaml\n  options: {a: '1', b: '1'}\n  limits: {memory: 64Mi, uses: '7'}\n  overlap: none\n";
+    std::fs::write(&file, text).unwrap();
+    let flag = format!("--config={}", file.display());
+    let read = config(&[&flag]).unwrap();
+    assert_eq!((read.plugin.name.as_str(), read.plugin.file.as_path()), ("static", &*dir.path().join("static.wasm")));
+    assert_eq!((read.cloud_config.as_deref(), read.plugin_overlap), (Some(&*file), Some(Overlap::None)));
+    assert_eq!((read.plugin_limits.memory, read.plugin_limits.uses), (64 << 20, 7));
+    let over = config(&[&flag, "--plugin-limit=memory=65Mi", "--plugin-option=b=2", "--plugin-option=c=3"]).unwrap();
+    assert_eq!((over.plugin_limits.memory, over.plugin_limits.uses), (65 << 20, 7));
+    let options: Vec<_> = over.plugin_options.iter().map(|(key, value)| format!("{key}={value}")).collect();
+    assert_eq!(options, ["a=1", "b=2", "c=3"]);
+    let other = format!("--plugin=other={}", dir.path().join("static.wasm").display());
+    let other = config(&[&flag, "--cloud-provider=other", &other]).unwrap();
+    assert_eq!((other.plugin.name.as_str(), other.cloud_config, other.plugin_overlap), ("other", None, None));
+    let none = config(&[&flag, "--cloud-provider=other"]).unwrap_err().to_string();
+    assert!(none.contains("the plugin in") && none.contains("is static"), "{none}");
+}
+
+#[test]
+fn a_missing_setting_is_named_with_its_flag() {
+    assert!(config(&[]).unwrap_err().to_string().starts_with("--cloud-provider is missing"));
+    let none = config(&["--cloud-provider=static"]).unwrap_err().to_string();
+    assert!(none.contains("--plugin static=FILE"), "{none}");
+    let gone = config(&["--cloud-provider=a", "--plugin=a=/nowhere/a.wasm"]).unwrap_err().to_string();
+    assert!(gone.starts_with("--plugin: cannot read /nowhere/a.wasm"), "{gone}");
+    let twice = config(&["--cloud-provider=a", "--plugin=a=1", "--plugin=a=2"]).unwrap_err().to_string();
+    assert!(twice.contains("twice"), "{twice}");
+}
+
+// Holds: OPS-81
+#[test]
+fn cluster_addresses_come_from_flags_and_environment() {
+    let flags = [
+        "skydock",
+        "--cluster-cidr=10.244.0.0/16, fd00:1::/56",
+        "--service-cluster-ip-range=10.96.0.0/12",
+        "--load-balancer-allowed-cidrs=10.244.9.0/24,10.244.8.1/32",
+    ];
+    let rules = ingress_rules(&crate::cli::parse(flags).unwrap().ccm, Some("172.20.0.1")).unwrap();
+    let texts = |nets: Vec<IpNet>| nets.iter().map(ToString::to_string).collect::<Vec<_>>();
+    assert_eq!(texts(rules.pods), ["10.244.0.0/16", "fd00:1::/56"]);
+    assert_eq!(texts(rules.services), ["10.96.0.0/12", "172.20.0.1/32"]);
+    assert_eq!(texts(rules.allowed), ["10.244.9.0/24", "10.244.8.1/32"]);
+    assert!(crate::cli::parse(["skydock", "--load-balancer-allowed-cidrs=10.244.9.0"]).is_err());
+}
+
+// Holds: OPS-81, OPS-82
+#[test]
+fn ingress_rules_are_checked_even_without_routes() {
+    let dir = plugin_dir();
+    let in_dir = format!("--plugin-dir={}", dir.path().display());
+    let flags = ["--cloud-provider=static", &in_dir, "--cluster-cidr=10.244.0.0/16"];
+    let allowed = "--load-balancer-allowed-cidrs=10.244.9.0/24";
+    let rules = config(&[&flags[..], &[allowed]].concat()).unwrap().ingress;
+    assert_eq!((rules.pods.len(), rules.allowed.len()), (1, 1));
+    // Neither Pod CIDRs nor routes are used, but a range that is ignored would not protect anything.
+    for (wrong, sentence) in [
+        ("--cluster-cidr=10.245.0.0", "--cluster-cidr: \"10.245.0.0\" is not a valid CIDR"),
+        ("--service-cluster-ip-range=10.96", "--service-cluster-ip-range: \"10.96\" is not a valid CIDR"),
+    ] {
+        let refused = config(&[&flags[..], &[wrong, "--configure-cloud-routes=false"]].concat()).unwrap_err();
+        assert!(refused.to_string().starts_with(sentence), "{refused}");
+    }
+}
+
+// Holds: P-20
+#[test]
+fn rejects_inconsistent_leader_election_durations() {
+    let dir = plugin_dir();
+    let in_dir = format!("--plugin-dir={}", dir.path().display());
+    let refused = config(&["--cloud-provider=static", &in_dir, "--leader-elect-renew-deadline=20s"]).unwrap_err();
+    assert!(refused.to_string().contains("--leader-elect-lease-duration"), "{refused}");
+    assert!(config(&["--cloud-provider=static", &in_dir, "--leader-elect=false"]).unwrap().election.is_none());
+}
+
+// Holds: OPS-04
+#[test]
+fn a_dry_run_takes_no_part_in_leader_election() {
+    let dir = plugin_dir();
+    let in_dir = format!("--plugin-dir={}", dir.path().display());
+    let flags = ["--cloud-provider=static", in_dir.as_str(), "--leader-elect=true", "--dry-run"];
+    assert!(config(&flags[..3]).unwrap().election.is_some());
+    assert!(config(&flags).unwrap().election.is_none());
+}
+
+// Holds: OPS-89
+#[test]
+fn process_events_refer_to_the_configured_lease() {
+    let dir = plugin_dir();
+    let in_dir = format!("--plugin-dir={}", dir.path().display());
+    let flags = ["--leader-elect-resource-name=mine", "--leader-elect-resource-namespace=here"];
+    let process = config(&[&["--cloud-provider=static", &in_dir], &flags[..]].concat()).unwrap().options.process;
+    assert_eq!((process.kind.as_deref(), process.name.as_deref()), (Some("Lease"), Some("mine")));
+    assert_eq!(process.namespace.as_deref(), Some("here"));
+}
+
+// Holds: P-02
+#[test]
+fn an_unknown_controller_is_named() {
+    let dir = plugin_dir();
+    let in_dir = format!("--plugin-dir={}", dir.path().display());
+    let refused = config(&["--cloud-provider=static", &in_dir, "--controllers=cloud-nodes"]).unwrap_err();
+    assert!(refused.to_string().contains("cloud-nodes"), "{refused}");
+}

@@ -1,0 +1,238 @@
+//! Records HTTP exchanges as a guest sees them, and replays them.
+//!
+//! A request is recorded before the gateway adds credentials to it, and a response after the gateway has masked them in it.
+
+use std::{
+    collections::VecDeque,
+    pin::{Pin, pin},
+    sync::Arc,
+    task::{Context, Poll, ready},
+};
+
+use bytes::{Buf as _, Bytes};
+use http::{HeaderMap, HeaderName, HeaderValue, Request, Response, request};
+use http_body::{Body, Frame, SizeHint};
+use http_body_util::BodyExt as _;
+use wasmtime_wasi_http::WasiBody;
+
+use super::{Failure, Sent};
+use crate::tape::{Ending, Fields, Player, Recorder, RequestHead, ResponseHead};
+
+/// Sends a request, and records the exchange.
+pub(super) fn record(
+    recorder: &Arc<Recorder>,
+    request: Request<WasiBody>,
+    send: impl FnOnce(Request<WasiBody>) -> Sent,
+) -> Sent {
+    let (head, body) = request.into_parts();
+    let exchange = recorder.request(head_of(&head));
+    let length = head.headers.get(http::header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
+    let length = length.or_else(|| body.is_end_stream().then_some(0));
+    let note = Upload { recorder: Arc::clone(recorder), exchange, bytes: Vec::new(), length, noted: false };
+    let sent = send(Request::from_parts(head, Noted { body, note }.boxed_unsync()));
+    let recorder = Arc::clone(recorder);
+    Box::pin(async move {
+        let response = sent.await.inspect_err(|failure| recorder.end(exchange, ending(failure)))?;
+        let (head, body) = response.into_parts();
+        recorder.response(exchange, ResponseHead { status: head.status.as_u16(), headers: fields(&head.headers) });
+        let note = Download { recorder, exchange };
+        Ok(Response::from_parts(head, Noted { body, note }.boxed_unsync()))
+    })
+}
+
+/// Compares a request with the recorded one, and returns the recorded response.
+pub(super) fn play(player: &Arc<Player>, request: Request<WasiBody>) -> Sent {
+    let (head, body) = request.into_parts();
+    let Some(exchange) = player.request(&head_of(&head)) else { return Box::pin(std::future::pending()) };
+    let player = Arc::clone(player);
+    Box::pin(async move {
+        let sending = send(Arc::clone(&player), exchange, body);
+        if player.answers_last(exchange) {
+            sending.await;
+        } else {
+            player.sending(sending);
+        }
+        let (head, pieces, ending) = player.response(exchange);
+        match (head, ending) {
+            (Some(head), ending) => Ok(response(head, Replayed { player, pieces, ending })),
+            (None, Some(Ending::Failure { code, message })) => Err(Failure { code, message }),
+            _ => {
+                player.waits();
+                std::future::pending().await
+            }
+        }
+    })
+}
+
+/// Reads the body of a request to its end, and compares it.
+async fn send(player: Arc<Player>, exchange: u64, body: WasiBody) {
+    let (mut body, mut bytes) = (pin!(body), Vec::new());
+    let complete = loop {
+        match body.frame().await {
+            Some(Ok(frame)) => frame.data_ref().into_iter().for_each(|data| bytes.extend_from_slice(data)),
+            Some(Err(_)) => break false,
+            None => break true,
+        }
+    };
+    player.sent(exchange, &bytes, complete);
+}
+
+fn head_of(head: &request::Parts) -> RequestHead {
+    RequestHead { method: head.method.to_string(), uri: head.uri.to_string(), headers: fields(&head.headers) }
+}
+
+fn fields(headers: &HeaderMap) -> Fields {
+    let text = |value: &HeaderValue| String::from_utf8_lossy(value.as_bytes()).into_owned();
+    headers.iter().map(|(name, value)| (name.to_string(), text(value))).collect()
+}
+
+fn headers(fields: Fields) -> HeaderMap {
+    let mut headers = HeaderMap::new();
+    for (name, value) in fields {
+        if let (Ok(name), Ok(value)) = (name.parse::<HeaderName>(), HeaderValue::from_bytes(value.as_bytes())) {
+            headers.append(name, value);
+        }
+    }
+    headers
+}
+
+fn response(head: ResponseHead, body: Replayed) -> Response<super::Body> {
+    let mut response = Response::new(body.boxed_unsync());
+    *response.status_mut() = http::StatusCode::from_u16(head.status).unwrap_or_default();
+    *response.headers_mut() = headers(head.headers);
+    response
+}
+
+fn ending(failure: &Failure) -> Ending {
+    Ending::Failure { code: failure.code, message: failure.message.clone() }
+}
+
+/// Records a body.
+trait Note<E> {
+    /// A piece of it.
+    fn data(&mut self, data: &Bytes);
+
+    /// Its end.
+    fn end(&mut self, end: Result<Option<&HeaderMap>, &E>);
+}
+
+/// A body that is recorded while it is read.
+struct Noted<B, N> {
+    body: B,
+    note: N,
+}
+
+impl<B: Body<Data = Bytes> + Unpin, N: Note<B::Error> + Unpin> Body for Noted<B, N> {
+    type Data = Bytes;
+    type Error = B::Error;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, B::Error>>> {
+        let Self { body, note } = &mut *self;
+        let frame = ready!(Pin::new(body).poll_frame(cx));
+        match &frame {
+            Some(Ok(frame)) => {
+                frame.data_ref().into_iter().for_each(|data| note.data(data));
+                frame.trailers_ref().into_iter().for_each(|trailers| note.end(Ok(Some(trailers))));
+            }
+            Some(Err(error)) => note.end(Err(error)),
+            None => note.end(Ok(None)),
+        }
+        Poll::Ready(frame)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+/// Records the body of a request, when it has ended.
+struct Upload {
+    recorder: Arc<Recorder>,
+    exchange: u64,
+    bytes: Vec<u8>,
+    /// Number of bytes, if it is known before.
+    length: Option<usize>,
+    noted: bool,
+}
+
+impl Upload {
+    fn note(&mut self, complete: bool) {
+        if !std::mem::replace(&mut self.noted, true) {
+            self.recorder.request_body(self.exchange, std::mem::take(&mut self.bytes), complete);
+        }
+    }
+}
+
+impl<E> Note<E> for Upload {
+    fn data(&mut self, data: &Bytes) {
+        self.bytes.extend_from_slice(data);
+        // An HTTP client that knows the length does not ask for the end.
+        if self.length == Some(self.bytes.len()) {
+            self.note(true);
+        }
+    }
+
+    fn end(&mut self, end: Result<Option<&HeaderMap>, &E>) {
+        self.note(end.is_ok());
+    }
+}
+
+impl Drop for Upload {
+    fn drop(&mut self) {
+        self.note(self.length == Some(self.bytes.len()));
+    }
+}
+
+/// Records the body of a response, piece by piece.
+struct Download {
+    recorder: Arc<Recorder>,
+    exchange: u64,
+}
+
+impl Note<Failure> for Download {
+    fn data(&mut self, data: &Bytes) {
+        self.recorder.piece(self.exchange, data.chunk().to_vec());
+    }
+
+    fn end(&mut self, end: Result<Option<&HeaderMap>, &Failure>) {
+        let ending = match end {
+            Ok(trailers) => Ending::Trailers(trailers.map(fields)),
+            Err(failure) => ending(failure),
+        };
+        self.recorder.end(self.exchange, ending);
+    }
+}
+
+/// The body of a recorded response.
+struct Replayed {
+    player: Arc<Player>,
+    pieces: VecDeque<Vec<u8>>,
+    ending: Option<Ending>,
+}
+
+impl Body for Replayed {
+    type Data = Bytes;
+    type Error = Failure;
+
+    fn poll_frame(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Failure>>> {
+        if let Some(piece) = self.pieces.pop_front() {
+            return Poll::Ready(Some(Ok(Frame::data(piece.into()))));
+        }
+        match self.ending.take() {
+            Some(Ending::Trailers(trailers)) => {
+                // Whoever asks again gets the end again.
+                self.ending = Some(Ending::Trailers(None));
+                Poll::Ready(trailers.map(|trailers| Ok(Frame::trailers(headers(trailers)))))
+            }
+            Some(Ending::Failure { code, message }) => Poll::Ready(Some(Err(Failure { code, message }))),
+            None => {
+                self.player.waits();
+                Poll::Pending
+            }
+        }
+    }
+}

@@ -1,0 +1,397 @@
+//! The directory of recordings: a file for each instance, and a limit for all.
+//!
+//! A thread writes the files, so that a slow or failing disk delays no call. What it cannot write is missing, and the log says so.
+
+use std::{
+    collections::{HashMap, VecDeque},
+    fmt,
+    fs::{self, DirBuilder, File, OpenOptions},
+    io::{self, Write as _},
+    os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _},
+    path::{Path, PathBuf},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicU64, AtomicUsize, Ordering},
+        mpsc::{Receiver, RecvTimeoutError, Sender, channel},
+    },
+    thread,
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
+
+use super::{
+    entry::{Entry, FORMAT, Header},
+    recorder::Recorder,
+};
+use crate::contract::names::CONTRACT;
+
+/// End of the names of recordings.
+pub(super) const SUFFIX: &str = ".jsonl";
+
+/// Maximum bytes that wait to be written.
+const BACKLOG: usize = 64 << 20;
+
+/// Size from which an instance is replaced, so that old files can be removed.
+const LARGE: u64 = 64 << 20;
+
+/// Time that the end of the process waits for what is not written yet.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// Reasons why nothing can be recorded.
+#[derive(Debug, thiserror::Error)]
+pub enum RecordingsError {
+    /// The directory cannot be used.
+    #[error("cannot use the directory for recordings {}: {source}", path.display())]
+    Io {
+        /// Path of the directory.
+        path: PathBuf,
+        /// The error.
+        source: io::Error,
+    },
+    /// Others can read it.
+    #[error("the directory for recordings {} is accessible by other users (mode {mode:04o}): `chmod 0700` it", path.display())]
+    Open {
+        /// Path of the directory.
+        path: PathBuf,
+        /// Mode of the directory.
+        mode: u32,
+    },
+    /// The thread cannot be started.
+    #[error("cannot start the thread that writes recordings: {0}")]
+    Thread(io::Error),
+}
+
+/// Writes recordings into a directory. Clones share it.
+#[derive(Clone)]
+pub struct Recordings(Arc<Archive>);
+
+impl fmt::Debug for Recordings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Recordings").finish_non_exhaustive()
+    }
+}
+
+struct Archive {
+    /// None only while it is dropped.
+    sender: Option<Sender<Message>>,
+    ended: Mutex<Receiver<()>>,
+    backlog: Arc<AtomicUsize>,
+    instances: AtomicU64,
+    large: u64,
+}
+
+enum Message {
+    Open { file: u64, name: String },
+    Line { file: u64, line: Vec<u8> },
+    Close { file: u64 },
+}
+
+impl Recordings {
+    /// Uses a directory, which is created with mode 0700 if it does not exist. Its recordings take at most `limit` bytes: the oldest are
+    /// removed.
+    ///
+    /// # Errors
+    /// [`RecordingsError`].
+    pub fn open(directory: &Path, limit: u64) -> Result<Self, RecordingsError> {
+        let failed = |source| RecordingsError::Io { path: directory.to_owned(), source };
+        DirBuilder::new().recursive(true).mode(0o700).create(directory).map_err(failed)?;
+        let mode = fs::metadata(directory).map_err(failed)?.mode() & 0o7777;
+        if mode & 0o077 != 0 {
+            return Err(RecordingsError::Open { path: directory.to_owned(), mode });
+        }
+        let (sender, receiver) = channel();
+        let (ending, ended) = channel();
+        let backlog = Arc::new(AtomicUsize::new(0));
+        let mut writer = Writer {
+            directory: directory.to_owned(),
+            limit,
+            backlog: Arc::clone(&backlog),
+            open: HashMap::new(),
+            closed: VecDeque::new(),
+            total: 0,
+            silent: false,
+        };
+        writer.find().map_err(failed)?;
+        let thread = thread::Builder::new().name("recordings".to_owned());
+        thread
+            .spawn(move || {
+                receiver.iter().for_each(|message| writer.take(message));
+                // Nobody waits any longer if this fails.
+                let _ = ending.send(());
+            })
+            .map_err(RecordingsError::Thread)?;
+        Ok(Self(Arc::new(Archive {
+            sender: Some(sender),
+            ended: Mutex::new(ended),
+            backlog,
+            instances: AtomicU64::new(0),
+            large: LARGE.min(limit / 4),
+        })))
+    }
+
+    /// Begins the recording of an instance.
+    pub(crate) fn begin(&self, plugin: &str, generation: u64, component: &str) -> Recorder {
+        let instance = self.0.instances.fetch_add(1, Ordering::Relaxed) + 1;
+        let started = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let started_ms = u64::try_from(started.as_millis()).unwrap_or(u64::MAX);
+        let header = Header {
+            format: FORMAT,
+            contract: CONTRACT.to_owned(),
+            skydock: env!("CARGO_PKG_VERSION").to_owned(),
+            plugin: plugin.to_owned(),
+            generation,
+            component: component.to_owned(),
+            instance,
+            started_ms,
+        };
+        // Names are ordered by time.
+        let plugin: String = plugin.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();
+        let name = format!("{started_ms:014}-{plugin}-{generation}-{instance}{SUFFIX}");
+        let reel = Reel { archive: Arc::clone(&self.0), file: instance, size: 0, cut: false };
+        self.0.send(Message::Open { file: instance, name });
+        Recorder::new(reel, header)
+    }
+}
+
+impl Archive {
+    fn send(&self, message: Message) {
+        // The thread does not end before the sender is gone.
+        if let Some(sender) = &self.sender {
+            let _ = sender.send(message);
+        }
+    }
+}
+
+impl Drop for Archive {
+    fn drop(&mut self) {
+        drop(self.sender.take());
+        let ended = self.ended.get_mut().unwrap_or_else(PoisonError::into_inner);
+        if matches!(ended.recv_timeout(PATIENCE), Err(RecvTimeoutError::Timeout)) {
+            tracing::warn!("the last recordings are incomplete: the disk did not accept them in time");
+        }
+    }
+}
+
+/// The file of one instance.
+pub(super) struct Reel {
+    archive: Arc<Archive>,
+    file: u64,
+    size: u64,
+    /// A line was lost. What follows would make no sense.
+    cut: bool,
+}
+
+impl Reel {
+    /// Writes a line later.
+    pub(super) fn write(&mut self, line: Vec<u8>) {
+        if self.cut {
+            return;
+        }
+        let line = if self.archive.backlog.load(Ordering::Relaxed) > BACKLOG {
+            self.cut = true;
+            tracing::warn!("a recording is incomplete: the disk is too slow");
+            cut("the disk was too slow")
+        } else {
+            line
+        };
+        self.size += line.len() as u64;
+        self.archive.backlog.fetch_add(line.len(), Ordering::Relaxed);
+        self.archive.send(Message::Line { file: self.file, line });
+    }
+
+    /// Returns true if the file is so large that another one should follow.
+    pub(super) fn is_full(&self) -> bool {
+        self.cut || self.size > self.archive.large
+    }
+}
+
+impl Drop for Reel {
+    fn drop(&mut self) {
+        self.archive.send(Message::Close { file: self.file });
+    }
+}
+
+fn cut(why: &str) -> Vec<u8> {
+    let mut line = serde_json::to_vec(&Entry::Cut(why.to_owned())).unwrap_or_default();
+    line.push(b'\n');
+    line
+}
+
+/// The state of the thread.
+struct Writer {
+    directory: PathBuf,
+    limit: u64,
+    backlog: Arc<AtomicUsize>,
+    open: HashMap<u64, Film>,
+    /// Complete files, the oldest first.
+    closed: VecDeque<(PathBuf, u64)>,
+    /// Bytes of all files.
+    total: u64,
+    /// That the limit is reached was reported, and there was no room since.
+    silent: bool,
+}
+
+struct Film {
+    path: PathBuf,
+    /// None after an error, and if the limit was reached.
+    file: Option<File>,
+    size: u64,
+}
+
+impl Writer {
+    /// Finds the recordings of earlier processes.
+    fn find(&mut self) -> io::Result<()> {
+        let mut found = Vec::new();
+        for entry in fs::read_dir(&self.directory)? {
+            let entry = entry?;
+            let metadata = entry.metadata()?;
+            if metadata.is_file() && entry.file_name().to_string_lossy().ends_with(SUFFIX) {
+                self.total += metadata.len();
+                found.push((entry.path(), metadata.len()));
+            }
+        }
+        found.sort_unstable();
+        self.closed = found.into();
+        Ok(())
+    }
+
+    fn take(&mut self, message: Message) {
+        match message {
+            Message::Open { file, name } => {
+                let path = self.directory.join(name);
+                let opened = OpenOptions::new().append(true).create_new(true).mode(0o600).open(&path);
+                let opened = opened.inspect_err(|error| tell(&path, error)).ok();
+                self.open.insert(file, Film { path, file: opened, size: 0 });
+            }
+            Message::Line { file, line } => {
+                self.backlog.fetch_sub(line.len(), Ordering::Relaxed);
+                self.write(file, &line);
+            }
+            Message::Close { file } => {
+                if let Some(film) = self.open.remove(&file) {
+                    self.closed.push_back((film.path, film.size));
+                }
+            }
+        }
+    }
+
+    fn write(&mut self, file: u64, line: &[u8]) {
+        let room = self.make_room(line.len() as u64);
+        let silent = std::mem::replace(&mut self.silent, !room);
+        let Some(film) = self.open.get_mut(&file) else { return };
+        let Some(to) = &mut film.file else { return };
+        let last = if room { None } else { Some(cut("the limit of all recordings was reached")) };
+        let written = to.write_all(last.as_deref().unwrap_or(line));
+        if let Err(error) = &written {
+            tell(&film.path, error);
+        }
+        if last.is_some() && !silent {
+            tracing::warn!(
+                "recordings stop: running calls have reached --record-limit, and there is no complete recording left to remove"
+            );
+        }
+        if last.is_some() || written.is_err() {
+            film.file = None;
+            return;
+        }
+        film.size += line.len() as u64;
+        self.total += line.len() as u64;
+    }
+
+    /// Removes the oldest recordings until the line fits. Returns false if it does not.
+    fn make_room(&mut self, line: u64) -> bool {
+        while self.total + line > self.limit {
+            let Some((path, size)) = self.closed.pop_front() else { return false };
+            match fs::remove_file(&path) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => tell(&path, &error),
+                _ => {}
+            }
+            self.total = self.total.saturating_sub(size);
+        }
+        true
+    }
+}
+
+fn tell(path: &Path, error: &io::Error) {
+    tracing::warn!(%error, "cannot write recording {}; calls are not affected", path.display());
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use super::*;
+
+    fn files(dir: &Path) -> Vec<(PathBuf, String)> {
+        let mut found: Vec<_> = fs::read_dir(dir).unwrap().map(|it| it.unwrap().path()).collect();
+        found.sort();
+        found.into_iter().map(|path| (path.clone(), fs::read_to_string(path).unwrap())).collect()
+    }
+
+    fn mode(path: &Path) -> u32 {
+        fs::metadata(path).unwrap().permissions().mode() & 0o777
+    }
+
+    // Holds: OPS-144
+    #[test]
+    fn only_the_owner_can_read_recordings() {
+        let parent = tempfile::tempdir().unwrap();
+        let dir = parent.path().join("a/b");
+        let recordings = Recordings::open(&dir, 1 << 20).unwrap();
+        recordings.begin("p", 1, "digest").call("plugin.info", &());
+        drop(recordings);
+        let files = files(&dir);
+        assert_eq!((files.len(), mode(&dir), mode(&files[0].0)), (1, 0o700, 0o600));
+        assert_eq!(files[0].1.lines().count(), 2, "{files:?}");
+        fs::set_permissions(&dir, fs::Permissions::from_mode(0o750)).unwrap();
+        let error = Recordings::open(&dir, 1).unwrap_err().to_string();
+        assert!(error.ends_with("is accessible by other users (mode 0750): `chmod 0700` it"), "{error}");
+    }
+
+    // Holds: OPS-145
+    #[test]
+    fn the_oldest_recordings_are_removed() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o700)).unwrap();
+        for _ in 0..3 {
+            // Each process finds those of earlier ones.
+            let recordings = Recordings::open(dir.path(), 2500).unwrap();
+            for _ in 0..3 {
+                recordings.begin("p", 1, "digest").call("plugin.info", &["x".repeat(500)]);
+            }
+        }
+        let files = files(dir.path());
+        let total: usize = files.iter().map(|(_, text)| text.len()).sum();
+        assert!(files.len() == 3 && total <= 2500, "{} files, {total} bytes", files.len());
+        assert!(files.iter().all(|(_, text)| text.lines().count() == 2), "{files:?}");
+    }
+
+    // Holds: OPS-145
+    #[test]
+    fn a_recording_that_reaches_the_limit_says_so() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o700)).unwrap();
+        let recordings = Recordings::open(dir.path(), 2000).unwrap();
+        let recorder = recordings.begin("p", 1, "digest");
+        for _ in 0..5 {
+            recorder.call("plugin.info", &["x".repeat(500)]);
+        }
+        recorder.answer(&());
+        assert!(recorder.is_full());
+        drop((recorder, recordings));
+        let [(_, text)] = &*files(dir.path()) else { panic!() };
+        assert!(text.ends_with("{\"cut\":\"the limit of all recordings was reached\"}\n"), "{text}");
+    }
+
+    // Holds: OPS-146
+    #[test]
+    fn a_disk_that_fails_breaks_nothing() {
+        let dir = tempfile::tempdir().unwrap();
+        let gone = dir.path().join("gone");
+        let recordings = Recordings::open(&gone, 1 << 20).unwrap();
+        fs::remove_dir_all(&gone).unwrap();
+        let recorder = recordings.begin("p", 1, "digest");
+        recorder.call("plugin.info", &());
+        recorder.answer(&());
+        assert!(!recorder.is_full());
+    }
+}

@@ -1,0 +1,93 @@
+//! Where a plugin does something else than in the recording.
+
+use std::fmt;
+
+use serde_json::Value;
+
+/// Maximum characters of a value in a message.
+const SHOWN: usize = 300;
+
+/// The first difference between a recording and its replay.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Difference {
+    /// Number of the call in the recording; 0 is the instantiation.
+    pub call: u64,
+    /// The function that was called.
+    pub function: String,
+    /// What differs, for example `request 3`.
+    pub what: String,
+    /// What was recorded.
+    pub expected: String,
+    /// What came instead.
+    pub came: String,
+}
+
+impl fmt::Display for Difference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.call {
+            0 => f.write_str("instantiation: ")?,
+            number => write!(f, "call {number}, {}: ", self.function)?,
+        }
+        write!(f, "{} differs\n  recorded: {}\n  replayed: {}", self.what, self.expected, self.came)
+    }
+}
+
+/// Returns the path of the first place at which two values differ, with both values there.
+pub(super) fn first(expected: &Value, came: &Value) -> Option<(String, String, String)> {
+    let at = |key: String, one: &Value, other: &Value| {
+        first(one, other).map(|(path, expected, came)| (format!("{key}{path}"), expected, came))
+    };
+    match (expected, came) {
+        (one, other) if one == other => None,
+        (Value::Array(one), Value::Array(other)) if one.len() == other.len() => {
+            let mut pairs = one.iter().zip(other).enumerate();
+            pairs.find_map(|(index, (one, other))| at(format!("[{index}]"), one, other))
+        }
+        (Value::Object(one), Value::Object(other)) if one.keys().eq(other.keys()) => {
+            let mut pairs = one.iter().zip(other.values());
+            pairs.find_map(|((key, one), other)| at(format!(".{key}"), one, other))
+        }
+        (Value::Array(one), Value::Array(other)) => {
+            Some((String::new(), counted(one.len(), expected), counted(other.len(), came)))
+        }
+        _ => Some((String::new(), shown(expected), shown(came))),
+    }
+}
+
+fn counted(count: usize, value: &Value) -> String {
+    format!("{count} elements: {}", shown(value))
+}
+
+/// Returns a value as short JSON.
+pub(super) fn shown(value: &Value) -> String {
+    short(&value.to_string())
+}
+
+/// Returns the beginning of a text.
+pub(super) fn short(text: &str) -> String {
+    match text.char_indices().nth(SHOWN) {
+        Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default()),
+        None => text.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn the_first_different_field_is_found() {
+        let one = json!({"Ok": [{"Ok": {"zone": "a", "labels": []}}, {"Ok": {"zone": "b", "labels": []}}]});
+        assert_eq!(first(&one, &one.clone()), None);
+        let mut other = one.clone();
+        other["Ok"][1]["Ok"]["zone"] = json!("c");
+        let found = first(&one, &other).unwrap();
+        assert_eq!(found, (".Ok[1].Ok.zone".into(), "\"b\"".into(), "\"c\"".into()));
+        other["Ok"][0]["Ok"]["labels"] = json!([["k", "v"]]);
+        let found = first(&one, &other).unwrap();
+        assert_eq!((&*found.0, &*found.1), (".Ok[0].Ok.labels", "0 elements: []"));
+        assert_eq!(first(&json!({"Ok": 1}), &json!({"Err": 1})).unwrap().0, "");
+    }
+}

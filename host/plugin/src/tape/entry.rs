@@ -1,0 +1,219 @@
+//! The format of a recording: a JSON object in each line.
+
+use std::fmt;
+
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
+use serde_json::Value;
+use skydock_egress::Code;
+
+/// Version of the format.
+pub(super) const FORMAT: u32 = 1;
+
+/// One line.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum Entry {
+    /// The first line.
+    Recording(Header),
+    /// A call of the plugin begins. What follows belongs to it.
+    Call {
+        /// Its number in this recording, from 1.
+        number: u64,
+        /// `INTERFACE.FUNCTION`.
+        function: String,
+        /// A list. Handles are omitted.
+        arguments: Value,
+    },
+    /// The plugin called a function of the host.
+    Host {
+        /// `INTERFACE.FUNCTION`.
+        function: String,
+        /// A list.
+        arguments: Value,
+        /// What the host answered.
+        answer: Value,
+    },
+    /// The plugin sent a request, as it made it.
+    Request {
+        /// Number of the exchange, from 1.
+        exchange: u64,
+        /// The request.
+        #[serde(flatten)]
+        head: RequestHead,
+    },
+    /// The body of a request has been read by the host.
+    RequestBody {
+        /// Number of the exchange.
+        exchange: u64,
+        /// The bytes.
+        body: Payload,
+        /// Whether it was read to its end.
+        complete: bool,
+    },
+    /// The host has a response for the plugin.
+    Response {
+        /// Number of the exchange.
+        exchange: u64,
+        /// The response.
+        #[serde(flatten)]
+        head: ResponseHead,
+    },
+    /// The host has a piece of a response's body for the plugin.
+    Piece {
+        /// Number of the exchange.
+        exchange: u64,
+        /// The bytes.
+        body: Payload,
+    },
+    /// The exchange has ended.
+    End {
+        /// Number of the exchange.
+        exchange: u64,
+        /// How.
+        #[serde(flatten)]
+        ending: Ending,
+    },
+    /// The plugin answered.
+    Answer(Value),
+    /// The call ended the instance.
+    Trap(String),
+    /// Recording stopped before the instance ended.
+    Cut(String),
+}
+
+/// Where a recording comes from.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) struct Header {
+    /// [`FORMAT`].
+    pub(super) format: u32,
+    /// Version of the contract.
+    pub(crate) contract: String,
+    /// Version of Skydock.
+    pub(crate) skydock: String,
+    /// The operator's name for the plugin.
+    pub(crate) plugin: String,
+    /// Number of the generation.
+    pub(crate) generation: u64,
+    /// SHA-256 of the component, in hexadecimal.
+    pub(crate) component: String,
+    /// Number of the instance in its process.
+    pub(crate) instance: u64,
+    /// When it was created, in milliseconds since 1970-01-01T00:00:00Z.
+    pub(crate) started_ms: u64,
+}
+
+/// Names and values, in order.
+pub(crate) type Fields = Vec<(String, String)>;
+
+/// A request without its body.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct RequestHead {
+    pub(crate) method: String,
+    pub(crate) uri: String,
+    pub(crate) headers: Fields,
+}
+
+/// A response without its body.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct ResponseHead {
+    pub(crate) status: u16,
+    pub(crate) headers: Fields,
+}
+
+/// How an exchange ended.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Ending {
+    /// With the end of the body.
+    Trailers(Option<Fields>),
+    /// With an error.
+    Failure {
+        /// The code that the plugin sees.
+        code: Code,
+        /// The text that the plugin sees.
+        message: Option<String>,
+    },
+}
+
+/// Bytes, written as text if they are UTF-8, and in Base64 if not.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub(crate) struct Payload(pub(crate) Vec<u8>);
+
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum Written {
+    Text(String),
+    Base64(String),
+}
+
+impl Serialize for Payload {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let written = match std::str::from_utf8(&self.0) {
+            Ok(text) => Written::Text(text.to_owned()),
+            Err(_) => Written::Base64(STANDARD.encode(&self.0)),
+        };
+        written.serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for Payload {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        match Written::deserialize(deserializer)? {
+            Written::Text(text) => Ok(Self(text.into_bytes())),
+            Written::Base64(text) => STANDARD.decode(text).map(Self).map_err(D::Error::custom),
+        }
+    }
+}
+
+impl fmt::Debug for Payload {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&String::from_utf8_lossy(&self.0))
+    }
+}
+
+impl Header {
+    /// Returns true if this version of Skydock can read the rest.
+    pub(super) fn is_known(&self) -> bool {
+        self.format == FORMAT
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_entry_is_one_line_that_reads_back() {
+        let head = RequestHead {
+            method: "GET".into(),
+            uri: "http://cloud:80/v1".into(),
+            headers: vec![("accept".into(), "*/*".into())],
+        };
+        let failure = Ending::Failure { code: Code::ConnectionRefused, message: None };
+        for (entry, text) in [
+            (
+                Entry::Request { exchange: 1, head },
+                r#"{"request":{"exchange":1,"method":"GET","uri":"http://cloud:80/v1","headers":[["accept","*/*"]]}}"#,
+            ),
+            (
+                Entry::End { exchange: 1, ending: failure },
+                r#"{"end":{"exchange":1,"failure":{"code":"ConnectionRefused","message":null}}}"#,
+            ),
+            (Entry::End { exchange: 1, ending: Ending::Trailers(None) }, r#"{"end":{"exchange":1,"trailers":null}}"#),
+            (
+                Entry::Piece { exchange: 2, body: Payload(b"a\nb".to_vec()) },
+                r#"{"piece":{"exchange":2,"body":{"text":"a\nb"}}}"#,
+            ),
+            (
+                Entry::Piece { exchange: 2, body: Payload(vec![0xff]) },
+                r#"{"piece":{"exchange":2,"body":{"base64":"/w=="}}}"#,
+            ),
+            (Entry::Answer(Value::Null), r#"{"answer":null}"#),
+        ] {
+            assert_eq!(serde_json::to_string(&entry).unwrap(), text);
+            assert_eq!(serde_json::from_str::<Entry>(text).unwrap(), entry);
+        }
+    }
+}

@@ -1,0 +1,389 @@
+//! Plays the tape of one instance: answers as the world did, and finds where the plugin does something else.
+
+use std::{
+    collections::{BTreeMap, VecDeque},
+    sync::{Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use tokio::{sync::Notify, task::JoinSet};
+
+use super::{
+    Departed, Difference,
+    compare::{first, short, shown},
+    entry::{Ending, RequestHead, ResponseHead},
+    mask::Masks,
+    script::{Ended, Exchange, Scene, Script, Step},
+    value,
+};
+
+/// Time for the end of a request's body after a call.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// How a function of the host is compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Care {
+    /// It must be called as it was recorded, in the same order.
+    Exact,
+    /// It may be called in another order, or more or less often: it changes nothing, and plugins may differ in it without differing in
+    /// what they do. If there is no answer left, the last one is repeated.
+    Repeats,
+    /// The same, but the host answers if there is no answer left.
+    Lives,
+}
+
+impl Care {
+    fn of(function: &str) -> Self {
+        match function.split_once('.').unwrap_or_default() {
+            ("wall-clock" | "monotonic-clock", _) | ("calls", "remaining-ms" | "memory-limit") => Self::Repeats,
+            ("random" | "poll" | "streams" | "logging", _) => Self::Lives,
+            _ => Self::Exact,
+        }
+    }
+}
+
+/// How a replay of one instance went.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Outcome {
+    /// Number of functions of the host, and of requests, that were as recorded.
+    pub(crate) steps: u64,
+    /// Number of calls of the plugin that were as recorded.
+    pub(crate) calls: u64,
+    /// Whether clocks, randomness, log and readiness were read in another order.
+    pub(crate) uneven: bool,
+}
+
+/// Plays one recording.
+pub(crate) struct Player {
+    playing: Mutex<Playing>,
+    /// Woken when the call cannot go on: it differs, or the recording ends.
+    pub(crate) over: Notify,
+    /// Bodies of requests that are still read.
+    sending: Mutex<JoinSet<()>>,
+}
+
+struct Playing {
+    scenes: VecDeque<Scene>,
+    scene: Scene,
+    exchanges: BTreeMap<u64, Exchange>,
+    last: BTreeMap<&'static str, Value>,
+    masks: Masks,
+    outcome: Outcome,
+    difference: Option<Difference>,
+}
+
+impl Player {
+    pub(crate) fn new(script: Script) -> Self {
+        let mut scenes: VecDeque<_> = script.scenes.into();
+        let scene = scenes.pop_front().unwrap_or_default();
+        let playing = Playing {
+            scenes,
+            scene,
+            exchanges: script.exchanges,
+            last: BTreeMap::new(),
+            masks: Masks::default(),
+            outcome: Outcome::default(),
+            difference: None,
+        };
+        Self { playing: Mutex::new(playing), over: Notify::new(), sending: Mutex::default() }
+    }
+
+    fn playing(&self) -> MutexGuard<'_, Playing> {
+        self.playing.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Starts the next call, and returns its function and arguments.
+    pub(crate) fn next(&self) -> Option<(String, Value)> {
+        let mut playing = self.playing();
+        playing.outcome.uneven |= !playing.scene.steps.is_empty();
+        playing.scene = playing.scenes.pop_front()?;
+        Some((playing.scene.function.clone(), playing.scene.arguments.clone()))
+    }
+
+    /// Returns how it went, and the first difference.
+    pub(crate) fn outcome(&self) -> (Outcome, Option<Difference>) {
+        let playing = self.playing();
+        (playing.outcome, playing.difference.clone())
+    }
+
+    /// Returns true if there was a difference.
+    pub(crate) fn differs(&self) -> bool {
+        self.playing().difference.is_some()
+    }
+
+    /// Returns the recorded answer of a function of the host.
+    pub(super) fn recall<T: DeserializeOwned>(
+        &self,
+        function: &'static str,
+        mut arguments: Value,
+    ) -> Result<Option<T>, Departed> {
+        let mut playing = self.playing();
+        playing.masks.value(&mut arguments);
+        let answer = playing.take(function, &arguments);
+        if answer.is_err() {
+            self.over.notify_one();
+        }
+        let answer = answer?;
+        let Some(answer) = answer else { return Ok(None) };
+        match serde_json::from_value(answer) {
+            Ok(answer) => Ok(Some(answer)),
+            Err(error) => {
+                let name = format!("the answer of {function}");
+                playing.differs(name, "an answer of this version".to_owned(), error.to_string());
+                self.over.notify_one();
+                Err(Departed)
+            }
+        }
+    }
+
+    /// Returns true if the current call had not ended when the recording did, and the plugin has done all that was recorded.
+    fn is_over(&self) -> bool {
+        self.playing().is_over()
+    }
+
+    /// Called by whoever waits for something that was not recorded: nothing more happens if the recording ends here.
+    pub(crate) fn waits(&self) {
+        if self.is_over() {
+            self.over.notify_one();
+        }
+    }
+
+    /// Compares a request, and returns the number of its exchange.
+    pub(crate) fn request(&self, head: &RequestHead) -> Option<u64> {
+        let mut playing = self.playing();
+        let exchange = playing.request(head);
+        if exchange.is_none() {
+            self.over.notify_one();
+        }
+        exchange
+    }
+
+    /// Reads the body of a request while the call goes on.
+    pub(crate) fn sending(&self, body: impl Future<Output = ()> + Send + 'static) {
+        self.sending.lock().unwrap_or_else(PoisonError::into_inner).spawn(body);
+    }
+
+    /// Waits until the bodies of requests are read, which does not take long unless a plugin leaves one open.
+    pub(crate) async fn settle(&self) {
+        let mut sending = std::mem::take(&mut *self.sending.lock().unwrap_or_else(PoisonError::into_inner));
+        let all = async { while sending.join_next().await.is_some() {} };
+        let _ = tokio::time::timeout(PATIENCE, all).await;
+        *self.sending.lock().unwrap_or_else(PoisonError::into_inner) = sending;
+    }
+
+    /// Returns true if the response of an exchange came after the end of the request.
+    pub(crate) fn answers_last(&self, exchange: u64) -> bool {
+        self.playing().exchanges.get(&exchange).is_some_and(|it| it.sent_first)
+    }
+
+    /// Compares the body of a request.
+    pub(crate) fn sent(&self, exchange: u64, body: &[u8], complete: bool) {
+        let mut playing = self.playing();
+        let Some((recorded, whole)) = playing.exchanges.get(&exchange).and_then(|it| it.sent.clone()) else { return };
+        let masked = |playing: &mut Playing, bytes: &[u8]| {
+            let mut text = value(&super::Payload(bytes.to_vec()));
+            playing.masks.value(&mut text);
+            text
+        };
+        // A body of which one side has only a part is compared as far as both go.
+        let common = if complete && whole { usize::MAX } else { recorded.len().min(body.len()) };
+        let expected = masked(&mut playing, recorded.get(..common).unwrap_or(&recorded));
+        let came = masked(&mut playing, body.get(..common).unwrap_or(body));
+        if expected != came {
+            let what = format!("the body of request {exchange}");
+            playing.differs(what, shown(&expected), shown(&came));
+            self.over.notify_one();
+        }
+    }
+
+    /// Returns the response of an exchange, and the pieces of its body.
+    pub(crate) fn response(&self, exchange: u64) -> (Option<ResponseHead>, VecDeque<Vec<u8>>, Option<Ending>) {
+        let mut playing = self.playing();
+        let exchange = playing.exchanges.get_mut(&exchange);
+        exchange.map(|it| (it.response.take(), std::mem::take(&mut it.pieces), it.ending.take())).unwrap_or_default()
+    }
+
+    /// Compares how a call ended.
+    pub(crate) fn ended(&self, came: Result<Value, String>) {
+        let mut playing = self.playing();
+        let came = match came {
+            Ok(mut answer) => {
+                playing.masks.value(&mut answer);
+                Ended::Answer(answer)
+            }
+            Err(kind) => Ended::Trap(kind),
+        };
+        playing.ended(came);
+    }
+
+    /// Compares a call that was stopped because the recording ends, or because it does not end.
+    pub(crate) fn stopped(&self) {
+        let mut playing = self.playing();
+        if playing.difference.is_some() {
+            return;
+        }
+        if playing.is_over() {
+            playing.outcome.calls += 1;
+        } else {
+            let expected = playing.next_step().unwrap_or_else(|| playing.ending());
+            playing.differs("what the plugin does".to_owned(), expected, "nothing: it waits".to_owned());
+        }
+    }
+}
+
+impl Playing {
+    fn differs(&mut self, what: String, expected: String, came: String) {
+        let Scene { number, function, .. } = &self.scene;
+        let difference = Difference { call: *number, function: function.clone(), what, expected, came };
+        self.difference.get_or_insert(difference);
+    }
+
+    fn is_over(&self) -> bool {
+        self.scene.ended.is_none() && self.scene.number > 0 && self.scene.steps.is_empty()
+    }
+
+    /// Returns the position of the next step that must be as recorded.
+    fn next_exact(&self) -> Option<usize> {
+        self.scene.steps.iter().position(|step| match step {
+            Step::Host { function, .. } => Care::of(function) == Care::Exact,
+            Step::Request(_) => true,
+        })
+    }
+
+    fn next_step(&self) -> Option<String> {
+        self.next_exact().and_then(|at| self.scene.steps.get(at)).map(|step| self.described(step))
+    }
+
+    fn described(&self, step: &Step) -> String {
+        match step {
+            Step::Host { function, arguments, .. } => called(function, arguments),
+            Step::Request(exchange) => {
+                let head = self.exchanges.get(exchange).and_then(|it| it.request.as_ref());
+                head.map_or_else(|| format!("request {exchange}"), |head| requested(head))
+            }
+        }
+    }
+
+    fn ending(&self) -> String {
+        match &self.scene.ended {
+            Some(Ended::Answer(answer)) => format!("the answer {}", shown(answer)),
+            Some(Ended::Trap(kind)) => format!("the end of the instance ({kind})"),
+            None => "nothing: the call did not end".to_owned(),
+        }
+    }
+
+    /// Takes the step at this position.
+    fn done(&mut self, at: usize) {
+        self.scene.steps.remove(at);
+        self.outcome.steps += 1;
+        self.outcome.uneven |= at != 0;
+    }
+
+    fn take(&mut self, function: &'static str, arguments: &Value) -> Result<Option<Value>, Departed> {
+        if self.difference.is_some() || self.is_over() {
+            return Err(Departed);
+        }
+        let care = Care::of(function);
+        let is_same = |step: &Step| matches!(step, Step::Host { function: name, arguments: with, .. } if name == function && with == arguments);
+        let found = match care {
+            Care::Exact => self.next_exact().filter(|at| self.scene.steps.get(*at).is_some_and(is_same)),
+            Care::Repeats | Care::Lives => self.scene.steps.iter().position(is_same),
+        };
+        if let Some(at) = found
+            && let Some(Step::Host { answer, .. }) = self.scene.steps.get(at).cloned()
+        {
+            self.done(at);
+            if care == Care::Repeats {
+                self.last.insert(function, answer.clone());
+            }
+            return Ok(Some(answer));
+        }
+        self.outcome.uneven = true;
+        match care {
+            Care::Exact => {
+                let next = self.next_exact().and_then(|at| self.scene.steps.get(at)).cloned();
+                self.unlike(next, function, arguments);
+                Err(Departed)
+            }
+            Care::Repeats => Ok(self.last.get(function).cloned()),
+            Care::Lives => Ok(None),
+        }
+    }
+
+    /// Notes that a function of the host was called instead of the next step.
+    fn unlike(&mut self, next: Option<Step>, function: &str, arguments: &Value) {
+        let came = called(function, arguments);
+        match next {
+            Some(Step::Host { function: name, arguments: recorded, .. }) if name == function => {
+                let (path, expected, came) = first(&recorded, arguments).unwrap_or_default();
+                self.differs(format!("argument {function}{path}"), expected, came);
+            }
+            Some(step) => self.differs("what the plugin does next".to_owned(), self.described(&step), came),
+            None => self.differs("what the plugin does next".to_owned(), self.ending(), came),
+        }
+    }
+
+    fn request(&mut self, head: &RequestHead) -> Option<u64> {
+        if self.difference.is_some() || self.is_over() {
+            return None;
+        }
+        let mut came = value(head);
+        self.masks.value(&mut came);
+        let at = self.next_exact();
+        let step = at.and_then(|at| self.scene.steps.get(at)).cloned();
+        let (Some(at), Some(Step::Request(exchange))) = (at, &step) else {
+            let expected = step.map_or_else(|| self.ending(), |step| self.described(&step));
+            self.differs("what the plugin does next".to_owned(), expected, requested(head));
+            return None;
+        };
+        let recorded = self.exchanges.get(exchange).and_then(|it| it.request.clone());
+        let expected = recorded.as_ref().map(value).unwrap_or_default();
+        if let Some((path, one, other)) = first(&expected, &came) {
+            let (what, one, other) = match recorded {
+                Some(recorded) if (&recorded.method, &recorded.uri) != (&head.method, &head.uri) => {
+                    (String::new(), requested(&recorded), requested(head))
+                }
+                _ => (path, one, other),
+            };
+            self.differs(format!("request {exchange}{what}"), one, other);
+            return None;
+        }
+        self.done(at);
+        Some(*exchange)
+    }
+
+    fn ended(&mut self, came: Ended) {
+        if self.difference.is_some() {
+            return;
+        }
+        let told = match &came {
+            Ended::Answer(answer) => format!("the answer {}", shown(answer)),
+            Ended::Trap(kind) => format!("the end of the instance ({kind})"),
+        };
+        if let Some(step) = self.next_step() {
+            return self.differs("what the plugin does next".to_owned(), step, told);
+        }
+        self.outcome.uneven |= !self.scene.steps.is_empty();
+        match (&self.scene.ended, &came) {
+            (Some(Ended::Answer(recorded)), Ended::Answer(answer)) if recorded != answer => {
+                let (path, expected, came) = first(recorded, answer).unwrap_or_default();
+                self.differs(format!("answer{path}"), expected, came);
+            }
+            (Some(recorded), came) if recorded == came => self.outcome.calls += 1,
+            // The call was stopped while it computed.
+            (None, Ended::Trap(_)) => self.outcome.calls += 1,
+            _ => self.differs("how the call ends".to_owned(), self.ending(), told),
+        }
+    }
+}
+
+fn called(function: &str, arguments: &Value) -> String {
+    let inner = arguments.as_array().map(|all| all.iter().map(Value::to_string).collect::<Vec<_>>().join(", "));
+    short(&format!("{function}({})", inner.unwrap_or_default()))
+}
+
+fn requested(head: &RequestHead) -> String {
+    format!("request {} {}", head.method, short(&head.uri))
+}

@@ -1,0 +1,223 @@
+//! A recording that has been read: the calls of an instance with what happened in each, and all HTTP exchanges.
+
+use std::{
+    collections::{BTreeMap, VecDeque},
+    fs::File,
+    io::{self, BufRead as _, BufReader},
+    path::{Path, PathBuf},
+};
+
+use serde_json::Value;
+
+use super::{
+    archive::SUFFIX,
+    entry::{Ending, Entry, Header, RequestHead, ResponseHead},
+};
+
+/// Reasons why a recording cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub enum ScriptError {
+    /// The file cannot be read.
+    #[error("cannot read {}: {source}", path.display())]
+    Io {
+        /// Path of the file.
+        path: PathBuf,
+        /// The error.
+        source: io::Error,
+    },
+    /// The file has something else.
+    #[error("{}:{line}: not a line of a recording: {reason}", path.display())]
+    Line {
+        /// Path of the file.
+        path: PathBuf,
+        /// Number of the line.
+        line: usize,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// It has no header.
+    #[error("{} is not a recording of this version of Skydock", .0.display())]
+    Header(PathBuf),
+    /// The directory has none.
+    #[error("{} has no recordings (*{SUFFIX})", .0.display())]
+    None(PathBuf),
+}
+
+/// A recording.
+pub(crate) struct Script {
+    pub(crate) header: Header,
+    /// The first scene is the instantiation; each other is a call.
+    pub(crate) scenes: Vec<Scene>,
+    pub(super) exchanges: BTreeMap<u64, Exchange>,
+    /// Why the recording is incomplete.
+    pub(crate) cut: Option<String>,
+}
+
+/// A call of the plugin.
+#[derive(Debug, Default)]
+pub(crate) struct Scene {
+    /// Its number; 0 for the instantiation.
+    pub(crate) number: u64,
+    pub(crate) function: String,
+    pub(crate) arguments: Value,
+    pub(super) steps: VecDeque<Step>,
+    pub(super) ended: Option<Ended>,
+}
+
+/// Something that the plugin did during a call.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Step {
+    /// It called a function of the host.
+    Host { function: String, arguments: Value, answer: Value },
+    /// It sent the request of this exchange.
+    Request(u64),
+}
+
+/// How a call ended.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Ended {
+    Answer(Value),
+    /// It ended the instance.
+    Trap(String),
+}
+
+/// An HTTP exchange.
+#[derive(Debug, Default)]
+pub(super) struct Exchange {
+    pub(super) request: Option<RequestHead>,
+    /// The body of the request, and whether it is complete.
+    pub(super) sent: Option<(Vec<u8>, bool)>,
+    /// The host had read the whole body before there was a response.
+    pub(super) sent_first: bool,
+    pub(super) response: Option<ResponseHead>,
+    pub(super) pieces: VecDeque<Vec<u8>>,
+    pub(super) ending: Option<Ending>,
+}
+
+/// Returns the recordings in a directory in the order of their names, or the file itself.
+pub(crate) fn files(path: &Path) -> Result<Vec<PathBuf>, ScriptError> {
+    let failed = |source| ScriptError::Io { path: path.to_owned(), source };
+    if !path.is_dir() {
+        return Ok(vec![path.to_owned()]);
+    }
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(path).map_err(failed)? {
+        let entry = entry.map_err(failed)?;
+        if entry.file_name().to_string_lossy().ends_with(SUFFIX) {
+            found.push(entry.path());
+        }
+    }
+    found.sort_unstable();
+    if found.is_empty() { Err(ScriptError::None(path.to_owned())) } else { Ok(found) }
+}
+
+impl Script {
+    /// Reads a recording.
+    ///
+    /// # Errors
+    /// [`ScriptError`].
+    pub(crate) fn read(path: &Path) -> Result<Self, ScriptError> {
+        let failed = |source| ScriptError::Io { path: path.to_owned(), source };
+        let mut lines = BufReader::new(File::open(path).map_err(failed)?).lines();
+        let entry = |text: String, line: usize| {
+            let parsed: Result<Entry, _> = serde_json::from_str(&text);
+            parsed.map_err(|error| ScriptError::Line { path: path.to_owned(), line, reason: error.to_string() })
+        };
+        let first = lines.next().transpose().map_err(failed)?;
+        let header = match first.map(|text| entry(text, 1)).transpose()? {
+            Some(Entry::Recording(header)) if header.is_known() => header,
+            _ => return Err(ScriptError::Header(path.to_owned())),
+        };
+        let mut script = Self { header, scenes: vec![Scene::default()], exchanges: BTreeMap::new(), cut: None };
+        let mut lines = lines.enumerate().peekable();
+        while let Some((index, text)) = lines.next() {
+            match entry(text.map_err(failed)?, index + 2) {
+                Ok(entry) => script.add(entry),
+                // The process ended while it wrote the line.
+                Err(_) if lines.peek().is_none() => script.cut = Some("its last line is incomplete".to_owned()),
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(script)
+    }
+
+    fn exchange(&mut self, number: u64) -> &mut Exchange {
+        self.exchanges.entry(number).or_default()
+    }
+
+    fn step(&mut self, step: Step) {
+        self.scenes.iter_mut().last().into_iter().for_each(|scene| scene.steps.push_back(step.clone()));
+    }
+
+    fn end(&mut self, ended: Ended) {
+        self.scenes.iter_mut().last().into_iter().for_each(|scene| scene.ended = Some(ended.clone()));
+    }
+
+    fn add(&mut self, entry: Entry) {
+        match entry {
+            Entry::Recording(_) => {}
+            Entry::Call { number, function, arguments } => {
+                self.scenes.push(Scene { number, function, arguments, ..Scene::default() });
+            }
+            Entry::Host { function, arguments, answer } => self.step(Step::Host { function, arguments, answer }),
+            Entry::Request { exchange, head } => {
+                self.exchange(exchange).request = Some(head);
+                self.step(Step::Request(exchange));
+            }
+            Entry::RequestBody { exchange, body, complete } => {
+                let exchange = self.exchange(exchange);
+                exchange.sent_first = complete && exchange.response.is_none() && exchange.ending.is_none();
+                exchange.sent = Some((body.0, complete));
+            }
+            Entry::Response { exchange, head } => self.exchange(exchange).response = Some(head),
+            Entry::Piece { exchange, body } => self.exchange(exchange).pieces.push_back(body.0),
+            Entry::End { exchange, ending } => self.exchange(exchange).ending = Some(ending),
+            Entry::Answer(answer) => self.end(Ended::Answer(answer)),
+            Entry::Trap(kind) => self.end(Ended::Trap(kind)),
+            Entry::Cut(why) => self.cut = Some(why),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    const HEADER: &str = r#"{"recording":{"format":1,"contract":"0.1.0","skydock":"0.1.0","plugin":"p","generation":1,"component":"d","instance":1,"started-ms":1}}"#;
+
+    fn read(text: &str) -> Result<Script, ScriptError> {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a.jsonl");
+        std::fs::write(&path, text).unwrap();
+        Script::read(&path)
+    }
+
+    #[test]
+    fn a_recording_is_read_by_calls_and_exchanges() {
+        let lines = [
+            HEADER,
+            r#"{"host":{"function":"wall-clock.now","arguments":[],"answer":[1,2]}}"#,
+            r#"{"call":{"number":1,"function":"zones.locate","arguments":[[]]}}"#,
+            r#"{"request":{"exchange":1,"method":"GET","uri":"http://c:80/","headers":[]}}"#,
+            r#"{"request-body":{"exchange":1,"body":{"text":""},"complete":true}}"#,
+            r#"{"response":{"exchange":1,"status":200,"headers":[]}}"#,
+            r#"{"answer":{"Ok":[]}}"#,
+            r#"{"call":{"number":2,"function":"zones.locate","arguments":[[]]}}"#,
+            r#"{"trap":"tr"#,
+        ];
+        let script = read(&lines.join("\n")).unwrap();
+        assert_eq!(script.scenes.iter().map(|it| it.steps.len()).collect::<Vec<_>>(), [1, 1, 0]);
+        assert_eq!(script.scenes[1].ended, Some(Ended::Answer(json!({"Ok": []}))));
+        assert_eq!((&script.scenes[2].ended, script.cut.is_some()), (&None, true));
+        assert!(script.exchanges[&1].sent_first);
+    }
+
+    #[test]
+    fn other_files_are_rejected() {
+        assert!(matches!(read(""), Err(ScriptError::Header(_))));
+        assert!(matches!(read(&HEADER.replace(":1,\"contract", ":9,\"contract")), Err(ScriptError::Header(_))));
+        assert!(matches!(read(&format!("{HEADER}\n{{}}\n{{}}\n")), Err(ScriptError::Line { line: 2, .. })));
+    }
+}

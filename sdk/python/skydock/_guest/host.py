@@ -1,0 +1,84 @@
+"""The host in a component."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from componentize_py_types import Err
+from wit_world.imports import skydock_provider_cache_0_1_0 as cache
+from wit_world.imports import skydock_provider_calls_0_1_0 as calls
+from wit_world.imports import skydock_provider_cluster_0_1_0 as cluster
+from wit_world.imports import skydock_provider_events_0_1_0 as events
+from wit_world.imports import skydock_provider_objects_0_1_0 as objects
+
+from .._errors import Unavailable
+from .._host import Host, NotGranted, NotThere, Severity
+from .._types import Node, Service
+from . import convert
+
+
+class WitHost(Host):
+    """The host, by the imports of the contract."""
+
+    def cluster_uid(self) -> str | None:
+        return cluster.uid()
+
+    def revision(self) -> int | None:
+        return cluster.revision()
+
+    def nodes(self) -> list[Node]:
+        return convert.nodes(cluster.nodes())
+
+    def services(self) -> list[Service]:
+        return [convert.service(it) for it in cluster.services()]
+
+    def node_json(self, name: str) -> dict[str, Any] | None:
+        return _parsed(cluster.node_json(name))
+
+    def service_json(self, namespace: str, name: str) -> dict[str, Any] | None:
+        return _parsed(cluster.service_json(namespace, name))
+
+    def read(self, kind: str, namespace: str, name: str) -> dict[str, Any]:
+        shown = f"{kind} {namespace}/{name}" if namespace else f"{kind} {name}"
+        try:
+            read: dict[str, Any] = json.loads(objects.read(kind, namespace, name))
+            return read
+        except Err as error:
+            refusal = error.value
+        if isinstance(refusal, objects.Refusal_NotGranted):
+            raise NotGranted(f"{shown}: the configuration does not allow to read this object")
+        if isinstance(refusal, objects.Refusal_NotThere):
+            raise NotThere(f"{shown} does not exist")
+        raise Unavailable(f"{shown}: {refusal.value}")
+
+    def annotate(self, name: str, key: str, value: str | None) -> bool:
+        return objects.annotate(name, key, value)
+
+    def publish(self, name: str, severity: Severity, reason: str, message: str) -> bool:
+        return events.publish(name, events.Severity[severity.name], reason, message)
+
+    def cache_get(self, key: str) -> bytes | None:
+        return cache.get(key)
+
+    def cache_set(self, key: str, value: bytes, ttl: float) -> bool:
+        return cache.set(key, value, int(ttl * 1000))
+
+    def cache_reserve(self, key: str, value: bytes, ttl: float) -> bytes | None:
+        return cache.reserve(key, value, int(ttl * 1000))
+
+    def cache_remove(self, key: str) -> None:
+        cache.remove(key)
+
+    def remaining(self) -> float:
+        return calls.remaining_ms() / 1000
+
+    def memory_limit(self) -> int:
+        return calls.memory_limit()
+
+    def retire(self) -> None:
+        calls.retire()
+
+
+def _parsed(text: str | None) -> dict[str, Any] | None:
+    return None if text is None else json.loads(text)

@@ -1,0 +1,50 @@
+"""Exports `plugin`, which every component does."""
+
+from __future__ import annotations
+
+import random
+
+from componentize_py_types import Err
+from wit_world.exports import skydock_provider_plugin_0_1_0 as wit
+
+from .. import _parallel, http
+from .._host import install
+from .._plugin import Overlap, Settings, registered
+from . import convert, log, modules, sockets
+from .host import WitHost
+from .http import send
+
+install(WitHost())
+http.swap_transport(send)
+log.install()
+sockets.deny()
+__all__ = ["SkydockProviderPlugin010", "modules"]
+
+
+class SkydockProviderPlugin010:
+    """The exported functions."""
+
+    def configure(self, settings: wit.Settings) -> None:
+        # The state of the generator was saved with the component.
+        random.seed()
+        options = dict(settings.options)
+        config, path = settings.cloud_config, settings.cloud_config_path
+        try:
+            registered().configure(Settings(settings.cluster_name, settings.cluster_cidrs, config, path, options))
+            return
+        except Exception as error:
+            failed = convert.wit_error(_parallel.told(error))
+        raise Err(failed)
+
+    def info(self) -> wit.PluginInfo:
+        it = registered().info()
+        return wit.PluginInfo(
+            name=it.name,
+            version=it.version,
+            provider_id_prefixes=list(it.provider_id_prefixes),
+            wanted_hosts=list(it.wanted_hosts),
+            max_batch=it.max_batch,
+            unused=list(it.unused),
+            overlap=wit.Overlap[Overlap(it.overlap).name],
+            annotation_prefixes=list(it.annotation_prefixes),
+        )
