@@ -1,8 +1,9 @@
 //! The program for plugin developers: `skydock dev` runs the manager on an embedded control plane, `skydock plugin new` creates a
-//! provider, `skydock plugin build` builds one, and `skydock plugin test` checks one.
+//! provider, `skydock plugin build` builds one, `skydock plugin test` checks one, and `skydock plugin bench` measures one.
 
 #![forbid(unsafe_code)]
 
+mod bench;
 mod build;
 mod cli;
 mod kubeconfig;
@@ -10,6 +11,7 @@ mod log;
 mod new;
 mod run;
 mod simcloud;
+mod subject;
 mod test;
 #[cfg(test)]
 mod tests;
@@ -34,6 +36,7 @@ fn main() -> ExitCode {
             PluginTool::New => new::run(&new::NewArgs::parse_from(args)).map(|()| ExitCode::SUCCESS),
             PluginTool::Build => build::run(&build::BuildArgs::parse_from(args)).map(|()| ExitCode::SUCCESS),
             PluginTool::Test => check(test::TestArgs::parse_from(args)),
+            PluginTool::Bench => measure(bench::BenchArgs::parse_from(args)).map(|()| ExitCode::SUCCESS),
         };
         return ended.unwrap_or_else(|error| telemetry::fail(&error));
     }
@@ -45,14 +48,26 @@ fn main() -> ExitCode {
     }
 }
 
+fn measure(args: bench::BenchArgs) -> anyhow::Result<()> {
+    Process::start()?.run(|shutdown| {
+        Box::pin(async move {
+            let measured = shutdown.run_until_cancelled(bench::run(args)).await;
+            measured.unwrap_or_else(|| Err(anyhow::anyhow!("stopped before all calls were measured")))
+        })
+    })
+}
+
 /// Checks a plugin. Returns the exit code.
 fn check(args: test::TestArgs) -> anyhow::Result<ExitCode> {
     let code = Arc::new(OnceLock::new());
     let result = Arc::clone(&code);
-    Process::start()?.run(|_| {
+    Process::start()?.run(|shutdown| {
         Box::pin(async move {
+            let checked = shutdown.run_until_cancelled(test::run(args)).await;
+            let stopped =
+                || Err(anyhow::anyhow!("stopped before the report; scenarios may have left something in the cloud"));
             // It is set once.
-            let _ = result.set(test::run(args).await?);
+            let _ = result.set(checked.unwrap_or_else(stopped)?);
             Ok(())
         })
     })?;

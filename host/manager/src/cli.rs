@@ -97,6 +97,9 @@ pub enum PluginCommand {
     /// Check whether a plugin does what the contract demands.
     #[command(disable_help_flag = true)]
     Test(Forwarded),
+    /// Measure the calls of a plugin: time, CPU time, memory and requests.
+    #[command(disable_help_flag = true)]
+    Bench(Forwarded),
 }
 
 /// The command line of a subcommand that `skydock-dev` parses.
@@ -403,11 +406,13 @@ pub enum PluginTool {
     Build,
     /// `skydock plugin test`
     Test,
+    /// `skydock plugin bench`
+    Bench,
 }
 
 impl PluginTool {
     /// All of them.
-    const ALL: [Self; 3] = [Self::New, Self::Build, Self::Test];
+    const ALL: [Self; 4] = [Self::New, Self::Build, Self::Test, Self::Bench];
 
     /// Returns the words that select it, for `skydock` as for `skydock-dev`.
     #[must_use]
@@ -416,6 +421,7 @@ impl PluginTool {
             Self::New => ["plugin", "new"],
             Self::Build => ["plugin", "build"],
             Self::Test => ["plugin", "test"],
+            Self::Bench => ["plugin", "bench"],
         }
     }
 

@@ -82,6 +82,7 @@ pub async fn run(cli: Cli, shutdown: CancellationToken) -> anyhow::Result<()> {
         Some(Command::Plugin { command: PluginCommand::New(given) }) => Err(program::tool(PluginTool::New, given)),
         Some(Command::Plugin { command: PluginCommand::Build(given) }) => Err(program::tool(PluginTool::Build, given)),
         Some(Command::Plugin { command: PluginCommand::Test(given) }) => Err(program::tool(PluginTool::Test, given)),
+        Some(Command::Plugin { command: PluginCommand::Bench(given) }) => Err(program::tool(PluginTool::Bench, given)),
         Some(Command::Plugin { command: PluginCommand::Precompile(args) }) => {
             let compiled = shutdown.run_until_cancelled(Box::pin(precompile::run(args))).await;
             compiled.unwrap_or_else(|| Err(anyhow::anyhow!("stopped before the plugin was compiled")))
