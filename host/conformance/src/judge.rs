@@ -12,6 +12,11 @@ use crate::{
 /// Reasons for ending an instance that are about time.
 const TIME: [&str; 2] = ["cpu", "deadline"];
 
+/// Returns true for a reason for ending an instance that is about time.
+pub(crate) fn is_late(kind: &str) -> bool {
+    TIME.contains(&kind)
+}
+
 /// Reason for ending an instance whose answer violates the contract.
 const BAD_ANSWER: &str = "bad_answer";
 
@@ -62,8 +67,7 @@ pub(crate) fn answers(seen: &[&Observation]) -> Verdict {
 
 pub(crate) fn no_trap(seen: &[&Observation]) -> Verdict {
     let problem = |it: &Observation| {
-        let kinds: Vec<_> =
-            it.ended.iter().filter(|kind| !TIME.contains(&kind.as_str()) && *kind != BAD_ANSWER).cloned().collect();
+        let kinds: Vec<_> = it.ended.iter().filter(|kind| !is_late(kind) && *kind != BAD_ANSWER).cloned().collect();
         (!kinds.is_empty()).then(|| format!("ended the instance: {}", kinds.join(", ")))
     };
     first(seen, problem, "an answer or an error", "return an error instead of panicking, and keep no handle of nodes")
@@ -71,7 +75,7 @@ pub(crate) fn no_trap(seen: &[&Observation]) -> Verdict {
 
 pub(crate) fn deadlines(seen: &[&Observation]) -> Verdict {
     let problem = |it: &Observation| {
-        let late = it.ended.iter().find(|kind| TIME.contains(&kind.as_str()));
+        let late = it.ended.iter().find(|kind| is_late(kind));
         late.map(|kind| format!("exceeded its limit ({kind}) after {:?}", it.took))
     };
     first(seen, problem, "an answer in time", "return `in-progress` before `calls.remaining-ms` is over")
