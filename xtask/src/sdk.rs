@@ -1,6 +1,7 @@
 //! `cargo xtask sdk`: tests of the SDKs whose language is not Rust, and of the templates and the example that come with them.
 
 mod python;
+mod typescript;
 
 use std::ffi::OsString;
 use std::fs;
@@ -16,6 +17,8 @@ use crate::console;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Language {
     Python,
+    #[value(name = "typescript")]
+    TypeScript,
 }
 
 /// Runs the unit tests of a SDK natively; with `component`, builds the example with the packed SDK, and has the
@@ -27,6 +30,8 @@ pub(crate) fn run(root: &Path, language: Language, component: bool) -> Result<()
     match language {
         Language::Python if component => kit(root, &python::packed_example(root)?),
         Language::Python => python::test(root),
+        Language::TypeScript if component => kit(root, &typescript::packed_example(root)?),
+        Language::TypeScript => typescript::test(root),
     }
 }
 

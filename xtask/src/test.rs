@@ -55,12 +55,14 @@ fn plan(targets: &[String], quick: bool) -> Vec<Step> {
         Step::cargo("build", "build --workspace --bins --tests"),
         tests.side_by_side(),
         Step::cargo("python", "xtask sdk python"),
+        Step::cargo("typescript", "xtask sdk typescript"),
     ];
     if quick {
         return steps;
     }
     steps.push(Step::cargo("docs", "xtask docs"));
     steps.push(Step::cargo("python-kit", "xtask sdk python --component"));
+    steps.push(Step::cargo("typescript-kit", "xtask sdk typescript --component"));
     let of = |prefix: &'static str| {
         let step = Step::cargo(prefix, "test --workspace").with_tests([format!("{prefix}*").as_str()]);
         targets.iter().any(begins(prefix)).then_some(step)
@@ -130,8 +132,10 @@ mod tests {
                 "build",
                 "tests",
                 "python",
+                "typescript",
                 "docs",
                 "python-kit",
+                "typescript-kit",
                 "real",
                 "clouds",
                 "audit"
@@ -142,7 +146,7 @@ mod tests {
     #[test]
     fn a_quick_run_needs_no_real_control_plane_cloud_or_network() {
         let steps = plan(&targets(), true);
-        let expected = ["format", "parity", "tidy", "lints", "recorder", "guests", "build", "tests", "python"];
+        let expected = ["format", "parity", "tidy", "lints", "recorder", "guests", "build", "tests", "python", "typescript"];
         assert_eq!(names(&steps), expected);
         let dear = |arg: &String| arg.starts_with(REAL) || arg.starts_with(CLOUDS);
         assert!(steps.iter().all(|step| !step.args.iter().any(dear)));
@@ -160,8 +164,9 @@ mod tests {
     #[test]
     fn a_step_without_test_targets_is_omitted() {
         let steps = plan(&["calls".to_owned()], false);
-        let quick = ["format", "parity", "tidy", "lints", "recorder", "guests", "build", "tests", "python"];
-        assert_eq!(names(&steps), [&quick[..], &["docs", "python-kit", "audit"]].concat());
+        let quick =
+            ["format", "parity", "tidy", "lints", "recorder", "guests", "build", "tests", "python", "typescript"];
+        assert_eq!(names(&steps), [&quick[..], &["docs", "python-kit", "typescript-kit", "audit"]].concat());
     }
 
     #[test]
@@ -175,7 +180,7 @@ mod tests {
         let error = chosen(plan(&targets(), false), "unit").unwrap_err().to_string();
         assert_eq!(
             error,
-            "there is no step \"unit\"; the steps are format, parity, tidy, lints, recorder, guests, build, tests, python, docs, python-kit, real, clouds, audit"
+            "there is no step \"unit\"; the steps are format, parity, tidy, lints, recorder, guests, build, tests, python, typescript, docs, python-kit, typescript-kit, real, clouds, audit"
         );
     }
 
