@@ -56,8 +56,10 @@ fn compile(sdk: &Path) -> anyhow::Result<()> {
     let mut inputs = versions(&sdk);
     inputs.add_folder(&sdk.join("src"), |_| true)?;
     inputs.make(&sdk.join("dist"), || {
-        NPM.run(npm(&sdk).arg("ci"))?;
-        NPM.run(npm(&sdk).args(["run", "build"]))
+        if !sdk.join(COMPILER).is_file() {
+            NPM.run(npm(&sdk).arg("ci"))?;
+        }
+        NODE.run(Command::new("node").arg(COMPILER).current_dir(&sdk))
     })
 }
 
