@@ -2,6 +2,7 @@
 
 mod go;
 mod python;
+mod typescript;
 
 use std::ffi::OsString;
 use std::fs;
@@ -18,6 +19,8 @@ use crate::console;
 pub(crate) enum Language {
     Go,
     Python,
+    #[value(name = "typescript")]
+    TypeScript,
 }
 
 /// Runs the unit tests of a SDK, or of all, natively; with `providers`, also those of the official providers in Go; with `component`,
@@ -32,12 +35,14 @@ pub(crate) fn run(root: &Path, language: Option<Language>, component: bool, prov
             Language::Go => go::test(root, providers)?,
             Language::Python if component => kit(root, &python::packed_example(root)?)?,
             Language::Python => python::test(root)?,
+            Language::TypeScript if component => kit(root, &typescript::packed_example(root)?)?,
+            Language::TypeScript => typescript::test(root)?,
         }
     }
     Ok(())
 }
 
-/// Builds a provider for simcloud, and has the conformance kit check it.
+/// Builds a provider for simcloud, and has the conformance kit check it: without a cloud, and with simcloud.
 fn kit(root: &Path, folder: &Path) -> Result<()> {
     console::line(folder.strip_prefix(root).unwrap_or(folder).display());
     let work = root.join("target/sdk");
@@ -46,7 +51,16 @@ fn kit(root: &Path, folder: &Path) -> Result<()> {
     fs::write(&config, r#"{"url": "http://127.0.0.1:8080", "region": "sim"}"#)
         .with_context(|| format!("cannot write {}", config.display()))?;
     skydock(["plugin".into(), "build".into(), folder.into(), "--output".into(), plugin.clone().into()])?;
-    skydock(["plugin".into(), "test".into(), plugin.into(), "--cloud-config".into(), config.into()])
+    skydock(["plugin".into(), "test".into(), plugin.clone().into(), "--cloud-config".into(), config.into()])?;
+    let scenarios = root.join("simcloud/scenarios.yaml");
+    skydock([
+        "plugin".into(),
+        "test".into(),
+        plugin.into(),
+        "--simcloud".into(),
+        "--scenarios".into(),
+        scenarios.into(),
+    ])
 }
 
 /// Runs `skydock-dev`.

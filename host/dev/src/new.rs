@@ -6,6 +6,7 @@ mod name;
 mod python;
 mod rust;
 mod sdk;
+mod typescript;
 
 use std::{
     fs, io,

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use clap::ValueEnum;
 
-use super::{go, name::ProviderName, python, rust};
+use super::{go, name::ProviderName, python, rust, typescript};
 
 /// A language, or a kind of project in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -17,6 +17,9 @@ pub(crate) enum Language {
     GoProvider,
     /// A Python project.
     Python,
+    /// A TypeScript project.
+    #[value(name = "typescript")]
+    TypeScript,
 }
 
 impl Language {
@@ -30,6 +33,7 @@ impl Language {
             Self::Go => go::files(name, sdk),
             Self::GoProvider => go::existing(name, sdk),
             Self::Python => python::files(name, sdk),
+            Self::TypeScript => typescript::files(name, sdk),
         }
     }
 }
