@@ -12,6 +12,7 @@ mod guests;
 mod hot;
 mod mutants;
 mod parity;
+mod sdk;
 mod semver;
 mod source;
 mod step;
@@ -68,7 +69,7 @@ enum Chore {
     },
     /// Run the examples in documentation, and build the documentation of all items without warnings.
     Docs,
-    /// Write the texts of all messages to docs/messages.txt, all flags to docs/flags.md and the copies of the contract to sdk/rust and sdk/go, and
+    /// Write the texts of all messages to docs/messages.txt, all flags to docs/flags.md and the copies of the contract to the SDKs, and
     /// reject words that docs/style.md retires.
     Tidy {
         /// Write nothing, and fail if the list or the copy is outdated. A unit test compares docs/flags.md.
@@ -86,6 +87,14 @@ enum Chore {
     Hot,
     /// Check the dependencies (licenses, banned crates, sources, security advisories) and the workflows of GitHub.
     Audit,
+    /// Run the unit tests of the SDK for another language, of its template and its example.
+    Sdk {
+        /// Language of the SDK.
+        language: sdk::Language,
+        /// Instead, build the example and check it with the conformance kit. What this needs is installed once.
+        #[arg(long)]
+        component: bool,
+    },
     /// Check that the version of the SDK allows the changes of its interface since the released version.
     Semver,
 }
@@ -135,6 +144,7 @@ fn run(chore: &Chore) -> Result<()> {
         Chore::Guests { folder: Some(folder) } => guests::run_crate(&root, folder),
         Chore::Parity { check } => parity::run(&root, *check),
         Chore::Docs => docs::run(&root),
+        Chore::Sdk { language, component } => sdk::run(&root, *language, *component),
         Chore::Tidy { check } => tidy::run(&root, *check),
         Chore::Mutants(selection) => mutants::run(&root, selection),
         Chore::Bench(Bench::Controllers { arguments }) => bench::run(&root, "skydock-bench", "release", arguments),

@@ -50,6 +50,7 @@ fn plan(targets: &[String], quick: bool) -> Vec<Step> {
         Step::cargo("lints", "clippy --workspace --all-targets -- -D warnings"),
         // A workspace of its own.
         Step::cargo("recorder", "test --locked --manifest-path tests/bench/hot/Cargo.toml --target-dir target/hot"),
+        Step::cargo("c", "xtask sdk c"),
         Step::cargo("guests", "xtask guests"),
         // Includes the binaries, which end-to-end tests start.
         Step::cargo("build", "build --workspace --bins --tests"),
@@ -119,7 +120,7 @@ mod tests {
         assert_eq!(
             names(&steps),
             [
-                "format", "parity", "tidy", "lints", "recorder", "guests", "build", "tests", "docs", "real", "clouds",
+                "format", "parity", "tidy", "lints", "recorder", "c", "guests", "build", "tests", "docs", "real", "clouds",
                 "audit"
             ]
         );
@@ -128,7 +129,7 @@ mod tests {
     #[test]
     fn a_quick_run_needs_no_real_control_plane_cloud_or_network() {
         let steps = plan(&targets(), true);
-        assert_eq!(names(&steps), ["format", "parity", "tidy", "lints", "recorder", "guests", "build", "tests"]);
+        assert_eq!(names(&steps), ["format", "parity", "tidy", "lints", "recorder", "c", "guests", "build", "tests"]);
         let dear = |arg: &String| arg.starts_with(REAL) || arg.starts_with(CLOUDS);
         assert!(steps.iter().all(|step| !step.args.iter().any(dear)));
     }
@@ -147,7 +148,7 @@ mod tests {
         let steps = plan(&["calls".to_owned()], false);
         assert_eq!(
             names(&steps),
-            ["format", "parity", "tidy", "lints", "recorder", "guests", "build", "tests", "docs", "audit"]
+            ["format", "parity", "tidy", "lints", "recorder", "c", "guests", "build", "tests", "docs", "audit"]
         );
     }
 

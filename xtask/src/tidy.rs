@@ -1,8 +1,8 @@
 //! `cargo xtask tidy`: what users read, and what is copied.
 //!
 //! `docs/messages.txt` lists the texts of all errors, log lines, events and other messages, so that a change of words is seen as
-//! one diff. The words that the glossary of `docs/style.md` retires are rejected wherever they are written. `sdk/rust/wit`
-//! and `sdk/go/wit` contain copies of the contract. `docs/flags.md` is written by a test of `skydock-dev`, which compares it whenever it runs.
+//! one diff. The words that the glossary of `docs/style.md` retires are rejected wherever they are written. The SDKs
+//! contain copies of the contract. `docs/flags.md` is written by a test of `skydock-dev`, which compares it whenever it runs.
 
 mod copies;
 mod messages;
@@ -37,7 +37,7 @@ const FOLDERS: [&str; 12] = [
     "sdk/rust",
 ];
 /// Endings of the files that are read for retired words.
-const READ: [&str; 5] = [".rs", ".md", ".wit", ".yaml", ".toml"];
+const READ: [&str; 7] = [".rs", ".md", ".wit", ".yaml", ".toml", ".c", ".h"];
 
 /// Writes the list of messages, the page with all flags and the copy of the contract, or with `check` only compares the list and the
 /// copy, and looks for retired words.

@@ -1,5 +1,6 @@
 //! `skydock plugin build`: builds a plugin with the tools of its language.
 
+mod c;
 mod component;
 mod go;
 mod rust;
@@ -16,7 +17,7 @@ use anyhow::{Context as _, bail};
 use clap::Parser;
 
 /// Build the plugin of a project with the tools of its language, which is recognized by its files: Cargo.toml for Rust, go.mod for
-/// Go.
+/// Go, plugin.c for C.
 #[derive(Debug, Parser)]
 #[command(name = "skydock-dev", bin_name = "skydock plugin build", version, max_term_width = 120)]
 pub(crate) struct BuildArgs {
@@ -33,6 +34,7 @@ pub(crate) struct BuildArgs {
 enum Language {
     Rust,
     Go,
+    C,
 }
 
 /// A component that the tools of a language have built.
@@ -46,7 +48,7 @@ struct Built {
 
 impl Language {
     /// All of them, with the file that shows which it is.
-    const ALL: [(Self, &str); 2] = [(Self::Rust, "Cargo.toml"), (Self::Go, "go.mod")];
+    const ALL: [(Self, &str); 3] = [(Self::Rust, "Cargo.toml"), (Self::Go, "go.mod"), (Self::C, "plugin.c")];
 
     /// Returns the language of a project.
     ///
@@ -74,6 +76,7 @@ impl Language {
         match self {
             Self::Rust => rust::build(dir),
             Self::Go => go::build(dir),
+            Self::C => c::build(dir),
         }
     }
 }
@@ -127,7 +130,7 @@ mod tests {
     fn a_file_shows_the_language() {
         let dir = tempfile::tempdir().unwrap();
         let problem = |dir: &Path| Language::of(dir).unwrap_err().to_string().replace(dir.to_str().unwrap(), "DIR");
-        assert_eq!(problem(dir.path()), "DIR is not the folder of a plugin: expected Cargo.toml or go.mod in it");
+        assert_eq!(problem(dir.path()), "DIR is not the folder of a plugin: expected Cargo.toml or go.mod or plugin.c in it");
         fs::write(dir.path().join("go.mod"), "").unwrap();
         assert_eq!(Language::of(dir.path()).unwrap(), Language::Go);
         fs::write(dir.path().join("Cargo.toml"), "").unwrap();

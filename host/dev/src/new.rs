@@ -1,5 +1,6 @@
 //! `skydock plugin new`: creates a provider from a template of an SDK, which tests compile.
 
+mod c;
 mod language;
 mod name;
 
@@ -24,7 +25,7 @@ pub(crate) struct NewArgs {
     #[arg(long, value_enum, default_value = "rust", value_name = "LANGUAGE")]
     pub(crate) lang: Language,
     /// Folder of the SDK in a checkout of Skydock, for example ../skydock/sdk/rust. By default, the provider depends on the published
-    /// SDK with the version of this program.
+    /// SDK with the version of this program. For C, the files of the SDK are copied into the provider.
     #[arg(long, value_name = "DIR")]
     pub(crate) sdk_path: Option<PathBuf>,
 }
@@ -80,7 +81,7 @@ mod tests {
 
     #[test]
     fn the_names_of_the_template_are_replaced() {
-        for language in [Language::Rust, Language::Go, Language::GoProvider] {
+        for language in [Language::Rust, Language::Go, Language::GoProvider, Language::C] {
             for (file, text) in language.files(&name("big-metal"), None).unwrap() {
                 assert!(!text.contains("my-cloud") && !text.contains("my_cloud"), "{file}: {text}");
                 assert!(!text.contains("path =") && !text.contains("replace "), "{file}: {text}");

@@ -7,7 +7,14 @@ use std::path::Path;
 use anyhow::{Context as _, Result};
 
 /// Folders of the contract, and their copies.
-const COPIES: [(&str, &str); 2] = [("wit/", "sdk/rust/wit/"), ("wit/v0.1.0/", "sdk/go/wit/v0.1.0/")];
+///
+/// The WIT of WASI that the SDK for Go uses is that of the SDK for C.
+const COPIES: [(&str, &str); 4] = [
+    ("wit/", "sdk/rust/wit/"),
+    ("wit/v0.1.0/", "sdk/go/wit/v0.1.0/"),
+    ("wit/v0.1.0/", "sdk/c/skydock/wit/v0.1.0/"),
+    ("sdk/go/wit/guest/deps/", "sdk/c/skydock/wit/guest/deps/"),
+];
 
 /// Makes the copies, or with `check` only compares them. Returns what differs.
 ///

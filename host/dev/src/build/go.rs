@@ -86,7 +86,10 @@ impl Project<'_> {
 }
 
 /// Copies the WIT of the SDK into one folder, as tools of WIT expect it.
-fn copy_wit(from: &Path, to: &Path) -> anyhow::Result<()> {
+///
+/// # Errors
+/// If a file cannot be read or written.
+pub(super) fn copy_wit(from: &Path, to: &Path) -> anyhow::Result<()> {
     let copy = || {
         if to.exists() {
             fs::remove_dir_all(to)?;

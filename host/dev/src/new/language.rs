@@ -5,7 +5,7 @@ use std::{fs, path::Path};
 use anyhow::{Context as _, bail};
 use clap::ValueEnum;
 
-use super::name::ProviderName;
+use super::{c, name::ProviderName};
 
 /// A language, or a kind of project in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -16,6 +16,8 @@ pub(crate) enum Language {
     Go,
     /// A Go module that serves an existing provider for k8s.io/cloud-provider: that for OpenStack, to be replaced.
     GoProvider,
+    /// A folder with C files and the SDK.
+    C,
 }
 
 /// A file of a template, and its text.
@@ -64,6 +66,10 @@ impl Language {
     pub(super) fn files(self, name: &ProviderName, sdk: Option<&Path>) -> anyhow::Result<Vec<(&'static str, String)>> {
         let names = |text: &str| text.replace("my-cloud", name.as_str()).replace("my_cloud", &name.library());
         Ok(match self {
+            Self::C => {
+                let sdk = sdk.map(|sdk| self.checked(sdk)).transpose()?;
+                c::files(name, sdk.as_deref().map(Path::new))?
+            }
             Self::Rust => {
                 let sdk = self.rust_dependency(sdk)?;
                 RUST.map(|(file, text)| (file, names(&text.replace(RUST_SDK, &sdk)))).to_vec()
@@ -93,6 +99,7 @@ impl Language {
     /// Returns the absolute path of the SDK: the project may be moved, and the path may be relative to the current directory.
     fn checked(self, sdk: &Path) -> anyhow::Result<String> {
         let (manifest, line, example) = match self {
+            Self::C => ("skydock/skydock.h", "#define SKYDOCK_H", "../skydock/sdk/c"),
             Self::Rust => ("Cargo.toml", r#"name = "skydock-sdk""#, "../skydock/sdk/rust"),
             Self::Go | Self::GoProvider => ("go.mod", "module github.com/skydock/skydock/sdk/go", "../skydock/sdk/go"),
         };
