@@ -91,7 +91,7 @@ enum Chore {
     Sdk {
         /// Language of the SDK.
         language: sdk::Language,
-        /// Instead, build the example and check it with the conformance kit. What this needs is installed once.
+        /// Instead, build the example and check it with the conformance kit.
         #[arg(long)]
         component: bool,
     },

@@ -120,8 +120,8 @@ mod tests {
         assert_eq!(
             names(&steps),
             [
-                "format", "parity", "tidy", "lints", "recorder", "c", "guests", "build", "tests", "docs", "real", "clouds",
-                "audit"
+                "format", "parity", "tidy", "lints", "recorder", "c", "guests", "build", "tests", "docs", "real",
+                "clouds", "audit"
             ]
         );
     }

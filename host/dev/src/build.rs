@@ -130,7 +130,10 @@ mod tests {
     fn a_file_shows_the_language() {
         let dir = tempfile::tempdir().unwrap();
         let problem = |dir: &Path| Language::of(dir).unwrap_err().to_string().replace(dir.to_str().unwrap(), "DIR");
-        assert_eq!(problem(dir.path()), "DIR is not the folder of a plugin: expected Cargo.toml or go.mod or plugin.c in it");
+        assert_eq!(
+            problem(dir.path()),
+            "DIR is not the folder of a plugin: expected Cargo.toml or go.mod or plugin.c in it"
+        );
         fs::write(dir.path().join("go.mod"), "").unwrap();
         assert_eq!(Language::of(dir.path()).unwrap(), Language::Go);
         fs::write(dir.path().join("Cargo.toml"), "").unwrap();

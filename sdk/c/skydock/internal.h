@@ -15,6 +15,8 @@ void skydock_arena_forget_kept(void);
 
 /* Makes room for one more item of a list, of which there are `len`. */
 void *skydock_grow(const void *items, size_t len, size_t size);
+/* A text of these bytes. */
+const char *skydock_copy(const char *start, size_t len);
 const char *skydock_format_list(const char *format, va_list arguments);
 
 /* A request whose URL was taken apart. */

@@ -359,8 +359,7 @@ const char *skydock_json_text(const skydock_json *json) {
     if (json == NULL) {
         return "null";
     }
-    char *text = skydock_alloc(json->source_len + 1);
-    return memcpy(text, json->source, json->source_len);
+    return skydock_copy(json->source, json->source_len);
 }
 
 const char *skydock_json_quote(const char *text) {

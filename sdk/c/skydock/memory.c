@@ -125,6 +125,11 @@ const char *skydock_format_list(const char *format, va_list arguments) {
     return text;
 }
 
+const char *skydock_copy(const char *start, size_t len) {
+    char *text = skydock_alloc(len + 1);
+    return memcpy(text, start, len);
+}
+
 const char *skydock_format(const char *format, ...) {
     va_list arguments;
     va_start(arguments, format);

@@ -52,10 +52,12 @@ pub(super) fn build(dir: &Path) -> anyhow::Result<Built> {
     linked.push(bindings_object);
     let served: Vec<_> = capabilities.iter().map(|capability| format!("-D{}", capability.macro_name())).collect();
     let served: Vec<_> = served.iter().map(String::as_str).collect();
-    for source in [sources(&sdk)?, sources(&sdk.join("guest"))?].concat() {
-        let object = object(&objects, "sdk", &source);
-        compiler.compile(&source, &object, &served, &[&generated])?;
-        linked.push(object);
+    for (prefix, folder) in [("sdk", sdk.clone()), ("guest", sdk.join("guest"))] {
+        for source in sources(&folder)? {
+            let object = object(&objects, prefix, &source);
+            compiler.compile(&source, &object, &served, &[&generated])?;
+            linked.push(object);
+        }
     }
 
     let (core, file) = (work.join("core.wasm"), work.join("component.wasm"));

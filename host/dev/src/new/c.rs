@@ -22,10 +22,11 @@ macro_rules! sdk {
 }
 
 /// All files of the SDK.
-const SDK: [(&str, &str); 27] = sdk![
+const SDK: [(&str, &str); 29] = sdk![
     "error.c",
     "guest/convert.c",
     "guest/exports.c",
+    "guest/failure.c",
     "guest/guest.h",
     "guest/host.c",
     "guest/http.c",
@@ -33,6 +34,7 @@ const SDK: [(&str, &str); 27] = sdk![
     "internal.h",
     "json.c",
     "memory.c",
+    "response.c",
     "skydock.h",
     "skydock_test.h",
     "test.c",

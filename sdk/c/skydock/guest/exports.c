@@ -30,6 +30,10 @@ void skydock_free_nothing(void *memory) {
     (void)memory;
 }
 
+/* The bindings refer to it, so that an object file with the type of the component is linked. skydock plugin build adds the type itself. */
+void __component_type_object_force_link_built(void) {
+}
+
 /* Ends a call without a result. True if it succeeded. */
 static bool ended(const skydock_error *error, skydock_provider_types_cloud_error_t *out) {
     if (error != NULL) {

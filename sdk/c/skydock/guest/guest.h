@@ -24,6 +24,9 @@ skydock_provider_types_list_node_address_t skydock_addresses_out(skydock_address
 skydock_provider_types_load_balancer_status_t skydock_status_out(skydock_load_balancer_status status);
 skydock_provider_types_cloud_error_t skydock_error_out(const skydock_error *error);
 
+/* The error that a code of wasi:http stands for. `request` is its method and URL. */
+const skydock_error *skydock_failure(const char *request, const wasi_http_types_error_code_t *code);
+
 /* Called first in every export: frees what is left of the call before, unless cabi_realloc has done it for the arguments. */
 void skydock_call_begins(void);
 /* Called last in every export. The answer is still read afterwards. */

@@ -38,91 +38,6 @@ struct flight {
     size_t len;
 };
 
-typedef enum { DENIED, AWAY, LARGE, WRONG } meaning;
-
-static const struct {
-    meaning means;
-    const char *name;
-    const char *text;
-} codes[] = {
-    [WASI_HTTP_TYPES_ERROR_CODE_DNS_TIMEOUT] = {AWAY, "DNS-timeout", "the name of the cloud's host was not resolved in time"},
-    [WASI_HTTP_TYPES_ERROR_CODE_DNS_ERROR] = {AWAY, "DNS-error", "the name of the cloud's host cannot be resolved"},
-    [WASI_HTTP_TYPES_ERROR_CODE_DESTINATION_NOT_FOUND] = {AWAY, "destination-not-found", "the cloud's server was not found"},
-    [WASI_HTTP_TYPES_ERROR_CODE_DESTINATION_UNAVAILABLE] = {AWAY, "destination-unavailable",
-                                                            "the cloud's server cannot be reached, or Skydock has no credential for it"},
-    [WASI_HTTP_TYPES_ERROR_CODE_DESTINATION_IP_PROHIBITED] = {DENIED, "destination-IP-prohibited", ""},
-    [WASI_HTTP_TYPES_ERROR_CODE_DESTINATION_IP_UNROUTABLE] = {AWAY, "destination-IP-unroutable", "there is no route to the cloud's server"},
-    [WASI_HTTP_TYPES_ERROR_CODE_CONNECTION_REFUSED] = {AWAY, "connection-refused", "the cloud's server refused the connection"},
-    [WASI_HTTP_TYPES_ERROR_CODE_CONNECTION_TERMINATED] = {AWAY, "connection-terminated", "the connection was closed"},
-    [WASI_HTTP_TYPES_ERROR_CODE_CONNECTION_TIMEOUT] = {AWAY, "connection-timeout", "the connection was not established in time"},
-    [WASI_HTTP_TYPES_ERROR_CODE_CONNECTION_READ_TIMEOUT] = {AWAY, "connection-read-timeout", "the cloud stopped answering"},
-    [WASI_HTTP_TYPES_ERROR_CODE_CONNECTION_WRITE_TIMEOUT] = {AWAY, "connection-write-timeout", "the cloud stopped reading the request"},
-    [WASI_HTTP_TYPES_ERROR_CODE_CONNECTION_LIMIT_REACHED] = {AWAY, "connection-limit-reached",
-                                                             "too many requests are in flight, or the rate limit is exceeded"},
-    [WASI_HTTP_TYPES_ERROR_CODE_TLS_PROTOCOL_ERROR] = {AWAY, "TLS-protocol-error", "TLS with the cloud failed"},
-    [WASI_HTTP_TYPES_ERROR_CODE_TLS_CERTIFICATE_ERROR] = {AWAY, "TLS-certificate-error",
-                                                          "the certificate of the cloud's server is not trusted"},
-    [WASI_HTTP_TYPES_ERROR_CODE_TLS_ALERT_RECEIVED] = {AWAY, "TLS-alert-received", "the cloud's server sent a TLS alert"},
-    [WASI_HTTP_TYPES_ERROR_CODE_HTTP_REQUEST_DENIED] = {DENIED, "HTTP-request-denied", ""},
-    [WASI_HTTP_TYPES_ERROR_CODE_HTTP_REQUEST_LENGTH_REQUIRED] = {WRONG, "HTTP-request-length-required",
-                                                                 "the request must have a Content-Length"},
-    [WASI_HTTP_TYPES_ERROR_CODE_HTTP_REQUEST_BODY_SIZE] = {LARGE, "HTTP-request-body-size", "the request's body"},
-    [WASI_HTTP_TYPES_ERROR_CODE_HTTP_REQUEST_METHOD_INVALID] = {DENIED, "HTTP-request-method-invalid", ""},
-    [WASI_HTTP_TYPES_ERROR_CODE_HTTP_REQUEST_URI_INVALID] = {DENIED, "HTTP-request-URI-invalid", ""},
-    [WASI_HTTP_TYPES_ERROR_CODE_HTTP_REQUEST_URI_TOO_LONG] = {LARGE, "HTTP-request-URI-too-long", "the URL"},
-    [WASI_HTTP_TYPES_ERROR_CODE_HTTP_REQUEST_HEADER_SECTION_SIZE] = {LARGE, "HTTP-request-header-section-size", "the request's headers"},
-    [WASI_HTTP_TYPES_ERROR_CODE_HTTP_REQUEST_HEADER_SIZE] = {LARGE, "HTTP-request-header-size", "a header of the request"},
-    [WASI_HTTP_TYPES_ERROR_CODE_HTTP_REQUEST_TRAILER_SECTION_SIZE] = {LARGE, "HTTP-request-trailer-section-size", "the request's trailers"},
-    [WASI_HTTP_TYPES_ERROR_CODE_HTTP_REQUEST_TRAILER_SIZE] = {LARGE, "HTTP-request-trailer-size", "a trailer of the request"},
-    [WASI_HTTP_TYPES_ERROR_CODE_HTTP_RESPONSE_INCOMPLETE] = {AWAY, "HTTP-response-incomplete", "the answer is incomplete"},
-    [WASI_HTTP_TYPES_ERROR_CODE_HTTP_RESPONSE_HEADER_SECTION_SIZE] = {LARGE, "HTTP-response-header-section-size", "the answer's headers"},
-    [WASI_HTTP_TYPES_ERROR_CODE_HTTP_RESPONSE_HEADER_SIZE] = {LARGE, "HTTP-response-header-size", "a header of the answer"},
-    [WASI_HTTP_TYPES_ERROR_CODE_HTTP_RESPONSE_BODY_SIZE] = {LARGE, "HTTP-response-body-size", "the answer's body"},
-    [WASI_HTTP_TYPES_ERROR_CODE_HTTP_RESPONSE_TRAILER_SECTION_SIZE] = {LARGE, "HTTP-response-trailer-section-size", "the answer's trailers"},
-    [WASI_HTTP_TYPES_ERROR_CODE_HTTP_RESPONSE_TRAILER_SIZE] = {LARGE, "HTTP-response-trailer-size", "a trailer of the answer"},
-    [WASI_HTTP_TYPES_ERROR_CODE_HTTP_RESPONSE_TRANSFER_CODING] = {AWAY, "HTTP-response-transfer-coding",
-                                                                  "the encoding of the answer is not valid"},
-    [WASI_HTTP_TYPES_ERROR_CODE_HTTP_RESPONSE_CONTENT_CODING] = {AWAY, "HTTP-response-content-coding",
-                                                                 "the encoding of the answer is not valid"},
-    [WASI_HTTP_TYPES_ERROR_CODE_HTTP_RESPONSE_TIMEOUT] = {AWAY, "HTTP-response-timeout", "no answer in time"},
-    [WASI_HTTP_TYPES_ERROR_CODE_HTTP_UPGRADE_FAILED] = {WRONG, "HTTP-upgrade-failed", "the cloud tried to switch protocols"},
-    [WASI_HTTP_TYPES_ERROR_CODE_HTTP_PROTOCOL_ERROR] = {AWAY, "HTTP-protocol-error", "the answer is not valid HTTP"},
-    [WASI_HTTP_TYPES_ERROR_CODE_LOOP_DETECTED] = {WRONG, "loop-detected", "the request was sent in a loop"},
-    [WASI_HTTP_TYPES_ERROR_CODE_CONFIGURATION_ERROR] = {WRONG, "configuration-error", "Skydock is not configured for this request"},
-    [WASI_HTTP_TYPES_ERROR_CODE_INTERNAL_ERROR] = {WRONG, "internal-error", "internal error in Skydock"},
-};
-
-static const skydock_error *failure(const struct flight *flight, const wasi_http_types_error_code_t *code) {
-    const char *request = flight->prepared.shown, *name = codes[code->tag].name, *text = codes[code->tag].text, *why = NULL;
-    switch (code->tag) {
-    case WASI_HTTP_TYPES_ERROR_CODE_DNS_ERROR:
-        why = skydock_option_in(code->val.dns_error.rcode);
-        break;
-    case WASI_HTTP_TYPES_ERROR_CODE_TLS_ALERT_RECEIVED:
-        why = skydock_option_in(code->val.tls_alert_received.alert_message);
-        break;
-    case WASI_HTTP_TYPES_ERROR_CODE_INTERNAL_ERROR:
-        why = skydock_option_in(code->val.internal_error);
-        break;
-    default:
-        break;
-    }
-    const char *colon = why == NULL || why[0] == '\0' ? "" : ": ";
-    why = why == NULL ? "" : why;
-    switch (codes[code->tag].means) {
-    case DENIED:
-        return skydock_denied("%s: Skydock denied the request (%s): no egress rule allows it, or its credential was rejected; see "
-                              "Skydock's log",
-                              request, name);
-    case AWAY:
-        return skydock_unavailable("%s: %s%s%s (%s)", request, text, colon, why, name);
-    case LARGE:
-        return skydock_internal("%s: %s exceeds the limit (%s)", request, text, name);
-    default:
-        return skydock_internal("%s: %s%s%s (%s)", request, text, colon, why, name);
-    }
-}
-
 static void stop_sending(struct flight *flight) {
     if (flight->is_sending) {
         wasi_io_poll_pollable_drop_own(flight->out_ready);
@@ -221,7 +136,7 @@ static const skydock_error *begin(struct flight *flight, const skydock_http_requ
     wasi_http_types_error_code_t code;
     if (!wasi_http_outgoing_handler_handle(made, NULL, &flight->future, &code)) {
         stop(flight);
-        return failure(flight, &code);
+        return skydock_failure(flight->prepared.shown, &code);
     }
     flight->ready =
         wasi_http_types_method_future_incoming_response_subscribe(wasi_http_types_borrow_future_incoming_response(flight->future));
@@ -259,7 +174,7 @@ static const skydock_error *send_more(struct flight *flight) {
     }
     wasi_http_types_error_code_t code;
     bool is_finished = wasi_http_types_static_outgoing_body_finish(flight->sent, NULL, &code);
-    return is_finished ? NULL : failure(flight, &code);
+    return is_finished ? NULL : skydock_failure(flight->prepared.shown, &code);
 }
 
 static void read_head(wasi_http_types_borrow_incoming_response_t from, skydock_http_response *response) {
@@ -290,7 +205,7 @@ static const skydock_error *open(struct flight *flight, skydock_http_response *r
         return skydock_internal("%s: Skydock returned the answer twice", flight->prepared.shown);
     }
     if (got.val.ok.is_err) {
-        return failure(flight, &got.val.ok.val.err);
+        return skydock_failure(flight->prepared.shown, &got.val.ok.val.err);
     }
     wasi_http_types_own_incoming_response_t arrived = got.val.ok.val.ok;
     wasi_http_types_borrow_incoming_response_t it = wasi_http_types_borrow_incoming_response(arrived);
@@ -345,7 +260,7 @@ static bool read_more(struct flight *flight, skydock_http_response *response) {
             wasi_http_types_error_code_t code;
             bool is_known = wasi_http_types_http_error_code(wasi_io_error_borrow_error(error.val.last_operation_failed), &code);
             wasi_io_error_error_drop_own(error.val.last_operation_failed);
-            response->error = is_known ? failure(flight, &code)
+            response->error = is_known ? skydock_failure(flight->prepared.shown, &code)
                                        : skydock_unavailable("%s: the answer is incomplete", flight->prepared.shown);
             return true;
         }

@@ -22,7 +22,8 @@ const WORLD: &str = "built";
 /// If a file cannot be read or written.
 pub(super) fn write(wit: &Path, capabilities: &[Capability], folder: &Path) -> anyhow::Result<PathBuf> {
     let world_file = wit.join(format!("{WORLD}.wit"));
-    let put = |file: &Path, bytes: &[u8]| fs::write(file, bytes).with_context(|| format!("cannot write {}", file.display()));
+    let put =
+        |file: &Path, bytes: &[u8]| fs::write(file, bytes).with_context(|| format!("cannot write {}", file.display()));
     put(&world_file, world(capabilities).as_bytes())?;
     let files = generate(wit)?;
     fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))?;

@@ -29,7 +29,12 @@ impl Capability {
         (
             Self::LoadBalancers,
             "load-balancers",
-            &["load_balancers_get", "load_balancers_ensure", "load_balancers_update_nodes", "load_balancers_ensure_deleted"],
+            &[
+                "load_balancers_get",
+                "load_balancers_ensure",
+                "load_balancers_update_nodes",
+                "load_balancers_ensure_deleted",
+            ],
         ),
         (Self::Routes, "routes", &["routes_list", "routes_create", "routes_delete"]),
         (Self::Zones, "zones", &["zones_locate"]),

@@ -34,7 +34,9 @@ impl Compiler {
             Some(folder) => Self { clang: folder.join("bin/clang"), target: "--target=wasm32-wasip1" },
             None => Self { clang: "clang".into(), target: "--target=wasm32-wasi" },
         };
-        let file = |words: &[&str]| Ok::<_, anyhow::Error>(PathBuf::from(CLANG.ask(compiler.command().args(words))?.trim_end()));
+        let file = |words: &[&str]| {
+            Ok::<_, anyhow::Error>(PathBuf::from(CLANG.ask(compiler.command().args(words))?.trim_end()))
+        };
         ensure!(file(&["-print-prog-name=wasm-ld"])?.is_absolute(), LINKER.absent());
         for (words, library) in [
             (&["-print-file-name=libc.a"][..], "the C library for WebAssembly (wasi-libc)"),
@@ -55,7 +57,13 @@ impl Compiler {
     ///
     /// # Errors
     /// If it does not compile.
-    pub(super) fn compile(&self, source: &Path, object: &Path, words: &[&str], include: &[&Path]) -> anyhow::Result<()> {
+    pub(super) fn compile(
+        &self,
+        source: &Path,
+        object: &Path,
+        words: &[&str],
+        include: &[&Path],
+    ) -> anyhow::Result<()> {
         let mut clang = self.command();
         clang.args(["-std=gnu11", "-Oz", "-c"]).args(words);
         for folder in include {
@@ -85,7 +93,10 @@ mod tests {
     fn a_missing_compiler_is_reported_in_one_line() {
         let error = Compiler::find(Some(Path::new("/no/such/folder"))).err().unwrap();
         let message = format!("{error:#}");
-        assert!(message.starts_with("the program `clang` is missing: apt-get install clang lld wasi-libc "), "{message}");
+        assert!(
+            message.starts_with("the program `clang` is missing: apt-get install clang lld wasi-libc "),
+            "{message}"
+        );
         assert!(message.ends_with("/wasi-sdk/releases") && !message.contains('\n'), "{message}");
     }
 }
