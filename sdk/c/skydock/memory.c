@@ -28,7 +28,7 @@ static struct block *kept;
 static struct block *add(struct block **list, size_t size) {
     struct block *block = size <= SIZE_MAX - sizeof *block ? malloc(sizeof *block + size) : NULL;
     if (block == NULL) {
-        skydock_host_log(SKYDOCK_CRITICAL, "the plugin has no memory left");
+        skydock_host_log(SKYDOCK_LOG_CRITICAL, "the plugin has no memory left");
         abort();
     }
     *block = (struct block){*list, size, 0};

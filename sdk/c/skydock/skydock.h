@@ -423,7 +423,7 @@ typedef enum { SKYDOCK_READ, SKYDOCK_READ_NOT_GRANTED, SKYDOCK_READ_NOT_THERE, S
 /* Reads `v1/Secret`, `v1/ConfigMap` or `v1/Namespace` as JSON. Otherwise, sets the reason if the API server could not be asked. */
 skydock_read_result skydock_read_object(const char *kind, const char *namespace_, const char *name, const char **json_or_reason);
 
-typedef enum { SKYDOCK_TRACE, SKYDOCK_DEBUG, SKYDOCK_LOG_INFO, SKYDOCK_WARN, SKYDOCK_ERROR, SKYDOCK_CRITICAL } skydock_level;
+typedef enum { SKYDOCK_LOG_TRACE, SKYDOCK_LOG_DEBUG, SKYDOCK_LOG_INFO, SKYDOCK_LOG_WARN, SKYDOCK_LOG_ERROR, SKYDOCK_LOG_CRITICAL } skydock_level;
 
 void skydock_log(skydock_level level, const char *format, ...) SKYDOCK_PRINTF(2, 3);
 

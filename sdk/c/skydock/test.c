@@ -217,7 +217,7 @@ skydock_read_result skydock_read_object(const char *kind, const char *namespace_
 }
 
 void skydock_host_log(skydock_level level, const char *message) {
-    if (host.prints_log || level == SKYDOCK_CRITICAL) {
+    if (host.prints_log || level == SKYDOCK_LOG_CRITICAL) {
         fprintf(stderr, "log: %s\n", message);
     }
 }

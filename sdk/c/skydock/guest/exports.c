@@ -1,4 +1,6 @@
 /* The functions that the host calls. skydock plugin build says with SKYDOCK_SERVES_… which capabilities the plugin has. */
+#include <stdlib.h>
+
 #include "guest.h"
 
 static bool call_has_ended;
@@ -21,6 +23,17 @@ __attribute__((export_name("cabi_realloc"))) void *cabi_realloc(void *old, size_
     memory[size] = '\0';
     for (size_t i = 0; i < old_size && i < size; i++) {
         memory[i] = ((unsigned char *)old)[i];
+    }
+    return memory;
+}
+
+/* Memory for the adapter of WASI 0.1, which keeps it. */
+__attribute__((export_name("cabi_realloc_adapter"))) void *skydock_realloc_adapter(void *old, size_t old_size, size_t align, size_t size) {
+    (void)old_size;
+    (void)align; /* malloc's is the largest */
+    void *memory = realloc(old, size);
+    if (memory == NULL) {
+        abort();
     }
     return memory;
 }

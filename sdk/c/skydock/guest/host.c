@@ -153,7 +153,7 @@ bool skydock_host_event(const char *name, skydock_severity severity, const char 
 void skydock_host_log(skydock_level level, const char *message) {
     /* No conversion: it may be that there is no memory. */
     built_string_t context = {(uint8_t *)"", 0}, text = {(uint8_t *)message, strlen(message)};
-    if (level != SKYDOCK_CRITICAL) {
+    if (level != SKYDOCK_LOG_CRITICAL) {
         text = skydock_text_out(message);
     }
     wasi_logging_logging_log((uint8_t)level, &context, &text);
