@@ -24,7 +24,8 @@ pub(crate) enum Language {
 /// If a tool is missing, or a test fails.
 pub(crate) fn run(root: &Path, language: Language, component: bool) -> Result<()> {
     match language {
-        Language::C if component => kit(root, "sdk/c/example"),
+        // The second uses the C library.
+        Language::C if component => ["sdk/c/example", "sdk/c/probe"].into_iter().try_for_each(|folder| kit(root, folder)),
         Language::C => c::test(root),
     }
 }
