@@ -25,7 +25,9 @@ pub(crate) enum Language {
 pub(crate) fn run(root: &Path, language: Language, component: bool) -> Result<()> {
     match language {
         // The second uses the C library.
-        Language::C if component => ["sdk/c/example", "sdk/c/probe"].into_iter().try_for_each(|folder| kit(root, folder)),
+        Language::C if component => {
+            ["sdk/c/example", "sdk/c/probe"].into_iter().try_for_each(|folder| kit(root, folder))
+        }
         Language::C => c::test(root),
     }
 }
