@@ -1,5 +1,6 @@
 //! `cargo xtask sdk`: tests of the SDKs whose language is not Rust, and of the templates and the example that come with them.
 
+mod c;
 mod go;
 mod python;
 mod typescript;
@@ -21,6 +22,7 @@ pub(crate) enum Language {
     Python,
     #[value(name = "typescript")]
     TypeScript,
+    C,
 }
 
 /// Runs the unit tests of a SDK, or of all, natively; with `providers`, also those of the official providers in Go; with `component`,
@@ -37,6 +39,13 @@ pub(crate) fn run(root: &Path, language: Option<Language>, component: bool, prov
             Language::Python => python::test(root)?,
             Language::TypeScript if component => kit(root, &typescript::packed_example(root)?)?,
             Language::TypeScript => typescript::test(root)?,
+            Language::C if component => {
+                c::install();
+                kit(root, &root.join("sdk/c/example"))?;
+                // It uses the C library.
+                conforms(root, &root.join("sdk/c/probe"))?;
+            }
+            Language::C => c::test(root)?,
         }
     }
     Ok(())
@@ -44,23 +53,23 @@ pub(crate) fn run(root: &Path, language: Option<Language>, component: bool, prov
 
 /// Builds a provider for simcloud, and has the conformance kit check it: without a cloud, and with simcloud.
 fn kit(root: &Path, folder: &Path) -> Result<()> {
+    let plugin = conforms(root, folder)?;
+    let scenarios = root.join("simcloud/scenarios.yaml");
+    let words = ["plugin".into(), "test".into(), plugin.into(), "--simcloud".into(), "--scenarios".into()];
+    skydock(words.into_iter().chain([scenarios.into()]))
+}
+
+/// Builds a plugin, and has the conformance kit check it without a cloud. Returns the plugin.
+fn conforms(root: &Path, folder: &Path) -> Result<PathBuf> {
     console::line(folder.strip_prefix(root).unwrap_or(folder).display());
     let work = root.join("target/sdk");
     fs::create_dir_all(&work).with_context(|| format!("cannot create {}", work.display()))?;
-    let (plugin, config) = (work.join("simcloud.wasm"), work.join("cloud.json"));
+    let (plugin, config) = (work.join("plugin.wasm"), work.join("cloud.json"));
     fs::write(&config, r#"{"url": "http://127.0.0.1:8080", "region": "sim"}"#)
         .with_context(|| format!("cannot write {}", config.display()))?;
     skydock(["plugin".into(), "build".into(), folder.into(), "--output".into(), plugin.clone().into()])?;
     skydock(["plugin".into(), "test".into(), plugin.clone().into(), "--cloud-config".into(), config.into()])?;
-    let scenarios = root.join("simcloud/scenarios.yaml");
-    skydock([
-        "plugin".into(),
-        "test".into(),
-        plugin.into(),
-        "--simcloud".into(),
-        "--scenarios".into(),
-        scenarios.into(),
-    ])
+    Ok(plugin)
 }
 
 /// Runs `skydock-dev`.

@@ -1,5 +1,6 @@
 //! `skydock plugin new`: creates a provider from a template of an SDK, which tests compile.
 
+mod c;
 mod go;
 mod language;
 mod name;
@@ -32,7 +33,7 @@ pub(crate) struct NewArgs {
     #[arg(long, value_enum, default_value = "rust", value_name = "LANGUAGE")]
     pub(crate) lang: Language,
     /// Folder of the SDK in a checkout of Skydock, for example ../skydock/sdk/rust. By default, the provider depends on the published
-    /// SDK with the version of this program.
+    /// SDK with the version of this program. For C, the files of the SDK are copied into the provider.
     #[arg(long, value_name = "DIR")]
     pub(crate) sdk_path: Option<PathBuf>,
 }

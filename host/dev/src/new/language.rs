@@ -4,7 +4,7 @@ use std::path::Path;
 
 use clap::ValueEnum;
 
-use super::{go, name::ProviderName, python, rust, typescript};
+use super::{c, go, name::ProviderName, python, rust, typescript};
 
 /// A language, or a kind of project in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -20,6 +20,8 @@ pub(crate) enum Language {
     /// A TypeScript project.
     #[value(name = "typescript")]
     TypeScript,
+    /// A folder with C files and the SDK.
+    C,
 }
 
 impl Language {
@@ -34,6 +36,7 @@ impl Language {
             Self::GoProvider => go::existing(name, sdk),
             Self::Python => python::files(name, sdk),
             Self::TypeScript => typescript::files(name, sdk),
+            Self::C => c::files(name, sdk),
         }
     }
 }
