@@ -42,7 +42,7 @@ async fn check(name: &str, config: Option<&str>) -> Report {
 
 fn failures(report: &Report) -> Vec<&str> {
     let failed = report.findings.iter().filter(|it| matches!(it.verdict, Verdict::Failed { .. }));
-    failed.map(|it| it.check.as_str()).collect()
+    failed.map(|it| &*it.check).collect()
 }
 
 const INVENTORY: &str = "apiVersion: static.skydock.dev/v1alpha1\nkind: Inventory\n\

@@ -122,16 +122,3 @@ pub struct PrecompileArgs {
           long_help = plugin_limits::help())]
     pub plugin_limits: Vec<plugin_limits::PluginLimit>,
 }
-
-/// Minimum of `--record-limit`.
-const LEAST_RECORDED: u64 = 1 << 20;
-
-/// Default of `--record-limit`.
-pub const RECORD_LIMIT: u64 = 1 << 30;
-
-/// Parses `--record-limit`.
-fn parse_record_limit(text: &str) -> Result<u64, String> {
-    let bytes = plugin_limits::parse_bytes(text).and_then(|bytes| u64::try_from(bytes).ok());
-    let bytes = bytes.filter(|bytes| *bytes >= LEAST_RECORDED);
-    bytes.ok_or_else(|| "expected a number of bytes from 1Mi, for example 512Mi".to_owned())
-}
