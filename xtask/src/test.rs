@@ -146,7 +146,8 @@ mod tests {
     #[test]
     fn a_quick_run_needs_no_real_control_plane_cloud_or_network() {
         let steps = plan(&targets(), true);
-        let expected = ["format", "parity", "tidy", "lints", "recorder", "guests", "build", "tests", "python", "typescript"];
+        let expected =
+            ["format", "parity", "tidy", "lints", "recorder", "guests", "build", "tests", "python", "typescript"];
         assert_eq!(names(&steps), expected);
         let dear = |arg: &String| arg.starts_with(REAL) || arg.starts_with(CLOUDS);
         assert!(steps.iter().all(|step| !step.args.iter().any(dear)));

@@ -57,8 +57,12 @@ struct Built {
 
 impl Language {
     /// All of them, with the file that shows which it is.
-    const ALL: [(Self, &str); 4] =
-        [(Self::Rust, "Cargo.toml"), (Self::Go, "go.mod"), (Self::Python, "pyproject.toml"), (Self::TypeScript, "package.json")];
+    const ALL: [(Self, &str); 4] = [
+        (Self::Rust, "Cargo.toml"),
+        (Self::Go, "go.mod"),
+        (Self::Python, "pyproject.toml"),
+        (Self::TypeScript, "package.json"),
+    ];
 
     /// Returns the language of a project.
     ///

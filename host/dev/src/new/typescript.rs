@@ -49,6 +49,9 @@ mod tests {
     fn the_sdk_of_a_checkout_has_an_absolute_path() {
         let files = files(&"a".parse().unwrap(), Some(Path::new("../../sdk/typescript"))).unwrap();
         let manifest = &files[1].1;
-        assert!(manifest.contains(r#""@skydock/sdk": "file:/"#) && manifest.contains(r#"/sdk/typescript""#), "{manifest}");
+        assert!(
+            manifest.contains(r#""@skydock/sdk": "file:/"#) && manifest.contains(r#"/sdk/typescript""#),
+            "{manifest}"
+        );
     }
 }
