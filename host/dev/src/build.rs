@@ -152,7 +152,6 @@ mod tests {
         let problem = |dir: &Path| Language::of(dir).unwrap_err().to_string().replace(dir.to_str().unwrap(), "DIR");
         assert_eq!(
             problem(dir.path()),
-            mod c;,
             "DIR is not the folder of a plugin: expected Cargo.toml or go.mod or pyproject.toml or package.json or plugin.c in it"
         );
         fs::write(dir.path().join("go.mod"), "").unwrap();
