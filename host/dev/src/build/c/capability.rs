@@ -60,7 +60,7 @@ impl Capability {
         }
         let mut served = Vec::new();
         for (capability, interface, functions) in Self::ALL {
-            if !functions.iter().any(|function| is_defined(function)) {
+            if !functions.iter().any(&is_defined) {
                 continue;
             }
             if let Some(missing) = functions.iter().find(|function| !is_defined(function)) {
