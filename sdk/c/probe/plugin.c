@@ -12,8 +12,9 @@ void plugin_info(skydock_info *info) {
 }
 
 const skydock_error *plugin_configure(const skydock_settings *settings) {
-    (void)settings;
-    return NULL;
+    const skydock_json *json;
+    bool is_valid = settings->cloud_config == NULL || skydock_json_parse(skydock_bytes_of(settings->cloud_config), &json) == NULL;
+    return is_valid ? NULL : skydock_invalid("%s: expected JSON", settings->cloud_config_path);
 }
 
 static const skydock_error *use_the_library(void) {
@@ -34,7 +35,8 @@ const skydock_error *instances_check(const skydock_node *nodes, size_t count, sk
 const skydock_error *instances_describe(const skydock_node *nodes, size_t count, skydock_instance_answer *answers) {
     for (size_t i = 0; i < count; i++) {
         answers[i].error = use_the_library();
-        answers[i].instance.provider_id = skydock_format("probe://%s", nodes[i].name);
+        const char *id = nodes[i].provider_id;
+        answers[i].instance.provider_id = id != NULL ? id : skydock_format("probe://%s", nodes[i].name);
     }
     return NULL;
 }

@@ -12,8 +12,10 @@ use crate::console;
 const SDK: &str = "sdk/typescript";
 
 /// Folders with tests, and how their dependencies are installed. The first is that of the SDK, which the others use.
-const FOLDERS: [(&str, &str); 3] =
-    [("sdk/typescript", "ci"), ("sdk/typescript/template", "install"), ("sdk/typescript/example", "install")];
+const FOLDERS: [(&str, &[&str]); 3] =
+    [(SDK, &["ci"]), ("sdk/typescript/template", WITHOUT_LOCK), ("sdk/typescript/example", WITHOUT_LOCK)];
+/// Lock files would contain the path of the checkout.
+const WITHOUT_LOCK: &[&str] = &["install", "--no-package-lock"];
 
 /// What npm writes when it has installed everything.
 const INSTALLED: &str = "node_modules/.package-lock.json";
@@ -42,7 +44,7 @@ pub(super) fn packed_example(root: &Path) -> Result<PathBuf> {
     let (original, example) = (root.join("sdk/typescript/example"), work.join("example"));
     let _ = fs::remove_dir_all(&work);
     fs::create_dir_all(example.join("src")).context("cannot create the folder of the example")?;
-    install(root, SDK, "ci")?;
+    install(root, SDK, &["ci"])?;
     let mut npm = npm(&["pack", "--silent", "--pack-destination"]);
     super::show(root, SDK, npm.arg(&work), INSTALL)?;
     let copy = || {
@@ -67,13 +69,13 @@ fn packed(manifest: &str) -> Result<String> {
 }
 
 /// Installs the dependencies in a folder, unless that was done since its manifest was changed.
-fn install(root: &Path, folder: &str, how: &str) -> Result<()> {
+fn install(root: &Path, folder: &str, how: &[&str]) -> Result<()> {
     let modified = |file: &str| fs::metadata(root.join(folder).join(file)).and_then(|data| data.modified()).ok();
     if modified(INSTALLED).is_some_and(|installed| Some(installed) > modified("package.json")) {
         return Ok(());
     }
-    let mut npm = npm(&[how, "--no-audit", "--no-fund", "--ignore-scripts", "--prefer-offline"]);
-    super::show(root, folder, &mut npm, INSTALL)
+    let mut npm = npm(how);
+    super::show(root, folder, npm.args(["--no-audit", "--no-fund", "--ignore-scripts", "--prefer-offline"]), INSTALL)
 }
 
 /// Runs the tests in a folder, and prints their numbers as libtest does.

@@ -105,7 +105,7 @@ fn a_deletion_is_polled_less_often() {
             other => panic!("{other:?}"),
         })
         .collect();
-    assert_eq!(pauses, [2000, 4000, 4000, 4000, 4000, 8000]);
+    assert_eq!(pauses, [4000, 4000, 4000, 4000, 8000, 8000]);
 }
 
 #[test]

@@ -1,5 +1,5 @@
 // Requests to the cloud.
-import { segment, successful, Unavailable, type Call } from "@skydock/sdk";
+import { responseError, segment, successful, Unavailable, type Call } from "@skydock/sdk";
 
 import type { Labels, Page, Problem } from "./api.js";
 import type { Config } from "./config.js";
@@ -93,16 +93,28 @@ async function read<T>(response: Response): Promise<T> {
 }
 
 /**
- * Returns the cloud's error, if the response is one with this status and code. The status alone is not enough: a proxy, or a wrong
- * URL, answers 404, too.
+ * Returns the cloud's error, if the response has this status, and throws if it has another code. The status alone is not enough: a
+ * proxy, or a wrong URL, answers 404, too.
  */
 async function problem(response: Response, status: number, code: string): Promise<Problem | undefined> {
   if (response.status !== status) {
     return undefined;
   }
-  // The body can be read again if it is something else.
-  const found = (await response.clone().json().catch(() => undefined)) as Problem | undefined;
-  return found?.code === code ? found : undefined;
+  const text = await response.text();
+  const found = parse(text) as Problem | undefined;
+  if (found?.code !== code) {
+    // The body was read, and the error says what is in it.
+    throw await responseError(new Response(text, { status, headers: response.headers }));
+  }
+  return found;
+}
+
+function parse(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
 }
 
 /** Returns the provider ID of a server. */

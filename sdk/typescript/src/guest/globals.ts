@@ -1,6 +1,7 @@
 // Adapts what the engine offers.
 import { Unavailable } from "../index.js";
 import { currentSignal } from "./call.js";
+import { host } from "./host.js";
 
 let replaced = false;
 
@@ -29,7 +30,9 @@ async function send(engine: typeof fetch, request: Request, signal: AbortSignal 
     if (signal?.aborted) {
       throw thrown;
     }
-    // The engine does not say why. The host does, in its log. The query may contain secrets.
+    // The engine keeps the handles of a request that failed: a new instance takes over after this call.
+    host.retire();
+    // It does not say why it failed. The host does, in its log. The query may contain secrets.
     const { origin, pathname } = new URL(request.url);
     const what = `${request.method} ${origin}${pathname}`;
     throw new Unavailable(`${what}: no answer, or no egress rule allows it; see Skydock's log`, { cause: thrown });

@@ -2,15 +2,14 @@ import assert from "node:assert/strict";
 import test from "node:test";
 
 import { Invalid, NotFound } from "@skydock/sdk";
-import { FakeHost, node, settings } from "@skydock/sdk/testing";
+import { node, settings } from "@skydock/sdk/testing";
 
 import provider from "../src/index.js";
 
 test("a rack is a zone", async () => {
-  const { call } = new FakeHost();
   provider.configure(settings({ options: { region: "north" } }));
   const nodes = [node({ name: "n1", labels: { "my-cloud.example/rack": "r7" } }), node({ name: "n2" })];
-  const [first, second] = await provider.instances.describe(nodes, call);
+  const [first, second] = await provider.instances.describe(nodes);
   assert.deepEqual(first, { providerId: "my-cloud://r7/n1", zone: "r7", region: "north" });
   assert(second instanceof NotFound);
 });
