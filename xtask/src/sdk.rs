@@ -1,7 +1,9 @@
 //! `cargo xtask sdk`: tests of the SDKs whose language is not Rust, and of the templates and the example that come with them.
 
+mod c;
 mod go;
 mod python;
+mod typescript;
 
 use std::ffi::OsString;
 use std::fs;
@@ -18,6 +20,9 @@ use crate::console;
 pub(crate) enum Language {
     Go,
     Python,
+    #[value(name = "typescript")]
+    TypeScript,
+    C,
 }
 
 /// Runs the unit tests of a SDK, or of all, natively; with `providers`, also those of the official providers in Go; with `component`,
@@ -32,21 +37,39 @@ pub(crate) fn run(root: &Path, language: Option<Language>, component: bool, prov
             Language::Go => go::test(root, providers)?,
             Language::Python if component => kit(root, &python::packed_example(root)?)?,
             Language::Python => python::test(root)?,
+            Language::TypeScript if component => kit(root, &typescript::packed_example(root)?)?,
+            Language::TypeScript => typescript::test(root)?,
+            Language::C if component => {
+                c::install();
+                kit(root, &root.join("sdk/c/example"))?;
+                // It uses the C library.
+                conforms(root, &root.join("sdk/c/probe"))?;
+            }
+            Language::C => c::test(root)?,
         }
     }
     Ok(())
 }
 
-/// Builds a provider for simcloud, and has the conformance kit check it.
+/// Builds a provider for simcloud, and has the conformance kit check it: without a cloud, and with simcloud.
 fn kit(root: &Path, folder: &Path) -> Result<()> {
+    let plugin = conforms(root, folder)?;
+    let scenarios = root.join("simcloud/scenarios.yaml");
+    let words = ["plugin".into(), "test".into(), plugin.into(), "--simcloud".into(), "--scenarios".into()];
+    skydock(words.into_iter().chain([scenarios.into()]))
+}
+
+/// Builds a plugin, and has the conformance kit check it without a cloud. Returns the plugin.
+fn conforms(root: &Path, folder: &Path) -> Result<PathBuf> {
     console::line(folder.strip_prefix(root).unwrap_or(folder).display());
     let work = root.join("target/sdk");
     fs::create_dir_all(&work).with_context(|| format!("cannot create {}", work.display()))?;
-    let (plugin, config) = (work.join("simcloud.wasm"), work.join("cloud.json"));
+    let (plugin, config) = (work.join("plugin.wasm"), work.join("cloud.json"));
     fs::write(&config, r#"{"url": "http://127.0.0.1:8080", "region": "sim"}"#)
         .with_context(|| format!("cannot write {}", config.display()))?;
     skydock(["plugin".into(), "build".into(), folder.into(), "--output".into(), plugin.clone().into()])?;
-    skydock(["plugin".into(), "test".into(), plugin.into(), "--cloud-config".into(), config.into()])
+    skydock(["plugin".into(), "test".into(), plugin.clone().into(), "--cloud-config".into(), config.into()])?;
+    Ok(plugin)
 }
 
 /// Runs `skydock-dev`.

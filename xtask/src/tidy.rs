@@ -37,7 +37,7 @@ const FOLDERS: [&str; 12] = [
     "sdk/rust",
 ];
 /// Endings of the files that are read for retired words.
-const READ: [&str; 5] = [".rs", ".md", ".wit", ".yaml", ".toml"];
+const READ: [&str; 7] = [".rs", ".md", ".wit", ".yaml", ".toml", ".c", ".h"];
 
 /// Writes the list of messages, the page with all flags and the copy of the contract, or with `check` only compares the list and the
 /// copy, and looks for retired words.

@@ -13,6 +13,7 @@ pub enum Check {
     GarbageUnquoted,
     Answers,
     Order,
+    Lookup,
     Repeatable,
     Empty,
     Unusual,
@@ -20,6 +21,7 @@ pub enum Check {
     ErrorCase,
     ErrorText,
     Deadlines,
+    NoWait,
     NoTrap,
     Flat,
     TwoInstances,
@@ -32,7 +34,7 @@ pub enum Check {
 
 impl Check {
     /// All checks, in the order of the report.
-    pub const ALL: [Self; 24] = [
+    pub const ALL: [Self; 26] = [
         Self::Component,
         Self::Configure,
         Self::Info,
@@ -42,6 +44,7 @@ impl Check {
         Self::GarbageUnquoted,
         Self::Answers,
         Self::Order,
+        Self::Lookup,
         Self::Repeatable,
         Self::Empty,
         Self::Unusual,
@@ -49,6 +52,7 @@ impl Check {
         Self::ErrorCase,
         Self::ErrorText,
         Self::Deadlines,
+        Self::NoWait,
         Self::NoTrap,
         Self::Flat,
         Self::TwoInstances,
@@ -74,6 +78,7 @@ impl Check {
             Self::Order => {
                 ("order", "it answers in the order of the questions, and one answer does not depend on others")
             }
+            Self::Lookup => ("lookup", "it looks for an instance by the provider ID first, and then by the name"),
             Self::Repeatable => ("repeatable", "the same question has the same answer"),
             Self::Empty => ("empty", "it answers an empty list with an empty list"),
             Self::Unusual => ("unusual", "it accepts long names, text in any script, and nodes that it does not know"),
@@ -83,6 +88,7 @@ impl Check {
             Self::ErrorCase => ("error-case", "if the cloud could not be asked, its error is one that is retried"),
             Self::ErrorText => ("error-text", "the texts of its errors are single lines, and not empty"),
             Self::Deadlines => ("deadlines", "each call ends within its CPU time and its deadline"),
+            Self::NoWait => ("no-wait", "its functions of load balancers do not wait"),
             Self::NoTrap => ("no-trap", "no call ends its instance"),
             Self::Flat => ("flat", "memory and handles do not grow with the number of calls"),
             Self::TwoInstances => ("two-instances", "concurrent calls have the same answers as one after the other"),

@@ -1,5 +1,7 @@
 //! Decides whether observations are what the contract demands. No I/O.
 
+use std::time::Duration;
+
 use skydock_cloud::CloudError;
 
 use crate::{
@@ -9,6 +11,11 @@ use crate::{
 
 /// Reasons for ending an instance that are about time.
 const TIME: [&str; 2] = ["cpu", "deadline"];
+
+/// Returns true for a reason for ending an instance that is about time.
+pub(crate) fn is_late(kind: &str) -> bool {
+    TIME.contains(&kind)
+}
 
 /// Reason for ending an instance whose answer violates the contract.
 const BAD_ANSWER: &str = "bad_answer";
@@ -60,8 +67,7 @@ pub(crate) fn answers(seen: &[&Observation]) -> Verdict {
 
 pub(crate) fn no_trap(seen: &[&Observation]) -> Verdict {
     let problem = |it: &Observation| {
-        let kinds: Vec<_> =
-            it.ended.iter().filter(|kind| !TIME.contains(&kind.as_str()) && *kind != BAD_ANSWER).cloned().collect();
+        let kinds: Vec<_> = it.ended.iter().filter(|kind| !is_late(kind) && *kind != BAD_ANSWER).cloned().collect();
         (!kinds.is_empty()).then(|| format!("ended the instance: {}", kinds.join(", ")))
     };
     first(seen, problem, "an answer or an error", "return an error instead of panicking, and keep no handle of nodes")
@@ -69,10 +75,48 @@ pub(crate) fn no_trap(seen: &[&Observation]) -> Verdict {
 
 pub(crate) fn deadlines(seen: &[&Observation]) -> Verdict {
     let problem = |it: &Observation| {
-        let late = it.ended.iter().find(|kind| TIME.contains(&kind.as_str()));
+        let late = it.ended.iter().find(|kind| is_late(kind));
         late.map(|kind| format!("exceeded its limit ({kind}) after {:?}", it.took))
     };
     first(seen, problem, "an answer in time", "return `in-progress` before `calls.remaining-ms` is over")
+}
+
+/// Time that a function of load balancers may spend without computing. All requests are denied at once, so it has nothing to wait for; but
+/// the machine may be busy.
+const WAITING: Duration = Duration::from_millis(1500);
+
+pub(crate) fn no_wait(seen: &[&Observation]) -> Verdict {
+    let balancers: Vec<_> = seen.iter().filter(|it| it.function.starts_with("load-balancers.")).copied().collect();
+    let problem = |it: &Observation| {
+        let waited = it.took.saturating_sub(it.cpu);
+        (waited > WAITING).then(|| format!("waited for {waited:.1?}"))
+    };
+    first(
+        &balancers,
+        problem,
+        "an answer at once",
+        "return `in-progress` with a delay instead of waiting for the cloud",
+    )
+}
+
+/// Judges whether a node with the provider ID of one instance and the name of another is the first: `by_id` is the answer about it, `one` and
+/// `other` those about the nodes with these names.
+pub(crate) fn lookup(one: &Observation, other: &Observation, by_id: &Observation) -> Verdict {
+    if [one, other, by_id].iter().any(|it| it.denied > 0) {
+        return skipped("its cloud is needed");
+    }
+    let first = |it: &Observation| it.elements().into_iter().next().and_then(Result::ok).map(|value| value.shown);
+    let (Some(one), Some(other)) = (first(one), first(other)) else {
+        return skipped("it does not know the instances of any nodes");
+    };
+    match first(by_id) {
+        Some(seen) if seen == other && one != other => failed(
+            "the instance with the provider ID of the node",
+            format!("the instance with its name: {seen}"),
+            "look for the provider ID first, if the node has one",
+        ),
+        _ => Verdict::Ok,
+    }
 }
 
 pub(crate) fn empty(seen: &[&Observation]) -> Verdict {
@@ -243,8 +287,6 @@ pub(crate) fn flat(peaks: &[u64], ended: &[String], calls: usize) -> Verdict {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
     use crate::observation::Value;
 
@@ -258,6 +300,7 @@ mod tests {
             rejected: 0,
             denied: 0,
             took: Duration::ZERO,
+            cpu: Duration::ZERO,
         }
     }
 
@@ -327,6 +370,41 @@ mod tests {
             let it = Observation { ended: vec![kind.into()], ..seen("instances.check", Ok(vec![value("", false)])) };
             let verdicts = [deadlines(&[&it]), no_trap(&[&it]), answers(&[&it])].map(|it| fails(&it));
             assert_eq!(verdicts, [late, trap, bad], "{kind}");
+        }
+    }
+
+    #[test]
+    fn only_waiting_counts_and_only_for_load_balancers() {
+        for (function, took, cpu, bad) in [
+            ("load-balancers.ensure", 1600, 0, true),
+            ("load-balancers.ensure", 1500, 0, false),
+            ("load-balancers.ensure", 1900, 500, false),
+            ("instances.check", 9000, 0, false),
+        ] {
+            let (took, cpu) = (Duration::from_millis(took), Duration::from_millis(cpu));
+            let it = Observation { took, cpu, ..seen(function, Ok(vec![value("()", false)])) };
+            assert_eq!(fails(&no_wait(&[&it])), bad, "{it:?}");
+        }
+    }
+
+    #[test]
+    fn an_instance_is_found_by_its_id_first() {
+        let of = |shown: &str| seen("instances.describe", Ok(vec![value(shown, false)]));
+        let error = || seen("instances.describe", Err(CloudError::NotFound("n".into())));
+        for (one, other, by_id, expected) in [
+            (of("a"), of("b"), of("b"), "failed"),
+            (of("a"), of("b"), of("a"), "ok"),
+            (of("a"), of("b"), error(), "ok"),
+            (of("a"), of("a"), of("a"), "ok"),
+            (error(), of("b"), of("b"), "skipped"),
+            (of("a"), of("b"), Observation { denied: 1, ..of("b") }, "skipped"),
+        ] {
+            let word = match lookup(&one, &other, &by_id) {
+                Verdict::Ok => "ok",
+                Verdict::Failed { .. } => "failed",
+                Verdict::Skipped { .. } => "skipped",
+            };
+            assert_eq!(word, expected, "{one:?} {other:?} {by_id:?}");
         }
     }
 

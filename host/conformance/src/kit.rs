@@ -8,11 +8,11 @@ use std::{io, path::PathBuf, sync::Arc};
 
 use skydock_cloud::Capability;
 use skydock_plugin::{
-    CONTRACT, CallError, Compiler, Limits, LoadError, LoadProblem, PluginSource, RuntimeError, RuntimeOptions, Stage,
+    CallError, Compiler, Limits, LoadError, LoadProblem, PluginSource, RuntimeError, RuntimeOptions, Stage,
 };
 
 use crate::{
-    Check, Finding, Report, Verdict,
+    Check, Finding, Report, Subjects, Verdict,
     judge::{self, failed, skipped},
     meter::Reading,
     objects,
@@ -79,7 +79,7 @@ impl Loader {
 pub async fn run(options: Options) -> Result<Report, KitError> {
     let cache = tempfile::tempdir()?;
     let loader = Loader { options, cache: cache.path().to_owned() };
-    let mut report = Report { contract: CONTRACT, findings: Vec::new() };
+    let mut report = Report::new(Subjects::Conformance);
     let limits = loader.options.limits.clone();
     let fresh = Limits { uses: 1, ..limits.clone() };
     let first = loader.load(limits.clone()).await?;
@@ -122,6 +122,7 @@ pub async fn run(options: Options) -> Result<Report, KitError> {
     add(Check::NoEarlyRequest, quiet(&scene.reading(), &second.reading()));
     add(Check::Answers, judge::answers(&all));
     add(Check::Order, called.order());
+    add(Check::Lookup, calls::lookup(&scene, &nodes).await);
     add(Check::Repeatable, called.repeatable());
     add(Check::Empty, balanced.empty(&called.empty));
     add(Check::Unusual, judge::unusual(&called.unusual.iter().collect::<Vec<_>>()));
@@ -129,6 +130,7 @@ pub async fn run(options: Options) -> Result<Report, KitError> {
     add(Check::ErrorCase, judge::error_case(&usual));
     add(Check::ErrorText, judge::error_text(&all));
     add(Check::Deadlines, judge::deadlines(&all));
+    add(Check::NoWait, judge::no_wait(&all));
     add(Check::NoTrap, judge::no_trap(&all));
     let many = Limits { uses: usize::MAX / 4, handles: HANDLES.min(limits.handles), ..limits };
     let flat = match loader.load(many).await? {

@@ -45,6 +45,8 @@ pub(crate) struct Observation {
     pub(crate) denied: u64,
     /// Wall-clock time.
     pub(crate) took: Duration,
+    /// CPU time.
+    pub(crate) cpu: Duration,
 }
 
 impl Observation {

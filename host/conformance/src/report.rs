@@ -2,8 +2,10 @@
 
 use std::fmt::Write as _;
 
-use quick_xml::escape::escape;
+use quick_xml::escape::escape as escape_xml;
 use serde::Serialize;
+use skydock_cloud::text::escape;
+use skydock_plugin::CONTRACT;
 
 use crate::Check;
 
@@ -32,10 +34,13 @@ pub enum Verdict {
 /// One line of the report.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Finding {
-    /// Name of the check.
-    pub check: &'static str,
-    /// What is true of a plugin that passes.
-    pub text: &'static str,
+    /// Name of the check, or of the scenario and the number of its step.
+    pub check: String,
+    /// What is true of a plugin that passes, or what the step does.
+    pub text: String,
+    /// `FILE:LINE` of a step.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub at: Option<String>,
     /// How it ended.
     #[serde(flatten)]
     pub verdict: Verdict,
@@ -44,7 +49,7 @@ pub struct Finding {
 impl Finding {
     pub(crate) fn new(check: Check, verdict: Verdict) -> Self {
         let (name, text) = check.text();
-        Self { check: name, text, verdict }
+        Self { check: name.to_owned(), text: text.to_owned(), at: None, verdict }
     }
 }
 
@@ -60,16 +65,53 @@ pub enum Format {
     Junit,
 }
 
+/// What a report is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Subjects {
+    /// What the contract demands of each plugin.
+    Conformance,
+    /// Scenarios with a cloud.
+    Scenarios,
+}
+
+impl Subjects {
+    /// Returns the name of the report, and of what it counts.
+    const fn words(self) -> (&'static str, &'static str) {
+        match self {
+            Self::Conformance => ("conformance", "checks"),
+            Self::Scenarios => ("scenarios", "steps"),
+        }
+    }
+}
+
 /// All findings.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Report {
+    /// What it is about.
+    pub report: Subjects,
     /// Version of the contract.
     pub contract: &'static str,
-    /// One for each check.
+    /// One for each check or step.
     pub findings: Vec<Finding>,
 }
 
+/// A report in JSON.
+#[derive(Serialize)]
+struct Json<'a> {
+    summary: String,
+    passed: usize,
+    failed: usize,
+    skipped: usize,
+    #[serde(flatten)]
+    report: &'a Report,
+}
+
 impl Report {
+    pub(crate) fn new(report: Subjects) -> Self {
+        Self { report, contract: CONTRACT, findings: Vec::new() }
+    }
+
     /// Returns true if no check failed.
     #[must_use]
     pub fn is_ok(&self) -> bool {
@@ -84,12 +126,17 @@ impl Report {
         self.findings.iter().filter(|it| matches!(it.verdict, Verdict::Skipped { .. })).count()
     }
 
+    fn passed(&self) -> usize {
+        self.findings.len() - self.failed() - self.skipped()
+    }
+
     /// Returns the last line, for example `conformance 0.1.0: 20 of 20 checks passed, 4 skipped`.
     #[must_use]
     pub fn badge(&self) -> String {
-        let (skipped, run) = (self.skipped(), self.findings.len() - self.skipped());
+        let ((name, counted), skipped) = (self.report.words(), self.skipped());
         let more = if skipped > 0 { format!(", {skipped} skipped") } else { String::new() };
-        format!("conformance {}: {} of {run} checks passed{more}", self.contract, run - self.failed())
+        let run = self.findings.len() - skipped;
+        format!("{name} {}: {} of {run} {counted} passed{more}", self.contract, self.passed())
     }
 
     /// Returns the report in this format.
@@ -99,58 +146,83 @@ impl Report {
     pub fn write(&self, format: Format) -> serde_json::Result<String> {
         Ok(match format {
             Format::Human => self.human(),
-            Format::Json => serde_json::to_string_pretty(self)? + "\n",
+            Format::Json => serde_json::to_string_pretty(&self.json())? + "\n",
             Format::Junit => self.junit(),
         })
     }
 
+    fn json(&self) -> Json<'_> {
+        let (passed, failed, skipped) = (self.passed(), self.failed(), self.skipped());
+        Json { summary: self.badge(), passed, failed, skipped, report: self }
+    }
+
     fn human(&self) -> String {
         let mut text = String::new();
-        for Finding { check, text: says, verdict } in &self.findings {
+        for Finding { check, text: says, at, verdict } in &self.findings {
             let _ = match verdict {
-                Verdict::Ok => writeln!(text, "ok       {check}: {says}"),
-                Verdict::Skipped { reason } => writeln!(text, "skipped  {check}: {reason}"),
-                Verdict::Failed { expected, seen, hint } => writeln!(
-                    text,
-                    "FAILED   {check}: {says}\n         expected: {expected}\n         seen:     {seen}\n         to do:    {hint}"
-                ),
+                Verdict::Ok => writeln!(text, "ok       {check}: {}", escape(says)),
+                Verdict::Skipped { reason } => writeln!(text, "skipped  {check}: {}", escape(reason)),
+                Verdict::Failed { expected, seen, hint } => {
+                    let _ = writeln!(text, "FAILED   {check}: {}", escape(says));
+                    if let Some(at) = at {
+                        let _ = writeln!(text, "         at:       {at}");
+                    }
+                    let [expected, seen] = [expected, seen].map(|it| escape(it));
+                    writeln!(
+                        text,
+                        "         expected: {expected}\n         seen:     {seen}\n         to do:    {hint}"
+                    )
+                }
             };
         }
         text + &self.badge() + "\n"
     }
 
     fn junit(&self) -> String {
-        let mut text = format!(
-            "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites><testsuite name=\"conformance {}\" tests=\"{}\" \
-             failures=\"{}\" skipped=\"{}\" errors=\"0\">\n",
-            self.contract,
+        let (name, _) = self.report.words();
+        let counts = format!(
+            "tests=\"{}\" failures=\"{}\" skipped=\"{}\" errors=\"0\"",
             self.findings.len(),
             self.failed(),
             self.skipped()
         );
-        for Finding { check, verdict, .. } in &self.findings {
-            let _ = match verdict {
-                Verdict::Ok => writeln!(text, "<testcase classname=\"conformance\" name=\"{check}\"/>"),
-                Verdict::Skipped { reason } => writeln!(
-                    text,
-                    "<testcase classname=\"conformance\" name=\"{check}\"><skipped message=\"{}\"/></testcase>",
-                    printable(reason)
-                ),
-                Verdict::Failed { expected, seen, hint } => writeln!(
-                    text,
-                    "<testcase classname=\"conformance\" name=\"{check}\"><failure message=\"{}\">{}</failure></testcase>",
-                    printable(expected),
-                    printable(&format!("{seen}; {hint}"))
-                ),
+        let mut text = format!(
+            "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites {counts}>\n<testsuite name=\"{name} {}\" {counts}>\n",
+            self.contract
+        );
+        for finding in &self.findings {
+            let (class, test) = finding.names(name);
+            let head = format!("<testcase classname=\"{}\" name=\"{}\"", printable(&class), printable(&test));
+            let _ = match &finding.verdict {
+                Verdict::Ok => writeln!(text, "{head}/>"),
+                Verdict::Skipped { reason } => {
+                    writeln!(text, "{head}><skipped message=\"{}\"/></testcase>", printable(reason))
+                }
+                Verdict::Failed { expected, seen, hint } => {
+                    let message = printable(&format!("expected {expected}"));
+                    let at = finding.at.as_ref().map(|at| format!("at: {at}\n")).unwrap_or_default();
+                    let body = printable(&format!("{at}expected: {expected}\nseen: {seen}\nto do: {hint}"));
+                    writeln!(text, "{head}><failure message=\"{message}\">{body}</failure></testcase>")
+                }
             };
         }
-        text + "</testsuite></testsuites>\n"
+        text + "</testsuite>\n</testsuites>\n"
+    }
+}
+
+impl Finding {
+    /// Returns class and name for JUnit: a scenario is a class, and its steps are the tests.
+    fn names(&self, report: &str) -> (String, String) {
+        match self.check.split_once('.') {
+            Some((scenario, number)) => (format!("{report}.{scenario}"), format!("{number} {}", self.text)),
+            None => (report.to_owned(), self.check.clone()),
+        }
     }
 }
 
 /// Escapes the text, without the control characters that XML does not have.
 fn printable(text: &str) -> String {
-    escape(text.chars().filter(|c| !c.is_control()).collect::<String>()).into_owned()
+    escape_xml(text.chars().filter(|c| *c == '\n' || !c.is_control()).collect::<String>()).into_owned()
 }
 
 #[cfg(test)]
@@ -164,7 +236,21 @@ mod tests {
             Finding::new(Check::Order, failed),
             Finding::new(Check::RoutesAgain, Verdict::Skipped { reason: "no routes".into() }),
         ];
-        Report { contract: "0.1.0", findings }
+        Report { findings, ..Report::new(Subjects::Conformance) }
+    }
+
+    #[test]
+    fn a_scenario_is_a_class_of_steps() {
+        let failed = Verdict::Failed { expected: "a".into(), seen: "b\u{1b}[31m".into(), hint: "fix it".into() };
+        let (text, at) = ("instances.check".to_owned(), Some("s.yaml:7".to_owned()));
+        let finding = Finding { check: "node-found.2".into(), text, at, verdict: failed };
+        let report = Report { findings: vec![finding], ..Report::new(Subjects::Scenarios) };
+        let junit = report.write(Format::Junit).unwrap();
+        let case = "<testcase classname=\"scenarios.node-found\" name=\"2 instances.check\"><failure message=\"expected a\">at: s.yaml:7";
+        assert!(junit.contains(case), "{junit}");
+        let human = report.write(Format::Human).unwrap();
+        assert!(human.contains("at:       s.yaml:7") && !human.contains('\u{1b}'), "{human}");
+        assert_eq!(human.lines().last(), Some("scenarios 0.1.0: 0 of 1 steps passed"));
     }
 
     #[test]
@@ -177,7 +263,10 @@ mod tests {
     #[test]
     fn special_characters_are_escaped_in_junit() {
         let text = report().write(Format::Junit).unwrap();
-        assert!(text.contains("failures=\"1\" skipped=\"1\"") && text.contains("message=\"a &lt; b\""), "{text}");
+        assert!(
+            text.contains("failures=\"1\" skipped=\"1\"") && text.contains("message=\"expected a &lt; b\""),
+            "{text}"
+        );
         assert!(!text.contains('\u{1}'));
     }
 
@@ -185,5 +274,10 @@ mod tests {
     fn verdicts_are_words_in_json() {
         let text = report().write(Format::Json).unwrap();
         assert!(text.contains("\"verdict\": \"failed\"") && text.contains("\"verdict\": \"ok\""), "{text}");
+        let read: serde_json::Value = serde_json::from_str(&text).unwrap();
+        assert_eq!(
+            (&read["report"], &read["passed"], &read["failed"], &read["skipped"]),
+            (&"conformance".into(), &1.into(), &1.into(), &1.into())
+        );
     }
 }

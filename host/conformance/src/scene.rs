@@ -1,11 +1,16 @@
 //! A loaded plugin whose calls are observed.
 
-use std::{future::Future, sync::Arc, time::Instant};
+use std::{
+    future::Future,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
+use prometheus_client::registry::Registry;
 use skydock_cloud::{
     Answers, CloudError, CloudProvider as _, LoadBalancerStatus, NewRoute, Node, NodeSet, ProviderInfo, Route, Service,
 };
-use skydock_egress::{Gateway, Settings, Surroundings};
+use skydock_egress::{EgressMetrics, Gateway, Settings, Surroundings};
 use skydock_plugin::{ClusterSlot, LoadError, Plugin, PluginSource, Runtime, RuntimeOptions, WayOut};
 
 use crate::{
@@ -25,10 +30,20 @@ impl WayOut for NoWayOut {
     }
 }
 
+/// Returns gateways that deny each request, whose metrics are in the registry.
+///
+/// # Errors
+/// [`KitError::Gateway`].
+pub(crate) fn no_way_out(plugin: &str, registry: &mut Registry) -> Result<Arc<dyn WayOut>, KitError> {
+    let surroundings = Surroundings { metrics: EgressMetrics::register(registry), ..Surroundings::default() };
+    let gateway = Gateway::new(plugin, &Settings::default(), surroundings);
+    Ok(Arc::new(NoWayOut(Arc::new(gateway.map_err(|error| KitError::Gateway(error.to_string()))?))))
+}
+
 /// A plugin in service.
 pub(crate) struct Scene {
-    plugin: Arc<Plugin>,
-    meter: Meter,
+    pub(crate) plugin: Arc<Plugin>,
+    meter: Arc<Meter>,
     slot: ClusterSlot,
 }
 
@@ -41,15 +56,18 @@ impl Scene {
         options: RuntimeOptions,
         source: PluginSource,
     ) -> Result<Result<Self, LoadError>, KitError> {
-        let meter = Meter::new();
-        let surroundings = Surroundings { metrics: meter.egress.clone(), ..Surroundings::default() };
-        let gateway = Gateway::new(&source.name, &Settings::default(), surroundings)
-            .map_err(|error| KitError::Gateway(error.to_string()))?;
+        let mut registry = Registry::default();
+        let way_out = no_way_out(&source.name, &mut registry)?;
+        let meter = Arc::new(Meter::new(registry));
         let runtime = Runtime::new(RuntimeOptions { metrics: meter.plugin.clone(), ..options })?;
-        let source = PluginSource { way_out: Some(Arc::new(NoWayOut(Arc::new(gateway)))), ..source };
+        Ok(Self::open(&runtime, meter, PluginSource { way_out: Some(way_out), ..source }).await)
+    }
+
+    /// Loads the plugin in a runtime whose metrics are in `meter`.
+    pub(crate) async fn open(runtime: &Runtime, meter: Arc<Meter>, source: PluginSource) -> Result<Self, LoadError> {
         let slot = ClusterSlot::default();
-        let loaded = Plugin::load(&runtime, source, slot.clone()).await;
-        Ok(loaded.map(|plugin| Self { plugin, meter, slot }))
+        let plugin = Plugin::load(runtime, source, slot.clone()).await?;
+        Ok(Self { plugin, meter, slot })
     }
 
     pub(crate) fn info(&self) -> Arc<ProviderInfo> {
@@ -89,6 +107,7 @@ impl Scene {
             rejected: after.rejected - before.rejected,
             denied: after.denied - before.denied,
             took,
+            cpu: Duration::from_micros(after.cpu.saturating_sub(before.cpu)),
         }
     }
 
@@ -100,6 +119,12 @@ impl Scene {
     pub(crate) async fn describe(&self, with: &'static str, nodes: &[Arc<Node>]) -> Observation {
         let elements = |answers| each(answers, Value::of);
         self.observe(("instances.describe", with), nodes.len(), self.plugin.describe(nodes), elements).await
+    }
+
+    /// Returns the provider ID that a node would get.
+    pub(crate) async fn provider_id(&self, node: &Arc<Node>) -> Option<String> {
+        let described = self.plugin.describe(std::slice::from_ref(node)).await.ok()?;
+        described.into_iter().next()?.ok()?.provider_id
     }
 
     pub(crate) async fn locate(&self, with: &'static str, nodes: &[Arc<Node>]) -> Observation {

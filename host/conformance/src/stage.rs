@@ -5,22 +5,29 @@ use std::sync::{Arc, Mutex, PoisonError};
 use async_trait::async_trait;
 use skydock_cloud::{Cluster, ForeignObject, Node, Note, ObjectEvent, ObjectKind, ObjectName, ReadError, Service};
 
-/// A cluster whose Services can be replaced.
+/// A cluster whose objects can be replaced.
 #[derive(Default)]
 pub(crate) struct Stage {
-    pub(crate) nodes: Vec<Arc<Node>>,
+    nodes: Mutex<Vec<Arc<Node>>>,
     services: Mutex<Vec<Arc<Service>>>,
 }
 
 impl Stage {
     pub(crate) fn new(nodes: Vec<Arc<Node>>) -> Self {
-        Self { nodes, services: Mutex::default() }
+        Self { nodes: Mutex::new(nodes), services: Mutex::default() }
     }
 
     /// Sets the only Service.
     pub(crate) fn serve(&self, service: Option<&Service>) {
-        let services = service.map(|it| Arc::new(it.clone())).into_iter().collect();
+        self.set_services(service.map(|it| Arc::new(it.clone())).into_iter().collect());
+    }
+
+    pub(crate) fn set_services(&self, services: Vec<Arc<Service>>) {
         *self.services.lock().unwrap_or_else(PoisonError::into_inner) = services;
+    }
+
+    pub(crate) fn set_nodes(&self, nodes: Vec<Arc<Node>>) {
+        *self.nodes.lock().unwrap_or_else(PoisonError::into_inner) = nodes;
     }
 }
 
@@ -35,11 +42,11 @@ impl Cluster for Stage {
     }
 
     fn nodes(&self) -> Vec<Arc<Node>> {
-        self.nodes.clone()
+        self.nodes.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     fn node(&self, name: &str) -> Option<Arc<Node>> {
-        self.nodes.iter().find(|node| node.name == name).cloned()
+        self.nodes().into_iter().find(|node| node.name == name)
     }
 
     fn services(&self) -> Vec<Arc<Service>> {

@@ -1,5 +1,7 @@
 //! `skydock plugin build`: builds a plugin with the tools of its language.
 
+mod c;
+mod cache;
 mod component;
 mod go;
 mod inputs;
@@ -7,6 +9,7 @@ mod python;
 mod rust;
 mod strip;
 mod tool;
+mod typescript;
 mod wit;
 
 use std::{
@@ -20,7 +23,8 @@ use anyhow::{Context as _, bail};
 use clap::Parser;
 
 /// Build the plugin of a project with the tools of its language, which is recognized by its files: Cargo.toml for Rust, go.mod for
-/// Go, pyproject.toml for Python.
+/// Go, pyproject.toml for Python, package.json for
+/// TypeScript, plugin.c for C.
 #[derive(Debug, Parser)]
 #[command(name = "skydock-dev", bin_name = "skydock plugin build", version, max_term_width = 120)]
 pub(crate) struct BuildArgs {
@@ -41,6 +45,8 @@ enum Language {
     Rust,
     Go,
     Python,
+    TypeScript,
+    C,
 }
 
 /// A component that the tools of a language have built.
@@ -54,7 +60,13 @@ struct Built {
 
 impl Language {
     /// All of them, with the file that shows which it is.
-    const ALL: [(Self, &str); 3] = [(Self::Rust, "Cargo.toml"), (Self::Go, "go.mod"), (Self::Python, "pyproject.toml")];
+    const ALL: [(Self, &str); 5] = [
+        (Self::Rust, "Cargo.toml"),
+        (Self::Go, "go.mod"),
+        (Self::Python, "pyproject.toml"),
+        (Self::TypeScript, "package.json"),
+        (Self::C, "plugin.c"),
+    ];
 
     /// Returns the language of a project.
     ///
@@ -83,6 +95,8 @@ impl Language {
             Self::Rust => rust::build(dir),
             Self::Go => go::build(dir),
             Self::Python => python::build(dir),
+            Self::TypeScript => typescript::build(dir),
+            Self::C => c::build(dir),
         }
     }
 }
@@ -138,7 +152,7 @@ mod tests {
         let problem = |dir: &Path| Language::of(dir).unwrap_err().to_string().replace(dir.to_str().unwrap(), "DIR");
         assert_eq!(
             problem(dir.path()),
-            "DIR is not the folder of a plugin: expected Cargo.toml or go.mod or pyproject.toml in it"
+            "DIR is not the folder of a plugin: expected Cargo.toml or go.mod or pyproject.toml or package.json or plugin.c in it"
         );
         fs::write(dir.path().join("go.mod"), "").unwrap();
         assert_eq!(Language::of(dir.path()).unwrap(), Language::Go);

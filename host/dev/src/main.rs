@@ -1,8 +1,10 @@
 //! The program for plugin developers: `skydock dev` runs the manager on an embedded control plane, `skydock plugin new` creates a
-//! provider, `skydock plugin build` builds one, `skydock plugin test` checks one, and `skydock plugin replay` repeats recorded calls.
+//! provider, `skydock plugin build` builds one, `skydock plugin test` checks one, `skydock plugin bench` measures one, and
+//! `skydock plugin replay` repeats recorded calls.
 
 #![forbid(unsafe_code)]
 
+mod bench;
 mod build;
 mod cli;
 mod kubeconfig;
@@ -11,6 +13,7 @@ mod new;
 mod replay;
 mod run;
 mod simcloud;
+mod subject;
 mod test;
 #[cfg(test)]
 mod tests;
@@ -19,6 +22,7 @@ use std::process::ExitCode;
 
 use clap::Parser as _;
 use skydock::{Process, cli::PluginTool, telemetry};
+use tokio_util::sync::CancellationToken;
 
 fn main() -> ExitCode {
     // Must come first: the child process that compiles plugins limits its own resources, and its time is limited.
@@ -41,12 +45,28 @@ fn run() -> anyhow::Result<ExitCode> {
         Some(PluginTool::Build) => build::run(&build::BuildArgs::parse_from(args))?,
         Some(PluginTool::Test) => {
             let args = test::TestArgs::parse_from(args);
-            return Process::start()?.run(|_| Box::pin(test::run(args)));
+            let stopped = "stopped before the report; scenarios may have left something in the cloud";
+            return Process::start()?.run(|shutdown| Box::pin(or_stopped(shutdown, test::run(args), stopped)));
+        }
+        Some(PluginTool::Bench) => {
+            let args = bench::BenchArgs::parse_from(args);
+            let stopped = "stopped before all calls were measured";
+            Process::start()?.run(|shutdown| Box::pin(or_stopped(shutdown, bench::run(args), stopped)))?;
         }
         Some(PluginTool::Replay) => {
             let args = replay::ReplayArgs::parse_from(args);
-            return Process::start()?.run(|_| Box::pin(replay::run(args)));
+            let stopped = "stopped before all calls were repeated";
+            return Process::start()?.run(|shutdown| Box::pin(or_stopped(shutdown, replay::run(args), stopped)));
         }
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Runs a tool until a signal, which is an error.
+async fn or_stopped<T>(
+    shutdown: CancellationToken,
+    tool: impl Future<Output = anyhow::Result<T>>,
+    stopped: &'static str,
+) -> anyhow::Result<T> {
+    shutdown.run_until_cancelled(tool).await.unwrap_or_else(|| Err(anyhow::anyhow!(stopped)))
 }

@@ -76,6 +76,10 @@ impl Simulated {
     pub(crate) fn url(&self) -> String {
         self.cloud.url()
     }
+
+    pub(crate) fn token(&self) -> String {
+        self.cloud.token().to_owned()
+    }
 }
 
 #[cfg(test)]

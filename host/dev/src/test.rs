@@ -7,32 +7,29 @@ use std::{
     process::ExitCode,
 };
 
-use anyhow::Context as _;
+use anyhow::{Context as _, anyhow};
 use clap::{Parser, ValueEnum};
-use skydock::cli::{COMPILER, parse_option, plugin_limits};
-use skydock_conformance::{Format, Options, Report};
-use skydock_controllers::service::ServiceOptions;
-use skydock_plugin::{Compiler, PluginSource};
+use skydock::{blocking::blocking, configuration};
+use skydock_conformance::{Format, Options, Report, ScenarioFile, Scenarios, Subject};
+
+use crate::subject::{Prepared, SubjectArgs};
 
 /// Number of calls after which memory and handles must not have grown.
 const CALLS: usize = 1000;
 
-/// Check whether a plugin does what the contract demands, without a cluster and without a cloud. The exit code is 1 if it does not.
+/// Names of the URL and the token of the cloud of `--simcloud` in hooks of scenarios.
+const SIMCLOUD: [&str; 2] = ["SIMCLOUD_URL", "SIMCLOUD_TOKEN"];
+
+/// Check whether a plugin does what the contract demands, without a cluster and without a cloud; or with --scenarios, run calls as controllers
+/// make them, with a cloud. The exit code is 1 if something is not as expected.
 #[derive(Debug, Parser)]
 #[command(name = "skydock-dev", bin_name = "skydock plugin test", version, max_term_width = 120)]
 pub(crate) struct TestArgs {
-    /// The plugin: a WebAssembly component.
-    pub(crate) plugin: PathBuf,
-    /// Provider configuration to use.
+    #[command(flatten)]
+    pub(crate) subject: SubjectArgs,
+    /// File with scenarios to run instead of the checks. The plugin reaches the cloud by --config or --simcloud.
     #[arg(long, value_name = "FILE")]
-    pub(crate) cloud_config: Option<PathBuf>,
-    /// Option of the provider; see its documentation. May be repeated.
-    #[arg(long = "plugin-option", value_name = "KEY=VALUE", value_parser = parse_option)]
-    pub(crate) plugin_options: Vec<(String, String)>,
-    /// Resource limit of the plugin, for example memory=256Mi. May be repeated; --help lists all.
-    #[arg(long = "plugin-limit", value_name = "KEY=VALUE", value_parser = plugin_limits::parse,
-          long_help = plugin_limits::help())]
-    pub(crate) plugin_limits: Vec<plugin_limits::PluginLimit>,
+    pub(crate) scenarios: Option<PathBuf>,
     /// Format of the report.
     #[arg(long, value_name = "FORMAT", value_enum, default_value_t = ReportFormat::Human)]
     pub(crate) format: ReportFormat,
@@ -67,23 +64,39 @@ impl From<ReportFormat> for Format {
 /// # Errors
 /// If a file cannot be read or written, or the runtime cannot be started.
 pub(crate) async fn run(args: TestArgs) -> anyhow::Result<ExitCode> {
-    for file in [Some(&args.plugin), args.cloud_config.as_ref()].into_iter().flatten() {
-        skydock_plugin::open(file).with_context(|| format!("cannot read {}", file.display()))?;
-    }
-    let source = PluginSource {
-        name: args.plugin.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default(),
-        component: args.plugin,
-        cloud_config: args.cloud_config,
-        cluster_name: "conformance".to_owned(),
-        cluster_cidrs: vec!["10.244.0.0/16".to_owned()],
-        options: args.plugin_options.into_iter().collect(),
-        ..PluginSource::default()
+    let TestArgs { subject, scenarios, format, output } = args;
+    // A mistake in the file is found before the cloud is started.
+    let (prepared, scenarios) = blocking(async move {
+        let scenarios = scenarios.map(read).transpose()?;
+        // Scenarios create their servers.
+        anyhow::Ok((subject.prepare(0)?, scenarios))
+    })
+    .await?;
+    let Prepared { subject, simulated } = prepared;
+    let report = match scenarios {
+        None => {
+            let Subject { source, limits, compiler, .. } = subject;
+            Box::pin(skydock_conformance::run(Options { source, limits, compiler, calls: CALLS })).await?
+        }
+        Some((path, scenarios)) => {
+            let values = simulated.as_ref().map(|it| [it.url(), it.token()]);
+            let variables = SIMCLOUD.map(str::to_owned).into_iter().zip(values.into_iter().flatten()).collect();
+            let file = ScenarioFile { scenarios, path, variables };
+            Box::pin(skydock_conformance::run_scenarios(subject, file)).await?
+        }
     };
-    let limits = plugin_limits::limits(ServiceOptions::default().concurrent_syncs, &args.plugin_limits)?;
-    let compiler = Compiler::this_program(COMPILER)?;
-    let report = Box::pin(skydock_conformance::run(Options { source, limits, compiler, calls: CALLS })).await?;
-    write(&report, args.format.into(), args.output)?;
+    write(&report, format.into(), output)?;
     Ok(if report.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Reads a file with scenarios.
+///
+/// # Errors
+/// The mistake, with its position.
+fn read(path: PathBuf) -> anyhow::Result<(PathBuf, Scenarios)> {
+    let scenarios: Scenarios = configuration::from_yaml(&configuration::text(&path)?, &path)?;
+    scenarios.check().map_err(|mistake| anyhow!("{}:{mistake}", path.display()))?;
+    Ok((path, scenarios))
 }
 
 fn write(report: &Report, format: Format, output: Option<PathBuf>) -> anyhow::Result<()> {
@@ -96,4 +109,43 @@ fn write(report: &Report, format: Format, output: Option<PathBuf>) -> anyhow::Re
     fs::write(&file, text).with_context(|| format!("cannot write {}", file.display()))?;
     let _ = writeln!(io::stdout(), "{}", report.badge());
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+
+    #[test]
+    fn a_mistake_in_scenarios_has_its_position() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("s.yaml");
+        let told = |text: &str| {
+            fs::write(&path, format!("apiVersion: skydock.dev/v1alpha1\nkind: Scenarios\n{text}")).unwrap();
+            read(path.clone()).unwrap_err().to_string()
+        };
+        let at = |place: &str| format!("{}:{place}", path.display());
+        for (text, expected) in [
+            ("scenaros: []", at("3:1: unknown field `scenaros`; did you mean `scenarios`?")),
+            (
+                "scenarios:\n- name: a\n  steps:\n  - cal: instances.check",
+                at("6:5: unknown field `cal`; did you mean `call`?"),
+            ),
+            (
+                "scenarios:\n- name: a\n  steps:\n  - call: instances.chek",
+                at("6:11: unknown word `instances.chek`; did you mean `instances.check`?"),
+            ),
+            ("scenarios:\n- name: a\n  steps:\n  - {call: instances.check, kill: {}}", at("6:5: `kill` needs")),
+        ] {
+            let told = told(text);
+            assert!(told.starts_with(&expected), "{told}\n{expected}");
+        }
+    }
+
+    #[test]
+    fn the_scenarios_of_the_example_are_valid() {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../simcloud/scenarios.yaml");
+        read(path).unwrap();
+    }
 }

@@ -6,7 +6,7 @@ use std::{fmt::Write as _, fs, path::Path};
 use clap::{Arg, Command, CommandFactory as _};
 use skydock::cli::{Cli, NOT_HONORED, SETTLED};
 
-use crate::{build::BuildArgs, cli::DevArgs, new::NewArgs, replay::ReplayArgs, test::TestArgs};
+use crate::{bench::BenchArgs, build::BuildArgs, cli::DevArgs, new::NewArgs, replay::ReplayArgs, test::TestArgs};
 
 /// The page, from the folder of this package.
 const PAGE: &str = "../../docs/flags.md";
@@ -73,6 +73,7 @@ fn page() -> String {
                 "skydock plugin build" => BuildArgs::command(),
                 "skydock plugin test" => TestArgs::command(),
                 "skydock plugin replay" => ReplayArgs::command(),
+                "skydock plugin bench" => BenchArgs::command(),
                 _ => command.clone(),
             };
             section(&mut page, &name, command);

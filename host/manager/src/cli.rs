@@ -5,6 +5,7 @@
 pub mod feature_gates;
 mod ipam;
 mod nodes;
+mod plugin;
 pub mod plugin_limits;
 pub mod routes;
 mod services;
@@ -24,6 +25,7 @@ use crate::telemetry;
 
 pub use self::ipam::{IpamArgs, IpamArgsError};
 pub use self::nodes::NodeArgs;
+pub use self::plugin::{Forwarded, InspectArgs, PluginCommand, PluginTool, PrecompileArgs, ToolCommand};
 pub use self::services::{ServiceArgs, ServiceArgsError};
 pub use self::upstream::{NOT_HONORED, SETTLED};
 
@@ -77,37 +79,6 @@ pub enum ConfigCommand {
     },
     /// Print the JSON Schema of the file.
     Schema,
-}
-
-/// Subcommands of `skydock plugin`.
-#[derive(Debug, Subcommand)]
-pub enum PluginCommand {
-    /// Load a plugin as Skydock does at startup, and show its name, version, capabilities and requirements.
-    ///
-    /// If the plugin is rejected, what its type says is shown, and the exit code is 1.
-    Inspect(InspectArgs),
-    /// Compile a plugin into a directory for --plugin-cache-dir, for images and init containers.
-    Precompile(PrecompileArgs),
-    /// Create a provider from a template, in a folder with its name.
-    #[command(disable_help_flag = true)]
-    New(Forwarded),
-    /// Build the plugin of a project with the tools of its language.
-    #[command(disable_help_flag = true)]
-    Build(Forwarded),
-    /// Check whether a plugin does what the contract demands.
-    #[command(disable_help_flag = true)]
-    Test(Forwarded),
-    /// Repeat recorded calls with a plugin, and show where it does something else.
-    #[command(disable_help_flag = true)]
-    Replay(Forwarded),
-}
-
-/// The command line of a subcommand that `skydock-dev` parses.
-#[derive(Args, Debug)]
-pub struct Forwarded {
-    /// Arguments for `skydock-dev`, the program that this runs.
-    #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGUMENTS")]
-    pub arguments: Vec<OsString>,
 }
 
 /// The flags of a cloud-controller-manager.
@@ -229,50 +200,6 @@ pub struct CcmArgs {
     pub logging_format: LoggingFormat,
 }
 
-/// Flags of `skydock plugin inspect`.
-#[derive(Args, Debug)]
-pub struct InspectArgs {
-    /// The plugin: a WebAssembly component.
-    pub plugin: PathBuf,
-    /// Another build, for example the one in service: show what was added and removed since.
-    #[arg(long, value_name = "FILE")]
-    pub against: Option<PathBuf>,
-    /// Provider configuration to use.
-    #[arg(long, value_name = "FILE")]
-    pub cloud_config: Option<PathBuf>,
-    /// Resource limit of the plugin. May be repeated.
-    #[arg(long = "plugin-limit", value_name = "KEY=VALUE", value_parser = plugin_limits::parse,
-          long_help = plugin_limits::help())]
-    pub plugin_limits: Vec<plugin_limits::PluginLimit>,
-}
-
-/// Flags of `skydock plugin precompile`.
-#[derive(Args, Debug)]
-pub struct PrecompileArgs {
-    /// The plugin: a WebAssembly component.
-    pub plugin: PathBuf,
-    /// Directory for compiled plugins, as in --plugin-cache-dir.
-    #[arg(long, value_name = "DIR")]
-    pub cache_dir: PathBuf,
-    /// Resource limit of the plugin. May be repeated.
-    #[arg(long = "plugin-limit", value_name = "KEY=VALUE", value_parser = plugin_limits::parse,
-          long_help = plugin_limits::help())]
-    pub plugin_limits: Vec<plugin_limits::PluginLimit>,
-}
-
-/// Minimum of `--record-limit`.
-const LEAST_RECORDED: u64 = 1 << 20;
-
-/// Default of `--record-limit`.
-pub const RECORD_LIMIT: u64 = 1 << 30;
-
-/// Parses `--record-limit`.
-fn parse_record_limit(text: &str) -> Result<u64, String> {
-    let bytes = plugin_limits::parse_bytes(text).and_then(|bytes| u64::try_from(bytes).ok());
-    let bytes = bytes.filter(|bytes| *bytes >= LEAST_RECORDED);
-    bytes.ok_or_else(|| "expected a number of bytes from 1Mi, for example 512Mi".to_owned())
-}
-
 /// A plugin, and the name with which `--cloud-provider` selects it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NamedPlugin {
@@ -318,6 +245,19 @@ fn parse_plugin(text: &str) -> Result<NamedPlugin, String> {
         }
         _ => Err("expected NAME=FILE, for example static=plugins/static.wasm".to_owned()),
     }
+}
+
+/// Minimum of `--record-limit`.
+const LEAST_RECORDED: u64 = 1 << 20;
+
+/// Default of `--record-limit`.
+pub const RECORD_LIMIT: u64 = 1 << 30;
+
+/// Parses `--record-limit`.
+fn parse_record_limit(text: &str) -> Result<u64, String> {
+    let bytes = plugin_limits::parse_bytes(text).and_then(|bytes| u64::try_from(bytes).ok());
+    let bytes = bytes.filter(|bytes| *bytes >= LEAST_RECORDED);
+    bytes.ok_or_else(|| "expected a number of bytes from 1Mi, for example 512Mi".to_owned())
 }
 
 /// The maximum duration for flags. Timers cannot be set arbitrarily far ahead, and longer durations are mistakes.
@@ -416,41 +356,6 @@ pub const COMPILER: [&str; 2] = ["plugin", "compile"];
 /// Returns true if this process is a child process that compiles a plugin.
 pub fn is_compiler(args: impl IntoIterator<Item = OsString>) -> bool {
     args.into_iter().skip(1).eq(COMPILER.map(OsString::from))
-}
-
-/// A subcommand of `skydock plugin` that is part of `skydock-dev`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PluginTool {
-    /// `skydock plugin new`
-    New,
-    /// `skydock plugin build`
-    Build,
-    /// `skydock plugin test`
-    Test,
-    /// `skydock plugin replay`
-    Replay,
-}
-
-impl PluginTool {
-    /// All of them.
-    const ALL: [Self; 4] = [Self::New, Self::Build, Self::Test, Self::Replay];
-
-    /// Returns the words that select it, for `skydock` as for `skydock-dev`.
-    #[must_use]
-    pub fn words(self) -> [&'static str; 2] {
-        match self {
-            Self::New => ["plugin", "new"],
-            Self::Build => ["plugin", "build"],
-            Self::Test => ["plugin", "test"],
-            Self::Replay => ["plugin", "replay"],
-        }
-    }
-
-    /// Returns the tool that a command line selects.
-    pub fn selected(args: impl IntoIterator<Item = OsString>) -> Option<Self> {
-        let words: Vec<_> = args.into_iter().skip(1).take(2).collect();
-        Self::ALL.into_iter().find(|tool| tool.words().map(OsString::from) == *words)
-    }
 }
 
 /// Parses a command line.

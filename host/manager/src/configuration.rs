@@ -7,7 +7,7 @@ mod problem;
 use std::{io::Write, path::Path};
 
 use schemars::JsonSchema;
-use serde::Deserialize;
+use serde::{Deserialize, de::DeserializeOwned};
 use skydock_egress::credentials::config::CredentialConfig;
 
 use crate::egress::{self, Permits};
@@ -58,18 +58,7 @@ impl SkydockConfiguration {
     /// # Errors
     /// [`ConfigurationError`] with the position of the mistake.
     pub fn read(path: &Path) -> Result<Self, ConfigurationError> {
-        Self::parse(&Self::text(path)?, path)
-    }
-
-    fn text(path: &Path) -> Result<String, ConfigurationError> {
-        let unreadable = |source| ConfigurationError::Read { path: path.to_owned(), source };
-        let file = skydock_plugin::open(path).map_err(unreadable)?;
-        let mut bytes = Vec::new();
-        std::io::Read::read_to_end(&mut std::io::Read::take(file, MAX_FILE + 1), &mut bytes).map_err(unreadable)?;
-        if bytes.len() as u64 > MAX_FILE {
-            return Err(unreadable(std::io::Error::other("it is larger than 1 MiB")));
-        }
-        String::from_utf8(bytes).map_err(|error| unreadable(std::io::Error::other(error)))
+        Self::parse(&text(path)?, path)
     }
 
     /// Parses the text of a file at this path.
@@ -83,12 +72,7 @@ impl SkydockConfiguration {
                 "the file is empty; the minimum is `apiVersion: skydock.dev/v1alpha1` and `kind: SkydockConfiguration`";
             return Err(wrong(Problem::of_the_whole(least)));
         }
-        let options = serde_saphyr::options! {
-            budget: serde_saphyr::budget! { max_nodes: 100_000, max_events: 1_000_000, max_documents: 1 },
-            with_snippet: false,
-        };
-        let mut configuration: Self =
-            serde_saphyr::from_str_with_options(text, options).map_err(|error| wrong(Problem::new(&error)))?;
+        let mut configuration: Self = from_yaml(text, path)?;
         configuration.check().map_err(|sentence| wrong(Problem::of_the_whole(sentence)))?;
         configuration.anchor(path.parent().unwrap_or(Path::new("")));
         Ok(configuration)
@@ -126,6 +110,34 @@ impl SkydockConfiguration {
             *path = dir.join(&*path);
         }
     }
+}
+
+/// Reads the text of a file of at most 1 MiB. Blocks the thread.
+///
+/// # Errors
+/// [`ConfigurationError::Read`].
+pub fn text(path: &Path) -> Result<String, ConfigurationError> {
+    let unreadable = |source| ConfigurationError::Read { path: path.to_owned(), source };
+    let file = skydock_plugin::open(path).map_err(unreadable)?;
+    let mut bytes = Vec::new();
+    std::io::Read::read_to_end(&mut std::io::Read::take(file, MAX_FILE + 1), &mut bytes).map_err(unreadable)?;
+    if bytes.len() as u64 > MAX_FILE {
+        return Err(unreadable(std::io::Error::other("it is larger than 1 MiB")));
+    }
+    String::from_utf8(bytes).map_err(|error| unreadable(std::io::Error::other(error)))
+}
+
+/// Parses the text of a YAML file at this path.
+///
+/// # Errors
+/// [`ConfigurationError`] with the position of the mistake, and a suggestion for an unknown field or word.
+pub fn from_yaml<T: DeserializeOwned>(text: &str, path: &Path) -> Result<T, ConfigurationError> {
+    let options = serde_saphyr::options! {
+        budget: serde_saphyr::budget! { max_nodes: 100_000, max_events: 1_000_000, max_documents: 1 },
+        with_snippet: false,
+    };
+    let wrong = |error| ConfigurationError::Wrong { path: path.to_owned(), problem: Problem::new(&error) };
+    serde_saphyr::from_str_with_options(text, options).map_err(wrong)
 }
 
 /// Runs `skydock config check`: validates the file and prints a summary.

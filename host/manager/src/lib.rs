@@ -21,7 +21,7 @@ pub mod telemetry;
 
 use std::time::Duration;
 
-use cli::{Cli, Command, ConfigCommand, PluginCommand, PluginTool};
+use cli::{Cli, Command, ConfigCommand, PluginCommand};
 use tokio::runtime::Runtime;
 use tokio_util::sync::CancellationToken;
 
@@ -73,12 +73,7 @@ pub async fn run(cli: Cli, shutdown: CancellationToken) -> anyhow::Result<()> {
         }
         Some(Command::Config { command: ConfigCommand::Schema }) => configuration::print_schema(),
         Some(Command::Dev { arguments }) => Err(program::for_developers("dev", arguments)),
-        Some(Command::Plugin { command: PluginCommand::New(given) }) => Err(program::tool(PluginTool::New, given)),
-        Some(Command::Plugin { command: PluginCommand::Build(given) }) => Err(program::tool(PluginTool::Build, given)),
-        Some(Command::Plugin { command: PluginCommand::Test(given) }) => Err(program::tool(PluginTool::Test, given)),
-        Some(Command::Plugin { command: PluginCommand::Replay(given) }) => {
-            Err(program::tool(PluginTool::Replay, given))
-        }
+        Some(Command::Plugin { command: PluginCommand::Tool(tool) }) => Err(program::tool(tool)),
         Some(Command::Plugin { command: PluginCommand::Precompile(args) }) => {
             let compiled = shutdown.run_until_cancelled(Box::pin(precompile::run(args))).await;
             compiled.unwrap_or_else(|| Err(anyhow::anyhow!("stopped before the plugin was compiled")))

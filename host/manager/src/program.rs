@@ -4,7 +4,7 @@ use std::{env, ffi::OsString, io, os::unix::process::CommandExt as _, path::Path
 
 use anyhow::anyhow;
 
-use crate::cli::{Forwarded, PluginTool};
+use crate::cli::ToolCommand;
 
 /// The program with the tools for developers.
 const DEVELOPERS: &str = "skydock-dev";
@@ -28,7 +28,8 @@ pub(crate) fn for_developers(command: &str, arguments: impl IntoIterator<Item = 
 
 /// Replaces this process with a tool for plugins. Returns only if this fails.
 #[must_use]
-pub(crate) fn tool(tool: PluginTool, given: Forwarded) -> anyhow::Error {
+pub(crate) fn tool(tool: ToolCommand) -> anyhow::Error {
+    let (tool, given) = tool.words();
     let words = tool.words();
-    for_developers(&words.join(" "), words.map(OsString::from).into_iter().chain(given.arguments))
+    for_developers(&words.join(" "), words.map(OsString::from).into_iter().chain(given))
 }

@@ -125,8 +125,8 @@ fn waits(cloud: &Cloud<'_>, id: &str) -> u8 {
 /// The number of retries after one second each.
 const SOON: u8 = 3;
 
-/// The number of retries from which on the delays are 2 s, 4 s four times, and 8 s.
-const LATER: u8 = 5;
+/// The number of retries from which on the delays are 4 s four times, and then 8 s.
+const LATER: u8 = 6;
 
 /// How long the number of retries for a load balancer is remembered.
 const WAITS: Duration = Duration::from_secs(60);

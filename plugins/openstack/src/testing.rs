@@ -114,7 +114,10 @@ impl Script {
         });
         let text = format!("[Global]\nauth-url=http://k\nregion=one\n{config}");
         let config = Config::parse(&text, &[]).unwrap();
-        Self { host: Memory::default(), config, asked, bodies, answers, _interception: interception }
+        let host = Memory::default();
+        // The process is not new.
+        host.keep("running", &[1], Duration::MAX);
+        Self { host, config, asked, bodies, answers, _interception: interception }
     }
 
     /// Sets the answer for requests with this prefix. The last matching answer is used.

@@ -117,9 +117,13 @@ impl LoadBalancers for Static {
         }
     }
 
-    /// Does nothing: the network, not this provider, routes traffic to the nodes.
-    fn update_nodes(_: Service, _: &NodeSet) -> Result<()> {
-        Ok(())
+    /// Changes nothing: the network, not this provider, routes traffic to the nodes.
+    fn update_nodes(service: Service, _: &NodeSet) -> Result<()> {
+        if INVENTORY.get()?.pools.0.is_empty() {
+            return Err(CloudError::ImplementedElsewhere);
+        }
+        let name = format!("{}/{}", service.namespace, service.name);
+        Self::get(service)?.map(drop).ok_or_else(|| CloudError::not_found(format!("Service {name} has no address")))
     }
 
     /// Releases the reservations. The address itself becomes free when the status is cleared.

@@ -1,17 +1,22 @@
 //! A cloud that breaks one demand of the contract, which its cloud-config names; with `none` it breaks none.
+//! Its load balancers and routes are in the host's cache.
 use std::cell::RefCell;
+use std::time::{Duration, SystemTime};
 
+use skydock_sdk::cache::{self, Reservation};
 use skydock_sdk::http::{self, Request};
 use skydock_sdk::instances::{Instance, Presence};
+use skydock_sdk::load_balancers::NodeSet;
 use skydock_sdk::plugin::{PluginInfo, Settings};
-use skydock_sdk::types::{CloudError, Node};
-use skydock_sdk::{Configured, Instances, Plugin, Result};
+use skydock_sdk::routes::{NewRoute, Route, RoutePage};
+use skydock_sdk::types::{CloudError, Ingress, LoadBalancerStatus, Node, Service};
+use skydock_sdk::{Configured, Instances, LoadBalancers, Plugin, Result, Routes};
 
 struct Faulty;
 
 static FAULT: Configured<String> = Configured::new();
 
-const FAULTS: [&str; 13] = [
+const FAULTS: [&str; 21] = [
     "none",
     "asks-early",
     "accepts-anything",
@@ -25,7 +30,18 @@ const FAULTS: [&str; 13] = [
     "no-text",
     "leaks",
     "remembers",
+    "other-info",
+    "alone",
+    "name-first",
+    "new-address",
+    "updates-nothing",
+    "deletes-once",
+    "creates-once",
+    "waits",
 ];
+
+/// How long what is in the cache lives.
+const LIFETIME: Duration = Duration::from_hours(1);
 
 thread_local! {
     /// What the instance remembers, although it should not.
@@ -35,6 +51,23 @@ thread_local! {
 /// Sends a request, and returns its error.
 fn ask() -> Result<()> {
     http::send(Request::get("http://cloud.example:80/"))?.success().map(drop)
+}
+
+/// Returns the time in nanoseconds, which is never the same.
+fn now() -> u128 {
+    SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default().as_nanos()
+}
+
+/// Fails if another instance does the same.
+fn alone() -> Result<()> {
+    match cache::reserve("alone", now().to_string().as_bytes(), LIFETIME) {
+        Reservation::Held => {
+            std::thread::sleep(Duration::from_millis(50));
+            cache::remove("alone");
+            Ok(())
+        }
+        _ => Err(CloudError::conflict("another instance is at work")),
+    }
 }
 
 fn has(fault: &str) -> bool {
@@ -62,7 +95,7 @@ impl Plugin for Faulty {
     fn info() -> PluginInfo {
         PluginInfo {
             name: "faulty".into(),
-            version: "1.0.0".into(),
+            version: if has("other-info") { format!("1.0.{}", now()) } else { "1.0.0".into() },
             provider_id_prefixes: vec!["faulty://".into()],
             ..PluginInfo::default()
         }
@@ -82,6 +115,9 @@ impl Instances for Faulty {
         }
         if has("no-text") {
             return Err(CloudError::internal(""));
+        }
+        if has("alone") {
+            alone()?;
         }
         if has("leaks") {
             MEMORY.with_borrow_mut(|memory| memory.push(vec![1; 1000]));
@@ -104,6 +140,7 @@ impl Instances for Faulty {
                 provider_id: node
                     .provider_id
                     .clone()
+                    .filter(|_| !has("name-first"))
                     .or_else(|| Some(format!("faulty://{}", &name[..name.len().min(200)]))),
                 zone: Some(zone.clone()),
                 ..Instance::default()
@@ -117,4 +154,91 @@ impl Instances for Faulty {
     }
 }
 
-skydock_sdk::export!(Faulty: instances);
+fn key(service: &Service) -> String {
+    format!("load-balancer/{}", service.uid)
+}
+
+/// Returns a status with this text as its name.
+fn status(address: &[u8]) -> LoadBalancerStatus {
+    let hostname = Some(String::from_utf8_lossy(address).into_owned());
+    LoadBalancerStatus { ingress: vec![Ingress { hostname, ..Ingress::default() }] }
+}
+
+impl LoadBalancers for Faulty {
+    fn get(service: Service) -> Result<Option<LoadBalancerStatus>> {
+        Ok(cache::get(&key(&service)).map(|address| status(&address)))
+    }
+
+    fn ensure(service: Service, _: &NodeSet) -> Result<LoadBalancerStatus> {
+        if has("waits") {
+            std::thread::sleep(Duration::from_millis(2200));
+        }
+        let address = if has("new-address") { format!("h{}.example", now()) } else { "lb.example".to_owned() };
+        _ = cache::set(&key(&service), address.as_bytes(), LIFETIME);
+        Ok(status(address.as_bytes()))
+    }
+
+    fn update_nodes(service: Service, _: &NodeSet) -> Result<()> {
+        let exists = has("updates-nothing") || cache::get(&key(&service)).is_some();
+        if exists { Ok(()) } else { Err(CloudError::not_found("there is no load balancer")) }
+    }
+
+    fn ensure_deleted(service: Service) -> Result<()> {
+        if has("deletes-once") && cache::get(&key(&service)).is_none() {
+            return Err(CloudError::not_found("there is no load balancer"));
+        }
+        cache::remove(&key(&service));
+        Ok(())
+    }
+}
+
+/// The routes: a line with node and destination for each.
+fn table() -> Vec<String> {
+    let text = cache::get("routes").and_then(|text| String::from_utf8(text).ok()).unwrap_or_default();
+    text.lines().map(str::to_owned).collect()
+}
+
+fn keep(table: &[String]) {
+    _ = cache::set("routes", table.join("\n").as_bytes(), LIFETIME);
+}
+
+impl Routes for Faulty {
+    fn list_routes(_: Option<String>) -> Result<RoutePage> {
+        let route = |line: String| {
+            let (node, cidr) = line.split_once(' ')?;
+            Some(Route {
+                name: line.clone(),
+                target_node: Some(node.to_owned()),
+                target_addresses: None,
+                destination_cidr: cidr.to_owned(),
+                blackhole: false,
+            })
+        };
+        Ok(RoutePage { routes: table().into_iter().filter_map(route).collect(), next: None })
+    }
+
+    fn create_routes(routes: Vec<NewRoute>) -> Vec<Result<()>> {
+        let mut table = table();
+        let create = |new: NewRoute| {
+            let line = format!("{} {}", new.target_node, new.destination_cidr);
+            match table.contains(&line) {
+                true if has("creates-once") => return Err(CloudError::conflict("the route exists")),
+                true => {}
+                false => table.push(line),
+            }
+            Ok(())
+        };
+        let answers = routes.into_iter().map(create).collect();
+        keep(&table);
+        answers
+    }
+
+    fn delete_routes(routes: Vec<Route>) -> Vec<Result<()>> {
+        let mut table = table();
+        table.retain(|line| routes.iter().all(|route| route.name != *line));
+        keep(&table);
+        routes.iter().map(|_| Ok(())).collect()
+    }
+}
+
+skydock_sdk::export!(Faulty: instances, load_balancers, routes);

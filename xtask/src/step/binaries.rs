@@ -26,7 +26,7 @@ const LANES: [Lane; 4] = [
         binaries: &["host/plugin test plugin", "host/manager test manager", "plugins/static test component"],
     },
     Lane { nice: "0", binaries: &["tests/story test embedded", "tests/plugin test binary", "tests/e2e test simcloud"] },
-    Lane { nice: "5", binaries: &["host/conformance test kit", "host/dev test simcloud"] },
+    Lane { nice: "5", binaries: &["host/conformance test kit", "host/dev test simcloud", "host/dev test scenarios"] },
     Lane { nice: "19", binaries: &["tests/simulation test simulation"] },
 ];
 
@@ -180,7 +180,7 @@ mod tests {
         let binary = |name: &str| Binary { name: name.to_owned(), file: PathBuf::new(), folder: PathBuf::new() };
         let names = LANES.iter().flat_map(|lane| lane.binaries);
         let lanes = lanes(names.copied().chain(["host/cloud lib skydock_cloud"]).map(binary).collect());
-        assert_eq!(lanes.iter().map(|(_, binaries)| binaries.len()).collect::<Vec<_>>(), [3, 3, 2, 1, 1]);
+        assert_eq!(lanes.iter().map(|(_, binaries)| binaries.len()).collect::<Vec<_>>(), [3, 3, 3, 1, 1]);
     }
 
     #[test]

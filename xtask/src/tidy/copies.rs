@@ -9,11 +9,15 @@ use anyhow::{Context as _, Result};
 /// Folders of the contract, and their copies.
 ///
 /// The WIT of WASI that the SDK for Go uses is that of the others.
-const COPIES: [(&str, &str); 4] = [
+const COPIES: [(&str, &str); 8] = [
     ("wit/", "sdk/rust/wit/"),
     ("wit/v0.1.0/", "sdk/go/wit/v0.1.0/"),
     ("wit/v0.1.0/", "sdk/python/skydock/wit/v0.1.0/"),
     ("sdk/go/wit/guest/deps/", "sdk/python/skydock/wit/guest/deps/"),
+    ("wit/v0.1.0/", "sdk/typescript/wit/v0.1.0/"),
+    ("sdk/go/wit/guest/deps/", "sdk/typescript/wit/guest/deps/"),
+    ("wit/v0.1.0/", "sdk/c/skydock/wit/v0.1.0/"),
+    ("sdk/go/wit/guest/deps/", "sdk/c/skydock/wit/guest/deps/"),
 ];
 
 /// Makes the copies, or with `check` only compares them. Returns what differs.

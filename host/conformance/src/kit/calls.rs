@@ -139,6 +139,22 @@ impl Calls {
     }
 }
 
+/// Asks about a node with the provider ID of one instance and the name of another.
+pub(super) async fn lookup(scene: &Scene, nodes: &[Arc<Node>]) -> Verdict {
+    if !scene.info().can(Capability::Instances) {
+        return judge::skipped("it does not export `instances`");
+    }
+    let mut unset = nodes.iter().filter(|node| node.provider_id.is_none());
+    let (Some(one), Some(other)) = (unset.next(), unset.next()) else {
+        return judge::skipped("it takes one node at a time");
+    };
+    let describe = async |node: &Arc<Node>| scene.describe("one node", std::slice::from_ref(node)).await;
+    let (first, second) = (describe(one).await, describe(other).await);
+    let provider_id = scene.provider_id(one).await;
+    let by_id = describe(&Arc::new(Node { provider_id, ..Node::clone(other) })).await;
+    judge::lookup(&first, &second, &by_id)
+}
+
 /// Makes many calls in one instance.
 pub(super) async fn flat(scene: &Scene, nodes: &[Arc<Node>], calls: usize) -> Verdict {
     let (info, service) = (scene.info(), objects::service());
@@ -156,6 +172,10 @@ pub(super) async fn flat(scene: &Scene, nodes: &[Arc<Node>], calls: usize) -> Ve
         }
         if made == 0 {
             return judge::skipped("it exports no function that can be called often");
+        }
+        if scene.reading().ended_since(&before).iter().any(|kind| judge::is_late(kind)) {
+            // A thousand of them would take hours.
+            return judge::skipped("a call exceeded its time: see `deadlines`");
         }
         if made >= calls * (peaks.len() + 1) / 4 {
             peaks.push(scene.reading().memory);

@@ -40,10 +40,15 @@ impl Tool {
         String::from_utf8(output.stdout).with_context(|| format!("the output of {} is not text", self.name))
     }
 
+    /// Returns the error for a program that does not exist.
+    pub(super) fn absent(self) -> anyhow::Error {
+        anyhow!("the program `{}` is missing: {}", self.name, self.install)
+    }
+
     /// Returns the error for a program that cannot be started.
     fn missing(self, error: io::Error) -> anyhow::Error {
         if error.kind() == io::ErrorKind::NotFound {
-            return anyhow!("the program `{}` is missing: {}", self.name, self.install);
+            return self.absent();
         }
         anyhow!(error).context(format!("cannot start {}", self.name))
     }

@@ -73,7 +73,9 @@ mod tests {
 
     #[test]
     fn the_wit_of_each_sdk_is_valid() {
-        for sdk in ["../../sdk/go/wit", "../../sdk/python/skydock/wit"] {
+        for sdk in
+            ["../../sdk/go/wit", "../../sdk/python/skydock/wit", "../../sdk/typescript/wit", "../../sdk/c/skydock/wit"]
+        {
             let dir = tempfile::tempdir().unwrap();
             let wit = dir.path().join("wit");
             copy(Path::new(sdk), &wit).unwrap();

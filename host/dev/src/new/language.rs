@@ -4,7 +4,7 @@ use std::path::Path;
 
 use clap::ValueEnum;
 
-use super::{go, name::ProviderName, python, rust};
+use super::{c, go, name::ProviderName, python, rust, typescript};
 
 /// A language, or a kind of project in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -17,6 +17,11 @@ pub(crate) enum Language {
     GoProvider,
     /// A Python project.
     Python,
+    /// A TypeScript project.
+    #[value(name = "typescript")]
+    TypeScript,
+    /// A folder with C files and the SDK.
+    C,
 }
 
 impl Language {
@@ -30,6 +35,8 @@ impl Language {
             Self::Go => go::files(name, sdk),
             Self::GoProvider => go::existing(name, sdk),
             Self::Python => python::files(name, sdk),
+            Self::TypeScript => typescript::files(name, sdk),
+            Self::C => c::files(name, sdk),
         }
     }
 }

@@ -83,7 +83,7 @@ async fn next(path: &Path, taken: Option<&Result<String, String>>) -> Result<Str
 
 async fn read(path: &Path) -> Result<String, String> {
     let path = path.to_owned();
-    blocking(async move { SkydockConfiguration::text(&path) }).await.map_err(|error| format!("{error:#}"))
+    blocking(async move { super::text(&path) }).await.map_err(|error| format!("{error:#}"))
 }
 
 fn parse(text: &Result<String, String>, path: &Path) -> Result<SkydockConfiguration, String> {

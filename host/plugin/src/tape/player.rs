@@ -215,7 +215,7 @@ impl Player {
             }
             Err(kind) => Ended::Trap(kind),
         };
-        playing.ended(came);
+        playing.ended(&came);
     }
 
     /// Compares a call that was stopped because the recording ends, or because it does not end.
@@ -261,7 +261,7 @@ impl Playing {
             Step::Host { function, arguments, .. } => called(function, arguments),
             Step::Request(exchange) => {
                 let head = self.exchanges.get(exchange).and_then(|it| it.request.as_ref());
-                head.map_or_else(|| format!("request {exchange}"), |head| requested(head))
+                head.map_or_else(|| format!("request {exchange}"), requested)
             }
         }
     }
@@ -354,11 +354,11 @@ impl Playing {
         Some(*exchange)
     }
 
-    fn ended(&mut self, came: Ended) {
+    fn ended(&mut self, came: &Ended) {
         if self.difference.is_some() {
             return;
         }
-        let told = match &came {
+        let told = match came {
             Ended::Answer(answer) => format!("the answer {}", shown(answer)),
             Ended::Trap(kind) => format!("the end of the instance ({kind})"),
         };
@@ -366,7 +366,7 @@ impl Playing {
             return self.differs("what the plugin does next".to_owned(), step, told);
         }
         self.outcome.uneven |= !self.scene.steps.is_empty();
-        match (&self.scene.ended, &came) {
+        match (&self.scene.ended, came) {
             (Some(Ended::Answer(recorded)), Ended::Answer(answer)) if recorded != answer => {
                 let (path, expected, came) = first(recorded, answer).unwrap_or_default();
                 self.differs(format!("answer{path}"), expected, came);

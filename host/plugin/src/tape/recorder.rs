@@ -83,28 +83,28 @@ impl Recorder {
         let mut writing = self.writing();
         writing.exchanges += 1;
         let exchange = writing.exchanges;
-        writing.add_masked(Entry::Request { exchange, head });
+        writing.add_masked(&Entry::Request { exchange, head });
         exchange
     }
 
     /// Writes the body of a request.
     pub(crate) fn request_body(&self, exchange: u64, body: Vec<u8>, complete: bool) {
-        self.writing().add_masked(Entry::RequestBody { exchange, body: Payload(body), complete });
+        self.writing().add_masked(&Entry::RequestBody { exchange, body: Payload(body), complete });
     }
 
     /// Writes a response.
     pub(crate) fn response(&self, exchange: u64, head: ResponseHead) {
-        self.writing().add_masked(Entry::Response { exchange, head });
+        self.writing().add_masked(&Entry::Response { exchange, head });
     }
 
     /// Writes a piece of the body of a response.
     pub(crate) fn piece(&self, exchange: u64, body: Vec<u8>) {
-        self.writing().add_masked(Entry::Piece { exchange, body: Payload(body) });
+        self.writing().add_masked(&Entry::Piece { exchange, body: Payload(body) });
     }
 
     /// Writes how an exchange ended.
     pub(crate) fn end(&self, exchange: u64, ending: Ending) {
-        self.writing().add_masked(Entry::End { exchange, ending });
+        self.writing().add_masked(&Entry::End { exchange, ending });
     }
 }
 
@@ -117,8 +117,8 @@ impl Writing {
         }
     }
 
-    fn add_masked(&mut self, entry: Entry) {
-        let mut entry = value(&entry);
+    fn add_masked(&mut self, entry: &Entry) {
+        let mut entry = value(entry);
         self.masks.value(&mut entry);
         self.add(&entry);
     }

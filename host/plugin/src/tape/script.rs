@@ -146,11 +146,15 @@ impl Script {
     }
 
     fn step(&mut self, step: Step) {
-        self.scenes.iter_mut().last().into_iter().for_each(|scene| scene.steps.push_back(step.clone()));
+        if let Some(scene) = self.scenes.last_mut() {
+            scene.steps.push_back(step);
+        }
     }
 
     fn end(&mut self, ended: Ended) {
-        self.scenes.iter_mut().last().into_iter().for_each(|scene| scene.ended = Some(ended.clone()));
+        if let Some(scene) = self.scenes.last_mut() {
+            scene.ended = Some(ended);
+        }
     }
 
     fn add(&mut self, entry: Entry) {

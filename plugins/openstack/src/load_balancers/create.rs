@@ -23,6 +23,14 @@ const MADE: Duration = Duration::from_secs(3600);
 /// How long a creation request without an answer can still succeed.
 pub(super) const UNANSWERED: Duration = Duration::from_secs(15);
 
+/// How long the requests of a process that this one has replaced, and that was killed, can still succeed. A busy Octavia handles them late.
+const REPLACED: Duration = Duration::from_secs(30);
+
+/// Keys of a process that has begun, and for how long that is remembered: as long as possible.
+const RUNNING: &str = "running";
+const STARTING: &str = "starting";
+const REMEMBERED: Duration = Duration::from_secs(24 * 3600);
+
 /// How long the existence of a TLS container is cached.
 const SEEN: Duration = Duration::from_secs(600);
 
@@ -36,6 +44,7 @@ pub(super) fn create(cloud: &Cloud<'_>, service: &Service, want: &Want, backends
     if is_unanswered(cloud, &want.name) {
         return Err(CloudError::unavailable(unconfirmed(&want.name)));
     }
+    begin(cloud);
     let mut want = want.clone();
     subnet::of_new(cloud, &mut want, backends)?;
     let body = body::load_balancer(&want, backends);
@@ -72,6 +81,20 @@ pub(super) fn forget_made(cloud: &Cloud<'_>, id: &str) {
 /// Returns true if a load balancer with this name was recently requested and it is unknown whether it will be created.
 pub(super) fn is_unanswered(cloud: &Cloud<'_>, name: &str) -> bool {
     cloud.host.kept(&unanswered_key(name)).is_some()
+}
+
+/// Begins the time in which a process that this one has replaced may have requested load balancers.
+fn begin(cloud: &Cloud<'_>) {
+    if cloud.host.kept(RUNNING).is_none() {
+        cloud.host.keep(RUNNING, &[1], REMEMBERED);
+        cloud.host.keep(STARTING, &[1], REPLACED);
+    }
+}
+
+/// Returns true if a process that this one has replaced may have requested a load balancer just before. It is not known which.
+pub(super) fn is_new_process(cloud: &Cloud<'_>) -> bool {
+    begin(cloud);
+    cloud.host.kept(STARTING).is_some()
 }
 
 /// Returns the message while it is unknown whether the load balancer will be created.

@@ -242,9 +242,10 @@ pub(super) fn rivals(cloud: &Cloud<'_>, service: &Service, want: &Want, kept: &L
 /// Deletes the floating IP and the security group that remain without their load balancer.
 ///
 /// # Errors
-/// Returns "in progress" as long as an unconfirmed creation can still succeed.
+/// Returns "in progress" as long as an unconfirmed creation, of this process or the one before, can still succeed.
 fn remains(cloud: &Cloud<'_>, service: &Service, want: &Want, keep: bool) -> Result<()> {
-    if create::is_unanswered(cloud, &want.name) {
+    let unknown = !served(service) && create::is_new_process(cloud);
+    if unknown || create::is_unanswered(cloud, &want.name) {
         return Err(CloudError::in_progress(create::UNANSWERED / 3, create::unconfirmed(&want.name)));
     }
     if !keep {

@@ -80,6 +80,22 @@ fn a_pending_load_balancer_is_polled_with_growing_pauses() {
 }
 
 #[test]
+fn a_creation_of_the_process_before_can_be_late() {
+    let script = Script::new("");
+    script.host.forget("running");
+    script.on(&format!("GET {BALANCERS}"), 200, json!({"loadbalancers": []})).on(
+        "GET http://network/v2.0/",
+        200,
+        json!({"floatingips": [], "security_groups": []}),
+    );
+    let unserved = Service { status: LoadBalancerStatus::default(), ..service(false) };
+    assert!(is_in_progress(&ensure_deleted(&script.cloud(), &unserved)));
+    assert_eq!(ensure_deleted(&script.cloud(), &service(true)), Ok(()), "it had an address, so it is known");
+    script.host.forget("starting");
+    assert_eq!(ensure_deleted(&script.cloud(), &unserved), Ok(()));
+}
+
+#[test]
 fn a_deletion_is_polled_less_often() {
     let script = Script::new("");
     named(&script, &[balancer("PENDING_DELETE")]);
@@ -89,7 +105,7 @@ fn a_deletion_is_polled_less_often() {
             other => panic!("{other:?}"),
         })
         .collect();
-    assert_eq!(pauses, [2000, 4000, 4000, 4000, 4000, 8000]);
+    assert_eq!(pauses, [4000, 4000, 4000, 4000, 8000, 8000]);
 }
 
 #[test]

@@ -90,7 +90,7 @@ fn a_route_that_fails_does_not_affect_others() {
     let uninitialized = NewRoute { target_provider_id: None, ..new(1) };
     let foreign = NewRoute { target_provider_id: Some("aws:///a/i-1".into()), ..new(1) };
     let answers = create(&cloud, &[uninitialized, new(2), foreign, new(9)]);
-    assert!(matches!(answers[0], Err(CloudError::NotFound(_))));
+    assert!(matches!(answers[0], Err(CloudError::InProgress(_))));
     assert_eq!(answers[1], Ok(()));
     assert!(matches!(answers[2], Err(CloudError::Invalid(_))) && matches!(answers[3], Err(CloudError::Invalid(_))));
 }

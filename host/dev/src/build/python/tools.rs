@@ -10,7 +10,7 @@ use std::{
 use anyhow::{Context as _, ensure};
 
 use super::PYTHON;
-use crate::build::tool::Tool;
+use crate::build::{cache, tool::Tool};
 
 /// The version of componentize-py. Others may name bindings differently.
 pub(super) const VERSION: &str = "0.25.1";
@@ -22,9 +22,7 @@ pub(super) const PIP: Tool = Tool { name: "pip", install: "delete its folder, an
 /// # Errors
 /// If it cannot be created or filled.
 pub(super) fn folder() -> anyhow::Result<PathBuf> {
-    let folder = cache(|name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from))
-        .context("cannot find a cache directory: set HOME or SKYDOCK_CACHE")?
-        .join(format!("componentize-py-{VERSION}"));
+    let folder = cache::folder()?.join(format!("componentize-py-{VERSION}"));
     let complete = folder.join("complete");
     if complete.is_file() {
         return Ok(folder);
@@ -50,25 +48,4 @@ fn pip_in(folder: &Path) -> Command {
     let mut pip = Command::new(folder.join("bin/python"));
     pip.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check"]);
     pip
-}
-
-/// Returns the directory for what is shared between projects: `$SKYDOCK_CACHE`, or else `skydock` in the user's cache directory.
-fn cache(var: impl Fn(&str) -> Option<PathBuf>) -> Option<PathBuf> {
-    var("SKYDOCK_CACHE")
-        .or_else(|| var("XDG_CACHE_HOME").map(|dir| dir.join("skydock")))
-        .or_else(|| var("HOME").map(|dir| dir.join(".cache/skydock")))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn tools_are_in_the_cache_of_the_user() {
-        let with = |set: &[&str]| cache(|name| set.contains(&name).then(|| PathBuf::from(name.to_lowercase())));
-        assert_eq!(with(&["HOME"]), Some(PathBuf::from("home/.cache/skydock")));
-        assert_eq!(with(&["HOME", "XDG_CACHE_HOME"]), Some(PathBuf::from("xdg_cache_home/skydock")));
-        assert_eq!(with(&["HOME", "SKYDOCK_CACHE"]), Some(PathBuf::from("skydock_cache")));
-        assert_eq!(with(&[]), None);
-    }
 }

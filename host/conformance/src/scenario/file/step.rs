@@ -1,0 +1,224 @@
+//! A step of a scenario.
+
+use std::{collections::BTreeMap, fmt};
+
+use serde::Deserialize;
+use serde_json::Value;
+use skydock_cloud::Capability;
+
+use super::{Expect, Given, Span};
+
+/// A step: exactly one of `call`, `http`, `run`, `given`, `wait`, `swap` and `restart`; `swap` also goes with `call`.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub(crate) struct Step {
+    /// For people, instead of what the step does.
+    pub(crate) name: Option<String>,
+    /// Calls a function of the plugin as a controller does.
+    pub(crate) call: Option<Function>,
+    /// Sends a request to the vendor's cloud.
+    pub(crate) http: Option<Http>,
+    /// Runs a program, in the folder of the file.
+    pub(crate) run: Option<Vec<String>>,
+    /// Creates or replaces objects of the cluster.
+    pub(crate) given: Option<Given>,
+    /// Lets time pass.
+    pub(crate) wait: Option<Span>,
+    /// Replaces the plugin by a new generation of itself; with `call`, while the call is waiting for its first request.
+    pub(crate) swap: bool,
+    /// Loads the plugin again, like a replica of Skydock that becomes the leader: with no instance and no cache.
+    pub(crate) restart: bool,
+    /// The nodes of a call; all by default.
+    pub(crate) nodes: Option<Vec<String>>,
+    /// The Service of a call.
+    pub(crate) service: Option<String>,
+    /// Makes the call this many times, one after the other.
+    pub(crate) times: Option<u32>,
+    /// Makes the call this many times at once, each in a replica of Skydock.
+    pub(crate) at_once: Option<u32>,
+    /// Ends the instance in the middle of the call.
+    pub(crate) kill: Option<Kill>,
+    /// The call succeeds, but Skydock ends before it has written the answer, and starts again.
+    pub(crate) answer_lost: bool,
+    /// Input of the program, in addition to the objects of the cluster.
+    pub(crate) input: Option<Value>,
+    /// How long to repeat the step until it is as expected. Calls are repeated as controllers do.
+    pub(crate) within: Option<Span>,
+    /// What must be true.
+    pub(crate) expect: Expect,
+}
+
+/// A request to the vendor's cloud.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct Http {
+    #[serde(default = "get")]
+    pub(crate) method: String,
+    /// The URL, without TLS.
+    pub(crate) url: String,
+    #[serde(default)]
+    pub(crate) headers: BTreeMap<String, String>,
+    /// Sent as JSON.
+    pub(crate) body: Option<Value>,
+}
+
+fn get() -> String {
+    "GET".to_owned()
+}
+
+/// When an instance ends in the middle of a call; whichever is first.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct Kill {
+    /// This long after its start.
+    pub(crate) after: Option<Span>,
+    /// When this many requests have been answered.
+    pub(crate) requests: Option<u64>,
+}
+
+/// A function of the contract.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
+#[allow(missing_docs)] // named as in the contract
+pub(crate) enum Function {
+    #[serde(rename = "instances.check")]
+    Check,
+    #[serde(rename = "instances.describe")]
+    Describe,
+    #[serde(rename = "zones.locate")]
+    Locate,
+    #[serde(rename = "load-balancers.get")]
+    Get,
+    #[serde(rename = "load-balancers.ensure")]
+    Ensure,
+    #[serde(rename = "load-balancers.update-nodes")]
+    UpdateNodes,
+    #[serde(rename = "load-balancers.ensure-deleted")]
+    EnsureDeleted,
+    #[serde(rename = "routes.list-routes")]
+    ListRoutes,
+    #[serde(rename = "routes.create-routes")]
+    CreateRoutes,
+    #[serde(rename = "routes.delete-routes")]
+    DeleteRoutes,
+    #[serde(rename = "maintenance.maintain")]
+    Maintain,
+}
+
+impl Function {
+    /// All functions, in the order of the contract.
+    pub(crate) const ALL: [Self; 11] = [
+        Self::Check,
+        Self::Describe,
+        Self::Locate,
+        Self::Get,
+        Self::Ensure,
+        Self::UpdateNodes,
+        Self::EnsureDeleted,
+        Self::ListRoutes,
+        Self::CreateRoutes,
+        Self::DeleteRoutes,
+        Self::Maintain,
+    ];
+
+    /// Returns the capability, and the name in it.
+    pub(crate) const fn parts(self) -> (Capability, &'static str) {
+        match self {
+            Self::Check => (Capability::Instances, "check"),
+            Self::Describe => (Capability::Instances, "describe"),
+            Self::Locate => (Capability::Zones, "locate"),
+            Self::Get => (Capability::LoadBalancers, "get"),
+            Self::Ensure => (Capability::LoadBalancers, "ensure"),
+            Self::UpdateNodes => (Capability::LoadBalancers, "update-nodes"),
+            Self::EnsureDeleted => (Capability::LoadBalancers, "ensure-deleted"),
+            Self::ListRoutes => (Capability::Routes, "list-routes"),
+            Self::CreateRoutes => (Capability::Routes, "create-routes"),
+            Self::DeleteRoutes => (Capability::Routes, "delete-routes"),
+            Self::Maintain => (Capability::Maintenance, "maintain"),
+        }
+    }
+
+    /// Returns true for a function with one answer for each node or route.
+    pub(crate) const fn answers_each(self) -> bool {
+        matches!(self, Self::Check | Self::Describe | Self::Locate | Self::CreateRoutes | Self::DeleteRoutes)
+    }
+
+    /// Returns true for a function about a Service.
+    pub(crate) const fn is_about_service(self) -> bool {
+        matches!(self, Self::Get | Self::Ensure | Self::UpdateNodes | Self::EnsureDeleted)
+    }
+
+    /// Returns true for a function that takes nodes.
+    pub(crate) const fn takes_nodes(self) -> bool {
+        self.answers_each() || matches!(self, Self::Ensure | Self::UpdateNodes)
+    }
+
+    /// Returns true for a function that changes nothing in the cloud.
+    pub(crate) const fn only_reads(self) -> bool {
+        matches!(self, Self::Check | Self::Describe | Self::Locate | Self::Get | Self::ListRoutes)
+    }
+}
+
+/// Formats it as `INTERFACE.FUNCTION`.
+impl fmt::Display for Function {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (capability, name) = self.parts();
+        write!(f, "{capability}.{name}")
+    }
+}
+
+/// What a step does.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Action<'a> {
+    Call(Function),
+    Http(&'a Http),
+    Run(&'a [String]),
+    Given(&'a Given),
+    Wait(Span),
+    Swap,
+    Restart,
+}
+
+impl Step {
+    /// Returns what the step does, unless that is nothing, or several things.
+    pub(crate) fn action(&self) -> Option<Action<'_>> {
+        let all = [
+            self.call.map(Action::Call),
+            self.http.as_ref().map(Action::Http),
+            self.run.as_deref().map(Action::Run),
+            self.given.as_ref().map(Action::Given),
+            self.wait.map(Action::Wait),
+            (self.swap && self.call.is_none()).then_some(Action::Swap),
+            self.restart.then_some(Action::Restart),
+        ];
+        let mut all = all.into_iter().flatten();
+        all.next().filter(|_| all.next().is_none())
+    }
+
+    /// Returns what the step does, for people.
+    pub(crate) fn text(&self) -> String {
+        if let Some(name) = &self.name {
+            return name.clone();
+        }
+        let mut text = match self.action() {
+            None => "nothing".to_owned(),
+            Some(Action::Call(function)) => function.to_string(),
+            Some(Action::Http(http)) => format!("{} {}", http.method, http.url),
+            Some(Action::Run(argv)) => argv.join(" "),
+            Some(Action::Given(_)) => "objects of the cluster".to_owned(),
+            Some(Action::Wait(Span(time))) => format!("{time:?} pass"),
+            Some(Action::Swap) => "the plugin is replaced".to_owned(),
+            Some(Action::Restart) => "Skydock starts again".to_owned(),
+        };
+        let more = [
+            self.service.as_ref().map(|name| format!(" for the Service {name}")),
+            self.nodes.as_ref().map(|names| format!(" with [{}]", names.join(", "))),
+            self.times.map(|times| format!(", {times} times")),
+            self.at_once.map(|times| format!(", {times} at once")),
+            self.kill.map(|_| ", killed".to_owned()),
+            self.answer_lost.then(|| ", answer lost".to_owned()),
+            (self.swap && self.call.is_some()).then(|| ", plugin replaced meanwhile".to_owned()),
+        ];
+        more.into_iter().flatten().for_each(|more| text.push_str(&more));
+        text
+    }
+}

@@ -1,0 +1,225 @@
+//! The cluster of a scenario, which changes as controllers change it after a call.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use serde_json::{Value, json};
+use skydock_cloud::{Instance, LoadBalancerStatus, NewRoute, Node, NodeSet, Route, Service};
+
+use super::{answer, file::Given};
+use crate::stage::Stage;
+
+/// Objects of the cluster, of which the plugin sees those that exist.
+#[derive(Default)]
+pub(crate) struct World {
+    pub(crate) stage: Arc<Stage>,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    nodes: BTreeMap<String, Node>,
+    services: BTreeMap<String, Served>,
+    /// The last list of routes.
+    routes: Option<Vec<Route>>,
+}
+
+/// A Service. After its load balancer was deleted, it does not exist in the cluster until it is ensured again.
+struct Served {
+    service: Service,
+    exists: bool,
+}
+
+impl World {
+    /// Creates or replaces objects. A Service keeps its status, and a node its provider ID unless it is given one.
+    pub(crate) fn give(&self, given: &Given) {
+        let mut state = self.state();
+        for spec in &given.nodes {
+            let mut node = spec.node();
+            node.provider_id = node.provider_id.or_else(|| state.nodes.get(&node.name)?.provider_id.clone());
+            state.nodes.insert(node.name.clone(), node);
+        }
+        for spec in &given.services {
+            let mut service = spec.service();
+            if let Some(before) = state.services.get(&service.name) {
+                service.status = before.service.status.clone();
+            }
+            state.services.insert(service.name.clone(), Served { service, exists: true });
+        }
+        self.show(&state);
+    }
+
+    /// Returns the nodes with these names; all by default.
+    pub(super) fn nodes(&self, names: Option<&[String]>) -> Vec<Arc<Node>> {
+        let state = self.state();
+        let find = |name: &String| state.nodes.get(name).cloned().map(Arc::new);
+        match names {
+            Some(names) => names.iter().filter_map(find).collect(),
+            None => state.nodes.values().cloned().map(Arc::new).collect(),
+        }
+    }
+
+    /// Returns the targets of a load balancer: without duplicates, ordered by name.
+    pub(super) fn targets(&self, names: Option<&[String]>) -> NodeSet {
+        let mut nodes = self.nodes(names);
+        nodes.sort_by(|one, other| one.name.cmp(&other.name));
+        nodes.dedup_by(|one, other| one.name == other.name);
+        nodes.into()
+    }
+
+    /// Returns a Service as it is passed to a call; before it is deleted, it is marked.
+    pub(super) fn service(&self, name: &str, deleting: Option<bool>) -> Option<Service> {
+        let mut state = self.state();
+        let served = state.services.get_mut(name)?;
+        if let Some(deleting) = deleting {
+            served.service.deleting = deleting;
+            // Also if it is already gone: the call is then repeated for a Service that still has its finalizer.
+            served.exists = true;
+        }
+        let service = served.service.clone();
+        self.show(&state);
+        Some(service)
+    }
+
+    /// Writes what was described to a node, as the node controller does.
+    pub(super) fn described(&self, name: &str, instance: &Instance) {
+        let mut state = self.state();
+        let Some(node) = state.nodes.get_mut(name) else { return };
+        if node.provider_id.is_none() {
+            node.provider_id.clone_from(&instance.provider_id);
+        }
+        if !instance.addresses.is_empty() {
+            node.addresses.clone_from(&instance.addresses);
+        }
+        let labels = [
+            ("node.kubernetes.io/instance-type", &instance.instance_type),
+            ("topology.kubernetes.io/zone", &instance.zone),
+            ("topology.kubernetes.io/region", &instance.region),
+        ];
+        for (key, value) in labels {
+            if let Some(value) = value {
+                node.labels.insert(key.to_owned(), value.clone());
+            }
+        }
+        node.labels.extend(instance.labels.clone());
+        node.annotations.extend(instance.annotations.clone());
+        self.show(&state);
+    }
+
+    /// Writes the status of a Service, as the service controller does.
+    pub(super) fn ensured(&self, name: &str, status: &LoadBalancerStatus) {
+        let mut state = self.state();
+        if let Some(served) = state.services.get_mut(name) {
+            served.service.status = status.clone();
+        }
+        self.show(&state);
+    }
+
+    /// Deletes a Service whose load balancer was deleted.
+    pub(super) fn deleted(&self, name: &str) {
+        let mut state = self.state();
+        if let Some(served) = state.services.get_mut(name) {
+            served.service.status = LoadBalancerStatus::default();
+            served.exists = false;
+        }
+        self.show(&state);
+    }
+
+    pub(super) fn listed(&self, routes: &[Route]) {
+        self.state().routes = Some(routes.to_vec());
+    }
+
+    /// Returns the routes of the last list that lead to these nodes; all by default. `None` if there was no list.
+    pub(super) fn routes(&self, names: Option<&[String]>) -> Option<Vec<Route>> {
+        let routes = self.state().routes.clone()?;
+        let leads = |route: &Route| {
+            names.is_none_or(|names| route.target_node.as_ref().is_some_and(|node| names.contains(node)))
+        };
+        Some(routes.into_iter().filter(leads).collect())
+    }
+
+    /// Returns a route for each Pod CIDR of these nodes, as the route controller does.
+    pub(super) fn new_routes(&self, names: Option<&[String]>) -> Vec<NewRoute> {
+        let of = |node: &Arc<Node>| -> Vec<NewRoute> {
+            let route = |cidr: &String| NewRoute {
+                name_hint: node.uid.clone(),
+                target_node: node.name.clone(),
+                target_provider_id: node.provider_id.clone(),
+                target_addresses: node.addresses.clone(),
+                destination_cidr: cidr.clone(),
+            };
+            node.pod_cidrs.iter().map(route).collect()
+        };
+        self.nodes(names).iter().flat_map(of).collect()
+    }
+
+    /// Returns nodes and Services for programs.
+    pub(super) fn shown(&self) -> (Value, Value) {
+        let state = self.state();
+        let nodes = state.nodes.values().map(
+            |node| json!({"name": node.name, "uid": node.uid, "providerID": node.provider_id, "podCIDRs": node.pod_cidrs}),
+        );
+        let services = state.services.values().map(|Served { service, .. }| {
+            json!({
+                "name": service.name, "namespace": service.namespace, "uid": service.uid,
+                "status": answer::status(&service.status),
+            })
+        });
+        (nodes.collect(), services.collect())
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn show(&self, state: &State) {
+        self.stage.set_nodes(state.nodes.values().cloned().map(Arc::new).collect());
+        let services = state.services.values().filter(|served| served.exists);
+        self.stage.set_services(services.map(|served| Arc::new(served.service.clone())).collect());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use skydock_cloud::{Cluster as _, Ingress};
+
+    use super::*;
+
+    fn world(text: &str) -> World {
+        let world = World::default();
+        world.give(&serde_saphyr::from_str(text).unwrap());
+        world
+    }
+
+    #[test]
+    fn a_described_node_gets_its_provider_id() {
+        let world = world("nodes: [{name: n2, podCIDRs: [10.1.0.0/24]}, {name: n1, podCIDRs: [10.2.0.0/24]}]");
+        let instance = Instance { provider_id: Some("x://1".into()), zone: Some("z".into()), ..Instance::default() };
+        world.described("n1", &instance);
+        let names = ["n2".to_owned(), "n1".to_owned(), "n1".to_owned()];
+        let routes = world.new_routes(Some(names.get(1..2).unwrap()));
+        assert_eq!(routes.first().unwrap().target_provider_id.as_deref(), Some("x://1"));
+        let order: Vec<_> = world.targets(Some(&names)).iter().map(|node| node.name.clone()).collect();
+        assert_eq!(order, ["n1", "n2"]);
+        let node = world.stage.node("n1").unwrap();
+        assert_eq!(node.labels.get("topology.kubernetes.io/zone").map(String::as_str), Some("z"));
+        world.give(&serde_saphyr::from_str("nodes: [{name: n1}]").unwrap());
+        assert_eq!(world.stage.node("n1").unwrap().provider_id.as_deref(), Some("x://1"));
+    }
+
+    #[test]
+    fn a_deleted_service_does_not_exist() {
+        let world = world("services: [{name: web, ports: [{port: 80}]}]");
+        let status =
+            LoadBalancerStatus { ingress: vec![Ingress { ip: Some("192.0.2.1".into()), ..Ingress::default() }] };
+        world.service("web", Some(false)).unwrap();
+        world.ensured("web", &status);
+        assert_eq!(world.stage.service("default", "web").unwrap().status, status);
+        assert!(world.service("web", Some(true)).unwrap().deleting);
+        world.deleted("web");
+        assert!(world.stage.services().is_empty());
+        assert_eq!(world.service("web", None).unwrap().status, LoadBalancerStatus::default());
+    }
+}

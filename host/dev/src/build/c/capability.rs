@@ -1,0 +1,159 @@
+//! What a plugin in C serves, which follows from the functions that it defines.
+
+use std::{
+    collections::BTreeSet,
+    fs,
+    path::{Path, PathBuf},
+};
+
+use anyhow::{Context as _, bail, ensure};
+use wasmparser::{KnownCustom, Linking, Parser, Payload, SymbolFlags, SymbolInfo};
+
+/// Functions that every plugin defines.
+const REQUIRED: [&str; 2] = ["plugin_info", "plugin_configure"];
+
+/// An interface of the contract that a plugin may export.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Capability {
+    Instances,
+    LoadBalancers,
+    Routes,
+    Zones,
+    Maintenance,
+}
+
+impl Capability {
+    /// All of them, with the name of the interface and the functions in C.
+    const ALL: [(Self, &str, &[&str]); 5] = [
+        (Self::Instances, "instances", &["instances_check", "instances_describe"]),
+        (
+            Self::LoadBalancers,
+            "load-balancers",
+            &[
+                "load_balancers_get",
+                "load_balancers_ensure",
+                "load_balancers_update_nodes",
+                "load_balancers_ensure_deleted",
+            ],
+        ),
+        (Self::Routes, "routes", &["routes_list", "routes_create", "routes_delete"]),
+        (Self::Zones, "zones", &["zones_locate"]),
+        (Self::Maintenance, "maintenance", &["maintenance_maintain"]),
+    ];
+
+    /// Returns the capabilities that object files define.
+    ///
+    /// # Errors
+    /// If one cannot be read, if a function of a capability is missing, or if it is not a plugin.
+    pub(super) fn of_objects(objects: &[PathBuf]) -> anyhow::Result<Vec<Self>> {
+        let mut defined = BTreeSet::new();
+        for object in objects {
+            defined.extend(functions(object)?);
+        }
+        Self::of(&defined)
+    }
+
+    fn of(defined: &BTreeSet<String>) -> anyhow::Result<Vec<Self>> {
+        let is_defined = |function: &&str| defined.contains(*function);
+        for function in REQUIRED {
+            ensure!(is_defined(&function), "the program is not a plugin: it does not define {function}");
+        }
+        let mut served = Vec::new();
+        for (capability, interface, functions) in Self::ALL {
+            if !functions.iter().any(&is_defined) {
+                continue;
+            }
+            if let Some(missing) = functions.iter().find(|function| !is_defined(function)) {
+                bail!("the capability {interface} is incomplete: {missing} is not defined");
+            }
+            served.push(capability);
+        }
+        Ok(served)
+    }
+
+    /// Returns the name of the interface.
+    pub(super) fn interface(self) -> &'static str {
+        Self::ALL.iter().find(|(other, ..)| *other == self).map_or("", |(_, interface, _)| interface)
+    }
+
+    /// Returns the macro with which the SDK compiles what belongs to the capability.
+    pub(super) fn macro_name(self) -> String {
+        format!("SKYDOCK_SERVES_{}", self.interface().replace('-', "_").to_uppercase())
+    }
+}
+
+/// Returns the functions that an object file defines for others.
+fn functions(object: &Path) -> anyhow::Result<Vec<String>> {
+    let bytes = fs::read(object).with_context(|| format!("cannot read {}", object.display()))?;
+    read(&bytes).with_context(|| format!("{} is not an object file for WebAssembly", object.display()))
+}
+
+fn read(object: &[u8]) -> wasmparser::Result<Vec<String>> {
+    let mut found = Vec::new();
+    for payload in Parser::new(0).parse_all(object) {
+        let Payload::CustomSection(section) = payload? else { continue };
+        let KnownCustom::Linking(linking) = section.as_known() else { continue };
+        for part in linking {
+            let Linking::SymbolTable(symbols) = part? else { continue };
+            for symbol in symbols {
+                if let SymbolInfo::Func { flags, name: Some(name), .. } = symbol?
+                    && !flags.intersects(SymbolFlags::UNDEFINED | SymbolFlags::BINDING_LOCAL)
+                {
+                    found.push(name.to_owned());
+                }
+            }
+        }
+    }
+    Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(functions: &[&str]) -> Result<Vec<Capability>, String> {
+        let defined = functions.iter().copied().map(str::to_owned).collect();
+        Capability::of(&defined).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn the_functions_of_a_plugin_are_its_capabilities() {
+        let base = ["plugin_info", "plugin_configure"];
+        assert_eq!(of(&base), Ok(vec![]));
+        let more = [&base[..], &["zones_locate", "instances_check", "instances_describe"]].concat();
+        assert_eq!(of(&more), Ok(vec![Capability::Instances, Capability::Zones]));
+        assert_eq!(Capability::LoadBalancers.macro_name(), "SKYDOCK_SERVES_LOAD_BALANCERS");
+    }
+
+    #[test]
+    fn an_incomplete_plugin_is_rejected_in_one_line() {
+        let error = of(&["plugin_info"]).unwrap_err();
+        assert_eq!(error, "the program is not a plugin: it does not define plugin_configure");
+        let error = of(&["plugin_info", "plugin_configure", "routes_list", "routes_delete"]).unwrap_err();
+        assert_eq!(error, "the capability routes is incomplete: routes_create is not defined");
+    }
+
+    #[test]
+    fn only_functions_for_others_are_read_from_an_object() {
+        // A module with a function, and a linking section (version 2) whose symbol table (subsection 8) has three symbols: the function
+        // as a global and as a local one, and an import.
+        let mut symbols = vec![3];
+        for (flags, index, name) in [(0x00, 1, Some("ours")), (0x02, 1, Some("hidden")), (0x10, 0, None)] {
+            symbols.extend([0, flags, index]);
+            if let Some(name) = name {
+                symbols.push(u8::try_from(name.len()).unwrap());
+                symbols.extend(name.as_bytes());
+            }
+        }
+        let mut linking = vec![2, 8, u8::try_from(symbols.len()).unwrap()];
+        linking.extend(symbols);
+        let mut object = wat::parse_str(r#"(module (import "env" "theirs" (func)) (func))"#).unwrap();
+        let mut section = vec![7];
+        section.extend(b"linking");
+        section.extend(linking);
+        object.extend([0, u8::try_from(section.len()).unwrap()]);
+        object.extend(section);
+        assert_eq!(read(&object).unwrap(), ["ours"]);
+        assert!(read(b"no object").is_err());
+    }
+}

@@ -1,0 +1,105 @@
+//! The template for C, and the SDK, which is copied into the project: C has no packages that a project could name.
+
+use std::{fs, path::Path};
+
+use anyhow::Context as _;
+
+use super::{File, name::ProviderName, sdk::Sdk};
+
+/// The template. It uses the name `my-cloud`.
+const TEMPLATE: [File; 4] = [
+    (".gitignore", include_str!("../../../../sdk/c/template/.gitignore")),
+    ("README.md", include_str!("../../../../sdk/c/template/README.md")),
+    ("plugin.c", include_str!("../../../../sdk/c/template/plugin.c")),
+    ("plugin_test.c", include_str!("../../../../sdk/c/template/plugin_test.c")),
+];
+
+const CHECKOUT: Sdk = Sdk { manifest: "skydock/skydock.h", line: "#define SKYDOCK_H", example: "../skydock/sdk/c" };
+
+/// Returns the SDK's files: their paths in a project, and their texts.
+macro_rules! sdk {
+    ($($file:literal),* $(,)?) => {
+        [$((concat!("skydock/", $file), include_str!(concat!("../../../../sdk/c/skydock/", $file)))),*]
+    };
+}
+
+/// All files of the SDK.
+const SDK: [File; 29] = sdk![
+    "error.c",
+    "guest/convert.c",
+    "guest/exports.c",
+    "guest/failure.c",
+    "guest/guest.h",
+    "guest/host.c",
+    "guest/http.c",
+    "http.c",
+    "internal.h",
+    "json.c",
+    "memory.c",
+    "response.c",
+    "skydock.h",
+    "skydock_test.h",
+    "test.c",
+    "wit/guest/deps/clocks.wit",
+    "wit/guest/deps/http.wit",
+    "wit/guest/deps/io.wit",
+    "wit/guest/guest.wit",
+    "wit/v0.1.0/deps/wasi-logging/logging.wit",
+    "wit/v0.1.0/host.wit",
+    "wit/v0.1.0/instances.wit",
+    "wit/v0.1.0/load-balancers.wit",
+    "wit/v0.1.0/maintenance.wit",
+    "wit/v0.1.0/plugin.wit",
+    "wit/v0.1.0/routes.wit",
+    "wit/v0.1.0/types.wit",
+    "wit/v0.1.0/worlds.wit",
+    "wit/v0.1.0/zones.wit",
+];
+
+/// Returns the files of a provider. `sdk` is the folder of the SDK in a checkout, whose files are copied instead of those of this program.
+///
+/// # Errors
+/// If `sdk` is not the SDK, or a file of it cannot be read.
+pub(super) fn files(name: &ProviderName, sdk: Option<&Path>) -> anyhow::Result<Vec<(&'static str, String)>> {
+    let sdk = sdk.map(|sdk| CHECKOUT.checked(sdk)).transpose()?;
+    let mut files: Vec<_> = TEMPLATE.map(|(file, text)| (file, text.replace("my-cloud", name.as_str()))).into();
+    for (file, text) in SDK {
+        let text = match sdk.as_deref().map(|sdk| Path::new(sdk).join(file)) {
+            None => text.to_owned(),
+            Some(path) => fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?,
+        };
+        files.push((file, text));
+    }
+    Ok(files)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FOLDER: &str = "../../sdk/c";
+
+    /// Returns the files below a folder of the checkout, sorted.
+    fn all(folder: &str) -> Vec<String> {
+        let mut found = Vec::new();
+        for entry in fs::read_dir(Path::new(FOLDER).join(folder)).unwrap() {
+            let entry = entry.unwrap();
+            let name = format!("{folder}/{}", entry.file_name().into_string().unwrap());
+            if entry.file_type().unwrap().is_dir() { found.extend(all(&name)) } else { found.push(name) }
+        }
+        found.sort();
+        found
+    }
+
+    #[test]
+    fn a_project_contains_the_whole_sdk() {
+        let files: Vec<_> = SDK.iter().map(|(file, _)| (*file).to_owned()).collect();
+        assert_eq!(files, all("skydock"));
+    }
+
+    #[test]
+    fn the_sdk_of_a_checkout_is_the_same() {
+        let name: ProviderName = "big-metal".parse().unwrap();
+        assert_eq!(files(&name, Some(Path::new(FOLDER))).unwrap(), files(&name, None).unwrap());
+    }
+}

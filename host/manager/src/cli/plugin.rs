@@ -1,0 +1,124 @@
+//! `skydock plugin`.
+
+use std::{ffi::OsString, path::PathBuf};
+
+use clap::{Args, Subcommand, ValueEnum};
+
+use super::plugin_limits;
+
+/// The word before the name of a tool.
+const PLUGIN: &str = "plugin";
+
+/// Subcommands of `skydock plugin`.
+#[derive(Debug, Subcommand)]
+pub enum PluginCommand {
+    /// Load a plugin as Skydock does at startup, and show its name, version, capabilities and requirements.
+    ///
+    /// If the plugin is rejected, what its type says is shown, and the exit code is 1.
+    Inspect(InspectArgs),
+    /// Compile a plugin into a directory for --plugin-cache-dir, for images and init containers.
+    Precompile(PrecompileArgs),
+    /// Tools for developers.
+    #[command(flatten)]
+    Tool(ToolCommand),
+}
+
+/// Subcommands of `skydock plugin` that are part of `skydock-dev`.
+#[derive(Debug, Subcommand)]
+pub enum ToolCommand {
+    /// Create a provider from a template, in a folder with its name.
+    #[command(disable_help_flag = true)]
+    New(Forwarded),
+    /// Build the plugin of a project with the tools of its language.
+    #[command(disable_help_flag = true)]
+    Build(Forwarded),
+    /// Check whether a plugin does what the contract demands.
+    #[command(disable_help_flag = true)]
+    Test(Forwarded),
+    /// Measure the calls of a plugin: time, CPU time, memory and requests.
+    #[command(disable_help_flag = true)]
+    Bench(Forwarded),
+    /// Repeat recorded calls with a plugin, and show where it does something else.
+    #[command(disable_help_flag = true)]
+    Replay(Forwarded),
+}
+
+impl ToolCommand {
+    /// Returns the command line for `skydock-dev`.
+    #[must_use]
+    pub fn words(self) -> (PluginTool, Vec<OsString>) {
+        match self {
+            Self::New(given) => (PluginTool::New, given.arguments),
+            Self::Build(given) => (PluginTool::Build, given.arguments),
+            Self::Test(given) => (PluginTool::Test, given.arguments),
+            Self::Bench(given) => (PluginTool::Bench, given.arguments),
+            Self::Replay(given) => (PluginTool::Replay, given.arguments),
+        }
+    }
+}
+
+/// The name of a [`ToolCommand`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[allow(missing_docs)] // described there
+pub enum PluginTool {
+    New,
+    Build,
+    Test,
+    Bench,
+    Replay,
+}
+
+impl PluginTool {
+    /// Returns the tool that a command line of `skydock-dev` selects: `skydock-dev plugin NAME …`.
+    pub fn selected(args: impl IntoIterator<Item = OsString>) -> Option<Self> {
+        let mut words = args.into_iter().skip(1);
+        let name = (words.next()? == PLUGIN).then(|| words.next())??;
+        Self::from_str(name.to_str()?, false).ok()
+    }
+
+    /// Returns the words that select it.
+    #[must_use]
+    pub fn words(self) -> [String; 2] {
+        let name = self.to_possible_value().map(|value| value.get_name().to_owned());
+        [PLUGIN.to_owned(), name.unwrap_or_default()]
+    }
+}
+
+/// The command line of a subcommand that `skydock-dev` parses.
+#[derive(Args, Debug)]
+pub struct Forwarded {
+    /// Arguments for `skydock-dev`, the program that this runs.
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGUMENTS")]
+    pub arguments: Vec<OsString>,
+}
+
+/// Flags of `skydock plugin inspect`.
+#[derive(Args, Debug)]
+pub struct InspectArgs {
+    /// The plugin: a WebAssembly component.
+    pub plugin: PathBuf,
+    /// Another build, for example the one in service: show what was added and removed since.
+    #[arg(long, value_name = "FILE")]
+    pub against: Option<PathBuf>,
+    /// Provider configuration to use.
+    #[arg(long, value_name = "FILE")]
+    pub cloud_config: Option<PathBuf>,
+    /// Resource limit of the plugin. May be repeated.
+    #[arg(long = "plugin-limit", value_name = "KEY=VALUE", value_parser = plugin_limits::parse,
+          long_help = plugin_limits::help())]
+    pub plugin_limits: Vec<plugin_limits::PluginLimit>,
+}
+
+/// Flags of `skydock plugin precompile`.
+#[derive(Args, Debug)]
+pub struct PrecompileArgs {
+    /// The plugin: a WebAssembly component.
+    pub plugin: PathBuf,
+    /// Directory for compiled plugins, as in --plugin-cache-dir.
+    #[arg(long, value_name = "DIR")]
+    pub cache_dir: PathBuf,
+    /// Resource limit of the plugin. May be repeated.
+    #[arg(long = "plugin-limit", value_name = "KEY=VALUE", value_parser = plugin_limits::parse,
+          long_help = plugin_limits::help())]
+    pub plugin_limits: Vec<plugin_limits::PluginLimit>,
+}

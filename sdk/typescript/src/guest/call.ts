@@ -1,0 +1,42 @@
+// Runs the calls of the host.
+import { InProgress, Unavailable, type Call } from "../index.js";
+import { witError } from "./convert.js";
+import { host } from "./host.js";
+
+/** Milliseconds before the end of a call at which its requests are aborted, so that it can still answer. */
+const ABORT_MS = 1500;
+/** Milliseconds before the end of a call at which it is answered without the plugin. */
+const END_MS = 500;
+
+let current: AbortSignal | undefined;
+
+/** The signal of the call that is running. */
+export function currentSignal(): AbortSignal | undefined {
+  return current;
+}
+
+/** Runs a call to its end. What it throws becomes a case of the contract. */
+export async function answer<T>(work: (call: Call) => T | Promise<T>): Promise<T> {
+  const controller = new AbortController();
+  const timers: ReturnType<typeof setTimeout>[] = [];
+  const after = (margin: number, action: () => void) => {
+    timers.push(setTimeout(action, Math.max(host.remainingMs() - margin, 0)));
+  };
+  const ended = new Promise<never>((_, reject) => {
+    after(ABORT_MS, () => controller.abort(new Unavailable("the call has no time left")));
+    after(END_MS, () => {
+      // What still runs cannot be stopped.
+      host.retire();
+      reject(new InProgress(1000, "the plugin did not answer in time"));
+    });
+  });
+  current = controller.signal;
+  try {
+    return await Promise.race([(async () => work({ signal: controller.signal, host }))(), ended]);
+  } catch (thrown) {
+    throw witError(thrown);
+  } finally {
+    timers.forEach(clearTimeout);
+    current = undefined;
+  }
+}
