@@ -7,7 +7,7 @@ use std::{
         Arc, Mutex, OnceLock,
         atomic::{AtomicU32, Ordering},
     },
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use serde_json::json;
@@ -26,7 +26,7 @@ use tokio::runtime::Runtime;
 /// A host in memory.
 #[derive(Default)]
 pub(crate) struct Memory {
-    kept: RefCell<BTreeMap<String, Vec<u8>>>,
+    kept: RefCell<BTreeMap<String, (Vec<u8>, Instant)>>,
     pub(crate) annotations: RefCell<BTreeMap<String, Option<String>>>,
     pub(crate) events: RefCell<Vec<Event>>,
     pub(crate) nodes: RefCell<Vec<Node>>,
@@ -34,11 +34,12 @@ pub(crate) struct Memory {
 
 impl Host for Memory {
     fn kept(&self, key: &str) -> Option<Vec<u8>> {
-        self.kept.borrow().get(key).cloned()
+        let kept = self.kept.borrow();
+        kept.get(key).filter(|(_, until)| Instant::now() < *until).map(|(value, _)| value.clone())
     }
 
-    fn keep(&self, key: &str, value: &[u8], _: Duration) {
-        self.kept.borrow_mut().insert(key.to_owned(), value.to_vec());
+    fn keep(&self, key: &str, value: &[u8], lifetime: Duration) {
+        self.kept.borrow_mut().insert(key.to_owned(), (value.to_vec(), Instant::now() + lifetime));
     }
 
     fn forget(&self, key: &str) {
