@@ -12,7 +12,7 @@ use std::{
 
 use anyhow::Context as _;
 
-use self::{capability::Capability, compiler::Compiler};
+use self::compiler::Compiler;
 use super::{Built, WORK, component, wit};
 
 /// The folder of the SDK, in that of the project or beside it.
@@ -39,7 +39,7 @@ pub(super) fn build(dir: &Path) -> anyhow::Result<Built> {
         compiler.compile(&source, &object, &["-Wall", "-Wextra"], &[&include])?;
         linked.push(object);
     }
-    let capabilities = Capability::of_objects(&linked)?;
+    let capabilities = capability::of_objects(&linked)?;
 
     let (folder, generated) = (work.join("wit"), work.join("bindings"));
     wit::copy(&sdk.join("wit"), &folder)?;
@@ -48,7 +48,7 @@ pub(super) fn build(dir: &Path) -> anyhow::Result<Built> {
     // Memory is freed as a whole when a call has ended.
     compiler.compile(&bindings, &bindings_object, &["-w", "-Dfree=skydock_free_nothing"], &[])?;
     linked.push(bindings_object);
-    let served: Vec<_> = capabilities.iter().map(|capability| format!("-D{}", capability.macro_name())).collect();
+    let served: Vec<_> = capabilities.iter().map(|it| format!("-D{}", capability::macro_name(*it))).collect();
     let served: Vec<_> = served.iter().map(String::as_str).collect();
     for (prefix, folder) in [("sdk", sdk.clone()), ("guest", sdk.join("guest"))] {
         for source in sources(&folder)? {

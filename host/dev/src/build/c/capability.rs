@@ -7,79 +7,62 @@ use std::{
 };
 
 use anyhow::{Context as _, bail, ensure};
+use skydock_cloud::Capability;
 use wasmparser::{KnownCustom, Linking, Parser, Payload, SymbolFlags, SymbolInfo};
 
 /// Functions that every plugin defines.
 const REQUIRED: [&str; 2] = ["plugin_info", "plugin_configure"];
 
-/// An interface of the contract that a plugin may export.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Capability {
-    Instances,
-    LoadBalancers,
-    Routes,
-    Zones,
-    Maintenance,
+/// Returns the functions in C of a capability.
+fn functions_of(capability: Capability) -> &'static [&'static str] {
+    match capability {
+        Capability::Instances => &["instances_check", "instances_describe"],
+        Capability::LoadBalancers => &[
+            "load_balancers_get",
+            "load_balancers_ensure",
+            "load_balancers_update_nodes",
+            "load_balancers_ensure_deleted",
+        ],
+        Capability::Routes => &["routes_list", "routes_create", "routes_delete"],
+        Capability::Zones => &["zones_locate"],
+        Capability::Maintenance => &["maintenance_maintain"],
+    }
 }
 
-impl Capability {
-    /// All of them, with the name of the interface and the functions in C.
-    const ALL: [(Self, &str, &[&str]); 5] = [
-        (Self::Instances, "instances", &["instances_check", "instances_describe"]),
-        (
-            Self::LoadBalancers,
-            "load-balancers",
-            &[
-                "load_balancers_get",
-                "load_balancers_ensure",
-                "load_balancers_update_nodes",
-                "load_balancers_ensure_deleted",
-            ],
-        ),
-        (Self::Routes, "routes", &["routes_list", "routes_create", "routes_delete"]),
-        (Self::Zones, "zones", &["zones_locate"]),
-        (Self::Maintenance, "maintenance", &["maintenance_maintain"]),
-    ];
+/// Returns the capabilities that object files define.
+///
+/// # Errors
+/// If one cannot be read, if a function of a capability is missing, or if it is not a plugin.
+pub(super) fn of_objects(objects: &[PathBuf]) -> anyhow::Result<Vec<Capability>> {
+    let mut defined = BTreeSet::new();
+    for object in objects {
+        defined.extend(functions(object)?);
+    }
+    of(&defined)
+}
 
-    /// Returns the capabilities that object files define.
-    ///
-    /// # Errors
-    /// If one cannot be read, if a function of a capability is missing, or if it is not a plugin.
-    pub(super) fn of_objects(objects: &[PathBuf]) -> anyhow::Result<Vec<Self>> {
-        let mut defined = BTreeSet::new();
-        for object in objects {
-            defined.extend(functions(object)?);
+fn of(defined: &BTreeSet<String>) -> anyhow::Result<Vec<Capability>> {
+    let is_defined = |function: &&str| defined.contains(*function);
+    for function in REQUIRED {
+        ensure!(is_defined(&function), "the program is not a plugin: it does not define {function}");
+    }
+    let mut served = Vec::new();
+    for capability in Capability::ALL {
+        let functions = functions_of(capability);
+        if !functions.iter().any(&is_defined) {
+            continue;
         }
-        Self::of(&defined)
-    }
-
-    fn of(defined: &BTreeSet<String>) -> anyhow::Result<Vec<Self>> {
-        let is_defined = |function: &&str| defined.contains(*function);
-        for function in REQUIRED {
-            ensure!(is_defined(&function), "the program is not a plugin: it does not define {function}");
+        if let Some(missing) = functions.iter().find(|function| !is_defined(function)) {
+            bail!("the capability {} is incomplete: {missing} is not defined", capability.name());
         }
-        let mut served = Vec::new();
-        for (capability, interface, functions) in Self::ALL {
-            if !functions.iter().any(&is_defined) {
-                continue;
-            }
-            if let Some(missing) = functions.iter().find(|function| !is_defined(function)) {
-                bail!("the capability {interface} is incomplete: {missing} is not defined");
-            }
-            served.push(capability);
-        }
-        Ok(served)
+        served.push(capability);
     }
+    Ok(served)
+}
 
-    /// Returns the name of the interface.
-    pub(super) fn interface(self) -> &'static str {
-        Self::ALL.iter().find(|(other, ..)| *other == self).map_or("", |(_, interface, _)| interface)
-    }
-
-    /// Returns the macro with which the SDK compiles what belongs to the capability.
-    pub(super) fn macro_name(self) -> String {
-        format!("SKYDOCK_SERVES_{}", self.interface().replace('-', "_").to_uppercase())
-    }
+/// Returns the macro with which the SDK compiles what belongs to a capability.
+pub(super) fn macro_name(capability: Capability) -> String {
+    format!("SKYDOCK_SERVES_{}", capability.name().replace('-', "_").to_uppercase())
 }
 
 /// Returns the functions that an object file defines for others.
@@ -113,7 +96,7 @@ mod tests {
 
     fn of(functions: &[&str]) -> Result<Vec<Capability>, String> {
         let defined = functions.iter().copied().map(str::to_owned).collect();
-        Capability::of(&defined).map_err(|error| error.to_string())
+        super::of(&defined).map_err(|error| error.to_string())
     }
 
     #[test]
@@ -122,7 +105,7 @@ mod tests {
         assert_eq!(of(&base), Ok(vec![]));
         let more = [&base[..], &["zones_locate", "instances_check", "instances_describe"]].concat();
         assert_eq!(of(&more), Ok(vec![Capability::Instances, Capability::Zones]));
-        assert_eq!(Capability::LoadBalancers.macro_name(), "SKYDOCK_SERVES_LOAD_BALANCERS");
+        assert_eq!(macro_name(Capability::LoadBalancers), "SKYDOCK_SERVES_LOAD_BALANCERS");
     }
 
     #[test]
