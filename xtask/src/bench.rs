@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
+use std::process::Command;
 
 use anyhow::{Context as _, Result};
 
@@ -20,5 +21,18 @@ pub(crate) fn run(root: &Path, program: &str, profile: &str, arguments: &[OsStri
         (folder.join(program), folder.join("skydock"))
     };
     let error = build::with_plugins(root, &program, &host)?.args(arguments).exec();
+    Err(error).context("cannot start the benchmark")
+}
+
+/// Replaces this process with the benchmark of the languages of plugins. Returns only if that fails.
+///
+/// # Errors
+/// If something does not build, or the benchmark cannot be started.
+pub(crate) fn languages(root: &Path, arguments: &[OsString]) -> Result<()> {
+    let program = "skydock-bench-languages";
+    let folder = build::release(root, &["skydock-dev", program])?;
+    let mut command = Command::new(folder.join(program));
+    command.arg("--skydock-dev").arg(folder.join("skydock-dev")).arg("--root").arg(root);
+    let error = command.args(arguments).exec();
     Err(error).context("cannot start the benchmark")
 }

@@ -126,6 +126,13 @@ enum Bench {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<OsString>,
     },
+    /// Develop the example provider in each language of the SDKs, and measure each step. Takes 5 minutes.
+    #[command(disable_help_flag = true)]
+    Languages {
+        /// Options of the benchmark; `--help` lists them.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<OsString>,
+    },
 }
 
 fn main() -> ExitCode {
@@ -153,6 +160,7 @@ fn run(chore: &Chore) -> Result<()> {
         Chore::Bench(Bench::Controllers { arguments }) => bench::run(&root, "skydock-bench", "release", arguments),
         Chore::Bench(Bench::Clouds { arguments }) => bench::run(&root, "skydock-bench-clouds", "dist", arguments),
         Chore::Bench(Bench::Scale { arguments }) => bench::run(&root, "skydock-bench-scale", "release", arguments),
+        Chore::Bench(Bench::Languages { arguments }) => bench::languages(&root, arguments),
         Chore::Hot => hot::run(&root),
         Chore::Audit => audit::run(&root),
         Chore::Semver => semver::run(&root),

@@ -24,6 +24,8 @@ pub(crate) struct Reading {
     pub(crate) early: u64,
     /// Answered and failed requests, by method.
     pub(crate) requests: BTreeMap<String, u64>,
+    /// Requests that were delayed by a rate limit or by `Retry-After`.
+    pub(crate) delayed: u64,
     /// Requests that are waiting or in flight.
     pub(crate) in_flight: u64,
     /// CPU time of calls in microseconds.
@@ -79,6 +81,7 @@ fn parse(text: &str) -> Reading {
         match name {
             "skydock_plugin_traps_total" => *reading.ended.entry(label("kind")).or_default() += value,
             "skydock_egress_requests_total" => *reading.requests.entry(label("method")).or_default() += value,
+            "skydock_egress_throttled_total" => reading.delayed += value,
             "skydock_egress_in_flight" => reading.in_flight += value,
             "skydock_plugin_guest_cpu_seconds_total" => reading.cpu += micros,
             "skydock_plugin_bad_answers_total" => reading.rejected += value,
@@ -101,11 +104,13 @@ mod tests {
                     skydock_egress_denials_total{plugin=\"p\",rule=\"\",reason=\"no_rule\"} 3\n\
                     skydock_egress_requests_total{plugin=\"p\",rule=\"api\",method=\"GET\",code=\"2xx\"} 3\n\
                     skydock_egress_requests_total{plugin=\"p\",rule=\"api\",method=\"GET\",code=\"4xx\"} 1\n\
+                    skydock_egress_throttled_total{plugin=\"p\",rule=\"api\"} 2\n\
                     skydock_egress_in_flight{plugin=\"p\",rule=\"api\"} 1\n\
                     skydock_plugin_guest_cpu_seconds_total{plugin=\"p\"} 0.0025\n\
                     skydock_plugin_memory_peak_bytes{plugin=\"p\"} 65536\n";
         let reading = parse(text);
         assert_eq!((reading.denied, reading.memory, reading.in_flight, reading.cpu), (3, 65536, 1, 2500));
+        assert_eq!(reading.delayed, 2);
         assert_eq!(reading.requests_since(&Reading::default()), [("GET".to_owned(), 4)].into());
         assert!(reading.requests_since(&reading).is_empty());
         assert_eq!(reading.ended_since(&Reading::default()), ["cpu"]);

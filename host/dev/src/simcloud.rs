@@ -57,10 +57,12 @@ impl Simulated {
         fs::write(self.configuration(), configuration.to_string())
     }
 
-    /// Returns the rule for the API, but not for the hooks of tests, which need no token.
+    /// Returns the rule for the API, but not for the hooks of tests, which need no token. It has no rate limit in effect: simcloud has
+    /// its own, and `skydock plugin bench` would measure the limit.
     fn rule(&self) -> Value {
         json!({
             "name": "api", "to": self.url(), "addresses": ["127.0.0.1/32"], "paths": ["/v1"], "credential": "token",
+            "limits": {"rate": 10_000, "burst": 10_000},
         })
     }
 

@@ -57,6 +57,9 @@ pub struct FunctionFigures {
     pub requests: f64,
     /// Denied requests of all calls.
     pub denied: u64,
+    /// Requests of all calls that waited because of the rate limit of an egress rule, or of `Retry-After`. The times are then those
+    /// of the limit.
+    pub delayed: u64,
 }
 
 fn millis<S: Serializer>(time: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
@@ -83,6 +86,7 @@ impl FunctionFigures {
             cpu: cpu / u32::try_from(calls.max(1)).unwrap_or(u32::MAX),
             memory: after.memory,
             denied: after.denied - before.denied,
+            delayed: after.delayed - before.delayed,
             function,
             calls,
             failed,
@@ -132,6 +136,14 @@ impl Figures {
             if let Some(error) = error {
                 let _ = writeln!(text, "{function} failed: {}", escape(error));
             }
+        }
+        let delayed: u64 = self.functions.iter().map(|it| it.delayed).sum();
+        if delayed > 0 {
+            let _ = writeln!(
+                text,
+                "{delayed} requests waited for the rate limit of their egress rule or for Retry-After: the times include that. To \
+                 measure the plugin, raise `limits.rate` and `limits.burst` of the rule"
+            );
         }
         text
     }
@@ -185,6 +197,19 @@ mod tests {
             start: Duration::from_micros(3210),
             functions: vec![function],
         }
+    }
+
+    #[test]
+    fn delayed_requests_are_reported() {
+        assert!(!figures().table().contains("rate limit"));
+        let mut figures = figures();
+        figures.functions[0].delayed = 160;
+        assert!(
+            figures.table().ends_with("raise `limits.rate` and `limits.burst` of the rule\n"),
+            "{}",
+            figures.table()
+        );
+        assert!(figures.table().contains("\n160 requests waited for the rate limit"), "{}", figures.table());
     }
 
     #[test]
