@@ -3,7 +3,7 @@
 //! It listens on loopback only. Because web pages can reach it, too, a guard rejects everything that a browser sends on behalf of
 //! another site.
 
-use std::{convert::Infallible, sync::Arc};
+use std::{convert::Infallible, net::IpAddr, sync::Arc};
 
 use axum::{
     Router,
@@ -89,7 +89,7 @@ async fn guard(request: Request, next: Next) -> Response {
     if is_from_here(request.headers()) {
         return next.run(request).await;
     }
-    let message = "only requests to localhost, 127.0.0.1 or [::1] are served, and none from the pages of other sites";
+    let message = "only requests to localhost or a loopback address are served, and none from the pages of other sites";
     Refusal::new(Reason::Forbidden, message).into_response()
 }
 
@@ -108,7 +108,11 @@ fn is_local(host: &str) -> bool {
         Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => name,
         _ => host,
     };
-    name.eq_ignore_ascii_case("localhost") || matches!(name, "127.0.0.1" | "[::1]")
+    let literal = name
+        .strip_prefix('[')
+        .and_then(|name| name.strip_suffix(']'))
+        .map_or_else(|| name.parse().map(IpAddr::V4), |name| name.parse().map(IpAddr::V6));
+    name.eq_ignore_ascii_case("localhost") || literal.is_ok_and(|address| address.is_loopback())
 }
 
 async fn handle(State(plane): State<Arc<Plane>>, request: Request) -> Response {
@@ -238,12 +242,20 @@ mod tests {
 
     #[test]
     fn only_loopback_hosts_are_local() {
-        for host in ["localhost", "localhost:80", "LocalHost:1", "127.0.0.1:8080", "[::1]", "[::1]:80"] {
+        for host in ["localhost", "localhost:80", "LocalHost:1", "127.0.0.1:8080", "127.0.0.2", "[::1]", "[::1]:80"] {
             assert!(is_local(host), "{host}");
         }
-        for host in
-            ["", "evil.example", "localhost.evil.example", "127.0.0.1.evil.example:80", "10.0.0.1", "[::1].x", "::1:x"]
-        {
+        for host in [
+            "",
+            "evil.example",
+            "localhost.evil.example",
+            "127.0.0.1.evil.example:80",
+            "10.0.0.1",
+            "[::1].x",
+            "::1:x",
+            "[127.0.0.1]",
+            "[::2]",
+        ] {
             assert!(!is_local(host), "{host}");
         }
     }

@@ -171,7 +171,7 @@ impl DevPlane {
         let (server, credentials) = match access {
             Access::Insecure => (serve(listener, http::guarded(router), &stop), None),
             Access::Secure => {
-                let Certificate { authority, config } = Certificate::create()?;
+                let Certificate { authority, config } = Certificate::create(address.ip())?;
                 let credentials = Credentials::new(authority);
                 let router = http::guarded(http::authenticated(router, &credentials));
                 (serve(TlsListener::new(listener, config), router, &stop), Some(credentials))

@@ -1,6 +1,6 @@
 //! The server's certificate. It is created for each plane, and its private key is only in memory.
 
-use std::sync::Arc;
+use std::{net::IpAddr, sync::Arc};
 
 use rcgen::{
     BasicConstraints, CertificateParams, CertifiedIssuer, DnType, ExtendedKeyUsagePurpose, IsCa, KeyPair,
@@ -16,7 +16,7 @@ mod listener;
 
 pub(crate) use listener::TlsListener;
 
-/// Hosts that the certificate is valid for: those that the guard of the API allows.
+/// Hosts that the certificate is valid for, besides the address of the plane.
 const HOSTS: [&str; 3] = ["localhost", "127.0.0.1", "::1"];
 
 /// Why a plane cannot serve HTTPS.
@@ -39,13 +39,14 @@ pub(crate) struct Certificate {
 }
 
 impl Certificate {
-    /// Creates an authority and a certificate. They do not expire, because they end with the plane.
-    pub(crate) fn create() -> Result<Self, TlsError> {
-        let mut params = named("skydock-devplane-ca", &[])?;
+    /// Creates an authority and a certificate for a plane at this address. They do not expire, because they end with the plane.
+    pub(crate) fn create(address: IpAddr) -> Result<Self, TlsError> {
+        let mut params = named("skydock-devplane-ca", Vec::new())?;
         params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
         params.key_usages = vec![KeyUsagePurpose::KeyCertSign];
         let authority = CertifiedIssuer::self_signed(params, KeyPair::generate()?)?;
-        let mut params = named("skydock-devplane", &HOSTS)?;
+        let hosts = HOSTS.into_iter().map(str::to_owned).chain([address.to_string()]).collect();
+        let mut params = named("skydock-devplane", hosts)?;
         params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
         params.use_authority_key_identifier_extension = true;
@@ -62,8 +63,8 @@ impl Certificate {
 }
 
 /// Returns the parameters of a certificate with this common name.
-fn named(name: &str, hosts: &[&str]) -> Result<CertificateParams, rcgen::Error> {
-    let mut params = CertificateParams::new(hosts.iter().map(|&host| host.to_owned()).collect::<Vec<_>>())?;
+fn named(name: &str, hosts: Vec<String>) -> Result<CertificateParams, rcgen::Error> {
+    let mut params = CertificateParams::new(hosts)?;
     params.distinguished_name.push(DnType::CommonName, name);
     Ok(params)
 }

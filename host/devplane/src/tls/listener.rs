@@ -111,7 +111,7 @@ mod tests {
         let mut client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
         let (stream, peer) = listener.accept().await.unwrap();
         let before = Instant::now();
-        let config = Certificate::create().unwrap().config;
+        let config = Certificate::create(peer.ip()).unwrap().config;
         assert!(connect(config.into(), stream, peer).await.is_none());
         assert_eq!(before.elapsed().as_secs(), HANDSHAKE.as_secs());
         assert_eq!(client.read(&mut [0]).await.unwrap(), 0);

@@ -84,6 +84,9 @@ async fn the_certificate_is_valid_for_all_names_of_loopback() -> Result<()> {
         it.clusters[0].cluster.as_mut().unwrap().server = Some(format!("https://localhost:{port}"));
     };
     list(client(&plane, named).await?).await?;
+    let listen = std::net::SocketAddr::from(([127, 0, 0, 2], 0));
+    let plane = DevPlane::start(Options { listen, access: Access::Secure, ..Options::default() }).await?;
+    list(client(&plane, |_| ()).await?).await?;
     Ok(())
 }
 

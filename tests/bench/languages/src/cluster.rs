@@ -37,6 +37,8 @@ impl Running {
         let (log, kubeconfig) = (dir.join("dev.log"), dir.join("kubeconfig"));
         let mut command = Command::new(skydock);
         command.args(["--simcloud", "--nodes=1", "--plugin"]).arg(plugin).arg("--write-kubeconfig").arg(&kubeconfig);
+        // Nothing is compiled yet.
+        command.env("XDG_CACHE_HOME", dir.join("cache"));
         let begun = Instant::now();
         let process = Process::start("skydock dev", command, &log)?;
         let read = until("a kubeconfig", &process, async || Kubeconfig::read_from(&kubeconfig).ok()).await?;

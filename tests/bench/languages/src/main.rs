@@ -43,9 +43,8 @@ async fn main() -> Result<()> {
         Language::ALL.into_iter().filter(|it| args.only.is_empty() || args.only.contains(it)).collect();
     let mut figures = Vec::new();
     for language in &languages {
-        let measured = measure(&args, *language).await.with_context(|| format!("{language:?}"))?;
-        writeln!(std::io::stdout(), "{language:?}: {measured:?}")?;
-        figures.push(measured);
+        writeln!(std::io::stderr(), "{}", language.traits().title)?;
+        figures.push(measure(&args, *language).await.with_context(|| language.traits().title)?);
     }
     writeln!(std::io::stdout(), "{}", figures::table(&figures))?;
     if args.only.is_empty() {
