@@ -34,6 +34,10 @@ pub fn get(cloud: &Cloud<'_>, service: &Service) -> Result<Option<LoadBalancerSt
     let id = annotation::text(service, annotation::LOAD_BALANCER_ID, "");
     let name = names::load_balancer(cloud.cluster, service);
     let Some(found) = find(cloud, id, &name, service)? else { return remains(cloud, service) };
+    if service.deleting {
+        // All that matters is that it exists: its floating IP would need a request for each deleted Service.
+        return Ok(Some(LoadBalancerStatus::default()));
+    }
     let vip = found.load_balancer.vip_address.clone().unwrap_or_default();
     let floating = floating::attached(cloud, &found.load_balancer)?.map(|floating| floating.floating_ip_address);
     let address = floating.unwrap_or(vip);

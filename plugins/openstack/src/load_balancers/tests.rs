@@ -304,6 +304,15 @@ fn a_leftover_floating_ip_is_found_and_deleted() {
 }
 
 #[test]
+fn of_a_deleted_service_only_the_load_balancer_is_read() {
+    let script = Script::new("");
+    named(&script, &[balancer("ACTIVE")]);
+    let deleted = Service { deleting: true, ..service(true) };
+    assert_eq!(get(&script.cloud(), &deleted), Ok(Some(LoadBalancerStatus::default())));
+    assert_eq!(script.asked(), [format!("GET {BALANCERS}?name={NAME}")]);
+}
+
+#[test]
 fn updating_members_of_a_missing_load_balancer_is_not_found() {
     let script = Script::new("");
     named(&script, &[]);

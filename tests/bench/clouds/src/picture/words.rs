@@ -19,8 +19,10 @@ const TIMES: [&str; 14] = [
     "lastTransitionTime",
     "lastHeartbeatTime",
 ];
-/// Minimum length of a run of hexadecimal digits that is considered an ID.
+/// Minimum length of a run of hexadecimal digits with a decimal digit that is considered an ID.
 const ID: usize = 8;
+/// Minimum length without a decimal digit. No word of English has that many letters up to f.
+const LETTERS: usize = 10;
 
 /// Replacements of texts by words.
 #[derive(Debug, Default)]
@@ -87,11 +89,12 @@ fn replaced(text: &str, from: &str, to: &str) -> String {
     told + rest
 }
 
-/// Replaces IDs: runs of hexadecimal digits with at least one decimal digit. A UUID is one ID.
+/// Replaces IDs: runs of hexadecimal digits, with at least one decimal digit if they are short. A UUID is one ID.
 fn without_ids(text: &str) -> String {
     let is_digit = |c: char| c.is_ascii_digit() || ('a'..='f').contains(&c);
     let is_id = |run: &str, least: usize| {
-        run.len() >= least && run.chars().all(is_digit) && run.contains(|c: char| c.is_ascii_digit())
+        let is_word = run.len() < LETTERS && !run.contains(|c: char| c.is_ascii_digit());
+        run.len() >= least && run.chars().all(is_digit) && !is_word
     };
     let mut told = String::new();
     for word in text.split_inclusive(|c: char| !c.is_ascii_alphanumeric() && c != '-') {
@@ -128,7 +131,7 @@ mod tests {
     fn text_that_looks_like_an_id_is_replaced() {
         let words = Words::default();
         assert_eq!(words.text("sg-0123456789abcdef0 of k8s-web-1a2b3c4d5e"), "sg-ID of k8s-web-ID");
-        assert_eq!(words.text("deadbeef cafe 12345"), "deadbeef cafe 12345");
+        assert_eq!(words.text("deadbeef cafe 12345 k8s-web-aeaafdaedf"), "deadbeef cafe 12345 k8s-web-ID");
         assert_eq!(words.text("lb-0c7ef7d8-3a3c-4c24-8a4c-d1bd72eb7c51: 1"), "lb-ID-3a3c-4c24-8a4c-ID: 1");
         assert_eq!(words.text("(0c7ef7d8-3a3c-4c24-8a4c-d1bd72eb7c51)"), "(ID)");
     }
