@@ -272,7 +272,11 @@ impl Run<'_> {
     async fn serve(&mut self) -> Result<bool> {
         let name = *SERVICES.choose(&mut self.chance).context("a name")?;
         let count = self.chance.random_range(1..=2);
-        let ports: Vec<&str> = PORTS.choose_multiple(&mut self.chance, count).copied().collect();
+        let mut ports: Vec<&str> = PORTS.choose_multiple(&mut self.chance, count).copied().collect();
+        if !self.site.mixes_protocols() {
+            let protocol = ports.first().and_then(|port| port.split('/').next()).unwrap_or_default().to_owned();
+            ports.retain(|port| port.starts_with(&protocol));
+        }
         if self.cluster.is_deleted(name).await? {
             return Ok(false);
         }

@@ -7,13 +7,18 @@
 //! [`story`] runs once with detailed output. [`faults`] runs repeatedly, with a faulty cloud and a host that is killed. In
 //! [`rotation`], credentials are replaced while Services change ([`churn`]), in [`swaps`] the plugin is replaced, and [`secrets`]
 //! searches for leaked secrets. [`takeover`] switches between Skydock and the official cloud controller managers.
+//!
+//! Sites can also be served by the official providers in Go ([`Plugin`]). [`fleet`] counts the requests that describe the nodes of a
+//! cluster, and [`vsphere`] is a story for the provider that exists only in Go.
 
 #![forbid(unsafe_code)]
 
+mod authority;
 pub mod churn;
 mod cluster;
 mod expect;
 pub mod faults;
+pub mod fleet;
 mod hosts;
 pub mod rotation;
 pub mod secrets;
@@ -21,8 +26,9 @@ mod site;
 pub mod story;
 pub mod swaps;
 pub mod takeover;
+pub mod vsphere;
 
 pub use cluster::Cluster;
 pub use expect::{Wanted, wrongs};
 pub use hosts::Hosts;
-pub use site::{AwsSite, Balancer, Machine, OpenStackSite, Site, View, configured};
+pub use site::{AwsSite, Balancer, Machine, OpenStackSite, Plugin, Site, View, configured};

@@ -12,7 +12,7 @@ use async_trait::async_trait;
 use serde_json::json;
 use skydock_clouds::{Aws, AwsClient, Keys, Network, NewNetwork, Proxy, xml};
 
-use super::{Balancer, Configuration, Machine, Site, View};
+use super::{Balancer, Configuration, Machine, Plugin, Site, View};
 
 /// A VPC with subnets in two zones, with a proxy in front of its cloud. All instances are in the first zone.
 pub struct AwsSite<'a> {
@@ -23,6 +23,7 @@ pub struct AwsSite<'a> {
     /// A proxy like that of the host, but without faults.
     window: (Proxy, AwsClient),
     made: usize,
+    plugin: Plugin,
 }
 
 impl<'a> AwsSite<'a> {
@@ -41,7 +42,14 @@ impl<'a> AwsSite<'a> {
             proxy: Proxy::before_aws(cloud, seed).await?,
             window: (window, client),
             made: 0,
+            plugin: Plugin::default(),
         })
+    }
+
+    /// Chooses the plugin.
+    #[must_use]
+    pub fn served_by(self, plugin: Plugin) -> Self {
+        Self { plugin, ..self }
     }
 
     /// Returns the VPC.
@@ -79,12 +87,20 @@ impl Site for AwsSite<'_> {
         "aws"
     }
 
+    fn plugin(&self) -> Plugin {
+        self.plugin
+    }
+
     fn labels(&self) -> [(&'static str, &'static str); 3] {
         [
             ("topology.kubernetes.io/zone", "us-east-1a"),
             ("topology.kubernetes.io/region", "us-east-1"),
             ("node.kubernetes.io/instance-type", "m5.large"),
         ]
+    }
+
+    fn mixes_protocols(&self) -> bool {
+        self.plugin == Plugin::Native
     }
 
     fn annotations(&self) -> BTreeMap<String, String> {
@@ -100,15 +116,21 @@ impl Site for AwsSite<'_> {
     }
 
     fn configure(&self, dir: &Path, cluster: &str) -> Result<Configuration> {
-        let conf = format!("[Global]\nRegion = {}\nKubernetesClusterID = {cluster}\n", self.cloud.region());
+        let (region, url) = (self.cloud.region(), self.proxy.url());
+        let (conf, options) = match self.plugin {
+            Plugin::Native => {
+                (format!("[Global]\nRegion = {region}\nKubernetesClusterID = {cluster}\n"), json!({"endpoint": url}))
+            }
+            Plugin::Go => (skydock_peers::aws::cloud_conf(&self.network, cluster, url, region), json!({})),
+        };
         fs::write(dir.join("cloud.conf"), conf)?;
         let (id, secret) = (dir.join("access-key-id"), dir.join("secret-access-key"));
         fs::write(&id, &self.keys.id)?;
         fs::write(&secret, &self.keys.secret)?;
         Ok(Configuration {
-            options: json!({"endpoint": self.proxy.url()}),
+            options,
             credential: json!({
-                "type": "aws-sigv4", "services": ["ec2", "elasticloadbalancing"], "regions": [self.cloud.region()],
+                "type": "aws-sigv4", "services": ["ec2", "elasticloadbalancing"], "regions": [region],
                 "source": {"files": {"accessKeyIdFile": id, "secretAccessKeyFile": secret}},
             }),
             reads: vec!["Describe*"],
