@@ -4,7 +4,7 @@
 //! run with the same seed has the same events, but the host may be doing something else when it is killed.
 
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeMap, BTreeSet},
     fmt::{self, Display},
     path::Path,
     time::{Duration, Instant},
@@ -94,7 +94,7 @@ struct Run<'a> {
 /// # Errors
 /// Returns the differences from the expected state. The logs of the hosts are kept in this case.
 pub async fn run(site: &mut dyn Site, plane: &dyn Plane, name: &str, seed: u64, steps: usize) -> Result<Report> {
-    let before = site.holdings().await?;
+    let before = holdings(site).await?;
     let hosts = Hosts::configure(site, name, plane.kubeconfig_path(), &["--leader-elect=false", "--v=4"])?;
     let wanted = Wanted { labels: site.labels().to_vec(), ..Wanted::default() };
     let (cluster, chance) = (Cluster::new(plane.client()), StdRng::seed_from_u64(seed));
@@ -102,13 +102,20 @@ pub async fn run(site: &mut dyn Site, plane: &dyn Plane, name: &str, seed: u64, 
     let played = run.play(steps).await;
     let ended = match played {
         Ok(()) => {
-            let after = run.site.holdings().await?;
+            let after = holdings(run.site).await?;
             if after == before { Ok(()) } else { Err(anyhow::anyhow!("before {before:#?}\nafter {after:#?}")) }
         }
         Err(error) => Err(error),
     };
     ended.with_context(|| format!("seed {seed}, the logs are in {}", Path::display(run.hosts.keep())))?;
     Ok(run.report)
+}
+
+/// Returns all resources that must not be left behind.
+async fn holdings(site: &dyn Site) -> Result<BTreeMap<&'static str, Vec<String>>> {
+    let mut all = site.holdings().await?;
+    all.retain(|kind, _| !site.may_leave().contains(kind));
+    Ok(all)
 }
 
 impl Run<'_> {

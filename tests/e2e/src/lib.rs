@@ -9,17 +9,19 @@
 //! searches for leaked secrets. [`takeover`] switches between Skydock and the official cloud controller managers.
 //!
 //! Sites can also be served by the official providers in Go ([`Plugin`]). [`fleet`] counts the requests that describe the nodes of a
-//! cluster, and [`vsphere`] is a story for the provider that exists only in Go.
+//! cluster; [`vsphere`] and [`azure`] are stories for providers that exist only in Go.
 
 #![forbid(unsafe_code)]
 
 mod authority;
+pub mod azure;
 pub mod churn;
 mod cluster;
 mod expect;
 pub mod faults;
 pub mod fleet;
 mod hosts;
+mod nodes;
 pub mod rotation;
 pub mod secrets;
 mod site;

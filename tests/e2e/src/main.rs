@@ -13,7 +13,7 @@ use anyhow::{Context as _, Result};
 use clap::{Args, Parser, ValueEnum};
 use skydock_clouds::{Aws, OpenStack};
 use skydock_clusters::RealPlane;
-use skydock_e2e::{AwsSite, OpenStackSite, Plugin, Site, faults, fleet, story::Story, vsphere};
+use skydock_e2e::{AwsSite, OpenStackSite, Plugin, Site, azure, faults, fleet, story::Story, vsphere};
 use skydock_story::narrator::{Audience, Narrator};
 
 /// Clusters in clouds, from beginning to end.
@@ -28,6 +28,8 @@ enum Run {
     Fleet(Fleet),
     /// The nodes of a cluster in a simulated vSphere, with the official provider.
     Vsphere,
+    /// The node of a cluster in a stub of Azure, with the official provider.
+    Azure,
 }
 
 /// A cloud, and the plugin for it.
@@ -102,6 +104,11 @@ async fn main() -> Result<()> {
             Plugin::Go.prepare(vsphere::PROVIDER).await?;
             let plane = RealPlane::start_without_controllers().await?;
             vsphere::tell(&plane, &mut Narrator::new(Audience::Person)).await
+        }
+        Run::Azure => {
+            Plugin::Go.prepare(azure::PROVIDER).await?;
+            let plane = RealPlane::start_without_controllers().await?;
+            azure::tell(&plane, &mut Narrator::new(Audience::Person)).await
         }
     }
 }

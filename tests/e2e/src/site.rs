@@ -70,6 +70,11 @@ pub trait Site: Send + Sync {
     /// Returns whether a Service may have ports of several protocols.
     fn mixes_protocols(&self) -> bool;
 
+    /// Returns the kinds of resources that the provider may leave behind if it is interrupted.
+    fn may_leave(&self) -> &'static [&'static str] {
+        &[]
+    }
+
     /// Returns the annotations of all Services.
     fn annotations(&self) -> BTreeMap<String, String>;
 

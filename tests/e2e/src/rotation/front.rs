@@ -26,7 +26,7 @@ const MAX_HEAD: usize = 64 << 10;
 
 /// A TLS server in front of a server without TLS. Each connection is used for one request only, so that each request needs a TLS
 /// handshake. The server stops when it is dropped.
-pub(super) struct Front {
+pub(crate) struct Front {
     address: SocketAddr,
     shared: Arc<Shared>,
     task: AbortHandle,
@@ -40,11 +40,11 @@ struct Shared {
 
 impl Front {
     /// Starts a server in front of the one at this address, `127.0.0.1:PORT`. Clients need a certificate that one of these
-    /// authorities has signed.
+    /// authorities has signed, if there are any.
     ///
     /// # Errors
     /// Fails if it cannot listen.
-    pub(super) async fn before(server: &str, leaf: &Leaf, clients: &[&Authority]) -> Result<Self> {
+    pub(crate) async fn before(server: &str, leaf: &Leaf, clients: &[&Authority]) -> Result<Self> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
         let address = listener.local_addr()?;
         let config = Mutex::new(Arc::new(config(leaf, clients)?));
@@ -60,7 +60,7 @@ impl Front {
 
     /// Returns the URL: `https://127.0.0.1:PORT`.
     #[must_use]
-    pub(super) fn url(&self) -> String {
+    pub(crate) fn url(&self) -> String {
         format!("https://{}", self.address)
     }
 
@@ -93,10 +93,15 @@ fn config(leaf: &Leaf, clients: &[&Authority]) -> Result<ServerConfig> {
     for authority in clients {
         roots.add(authority.der().clone())?;
     }
-    let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider.clone()).build()?;
     let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(leaf.private().to_vec()));
-    let builder = ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions()?;
-    let mut config = builder.with_client_cert_verifier(verifier).with_single_cert(leaf.chain(), key)?;
+    let builder = ServerConfig::builder_with_provider(provider.clone()).with_safe_default_protocol_versions()?;
+    let builder = if clients.is_empty() {
+        builder.with_no_client_auth()
+    } else {
+        let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider).build()?;
+        builder.with_client_cert_verifier(verifier)
+    };
+    let mut config = builder.with_single_cert(leaf.chain(), key)?;
     // A resumed session would not present a certificate.
     config.session_storage = Arc::new(rustls::server::NoServerSessionStorage {});
     config.send_tls13_tickets = 0;

@@ -103,6 +103,14 @@ impl Site for AwsSite<'_> {
         self.plugin == Plugin::Native
     }
 
+    fn may_leave(&self) -> &'static [&'static str] {
+        match self.plugin {
+            Plugin::Native => &[],
+            // Once the load balancer is deleted, the provider deletes nothing else of it.
+            Plugin::Go => &["target groups", "rules"],
+        }
+    }
+
     fn annotations(&self) -> BTreeMap<String, String> {
         BTreeMap::from([("service.beta.kubernetes.io/aws-load-balancer-type".to_owned(), "nlb".to_owned())])
     }

@@ -25,7 +25,7 @@ pub(super) fn created_again(form: &str, description: &str) -> Option<String> {
         |setting: &&str| parameter(form, setting).is_none_or(|value| xml::first(group, setting) == Some(value));
     SETTINGS
         .iter()
-        .all(|setting| is_same(&setting))
+        .all(|setting| is_same(setting))
         .then(|| description.replace("DescribeTargetGroups", "CreateTargetGroup"))
 }
 

@@ -1,0 +1,78 @@
+//! The nodes of clusters in which nothing else is served.
+
+use std::{collections::BTreeSet, time::Duration};
+
+use anyhow::Result;
+use k8s_openapi::api::core::v1::Node;
+use kube::ResourceExt;
+use skydock_support::{
+    Seen, eventually,
+    kubernetes::{SHUTDOWN, UNINITIALIZED},
+};
+
+use crate::cluster::Cluster;
+
+/// The expected state of a node.
+#[derive(Clone, Debug)]
+pub(crate) struct Wanted {
+    pub(crate) name: String,
+    pub(crate) provider_id: String,
+    /// Types and addresses.
+    pub(crate) addresses: BTreeSet<(&'static str, String)>,
+    /// Region, zone and type of its instance.
+    pub(crate) labels: [(&'static str, &'static str); 3],
+    /// Whether its instance runs.
+    pub(crate) runs: bool,
+}
+
+/// Waits until the cluster has these nodes. Returns how many there are.
+///
+/// # Errors
+/// Returns the differences at the end of the time limit.
+pub(crate) async fn seen(wanted: &[Wanted], cluster: &Cluster, limit: Duration) -> Result<String> {
+    eventually(limit, || async {
+        let wrongs = wrongs(wanted, &cluster.nodes().await?);
+        Ok(Seen::when(wrongs.is_empty(), wrongs.join("\n")))
+    })
+    .await?;
+    Ok(format!("{} nodes", wanted.len()))
+}
+
+/// Returns all differences from the expected state, in sentences.
+fn wrongs(wanted: &[Wanted], nodes: &[Node]) -> Vec<String> {
+    let found: BTreeSet<_> = nodes.iter().map(ResourceExt::name_any).collect();
+    let names: BTreeSet<_> = wanted.iter().map(|node| node.name.clone()).collect();
+    let mut wrongs = Vec::new();
+    if found != names {
+        wrongs.push(format!("nodes are {found:?} and not {names:?}"));
+    }
+    for wanted in wanted {
+        for node in nodes.iter().filter(|node| node.name_any() == wanted.name) {
+            wrongs.extend(of_node(wanted, node).into_iter().map(|wrong| format!("{}: {wrong}", wanted.name)));
+        }
+    }
+    wrongs
+}
+
+fn of_node(wanted: &Wanted, node: &Node) -> Vec<String> {
+    let mut wrongs = Vec::new();
+    let spec = node.spec.clone().unwrap_or_default();
+    if spec.provider_id.as_ref() != Some(&wanted.provider_id) {
+        wrongs.push(format!("its provider ID is {:?} and not {}", spec.provider_id, wanted.provider_id));
+    }
+    let taints: BTreeSet<_> = spec.taints.iter().flatten().map(|taint| taint.key.as_str()).collect();
+    if taints.contains(UNINITIALIZED) || taints.contains(SHUTDOWN) == wanted.runs {
+        wrongs.push(format!("its instance runs: {}, its taints: {taints:?}", wanted.runs));
+    }
+    let addresses = node.status.iter().filter_map(|status| status.addresses.as_ref()).flatten();
+    let addresses: BTreeSet<_> = addresses.map(|it| (it.type_.as_str(), it.address.clone())).collect();
+    if addresses != wanted.addresses {
+        wrongs.push(format!("its addresses are {addresses:?} and not {:?}", wanted.addresses));
+    }
+    for (label, value) in wanted.labels {
+        if node.labels().get(label).map(String::as_str) != Some(value) {
+            wrongs.push(format!("label {label} is {:?} and not {value}", node.labels().get(label)));
+        }
+    }
+    wrongs
+}
