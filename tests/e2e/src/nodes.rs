@@ -76,3 +76,48 @@ fn of_node(wanted: &Wanted, node: &Node) -> Vec<String> {
     }
     wrongs
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    /// Returns the differences of a matching node, after changes to its fields.
+    fn found(runs: bool, changes: &[(&str, Value)]) -> Vec<String> {
+        let wanted = Wanted {
+            name: "n1".to_owned(),
+            provider_id: "x://1".to_owned(),
+            addresses: BTreeSet::from([("InternalIP", "10.0.0.1".to_owned())]),
+            labels: [("a", "1"), ("b", "2"), ("c", "3")],
+            runs,
+        };
+        let mut node = json!({
+            "metadata": {"name": "n1", "labels": {"a": "1", "b": "2", "c": "3"}},
+            "spec": {"providerID": "x://1", "taints": []},
+            "status": {"addresses": [{"type": "InternalIP", "address": "10.0.0.1"}]},
+        });
+        for (pointer, value) in changes {
+            *node.pointer_mut(pointer).unwrap() = value.clone();
+        }
+        wrongs(&[wanted], &[serde_json::from_value(node).unwrap()])
+    }
+
+    #[test]
+    fn each_wrong_field_of_a_node_is_found() {
+        let taint = |key: &str| json!([{"key": key, "effect": "NoSchedule"}]);
+        assert_eq!(found(true, &[]), [] as [&str; 0]);
+        assert_eq!(found(false, &[("/spec/taints", taint(SHUTDOWN))]), [] as [&str; 0]);
+        for wrong in [
+            ("/metadata/name", json!("n2")),
+            ("/metadata/labels", json!({"a": "1", "b": "2"})),
+            ("/spec/providerID", json!("x://2")),
+            ("/spec/taints", taint(UNINITIALIZED)),
+            ("/spec/taints", taint(SHUTDOWN)),
+            ("/status/addresses", json!([])),
+        ] {
+            assert!(!found(true, std::slice::from_ref(&wrong)).is_empty(), "{wrong:?}");
+        }
+        assert!(!found(false, &[]).is_empty(), "an instance that is off");
+    }
+}
