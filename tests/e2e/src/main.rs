@@ -40,6 +40,9 @@ struct On {
     /// The plugin: the native one in Rust, or the official provider in Go.
     #[arg(long, default_value = "native")]
     plugin: Plugin,
+    /// In AWS: classic load balancers instead of network load balancers.
+    #[arg(long)]
+    classic: bool,
 }
 
 #[derive(Args)]
@@ -86,7 +89,7 @@ async fn main() -> Result<()> {
         Run::Story(on) => {
             let cloud = on.prepare().await?;
             let plane = RealPlane::start().await?;
-            let mut site = cloud.site("story", 1, on.plugin).await?;
+            let mut site = cloud.site("story", 1, on).await?;
             let mut story = Story::new(&mut *site, &plane, "story")?;
             story.tell(&mut Narrator::new(Audience::Person)).await
         }
@@ -94,7 +97,7 @@ async fn main() -> Result<()> {
         Run::Fleet(Fleet { on, nodes }) => {
             let cloud = on.prepare().await?;
             let plane = RealPlane::start_without_controllers().await?;
-            let mut site = cloud.site("fleet", 1, on.plugin).await?;
+            let mut site = cloud.site("fleet", 1, on).await?;
             for described in fleet::run(&mut *site, &plane, "fleet", &nodes).await? {
                 writeln!(std::io::stdout(), "{described}")?;
             }
@@ -136,19 +139,20 @@ impl On {
 }
 
 impl Cloud {
-    async fn site(&self, name: &str, seed: u64, plugin: Plugin) -> Result<Box<dyn Site + '_>> {
+    async fn site(&self, name: &str, seed: u64, on: On) -> Result<Box<dyn Site + '_>> {
         Ok(match self {
-            Self::OpenStack(cloud) => Box::new(OpenStackSite::new(cloud, name, seed).await?.served_by(plugin)),
-            Self::Aws(cloud, keys) => Box::new(AwsSite::new(cloud, keys.clone(), name, seed).await?.served_by(plugin)),
+            Self::OpenStack(cloud) => Box::new(OpenStackSite::new(cloud, name, seed).await?.served_by(on.plugin)),
+            Self::Aws(cloud, keys) => {
+                let site = AwsSite::new(cloud, keys.clone(), name, seed).await?;
+                Box::new(site.served_by(on.plugin).with_classic_balancers(on.classic))
+            }
         })
     }
 }
 
 async fn seeds(run: &Faults) -> Result<()> {
-    let name = match run.on.plugin {
-        Plugin::Native => run.on.provider().to_owned(),
-        Plugin::Go => format!("{}-go", run.on.provider()),
-    };
+    let plugin = if run.on.plugin == Plugin::Go { "-go" } else { "" };
+    let name = format!("{}{}{plugin}", run.on.provider(), if run.on.classic { "-classic" } else { "" });
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/e2e").join(format!("faults-{name}.txt"));
     let done = done(&file)?;
     let seeds: Vec<u64> = match run.seed {
@@ -174,7 +178,7 @@ async fn seeds(run: &Faults) -> Result<()> {
 async fn one(cloud: &Cloud, run: &Faults, seed: u64) -> Result<faults::Report> {
     let plane = RealPlane::start_without_controllers().await?;
     let name = format!("seed-{seed}");
-    let mut site = cloud.site(&name, seed, run.on.plugin).await?;
+    let mut site = cloud.site(&name, seed, run.on).await?;
     faults::run(&mut *site, &plane, &name, seed, run.steps).await
 }
 

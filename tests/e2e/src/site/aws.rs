@@ -24,6 +24,7 @@ pub struct AwsSite<'a> {
     window: (Proxy, AwsClient),
     made: usize,
     plugin: Plugin,
+    classic: bool,
 }
 
 impl<'a> AwsSite<'a> {
@@ -43,6 +44,7 @@ impl<'a> AwsSite<'a> {
             window: (window, client),
             made: 0,
             plugin: Plugin::default(),
+            classic: false,
         })
     }
 
@@ -50,6 +52,12 @@ impl<'a> AwsSite<'a> {
     #[must_use]
     pub fn served_by(self, plugin: Plugin) -> Self {
         Self { plugin, ..self }
+    }
+
+    /// Gives Services classic load balancers instead of network load balancers.
+    #[must_use]
+    pub fn with_classic_balancers(self, classic: bool) -> Self {
+        Self { classic, ..self }
     }
 
     /// Returns the VPC.
@@ -72,6 +80,21 @@ impl<'a> AwsSite<'a> {
             name: field(xml, "LoadBalancerName")?.to_owned(),
             addresses: BTreeSet::from([field(xml, "DNSName")?.to_owned()]),
             works: field(xml, "Code")? == "active",
+            ports,
+        })
+    }
+
+    fn classic_balancer(xml: &str) -> Result<Balancer> {
+        let behind: BTreeSet<String> = xml::all(xml, "InstanceId").into_iter().map(str::to_owned).collect();
+        let mut ports = BTreeMap::new();
+        for listener in xml::all(xml, "Listener") {
+            let port = format!("{}/{}", field(listener, "Protocol")?, field(listener, "LoadBalancerPort")?);
+            ports.insert(port, behind.clone());
+        }
+        Ok(Balancer {
+            name: field(xml, "LoadBalancerName")?.to_owned(),
+            addresses: BTreeSet::from([field(xml, "DNSName")?.to_owned()]),
+            works: true,
             ports,
         })
     }
@@ -100,7 +123,7 @@ impl Site for AwsSite<'_> {
     }
 
     fn mixes_protocols(&self) -> bool {
-        self.plugin == Plugin::Native
+        self.plugin == Plugin::Native && !self.classic
     }
 
     fn may_leave(&self) -> &'static [&'static str] {
@@ -112,7 +135,8 @@ impl Site for AwsSite<'_> {
     }
 
     fn annotations(&self) -> BTreeMap<String, String> {
-        BTreeMap::from([("service.beta.kubernetes.io/aws-load-balancer-type".to_owned(), "nlb".to_owned())])
+        let kind = ("service.beta.kubernetes.io/aws-load-balancer-type".to_owned(), "nlb".to_owned());
+        if self.classic { BTreeMap::new() } else { BTreeMap::from([kind]) }
     }
 
     fn proxy(&self) -> &Proxy {
@@ -179,6 +203,12 @@ impl Site for AwsSite<'_> {
         for xml in xml::items(&answer, "LoadBalancers") {
             if field(xml, "VpcId")? == self.network.vpc_id {
                 view.balancers.push(self.balancer(xml).await?);
+            }
+        }
+        let answer = self.window.1.call("elb", "DescribeLoadBalancers", &[]).await?;
+        for xml in xml::items(&answer, "LoadBalancerDescriptions") {
+            if field(xml, "VPCId")? == self.network.vpc_id {
+                view.balancers.push(Self::classic_balancer(xml)?);
             }
         }
         let table = [("RouteTableId.1", self.network.route_table_id.as_str())];
