@@ -23,10 +23,7 @@ pub(super) fn created_again(form: &str, description: &str) -> Option<String> {
     let group = xml::items(description, "TargetGroups").into_iter().next()?;
     let is_same =
         |setting: &&str| parameter(form, setting).is_none_or(|value| xml::first(group, setting) == Some(value));
-    SETTINGS
-        .iter()
-        .all(|setting| is_same(setting))
-        .then(|| description.replace("DescribeTargetGroups", "CreateTargetGroup"))
+    SETTINGS.iter().all(is_same).then(|| description.replace("DescribeTargetGroups", "CreateTargetGroup"))
 }
 
 #[cfg(test)]
