@@ -28,6 +28,8 @@ use crate::{
 const PATIENCE: Duration = Duration::from_secs(300);
 /// The longest pause after a step, and before the host is killed.
 const PAUSE: Duration = Duration::from_millis(2500);
+/// How long a killed process may take to end on a busy machine.
+const END: Duration = Duration::from_secs(60);
 /// Maximum number of concurrent instances.
 const MACHINES: usize = 5;
 const SERVICES: [&str; 3] = ["web", "mail", "dns"];
@@ -169,7 +171,7 @@ impl Run<'_> {
 
     async fn kill(&mut self, mut host: Host) -> Result<Host> {
         host.kill()?;
-        host.ended(PAUSE).await?;
+        host.ended(END).await?;
         self.report.kills += 1;
         self.hosts.start().await
     }
