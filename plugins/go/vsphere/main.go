@@ -2,11 +2,13 @@
 package main
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
 
-	_ "k8s.io/cloud-provider-vsphere/pkg/cloudprovider/vsphere"
+	"k8s.io/cloud-provider-vsphere/pkg/cloudprovider/vsphere"
+	"k8s.io/cloud-provider-vsphere/pkg/cloudprovider/vsphere/loadbalancer"
 	"k8s.io/cloud-provider-vsphere/pkg/common/config"
 	nsxt "k8s.io/cloud-provider-vsphere/pkg/nsxt/config"
 
@@ -27,11 +29,32 @@ func init() {
 			return []skydock.Capability{skydock.CapabilityLoadBalancers, skydock.CapabilityRoutes}
 		},
 		Objects:  secrets,
+		Option:   option,
 		Classify: classify,
 	})
 }
 
 func main() {}
+
+// option handles what are flags of the provider's own main.
+func option(key, value string) (bool, error) {
+	switch key {
+	case "cluster-name": // of load balancers and routes in NSX
+		loadbalancer.ClusterName = value
+	case "node-labels":
+		vsphere.AdditionalLabels = map[string]string{}
+		for label := range strings.SplitSeq(value, ",") {
+			name, value, ok := strings.Cut(label, "=")
+			if !ok {
+				return true, fmt.Errorf("expected NAME=VALUE, not %q", label)
+			}
+			vsphere.AdditionalLabels[name] = value
+		}
+	default:
+		return false, nil
+	}
+	return true, nil
+}
 
 // secrets are those with the logins, which the provider finds with informers. It reports itself what is not valid.
 func secrets(settings skydock.Settings) ([]cloudprovider.Object, error) {

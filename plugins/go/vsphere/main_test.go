@@ -2,8 +2,11 @@ package main
 
 import (
 	"errors"
+	"maps"
 	"slices"
 	"testing"
+
+	"k8s.io/cloud-provider-vsphere/pkg/cloudprovider/vsphere"
 
 	skydock "github.com/skydock/skydock/sdk/go"
 	"github.com/skydock/skydock/sdk/go/cloudprovider"
@@ -51,5 +54,20 @@ func TestTheConfigurationNamesTheSecretsWithLogins(t *testing.T) {
 		if got, err := secrets(skydock.Settings{CloudConfig: test.config}); err != nil || !slices.Equal(got, test.want) {
 			t.Errorf("%s: %v, %v", name, got, err)
 		}
+	}
+}
+
+func TestNodeLabelsAreAnOption(t *testing.T) {
+	if known, err := option("node-labels", "a.example/b=c,d="); !known || err != nil {
+		t.Fatal(known, err)
+	}
+	if want := map[string]string{"a.example/b": "c", "d": ""}; !maps.Equal(vsphere.AdditionalLabels, want) {
+		t.Error(vsphere.AdditionalLabels)
+	}
+	if known, err := option("node-labels", "a"); !known || err == nil {
+		t.Error("a label without a value is accepted")
+	}
+	if known, _ := option("other", "a"); known {
+		t.Error("an unknown option is accepted")
 	}
 }

@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use anyhow::{Context as _, Result};
-use k8s_openapi::api::core::v1::{Event, Node, Service};
+use k8s_openapi::api::core::v1::{Event, Node, Secret, Service};
 use kube::{
     Api, Client,
     api::{DeleteParams, ListParams, Patch, PatchParams, PostParams},
@@ -56,8 +56,17 @@ impl Cluster {
     /// # Errors
     /// Fails if a request to the API server fails.
     pub async fn register(&self, name: &str) -> Result<()> {
+        self.register_machine(name, "").await
+    }
+
+    /// Registers a ready node whose kubelet has read this UUID from the firmware.
+    ///
+    /// # Errors
+    /// Fails if a request to the API server fails.
+    pub async fn register_machine(&self, name: &str, system_uuid: &str) -> Result<()> {
         let taint = json!({"key": UNINITIALIZED, "value": "true", "effect": "NoSchedule"});
-        let node = json!({"metadata": {"name": name}, "spec": {"taints": [taint]}});
+        let status = json!({"nodeInfo": {"systemUUID": system_uuid}});
+        let node = json!({"metadata": {"name": name}, "spec": {"taints": [taint]}, "status": status});
         self.nodes_api().create(&PostParams::default(), &serde_json::from_value(node)?).await?;
         self.set_ready(name, true).await
     }
@@ -81,6 +90,17 @@ impl Cluster {
     pub async fn is_initialized(&self, name: &str) -> Result<bool> {
         let node = self.nodes_api().get_opt(name).await?;
         Ok(node.and_then(|node| node.spec).is_some_and(|spec| spec.provider_id.is_some()))
+    }
+
+    /// Creates a Secret in `kube-system`.
+    ///
+    /// # Errors
+    /// Fails if a request to the API server fails.
+    pub async fn keep_secret(&self, name: &str, data: &BTreeMap<String, String>) -> Result<()> {
+        let secrets: Api<Secret> = Api::namespaced(self.client.clone(), "kube-system");
+        let secret = json!({"metadata": {"name": name}, "stringData": data});
+        secrets.create(&PostParams::default(), &serde_json::from_value(secret)?).await?;
+        Ok(())
     }
 
     /// Allows the deletion of a node, however many others are deleted.

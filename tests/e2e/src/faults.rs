@@ -4,7 +4,7 @@
 //! run with the same seed has the same events, but the host may be doing something else when it is killed.
 
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeMap, BTreeSet},
     fmt::{self, Display},
     path::Path,
     time::{Duration, Instant},
@@ -28,6 +28,8 @@ use crate::{
 const PATIENCE: Duration = Duration::from_secs(300);
 /// The longest pause after a step, and before the host is killed.
 const PAUSE: Duration = Duration::from_millis(2500);
+/// How long a killed process may take to end on a busy machine.
+const END: Duration = Duration::from_secs(60);
 /// Maximum number of concurrent instances.
 const MACHINES: usize = 5;
 const SERVICES: [&str; 3] = ["web", "mail", "dns"];
@@ -94,7 +96,7 @@ struct Run<'a> {
 /// # Errors
 /// Returns the differences from the expected state. The logs of the hosts are kept in this case.
 pub async fn run(site: &mut dyn Site, plane: &dyn Plane, name: &str, seed: u64, steps: usize) -> Result<Report> {
-    let before = site.holdings().await?;
+    let before = holdings(site).await?;
     let hosts = Hosts::configure(site, name, plane.kubeconfig_path(), &["--leader-elect=false", "--v=4"])?;
     let wanted = Wanted { labels: site.labels().to_vec(), ..Wanted::default() };
     let (cluster, chance) = (Cluster::new(plane.client()), StdRng::seed_from_u64(seed));
@@ -102,13 +104,20 @@ pub async fn run(site: &mut dyn Site, plane: &dyn Plane, name: &str, seed: u64, 
     let played = run.play(steps).await;
     let ended = match played {
         Ok(()) => {
-            let after = run.site.holdings().await?;
+            let after = holdings(run.site).await?;
             if after == before { Ok(()) } else { Err(anyhow::anyhow!("before {before:#?}\nafter {after:#?}")) }
         }
         Err(error) => Err(error),
     };
     ended.with_context(|| format!("seed {seed}, the logs are in {}", Path::display(run.hosts.keep())))?;
     Ok(run.report)
+}
+
+/// Returns all resources that must not be left behind.
+async fn holdings(site: &dyn Site) -> Result<BTreeMap<&'static str, Vec<String>>> {
+    let mut all = site.holdings().await?;
+    all.retain(|kind, _| !site.may_leave().contains(kind));
+    Ok(all)
 }
 
 impl Run<'_> {
@@ -162,7 +171,7 @@ impl Run<'_> {
 
     async fn kill(&mut self, mut host: Host) -> Result<Host> {
         host.kill()?;
-        host.ended(PAUSE).await?;
+        host.ended(END).await?;
         self.report.kills += 1;
         self.hosts.start().await
     }
@@ -272,7 +281,11 @@ impl Run<'_> {
     async fn serve(&mut self) -> Result<bool> {
         let name = *SERVICES.choose(&mut self.chance).context("a name")?;
         let count = self.chance.random_range(1..=2);
-        let ports: Vec<&str> = PORTS.choose_multiple(&mut self.chance, count).copied().collect();
+        let mut ports: Vec<&str> = PORTS.choose_multiple(&mut self.chance, count).copied().collect();
+        if !self.site.mixes_protocols() {
+            let protocol = ports.first().and_then(|port| port.split('/').next()).unwrap_or_default().to_owned();
+            ports.retain(|port| port.starts_with(&protocol));
+        }
         if self.cluster.is_deleted(name).await? {
             return Ok(false);
         }

@@ -26,17 +26,43 @@ pub struct Hosts {
 }
 
 impl Hosts {
-    /// Writes the configuration of the host. Compiled plugins are stored in a directory that all hosts share.
+    /// Writes the configuration of a host that runs all controllers for a site.
     ///
     /// # Errors
     /// Fails if a binary has not been built, or if files cannot be written.
     pub fn configure(site: &dyn Site, cluster: &str, kubeconfig: &Path, more: &[&str]) -> Result<Self> {
+        let cidr = format!("--cluster-cidr={PODS}");
+        let mut flags = vec![cidr.as_str(), "--controllers=*", "--allocate-node-cidrs", "--configure-cloud-routes"];
+        flags.push("--node-monitor-period=1s");
+        flags.extend(more);
+        Self::of_site(site, cluster, kubeconfig, &flags)
+    }
+
+    /// Writes the configuration of a host with these flags for a site.
+    ///
+    /// # Errors
+    /// See [`Self::configure`].
+    pub fn of_site(site: &dyn Site, cluster: &str, kubeconfig: &Path, flags: &[&str]) -> Result<Self> {
+        let plugin = site.plugin().file(site.provider())?;
+        Self::with(cluster, kubeconfig, flags, |dir| configured(site, &plugin, dir, cluster))
+    }
+
+    /// Writes the configuration of a host with these flags. The function returns the configuration, and writes the files that it
+    /// refers to. Compiled plugins are stored in a directory that all hosts share.
+    ///
+    /// # Errors
+    /// See [`Self::configure`].
+    pub fn with(
+        cluster: &str,
+        kubeconfig: &Path,
+        flags: &[&str],
+        document: impl FnOnce(&Path) -> Result<Value>,
+    ) -> Result<Self> {
         let paths = Paths::of_checkout()?;
         let dir = tempfile::Builder::new().prefix("skydock-e2e-").tempdir()?;
-        let plugin = paths.plugins.join(format!("{}.wasm", site.provider()));
         let config = dir.path().join(CONFIG);
         // JSON is valid YAML.
-        fs::write(&config, serde_json::to_vec_pretty(&configured(site, &plugin, dir.path(), cluster)?)?)?;
+        fs::write(&config, serde_json::to_vec_pretty(&document(dir.path())?)?)?;
         let compiled = Self::compiled()?;
         fs::create_dir_all(&compiled)?;
         let mut args = vec![
@@ -44,11 +70,8 @@ impl Hosts {
             format!("--kubeconfig={}", kubeconfig.display()).into(),
             format!("--plugin-cache-dir={}", compiled.display()).into(),
             format!("--cluster-name={cluster}").into(),
-            format!("--cluster-cidr={PODS}").into(),
         ];
-        let flags =
-            ["--controllers=*", "--allocate-node-cidrs", "--configure-cloud-routes", "--node-monitor-period=1s"];
-        args.extend(flags.iter().chain(more).map(OsString::from));
+        args.extend(flags.iter().map(OsString::from));
         Ok(Self { binary: paths.skydock, args, dir, started: 0 })
     }
 

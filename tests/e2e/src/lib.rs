@@ -7,22 +7,30 @@
 //! [`story`] runs once with detailed output. [`faults`] runs repeatedly, with a faulty cloud and a host that is killed. In
 //! [`rotation`], credentials are replaced while Services change ([`churn`]), in [`swaps`] the plugin is replaced, and [`secrets`]
 //! searches for leaked secrets. [`takeover`] switches between Skydock and the official cloud controller managers.
+//!
+//! Sites can also be served by the official providers in Go ([`Plugin`]). [`fleet`] counts the requests that describe the nodes of a
+//! cluster; [`vsphere`] and [`azure`] are stories for providers that exist only in Go.
 
 #![forbid(unsafe_code)]
 
+mod authority;
+pub mod azure;
 pub mod churn;
 mod cluster;
 mod expect;
 pub mod faults;
+pub mod fleet;
 mod hosts;
+mod nodes;
 pub mod rotation;
 pub mod secrets;
 mod site;
 pub mod story;
 pub mod swaps;
 pub mod takeover;
+pub mod vsphere;
 
 pub use cluster::Cluster;
 pub use expect::{Wanted, wrongs};
 pub use hosts::Hosts;
-pub use site::{AwsSite, Balancer, Machine, OpenStackSite, Site, View, configured};
+pub use site::{AwsSite, Balancer, Machine, OpenStackSite, Plugin, Site, View, configured};

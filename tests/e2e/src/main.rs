@@ -1,4 +1,4 @@
-//! Runs the requested number of seeds of [`faults`]. Seeds that have succeeded before are skipped.
+//! Runs what takes too long for a test: any number of seeds of [`faults`], and everything with the official providers in Go.
 
 #![forbid(unsafe_code)]
 
@@ -10,16 +10,45 @@ use std::{
 };
 
 use anyhow::{Context as _, Result};
-use clap::{Parser, ValueEnum};
+use clap::{Args, Parser, ValueEnum};
 use skydock_clouds::{Aws, OpenStack};
 use skydock_clusters::RealPlane;
-use skydock_e2e::{AwsSite, OpenStackSite, faults};
+use skydock_e2e::{AwsSite, OpenStackSite, Plugin, Site, azure, faults, fleet, story::Story, vsphere};
+use skydock_story::narrator::{Audience, Narrator};
 
-/// Clusters in bad clouds, served by a host that is killed: seed after seed, on one cloud without a reset.
+/// Clusters in clouds, from beginning to end.
 #[derive(Parser)]
-struct Args {
+enum Run {
+    /// The life of a cluster, from its first node until everything is deleted.
+    Story(On),
+    /// Clusters in bad clouds, served by a host that is killed: seed after seed, on one cloud without a reset. Seeds that have
+    /// succeeded before are skipped.
+    Faults(Faults),
+    /// How many requests describe the nodes of a cluster.
+    Fleet(Fleet),
+    /// The nodes of a cluster in a simulated vSphere, with the official provider.
+    Vsphere,
+    /// The node of a cluster in a stub of Azure, with the official provider.
+    Azure,
+}
+
+/// A cloud, and the plugin for it.
+#[derive(Args, Clone, Copy)]
+struct On {
     /// The cloud.
     cloud: CloudKind,
+    /// The plugin: the native one in Rust, or the official provider in Go.
+    #[arg(long, default_value = "native")]
+    plugin: Plugin,
+    /// In AWS: classic load balancers instead of network load balancers.
+    #[arg(long)]
+    classic: bool,
+}
+
+#[derive(Args)]
+struct Faults {
+    #[command(flatten)]
+    on: On,
     /// Seeds 0 to this, less one.
     #[arg(long, default_value_t = 10)]
     seeds: u64,
@@ -32,6 +61,15 @@ struct Args {
     /// Steps of each.
     #[arg(long, default_value_t = 12)]
     steps: usize,
+}
+
+#[derive(Args)]
+struct Fleet {
+    #[command(flatten)]
+    on: On,
+    /// Numbers of nodes, in ascending order.
+    #[arg(long, value_delimiter = ',', default_value = "20,100")]
+    nodes: Vec<usize>,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -47,25 +85,85 @@ enum Cloud {
 
 #[tokio::main]
 async fn main() -> Result<()> {
-    let args = Args::parse();
-    let (cloud, name) = match args.cloud {
-        CloudKind::Openstack => (Cloud::OpenStack(Box::new(OpenStack::start().await?)), "openstack"),
-        CloudKind::Aws => {
-            let aws = Aws::start().await?;
-            let keys = aws.verify_signatures().await?;
-            (Cloud::Aws(Box::new(aws), keys), "aws")
+    match Run::parse() {
+        Run::Story(on) => {
+            let cloud = on.prepare().await?;
+            let plane = RealPlane::start().await?;
+            let mut site = cloud.site("story", 1, on).await?;
+            let mut story = Story::new(&mut *site, &plane, "story")?;
+            story.tell(&mut Narrator::new(Audience::Person)).await
         }
-    };
+        Run::Faults(run) => seeds(&run).await,
+        Run::Fleet(Fleet { on, nodes }) => {
+            let cloud = on.prepare().await?;
+            let plane = RealPlane::start_without_controllers().await?;
+            let mut site = cloud.site("fleet", 1, on).await?;
+            for described in fleet::run(&mut *site, &plane, "fleet", &nodes).await? {
+                writeln!(std::io::stdout(), "{described}")?;
+            }
+            Ok(())
+        }
+        Run::Vsphere => {
+            Plugin::Go.prepare(vsphere::PROVIDER).await?;
+            let plane = RealPlane::start_without_controllers().await?;
+            vsphere::tell(&plane, &mut Narrator::new(Audience::Person)).await
+        }
+        Run::Azure => {
+            Plugin::Go.prepare(azure::PROVIDER).await?;
+            let plane = RealPlane::start_without_controllers().await?;
+            azure::tell(&plane, &mut Narrator::new(Audience::Person)).await
+        }
+    }
+}
+
+impl On {
+    fn provider(self) -> &'static str {
+        match self.cloud {
+            CloudKind::Openstack => "openstack",
+            CloudKind::Aws => "aws",
+        }
+    }
+
+    /// Builds the plugin and starts the cloud.
+    async fn prepare(self) -> Result<Cloud> {
+        self.plugin.prepare(self.provider()).await?;
+        Ok(match self.cloud {
+            CloudKind::Openstack => Cloud::OpenStack(Box::new(OpenStack::start().await?)),
+            CloudKind::Aws => {
+                let aws = Aws::start().await?;
+                let keys = aws.verify_signatures().await?;
+                Cloud::Aws(Box::new(aws), keys)
+            }
+        })
+    }
+}
+
+impl Cloud {
+    async fn site(&self, name: &str, seed: u64, on: On) -> Result<Box<dyn Site + '_>> {
+        Ok(match self {
+            Self::OpenStack(cloud) => Box::new(OpenStackSite::new(cloud, name, seed).await?.served_by(on.plugin)),
+            Self::Aws(cloud, keys) => {
+                let site = AwsSite::new(cloud, keys.clone(), name, seed).await?;
+                Box::new(site.served_by(on.plugin).with_classic_balancers(on.classic))
+            }
+        })
+    }
+}
+
+async fn seeds(run: &Faults) -> Result<()> {
+    let plugin = if run.on.plugin == Plugin::Go { "-go" } else { "" };
+    let name = format!("{}{}{plugin}", run.on.provider(), if run.on.classic { "-classic" } else { "" });
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/e2e").join(format!("faults-{name}.txt"));
     let done = done(&file)?;
-    let seeds: Vec<u64> = match args.seed {
+    let seeds: Vec<u64> = match run.seed {
         Some(seed) => vec![seed],
-        None => (args.first..args.seeds).filter(|seed| !done.contains(seed)).collect(),
+        None => (run.first..run.seeds).filter(|seed| !done.contains(seed)).collect(),
     };
+    let cloud = run.on.prepare().await?;
     let mut log = OpenOptions::new().append(true).create(true).open(&file)?;
     let mut bad = 0;
     for &seed in &seeds {
-        match run(&cloud, seed, args.steps).await {
+        match one(&cloud, run, seed).await {
             Ok(report) => say(&mut log, &format!("{seed} {report}"))?,
             Err(error) => {
                 bad += 1;
@@ -77,19 +175,11 @@ async fn main() -> Result<()> {
     Ok(())
 }
 
-async fn run(cloud: &Cloud, seed: u64, steps: usize) -> Result<faults::Report> {
+async fn one(cloud: &Cloud, run: &Faults, seed: u64) -> Result<faults::Report> {
     let plane = RealPlane::start_without_controllers().await?;
     let name = format!("seed-{seed}");
-    match cloud {
-        Cloud::OpenStack(cloud) => {
-            let mut site = OpenStackSite::new(cloud, &name, seed).await?;
-            faults::run(&mut site, &plane, &name, seed, steps).await
-        }
-        Cloud::Aws(cloud, keys) => {
-            let mut site = AwsSite::new(cloud, keys.clone(), &name, seed).await?;
-            faults::run(&mut site, &plane, &name, seed, steps).await
-        }
-    }
+    let mut site = cloud.site(&name, seed, run.on).await?;
+    faults::run(&mut *site, &plane, &name, seed, run.steps).await
 }
 
 /// Returns the seeds that have succeeded before.

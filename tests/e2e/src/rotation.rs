@@ -2,7 +2,7 @@
 
 mod aws;
 mod files;
-mod front;
+pub(crate) mod front;
 mod openstack;
 mod tls;
 

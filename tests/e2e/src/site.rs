@@ -2,6 +2,7 @@
 
 mod aws;
 mod openstack;
+mod plugin;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -13,7 +14,7 @@ use async_trait::async_trait;
 use serde_json::{Value, json};
 use skydock_clouds::Proxy;
 
-pub use self::{aws::AwsSite, openstack::OpenStackSite};
+pub use self::{aws::AwsSite, openstack::OpenStackSite, plugin::Plugin};
 
 /// The address range of Pods.
 pub(crate) const PODS: &str = "10.244.0.0/16";
@@ -60,8 +61,19 @@ pub trait Site: Send + Sync {
     /// Returns the provider's name.
     fn provider(&self) -> &'static str;
 
+    /// Returns which plugin serves the cluster.
+    fn plugin(&self) -> Plugin;
+
     /// Returns zone, region and type of all instances, as labels.
     fn labels(&self) -> [(&'static str, &'static str); 3];
+
+    /// Returns whether a Service may have ports of several protocols.
+    fn mixes_protocols(&self) -> bool;
+
+    /// Returns the kinds of resources that the provider may leave behind if it is interrupted.
+    fn may_leave(&self) -> &'static [&'static str] {
+        &[]
+    }
 
     /// Returns the annotations of all Services.
     fn annotations(&self) -> BTreeMap<String, String>;
@@ -150,7 +162,8 @@ fn document(site: &dyn Site, plugin: &Path, dir: &Path, said: Configuration) -> 
         "apiVersion": "skydock.dev/v1alpha1",
         "kind": "SkydockConfiguration",
         "plugins": [{
-            "name": provider, "file": plugin, "cloudConfig": dir.join("cloud.conf"), "options": said.options, "egress": [rule],
+            "name": provider, "file": plugin, "cloudConfig": dir.join("cloud.conf"), "options": said.options,
+            "limits": site.plugin().limits(), "egress": [rule],
         }],
         "credentials": [credential],
     })

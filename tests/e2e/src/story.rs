@@ -59,8 +59,8 @@ impl<'a> Story<'a> {
             .await?;
         narrator.chapter("Services");
         let annotations = self.site.annotations();
-        let steps: [(&str, &[&str]); 2] =
-            [("a Service gets a load balancer", &["TCP/80", "UDP/53"]), ("its ports change", &["TCP/80", "TCP/443"])];
+        let first: &[&str] = if self.site.mixes_protocols() { &["TCP/80", "UDP/53"] } else { &["TCP/80"] };
+        let steps = [("a Service gets a load balancer", first), ("its ports change", &["TCP/80", "TCP/443"])];
         for (step, ports) in steps {
             narrator
                 .step(step, async {

@@ -9,7 +9,7 @@ use std::{
 use anyhow::{Context as _, Result, ensure};
 use serde_json::json;
 use skydock_clusters::Plane;
-use skydock_support::{Host, Paths, Seen, TAKEN, eventually, rebuilt};
+use skydock_support::{Host, Seen, TAKEN, eventually, rebuilt};
 
 use crate::{
     churn::{Churn, Load, Report, generation, told},
@@ -54,7 +54,7 @@ pub async fn run(site: &mut dyn Site, plane: &dyn Plane, name: &str, swaps: usiz
     // As in the container image: with many arenas the allocator keeps freed memory and grows for minutes, which would hide leaks
     // of the host.
     hosts.set("MALLOC_ARENA_MAX=1");
-    let plugin = Plugin::install(&hosts, site.provider())?;
+    let plugin = Plugin::install(&hosts, site)?;
     let host = hosts.start().await?;
     let machines = site.add(2).await?;
     let mut churn = Churn::new(site, plane, machines, load);
@@ -90,8 +90,8 @@ struct Plugin {
 }
 
 impl Plugin {
-    fn install(hosts: &Hosts, provider: &str) -> Result<Self> {
-        let built = fs::read(Paths::of_checkout()?.plugins.join(format!("{provider}.wasm")))?;
+    fn install(hosts: &Hosts, site: &dyn Site) -> Result<Self> {
+        let built = fs::read(site.plugin().file(site.provider())?)?;
         let builds: Vec<_> = (0..BUILDS).map(|build| rebuilt(&built, &build.to_string())).collect();
         let plugin = Self { file: hosts.dir().join("plugin.wasm"), builds };
         plugin.put(0)?;

@@ -1,4 +1,5 @@
-//! Clusters in faulty clouds with a host that is killed. `cargo run -p skydock-e2e -- aws --seeds 50` runs more of them.
+//! Clusters in faulty clouds with a host that is killed. `cargo run -p skydock-e2e -- faults aws --seeds 50` runs more of
+//! them.
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "helpers of tests, which clippy does not know for such")]
 
 use skydock_clouds::{Aws, OpenStack};

@@ -15,7 +15,7 @@ const INSTALL: &str = "the program `go` is missing: install Go 1.26.8 from https
 const MODULES: [&str; 4] = ["sdk/go", "sdk/go/cloudprovider", "sdk/go/example", "sdk/go/template"];
 
 /// The official providers, whose dependencies take minutes to compile.
-const PROVIDERS: [&str; 3] = ["plugins/go/aws", "plugins/go/openstack", "plugins/go/vsphere"];
+const PROVIDERS: [&str; 4] = ["plugins/go/aws", "plugins/go/azure", "plugins/go/openstack", "plugins/go/vsphere"];
 
 /// Packages of components that compile without the overlay.
 const GUEST: [&str; 4] = ["./internal/guest", "./internal/memory", "./internal/inflight", "./internal/wit/..."];

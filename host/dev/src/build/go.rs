@@ -34,7 +34,9 @@ struct Project<'a> {
 /// # Errors
 /// If Go is missing or another version, if the program does not compile, or if it is not a plugin.
 pub(super) fn build(dir: &Path) -> anyhow::Result<Built> {
+    // Go runs in the folder of the project, so its arguments are absolute.
     let work = dir.join(WORK);
+    let work = std::path::absolute(&work).with_context(|| format!("cannot use {}", work.display()))?;
     fs::create_dir_all(&work).with_context(|| format!("cannot create {}", work.display()))?;
     let mut project = Project { dir, work, modfile: None };
     project.modfile = port::apply(&project)?;
@@ -47,7 +49,7 @@ pub(super) fn build(dir: &Path) -> anyhow::Result<Built> {
     go.env("GOOS", "wasip1").env("GOARCH", "wasm").args(&project.modfile);
     go.arg("-overlay").arg(overlay);
     go.args(["-trimpath", "-buildvcs=false", "-buildmode=c-shared", "-ldflags=-s -w -buildid=", "-o"]);
-    GO.run(go.arg(absolute(&core)?).arg("."))?;
+    GO.run(go.arg(&core).arg("."))?;
 
     let wit = project.work.join("wit");
     wit::copy(&sdk.join("wit"), &wit)?;
@@ -81,10 +83,6 @@ impl Project<'_> {
 /// Returns the name of a plugin: the last part of its module path.
 fn name(module: &str) -> String {
     module.rsplit('/').next().unwrap_or(module).to_owned()
-}
-
-fn absolute(path: &Path) -> anyhow::Result<PathBuf> {
-    std::path::absolute(path).with_context(|| format!("cannot use {}", path.display()))
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 
 use bytes::Bytes;
 use http::{HeaderMap, Method, Response, StatusCode, Uri, header, request::Parts};
+use jiff::Timestamp;
 use ring::rand::SystemRandom;
 use serde_json::{Value, json};
 
@@ -30,6 +31,8 @@ pub(crate) struct Mask {
     method: Method,
     url: Uri,
     capture: Capture,
+    /// JSON pointer to the expiry in the answer.
+    expires: Option<String>,
     handle: String,
     /// True if logins are answered, false if they are denied.
     answers: bool,
@@ -40,7 +43,13 @@ impl Mask {
     pub(crate) fn new(protocol: Protocol, method: Method, url: Uri, capture: Capture) -> Result<Self, String> {
         let random: [u8; 16] =
             ring::rand::generate(&SystemRandom::new()).map_err(|_| "no random numbers available")?.expose();
-        Ok(Self { protocol, method, url, capture, handle: format!("skydock-{}", hex::encode(random)), answers: true })
+        let handle = format!("skydock-{}", hex::encode(random));
+        Ok(Self { protocol, method, url, capture, expires: None, handle, answers: true })
+    }
+
+    /// Returns the same mask, whose answers also have the expiry at this JSON pointer: many SDKs reject a token without it.
+    pub(crate) fn with_expiry(self, expires: Option<String>) -> Self {
+        Self { expires, ..self }
     }
 
     /// Returns the same mask, which denies logins instead of answering them.
@@ -95,7 +104,11 @@ impl Mask {
     pub(crate) fn login(&self, answer: &Response<Bytes>, token: &Secret) -> Result<Response<Bytes>, Failure> {
         let body = match (self.protocol, &self.capture) {
             // It is not known which other parts of the answer are secrets.
-            (Protocol::Plain, Capture::Json(pointer)) => only(pointer, &self.handle),
+            (Protocol::Plain, Capture::Json(pointer)) => {
+                let shown = only(pointer, json!(self.handle));
+                let expiry = self.expiry(answer.body());
+                Bytes::from(expiry.into_iter().fold(shown, merged).to_string())
+            }
             (Protocol::Plain, _) => Bytes::new(),
             _ => self.hide(answer.body(), token),
         };
@@ -112,6 +125,15 @@ impl Mask {
             Capture::Json(_) => response,
         };
         response.body(body).map_err(|_| Failure::malformed("the answer to its login cannot be passed on"))
+    }
+
+    /// Returns the expiry in an answer, as JSON that has nothing else. Only a time can be no secret.
+    fn expiry(&self, body: &[u8]) -> Option<Value> {
+        let pointer = self.expires.as_ref()?;
+        let answer: Value = serde_json::from_slice(body).ok()?;
+        let value = answer.pointer(pointer)?;
+        let is_time = |text: &str| text.parse::<u64>().is_ok() || text.parse::<Timestamp>().is_ok();
+        (value.is_number() || value.as_str().is_some_and(is_time)).then(|| only(pointer, value.clone()))
     }
 
     /// Returns the answer to a logout. The host's session is kept.
@@ -139,13 +161,23 @@ impl Mask {
 }
 
 /// Returns JSON that has only this value, at this pointer.
-fn only(pointer: &str, value: &str) -> Bytes {
+fn only(pointer: &str, value: Value) -> Value {
     let within = |inner: Value, key: &str| {
         let key = key.replace("~1", "/").replace("~0", "~");
         if key.parse::<usize>().is_ok() { json!([inner]) } else { json!({ key: inner }) }
     };
     let keys = pointer.strip_prefix('/').into_iter().flat_map(|keys| keys.rsplit('/'));
-    Bytes::from(keys.fold(json!(value), within).to_string())
+    keys.fold(value, within)
+}
+
+/// Returns JSON with the fields of both. Where they differ, that of the first is kept.
+fn merged(one: Value, other: Value) -> Value {
+    let (Value::Object(mut one), Value::Object(other)) = (one.clone(), other) else { return one };
+    for (key, value) in other {
+        let value = one.remove(&key).map_or(value.clone(), |before| merged(before, value));
+        one.insert(key, value);
+    }
+    Value::Object(one)
 }
 
 /// vSphere's answer to a logout.
@@ -246,5 +278,25 @@ mod tests {
         assert_eq!(*shown.body(), format!("{{\"token\": {{\"catalog\": [], \"x\": \"{handle}\"}}}}"));
         assert!(mask.is_subject(shown.headers()));
         assert_ne!(keystone().handle, mask.handle);
+    }
+
+    #[test]
+    fn a_plain_answer_has_the_handle_and_the_expiry_only() {
+        let shown = |body: &'static str| {
+            let url = "https://login.example.com/token".parse().unwrap();
+            let capture = Capture::Json("/data/token".to_owned());
+            let mask = Mask::new(Protocol::Plain, Method::POST, url, capture).unwrap();
+            let mask = mask.with_expiry(Some("/data/expires_in".to_owned()));
+            let shown = mask.login(&Response::new(Bytes::from_static(body.as_bytes())), &Secret::from("real")).unwrap();
+            String::from_utf8(shown.body().to_vec()).unwrap().replace(&mask.handle, "handle")
+        };
+        let both = |expires: &str| format!(r#"{{"data":{{"expires_in":{expires},"token":"handle"}}}}"#);
+        assert_eq!(shown(r#"{"data":{"token":"real","expires_in":3599,"refresh":"r"}}"#), both("3599"));
+        assert_eq!(shown(r#"{"data":{"token":"real","expires_in":"3599"}}"#), both("\"3599\""));
+        let time = "\"2031-01-02T03:04:05Z\"";
+        assert_eq!(shown(r#"{"data":{"token":"real","expires_in":"2031-01-02T03:04:05Z"}}"#), both(time));
+        for other in [r#"{"data":{"token":"real","expires_in":"never"}}"#, r#"{"data":{"token":"real"}}"#] {
+            assert_eq!(shown(other), r#"{"data":{"token":"handle"}}"#);
+        }
     }
 }

@@ -74,7 +74,9 @@ impl Session {
             Kind::Vsphere(it) => {
                 Mask::new(Protocol::VsphereSoap, post, it.uri(), Capture::Cookie(vsphere::COOKIE.to_owned()))?
             }
-            Kind::Template(it) => Mask::new(Protocol::Plain, it.method(), it.uri(), it.capture())?,
+            Kind::Template(it) => {
+                Mask::new(Protocol::Plain, it.method(), it.uri(), it.capture())?.with_expiry(it.expires())
+            }
         };
         Ok(Some(if self.masked { mask } else { mask.refusing() }))
     }

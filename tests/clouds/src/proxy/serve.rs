@@ -135,7 +135,7 @@ impl Shared {
             Cloud::OpenStack(_) => self.forward(asked).await,
             Cloud::Aws { shim, .. } => match shim.instead(operation, asked).await {
                 Some(answer) => answer,
-                None => shim.repaired(operation, self.forward(asked).await).await,
+                None => shim.repaired(operation, asked, self.forward(asked).await).await,
             },
         };
         let reads = ["Describe", "List", "Get"];

@@ -1,6 +1,7 @@
 //! Features of AWS that moto lacks.
 
 mod balancers;
+mod groups;
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
@@ -73,9 +74,10 @@ impl Shim {
     }
 
     /// Returns the cloud's answer with corrections that make it more like AWS'.
-    pub(super) async fn repaired(&self, operation: &str, answer: Response<Bytes>) -> Response<Bytes> {
+    pub(super) async fn repaired(&self, operation: &str, asked: &Asked, answer: Response<Bytes>) -> Response<Bytes> {
         if !answer.status().is_success() {
-            return answer;
+            let instead = self.excused(operation, asked, answer.body()).await;
+            return instead.map_or(answer, |body| text("text/xml", body));
         }
         let (head, body) = answer.into_parts();
         let seen = String::from_utf8_lossy(&body);
@@ -91,6 +93,20 @@ impl Shim {
             _ => None,
         };
         Response::from_parts(head, repaired.map_or(body.clone(), Bytes::from))
+    }
+
+    /// Returns the answer of AWS to a request that is an error only for moto.
+    async fn excused(&self, operation: &str, asked: &Asked, error: &[u8]) -> Option<String> {
+        let (form, error) = (asked.form(), String::from_utf8_lossy(error));
+        match operation {
+            "elbv2:DescribeTargetGroups" => groups::none_of_balancer(form, &error),
+            "elbv2:CreateTargetGroup" if error.contains("DuplicateTargetGroupName") => {
+                let named = [("Names.member.1", parameter(form, "Name")?)];
+                let found = self.client.call("elbv2", "DescribeTargetGroups", &named).await.ok()?;
+                groups::created_again(form, &found)
+            }
+            _ => None,
+        }
     }
 
     /// Returns whether a network interface, a load balancer or a rule of another group refers to this group.

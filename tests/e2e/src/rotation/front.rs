@@ -7,13 +7,11 @@ use std::{
         Arc, Mutex, PoisonError,
         atomic::{AtomicUsize, Ordering},
     },
-    time::{Duration, SystemTime},
 };
 
 use anyhow::{Context as _, Result};
-use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
 use rustls::{RootCertStore, ServerConfig, server::WebPkiClientVerifier};
-use rustls_pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
+use rustls_pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _, copy_bidirectional},
     net::{TcpListener, TcpStream},
@@ -21,73 +19,14 @@ use tokio::{
 };
 use tokio_rustls::TlsAcceptor;
 
+use crate::authority::{Authority, Leaf};
+
 /// Maximum size of a request header in bytes.
 const MAX_HEAD: usize = 64 << 10;
 
-/// A certificate authority.
-pub(super) struct Authority {
-    issuer: CertifiedIssuer<'static, KeyPair>,
-}
-
-/// A certificate for 127.0.0.1 and its key.
-pub(super) struct Leaf {
-    /// The certificate in PEM.
-    pub(super) certificate: String,
-    /// The key in PEM.
-    pub(super) key: String,
-    chain: Vec<CertificateDer<'static>>,
-    private: Vec<u8>,
-}
-
-impl Authority {
-    /// Creates an authority.
-    ///
-    /// # Errors
-    /// Fails if no key can be generated.
-    pub(super) fn new(name: &str) -> Result<Self> {
-        let mut params = CertificateParams::new(Vec::new())?;
-        params.distinguished_name.push(DnType::CommonName, name);
-        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        Ok(Self { issuer: CertifiedIssuer::self_signed(params, KeyPair::generate()?)? })
-    }
-
-    /// Returns its own certificate in PEM.
-    #[must_use]
-    pub(super) fn pem(&self) -> String {
-        self.issuer.pem()
-    }
-
-    /// Creates a certificate that is valid for this time.
-    ///
-    /// # Errors
-    /// Fails if the certificate cannot be created.
-    pub(super) fn sign(&self, valid: Duration) -> Result<Leaf> {
-        let key = KeyPair::generate()?;
-        let mut params = CertificateParams::new(vec![Ipv4Addr::LOCALHOST.to_string()])?;
-        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH)?;
-        // Times in certificates are in whole seconds.
-        let at = |after: Duration| rcgen::date_time_ymd(1970, 1, 1) + after;
-        (params.not_before, params.not_after) = (at(now.saturating_sub(Duration::from_secs(60))), at(now + valid));
-        let certificate = params.signed_by(&key, &self.issuer)?;
-        Ok(Leaf {
-            certificate: certificate.pem(),
-            key: key.serialize_pem(),
-            chain: vec![certificate.der().clone()],
-            private: key.serialize_der(),
-        })
-    }
-}
-
-impl Leaf {
-    /// Returns the key in DER.
-    pub(super) fn private(&self) -> &[u8] {
-        &self.private
-    }
-}
-
 /// A TLS server in front of a server without TLS. Each connection is used for one request only, so that each request needs a TLS
 /// handshake. The server stops when it is dropped.
-pub(super) struct Front {
+pub(crate) struct Front {
     address: SocketAddr,
     shared: Arc<Shared>,
     task: AbortHandle,
@@ -101,11 +40,11 @@ struct Shared {
 
 impl Front {
     /// Starts a server in front of the one at this address, `127.0.0.1:PORT`. Clients need a certificate that one of these
-    /// authorities has signed.
+    /// authorities has signed, if there are any.
     ///
     /// # Errors
     /// Fails if it cannot listen.
-    pub(super) async fn before(server: &str, leaf: &Leaf, clients: &[&Authority]) -> Result<Self> {
+    pub(crate) async fn before(server: &str, leaf: &Leaf, clients: &[&Authority]) -> Result<Self> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
         let address = listener.local_addr()?;
         let config = Mutex::new(Arc::new(config(leaf, clients)?));
@@ -121,7 +60,7 @@ impl Front {
 
     /// Returns the URL: `https://127.0.0.1:PORT`.
     #[must_use]
-    pub(super) fn url(&self) -> String {
+    pub(crate) fn url(&self) -> String {
         format!("https://{}", self.address)
     }
 
@@ -152,12 +91,17 @@ fn config(leaf: &Leaf, clients: &[&Authority]) -> Result<ServerConfig> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let mut roots = RootCertStore::empty();
     for authority in clients {
-        roots.add(authority.issuer.der().clone())?;
+        roots.add(authority.der().clone())?;
     }
-    let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider.clone()).build()?;
-    let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(leaf.private.clone()));
-    let builder = ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions()?;
-    let mut config = builder.with_client_cert_verifier(verifier).with_single_cert(leaf.chain.clone(), key)?;
+    let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(leaf.private().to_vec()));
+    let builder = ServerConfig::builder_with_provider(provider.clone()).with_safe_default_protocol_versions()?;
+    let builder = if clients.is_empty() {
+        builder.with_no_client_auth()
+    } else {
+        let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider).build()?;
+        builder.with_client_cert_verifier(verifier)
+    };
+    let mut config = builder.with_single_cert(leaf.chain(), key)?;
     // A resumed session would not present a certificate.
     config.session_storage = Arc::new(rustls::server::NoServerSessionStorage {});
     config.send_tls13_tickets = 0;

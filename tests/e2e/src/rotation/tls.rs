@@ -8,12 +8,9 @@ use skydock_clouds::{Aws, Keys};
 use skydock_clusters::Plane;
 use tokio::time::sleep;
 
-use super::{
-    Ended, FLAGS, Plan, Rotated, end,
-    files::Projected,
-    front::{Authority, Front, Leaf},
-};
+use super::{Ended, FLAGS, Plan, Rotated, end, files::Projected, front::Front};
 use crate::{
+    authority::{Authority, Leaf},
     churn::{Churn, told},
     hosts::Hosts,
     secrets::Secrets,

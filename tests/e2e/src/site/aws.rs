@@ -12,7 +12,7 @@ use async_trait::async_trait;
 use serde_json::json;
 use skydock_clouds::{Aws, AwsClient, Keys, Network, NewNetwork, Proxy, xml};
 
-use super::{Balancer, Configuration, Machine, Site, View};
+use super::{Balancer, Configuration, Machine, Plugin, Site, View};
 
 /// A VPC with subnets in two zones, with a proxy in front of its cloud. All instances are in the first zone.
 pub struct AwsSite<'a> {
@@ -23,6 +23,8 @@ pub struct AwsSite<'a> {
     /// A proxy like that of the host, but without faults.
     window: (Proxy, AwsClient),
     made: usize,
+    plugin: Plugin,
+    classic: bool,
 }
 
 impl<'a> AwsSite<'a> {
@@ -41,7 +43,21 @@ impl<'a> AwsSite<'a> {
             proxy: Proxy::before_aws(cloud, seed).await?,
             window: (window, client),
             made: 0,
+            plugin: Plugin::default(),
+            classic: false,
         })
+    }
+
+    /// Chooses the plugin.
+    #[must_use]
+    pub fn served_by(self, plugin: Plugin) -> Self {
+        Self { plugin, ..self }
+    }
+
+    /// Gives Services classic load balancers instead of network load balancers.
+    #[must_use]
+    pub fn with_classic_balancers(self, classic: bool) -> Self {
+        Self { classic, ..self }
     }
 
     /// Returns the VPC.
@@ -68,6 +84,21 @@ impl<'a> AwsSite<'a> {
         })
     }
 
+    fn classic_balancer(xml: &str) -> Result<Balancer> {
+        let behind: BTreeSet<String> = xml::all(xml, "InstanceId").into_iter().map(str::to_owned).collect();
+        let mut ports = BTreeMap::new();
+        for listener in xml::all(xml, "Listener") {
+            let port = format!("{}/{}", field(listener, "Protocol")?, field(listener, "LoadBalancerPort")?);
+            ports.insert(port, behind.clone());
+        }
+        Ok(Balancer {
+            name: field(xml, "LoadBalancerName")?.to_owned(),
+            addresses: BTreeSet::from([field(xml, "DNSName")?.to_owned()]),
+            works: true,
+            ports,
+        })
+    }
+
     async fn change(&self, action: &str, machine: &Machine) -> Result<()> {
         Ok(self.cloud.change_instances(action, slice::from_ref(&machine.id)).await?)
     }
@@ -79,6 +110,10 @@ impl Site for AwsSite<'_> {
         "aws"
     }
 
+    fn plugin(&self) -> Plugin {
+        self.plugin
+    }
+
     fn labels(&self) -> [(&'static str, &'static str); 3] {
         [
             ("topology.kubernetes.io/zone", "us-east-1a"),
@@ -87,8 +122,21 @@ impl Site for AwsSite<'_> {
         ]
     }
 
+    fn mixes_protocols(&self) -> bool {
+        self.plugin == Plugin::Native && !self.classic
+    }
+
+    fn may_leave(&self) -> &'static [&'static str] {
+        match self.plugin {
+            Plugin::Native => &[],
+            // Once the load balancer is deleted, the provider deletes nothing else of it.
+            Plugin::Go => &["target groups", "rules"],
+        }
+    }
+
     fn annotations(&self) -> BTreeMap<String, String> {
-        BTreeMap::from([("service.beta.kubernetes.io/aws-load-balancer-type".to_owned(), "nlb".to_owned())])
+        let kind = ("service.beta.kubernetes.io/aws-load-balancer-type".to_owned(), "nlb".to_owned());
+        if self.classic { BTreeMap::new() } else { BTreeMap::from([kind]) }
     }
 
     fn proxy(&self) -> &Proxy {
@@ -100,15 +148,21 @@ impl Site for AwsSite<'_> {
     }
 
     fn configure(&self, dir: &Path, cluster: &str) -> Result<Configuration> {
-        let conf = format!("[Global]\nRegion = {}\nKubernetesClusterID = {cluster}\n", self.cloud.region());
+        let (region, url) = (self.cloud.region(), self.proxy.url());
+        let (conf, options) = match self.plugin {
+            Plugin::Native => {
+                (format!("[Global]\nRegion = {region}\nKubernetesClusterID = {cluster}\n"), json!({"endpoint": url}))
+            }
+            Plugin::Go => (skydock_peers::aws::cloud_conf(&self.network, cluster, url, region), json!({})),
+        };
         fs::write(dir.join("cloud.conf"), conf)?;
         let (id, secret) = (dir.join("access-key-id"), dir.join("secret-access-key"));
         fs::write(&id, &self.keys.id)?;
         fs::write(&secret, &self.keys.secret)?;
         Ok(Configuration {
-            options: json!({"endpoint": self.proxy.url()}),
+            options,
             credential: json!({
-                "type": "aws-sigv4", "services": ["ec2", "elasticloadbalancing"], "regions": [self.cloud.region()],
+                "type": "aws-sigv4", "services": ["ec2", "elasticloadbalancing"], "regions": [region],
                 "source": {"files": {"accessKeyIdFile": id, "secretAccessKeyFile": secret}},
             }),
             reads: vec!["Describe*"],
@@ -149,6 +203,12 @@ impl Site for AwsSite<'_> {
         for xml in xml::items(&answer, "LoadBalancers") {
             if field(xml, "VpcId")? == self.network.vpc_id {
                 view.balancers.push(self.balancer(xml).await?);
+            }
+        }
+        let answer = self.window.1.call("elb", "DescribeLoadBalancers", &[]).await?;
+        for xml in xml::items(&answer, "LoadBalancerDescriptions") {
+            if field(xml, "VPCId")? == self.network.vpc_id {
+                view.balancers.push(Self::classic_balancer(xml)?);
             }
         }
         let table = [("RouteTableId.1", self.network.route_table_id.as_str())];

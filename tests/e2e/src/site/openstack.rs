@@ -11,7 +11,7 @@ use async_trait::async_trait;
 use serde_json::{Value, json};
 use skydock_clouds::{OpenStack, Project, Proxy, Service};
 
-use super::{Balancer, Configuration, Machine, Site, View};
+use super::{Balancer, Configuration, Machine, Plugin, Site, View};
 
 /// A project with a proxy in front of its cloud.
 pub struct OpenStackSite {
@@ -20,6 +20,7 @@ pub struct OpenStackSite {
     made: usize,
     /// The IDs of instances by address.
     machines: BTreeMap<String, String>,
+    plugin: Plugin,
 }
 
 impl OpenStackSite {
@@ -29,7 +30,14 @@ impl OpenStackSite {
     /// Fails if a request to the cloud fails, for example because the project exists.
     pub async fn new(cloud: &OpenStack, name: &str, seed: u64) -> Result<Self> {
         let proxy = Proxy::before_openstack(cloud, seed).await?;
-        Ok(Self { project: cloud.project(name).await?, proxy, made: 0, machines: BTreeMap::new() })
+        let project = cloud.project(name).await?;
+        Ok(Self { project, proxy, made: 0, machines: BTreeMap::new(), plugin: Plugin::default() })
+    }
+
+    /// Chooses the plugin.
+    #[must_use]
+    pub fn served_by(self, plugin: Plugin) -> Self {
+        Self { plugin, ..self }
     }
 
     /// Returns the project.
@@ -76,12 +84,20 @@ impl Site for OpenStackSite {
         "openstack"
     }
 
+    fn plugin(&self) -> Plugin {
+        self.plugin
+    }
+
     fn labels(&self) -> [(&'static str, &'static str); 3] {
         [
             ("topology.kubernetes.io/zone", "nova"),
             ("topology.kubernetes.io/region", "RegionOne"),
             ("node.kubernetes.io/instance-type", "m1.tiny"),
         ]
+    }
+
+    fn mixes_protocols(&self) -> bool {
+        true
     }
 
     fn annotations(&self) -> BTreeMap<String, String> {
@@ -97,19 +113,15 @@ impl Site for OpenStackSite {
     }
 
     fn configure(&self, dir: &Path, _: &str) -> Result<Configuration> {
-        let project = &self.project;
-        let conf = format!(
-            "{}[LoadBalancer]\nfloating-network-id={}\nsubnet-id={}\n[Route]\nrouter-id={}\n",
-            project.cloud_conf(&self.proxy.auth_url()),
-            project.external_network_id,
-            project.subnet_id,
-            project.router_id,
-        );
+        let conf = skydock_peers::openstack::cloud_conf(&self.project, &self.proxy.auth_url());
         let file = dir.join("cloud.conf");
         fs::write(&file, conf)?;
         Ok(Configuration {
             options: json!({}),
-            credential: json!({"type": "session", "login": {"keystone": {"cloudConf": file}}}),
+            // The provider in Go must log in.
+            credential: json!({
+                "type": "session", "masked": self.plugin == Plugin::Go, "login": {"keystone": {"cloudConf": file}},
+            }),
             reads: Vec::new(),
         })
     }

@@ -5,7 +5,7 @@ use std::{ffi::OsString, fs, io, path::Path};
 
 use anyhow::{Context as _, ensure};
 
-use super::{GO, Project, absolute};
+use super::{GO, Project};
 use crate::build::WORK;
 
 /// Makes the copies, and returns the flag that selects a go.mod that uses them. Without `port/`, there is nothing to do.
@@ -16,7 +16,7 @@ pub(super) fn apply(project: &Project<'_>) -> anyhow::Result<Option<OsString>> {
     let port = project.dir.join("port");
     let Ok(modules) = fs::read_to_string(port.join("modules")) else { return Ok(None) };
     let copies = project.work.join("port");
-    let modfile = absolute(&copies.join("go.mod"))?;
+    let modfile = copies.join("go.mod");
     let prepare = || {
         if copies.exists() {
             fs::remove_dir_all(&copies)?;

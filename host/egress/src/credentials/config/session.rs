@@ -120,7 +120,7 @@ pub struct Template {
     #[serde(default)]
     #[schemars(with = "Option<String>")]
     pub lifetime: Option<SignedDuration>,
-    /// JSON pointer (RFC 6901) to the expiry in the answer: a number of seconds, or an RFC 3339 time.
+    /// JSON pointer (RFC 6901) to the expiry in the answer: a number of seconds, or an RFC 3339 time. With `masked`, plugins see it.
     #[serde(default)]
     pub expires: Option<String>,
 }

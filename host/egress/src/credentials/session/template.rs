@@ -60,6 +60,10 @@ impl TemplateLogin {
         self.config.capture.clone()
     }
 
+    pub(crate) fn expires(&self) -> Option<String> {
+        self.config.expires.clone()
+    }
+
     pub(super) async fn log_in(&self, upstream: &Upstream) -> Result<LoggedIn, Failure> {
         let mut request = Request::builder().method(self.method.clone()).uri(self.config.url.as_str());
         for (name, text) in &self.headers {
