@@ -32,7 +32,7 @@ var (
 
 // Error is an error with a case of the contract.
 type Error struct {
-	// Case is one of the errors above.
+	// Case is one of the errors above. Without one, the error is internal.
 	Case error
 	// Message is one sentence for people, without secrets.
 	Message string
@@ -44,10 +44,13 @@ type Error struct {
 
 // Error returns the message.
 func (e *Error) Error() string {
-	if e.Message == "" {
+	switch {
+	case e.Message != "":
+		return e.Message
+	case e.Case != nil:
 		return e.Case.Error()
 	}
-	return e.Message
+	return ErrInternal.Error()
 }
 
 // Is reports whether target is the case of e.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net/http"
 	"strings"
 	"testing"
@@ -29,26 +30,80 @@ func TestErrorsHaveACaseAMessageAndACause(t *testing.T) {
 	}
 }
 
+func answer(status int, header http.Header, body string) error {
+	return skydock.ResponseError(&http.Response{
+		StatusCode: status, Status: fmt.Sprint(status), Header: header, Body: io.NopCloser(strings.NewReader(body)),
+	})
+}
+
 func TestTheStatusOfAnAnswerDecidesTheCase(t *testing.T) {
-	for status, want := range map[int]error{
-		200: nil, 304: nil, 400: skydock.ErrInvalid, 401: skydock.ErrDenied, 403: skydock.ErrDenied, 404: skydock.ErrNotFound,
-		405: skydock.ErrInternal, 409: skydock.ErrConflict, 412: skydock.ErrConflict, 422: skydock.ErrInvalid,
-		429: skydock.ErrThrottled, 500: skydock.ErrUnavailable, 503: skydock.ErrUnavailable,
+	for want, statuses := range map[error][]int{
+		nil:                    {200, 204, 299},
+		skydock.ErrDenied:      {401, 402, 403, 407},
+		skydock.ErrNotFound:    {404, 410},
+		skydock.ErrConflict:    {409, 412, 423},
+		skydock.ErrThrottled:   {429},
+		skydock.ErrUnavailable: {408, 425, 500, 503, 599},
+		skydock.ErrInvalid:     {400, 405, 413, 422, 451},
+		skydock.ErrInternal:    {101, 300, 304, 399},
 	} {
-		err := skydock.ResponseError(&http.Response{
-			StatusCode: status, Status: fmt.Sprint(status), Header: http.Header{"Retry-After": {"7"}},
-			Body: io.NopCloser(strings.NewReader("{\n  \"why\": 1}")),
-		})
-		if !errors.Is(err, want) {
-			t.Errorf("%d: %v", status, err)
+		for _, status := range statuses {
+			err := answer(status, nil, "{\n  \"why\":\t1}")
+			if !errors.Is(err, want) {
+				t.Errorf("%d: %v", status, err)
+			}
+			if err != nil && err.Error() != fmt.Sprint(status)+`: { "why": 1}` {
+				t.Error(err)
+			}
 		}
+	}
+}
+
+func TestRetryAfterThrottlesWithItsDelay(t *testing.T) {
+	dates := http.Header{"Date": {"Sun, 06 Nov 1994 08:49:30 GMT"}, "Retry-After": {"Sun, 06 Nov 1994 08:49:37 GMT"}}
+	for _, c := range []struct {
+		status int
+		header http.Header
+		want   time.Duration
+	}{
+		{503, http.Header{"Retry-After": {"7"}}, 7 * time.Second},
+		{409, http.Header{"Retry-After": {" 0 "}}, 0},
+		{429, http.Header{"Retry-After": {"2000000"}}, 2000000 * time.Second},
+		{429, http.Header{"Retry-After": {"99999999999999999999999"}}, math.MaxInt64 / time.Second * time.Second},
+		{503, dates, 7 * time.Second},
+		{429, nil, 5 * time.Second},
+		{429, http.Header{"Retry-After": {"soon"}}, 5 * time.Second},
+	} {
 		var e *skydock.Error
-		if errors.As(err, &e) && (e.RetryAfter == 7*time.Second) != (status == 429) {
-			t.Errorf("%d: %v", status, e.RetryAfter)
+		if err := answer(c.status, c.header, ""); !errors.As(err, &e) || e.Case != skydock.ErrThrottled || e.RetryAfter != c.want {
+			t.Errorf("%d %v: %+v", c.status, c.header, e)
 		}
-		if err != nil && err.Error() != fmt.Sprint(status)+`: { "why": 1}` {
-			t.Error(err)
+	}
+	for _, value := range []string{"", "soon", "-1", "1.5", "+1"} {
+		if err := answer(503, http.Header{"Retry-After": {value}}, ""); !errors.Is(err, skydock.ErrUnavailable) {
+			t.Errorf("%q: %v", value, err)
 		}
+	}
+}
+
+func TestAMessageIsTextWhateverTheBodyIs(t *testing.T) {
+	for body, want := range map[string]string{
+		"a\x1b[31m\u202eb\x00":          "a [31m b",
+		"a\xffb":                        "a\uFFFDb",
+		strings.Repeat("\x80", 400):     "\uFFFD",
+		"a" + strings.Repeat("é", 400):  "a" + strings.Repeat("é", 149),
+		"ab" + strings.Repeat("😀", 400): "ab" + strings.Repeat("😀", 74),
+		strings.Repeat("é", 150):        strings.Repeat("é", 150),
+	} {
+		if got := strings.TrimPrefix(answer(500, nil, body).Error(), "500: "); got != want {
+			t.Errorf("%q: %q, not %q", body, got, want)
+		}
+	}
+}
+
+func TestAnErrorWithoutACaseIsInternal(t *testing.T) {
+	if text := (&skydock.Error{}).Error(); text != "internal" {
+		t.Error(text)
 	}
 }
 

@@ -15,7 +15,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use anyhow::{Context, ensure};
+use anyhow::{Context, bail, ensure};
 use clap::Parser;
 
 use self::{language::Language, name::ProviderName};
@@ -32,8 +32,8 @@ pub(crate) struct NewArgs {
     /// Language of the provider.
     #[arg(long, value_enum, default_value = "rust", value_name = "LANGUAGE")]
     pub(crate) lang: Language,
-    /// Folder of the SDK in a checkout of Skydock, for example ../skydock/sdk/rust. By default, the provider depends on the published
-    /// SDK with the version of this program. For C, the files of the SDK are copied into the provider.
+    /// Folder of the SDK in a checkout of Skydock, for example ../skydock/sdk/rust. It is required because the SDK is not published,
+    /// except for C: the files of the SDK are copied into the provider.
     #[arg(long, value_name = "DIR")]
     pub(crate) sdk_path: Option<PathBuf>,
 }
@@ -41,9 +41,14 @@ pub(crate) struct NewArgs {
 /// Creates the folder in the current directory.
 ///
 /// # Errors
-/// If the folder contains something, if --sdk-path is not the SDK, or if a file cannot be written.
+/// If the folder contains something, if --sdk-path is missing or not the SDK, or if a file cannot be written.
 pub(crate) fn run(args: &NewArgs) -> anyhow::Result<()> {
     let name = args.name.as_str();
+    if let Some(example) = args.lang.unpublished().filter(|_| args.sdk_path.is_none()) {
+        bail!(
+            "--sdk-path is missing: the SDK is not published; expected its folder in a checkout of Skydock, for example {example}"
+        );
+    }
     let files = args.lang.files(&args.name, args.sdk_path.as_deref())?;
     let folder = Path::new(name);
     ensure!(is_free(folder)?, "{name} exists and is not empty: choose another name, or delete it");
@@ -108,6 +113,25 @@ mod tests {
         ] {
             assert!(text.contains(expected), "{expected}: {text}");
         }
+    }
+
+    #[test]
+    fn a_name_that_anyone_may_register_is_not_a_dependency() {
+        for language in Language::value_variants() {
+            let args = NewArgs { name: name("no-such-folder"), lang: *language, sdk_path: None };
+            match language.unpublished() {
+                None => assert_eq!(*language, Language::C),
+                Some(example) => {
+                    let error = run(&args).unwrap_err().to_string();
+                    let expected =
+                        "--sdk-path is missing: the SDK is not published; expected its folder in a checkout of Skydock";
+                    assert_eq!(error, format!("{expected}, for example {example}"));
+                    let sdk = Path::new("../..").join(example.trim_start_matches("../skydock/"));
+                    assert!(language.files(&args.name, Some(&sdk)).is_ok(), "{example}");
+                }
+            }
+        }
+        assert!(!Path::new("no-such-folder").exists());
     }
 
     #[test]

@@ -13,7 +13,7 @@ void skydock_arena_reset(void);
 /* Frees what skydock_keep has kept, at the end of a test. */
 void skydock_arena_forget_kept(void);
 
-/* Makes room for one more item of a list, of which there are `len`. */
+/* Makes room for one more item of a list, of which there are `len`. The list may be any, also one of the host, which is then copied. */
 void *skydock_grow(const void *items, size_t len, size_t size);
 /* A text of these bytes. */
 const char *skydock_copy(const char *start, size_t len);

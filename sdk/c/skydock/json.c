@@ -327,8 +327,17 @@ bool skydock_json_number(const skydock_json *json, double *number) {
     return true;
 }
 
+/* True if both numbers are the same. Whole ones may have more digits than a double. */
+static bool same_number(const skydock_json *one, const skydock_json *other) {
+    const char *text = skydock_json_text(one), *other_text = skydock_json_text(other), *digits = "-0123456789";
+    double number = 0, other_number = 0;
+    skydock_json_number(one, &number);
+    skydock_json_number(other, &other_number);
+    bool both_whole = text[strspn(text, digits)] == '\0' && other_text[strspn(other_text, digits)] == '\0';
+    return both_whole && number != 0 ? strcmp(text, other_text) == 0 : number == other_number;
+}
+
 bool skydock_json_same(const skydock_json *one, const skydock_json *other) {
-    double number, other_number;
     if (skydock_json_kind_of(one) != skydock_json_kind_of(other) || skydock_json_count(one) != skydock_json_count(other)) {
         return false;
     }
@@ -340,7 +349,7 @@ bool skydock_json_same(const skydock_json *one, const skydock_json *other) {
     case SKYDOCK_JSON_STRING:
         return skydock_same(one->string, other->string);
     case SKYDOCK_JSON_NUMBER:
-        return skydock_json_number(one, &number) && skydock_json_number(other, &other_number) && number == other_number;
+        return same_number(one, other);
     default:
         break;
     }

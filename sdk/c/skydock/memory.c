@@ -25,6 +25,17 @@ static struct block *blocks;
 /* Texts that outlive calls. */
 static struct block *kept;
 
+/* A list that has room for more items than it has. */
+struct list {
+    struct list *next;
+    const void *items;
+    size_t len;
+    size_t room;
+};
+
+/* The lists of this call; the one that was extended last is the first. */
+static struct list *lists;
+
 static struct block *add(struct block **list, size_t size) {
     struct block *block = size <= SIZE_MAX - sizeof *block ? malloc(sizeof *block + size) : NULL;
     if (block == NULL) {
@@ -64,6 +75,7 @@ void *skydock_arena_take(size_t size, size_t align) {
 }
 
 void skydock_arena_reset(void) {
+    lists = NULL;
     /* One block stays, so that small calls need no allocation. */
     struct block *spare = NULL;
     while (blocks != NULL && spare == NULL) {
@@ -99,16 +111,39 @@ const char *skydock_keep(const char *text) {
     return memcpy(start_of(add(&kept, size)), text, size);
 }
 
+/* The list with these items, which becomes the first, or NULL. */
+static struct list *find_list(const void *items) {
+    for (struct list **place = &lists; *place != NULL; place = &(*place)->next) {
+        struct list *list = *place;
+        if (list->items == items) {
+            *place = list->next;
+            list->next = lists;
+            return lists = list;
+        }
+    }
+    return NULL;
+}
+
 void *skydock_grow(const void *items, size_t len, size_t size) {
-    /* Room for 4, 8, 16 and so on: it is full whenever `len` is one of these. */
-    if (len != 0 && (len < 4 || (len & (len - 1)) != 0)) {
+    struct list *list = len > 0 ? find_list(items) : NULL;
+    /* Anything else may be a list of the host or of the plugin, which has no room, or a copy of one that has grown since. */
+    if (list != NULL && list->len == len && len < list->room) {
+        list->len++;
         return (void *)items;
     }
-    size_t room = len == 0 ? 4 : 2 * len;
+    size_t room = len < 2 ? 4 : len <= SIZE_MAX / 2 ? 2 * len : SIZE_MAX;
     char *grown = skydock_alloc(room <= SIZE_MAX / size ? room * size : SIZE_MAX);
     if (len > 0) {
         memcpy(grown, items, len * size);
     }
+    if (list == NULL || list->len != len) {
+        list = skydock_alloc(sizeof *list);
+        list->next = lists;
+        lists = list;
+    }
+    list->items = grown;
+    list->len = len + 1;
+    list->room = room;
     return grown;
 }
 

@@ -148,7 +148,8 @@ static const char *said(const skydock_http_response *response) {
     }
     if (out - line > MOST_SAID) {
         out = line + MOST_SAID - 3;
-        while (((unsigned char)*out & 0xc0) == 0x80) {
+        /* Back to the start of a character, which has at most four bytes. The text may be anything. */
+        for (int i = 0; i < 3 && ((unsigned char)*out & 0xc0) == 0x80; i++) {
             out--;
         }
         memcpy(out, "…", sizeof "…");

@@ -38,6 +38,43 @@ static void texts_and_lists_grow(void) {
     SKYDOCK_CHECK(skydock_same(NULL, NULL) && !skydock_same(NULL, "") && skydock_same("a", skydock_format("%s", "a")));
 }
 
+static void a_list_is_copied_unless_it_has_room(void) {
+    /* As the host passes it: as long as it is. */
+    skydock_pair *own = skydock_alloc(3 * sizeof *own);
+    for (size_t i = 0; i < 3; i++) {
+        own[i] = (skydock_pair){skydock_format("k%zu", i), "v"};
+    }
+    const char *behind = skydock_format("%s", "behind");
+    skydock_pairs given = {own, 3}, more = given;
+    for (size_t i = 3; i < 40; i++) {
+        skydock_add_pair(&more, skydock_format("k%zu", i), "v");
+    }
+    SKYDOCK_CHECK(given.items == own && more.items != own && more.len == 40);
+    SKYDOCK_CHECK_TEXT(behind, "behind");
+    for (size_t i = 0; i < 40; i++) {
+        SKYDOCK_CHECK_TEXT(skydock_lookup(more, skydock_format("k%zu", i)), "v");
+    }
+    /* Two lists with the same beginning. */
+    for (size_t len = 0; len < 10; len++) {
+        skydock_strings one = {0};
+        for (size_t i = 0; i < len; i++) {
+            skydock_add_string(&one, "same");
+        }
+        skydock_strings other = one;
+        skydock_add_string(&one, "one");
+        skydock_add_string(&other, "other");
+        skydock_add_string(&one, "end");
+        SKYDOCK_CHECK_TEXT(one.items[len], "one");
+        SKYDOCK_CHECK_TEXT(one.items[len + 1], "end");
+        SKYDOCK_CHECK_TEXT(other.items[len], "other");
+    }
+    /* What a test has added does not matter after a call. */
+    skydock_test_next_call();
+    skydock_strings fresh = {0};
+    skydock_add_string(&fresh, "x");
+    SKYDOCK_CHECK(fresh.len == 1);
+}
+
 static void memory_is_aligned_and_set_to_zero(void) {
     for (size_t size = 1; size < 200; size++) {
         memset(skydock_arena_take(size, 1), 0xff, size);
@@ -134,6 +171,11 @@ static void json_is_compared_by_its_meaning(void) {
         SKYDOCK_CHECK(!skydock_json_same(parse(pairs[i][0]), parse(pairs[i][1])));
     }
     SKYDOCK_CHECK(skydock_json_same(NULL, parse("null")));
+    /* These are the same as doubles. */
+    SKYDOCK_CHECK(!skydock_json_same(parse("9007199254740993"), parse("9007199254740992")));
+    SKYDOCK_CHECK(!skydock_json_same(parse("18446744073709551615"), parse("18446744073709551614")));
+    SKYDOCK_CHECK(skydock_json_same(parse("18446744073709551615"), parse("18446744073709551615")));
+    SKYDOCK_CHECK(skydock_json_same(parse("-0"), parse("0")) && skydock_json_same(parse("1e2"), parse("100")));
 }
 
 static void a_quoted_text_is_read_back(void) {
@@ -234,6 +276,11 @@ static void an_error_contains_the_message_of_the_cloud(void) {
     const char *message = skydock_http_error(&large)->message;
     SKYDOCK_CHECK(strlen(message) <= strlen("HTTP 400: ") + 300 && strlen(message) > 300);
     SKYDOCK_CHECK_TEXT(message + strlen(message) - 5, "ü…");
+    /* No character begins here. */
+    skydock_http_response bytes = response(400, "text/plain", repeat("\x80", 600));
+    message = skydock_http_error(&bytes)->message;
+    SKYDOCK_CHECK(strlen(message) > 300 && strlen(message) <= strlen("HTTP 400: ") + 300);
+    SKYDOCK_CHECK_TEXT(message + strlen(message) - 3, "…");
 }
 
 static void a_text_is_escaped_for_a_url(void) {
@@ -384,6 +431,7 @@ static void a_set_of_nodes_has_targets(void) {
 int main(void) {
     static const skydock_test_case tests[] = {
         TEST(texts_and_lists_grow),
+        TEST(a_list_is_copied_unless_it_has_room),
         TEST(memory_is_aligned_and_set_to_zero),
         TEST(what_is_kept_outlives_a_call),
         TEST(an_error_has_a_case_and_a_text),

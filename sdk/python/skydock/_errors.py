@@ -10,9 +10,9 @@ from __future__ import annotations
 class CloudError(Exception):
     """Base class of the errors below. Raise one of those."""
 
-    def __init__(self, message: str = "") -> None:
-        super().__init__(message)
-        self.message = message
+    def __init__(self, message: object = "") -> None:
+        self.message = str(message)
+        super().__init__(self.message)
 
     def __eq__(self, other: object) -> bool:
         return type(other) is type(self) and vars(other) == vars(self)
@@ -24,10 +24,10 @@ class CloudError(Exception):
 class RetryLater(CloudError):
     """Base class of the errors with a delay."""
 
-    def __init__(self, message: str = "", *, retry_after: float) -> None:
+    def __init__(self, message: object = "", *, retry_after: float) -> None:
         super().__init__(message)
         #: Seconds until the host may retry. The host limits it to between 100 ms and 1 hour.
-        self.retry_after = retry_after
+        self.retry_after = float(retry_after)
 
 
 class NotFound(CloudError):
@@ -70,8 +70,15 @@ class Internal(CloudError):
 
 
 def of(error: BaseException) -> CloudError:
-    """Returns the error that an exception of the provider stands for."""
+    """Returns the error that an exception of the provider stands for.
+
+    Of a group, as `asyncio.TaskGroup` raises it, that is the one that asks for most patience, or else the first.
+    """
     if isinstance(error, CloudError):
         return error
+    if isinstance(error, BaseExceptionGroup):
+        parts = [of(part) for part in error.exceptions]
+        waiting = [part for part in parts if isinstance(part, RetryLater)]
+        return max(waiting, key=lambda part: (isinstance(part, Throttled), part.retry_after), default=parts[0])
     text = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
     return Unavailable(text) if isinstance(error, OSError) else Internal(text)

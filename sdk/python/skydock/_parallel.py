@@ -58,9 +58,15 @@ async def each(
 def told(error: BaseException) -> CloudError:
     """Returns the error that an exception stands for. One that the provider did not raise on purpose is logged."""
     known = errors.of(error)
-    if known is not error:
+    if known is not error and not _is_meant(error):
         _log.error("the provider raised an exception", exc_info=error)
     return known
+
+
+def _is_meant(error: BaseException) -> bool:
+    if isinstance(error, BaseExceptionGroup):
+        return all(_is_meant(part) for part in error.exceptions)
+    return isinstance(error, CloudError)
 
 
 def still_waiting() -> InProgress:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import html
-import json
 import re
 from typing import Any
+
+from ._wire import parse
 
 #: Maximum number of characters of the message that are kept.
 MOST = 300
@@ -28,7 +29,7 @@ def sentence(content_type: str, body: bytes) -> str | None:
     found: Any = None
     if text.startswith(("{", "[")):
         try:
-            found = _in_json(json.loads(text))
+            found = _in_json(parse(body))
         except ValueError:
             return None
     elif text.startswith("<"):

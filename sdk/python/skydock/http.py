@@ -16,6 +16,7 @@ from typing import Any
 from urllib.parse import quote, urlencode, urlsplit
 
 from ._said import sentence
+from ._wire import parse
 from ._errors import (
     CloudError,
     Conflict,
@@ -76,7 +77,7 @@ class Response:
             Internal: if it is not JSON.
         """
         try:
-            return json_.loads(self.body)
+            return parse(self.body)
         except ValueError as error:
             raise Internal(f"HTTP {self.status}: the answer's JSON is not valid: {error}") from error
 
@@ -162,7 +163,7 @@ async def request(
         url: an absolute URL with the scheme http or https.
         params: added to the query.
         headers: names and values.
-        json: sent as the body, unless it is None.
+        json: sent as the body, unless it is None, with a content type unless there is one in the headers.
         body: sent as it is.
         timeout: seconds. The request ends before the call does in any case.
 
@@ -177,7 +178,8 @@ async def request(
     fields = list(headers.items() if isinstance(headers, Mapping) else headers)
     if json is not None:
         body = json_.dumps(json, separators=(",", ":")).encode()
-        fields.append(("content-type", "application/json"))
+        if not any(name.lower() == "content-type" for name, _ in fields):
+            fields.append(("content-type", "application/json"))
     return await send(Request(method, url, fields, body), timeout=timeout)
 
 
@@ -277,5 +279,5 @@ def retry_after(value: str | None, date: str | None) -> float | None:
 def _seconds(date: str) -> float | None:
     try:
         return parsedate_to_datetime(date).timestamp()
-    except ValueError:
+    except (OverflowError, TypeError, ValueError):
         return None

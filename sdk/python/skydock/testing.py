@@ -121,7 +121,7 @@ class Host(BaseHost):
             current.reset(self._token)
 
     async def _send(self, request: http_.Request, timeout: float) -> http_.Response:
-        request.headers += self.headers.items()
+        request = http_.Request(request.method, request.url, [*request.headers, *self.headers.items()], request.body)
         self.requests.append(request)
         answer = self.http(request) if self.http else None
         return await http_.native(request, timeout) if answer is None else answer

@@ -69,6 +69,20 @@ class EachTest(unittest.IsolatedAsyncioTestCase):
         self.assertEqual(str(_errors.of(KeyError("x"))), "KeyError: 'x'")
 
 
+class GroupTest(unittest.TestCase):
+    def test_a_group_is_the_error_that_asks_for_most_patience(self) -> None:
+        missing, short, long = skydock.NotFound("x"), skydock.Throttled("x", retry_after=1), skydock.Throttled("x", retry_after=9)
+        waiting = skydock.InProgress("x", retry_after=60)
+        for parts, expected in [
+            ([missing], missing),
+            ([missing, skydock.Denied("x")], missing),
+            ([missing, short, waiting, long], long),
+            ([missing, ExceptionGroup("inner", [waiting])], waiting),
+        ]:
+            self.assertEqual(_errors.of(ExceptionGroup("outer", parts)), expected)
+        self.assertIsInstance(_errors.of(ExceptionGroup("outer", [ValueError("x")])), skydock.Internal)
+
+
 class PluginTest(unittest.TestCase):
     def test_a_plugin_exports_what_it_derives_from(self) -> None:
         from skydock import _plugin

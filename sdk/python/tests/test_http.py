@@ -50,6 +50,21 @@ class NativeTest(unittest.IsolatedAsyncioTestCase):
         self.assertEqual([it.method for it in host.requests], ["POST"])
         self.assertEqual((await http.delete(self.url)).text(), "DELETE / None ")
 
+    async def test_a_content_type_of_the_caller_is_the_only_one(self) -> None:
+        with skydock.testing.Host(http=lambda _: http.Response(204)) as host:
+            await http.patch(self.url, json={}, headers={"Content-Type": "application/merge-patch+json"})
+            await http.patch(self.url, json={})
+        types = [[value for name, value in it.headers if name.lower() == "content-type"] for it in host.requests]
+        self.assertEqual(types, [["application/merge-patch+json"], ["application/json"]])
+
+    async def test_a_request_can_be_sent_again(self) -> None:
+        request = http.Request("GET", self.url)
+        with skydock.testing.Host(headers={"x-token": "t"}, http=lambda _: http.Response(503)) as host:
+            await http.send(request)
+            await http.send(request)
+        self.assertEqual([it.headers for it in host.requests], [[("x-token", "t")]] * 2)
+        self.assertEqual(request.headers, [])
+
     async def test_many_requests_are_in_flight(self) -> None:
         begin = time.monotonic()
         answers = await asyncio.gather(*[http.get(f"{self.url}/slow") for _ in range(5)])
@@ -99,6 +114,16 @@ class ResponseTest(unittest.TestCase):
         for error, statuses in table.items():
             for status in statuses:
                 self.assertIs(type(http.Response(status).error()), error, status)
+
+    def test_a_date_that_does_not_exist_is_no_delay(self) -> None:
+        for date in ("Thu, 01 Jan 99999999999999999999 00:00:00 GMT", "Thu, 01 Jan 2030 99:00:00 GMT", "soon", "3.5", "-1"):
+            self.assertIsNone(http.retry_after(date, None), date)
+
+    def test_json_with_too_many_levels_is_an_error(self) -> None:
+        deep = http.Response(500, [], b"[" * 60_000)
+        self.assertEqual(deep.error(), skydock.Unavailable("HTTP 500"))
+        with self.assertRaises(skydock.Internal):
+            deep.json()
 
     def test_retry_after_is_a_delay(self) -> None:
         def throttled(*headers: tuple[str, str]) -> skydock.CloudError:

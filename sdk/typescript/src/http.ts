@@ -69,9 +69,14 @@ function retryAfterMs(value: string | null, date: string | null): number | undef
   if (/^\d+$/.test(value.trim())) {
     return Number(value) * 1000;
   }
-  const until = Date.parse(value);
-  const begin = Date.parse(date ?? "");
-  return Number.isNaN(until) ? undefined : Math.max(until - (Number.isNaN(begin) ? Date.now() : begin), 0);
+  const until = parsedDate(value);
+  return until === undefined ? undefined : Math.max(until - (parsedDate(date ?? "") ?? Date.now()), 0);
+}
+
+/** Parses a date of HTTP, as in `Sun, 06 Nov 1994 08:49:37 GMT`. Engines accept many other texts as dates. */
+function parsedDate(date: string): number | undefined {
+  const found = /^\s*[A-Z][a-z]{2}, \d{2} [A-Z][a-z]{2} \d{4} \d{2}:\d{2}:\d{2} GMT\s*$/.test(date) ? Date.parse(date) : NaN;
+  return Number.isNaN(found) ? undefined : found;
 }
 
 /** Returns the message in the body of an error, on one line: `message` or `detail` of JSON, perhaps in `error`, or plain text. */

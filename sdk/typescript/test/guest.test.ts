@@ -35,7 +35,18 @@ const plugin = (parts: Partial<sdk.Plugin>) =>
   guest({ configure() {}, info: () => ({ name: "p", version: "1" }), ...parts });
 const thrown = (promise: Promise<unknown>) => promise.then(() => assert.fail("no error"), (error: unknown) => error);
 
-beforeEach(() => Object.assign(state, { remainingMs: 30_000, retired: false, lines: [] }));
+beforeEach(() => Object.assign(state, { remainingMs: 30_000, retired: false, lines: [], handles: new Set() }));
+
+/** Runs a call with the `fetch` of components. */
+async function inCall<T>(work: (call: sdk.Call) => Promise<T>): Promise<T> {
+  let found: T | undefined;
+  const { maintenance, plugin: exported } = plugin({ maintenance: { maintain: async (call) => ((found = await work(call)), 1) } });
+  const methods = { ...console };
+  await exported.configure(SETTINGS).finally(() => Object.assign(console, methods));
+  await maintenance.maintain();
+  assert.equal(state.handles.size, 0, "handles are open");
+  return found as T;
+}
 
 test("settings have options by name, and info is complete", async () => {
   let seen: sdk.Settings | undefined;
@@ -105,6 +116,107 @@ test("each class is a case of the contract", async () => {
     assert.deepEqual(await thrown(plugin({ maintenance: { maintain } }).maintenance.maintain()), expected);
   }
   assert.equal(await plugin({ maintenance: { maintain: () => 1500.7 } }).maintenance.maintain(), 1500n);
+});
+
+test("a value of a wrong type is an error of its element", async () => {
+  const wrong: object[] = [{ zone: 3 }, { labels: { a: undefined } }, { addresses: [{ kind: "InternalIP", address: null }] }, { region: {} }];
+  const describe = () => [{ zone: "z" }, ...(wrong as sdk.Instance[]), { zone: null as unknown as string }];
+  const instances = plugin({ instances: { describe, check: () => ["running", "gone" as sdk.Presence] } }).instances;
+  const described = await instances.describe(Array(6).fill(NODE));
+  assert.deepEqual(described.map(({ tag }) => tag), ["ok", "err", "err", "err", "err", "ok"]);
+  assert.deepEqual(described[1], { tag: "err", val: { tag: "internal", val: "the plugin returned the zone 3; expected a string" } });
+  const [good, bad] = await instances.check([NODE, NODE]);
+  assert.deepEqual([good, bad?.tag], [{ tag: "ok", val: "running" }, "err"]);
+});
+
+test("a delay is never too large, too small or no number", async () => {
+  for (const [delay, afterMs] of [[Infinity, BigInt(Number.MAX_SAFE_INTEGER)], [1e30, BigInt(Number.MAX_SAFE_INTEGER)], [NaN, 0n], [-1, 0n]] as const) {
+    const maintain = () => Promise.reject(new sdk.Throttled(delay, "m"));
+    assert.deepEqual(await thrown(plugin({ maintenance: { maintain } }).maintenance.maintain()), {
+      tag: "throttled", val: { afterMs, message: "m" },
+    });
+  }
+});
+
+test("an element that hangs does not take the answers of others", async () => {
+  state.remainingMs = 1520;
+  const describe = (nodes: readonly sdk.Node[]) =>
+    sdk.each(nodes, 1, (node) => (node.name === "n2" ? new Promise<sdk.Instance>(() => {}) : { zone: node.name }));
+  const nodes = [NODE, { ...NODE, name: "n2" }, { ...NODE, name: "n3" }];
+  const answer = await plugin({ instances: { describe, check: () => [] } }).instances.describe(nodes);
+  assert.deepEqual(answer.map((it) => (it.tag === "ok" ? it.val.zone : it.val.tag)), ["n1", "in-progress", "in-progress"]);
+  assert(state.retired);
+});
+
+test("fetch sends a request and returns its response", async () => {
+  let seen: unknown;
+  state.answer = (request: unknown) => ((seen = request), { status: 201, body: "created" });
+  const response = await inCall(async () =>
+    fetch("http://cloud.example:80/a%20b?c=d#e", { method: "POST", body: "0123456789", headers: { "x-b": "1", host: "other" } }),
+  );
+  assert.deepEqual([response.status, response.url, response.headers.get("x-a")], [201, "http://cloud.example/a%20b?c=d#e", "1, 2"]);
+  assert.equal(await response.text(), "created");
+  assert.deepEqual(seen, {
+    method: "post", scheme: "HTTP", authority: "cloud.example", path: "/a%20b?c=d", body: "0123456789",
+    headers: { "content-length": "10", "content-type": "text/plain;charset=UTF-8", "x-b": "1" },
+  });
+  state.answer = () => ({ status: 204 });
+  assert.equal((await inCall(() => fetch("https://cloud.example"))).status, 204);
+});
+
+test("a request without a response has a case of the contract", async () => {
+  const cases: [object, Function][] = [
+    [{ code: { tag: "HTTP-request-denied" } }, sdk.Denied],
+    [{ code: { tag: "connection-refused" } }, sdk.Unavailable],
+    [{ code: { tag: "internal-error", val: "why" } }, sdk.Internal],
+    [{ body: "part", broken: "connection-terminated" }, sdk.Unavailable],
+    [{ body: "part", broken: "unknown" }, sdk.Unavailable],
+    [{ body: "part", broken: "HTTP-response-body-size" }, sdk.Internal],
+  ];
+  for (const [answer, kind] of cases) {
+    state.answer = () => answer;
+    const error = await inCall(() => fetch("https://cloud.example/x?secret=1").catch((error: unknown) => error));
+    assert(error instanceof kind, String(error));
+    assert.match((error as Error).message, /^GET https:\/\/cloud.example\/x: /);
+  }
+  state.answer = () => {
+    throw Object.assign(new Error(), { payload: { tag: "DNS-timeout" } });
+  };
+  assert(await inCall(() => fetch("https://cloud.example").catch((error: unknown) => error instanceof sdk.Unavailable)));
+  const wrong = await inCall(() => fetch("https://cloud.example", { headers: { "x-wrong": "1" } }).catch((error: unknown) => error));
+  assert(wrong instanceof sdk.Internal);
+});
+
+test("a request ends with its signal, and with its call", async () => {
+  state.answer = ({ path }: { path: string }) => (path === "/never" ? "never" : { body: "x" });
+  const url = "https://cloud.example/never";
+  const [late, fast] = await inCall(() =>
+    Promise.all([fetch(url, { signal: AbortSignal.timeout(20) }).catch((error: Error) => error), fetch("https://cloud.example/")]),
+  );
+  assert.equal((late as Error).name, "TimeoutError");
+  assert.equal(await fast.text(), "x");
+  state.remainingMs = 1520;
+  const ended = await inCall(() => fetch(url, { signal: new AbortController().signal }).catch((error: unknown) => error));
+  assert(ended instanceof sdk.Unavailable && state.retired);
+});
+
+test("an instance that has received much is replaced", async () => {
+  state.answer = () => ({ body: "x".repeat(1 << 20) });
+  let calls = 0;
+  for (; !state.retired && calls < 20; calls++) {
+    await inCall(() => fetch("https://cloud.example"));
+  }
+  assert(calls > 10 && calls < 20, String(calls));
+});
+
+test("a request that a call leaves behind keeps no handles", async () => {
+  state.answer = () => "never";
+  await inCall(async () => {
+    void fetch("https://cloud.example", { method: "POST", body: "x" });
+    await new Promise((resolve) => setTimeout(resolve, 50));
+    assert.equal(state.handles.size, 2);
+  });
+  assert(state.retired);
 });
 
 test("the nodes of a call are dropped with it", async () => {

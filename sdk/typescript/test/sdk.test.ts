@@ -63,7 +63,9 @@ test("a status is a case of the contract", async () => {
   assert.equal(await delay({ "retry-after": "7" }), 7000);
   const [date, until] = ["Wed, 25 Nov 2026 10:00:00 GMT", "Wed, 25 Nov 2026 10:01:00 GMT"];
   assert.equal(await delay({ date, "retry-after": until }), 60_000);
-  assert.equal(await delay({ "retry-after": "soon" }), undefined);
+  for (const value of ["soon", "3.5", "-5", "Jan 1 2030"]) {
+    assert.equal(await delay({ "retry-after": value }), undefined, value);
+  }
   assert.equal(((await of(429)) as sdk.Throttled).retryAfterMs, 5000);
 });
 

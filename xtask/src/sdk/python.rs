@@ -34,6 +34,10 @@ pub(super) fn test(root: &Path) -> Result<()> {
 pub(super) fn packed_example(root: &Path) -> Result<PathBuf> {
     let work = root.join("target/sdk/python");
     let example = work.join("example");
+    // setuptools would add what is left of earlier builds, for example modules that were deleted; and only one wheel is expected.
+    for folder in [root.join("sdk/python/build"), work.clone()] {
+        let _ = fs::remove_dir_all(folder);
+    }
     let mut pip = Command::new("python3");
     pip.args(["-m", "pip", "wheel", "--quiet", "--disable-pip-version-check", "--no-deps", "--wheel-dir"]);
     super::show(root, "sdk/python", pip.arg(&work).arg("."), "install Python 3.11 or later")?;

@@ -123,6 +123,14 @@ mod tests {
     }
 
     #[test]
+    fn the_package_contains_the_license() {
+        // npm leaves out links.
+        let license = crate::root().join(SDK).join("LICENSE");
+        assert!(fs::symlink_metadata(&license).unwrap().is_file());
+        assert_eq!(fs::read(license).unwrap(), fs::read(crate::root().join("LICENSE")).unwrap());
+    }
+
+    #[test]
     fn the_numbers_of_node_are_read() {
         let tap = "ok 1 - it\n  # pass 1 of 2\n# tests 12\n# pass 10\n# fail 2\n# skipped 0\n";
         assert_eq!(["pass", "fail", "skipped"].map(|what| number(tap, what)), [10, 2, 0]);

@@ -55,7 +55,7 @@ pub(super) fn build(dir: &Path) -> anyhow::Result<Built> {
     wit::copy(&sdk.join("wit"), &wit)?;
     let file = project.work.join("component.wasm");
     component::make(&core, &wit, &file)?;
-    Ok(Built { name: name(&project.ask(&["list", "-m"])?), file })
+    Ok(Built { name: name(&project.module()?), file })
 }
 
 impl Project<'_> {
@@ -71,6 +71,11 @@ impl Project<'_> {
         Ok(GO.ask(&mut self.go(words))?.trim_end().to_owned())
     }
 
+    /// Returns the path of the module. In a workspace, there are others.
+    fn module(&self) -> anyhow::Result<String> {
+        Ok(GO.ask(self.go(&["list", "-m"]).env("GOWORK", "off"))?.trim_end().to_owned())
+    }
+
     /// Returns the folder of a module that the project uses, which is downloaded if necessary.
     fn module_dir(&self, module: &str) -> anyhow::Result<PathBuf> {
         GO.run(&mut self.go(&["mod", "download", module]))?;
@@ -80,8 +85,10 @@ impl Project<'_> {
     }
 }
 
-/// Returns the name of a plugin: the last part of its module path.
+/// Returns the name of a plugin: the last part of its module path, without the major version.
 fn name(module: &str) -> String {
+    let is_version = |part: &str| part.strip_prefix('v').is_some_and(|rest| rest.parse::<u32>().is_ok());
+    let module = module.rsplit_once('/').filter(|(_, last)| is_version(last)).map_or(module, |(rest, _)| rest);
     module.rsplit('/').next().unwrap_or(module).to_owned()
 }
 
@@ -93,5 +100,7 @@ mod tests {
     fn the_name_is_the_end_of_the_module() {
         assert_eq!(name("example.com/clouds/my-cloud"), "my-cloud");
         assert_eq!(name("my-cloud"), "my-cloud");
+        assert_eq!(name("example.com/my-cloud/v2"), "my-cloud");
+        assert_eq!(name("example.com/vmware"), "vmware");
     }
 }

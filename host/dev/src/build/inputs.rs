@@ -1,7 +1,7 @@
 //! What a result of a build was made of, so that it is made once.
 
 use std::{
-    fs,
+    fs, io,
     path::{Path, PathBuf},
 };
 
@@ -46,6 +46,13 @@ impl Inputs {
         if output.exists() && fs::read_to_string(&key_file).is_ok_and(|before| before == key) {
             return Ok(());
         }
+        // Until it is complete, the output is made of nothing: it may be a part of what these inputs, or earlier ones, make.
+        match fs::remove_file(&key_file) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                return Err(error).with_context(|| format!("cannot delete {}", key_file.display()));
+            }
+            _ => {}
+        }
         make()?;
         fs::write(&key_file, key).with_context(|| format!("cannot write {}", key_file.display()))
     }
@@ -71,6 +78,8 @@ fn files(folder: &Path, matters: impl Fn(&Path) -> bool) -> anyhow::Result<Vec<P
 
 #[cfg(test)]
 mod tests {
+    use anyhow::bail;
+
     use super::*;
 
     #[test]
@@ -94,6 +103,12 @@ mod tests {
         fs::rename(folder.join("deep/a"), folder.join("deep/b")).unwrap();
         assert!(made(false));
         fs::remove_file(&output).unwrap();
+        assert!(made(false));
+        let mut failing = Inputs::new();
+        failing.add("other");
+        assert!(
+            failing.make(&output, || Ok(fs::write(&output, "a part")?).and_then(|()| bail!("interrupted"))).is_err()
+        );
         assert!(made(false));
     }
 }

@@ -24,7 +24,8 @@ macro_rules! sdk {
 }
 
 /// All files of the SDK.
-const SDK: [File; 29] = sdk![
+const SDK: [File; 30] = sdk![
+    "LICENSE",
     "error.c",
     "guest/convert.c",
     "guest/exports.c",

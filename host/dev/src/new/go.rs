@@ -27,7 +27,7 @@ const EXISTING: [File; 9] = [
     ),
 ];
 
-const SDK: Sdk =
+pub(super) const SDK: Sdk =
     Sdk { manifest: "go.mod", line: "module github.com/skydock/skydock/sdk/go", example: "../skydock/sdk/go" };
 
 /// Returns the files of a provider.

@@ -25,6 +25,18 @@ pub(crate) enum Language {
 }
 
 impl Language {
+    /// Returns where the SDK is in a checkout, for example. No registry has it, so that a provider must not depend on its name: anyone
+    /// could register that, and a build would run what they publish. `None` if a provider contains the SDK.
+    pub(super) fn unpublished(self) -> Option<&'static str> {
+        match self {
+            Self::Rust => Some(rust::SDK.example),
+            Self::Go | Self::GoProvider => Some(go::SDK.example),
+            Self::Python => Some(python::SDK.example),
+            Self::TypeScript => Some(typescript::SDK.example),
+            Self::C => None,
+        }
+    }
+
     /// Returns the files of a provider.
     ///
     /// # Errors

@@ -5,8 +5,8 @@ use std::str::FromStr;
 /// Maximum length: that of a label in a domain name, since the name is part of one (`NAME.example/rack`).
 const MAX_LENGTH: usize = 63;
 
-/// Names that a crate cannot have: words of Rust, and crates that every provider uses.
-const RESERVED: [&str; 57] = [
+/// Names that a project cannot have: words of Rust, and the packages that every provider uses.
+const RESERVED: [&str; 58] = [
     "abstract",
     "alloc",
     "as",
@@ -46,6 +46,7 @@ const RESERVED: [&str; 57] = [
     "ref",
     "return",
     "self",
+    "skydock",
     "skydock-sdk",
     "static",
     "std",

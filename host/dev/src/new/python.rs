@@ -14,7 +14,8 @@ const FILES: [File; 5] = [
     ("tests/test_provider.py", include_str!("../../../../sdk/python/template/tests/test_provider.py")),
 ];
 
-const SDK: Sdk = Sdk { manifest: "pyproject.toml", line: r#"name = "skydock""#, example: "../skydock/sdk/python" };
+pub(super) const SDK: Sdk =
+    Sdk { manifest: "pyproject.toml", line: r#"name = "skydock""#, example: "../skydock/sdk/python" };
 
 /// The dependency on the SDK in the template.
 const DEPENDENCY: &str = concat!("skydock==", env!("CARGO_PKG_VERSION"));

@@ -11,7 +11,8 @@ const FILES: [File; 4] = [
     ("src/lib.rs", include_str!("../../../../sdk/rust/template/src/lib.rs")),
 ];
 
-const SDK: Sdk = Sdk { manifest: "Cargo.toml", line: r#"name = "skydock-sdk""#, example: "../skydock/sdk/rust" };
+pub(super) const SDK: Sdk =
+    Sdk { manifest: "Cargo.toml", line: r#"name = "skydock-sdk""#, example: "../skydock/sdk/rust" };
 
 /// The dependency on the SDK in the template, which is a folder of the SDK.
 const DEPENDENCY: &str = r#"skydock-sdk = { path = ".." }"#;

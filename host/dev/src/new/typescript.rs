@@ -12,7 +12,7 @@ const FILES: [File; 5] = [
     ("test/index.test.ts", include_str!("../../../../sdk/typescript/template/test/index.test.ts")),
 ];
 
-const SDK: Sdk =
+pub(super) const SDK: Sdk =
     Sdk { manifest: "package.json", line: r#"  "name": "@skydock/sdk","#, example: "../skydock/sdk/typescript" };
 
 /// The dependency on the SDK in the template, which is a folder of the SDK.

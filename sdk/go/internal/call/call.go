@@ -85,7 +85,11 @@ func known(ctx context.Context, err error) *skydock.Error {
 	var network net.Error
 	switch {
 	case errors.As(err, &own):
-		return &skydock.Error{Case: own.Case, Message: err.Error(), RetryAfter: own.RetryAfter, Err: err}
+		kind := own.Case
+		if kind == nil {
+			kind = skydock.ErrInternal
+		}
+		return &skydock.Error{Case: kind, Message: err.Error(), RetryAfter: own.RetryAfter, Err: err}
 	case ctx.Err() != nil && (errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)):
 		return &skydock.Error{Case: skydock.ErrInProgress, Message: err.Error(), RetryAfter: retry, Err: err}
 	case errors.As(err, &request), errors.As(err, &network), errors.Is(err, context.DeadlineExceeded):

@@ -33,7 +33,7 @@ func Optional(s string) types.Option[string] {
 	if s == "" {
 		return types.None[string]()
 	}
-	return types.Some(s)
+	return types.Some(Valid(s))
 }
 
 // Map returns pairs as a map.
@@ -49,7 +49,7 @@ func Map(pairs []wire.Pair) map[string]string {
 func Pairs(m map[string]string) []wire.Pair {
 	out := make([]wire.Pair, 0, len(m))
 	for key, value := range m {
-		out = append(out, wire.Pair{F0: key, F1: value})
+		out = append(out, wire.Pair{F0: Valid(key), F1: Valid(value)})
 	}
 	return out
 }
@@ -75,12 +75,16 @@ func Addresses(in []wire.NodeAddress) []skydock.NodeAddress {
 }
 
 // ToAddresses converts addresses for the host.
-func ToAddresses(in []skydock.NodeAddress) []wire.NodeAddress {
+func ToAddresses(in []skydock.NodeAddress) ([]wire.NodeAddress, error) {
 	out := make([]wire.NodeAddress, len(in))
 	for i, a := range in {
-		out[i] = wire.NodeAddress{Kind: index(addressKinds, a.Kind), Address: a.Address}
+		kind, err := index("kind of address", addressKinds, a.Kind)
+		if err != nil {
+			return nil, err
+		}
+		out[i] = wire.NodeAddress{Kind: kind, Address: Valid(a.Address)}
 	}
-	return out
+	return out, nil
 }
 
 // Nodes converts nodes of the host.
@@ -144,17 +148,25 @@ func Service(s *wire.Service) *skydock.Service {
 }
 
 // Status converts a status for the host.
-func Status(s *skydock.LoadBalancerStatus) wire.LoadBalancerStatus {
+func Status(s *skydock.LoadBalancerStatus) (wire.LoadBalancerStatus, error) {
 	out := wire.LoadBalancerStatus{}
 	for _, i := range s.Ingress {
 		ingress := wire.Ingress{Ip: Optional(i.IP), Hostname: Optional(i.Hostname)}
 		if i.IPMode != "" {
-			ingress.IpMode = types.Some(index(ipModes, i.IPMode))
+			mode, err := index("IP mode", ipModes, i.IPMode)
+			if err != nil {
+				return out, err
+			}
+			ingress.IpMode = types.Some(mode)
 		}
 		for _, p := range i.Ports {
-			ingress.Ports = append(ingress.Ports, wire.PortStatus{Port: p.Port, Transport: index(transports, p.Transport), Error: Optional(p.Error)})
+			transport, err := index("transport", transports, p.Transport)
+			if err != nil {
+				return out, err
+			}
+			ingress.Ports = append(ingress.Ports, wire.PortStatus{Port: p.Port, Transport: transport, Error: Optional(p.Error)})
 		}
 		out.Ingress = append(out.Ingress, ingress)
 	}
-	return out
+	return out, nil
 }

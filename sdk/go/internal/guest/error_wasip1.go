@@ -12,7 +12,7 @@ import (
 // Error converts an error for the host.
 func Error(err error) wire.CloudError {
 	e := call.Classify(context.Background(), err)
-	text := shorten(e.Error())
+	text := shorten(Valid(e.Error()))
 	retry := wire.Retry{AfterMs: uint64(max(e.RetryAfter.Milliseconds(), 0)), Message: text}
 	switch e.Case {
 	case skydock.ErrNotFound:
@@ -35,24 +35,28 @@ func Error(err error) wire.CloudError {
 	return wire.MakeCloudErrorInternal(text)
 }
 
-// Result converts an answer for the host.
-func Result[T, W any](value T, err error, convert func(T) W) types.Result[W, wire.CloudError] {
+// Result converts an answer for the host. A value that cannot be converted is an error.
+func Result[T, W any](value T, err error, convert func(T) (W, error)) types.Result[W, wire.CloudError] {
 	if err != nil {
 		return types.Err[W](Error(err))
 	}
-	return types.Ok[W, wire.CloudError](convert(value))
+	converted, err := convert(value)
+	if err != nil {
+		return types.Err[W](Error(err))
+	}
+	return types.Ok[W, wire.CloudError](converted)
 }
 
 // Done converts an answer without a value.
 func Done(err error) types.Result[types.Unit, wire.CloudError] {
-	return Result(types.Unit{}, err, func(u types.Unit) types.Unit { return u })
+	return Result(types.Unit{}, err, func(u types.Unit) (types.Unit, error) { return u, nil })
 }
 
 // Call runs a function of the provider.
 func Call[T any](f func(ctx context.Context) (T, error)) (T, error) { return call.Run(host{}, f) }
 
 // Elements runs a function that answers about each node.
-func Elements[T, W any](in []wire.Node, f func(context.Context, []skydock.Node) ([]skydock.Result[T], error), convert func(T) W) types.Result[[]types.Result[W, wire.CloudError], wire.CloudError] {
+func Elements[T, W any](in []wire.Node, f func(context.Context, []skydock.Node) ([]skydock.Result[T], error), convert func(T) (W, error)) types.Result[[]types.Result[W, wire.CloudError], wire.CloudError] {
 	results, err := Call(func(ctx context.Context) ([]skydock.Result[T], error) {
 		results, err := f(ctx, Nodes(in))
 		if err != nil {
@@ -60,12 +64,12 @@ func Elements[T, W any](in []wire.Node, f func(context.Context, []skydock.Node) 
 		}
 		return call.Results(ctx, len(in), results)
 	})
-	return Result(results, err, func(results []skydock.Result[T]) []types.Result[W, wire.CloudError] {
+	return Result(results, err, func(results []skydock.Result[T]) ([]types.Result[W, wire.CloudError], error) {
 		out := make([]types.Result[W, wire.CloudError], len(results))
 		for i := range results {
 			out[i] = Result(results[i].Value, results[i].Err, convert)
 		}
-		return out
+		return out, nil
 	})
 }
 

@@ -1,11 +1,14 @@
 package guest
 
 import (
+	"errors"
 	"log/slog"
 	"strings"
 	"testing"
 	"time"
 	"unicode/utf8"
+
+	skydock "github.com/skydock/skydock/sdk/go"
 )
 
 func TestMessagesAreCutBetweenCharacters(t *testing.T) {
@@ -20,10 +23,31 @@ func TestMessagesAreCutBetweenCharacters(t *testing.T) {
 	}
 }
 
+func TestBytesThatAreNotUTF8AreReplaced(t *testing.T) {
+	got := Valids([]string{"ü", "a\xffb", ""})
+	if len(got) != 3 || got[0] != "ü" || got[1] != "a\uFFFDb" || got[2] != "" {
+		t.Errorf("%q", got)
+	}
+}
+
 func TestValuesAreFoundInEnums(t *testing.T) {
 	values := []string{"a", "b", "c"}
-	if index(values, "a") != 0 || index(values, "c") != 2 || index(values, "other") != 0 {
-		t.Error("wrong places")
+	for value, want := range map[string]uint8{"a": 0, "c": 2} {
+		if got, err := index("letter", values, value); got != want || err != nil {
+			t.Error(value, got, err)
+		}
+	}
+	_, err := index("letter", values, "other")
+	if err == nil || err.Error() != `the provider returned the letter "other"; expected a, b, c` {
+		t.Error(err)
+	}
+	if got, err := Ordinal("presence", skydock.Absent, 3); got != 2 || err != nil {
+		t.Error(got, err)
+	}
+	for _, value := range []skydock.Presence{-1, 3} {
+		if _, err := Ordinal("presence", value, 3); !errors.Is(err, skydock.ErrInternal) {
+			t.Error(value, err)
+		}
 	}
 }
 

@@ -44,15 +44,15 @@ func (host) Services() []skydock.Service {
 func text(o types.Option[string]) ([]byte, bool) { return []byte(o.SomeOr("")), o.IsSome() }
 
 func (host) NodeJSON(name string) ([]byte, bool) {
-	return text(skydock_provider_cluster.NodeJson(name))
+	return text(skydock_provider_cluster.NodeJson(Valid(name)))
 }
 
 func (host) ServiceJSON(namespace, name string) ([]byte, bool) {
-	return text(skydock_provider_cluster.ServiceJson(namespace, name))
+	return text(skydock_provider_cluster.ServiceJson(Valid(namespace), Valid(name)))
 }
 
 func (host) ReadObject(kind, namespace, name string) ([]byte, error) {
-	read := skydock_provider_objects.Read(kind, namespace, name)
+	read := skydock_provider_objects.Read(Valid(kind), Valid(namespace), Valid(name))
 	if !read.IsErr() {
 		return []byte(read.Ok()), nil
 	}
@@ -67,35 +67,39 @@ func (host) ReadObject(kind, namespace, name string) ([]byte, error) {
 }
 
 func (host) Annotate(object, key, value string) bool {
-	return skydock_provider_objects.Annotate(object, key, types.Some(value))
+	return skydock_provider_objects.Annotate(Valid(object), Valid(key), types.Some(Valid(value)))
 }
 
 func (host) RemoveAnnotation(object, key string) bool {
-	return skydock_provider_objects.Annotate(object, key, types.None[string]())
+	return skydock_provider_objects.Annotate(Valid(object), Valid(key), types.None[string]())
 }
 
 func (host) Publish(object string, severity skydock.Severity, reason, message string) bool {
-	return skydock_provider_events.Publish(object, skydock_provider_events.Severity(severity), reason, message)
+	kind := skydock_provider_events.SeverityWarning
+	if severity == skydock.Normal {
+		kind = skydock_provider_events.SeverityNormal
+	}
+	return skydock_provider_events.Publish(Valid(object), kind, Valid(reason), Valid(message))
 }
 
 func (host) CacheGet(key string) ([]byte, bool) {
-	value := skydock_provider_cache.Get(key)
+	value := skydock_provider_cache.Get(Valid(key))
 	return bytes.Clone(value.SomeOr(nil)), value.IsSome()
 }
 
 func (host) CacheSet(key string, value []byte, ttl time.Duration) bool {
-	return skydock_provider_cache.Set(key, value, milliseconds(ttl))
+	return skydock_provider_cache.Set(Valid(key), value, milliseconds(ttl))
 }
 
 func (host) CacheReserve(key string, value []byte, ttl time.Duration) ([]byte, bool) {
-	existing := skydock_provider_cache.Reserve(key, value, milliseconds(ttl))
+	existing := skydock_provider_cache.Reserve(Valid(key), value, milliseconds(ttl))
 	if !existing.IsSome() || len(value) > 0 && bytes.Equal(existing.Some(), value) {
 		return nil, true
 	}
 	return bytes.Clone(existing.Some()), false
 }
 
-func (host) CacheRemove(key string) { skydock_provider_cache.Remove(key) }
+func (host) CacheRemove(key string) { skydock_provider_cache.Remove(Valid(key)) }
 
 func (host) Remaining() time.Duration {
 	return time.Duration(min(skydock_provider_calls.RemainingMs(), 1<<40)) * time.Millisecond

@@ -26,7 +26,7 @@ func (h handler) Handle(_ context.Context, record slog.Record) error {
 	case record.Level >= slog.LevelInfo:
 		level = wasi_logging_logging.LevelInfo
 	}
-	wasi_logging_logging.Log(level, "provider", h.line.of(record))
+	wasi_logging_logging.Log(level, "provider", Valid(h.line.of(record)))
 	return nil
 }
 

@@ -6,6 +6,7 @@ package wasihttp
 import (
 	"net/http"
 	"strconv"
+	"strings"
 
 	"github.com/skydock/skydock/sdk/go/internal/wit/types"
 )
@@ -15,7 +16,10 @@ type field = types.Tuple2[string, []uint8]
 
 func headers(r *http.Request, hasBody bool) []field {
 	var out []field
-	add := func(name, value string) { out = append(out, field{F0: name, F1: []uint8(value)}) }
+	// The host ends a call that passes a name that is not UTF-8, and rejects one that is not valid.
+	add := func(name, value string) {
+		out = append(out, field{F0: strings.ToValidUTF8(name, "\uFFFD"), F1: []uint8(value)})
+	}
 	for name, values := range r.Header {
 		switch name {
 		case "Host", "Connection", "Transfer-Encoding", "Upgrade", "Keep-Alive", "Proxy-Connection", "Http2-Settings", "Content-Length":

@@ -5,6 +5,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"strings"
 	"syscall"
 
 	wire "github.com/skydock/skydock/sdk/go/internal/bindings/wasi_http_types"
@@ -27,7 +28,7 @@ func method(name string) wire.Method {
 	case http.MethodOptions:
 		return wire.MakeMethodOptions()
 	}
-	return wire.MakeMethodOther(name)
+	return wire.MakeMethodOther(strings.ToValidUTF8(name, "\uFFFD"))
 }
 
 // timeout is an error whose method Timeout returns true.

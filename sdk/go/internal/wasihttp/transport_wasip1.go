@@ -58,7 +58,7 @@ func send(r *http.Request) (*wire.FutureIncomingResponse, error) {
 		scheme = wire.MakeSchemeHttp()
 	}
 	if request.SetMethod(method(r.Method)).IsErr() || request.SetScheme(types.Some(scheme)).IsErr() ||
-		request.SetAuthority(types.Some(r.URL.Host)).IsErr() || request.SetPathWithQuery(types.Some(r.URL.RequestURI())).IsErr() {
+		request.SetAuthority(types.Some(strings.ToValidUTF8(r.URL.Host, "\uFFFD"))).IsErr() || request.SetPathWithQuery(types.Some(strings.ToValidUTF8(r.URL.RequestURI(), "\uFFFD"))).IsErr() {
 		return nil, fmt.Errorf("request to %s: method or URL is not valid", r.URL.Host)
 	}
 	body := request.Body().Ok()

@@ -15,14 +15,14 @@ T = TypeVar("T")
 W = TypeVar("W")
 
 
-def answer(work: Coroutine[Any, Any, T], into: Callable[[T], W]) -> W:
+def answer(work: Callable[[], Coroutine[Any, Any, T]], into: Callable[[T], W]) -> W:
     """Runs a call to its end, and converts its result. If that is not of the right type, the call fails, too.
 
     Raises:
-        Err: with the case of the contract, if it fails.
+        Err: with the case of the contract, if it fails, whatever is raised: everything else would end the instance.
     """
     try:
-        return into(run(_parallel.limited(work)))
-    except Exception as error:
+        return into(run(_parallel.limited(work())))
+    except BaseException as error:
         failed = convert.wit_error(_parallel.told(error))
     raise Err(failed)

@@ -10,7 +10,9 @@ from wit_world.imports import skydock_provider_types_0_1_0 as wit
 
 from .. import _types as sdk
 from .._errors import CloudError, ImplementedElsewhere, Internal, RetryLater
+from .._parallel import told
 from .._said import line
+from .._wire import millis, number, optional, text
 
 T = TypeVar("T")
 W = TypeVar("W")
@@ -24,7 +26,7 @@ def address(it: wit.NodeAddress) -> sdk.NodeAddress:
 
 
 def wit_addresses(addresses: Sequence[sdk.NodeAddress]) -> list[wit.NodeAddress]:
-    return [wit.NodeAddress(_WIT_KINDS[it.kind], it.address) for it in addresses]
+    return [wit.NodeAddress(_WIT_KINDS[it.kind], text(it.address, "address")) for it in addresses]
 
 
 def node(it: wit.Node) -> sdk.Node:
@@ -96,10 +98,15 @@ def _status(it: wit.LoadBalancerStatus) -> sdk.LoadBalancerStatus:
 def wit_status(it: sdk.LoadBalancerStatus) -> wit.LoadBalancerStatus:
     def point(one: sdk.Ingress) -> wit.Ingress:
         mode = None if one.ip_mode is None else wit.IpMode[one.ip_mode.name]
-        ports = [wit.PortStatus(port.port, wit.Transport[port.transport.name], port.error) for port in one.ports]
-        return wit.Ingress(one.ip, one.hostname, mode, ports)
+        ports = [_wit_port(port) for port in one.ports]
+        return wit.Ingress(optional(one.ip, "IP address"), optional(one.hostname, "host name"), mode, ports)
 
     return wit.LoadBalancerStatus([point(one) for one in it.ingress])
+
+
+def _wit_port(it: sdk.PortStatus) -> wit.PortStatus:
+    transport = wit.Transport[it.transport.name]
+    return wit.PortStatus(number(it.port, "port", 65535), transport, optional(it.error, "error of a port"))
 
 
 def wit_error(it: CloudError) -> wit.CloudError:
@@ -108,15 +115,19 @@ def wit_error(it: CloudError) -> wit.CloudError:
         return wit.CloudError_ImplementedElsewhere()
     kind = next((kind for kind in type(it).__mro__ if hasattr(wit, f"CloudError_{kind.__name__}")), Internal)
     case = getattr(wit, f"CloudError_{kind.__name__}")
-    text = line(it.message) or kind.__name__
-    value = wit.Retry(_millis(it.retry_after), text) if isinstance(it, RetryLater) else text
+    said = line(it.message) or kind.__name__
+    value = wit.Retry(millis(it.retry_after), said) if isinstance(it, RetryLater) else said
     error: wit.CloudError = case(value)
     return error
 
 
-def _millis(seconds: float) -> int:
-    return int(min(max(seconds, 0.0), 24 * 3600.0) * 1000)
-
-
 def wit_results(them: Sequence[T | CloudError], into: Callable[[T], W]) -> list[Result[W, wit.CloudError]]:
-    return [Err(wit_error(it)) if isinstance(it, CloudError) else Ok(into(it)) for it in them]
+    """Returns the elements of an answer. One that is not of the right type, or any exception, is an error of this element."""
+    return [_wit_result(it, into) for it in them]
+
+
+def _wit_result(it: T | CloudError, into: Callable[[T], W]) -> Result[W, wit.CloudError]:
+    try:
+        return Err(wit_error(told(it))) if isinstance(it, BaseException) else Ok(into(it))
+    except Exception as error:
+        return Err(wit_error(told(error)))

@@ -15,6 +15,7 @@ from wit_world.imports import skydock_provider_objects_0_1_0 as objects
 from .._errors import Unavailable
 from .._host import Host, NotGranted, NotThere, Severity
 from .._types import Node, Service
+from .._wire import millis, optional, text
 from . import convert
 
 
@@ -34,15 +35,15 @@ class WitHost(Host):
         return [convert.service(it) for it in cluster.services()]
 
     def node_json(self, name: str) -> dict[str, Any] | None:
-        return _parsed(cluster.node_json(name))
+        return _parsed(cluster.node_json(text(name, "name")))
 
     def service_json(self, namespace: str, name: str) -> dict[str, Any] | None:
-        return _parsed(cluster.service_json(namespace, name))
+        return _parsed(cluster.service_json(text(namespace, "namespace"), text(name, "name")))
 
     def read(self, kind: str, namespace: str, name: str) -> dict[str, Any]:
         shown = f"{kind} {namespace}/{name}" if namespace else f"{kind} {name}"
         try:
-            read: dict[str, Any] = json.loads(objects.read(kind, namespace, name))
+            read: dict[str, Any] = json.loads(objects.read(text(kind, "kind"), text(namespace, "namespace"), text(name, "name")))
             return read
         except Err as error:
             refusal = error.value
@@ -53,22 +54,24 @@ class WitHost(Host):
         raise Unavailable(f"{shown}: {refusal.value}")
 
     def annotate(self, name: str, key: str, value: str | None) -> bool:
-        return objects.annotate(name, key, value)
+        return objects.annotate(text(name, "name"), text(key, "key"), optional(value, "annotation"))
 
     def publish(self, name: str, severity: Severity, reason: str, message: str) -> bool:
-        return events.publish(name, events.Severity[severity.name], reason, message)
+        return events.publish(
+            text(name, "name"), events.Severity[severity.name], text(reason, "reason"), text(message, "message")
+        )
 
     def cache_get(self, key: str) -> bytes | None:
-        return cache.get(key)
+        return cache.get(text(key, "key"))
 
     def cache_set(self, key: str, value: bytes, ttl: float) -> bool:
-        return cache.set(key, value, int(ttl * 1000))
+        return cache.set(text(key, "key"), _bytes(value), millis(ttl))
 
     def cache_reserve(self, key: str, value: bytes, ttl: float) -> bytes | None:
-        return cache.reserve(key, value, int(ttl * 1000))
+        return cache.reserve(text(key, "key"), _bytes(value), millis(ttl))
 
     def cache_remove(self, key: str) -> None:
-        cache.remove(key)
+        cache.remove(text(key, "key"))
 
     def remaining(self) -> float:
         return calls.remaining_ms() / 1000
@@ -78,6 +81,12 @@ class WitHost(Host):
 
     def retire(self) -> None:
         calls.retire()
+
+
+def _bytes(value: object) -> bytes:
+    if not isinstance(value, (bytes, bytearray, memoryview)):
+        raise TypeError(f"a value of the cache is bytes, not {type(value).__name__}")
+    return bytes(value)
 
 
 def _parsed(text: str | None) -> dict[str, Any] | None:

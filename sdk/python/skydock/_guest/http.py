@@ -13,6 +13,7 @@ from wit_world.imports import wasi_io_streams_0_2_12 as streams
 
 from .._errors import CloudError, Internal, Unavailable
 from .._failure import failure
+from .._wire import valid
 from ..http import Request, Response
 from .loop import Loop
 
@@ -48,13 +49,13 @@ async def send(request: Request, timeout: float) -> Response:
 
 def _outgoing(request: Request) -> tuple[wasi.OutgoingRequest, wasi.OutgoingBody]:
     parts = urlsplit(request.url)
-    fields = [(name.lower(), value.encode()) for name, value in request.headers]
+    fields = [(valid(name.lower()), value.encode()) for name, value in request.headers]
     if request.body or request.method not in ("GET", "HEAD", "DELETE"):
         fields.append(("content-length", str(len(request.body)).encode()))
     method = _METHODS.get(request.method)
     try:
         outgoing = wasi.OutgoingRequest(wasi.Fields.from_list(fields))
-        outgoing.set_method(method() if method else wasi.Method_Other(request.method))
+        outgoing.set_method(method() if method else wasi.Method_Other(valid(request.method)))
         outgoing.set_scheme(wasi.Scheme_Https() if parts.scheme == "https" else wasi.Scheme_Http())
         outgoing.set_authority(parts.netloc)
         outgoing.set_path_with_query((parts.path or "/") + (f"?{parts.query}" if parts.query else ""))

@@ -10,6 +10,7 @@ from wit_world.imports import skydock_provider_types_0_1_0 as types
 
 from .._plugin import Instances, registered
 from .._types import Instance, Presence
+from .._wire import optional, pairs
 from . import convert
 from .call import answer
 
@@ -18,10 +19,10 @@ class SkydockProviderInstances010:
     """The exported functions."""
 
     def check(self, nodes: list[types.Node]) -> list[Result[wit.Presence, types.CloudError]]:
-        return answer(_provider().check(convert.nodes(nodes)), lambda found: convert.wit_results(found, _presence))
+        return answer(lambda: _provider().check(convert.nodes(nodes)), lambda found: convert.wit_results(found, _presence))
 
     def describe(self, nodes: list[types.Node]) -> list[Result[wit.Instance, types.CloudError]]:
-        return answer(_provider().describe(convert.nodes(nodes)), lambda found: convert.wit_results(found, _instance))
+        return answer(lambda: _provider().describe(convert.nodes(nodes)), lambda found: convert.wit_results(found, _instance))
 
 
 def _provider() -> Instances:
@@ -34,11 +35,11 @@ def _presence(it: Presence) -> wit.Presence:
 
 def _instance(it: Instance) -> wit.Instance:
     return wit.Instance(
-        provider_id=it.provider_id,
-        instance_type=it.instance_type,
-        zone=it.zone,
-        region=it.region,
+        provider_id=optional(it.provider_id, "provider ID"),
+        instance_type=optional(it.instance_type, "instance type"),
+        zone=optional(it.zone, "zone"),
+        region=optional(it.region, "region"),
         addresses=convert.wit_addresses(it.addresses),
-        labels=list(it.labels.items()),
-        annotations=list(it.annotations.items()),
+        labels=pairs(it.labels, "label"),
+        annotations=pairs(it.annotations, "annotation"),
     )

@@ -17,19 +17,18 @@ class SkydockProviderLoadBalancers010:
     """The exported functions."""
 
     def get(self, service: types.Service) -> types.LoadBalancerStatus | None:
-        work = _provider().get(convert.service(service))
-        return answer(work, lambda found: None if found is None else convert.wit_status(found))
+        return answer(lambda: _provider().get(convert.service(service)), lambda found: None if found is None else convert.wit_status(found))
 
     def ensure(self, service: types.Service, nodes: node_sets.NodeSet) -> types.LoadBalancerStatus:
         with Lent(nodes) as lent:
-            return answer(_provider().ensure(convert.service(service), lent), convert.wit_status)
+            return answer(lambda: _provider().ensure(convert.service(service), lent), convert.wit_status)
 
     def update_nodes(self, service: types.Service, nodes: node_sets.NodeSet) -> None:
         with Lent(nodes) as lent:
-            answer(_provider().update_nodes(convert.service(service), lent), lambda _: None)
+            answer(lambda: _provider().update_nodes(convert.service(service), lent), lambda _: None)
 
     def ensure_deleted(self, service: types.Service) -> None:
-        answer(_provider().ensure_deleted(convert.service(service)), lambda _: None)
+        answer(lambda: _provider().ensure_deleted(convert.service(service)), lambda _: None)
 
 
 def _provider() -> LoadBalancers:

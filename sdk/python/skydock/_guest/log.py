@@ -6,6 +6,8 @@ import logging
 
 from wit_world.imports import wasi_logging_logging_0_1_0_draft as wasi
 
+from .._wire import valid
+
 
 class Handler(logging.Handler):
     """Writes each line, with the name of the logger as its context."""
@@ -18,7 +20,7 @@ class Handler(logging.Handler):
             text = f"{record.msg!r} with {record.args!r}"
         level = _level(record.levelno)
         for line in text.splitlines() or [""]:
-            wasi.log(level, record.name, line)
+            wasi.log(level, valid(str(record.name)), valid(line))
 
 
 def _level(number: int) -> wasi.Level:

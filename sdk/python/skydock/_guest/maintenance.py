@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import cast
 
 from .._plugin import Maintenance, registered
+from .._wire import millis
 from .call import answer
 
 
@@ -12,4 +13,4 @@ class SkydockProviderMaintenance010:
     """The exported functions."""
 
     def maintain(self) -> int:
-        return answer(cast(Maintenance, registered()).maintain(), lambda seconds: max(int(seconds * 1000), 0))
+        return answer(lambda: cast(Maintenance, registered()).maintain(), millis)

@@ -1,19 +1,14 @@
 // Runs the calls of the host.
 import { InProgress, Unavailable, type Call } from "../index.js";
+import { setRunning } from "../running.js";
 import { witError } from "./convert.js";
+import { abandon } from "./exchange.js";
 import { host } from "./host.js";
 
 /** Milliseconds before the end of a call at which its requests are aborted, so that it can still answer. */
 const ABORT_MS = 1500;
 /** Milliseconds before the end of a call at which it is answered without the plugin. */
 const END_MS = 500;
-
-let current: AbortSignal | undefined;
-
-/** The signal of the call that is running. */
-export function currentSignal(): AbortSignal | undefined {
-  return current;
-}
 
 /** Runs a call to its end. What it throws becomes a case of the contract. */
 export async function answer<T>(work: (call: Call) => T | Promise<T>): Promise<T> {
@@ -30,13 +25,14 @@ export async function answer<T>(work: (call: Call) => T | Promise<T>): Promise<T
       reject(new InProgress(1000, "the plugin did not answer in time"));
     });
   });
-  current = controller.signal;
+  setRunning({ signal: controller.signal, retire: () => host.retire() });
   try {
     return await Promise.race([(async () => work({ signal: controller.signal, host }))(), ended]);
   } catch (thrown) {
     throw witError(thrown);
   } finally {
     timers.forEach(clearTimeout);
-    current = undefined;
+    abandon();
+    setRunning(undefined);
   }
 }

@@ -38,6 +38,52 @@ const familyPolicies = names<sdk.IpFamilyPolicy>({
 });
 const modes = names<sdk.IpMode>({ vip: "VIP", proxy: "Proxy" });
 
+/**
+ * Returns a text for the host. The bindings end the call, with the answers about all elements, for anything else, which data of a
+ * cloud may have although its type says something else.
+ */
+export function text(value: unknown, what: string): string {
+  if (typeof value !== "string") {
+    throw new sdk.Internal(`the plugin returned the ${what} ${shown(value)}; expected a string`);
+  }
+  return value;
+}
+
+/** Returns a text, or undefined without one. */
+export function optional(value: unknown, what: string): string | undefined {
+  return value === undefined || value === null ? undefined : text(value, what);
+}
+
+/** Returns a number of a port. */
+function port(value: unknown): number {
+  if (!Number.isInteger(value) || (value as number) < 0 || (value as number) > 65_535) {
+    throw new sdk.Internal(`the plugin returned the port ${shown(value)}; expected a number from 0 to 65535`);
+  }
+  return value as number;
+}
+
+function shown(value: unknown): string {
+  return typeof value === "number" ? String(value) : `of type ${value === null ? "null" : typeof value}`;
+}
+
+/** Returns milliseconds as the contract has them, whatever the number is. */
+export function milliseconds(duration: number): bigint {
+  return duration > 0 ? BigInt(Math.ceil(Math.min(duration, Number.MAX_SAFE_INTEGER))) : 0n;
+}
+
+/** Returns the state of an instance. */
+export function presence(value: unknown): sdk.Presence {
+  if (value !== "running" && value !== "stopped" && value !== "absent") {
+    throw new sdk.Internal(`${JSON.stringify(value)} is not one of running, stopped, absent`);
+  }
+  return value;
+}
+
+/** Returns labels or annotations as pairs. */
+export function pairs(them: sdk.Labels | undefined, what: string): wit.Pair[] {
+  return Object.entries(them ?? {}).map(([key, value]) => [key, text(value, `${what} ${key}`)]);
+}
+
 export function labels(pairs: wit.Pair[]): sdk.Labels {
   return Object.fromEntries(pairs);
 }
@@ -86,24 +132,29 @@ export function target(it: sets.Target): sdk.Target {
 }
 
 export function witAddresses(them: readonly sdk.NodeAddress[]): wit.NodeAddress[] {
-  return them.map(({ kind, address }) => ({ kind: kinds.to(kind), address }));
+  return them.map(({ kind, address }) => ({ kind: kinds.to(kind), address: text(address, "address") }));
 }
 
 export function witStatus(it: sdk.LoadBalancerStatus): wit.LoadBalancerStatus {
   const point = (one: sdk.Ingress): wit.Ingress => ({
-    ip: one.ip,
-    hostname: one.hostname,
+    ip: optional(one.ip, "IP address"),
+    hostname: optional(one.hostname, "host name"),
     ipMode: one.ipMode === undefined ? undefined : modes.to(one.ipMode),
-    ports: (one.ports ?? []).map((port) => ({ ...port, transport: transports.to(port.transport) })),
+    ports: (one.ports ?? []).map(portStatus),
   });
   return { ingress: it.ingress.map(point) };
+}
+
+function portStatus(it: sdk.PortStatus): wit.Ingress["ports"][0] {
+  const error = optional(it.error, "error of a port");
+  return { port: port(it.port), transport: transports.to(it.transport), ...(error === undefined ? {} : { error }) };
 }
 
 /** Returns the case of an error. */
 export function witError(thrown: unknown): wit.CloudError {
   const error = sdk.cloudError(thrown);
   const val = error.message || error.name;
-  const retry = () => ({ afterMs: BigInt(Math.ceil(Math.max((error as sdk.RetryLater).retryAfterMs, 0))), message: val });
+  const retry = () => ({ afterMs: milliseconds((error as sdk.RetryLater).retryAfterMs), message: val });
   switch (true) {
     case error instanceof sdk.NotFound:
       return { tag: "not-found", val };

@@ -1,7 +1,6 @@
 // Adapts what the engine offers.
-import { Unavailable } from "../index.js";
-import { currentSignal } from "./call.js";
-import { host } from "./host.js";
+import { running } from "../running.js";
+import { exchange } from "./exchange.js";
 
 let replaced = false;
 
@@ -9,34 +8,25 @@ let replaced = false;
 export function replaceGlobals(): void {
   if (!replaced) {
     replaced = true;
-    const engine = globalThis.fetch;
-    globalThis.fetch = (input, init) => send(engine, new Request(input, init), init?.signal ?? currentSignal());
+    globalThis.fetch = async (input, init) => exchange(new Request(input, init), signal(input, init));
     // The seed of the engine is that of the build: all instances would have the same numbers.
     Math.random = () => (crypto.getRandomValues(new Uint32Array(1))[0] ?? 0) / 2 ** 32;
   }
 }
 
-/** Sends a request, which ends with the call at the latest. If there is no response, the error is one of the contract. */
-async function send(engine: typeof fetch, request: Request, signal: AbortSignal | undefined): Promise<Response> {
-  let abort: (() => void) | undefined;
-  const aborted = new Promise<never>((_, reject) => {
-    abort = () => reject(signal?.reason);
-    signal?.addEventListener("abort", abort);
-  });
-  try {
-    signal?.throwIfAborted();
-    return await Promise.race([engine(request), aborted]);
-  } catch (thrown) {
-    if (signal?.aborted) {
-      throw thrown;
-    }
-    // The engine keeps the handles of a request that failed: a new instance takes over after this call.
-    host.retire();
-    // It does not say why it failed. The host does, in its log. The query may contain secrets.
-    const { origin, pathname } = new URL(request.url);
-    const what = `${request.method} ${origin}${pathname}`;
-    throw new Unavailable(`${what}: no answer, or no egress rule allows it; see Skydock's log`, { cause: thrown });
-  } finally {
-    signal?.removeEventListener("abort", abort as () => void);
+/** Returns what ends a request: its own signal, and the end of the call. */
+function signal(input: RequestInfo | URL, init: RequestInit | undefined): AbortSignal | undefined {
+  const own = init?.signal ?? (input instanceof Request ? input.signal : undefined);
+  const call = running()?.signal;
+  return own && call && own !== call ? either(own, call) : (own ?? call);
+}
+
+/** `AbortSignal.any`: that of the engine dispatches the event, and is not aborted. */
+function either(...signals: AbortSignal[]): AbortSignal {
+  const controller = new AbortController();
+  for (const one of signals) {
+    const abort = () => controller.abort(one.reason);
+    one.aborted ? abort() : one.addEventListener("abort", abort);
   }
+  return controller.signal;
 }

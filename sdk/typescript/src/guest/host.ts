@@ -27,18 +27,14 @@ export const host: Host = {
     events.publish(object, severity === "Normal" ? "normal" : "warning", reason, message),
   cache: {
     get: (key) => cache.get(key),
-    set: (key, value, ttlMs) => cache.set(key, value, milliseconds(ttlMs)),
-    reserve: (key, value, ttlMs) => cache.reserve(key, value, milliseconds(ttlMs)),
+    set: (key, value, ttlMs) => cache.set(key, value, convert.milliseconds(Math.trunc(ttlMs))),
+    reserve: (key, value, ttlMs) => cache.reserve(key, value, convert.milliseconds(Math.trunc(ttlMs))),
     remove: (key) => cache.remove(key),
   },
   remainingMs: () => Number(calls.remainingMs()),
   memoryLimit: () => calls.memoryLimit(),
   retire: () => calls.retire(),
 };
-
-function milliseconds(duration: number): bigint {
-  return BigInt(Math.max(Math.trunc(duration), 0));
-}
 
 function refusal(object: string, thrown: unknown): unknown {
   const payload = (thrown as { payload?: { tag: string; val?: string } }).payload;

@@ -33,7 +33,7 @@ export function guest(plugin: Plugin) {
     },
     instances: {
       check: (nodes: wit.Node[]) =>
-        elements(nodes, convert.node, (them, call) => served(plugin.instances).check(them, call), same),
+        elements(nodes, convert.node, (them, call) => served(plugin.instances).check(them, call), convert.presence),
       describe: (nodes: wit.Node[]) =>
         elements(nodes, convert.node, (them, call) => served(plugin.instances).describe(them, call), instance),
     },
@@ -60,7 +60,7 @@ export function guest(plugin: Plugin) {
       listRoutes: (token: string | undefined) =>
         answer(async (call) => {
           const { routes, next } = await served(plugin.routes).list(token, call);
-          return { routes: routes.map(witRoute), next };
+          return { routes: routes.map(witRoute), next: convert.optional(next, "token of the next page") };
         }),
       createRoutes: (routes: (Omit<NewRoute, "targetAddresses"> & WitAddresses)[]) => {
         const route = (it: (typeof routes)[0]) => ({ ...it, targetAddresses: convert.addresses(it.targetAddresses) });
@@ -75,13 +75,13 @@ export function guest(plugin: Plugin) {
     zones: {
       locate: (nodes: wit.Node[]) =>
         elements(nodes, convert.node, (them, call) => served(plugin.zones).locate(them, call), ({ zone, region }: Zone) => ({
-          zone,
-          region,
+          zone: convert.optional(zone, "zone"),
+          region: convert.optional(region, "region"),
         })),
     },
     maintenance: {
       maintain: () =>
-        answer(async (call) => BigInt(Math.max(Math.trunc(await served(plugin.maintenance).maintain(call)), 0))),
+        answer(async (call) => convert.milliseconds(Math.trunc(await served(plugin.maintenance).maintain(call)))),
     },
   };
 }
@@ -123,21 +123,26 @@ async function routeResults(routes: unknown[], results: Promise<wit.Result<void>
 }
 
 function instance(it: Instance) {
-  const pairs = (labels: Instance["labels"] = {}): wit.Pair[] => Object.entries(labels);
   return {
-    providerId: it.providerId,
-    instanceType: it.instanceType,
-    zone: it.zone,
-    region: it.region,
+    providerId: convert.optional(it.providerId, "provider ID"),
+    instanceType: convert.optional(it.instanceType, "instance type"),
+    zone: convert.optional(it.zone, "zone"),
+    region: convert.optional(it.region, "region"),
     addresses: convert.witAddresses(it.addresses ?? []),
-    labels: pairs(it.labels),
-    annotations: pairs(it.annotations),
+    labels: convert.pairs(it.labels, "label"),
+    annotations: convert.pairs(it.annotations, "annotation"),
   };
 }
 
 function witRoute({ name, targetNode, targetAddresses, destinationCidr, blackhole = false }: Route) {
   const known = targetAddresses && convert.witAddresses(targetAddresses);
-  return { name, targetNode, targetAddresses: known, destinationCidr, blackhole };
+  return {
+    name: convert.text(name, "name of a route"),
+    targetNode: convert.optional(targetNode, "node of a route"),
+    targetAddresses: known,
+    destinationCidr: convert.text(destinationCidr, "destination of a route"),
+    blackhole: Boolean(blackhole),
+  };
 }
 
 /** Lends nodes to a call, and drops the handle after it: the host ends an instance that keeps it. */

@@ -1,5 +1,6 @@
 # Prints what a build needs of pyproject.toml, as JSON.
 import json
+import re
 import sys
 import tomllib
 
@@ -11,6 +12,7 @@ if "name" not in project:
 tool = manifest.get("tool", {}).get("skydock", {})
 dependencies = project.get("dependencies", [])
 if "sdk" in tool:
-    dependencies = [it for it in dependencies if not it.startswith("skydock=")]
+    # The SDK is that of the checkout, whatever version is required: nothing with its name is installed.
+    dependencies = [it for it in dependencies if not re.match(r"\s*skydock\s*($|[^\w.\s-])", it, re.IGNORECASE)]
 module, sdk = tool.get("module", "provider"), tool.get("sdk")
 print(json.dumps({"name": project["name"], "module": module, "sdk": sdk, "dependencies": dependencies}))

@@ -96,6 +96,17 @@ mod tests {
     use super::*;
 
     #[test]
+    fn the_sdk_of_a_checkout_is_not_installed() {
+        let dir = tempfile::tempdir().unwrap();
+        let dependencies = r#"["skydock==0.1.0", "skydock>=0.1", "Skydock ~= 0.1", "skydock", "skydock[x];a", "skydock-x==1", "skydock.x"]"#;
+        let manifest = format!("[project]\nname = \"a\"\ndependencies = {dependencies}\n");
+        fs::write(dir.path().join("pyproject.toml"), format!("{manifest}[tool.skydock]\nsdk = \"..\"\n")).unwrap();
+        assert_eq!(Project::read(dir.path()).unwrap().dependencies, ["skydock-x==1", "skydock.x"]);
+        fs::write(dir.path().join("pyproject.toml"), manifest).unwrap();
+        assert_eq!(Project::read(dir.path()).unwrap().dependencies.len(), 7);
+    }
+
+    #[test]
     fn a_url_of_a_file_is_a_path() {
         assert_eq!(local("skydock @ file:///my%20sdk/python"), Some(PathBuf::from("/my sdk/python")));
         assert_eq!(local("skydock==0.1.0"), None);

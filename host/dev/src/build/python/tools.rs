@@ -24,7 +24,9 @@ pub(super) const PIP: Tool = Tool { name: "pip", install: "delete its folder, an
 pub(super) fn folder() -> anyhow::Result<PathBuf> {
     let folder = cache::folder()?.join(format!("componentize-py-{VERSION}"));
     let complete = folder.join("complete");
-    if complete.is_file() {
+    let _lock = cache::lock(&folder)?;
+    // Its Python is a link to the one that is installed, which may have been replaced.
+    if complete.is_file() && folder.join("bin/python").exists() {
         return Ok(folder);
     }
     // Standard error may be closed.

@@ -41,6 +41,7 @@ pub(super) fn key() -> String {
 pub(super) fn folder() -> anyhow::Result<PathBuf> {
     let folder = cache::folder()?.join(format!("typescript-{}", key()));
     let complete = folder.join("complete");
+    let _lock = cache::lock(&folder)?;
     if complete.is_file() {
         return Ok(folder);
     }

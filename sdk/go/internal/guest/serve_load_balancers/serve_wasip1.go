@@ -18,11 +18,12 @@ func Get(s wire.Service) types.Result[types.Option[wire.LoadBalancerStatus], wir
 	status, err := guest.Call(func(ctx context.Context) (*skydock.LoadBalancerStatus, error) {
 		return balancers().Get(ctx, guest.Service(&s))
 	})
-	return guest.Result(status, err, func(status *skydock.LoadBalancerStatus) types.Option[wire.LoadBalancerStatus] {
+	return guest.Result(status, err, func(status *skydock.LoadBalancerStatus) (types.Option[wire.LoadBalancerStatus], error) {
 		if status == nil {
-			return types.None[wire.LoadBalancerStatus]()
+			return types.None[wire.LoadBalancerStatus](), nil
 		}
-		return types.Some(guest.Status(status))
+		converted, err := guest.Status(status)
+		return types.Some(converted), err
 	})
 }
 

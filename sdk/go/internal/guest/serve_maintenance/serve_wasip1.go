@@ -17,5 +17,5 @@ func Maintain() types.Result[uint64, wire.CloudError] {
 	next, err := guest.Call(func(ctx context.Context) (time.Duration, error) {
 		return registry.Maintenance.(skydock.Maintenance).Maintain(ctx)
 	})
-	return guest.Result(next, err, func(d time.Duration) uint64 { return uint64(max(d.Milliseconds(), 0)) })
+	return guest.Result(next, err, func(d time.Duration) (uint64, error) { return uint64(max(d.Milliseconds(), 0)), nil })
 }

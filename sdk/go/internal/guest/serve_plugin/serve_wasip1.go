@@ -46,10 +46,11 @@ func Info() wire.PluginInfo {
 	info := p.Info()
 	unused := make([]string, len(info.Unused))
 	for i, capability := range info.Unused {
-		unused[i] = string(capability)
+		unused[i] = guest.Valid(string(capability))
 	}
 	return wire.PluginInfo{
-		Name: info.Name, Version: info.Version, ProviderIdPrefixes: info.ProviderIDPrefixes, WantedHosts: info.WantedHosts,
-		MaxBatch: info.MaxBatch, Unused: unused, Overlap: wire.Overlap(info.Overlap), AnnotationPrefixes: info.AnnotationPrefixes,
+		Name: guest.Valid(info.Name), Version: guest.Valid(info.Version), ProviderIdPrefixes: guest.Valids(info.ProviderIDPrefixes),
+		WantedHosts: guest.Valids(info.WantedHosts),
+		MaxBatch:    info.MaxBatch, Unused: unused, Overlap: wire.Overlap(info.Overlap), AnnotationPrefixes: guest.Valids(info.AnnotationPrefixes),
 	}
 }

@@ -24,15 +24,19 @@ func ListRoutes(token types.Option[string]) types.Result[wire.RoutePage, wire.Cl
 		p.routes, p.next, err = served().ListRoutes(ctx, guest.Text(token))
 		return p, err
 	})
-	return guest.Result(listed, err, func(p page) wire.RoutePage {
+	return guest.Result(listed, err, func(p page) (wire.RoutePage, error) {
 		out := wire.RoutePage{Routes: make([]wire.Route, len(p.routes)), Next: guest.Optional(p.next)}
 		for i, r := range p.routes {
-			out.Routes[i] = wire.Route{Name: r.Name, TargetNode: guest.Optional(r.TargetNode), DestinationCidr: r.DestinationCIDR, Blackhole: r.Blackhole}
+			out.Routes[i] = wire.Route{Name: guest.Valid(r.Name), TargetNode: guest.Optional(r.TargetNode), DestinationCidr: guest.Valid(r.DestinationCIDR), Blackhole: r.Blackhole}
 			if r.TargetAddresses != nil {
-				out.Routes[i].TargetAddresses = types.Some(guest.ToAddresses(r.TargetAddresses))
+				addresses, err := guest.ToAddresses(r.TargetAddresses)
+				if err != nil {
+					return out, err
+				}
+				out.Routes[i].TargetAddresses = types.Some(addresses)
 			}
 		}
-		return out
+		return out, nil
 	})
 }
 

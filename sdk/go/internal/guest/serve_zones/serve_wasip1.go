@@ -15,7 +15,7 @@ import (
 func Locate(nodes []wire.Node) types.Result[[]types.Result[wire.Zone, wire.CloudError], wire.CloudError] {
 	return guest.Elements(nodes, func(ctx context.Context, nodes []skydock.Node) ([]skydock.Result[skydock.Zone], error) {
 		return registry.Zones.(skydock.Zones).Locate(ctx, nodes)
-	}, func(z skydock.Zone) wire.Zone {
-		return wire.Zone{Zone: guest.Optional(z.Zone), Region: guest.Optional(z.Region)}
+	}, func(z skydock.Zone) (wire.Zone, error) {
+		return wire.Zone{Zone: guest.Optional(z.Zone), Region: guest.Optional(z.Region)}, nil
 	})
 }
