@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"runtime"
 	"strings"
 
 	"github.com/skydock/skydock/sdk/go/internal/bindings/wasi_http_outgoing_handler"
@@ -138,6 +139,10 @@ func response(r *http.Request, in *wire.IncomingResponse) *http.Response {
 	in.Drop()
 	stream := body.Stream().Ok()
 	ctx, cancel := context.WithCancel(r.Context())
-	out.Body = &reader{ctx: ctx, cancel: cancel, body: body, stream: stream, ready: stream.Subscribe()}
+	content := &reader{ctx: ctx, cancel: cancel, body: body, stream: stream, ready: stream.Subscribe()}
+	// A program that forgets to close it loses a connection natively. Here, the collector would drop the handles in any order, and the
+	// host ends an instance that drops a parent before its children.
+	runtime.SetFinalizer(content, func(r *reader) { r.Close() })
+	out.Body = content
 	return out
 }
