@@ -34,8 +34,9 @@ struct Project<'a> {
 /// # Errors
 /// If Go is missing or another version, if the program does not compile, or if it is not a plugin.
 pub(super) fn build(dir: &Path) -> anyhow::Result<Built> {
-    // Go runs in the folder of the project.
-    let work = absolute(&dir.join(WORK))?;
+    // Go runs in the folder of the project, so its arguments are absolute.
+    let work = dir.join(WORK);
+    let work = std::path::absolute(&work).with_context(|| format!("cannot use {}", work.display()))?;
     fs::create_dir_all(&work).with_context(|| format!("cannot create {}", work.display()))?;
     let mut project = Project { dir, work, modfile: None };
     project.modfile = port::apply(&project)?;
