@@ -24,7 +24,7 @@ pub use self::{
     script::ScriptError,
 };
 pub(crate) use self::{
-    entry::{Ending, Fields, Payload, RequestHead, ResponseHead},
+    entry::{Ending, Fields, Payload, RequestHead, ResponseHead, Timeouts},
     player::Player,
     recorder::Recorder,
     script::{Script, files as recordings},
