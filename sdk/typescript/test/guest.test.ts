@@ -152,6 +152,16 @@ test("a call that does not end is ended, and its instance replaced", async () =>
   assert(signal?.aborted && state.retired);
 });
 
+test("an instance that has sent a request is replaced after the call", async () => {
+  const maintain = async () => Number(await (await fetch("data:,7")).text());
+  const exported = plugin({ maintenance: { maintain } });
+  const methods = { ...console };
+  await exported.plugin.configure(SETTINGS).finally(() => Object.assign(console, methods));
+  assert(!state.retired);
+  assert.equal(await exported.maintenance.maintain(), 7n);
+  assert(state.retired, "the engine keeps handles of requests");
+});
+
 test("an object that is not read says why", async () => {
   const names: [string, Function][] = [["not-granted", sdk.Denied], ["not-there", sdk.NotFound], ["unavailable", sdk.Unavailable]];
   const maintain = ({ host }: sdk.Call) => {

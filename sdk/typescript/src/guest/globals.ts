@@ -25,13 +25,13 @@ async function send(engine: typeof fetch, request: Request, signal: AbortSignal 
   });
   try {
     signal?.throwIfAborted();
+    // The engine keeps handles of each request: a new instance takes over after this call.
+    host.retire();
     return await Promise.race([engine(request), aborted]);
   } catch (thrown) {
     if (signal?.aborted) {
       throw thrown;
     }
-    // The engine keeps the handles of a request that failed: a new instance takes over after this call.
-    host.retire();
     // It does not say why it failed. The host does, in its log. The query may contain secrets.
     const { origin, pathname } = new URL(request.url);
     const what = `${request.method} ${origin}${pathname}`;
