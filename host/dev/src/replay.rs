@@ -12,8 +12,8 @@ use skydock::{
     cli::{COMPILER, plugin_limits},
     config::default_cache_dir,
 };
-use skydock_controllers::service::ServiceOptions;
 use skydock_cloud::text::escape;
+use skydock_controllers::service::ServiceOptions;
 use skydock_plugin::{Compiler, Replay, ReplayError, Replayed, Runtime, RuntimeOptions, Taping};
 
 /// Repeat recorded calls with a plugin, and show where it first does something else: another request, another call of the host, or

@@ -243,7 +243,10 @@ mod tests {
     #[test]
     fn other_files_are_rejected() {
         assert!(matches!(read(b""), Err(ScriptError::Header(_))));
-        assert!(matches!(read(HEADER.replace(":1,\"contract", ":9,\"contract").as_bytes()), Err(ScriptError::Header(_))));
+        assert!(matches!(
+            read(HEADER.replace(":1,\"contract", ":9,\"contract").as_bytes()),
+            Err(ScriptError::Header(_))
+        ));
         assert!(matches!(read(format!("{HEADER}\n{{}}\n{{}}\n").as_bytes()), Err(ScriptError::Line { line: 2, .. })));
     }
 }

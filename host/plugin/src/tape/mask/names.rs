@@ -86,7 +86,9 @@ mod tests {
         ] {
             assert!(is_secret(name), "{name}");
         }
-        for name in ["nextToken", "next_page_token", "ClientToken", "secretName", "tokenCount", "compass", "key", "passed"] {
+        for name in
+            ["nextToken", "next_page_token", "ClientToken", "secretName", "tokenCount", "compass", "key", "passed"]
+        {
             assert!(!is_secret(name), "{name}");
         }
         assert!(has_secret("project/7:token") && has_secret("token/abc") && !has_secret("servers/7"));

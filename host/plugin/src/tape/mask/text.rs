@@ -180,7 +180,8 @@ fn passwords_of_urls(text: &str) -> impl Iterator<Item = Range<usize>> {
         let from = at + marker.len();
         let most = text.floor_char_boundary((from + LONGEST).min(text.len()));
         let rest = text.get(from..most)?;
-        let authority = rest.get(..rest.find(|c: char| c.is_whitespace() || "/?#\"'<>\\".contains(c)).unwrap_or(rest.len()))?;
+        let authority =
+            rest.get(..rest.find(|c: char| c.is_whitespace() || "/?#\"'<>\\".contains(c)).unwrap_or(rest.len()))?;
         let (user, _) = authority.rsplit_once('@')?;
         let (name, password) = user.split_once(':')?;
         let begin = from + name.len() + 1;
