@@ -10,7 +10,7 @@ use std::{
 use anyhow::{Context as _, ensure};
 
 use super::PYTHON;
-use crate::build::{cache, tool::Tool};
+use crate::build::{cache, lock, tool::Tool};
 
 /// The version of componentize-py. Others may name bindings differently.
 pub(super) const VERSION: &str = "0.25.1";
@@ -25,6 +25,12 @@ pub(super) fn folder() -> anyhow::Result<PathBuf> {
     let folder = cache::folder()?.join(format!("componentize-py-{VERSION}"));
     let complete = folder.join("complete");
     if complete.is_file() {
+        return Ok(folder);
+    }
+    // Not in the folder, which is cleared.
+    let _lock = lock::take(&cache::folder()?.join("python"))?;
+    if complete.is_file() {
+        // Another build has installed it.
         return Ok(folder);
     }
     // Standard error may be closed.
