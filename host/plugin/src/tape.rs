@@ -25,7 +25,7 @@ pub use self::{
 };
 pub(crate) use self::{
     entry::{Ending, Fields, Payload, RequestHead, ResponseHead, Timeouts},
-    player::Player,
+    player::{LINE, Player},
     recorder::Recorder,
     script::{Script, files as recordings},
 };

@@ -22,6 +22,9 @@ use super::{
 /// Time for the end of a request's body after a call.
 const PATIENCE: Duration = Duration::from_secs(1);
 
+/// What records a line that the plugin has written to standard output or standard error.
+pub(crate) const LINE: &str = "stdio.line";
+
 /// How a function of the host is compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Care {
@@ -38,7 +41,7 @@ impl Care {
     fn of(function: &str) -> Self {
         match function.split_once('.').unwrap_or_default() {
             ("wall-clock" | "monotonic-clock", _) | ("calls", "remaining-ms" | "memory-limit") => Self::Repeats,
-            ("random" | "poll" | "streams" | "logging", _) => Self::Lives,
+            ("random" | "poll" | "streams" | "logging" | "stdio", _) => Self::Lives,
             _ => Self::Exact,
         }
     }
@@ -279,9 +282,11 @@ impl Playing {
 
     /// Takes the step at this position.
     fn done(&mut self, at: usize) {
+        // The lines of a write are recorded before the write, which is recorded when it has ended.
+        let is_line = |step: &Step| matches!(step, Step::Host { function, .. } if function == LINE);
+        self.outcome.uneven |= !self.scene.steps.iter().take(at).all(is_line);
         self.scene.steps.remove(at);
         self.outcome.steps += 1;
-        self.outcome.uneven |= at != 0;
     }
 
     fn take(&mut self, function: &'static str, arguments: &Value) -> Result<Option<Value>, Departed> {
