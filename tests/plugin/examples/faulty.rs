@@ -139,10 +139,10 @@ impl Instances for Faulty {
             return Ok(nodes.iter().map(|_| Ok(Presence::Absent)).collect());
         }
         if has("doubles") {
-            BUFFER.with_borrow_mut(|buffer| buffer.extend_from_slice(&[1; 1024]));
+            BUFFER.with_borrow_mut(|buffer| buffer.extend_from_slice(&[1; 8192]));
         }
         if has("leaks") {
-            MEMORY.with_borrow_mut(|memory| memory.push(vec![1; 1000]));
+            MEMORY.with_borrow_mut(|memory| memory.push(vec![1; 10_000]));
         }
         Ok(nodes.iter().map(|_| Ok(Presence::Running)).collect())
     }
