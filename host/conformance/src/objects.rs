@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use skydock_cloud::{AddressKind, IpFamily, NewRoute, Node, NodeAddress, ProviderInfo, Service, ServicePort};
+use skydock_cloud::{
+    AddressKind, IpFamily, NewRoute, Node, NodeAddress, ProviderInfo, Route, Service, ServicePort, Transport,
+};
 
 /// Returns a node with this name and number.
 fn node(name: String, number: u8) -> Node {
@@ -69,10 +71,50 @@ pub(crate) fn service() -> Service {
     }
 }
 
-/// Returns a Service with long names and annotations.
+/// Returns a Service with long names and annotations, ports of all kinds, and fields that others do not have.
 pub(crate) fn unusual_service() -> Service {
     let annotations = [("example.com/text".to_owned(), "Ünïcødé 日本語 🚢 \u{202e}".repeat(2000))].into();
-    Service { namespace: "n".repeat(63), name: "s".repeat(63), annotations, ..service() }
+    let port = |name: &str, transport, port| ServicePort {
+        name: name.repeat(63),
+        transport,
+        port,
+        target_port: "named-port-here".to_owned(),
+        node_port: 0,
+        ..ServicePort::default()
+    };
+    Service {
+        namespace: "n".repeat(63),
+        name: "s".repeat(63),
+        uid: "5a1c0de5-0000-4000-8000-000000000201".to_owned(),
+        annotations,
+        ports: vec![port("u", Transport::Udp, 53), port("s", Transport::Sctp, 65535)],
+        ip_families: vec![IpFamily::V6, IpFamily::V4],
+        cluster_ips: vec!["2001:db8::77".to_owned(), "10.96.0.78".to_owned()],
+        load_balancer_ip: Some("not an address".to_owned()),
+        source_ranges: vec!["2001:db8::/32".to_owned()],
+        allocate_node_ports: false,
+        ..service()
+    }
+}
+
+/// Returns routes of both IP families to nodes of which little is known.
+pub(crate) fn unusual_routes(info: &ProviderInfo) -> Vec<NewRoute> {
+    let mut unusual = routes(&unusual_nodes(info));
+    for (route, cidr) in unusual.iter_mut().zip(["2001:db8:1::/64", "10.245.0.0/16"]) {
+        cidr.clone_into(&mut route.destination_cidr);
+    }
+    unusual
+}
+
+/// Returns a route of which the cloud knows little, and which does not exist.
+pub(crate) fn unknown_route() -> Route {
+    Route {
+        name: "../conformance?unknown".to_owned(),
+        target_node: None,
+        target_addresses: None,
+        destination_cidr: "2001:db8:2::/64".to_owned(),
+        blackhole: true,
+    }
 }
 
 /// Returns a route to each node.

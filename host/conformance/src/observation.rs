@@ -23,6 +23,9 @@ impl Value {
     }
 }
 
+/// Stands for a reason for ending an instance, if a call was not made.
+const UNCALLED: &str = "uncalled";
+
 /// One element, or its error.
 pub(crate) type Element = Result<Value, CloudError>;
 
@@ -64,6 +67,27 @@ impl Observation {
             Ok(elements) => elements.iter().filter_map(|it| it.as_ref().err().cloned()).collect(),
             Err(error) => vec![error.clone()],
         }
+    }
+
+    /// Returns what stands for a call that was not made.
+    pub(crate) fn uncalled(function: &'static str, with: &'static str, questions: usize) -> Self {
+        let error = CloudError::Unavailable("not called: others have exceeded their time".to_owned());
+        Self {
+            function,
+            with,
+            answer: Err(error),
+            questions,
+            ended: vec![UNCALLED.to_owned()],
+            rejected: 0,
+            denied: 0,
+            took: Duration::ZERO,
+            cpu: Duration::ZERO,
+        }
+    }
+
+    /// Returns true if the call was not made.
+    pub(crate) fn is_uncalled(&self) -> bool {
+        self.ended.iter().any(|kind| kind == UNCALLED)
     }
 
     /// Returns true if Skydock and not the plugin has made the answer.

@@ -2,7 +2,10 @@
 
 use std::{
     future::Future,
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
     time::{Duration, Instant},
 };
 
@@ -14,6 +17,7 @@ use skydock_egress::{EgressMetrics, Gateway, Settings, Surroundings};
 use skydock_plugin::{ClusterSlot, LoadError, Plugin, PluginSource, Runtime, RuntimeOptions, WayOut};
 
 use crate::{
+    judge,
     kit::KitError,
     meter::{Meter, Reading},
     observation::{Element, Observation, Value},
@@ -45,7 +49,12 @@ pub(crate) struct Scene {
     pub(crate) plugin: Arc<Plugin>,
     meter: Arc<Meter>,
     slot: ClusterSlot,
+    /// Number of calls that have exceeded their time.
+    late: AtomicUsize,
 }
+
+/// Number of calls that may exceed their time. Each may take two minutes, and there are many.
+const LATE: usize = 2;
 
 /// A call, its name and what it was called with.
 type Name = (&'static str, &'static str);
@@ -67,7 +76,7 @@ impl Scene {
     pub(crate) async fn open(runtime: &Runtime, meter: Arc<Meter>, source: PluginSource) -> Result<Self, LoadError> {
         let slot = ClusterSlot::default();
         let plugin = Plugin::load(runtime, source, slot.clone()).await?;
-        Ok(Self { plugin, meter, slot })
+        Ok(Self { plugin, meter, slot, late: AtomicUsize::new(0) })
     }
 
     pub(crate) fn info(&self) -> Arc<ProviderInfo> {
@@ -95,9 +104,14 @@ impl Scene {
         call: impl Future<Output = Result<T, CloudError>>,
         elements: impl FnOnce(T) -> Vec<Element>,
     ) -> Observation {
+        if self.late.load(Ordering::Relaxed) >= LATE {
+            return Observation::uncalled(function, with, questions);
+        }
         let (before, started) = (self.meter.read(), Instant::now());
         let answer = call.await.map(elements);
         let (took, after) = (started.elapsed(), self.meter.read());
+        let is_late = after.ended_since(&before).iter().any(|kind| judge::is_late(kind));
+        self.late.fetch_add(usize::from(is_late), Ordering::Relaxed);
         Observation {
             function,
             with,

@@ -5,6 +5,7 @@ mod cache;
 mod component;
 mod go;
 mod inputs;
+mod lock;
 mod python;
 mod rust;
 mod strip;
@@ -107,10 +108,14 @@ impl Language {
 /// If it cannot be built or written.
 pub(crate) fn run(args: &BuildArgs) -> anyhow::Result<()> {
     let started = Instant::now();
-    let built = Language::of(&args.dir)?.build(&args.dir)?;
+    let language = Language::of(&args.dir)?;
+    // cargo has a lock of its own, and writes elsewhere.
+    let lock = (language != Language::Rust).then(|| lock::take(&args.dir.join(WORK))).transpose()?;
+    let built = language.build(&args.dir)?;
     let output = args.output.clone().unwrap_or_else(|| in_folder(&args.dir, &built.name));
     let component = fs::read(&built.file).with_context(|| format!("cannot read {}", built.file.display()))?;
     write_if_different(&output, &component)?;
+    drop(lock);
     // Standard output may be closed.
     let _ = io::stdout().write_all(summary(&output, component.len(), started.elapsed()).as_bytes());
     Ok(())

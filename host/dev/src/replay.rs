@@ -12,8 +12,9 @@ use skydock::{
     cli::{COMPILER, plugin_limits},
     config::default_cache_dir,
 };
+use skydock_cloud::text::escape;
 use skydock_controllers::service::ServiceOptions;
-use skydock_plugin::{Compiler, Replay, Replayed, Runtime, RuntimeOptions, Taping};
+use skydock_plugin::{Compiler, Replay, ReplayError, Replayed, Runtime, RuntimeOptions, Taping};
 
 /// Repeat recorded calls with a plugin, and show where it first does something else: another request, another call of the host, or
 /// another answer. The exit code is 1 if it does.
@@ -35,7 +36,7 @@ pub(crate) struct ReplayArgs {
 /// Replays all recordings, and reports each.
 ///
 /// # Errors
-/// If a file cannot be read or the plugin cannot be loaded.
+/// If there are no recordings, or the plugin cannot be loaded.
 pub(crate) async fn run(args: ReplayArgs) -> anyhow::Result<ExitCode> {
     skydock_plugin::open(&args.plugin).with_context(|| format!("cannot read {}", args.plugin.display()))?;
     let recordings = Replay::recordings(&args.recordings)?;
@@ -46,10 +47,20 @@ pub(crate) async fn run(args: ReplayArgs) -> anyhow::Result<ExitCode> {
     let replay = Replay::load(&runtime, &args.plugin).await?;
     let mut good = true;
     for recording in &recordings {
-        let replayed = replay.play(recording).await?;
-        good &= replayed.difference.is_none();
+        let told = match replay.play(recording).await {
+            Ok(replayed) => {
+                good &= replayed.difference.is_none();
+                report(&replayed)
+            }
+            // The others may be complete: a full disk or a killed process leaves such files.
+            Err(ReplayError::Script(error)) => {
+                good = false;
+                format!("{}\n", escape(&error.to_string()))
+            }
+            Err(error) => return Err(error.into()),
+        };
         // Standard output may be closed.
-        let _ = io::stdout().write_all(report(&replayed).as_bytes());
+        let _ = io::stdout().write_all(told.as_bytes());
     }
     Ok(if good { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
@@ -68,7 +79,8 @@ fn report(replayed: &Replayed) -> String {
     if let Some(why) = cut {
         text += &format!("  the recording is incomplete: {why}\n");
     }
-    text
+    // A recording may come from elsewhere.
+    text.lines().map(|line| format!("{}\n", escape(line))).collect()
 }
 
 #[cfg(test)]
@@ -101,5 +113,7 @@ mod tests {
                         call 4, zones.locate: request 2 differs\n  \
                         recorded: request GET http://c:80/v1\n  replayed: request GET http://c:80/v2\n";
         assert_eq!(report(&other), expected);
+        let hostile = Replayed { difference: None, cut: Some("\u{1b}[2J".into()), ..other };
+        assert!(!report(&hostile).contains('\u{1b}'));
     }
 }

@@ -14,8 +14,8 @@ use skydock_conformance::{Format, Options, Report, ScenarioFile, Scenarios, Subj
 
 use crate::subject::{Prepared, SubjectArgs};
 
-/// Number of calls after which memory and handles must not have grown.
-const CALLS: usize = 1000;
+/// Number of calls of each function after which memory and handles must not have grown.
+const CALLS: usize = 500;
 
 /// Names of the URL and the token of the cloud of `--simcloud` in hooks of scenarios.
 const SIMCLOUD: [&str; 2] = ["SIMCLOUD_URL", "SIMCLOUD_TOKEN"];
@@ -75,8 +75,9 @@ pub(crate) async fn run(args: TestArgs) -> anyhow::Result<ExitCode> {
     let Prepared { subject, simulated } = prepared;
     let report = match scenarios {
         None => {
-            let Subject { source, limits, compiler, .. } = subject;
-            Box::pin(skydock_conformance::run(Options { source, limits, compiler, calls: CALLS })).await?
+            let Subject { source, limits, compiler, cache_dir, .. } = subject;
+            let options = Options { source, limits, compiler, calls: CALLS, cache_dir };
+            Box::pin(skydock_conformance::run(options)).await?
         }
         Some((path, scenarios)) => {
             let values = simulated.as_ref().map(|it| [it.url(), it.token()]);

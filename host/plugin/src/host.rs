@@ -186,11 +186,11 @@ impl State {
         gateway: Option<Arc<Gateway>>,
         tape: Option<Tape>,
     ) -> Self {
-        let stderr = output::Output::new(&shared, generation, "stderr");
+        let stderr = output::Output::new(&shared, generation, "stderr", tape.clone());
         // Nothing is allowed here: no files, environment, sockets or name lookups. Programs may expect their name as the first argument.
         let wasi = WasiCtx::builder()
             .arg(&shared.plugin)
-            .stdout(output::Output::new(&shared, generation, "stdout"))
+            .stdout(output::Output::new(&shared, generation, "stdout", tape.clone()))
             .stderr(stderr.clone())
             .max_random_size(MAX_RANDOM)
             .build();

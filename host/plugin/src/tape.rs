@@ -24,8 +24,8 @@ pub use self::{
     script::ScriptError,
 };
 pub(crate) use self::{
-    entry::{Ending, Fields, Payload, RequestHead, ResponseHead},
-    player::Player,
+    entry::{Ending, Fields, Payload, RequestHead, ResponseHead, Timeouts},
+    player::{LINE, Player},
     recorder::Recorder,
     script::{Script, files as recordings},
 };

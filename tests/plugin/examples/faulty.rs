@@ -16,7 +16,7 @@ struct Faulty;
 
 static FAULT: Configured<String> = Configured::new();
 
-const FAULTS: [&str; 21] = [
+const FAULTS: [&str; 33] = [
     "none",
     "asks-early",
     "accepts-anything",
@@ -38,6 +38,18 @@ const FAULTS: [&str; 21] = [
     "deletes-once",
     "creates-once",
     "waits",
+    "poisoned",
+    "guesses-unasked",
+    "get-deletes",
+    "get-creates",
+    "never-updates",
+    "leaks-in-ensure",
+    "doubles",
+    "slices-services",
+    "forgets-a-route",
+    "keeps-routes",
+    "swaps-results",
+    "needs-a-target",
 ];
 
 /// How long what is in the cache lives.
@@ -46,6 +58,7 @@ const LIFETIME: Duration = Duration::from_hours(1);
 thread_local! {
     /// What the instance remembers, although it should not.
     static MEMORY: RefCell<Vec<Vec<u8>>> = const { RefCell::new(Vec::new()) };
+    static BUFFER: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
 /// Sends a request, and returns its error.
@@ -119,13 +132,25 @@ impl Instances for Faulty {
         if has("alone") {
             alone()?;
         }
+        if has("poisoned") && nodes.iter().any(|node| node.provider_id.as_ref().is_some_and(|id| id.contains('%'))) {
+            return Err(CloudError::invalid("a provider ID is not valid"));
+        }
+        if has("guesses-unasked") {
+            return Ok(nodes.iter().map(|_| Ok(Presence::Absent)).collect());
+        }
+        if has("doubles") {
+            BUFFER.with_borrow_mut(|buffer| buffer.extend_from_slice(&[1; 8192]));
+        }
         if has("leaks") {
-            MEMORY.with_borrow_mut(|memory| memory.push(vec![1; 1000]));
+            MEMORY.with_borrow_mut(|memory| memory.push(vec![1; 10_000]));
         }
         Ok(nodes.iter().map(|_| Ok(Presence::Running)).collect())
     }
 
     fn describe(nodes: Vec<Node>) -> Result<Vec<Result<Instance>>> {
+        if has("guesses-unasked") {
+            ask()?;
+        }
         let calls = MEMORY.with_borrow_mut(|memory| {
             if has("counts") || has("remembers") && memory.len() < 2 {
                 memory.push(Vec::new());
@@ -166,10 +191,21 @@ fn status(address: &[u8]) -> LoadBalancerStatus {
 
 impl LoadBalancers for Faulty {
     fn get(service: Service) -> Result<Option<LoadBalancerStatus>> {
-        Ok(cache::get(&key(&service)).map(|address| status(&address)))
+        let found = cache::get(&key(&service)).map(|address| status(&address));
+        if has("get-deletes") {
+            cache::remove(&key(&service));
+        }
+        if has("get-creates") {
+            _ = cache::set(&key(&service), b"lb.example", LIFETIME);
+        }
+        Ok(found)
     }
 
     fn ensure(service: Service, _: &NodeSet) -> Result<LoadBalancerStatus> {
+        assert!(!has("slices-services") || service.name.len() < 60, "a name is long");
+        if has("leaks-in-ensure") {
+            MEMORY.with_borrow_mut(|memory| memory.push(vec![1; 10_000]));
+        }
         if has("waits") {
             std::thread::sleep(Duration::from_millis(2200));
         }
@@ -179,6 +215,9 @@ impl LoadBalancers for Faulty {
     }
 
     fn update_nodes(service: Service, _: &NodeSet) -> Result<()> {
+        if has("never-updates") && cache::get(&key(&service)).is_some() {
+            return Err(CloudError::internal("it does not work"));
+        }
         let exists = has("updates-nothing") || cache::get(&key(&service)).is_some();
         if exists { Ok(()) } else { Err(CloudError::not_found("there is no load balancer")) }
     }
@@ -214,12 +253,19 @@ impl Routes for Faulty {
                 blackhole: false,
             })
         };
-        Ok(RoutePage { routes: table().into_iter().filter_map(route).collect(), next: None })
+        let mut routes: Vec<_> = table().into_iter().filter_map(route).collect();
+        if has("forgets-a-route") {
+            routes.pop();
+        }
+        Ok(RoutePage { routes, next: None })
     }
 
     fn create_routes(routes: Vec<NewRoute>) -> Vec<Result<()>> {
         let mut table = table();
         let create = |new: NewRoute| {
+            if has("swaps-results") && new.target_provider_id.is_none() {
+                return Err(CloudError::in_progress(Duration::from_secs(1), "the node has no provider ID"));
+            }
             let line = format!("{} {}", new.target_node, new.destination_cidr);
             match table.contains(&line) {
                 true if has("creates-once") => return Err(CloudError::conflict("the route exists")),
@@ -228,14 +274,18 @@ impl Routes for Faulty {
             }
             Ok(())
         };
-        let answers = routes.into_iter().map(create).collect();
+        let mut answers: Vec<_> = routes.into_iter().map(create).collect();
+        if has("swaps-results") {
+            answers.reverse();
+        }
         keep(&table);
         answers
     }
 
     fn delete_routes(routes: Vec<Route>) -> Vec<Result<()>> {
+        assert!(!has("needs-a-target") || routes.iter().all(|route| route.target_node.is_some()), "no target");
         let mut table = table();
-        table.retain(|line| routes.iter().all(|route| route.name != *line));
+        table.retain(|line| has("keeps-routes") || routes.iter().all(|route| route.name != *line));
         keep(&table);
         routes.iter().map(|_| Ok(())).collect()
     }

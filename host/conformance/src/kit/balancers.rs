@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
-use skydock_cloud::{Capability, CloudError, LoadBalancerStatus, Node, NodeSet};
+use skydock_cloud::{Capability, CloudError, LoadBalancerStatus, NewRoute, Node, NodeSet, Route};
 
+use super::calls::together;
 use crate::{
     Verdict,
     judge::{self, difference, failed, sequence, skipped},
@@ -15,10 +16,12 @@ use crate::{
 
 /// The calls in their order.
 struct Life {
+    before: Observation,
     missing: Observation,
     first: Observation,
     again: Observation,
     get: Observation,
+    get_twice: Observation,
     without_nodes: Observation,
     update: Observation,
     get_again: Observation,
@@ -43,12 +46,14 @@ pub(super) async fn run(scene: &Scene, fresh: &Scene, nodes: &[Arc<Node>], stage
 async fn live(scene: &Scene, nodes: &[Arc<Node>], stage: &Stage) -> Life {
     let (mut service, nodes): (_, NodeSet) = (objects::service(), nodes.to_vec().into());
     stage.serve(Some(&service));
+    let before = scene.get("a Service without a load balancer", &service).await;
     let missing = scene.update("a Service without a load balancer", &service, &nodes).await;
     let (first, status) = scene.ensure("a Service", &service, &nodes).await;
     service.status = status.unwrap_or_default();
     stage.serve(Some(&service));
     let (again, _) = scene.ensure("the same Service again", &service, &nodes).await;
     let get = scene.get("a Service", &service).await;
+    let get_twice = scene.get("a Service again", &service).await;
     let (without_nodes, _) = scene.ensure("a Service and no nodes", &service, &NodeSet::default()).await;
     let update = scene.update("a Service", &service, &nodes).await;
     let get_again = scene.get("a Service", &service).await;
@@ -59,16 +64,18 @@ async fn live(scene: &Scene, nodes: &[Arc<Node>], stage: &Stage) -> Life {
     service.status = LoadBalancerStatus::default();
     stage.serve(None);
     let gone = scene.get("a deleted Service", &service).await;
-    Life { missing, first, again, get, without_nodes, update, get_again, delete, delete_again, gone }
+    Life { before, missing, first, again, get, get_twice, without_nodes, update, get_again, delete, delete_again, gone }
 }
 
 impl Life {
-    fn all(&self) -> [&Observation; 10] {
+    fn all(&self) -> [&Observation; 12] {
         [
+            &self.before,
             &self.missing,
             &self.first,
             &self.again,
             &self.get,
+            &self.get_twice,
             &self.without_nodes,
             &self.update,
             &self.get_again,
@@ -108,11 +115,13 @@ impl Balanced {
         self.judged(
             |it| vec![&it.first, &it.again, &it.get, &it.get_again],
             |it| {
-                let pairs = [(&it.first, &it.again), (&it.first, &it.get), (&it.get, &it.get_again)];
+                let pairs =
+                    [(&it.first, &it.again), (&it.first, &it.get), (&it.get, &it.get_twice), (&it.get, &it.get_again)];
                 let found = pairs.into_iter().find_map(|(one, other)| {
                     difference(one, other).map(|seen| format!("{}, then {}: {seen}", one.call(), other.call()))
                 });
-                found.map(|seen| failed("the same complete status", seen, "find what exists before you create it"))
+                let hint = "find what exists before you create it, and change nothing in `get`";
+                found.map(|seen| failed("the same complete status", seen, hint)).or_else(|| updated(&it.update))
             },
         )
     }
@@ -159,35 +168,85 @@ impl Balanced {
     }
 }
 
-/// Lists, creates twice, lists, deletes twice, lists.
-pub(super) async fn routes(scene: &Scene, nodes: &[Arc<Node>]) -> Vec<Observation> {
+/// Judges `update-nodes` of a load balancer that exists. It may not be ready for a change.
+fn updated(update: &Observation) -> Option<Verdict> {
+    let error = update.errors().into_iter().next().filter(|_| !update.is_hosts())?;
+    let is_early = matches!(error, CloudError::InProgress(_) | CloudError::Throttled(_));
+    let seen = format!("{}: {error}", update.call());
+    (!is_early).then(|| failed("success", seen, "find the load balancer that `ensure` has created"))
+}
+
+/// The life of routes.
+#[derive(Default)]
+pub(super) struct Routed {
+    /// Creations, lists and deletions, each with its repetition; then the last list.
+    seen: Vec<Observation>,
+    /// Destinations that were created, and are missing in the list.
+    missing: Vec<String>,
+    /// Destinations that were deleted, and are in the last list.
+    left: Vec<String>,
+}
+
+/// Returns those of the routes that were created like this.
+pub(super) fn ours(routes: Vec<Route>, wanted: &[NewRoute]) -> Vec<Route> {
+    routes.into_iter().filter(|it| wanted.iter().any(|new| new.destination_cidr == it.destination_cidr)).collect()
+}
+
+/// Creates twice, once all together and once each alone; lists twice, deletes twice, and lists.
+pub(super) async fn routes(scene: &Scene, nodes: &[Arc<Node>]) -> Routed {
     if !scene.info().can(Capability::Routes) {
-        return Vec::new();
+        return Routed::default();
     }
     let wanted = objects::routes(nodes);
     let mut seen = vec![scene.create_routes("new routes", &wanted).await];
-    seen.push(scene.create_routes("existing routes", &wanted).await);
+    let mut again = Vec::new();
+    for route in &wanted {
+        again.push(scene.create_routes("an existing route", std::slice::from_ref(route)).await);
+    }
+    seen.extend(together(&again));
     let (listed, routes) = scene.list_routes("nothing").await;
     seen.extend([listed, scene.list_routes("nothing").await.0]);
-    let ours: Vec<_> =
-        routes.into_iter().filter(|it| wanted.iter().any(|new| new.destination_cidr == it.destination_cidr)).collect();
+    let ours = ours(routes, &wanted);
     seen.push(scene.delete_routes("routes", &ours).await);
     seen.push(scene.delete_routes("deleted routes", &ours).await);
-    seen
+    let (rest, routes) = scene.list_routes("nothing").await;
+    seen.push(rest);
+    let is_in = |routes: &[Route], new: &NewRoute| routes.iter().any(|it| it.destination_cidr == new.destination_cidr);
+    let these = |is_wrong: &dyn Fn(&NewRoute) -> bool| {
+        wanted.iter().filter(|new| is_wrong(new)).map(|new| new.destination_cidr.clone()).collect()
+    };
+    Routed { seen, missing: these(&|new| !is_in(&ours, new)), left: these(&|new| is_in(&routes, new)) }
 }
 
-pub(super) fn routes_again(seen: &[Observation], exported: bool) -> Verdict {
-    let [created, again, listed, listed_again, deleted, deleted_again] = seen else {
-        return skipped(if exported { "the calls were not made" } else { "it does not export `routes`" });
-    };
-    if let Some(verdict) = sequence(&[created, listed, deleted]) {
-        return verdict;
+impl Routed {
+    pub(super) fn all(&self) -> impl Iterator<Item = &Observation> {
+        self.seen.iter()
     }
-    let repeated = [(created, again), (deleted, deleted_again), (listed, listed_again)];
-    let found = repeated.into_iter().find_map(|(one, other)| {
-        difference(one, other).map(|seen| format!("{}, then {}: {seen}", one.call(), other.call()))
-    });
-    found.map_or(Verdict::Ok, |seen| {
-        failed("the same result", seen, "treat a route that is as it should be as a success")
-    })
+
+    pub(super) fn again(&self, exported: bool) -> Verdict {
+        let [created, again, listed, listed_again, deleted, deleted_again, _] = self.seen.as_slice() else {
+            return skipped(if exported { "the calls were not made" } else { "it does not export `routes`" });
+        };
+        if [created, listed, deleted].iter().any(|it| it.denied > 0) {
+            return skipped("its cloud is needed");
+        }
+        let repeated = [(created, again), (deleted, deleted_again), (listed, listed_again)];
+        let found = repeated.into_iter().find_map(|(one, other)| {
+            difference(one, other).map(|seen| format!("{}, then {}: {seen}", one.call(), other.call()))
+        });
+        if let Some(seen) = found {
+            let hint = "treat a route that is as it should be as a success, and answer in the order of the list";
+            return failed("the same result", seen, hint);
+        }
+        if let Some(verdict) = sequence(&[created, listed, deleted]) {
+            return verdict;
+        }
+        let wrong =
+            [("missing after they were created", &self.missing), ("listed after they were deleted", &self.left)];
+        let found = wrong.into_iter().find(|(_, routes)| !routes.is_empty());
+        found.map_or(Verdict::Ok, |(what, routes)| {
+            let seen = format!("routes are {what}: {}", routes.join(", "));
+            failed("all routes of the cluster, and no others", seen, "list what the cloud has, page by page")
+        })
+    }
 }

@@ -1,9 +1,12 @@
 //! Calls about nodes, and those of other interfaces that change nothing.
 
-use std::sync::Arc;
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use futures::future::join_all;
-use skydock_cloud::{Capability, Node};
+use skydock_cloud::{Capability, Node, NodeSet, Service};
 
 use crate::{
     Verdict,
@@ -21,6 +24,8 @@ pub(super) struct Calls {
     reversed: Vec<Observation>,
     /// Answers to single questions, put together.
     single: Vec<Observation>,
+    /// Answers to the list, and others that are not here, to the list with unusual nodes behind it.
+    mixed: Vec<Observation>,
     fresh: Vec<Observation>,
     concurrent: Vec<(Observation, Observation)>,
     others: Vec<Observation>,
@@ -60,18 +65,15 @@ pub(super) async fn run(scene: &Scene, fresh: &Scene, nodes: &[Arc<Node>]) -> Ca
     }
     let concurrent = join_all((0..4).map(|_| ask(fresh, "nodes, four calls at a time", nodes))).await;
     let concurrent = concurrent.into_iter().flat_map(|seen| once.iter().cloned().zip(seen)).collect();
-    let mut unusual = ask(scene, UNUSUAL, &objects::unusual_nodes(&scene.info())).await;
-    if scene.info().can(Capability::LoadBalancers) {
-        let service = objects::unusual_service();
-        unusual.push(scene.get(UNUSUAL, &service).await);
-        unusual.push(scene.delete(UNUSUAL, &service).await);
-    }
+    let mixed = mixed(scene, nodes).await;
+    let unusual = unusual(scene, nodes).await;
     let mut others = Vec::new();
     if scene.info().can(Capability::Maintenance) {
         others.push(scene.maintain().await);
     }
     Calls {
         single: joined(&once, &single),
+        mixed,
         fresh: ask(fresh, "nodes in a fresh instance", nodes).await,
         empty: ask(scene, "no nodes", &[]).await,
         once,
@@ -83,20 +85,63 @@ pub(super) async fn run(scene: &Scene, fresh: &Scene, nodes: &[Arc<Node>]) -> Ca
     }
 }
 
+/// Asks about the nodes together with unusual ones.
+async fn mixed(scene: &Scene, nodes: &[Arc<Node>]) -> Vec<Observation> {
+    let info = scene.info();
+    let mut all = nodes.to_vec();
+    all.extend(objects::unusual_nodes(&info));
+    all.truncate(info.max_batch);
+    let mut seen = ask(scene, "nodes with unusual ones", &all).await;
+    for it in &mut seen {
+        // Of the wrong length, it was rejected.
+        let _ = it.answer.as_mut().map(|elements| elements.truncate(nodes.len()));
+        it.questions = nodes.len();
+    }
+    seen
+}
+
+/// Calls the functions with unusual objects.
+async fn unusual(scene: &Scene, nodes: &[Arc<Node>]) -> Vec<Observation> {
+    let info = scene.info();
+    let mut seen = ask(scene, UNUSUAL, &objects::unusual_nodes(&info)).await;
+    if info.can(Capability::LoadBalancers) {
+        let (service, nodes): (_, NodeSet) = (objects::unusual_service(), nodes.to_vec().into());
+        seen.push(scene.get(UNUSUAL, &service).await);
+        seen.push(scene.ensure(UNUSUAL, &service, &nodes).await.0);
+        seen.push(scene.update(UNUSUAL, &service, &nodes).await);
+        seen.push(scene.delete(UNUSUAL, &service).await);
+    }
+    if info.can(Capability::Routes) {
+        let wanted = objects::unusual_routes(&info);
+        seen.push(scene.create_routes(UNUSUAL, &wanted).await);
+        let (listed, routes) = scene.list_routes(UNUSUAL).await;
+        let mut ours = super::balancers::ours(routes, &wanted);
+        ours.push(objects::unknown_route());
+        seen.extend([listed, scene.delete_routes(UNUSUAL, &ours).await]);
+    }
+    seen
+}
+
 /// Puts the answers to single questions together, for each function.
 fn joined(once: &[Observation], single: &[Vec<Observation>]) -> Vec<Observation> {
-    let of = |(index, whole): (usize, &Observation)| {
-        let parts: Vec<_> = single.iter().filter_map(|seen| seen.get(index)).collect();
-        Observation {
-            with: "one node at a time",
-            answer: Ok(parts.iter().flat_map(|it| it.elements()).collect()),
-            ended: parts.iter().flat_map(|it| it.ended.clone()).collect(),
-            rejected: parts.iter().map(|it| it.rejected).sum(),
-            denied: parts.iter().map(|it| it.denied).sum(),
-            ..whole.clone()
-        }
+    let of = |index: usize| {
+        let parts: Vec<_> = single.iter().filter_map(|seen| seen.get(index).cloned()).collect();
+        together(&parts).map(|it| Observation { with: "one node at a time", ..it })
     };
-    once.iter().enumerate().map(of).collect()
+    (0..once.len()).filter_map(of).collect()
+}
+
+/// Puts the answers to questions of the same function together.
+pub(super) fn together(parts: &[Observation]) -> Option<Observation> {
+    Some(Observation {
+        answer: Ok(parts.iter().flat_map(Observation::elements).collect()),
+        questions: parts.iter().map(|it| it.questions).sum(),
+        ended: parts.iter().flat_map(|it| it.ended.clone()).collect(),
+        rejected: parts.iter().map(|it| it.rejected).sum(),
+        denied: parts.iter().map(|it| it.denied).sum(),
+        took: parts.iter().map(|it| it.took).max()?,
+        ..parts.first()?.clone()
+    })
 }
 
 fn pairs(one: &[Observation], other: &[Observation]) -> Vec<(Observation, Observation)> {
@@ -105,9 +150,8 @@ fn pairs(one: &[Observation], other: &[Observation]) -> Vec<(Observation, Observ
 
 impl Calls {
     pub(super) fn all(&self) -> impl Iterator<Item = &Observation> {
-        [&self.once, &self.again, &self.reversed, &self.single, &self.fresh, &self.others, &self.empty, &self.unusual]
-            .into_iter()
-            .flatten()
+        let nodes = [&self.once, &self.again, &self.reversed, &self.single, &self.mixed, &self.fresh];
+        nodes.into_iter().chain([&self.others, &self.empty, &self.unusual]).flatten()
     }
 
     pub(super) fn is_unusual(&self, seen: &Observation) -> bool {
@@ -117,7 +161,8 @@ impl Calls {
     pub(super) fn order(&self) -> Verdict {
         let mut all = pairs(&self.once, &self.reversed);
         all.extend(pairs(&self.once, &self.single));
-        equal(&all, "the answer of each node at its place, alone or with others", "answer in the order of the list")
+        all.extend(pairs(&self.once, &self.mixed));
+        judge::order(&all)
     }
 
     pub(super) fn repeatable(&self) -> Verdict {
@@ -155,31 +200,59 @@ pub(super) async fn lookup(scene: &Scene, nodes: &[Arc<Node>]) -> Verdict {
     judge::lookup(&first, &second, &by_id)
 }
 
-/// Makes many calls in one instance.
+/// Makes many calls of each function in one instance, until it is certain whether memory grows.
 pub(super) async fn flat(scene: &Scene, nodes: &[Arc<Node>], calls: usize) -> Verdict {
-    let (info, service) = (scene.info(), objects::service());
-    let (mut peaks, mut made, before) = (Vec::new(), 0, scene.reading());
-    while made < calls {
-        let seen = ask(scene, "nodes", nodes).await;
-        made += seen.len();
-        if info.can(Capability::LoadBalancers) {
-            scene.get("a Service", &service).await;
-            made += 1;
+    let (service, set, before) = (objects::service(), nodes.to_vec().into(), scene.reading());
+    let (mut peaks, mut rounds, begun) = (Vec::new(), 0, Instant::now());
+    loop {
+        let end = (calls / 2).max(1) << peaks.len();
+        while rounds < end {
+            let made = round(scene, nodes, &service, &set).await;
+            rounds += 1;
+            if made == 0 {
+                return judge::skipped("it exports no function that can be called often");
+            }
+            let ended = scene.reading().ended_since(&before);
+            if ended.iter().any(|kind| judge::is_late(kind)) {
+                return judge::skipped("a call exceeded its time: see `deadlines`");
+            }
+            if begun.elapsed() > PATIENCE {
+                let each = begun.elapsed() / u32::try_from(rounds).unwrap_or(u32::MAX);
+                return judge::skipped(format!("its functions take {each:.1?} together, which is too long"));
+            }
         }
-        if info.can(Capability::Routes) {
-            scene.list_routes("nothing").await;
-            made += 1;
-        }
-        if made == 0 {
-            return judge::skipped("it exports no function that can be called often");
-        }
-        if scene.reading().ended_since(&before).iter().any(|kind| judge::is_late(kind)) {
-            // A thousand of them would take hours.
-            return judge::skipped("a call exceeded its time: see `deadlines`");
-        }
-        if made >= calls * (peaks.len() + 1) / 4 {
-            peaks.push(scene.reading().memory);
+        let reading = scene.reading();
+        peaks.push(reading.memory);
+        if let Some(verdict) = judge::flat(&peaks, &reading.ended_since(&before), rounds) {
+            return verdict;
         }
     }
-    judge::flat(&peaks, &scene.reading().ended_since(&before), calls)
+}
+
+/// Time for all calls. Hundreds of calls that wait would take hours.
+const PATIENCE: Duration = Duration::from_mins(5);
+
+/// Calls each function once, and returns how many there are. What it creates, it deletes.
+async fn round(scene: &Scene, nodes: &[Arc<Node>], service: &Service, set: &NodeSet) -> usize {
+    let info = scene.info();
+    let mut made = ask(scene, "nodes", nodes).await.len();
+    if info.can(Capability::LoadBalancers) {
+        scene.ensure("a Service", service, set).await;
+        scene.get("a Service", service).await;
+        scene.update("a Service", service, set).await;
+        scene.delete("a Service", service).await;
+        made += 4;
+    }
+    if info.can(Capability::Routes) {
+        let wanted = objects::routes(nodes);
+        scene.create_routes("new routes", &wanted).await;
+        let (_, routes) = scene.list_routes("nothing").await;
+        scene.delete_routes("routes", &super::balancers::ours(routes, &wanted)).await;
+        made += 3;
+    }
+    if info.can(Capability::Maintenance) {
+        scene.maintain().await;
+        made += 1;
+    }
+    made
 }

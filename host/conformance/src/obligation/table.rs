@@ -233,7 +233,12 @@ pub const OBLIGATIONS: &[Obligation] = &[
         Untestable("the plugin's own cloud is needed to create routes of others; use a scenario"),
     ),
     of("list-token", "routes", "at most 4 KiB; none after the last page.", REJECTS),
-    of("routes-in-order", "routes", "Returns one result for each route, in the same order.", Checked(Check::Answers)),
+    of(
+        "routes-in-order",
+        "routes",
+        "Returns one result for each route, in the same order.",
+        Checked(Check::RoutesAgain),
+    ),
     of("create-again", "routes", "A route that exists already is a success.", Checked(Check::RoutesAgain)),
     of("delete-again", "routes", "A route that does not exist is a success.", Checked(Check::RoutesAgain)),
     of(

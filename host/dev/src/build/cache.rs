@@ -1,9 +1,6 @@
 //! Where the tools are that `skydock plugin build` installs.
 
-use std::{
-    fs::{self, File},
-    path::{Path, PathBuf},
-};
+use std::path::PathBuf;
 
 use anyhow::Context as _;
 
@@ -16,20 +13,6 @@ pub(super) fn folder() -> anyhow::Result<PathBuf> {
         .context("cannot find a cache directory: set HOME or SKYDOCK_CACHE")
 }
 
-/// Waits until no other build installs something into a folder of the cache. Dropping the file ends the lock.
-///
-/// # Errors
-/// If the file of the lock, beside the folder, cannot be written.
-pub(super) fn lock(folder: &Path) -> anyhow::Result<File> {
-    let path = folder.with_added_extension("lock");
-    let open = || {
-        path.parent().map_or(Ok(()), fs::create_dir_all)?;
-        let file = File::create(&path)?;
-        file.lock().map(|()| file)
-    };
-    open().with_context(|| format!("cannot lock {}", path.display()))
-}
-
 fn found(var: impl Fn(&str) -> Option<PathBuf>) -> Option<PathBuf> {
     var("SKYDOCK_CACHE")
         .or_else(|| var("XDG_CACHE_HOME").map(|dir| dir.join("skydock")))
@@ -39,17 +22,6 @@ fn found(var: impl Fn(&str) -> Option<PathBuf>) -> Option<PathBuf> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn tools_are_installed_by_one_build_at_a_time() {
-        let dir = tempfile::tempdir().unwrap();
-        let folder = dir.path().join("cache/tools-1.2");
-        let held = lock(&folder).unwrap();
-        let file = File::open(dir.path().join("cache/tools-1.2.lock")).unwrap();
-        assert!(file.try_lock().is_err());
-        drop(held);
-        file.try_lock().unwrap();
-    }
 
     #[test]
     fn tools_are_in_the_cache_of_the_user() {

@@ -123,8 +123,10 @@ impl WasiHttpHooks for Egress {
     ) -> Box<dyn Future<Output = Answer> + Send> {
         let sent = match &self.tape {
             None => self.send(request, options),
-            Some(Tape::Recording(recorder)) => exchange::record(recorder, request, |it| self.send(it, options)),
-            Some(Tape::Playing(player)) => exchange::play(player, request),
+            Some(Tape::Recording(recorder)) => {
+                exchange::record(recorder, request, options, |it| self.send(it, options))
+            }
+            Some(Tape::Playing(player)) => exchange::play(player, request, options),
         };
         Box::new(async move {
             let answer = sent.await.map_err(error)?;

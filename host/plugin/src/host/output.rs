@@ -16,6 +16,7 @@ use wasmtime_wasi::{
 };
 
 use super::{Shared, last_lines::LastLines};
+use crate::tape::{LINE, Tape, observed};
 
 /// Bytes accepted at a time.
 const CHUNK: usize = 64 << 10;
@@ -27,6 +28,7 @@ pub(super) struct Output {
     generation: u64,
     name: &'static str,
     written: Arc<Mutex<Written>>,
+    tape: Option<Tape>,
 }
 
 /// What a guest has written.
@@ -38,8 +40,8 @@ struct Written {
 }
 
 impl Output {
-    pub(super) fn new(shared: &Arc<Shared>, generation: u64, name: &'static str) -> Self {
-        Self { shared: Arc::clone(shared), generation, name, written: Arc::default() }
+    pub(super) fn new(shared: &Arc<Shared>, generation: u64, name: &'static str, tape: Option<Tape>) -> Self {
+        Self { shared: Arc::clone(shared), generation, name, written: Arc::default(), tape }
     }
 
     fn written(&self) -> MutexGuard<'_, Written> {
@@ -66,6 +68,8 @@ impl Output {
                     let text = String::from_utf8_lossy(line);
                     last.push(&text);
                     self.shared.log(self.generation, level, self.name, &text);
+                    // A replay says that it differs, and goes on.
+                    let _ = observed(self.tape.as_ref(), LINE, (self.name, &*text), |_| ());
                 }
                 line.clear();
             }

@@ -20,6 +20,7 @@ use std::{
 
 use super::{
     entry::{Entry, FORMAT, Header},
+    mask::{Known, Masks},
     recorder::Recorder,
 };
 use crate::contract::names::CONTRACT;
@@ -77,6 +78,7 @@ struct Archive {
     backlog: Arc<AtomicUsize>,
     instances: AtomicU64,
     large: u64,
+    known: Arc<Mutex<Known>>,
 }
 
 enum Message {
@@ -125,6 +127,7 @@ impl Recordings {
             backlog,
             instances: AtomicU64::new(0),
             large: LARGE.min(limit / 4),
+            known: Arc::default(),
         })))
     }
 
@@ -148,7 +151,7 @@ impl Recordings {
         let name = format!("{started_ms:014}-{plugin}-{generation}-{instance}{SUFFIX}");
         let reel = Reel { archive: Arc::clone(&self.0), file: instance, size: 0, cut: false };
         self.0.send(Message::Open { file: instance, name });
-        Recorder::new(reel, header)
+        Recorder::new(reel, header, Masks::sharing(Arc::clone(&self.0.known)))
     }
 }
 
@@ -198,9 +201,10 @@ impl Reel {
         self.archive.send(Message::Line { file: self.file, line });
     }
 
-    /// Returns true if the file is so large that another one should follow.
+    /// Returns true if another file should follow: this one is so large, or it was cut and the disk has caught up.
     pub(super) fn is_full(&self) -> bool {
-        self.cut || self.size > self.archive.large
+        let caught_up = self.archive.backlog.load(Ordering::Relaxed) <= BACKLOG / 2;
+        self.cut && caught_up || self.size > self.archive.large
     }
 }
 
@@ -208,6 +212,12 @@ impl Drop for Reel {
     fn drop(&mut self) {
         self.archive.send(Message::Close { file: self.file });
     }
+}
+
+/// Returns true for a name that [`Recordings::begin`] gives. Other files are not ours to remove.
+fn is_name(name: &str) -> bool {
+    let parts = name.strip_suffix(SUFFIX).and_then(|name| name.split_once('-'));
+    parts.is_some_and(|(time, _)| time.len() == 14 && time.bytes().all(|it| it.is_ascii_digit()))
 }
 
 fn cut(why: &str) -> Vec<u8> {
@@ -244,7 +254,7 @@ impl Writer {
         for entry in fs::read_dir(&self.directory)? {
             let entry = entry?;
             let metadata = entry.metadata()?;
-            if metadata.is_file() && entry.file_name().to_string_lossy().ends_with(SUFFIX) {
+            if metadata.is_file() && is_name(&entry.file_name().to_string_lossy()) {
                 self.total += metadata.len();
                 found.push((entry.path(), metadata.len()));
             }
@@ -363,6 +373,53 @@ mod tests {
         let total: usize = files.iter().map(|(_, text)| text.len()).sum();
         assert!(files.len() == 3 && total <= 2500, "{} files, {total} bytes", files.len());
         assert!(files.iter().all(|(_, text)| text.lines().count() == 2), "{files:?}");
+    }
+
+    // Holds: OPS-145
+    #[test]
+    fn files_of_others_are_never_removed() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o700)).unwrap();
+        fs::write(dir.path().join("0-data.jsonl"), "x".repeat(5000)).unwrap();
+        let recordings = Recordings::open(dir.path(), 1000).unwrap();
+        for _ in 0..3 {
+            recordings.begin("p", 1, "digest").call("plugin.info", &["x".repeat(500)]);
+        }
+        drop(recordings);
+        let files = files(dir.path());
+        assert_eq!((files.len(), files[0].1.len()), (2, 5000), "{files:?}");
+    }
+
+    // Holds: SEC-26, OPS-143
+    #[test]
+    fn a_secret_in_two_pieces_or_another_instance_is_masked() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o700)).unwrap();
+        let recordings = Recordings::open(dir.path(), 1 << 20).unwrap();
+        let (one, other) = (recordings.begin("p", 1, "digest"), recordings.begin("p", 1, "digest"));
+        let pieces = ["{\"pass", "word\": \"hunter2-", "hunter2\"}"].map(|piece| piece.as_bytes().to_vec());
+        one.pieces(1, &pieces);
+        other.host("cache.get", serde_json::json!(["session"]), serde_json::json!({"text": "hunter2-hunter2"}));
+        other.request_body(1, b"password=hunter3-hunter3&user=\xff".to_vec(), true);
+        drop((one, other, recordings));
+        let text: String = files(dir.path()).into_iter().map(|(_, text)| text).collect();
+        let piece = "{\"piece\":{\"exchange\":1,\"body\":{\"text\":\"word\\\": \\\"xxxxxxxx\"}}}";
+        assert!(text.contains(piece), "{text}");
+        let encoded = "{\"base64\":\"cGFzc3dvcmQ9eHh4";
+        assert!(!text.contains("hunter2") && text.contains(encoded), "{text}");
+    }
+
+    #[test]
+    fn instances_are_kept_while_the_disk_is_too_slow() {
+        let dir = tempfile::tempdir().unwrap();
+        let recordings = Recordings::open(&dir.path().join("new"), 1 << 20).unwrap();
+        let recorder = recordings.begin("p", 1, "digest");
+        recordings.0.backlog.fetch_add(2 * BACKLOG, Ordering::Relaxed);
+        recorder.answer(&());
+        assert!(!recorder.is_full(), "another one could not be recorded either");
+        recordings.0.backlog.fetch_sub(2 * BACKLOG, Ordering::Relaxed);
+        recorder.answer(&());
+        assert!(recorder.is_full());
     }
 
     // Holds: OPS-145

@@ -108,11 +108,22 @@ pub(crate) struct Header {
 pub(crate) type Fields = Vec<(String, String)>;
 
 /// A request without its body.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct RequestHead {
     pub(crate) method: String,
     pub(crate) uri: String,
     pub(crate) headers: Fields,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) timeouts: Option<Timeouts>,
+}
+
+/// How long a request may take, in milliseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) struct Timeouts {
+    pub(crate) connect: Option<u64>,
+    pub(crate) first_byte: Option<u64>,
+    pub(crate) between_bytes: Option<u64>,
 }
 
 /// A response without its body.
@@ -190,6 +201,7 @@ mod tests {
             method: "GET".into(),
             uri: "http://cloud:80/v1".into(),
             headers: vec![("accept".into(), "*/*".into())],
+            timeouts: None,
         };
         let failure = Ending::Failure { code: Code::ConnectionRefused, message: None };
         for (entry, text) in [

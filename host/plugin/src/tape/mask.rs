@@ -4,52 +4,42 @@
 //! a plugin knows: values with the name of a secret, private keys, and the data of Secrets. Each byte is replaced by an `x`, so that
 //! lengths stay the same and a plugin does the same with the masked value when it is replayed.
 
-use std::ops::Range;
+mod known;
+mod names;
+mod text;
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde_json::Value;
 
-/// Minimum bytes of a secret that is masked wherever it occurs later. Shorter ones are ordinary words.
-const SHORTEST: usize = 8;
+pub(super) use self::known::Known;
+use self::names::{has_secret, is_secret};
 
-/// Parts of names of secrets, without the characters between words.
-const NAMES: [&str; 21] = [
-    "password",
-    "passwd",
-    "passphrase",
-    "secret",
-    "privatekey",
-    "accesstoken",
-    "authtoken",
-    "bearertoken",
-    "idtoken",
-    "refreshtoken",
-    "sessiontoken",
-    "securitytoken",
-    "subjecttoken",
-    "apikey",
-    "apitoken",
-    "accountkey",
-    "credential",
-    "authorization",
-    "cookie",
-    "signature",
-    "clientkeydata",
-];
+/// Names of the two fields of an object that is a name with its value.
+const NAMED: [(&str, &str); 3] = [("name", "value"), ("key", "value"), ("Key", "Value")];
 
-/// Ends of names of what only refers to a secret.
-const REFERENCES: [&str; 9] = ["name", "namespace", "ref", "file", "path", "url", "type", "kind", "version"];
+/// The annotation in which `kubectl` keeps what it has written.
+const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
 /// Masks values, and remembers what it has masked.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Masks {
-    /// Secrets, and what replaces them.
-    known: Vec<(String, String)>,
+    known: Arc<Mutex<Known>>,
 }
 
 impl Masks {
+    /// Masks what is known already, too.
+    pub(super) fn sharing(known: Arc<Mutex<Known>>) -> Self {
+        Self { known }
+    }
+
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Masks all texts in the value.
-    pub(super) fn value(&mut self, value: &mut Value) {
+    pub(super) fn value(&self, value: &mut Value) {
         match value {
             Value::String(text) => *text = self.text(text),
             Value::Array(all) => {
@@ -61,9 +51,19 @@ impl Masks {
                 all.iter_mut().for_each(|it| self.value(it));
             }
             Value::Object(fields) => {
+                for (name, content) in NAMED {
+                    let is_secret = fields.get(name).and_then(Value::as_str).is_some_and(is_secret);
+                    if let Some(Value::String(text)) = fields.get_mut(content).filter(|_| is_secret) {
+                        *text = self.whole(text);
+                    }
+                }
                 for (name, it) in fields.iter_mut() {
                     match it {
                         Value::String(text) if is_secret(name) => *text = self.whole(text),
+                        Value::Array(all) if is_secret(name) => all.iter_mut().for_each(|it| self.element(it)),
+                        Value::String(text) if name == "base64" => {
+                            *text = STANDARD.encode(self.bytes(&STANDARD.decode(&*text).unwrap_or_default()));
+                        }
                         it => self.value(it),
                     }
                 }
@@ -72,8 +72,16 @@ impl Masks {
         }
     }
 
+    /// Masks an element of a list of secrets.
+    fn element(&self, value: &mut Value) {
+        match value {
+            Value::String(text) => *text = self.whole(text),
+            other => self.value(other),
+        }
+    }
+
     /// Masks a function of the host with its answer.
-    pub(super) fn call(&mut self, function: &str, arguments: &mut Value, answer: &mut Value) {
+    pub(super) fn call(&self, function: &str, arguments: &mut Value, answer: &mut Value) {
         let first = arguments.get(0).and_then(Value::as_str).unwrap_or_default();
         match function {
             "objects.read" if first == "v1/Secret" => {
@@ -81,7 +89,7 @@ impl Masks {
                     self.secret_object(json);
                 }
             }
-            "cache.get" | "cache.set" | "cache.reserve" if is_secret(first) => {
+            "cache.get" | "cache.set" | "cache.reserve" if has_secret(first) => {
                 arguments.as_array_mut().into_iter().flatten().skip(1).for_each(|it| self.payload(it));
                 self.payload(answer);
             }
@@ -92,7 +100,7 @@ impl Masks {
     }
 
     /// Masks bytes completely.
-    fn payload(&mut self, payload: &mut Value) {
+    fn payload(&self, payload: &mut Value) {
         if let Some(Value::String(text)) = payload.get_mut("text") {
             *text = self.whole(text);
         }
@@ -102,147 +110,66 @@ impl Masks {
     }
 
     /// Masks the data of a Secret in JSON.
-    pub(super) fn secret_object(&mut self, json: &mut String) {
+    fn secret_object(&self, json: &mut String) {
         let parsed: Value = serde_json::from_str(json).unwrap_or_default();
         let data = parsed.get("data").and_then(Value::as_object);
         for encoded in data.into_iter().flat_map(serde_json::Map::values).filter_map(Value::as_str) {
             let Ok(bytes) = STANDARD.decode(encoded) else { continue };
             let masked = STANDARD.encode(vec![b'x'; bytes.len()]);
             *json = json.replace(&format!("\"{encoded}\""), &format!("\"{masked}\""));
-            self.learn(encoded, masked);
+            if encoded.len() >= known::SHORTEST {
+                self.known().add(encoded.to_owned(), masked);
+            }
             if let Ok(text) = String::from_utf8(bytes) {
-                self.learn(&text, "x".repeat(text.len()));
+                self.known().learn(&text);
+                // It may be a configuration that contains others.
+                self.text(&text);
             }
         }
-    }
-
-    fn learn(&mut self, secret: &str, masked: String) {
-        if secret.len() >= SHORTEST && secret != masked && self.known.iter().all(|(known, _)| known != secret) {
-            self.known.push((secret.to_owned(), masked));
+        // Here, the data are in other words.
+        let applied = parsed.pointer("/metadata/annotations").and_then(|it| it.get(LAST_APPLIED));
+        if let Some(applied) = applied.filter(|it| it.is_string()).map(Value::to_string) {
+            let length = applied.len().saturating_sub(2);
+            *json = json.replace(&applied, &format!("\"{}\"", "x".repeat(length)));
         }
     }
 
-    fn whole(&mut self, text: &str) -> String {
-        let masked = "x".repeat(text.len());
-        self.learn(text, masked.clone());
+    /// Masks a text completely.
+    fn whole(&self, text: &str) -> String {
+        let mut known = self.known();
+        learn(&mut known, text);
+        "x".repeat(text.len())
+    }
+
+    /// Masks secrets in bytes, as far as they are text.
+    pub(super) fn bytes(&self, bytes: &[u8]) -> Vec<u8> {
+        let mut masked = Vec::with_capacity(bytes.len());
+        for chunk in bytes.utf8_chunks() {
+            masked.extend_from_slice(self.text(chunk.valid()).as_bytes());
+            masked.extend_from_slice(chunk.invalid());
+        }
         masked
     }
 
-    fn text(&mut self, text: &str) -> String {
-        let mut masked = text.to_owned();
-        for range in secrets(text) {
+    fn text(&self, text: &str) -> String {
+        let found = text::secrets(text);
+        let mut known = self.known();
+        found.iter().filter_map(|range| text.get(range.clone())).for_each(|secret| learn(&mut known, secret));
+        let mut masked = known.hide(text);
+        for range in found {
             let secret = text.get(range.clone()).unwrap_or_default();
-            secret.split_whitespace().for_each(|word| self.learn(word, "x".repeat(word.len())));
             let blank: String =
                 secret.chars().map(|c| if c.is_whitespace() { c.into() } else { "x".repeat(c.len_utf8()) }).collect();
             masked.replace_range(range, &blank);
         }
-        for (secret, replacement) in &self.known {
-            if masked.contains(secret.as_str()) {
-                masked = masked.replace(secret.as_str(), replacement);
-            }
-        }
         masked
     }
 }
 
-/// Returns true for the name of a secret.
-fn is_secret(name: &str) -> bool {
-    let name: String = name.chars().filter(char::is_ascii_alphanumeric).collect::<String>().to_ascii_lowercase();
-    let is_named =
-        name == "token" || name.ends_with("key") && name.contains("secret") || NAMES.iter().any(|it| name.contains(it));
-    is_named && !REFERENCES.iter().any(|end| name.ends_with(end))
-}
-
-/// Returns where a text contains secrets: after a name and `:` or `=`, and in private keys. YAML, JSON, TOML, INI and forms have this in
-/// common.
-fn secrets(text: &str) -> Vec<Range<usize>> {
-    let mut found = Vec::new();
-    let is_word = |c: char| c.is_ascii_alphanumeric() || "_-.".contains(c);
-    let mut at = 0;
-    while let Some(rest) = text.get(at..).filter(|rest| !rest.is_empty()) {
-        let start = at + rest.find(is_word).unwrap_or(rest.len());
-        let word = text.get(start..).unwrap_or_default();
-        let end = start + word.find(|c| !is_word(c)).unwrap_or(word.len());
-        at = end;
-        if is_secret(text.get(start..end).unwrap_or_default())
-            && let Some(range) = value_after(text, start, end)
-        {
-            at = range.end.max(end);
-            found.push(range);
-        }
-    }
-    found.extend(private_keys(text));
-    found.sort_unstable_by_key(|range| range.start);
-    found.dedup_by(|later, earlier| {
-        let overlaps = later.start < earlier.end;
-        earlier.end = if overlaps { earlier.end.max(later.end) } else { earlier.end };
-        overlaps
-    });
-    found.retain(|range| !range.is_empty());
-    found
-}
-
-/// Returns the range of the value of a name at `start..end`.
-fn value_after(text: &str, start: usize, end: usize) -> Option<Range<usize>> {
-    let is_quoted = text.get(..start).is_some_and(|before| before.ends_with(['"', '\'']));
-    let quotes = ['"', '\'', '\\'];
-    let rest = text.get(end..)?;
-    let rest = rest.trim_start_matches(quotes).trim_start_matches([' ', '\t']);
-    let rest = rest.strip_prefix([':', '=']).map(|rest| rest.trim_start_matches([' ', '\t']))?;
-    let begin = text.len() - rest.len();
-    let inner = rest.trim_start_matches('\\');
-    if let Some(quote) = inner.chars().next().filter(|c| ['"', '\''].contains(c)) {
-        let from = text.len() - inner.len() + 1;
-        let inner = text.get(from..)?;
-        let is_nested = rest.starts_with('\\');
-        let mut escaped = false;
-        let length = inner.find(|c| {
-            let ends = c == quote && !escaped || is_nested && c == '\\';
-            escaped = c == '\\' && !escaped;
-            ends
-        });
-        return Some(from..from + length.unwrap_or(inner.len()));
-    }
-    if is_quoted {
-        // A number or a nested value: replacing it would make the text invalid.
-        return None;
-    }
-    if rest.starts_with(['|', '>']) {
-        return Some(block(text, start, begin));
-    }
-    let length = rest.find(|c: char| c.is_whitespace() || ",&;}]\"'".contains(c)).unwrap_or(rest.len());
-    Some(begin..begin + length)
-}
-
-/// Returns the range of a block of YAML: the lines after the value at `begin` that are indented more than its name at `start`.
-fn block(text: &str, start: usize, begin: usize) -> Range<usize> {
-    let line = text.get(..start).and_then(|before| before.rfind('\n')).map_or(0, |at| at + 1);
-    let indent = start - line;
-    let first = text.get(begin..).and_then(|rest| rest.find('\n')).map_or(text.len(), |at| begin + at + 1);
-    let mut end = first;
-    for line in text.get(first..).unwrap_or_default().split_inclusive('\n') {
-        let blank = line.trim().is_empty();
-        if !blank && line.len() - line.trim_start().len() <= indent {
-            break;
-        }
-        end += line.len();
-    }
-    first..end
-}
-
-/// Returns the ranges between the lines of PEM around private keys.
-fn private_keys(text: &str) -> impl Iterator<Item = Range<usize>> {
-    const BEGIN: &str = "PRIVATE KEY-----";
-    text.match_indices(BEGIN).filter_map(|(at, _)| {
-        let from = at + BEGIN.len();
-        let rest = text.get(from..)?;
-        let end = rest.find("-----").unwrap_or(rest.len());
-        // The one after END has no data behind it.
-        text.get(..at)
-            .is_some_and(|before| before.rfind("BEGIN").is_some_and(|it| at - it < 24))
-            .then_some(from..from + end)
-    })
+/// Learns a secret and its parts: a kind of authentication may be before it, and the fields of a form behind it.
+fn learn(known: &mut Known, secret: &str) {
+    known.learn(secret.trim());
+    secret.split(|c: char| c.is_whitespace() || ",&;".contains(c)).for_each(|part| known.learn(part));
 }
 
 #[cfg(test)]
@@ -284,7 +211,7 @@ mod tests {
     // Holds: OPS-143
     #[test]
     fn headers_options_and_fields_are_masked_everywhere_later() {
-        let mut masks = Masks::default();
+        let masks = Masks::default();
         let mut value = json!([["authorization", "Bearer abcdef"], {"apiToken": "zyxwvuts"}, ["region", "r1"]]);
         masks.value(&mut value);
         assert_eq!(value, json!([["authorization", "xxxxxxxxxxxxx"], {"apiToken": "xxxxxxxx"}, ["region", "r1"]]));
@@ -293,8 +220,41 @@ mod tests {
 
     // Holds: OPS-143
     #[test]
+    fn lists_named_values_and_bytes_are_masked() {
+        let masks = Masks::default();
+        let mut value = json!([
+            {"tokens": ["abc", {"a": "b"}]},
+            {"name": "DB_PASSWORD", "value": "abc"},
+            {"name": "region", "value": "abc"},
+            {"base64": STANDARD.encode(b"\xffpassword=abc\n\xff")},
+            ["authorization", "Bearer abcdefgh"],
+        ]);
+        masks.value(&mut value);
+        assert_eq!(value[0], json!({"tokens": ["xxx", {"a": "b"}]}));
+        assert_eq!((&value[1]["value"], &value[2]["value"]), (&json!("xxx"), &json!("abc")));
+        assert_eq!(value[3]["base64"], STANDARD.encode(b"\xffpassword=xxx\n\xff"));
+        assert_eq!(masks.text("the token is abcdefgh"), "the token is xxxxxxxx", "without the kind");
+        let (mut arguments, mut answer) = (json!(["projects/7/token"]), json!({"text": "abc"}));
+        masks.call("cache.get", &mut arguments, &mut answer);
+        assert_eq!(answer, json!({"text": "xxx"}));
+    }
+
+    // Holds: OPS-143
+    #[test]
+    fn what_kubectl_keeps_of_a_secret_is_masked() {
+        let applied = json!({"stringData": {"cloud.conf": "user = me\nregion = r"}}).to_string();
+        let object = json!({"metadata": {"annotations": {LAST_APPLIED: applied}}, "data": {"a": "YWI="}});
+        let (mut arguments, mut answer) = (json!(["v1/Secret", "ns", "n"]), json!({"Ok": object.to_string()}));
+        Masks::default().call("objects.read", &mut arguments, &mut answer);
+        let text = answer["Ok"].as_str().unwrap();
+        assert!(!text.contains("region") && text.len() == object.to_string().len(), "{text}");
+        assert!(serde_json::from_str::<Value>(text).is_ok());
+    }
+
+    // Holds: OPS-143
+    #[test]
     fn data_of_a_secret_keeps_its_length() {
-        let mut masks = Masks::default();
+        let masks = Masks::default();
         let mut json = json!({"data": {"tls.key": STANDARD.encode("hunter2-hunter2"), "a": "YWI="}}).to_string();
         masks.secret_object(&mut json);
         assert_eq!(json, json!({"data": {"tls.key": STANDARD.encode("x".repeat(15)), "a": "eHg="}}).to_string());

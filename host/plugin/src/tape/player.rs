@@ -12,7 +12,7 @@ use tokio::{sync::Notify, task::JoinSet};
 
 use super::{
     Departed, Difference,
-    compare::{first, short, shown},
+    compare::{alike, first, short, shown},
     entry::{Ending, RequestHead, ResponseHead},
     mask::Masks,
     script::{Ended, Exchange, Scene, Script, Step},
@@ -21,6 +21,9 @@ use super::{
 
 /// Time for the end of a request's body after a call.
 const PATIENCE: Duration = Duration::from_secs(1);
+
+/// What records a line that the plugin has written to standard output or standard error.
+pub(crate) const LINE: &str = "stdio.line";
 
 /// How a function of the host is compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,7 +41,7 @@ impl Care {
     fn of(function: &str) -> Self {
         match function.split_once('.').unwrap_or_default() {
             ("wall-clock" | "monotonic-clock", _) | ("calls", "remaining-ms" | "memory-limit") => Self::Repeats,
-            ("random" | "poll" | "streams" | "logging", _) => Self::Lives,
+            ("random" | "poll" | "streams" | "logging" | "stdio", _) => Self::Lives,
             _ => Self::Exact,
         }
     }
@@ -72,6 +75,8 @@ struct Playing {
     masks: Masks,
     outcome: Outcome,
     difference: Option<Difference>,
+    /// The plugin did more than was recorded of the call that was stopped.
+    went_on: bool,
 }
 
 impl Player {
@@ -86,6 +91,7 @@ impl Player {
             masks: Masks::default(),
             outcome: Outcome::default(),
             difference: None,
+            went_on: false,
         };
         Self { playing: Mutex::new(playing), over: Notify::new(), sending: Mutex::default() }
     }
@@ -191,7 +197,7 @@ impl Player {
         let common = if complete && whole { usize::MAX } else { recorded.len().min(body.len()) };
         let expected = masked(&mut playing, recorded.get(..common).unwrap_or(&recorded));
         let came = masked(&mut playing, body.get(..common).unwrap_or(body));
-        if expected != came {
+        if !alike(&expected, &came) {
             let what = format!("the body of request {exchange}");
             playing.differs(what, shown(&expected), shown(&came));
             self.over.notify_one();
@@ -276,17 +282,20 @@ impl Playing {
 
     /// Takes the step at this position.
     fn done(&mut self, at: usize) {
+        // The lines of a write are recorded before the write, which is recorded when it has ended.
+        let is_line = |step: &Step| matches!(step, Step::Host { function, .. } if function == LINE);
+        self.outcome.uneven |= !self.scene.steps.iter().take(at).all(is_line);
         self.scene.steps.remove(at);
         self.outcome.steps += 1;
-        self.outcome.uneven |= at != 0;
     }
 
     fn take(&mut self, function: &'static str, arguments: &Value) -> Result<Option<Value>, Departed> {
-        if self.difference.is_some() || self.is_over() {
+        self.went_on |= self.is_over();
+        if self.difference.is_some() || self.went_on {
             return Err(Departed);
         }
         let care = Care::of(function);
-        let is_same = |step: &Step| matches!(step, Step::Host { function: name, arguments: with, .. } if name == function && with == arguments);
+        let is_same = |step: &Step| matches!(step, Step::Host { function: name, arguments: with, .. } if name == function && alike(with, arguments));
         let found = match care {
             Care::Exact => self.next_exact().filter(|at| self.scene.steps.get(*at).is_some_and(is_same)),
             Care::Repeats | Care::Lives => self.scene.steps.iter().position(is_same),
@@ -326,7 +335,8 @@ impl Playing {
     }
 
     fn request(&mut self, head: &RequestHead) -> Option<u64> {
-        if self.difference.is_some() || self.is_over() {
+        self.went_on |= self.is_over();
+        if self.difference.is_some() || self.went_on {
             return None;
         }
         let mut came = value(head);
@@ -367,13 +377,15 @@ impl Playing {
         }
         self.outcome.uneven |= !self.scene.steps.is_empty();
         match (&self.scene.ended, came) {
-            (Some(Ended::Answer(recorded)), Ended::Answer(answer)) if recorded != answer => {
-                let (path, expected, came) = first(recorded, answer).unwrap_or_default();
-                self.differs(format!("answer{path}"), expected, came);
-            }
+            (Some(Ended::Answer(recorded)), Ended::Answer(answer)) => match first(recorded, answer) {
+                Some((path, expected, came)) => self.differs(format!("answer{path}"), expected, came),
+                None => self.outcome.calls += 1,
+            },
             (Some(recorded), came) if recorded == came => self.outcome.calls += 1,
-            // The call was stopped while it computed.
-            (None, Ended::Trap(_)) => self.outcome.calls += 1,
+            // The call was stopped while it computed, or did more than was recorded.
+            (None, Ended::Trap(kind)) if self.went_on || ["cpu", "deadline"].contains(&&**kind) => {
+                self.outcome.calls += 1;
+            }
             _ => self.differs("how the call ends".to_owned(), self.ending(), told),
         }
     }

@@ -18,22 +18,22 @@ use super::{
 /// Writes what one instance does. Nothing here fails or waits: what cannot be written is missing in the file.
 pub(crate) struct Recorder {
     writing: Mutex<Writing>,
+    masks: Masks,
     /// The file is large enough: the instance is not used for another call.
     full: AtomicBool,
 }
 
 struct Writing {
     reel: Reel,
-    masks: Masks,
     calls: u64,
     exchanges: u64,
 }
 
 impl Recorder {
     /// Writes the header.
-    pub(super) fn new(reel: Reel, header: Header) -> Self {
-        let writing = Writing { reel, masks: Masks::default(), calls: 0, exchanges: 0 };
-        let recorder = Self { writing: Mutex::new(writing), full: AtomicBool::new(false) };
+    pub(super) fn new(reel: Reel, header: Header, masks: Masks) -> Self {
+        let writing = Writing { reel, calls: 0, exchanges: 0 };
+        let recorder = Self { writing: Mutex::new(writing), masks, full: AtomicBool::new(false) };
         recorder.writing().add(&Entry::Recording(header));
         recorder
     }
@@ -44,9 +44,9 @@ impl Recorder {
 
     /// Writes that a call of the plugin begins.
     pub(crate) fn call(&self, function: &str, arguments: &impl Serialize) {
-        let mut writing = self.writing();
         let mut arguments = value(arguments);
-        writing.masks.value(&mut arguments);
+        self.masks.value(&mut arguments);
+        let mut writing = self.writing();
         writing.calls += 1;
         let number = writing.calls;
         writing.add(&Entry::Call { number, function: function.to_owned(), arguments });
@@ -54,9 +54,9 @@ impl Recorder {
 
     /// Writes the answer of the call.
     pub(crate) fn answer(&self, answer: &impl Serialize) {
-        let mut writing = self.writing();
         let mut answer = value(answer);
-        writing.masks.value(&mut answer);
+        self.masks.value(&mut answer);
+        let mut writing = self.writing();
         writing.add(&Entry::Answer(answer));
         self.full.store(writing.reel.is_full(), Ordering::Relaxed);
     }
@@ -73,38 +73,57 @@ impl Recorder {
 
     /// Writes a function of the host.
     pub(super) fn host(&self, function: &str, mut arguments: Value, mut answer: Value) {
-        let mut writing = self.writing();
-        writing.masks.call(function, &mut arguments, &mut answer);
-        writing.add(&Entry::Host { function: function.to_owned(), arguments, answer });
+        self.masks.call(function, &mut arguments, &mut answer);
+        self.writing().add(&Entry::Host { function: function.to_owned(), arguments, answer });
     }
 
     /// Writes a request, and returns the number of its exchange.
-    pub(crate) fn request(&self, head: RequestHead) -> u64 {
+    pub(crate) fn request(&self, head: &RequestHead) -> u64 {
+        let mut head = value(head);
+        self.masks.value(&mut head);
+        let head = serde_json::from_value(head).unwrap_or_default();
         let mut writing = self.writing();
         writing.exchanges += 1;
         let exchange = writing.exchanges;
-        writing.add_masked(&Entry::Request { exchange, head });
+        writing.add(&Entry::Request { exchange, head });
         exchange
     }
 
     /// Writes the body of a request.
     pub(crate) fn request_body(&self, exchange: u64, body: Vec<u8>, complete: bool) {
-        self.writing().add_masked(&Entry::RequestBody { exchange, body: Payload(body), complete });
+        self.add_masked(&Entry::RequestBody { exchange, body: Payload(body), complete });
     }
 
     /// Writes a response.
     pub(crate) fn response(&self, exchange: u64, head: ResponseHead) {
-        self.writing().add_masked(&Entry::Response { exchange, head });
+        self.add_masked(&Entry::Response { exchange, head });
     }
 
-    /// Writes a piece of the body of a response.
-    pub(crate) fn piece(&self, exchange: u64, body: Vec<u8>) {
-        self.writing().add_masked(&Entry::Piece { exchange, body: Payload(body) });
+    /// Learns the secrets in a part of a body, which is written later.
+    pub(crate) fn learn(&self, part: &[u8]) {
+        self.masks.bytes(part);
+    }
+
+    /// Writes the body of a response in its pieces. A secret may begin in one of them and end in another.
+    pub(crate) fn pieces(&self, exchange: u64, pieces: &[Vec<u8>]) {
+        let masked = self.masks.bytes(&pieces.concat());
+        let (mut rest, mut writing) = (masked.as_slice(), self.writing());
+        for piece in pieces {
+            let (body, after) = rest.split_at_checked(piece.len()).unwrap_or((rest, &[]));
+            writing.add(&Entry::Piece { exchange, body: Payload(body.to_vec()) });
+            rest = after;
+        }
     }
 
     /// Writes how an exchange ended.
     pub(crate) fn end(&self, exchange: u64, ending: Ending) {
-        self.writing().add_masked(&Entry::End { exchange, ending });
+        self.add_masked(&Entry::End { exchange, ending });
+    }
+
+    fn add_masked(&self, entry: &Entry) {
+        let mut entry = value(entry);
+        self.masks.value(&mut entry);
+        self.writing().add(&entry);
     }
 }
 
@@ -115,11 +134,5 @@ impl Writing {
             line.push(b'\n');
             self.reel.write(line);
         }
-    }
-
-    fn add_masked(&mut self, entry: &Entry) {
-        let mut entry = value(entry);
-        self.masks.value(&mut entry);
-        self.add(&entry);
     }
 }

@@ -118,9 +118,9 @@ impl Script {
     /// [`ScriptError`].
     pub(crate) fn read(path: &Path) -> Result<Self, ScriptError> {
         let failed = |source| ScriptError::Io { path: path.to_owned(), source };
-        let mut lines = BufReader::new(File::open(path).map_err(failed)?).lines();
-        let entry = |text: String, line: usize| {
-            let parsed: Result<Entry, _> = serde_json::from_str(&text);
+        let mut lines = BufReader::new(File::open(path).map_err(failed)?).split(b'\n');
+        let entry = |text: Vec<u8>, line: usize| {
+            let parsed: Result<Entry, _> = serde_json::from_slice(&text);
             parsed.map_err(|error| ScriptError::Line { path: path.to_owned(), line, reason: error.to_string() })
         };
         let first = lines.next().transpose().map_err(failed)?;
@@ -137,6 +137,9 @@ impl Script {
                 Err(_) if lines.peek().is_none() => script.cut = Some("its last line is incomplete".to_owned()),
                 Err(error) => return Err(error),
             }
+        }
+        if script.scenes.last().is_some_and(|scene| scene.number > 0 && scene.ended.is_none()) {
+            script.cut.get_or_insert_with(|| "its last call has no end".to_owned());
         }
         Ok(script)
     }
@@ -191,7 +194,7 @@ mod tests {
 
     const HEADER: &str = r#"{"recording":{"format":1,"contract":"0.1.0","skydock":"0.1.0","plugin":"p","generation":1,"component":"d","instance":1,"started-ms":1}}"#;
 
-    fn read(text: &str) -> Result<Script, ScriptError> {
+    fn read(text: &[u8]) -> Result<Script, ScriptError> {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("a.jsonl");
         std::fs::write(&path, text).unwrap();
@@ -211,17 +214,39 @@ mod tests {
             r#"{"call":{"number":2,"function":"zones.locate","arguments":[[]]}}"#,
             r#"{"trap":"tr"#,
         ];
-        let script = read(&lines.join("\n")).unwrap();
+        let script = read(&lines.join("\n").into_bytes()).unwrap();
         assert_eq!(script.scenes.iter().map(|it| it.steps.len()).collect::<Vec<_>>(), [1, 1, 0]);
         assert_eq!(script.scenes[1].ended, Some(Ended::Answer(json!({"Ok": []}))));
         assert_eq!((&script.scenes[2].ended, script.cut.is_some()), (&None, true));
         assert!(script.exchanges[&1].sent_first);
     }
 
+    // Holds: OPS-146
+    #[test]
+    fn a_recording_may_end_anywhere() {
+        let lines = [
+            HEADER,
+            r#"{"call":{"number":1,"function":"zones.locate","arguments":["ü"]}}"#,
+            r#"{"answer":{"Ok":["ü"]}}"#,
+        ];
+        let whole = format!("{}\n", lines.join("\n")).into_bytes();
+        let first = HEADER.len() + 1;
+        assert_eq!(read(&whole).unwrap().cut, None);
+        for end in first + 1..whole.len() - 1 {
+            // Also within a character.
+            let script = read(&whole[..end]).unwrap();
+            assert!(script.cut.is_some(), "{end}");
+        }
+        assert_eq!(read(&whole[..first]).unwrap().scenes.len(), 1);
+    }
+
     #[test]
     fn other_files_are_rejected() {
-        assert!(matches!(read(""), Err(ScriptError::Header(_))));
-        assert!(matches!(read(&HEADER.replace(":1,\"contract", ":9,\"contract")), Err(ScriptError::Header(_))));
-        assert!(matches!(read(&format!("{HEADER}\n{{}}\n{{}}\n")), Err(ScriptError::Line { line: 2, .. })));
+        assert!(matches!(read(b""), Err(ScriptError::Header(_))));
+        assert!(matches!(
+            read(HEADER.replace(":1,\"contract", ":9,\"contract").as_bytes()),
+            Err(ScriptError::Header(_))
+        ));
+        assert!(matches!(read(format!("{HEADER}\n{{}}\n{{}}\n").as_bytes()), Err(ScriptError::Line { line: 2, .. })));
     }
 }

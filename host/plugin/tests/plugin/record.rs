@@ -213,3 +213,18 @@ async fn a_call_that_traps_or_hangs_replays_as_it_ended() {
         assert!(one.difference.is_none(), "{one:#?}");
     }
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_plugin_writes_to_standard_error_is_compared() {
+    let component = fs::read(fixture("faulty")).unwrap();
+    let studio = Studio::new(&component);
+    fs::write(studio.path("cloud.conf"), "slices-names").unwrap();
+    let (plugin, _) = studio.record(limits()).await;
+    let node = Arc::new(Node { name: "n".repeat(150), ..Node::default() });
+    assert!(plugin.describe(&[node]).await.is_err());
+    drop(plugin);
+    until("the end is written", || studio.text().contains("{\"trap\":")).await;
+    assert!(studio.replay(&component).await.iter().all(|one| one.exact));
+    let other = studio.replay(&changed(&component, "a name is long", "a name is huge")).await;
+    assert!(other.iter().all(|one| one.difference.is_none()) && !other[0].exact, "{other:#?}");
+}

@@ -10,7 +10,7 @@ use std::{
 use anyhow::{Context as _, ensure};
 
 use super::PYTHON;
-use crate::build::{cache, tool::Tool};
+use crate::build::{cache, lock, tool::Tool};
 
 /// The version of componentize-py. Others may name bindings differently.
 pub(super) const VERSION: &str = "0.25.1";
@@ -24,7 +24,8 @@ pub(super) const PIP: Tool = Tool { name: "pip", install: "delete its folder, an
 pub(super) fn folder() -> anyhow::Result<PathBuf> {
     let folder = cache::folder()?.join(format!("componentize-py-{VERSION}"));
     let complete = folder.join("complete");
-    let _lock = cache::lock(&folder)?;
+    // Not in the folder, which is cleared.
+    let _lock = lock::take(&cache::folder()?.join("python"))?;
     // Its Python is a link to the one that is installed, which may have been replaced.
     if complete.is_file() && folder.join("bin/python").exists() {
         return Ok(folder);

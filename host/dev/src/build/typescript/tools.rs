@@ -12,7 +12,7 @@ use anyhow::Context as _;
 use sha2::{Digest as _, Sha256};
 
 use super::NPM;
-use crate::build::cache;
+use crate::build::{cache, lock};
 
 /// Bundles a plugin.
 pub(super) const BUNDLE: &str = "bundle.mjs";
@@ -41,7 +41,7 @@ pub(super) fn key() -> String {
 pub(super) fn folder() -> anyhow::Result<PathBuf> {
     let folder = cache::folder()?.join(format!("typescript-{}", key()));
     let complete = folder.join("complete");
-    let _lock = cache::lock(&folder)?;
+    let _lock = lock::take(&folder)?;
     if complete.is_file() {
         return Ok(folder);
     }

@@ -7,25 +7,27 @@ use std::{
     pin::{Pin, pin},
     sync::Arc,
     task::{Context, Poll, ready},
+    time::Duration,
 };
 
 use bytes::{Buf as _, Bytes};
 use http::{HeaderMap, HeaderName, HeaderValue, Request, Response, request};
 use http_body::{Body, Frame, SizeHint};
 use http_body_util::BodyExt as _;
-use wasmtime_wasi_http::WasiBody;
+use wasmtime_wasi_http::{RequestOptions, WasiBody};
 
 use super::{Failure, Sent};
-use crate::tape::{Ending, Fields, Player, Recorder, RequestHead, ResponseHead};
+use crate::tape::{Ending, Fields, Player, Recorder, RequestHead, ResponseHead, Timeouts};
 
 /// Sends a request, and records the exchange.
 pub(super) fn record(
     recorder: &Arc<Recorder>,
     request: Request<WasiBody>,
+    options: Option<RequestOptions>,
     send: impl FnOnce(Request<WasiBody>) -> Sent,
 ) -> Sent {
     let (head, body) = request.into_parts();
-    let exchange = recorder.request(head_of(&head));
+    let exchange = recorder.request(&head_of(&head, options));
     let length = head.headers.get(http::header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
     let length = length.or_else(|| body.is_end_stream().then_some(0));
     let note = Upload { recorder: Arc::clone(recorder), exchange, bytes: Vec::new(), length, noted: false };
@@ -35,15 +37,15 @@ pub(super) fn record(
         let response = sent.await.inspect_err(|failure| recorder.end(exchange, ending(failure)))?;
         let (head, body) = response.into_parts();
         recorder.response(exchange, ResponseHead { status: head.status.as_u16(), headers: fields(&head.headers) });
-        let note = Download { recorder, exchange };
+        let note = Download { recorder, exchange, pieces: Vec::new(), last: Vec::new() };
         Ok(Response::from_parts(head, Noted { body, note }.boxed_unsync()))
     })
 }
 
 /// Compares a request with the recorded one, and returns the recorded response.
-pub(super) fn play(player: &Arc<Player>, request: Request<WasiBody>) -> Sent {
+pub(super) fn play(player: &Arc<Player>, request: Request<WasiBody>, options: Option<RequestOptions>) -> Sent {
     let (head, body) = request.into_parts();
-    let Some(exchange) = player.request(&head_of(&head)) else { return Box::pin(std::future::pending()) };
+    let Some(exchange) = player.request(&head_of(&head, options)) else { return Box::pin(std::future::pending()) };
     let player = Arc::clone(player);
     Box::pin(async move {
         let sending = send(Arc::clone(&player), exchange, body);
@@ -77,8 +79,15 @@ async fn send(player: Arc<Player>, exchange: u64, body: WasiBody) {
     player.sent(exchange, &bytes, complete);
 }
 
-fn head_of(head: &request::Parts) -> RequestHead {
-    RequestHead { method: head.method.to_string(), uri: head.uri.to_string(), headers: fields(&head.headers) }
+fn head_of(head: &request::Parts, options: Option<RequestOptions>) -> RequestHead {
+    let millis = |timeout: Option<Duration>| timeout.map(|it| u64::try_from(it.as_millis()).unwrap_or(u64::MAX));
+    let timeouts = options.map(|it| Timeouts {
+        connect: millis(it.connect_timeout),
+        first_byte: millis(it.first_byte_timeout),
+        between_bytes: millis(it.between_bytes_timeout),
+    });
+    let (method, uri) = (head.method.to_string(), head.uri.to_string());
+    RequestHead { method, uri, headers: fields(&head.headers), timeouts }
 }
 
 fn fields(headers: &HeaderMap) -> Fields {
@@ -187,15 +196,40 @@ impl Drop for Upload {
     }
 }
 
-/// Records the body of a response, piece by piece.
+/// Records the body of a response with its pieces, when it has ended.
 struct Download {
     recorder: Arc<Recorder>,
     exchange: u64,
+    pieces: Vec<Vec<u8>>,
+    /// The last bytes: a secret may begin in them.
+    last: Vec<u8>,
+}
+
+impl Download {
+    /// Maximum bytes of a secret that is found before the end of the body.
+    const OVERLAP: usize = 4 << 10;
+
+    fn note(&mut self) {
+        let pieces = std::mem::take(&mut self.pieces);
+        if !pieces.is_empty() {
+            self.recorder.pieces(self.exchange, &pieces);
+        }
+    }
+}
+
+impl Drop for Download {
+    fn drop(&mut self) {
+        self.note();
+    }
 }
 
 impl Note<Failure> for Download {
     fn data(&mut self, data: &Bytes) {
-        self.recorder.piece(self.exchange, data.chunk().to_vec());
+        // The plugin may write it to its log before the body has ended.
+        self.last.extend_from_slice(data.chunk());
+        self.recorder.learn(&self.last);
+        self.last.drain(..self.last.len().saturating_sub(Self::OVERLAP));
+        self.pieces.push(data.chunk().to_vec());
     }
 
     fn end(&mut self, end: Result<Option<&HeaderMap>, &Failure>) {
@@ -203,6 +237,7 @@ impl Note<Failure> for Download {
             Ok(trailers) => Ending::Trailers(trailers.map(fields)),
             Err(failure) => ending(failure),
         };
+        self.note();
         self.recorder.end(self.exchange, ending);
     }
 }
