@@ -14,8 +14,9 @@ use crate::{
     site::{Machine, Site},
 };
 
-/// How long a step may take until the expected state is reached: a stopped kubelet is noticed after about 15 s.
-const LIMIT: Duration = Duration::from_secs(90);
+/// How long a step may take until the expected state is reached: a stopped kubelet is noticed after about 15 s, and providers that
+/// make one call at a time wait for load balancers, which takes minutes on a machine that is busy with something else.
+const LIMIT: Duration = Duration::from_secs(300);
 
 /// The environment of the story.
 pub struct Story<'a> {
