@@ -156,8 +156,10 @@ impl<'a> Story<'a> {
     }
 
     /// Searches for secrets of the site in all places where the host could have leaked them.
-    async fn search(&self, host: Host) -> Result<&'static str> {
-        let metrics = host.scrape().await?.text().to_owned();
+    async fn search(&self, host: Host) -> Result<String> {
+        let scrape = host.scrape().await?;
+        let peak = scrape.sum("skydock_plugin_memory_peak_bytes", &[]) / f64::from(1 << 20);
+        let (metrics, resident) = (scrape.text().to_owned(), host.resident()? >> 20);
         Hosts::stop(host).await?;
         let places = [("log", self.hosts.logs()?), ("metrics", metrics), ("API", self.cluster.everything().await?)];
         let secrets: BTreeSet<String> = self.site.secrets().into_iter().collect();
@@ -165,6 +167,6 @@ impl<'a> Story<'a> {
             ensure!(text.len() > 1000, "{place} is all but empty");
             ensure!(!secrets.iter().any(|secret| text.contains(secret)), "{place} has a secret in it");
         }
-        Ok("neither log nor metrics nor API")
+        Ok(format!("neither log nor metrics nor API; instance {peak:.1} MiB, host {resident} MiB"))
     }
 }
