@@ -200,6 +200,12 @@ func TestTheProviderIsConstructedOnceAndNotTooOften(t *testing.T) {
 	if _, err := a.Get(ctx, &skydock.Service{}); !errors.Is(err, skydock.ErrInvalid) {
 		t.Error(err)
 	}
+	// Its cloud did not answer.
+	f.noBalance = false
+	f.balance = func(*v1.Service, []*v1.Node) (*v1.LoadBalancerStatus, error) { return nil, nil }
+	if _, err := a.Get(ctx, &skydock.Service{}); err != nil {
+		t.Error(err)
+	}
 }
 
 func TestOptionsAreChecked(t *testing.T) {

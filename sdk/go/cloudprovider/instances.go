@@ -29,7 +29,7 @@ func each[T any](ctx context.Context, a *adapter, nodes []skydock.Node, ask func
 	if err != nil {
 		return nil, err
 	}
-	if cloud.v2 == nil && cloud.instances == nil {
+	if !cloud.supportsInstances() {
 		return nil, skydock.Invalid("the provider does not support instances with this configuration; add instances to the option unused")
 	}
 	results := skydock.Each(ctx, a.Parallel, nodes, func(ctx context.Context, node *skydock.Node) (T, error) {

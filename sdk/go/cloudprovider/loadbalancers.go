@@ -59,7 +59,7 @@ func (a *adapter) balance(ctx context.Context, service *skydock.Service, do func
 	if err != nil {
 		return err
 	}
-	if cloud.balancers == nil {
+	if !cloud.supportsLoadBalancers() {
 		return skydock.Invalid("the provider does not support load balancers with this configuration; add load-balancers to the option unused")
 	}
 	text, _ := skydock.FromContext(ctx).ServiceJSON(service.Namespace, service.Name)

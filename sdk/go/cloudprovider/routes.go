@@ -73,7 +73,7 @@ func (a *adapter) list(ctx context.Context) (*parts, []*cloudprovider.Route, err
 	if err != nil {
 		return nil, nil, err
 	}
-	if cloud.routes == nil {
+	if !cloud.supportsRoutes() {
 		return nil, nil, skydock.Invalid("the provider does not support routes with this configuration; add routes to the option unused")
 	}
 	if !a.api.complete() {

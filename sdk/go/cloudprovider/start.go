@@ -82,14 +82,31 @@ func (a *adapter) construct(ctx context.Context) (cloud *parts, err error) {
 		}
 	}
 	settle(ctx)
-	return &parts{
-		provider:  provider,
-		instances: supported(provider.Instances()),
-		v2:        supported(provider.InstancesV2()),
-		zones:     supported(provider.Zones()),
-		balancers: supported(provider.LoadBalancer()),
-		routes:    supported(provider.Routes()),
-	}, nil
+	return &parts{provider: provider}, nil
+}
+
+// What a provider does not support is asked for in each call: some of them look for their cloud then, and say that they do not support
+// what they cannot reach.
+
+func (p *parts) supportsInstances() bool {
+	if p.v2 == nil && p.instances == nil {
+		p.instances, p.v2, p.zones = supported(p.provider.Instances()), supported(p.provider.InstancesV2()), supported(p.provider.Zones())
+	}
+	return p.v2 != nil || p.instances != nil
+}
+
+func (p *parts) supportsLoadBalancers() bool {
+	if p.balancers == nil {
+		p.balancers = supported(p.provider.LoadBalancer())
+	}
+	return p.balancers != nil
+}
+
+func (p *parts) supportsRoutes() bool {
+	if p.routes == nil {
+		p.routes = supported(p.provider.Routes())
+	}
+	return p.routes != nil
 }
 
 // supported returns nil for what a provider does not support, whatever it returns besides.
