@@ -4,7 +4,18 @@ use crate::aws::xml;
 use crate::proxy::operation::parameter;
 
 /// The settings of a target group that are compared, named as in requests. Their values need no decoding.
-const SETTINGS: [&str; 6] = ["Protocol", "Port", "VpcId", "TargetType", "HealthCheckProtocol", "HealthCheckPort"];
+const SETTINGS: [&str; 10] = [
+    "Protocol",
+    "Port",
+    "VpcId",
+    "TargetType",
+    "HealthCheckProtocol",
+    "HealthCheckPort",
+    "HealthCheckIntervalSeconds",
+    "HealthCheckTimeoutSeconds",
+    "HealthyThresholdCount",
+    "UnhealthyThresholdCount",
+];
 
 /// Returns the empty list of the target groups of a load balancer, for which moto returns an error.
 pub(super) fn none_of_balancer(form: &str, error: &str) -> Option<String> {
@@ -42,10 +53,12 @@ mod tests {
     #[test]
     fn a_target_group_is_created_again_with_the_same_settings_only() {
         let description = "<DescribeTargetGroupsResult><TargetGroups><member><Protocol>TCP</Protocol><Port>80</Port>\
-            <TargetGroupArn>arn</TargetGroupArn></member></TargetGroups></DescribeTargetGroupsResult>";
+            <HealthCheckIntervalSeconds>10</HealthCheckIntervalSeconds><TargetGroupArn>arn</TargetGroupArn></member></TargetGroups></DescribeTargetGroupsResult>";
         let answer = created_again("Name=a&Protocol=TCP&Port=80", description).unwrap();
         assert_eq!(xml::first(&answer, "TargetGroupArn"), Some("arn"));
         assert!(answer.starts_with("<CreateTargetGroupResult>"));
-        assert_eq!(created_again("Name=a&Protocol=UDP&Port=80", description), None);
+        for other in ["Name=a&Protocol=UDP&Port=80", "Name=a&Protocol=TCP&Port=80&HealthCheckIntervalSeconds=30"] {
+            assert_eq!(created_again(other, description), None, "{other}");
+        }
     }
 }
