@@ -274,3 +274,13 @@ test("an object that is not read says why", async () => {
   };
   assert.equal(await plugin({ maintenance: { maintain } }).maintenance.maintain(), 1n);
 });
+
+test("an instance that has served many calls is replaced", async () => {
+  let calls = 0;
+  for (let retired = 0; retired < 2 && calls < 500; calls++) {
+    state.retired = false;
+    await inCall(async () => undefined);
+    retired += Number(state.retired);
+  }
+  assert(calls > 50 && calls < 200, String(calls));
+});

@@ -10,6 +10,12 @@ const ABORT_MS = 1500;
 /** Milliseconds before the end of a call at which it is answered without the plugin. */
 const END_MS = 500;
 
+/** Calls after which the instance is replaced: the engine collects garbage late, so memory would grow with each call. */
+const CALLS = 100;
+
+/** Calls of this instance. */
+let calls = 0;
+
 /** Runs a call to its end. What it throws becomes a case of the contract. */
 export async function answer<T>(work: (call: Call) => T | Promise<T>): Promise<T> {
   const controller = new AbortController();
@@ -31,6 +37,9 @@ export async function answer<T>(work: (call: Call) => T | Promise<T>): Promise<T
   } catch (thrown) {
     throw witError(thrown);
   } finally {
+    if (++calls % CALLS === 0) {
+      host.retire();
+    }
     timers.forEach(clearTimeout);
     abandon();
     setRunning(undefined);
