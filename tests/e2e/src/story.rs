@@ -1,16 +1,16 @@
 //! The life of a cluster in a cloud, from its first node until everything is deleted.
 
-use std::{collections::BTreeSet, time::Duration};
+use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
 use skydock_clusters::{NodeSpec, Plane};
 use skydock_story::narrator::Narrator;
-use skydock_support::Host;
 
 use crate::{
     cluster::Cluster,
     expect::Wanted,
     hosts::Hosts,
+    secrets,
     site::{Machine, Site},
 };
 
@@ -106,7 +106,12 @@ impl<'a> Story<'a> {
                 Ok(format!("{} kinds of things", after.len()))
             })
             .await?;
-        narrator.step("nobody has seen a secret", self.search(host.context("a host")?)).await
+        narrator
+            .step(
+                "nobody has seen a secret",
+                secrets::shown_nowhere(host.context("a host")?, &self.hosts, &self.cluster, &self.site.secrets()),
+            )
+            .await
     }
 
     async fn join(&mut self, count: usize) -> Result<()> {
@@ -153,20 +158,5 @@ impl<'a> Story<'a> {
         self.site.proxy().forget();
         let told: Vec<String> = counts.iter().map(|(operation, count)| format!("{operation} {count}")).collect();
         Ok(told.join(", "))
-    }
-
-    /// Searches for secrets of the site in all places where the host could have leaked them.
-    async fn search(&self, host: Host) -> Result<String> {
-        let scrape = host.scrape().await?;
-        let peak = scrape.sum("skydock_plugin_memory_peak_bytes", &[]) / f64::from(1 << 20);
-        let (metrics, resident) = (scrape.text().to_owned(), host.resident()? >> 20);
-        Hosts::stop(host).await?;
-        let places = [("log", self.hosts.logs()?), ("metrics", metrics), ("API", self.cluster.everything().await?)];
-        let secrets: BTreeSet<String> = self.site.secrets().into_iter().collect();
-        for (place, text) in &places {
-            ensure!(text.len() > 1000, "{place} is all but empty");
-            ensure!(!secrets.iter().any(|secret| text.contains(secret)), "{place} has a secret in it");
-        }
-        Ok(format!("neither log nor metrics nor API; instance {peak:.1} MiB, host {resident} MiB"))
     }
 }

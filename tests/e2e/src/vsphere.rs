@@ -20,6 +20,7 @@ use crate::{
     cluster::Cluster,
     hosts::Hosts,
     nodes::{self, Wanted},
+    secrets,
     site::Plugin,
 };
 
@@ -174,14 +175,8 @@ impl Story {
 
     /// Searches for the password in all places where it could have leaked. The provider has it, and must not write it to its log.
     async fn search(&self, host: Host) -> Result<String> {
-        let scrape = host.scrape().await?;
-        let requests = scrape.sum("skydock_egress_requests_total", &[]);
-        let peak = scrape.sum("skydock_plugin_memory_peak_bytes", &[]) / f64::from(1 << 20);
-        let resident = host.resident()? >> 20;
-        Hosts::stop(host).await?;
-        for text in [self.hosts.logs()?, scrape.text().to_owned(), self.cluster.everything().await?] {
-            ensure!(text.len() > 1000 && !text.contains(PASSWORD), "a log, the metrics or the API have the password");
-        }
-        Ok(format!("{requests} requests; instance {peak:.1} MiB, host {resident} MiB"))
+        let requests = host.scrape().await?.sum("skydock_egress_requests_total", &[]);
+        let told = secrets::shown_nowhere(host, &self.hosts, &self.cluster, &[PASSWORD.to_owned()]).await?;
+        Ok(format!("{requests} requests; {told}"))
     }
 }
