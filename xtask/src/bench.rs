@@ -9,19 +9,28 @@ use anyhow::{Context as _, Result};
 
 use crate::build;
 
-/// Replaces this process with a benchmark program that measures the host built with this profile. Returns only if that fails.
+/// Replaces this process with a benchmark program that measures the host built with the profile `release`. Returns only if that
+/// fails.
 ///
 /// # Errors
 /// If something does not build, or the benchmark cannot be started.
-pub(crate) fn run(root: &Path, program: &str, profile: &str, arguments: &[OsString]) -> Result<()> {
-    let (program, host) = if profile == "dist" {
-        (build::release(root, &[program])?.join(program), build::image(root, &[])?)
-    } else {
-        let folder = build::release(root, &["skydock", program])?;
-        (folder.join(program), folder.join("skydock"))
-    };
-    let error = build::with_plugins(root, &program, &host)?.args(arguments).exec();
-    Err(error).context("cannot start the benchmark")
+pub(crate) fn run(root: &Path, program: &str, arguments: &[OsString]) -> Result<()> {
+    let folder = build::release(root, &["skydock", program])?;
+    let mut command = build::with_plugins(root, &folder.join(program), &folder.join("skydock"))?;
+    Err(command.args(arguments).exec()).context("cannot start the benchmark")
+}
+
+/// Replaces this process with the benchmark of clouds, which measures the host built as in the image, with all plugins for these
+/// clouds. Returns only if that fails.
+///
+/// # Errors
+/// If something does not build, or the benchmark cannot be started.
+pub(crate) fn clouds(root: &Path, arguments: &[OsString]) -> Result<()> {
+    let program = build::release(root, &["skydock-bench-clouds"])?.join("skydock-bench-clouds");
+    let host = build::image(root, &[])?;
+    let mut command = build::with_plugins(root, &program, &host)?;
+    build::go_providers(root, &["openstack", "aws"])?;
+    Err(command.args(arguments).exec()).context("cannot start the benchmark")
 }
 
 /// Replaces this process with the benchmark of the languages of plugins. Returns only if that fails.

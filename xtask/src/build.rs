@@ -1,5 +1,6 @@
 //! Builds of programs, for the tasks that run them.
 
+use std::fs;
 use std::io::{BufRead as _, BufReader, IsTerminal as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -65,6 +66,25 @@ pub(crate) fn with_plugins(root: &Path, program: &Path, host: &Path) -> Result<C
     let mut command = Command::new(program);
     command.arg("--skydock").arg(host).arg("--plugins").arg(root.join("target/plugins"));
     Ok(command)
+}
+
+/// Builds the official providers of these clouds as plugins, where the tests also expect them: `target/plugins/go/NAME.wasm`.
+///
+/// # Errors
+/// If something does not build.
+pub(crate) fn go_providers(root: &Path, names: &[&str]) -> Result<()> {
+    let mut builder = crate::cargo(root);
+    builder.args(["build", "--package", "skydock-dev"]);
+    watched("building skydock-dev", builder)?;
+    let folder = root.join("target/plugins/go");
+    fs::create_dir_all(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
+    for name in names {
+        let mut provider = Command::new(target()?.join("debug/skydock-dev"));
+        provider.args(["plugin", "build"]).arg(root.join("plugins/go").join(name));
+        provider.arg("--output").arg(folder.join(format!("{name}.wasm")));
+        watched(&format!("building the official provider of {name} (minutes the first time)"), provider)?;
+    }
+    Ok(())
 }
 
 /// Runs a build with a spinner on terminals. Its complete output is printed if it fails.

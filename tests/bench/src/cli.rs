@@ -32,8 +32,9 @@ impl Built {
 ///
 /// # Errors
 /// Fails if a file does not exist.
-pub fn all_built<'a>(files: impl IntoIterator<Item = &'a PathBuf>, name: &str) -> Result<()> {
+pub fn all_built(files: impl IntoIterator<Item = impl AsRef<Path>>, name: &str) -> Result<()> {
     for file in files {
+        let file = file.as_ref();
         ensure!(file.is_file(), "{} has not been built; `cargo xtask bench {name}` does", file.display());
     }
     Ok(())

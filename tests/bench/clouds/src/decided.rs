@@ -1,12 +1,14 @@
 //! Accepted differences and their reasons.
 
-use crate::scenario::Kind;
+use crate::scenario::{Kind, Side};
 
 /// An accepted difference.
 #[derive(Debug)]
 pub(crate) struct Decided {
     /// The cloud, or `None` for both.
     kind: Option<Kind>,
+    /// The side that differs from the peer, or `None` for all.
+    side: Option<Side>,
     /// The prefix of the field's path.
     field: &'static str,
     /// The reason.
@@ -16,19 +18,25 @@ pub(crate) struct Decided {
 const ALL: &[Decided] = &[
     Decided {
         kind: None,
+        side: None,
         field: "cluster/nodes/node-*/metadata/annotations/node.skydock.dev/labels",
         why: "Skydock's own note of the labels it may take away again; nobody else reads it",
     },
     Decided {
         kind: Some(Kind::Aws),
+        side: Some(Side::Skydock),
         field: "cloud/load balancers/default/service-*/attributes/access_logs.s3.enabled",
         why: "`false` is AWS's default; the peer sets it all the same, and moto tells only what was set",
     },
 ];
 
 /// Returns the accepted difference for a field, if there is one.
-pub(crate) fn of(kind: Kind, field: &str) -> Option<&'static Decided> {
-    ALL.iter().find(|decided| decided.kind.is_none_or(|of| of == kind) && field.starts_with(decided.field))
+pub(crate) fn of(kind: Kind, side: Side, field: &str) -> Option<&'static Decided> {
+    ALL.iter().find(|decided| {
+        decided.kind.is_none_or(|of| of == kind)
+            && decided.side.is_none_or(|of| of == side)
+            && field.starts_with(decided.field)
+    })
 }
 
 #[cfg(test)]
@@ -36,9 +44,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_decision_applies_to_one_field_of_named_clouds() {
+    fn a_decision_applies_to_a_field_of_a_cloud_and_a_side() {
         let logs = "cloud/load balancers/default/service-*/attributes/access_logs.s3.enabled";
-        assert!(of(Kind::Aws, logs).is_some() && of(Kind::Openstack, logs).is_none());
-        assert!(of(Kind::Aws, "cluster/nodes/node-*/metadata/labels/x").is_none());
+        assert!(of(Kind::Aws, Side::Skydock, logs).is_some());
+        assert!(of(Kind::Openstack, Side::Skydock, logs).is_none() && of(Kind::Aws, Side::Go, logs).is_none());
+        assert!(of(Kind::Aws, Side::Skydock, "cluster/nodes/node-*/metadata/labels/x").is_none());
     }
 }

@@ -6,31 +6,33 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::decided::{self, Decided};
-use crate::scenario::Kind;
+use crate::scenario::{Kind, Side};
 
 /// A field that differs.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub(crate) struct Difference {
+    /// The side that differs from the peer.
+    pub(crate) side: Side,
     /// The path without numbers: `cluster/services/service-*/metadata/finalizers`.
     pub(crate) field: String,
     /// The value after the peer has run.
     pub(crate) peer: String,
-    /// The value after Skydock has run.
-    pub(crate) skydock: String,
+    /// The value after this side has run.
+    pub(crate) here: String,
     /// The number of such fields.
     pub(crate) count: usize,
     /// The reason why the difference is accepted, or `None`.
     pub(crate) decided: Option<&'static str>,
 }
 
-/// Returns the differences, with similar ones combined.
-pub(crate) fn between(kind: Kind, peer: &Value, skydock: &Value) -> Vec<Difference> {
+/// Returns the differences of a side from the peer, with similar ones combined.
+pub(crate) fn between(kind: Kind, side: Side, peer: &Value, here: &Value) -> Vec<Difference> {
     let (mut left, mut right) = (BTreeMap::new(), BTreeMap::new());
     flatten(peer, String::new(), &mut left);
-    flatten(skydock, String::new(), &mut right);
+    flatten(here, String::new(), &mut right);
     let mut found: BTreeMap<(String, String, String), usize> = BTreeMap::new();
-    let mut note = |path: &str, peer: &str, skydock: &str| {
-        *found.entry((unnumbered(path), unnumbered(peer), unnumbered(skydock))).or_default() += 1;
+    let mut note = |path: &str, peer: &str, here: &str| {
+        *found.entry((unnumbered(path), unnumbered(peer), unnumbered(here))).or_default() += 1;
     };
     for (path, value) in &left {
         match right.get(path) {
@@ -44,9 +46,9 @@ pub(crate) fn between(kind: Kind, peer: &Value, skydock: &Value) -> Vec<Differen
     }
     found
         .into_iter()
-        .map(|((field, peer, skydock), count)| {
-            let decided = decided::of(kind, &field).map(|Decided { why, .. }| *why);
-            Difference { field, peer, skydock, count, decided }
+        .map(|((field, peer, here), count)| {
+            let decided = decided::of(kind, side, &field).map(|Decided { why, .. }| *why);
+            Difference { side, field, peer, here, count, decided }
         })
         .collect()
 }
@@ -121,9 +123,9 @@ mod tests {
             let service = json!({"finalizers": [finalizer], "port": 80});
             json!({"service-1": service, "service-2": service, "x": extra})
         };
-        let found = between(Kind::Aws, &side("a", json!("1")), &side("b", Value::Null));
+        let found = between(Kind::Aws, Side::Skydock, &side("a", json!("1")), &side("b", Value::Null));
         let told: Vec<_> =
-            found.iter().map(|one| (one.field.as_str(), one.peer.as_str(), one.skydock.as_str(), one.count)).collect();
+            found.iter().map(|one| (one.field.as_str(), one.peer.as_str(), one.here.as_str(), one.count)).collect();
         assert_eq!(
             told,
             [
@@ -136,6 +138,6 @@ mod tests {
 
     #[test]
     fn list_order_is_ignored() {
-        assert_eq!(between(Kind::Aws, &json!({"a": [1, {"b": 2}]}), &json!({"a": [{"b": 2}, 1]})), []);
+        assert_eq!(between(Kind::Aws, Side::Skydock, &json!({"a": [1, {"b": 2}]}), &json!({"a": [{"b": 2}, 1]})), []);
     }
 }

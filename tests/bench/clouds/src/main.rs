@@ -1,5 +1,5 @@
-//! `skydock-bench-clouds`: compares Skydock and its plugins with the official cloud controller managers, one after the other on
-//! the same kind of control plane and the same cloud. `README.md` describes the method.
+//! `skydock-bench-clouds`: compares Skydock and its plugins with the official cloud controller managers, and with their providers
+//! as plugins, one after the other on the same kind of control plane and the same cloud. `README.md` describes the method.
 
 #![forbid(unsafe_code)]
 
@@ -10,6 +10,7 @@ mod decided;
 mod differences;
 mod goals;
 mod manager;
+mod median;
 mod picture;
 mod place;
 mod report;
@@ -29,7 +30,8 @@ use crate::manager::Programs;
 use crate::report::{OnCloud, Report};
 use crate::scenario::{Kind, Side, Size};
 
-/// Measures Skydock beside the official cloud controller managers of OpenStack and AWS, on the same control plane and the same cloud.
+/// Measures Skydock beside the official cloud controller managers of OpenStack and AWS, on the same control plane and the same cloud:
+/// with its own plugins, and with the providers of these managers as plugins.
 #[derive(Debug, Parser)]
 #[command(name = "cargo xtask bench clouds")]
 struct Args {
@@ -75,12 +77,12 @@ impl Args {
         self.cloud.map_or_else(|| vec![Kind::Openstack, Kind::Aws], |kind| vec![kind])
     }
 
-    /// Returns the sides of a run. The second one runs on a machine that has been busy for a while, so the order alternates.
+    /// Returns the sides of a run. The last one runs on a machine that has been busy for a while, so the order alternates.
     fn sides(&self, run: u8) -> Vec<Side> {
         match self.side {
             Some(side) => vec![side],
-            None if run.is_multiple_of(2) => vec![Side::Peer, Side::Skydock],
-            None => vec![Side::Skydock, Side::Peer],
+            None if run.is_multiple_of(2) => Side::ALL.to_vec(),
+            None => Side::ALL.into_iter().rev().collect(),
         }
     }
 
@@ -122,8 +124,10 @@ async fn run(args: &Args) -> Result<bool> {
         progress.say(format!("{}: building the peer", kind.name()));
         let peer = place::peer(kind).await?;
         let plugin = args.built.plugin().with_file_name(format!("{}.wasm", kind.name()));
-        let programs = Programs { skydock: args.built.skydock.clone(), plugin, peer };
-        skydock_bench::all_built([&programs.skydock, &programs.plugin], "clouds")?;
+        let go_plugin = plugin.with_file_name("go").join(format!("{}.wasm", kind.name()));
+        let programs = Programs { skydock: args.built.skydock.clone(), plugin, go_plugin, peer };
+        let plugins = args.sides(0).into_iter().filter_map(|side| programs.plugin_of(side));
+        skydock_bench::all_built(plugins.chain([programs.skydock.as_path()]), "clouds")?;
         let mut cloud = OnCloud::new(kind, &programs.peer);
         for number in 0..args.runs {
             for side in args.sides(number) {

@@ -15,9 +15,10 @@ use skydock_support::{free_address, metrics};
 
 use crate::cluster::Fleet;
 use crate::place::{CLUSTER, Place};
+use crate::scenario::Side;
 
-/// How long a start may take, including waiting for a lease that was not released.
-const PATIENCE: Duration = Duration::from_secs(120);
+/// How long a start may take, including the compilation of the plugin and waiting for a lease that was not released.
+const PATIENCE: Duration = Duration::from_secs(600);
 const POLL: Duration = Duration::from_millis(25);
 
 /// The programs that are started.
@@ -25,7 +26,20 @@ const POLL: Duration = Duration::from_millis(25);
 pub(crate) struct Programs {
     pub(crate) skydock: PathBuf,
     pub(crate) plugin: PathBuf,
+    /// The peer's provider as a plugin.
+    pub(crate) go_plugin: PathBuf,
     pub(crate) peer: Peer,
+}
+
+impl Programs {
+    /// Returns the plugin of a side, or `None` without our host.
+    pub(crate) fn plugin_of(&self, side: Side) -> Option<&Path> {
+        match side {
+            Side::Peer => None,
+            Side::Go => Some(&self.go_plugin),
+            Side::Skydock => Some(&self.plugin),
+        }
+    }
 }
 
 /// A side that can be started any number of times.
@@ -41,16 +55,22 @@ enum How {
 
 impl Manager {
     /// Prepares the official cloud controller manager, tuned: 20 workers, no client rate limit, no routes.
-    pub(crate) fn peer(programs: &Programs, place: &Place<'_>, folder: &Path, kubeconfig: &Path) -> Result<Self> {
+    pub(crate) fn peer(peer: &Peer, place: &Place<'_>, folder: &Path, kubeconfig: &Path) -> Result<Self> {
         let settings = place.peer_settings(folder, kubeconfig)?;
-        Ok(Self { how: How::Peer(programs.peer.clone(), Box::new(settings)), log: folder.join("peer.log") })
+        Ok(Self { how: How::Peer(peer.clone(), Box::new(settings)), log: folder.join("peer.log") })
     }
 
     /// Prepares Skydock with its defaults, without routes. The plugin is not compiled yet.
-    pub(crate) fn skydock(programs: &Programs, place: &Place<'_>, folder: &Path, kubeconfig: &Path) -> Result<Self> {
+    pub(crate) fn skydock(
+        binary: &Path,
+        plugin: &Path,
+        place: &Place<'_>,
+        folder: &Path,
+        kubeconfig: &Path,
+    ) -> Result<Self> {
         let files = folder.join("skydock");
         std::fs::create_dir_all(&files)?;
-        let document = configured(place.site(), &programs.plugin, &files, CLUSTER)?;
+        let document = configured(place.site(), plugin, &files, CLUSTER)?;
         let config = files.join("config.yaml");
         std::fs::write(&config, serde_json::to_vec_pretty(&document)?)?;
         let address = free_address()?;
@@ -62,7 +82,7 @@ impl Manager {
             format!("--metrics-bind-address={address}"),
             "--configure-cloud-routes=false".to_owned(),
         ];
-        let how = How::Skydock { binary: programs.skydock.clone(), arguments, address };
+        let how = How::Skydock { binary: binary.to_owned(), arguments, address };
         Ok(Self { how, log: folder.join("skydock.log") })
     }
 

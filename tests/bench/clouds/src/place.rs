@@ -9,7 +9,7 @@ use skydock_e2e::{AwsSite, Machine, OpenStackSite, Site};
 use skydock_peers::{Peer, Settings, aws, openstack};
 
 use crate::picture;
-use crate::scenario::Kind;
+use crate::scenario::{Kind, Side};
 
 /// The seed of the proxy, which injects no faults here.
 const SEED: u64 = 1;
@@ -34,12 +34,17 @@ impl Cloud {
         })
     }
 
-    /// Creates a project or a VPC.
-    pub(crate) async fn place(&self) -> Result<Place<'_>> {
+    /// Creates a project or a VPC for this side.
+    pub(crate) async fn place(&self, side: Side) -> Result<Place<'_>> {
+        let plugin = side.plugin().unwrap_or_default();
         Ok(match self {
-            Self::OpenStack(cloud) => Place::OpenStack(Box::new(OpenStackSite::new(cloud, CLUSTER, SEED).await?)),
+            Self::OpenStack(cloud) => {
+                let site = OpenStackSite::new(cloud, CLUSTER, SEED).await?;
+                Place::OpenStack(Box::new(site.served_by(plugin)))
+            }
             Self::Aws(cloud, keys) => {
-                Place::Aws(Box::new(AwsSite::new(cloud, keys.clone(), CLUSTER, SEED).await?), cloud, keys)
+                let site = AwsSite::new(cloud, keys.clone(), CLUSTER, SEED).await?;
+                Place::Aws(Box::new(site.served_by(plugin)), cloud, keys)
             }
         })
     }

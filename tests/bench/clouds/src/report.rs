@@ -13,6 +13,7 @@ use skydock_peers::Peer;
 use crate::chart::chart;
 use crate::differences::{self, Difference};
 use crate::goals::{Goal, goals};
+use crate::median::median;
 use crate::run::Outcome;
 use crate::scenario::{Figures, Kind, Side, Size, Stage};
 
@@ -30,7 +31,7 @@ pub(crate) struct Report {
     clouds: Vec<OnCloud>,
 }
 
-/// The results of both sides for a cloud.
+/// The results of all sides for a cloud.
 #[derive(Debug, Serialize)]
 pub(crate) struct OnCloud {
     kind: Kind,
@@ -39,13 +40,13 @@ pub(crate) struct OnCloud {
     #[serde(skip)]
     outcomes: Vec<(Side, Outcome)>,
     /// The figures of all runs, to show how much they vary.
-    runs: BTreeMap<&'static str, Vec<BTreeMap<Stage, Figures>>>,
-    peer: BTreeMap<Stage, Figures>,
-    skydock: BTreeMap<Stage, Figures>,
+    runs: BTreeMap<Side, Vec<BTreeMap<Stage, Figures>>>,
+    /// The medians of the runs.
+    figures: BTreeMap<Side, BTreeMap<Stage, Figures>>,
     goals: Vec<Goal>,
     differences: Vec<Difference>,
     /// Resources that a side has left in the cloud. Only Skydock is required to leave none.
-    left: BTreeMap<&'static str, BTreeSet<String>>,
+    left: BTreeMap<Side, BTreeSet<String>>,
 }
 
 impl OnCloud {
@@ -55,8 +56,7 @@ impl OnCloud {
             peer_program: format!("{} {}", peer.name(), peer.version()),
             outcomes: Vec::new(),
             runs: BTreeMap::new(),
-            peer: BTreeMap::new(),
-            skydock: BTreeMap::new(),
+            figures: BTreeMap::new(),
             goals: Vec::new(),
             differences: Vec::new(),
             left: BTreeMap::new(),
@@ -64,29 +64,36 @@ impl OnCloud {
     }
 
     pub(crate) fn add(&mut self, side: Side, outcome: Outcome) {
-        self.runs.entry(side.name()).or_default().push(outcome.figures.clone());
-        self.left.entry(side.name()).or_default().extend(outcome.left.iter().cloned());
+        self.runs.entry(side).or_default().push(outcome.figures.clone());
+        self.left.entry(side).or_default().extend(outcome.left.iter().cloned());
         self.outcomes.push((side, outcome));
     }
 
     fn conclude(&mut self) {
-        let of = |side: Side| median(self.runs.get(side.name()).map(Vec::as_slice).unwrap_or_default());
-        (self.peer, self.skydock) = (of(Side::Peer), of(Side::Skydock));
-        self.goals = goals(self.kind, &self.peer, &self.skydock);
+        self.figures = self.runs.iter().map(|(side, runs)| (*side, median(runs))).collect();
+        let none = BTreeMap::new();
+        let of = |side| self.figures.get(&side).unwrap_or(&none);
+        self.goals = goals(self.kind, of(Side::Peer), of(Side::Skydock));
         let mut all = BTreeSet::new();
         let of = |side: Side| self.outcomes.iter().filter(move |(of, _)| *of == side).map(|(_, outcome)| outcome);
-        for (peer, skydock) in of(Side::Peer).zip(of(Side::Skydock)) {
-            for (stage, peer) in &peer.pictures {
-                if let Some(skydock) = skydock.pictures.get(stage) {
-                    all.extend(differences::between(self.kind, peer, skydock));
+        for side in Side::ALL.into_iter().filter(|side| *side != Side::Peer) {
+            for (peer, here) in of(Side::Peer).zip(of(side)) {
+                for (stage, peer) in &peer.pictures {
+                    if let Some(here) = here.pictures.get(stage) {
+                        all.extend(differences::between(self.kind, side, peer, here));
+                    }
                 }
             }
         }
         self.differences = all.into_iter().collect();
     }
 
+    fn of(&self, side: Side, stage: Stage) -> Option<&Figures> {
+        self.figures.get(&side)?.get(&stage)
+    }
+
     fn is_good(&self) -> bool {
-        let left = self.left.get(Side::Skydock.name()).is_some_and(|left| !left.is_empty());
+        let left = self.left.get(&Side::Skydock).is_some_and(|left| !left.is_empty());
         !left && self.goals.iter().all(Goal::is_met) && self.differences.iter().all(|it| it.decided.is_some())
     }
 }
@@ -116,21 +123,24 @@ impl Report {
         }
         for (side, left) in cloud.left.iter().filter(|(_, left)| !left.is_empty()) {
             let left: Vec<&str> = left.iter().map(String::as_str).collect();
-            let _ = writeln!(text, "\nLeft in the cloud at the end by the side {side}: {}.", left.join("; "));
+            let side = side.title();
+            let _ = writeln!(text, "\nLeft in the cloud at the end, {side}: {}.", left.join("; "));
         }
         text
     }
 
     fn figures(&self, cloud: &OnCloud, preset: TableStyle) -> Table {
-        let mut table = table(preset, &[cloud.kind.title(), "peer", "Skydock", "ratio"]);
+        let [peer, go, skydock] = Side::ALL.map(Side::title);
+        let mut table = table(preset, &[cloud.kind.title(), peer, go, "ratio", skydock, "ratio"]);
         for stage in Stage::ALL {
-            let (Some(peer), Some(skydock)) = (cloud.peer.get(&stage), cloud.skydock.get(&stage)) else { continue };
-            table.add_row([format!("**{}**", stage.title(&self.size)), String::new(), String::new(), String::new()]);
+            let all = Side::ALL.map(|side| cloud.of(side, stage));
+            table.add_row([format!("**{}**", stage.title(&self.size))]);
             let mut row = |what: &str, value: &dyn Fn(&Figures) -> Option<f64>, tell: &dyn Fn(f64) -> String| {
-                let (peer, skydock) = (value(peer), value(skydock));
-                if peer.is_some() || skydock.is_some() {
+                let [peer, go, skydock] = all.map(|figures| figures.and_then(value));
+                if peer.is_some() || go.is_some() || skydock.is_some() {
                     let told = |value: Option<f64>| value.map(tell).unwrap_or_default();
-                    table.add_row([what.to_owned(), told(peer), told(skydock), ratio(skydock, peer)]);
+                    let (go_ratio, ratio) = (ratio(go, peer), ratio(skydock, peer));
+                    table.add_row([what.to_owned(), told(peer), told(go), go_ratio, told(skydock), ratio]);
                 }
             };
             row("time", &|it| it.seconds, &seconds);
@@ -161,7 +171,9 @@ impl Report {
         );
         for cloud in &self.clouds {
             let _ = writeln!(text, "\n### {}\n", cloud.kind.title());
-            if let Some(chart) = chart(cloud.kind.title(), &cloud.peer, &cloud.skydock) {
+            let (peer, skydock) = (cloud.figures.get(&Side::Peer), cloud.figures.get(&Side::Skydock));
+            if let Some(chart) = peer.zip(skydock).and_then(|(peer, skydock)| chart(cloud.kind.title(), peer, skydock))
+            {
                 let _ = writeln!(text, "{chart}");
             }
             text.push_str(&self.cloud(cloud, presets::ASCII_MARKDOWN));
@@ -209,21 +221,18 @@ fn goals_table(cloud: &OnCloud, preset: TableStyle) -> Table {
 /// Returns the calls by operation, for all stages except the start.
 fn calls_table(cloud: &OnCloud, preset: TableStyle) -> Table {
     let stages: Vec<Stage> = Stage::ALL.into_iter().filter(|stage| *stage != Stage::Start).collect();
-    let mut header = vec!["peer / Skydock"];
+    let title = Side::ALL.map(Side::title).join(" / ");
+    let mut header = vec![title.as_str()];
     header.extend(stages.iter().map(|stage| stage.word()));
     let mut table = table(preset, &header);
-    let of = |side: &BTreeMap<Stage, Figures>, stage: &Stage, operation: &str| {
-        side.get(stage).and_then(|it| it.calls.get(operation)).copied().unwrap_or_default()
-    };
-    let all = cloud.peer.values().chain(cloud.skydock.values());
+    let all = cloud.figures.values().flat_map(BTreeMap::values);
     let operations: BTreeSet<&String> = all.flat_map(|it| it.calls.keys()).collect();
     for operation in operations {
         let mut row = vec![operation.clone()];
         row.extend(stages.iter().map(|stage| {
-            match (of(&cloud.peer, stage, operation), of(&cloud.skydock, stage, operation)) {
-                (0, 0) => String::new(),
-                (peer, skydock) => format!("{peer} / {skydock}"),
-            }
+            let counts = Side::ALL
+                .map(|side| cloud.of(side, *stage).and_then(|it| it.calls.get(operation)).copied().unwrap_or_default());
+            if counts == [0; 3] { String::new() } else { counts.map(|count| count.to_string()).join(" / ") }
         }));
         table.add_row(row);
     }
@@ -232,56 +241,19 @@ fn calls_table(cloud: &OnCloud, preset: TableStyle) -> Table {
 }
 
 fn differences_table(cloud: &OnCloud, preset: TableStyle) -> Table {
-    let mut table = table(preset, &["differs", "peer", "Skydock", "times", "decided"]);
-    for Difference { field, peer, skydock, count, decided } in &cloud.differences {
-        table.add_row([field, peer, skydock, &count.to_string(), decided.unwrap_or("**no**")]);
+    let mut table = table(preset, &["differs from the peer", "field", "peer", "here", "times", "decided"]);
+    for Difference { side, field, peer, here, count, decided } in &cloud.differences {
+        table.add_row([side.title(), field, peer, here, &count.to_string(), decided.unwrap_or("**no**")]);
     }
     table
 }
 
-/// Returns the ratio of Skydock's figure to the peer's, or an empty text if there is nothing to compare.
-fn ratio(skydock: Option<f64>, peer: Option<f64>) -> String {
-    match (skydock, peer) {
-        (Some(skydock), Some(peer)) if peer > 0.0 => format!("{:.2}", skydock / peer),
+/// Returns the ratio of a side's figure to the peer's, or an empty text if there is nothing to compare.
+fn ratio(side: Option<f64>, peer: Option<f64>) -> String {
+    match (side, peer) {
+        (Some(side), Some(peer)) if peer > 0.0 => format!("{:.2}", side / peer),
         _ => String::new(),
     }
-}
-
-/// Returns the median of all runs for each figure. For an even number of runs, it is the lower one of the two middle values.
-fn median(runs: &[BTreeMap<Stage, Figures>]) -> BTreeMap<Stage, Figures> {
-    let mut all = BTreeMap::new();
-    for stage in Stage::ALL {
-        let of: Vec<&Figures> = runs.iter().filter_map(|run| run.get(&stage)).collect();
-        if of.is_empty() {
-            continue;
-        }
-        let time = |value: &dyn Fn(&Figures) -> Option<f64>| {
-            middle(of.iter().filter_map(|it| value(it)).collect(), f64::total_cmp)
-        };
-        let bytes = |value: &dyn Fn(&Figures) -> u64| {
-            middle(of.iter().map(|it| value(it)).collect(), u64::cmp).unwrap_or_default()
-        };
-        let operations: BTreeSet<&String> = of.iter().flat_map(|it| it.calls.keys()).collect();
-        let calls = operations.into_iter().map(|operation| {
-            let counts = of.iter().map(|it| it.calls.get(operation).copied().unwrap_or_default()).collect();
-            (operation.clone(), middle(counts, u64::cmp).unwrap_or_default())
-        });
-        let figures = Figures {
-            seconds: time(&|it| it.seconds),
-            seconds_of_calls: time(&|it| it.seconds_of_calls),
-            calls: calls.collect(),
-            cpu_seconds: time(&|it| Some(it.cpu_seconds)).unwrap_or_default(),
-            peak_bytes: bytes(&|it| it.peak_bytes),
-            peak_anonymous_bytes: bytes(&|it| it.peak_anonymous_bytes),
-        };
-        all.insert(stage, figures);
-    }
-    all
-}
-
-fn middle<T: Copy>(mut values: Vec<T>, order: impl FnMut(&T, &T) -> std::cmp::Ordering) -> Option<T> {
-    values.sort_by(order);
-    values.get(values.len().saturating_sub(1) / 2).copied()
 }
 
 #[cfg(test)]
@@ -292,12 +264,5 @@ mod tests {
     fn the_readme_has_the_markers() {
         let readme = include_str!("../README.md");
         assert!(skydock_bench::replaced(readme, NAME, "new").is_some());
-    }
-
-    #[test]
-    fn the_median_of_two_is_the_lower_one() {
-        assert_eq!(middle(vec![3, 1, 2], i32::cmp), Some(2));
-        assert_eq!(middle(vec![3, 1], i32::cmp), Some(1));
-        assert_eq!(middle(Vec::<i32>::new(), i32::cmp), None);
     }
 }

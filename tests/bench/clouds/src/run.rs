@@ -52,16 +52,16 @@ pub(crate) async fn side(
         size.nodes
     ));
     let (plane, cloud) = (RealPlane::start_without_controllers().await?, Cloud::start(kind).await?);
-    let mut place = cloud.place().await?;
+    let mut place = cloud.place(side).await?;
     let mut before = holdings(&place).await?;
     let machines =
         place.add(size.nodes).await?.into_iter().zip(1..).map(|(machine, number)| (number, machine)).collect();
     place.site().proxy().set_latency(size.latency);
-    let how = match side {
-        Side::Peer => Manager::peer,
-        Side::Skydock => Manager::skydock,
+    let (folder, kubeconfig) = (plane.folder(), plane.kubeconfig_path());
+    let manager = match programs.plugin_of(side) {
+        None => Manager::peer(&programs.peer, &place, folder, kubeconfig)?,
+        Some(plugin) => Manager::skydock(&programs.skydock, plugin, &place, folder, kubeconfig)?,
     };
-    let manager = how(programs, &place, plane.folder(), plane.kubeconfig_path())?;
     let fleet = Fleet::new(plane.client());
     let names = (1..=size.services).map(|number| format!("service-{number}")).collect();
     let mut run =

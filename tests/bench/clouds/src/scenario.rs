@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use clap::ValueEnum;
 use serde::Serialize;
+use skydock_e2e::Plugin;
 
 /// A cloud to measure on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, ValueEnum, Serialize)]
@@ -34,20 +35,45 @@ impl Kind {
     }
 }
 
-/// One of the two measured programs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+/// One of the measured programs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, ValueEnum, Serialize)]
+#[serde(rename_all = "lowercase")]
 pub(crate) enum Side {
     /// The official cloud controller manager of the cloud.
     Peer,
+    /// Skydock with the peer's provider, unmodified, as its plugin.
+    Go,
     /// Skydock with its plugin for the cloud.
     Skydock,
 }
 
 impl Side {
+    /// All sides in the order of the tables.
+    pub(crate) const ALL: [Self; 3] = [Self::Peer, Self::Go, Self::Skydock];
+
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Peer => "peer",
+            Self::Go => "go",
             Self::Skydock => "skydock",
+        }
+    }
+
+    /// Returns the display name.
+    pub(crate) fn title(self) -> &'static str {
+        match self {
+            Self::Peer => "peer",
+            Self::Go => "its provider as plugin",
+            Self::Skydock => "Skydock",
+        }
+    }
+
+    /// Returns the plugin that the host runs, or `None` without our host.
+    pub(crate) fn plugin(self) -> Option<Plugin> {
+        match self {
+            Self::Peer => None,
+            Self::Go => Some(Plugin::Go),
+            Self::Skydock => Some(Plugin::Native),
         }
     }
 }
