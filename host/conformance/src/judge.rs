@@ -1,13 +1,20 @@
 //! Decides whether observations are what the contract demands. No I/O.
 
+mod comparison;
+mod memory;
+#[cfg(test)]
+mod samples;
+
 use std::time::Duration;
 
 use skydock_cloud::CloudError;
 
-use crate::{
-    Verdict,
-    observation::{Element, Observation},
+pub(crate) use self::{
+    comparison::{difference, equal, lookup, order},
+    memory::flat,
 };
+
+use crate::{Verdict, observation::Observation};
 
 /// Reasons for ending an instance that are about time.
 const TIME: [&str; 2] = ["cpu", "deadline"];
@@ -100,26 +107,6 @@ pub(crate) fn no_wait(seen: &[&Observation]) -> Verdict {
         "an answer at once",
         "return `in-progress` with a delay instead of waiting for the cloud",
     )
-}
-
-/// Judges whether a node with the provider ID of one instance and the name of another is the first: `by_id` is the answer about it, `one` and
-/// `other` those about the nodes with these names.
-pub(crate) fn lookup(one: &Observation, other: &Observation, by_id: &Observation) -> Verdict {
-    if [one, other, by_id].iter().any(|it| it.denied > 0) {
-        return skipped("its cloud is needed");
-    }
-    let first = |it: &Observation| it.elements().into_iter().next().and_then(Result::ok).map(|value| value.shown);
-    let (Some(one), Some(other)) = (first(one), first(other)) else {
-        return skipped("it does not know the instances of any nodes");
-    };
-    match first(by_id) {
-        Some(seen) if seen == other && one != other => failed(
-            "the instance with the provider ID of the node",
-            format!("the instance with its name: {seen}"),
-            "look for the provider ID first, if the node has one",
-        ),
-        _ => Verdict::Ok,
-    }
 }
 
 pub(crate) fn empty(seen: &[&Observation]) -> Verdict {
@@ -217,74 +204,6 @@ pub(crate) fn error_text(seen: &[&Observation]) -> Verdict {
     first(seen, problem, "one sentence", "say what failed and why, in one line")
 }
 
-/// Returns true if both are the same for a controller. After a request was denied, texts of errors may differ.
-fn same(one: &Element, other: &Element, exactly: bool) -> bool {
-    match (one, other) {
-        (Ok(one), Ok(other)) => one == other,
-        (Err(one), Err(other)) => {
-            if exactly {
-                one == other
-            } else {
-                one.kind() == other.kind()
-            }
-        }
-        _ => false,
-    }
-}
-
-fn shown(element: &Element) -> String {
-    match element {
-        Ok(value) => value.shown.clone(),
-        Err(error) => error.to_string(),
-    }
-}
-
-/// Returns the first difference between two lists of answers to the same questions.
-pub(crate) fn difference(one: &Observation, other: &Observation) -> Option<String> {
-    if one.is_hosts() || other.is_hosts() {
-        return None;
-    }
-    let exactly = one.denied == 0 && other.denied == 0;
-    let (ones, others) = (one.elements(), other.elements());
-    if ones.len() != others.len() {
-        return Some(format!("{} and {} elements", ones.len(), others.len()));
-    }
-    let differs = ones.iter().zip(&others).enumerate().find(|(_, (one, other))| !same(one, other, exactly));
-    differs.map(|(index, (one, other))| format!("element {index}: {}, and {}", shown(one), shown(other)))
-}
-
-/// Returns true if two elements of an answer differ: only then does it have an order that can be seen.
-fn has_order(seen: &Observation) -> bool {
-    let elements = seen.elements();
-    elements.iter().skip(1).zip(&elements).any(|(one, other)| !same(one, other, seen.denied == 0))
-}
-
-/// Judges pairs of calls about the same nodes in different lists.
-pub(crate) fn order(pairs: &[(Observation, Observation)]) -> Verdict {
-    let expected = "the answer of each node at its place, alone or with others";
-    // If the cloud is asked about several nodes at once, the call fails as a whole.
-    let as_whole = |it: &Observation| it.denied > 0 && it.answer.is_err();
-    let seen: Vec<_> = pairs.iter().filter(|(one, other)| !as_whole(one) && !as_whole(other)).cloned().collect();
-    let pairs = if seen.is_empty() { pairs } else { &seen };
-    let is_seen = |it: &Observation| !as_whole(it) && has_order(it);
-    match equal(pairs, expected, "answer in the order of the list, and return the error of a node at its place") {
-        Verdict::Failed { .. } if seen.is_empty() => skipped("its cloud is needed: use a scenario"),
-        Verdict::Ok if !pairs.iter().any(|(one, _)| is_seen(one)) => {
-            skipped("all nodes have the same answer without its cloud: use a scenario")
-        }
-        verdict => verdict,
-    }
-}
-
-/// Judges pairs of calls with the same questions.
-pub(crate) fn equal(pairs: &[(Observation, Observation)], expected: &str, hint: &str) -> Verdict {
-    if pairs.is_empty() {
-        return skipped("it exports no function to which this applies");
-    }
-    let found = pairs.iter().find_map(|(one, other)| difference(one, other).map(|it| format!("{}: {it}", one.call())));
-    found.map_or(Verdict::Ok, |found| failed(expected, found, hint))
-}
-
 /// Judges a sequence that needs a success to mean something. `steps` are the calls that must succeed.
 pub(crate) fn sequence(steps: &[&Observation]) -> Option<Verdict> {
     if steps.is_empty() {
@@ -298,56 +217,12 @@ pub(crate) fn sequence(steps: &[&Observation]) -> Option<Verdict> {
     Some(skipped(format!("{} failed: {error}", first.call())))
 }
 
-/// Part of the memory by which it may grow while the number of calls doubles: the heap of a garbage collector settles slowly. So a leak must
-/// be larger than that to be found, for example 1,300 bytes a call of a guest with 5 MiB, in 500 calls of each function.
-const SETTLING: u64 = 16;
-
-/// Number of peaks that are enough for a verdict: memory that was allocated in advance has been used by then.
-const PEAKS: usize = 4;
-
-/// Judges the peaks of memory, each after twice as many calls as the one before, the last after `calls`. Returns `None` as long as it has
-/// grown each time, but not often enough to say that it does not settle.
-pub(crate) fn flat(peaks: &[u64], ended: &[String], calls: usize) -> Option<Verdict> {
-    let hint = "free what a call has allocated, and drop requests, bodies and streams";
-    if let Some(kind) =
-        ended.iter().find(|kind| ["memory", "memory_total", "handles", "handles_total"].contains(&kind.as_str()))
-    {
-        return Some(failed("no growth", format!("{kind} exceeded the limit within {calls} calls"), hint));
-    }
-    let grew = |(before, after): (&u64, &u64)| after.saturating_sub(*before) > before / SETTLING;
-    if !peaks.iter().zip(peaks.iter().skip(1)).all(grew) {
-        return Some(Verdict::Ok);
-    }
-    let seen = || format!("bytes of memory, each after twice as many calls, the last after {calls}: {peaks:?}");
-    (peaks.len() >= PEAKS).then(|| failed("no growth", seen(), hint))
-}
-
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use crate::observation::Value;
-
-    fn seen(function: &'static str, answer: Result<Vec<Element>, CloudError>) -> Observation {
-        Observation {
-            function,
-            with: "nodes",
-            answer,
-            questions: 1,
-            ended: Vec::new(),
-            rejected: 0,
-            denied: 0,
-            took: Duration::ZERO,
-            cpu: Duration::ZERO,
-        }
-    }
-
-    fn value(shown: &str, denies: bool) -> Element {
-        Ok(Value { shown: shown.into(), denies })
-    }
-
-    fn fails(verdict: &Verdict) -> bool {
-        matches!(verdict, Verdict::Failed { .. })
-    }
+    use super::{
+        samples::{fails, seen, value},
+        *,
+    };
 
     #[test]
     fn nothing_is_absent_or_done_without_an_answer_of_the_cloud() {
@@ -389,17 +264,6 @@ mod tests {
     }
 
     #[test]
-    fn answers_are_compared_element_by_element() {
-        let of = |one: &str, other: &str| seen("instances.check", Ok(vec![value(one, false), value(other, false)]));
-        assert_eq!(difference(&of("a", "b"), &of("a", "b")), None);
-        assert_eq!(difference(&of("a", "b"), &of("b", "a")).as_deref(), Some("element 0: a, and b"));
-        let error = |text: &str| seen("instances.check", Err(CloudError::Unavailable(text.into())));
-        assert!(difference(&error("a"), &error("b")).is_some());
-        let denied = |it: Observation| Observation { denied: 1, ..it };
-        assert!(difference(&denied(error("a")), &denied(error("b"))).is_none());
-    }
-
-    #[test]
     fn calls_that_end_their_instance_fail_a_check() {
         for (kind, late, trap, bad) in
             [("cpu", true, false, false), ("trap", false, true, false), ("bad_answer", false, false, true)]
@@ -423,71 +287,6 @@ mod tests {
             assert_eq!(fails(&no_wait(&[&it])), bad, "{it:?}");
             let again = Observation { took: cpu, ..it.clone() };
             assert!(!fails(&no_wait(&[&it, &again])), "once, it may have been the machine");
-        }
-    }
-
-    #[test]
-    fn an_instance_is_found_by_its_id_first() {
-        let of = |shown: &str| seen("instances.describe", Ok(vec![value(shown, false)]));
-        let error = || seen("instances.describe", Err(CloudError::NotFound("n".into())));
-        for (one, other, by_id, expected) in [
-            (of("a"), of("b"), of("b"), "failed"),
-            (of("a"), of("b"), of("a"), "ok"),
-            (of("a"), of("b"), error(), "ok"),
-            (of("a"), of("a"), of("a"), "ok"),
-            (error(), of("b"), of("b"), "skipped"),
-            (of("a"), of("b"), Observation { denied: 1, ..of("b") }, "skipped"),
-        ] {
-            let word = match lookup(&one, &other, &by_id) {
-                Verdict::Ok => "ok",
-                Verdict::Failed { .. } => "failed",
-                Verdict::Skipped { .. } => "skipped",
-            };
-            assert_eq!(word, expected, "{one:?} {other:?} {by_id:?}");
-        }
-    }
-
-    #[test]
-    fn memory_that_grows_all_the_time_is_a_leak() {
-        let verdict = |peaks: &[u64]| flat(peaks, &[], 1000).map(|it| fails(&it));
-        let (settled, collected) = (vec![100, 200, 201], vec![9_764_864, 10_092_544]);
-        let (leak, doubling) = (vec![100, 110, 130, 170], vec![100, 200, 400, 800]);
-        for (peaks, expected) in [
-            (vec![100], None),
-            (vec![100, 200], None),
-            (vec![100, 100], Some(false)),
-            (settled, Some(false)),
-            (collected, Some(false)),
-            (leak, Some(true)),
-            (doubling, Some(true)),
-        ] {
-            assert_eq!(verdict(&peaks), expected, "{peaks:?}");
-        }
-        assert!(flat(&[1], &["handles".into()], 1000).is_some_and(|it| fails(&it)));
-    }
-
-    #[test]
-    fn order_is_judged_if_it_can_be_seen() {
-        let seen = |denied, answer| Observation { denied, questions: 2, ..seen("instances.check", answer) };
-        let down = |name: &str| Err(CloudError::Unavailable(format!("no answer about {name}")));
-        for (one, other, expected) in [
-            (seen(0, Ok(vec![value("a", false), value("b", false)])), vec![value("a", false), value("b", false)], "ok"),
-            (
-                seen(0, Ok(vec![value("a", false), value("b", false)])),
-                vec![value("b", false), value("a", false)],
-                "failed",
-            ),
-            (seen(2, Ok(vec![down("a"), down("b")])), vec![down("b"), down("a")], "skipped"),
-        ] {
-            let other = Observation { answer: Ok(other), ..one.clone() };
-            let whole = Observation { answer: Err(CloudError::Denied("no".into())), denied: 1, ..one.clone() };
-            assert!(!fails(&order(&[(whole, other.clone())])), "the call failed as a whole");
-            let word = match order(&[(one, other)]) {
-                Verdict::Ok => "ok",
-                Verdict::Failed { .. } => "failed",
-                Verdict::Skipped { .. } => "skipped",
-            };
-            assert_eq!(word, expected);
         }
     }
 

@@ -1,0 +1,32 @@
+//! Observations for the tests.
+
+use std::time::Duration;
+
+use skydock_cloud::CloudError;
+
+use crate::{
+    Verdict,
+    observation::{Element, Observation, Value},
+};
+
+pub(super) fn seen(function: &'static str, answer: Result<Vec<Element>, CloudError>) -> Observation {
+    Observation {
+        function,
+        with: "nodes",
+        answer,
+        questions: 1,
+        ended: Vec::new(),
+        rejected: 0,
+        denied: 0,
+        took: Duration::ZERO,
+        cpu: Duration::ZERO,
+    }
+}
+
+pub(super) fn value(shown: &str, denies: bool) -> Element {
+    Ok(Value { shown: shown.into(), denies })
+}
+
+pub(super) fn fails(verdict: &Verdict) -> bool {
+    matches!(verdict, Verdict::Failed { .. })
+}
