@@ -171,6 +171,14 @@ mod tests {
     }
 
     #[test]
+    fn all_modules_that_are_mutated_exist() {
+        let root = crate::root();
+        let scope = Scope::parse(&std::fs::read_to_string(root.join(SCOPE)).unwrap()).unwrap();
+        let missing: Vec<_> = scope.modules().map(|it| it.file()).filter(|file| !root.join(file).is_file()).collect();
+        assert_eq!(missing, [""; 0], "{SCOPE}");
+    }
+
+    #[test]
     fn excluded_dependencies_are_removed_from_the_copied_manifest() {
         let crates = "crates:\n- {package: a, folder: host/a, modules: [two], without: [heavy]}\n";
         let scope = Scope::parse(&format!("{crates}equivalent: []\n")).unwrap();
