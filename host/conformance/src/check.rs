@@ -88,10 +88,12 @@ impl Check {
             Self::ErrorCase => ("error-case", "if the cloud could not be asked, its error is one that is retried"),
             Self::ErrorText => ("error-text", "the texts of its errors are single lines, and not empty"),
             Self::Deadlines => ("deadlines", "each call ends within its CPU time and its deadline"),
-            Self::NoWait => ("no-wait", "its functions of load balancers do not wait"),
+            Self::NoWait => ("no-wait", "its load balancer functions do not wait"),
             Self::NoTrap => ("no-trap", "no call ends its instance"),
             Self::Flat => ("flat", "memory and handles do not grow with the number of calls"),
-            Self::TwoInstances => ("two-instances", "concurrent calls have the same answers as one after the other"),
+            Self::TwoInstances => {
+                ("two-instances", "concurrent calls get the same answers as calls one after the other")
+            }
             Self::EnsureAgain => ("ensure-again", "a repeated `ensure` and `get` lead to the same status"),
             Self::UpdateMissing => ("update-missing", "`update-nodes` returns `not-found` without a load balancer"),
             Self::DeleteTwice => ("delete-twice", "`ensure-deleted` succeeds again when nothing exists"),

@@ -86,7 +86,7 @@ pub(crate) fn deadlines(seen: &[&Observation]) -> Verdict {
         let late = it.ended.iter().find(|kind| is_late(kind));
         late.map(|kind| format!("exceeded its limit ({kind}) after {:?}", it.took))
     };
-    first(seen, problem, "an answer in time", "return `in-progress` before `calls.remaining-ms` is over")
+    first(seen, problem, "an answer in time", "return `in-progress` before `calls.remaining-ms` reaches 0")
 }
 
 /// Time that a function of load balancers may spend without computing. All requests are denied at once, so it has nothing to wait for; but

@@ -91,7 +91,7 @@ impl Failure<'_> {
     fn of_each(&self) -> CloudError {
         match self.error {
             error @ (CloudError::Invalid(_) | CloudError::ImplementedElsewhere) if self.size > 1 => {
-                CloudError::Internal(format!("in a batch of {}: {error}", self.size))
+                CloudError::Internal(format!("the call for {} elements was rejected as a whole: {error}", self.size))
             }
             error => error.clone(),
         }

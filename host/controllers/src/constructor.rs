@@ -56,7 +56,7 @@ pub(crate) enum Obstacle {
     #[error("provider {provider} does not support {capability}")]
     Unsupported { provider: String, capability: Capability },
     /// The objects that it needs are not known yet.
-    #[error("{0} are not listed yet; the controller starts when they are")]
+    #[error("{0} could not be read from the API server yet; the controller starts when they are")]
     NotListed(&'static str),
     /// At startup, this is checked earlier; here, the capability was added by a later generation.
     #[error("{0}")]
@@ -81,7 +81,7 @@ impl Constructor {
         }
         // Nodes are served even if Services cannot be listed.
         if self.controller.needs_services && !listed {
-            return Err(Obstacle::NotListed("services"));
+            return Err(Obstacle::NotListed("Services"));
         }
         Ok(())
     }

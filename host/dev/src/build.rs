@@ -82,7 +82,7 @@ impl Language {
                 bail!("{} is not the folder of a plugin: expected {files} in it", dir.display())
             }
             [(_, one), (_, other), ..] => {
-                bail!("the language of {} is not clear: it contains {one} and {other}", dir.display())
+                bail!("the language of {} is not clear: it contains {one} and {other}; keep one", dir.display())
             }
         }
     }
@@ -162,7 +162,10 @@ mod tests {
         fs::write(dir.path().join("go.mod"), "").unwrap();
         assert_eq!(Language::of(dir.path()).unwrap(), Language::Go);
         fs::write(dir.path().join("Cargo.toml"), "").unwrap();
-        assert_eq!(problem(dir.path()), "the language of DIR is not clear: it contains Cargo.toml and go.mod");
+        assert_eq!(
+            problem(dir.path()),
+            "the language of DIR is not clear: it contains Cargo.toml and go.mod; keep one"
+        );
         fs::remove_file(dir.path().join("go.mod")).unwrap();
         assert_eq!(Language::of(dir.path()).unwrap(), Language::Rust);
     }

@@ -79,7 +79,7 @@ fn config(args: &DevArgs, simulated: Option<&Simulated>) -> anyhow::Result<Confi
             NamedPlugin { name: configured.as_ref().map_or_else(stem, |it| it.name.clone()), file: file.clone() }
         }
         (None, Some(configured)) => NamedPlugin { name: configured.name.clone(), file: configured.file.clone() },
-        (None, None) => bail!("no plugin: set one in the configuration or with --plugin"),
+        (None, None) => bail!("the plugin is missing: set it in the configuration, or with --plugin"),
     };
     let cloud_config = args.cloud_config.clone().or_else(|| configured.as_ref()?.cloud_config.clone());
     let options = skydock_controllers::Options {

@@ -59,7 +59,7 @@ impl SubjectArgs {
         let plugin = configuration.as_ref().and_then(|it| it.plugins.first());
         let permits = configuration.as_ref().zip(plugin).map(|(it, plugin)| it.permits(plugin)).unwrap_or_default();
         let Some(component) = self.plugin.or_else(|| Some(plugin?.file.clone())) else {
-            bail!("no plugin: set one in the configuration, or on the command line");
+            bail!("the plugin is missing: set it in the configuration, or on the command line");
         };
         let cloud_config = self.cloud_config.or_else(|| plugin?.cloud_config.clone());
         for file in [Some(&component), cloud_config.as_ref()].into_iter().flatten() {

@@ -95,6 +95,12 @@ impl Grant {
         if self.actions.is_empty() { Verdict::Yes } else { judge(&self.actions, actions) }
     }
 
+    /// Returns the first of the actions that is not allowed, or `None` if the request names none.
+    pub(crate) fn denied_action<'a>(&self, actions: &'a Actions) -> Option<&'a str> {
+        let is_allowed = |name: &&String| self.actions.iter().any(|glob| glob.matches(name));
+        actions.named.iter().find(|name| !is_allowed(name)).map(String::as_str)
+    }
+
     /// Decides whether the request is a read, as far as can be determined: a method that reads and no action, or only actions
     /// that the rule lists as reads.
     pub(crate) fn reads(&self, method: &Method, actions: &Actions) -> Verdict {

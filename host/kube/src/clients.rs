@@ -41,7 +41,7 @@ pub enum ClientError {
         source: Box<kube::config::KubeconfigError>,
     },
     /// There is neither a kubeconfig nor a Pod's service account.
-    #[error("set --kubeconfig, or run in a Pod with a service account")]
+    #[error("no access to the API server is configured: set --kubeconfig, or run in a Pod with a service account")]
     InCluster(#[source] Box<kube::config::InClusterError>),
     /// The client cannot be built.
     #[error("cannot build a client for {url}")]

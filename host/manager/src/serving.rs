@@ -78,7 +78,7 @@ pub async fn start(address: SocketAddr, served: Served, stop: CancellationToken)
         let serving = axum::serve(Bounded::new(listener, CONNECTIONS, LONGEST_CONNECTION), router)
             .with_graceful_shutdown(stop.cancelled_owned());
         if let Err(error) = serving.await {
-            tracing::error!(%error, "metrics and health are no longer served");
+            tracing::error!(%error, "serving metrics and health failed; restart Skydock");
         }
     });
     Ok(bound)

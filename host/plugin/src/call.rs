@@ -114,7 +114,7 @@ pub enum CallError {
     #[error("all its instances were busy for {0:?} (--plugin-limit instances, queue-deadline)")]
     TooBusy(Duration),
     /// This process has no room for another instance, because other plugins use it.
-    #[error("the process has no room for another plugin instance")]
+    #[error("all slots for plugin instances are in use, for example by a plugin that is being replaced")]
     NoRoom,
     /// The plugin does not export the interface, or does not serve it with its configuration.
     #[error("it does not export that interface")]

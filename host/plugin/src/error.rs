@@ -221,7 +221,7 @@ pub enum LoadProblem {
     Info(AnswerError),
     /// The plugin is another provider.
     #[error(
-        "it is provider `{now}`, but `{before}` is in service: a plugin can only be replaced by one with the same name"
+        "it is provider `{now}`, but `{before}` is in service: a plugin can only be replaced by one with the same name; restart Skydock to use it"
     )]
     OtherName {
         /// Name of the plugin in service.
@@ -230,7 +230,7 @@ pub enum LoadProblem {
         now: String,
     },
     /// The plugin has fewer capabilities than the one in service.
-    #[error("it does not export {}, but the plugin in service does, and controllers depend on it", .0.iter().map(|it| it.name()).collect::<Names>())]
+    #[error("it does not export {}, but the plugin in service does, and controllers depend on it; restart Skydock to use it", .0.iter().map(|it| it.name()).collect::<Names>())]
     Lost(Vec<Capability>),
     /// The plugin needs more permissions than the one in service.
     #[error(

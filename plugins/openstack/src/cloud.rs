@@ -225,7 +225,7 @@ fn found(answer: Result<Response>, what: &str, fault: &str) -> Result<Option<Res
     match missing.json::<Value>() {
         Ok(body) if body.get(fault).is_some() => Ok(None),
         _ => Err(CloudError::unavailable(format!(
-            "{what}: HTTP {} without an error message of the cloud",
+            "{what}: HTTP {} without an error message of the API: check the endpoint and proxies",
             missing.status
         ))),
     }

@@ -235,7 +235,7 @@ impl Routed {
             difference(one, other).map(|seen| format!("{}, then {}: {seen}", one.call(), other.call()))
         });
         if let Some(seen) = found {
-            let hint = "treat a route that is as it should be as a success, and answer in the order of the list";
+            let hint = "treat a route that already exists, or is already deleted, as a success, and answer in the order of the list";
             return failed("the same result", seen, hint);
         }
         if let Some(verdict) = sequence(&[created, listed, deleted]) {

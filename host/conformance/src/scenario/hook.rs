@@ -80,7 +80,7 @@ pub(super) async fn run(argv: &[String], input: &Value, folder: &Path, variables
         child.wait_with_output().await
     };
     let ended = tokio::time::timeout(DEADLINE, running).await;
-    let output = ended.map_err(|_| format!("{program} runs for more than {DEADLINE:?}"))?;
+    let output = ended.map_err(|_| format!("{program} did not end within {DEADLINE:?}"))?;
     let output = output.map_err(|error| format!("{program}: {error}"))?;
     Ok(Seen {
         // Without a code, a signal has ended it.
@@ -118,7 +118,7 @@ fn judge_json(seen: &Seen, expect: &Expect, variables: &Variables) -> Option<(St
         Err(sentence) => return Some((expected.to_string(), sentence)),
     };
     let Ok(there) = serde_json::from_str::<Value>(&seen.text) else {
-        return Some((format!("{expected}"), format!("no JSON: {}", short(&seen.text))));
+        return Some((format!("{expected}"), format!("the output is not valid JSON: {}", short(&seen.text))));
     };
     difference(&expected, &there, Order::Any)
         .map(|it| (expected.to_string(), format!("{it}; {}", short(&there.to_string()))))
@@ -171,6 +171,6 @@ mod tests {
         assert_eq!(judge(&seen(404, ""), "status: 404"), None);
         assert_eq!(judge(&seen(500, "down"), "{}").unwrap().1, "status 500: down");
         assert_eq!(judge(&seen(200, r#"{"id": "7"}"#), "json: {id: '${ID}'}"), None);
-        assert!(judge(&seen(200, "<html>"), "json: {}").unwrap().1.starts_with("no JSON: <html>"));
+        assert!(judge(&seen(200, "<html>"), "json: {}").unwrap().1.starts_with("the output is not valid JSON: <html>"));
     }
 }

@@ -80,7 +80,9 @@ pub enum Verdict {
 
 /// Why no candidate is deleted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("deleting {wanted} of {nodes} nodes within {interval:?} exceeds the limit of {most}")]
+#[error(
+    "deleting {wanted} of {nodes} nodes within {interval:?} exceeds the limit of {most} (--node-deletion-limit, --node-deletion-share)"
+)]
 pub struct Stopped {
     wanted: usize,
     nodes: usize,
@@ -149,7 +151,10 @@ mod tests {
             assert_eq!(options.judge(candidates, nodes, deleted).is_ok(), goes, "{candidates} {nodes} {deleted}");
         }
         let stopped = options.judge(20, 70, 10).unwrap_err();
-        assert_eq!(stopped.to_string(), "deleting 30 of 80 nodes within 600s exceeds the limit of 20");
+        assert_eq!(
+            stopped.to_string(),
+            "deleting 30 of 80 nodes within 600s exceeds the limit of 20 (--node-deletion-limit, --node-deletion-share)"
+        );
     }
 
     #[test]

@@ -67,7 +67,7 @@ fn encode(mut module: Vec<u8>, wit: &Path) -> anyhow::Result<Vec<u8>> {
         .module(&module)
         .and_then(|encoder| encoder.adapter(ADAPTER_NAME, ADAPTER))
         .and_then(ComponentEncoder::encode)
-        .context("cannot make a component of the core module")
+        .context("cannot create a component from the core module")
 }
 
 #[cfg(test)]

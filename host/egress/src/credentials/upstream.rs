@@ -79,7 +79,11 @@ impl Upstream {
         }
         let code = error_code(response.body()).map(|code| format!(" ({})", self.vault.quote(&code)));
         let sentence = format!("its issuer {host} answered {}{}", status.as_u16(), code.unwrap_or_default());
-        Err(if is_passing(status) { Failure::unavailable(sentence) } else { Failure::denied(sentence) })
+        Err(if is_passing(status) {
+            Failure::unavailable(sentence)
+        } else {
+            Failure::denied(format!("{sentence}: check its login and its URL"))
+        })
     }
 
     /// Sends a form and parses the answer as JSON.

@@ -30,7 +30,7 @@ impl Credential for Withheld {
     }
 
     async fn prepare(&self, _: &mut request::Parts, _: Option<&Bytes>) -> Result<Prepared, CredentialError> {
-        let sentence = "it is bound to another component: see `for` of the credential";
+        let sentence = "it is for another plugin or another build of it: see `for` of the credential";
         Err(CredentialError::new(&self.0, CredentialErrorKind::Denied, sentence))
     }
 

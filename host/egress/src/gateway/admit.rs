@@ -7,7 +7,7 @@ use tokio::time::Instant;
 
 use super::{Admitted, Call, Phase, Shared, policy::Wired};
 use crate::{
-    actions::{self, Actions},
+    actions::{self, Actions, is_bodiless},
     config::GuestAuth,
     grant::{METHODS, Verdict},
     headers::{self, Authentication},
@@ -131,7 +131,13 @@ fn choose(rules: &[&Arc<Wired>], head: &Parts, target: &Target, actions: &Action
             note(2, wired, Cause::Path, "this path");
         } else {
             match wired.grant.permits_actions(actions) {
-                Verdict::No => note(3, wired, Cause::Action, "this action (or the request does not name one)"),
+                Verdict::No => {
+                    let what = match wired.grant.denied_action(actions) {
+                        Some(action) => format!("the action {action}: add it to `actions`"),
+                        None => "a request that names no action".to_owned(),
+                    };
+                    note(3, wired, Cause::Action, &what);
+                }
                 Verdict::Open => chosen.push((*wired).clone()),
                 Verdict::Yes => {
                     chosen.push((*wired).clone());
@@ -155,8 +161,14 @@ pub(super) fn unclear(why: actions::Unclear) -> Refusal {
 }
 
 pub(super) fn writes(method: &Method) -> Refusal {
-    let sentence =
-        format!("dry run: this {method} may change something; if it is a read, add its action to `reads` of the rule");
+    let remedy = if *method == Method::POST || is_bodiless(method) {
+        "; if it is a read, add its action to `reads` of the rule"
+    } else {
+        ""
+    };
+    let sentence = format!(
+        "only reads are sent (--dry-run, or `skydock dev` without --allow-cloud-writes), and this {method} may change something{remedy}"
+    );
     Refusal::denied(Cause::DryRun, sentence)
 }
 

@@ -67,7 +67,10 @@ async fn an_error_of_sts_names_its_code() {
     let world = World::new().await;
     world.write("web-identity", "another-token-of-nobody");
     let error = key_id(&world, SOURCES[3].0).await.unwrap_err();
-    assert_eq!(error.to_string(), "credential `c`: its issuer 127.0.0.1 answered 403 (AccessDenied)");
+    assert_eq!(
+        error.to_string(),
+        "credential `c`: its issuer 127.0.0.1 answered 403 (AccessDenied): check its login and its URL"
+    );
     assert_eq!(error.kind(), CredentialErrorKind::Denied);
 }
 

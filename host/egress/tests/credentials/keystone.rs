@@ -145,7 +145,10 @@ async fn keystone_rejects_a_wrong_password() {
     let credential = real.credential(&format!("type: session, login: {{keystone: {{{ADMIN}, {scope}}}}}"));
     let error = real.catalog(&*credential).await.unwrap_err();
     assert_eq!(error.kind(), CredentialErrorKind::Denied);
-    assert_eq!(error.to_string(), "credential `c`: its issuer 127.0.0.1 answered 401 (Unauthorized)");
+    assert_eq!(
+        error.to_string(),
+        "credential `c`: its issuer 127.0.0.1 answered 401 (Unauthorized): check its login and its URL"
+    );
 }
 
 #[tokio::test]

@@ -89,7 +89,10 @@ async fn a_secret_changed_in_its_file_is_used_immediately() {
     let credential = world.credential(GRANTS[0].0);
     let error = world.header(&*credential, "authorization").await.unwrap_err();
     assert_eq!(error.kind(), CredentialErrorKind::Denied);
-    assert_eq!(error.to_string(), "credential `c`: its issuer 127.0.0.1 answered 400 (invalid_client)");
+    assert_eq!(
+        error.to_string(),
+        "credential `c`: its issuer 127.0.0.1 answered 400 (invalid_client): check its login and its URL"
+    );
     world.write("client-secret", crate::cloud::CLIENT_SECRET);
     assert!(world.header(&*credential, "authorization").await.is_ok());
 }

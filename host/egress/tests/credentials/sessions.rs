@@ -65,9 +65,9 @@ async fn an_answer_does_not_show_the_token_to_the_guest() {
 #[tokio::test]
 async fn a_wrong_password_is_denied_and_tried_once() {
     for (yaml, said) in [
-        (KEYSTONE, "its issuer 127.0.0.1 answered 401 (Unauthorized)"),
+        (KEYSTONE, "its issuer 127.0.0.1 answered 401 (Unauthorized): check its login and its URL"),
         (VSPHERE, "vSphere rejected the user name or password"),
-        (FORM, "its issuer 127.0.0.1 answered 403 (bad login)"),
+        (FORM, "its issuer 127.0.0.1 answered 403 (bad login): check its login and its URL"),
     ] {
         let world = World::new().await;
         world.write("password", "wrong-password");

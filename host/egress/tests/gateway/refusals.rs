@@ -191,9 +191,9 @@ async fn requests_outside_the_rules_are_denied_with_the_reason() {
     let table = [
         (request("DELETE", &silent, "/v3/x"), Cause::RuleMethod, "DELETE"),
         (get(&silent, "/v30?Action=DescribeTags"), Cause::Path, "this path"),
-        (get(&silent, "/v3?Action=Terminate"), Cause::Action, "this action"),
-        (get(&silent, "/v3"), Cause::Action, "does not name one"),
-        (get(&silent, "/v3?Action=DescribeTags&Action=Terminate"), Cause::Action, "this action"),
+        (get(&silent, "/v3?Action=Terminate"), Cause::Action, "the action Terminate: add it"),
+        (get(&silent, "/v3"), Cause::Action, "names no action"),
+        (get(&silent, "/v3?Action=DescribeTags&Action=Terminate"), Cause::Action, "the action Terminate: add it"),
         (post(&silent, "/v3", "Action=Terminate"), Cause::Action, "body"),
         (post(&silent, "/v3?Action=DescribeTags", "Action=Terminate"), Cause::Action, "body"),
         (post(&silent, "/v3", "Version=1"), Cause::Action, "body"),

@@ -25,7 +25,7 @@ pub async fn lost(state: &mut Receiver<Leadership>, lease_duration: Duration, re
                 if release.is_cancelled() {
                     break;
                 }
-                return format!("it was not renewed for {lease_duration:?} for an unknown reason");
+                return format!("the Lease was not renewed for {lease_duration:?}, for an unknown reason");
             }
         }
     }

@@ -14,7 +14,7 @@ const PLUGIN: &str = "plugin";
 pub enum PluginCommand {
     /// Load a plugin as Skydock does at startup, and show its name, version, capabilities and requirements.
     ///
-    /// If the plugin is rejected, what its type says is shown, and the exit code is 1.
+    /// If the plugin is rejected, only its capabilities, imports, size and digest are shown, and the exit code is 1.
     Inspect(InspectArgs),
     /// Compile a plugin into a directory for --plugin-cache-dir, for images and init containers.
     Precompile(PrecompileArgs),

@@ -339,8 +339,7 @@ mod tests {
     #[test]
     fn operating_md_lists_every_limit_with_its_default() {
         let page = include_str!("../../../../docs/operating.md");
-        let section =
-            page.split("## What a plugin may use").nth(1).and_then(|rest| rest.split("\n## ").next()).unwrap();
+        let section = page.split("## Limits of a plugin").nth(1).and_then(|rest| rest.split("\n## ").next()).unwrap();
         let rows: Vec<_> = section.lines().filter(|line| line.starts_with("| `")).collect();
         assert_eq!(rows.len(), KEYS.len());
         for (row, key) in rows.iter().zip(&KEYS) {

@@ -45,10 +45,10 @@ pub async fn follow(path: PathBuf, plugin: String, egress: Arc<Egress>, refused:
             }
             Outcome::Taken { restart } => {
                 if text.is_some() {
-                    tracing::info!(%file, "new egress rules and credentials are in effect");
+                    tracing::info!(%file, "configuration file applied: its egress rules and credentials are in effect");
                 }
                 if restart {
-                    tracing::warn!(%file, "the file also has changes that take effect only after a restart: restart Skydock");
+                    tracing::warn!(%file, "other changes in the file take effect only after a restart: restart Skydock");
                 }
                 refused.set(0);
                 (known, refusal) = (now.ok(), None);

@@ -49,7 +49,7 @@ pub enum CacheDirError {
     #[error("the compile cache {} is not a directory: set one with --plugin-cache-dir", .0.display())]
     NotDirectory(PathBuf),
     /// It belongs to another user.
-    #[error("the compile cache {} belongs to user {owner}, but this process runs as user {user}: set another directory", path.display())]
+    #[error("the compile cache {} belongs to user {owner}, but this process runs as user {user}: set another directory with --plugin-cache-dir", path.display())]
     Owner {
         /// Path of the directory.
         path: PathBuf,
@@ -61,7 +61,7 @@ pub enum CacheDirError {
     /// Other users can write to it.
     #[error(
         "the compile cache {} is writable by other users (mode {mode:04o}), who could run code in this process: \
-         set another directory, or `chmod 0700` this one if only Skydock uses it", path.display()
+         set another directory with --plugin-cache-dir, or `chmod 0700` this one if only Skydock uses it", path.display()
     )]
     Open {
         /// Path of the directory.
@@ -79,8 +79,8 @@ pub enum CacheDirError {
     },
     /// The path of our own directory is used by something else.
     #[error(
-        "{} was not created by Skydock: it contains files, but no {MARKER}; move it away, or set another directory for \
-         compiled plugins", .0.display()
+        "{} was not created by Skydock: it contains files, but no {MARKER}; move it away, or set another directory \
+         with --plugin-cache-dir", .0.display()
     )]
     Foreign(PathBuf),
 }

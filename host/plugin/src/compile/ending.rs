@@ -11,6 +11,9 @@ use crate::{artifacts::CacheDirError, limits::Limits};
 /// Maximum bytes of the compiler's output in an error.
 const WORDS: usize = 512;
 
+/// SIGKILL, by which the kernel ends processes if memory runs out.
+const KILLED: i32 = 9;
+
 /// The message of Rust before it aborts a process that is denied memory.
 const ALLOCATION_FAILED: &str = "memory allocation of ";
 
@@ -30,7 +33,7 @@ pub enum CompileError {
     #[error("compilation exceeded the limit of {0:?} of wall-clock time (--plugin-limit compile-deadline)")]
     Deadline(Duration),
     /// The compiler was killed by a signal.
-    #[error("the compiler was killed by signal {0}")]
+    #[error("the compiler was killed by signal {0}{}", likely_cause(*.0))]
     Signal(i32),
     /// The compiler failed for another reason.
     #[error("the compiler failed ({status}): {said}")]
@@ -54,6 +57,11 @@ pub enum CompileError {
     /// The compiler succeeded, but its output is missing or not intact.
     #[error("the output of the compiler cannot be used: {0}")]
     Lost(io::Error),
+}
+
+/// Returns the usual cause of a signal, as the end of a sentence.
+fn likely_cause(signal: i32) -> &'static str {
+    if signal == KILLED { ": the machine or the Pod may be out of memory" } else { "" }
 }
 
 impl CompileError {
@@ -112,7 +120,11 @@ mod tests {
             (signal(6), "stack overflow", Some("the compiler was killed by signal 6")),
             (signal(24), "", Some("compilation exceeded the limit of 7s of CPU time (--plugin-limit compile-cpu)")),
             (signal(11), "", Some("the compiler was killed by signal 11")),
-            (signal(9), no_memory, Some("the compiler was killed by signal 9")),
+            (
+                signal(9),
+                no_memory,
+                Some("the compiler was killed by signal 9: the machine or the Pod may be out of memory"),
+            ),
             (code(1), "disk full", Some("the compiler failed (exit status: 1): disk full")),
         ];
         for (status, said, sentence) in table {

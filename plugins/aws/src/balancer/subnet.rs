@@ -115,9 +115,10 @@ pub(crate) fn choose<'a>(picture: &'a [Place], internal: bool, fallback: Option<
     };
     let chosen: Vec<&Place> = by_zone.into_values().filter_map(best).collect();
     if chosen.is_empty() {
-        let kind = if internal { "" } else { "public " };
+        let (kind, route) = if internal { ("", "") } else { ("public ", ", have a route to an internet gateway") };
         return Err(CloudError::internal(format!(
-            "no {kind}subnet of the VPC is suitable for this load balancer: tag some, or set annotation {}",
+            "no {kind}subnet of the VPC can be used for this load balancer: it must be in an availability zone{route}, and not be \
+             tagged for other clusters only; or set annotation {}",
             super::annotation::key(super::annotation::SUBNETS)
         )));
     }

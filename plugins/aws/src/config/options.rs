@@ -121,9 +121,10 @@ impl Raw {
     /// Returns `KubernetesClusterTag`, or otherwise `KubernetesClusterID`.
     pub(super) fn cluster_id(&self) -> Result<Option<String>, Problem> {
         match (self.text("kubernetesclustertag"), self.text("kubernetesclusterid")) {
-            (Some(tag), Some(id)) if tag != id => {
-                Err(self.refuse("kubernetesclustertag", "KubernetesClusterTag and KubernetesClusterID are different"))
-            }
+            (Some(tag), Some(id)) if tag != id => Err(self.refuse(
+                "kubernetesclustertag",
+                "KubernetesClusterTag and KubernetesClusterID are different: set only one",
+            )),
             (tag, id) => Ok(tag.or(id)),
         }
     }

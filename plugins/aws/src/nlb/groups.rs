@@ -45,7 +45,7 @@ pub(super) fn settle(
         // retries.
         log::warn(
             "groups",
-            format_args!("previous resources of load balancer {} cannot be deleted: {error:?}", wish.name),
+            format_args!("previous resources of load balancer {} cannot be deleted: {error}", wish.name),
         );
     }
     Ok(())

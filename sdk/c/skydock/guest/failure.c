@@ -15,13 +15,13 @@ static const struct {
                                                             "the cloud's server cannot be reached, or Skydock has no credential for it"},
     [WASI_HTTP_TYPES_ERROR_CODE_DESTINATION_IP_PROHIBITED] = {DENIED, "destination-IP-prohibited", ""},
     [WASI_HTTP_TYPES_ERROR_CODE_DESTINATION_IP_UNROUTABLE] = {AWAY, "destination-IP-unroutable", "there is no route to the cloud's server"},
-    [WASI_HTTP_TYPES_ERROR_CODE_CONNECTION_REFUSED] = {AWAY, "connection-refused", "the cloud's server refused the connection"},
+    [WASI_HTTP_TYPES_ERROR_CODE_CONNECTION_REFUSED] = {AWAY, "connection-refused", "no connection to the cloud's server, or it did not answer before and is not contacted for a while; see Skydock's log"},
     [WASI_HTTP_TYPES_ERROR_CODE_CONNECTION_TERMINATED] = {AWAY, "connection-terminated", "the connection was closed"},
     [WASI_HTTP_TYPES_ERROR_CODE_CONNECTION_TIMEOUT] = {AWAY, "connection-timeout", "the connection was not established in time"},
     [WASI_HTTP_TYPES_ERROR_CODE_CONNECTION_READ_TIMEOUT] = {AWAY, "connection-read-timeout", "the cloud stopped answering"},
     [WASI_HTTP_TYPES_ERROR_CODE_CONNECTION_WRITE_TIMEOUT] = {AWAY, "connection-write-timeout", "the cloud stopped reading the request"},
     [WASI_HTTP_TYPES_ERROR_CODE_CONNECTION_LIMIT_REACHED] = {AWAY, "connection-limit-reached",
-                                                             "too many requests are in flight, or the rate limit is exceeded"},
+                                                             "too many requests, connections or hosts at the same time"},
     [WASI_HTTP_TYPES_ERROR_CODE_TLS_PROTOCOL_ERROR] = {AWAY, "TLS-protocol-error", "TLS with the cloud failed"},
     [WASI_HTTP_TYPES_ERROR_CODE_TLS_CERTIFICATE_ERROR] = {AWAY, "TLS-certificate-error",
                                                           "the certificate of the cloud's server is not trusted"},
@@ -46,7 +46,7 @@ static const struct {
     [WASI_HTTP_TYPES_ERROR_CODE_HTTP_RESPONSE_TRANSFER_CODING] = {AWAY, "HTTP-response-transfer-coding",
                                                                   "the encoding of the answer is not valid"},
     [WASI_HTTP_TYPES_ERROR_CODE_HTTP_RESPONSE_CONTENT_CODING] = {AWAY, "HTTP-response-content-coding",
-                                                                 "the encoding of the answer is not valid"},
+                                                                 "the answer is compressed, so Skydock cannot mask secrets in it"},
     [WASI_HTTP_TYPES_ERROR_CODE_HTTP_RESPONSE_TIMEOUT] = {AWAY, "HTTP-response-timeout", "no answer in time"},
     [WASI_HTTP_TYPES_ERROR_CODE_HTTP_UPGRADE_FAILED] = {WRONG, "HTTP-upgrade-failed", "the cloud tried to switch protocols"},
     [WASI_HTTP_TYPES_ERROR_CODE_HTTP_PROTOCOL_ERROR] = {AWAY, "HTTP-protocol-error", "the answer is not valid HTTP"},
@@ -74,9 +74,7 @@ const skydock_error *skydock_failure(const char *request, const wasi_http_types_
     why = why == NULL ? "" : why;
     switch (codes[code->tag].means) {
     case DENIED:
-        return skydock_denied("%s: Skydock denied the request (%s): no egress rule allows it, or its credential was rejected; see "
-                              "Skydock's log",
-                              request, name);
+        return skydock_denied("%s: Skydock denied the request (%s); its log has the reason", request, name);
     case AWAY:
         return skydock_unavailable("%s: %s%s%s (%s)", request, text, colon, why, name);
     case LARGE:

@@ -8,9 +8,7 @@ use crate::types::CloudError;
 #[cfg_attr(not(target_arch = "wasm32"), allow(dead_code, reason = "natively there is no host that refuses"))]
 pub(super) enum Failure {
     /// The host does not send the request. Contains the error code in the notation of `wasi:http`.
-    #[error(
-        "Skydock denied the request ({0}): no egress rule allows it, or its credential was rejected; see Skydock's log"
-    )]
+    #[error("Skydock denied the request ({0}); its log has the reason")]
     Refused(String),
     /// There was no connection, or it broke, or the response is not valid HTTP. Contains what happened.
     #[error("{0}")]

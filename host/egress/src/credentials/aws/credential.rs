@@ -38,13 +38,13 @@ impl AwsCredential {
             return Err("`services` and `regions` must not be empty".to_owned());
         }
         if let Some(service) = services.iter().find(|it| UNLIKE.contains(&it.as_str())) {
-            return Err(format!("service `{service}` is signed in another way, which is not supported"));
+            return Err(format!("service `{service}` is not supported: its requests are signed in another way"));
         }
         if let Some(service) = services.iter().find(|it| actions::is_secret_service(it)) {
             return Err(format!("service `{service}` returns credentials and cannot be allowed"));
         }
         if let Some(region) = regions.iter().find(|it| !is_region(it)) {
-            return Err(format!("`{region}` is not a region"));
+            return Err(format!("`{region}` is not a region; expected for example eu-west-1"));
         }
         Ok(Self { keys, allowed: Allowed { services, regions } })
     }

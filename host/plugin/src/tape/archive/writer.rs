@@ -118,9 +118,7 @@ impl Writer {
             tell(&film.path, error);
         }
         if last.is_some() && !silent {
-            tracing::warn!(
-                "recordings stop: running calls have reached --record-limit, and there is no complete recording left to remove"
-            );
+            tracing::warn!("recording stopped: the recordings of instances in use fill --record-limit; increase it");
         }
         if last.is_some() || written.is_err() {
             film.file = None;

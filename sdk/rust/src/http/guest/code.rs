@@ -21,12 +21,12 @@ pub(super) fn failure(code: &ErrorCode) -> Failure {
         E::DestinationNotFound => away("destination-not-found", "the cloud's server was not found", ""),
         E::DestinationUnavailable => away("destination-unavailable", "the cloud's server cannot be reached, or Skydock has no credential for it", ""),
         E::DestinationIpUnroutable => away("destination-IP-unroutable", "there is no route to the cloud's server", ""),
-        E::ConnectionRefused => away("connection-refused", "the cloud's server refused the connection", ""),
+        E::ConnectionRefused => away("connection-refused", "no connection to the cloud's server, or it did not answer before and is not contacted for a while; see Skydock's log", ""),
         E::ConnectionTerminated => away("connection-terminated", "the connection was closed", ""),
         E::ConnectionTimeout => away("connection-timeout", "the connection was not established in time", ""),
         E::ConnectionReadTimeout => away("connection-read-timeout", "the cloud stopped answering", ""),
         E::ConnectionWriteTimeout => away("connection-write-timeout", "the cloud stopped reading the request", ""),
-        E::ConnectionLimitReached => away("connection-limit-reached", "too many requests are in flight, or the rate limit is exceeded", ""),
+        E::ConnectionLimitReached => away("connection-limit-reached", "too many requests, connections or hosts at the same time", ""),
         E::TlsProtocolError => away("TLS-protocol-error", "TLS with the cloud failed", ""),
         E::TlsCertificateError => away("TLS-certificate-error", "the certificate of the cloud's server is not trusted", ""),
         E::TlsAlertReceived(why) => away("TLS-alert-received", "the cloud's server sent a TLS alert", why.alert_message.as_deref().unwrap_or_default()),
@@ -34,7 +34,7 @@ pub(super) fn failure(code: &ErrorCode) -> Failure {
         E::HttpResponseIncomplete => away("HTTP-response-incomplete", "the answer is incomplete", ""),
         E::HttpProtocolError => away("HTTP-protocol-error", "the answer is not valid HTTP", ""),
         E::HttpResponseTransferCoding(why) => away("HTTP-response-transfer-coding", "the encoding of the answer is not valid", why.as_deref().unwrap_or_default()),
-        E::HttpResponseContentCoding(why) => away("HTTP-response-content-coding", "the encoding of the answer is not valid", why.as_deref().unwrap_or_default()),
+        E::HttpResponseContentCoding(why) => away("HTTP-response-content-coding", "the answer is compressed, so Skydock cannot mask secrets in it", why.as_deref().unwrap_or_default()),
 
         // Something is too large.
         E::HttpRequestUriTooLong => large("HTTP-request-URI-too-long", "the URL", None),
