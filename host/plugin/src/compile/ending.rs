@@ -33,7 +33,7 @@ pub enum CompileError {
     #[error("compilation exceeded the limit of {0:?} of wall-clock time (--plugin-limit compile-deadline)")]
     Deadline(Duration),
     /// The compiler was killed by a signal.
-    #[error("the compiler was killed by signal {0}{}", likely_cause(*.0))]
+    #[error("the compiler was killed by signal {}{}", .0, likely_cause(*.0))]
     Signal(i32),
     /// The compiler failed for another reason.
     #[error("the compiler failed ({status}): {said}")]
