@@ -6,6 +6,7 @@ mod build;
 mod checkout;
 mod command;
 mod console;
+mod contract;
 mod demo;
 mod docs;
 mod guests;
@@ -70,7 +71,7 @@ enum Chore {
     /// Run the examples in documentation, and build the documentation of all items without warnings.
     Docs,
     /// Write the texts of all messages to docs/messages.txt, all flags to docs/flags.md and the copies of the contract to the SDKs, and
-    /// reject words that docs/style.md retires.
+    /// reject words that docs/style.md retires, and changes of frozen versions of the contract.
     Tidy {
         /// Write nothing, and fail if the list or the copy is outdated. A unit test compares docs/flags.md.
         #[arg(long)]
@@ -98,8 +99,12 @@ enum Chore {
         #[arg(long, conflicts_with = "component")]
         providers: bool,
     },
-    /// Check that the version of the SDK allows the changes of its interface since the released version.
-    Semver,
+    /// Check that the version of the SDK allows the changes of its interface since the contract was frozen. Needs a complete clone.
+    Semver {
+        /// Compare with the newest version on crates.io instead.
+        #[arg(long)]
+        released: bool,
+    },
 }
 
 /// Run a benchmark.
@@ -163,7 +168,7 @@ fn run(chore: &Chore) -> Result<()> {
         Chore::Bench(Bench::Languages { arguments }) => bench::languages(&root, arguments),
         Chore::Hot => hot::run(&root),
         Chore::Audit => audit::run(&root),
-        Chore::Semver => semver::run(&root),
+        Chore::Semver { released } => semver::run(&root, *released),
     }
 }
 

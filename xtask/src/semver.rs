@@ -1,33 +1,41 @@
-//! `cargo xtask semver`: compares the interface of the SDK with the released one, with cargo-semver-checks.
+//! `cargo xtask semver`: compares the interface of the SDK with that of a fixed version, with cargo-semver-checks.
 
-use std::fs;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use anyhow::{Context as _, Result, ensure};
 
-use crate::console;
-use crate::tool::Tool;
+use crate::contract::{self, Frozen};
+use crate::{console, tool::Tool};
 
 /// The version of cargo-semver-checks. It must read what the compiler in `rust-toolchain.toml` writes.
 const SEMVER_CHECKS: Tool = Tool { name: "cargo-semver-checks", version: "0.51.0" };
-/// The page with the versions of the contract.
-const VERSIONS: &str = "wit/README.md";
 /// The package that is published.
 const SDK: &str = "skydock-sdk";
 
-/// Compares the SDK with its newest version on crates.io. While no version of the contract is released, nothing is compared.
+/// Compares the SDK with that of the commit of the newest frozen contract, or with its newest version on crates.io. While no contract is
+/// frozen, nothing is compared.
 ///
 /// # Errors
-/// If cargo-semver-checks cannot be installed, or finds a change that the version of the SDK does not allow.
-pub(crate) fn run(root: &Path) -> Result<()> {
-    let page = fs::read_to_string(root.join(VERSIONS)).with_context(|| format!("cannot read {VERSIONS}"))?;
-    if !has_release(&page) {
-        console::line(format_args!("nothing to compare: no version of the contract is released yet ({VERSIONS})"));
-        return Ok(());
+/// If cargo-semver-checks cannot be installed, if the commit is missing, or if there is a change that the version of the SDK does not
+/// allow.
+pub(crate) fn run(root: &Path, released: bool) -> Result<()> {
+    let frozen = contract::versions(root)?.into_iter().find_map(|version| version.frozen);
+    let mut arguments = vec!["semver-checks".to_owned(), "--package".to_owned(), SDK.to_owned()];
+    match frozen {
+        _ if released => {}
+        Some(Frozen { commit, .. }) => {
+            ensure!(has(root, &commit)?, "commit {commit} is missing in this clone: run `git fetch --unshallow`");
+            arguments.extend(["--baseline-rev".to_owned(), commit]);
+        }
+        None => {
+            let page = contract::PAGE;
+            console::line(format_args!("nothing to compare: every version of the contract may still change ({page})"));
+            return Ok(());
+        }
     }
     let status = Command::new(SEMVER_CHECKS.program()?)
-        .args(["semver-checks", "--package", SDK])
+        .args(arguments)
         .current_dir(root)
         .status()
         .context("cannot start cargo-semver-checks")?;
@@ -35,11 +43,11 @@ pub(crate) fn run(root: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Returns true if the table of versions has one that is released.
-fn has_release(page: &str) -> bool {
-    let rows =
-        page.lines().skip_while(|line| !line.starts_with("## Versions")).filter_map(|line| line.strip_prefix("| "));
-    rows.filter(|row| row.starts_with(|first: char| first.is_ascii_digit())).any(|row| !row.contains("not released"))
+/// Returns true if the clone has this commit.
+fn has(root: &Path, commit: &str) -> Result<bool> {
+    let mut git = Command::new("git");
+    git.args(["cat-file", "-e", &format!("{commit}^{{commit}}")]).current_dir(root).stderr(Stdio::null());
+    Ok(git.status().context("cannot start git")?.success())
 }
 
 #[cfg(test)]
@@ -47,17 +55,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_contract_is_released_unless_its_state_denies_it() {
-        let page =
-            |rows: &str| format!("| 1 | a |\n## Versions\n| Version | State |\n| --- | --- |\n{rows}\n- A rule.\n");
-        assert!(!has_release(&page("| 0.1.0 | current; not released yet |")));
-        assert!(has_release(&page("| 0.1.0 | current |")));
-        assert!(has_release(&page("| 0.2.0 | not released yet |\n| 0.1.0 | current |")));
-    }
-
-    #[test]
-    fn the_table_of_versions_is_found_in_its_page() {
-        let page = fs::read_to_string(crate::root().join(VERSIONS)).unwrap();
-        assert!(page.lines().any(|line| line.starts_with("| 0.1.0 |")), "{page}");
+    fn a_commit_that_was_not_fetched_is_noticed() {
+        let root = crate::root();
+        let head = Command::new("git").args(["rev-parse", "HEAD"]).current_dir(&root).output().unwrap();
+        assert!(has(&root, String::from_utf8(head.stdout).unwrap().trim()).unwrap());
+        assert!(!has(&root, &"0".repeat(40)).unwrap());
     }
 }

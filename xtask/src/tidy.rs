@@ -2,7 +2,7 @@
 //!
 //! `docs/messages.txt` lists the texts of all errors, log lines, events and other messages, so that a change of words is seen as
 //! one diff. The words that the glossary of `docs/style.md` retires are rejected wherever they are written. The SDKs
-//! contain copies of the contract. `docs/flags.md` is written by a test of `skydock-dev`, which compares it whenever it runs.
+//! contain copies of the contract, of which a frozen version must not change. `docs/flags.md` is written by a test of `skydock-dev`, which compares it whenever it runs.
 
 mod copies;
 mod messages;
@@ -15,7 +15,7 @@ use std::process::Stdio;
 
 use anyhow::{Context as _, Result, ensure};
 
-use crate::{checkout, console};
+use crate::{checkout, console, contract};
 
 /// The list of messages.
 const MESSAGES: &str = "docs/messages.txt";
@@ -43,7 +43,8 @@ const READ: [&str; 7] = [".rs", ".md", ".wit", ".yaml", ".toml", ".c", ".h"];
 /// copy, and looks for retired words.
 ///
 /// # Errors
-/// Fails if a retired word is used, or (with `check`) if the list or the copy is not up to date.
+/// Fails if a retired word is used, if a frozen version of the contract has changed, or (with `check`) if the list or the copy is not up to
+/// date.
 pub(crate) fn run(root: &Path, check: bool) -> Result<()> {
     let files = checkout::files(root)?;
     let read = |file: &str| fs::read_to_string(root.join(file)).with_context(|| format!("cannot read {file}"));
@@ -78,7 +79,11 @@ pub(crate) fn run(root: &Path, check: bool) -> Result<()> {
         write_flags(root)?;
     }
     problems.extend(copies::run(root, &files, check)?);
+    problems.extend(contract::problems(root, &files)?);
     console::line(format_args!("{count} messages in {MESSAGES}"));
+    for (number, digest) in contract::open(root, &files)? {
+        console::line(format_args!("contract {number} may still change; its declarations: sha256:{digest}"));
+    }
     ensure!(problems.is_empty(), "{}", problems.join("\n"));
     Ok(())
 }

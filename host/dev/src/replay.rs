@@ -14,7 +14,7 @@ use skydock::{
 };
 use skydock_cloud::text::escape;
 use skydock_controllers::service::ServiceOptions;
-use skydock_plugin::{Compiler, Replay, ReplayError, Replayed, Runtime, RuntimeOptions, Taping};
+use skydock_plugin::{Compiler, Replay, ReplayError, Replayed, Runtime, RuntimeOptions, ScriptError, Taping};
 
 /// Repeat recorded calls with a plugin, and show where it first does something else: another request, another call of the host, or
 /// another answer. The exit code is 1 if it does.
@@ -52,7 +52,9 @@ pub(crate) async fn run(args: ReplayArgs) -> anyhow::Result<ExitCode> {
                 good &= replayed.difference.is_none();
                 report(&replayed)
             }
-            // The others may be complete: a full disk or a killed process leaves such files.
+            // A process that is killed leaves such files.
+            Err(ReplayError::Script(error @ ScriptError::Empty(_))) => format!("{}\n", escape(&error.to_string())),
+            // The others may be complete.
             Err(ReplayError::Script(error)) => {
                 good = false;
                 format!("{}\n", escape(&error.to_string()))

@@ -113,6 +113,10 @@ impl Replay {
         }
         let same_component = header.component == *digest;
         let (outcome, difference) = player.outcome();
+        let cut = cut.map(|why| match outcome.unreached {
+            0 => why,
+            steps => format!("{why}, and {steps} steps in it follow an answer that was not written"),
+        });
         Ok(Replayed {
             recording: recording.to_owned(),
             same_component,
@@ -133,6 +137,7 @@ async fn calls(player: &Player, mut instance: Instance) {
         let answer = tokio::select! {
             answer = call => answer.ok(),
             () = player.over.notified() => None,
+            () = player.starves() => None,
         };
         let goes_on = match answer {
             Some(Ok(answer)) => {

@@ -73,12 +73,13 @@ class GroupTest(unittest.TestCase):
     def test_a_group_is_the_error_that_asks_for_most_patience(self) -> None:
         missing, short, long = skydock.NotFound("x"), skydock.Throttled("x", retry_after=1), skydock.Throttled("x", retry_after=9)
         waiting = skydock.InProgress("x", retry_after=60)
-        for parts, expected in [
+        groups: list[tuple[list[Exception], Exception]] = [
             ([missing], missing),
             ([missing, skydock.Denied("x")], missing),
             ([missing, short, waiting, long], long),
             ([missing, ExceptionGroup("inner", [waiting])], waiting),
-        ]:
+        ]
+        for parts, expected in groups:
             self.assertEqual(_errors.of(ExceptionGroup("outer", parts)), expected)
         self.assertIsInstance(_errors.of(ExceptionGroup("outer", [ValueError("x")])), skydock.Internal)
 
@@ -107,7 +108,7 @@ class PluginTest(unittest.TestCase):
                 return skydock.PluginInfo("half", "1")
 
         with self.assertRaises(TypeError):
-            skydock.plugin(Half)
+            skydock.plugin(Half)  # type: ignore[type-abstract]
 
 
 class HostTest(unittest.TestCase):

@@ -27,7 +27,8 @@ def bindings() -> dict[str, types.ModuleType]:
     result: Any = types.ModuleType("componentize_py_types")
     result.Ok, result.Err, result.Result = Ok, Err, object
     wit: Any = types.ModuleType("types")
-    wit.AddressKind = enum.Enum("AddressKind", [kind.name for kind in skydock.AddressKind])
+    create: Any = enum.Enum
+    wit.AddressKind = create("AddressKind", [kind.name for kind in skydock.AddressKind])
     wit.Retry = lambda after, message: (after, message)
     for kind in KINDS:
         setattr(wit, f"CloudError_{kind}", lambda value, kind=kind: (kind, value))

@@ -1,4 +1,5 @@
 import unittest
+from typing import Any
 
 from skydock import Internal
 from skydock import _wire as wire
@@ -11,7 +12,8 @@ class WireTest(unittest.TestCase):
         self.assertIsNone(wire.optional(None, "zone"))
 
     def test_a_value_of_a_wrong_type_is_an_error(self) -> None:
-        for wrong in (3, b"x", {}, None):
+        values: list[Any] = [3, b"x", {}, None]
+        for wrong in values:
             with self.assertRaises(Internal) as caught:
                 wire.text(wrong, "zone")
             self.assertEqual(str(caught.exception), f"the provider returned the zone {wrong!r}; expected a string")

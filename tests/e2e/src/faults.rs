@@ -22,6 +22,7 @@ use crate::{
     expect::Wanted,
     hosts::Hosts,
     site::{Machine, Site},
+    tapes::{Figures, Tapes},
 };
 
 /// How long it may take to reach the expected state after the last fault: what failed for minutes is retried after minutes.
@@ -48,13 +49,16 @@ pub struct Report {
     pub faults: usize,
     /// The time until the expected state was reached.
     pub settled_in: Duration,
+    /// What was recorded, if anything.
+    pub taped: Option<Figures>,
 }
 
 impl Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { steps, kills, requests, faults, settled_in } = self;
+        let Self { steps, kills, requests, faults, settled_in, taped } = self;
         let seconds = settled_in.as_secs_f64();
-        write!(f, "{steps} steps, {kills} kills, {faults} faults in {requests} requests, well after {seconds:.1} s")
+        write!(f, "{steps} steps, {kills} kills, {faults} faults in {requests} requests, well after {seconds:.1} s")?;
+        taped.iter().try_for_each(|figures| write!(f, "; {figures}"))
     }
 }
 
@@ -91,13 +95,27 @@ struct Run<'a> {
     report: Report,
 }
 
-/// Runs the events of a seed, in an empty site and on a plane without nodes.
+/// The events of a run.
+#[derive(Clone, Copy, Debug)]
+pub struct Course<'a> {
+    /// What they depend on.
+    pub seed: u64,
+    /// The number of steps of users and operators.
+    pub steps: usize,
+    /// Where the hosts record them.
+    pub tapes: Option<&'a Tapes>,
+}
+
+/// Runs the events of a seed, in an empty site and on a plane without nodes. Recordings must have no secrets, and replay exactly.
 ///
 /// # Errors
 /// Returns the differences from the expected state. The logs of the hosts are kept in this case.
-pub async fn run(site: &mut dyn Site, plane: &dyn Plane, name: &str, seed: u64, steps: usize) -> Result<Report> {
+pub async fn run(site: &mut dyn Site, plane: &dyn Plane, name: &str, course: Course<'_>) -> Result<Report> {
+    let Course { seed, steps, tapes } = course;
     let before = holdings(site).await?;
-    let hosts = Hosts::configure(site, name, plane.kubeconfig_path(), &["--leader-elect=false", "--v=4"])?;
+    let recorded = tapes.map(Tapes::flag);
+    let flags: Vec<_> = ["--leader-elect=false", "--v=4"].into_iter().chain(recorded.as_deref()).collect();
+    let hosts = Hosts::configure(site, name, plane.kubeconfig_path(), &flags)?;
     let wanted = Wanted { labels: site.labels().to_vec(), ..Wanted::default() };
     let (cluster, chance) = (Cluster::new(plane.client()), StdRng::seed_from_u64(seed));
     let mut run = Run { site, cluster, hosts, wanted, chance, report: Report::default() };
@@ -108,6 +126,10 @@ pub async fn run(site: &mut dyn Site, plane: &dyn Plane, name: &str, seed: u64, 
             if after == before { Ok(()) } else { Err(anyhow::anyhow!("before {before:#?}\nafter {after:#?}")) }
         }
         Err(error) => Err(error),
+    };
+    let ended = match (ended, tapes) {
+        (Ok(()), Some(tapes)) => tapes.verify(run.site).await.map(|figures| run.report.taped = Some(figures)),
+        (ended, _) => ended,
     };
     ended.with_context(|| format!("seed {seed}, the logs are in {}", Path::display(run.hosts.keep())))?;
     Ok(run.report)

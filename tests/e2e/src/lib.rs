@@ -4,8 +4,8 @@
 //! signatures. A [`Cluster`] is the content of the API server. The built `skydock` with the built plugin has to keep both
 //! consistent, and [`wrongs`] returns the differences.
 //!
-//! [`story`] runs once with detailed output. [`faults`] runs repeatedly, with a faulty cloud and a host that is killed. In
-//! [`rotation`], credentials are replaced while Services change ([`churn`]), in [`swaps`] the plugin is replaced, and [`secrets`]
+//! [`story`] runs once with detailed output. [`faults`] runs repeatedly, with a faulty cloud and a host that is killed; it may be recorded
+//! ([`tapes`]). In [`rotation`], credentials are replaced while Services change ([`churn`]), in [`swaps`] the plugin is replaced, and [`secrets`]
 //! searches for leaked secrets. [`takeover`] switches between Skydock and the official cloud controller managers.
 //!
 //! Sites can also be served by the official providers in Go ([`Plugin`]). [`fleet`] counts the requests that describe the nodes of a
@@ -28,6 +28,7 @@ mod site;
 pub mod story;
 pub mod swaps;
 pub mod takeover;
+pub mod tapes;
 pub mod vsphere;
 
 pub use cluster::Cluster;

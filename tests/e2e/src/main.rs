@@ -13,7 +13,14 @@ use anyhow::{Context as _, Result};
 use clap::{Args, Parser, ValueEnum};
 use skydock_clouds::{Aws, OpenStack};
 use skydock_clusters::RealPlane;
-use skydock_e2e::{AwsSite, OpenStackSite, Plugin, Site, azure, faults, fleet, story::Story, vsphere};
+use skydock_e2e::{
+    AwsSite, OpenStackSite, Plugin, Site, azure,
+    faults::{self, Course},
+    fleet,
+    story::Story,
+    tapes::{Tapes, edited},
+    vsphere,
+};
 use skydock_story::narrator::{Audience, Narrator};
 
 /// Clusters in clouds, from beginning to end.
@@ -61,6 +68,13 @@ struct Faults {
     /// Steps of each.
     #[arg(long, default_value_t = 12)]
     steps: usize,
+    /// Record the calls of the plugin in a folder `seed-N` of this directory, and verify that they replay exactly and have no secrets.
+    /// Build Skydock and its plugins before, and do not change them meanwhile.
+    #[arg(long, value_name = "DIR")]
+    record: Option<PathBuf>,
+    /// Also replay the recordings with a provider of which one line was changed, and show where it first differs.
+    #[arg(long, requires = "record")]
+    edit: bool,
 }
 
 #[derive(Args)]
@@ -159,12 +173,13 @@ async fn seeds(run: &Faults) -> Result<()> {
         Some(seed) => vec![seed],
         None => (run.first..run.seeds).filter(|seed| !done.contains(seed)).collect(),
     };
+    let changed = if run.edit { Some(edited(run.on.provider()).await?) } else { None };
     let cloud = run.on.prepare().await?;
     let mut log = OpenOptions::new().append(true).create(true).open(&file)?;
     let mut bad = 0;
     for &seed in &seeds {
-        match one(&cloud, run, seed).await {
-            Ok(report) => say(&mut log, &format!("{seed} {report}"))?,
+        match one(&cloud, run, seed, changed.as_deref()).await {
+            Ok(told) => say(&mut log, &format!("{seed} {told}"))?,
             Err(error) => {
                 bad += 1;
                 say(&mut std::io::sink(), &format!("{seed} FAILED {error:?}"))?;
@@ -175,11 +190,16 @@ async fn seeds(run: &Faults) -> Result<()> {
     Ok(())
 }
 
-async fn one(cloud: &Cloud, run: &Faults, seed: u64) -> Result<faults::Report> {
+async fn one(cloud: &Cloud, run: &Faults, seed: u64, changed: Option<&Path>) -> Result<String> {
     let plane = RealPlane::start_without_controllers().await?;
     let name = format!("seed-{seed}");
     let mut site = cloud.site(&name, seed, run.on).await?;
-    faults::run(&mut *site, &plane, &name, seed, run.steps).await
+    let tapes = run.record.as_ref().map(|dir| Tapes::new(&dir.join(&name))).transpose()?;
+    let course = Course { seed, steps: run.steps, tapes: tapes.as_ref() };
+    let report = faults::run(&mut *site, &plane, &name, course).await?;
+    let (Some(tapes), Some(changed)) = (&tapes, changed) else { return Ok(report.to_string()) };
+    let difference = tapes.differ(changed).await?;
+    Ok(format!("{report}; with one line changed: {difference}"))
 }
 
 /// Returns the seeds that have succeeded before.

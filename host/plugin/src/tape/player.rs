@@ -22,6 +22,9 @@ use super::{
 /// Time for the end of a request's body after a call.
 const PATIENCE: Duration = Duration::from_secs(1);
 
+/// Time without a step after which a plugin that waits for an answer which was not written gets no further.
+const STALL: Duration = Duration::from_secs(2);
+
 /// What records a line that the plugin has written to standard output or standard error.
 pub(crate) const LINE: &str = "stdio.line";
 
@@ -56,6 +59,8 @@ pub(crate) struct Outcome {
     pub(crate) calls: u64,
     /// Whether clocks, randomness, log and readiness were read in another order.
     pub(crate) uneven: bool,
+    /// Number of steps of the last call that follow an answer which was not written. They were not repeated.
+    pub(crate) unreached: usize,
 }
 
 /// Plays one recording.
@@ -77,6 +82,8 @@ struct Playing {
     difference: Option<Difference>,
     /// The plugin did more than was recorded of the call that was stopped.
     went_on: bool,
+    /// It waits for an answer that was not written, because the process ended before.
+    starved: bool,
 }
 
 impl Player {
@@ -92,6 +99,7 @@ impl Player {
             outcome: Outcome::default(),
             difference: None,
             went_on: false,
+            starved: false,
         };
         Self { playing: Mutex::new(playing), over: Notify::new(), sending: Mutex::default() }
     }
@@ -144,15 +152,26 @@ impl Player {
         }
     }
 
-    /// Returns true if the current call had not ended when the recording did, and the plugin has done all that was recorded.
-    fn is_over(&self) -> bool {
-        self.playing().is_over()
-    }
-
     /// Called by whoever waits for something that was not recorded: nothing more happens if the recording ends here.
     pub(crate) fn waits(&self) {
-        if self.is_over() {
+        let mut playing = self.playing();
+        playing.starved |= playing.is_open();
+        if playing.is_over() {
             self.over.notify_one();
+        }
+    }
+
+    /// Waits until the plugin gets no further because an answer was not written. The body of a response is written when it has ended, so
+    /// that a killed process may have written what the plugin did with the first part of it, but not that part.
+    pub(crate) async fn starves(&self) {
+        let mut before = None;
+        loop {
+            let now = Some(self.playing()).filter(|playing| playing.starved).map(|playing| playing.outcome.steps);
+            if now.is_some() && now == before {
+                return;
+            }
+            before = now;
+            tokio::time::sleep(STALL).await;
         }
     }
 
@@ -230,8 +249,9 @@ impl Player {
         if playing.difference.is_some() {
             return;
         }
-        if playing.is_over() {
+        if playing.is_over() || playing.starved {
             playing.outcome.calls += 1;
+            playing.outcome.unreached = playing.scene.steps.len();
         } else {
             let expected = playing.next_step().unwrap_or_else(|| playing.ending());
             playing.differs("what the plugin does".to_owned(), expected, "nothing: it waits".to_owned());
@@ -246,8 +266,14 @@ impl Playing {
         self.difference.get_or_insert(difference);
     }
 
+    /// Returns true if the current call had not ended when the recording did.
+    fn is_open(&self) -> bool {
+        self.scene.ended.is_none() && self.scene.number > 0
+    }
+
+    /// Returns true if that is so, and the plugin has done all that was recorded.
     fn is_over(&self) -> bool {
-        self.scene.ended.is_none() && self.scene.number > 0 && self.scene.steps.is_empty()
+        self.is_open() && self.scene.steps.is_empty()
     }
 
     /// Returns the position of the next step that must be as recorded.

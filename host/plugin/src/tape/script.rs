@@ -14,6 +14,9 @@ use super::{
     entry::{Ending, Entry, Header, RequestHead, ResponseHead},
 };
 
+/// What each recording begins with.
+const START: &[u8] = br#"{"recording":{"#;
+
 /// Reasons why a recording cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum ScriptError {
@@ -38,6 +41,9 @@ pub enum ScriptError {
     /// It has no header.
     #[error("{} is not a recording of this version of Skydock", .0.display())]
     Header(PathBuf),
+    /// It has no line, not even a header.
+    #[error("{} is empty: the process ended before it wrote anything", .0.display())]
+    Empty(PathBuf),
     /// The directory has none.
     #[error("{} has no recordings (*{SUFFIX})", .0.display())]
     None(PathBuf),
@@ -124,6 +130,10 @@ impl Script {
             parsed.map_err(|error| ScriptError::Line { path: path.to_owned(), line, reason: error.to_string() })
         };
         let first = lines.next().transpose().map_err(failed)?;
+        let is_begun = |text: &[u8]| START.starts_with(text) || text.starts_with(START) && !text.ends_with(b"}}");
+        if first.as_deref().is_none_or(is_begun) {
+            return Err(ScriptError::Empty(path.to_owned()));
+        }
         let header = match first.map(|text| entry(text, 1)).transpose()? {
             Some(Entry::Recording(header)) if header.is_known() => header,
             _ => return Err(ScriptError::Header(path.to_owned())),
@@ -238,11 +248,14 @@ mod tests {
             assert!(script.cut.is_some(), "{end}");
         }
         assert_eq!(read(&whole[..first]).unwrap().scenes.len(), 1);
+        for end in 0..HEADER.len() {
+            assert!(matches!(read(&whole[..end]), Err(ScriptError::Empty(_))), "{end}");
+        }
     }
 
     #[test]
     fn other_files_are_rejected() {
-        assert!(matches!(read(b""), Err(ScriptError::Header(_))));
+        assert!(matches!(read(b"{\"log\":1}"), Err(ScriptError::Header(_))));
         assert!(matches!(
             read(HEADER.replace(":1,\"contract", ":9,\"contract").as_bytes()),
             Err(ScriptError::Header(_))

@@ -68,11 +68,16 @@ impl Studio {
         assert!((200..300).contains(&status), "{answer}");
     }
 
-    /// Replays all recordings with this component.
-    async fn replay(&self, component: &[u8]) -> Vec<Replayed> {
+    /// Loads this component for replays.
+    async fn player(&self, component: &[u8]) -> Replay {
         let file = self.path("replayed.wasm");
         fs::write(&file, component).unwrap();
-        let replay = Replay::load(&taping(limits(), Taping::Replay), &file).await.unwrap();
+        Replay::load(&taping(limits(), Taping::Replay), &file).await.unwrap()
+    }
+
+    /// Replays all recordings with this component.
+    async fn replay(&self, component: &[u8]) -> Vec<Replayed> {
+        let replay = self.player(component).await;
         let mut all = Vec::new();
         for recording in Replay::recordings(&self.recordings()).unwrap() {
             all.push(replay.play(&recording).await.unwrap());
@@ -194,6 +199,38 @@ async fn a_recording_replays_exactly_and_shows_changes() {
     let told = (difference.call, difference.function.as_str(), difference.what.as_str());
     assert_eq!(told, (2, "plugin.info", "answer.provider_id_prefixes[0]"));
     assert_eq!((&*difference.expected, &*difference.came), ("\"simcloud://\"", "\"simcloud:/.\""));
+}
+
+// Holds: OPS-147
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_killed_process_has_recorded_replays() {
+    let component = simcloud();
+    let studio = Studio::new(&component);
+    let (plugin, _) = studio.record(limits()).await;
+    live(&studio, &plugin).await;
+    drop(plugin);
+    until("all files are written", || studio.text().lines().count() > 100).await;
+
+    // Lines are written in this order, so that a killed process leaves the first ones.
+    let files = Replay::recordings(&studio.recordings()).unwrap();
+    let text = files.iter().map(|file| fs::read_to_string(file).unwrap()).max_by_key(String::len).unwrap();
+    let lines: Vec<_> = text.split_inclusive('\n').collect();
+    let replay = studio.player(&component).await;
+    // One after the other, those that wait for an answer which was not written would take minutes.
+    let all = futures::future::join_all((1..lines.len()).map(|end| {
+        let (file, kept) = (studio.path(&format!("{end}.jsonl")), lines[..end].concat());
+        let replay = &replay;
+        async move {
+            fs::write(&file, &kept).unwrap();
+            let one = replay.play(&file).await.unwrap();
+            let calls = kept.matches("{\"call\"").count() as u64;
+            let (ended, begun) = (kept.matches("\n{\"answer\"").count() as u64, one.cut.is_some());
+            assert!(one.difference.is_none() && one.exact, "{end} lines: {one:#?}\n{}", lines[end - 1]);
+            assert!(one.calls == calls && begun == (calls > ended), "{end} lines: {one:#?}");
+            one.cut.is_some_and(|why| why.contains("follow an answer that was not written"))
+        }
+    }));
+    assert!(all.await.into_iter().any(|unreached| unreached), "no body was cut");
 }
 
 #[tokio::test(flavor = "multi_thread")]

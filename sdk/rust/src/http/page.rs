@@ -37,20 +37,23 @@ use crate::types::CloudError;
 /// # Errors
 ///
 /// Those of [`send`], [`Response::error`] for a page that is not a success, those of `next`, and [`internal`](CloudError::Internal) if
-/// a page leads to itself. The elements of earlier pages are not returned: an incomplete list would look like a complete one.
+/// a page leads to itself or to an earlier one. The elements of earlier pages are not returned: an incomplete list would look like a
+/// complete one.
 pub fn pages<T>(
     first: Request,
     mut next: impl FnMut(&Response) -> Result<(Vec<T>, Option<Request>)>,
 ) -> Result<Vec<T>> {
     let mut all = Vec::new();
-    let mut request = first;
+    let (mut request, mut read) = (first, Vec::new());
     loop {
         let (items, following) = next(&send(request.clone())?.success()?)?;
         all.extend(items);
+        read.push(request);
         match following {
             None => return Ok(all),
-            Some(following) if following == request => {
-                return Err(CloudError::internal(format!("a page of a list leads to itself: {request:?}")));
+            Some(following) if read.contains(&following) => {
+                let message = format!("a page of a list leads to itself or to an earlier one: {following:?}");
+                return Err(CloudError::internal(message));
             }
             Some(following) => request = following,
         }
