@@ -35,7 +35,7 @@ fn edit(provider: &str) -> Result<Edit> {
 pub async fn edited(provider: &str) -> Result<PathBuf> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize()?;
     // In the same place each time, because cargo keeps what it has built there.
-    let copy = root.join("target/e2e/edited").join(provider);
+    let copy = root.join("target/edited").join(provider);
     if copy.exists() {
         fs::remove_dir_all(&copy)?;
     }
