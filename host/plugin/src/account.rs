@@ -5,16 +5,20 @@ use std::sync::{
     atomic::{AtomicUsize, Ordering::Relaxed},
 };
 
+use prometheus_client::metrics::gauge::Gauge;
+
 /// The limit, and how much of it is taken.
 #[derive(Debug)]
 pub(crate) struct Account {
     limit: usize,
     taken: AtomicUsize,
+    /// The same for the metrics, where all accounts with this gauge are added up: if the limits of a plugin change, it has two.
+    shown: Gauge,
 }
 
 impl Account {
-    pub(crate) fn new(limit: usize) -> Arc<Self> {
-        Arc::new(Self { limit, taken: AtomicUsize::new(0) })
+    pub(crate) fn new(limit: usize, shown: Gauge) -> Arc<Self> {
+        Arc::new(Self { limit, taken: AtomicUsize::new(0), shown })
     }
 
     pub(crate) fn limit(&self) -> usize {
@@ -44,6 +48,7 @@ impl Share {
         let granted = self.account.taken.fetch_update(Relaxed, Relaxed, add).is_ok();
         if granted {
             self.taken += more;
+            self.account.shown.inc_by(i64::try_from(more).unwrap_or(0));
         }
         granted
     }
@@ -52,6 +57,7 @@ impl Share {
     pub(crate) fn keep(&mut self, rest: usize) {
         let surplus = self.taken.saturating_sub(rest);
         self.account.taken.fetch_sub(surplus, Relaxed);
+        self.account.shown.dec_by(i64::try_from(surplus).unwrap_or(0));
         self.taken -= surplus;
     }
 
@@ -77,16 +83,28 @@ mod tests {
 
     #[test]
     fn shares_never_exceed_the_account_and_return_to_it() {
-        let account = Account::new(10);
+        let shown = Gauge::default();
+        let account = Account::new(10, shown.clone());
         let (mut one, mut other) = (Share::new(&account), Share::new(&account));
         assert!(one.take(6) && !other.take(5) && other.take(4));
         assert!(!one.take(usize::MAX));
         assert!(one.would_suffice(4) && !one.would_suffice(5));
         one.keep(2);
-        assert_eq!((one.taken(), account.taken()), (2, 6));
+        assert_eq!((one.taken(), account.taken(), shown.get()), (2, 6, 6));
         drop(other);
         assert!(one.take(8) && !one.take(1));
         drop(one);
-        assert_eq!(account.taken(), 0);
+        assert_eq!((account.taken(), shown.get()), (0, 0));
+    }
+
+    #[test]
+    fn accounts_of_a_plugin_are_shown_as_one_sum() {
+        let shown = Gauge::default();
+        let (before, after) = (Account::new(10, shown.clone()), Account::new(20, shown.clone()));
+        let (mut one, mut other) = (Share::new(&before), Share::new(&after));
+        assert!(one.take(10) && other.take(20));
+        assert_eq!((before.taken(), after.taken(), shown.get()), (10, 20, 30));
+        drop(one);
+        assert_eq!(shown.get(), 20);
     }
 }

@@ -106,8 +106,8 @@ impl Shared {
         Self {
             plugin: source.name.clone(),
             log: Log::new(&limits, Instant::now()),
-            memory: Account::new(limits.memory_total),
-            handles: Account::new(limits.handles),
+            memory: Account::new(limits.memory_total, metrics.memory_of(&source.name)),
+            handles: Account::new(limits.handles, metrics.handles_of(&source.name)),
             limits,
             ingress: source.ingress.clone(),
             overlap: source.overlap,
@@ -286,7 +286,7 @@ impl State {
     fn account(&self) {
         let Shared { metrics, plugin, .. } = &*self.shared;
         metrics.cpu(plugin, self.meter.take());
-        metrics.memory(plugin, self.limiter.peak);
+        metrics.memory_peak(plugin, self.limiter.peak);
     }
 
     /// Returns `it` only while the plugin is in service, because others can see the effects of using it.

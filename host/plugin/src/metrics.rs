@@ -74,6 +74,8 @@ pub struct PluginMetrics {
     durations: Family<Function, Histogram, fn() -> Histogram>,
     cpu: Family<Plugin, Counter<f64, std::sync::atomic::AtomicU64>>,
     memory: Family<Plugin, Gauge>,
+    memory_peak: Family<Plugin, Gauge>,
+    handles: Family<Plugin, Gauge>,
     instances: Family<Instances, Gauge>,
     traps: Family<Kind, Counter>,
     bad_answers: Family<Function, Counter>,
@@ -93,6 +95,8 @@ impl Default for PluginMetrics {
             durations: Family::new_with_constructor(|| Histogram::new(DURATIONS)),
             cpu: Family::default(),
             memory: Family::default(),
+            memory_peak: Family::default(),
+            handles: Family::default(),
             instances: Family::default(),
             traps: Family::default(),
             bad_answers: Family::default(),
@@ -126,11 +130,18 @@ impl PluginMetrics {
             all.cpu.clone(),
         );
         registry.register_with_unit(
-            "memory_peak",
-            "Maximum linear memory of any instance of the plugin",
+            "memory",
+            "Memory of all instances, and of what Skydock keeps for them",
             Unit::Bytes,
             all.memory.clone(),
         );
+        registry.register_with_unit(
+            "memory_peak",
+            "Maximum linear memory of any instance of the plugin",
+            Unit::Bytes,
+            all.memory_peak.clone(),
+        );
+        registry.register("handles", "Handles that are reserved for instances", all.handles.clone());
         registry.register("instances", "Instances by state: busy or idle", all.instances.clone());
         registry.register("traps", "Calls that terminated their instance", all.traps.clone());
         registry.register(
@@ -165,9 +176,19 @@ impl PluginMetrics {
         }
     }
 
-    pub(crate) fn memory(&self, plugin: &str, peak: usize) {
+    /// Returns the gauge for what a plugin takes of its total memory.
+    pub(crate) fn memory_of(&self, plugin: &str) -> Gauge {
+        self.memory.get_or_create_owned(&Plugin { plugin: plugin.into() })
+    }
+
+    /// Returns the gauge for what a plugin takes of its handles.
+    pub(crate) fn handles_of(&self, plugin: &str) -> Gauge {
+        self.handles.get_or_create_owned(&Plugin { plugin: plugin.into() })
+    }
+
+    pub(crate) fn memory_peak(&self, plugin: &str, peak: usize) {
         let peak = i64::try_from(peak).unwrap_or(i64::MAX);
-        let gauge = self.memory.get_or_create_owned(&Plugin { plugin: plugin.into() });
+        let gauge = self.memory_peak.get_or_create_owned(&Plugin { plugin: plugin.into() });
         gauge.inner().fetch_max(peak, std::sync::atomic::Ordering::Relaxed);
     }
 
@@ -241,6 +262,8 @@ mod tests {
             durations,
             cpu,
             memory,
+            memory_peak,
+            handles,
             instances,
             traps,
             bad_answers,
@@ -258,7 +281,7 @@ mod tests {
         drop(durations.get_or_create(&Function { plugin: plugin(), interface, function }));
         drop(cpu.get_or_create(&Plugin { plugin: plugin() }));
         drop(log_dropped.get_or_create(&Plugin { plugin: plugin() }));
-        for family in [&memory, &generation, &rejected] {
+        for family in [&memory, &memory_peak, &handles, &generation, &rejected] {
             drop(family.get_or_create(&Plugin { plugin: plugin() }));
         }
         drop(traps.get_or_create(&Kind { plugin: plugin(), kind: "cpu" }));
@@ -270,7 +293,7 @@ mod tests {
         let mut text = String::new();
         prometheus_client::encoding::text::encode(&mut text, &registry).unwrap();
         let types: Vec<_> = text.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split_once(' ')).collect();
-        assert_eq!(types.len(), 13, "{types:?}");
+        assert_eq!(types.len(), 15, "{types:?}");
         for (name, kind) in types {
             let name = format!("`{name}{}`", if kind == "counter" { "_total" } else { "" });
             assert!(page.contains(&name), "{name}");

@@ -39,7 +39,8 @@ use crate::{Aws, AwsClient, Error, Keys, OpenStack, Project, Session};
 /// lacks (see `README.md`).
 ///
 /// Names of operations are `GET compute/servers/{id}`, `POST compute/servers/{id}/action:os-stop`, `ec2:DescribeInstances`,
-/// `elb:…` (classic), `elbv2:…`, `iam:…`, `sts:…` and `imds:GET /latest/…`.
+/// `elb:…` (classic), `elbv2:…`, `iam:…`, `sts:…` and `imds:GET /latest/…`. In front of another server, they have the method and the
+/// path, or that of SOAP: `GET /rest/com/vmware/cis/session`, `soap:FindByUuid`.
 #[derive(Debug)]
 pub struct Proxy {
     shared: Arc<Shared>,
@@ -50,7 +51,12 @@ pub struct Proxy {
 #[derive(Debug)]
 enum Cloud {
     OpenStack(Vec<(&'static str, String)>),
-    Aws { url: String, shim: Box<Shim> },
+    Aws {
+        url: String,
+        shim: Box<Shim>,
+    },
+    /// The URL of another server.
+    Other(String),
 }
 
 #[derive(Debug)]
@@ -91,6 +97,14 @@ impl Proxy {
     /// Fails if it cannot listen.
     pub async fn before_services(services: &[(&'static str, String)], seed: u64) -> Result<Self, Error> {
         Self::start(Cloud::OpenStack(services.to_vec()), seed).await
+    }
+
+    /// Starts a proxy in front of any other HTTP server: `http://127.0.0.1:PORT`.
+    ///
+    /// # Errors
+    /// Fails if it cannot listen.
+    pub async fn before_server(url: &str, seed: u64) -> Result<Self, Error> {
+        Self::start(Cloud::Other(url.to_owned()), seed).await
     }
 
     async fn start(cloud: Cloud, seed: u64) -> Result<Self, Error> {

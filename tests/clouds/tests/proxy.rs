@@ -154,6 +154,18 @@ async fn a_status_fault_answers_without_forwarding() -> Result<()> {
 }
 
 #[tokio::test]
+async fn a_proxy_before_another_server_keeps_its_paths() -> Result<()> {
+    let (url, made) = service().await?;
+    let proxy = Proxy::before_server(&url, 1).await?;
+    ensure!(send(&proxy, "POST", "/v1/things").await?.status == Some(200) && made.load(Ordering::Relaxed) == 1);
+    proxy.rule(Rule::new("POST /v1/things", Fault::Status(503)));
+    let answer = send(&proxy, "POST", "/v1/things").await?;
+    ensure!(answer.status == Some(503) && answer.json()?["error"]["code"] == "Service Unavailable", "{answer:?}");
+    ensure!(made.load(Ordering::Relaxed) == 1 && proxy.count("POST /v1/things") == 2);
+    Ok(())
+}
+
+#[tokio::test]
 async fn a_lost_answer_belongs_to_an_executed_request() -> Result<()> {
     let (proxy, made) = proxy().await?;
     proxy.rule(Rule::new("POST *", Fault::Lost));

@@ -88,7 +88,7 @@ impl<'a> Churn<'a> {
     /// Creates the Services for these instances.
     pub fn new(site: &'a dyn Site, plane: &'a dyn Plane, machines: Vec<Machine>, load: Load) -> Self {
         let machines = machines.into_iter().map(|machine| (machine, true)).collect();
-        let wanted = Wanted { labels: site.labels().to_vec(), machines, ..Wanted::default() };
+        let wanted = Wanted { machines, ..Wanted::of(site) };
         Self { cluster: Cluster::new(plane.client()), site, plane, wanted, load, before: Noticed::default() }
     }
 

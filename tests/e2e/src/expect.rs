@@ -27,9 +27,17 @@ pub struct Wanted {
     pub services: BTreeMap<String, BTreeSet<String>>,
     /// Zone, region and type of every node, as labels.
     pub labels: Vec<(&'static str, &'static str)>,
+    /// The provider serves nodes only: nodes have no network.
+    pub only_nodes: bool,
 }
 
 impl Wanted {
+    /// Returns the state of a cluster in an empty site.
+    #[must_use]
+    pub fn of(site: &dyn Site) -> Self {
+        Self { labels: site.labels().to_vec(), only_nodes: site.has_only_nodes(), ..Self::default() }
+    }
+
     /// Waits until cluster and cloud have the expected state.
     ///
     /// # Errors
@@ -111,8 +119,19 @@ fn of_node(wanted: &Wanted, node: &Node, machine: &Machine, runs: bool) -> Vec<S
     }
     let status = node.status.as_ref();
     let addresses = status.and_then(|status| status.addresses.as_deref()).unwrap_or_default();
-    if !addresses.iter().any(|one| one.type_ == "InternalIP" && one.address == machine.address) {
+    let addresses: BTreeSet<_> = addresses.iter().map(|one| (one.type_.as_str(), one.address.as_str())).collect();
+    if !addresses.contains(&("InternalIP", &machine.address)) {
         wrongs.push(format!("{} is none of its addresses {addresses:?}", machine.address));
+    }
+    if let Some(others) = &machine.others {
+        let internal = ("InternalIP", machine.address.as_str());
+        let all: BTreeSet<_> = others.iter().map(|(kind, it)| (*kind, it.as_str())).chain([internal]).collect();
+        if addresses != all {
+            wrongs.push(format!("its addresses are {addresses:?} and not {all:?}"));
+        }
+    }
+    if wanted.only_nodes {
+        return wrongs;
     }
     let conditions = status.and_then(|status| status.conditions.as_deref()).unwrap_or_default();
     if !conditions.iter().any(|one| one.type_ == "NetworkUnavailable" && one.status == "False") {

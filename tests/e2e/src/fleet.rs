@@ -78,11 +78,12 @@ pub async fn run(site: &mut dyn Site, plane: &dyn Plane, name: &str, sizes: &[us
     let mut hosts = Hosts::of_site(site, name, plane.kubeconfig_path(), &FLAGS)?;
     let host = hosts.start().await?;
     let cluster = Cluster::new(plane.client());
+    site.prepare(&cluster).await?;
     let (mut machines, mut all): (Vec<Machine>, _) = (Vec::new(), Vec::new());
     for &size in sizes {
         let began = Instant::now();
         for machine in site.add(size.saturating_sub(machines.len())).await? {
-            cluster.register(&machine.node).await?;
+            site.register(&cluster, &machine).await?;
             machines.push(machine);
         }
         initialized(&cluster, &machines).await?;

@@ -26,13 +26,17 @@ pub struct Hosts {
 }
 
 impl Hosts {
-    /// Writes the configuration of a host that runs all controllers for a site.
+    /// Writes the configuration of a host that runs all controllers for which a site has something.
     ///
     /// # Errors
     /// Fails if a binary has not been built, or if files cannot be written.
     pub fn configure(site: &dyn Site, cluster: &str, kubeconfig: &Path, more: &[&str]) -> Result<Self> {
         let cidr = format!("--cluster-cidr={PODS}");
-        let mut flags = vec![cidr.as_str(), "--controllers=*", "--allocate-node-cidrs", "--configure-cloud-routes"];
+        let mut flags = if site.has_only_nodes() {
+            vec!["--controllers=cloud-node,cloud-node-lifecycle", "--configure-cloud-routes=false"]
+        } else {
+            vec![cidr.as_str(), "--controllers=*", "--allocate-node-cidrs", "--configure-cloud-routes"]
+        };
         flags.push("--node-monitor-period=1s");
         flags.extend(more);
         Self::of_site(site, cluster, kubeconfig, &flags)

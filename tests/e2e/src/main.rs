@@ -7,19 +7,19 @@ use std::{
     fs::{self, File, OpenOptions},
     io::Write as _,
     path::{Path, PathBuf},
+    time::Duration,
 };
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, ensure};
 use clap::{Args, Parser, ValueEnum};
 use skydock_clouds::{Aws, OpenStack};
 use skydock_clusters::RealPlane;
 use skydock_e2e::{
-    AwsSite, OpenStackSite, Plugin, Site, azure,
+    AwsSite, AzureSite, OpenStackSite, Plugin, Site, VsphereSite,
     faults::{self, Course},
-    fleet,
+    fleet, nodes, soak,
     story::Story,
     tapes::{Tapes, edited},
-    vsphere,
 };
 use skydock_story::narrator::{Audience, Narrator};
 
@@ -31,12 +31,10 @@ enum Run {
     /// Clusters in bad clouds, served by a host that is killed: seed after seed, on one cloud without a reset. Seeds that have
     /// succeeded before are skipped.
     Faults(Faults),
+    /// A cluster that changes all the time in a bad cloud, served by one host, which must not grow.
+    Soak(Soak),
     /// How many requests describe the nodes of a cluster.
     Fleet(Fleet),
-    /// The nodes of a cluster in a simulated vSphere, with the official provider.
-    Vsphere,
-    /// The node of a cluster in a stub of Azure, with the official provider.
-    Azure,
 }
 
 /// A cloud, and the plugin for it.
@@ -44,9 +42,9 @@ enum Run {
 struct On {
     /// The cloud.
     cloud: CloudKind,
-    /// The plugin: the native one in Rust, or the official provider in Go.
-    #[arg(long, default_value = "native")]
-    plugin: Plugin,
+    /// The plugin: the native one in Rust, which is the default in OpenStack and AWS, or the official provider in Go.
+    #[arg(long)]
+    plugin: Option<Plugin>,
     /// In AWS: classic load balancers instead of network load balancers.
     #[arg(long)]
     classic: bool,
@@ -78,6 +76,15 @@ struct Faults {
 }
 
 #[derive(Args)]
+struct Soak {
+    #[command(flatten)]
+    on: On,
+    /// How long the cluster changes.
+    #[arg(long, default_value_t = 60)]
+    minutes: u64,
+}
+
+#[derive(Args)]
 struct Fleet {
     #[command(flatten)]
     on: On,
@@ -90,11 +97,18 @@ struct Fleet {
 enum CloudKind {
     Openstack,
     Aws,
+    /// A simulated vCenter. It has nodes only.
+    Vsphere,
+    /// A stub of Azure. It has nodes only.
+    Azure,
 }
 
 enum Cloud {
     OpenStack(Box<OpenStack>),
     Aws(Box<Aws>, skydock_clouds::Keys),
+    /// Each site has a cloud of its own.
+    Vsphere,
+    Azure,
 }
 
 #[tokio::main]
@@ -102,12 +116,25 @@ async fn main() -> Result<()> {
     match Run::parse() {
         Run::Story(on) => {
             let cloud = on.prepare().await?;
-            let plane = RealPlane::start().await?;
             let mut site = cloud.site("story", 1, on).await?;
+            let mut narrator = Narrator::new(Audience::Person);
+            if site.has_only_nodes() {
+                let plane = RealPlane::start_without_controllers().await?;
+                return nodes::tell(&mut *site, &plane, &mut narrator).await;
+            }
+            let plane = RealPlane::start().await?;
             let mut story = Story::new(&mut *site, &plane, "story")?;
-            story.tell(&mut Narrator::new(Audience::Person)).await
+            story.tell(&mut narrator).await
         }
         Run::Faults(run) => seeds(&run).await,
+        Run::Soak(Soak { on, minutes }) => {
+            let cloud = on.prepare().await?;
+            let plane = RealPlane::start_without_controllers().await?;
+            let mut site = cloud.site("soak", 1, on).await?;
+            let lasting = Duration::from_secs(minutes * 60);
+            let soaked = soak::run(&mut *site, &plane, "soak", lasting, &mut std::io::stdout()).await?;
+            Ok(writeln!(std::io::stdout(), "{soaked}")?)
+        }
         Run::Fleet(Fleet { on, nodes }) => {
             let cloud = on.prepare().await?;
             let plane = RealPlane::start_without_controllers().await?;
@@ -117,16 +144,6 @@ async fn main() -> Result<()> {
             }
             Ok(())
         }
-        Run::Vsphere => {
-            Plugin::Go.prepare(vsphere::PROVIDER).await?;
-            let plane = RealPlane::start_without_controllers().await?;
-            vsphere::tell(&plane, &mut Narrator::new(Audience::Person)).await
-        }
-        Run::Azure => {
-            Plugin::Go.prepare(azure::PROVIDER).await?;
-            let plane = RealPlane::start_without_controllers().await?;
-            azure::tell(&plane, &mut Narrator::new(Audience::Person)).await
-        }
     }
 }
 
@@ -135,12 +152,24 @@ impl On {
         match self.cloud {
             CloudKind::Openstack => "openstack",
             CloudKind::Aws => "aws",
+            CloudKind::Vsphere => "vsphere",
+            CloudKind::Azure => "azure",
         }
+    }
+
+    fn plugin(self) -> Plugin {
+        let default = match self.cloud {
+            CloudKind::Openstack | CloudKind::Aws => Plugin::Native,
+            CloudKind::Vsphere | CloudKind::Azure => Plugin::Go,
+        };
+        self.plugin.unwrap_or(default)
     }
 
     /// Builds the plugin and starts the cloud.
     async fn prepare(self) -> Result<Cloud> {
-        self.plugin.prepare(self.provider()).await?;
+        let has_native = matches!(self.cloud, CloudKind::Openstack | CloudKind::Aws);
+        ensure!(has_native || self.plugin() == Plugin::Go, "{} has no native plugin", self.provider());
+        self.plugin().prepare(self.provider()).await?;
         Ok(match self.cloud {
             CloudKind::Openstack => Cloud::OpenStack(Box::new(OpenStack::start().await?)),
             CloudKind::Aws => {
@@ -148,6 +177,8 @@ impl On {
                 let keys = aws.verify_signatures().await?;
                 Cloud::Aws(Box::new(aws), keys)
             }
+            CloudKind::Vsphere => Cloud::Vsphere,
+            CloudKind::Azure => Cloud::Azure,
         })
     }
 }
@@ -155,17 +186,19 @@ impl On {
 impl Cloud {
     async fn site(&self, name: &str, seed: u64, on: On) -> Result<Box<dyn Site + '_>> {
         Ok(match self {
-            Self::OpenStack(cloud) => Box::new(OpenStackSite::new(cloud, name, seed).await?.served_by(on.plugin)),
+            Self::OpenStack(cloud) => Box::new(OpenStackSite::new(cloud, name, seed).await?.served_by(on.plugin())),
             Self::Aws(cloud, keys) => {
                 let site = AwsSite::new(cloud, keys.clone(), name, seed).await?;
-                Box::new(site.served_by(on.plugin).with_classic_balancers(on.classic))
+                Box::new(site.served_by(on.plugin()).with_classic_balancers(on.classic))
             }
+            Self::Vsphere => Box::new(VsphereSite::new(seed).await?),
+            Self::Azure => Box::new(AzureSite::new(seed).await?),
         })
     }
 }
 
 async fn seeds(run: &Faults) -> Result<()> {
-    let plugin = if run.on.plugin == Plugin::Go { "-go" } else { "" };
+    let plugin = if run.on.plugin() == Plugin::Go { "-go" } else { "" };
     let name = format!("{}{}{plugin}", run.on.provider(), if run.on.classic { "-classic" } else { "" });
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/e2e").join(format!("faults-{name}.txt"));
     let done = done(&file)?;

@@ -1,8 +1,11 @@
 //! The cloud environments of clusters, with a common interface for the tests.
 
 mod aws;
+mod azure;
+mod gate;
 mod openstack;
 mod plugin;
+mod vsphere;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -14,7 +17,8 @@ use async_trait::async_trait;
 use serde_json::{Value, json};
 use skydock_clouds::Proxy;
 
-pub use self::{aws::AwsSite, openstack::OpenStackSite, plugin::Plugin};
+pub use self::{aws::AwsSite, azure::AzureSite, openstack::OpenStackSite, plugin::Plugin, vsphere::VsphereSite};
+use crate::cluster::Cluster;
 
 /// The address range of Pods.
 pub(crate) const PODS: &str = "10.244.0.0/16";
@@ -30,6 +34,8 @@ pub struct Machine {
     pub provider_id: String,
     /// The internal address.
     pub address: String,
+    /// Types and values of all other addresses, if they are known.
+    pub others: Option<Vec<(&'static str, String)>>,
 }
 
 /// A load balancer in the cloud.
@@ -67,8 +73,15 @@ pub trait Site: Send + Sync {
     /// Returns zone, region and type of all instances, as labels.
     fn labels(&self) -> [(&'static str, &'static str); 3];
 
+    /// Returns whether the provider serves nodes only: no load balancers, no routes.
+    fn has_only_nodes(&self) -> bool {
+        false
+    }
+
     /// Returns whether a Service may have ports of several protocols.
-    fn mixes_protocols(&self) -> bool;
+    fn mixes_protocols(&self) -> bool {
+        true
+    }
 
     /// Returns the kinds of resources that the provider may leave behind if it is interrupted.
     fn may_leave(&self) -> &'static [&'static str] {
@@ -76,7 +89,9 @@ pub trait Site: Send + Sync {
     }
 
     /// Returns the annotations of all Services.
-    fn annotations(&self) -> BTreeMap<String, String>;
+    fn annotations(&self) -> BTreeMap<String, String> {
+        BTreeMap::new()
+    }
 
     /// Returns the proxy between the host and the cloud.
     fn proxy(&self) -> &Proxy;
@@ -84,7 +99,23 @@ pub trait Site: Send + Sync {
     /// Returns secrets that only the host may know.
     fn secrets(&self) -> Vec<String>;
 
-    /// Writes `cloud.conf` and the files with secrets to the directory. Returns the credential and the options of the plugin.
+    /// Creates what the provider needs in an empty cluster.
+    ///
+    /// # Errors
+    /// Fails if a request to the API server fails.
+    async fn prepare(&self, _: &Cluster) -> Result<()> {
+        Ok(())
+    }
+
+    /// Registers the node of an instance, like its kubelet.
+    ///
+    /// # Errors
+    /// Fails if a request to the API server fails.
+    async fn register(&self, cluster: &Cluster, machine: &Machine) -> Result<()> {
+        cluster.register(&machine.node).await
+    }
+
+    /// Writes `cloud.conf` and the files with secrets to the directory. Returns what the configuration of the plugin has of its own.
     ///
     /// # Errors
     /// Fails if the directory cannot be written.
@@ -118,13 +149,25 @@ pub trait Site: Send + Sync {
     ///
     /// # Errors
     /// Fails if a request to the cloud fails.
-    async fn view(&self) -> Result<View>;
+    async fn view(&self) -> Result<View> {
+        Ok(View::default())
+    }
 
-    /// Returns all resources, for comparison.
+    /// Returns all resources that a provider creates, for comparison.
     ///
     /// # Errors
     /// Fails if a request to the cloud fails.
-    async fn holdings(&self) -> Result<BTreeMap<&'static str, Vec<String>>>;
+    async fn holdings(&self) -> Result<BTreeMap<&'static str, Vec<String>>> {
+        Ok(BTreeMap::new())
+    }
+}
+
+/// Returns the requests since the last time, in words.
+pub(crate) fn requests(site: &dyn Site) -> String {
+    let counts = site.proxy().counts();
+    site.proxy().forget();
+    let told: Vec<String> = counts.iter().map(|(operation, count)| format!("{operation} {count}")).collect();
+    told.join(", ")
 }
 
 /// The part of the host's configuration that depends on the site.
@@ -132,10 +175,12 @@ pub trait Site: Send + Sync {
 pub struct Configuration {
     /// The options of the plugin.
     pub(crate) options: Value,
-    /// The only entry of `credentials`, without name and binding.
-    pub(crate) credential: Value,
-    /// Actions that only read.
-    pub(crate) reads: Vec<&'static str>,
+    /// The only entry of `credentials`, without name and binding, unless the provider logs in itself.
+    pub(crate) credential: Option<Value>,
+    /// Fields of the egress rule.
+    pub(crate) rule: Value,
+    /// The grants of the plugin.
+    pub(crate) grants: Value,
 }
 
 /// Returns a `SkydockConfiguration` for this plugin, which can connect only to the site's proxy. The referenced files are written
@@ -150,21 +195,32 @@ pub fn configured(site: &dyn Site, plugin: &Path, dir: &Path, cluster: &str) -> 
 
 fn document(site: &dyn Site, plugin: &Path, dir: &Path, said: Configuration) -> Value {
     let provider = site.provider();
-    let mut credential = json!({"name": "cloud", "for": {"plugin": provider, "digest": "any"}});
-    if let (Some(entry), Value::Object(fields)) = (credential.as_object_mut(), said.credential) {
-        entry.extend(fields);
-    }
-    let rule = json!({
-        "name": "cloud", "to": site.proxy().url(), "addresses": ["127.0.0.1/32"], "credential": "cloud", "reads": said.reads,
+    let mut rule = json!({
+        "name": "cloud", "to": site.proxy().url(), "addresses": ["127.0.0.1/32"],
         "limits": {"rate": 1000.0, "burst": 1000, "concurrency": 32},
     });
+    let mut credentials = Vec::new();
+    if let Some(of_site) = said.credential {
+        add(&mut rule, json!({"credential": "cloud"}));
+        let mut credential = json!({"name": "cloud", "for": {"plugin": provider, "digest": "any"}});
+        add(&mut credential, of_site);
+        credentials.push(credential);
+    }
+    add(&mut rule, said.rule);
     json!({
         "apiVersion": "skydock.dev/v1alpha1",
         "kind": "SkydockConfiguration",
         "plugins": [{
             "name": provider, "file": plugin, "cloudConfig": dir.join("cloud.conf"), "options": said.options,
-            "limits": site.plugin().limits(), "egress": [rule],
+            "limits": site.plugin().limits(), "grants": said.grants, "egress": [rule],
         }],
-        "credentials": [credential],
+        "credentials": credentials,
     })
+}
+
+/// Adds fields to an object.
+fn add(object: &mut Value, more: Value) {
+    if let (Some(object), Value::Object(more)) = (object.as_object_mut(), more) {
+        object.extend(more);
+    }
 }

@@ -11,7 +11,7 @@ use crate::{
     expect::Wanted,
     hosts::Hosts,
     secrets,
-    site::{Machine, Site},
+    site::{Machine, Site, requests},
 };
 
 /// How long a step may take until the expected state is reached: a stopped kubelet is noticed after about 15 s, and providers that
@@ -34,7 +34,7 @@ impl<'a> Story<'a> {
     /// Fails if a binary has not been built, or if files cannot be written.
     pub fn new(site: &'a mut dyn Site, plane: &'a dyn Plane, name: &str) -> Result<Self> {
         let hosts = Hosts::configure(site, name, plane.kubeconfig_path(), &["--v=4"])?;
-        let wanted = Wanted { labels: site.labels().to_vec(), ..Wanted::default() };
+        let wanted = Wanted::of(site);
         Ok(Self { cluster: Cluster::new(plane.client()), site, plane, hosts, wanted })
     }
 
@@ -154,9 +154,6 @@ impl<'a> Story<'a> {
     /// Waits until cluster and cloud have the expected state, and returns the requests that were needed.
     async fn as_wanted(&self) -> Result<String> {
         self.wanted.seen(self.site, &self.cluster, LIMIT).await?;
-        let counts = self.site.proxy().counts();
-        self.site.proxy().forget();
-        let told: Vec<String> = counts.iter().map(|(operation, count)| format!("{operation} {count}")).collect();
-        Ok(told.join(", "))
+        Ok(requests(self.site))
     }
 }

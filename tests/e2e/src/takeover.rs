@@ -47,7 +47,7 @@ pub struct Official {
 pub async fn both_ways(site: &mut dyn Site, plane: &dyn Plane, name: &str, official: &Official) -> Result<()> {
     let before = site.holdings().await?;
     let cluster = Cluster::new(plane.client());
-    let mut wanted = Wanted { labels: site.labels().to_vec(), ..Wanted::default() };
+    let mut wanted = Wanted::of(site);
     for machine in site.add(2).await? {
         cluster.register(&machine.node).await?;
         wanted.machines.push((machine, true));

@@ -1,10 +1,9 @@
-// Command skydock-vcsim is govmomi's simulator of a vCenter, with virtual machines that the caller turns off and deletes. It ends
-// when its standard input is closed.
+// Command skydock-vcsim is govmomi's simulator of a vCenter, with virtual machines that the caller creates, turns off and deletes. It
+// ends when its standard input is closed. It serves HTTP without TLS, which its caller puts in front of it.
 package main
 
 import (
 	"context"
-	"crypto/tls"
 	"encoding/json"
 	"flag"
 	"fmt"
@@ -13,7 +12,7 @@ import (
 	"net/http"
 	"net/url"
 	"os"
-	"strings"
+	"strconv"
 
 	"github.com/vmware/govmomi"
 	"github.com/vmware/govmomi/find"
@@ -33,29 +32,17 @@ type machine struct {
 	Address string `json:"address"`
 }
 
-// state is what the caller gets.
-type state struct {
-	Server   string    `json:"server"` // HOST:PORT
-	Machines []machine `json:"machines"`
-}
-
 func main() {
 	control := flag.String("control", "", "address of the caller's own API")
-	certificate := flag.String("certificate", "", "file with the certificate of the vCenter")
-	key := flag.String("key", "", "file with its key")
 	user := flag.String("user", "", "name of the only user")
 	password := flag.String("password", "", "password of that user")
-	count := flag.Int("machines", 4, "number of virtual machines")
 	flag.Parse()
 
-	pair, err := tls.LoadX509KeyPair(*certificate, *key)
-	check(err)
 	model := simulator.VPX()
 	model.Host = 0 // all hosts are in the cluster, which is the zone
-	model.Machine = *count
+	model.Machine = 1
 	check(model.Create())
 	model.Service.RegisterEndpoints = true
-	model.Service.TLS = &tls.Config{Certificates: []tls.Certificate{pair}}
 	model.Service.Listen = &url.URL{Host: "127.0.0.1:0", User: url.UserPassword(*user, *password)}
 	server := model.Service.NewServer()
 
@@ -63,14 +50,32 @@ func main() {
 	client, err := govmomi.NewClient(ctx, server.URL, true)
 	check(err)
 	check(tag(ctx, client, server.URL.User))
-	seen := state{Server: server.URL.Host, Machines: equip(model)}
 
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /", func(w http.ResponseWriter, _ *http.Request) { check(json.NewEncoder(w).Encode(seen)) })
+	mux.HandleFunc("GET /", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, server.URL.Host) })
+	mux.HandleFunc("GET /create/{number}", func(w http.ResponseWriter, r *http.Request) {
+		number, err := strconv.Atoi(r.PathValue("number"))
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusBadRequest)
+			return
+		}
+		made, err := create(ctx, client, model, number)
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusInternalServerError)
+			return
+		}
+		_ = json.NewEncoder(w).Encode(made)
+	})
 	for action, change := range map[string]func(*object.VirtualMachine) (*object.Task, error){
 		"power-on":  func(vm *object.VirtualMachine) (*object.Task, error) { return vm.PowerOn(ctx) },
 		"power-off": func(vm *object.VirtualMachine) (*object.Task, error) { return vm.PowerOff(ctx) },
-		"destroy":   func(vm *object.VirtualMachine) (*object.Task, error) { return vm.Destroy(ctx) },
+		"destroy": func(vm *object.VirtualMachine) (*object.Task, error) {
+			// One that runs cannot be destroyed.
+			if task, err := vm.PowerOff(ctx); err == nil {
+				_ = task.Wait(ctx)
+			}
+			return vm.Destroy(ctx)
+		},
 	} {
 		mux.HandleFunc("GET /"+action+"/{uuid}", func(w http.ResponseWriter, r *http.Request) {
 			if err := do(ctx, client, r.PathValue("uuid"), change); err != nil {
@@ -82,20 +87,47 @@ func main() {
 	_, _ = io.Copy(io.Discard, os.Stdin)
 }
 
-// equip gives the machines what VMware's tools would report.
-func equip(model *simulator.Model) []machine {
-	var out []machine
-	for i, entity := range model.Map().All("VirtualMachine") {
-		vm := entity.(*simulator.VirtualMachine)
-		address := fmt.Sprintf("10.1.0.%d", i+1)
-		vm.Guest.HostName, vm.Guest.IpAddress = strings.ToLower(strings.ReplaceAll(vm.Name, "_", "-")), address
-		vm.Guest.Net = []types.GuestNicInfo{{
-			Network: "VM Network", IpAddress: []string{address}, MacAddress: fmt.Sprintf("00:0c:29:00:00:%02x", i+1), Connected: true,
-			DeviceConfigId: 4000,
-		}}
-		out = append(out, machine{Name: vm.Guest.HostName, UUID: vm.Config.Uuid, Address: address})
+// create clones the machine of the model, turns the clone on, and gives it what VMware's tools would report.
+func create(ctx context.Context, client *govmomi.Client, model *simulator.Model, number int) (machine, error) {
+	finder := find.NewFinder(client.Client)
+	center, err := finder.DefaultDatacenter(ctx)
+	if err != nil {
+		return machine{}, err
 	}
-	return out
+	folders, err := center.Folders(ctx)
+	if err != nil {
+		return machine{}, err
+	}
+	first, err := finder.SetDatacenter(center).VirtualMachine(ctx, "DC0_C0_RP0_VM0")
+	if err != nil {
+		return machine{}, err
+	}
+	name := fmt.Sprintf("node-%d", number)
+	cloning, err := first.Clone(ctx, folders.VmFolder, name, types.VirtualMachineCloneSpec{})
+	if err != nil {
+		return machine{}, err
+	}
+	cloned, err := cloning.WaitForResult(ctx)
+	if err != nil {
+		return machine{}, err
+	}
+	vm := model.Map().Get(cloned.Result.(types.ManagedObjectReference)).(*simulator.VirtualMachine)
+	starting, err := object.NewVirtualMachine(client.Client, vm.Self).PowerOn(ctx)
+	if err != nil {
+		return machine{}, err
+	}
+	if err := starting.Wait(ctx); err != nil {
+		return machine{}, err
+	}
+	address := fmt.Sprintf("10.1.%d.%d", number/250, number%250+1)
+	model.Map().WithLock(model.Service.Context, vm, func() {
+		vm.Guest.HostName, vm.Guest.IpAddress = name, address
+		vm.Guest.Net = []types.GuestNicInfo{{
+			Network: "VM Network", IpAddress: []string{address}, MacAddress: fmt.Sprintf("00:0c:29:00:%02x:%02x", number/250, number%250),
+			Connected: true, DeviceConfigId: 4000,
+		}}
+	})
+	return machine{Name: name, UUID: vm.Config.Uuid, Address: address}, nil
 }
 
 // tag makes the data center the region, and the cluster the zone.

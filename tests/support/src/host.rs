@@ -105,6 +105,14 @@ impl Host {
         self.process.memory("VmHWM")
     }
 
+    /// Returns the number of open file descriptors.
+    ///
+    /// # Errors
+    /// Fails if the process has ended.
+    pub fn open_files(&self) -> Result<usize> {
+        self.process.open_files()
+    }
+
     /// Returns true while the process runs.
     pub fn is_alive(&mut self) -> bool {
         matches!(self.process.ended(), Ok(None))

@@ -118,6 +118,15 @@ impl Process {
         memory_of(self.id(), line).with_context(|| format!("{} has ended: no {line} in /proc/PID/status", self.name))
     }
 
+    /// Returns the number of open file descriptors.
+    ///
+    /// # Errors
+    /// Fails if the process has ended.
+    pub fn open_files(&self) -> Result<usize> {
+        let files = fs::read_dir(format!("/proc/{}/fd", self.id()));
+        Ok(files.with_context(|| format!("{} has ended", self.name))?.count())
+    }
+
     /// Returns the end of the log, for an error message.
     #[must_use]
     pub fn last_words(&self) -> String {
@@ -219,6 +228,7 @@ mod tests {
             tokio::time::sleep(POLL).await;
         }
         assert!(process.memory("VmRSS").unwrap() > 0 && process.ended().unwrap().is_none());
+        assert!(process.open_files().unwrap() >= 3, "input, output and errors");
         process.signal(Signal::TERM).unwrap();
         let status = process.ends_within(Duration::from_secs(60)).await.unwrap();
         assert!(!status.success());

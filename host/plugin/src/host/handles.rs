@@ -79,6 +79,7 @@ fn empty() -> ResourceTable {
 
 #[cfg(test)]
 mod tests {
+    use prometheus_client::metrics::gauge::Gauge;
     use wasmtime::component::Resource;
 
     use super::*;
@@ -89,7 +90,7 @@ mod tests {
 
     #[test]
     fn all_instances_share_and_release_the_handles() {
-        let (count, memory) = (Account::new(30), Account::new(1 << 30));
+        let (count, memory) = (Account::new(30, Gauge::default()), Account::new(1 << 30, Gauge::default()));
         let (mut one, mut other) = (Handles::new(&count, &memory), Handles::new(&count, &memory));
         assert!(other.table().push(0_u8).is_ok());
         let held = fill(&mut one);
@@ -109,7 +110,7 @@ mod tests {
 
     #[test]
     fn a_deleted_handle_makes_room_for_another() {
-        let (count, memory) = (Account::new(8), Account::new(1 << 30));
+        let (count, memory) = (Account::new(8, Gauge::default()), Account::new(1 << 30, Gauge::default()));
         let mut handles = Handles::new(&count, &memory);
         let mut held = fill(&mut handles);
         assert_eq!((held.len(), handles.refused), (8, Some(Refusal::Instance)), "nobody else has any");
@@ -119,7 +120,7 @@ mod tests {
 
     #[test]
     fn handles_count_as_memory_of_the_plugin() {
-        let (count, memory) = (Account::new(100), Account::new(20 * BYTES));
+        let (count, memory) = (Account::new(100, Gauge::default()), Account::new(20 * BYTES, Gauge::default()));
         let mut handles = Handles::new(&count, &memory);
         assert_eq!(fill(&mut handles).len(), 16);
         assert_eq!(count.taken(), 16, "what could not be paid for is given back");

@@ -103,6 +103,8 @@ fn beyond(desired: usize, maximum: Option<usize>) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use prometheus_client::metrics::gauge::Gauge;
+
     use super::*;
 
     fn limiter(memory: usize, total: &Arc<Account>) -> MemoryLimiter {
@@ -111,7 +113,7 @@ mod tests {
 
     #[test]
     fn memories_of_an_instance_share_one_limit() {
-        let mut limiter = limiter(100, &Account::new(1000));
+        let mut limiter = limiter(100, &Account::new(1000, Gauge::default()));
         assert!(limiter.memory_growing(0, 60, None).unwrap());
         assert!(!limiter.memory_growing(0, 41, None).unwrap());
         assert_eq!(limiter.refused, Some(Refusal::Instance));
@@ -122,7 +124,7 @@ mod tests {
     // Holds: SEC-04
     #[test]
     fn instances_of_a_plugin_share_the_total_limit() {
-        let total = Account::new(150);
+        let total = Account::new(150, Gauge::default());
         let (mut one, mut other) = (limiter(100, &total), limiter(100, &total));
         assert!(one.memory_growing(0, 100, None).unwrap());
         assert!(!other.memory_growing(0, 51, None).unwrap());
@@ -133,7 +135,7 @@ mod tests {
 
     #[test]
     fn exceeding_the_total_alone_counts_against_the_instance() {
-        let mut limiter = limiter(100, &Account::new(50));
+        let mut limiter = limiter(100, &Account::new(50, Gauge::default()));
         assert!(!limiter.memory_growing(0, 51, None).unwrap());
         assert_eq!(limiter.refused, Some(Refusal::Instance));
     }
@@ -141,7 +143,7 @@ mod tests {
     // Holds: SEC-04, OPS-85
     #[test]
     fn a_table_has_its_own_limit() {
-        let mut limiter = limiter(100, &Account::new(100));
+        let mut limiter = limiter(100, &Account::new(100, Gauge::default()));
         assert!(limiter.table_growing(0, 10, None).unwrap());
         assert_eq!(limiter.refused, None);
         for maximum in [None, Some(10), Some(20)] {
@@ -152,7 +154,7 @@ mod tests {
 
     #[test]
     fn a_maximum_declared_by_the_plugin_is_not_a_denial() {
-        let mut limiter = limiter(100, &Account::new(100));
+        let mut limiter = limiter(100, &Account::new(100, Gauge::default()));
         assert!(limiter.memory_growing(0, 60, Some(60)).unwrap() && limiter.table_growing(0, 5, Some(5)).unwrap());
         assert!(!limiter.memory_growing(60, 61, Some(60)).unwrap() && !limiter.table_growing(5, 6, Some(5)).unwrap());
         assert_eq!((limiter.refused, limiter.peak), (None, 60));
@@ -164,7 +166,7 @@ mod tests {
         let holds = |inner: &str, count: usize| {
             let module = wat::parse_str(format!("(module {inner})")).unwrap();
             let module = wasmtime::Module::new(&engine, module).unwrap();
-            let mut store = wasmtime::Store::new(&engine, limiter(0, &Account::new(0)));
+            let mut store = wasmtime::Store::new(&engine, limiter(0, &Account::new(0, Gauge::default())));
             store.limiter(|limiter| limiter);
             (0..count).all(|_| wasmtime::Instance::new(&mut store, &module, &[]).is_ok())
         };

@@ -117,9 +117,11 @@ async fn handles_kept_between_calls_count_toward_the_limit() {
     for _ in 0..3 {
         assert_eq!(bench.plugin.check(&[node("n")]).await.unwrap(), [Ok(Presence::Running)]);
     }
+    assert_eq!(bench.metric("skydock_plugin_handles{"), 32.0);
     let words = "it exceeded its limit of 32 handles (--plugin-limit handles)";
     assert!(sentence(&bench).await.ends_with(words));
     assert_eq!(bench.instances("idle"), 0.0, "it and its handles are gone");
+    assert_eq!((bench.metric("skydock_plugin_handles{"), bench.metric("skydock_plugin_memory_bytes{")), (0.0, 0.0));
     assert_eq!(bench.metric("skydock_plugin_traps_total{plugin=\"test\",kind=\"handles\"}"), 1.0);
     assert!(bench.plugin.check(&[node("n")]).await.is_ok());
     // Standard output needs a handle, too.
@@ -158,6 +160,8 @@ async fn instances_share_the_total_memory_of_their_plugin() {
     assert!(sentence.ends_with(words), "{sentence}");
     assert_eq!(bench.metric("skydock_plugin_traps_total{plugin=\"test\",kind=\"memory_total\"}"), 1.0);
     assert_eq!(bench.instances("idle"), 1.0, "two would leave too little to those that work");
+    let memory = bench.metric("skydock_plugin_memory_bytes{");
+    assert!((f64::from(4 << 20)..f64::from(5 << 20)).contains(&memory), "that of one instance: {memory}");
 }
 
 // Holds: SEC-11

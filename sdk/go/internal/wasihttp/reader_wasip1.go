@@ -16,13 +16,26 @@ import (
 type reader struct {
 	ctx     context.Context
 	cancel  context.CancelFunc
-	body    *wire.IncomingBody
 	stream  *wasi_io_streams.InputStream
 	ready   *wasi_io_poll.Pollable
+	handles *held
 	waiting bool // a goroutine waits in Read, and drops the handles if the body is closed meanwhile
 	closed  bool
-	dropped bool
 	err     error
+}
+
+// newReader takes the body. A program that forgets to close it loses a connection natively. Here, the collector would drop the handles
+// in any order, and the host ends an instance that drops a parent before its children.
+func newReader(ctx context.Context, body *wire.IncomingBody) *reader {
+	stream := body.Stream().Ok()
+	ready := stream.Subscribe()
+	handles := hold(func() {
+		ready.Drop()
+		stream.Drop()
+		body.Drop()
+	})
+	ctx, cancel := context.WithCancel(ctx)
+	return &reader{ctx: ctx, cancel: cancel, stream: stream, ready: ready, handles: handles}
 }
 
 // Read implements [io.Reader].
@@ -47,7 +60,7 @@ func (r *reader) Read(to []byte) (int, error) {
 				reason.Drop()
 			}
 			// As in net/http, a body that was read to its end need not be closed.
-			r.drop()
+			r.handles.release()
 			continue
 		}
 		if data := read.Ok(); len(data) > 0 {
@@ -57,10 +70,10 @@ func (r *reader) Read(to []byte) (int, error) {
 		err := wait(r.ctx, r.ready)
 		r.waiting = false
 		if r.closed {
-			r.drop()
+			r.handles.release()
 		} else if err != nil {
 			r.err = err
-			r.drop()
+			r.handles.release()
 		}
 	}
 }
@@ -71,18 +84,8 @@ func (r *reader) Close() error {
 		r.closed = true
 		r.cancel()
 		if !r.waiting {
-			r.drop()
+			r.handles.release()
 		}
 	}
 	return nil
-}
-
-func (r *reader) drop() {
-	if r.dropped {
-		return
-	}
-	r.dropped = true
-	r.ready.Drop()
-	r.stream.Drop()
-	r.body.Drop()
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"runtime"
 	"strings"
 
 	"github.com/skydock/skydock/sdk/go/internal/bindings/wasi_http_outgoing_handler"
@@ -137,12 +136,6 @@ func response(r *http.Request, in *wire.IncomingResponse) *http.Response {
 	}
 	body := in.Consume().Ok()
 	in.Drop()
-	stream := body.Stream().Ok()
-	ctx, cancel := context.WithCancel(r.Context())
-	content := &reader{ctx: ctx, cancel: cancel, body: body, stream: stream, ready: stream.Subscribe()}
-	// A program that forgets to close it loses a connection natively. Here, the collector would drop the handles in any order, and the
-	// host ends an instance that drops a parent before its children.
-	runtime.SetFinalizer(content, func(r *reader) { r.Close() })
-	out.Body = content
+	out.Body = newReader(r.Context(), body)
 	return out
 }

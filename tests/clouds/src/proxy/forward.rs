@@ -35,7 +35,7 @@ impl Asked {
     pub(super) fn new(cloud: &Cloud, head: http::request::Parts, body: Bytes) -> Option<Self> {
         let (path, query) = (head.uri.path().to_owned(), head.uri.query().unwrap_or_default().to_owned());
         let (service, base, path) = match cloud {
-            Cloud::Aws { url, .. } => ("", url.clone(), path),
+            Cloud::Aws { url, .. } | Cloud::Other(url) => ("", url.clone(), path),
             Cloud::OpenStack(services) => {
                 let (name, rest) =
                     path.trim_start_matches('/').split_once('/').unwrap_or((path.trim_start_matches('/'), ""));
@@ -65,7 +65,7 @@ impl Shared {
         if let Some(headers) = request.headers_mut() {
             *headers = without_hop(&asked.head.headers);
             if matches!(self.cloud, Cloud::OpenStack(_)) {
-                // OpenStack uses the header for links. For AWS it is signed and must be kept.
+                // OpenStack uses the header for links. For AWS it is signed, and others may use it for links to the proxy itself.
                 headers.remove(HOST);
                 headers.remove("accept-encoding");
             }

@@ -51,6 +51,17 @@ pub(super) fn aws(method: &str, path: &str, query: &str, headers: &HeaderMap, bo
     format!("{service}:{method} {path}")
 }
 
+/// Returns the name of a request to another server: that of the first element in the body of a SOAP message, or the method and the
+/// path, in which names of resources with a colon are replaced by `{id}`.
+pub(super) fn other(method: &str, path: &str, body: &str) -> String {
+    let action = body.split_once("Body>").and_then(|(_, rest)| rest.trim_start().strip_prefix('<'));
+    if let Some(action) = action.and_then(|rest| rest.split([' ', '>', '/']).next()) {
+        return format!("soap:{action}");
+    }
+    let segments = path.split('/').map(|segment| if segment.contains(':') { "{id}" } else { segment });
+    format!("{method} {}", segments.collect::<Vec<_>>().join("/"))
+}
+
 /// Returns a parameter of a form or query. The names and values used here need no decoding.
 pub(super) fn parameter<'a>(form: &'a str, name: &str) -> Option<&'a str> {
     form.split('&').find_map(|pair| pair.split_once('=').filter(|(key, _)| *key == name)).map(|(_, value)| value)
@@ -72,6 +83,15 @@ mod tests {
         assert_eq!(name("POST", &action, b"["), "POST compute/servers/{id}/action");
         assert_eq!(name("GET", "/", b""), "GET compute");
         assert_eq!(name("GET", "/v2.0/vlans/v2", b""), "GET compute/vlans/v2");
+    }
+
+    #[test]
+    fn operations_of_other_servers_are_named() {
+        let soap = "<?xml version=\"1.0\"?>\n<Envelope xmlns=\"x\"><Body><FindByUuid xmlns=\"urn:vim25\"><_this/></FindByUuid></Body></Envelope>";
+        assert_eq!(other("POST", "/sdk", soap), "soap:FindByUuid");
+        assert_eq!(other("POST", "/sdk", "<soap:Body>\n <Logout/></soap:Body>"), "soap:Logout");
+        assert_eq!(other("GET", "/rest/tag/id:urn:vmomi:1", ""), "GET /rest/tag/{id}");
+        assert_eq!(other("POST", "/token", "a=b"), "POST /token");
     }
 
     #[test]

@@ -12,6 +12,7 @@ use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
+use serde_json::json;
 use tokio::net::TcpStream;
 
 use super::body::{AnswerBody, cut, whole};
@@ -83,6 +84,7 @@ impl Shared {
         match self.cloud {
             Cloud::OpenStack(_) => operation::openstack(asked.service, method, &asked.path, &asked.body),
             Cloud::Aws { .. } => operation::aws(method, &asked.path, &asked.query, &asked.head.headers, &asked.body),
+            Cloud::Other(_) => operation::other(method, &asked.path, asked.form()),
         }
     }
 
@@ -132,7 +134,7 @@ impl Shared {
     /// Sends the request to the cloud. The answer to a read request is remembered.
     async fn ask(&self, asked: &Asked, operation: &str) -> Response<Bytes> {
         let answer = match &self.cloud {
-            Cloud::OpenStack(_) => self.forward(asked).await,
+            Cloud::OpenStack(_) | Cloud::Other(_) => self.forward(asked).await,
             Cloud::Aws { shim, .. } => match shim.instead(operation, asked).await {
                 Some(answer) => answer,
                 None => shim.repaired(operation, asked, self.forward(asked).await).await,
@@ -161,7 +163,7 @@ impl Shared {
 
     fn throttled(&self, operation: &str, after: Option<u32>) -> Response<Bytes> {
         let mut answer = match self.cloud {
-            Cloud::OpenStack(_) => self.failed(operation, 429),
+            Cloud::OpenStack(_) | Cloud::Other(_) => self.failed(operation, 429),
             // EC2 and Elastic Load Balancing use different errors.
             Cloud::Aws { .. } if operation.starts_with("ec2:") => {
                 aws_error(operation, 503, "RequestLimitExceeded", "Request limit exceeded.")
@@ -176,10 +178,14 @@ impl Shared {
 
     fn failed(&self, operation: &str, code: u16) -> Response<Bytes> {
         match self.cloud {
-            Cloud::OpenStack(_) => {
+            Cloud::OpenStack(_) | Cloud::Other(_) => {
                 let code = StatusCode::from_u16(code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
                 let message = code.canonical_reason().unwrap_or("a fault of the proxy's");
-                let body = serde_json::json!({"error": {"code": code.as_u16(), "title": message, "message": message}});
+                let name = match self.cloud {
+                    Cloud::OpenStack(_) => json!(code.as_u16()),
+                    _ => json!(message),
+                };
+                let body = json!({"error": {"code": name, "title": message, "message": message}});
                 let mut answer = status(code, &body.to_string());
                 answer.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
                 answer

@@ -5,18 +5,11 @@ use crate::site::Balancer;
 
 fn machine() -> Machine {
     let [id, node, provider_id, address] = ["i-1", "n1", "x://i-1", "10.9.0.5"].map(str::to_owned);
-    Machine { id, node, provider_id, address }
+    Machine { id, node, provider_id, address, others: None }
 }
 
-/// Returns the differences of a matching cluster and cloud, after changes to fields of the node and of the Service, and to the
-/// view.
-fn seen(runs: bool, node: &[(&str, Value)], service: &[(&str, Value)], spoil: fn(&mut View)) -> Vec<String> {
-    let ports = BTreeSet::from(["TCP/80".to_owned()]);
-    let wanted = Wanted {
-        machines: vec![(machine(), runs)],
-        services: BTreeMap::from([("web".to_owned(), ports)]),
-        labels: vec![("zone", "a")],
-    };
+/// Returns a matching node, after changes to its fields.
+fn changed(node: &[(&str, Value)]) -> Node {
     let mut right = json!({
         "metadata": {"name": "n1", "labels": {"zone": "a"}},
         "spec": {"providerID": "x://i-1", "podCIDRs": ["10.244.0.0/24"], "taints": []},
@@ -28,6 +21,19 @@ fn seen(runs: bool, node: &[(&str, Value)], service: &[(&str, Value)], spoil: fn
     for (pointer, value) in node {
         *right.pointer_mut(pointer).unwrap() = value.clone();
     }
+    serde_json::from_value(right).unwrap()
+}
+
+/// Returns the differences of a matching cluster and cloud, after changes to fields of the node and of the Service, and to the
+/// view.
+fn seen(runs: bool, node: &[(&str, Value)], service: &[(&str, Value)], spoil: fn(&mut View)) -> Vec<String> {
+    let ports = BTreeSet::from(["TCP/80".to_owned()]);
+    let wanted = Wanted {
+        machines: vec![(machine(), runs)],
+        services: BTreeMap::from([("web".to_owned(), ports)]),
+        labels: vec![("zone", "a")],
+        only_nodes: false,
+    };
     let mut served =
         json!({"metadata": {"name": "web"}, "status": {"loadBalancer": {"ingress": [{"ip": "192.0.2.1"}]}}});
     for (pointer, value) in service {
@@ -44,7 +50,7 @@ fn seen(runs: bool, node: &[(&str, Value)], service: &[(&str, Value)], spoil: fn
         routes: BTreeMap::from([("10.244.0.0/24".to_owned(), "i-1".to_owned())]),
     };
     spoil(&mut view);
-    wrongs(&wanted, &[serde_json::from_value(right).unwrap()], &[serde_json::from_value(served).unwrap()], &view)
+    wrongs(&wanted, &[changed(node)], &[serde_json::from_value(served).unwrap()], &view)
 }
 
 #[test]
@@ -86,5 +92,39 @@ fn each_wrong_state_is_found() {
     ];
     for (number, spoil) in of_clouds.into_iter().enumerate() {
         assert!(!seen(true, &[], &[], spoil).is_empty(), "{number}");
+    }
+}
+
+#[test]
+fn all_known_addresses_are_compared() {
+    let others = Some(vec![("Hostname", "n1".to_owned())]);
+    let wanted = Wanted {
+        machines: vec![(Machine { others, ..machine() }, true)],
+        labels: vec![("zone", "a")],
+        only_nodes: true,
+        ..Wanted::default()
+    };
+    let internal = json!({"type": "InternalIP", "address": "10.9.0.5"});
+    let [host, external] =
+        [("Hostname", "n1"), ("ExternalIP", "192.0.2.1")].map(|(kind, it)| json!({"type": kind, "address": it}));
+    let table = [
+        (json!([internal, host]), true),
+        (json!([internal]), false),
+        (json!([host]), false),
+        (json!([internal, host, external]), false),
+    ];
+    for (addresses, right) in table {
+        let node = changed(&[("/status/addresses", addresses.clone()), ("/spec/podCIDRs", json!([]))]);
+        assert_eq!(wrongs(&wanted, &[node], &[], &View::default()).is_empty(), right, "{addresses}");
+    }
+}
+
+#[test]
+fn nodes_need_no_network_if_the_provider_has_none() {
+    let without = [("/spec/podCIDRs", json!([])), ("/status/conditions", json!([]))];
+    for (only_nodes, right) in [(true, true), (false, false)] {
+        let machines = vec![(machine(), true)];
+        let wanted = Wanted { machines, labels: vec![("zone", "a")], only_nodes, ..Wanted::default() };
+        assert_eq!(wrongs(&wanted, &[changed(&without)], &[], &View::default()).is_empty(), right, "{only_nodes}");
     }
 }

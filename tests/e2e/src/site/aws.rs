@@ -161,11 +161,12 @@ impl Site for AwsSite<'_> {
         fs::write(&secret, &self.keys.secret)?;
         Ok(Configuration {
             options,
-            credential: json!({
+            credential: Some(json!({
                 "type": "aws-sigv4", "services": ["ec2", "elasticloadbalancing"], "regions": [region],
                 "source": {"files": {"accessKeyIdFile": id, "secretAccessKeyFile": secret}},
-            }),
-            reads: vec!["Describe*"],
+            })),
+            rule: json!({"reads": ["Describe*"]}),
+            grants: json!({}),
         })
     }
 
@@ -179,6 +180,7 @@ impl Site for AwsSite<'_> {
                 node: field(&answer, "privateDnsName")?.to_owned(),
                 provider_id: format!("aws:///us-east-1a/{id}"),
                 address: field(&answer, "privateIpAddress")?.to_owned(),
+                others: None,
                 id,
             });
         }

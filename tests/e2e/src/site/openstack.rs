@@ -96,14 +96,6 @@ impl Site for OpenStackSite {
         ]
     }
 
-    fn mixes_protocols(&self) -> bool {
-        true
-    }
-
-    fn annotations(&self) -> BTreeMap<String, String> {
-        BTreeMap::new()
-    }
-
     fn proxy(&self) -> &Proxy {
         &self.proxy
     }
@@ -119,10 +111,11 @@ impl Site for OpenStackSite {
         Ok(Configuration {
             options: json!({}),
             // The provider in Go must log in.
-            credential: json!({
+            credential: Some(json!({
                 "type": "session", "masked": self.plugin == Plugin::Go, "login": {"keystone": {"cloudConf": file}},
-            }),
-            reads: Vec::new(),
+            })),
+            rule: json!({}),
+            grants: json!({}),
         })
     }
 
@@ -134,7 +127,7 @@ impl Site for OpenStackSite {
             let address = server.addresses.first().context("an address")?.clone();
             self.machines.insert(address.clone(), server.id.clone());
             let provider_id = format!("openstack:///{}", server.id);
-            machines.push(Machine { id: server.id, node: server.name, provider_id, address });
+            machines.push(Machine { id: server.id, node: server.name, provider_id, address, others: None });
         }
         Ok(machines)
     }

@@ -31,7 +31,13 @@ type memory struct {
 var (
 	host memory
 	ask  []byte
+	// nothing is where all values without bytes are.
+	nothing uint64
 )
+
+// empty returns the address of a value without bytes. Its alignment would do for the host, but code that reads the value has the
+// address in a pointer, and Go's runtime ends the program when it moves a stack with a pointer that is a small number.
+func empty() unsafe.Pointer { return unsafe.Pointer(&nothing) }
 
 // cut returns memory for the import that is running, or for an export. It returns nil if it had to allocate.
 func (m *memory) cut(size, align uintptr) unsafe.Pointer {

@@ -205,3 +205,10 @@ func TestAChunkIsKeptByAllThatWasCutFromIt(t *testing.T) {
 		t.Error("the chunk is not kept")
 	}
 }
+
+func TestAnEmptyValueHasAnAddressThatAPointerMayHave(t *testing.T) {
+	const legal, largest = 4096, 8 // runtime.minLegalPointer; alignments in WIT
+	if at := uintptr(empty()); at < legal || at%largest != 0 {
+		t.Errorf("%#x", at)
+	}
+}

@@ -87,7 +87,7 @@ func cabiRealloc(old unsafe.Pointer, oldSize, align, size uintptr) unsafe.Pointe
 	case old != nil || oldSize != 0:
 		panic("runtime: memory of the host cannot grow")
 	case size == 0:
-		return unsafe.Pointer(align)
+		return empty()
 	case !initialized:
 		base := uintptr(unsafe.Pointer(&boot))
 		at := (base+bootUsed+align-1)&^(align-1) - base

@@ -1,10 +1,10 @@
-//! What the provider asks of Azure for the node of one virtual machine: the endpoints of the cloud, a token, zones, the machine and its
-//! network interface.
+//! What the provider asks of Azure for the nodes of virtual machines: the endpoints of the cloud, a token, zones, the machines and their
+//! network interfaces.
 
 use std::{
+    collections::BTreeMap,
     net::Ipv4Addr,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
 };
 
 use anyhow::{Context as _, Result};
@@ -15,38 +15,28 @@ use tokio::{
     task::AbortHandle,
 };
 
-use crate::{authority::Authority, rotation::front::Front};
-
 /// The secret with which Skydock logs in, and the token that it gets.
 pub(super) const SECRET: &str = "a-secret-of-azure";
 pub(super) const TOKEN: &str = "a-token-of-azure";
-/// The virtual machine, and its address.
-pub(super) const MACHINE: &str = "vm-1";
-pub(super) const ADDRESS: &str = "10.2.0.4";
-/// The paths of the resources that are known.
+/// The path of the resource group, and those of the resources in it.
 pub(super) const GROUP: &str = "/subscriptions/sub/resourceGroups/group";
+const MACHINES: &str = "/subscriptions/sub/resourceGroups/group/providers/Microsoft.Compute/virtualMachines";
+const INTERFACES: &str = "/subscriptions/sub/resourceGroups/group/providers/Microsoft.Network/networkInterfaces";
 
-/// The power of the machine.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Power {
-    #[default]
-    Running,
-    Deallocated,
-    /// The machine is deleted.
-    Gone,
+/// A virtual machine.
+#[derive(Clone, Debug)]
+pub(super) struct Machine {
+    pub(super) name: String,
+    pub(super) address: String,
+    runs: bool,
 }
 
-#[derive(Default)]
-struct State {
-    power: Power,
-    requests: Vec<String>,
-}
+type Machines = Arc<Mutex<BTreeMap<String, Machine>>>;
 
-/// An Azure with one virtual machine. It ends when it is dropped.
+/// An Azure with a resource group. It ends when it is dropped.
 pub(super) struct Stub {
-    front: Front,
-    authority: Authority,
-    state: Arc<Mutex<State>>,
+    url: String,
+    machines: Machines,
     task: AbortHandle,
 }
 
@@ -57,37 +47,45 @@ impl Stub {
     /// Fails if it cannot listen.
     pub(super) async fn start() -> Result<Self> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
-        let authority = Authority::new("azure")?;
-        let leaf = authority.sign(Duration::from_secs(24 * 3600))?;
-        let front = Front::before(&listener.local_addr()?.to_string(), &leaf, &[]).await?;
-        let state: Arc<Mutex<State>> = Arc::default();
-        let of_task = Arc::clone(&state);
+        let url = format!("http://{}", listener.local_addr()?);
+        let machines = Machines::default();
+        let of_task = Arc::clone(&machines);
         let task = tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
                 tokio::spawn(serve(stream, Arc::clone(&of_task)));
             }
         });
-        Ok(Self { front, authority, state, task: task.abort_handle() })
+        Ok(Self { url, machines, task: task.abort_handle() })
     }
 
     /// Returns the URL of everything.
-    pub(super) fn url(&self) -> String {
-        self.front.url()
+    pub(super) fn url(&self) -> &str {
+        &self.url
     }
 
-    /// Returns the certificate of the authority in PEM.
-    pub(super) fn authority(&self) -> String {
-        self.authority.pem()
+    /// Creates the virtual machine with this number, which runs.
+    pub(super) fn create(&self, number: usize) -> Machine {
+        let (name, address) = (format!("vm-{number}"), format!("10.2.{}.{}", number / 250, number % 250 + 4));
+        let machine = Machine { name: name.clone(), address, runs: true };
+        lock(&self.machines).insert(name, machine.clone());
+        machine
     }
 
-    /// Changes the power of the machine.
-    pub(super) fn set_power(&self, power: Power) {
-        lock(&self.state).power = power;
+    /// Starts or deallocates a virtual machine.
+    ///
+    /// # Errors
+    /// Fails if it does not exist.
+    pub(super) fn set_running(&self, name: &str, runs: bool) -> Result<()> {
+        lock(&self.machines).get_mut(name).context("no such machine")?.runs = runs;
+        Ok(())
     }
 
-    /// Returns all requests.
-    pub(super) fn requests(&self) -> Vec<String> {
-        lock(&self.state).requests.clone()
+    /// Deletes a virtual machine.
+    ///
+    /// # Errors
+    /// Fails if it does not exist.
+    pub(super) fn delete(&self, name: &str) -> Result<()> {
+        lock(&self.machines).remove(name).map(drop).context("no such machine")
     }
 }
 
@@ -98,12 +96,12 @@ impl Drop for Stub {
 }
 
 // No code that holds the lock can panic in an inconsistent state.
-fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
-    state.lock().unwrap_or_else(PoisonError::into_inner)
+fn lock(machines: &Mutex<BTreeMap<String, Machine>>) -> MutexGuard<'_, BTreeMap<String, Machine>> {
+    machines.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Answers one request. Errors are ignored, because clients may close connections.
-async fn serve(mut stream: TcpStream, state: Arc<Mutex<State>>) -> Result<()> {
+async fn serve(mut stream: TcpStream, machines: Machines) -> Result<()> {
     let mut text = String::new();
     let (head, length) = loop {
         let mut more = [0; 16 << 10];
@@ -116,7 +114,10 @@ async fn serve(mut stream: TcpStream, state: Arc<Mutex<State>>) -> Result<()> {
             }
         }
     };
-    let (status, answer) = answer(&head, text.get(length..).unwrap_or_default(), &state)?;
+    let (status, answer) = {
+        let machines = lock(&machines);
+        answer(&head, text.get(length..).unwrap_or_default(), &machines)?
+    };
     let answer = answer.to_string();
     let head = format!(
         "HTTP/1.1 {status} X\r\ncontent-type: application/json\r\ncontent-length: {}\r\nconnection: close\r\n\r\n",
@@ -131,15 +132,10 @@ fn header<'a>(head: &'a str, name: &str) -> Option<&'a str> {
     lines.into_iter().find(|(found, _)| found.eq_ignore_ascii_case(name)).map(|(_, value)| value.trim())
 }
 
-fn answer(head: &str, body: &str, state: &Mutex<State>) -> Result<(u16, Value)> {
+fn answer(head: &str, body: &str, machines: &BTreeMap<String, Machine>) -> Result<(u16, Value)> {
     let mut words = head.split(' ');
     let (method, target) = (words.next().context("a method")?, words.next().context("a target")?);
     let path = target.split('?').next().unwrap_or_default();
-    let power = {
-        let mut state = lock(state);
-        state.requests.push(format!("{method} {path}"));
-        state.power
-    };
     let base = format!("https://{}", header(head, "host").context("a host")?);
     let error = |status, code: &str| (status, json!({"error": {"code": code, "message": path}}));
     Ok(match (method, path) {
@@ -161,32 +157,43 @@ fn answer(head: &str, body: &str, state: &Mutex<State>) -> Result<(u16, Value)> 
             let kind = json!({"resourceType": "virtualMachines", "locations": ["West Europe"], "zoneMappings": zones});
             (200, json!({"namespace": "Microsoft.Compute", "resourceTypes": [kind]}))
         }
-        ("GET", path) => match (path.to_ascii_lowercase().rsplit_once('/'), power) {
-            (Some((_, MACHINE)), Power::Running | Power::Deallocated) => (200, machine(power)),
-            (Some((_, "virtualmachines")), Power::Gone) => (200, json!({"value": []})),
-            (Some((_, "virtualmachines")), _) => (200, json!({"value": [machine(power)]})),
-            (Some((_, "nic-1")), _) => (200, interface()),
-            _ => error(404, "ResourceNotFound"),
-        },
+        ("GET", path) if of(path, MACHINES) == Some("") => {
+            (200, json!({"value": machines.values().map(machine).collect::<Vec<_>>()}))
+        }
+        ("GET", path) => {
+            let found = of(path, MACHINES).and_then(|name| machines.get(name)).map(machine);
+            let of_machine = of(path, INTERFACES).and_then(|name| machines.get(name.strip_prefix("nic-")?));
+            match found.or_else(|| of_machine.map(interface)) {
+                Some(resource) => (200, resource),
+                None => error(404, "ResourceNotFound"),
+            }
+        }
         _ => error(405, "MethodNotAllowed"),
     })
 }
 
-fn machine(power: Power) -> Value {
-    let status = if power == Power::Running { "PowerState/running" } else { "PowerState/deallocated" };
+/// Returns the name of a resource, or an empty name for the list of resources. Azure does not distinguish cases in paths; all names are
+/// in lower case.
+fn of<'a>(path: &'a str, list: &str) -> Option<&'a str> {
+    let (start, name) = path.split_at_checked(list.len())?;
+    start.eq_ignore_ascii_case(list).then(|| name.trim_start_matches('/'))
+}
+
+fn machine(machine: &Machine) -> Value {
+    let power = if machine.runs { "PowerState/running" } else { "PowerState/deallocated" };
     json!({
-        "id": format!("{GROUP}/providers/Microsoft.Compute/virtualMachines/{MACHINE}"),
-        "name": MACHINE, "location": "westeurope", "zones": ["2"],
+        "id": format!("{MACHINES}/{}", machine.name),
+        "name": machine.name, "location": "westeurope", "zones": ["2"],
         "properties": {
             "hardwareProfile": {"vmSize": "Standard_D2s_v5"}, "provisioningState": "Succeeded",
-            "networkProfile": {"networkInterfaces": [{"id": format!("{GROUP}/providers/Microsoft.Network/networkInterfaces/nic-1")}]},
-            "instanceView": {"statuses": [{"code": "ProvisioningState/succeeded"}, {"code": status}]},
+            "networkProfile": {"networkInterfaces": [{"id": format!("{INTERFACES}/nic-{}", machine.name)}]},
+            "instanceView": {"statuses": [{"code": "ProvisioningState/succeeded"}, {"code": power}]},
         },
     })
 }
 
-fn interface() -> Value {
-    let id = format!("{GROUP}/providers/Microsoft.Network/networkInterfaces/nic-1");
-    let address = json!({"name": "ipconfig1", "properties": {"privateIPAddress": ADDRESS, "primary": true}});
-    json!({"id": id, "name": "nic-1", "properties": {"primary": true, "ipConfigurations": [address]}})
+fn interface(machine: &Machine) -> Value {
+    let address = json!({"name": "ipconfig1", "properties": {"privateIPAddress": machine.address, "primary": true}});
+    let name = format!("nic-{}", machine.name);
+    json!({"id": format!("{INTERFACES}/{name}"), "name": name, "properties": {"primary": true, "ipConfigurations": [address]}})
 }
