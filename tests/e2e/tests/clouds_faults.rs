@@ -44,8 +44,11 @@ async fn nothing_is_lost_or_duplicated_on_a_faulty_aws() {
         let tapes = Tapes::new(&folder.join(&name)).unwrap();
         let course = Course { seed, steps: STEPS, tapes: Some(&tapes) };
         println!("seed {seed}: {}", faults::run(&mut site, &plane, &name, course).await.unwrap());
-        let difference = tapes.differ(&changed).await.unwrap();
-        println!("with one line changed: {difference}");
-        assert!(difference.contains("load-balancers.ensure: the body of request"), "{difference}");
+        // Another seed may create no load balancer.
+        if seed == 0 {
+            let difference = tapes.differ(&changed).await.unwrap();
+            println!("with one line changed: {difference}");
+            assert!(difference.contains("load-balancers.ensure: the body of request"), "{difference}");
+        }
     }
 }
