@@ -20,13 +20,12 @@ func forget(count int, closed bool) (freed, dropped int) {
 	gone, drops := make(chan struct{}, count), make(chan struct{}, count)
 	for range count {
 		answer := &struct{ body *content }{}
-		ctx, cancel := context.WithCancel(context.WithValue(context.Background(), key{}, answer))
+		ctx := context.WithValue(context.Background(), key{}, answer)
 		answer.body = &content{ctx: ctx, handles: hold(func() { drops <- struct{}{} })}
 		runtime.AddCleanup(answer, func(int) { gone <- struct{}{} }, 0)
 		if closed {
 			answer.body.handles.release()
 			answer.body.handles.release()
-			cancel()
 		}
 	}
 	for range 50 {
