@@ -128,6 +128,10 @@ async fn the_proxy_corrects_answers_of_moto() -> Result<()> {
             [("RouteTableId", table), ("DestinationCidrBlock", cidr.as_str()), ("InstanceId", instance.as_str())];
         through.call("ec2", "CreateRoute", &route).await?;
     }
+    // More than moto lists on a page, and terminated before.
+    let names: Vec<String> = (0..110).map(|number| format!("old-{number}")).collect();
+    let old = aws.run_instances(&network, 1, &names).await?;
+    aws.change_instances("TerminateInstances", &old).await?;
     aws.change_instances("TerminateInstances", &instances[..1]).await?;
     let tables = through.call("ec2", "DescribeRouteTables", &[("RouteTableId.1", &network.route_table_id)]).await?;
     ensure!(tables.matches("<state>blackhole</state>").count() == 1, "{tables}");

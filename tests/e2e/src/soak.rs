@@ -45,7 +45,7 @@ impl Display for Report {
         let Self { lasted, settled_in, last, grown, searched } = self;
         let (minutes, seconds) = (lasted.as_secs_f64() / 60.0, settled_in.as_secs_f64());
         write!(f, "{minutes:.0} minutes: {}, well after {seconds:.1} s; {}", last.work(), grown.join(", "))?;
-        write!(f, "; no secret in {searched}")
+        write!(f, "; secrets are in {searched}")
     }
 }
 

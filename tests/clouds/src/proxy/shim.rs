@@ -83,7 +83,7 @@ impl Shim {
         let seen = String::from_utf8_lossy(&body);
         let repaired = match operation {
             "ec2:DescribeRouteTables" if seen.contains("<instanceId>") => {
-                Some(with_blackholes(&seen, &self.gone().await))
+                Some(with_blackholes(&seen, &self.gone(&xml::all(&seen, "instanceId")).await))
             }
             "elbv2:DescribeTargetHealth" => {
                 Some(with_health(&seen, &self.health.lock().unwrap_or_else(PoisonError::into_inner)))
@@ -130,10 +130,12 @@ impl Shim {
         xml::items(&others, "securityGroupInfo").iter().any(|other| !is_group(other, group))
     }
 
-    /// Returns the IDs of terminated instances.
-    async fn gone(&self) -> Vec<String> {
-        let mut parameters = vec![("Filter.1.Name", "instance-state-name")];
+    /// Returns which of these instances are terminated. moto keeps those, and a list of all would have several pages.
+    async fn gone(&self, ids: &[&str]) -> Vec<String> {
+        let values: Vec<String> = (1..=ids.len()).map(|number| format!("Filter.2.Value.{number}")).collect();
+        let mut parameters = vec![("Filter.1.Name", "instance-state-name"), ("Filter.2.Name", "instance-id")];
         parameters.extend(["Filter.1.Value.1", "Filter.1.Value.2"].into_iter().zip(GONE));
+        parameters.extend(values.iter().map(String::as_str).zip(ids.iter().copied()));
         let answer = self.client.call("ec2", "DescribeInstances", &parameters).await.unwrap_or_default();
         xml::all(&answer, "instanceId").into_iter().map(str::to_owned).collect()
     }

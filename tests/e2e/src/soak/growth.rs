@@ -19,10 +19,10 @@ struct Series {
     and: f64,
 }
 
-/// A leak of 1 KiB in each call would be 4 MiB after the calls of an hour, so these are narrow for a long run only. Memory may grow by a
-/// tenth, as in `swaps`, because the allocator of the host and that of a plugin keep what they have had: fragments, and in Go twice the
-/// memory that is in use, in steps of 4 MiB. The host may grow by the growth of its plugin, too. Files are connections, of which
-/// the number in use varies: at most 32 to the cloud at a time. Handles are reserved in steps of 8 for each instance that is in a call.
+/// Memory may grow by a tenth and 8 MiB, as in `swaps`: allocators keep what they have had, and Go has twice the memory that is in use.
+/// That of the host includes its plugin's, so it may grow by 8 MiB more. Answers that a plugin never freed, 50 KiB in each call, exceeded
+/// this in half an hour. Files are connections, at most 32 to the cloud at a time. Handles are reserved in steps of 8 for each instance,
+/// until it has none, so that their number is the most of some calls.
 const SERIES: [Series; 5] = [
     Series { name: "MiB of the host", of: |it| it.resident, more: 0.1, and: 16.0 },
     Series { name: "files", of: |it| it.files, more: 0.0, and: 32.0 },
