@@ -59,6 +59,11 @@ pub(crate) fn is_bodiless(method: &Method) -> bool {
     matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS)
 }
 
+/// Returns true for methods whose requests can be reads: those that read, and POST, by which some APIs read, too.
+pub(crate) fn can_read(method: &Method) -> bool {
+    is_bodiless(method) || *method == Method::POST
+}
+
 /// Returns the actions that the body of a request names.
 ///
 /// # Errors

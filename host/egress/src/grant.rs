@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use http::Method;
 
 use crate::{
-    actions::{Actions, is_bodiless},
+    actions::{Actions, can_read, is_bodiless},
     address::AddressPolicy,
     config::{GuestAuth, TlsConfig},
     credential::Credential,
@@ -104,10 +104,12 @@ impl Grant {
     /// Decides whether the request is a read, as far as can be determined: a method that reads and no action, or only actions
     /// that the rule lists as reads.
     pub(crate) fn reads(&self, method: &Method, actions: &Actions) -> Verdict {
-        match is_bodiless(method) {
-            true if actions.named.is_empty() => Verdict::Yes,
-            false if *method != Method::POST => Verdict::No,
-            _ => judge(&self.reads, actions),
+        if !can_read(method) {
+            Verdict::No
+        } else if is_bodiless(method) && actions.named.is_empty() {
+            Verdict::Yes
+        } else {
+            judge(&self.reads, actions)
         }
     }
 

@@ -35,12 +35,12 @@ use kube::{
     config::{KubeConfigOptions, Kubeconfig},
 };
 use real_rbac::{
-    files::{CONFIGURATION, RETRY, arguments, copy, kubeconfig_with, moved, uncommented},
+    files::{CONFIGURATION, RETRY, arguments, kubeconfig_with, moved, uncommented},
     rights::{Request, Right, granted},
 };
 use serde_json::{Value, json};
 use skydock_clusters::{NodeSpec, Plane, RealPlane};
-use skydock_support::{Host, Paths, Seen, eventually, kubernetes::UNINITIALIZED};
+use skydock_support::{Host, Paths, Seen, copy_folder, eventually, kubernetes::UNINITIALIZED};
 use tempfile::TempDir;
 
 const NAMESPACE: &str = "kube-system";
@@ -84,7 +84,7 @@ async fn each_service_account_has_exactly_the_needed_permissions() {
 async fn examples_are_accepted_and_grant_only_named_objects() {
     let plane = RealPlane::start().await.expect("the plane starts");
     let dir = tempfile::Builder::new().prefix("skydock-examples-").tempdir().expect("a folder");
-    copy(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy"), dir.path()).unwrap();
+    copy_folder(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy"), dir.path()).unwrap();
     let mut applied = 0;
     for entry in fs::read_dir(dir.path()).unwrap() {
         let folder = entry.unwrap().path();
@@ -151,7 +151,7 @@ impl<'a> Deployed<'a> {
     /// server.
     async fn apply(plane: &'a RealPlane, dir: &'a TempDir, change: impl FnOnce(String) -> String) -> Result<Self> {
         let dir = dir.path();
-        copy(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy"), &dir.join("deploy"))?;
+        copy_folder(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy"), &dir.join("deploy"))?;
         let folder = dir.join("deploy/example");
         let given = change(fs::read_to_string(folder.join("kustomization.yaml"))?);
         let with = |text: &str| {

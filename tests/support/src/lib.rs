@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 mod eventually;
+mod folder;
 mod host;
 pub mod kubernetes;
 pub mod metrics;
@@ -12,6 +13,7 @@ mod process;
 mod rebuild;
 
 pub use eventually::{Seen, eventually};
+pub use folder::copy_folder;
 pub use host::{Ended, Host, TAKEN, run};
 pub use metrics::Scrape;
 pub use paths::Paths;

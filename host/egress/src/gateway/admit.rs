@@ -7,7 +7,7 @@ use tokio::time::Instant;
 
 use super::{Admitted, Call, Phase, Shared, policy::Wired};
 use crate::{
-    actions::{self, Actions, is_bodiless},
+    actions::{self, Actions, can_read},
     config::GuestAuth,
     grant::{METHODS, Verdict},
     headers::{self, Authentication},
@@ -161,11 +161,7 @@ pub(super) fn unclear(why: actions::Unclear) -> Refusal {
 }
 
 pub(super) fn writes(method: &Method) -> Refusal {
-    let remedy = if *method == Method::POST || is_bodiless(method) {
-        "; if it is a read, add its action to `reads` of the rule"
-    } else {
-        ""
-    };
+    let remedy = if can_read(method) { "; if it is a read, add its action to `reads` of the rule" } else { "" };
     let sentence = format!(
         "only reads are sent (--dry-run, or `skydock dev` without --allow-cloud-writes), and this {method} may change something{remedy}"
     );

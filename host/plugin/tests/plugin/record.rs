@@ -165,15 +165,21 @@ async fn live(studio: &Studio, plugin: &Plugin) {
     plugin.ensure_load_balancer_deleted(&service).await.unwrap();
 }
 
-// Holds: SEC-26, OPS-142, OPS-143
-#[tokio::test(flavor = "multi_thread")]
-async fn a_recording_replays_exactly_and_shows_changes() {
-    let component = simcloud();
-    let studio = Studio::new(&component);
+/// Records a life of the plugin, until all of it is written.
+async fn recorded(component: &[u8]) -> Studio {
+    let studio = Studio::new(component);
     let (plugin, _) = studio.record(limits()).await;
     live(&studio, &plugin).await;
     drop(plugin);
     until("all files are written", || studio.text().lines().count() > 100).await;
+    studio
+}
+
+// Holds: SEC-26, OPS-142, OPS-143
+#[tokio::test(flavor = "multi_thread")]
+async fn a_recording_replays_exactly_and_shows_changes() {
+    let component = simcloud();
+    let studio = recorded(&component).await;
 
     let text = studio.text();
     assert!(!text.contains(TOKEN) && !text.contains("an-option-that-is-secret"), "a secret is recorded");
@@ -206,11 +212,7 @@ async fn a_recording_replays_exactly_and_shows_changes() {
 #[tokio::test(flavor = "multi_thread")]
 async fn what_a_killed_process_has_recorded_replays() {
     let component = simcloud();
-    let studio = Studio::new(&component);
-    let (plugin, _) = studio.record(limits()).await;
-    live(&studio, &plugin).await;
-    drop(plugin);
-    until("all files are written", || studio.text().lines().count() > 100).await;
+    let studio = recorded(&component).await;
 
     // Lines are written in this order, so that a killed process leaves the first ones.
     let files = Replay::recordings(&studio.recordings()).unwrap();

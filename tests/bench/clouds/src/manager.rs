@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result, bail};
 use rustix::fs::{Advice, fadvise};
 use skydock_bench::Process;
-use skydock_e2e::configured;
+use skydock_e2e::{Plugin, configured};
 use skydock_peers::{Peer, Settings};
 use skydock_support::{free_address, metrics};
 
@@ -34,11 +34,10 @@ pub(crate) struct Programs {
 impl Programs {
     /// Returns the plugin of a side, or `None` without our host.
     pub(crate) fn plugin_of(&self, side: Side) -> Option<&Path> {
-        match side {
-            Side::Peer => None,
-            Side::Go => Some(&self.go_plugin),
-            Side::Skydock => Some(&self.plugin),
-        }
+        Some(match side.plugin()? {
+            Plugin::Native => &self.plugin,
+            Plugin::Go => &self.go_plugin,
+        })
     }
 }
 

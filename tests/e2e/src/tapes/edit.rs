@@ -7,6 +7,7 @@ use std::{
 };
 
 use anyhow::{Context as _, Result, bail, ensure};
+use skydock_support::copy_folder;
 use tokio::process::Command;
 
 /// A changed line.
@@ -46,7 +47,7 @@ pub async fn edited(provider: &str) -> Result<PathBuf> {
     link(&root.join("plugins"), &parent, &[provider])?;
     fs::remove_file(copy.join("Cargo.lock"))?;
     fs::copy(root.join("Cargo.lock"), copy.join("Cargo.lock"))?;
-    copied(&root.join(&folder), &copy.join(&folder))?;
+    copy_folder(&root.join(&folder), &copy.join(&folder))?;
 
     let Edit { file, from, to } = edit(provider)?;
     let path = copy.join(file);
@@ -68,20 +69,6 @@ fn link(from: &Path, to: &Path, except: &[&str]) -> Result<()> {
         let entry = entry?;
         if !except.iter().any(|name| entry.file_name() == *name) {
             symlink(entry.path(), to.join(entry.file_name()))?;
-        }
-    }
-    Ok(())
-}
-
-fn copied(from: &Path, to: &Path) -> Result<()> {
-    fs::create_dir_all(to)?;
-    for entry in fs::read_dir(from)? {
-        let entry = entry?;
-        let to = to.join(entry.file_name());
-        if entry.file_type()?.is_dir() {
-            copied(&entry.path(), &to)?;
-        } else {
-            fs::copy(entry.path(), to)?;
         }
     }
     Ok(())

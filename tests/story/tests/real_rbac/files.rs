@@ -1,6 +1,6 @@
 //! Creates the arguments and files of a process from `deploy/` and from the objects in the cluster.
 
-use std::{ffi::OsString, fs, path::Path, time::Duration};
+use std::{ffi::OsString, path::Path, time::Duration};
 
 use anyhow::{Context, Result};
 use k8s_openapi::api::apps::v1::Deployment;
@@ -22,21 +22,6 @@ plugins:
   file: /plugins/static.wasm
   cloudConfig: /etc/skydock/cloud.yaml
 ";
-
-/// Copies a folder with its contents.
-pub(crate) fn copy(from: &Path, to: &Path) -> Result<()> {
-    fs::create_dir_all(to)?;
-    for entry in fs::read_dir(from)? {
-        let entry = entry?;
-        let to = to.join(entry.file_name());
-        if entry.file_type()?.is_dir() {
-            copy(&entry.path(), &to)?;
-        } else {
-            fs::copy(entry.path(), &to)?;
-        }
-    }
-    Ok(())
-}
 
 /// Returns the text with its examples uncommented. They start with `  # - target` and end with an empty line.
 pub(crate) fn uncommented(text: &str) -> String {
