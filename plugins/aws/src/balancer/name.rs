@@ -116,4 +116,12 @@ mod tests {
         assert_eq!(network_security_group("kubernetes", &web()), "k8s-kubepubl-webfront-3dbc9bf831");
         assert_eq!(classic_security_group(&web()), "k8s-elb-a0123abcd456789abcdef0123456789a");
     }
+
+    #[test]
+    fn only_groups_for_classic_load_balancers_are_taken_for_such() {
+        assert!(is_classic_security_group(&classic_security_group(&web())));
+        for other in [network_security_group("kubernetes", &web()), "nodes.example.com".into(), "my-k8s-elb-a0".into()] {
+            assert!(!is_classic_security_group(&other), "{other}");
+        }
+    }
 }
