@@ -196,4 +196,18 @@ mod tests {
             assert_eq!((object.to_string().as_str(), object.kind, object.uid.as_str()), (shown, kind, uid));
         }
     }
+
+    #[test]
+    fn foreign_kinds_are_written_as_they_are_parsed() {
+        for (kind, text, shown) in [
+            (ForeignKind::Secret, "v1/Secret", "v1/Secret ns/object"),
+            (ForeignKind::ConfigMap, "v1/ConfigMap", "v1/ConfigMap ns/object"),
+            (ForeignKind::Namespace, "v1/Namespace", "v1/Namespace object"),
+        ] {
+            assert_eq!((kind.as_str(), ForeignKind::parse(text)), (text, Some(kind)));
+            let object = ForeignObject { kind, namespace: "ns".into(), name: "object".into() };
+            assert_eq!(object.to_string(), shown);
+        }
+        assert_eq!(ForeignKind::parse("v1/Pod"), None);
+    }
 }

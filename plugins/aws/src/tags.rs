@@ -131,4 +131,14 @@ mod tests {
         let old = tags(&[("team", "a"), ("kubernetes.io/cluster/c1", "owned"), ("KubernetesCluster", "c1")]);
         assert_eq!(made(true), old);
     }
+
+    #[test]
+    fn load_balancers_of_other_clusters_are_rejected() {
+        let cluster = Cluster { id: "c1".into(), legacy: false };
+        for allowed in [None, Some(tags(&[])), Some(tags(&[("kubernetes.io/cluster/c1", "owned")]))] {
+            assert_eq!(cluster.check("lb", allowed.as_ref()), Ok(()), "{allowed:?}");
+        }
+        let others = tags(&[("kubernetes.io/cluster/c2", "owned")]);
+        assert!(matches!(cluster.check("lb", Some(&others)), Err(CloudError::Invalid(text)) if text.contains("lb")));
+    }
 }

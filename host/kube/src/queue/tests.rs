@@ -69,11 +69,22 @@ async fn held_items_go_together_or_when_the_hold_ends() {
 
     queue.hold(Duration::from_secs(60));
     queue.add(4, Priority::Change);
+    let held = Instant::now();
     let (batch, ()) = tokio::join!(queue.take_changes(10), async {
         queue.add(5, Priority::Change);
         queue.release();
     });
     assert_eq!(batch.unwrap().len(), 2);
+    assert!(held.elapsed() < Duration::from_secs(1), "the end of the hold is not waited for: {:?}", held.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_item_that_is_added_again_keeps_its_place() {
+    let queue = queue();
+    for key in [1, 2, 1] {
+        queue.add(key, Priority::Change);
+    }
+    assert_eq!(ready(&queue, 10).await, [1, 2]);
 }
 
 // Holds: OPS-78
@@ -176,7 +187,8 @@ async fn a_batch_takes_no_more_than_requested() {
 #[tokio::test(start_paused = true)]
 async fn failures_back_off_until_they_are_forgotten() {
     let queue = queue();
-    assert_eq!(queue.retry(1), Duration::from_secs(5));
+    assert_eq!(queue.retry(1), queue.base(), "the delay after the first failure");
+    assert_eq!(queue.base(), Duration::from_secs(5));
     assert_eq!(queue.retry(1), Duration::from_secs(10));
     queue.forget(&1);
     assert_eq!(queue.retry(1), Duration::from_secs(5));

@@ -120,7 +120,8 @@ mod tests {
     #[test]
     fn only_groups_for_classic_load_balancers_are_taken_for_such() {
         assert!(is_classic_security_group(&classic_security_group(&web())));
-        for other in [network_security_group("kubernetes", &web()), "nodes.example.com".into(), "my-k8s-elb-a0".into()] {
+        for other in [network_security_group("kubernetes", &web()), "nodes.example.com".into(), "my-k8s-elb-a0".into()]
+        {
             assert!(!is_classic_security_group(&other), "{other}");
         }
     }

@@ -98,7 +98,8 @@ pub(crate) fn changes(balancer: &str, there: &Rules, wanted: &Rules, probes: &Pr
     let mut grant: Rules = lacking.map(|(rule, text)| (rule.clone(), text.clone())).collect();
     let own_ports: BTreeSet<u16> =
         there.iter().chain(wanted).filter(|(_, text)| **text == client).map(|(rule, _)| port(rule)).collect();
-    let others = there.values().any(|text| text.starts_with(CLIENT) && *text != client);
+    // Without the ports that others check, the names in the rules tell whether there are others.
+    let others = probes.others.is_some() || there.values().any(|text| text.starts_with(CLIENT) && *text != client);
     let needed = |rule: &Rule| others && !own_ports.contains(&port(rule)) && probes.may_need(rule);
     let idle = there.iter().filter(|(rule, text)| {
         !wanted.contains_key(*rule) && (**text == client || (**text == health && !needed(rule)))

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::{cloud::Cloud, store};
 
 /// How long they are remembered. Nothing else shows which of a load balancer's groups the nodes allow.
-const KEPT: Duration = Duration::from_secs(24 * 3600);
+const KEPT: Duration = Duration::from_hours(24);
 
 /// What remains to be done for the previous groups of a load balancer.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -16,9 +16,7 @@ const MOST: usize = 255;
 
 /// Returns the text, shortened to the maximum length.
 fn cut(mut text: String) -> String {
-    if text.len() > MOST {
-        text.truncate(text.floor_char_boundary(MOST));
-    }
+    text.truncate(text.floor_char_boundary(MOST));
     text
 }
 

@@ -236,3 +236,131 @@ fn a_health_check_rule_needed_by_a_new_service_stays() {
         assert_eq!(!wire.all("RevokeSecurityGroupIngress", "GroupId").is_empty(), taken, "port {port}");
     }
 }
+
+#[test]
+fn own_health_checks_of_former_ports_are_revoked() {
+    let client = (Rule::port("tcp", 30080, Source::range("0.0.0.0/0")), format!("{CLIENT}=lb"));
+    let check = (Rule::port("tcp", 32000, Source::range("10.0.1.0/24")), format!("{HEALTH}=lb"));
+    let by_hand = (Rule::port("tcp", 22, Source::range("0.0.0.0/0")), "by hand".to_owned());
+    let there = Rules::from([client.clone(), check, by_hand, mtu("0.0.0.0/0")]);
+    let (grant, revoke) = changes("lb", &there, &Rules::from([client]), &Probes::default());
+    assert!(grant.is_empty(), "{grant:?}");
+    assert_eq!(shown(&revoke), ["tcp 32000 10.0.1.0/24 health=lb"], "no other load balancer is in the rules");
+}
+
+/// The rule for the clients of the other one was created manually.
+#[test]
+fn health_checks_of_others_stay_if_no_rule_names_them() {
+    let there = Rules::from([
+        (Rule::port("tcp", 30080, Source::range("0.0.0.0/0")), format!("{CLIENT}=lb")),
+        (Rule::port("tcp", 30081, Source::range("0.0.0.0/0")), "by hand".to_owned()),
+        (Rule::port("tcp", 10256, Source::range("10.0.1.0/24")), format!("{HEALTH}=lb")),
+    ]);
+    let probes = |ports: &[u16]| Probes { shared: None, others: Some(ports.iter().copied().collect()) };
+    let revoked = |ports| shown(&changes("lb", &there, &Rules::new(), &probes(ports)).1);
+    assert_eq!(revoked(&[10256]), ["tcp 30080 0.0.0.0/0 client=lb"]);
+    assert_eq!(revoked(&[]), ["tcp 10256 10.0.1.0/24 health=lb", "tcp 30080 0.0.0.0/0 client=lb"]);
+}
+
+/// What AWS answers about a group: its ID, whether it has the cluster's tag, and the ports with a rule for clients of `lb`.
+fn described(id: &str, tagged: bool, rules: &[(u16, &str)]) -> String {
+    let rule = |(port, text): &(u16, &str)| {
+        format!(
+            "<item><ipProtocol>tcp</ipProtocol><fromPort>{port}</fromPort><toPort>{port}</toPort><ipRanges><item>\
+             <cidrIp>192.0.2.0/24</cidrIp><description>{text}=lb</description></item></ipRanges></item>"
+        )
+    };
+    let tag = if tagged { "<item><key>kubernetes.io/cluster/c</key><value>owned</value></item>" } else { "" };
+    format!(
+        "<item><groupId>{id}</groupId><vpcId>v</vpcId><ipPermissions>{}</ipPermissions><tagSet>{tag}</tagSet></item>",
+        rules.iter().map(rule).collect::<String>()
+    )
+}
+
+/// Synchronizes the rules for clients of `lb` on port 30080, with a node in `group`, in a cloud where these groups have the
+/// cluster's tag and any other group has not. Returns the actions with their groups, and the result.
+fn synced(
+    tagged: &str,
+    group: &str,
+    likely: bool,
+    refusal: Option<&str>,
+    turn: Option<&str>,
+) -> (Vec<String>, Result<Option<ClusterGroups>>) {
+    use crate::testing::{Memory, Scripted, nothing, refused, setup};
+    let (setup, store, none) = (setup(), Memory::default(), Vec::new);
+    let wire = Scripted::new(|call: &Call| match call.action {
+        "DescribeSecurityGroups" => {
+            let by_id = call.params.iter().any(|(_, value)| value == "group-id");
+            let groups = if by_id { described(group, false, &[]) } else { tagged.to_owned() };
+            Ok(format!(
+                "<DescribeSecurityGroupsResponse><securityGroupInfo>{groups}</securityGroupInfo></DescribeSecurityGroupsResponse>"
+            ))
+        }
+        "DescribeTargetGroups" => crate::testing::result(call, "<TargetGroups/>"),
+        _ => refusal.map_or_else(|| nothing(call), |code| refused(call, code)),
+    });
+    let cloud = Cloud::new(&setup, &wire, &store, &none, 0);
+    if let Some(other) = turn {
+        store.0.borrow_mut().insert(cloud.key("turn/node-rules"), other.to_owned());
+    }
+    let place = machine::Place { vpc: "v".into(), groups: BTreeSet::from([group.to_owned()]) };
+    let places = BTreeMap::from([("i-1".to_owned(), place)]);
+    let mut traffic = traffic(&[("tcp", 30080)], &[], &["192.0.2.0/24"]);
+    traffic.subnets.clear();
+    let cluster = Cluster { id: "c".into(), legacy: false };
+    let result = cloud.sync_node_rules(&cluster, Some("v"), "lb", &places, &traffic, likely);
+    let sent = wire.sent.borrow();
+    let shown = sent.iter().map(|call| {
+        let group = call.params.iter().find(|(key, _)| key == "GroupId").map(|(_, id)| id.as_str());
+        format!("{} {}", call.action, group.unwrap_or_default()).trim_end().to_owned()
+    });
+    (shown.collect(), result)
+}
+
+const LOOK: &str = "DescribeSecurityGroups";
+
+#[test]
+fn up_to_date_rules_need_one_look_and_no_turn() {
+    let there = described("sg-1", true, &[(30080, CLIENT)]).replace(
+        "<ipPermissions>",
+        "<ipPermissions><item><ipProtocol>icmp</ipProtocol><fromPort>3</fromPort><toPort>4</toPort><ipRanges><item><cidrIp>\
+         192.0.2.0/24</cidrIp><description>kubernetes.io/rule/nlb/mtu</description></item></ipRanges></item>",
+    );
+    let (sent, result) = synced(&there, "sg-1", false, None, Some("another"));
+    assert!(result.is_ok_and(|groups| groups.is_some_and(|groups| groups.contains_key("sg-1"))));
+    assert_eq!(sent, [LOOK]);
+    assert_eq!(synced(&there, "sg-1", true, None, None).0, [LOOK], "a change that is likely is looked at in turn only");
+}
+
+#[test]
+fn lacking_rules_are_added_and_nothing_is_revoked() {
+    let (sent, result) = synced(&described("sg-1", true, &[]), "sg-1", false, None, None);
+    result.unwrap();
+    assert_eq!(sent, [LOOK, LOOK, "AuthorizeSecurityGroupIngress sg-1"]);
+}
+
+#[test]
+fn a_group_of_nodes_without_tag_is_read_and_opened() {
+    let (sent, result) = synced(&described("sg-1", true, &[]), "sg-9", true, None, None);
+    result.unwrap();
+    assert_eq!(sent, [LOOK, LOOK, "AuthorizeSecurityGroupIngress sg-9"]);
+}
+
+#[test]
+fn refused_changes_of_rules_are_errors_unless_others_were_first() {
+    let lacking = described("sg-1", true, &[]);
+    let (_, result) = synced(&lacking, "sg-1", true, Some("UnauthorizedOperation"), None);
+    assert!(matches!(result, Err(CloudError::Denied(_))), "{result:?}");
+    let (sent, result) = synced(&lacking, "sg-1", true, Some("InvalidPermission.Duplicate"), None);
+    assert!(matches!(result, Err(CloudError::Conflict(_))), "{result:?}");
+    assert_eq!(sent.len(), 2 * LOOKS);
+}
+
+#[test]
+fn checks_of_others_are_not_read_again_if_they_were_not_read() {
+    let there = described("sg-1", true, &[(30080, CLIENT), (32000, HEALTH)]);
+    let (sent, result) = synced(&there, "sg-1", true, None, None);
+    result.unwrap();
+    assert!(sent.contains(&"RevokeSecurityGroupIngress sg-1".to_owned()), "{sent:?}");
+    assert!(!sent.contains(&"DescribeTargetGroups".to_owned()), "{sent:?}");
+}

@@ -126,6 +126,7 @@ fn a_tls_policy_is_created_once_and_set_on_tls_listeners() {
     let wish = web(&[("ssl-cert", "arn"), ("ssl-negotiation-policy", "P")]);
     let mut observed = settled(&wish);
     assert_eq!(by(&wish, &observed), ["0 CreateLoadBalancerPolicy", "2 SetLoadBalancerPoliciesOfListener"]);
+    assert_eq!(tls_policy("P"), "k8s-SSLNegotiationPolicy-P", "the official provider's name");
     observed.balancer.policies.other_policies = vec![tls_policy("P")].into();
     for description in &mut observed.balancer.listener_descriptions.items {
         description.policy_names = vec![tls_policy("P")].into();
@@ -133,4 +134,31 @@ fn a_tls_policy_is_created_once_and_set_on_tls_listeners() {
     assert_eq!(by(&wish, &observed), Vec::<String>::new());
     let plain = web(&[("ssl-negotiation-policy", "P")]);
     assert_eq!(by(&plain, &settled(&plain)), ["0 CreateLoadBalancerPolicy"]);
+}
+
+#[test]
+fn each_attribute_of_access_logs_is_restored() {
+    let on = [
+        ("access-log-enabled", "true"),
+        ("access-log-emit-interval", "5"),
+        ("access-log-s3-bucket-name", "bucket"),
+        ("access-log-s3-bucket-prefix", "prefix"),
+    ];
+    let wish = web(&on);
+    assert_eq!(by(&wish, &settled(&wish)), Vec::<String>::new());
+    for (annotation, value) in [
+        ("access-log-emit-interval", "60"),
+        ("access-log-s3-bucket-name", "other"),
+        ("access-log-s3-bucket-prefix", "other"),
+    ] {
+        let mut pairs = on.to_vec();
+        pairs.retain(|(name, _)| *name != annotation);
+        pairs.push((annotation, value));
+        let observed = Observed { attributes: web(&pairs).attributes, ..settled(&wish) };
+        assert_eq!(by(&wish, &observed), ["1 ModifyLoadBalancerAttributes"], "{annotation}");
+    }
+    let off = web(&[]);
+    let mut observed = settled(&off);
+    observed.attributes.access_log.bucket = Some("former".into());
+    assert_eq!(by(&off, &observed), Vec::<String>::new(), "what remains of disabled logs is left");
 }

@@ -248,3 +248,41 @@ fn the_address_type_changes_only_if_required() {
     assert_eq!(with(Stack::Ipv4), []);
     assert_eq!(with(Stack::Dual), [Step::SetIpAddressType("dualstack")]);
 }
+
+#[test]
+fn a_listener_keeps_its_group_among_several_that_fit() {
+    let mut observed = settled();
+    observed.groups.insert(0, TargetGroup { target_group_arn: "first".into(), ..group(80, "TCP") });
+    assert_eq!(plan(&web(), &observed, &members(&["i-1"])), [Step::DeleteGroup("first".into())]);
+}
+
+#[test]
+fn a_listener_with_another_protocol_or_group_is_modified() {
+    for there in [listener(80, "UDP", "tg80"), listener(80, "TCP", "gone")] {
+        let observed = Observed { listeners: vec![there], ..settled() };
+        let steps = plan(&web(), &observed, &members(&["i-1"]));
+        assert_eq!(steps, [Step::ModifyListener("l80".into(), front(80, "TCP"), "tg80".into())]);
+    }
+}
+
+#[test]
+fn a_changed_path_of_health_checks_modifies_the_group() {
+    let mut front = front(80, "TCP");
+    front.group.health.path = Some("/healthz".into());
+    for (there, steps) in [("/healthz", 0), ("/", 1)] {
+        let mut observed = settled();
+        observed.groups = vec![TargetGroup { health_check_path: there.into(), ..group(80, "TCP") }];
+        assert_eq!(plan(&wish(vec![front.clone()]), &observed, &members(&["i-1"])).len(), steps, "{there}");
+    }
+}
+
+#[test]
+fn the_group_of_another_port_is_not_taken_for_that_of_a_port() {
+    let mut observed = settled();
+    observed.groups = vec![group(80, "TCP"), TargetGroup { target_group_arn: "new".into(), ..group(80, "TCP") }];
+    observed.listeners = vec![listener(81, "TCP", "new")];
+    let steps = plan(&web(), &observed, &members(&["i-1"]));
+    assert_eq!(steps.len(), 2, "{steps:?}");
+    assert!(matches!(&steps[0], Step::CreateListener(_, group) if group == "tg80"), "{steps:?}");
+    assert_eq!(steps[1], Step::DeleteListener("l81".into()));
+}
