@@ -131,6 +131,11 @@ pub trait CloudProvider: Send + Sync {
 
 #[cfg(test)]
 mod tests {
+    use std::{
+        pin::pin,
+        task::{Context, Poll, Waker},
+    };
+
     use super::*;
 
     #[test]
@@ -143,5 +148,43 @@ mod tests {
     fn capabilities_are_listed_in_order() {
         let positions = Capability::ALL.map(|capability| capability as usize);
         assert!(positions.into_iter().eq(0..Capability::ALL.len()));
+    }
+
+    /// A provider without capabilities.
+    struct Nothing;
+
+    impl CloudProvider for Nothing {
+        fn info(&self) -> Arc<ProviderInfo> {
+            unreachable!("not asked")
+        }
+    }
+
+    /// Returns the error of a call that never waits.
+    fn error<T: fmt::Debug>(call: impl Future<Output = Result<T, CloudError>>) -> CloudError {
+        match pin!(call).poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(answer) => answer.unwrap_err(),
+            Poll::Pending => unreachable!("it waits"),
+        }
+    }
+
+    #[test]
+    fn functions_of_lacking_capabilities_change_nothing() {
+        let (service, nodes) = (Service::default(), NodeSet::default());
+        for (name, error) in [
+            ("check", error(Nothing.check(&[]))),
+            ("describe", error(Nothing.describe(&[]))),
+            ("get", error(Nothing.get_load_balancer(&service))),
+            ("ensure", error(Nothing.ensure_load_balancer(&service, &nodes))),
+            ("update-nodes", error(Nothing.update_load_balancer(&service, &nodes))),
+            ("ensure-deleted", error(Nothing.ensure_load_balancer_deleted(&service))),
+            ("list-routes", error(Nothing.list_routes())),
+            ("create-routes", error(Nothing.create_routes(&[]))),
+            ("delete-routes", error(Nothing.delete_routes(&[]))),
+            ("locate", error(Nothing.locate(&[]))),
+            ("maintain", error(Nothing.maintain())),
+        ] {
+            assert_eq!(error, CloudError::ImplementedElsewhere, "{name}");
+        }
+        assert_eq!(Nothing.max_routes(), None, "no limit");
     }
 }
