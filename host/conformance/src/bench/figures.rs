@@ -221,6 +221,13 @@ mod tests {
     }
 
     #[test]
+    fn requests_before_the_calls_are_not_counted() {
+        let read = |denied, delayed| Reading { denied, delayed, ..Reading::default() };
+        let function = FunctionFigures::of("f".into(), Vec::new(), (0, None), &read(3, 20), &read(4, 22));
+        assert_eq!((function.denied, function.delayed), (1, 2));
+    }
+
+    #[test]
     fn the_table_and_json_have_the_same_figures() {
         let table = figures().table();
         assert!(table.starts_with("p 1, 0.5 MiB, compiled in 2.5 s, started in 3.21 ms\n"), "{table}");

@@ -249,6 +249,7 @@ fn serial_providers_change_members_one_by_one() {
             "DELETE /lbaas/pools/p0/members/n1-30080",
         ])
     );
+    assert_eq!(steps(&want, &made(&want)), lines([]), "members that are as wanted are left");
     assert!(body::load_balancer(&want, &backends())["loadbalancer"].get("listeners").is_none());
 }
 
