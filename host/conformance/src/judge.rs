@@ -300,4 +300,85 @@ mod tests {
         assert_eq!(refused_cloud(&[&asked, &other]), Verdict::Ok, "another interface may need no cloud");
         assert!(matches!(refused_cloud(&[&guess]), Verdict::Skipped { .. }));
     }
+
+    fn skips(verdict: &Verdict) -> bool {
+        matches!(verdict, Verdict::Skipped { .. })
+    }
+
+    #[test]
+    fn only_answers_of_the_plugin_to_denied_requests_are_judged() {
+        let invalid = || seen("instances.check", Err(CloudError::Invalid("x".into())));
+        assert!(skips(&error_case(&[&invalid()])), "no request was sent");
+        let hosts = Observation { denied: 1, ended: vec!["trap".into()], ..invalid() };
+        assert!(skips(&error_case(&[&hosts])), "Skydock has made the answer");
+        let absent = Ok(vec![value("Absent", true)]);
+        let hosts = Observation { denied: 1, rejected: 1, ..seen("instances.check", absent) };
+        assert!(skips(&refused_cloud(&[&hosts])));
+    }
+
+    #[test]
+    fn each_question_has_one_valid_answer() {
+        let two = || Ok(vec![value("a", false), value("b", false)]);
+        for (questions, rejected, bad) in [(2, 0, false), (1, 0, true), (2, 1, true)] {
+            let it = Observation { questions, rejected, ..seen("instances.check", two()) };
+            assert_eq!(fails(&answers(&[&it])), bad, "{questions} {rejected}");
+        }
+    }
+
+    #[test]
+    fn an_empty_list_has_an_empty_answer() {
+        let error = || Err(CloudError::Unavailable("down".into()));
+        for (answer, denied, bad) in [
+            (Ok(Vec::new()), 0, false),
+            (Ok(vec![value("a", false)]), 0, true),
+            (error(), 0, true),
+            (error(), 1, false),
+        ] {
+            let it = Observation { questions: 0, denied, ..seen("instances.check", answer) };
+            assert_eq!(fails(&empty(&[&it])), bad, "{it:?}");
+        }
+        assert!(!fails(&empty(&[&Observation::uncalled("instances.check", "no nodes", 0)])));
+    }
+
+    #[test]
+    fn unusual_texts_get_an_answer_of_the_plugin() {
+        let error = || seen("instances.check", Err(CloudError::Internal("x".into())));
+        assert!(!fails(&unusual(&[&error()])));
+        assert!(fails(&unusual(&[&Observation { ended: vec!["trap".into()], ..error() }])));
+        assert!(!fails(&unusual(&[&Observation::uncalled("instances.check", "names", 1)])));
+    }
+
+    #[test]
+    fn a_function_without_requests_is_judged_like_its_interface() {
+        let asking = Observation { denied: 1, ..seen("instances.check", Err(CloudError::Unavailable("x".into()))) };
+        let denying = seen("instances.describe", Ok(vec![value("Absent", true)]));
+        let Verdict::Failed { seen: text, .. } = refused_cloud(&[&asking, &denying]) else { panic!("not found") };
+        assert!(text.ends_with("answered Absent without a request"), "{text}");
+        let not_found = || seen("instances.describe", Err(CloudError::NotFound("n1".into())));
+        assert!(!fails(&refused_cloud(&[&asking, &not_found()])), "an inventory of its own");
+        let Verdict::Failed { seen: text, .. } = refused_cloud(&[&Observation { denied: 1, ..not_found() }]) else {
+            panic!("not found")
+        };
+        assert!(!text.contains("without a request"), "{text}");
+        let Verdict::Failed { seen: text, .. } = refused_cloud(&[&Observation { denied: 1, ..denying }]) else {
+            panic!("not found")
+        };
+        assert!(text.ends_with("answered Absent"), "{text}");
+        let other = seen("routes.create-routes", Ok(vec![value("()", false)]));
+        assert!(!fails(&refused_cloud(&[&asking, &other])), "another interface");
+    }
+
+    #[test]
+    fn a_sequence_is_judged_if_its_calls_succeed() {
+        let ok = || seen("routes.create-routes", Ok(vec![value("()", false)]));
+        assert!(sequence(&[&ok()]).is_none());
+        let reason = |steps: &[&Observation]| match sequence(steps) {
+            Some(Verdict::Skipped { reason }) => reason,
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(reason(&[]), "it does not export the interface");
+        assert_eq!(reason(&[&ok(), &Observation { denied: 1, ..ok() }]), "its cloud is needed");
+        let failed = seen("routes.create-routes", Err(CloudError::Internal("x".into())));
+        assert!(reason(&[&failed]).starts_with("routes.create-routes with nodes failed: "));
+    }
 }

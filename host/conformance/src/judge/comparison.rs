@@ -112,6 +112,9 @@ mod tests {
         assert!(difference(&error("a"), &error("b")).is_some());
         let denied = |it: Observation| Observation { denied: 1, ..it };
         assert!(difference(&denied(error("a")), &denied(error("b"))).is_none());
+        assert!(difference(&denied(error("a")), &error("b")).is_none(), "one of them had a cloud that refused");
+        let hosts = Observation { ended: vec!["trap".into()], ..of("x", "y") };
+        assert!(difference(&hosts, &of("a", "b")).is_none() && difference(&of("a", "b"), &hosts).is_none());
     }
 
     #[test]
@@ -158,5 +161,11 @@ mod tests {
             };
             assert_eq!(word, expected);
         }
+        let both = || seen(2, Ok(vec![value("a", false), value("b", false)]));
+        let swapped = Observation { answer: Ok(vec![value("b", false), value("a", false)]), ..both() };
+        assert!(fails(&order(&[(both(), swapped)])), "it has answers, although requests were denied");
+        let alone = Observation { denied: 0, ..both() };
+        let failed = Observation { answer: Err(CloudError::Internal("x".into())), ..alone.clone() };
+        assert!(fails(&order(&[(alone, failed)])), "it failed as a whole without a request");
     }
 }

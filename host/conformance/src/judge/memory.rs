@@ -40,6 +40,8 @@ mod tests {
             (vec![100], None),
             (vec![100, 200], None),
             (vec![100, 100], Some(false)),
+            (vec![160, 170], Some(false)),
+            (vec![160, 171], None),
             (settled, Some(false)),
             (collected, Some(false)),
             (leak, Some(true)),
