@@ -134,7 +134,9 @@ pub(crate) async fn make(
 
 #[cfg(test)]
 mod tests {
-    use skydock_cloud::{Presence, Route};
+    use std::sync::Arc;
+
+    use skydock_cloud::{Cluster as _, Presence, ProviderInfo, Route, Service};
 
     use super::*;
 
@@ -182,5 +184,53 @@ mod tests {
         let routes = Answered::one(Ok(vec![route("a"), route("b")]), |all| all.iter().map(answer::route).collect());
         assert_eq!(routes.judge(&expect("answer: [{destinationCIDR: b}, {destinationCIDR: a}]")), None);
         assert!(routes.judge(&expect("answer: [{destinationCIDR: b}, {destinationCIDR: c}]")).is_some());
+    }
+
+    #[test]
+    fn only_routes_are_compared_without_their_order() {
+        let names = Answered::one(Ok(()), |()| serde_json::json!(["a", "b"]));
+        assert!(names.judge(&expect("answer: [b, a]")).is_some());
+        assert_eq!(names.judge(&expect("answer: [a, b]")), None);
+    }
+
+    #[test]
+    fn what_was_seen_is_shown() {
+        let denied = || CloudError::Denied("no".into());
+        let done = Answered::one(Ok(()), |()| Value::Null);
+        let mixed = Answered::each(Ok(vec![Ok(Presence::Running), Err(denied())]), answer::presence);
+        let whole = Answered::one::<()>(Err(denied()), |()| Value::Null);
+        assert_eq!((done.shown().as_str(), done.error()), ("success", None));
+        assert!(mixed.shown().starts_with("[\"running\","), "{}", mixed.shown());
+        assert_eq!((mixed.error(), whole.error()), (Some(&denied()), Some(&denied())));
+        assert_eq!(whole.shown(), denied().to_string());
+    }
+
+    /// A cloud that deletes load balancers, or fails to.
+    struct Deleting(Result<(), CloudError>);
+
+    #[async_trait::async_trait]
+    impl CloudProvider for Deleting {
+        fn info(&self) -> Arc<ProviderInfo> {
+            unreachable!("not asked")
+        }
+
+        async fn ensure_load_balancer_deleted(&self, _: &Service) -> Result<(), CloudError> {
+            self.0.clone()
+        }
+    }
+
+    #[tokio::test]
+    async fn a_service_is_gone_after_its_load_balancer_was_deleted() {
+        let step: Step = serde_saphyr::from_str("{call: load-balancers.ensure-deleted, service: web}").unwrap();
+        for (result, writes, gone) in
+            [(Ok(()), true, true), (Ok(()), false, false), (Err(CloudError::Denied("no".into())), true, false)]
+        {
+            let world = World::default();
+            world.give(&serde_saphyr::from_str("services: [{name: web, ports: [{port: 80}]}]").unwrap());
+            let answered =
+                make(&Deleting(result.clone()), &world, Function::EnsureDeleted, &step, writes).await.unwrap();
+            assert_eq!(answered.error(), result.as_ref().err());
+            assert_eq!(world.stage.services().is_empty(), gone, "{result:?} {writes}");
+        }
     }
 }
