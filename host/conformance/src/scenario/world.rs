@@ -183,7 +183,7 @@ impl World {
 
 #[cfg(test)]
 mod tests {
-    use skydock_cloud::{Cluster as _, Ingress};
+    use skydock_cloud::{AddressKind, Cluster as _, Ingress, NodeAddress};
 
     use super::*;
 
@@ -221,5 +221,37 @@ mod tests {
         world.deleted("web");
         assert!(world.stage.services().is_empty());
         assert_eq!(world.service("web", None).unwrap().status, LoadBalancerStatus::default());
+    }
+
+    #[test]
+    fn a_described_node_gets_addresses_and_keeps_them() {
+        let world = world("nodes: [{name: n1}]");
+        let address = NodeAddress { kind: AddressKind::InternalIp, address: "10.0.0.1".into() };
+        world.described("n1", &Instance { addresses: vec![address.clone()], ..Instance::default() });
+        world.described("n1", &Instance::default());
+        assert_eq!(world.stage.node("n1").unwrap().addresses, [address]);
+    }
+
+    #[test]
+    fn routes_are_those_of_the_last_list() {
+        let world = world("nodes: [{name: n1, podCIDRs: [10.1.0.0/24]}]");
+        assert_eq!(world.routes(None), None);
+        let to = |node: &str| Route {
+            name: node.into(),
+            target_node: Some(node.into()),
+            target_addresses: None,
+            destination_cidr: "10.1.0.0/24".into(),
+            blackhole: false,
+        };
+        world.listed(&[to("n1"), to("n2")]);
+        assert_eq!(world.routes(None), Some(vec![to("n1"), to("n2")]));
+        assert_eq!(world.routes(Some(&["n2".to_owned()])), Some(vec![to("n2")]));
+    }
+
+    #[test]
+    fn programs_see_nodes_and_services() {
+        let (nodes, services) = world("nodes: [{name: n1}]\nservices: [{name: web, ports: [{port: 80}]}]").shown();
+        assert_eq!(nodes[0]["name"], "n1");
+        assert_eq!((&services[0]["namespace"], &services[0]["name"]), (&"default".into(), &"web".into()));
     }
 }

@@ -207,4 +207,46 @@ mod tests {
             "- {name: a, steps: [{given: {nodes: [{name: node-2}]}}, {call: instances.check, nodes: [node-2]}]}\n";
         assert_eq!(mistake(steps), None);
     }
+
+    #[test]
+    fn each_field_goes_with_some_steps_only() {
+        let get = "call: load-balancers.get, service: web";
+        let check = "call: instances.check";
+        let refused = [
+            ("{wait: 1s, times: 2}", "times"),
+            ("{call: instances.check, kill: {after: 1s}, times: 2}", "times"),
+            ("{call: instances.check, answerLost: true, times: 2}", "times"),
+            ("{wait: 1s, atOnce: 2}", "atOnce"),
+            ("{call: instances.check, kill: {after: 1s}, atOnce: 2}", "atOnce"),
+            ("{call: instances.check, times: 2, atOnce: 2}", "atOnce"),
+            ("{call: instances.check, swap: true, atOnce: 2}", "atOnce"),
+            ("{wait: 1s, kill: {after: 1s}}", "kill"),
+            ("{call: instances.check, answerLost: true, kill: {after: 1s}}", "kill"),
+            ("{call: instances.check, swap: true, kill: {after: 1s}}", "kill"),
+            ("{wait: 1s, answerLost: true}", "answerLost"),
+            ("{call: instances.check, swap: true, answerLost: true}", "answerLost"),
+            ("{call: instances.check, input: x}", "input"),
+            ("{call: instances.check, kill: {after: 1s}, within: 2s}", "within"),
+            ("{wait: 1s, expect: {answer: []}}", "expect.answer"),
+            ("{call: instances.check, kill: {after: 1s}, expect: {answer: []}}", "expect.answer"),
+            ("{wait: 1s, expect: {error: denied}}", "expect.error"),
+            ("{wait: 1s, expect: {maxRequests: {all: 1}}}", "expect.maxRequests"),
+            ("{call: instances.check, kill: {after: 1s}, expect: {maxRequests: {all: 1}}}", "expect.maxRequests"),
+            ("{call: instances.check, atOnce: 2, expect: {maxRequests: {all: 1}}}", "expect.maxRequests"),
+        ];
+        for (step, field) in refused {
+            let told = mistake(&format!("- name: a\n  steps:\n  - {step}\n")).unwrap_or_default();
+            assert_eq!(told, format!("9:5: `{field}` does not go with the rest of this step"), "{step}");
+        }
+        for step in [
+            format!("{{{check}, nodes: [node-1], times: 2, within: 2s, expect: {{error: denied}}}}"),
+            format!("{{{get}, atOnce: 16, within: 2s, expect: {{answer: null}}}}"),
+            format!("{{{get}, kill: {{after: 1s}}}}"),
+            format!("{{{check}, answerLost: true, expect: {{maxRequests: {{GET: 1}}}}}}"),
+            "{run: [x], input: y, within: 2s, expect: {exit: 1, json: {}}}".to_owned(),
+            "{http: {url: 'http://x'}, within: 2s, expect: {status: 200, json: {}}}".to_owned(),
+        ] {
+            assert_eq!(mistake(&format!("- name: a\n  steps:\n  - {step}\n")), None, "{step}");
+        }
+    }
 }
