@@ -331,4 +331,29 @@ mod tests {
             assert_eq!(of_head(&head).unwrap().open, open, "{method} {kind}");
         }
     }
+
+    #[test]
+    fn requests_that_can_be_reads_are_told_by_their_method() {
+        let methods = ["GET", "HEAD", "OPTIONS", "POST", "PUT", "PATCH", "DELETE"];
+        let reads = methods.map(|name| can_read(&Method::from_bytes(name.as_bytes()).unwrap()));
+        assert_eq!(reads, [true, true, true, true, false, false, false]);
+    }
+
+    #[test]
+    fn a_content_type_is_valid_without_a_body_too() {
+        let of = |text: &str| content_type(&head("POST", "/", &[("content-type", text)]).headers);
+        for invalid in ["x", "a b/c", "a/b c", "/", "a/", "/b", "text/xml; charset=\"utf 8\"", "text/xml; charset="] {
+            assert!(of(invalid).is_err(), "{invalid:?}");
+        }
+        for (text, kind, action) in [
+            ("", "", None),
+            ("; charset=utf-8", "", None),
+            ("Text/XML", "text/xml", None),
+            ("application/soap+xml; action=\"urn:x/Stop\"", "application/soap+xml", Some("Stop")),
+            ("application/soap+xml; action=\"urn:x/\"", "application/soap+xml", None),
+        ] {
+            let content = of(text).unwrap();
+            assert_eq!((content.kind.as_str(), content.action.as_deref()), (kind, action), "{text:?}");
+        }
+    }
 }
