@@ -3,6 +3,10 @@
 #   cargo install wit-bindgen-cli --version 0.61.0 --locked --no-default-features --features go,async
 # The result is committed, because users of this module have no wit-bindgen. With --check, it is only compared.
 set -eu
+case "$*" in
+'' | --check) ;;
+*) echo "usage: generate.sh [--check]" >&2; exit 2 ;;
+esac
 cd "$(dirname "$0")"
 module=github.com/skydock/skydock/sdk/go
 work=$(mktemp -d)
@@ -37,7 +41,8 @@ for file in "$work"/go/*/*.go; do
 done
 
 if [ "${1:-}" = --check ]; then
-    diff -r "$work/bindings" internal/bindings
+    diff -r "$work/bindings" internal/bindings || { echo "generate.sh: internal/bindings is not current: run generate.sh" >&2; exit 1; }
+    echo "internal/bindings is current"
 else
     rm -rf internal/bindings
     cp -r "$work/bindings" internal/bindings

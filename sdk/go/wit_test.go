@@ -5,7 +5,9 @@ import (
 	"io/fs"
 	"maps"
 	"os"
+	"os/exec"
 	"path"
+	"strings"
 	"testing"
 )
 
@@ -35,5 +37,16 @@ func TestTheCopyOfTheContractIsCurrent(t *testing.T) {
 	}
 	if !maps.Equal(hashes(t, contract), hashes(t, path.Join("wit", "v0.1.0"))) {
 		t.Error("wit/v0.1.0 differs from the contract: copy it, and run generate.sh")
+	}
+}
+
+func TestGenerateRejectsUnknownArguments(t *testing.T) {
+	before := hashes(t, path.Join("internal", "bindings"))
+	out, err := exec.Command("sh", "generate.sh", "--chek").CombinedOutput()
+	if err == nil || !strings.Contains(string(out), "usage: generate.sh [--check]") {
+		t.Errorf("%v: %s", err, out)
+	}
+	if !maps.Equal(before, hashes(t, path.Join("internal", "bindings"))) {
+		t.Error("internal/bindings was generated anew")
 	}
 }

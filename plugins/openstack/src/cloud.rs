@@ -20,7 +20,6 @@ mod version;
 
 pub use catalog::Kind;
 pub use error::explain;
-pub(crate) use error::text;
 pub use version::Features;
 
 /// Maximum number of concurrent requests when many resources are requested individually.

@@ -36,14 +36,16 @@ pub mod imports {
     });
 }
 
-/// Defines a capability: its trait, and a module with the types of its arguments and results and with its bindings. The literals are its
-/// world and the name of its export macro; the braces after them have additional attributes of types and of their members.
+/// Defines a capability: its trait, and a module with the types of its arguments and results and with its bindings. The trait is
+/// documented with what the contract says about the interface, which wit-bindgen leaves out. The literals are its world and the name of its
+/// export macro; the braces after them have additional attributes of types and of their members.
 macro_rules! capability {
     (
         $(#[$doc:meta])*
-        $name:ident: $trait:ident { $($item:item)* }
+        $name:ident: $(#[$about:meta])* $trait:ident { $($item:item)* }
         $world:literal, $macro:literal, { $($attributes:tt)* } $(, { $($members:tt)* })?
     ) => {
+        $(#[$about])*
         pub use $name::generated::exports::skydock::provider::$name::Guest as $trait;
 
         $(#[$doc])*

@@ -1,4 +1,5 @@
 //! Constructors for the errors of a cloud.
+use std::fmt::Display;
 use std::time::Duration;
 
 use crate::types::{CloudError, Retry};
@@ -7,7 +8,7 @@ use crate::types::{CloudError, Retry};
 pub type Result<T> = std::result::Result<T, CloudError>;
 
 /// Constructors for each case; [`CloudError`] describes what the host does with it. Messages are for people: one sentence, without
-/// secrets.
+/// secrets. `Display` is generated for developers, like `Debug`: use [`message`](CloudError::message) for people.
 impl CloudError {
     /// Creates an error: the cloud answered that the object does not exist.
     pub fn not_found(message: impl Into<String>) -> Self {
@@ -48,6 +49,47 @@ impl CloudError {
     pub fn internal(message: impl Into<String>) -> Self {
         Self::Internal(message.into())
     }
+
+    /// Returns the message, without the case.
+    #[must_use]
+    pub fn message(&self) -> &str {
+        match self {
+            Self::NotFound(message)
+            | Self::Conflict(message)
+            | Self::Denied(message)
+            | Self::Invalid(message)
+            | Self::Unavailable(message)
+            | Self::Internal(message)
+            | Self::Throttled(Retry { message, .. })
+            | Self::InProgress(Retry { message, .. }) => message,
+            Self::ImplementedElsewhere => "it belongs to another implementation",
+        }
+    }
+
+    /// Returns the same error with a text before its message, for example what was tried.
+    ///
+    /// ```
+    /// use skydock_sdk::types::CloudError;
+    ///
+    /// let error = CloudError::unavailable("HTTP 503").about("cannot list the servers");
+    /// assert_eq!(error, CloudError::unavailable("cannot list the servers: HTTP 503"));
+    /// ```
+    #[must_use]
+    pub fn about(mut self, what: impl Display) -> Self {
+        let text = format!("{what}: {}", self.message());
+        match &mut self {
+            Self::NotFound(message)
+            | Self::Conflict(message)
+            | Self::Denied(message)
+            | Self::Invalid(message)
+            | Self::Unavailable(message)
+            | Self::Internal(message)
+            | Self::Throttled(Retry { message, .. })
+            | Self::InProgress(Retry { message, .. }) => *message = text,
+            Self::ImplementedElsewhere => {}
+        }
+        self
+    }
 }
 
 fn retry(after: Duration, message: String) -> Retry {
@@ -62,5 +104,24 @@ mod tests {
     fn a_delay_is_in_milliseconds() {
         let error = CloudError::in_progress(Duration::from_secs(5), "creating");
         assert_eq!(error, CloudError::InProgress(Retry { after_ms: 5000, message: "creating".into() }));
+    }
+
+    #[test]
+    fn a_text_is_put_before_the_message_of_each_case() {
+        let second = Duration::from_secs(1);
+        for case in [
+            |text: &str| CloudError::not_found(text),
+            |text: &str| CloudError::conflict(text),
+            |text: &str| CloudError::denied(text),
+            |text: &str| CloudError::invalid(text),
+            |text: &str| CloudError::unavailable(text),
+            |text: &str| CloudError::internal(text),
+        ] {
+            assert_eq!((case("a").message(), case("a").about("b")), ("a", case("b: a")));
+        }
+        assert_eq!(CloudError::throttled(second, "a").about("b"), CloudError::throttled(second, "b: a"));
+        assert_eq!(CloudError::in_progress(second, "a").about("b"), CloudError::in_progress(second, "b: a"));
+        assert_eq!(CloudError::in_progress(second, "a").message(), "a");
+        assert_eq!(CloudError::ImplementedElsewhere.about("b"), CloudError::ImplementedElsewhere);
     }
 }

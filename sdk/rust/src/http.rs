@@ -35,7 +35,7 @@
 //!
 //! # Limits
 //!
-//! An answer has at most 16 MiB (see [`Request::at_most`]), and a request times out early enough for the call to return
+//! An answer has at most 16 MiB (see [`Request::at_most`]; all answers of a call share the memory of the instance), and a request times out early enough for the call to return
 //! ([`Request::timeout`]). The host has limits of its own: 8 KiB for path and query, 16 KiB for headers. Redirects are not followed. A
 //! plugin that sends no requests does not import `wasi:http`.
 use crate::Result;

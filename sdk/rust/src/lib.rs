@@ -82,6 +82,10 @@
 //! in a plugin; natively they panic with a message. Use them at the edge of your code, and pass their results to your rules as
 //! values or closures. [`log`] and [`http`], which sends requests to the cloud, work everywhere.
 //!
+//! Any call may be repeated, also after its answer was lost, and must then lead to the same result. The case of a
+//! [`CloudError`](types::CloudError), not its text, decides what the host does next. A panic ends the call and the instance: the host
+//! repeats calls about several nodes in smaller batches, and the other instances are not affected.
+//!
 //! An instance of a plugin handles one call at a time, and is configured when it is created. Instances are replaced at any time:
 //! state that must last belongs in the cloud, in the cluster's objects or in [`cache`]. A `static` belongs to one instance and is
 //! not visible to others.

@@ -1,6 +1,7 @@
 //! `wasi:http/outgoing-handler`: every request goes through the plugin's gateway, which denies requests that no rule allows.
 
 mod bounds;
+mod ended;
 mod exchange;
 
 use std::{sync::Arc, time::Duration};

@@ -67,6 +67,11 @@ async fn answer(
             let later = HeaderMap::from_iter([("retry-after".parse().unwrap(), "7".parse().unwrap())]);
             (StatusCode::TOO_MANY_REQUESTS, later, Bytes::new())
         }
+        "/large" => (StatusCode::OK, HeaderMap::new(), Bytes::from(vec![b'x'; (16 << 20) + 1])),
+        "/cut" => {
+            let longer = HeaderMap::from_iter([("content-length".parse().unwrap(), "100".parse().unwrap())]);
+            (StatusCode::OK, longer, Bytes::from_static(b"x"))
+        }
         _ => (StatusCode::OK, HeaderMap::new(), body),
     }
 }
@@ -146,6 +151,20 @@ async fn retry_after_becomes_a_throttled_error() {
     let bench = open(address, "").await;
     let Err(CloudError::Throttled(retry)) = one(&bench, &format!("GET http://{address}/busy")).await else { panic!() };
     assert_eq!(retry.after, Duration::from_secs(7));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_plugin_is_told_why_an_answer_is_not_complete() {
+    let (_, address) = Cloud::start().await;
+    let bench = open(address, "").await;
+    let large = one(&bench, &format!("GET http://{address}/large")).await;
+    let expected = format!(
+        "GET http://{address}/large: the size of the answer's body exceeds the limit (HTTP-response-body-size)"
+    );
+    assert_eq!(large, Err(CloudError::Internal(expected)), "requesting it again does not make it smaller");
+    let cut = one(&bench, &format!("GET http://{address}/cut")).await;
+    let expected = format!("GET http://{address}/cut: the answer is incomplete (HTTP-response-incomplete)");
+    assert_eq!(cut, Err(CloudError::Unavailable(expected)));
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -2,11 +2,7 @@
 
 use std::time::Duration;
 
-use skydock_sdk::{
-    Result,
-    http::Response,
-    types::{CloudError, Retry},
-};
+use skydock_sdk::{Result, http::Response, types::CloudError};
 
 /// When to retry a change of a load balancer that is being changed.
 const IMMUTABLE: Duration = Duration::from_secs(1);
@@ -16,13 +12,13 @@ const IMMUTABLE: Duration = Duration::from_secs(1);
 /// # Errors
 /// Fails if the request failed.
 pub fn explain(what: &str, answer: Result<Response>) -> Result<Response> {
-    let answer = answer.map_err(|error| about(what, error))?;
+    let answer = answer.map_err(|error| error.about(what))?;
     if answer.is_success() { Ok(answer) } else { Err(refusal(what, &answer)) }
 }
 
 fn refusal(what: &str, answer: &Response) -> CloudError {
-    let error = about(what, answer.error());
-    let text = text(&error).to_owned();
+    let error = answer.error().about(what);
+    let text = error.message().to_owned();
     let body = String::from_utf8_lossy(&answer.body);
     let says = |words: &[&str]| words.iter().any(|word| body.contains(word) || text.contains(word));
     match answer.status {
@@ -46,40 +42,10 @@ fn refusal(what: &str, answer: &Response) -> CloudError {
     }
 }
 
-/// Returns the error with this text before its message.
-fn about(what: &str, error: CloudError) -> CloudError {
-    let told = |text: String| format!("{what}: {text}");
-    let again = |retry: Retry| Retry { message: format!("{what}: {}", retry.message), ..retry };
-    match error {
-        CloudError::NotFound(text) => CloudError::NotFound(told(text)),
-        CloudError::Conflict(text) => CloudError::Conflict(told(text)),
-        CloudError::Denied(text) => CloudError::Denied(told(text)),
-        CloudError::Invalid(text) => CloudError::Invalid(told(text)),
-        CloudError::Unavailable(text) => CloudError::Unavailable(told(text)),
-        CloudError::Internal(text) => CloudError::Internal(told(text)),
-        CloudError::Throttled(retry) => CloudError::Throttled(again(retry)),
-        CloudError::InProgress(retry) => CloudError::InProgress(again(retry)),
-        CloudError::ImplementedElsewhere => CloudError::ImplementedElsewhere,
-    }
-}
-
-/// Returns the message of an error.
-pub(crate) fn text(error: &CloudError) -> &str {
-    match error {
-        CloudError::NotFound(text)
-        | CloudError::Conflict(text)
-        | CloudError::Denied(text)
-        | CloudError::Invalid(text)
-        | CloudError::Unavailable(text)
-        | CloudError::Internal(text)
-        | CloudError::Throttled(Retry { message: text, .. })
-        | CloudError::InProgress(Retry { message: text, .. }) => text,
-        CloudError::ImplementedElsewhere => "it belongs to another implementation",
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use skydock_sdk::types::Retry;
+
     use super::*;
 
     fn refused(status: u16, body: &str) -> CloudError {
@@ -93,7 +59,7 @@ mod tests {
         for (status, body) in [(409, neutron), (403, octavia), (413, octavia)] {
             let error = refused(status, body);
             assert!(matches!(&error, CloudError::Denied(text) if text.contains("uota")), "{error:?}");
-            assert!(text(&error).starts_with("cannot do it: "), "{error:?}");
+            assert!(error.message().starts_with("cannot do it: "), "{error:?}");
         }
     }
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 use serde_json::Value;
 use skydock_sdk::types::CloudError;
 
-use crate::cloud::{Cloud, Kind, text};
+use crate::cloud::{Cloud, Kind};
 
 /// When to retry.
 const SOON: Duration = Duration::from_secs(1);
@@ -21,7 +21,7 @@ pub(super) fn doubt(cloud: &Cloud<'_>, error: CloudError) -> CloudError {
     let CloudError::Invalid(said) = &error else { return error };
     let Some(path) = missing(said) else { return error };
     match cloud.get::<Value>(Kind::Network, &path, "cannot check for resources that Octavia has not found") {
-        Ok(_) => CloudError::in_progress(SOON, format!("{}, but Neutron has it", text(&error))),
+        Ok(_) => CloudError::in_progress(SOON, format!("{}, but Neutron has it", error.message())),
         Err(_) => error,
     }
 }

@@ -12,10 +12,7 @@ use skydock_sdk::{
 };
 
 use super::{at_work, step::Step};
-use crate::{
-    cloud::{Cloud, text},
-    host::Event,
-};
+use crate::{cloud::Cloud, host::Event};
 
 /// How long a plan is stored. Changes by others in the meantime are noticed by the next plan.
 const KEPT: Duration = Duration::from_secs(120);
@@ -109,7 +106,7 @@ fn advance(cloud: &Cloud<'_>, service: &Service, id: &str, todo: Todo) -> Result
         let Some(step) = step.of_made(made.as_deref()) else { return Ok(Left::Unknown) };
         match (step.take(cloud), step.optional) {
             (Err(error @ CloudError::Invalid(_)), Some(reason)) => {
-                cloud.host.tell(service, &Event::warning(reason, text(&error).to_owned()));
+                cloud.host.tell(service, &Event::warning(reason, error.message().to_owned()));
             }
             // The error ends the plan, because its basis may have changed.
             (Err(error), _) => return Err(error),

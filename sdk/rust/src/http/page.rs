@@ -38,7 +38,8 @@ use crate::types::CloudError;
 ///
 /// Those of [`send`], [`Response::error`] for a page that is not a success, those of `next`, and [`internal`](CloudError::Internal) if
 /// a page leads to itself or to an earlier one. The elements of earlier pages are not returned: an incomplete list would look like a
-/// complete one.
+/// complete one. An endless list ends with the deadline of the call ([`unavailable`](CloudError::Unavailable)), or with the call itself if
+/// its elements exceed the memory of the instance.
 pub fn pages<T>(
     first: Request,
     mut next: impl FnMut(&Response) -> Result<(Vec<T>, Option<Request>)>,

@@ -31,6 +31,9 @@ const HEADERS: usize = 16 << 10;
 /// Bytes that the host counts for each header in addition to its text: the sizes of two types of the `http` crate.
 const HEADER: usize = 72;
 
+/// Maximum number of characters of an invalid URL or header name that a message contains.
+const SHOWN: usize = 100;
+
 /// A request that is ready to be sent.
 #[derive(Debug)]
 pub(super) struct Prepared<'a> {
@@ -49,7 +52,7 @@ impl<'a> Prepared<'a> {
     pub(super) fn new(request: &'a Request) -> Result<Self> {
         let address = Address::parse(&request.url).map_err(|what| {
             let url = request.url.split(['?', '#']).next().filter(|url| !url.contains('@')).unwrap_or("not shown");
-            CloudError::internal(format!("{}: the URL {what}: {}", request.method, url.escape_debug()))
+            CloudError::internal(format!("{}: the URL {what}: {}", request.method, shown(url)))
         })?;
         let too_long = |part: &str, most: usize| {
             let shown = address.shown();
@@ -63,7 +66,7 @@ impl<'a> Prepared<'a> {
             return Err(too_long("path and query", PATH));
         }
         let refused = |name: &str, what: &str| {
-            let name = name.escape_debug();
+            let name = shown(name);
             CloudError::internal(format!("{} {}: the header `{name}` {what}", request.method, address.shown()))
         };
         let mut headers: Vec<(&str, Cow<'_, str>)> = Vec::with_capacity(request.headers.len() + 1);
@@ -88,6 +91,16 @@ impl<'a> Prepared<'a> {
         }
         Ok(Self { address, headers })
     }
+}
+
+/// Returns the beginning of a text that may come from the cloud and have any length and any characters, for a message.
+fn shown(text: &str) -> String {
+    let mut rest = text.chars();
+    let mut shown: String = rest.by_ref().take(SHOWN).flat_map(char::escape_debug).collect();
+    if rest.next().is_some() {
+        shown.push('…');
+    }
+    shown
 }
 
 /// Returns whether this is a token of RFC 9110, 5.6.2.
@@ -146,6 +159,12 @@ mod tests {
         assert_eq!(header("", "x"), "GET https://c/p: the header `` is not a valid header name");
         let split = "GET https://c/p: the header `a` has a control character in its value";
         assert_eq!(header("a", "x\r\nb: secret"), split);
+        let long = refusal(Request::get(format!("https://c/\n{}", "p".repeat(10 << 20))));
+        let url = format!("https://c/\\n{}…", "p".repeat(SHOWN - 11));
+        assert_eq!(long, format!("GET: the URL has a character that must be percent-encoded: {url}"));
+        let name = "é".repeat(1 << 20);
+        let told = format!("GET https://c/p: the header `{}…` is not a valid header name", "é".repeat(SHOWN));
+        assert_eq!(header(&name, "x"), told);
         let url = refusal(Request::get("https://user:secret@c/"));
         assert!(!url.contains("secret"), "{url}");
     }

@@ -33,11 +33,31 @@ impl Response {
     ///
     /// # Errors
     ///
-    /// [`internal`](CloudError::Internal), with the position in the body, if it is not valid JSON or does not match `T`.
+    /// [`internal`](CloudError::Internal), with the position in the body, if it is not valid JSON or does not match `T`. The message may
+    /// contain the beginning of a value from the body.
     pub fn json<T: DeserializeOwned>(&self) -> Result<T> {
         serde_json::from_slice(&self.body).map_err(|error| {
-            CloudError::internal(format!("HTTP {}: the answer's JSON is not as expected: {error}", self.status))
+            let kind = self.other_than_json().unwrap_or_default();
+            let position = format!(" at line {} column {}", error.line(), error.column());
+            let error = error.to_string();
+            // The error may quote a value from the body, of any length.
+            let what = said::printable(error.strip_suffix(&position).unwrap_or(&error));
+            CloudError::internal(format!(
+                "HTTP {}: the answer's JSON is not as expected: {what}{position}{kind}",
+                self.status
+            ))
         })
+    }
+
+    /// Returns why the body cannot be JSON, as the end of a sentence, if that is known.
+    fn other_than_json(&self) -> Option<String> {
+        if self.body.is_empty() {
+            return Some(" (the body is empty)".to_owned());
+        }
+        let encoding = self.header("content-encoding").filter(|encoding| !encoding.eq_ignore_ascii_case("identity"));
+        let kind = self.header("content-type").filter(|kind| !kind.to_ascii_lowercase().contains("json"));
+        let (name, value) = encoding.map(|it| ("Content-Encoding", it)).or(kind.map(|it| ("Content-Type", it)))?;
+        Some(format!(" ({name}: {})", said::printable(value)))
     }
 
     /// Returns the body as text.
@@ -75,7 +95,7 @@ impl Response {
     /// | 409, 412, 423 | conflict |
     /// | 408, 425, from 500 on | unavailable |
     /// | others from 400 on | invalid |
-    /// | below 400 | internal: a redirect, which is not followed, or not an error |
+    /// | below 400 | internal: a redirect, which is not followed, 304, or not an error |
     ///
     /// If a status means something else for your cloud, check it before you call this.
     #[must_use]
@@ -90,6 +110,7 @@ impl Response {
             return CloudError::throttled(after, message);
         }
         match self.status {
+            304 => CloudError::internal(message + ": not modified, but the SDK keeps no earlier answers"),
             300..=399 => CloudError::internal(message + ": redirects are not followed"),
             ..=299 => CloudError::internal(message + " where an error was expected"),
             429 => CloudError::throttled(THROTTLED, message),
@@ -167,10 +188,44 @@ mod tests {
     }
 
     #[test]
+    fn not_modified_is_not_called_a_redirect() {
+        let message = "HTTP 304: not modified, but the SDK keeps no earlier answers";
+        assert_eq!(response(304, &[], "").error(), CloudError::internal(message));
+        let redirect = CloudError::internal("HTTP 302: redirects are not followed");
+        assert_eq!(response(302, &[], "").error(), redirect);
+    }
+
+    #[test]
     fn only_2xx_statuses_are_a_success() {
         for (status, expected) in [(199, false), (200, true), (299, true), (300, false), (404, false)] {
             assert_eq!(response(status, &[], "").is_success(), expected, "{status}");
         }
+    }
+
+    #[test]
+    fn an_error_about_json_is_short_and_tells_the_kind() {
+        #[derive(Debug, serde::Deserialize)]
+        enum State {
+            #[serde(rename = "on")]
+            On,
+        }
+        let told = |headers: &[(&str, &str)], body: &str| match response(200, headers, body).json::<State>() {
+            Err(CloudError::Internal(message)) => {
+                message.replace("HTTP 200: the answer's JSON is not as expected: ", "")
+            }
+            other => panic!("{other:?}"),
+        };
+        let json = ("content-type", "application/problem+JSON");
+        let quoted = r#""a\n\u202e\u001b[31mb""#;
+        assert_eq!(told(&[json], quoted), "unknown variant `a [31mb`, expected `on` at line 1 column 22");
+        let long = told(&[json], &format!("\"{}\"", "ü\\n".repeat(1 << 20)));
+        assert!(long.len() < 500 && long.ends_with("… at line 1 column 4194306"), "{} {long:.900}", long.len());
+        let login = told(&[("Content-Type", "text/html; charset=utf-8")], "<html>");
+        assert_eq!(login, "expected value at line 1 column 1 (Content-Type: text/html; charset=utf-8)");
+        let packed = told(&[json, ("Content-Encoding", "gzip")], "\u{1f}");
+        assert_eq!(packed, "expected value at line 1 column 1 (Content-Encoding: gzip)");
+        assert_eq!(told(&[json], ""), "EOF while parsing a value at line 1 column 0 (the body is empty)");
+        assert_eq!(told(&[], "x"), "expected value at line 1 column 1");
     }
 
     #[test]

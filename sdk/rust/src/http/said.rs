@@ -50,7 +50,9 @@ fn element(body: &str, name: &str) -> Option<String> {
     loop {
         let (_, tag) = rest.split_once('<')?;
         rest = tag;
-        let (head, after) = tag.split_once('>')?;
+        // Searched only up to the next tag: a body of many `<` would otherwise take quadratic time.
+        let (head, after) = tag.split_at(tag.find(['<', '>'])?);
+        let Some(after) = after.strip_prefix('>') else { continue };
         let local = head.split_ascii_whitespace().next().unwrap_or_default();
         if local.rsplit(':').next() == Some(name) && !local.starts_with('/') {
             let (text, _) = after.split_once("</")?;
@@ -62,9 +64,11 @@ fn element(body: &str, name: &str) -> Option<String> {
 }
 
 /// Returns one line of visible characters, cut off at [`MOST`] bytes.
-fn printable(text: &str) -> String {
+pub(super) fn printable(text: &str) -> String {
     let mut line = String::new();
-    for word in text.split(|letter: char| letter.is_whitespace() || letter.is_control()).filter(|word| !word.is_empty())
+    for word in text
+        .split(|letter: char| letter.is_whitespace() || letter.is_control())
+        .filter(|word| !word.chars().all(is_invisible))
     {
         if !line.is_empty() {
             line.push(' ');
@@ -140,8 +144,21 @@ mod tests {
     }
 
     #[test]
+    fn a_hostile_body_is_searched_in_linear_time() {
+        let begin = std::time::Instant::now();
+        for unit in ["<", "<:", "<Message", "<a>", "</", "< "] {
+            let body = unit.repeat(BODY / unit.len() - 1) + ">";
+            assert_eq!(said(&body), None, "{unit}");
+        }
+        // In quadratic time, this takes minutes in a debug build.
+        assert!(begin.elapsed() < std::time::Duration::from_secs(10), "{:?}", begin.elapsed());
+        assert_eq!(said("1 < 2 <Message>no such thing</Message>"), None);
+        assert_eq!(said("<a b='1 < 2'/><Message>no such thing</Message>").as_deref(), Some("no such thing"));
+    }
+
+    #[test]
     fn a_message_is_one_line_without_control_characters() {
-        let body = r#"{"message": "a\n\tb\u001b[31m \u202ec\u0000"}"#;
+        let body = r#"{"message": "a\n\tb\u001b[31m \u202e \u202ec\u0000"}"#;
         assert_eq!(said(body).as_deref(), Some("a b [31m c"));
     }
 

@@ -14,12 +14,13 @@ use wasmtime_wasi_http::{
         add_only_http_to_linker_async,
         bindings::http::{
             outgoing_handler::Host as _,
-            types::{HostOutgoingRequest as _, Method},
+            types::{HostOutgoingRequest as _, IoError, Method},
         },
         types::HostOutgoingRequest,
     },
 };
 
+use super::ended;
 use crate::{call::Oversized, host::State};
 
 /// Bytes of one chunk of a request's body. At most two chunks wait in the host; the rest stays in the guest until they are sent.
@@ -72,6 +73,9 @@ pub(in crate::host) fn add_to_linker(linker: &mut Linker<State>) -> wasmtime::Re
             Ok((call.data_mut().http().set_path_with_query(request, path)?,))
         },
     )?;
+    types.func_wrap("http-error-code", |mut call: Call<'_>, (error,): (Resource<IoError>,)| {
+        Ok((ended::code(call.data_mut().http().table.get(&error)?),))
+    })?;
     let mut handler = linker.instance(HANDLER)?;
     handler.func_wrap("handle", |mut call: Call<'_>, (request, options): Handed| {
         let state = call.data_mut();

@@ -72,7 +72,7 @@ fn wrong(code: &str, what: &str, why: &str) -> Failure {
 
 fn large(code: &str, what: &str, size: Option<u64>) -> Failure {
     let why = size.map(|size| format!("{size} bytes")).unwrap_or_default();
-    Failure::Wrong(told(code, &format!("{what} exceeds the limit"), &why))
+    Failure::Wrong(told(code, &format!("the size of {what} exceeds the limit"), &why))
 }
 
 fn told(code: &str, what: &str, why: &str) -> String {
@@ -139,7 +139,10 @@ mod tests {
     fn size_and_configuration_errors_are_internal() {
         let codes = [
             (ErrorCode::HttpRequestUriTooLong, "(HTTP-request-URI-too-long)"),
-            (ErrorCode::HttpRequestBodySize(Some(7)), "exceeds the limit: 7 bytes (HTTP-request-body-size)"),
+            (
+                ErrorCode::HttpRequestBodySize(Some(7)),
+                "the size of the request's body exceeds the limit: 7 bytes (HTTP-request-body-size)",
+            ),
             (ErrorCode::HttpRequestHeaderSectionSize(Some(8)), ": 8 bytes (HTTP-request-header-section-size)"),
             (ErrorCode::HttpRequestHeaderSize(None), "(HTTP-request-header-size)"),
             (ErrorCode::HttpResponseHeaderSectionSize(None), "(HTTP-response-header-section-size)"),
