@@ -89,7 +89,7 @@ impl Breaker {
             self.probe = None;
         }
         match outcome {
-            Outcome::Answered => *self = Self { answered: Some(now), probe: self.probe, ..Self::default() },
+            Outcome::Answered => *self = Self { answered: Some(now), ..Self::default() },
             // Other requests were answered in the meantime, so only this request is slow.
             Outcome::Late if self.answered.is_some_and(|at| at > entered) => {}
             Outcome::Unreachable | Outcome::Late => {
@@ -211,5 +211,19 @@ mod tests {
         assert_eq!(breaker.look(later), Pass::Wait(PAUSE), "it may have been slow: the pause does not grow");
         breaker.leave(Pass::Probe, later, Outcome::Answered, later + SECOND);
         assert_eq!(breaker.enter(later + SECOND), Pass::Free);
+    }
+
+    #[test]
+    fn slow_requests_count_unless_another_was_answered_since() {
+        let (mut breaker, now) = (Breaker::default(), Instant::now());
+        breaker.leave(Pass::Free, now, Outcome::Answered, now);
+        for _ in 0..FAILURES {
+            breaker.leave(Pass::Free, now - SECOND, Outcome::Late, now);
+        }
+        assert_eq!(breaker.look(now), Pass::Free);
+        for _ in 0..FAILURES {
+            breaker.leave(Pass::Free, now, Outcome::Late, now);
+        }
+        assert_eq!(breaker.look(now), Pass::Wait(PAUSE));
     }
 }

@@ -73,7 +73,9 @@ mod tests {
             assert_eq!(bucket.take(start), Ok(()));
         }
         assert_eq!(bucket.take(start), Err(Duration::from_millis(100)));
-        assert!(!bucket.is_full(start));
+        for (after, full) in [(0, false), (299, false), (300, true)] {
+            assert_eq!(bucket.is_full(start + Duration::from_millis(after)), full, "{after} ms");
+        }
         let later = start + Duration::from_millis(100);
         assert_eq!(bucket.take(later), Ok(()));
         assert!(bucket.take(later).is_err());

@@ -307,4 +307,28 @@ mod tests {
             assert_eq!(rules.iter().any(|rule| rule.permits(&asked)), permitted, "{asked}");
         }
     }
+
+    #[test]
+    fn a_rule_covers_another_if_it_allows_all_its_targets() {
+        let covers = |one: &str, other: &str| one.parse::<Rule>().unwrap().covers(&other.parse().unwrap());
+        for (one, other) in [
+            ("https://a.example.com:443", "https://a.example.com:443"),
+            ("https://10.0.0.1:443", "https://10.0.0.1:443"),
+            ("https://*.example.com:443", "https://a.example.com:443"),
+            ("https://*.example.com:443", "https://*.b.example.com:443"),
+        ] {
+            assert!(covers(one, other), "{one} {other}");
+        }
+        for (one, other) in [
+            ("https://a.example.com:443", "https://b.example.com:443"),
+            ("https://a.example.com:443", "http://a.example.com:443"),
+            ("https://a.example.com:443", "https://a.example.com:444"),
+            ("https://a.example.com:443", "https://*.example.com:443"),
+            ("https://*.example.com:443", "https://example.com:443"),
+            ("https://*.example.com:443", "https://10.0.0.1:443"),
+            ("https://*.b.example.com:443", "https://*.example.com:443"),
+        ] {
+            assert!(!covers(one, other), "{one} {other}");
+        }
+    }
 }

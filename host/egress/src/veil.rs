@@ -204,4 +204,11 @@ mod tests {
             prop_assert_eq!(lengths(&guessed), lengths(&|length, _| "-".repeat(length)));
         }
     }
+
+    #[test]
+    fn bytes_that_may_begin_a_secret_are_held() {
+        let mut veil = Veil::over(vec![Secret::from(TOKEN)]);
+        assert_eq!((veil.pass(Bytes::from_static(b"hello")), veil.held()), (Bytes::new(), 5));
+        assert_eq!((veil.rest(), veil.held()), (Bytes::from_static(b"hello"), 0));
+    }
 }
