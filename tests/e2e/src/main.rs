@@ -80,7 +80,7 @@ struct Soak {
     #[command(flatten)]
     on: On,
     /// How long the cluster changes.
-    #[arg(long, default_value_t = 60)]
+    #[arg(long, default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=10_000))]
     minutes: u64,
 }
 
