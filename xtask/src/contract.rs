@@ -8,6 +8,7 @@ mod declarations;
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
+use std::process::Command;
 
 use anyhow::{Context as _, Result, ensure};
 
@@ -41,7 +42,34 @@ pub(crate) fn versions(root: &Path) -> Result<Vec<Version>> {
     rows(&page)
 }
 
-/// Returns what is wrong: frozen declarations that have changed, and directories without a row.
+/// Returns the rows that were frozen in an earlier commit and are missing or different: whoever changes frozen declarations could write
+/// their new digest into the table. A clone has only the commits that were fetched.
+///
+/// # Errors
+/// Fails if the table cannot be read, or git cannot be started.
+pub(crate) fn thawed(root: &Path) -> Result<Vec<String>> {
+    let versions = versions(root)?;
+    let git = |arguments: &[&str]| {
+        let output = Command::new("git").args(arguments).current_dir(root).output().context("cannot start git")?;
+        // Before the first commit, and where the page was deleted, there is nothing.
+        let text = if output.status.success() { output.stdout } else { Vec::new() };
+        anyhow::Ok(String::from_utf8_lossy(&text).into_owned())
+    };
+    let mut thawed = BTreeSet::new();
+    for commit in git(&["log", "--full-history", "--format=%H", "--", PAGE])?.lines() {
+        let page = git(&["show", &format!("{commit}:{PAGE}")])?;
+        // The table has not always had these columns.
+        let earlier = rows(&page).unwrap_or_default().into_iter().filter(|version| version.frozen.is_some());
+        thawed.extend(earlier.filter(|version| !versions.contains(version)).map(|Version { number, .. }| {
+            format!(
+                "the row of {number} in {PAGE} was frozen in commit {commit}: its commit and its digest must not change"
+            )
+        }));
+    }
+    Ok(thawed.into_iter().collect())
+}
+
+/// Returns what is wrong: frozen declarations or rows that have changed, and directories without a row.
 ///
 /// # Errors
 /// Fails if the table or a file cannot be read.
@@ -65,6 +93,7 @@ pub(crate) fn problems(root: &Path, files: &BTreeSet<String>) -> Result<Vec<Stri
     for directory in directories.filter(|directory| !known(directory)).collect::<BTreeSet<_>>() {
         problems.push(format!("wit/v{directory} is missing in the table of {PAGE}"));
     }
+    problems.extend(thawed(root)?);
     Ok(problems)
 }
 
@@ -159,6 +188,13 @@ mod tests {
             self.row("current; frozen", COMMIT, &format!("`sha256:{digest}`"));
         }
 
+        /// Runs git.
+        fn git(&self, arguments: &[&str]) {
+            let who = ["-c", "user.name=a", "-c", "user.email=a@b.example"];
+            let output = Command::new("git").args(who).args(arguments).current_dir(self.0.path()).output().unwrap();
+            assert!(output.status.success(), "{output:?}");
+        }
+
         fn problems(&self) -> Vec<String> {
             problems(self.0.path(), &self.files()).unwrap()
         }
@@ -191,6 +227,27 @@ mod tests {
         repository.write("wit/v0.1.0/types.wit", WIT);
         repository.write("wit/v0.1.0/deps/wasi-logging/logging.wit", "package wasi:logging@0.1.0;\n");
         assert_eq!(repository.problems().len(), 1, "what it uses is frozen, too");
+    }
+
+    #[test]
+    fn a_frozen_row_must_not_change_either() {
+        let repository = Repository::new(WIT);
+        repository.git(&["init", "--quiet"]);
+        let commit = |subject: &str| {
+            repository.git(&["add", "."]);
+            repository.git(&["commit", "--quiet", "--no-gpg-sign", "--message", subject]);
+        };
+        commit("begin");
+        repository.freeze();
+        commit("freeze");
+        assert_eq!(repository.problems(), Vec::<String>::new());
+        repository.write("wit/v0.1.0/types.wit", &WIT.replace("string", "u64"));
+        repository.row("current; may still change", "", "");
+        assert!(repository.problems().concat().contains("the row of 0.1.0"), "it is not frozen any more");
+        repository.freeze();
+        assert!(repository.problems().concat().contains("must not change"), "it has a new digest");
+        commit("cheat");
+        assert!(repository.problems().concat().contains("was frozen in commit"), "in a later commit, too");
     }
 
     #[test]

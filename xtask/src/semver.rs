@@ -17,9 +17,12 @@ const SDK: &str = "skydock-sdk";
 /// frozen, nothing is compared.
 ///
 /// # Errors
-/// If cargo-semver-checks cannot be installed, if the commit is missing, or if there is a change that the version of the SDK does not
+/// If a frozen row of the table has changed, if cargo-semver-checks cannot be installed, if the commit is missing, or if there is a change that the version of the SDK does not
 /// allow.
 pub(crate) fn run(root: &Path, released: bool) -> Result<()> {
+    // This is run in a clone with all commits.
+    let thawed = contract::thawed(root)?;
+    ensure!(thawed.is_empty(), "{}", thawed.join("\n"));
     let frozen = contract::versions(root)?.into_iter().find_map(|version| version.frozen);
     let mut arguments = vec!["semver-checks".to_owned(), "--package".to_owned(), SDK.to_owned()];
     match frozen {

@@ -18,6 +18,7 @@ mod provider;
 mod route;
 mod service;
 pub mod text;
+pub mod units;
 
 pub use cluster::{
     Cluster, ForeignKind, ForeignObject, Note, ObjectEvent, ObjectKind, ObjectName, ReadError, Severity,

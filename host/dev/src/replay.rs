@@ -16,8 +16,8 @@ use skydock_cloud::text::escape;
 use skydock_controllers::service::ServiceOptions;
 use skydock_plugin::{Compiler, Replay, ReplayError, Replayed, Runtime, RuntimeOptions, ScriptError, Taping};
 
-/// Repeat recorded calls with a plugin, and show where it first does something else: another request, another call of the host, or
-/// another answer. The exit code is 1 if it does.
+/// Repeat recorded calls with a plugin, and show where it first does something else: another request, another call of Skydock, or
+/// another answer. The exit code is 1 if it does, or if a recording cannot be read.
 ///
 /// The plugin sees what the recorded one has seen. It needs no cluster and no cloud.
 #[derive(Debug, Parser)]

@@ -2,7 +2,10 @@
 
 use std::{fmt, time::Duration};
 
-use skydock_cloud::{Capability, CloudError, Retry};
+use skydock_cloud::{
+    Capability, CloudError, Retry,
+    units::{bytes, duration},
+};
 use wasmtime::Trap;
 
 use crate::{
@@ -73,23 +76,24 @@ pub enum CallError {
     #[error("it exited with status {0}{1}")]
     Exit(i32, LastWords),
     /// The guest exceeded its CPU time.
-    #[error("it exceeded its limit of {0:?} of CPU time (--plugin-limit guest-cpu)")]
+    #[error("it exceeded its limit of {} of CPU time (--plugin-limit guest-cpu)", duration(*.0))]
     CpuBudget(Duration),
     /// The guest blocked a thread that others need.
     #[error("it blocked a thread, and could not be interrupted for {0:?}")]
     Unbroken(Duration),
     /// The guest, or what it waited for, took too long.
-    #[error("it did not answer within {0:?}")]
+    #[error("it did not answer within {}", duration(*.0))]
     Deadline(Duration),
     /// The call took too long while the guest was waiting for its cloud.
-    #[error("it did not answer within {0:?} because the cloud did not answer")]
+    #[error("it did not answer within {} because the cloud did not answer", duration(*.0))]
     Waiting(Duration),
     /// The guest was denied memory and trapped.
-    #[error("it exceeded its limit of {0} bytes of memory (--plugin-limit memory)")]
+    #[error("it exceeded its limit of {} of memory (--plugin-limit memory)", bytes(*.0 as u64))]
     Memory(usize),
     /// The guest was denied memory because other instances of the plugin use it, and trapped.
     #[error(
-        "all instances of the plugin together exceeded the limit of {0} bytes of memory (--plugin-limit memory-total)"
+        "all instances of the plugin together exceeded the limit of {} of memory (--plugin-limit memory-total)",
+        bytes(*.0 as u64)
     )]
     MemoryTotal(usize),
     /// The guest exceeded its limit of open handles.
@@ -111,7 +115,7 @@ pub enum CallError {
     #[error("its call to Skydock failed: {0}")]
     Host(Cause),
     /// No instance became available in time.
-    #[error("all its instances were busy for {0:?} (--plugin-limit instances, queue-deadline)")]
+    #[error("all its instances were busy for {} (--plugin-limit instances, queue-deadline)", duration(*.0))]
     TooBusy(Duration),
     /// This process has no room for another instance, because other plugins use it.
     #[error("all slots for plugin instances are in use, for example by a plugin that is being replaced")]

@@ -2,7 +2,7 @@
 
 use std::{fmt, io, path::PathBuf};
 
-use skydock_cloud::{Capability, CloudError};
+use skydock_cloud::{Capability, CloudError, units::bytes};
 
 use crate::{
     answers::AnswerError,
@@ -121,7 +121,7 @@ pub enum LoadProblem {
         source: io::Error,
     },
     /// A file exceeds its limit.
-    #[error("{} is larger than {limit} bytes", path.display())]
+    #[error("{} is larger than {}", path.display(), bytes(*.limit))]
     TooLarge {
         /// Path of the file.
         path: PathBuf,

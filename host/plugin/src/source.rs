@@ -250,7 +250,9 @@ mod tests {
         let path = dir.path().join("file");
         std::fs::write(&path, b"abc").unwrap();
         assert_eq!(read_limited(&path, 3).unwrap(), b"abc");
-        assert!(matches!(read_limited(&path, 2), Err(LoadProblem::TooLarge { limit: 2, .. })));
+        std::fs::write(&path, vec![b' '; 1025]).unwrap();
+        let error = read_limited(&path, 1 << 10).unwrap_err().to_string();
+        assert_eq!(error, format!("{} is larger than 1Ki", path.display()));
         std::fs::write(&path, b"ok \xff").unwrap();
         assert!(matches!(read_config(&path), Err(LoadProblem::NotText { at: 3, .. })));
         assert!(matches!(read_config(&dir.path().join("none")), Err(LoadProblem::Read { .. })));

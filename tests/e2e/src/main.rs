@@ -80,7 +80,7 @@ struct Soak {
     #[command(flatten)]
     on: On,
     /// How long the cluster changes.
-    #[arg(long, default_value_t = 60)]
+    #[arg(long, default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=10_000))]
     minutes: u64,
 }
 
@@ -206,6 +206,10 @@ async fn seeds(run: &Faults) -> Result<()> {
         Some(seed) => vec![seed],
         None => (run.first..run.seeds).filter(|seed| !done.contains(seed)).collect(),
     };
+    ensure!(
+        !run.edit || run.on.plugin() == Plugin::Native,
+        "--edit changes a line of the native plugin: omit --plugin"
+    );
     let changed = if run.edit { Some(edited(run.on.provider()).await?) } else { None };
     let cloud = run.on.prepare().await?;
     let mut log = OpenOptions::new().append(true).create(true).open(&file)?;

@@ -94,7 +94,7 @@ impl Run<'_> {
         self.changes.users.settle(PATIENCE).await?;
 
         let last = self.sample(&host, began.elapsed()).await?;
-        ensure!(last.requests.1 > 0, "nothing went wrong: {last}");
+        growth::went_on(&self.samples)?;
         ensure!(generation(&host.scrape().await?) == 1.0, "the plugin was loaded again");
         ensure!(last.traps == last.deadlines, "an instance was terminated, but not at a deadline: {last}");
         let searched =

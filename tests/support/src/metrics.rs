@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, ensure};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
@@ -46,6 +46,16 @@ impl Scrape {
         &self.0
     }
 
+    /// Returns the sum of all series with this name.
+    ///
+    /// # Errors
+    /// Fails if there is none: after a change of the name, its sum would be 0 forever.
+    pub fn measured(&self, name: &str) -> Result<f64> {
+        let has = |line: &str| line.strip_prefix(name).is_some_and(|rest| rest.starts_with(['{', ' ']));
+        ensure!(self.0.lines().any(has), "there is no metric {name}");
+        Ok(self.sum(name, &[]))
+    }
+
     /// Returns the sum of all series with this name and these labels.
     #[must_use]
     pub fn sum(&self, name: &str, labels: &[(&str, &str)]) -> f64 {
@@ -72,5 +82,7 @@ mod tests {
         assert_eq!(scrape.sum("calls_total", &[]), 7.0);
         assert_eq!(scrape.sum("calls_total", &[("f", "b")]), 4.0);
         assert_eq!(scrape.sum("calls_total", &[("o", "failed")]).to_string(), "0");
+        assert_eq!(scrape.measured("calls_total").unwrap(), 7.0);
+        assert_eq!(scrape.measured("calls").unwrap_err().to_string(), "there is no metric calls");
     }
 }

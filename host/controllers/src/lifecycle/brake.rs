@@ -5,6 +5,7 @@ use std::{
     time::Duration,
 };
 
+use skydock_cloud::units::duration;
 use tokio::time::Instant;
 
 /// How many nodes may be deleted within an interval.
@@ -81,7 +82,8 @@ pub enum Verdict {
 /// Why no candidate is deleted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "deleting {wanted} of {nodes} nodes within {interval:?} exceeds the limit of {most} (--node-deletion-limit, --node-deletion-share)"
+    "deleting {wanted} of {nodes} nodes within {} exceeds the limit of {most} (--node-deletion-limit, --node-deletion-share)",
+    duration(*.interval)
 )]
 pub struct Stopped {
     wanted: usize,
@@ -153,7 +155,7 @@ mod tests {
         let stopped = options.judge(20, 70, 10).unwrap_err();
         assert_eq!(
             stopped.to_string(),
-            "deleting 30 of 80 nodes within 600s exceeds the limit of 20 (--node-deletion-limit, --node-deletion-share)"
+            "deleting 30 of 80 nodes within 10m exceeds the limit of 20 (--node-deletion-limit, --node-deletion-share)"
         );
     }
 

@@ -2,6 +2,7 @@
 
 use std::{fmt::Write as _, ops::RangeInclusive, time::Duration};
 
+use skydock_cloud::units::{self, duration};
 use skydock_plugin::Limits;
 
 use super::parse_duration;
@@ -217,7 +218,7 @@ impl Field {
     fn expected(&self) -> String {
         match self {
             Self::Time(_, range) => {
-                format!("a duration from {} to {}, for example 30s", time(*range.start()), time(*range.end()))
+                format!("a duration from {} to {}, for example 30s", duration(*range.start()), duration(*range.end()))
             }
             Self::Bytes(_, range) => {
                 format!(
@@ -233,7 +234,7 @@ impl Field {
     fn default(&self) -> String {
         let mut limits = Limits::default();
         match self {
-            Self::Time(at, _) => time(*at(&mut limits)),
+            Self::Time(at, _) => duration(*at(&mut limits)),
             Self::Bytes(at, _) => bytes(*at(&mut limits)),
             Self::Count(at, _) => at(&mut limits).to_string(),
         }
@@ -249,17 +250,7 @@ pub(super) fn parse_bytes(text: &str) -> Option<usize> {
 }
 
 fn bytes(bytes: usize) -> String {
-    let unit = [("Gi", GI), ("Mi", MI), ("Ki", KI)].into_iter().find(|(_, unit)| bytes.is_multiple_of(*unit));
-    unit.map_or_else(|| bytes.to_string(), |(suffix, unit)| format!("{}{suffix}", bytes / unit))
-}
-
-fn time(time: Duration) -> String {
-    match (time.as_secs(), time.subsec_millis()) {
-        (0, millis) => format!("{millis}ms"),
-        (seconds, 0) if seconds.is_multiple_of(3600) => format!("{}h", seconds / 3600),
-        (seconds, 0) if seconds.is_multiple_of(60) => format!("{}m", seconds / 60),
-        (seconds, _) => format!("{seconds}s"),
-    }
+    units::bytes(bytes as u64)
 }
 
 #[cfg(test)]

@@ -3,7 +3,10 @@
 use std::{io, os::unix::process::ExitStatusExt, process::ExitStatus, time::Duration};
 
 use rustix::process::Signal;
-use skydock_cloud::text::shown;
+use skydock_cloud::{
+    text::shown,
+    units::{bytes, duration},
+};
 
 use super::{MALFORMED, OUT_OF_MEMORY};
 use crate::{artifacts::CacheDirError, limits::Limits};
@@ -24,13 +27,13 @@ pub enum CompileError {
     #[error("it cannot be compiled: {0}")]
     Malformed(String),
     /// The compiler exceeded its memory.
-    #[error("compilation exceeded the limit of {0} bytes of memory (--plugin-limit compile-memory)")]
+    #[error("compilation exceeded the limit of {} of memory (--plugin-limit compile-memory)", bytes(*.0 as u64))]
     Memory(usize),
     /// The compiler exceeded its CPU time.
-    #[error("compilation exceeded the limit of {0:?} of CPU time (--plugin-limit compile-cpu)")]
+    #[error("compilation exceeded the limit of {} of CPU time (--plugin-limit compile-cpu)", duration(*.0))]
     Cpu(Duration),
     /// The compiler took too long.
-    #[error("compilation exceeded the limit of {0:?} of wall-clock time (--plugin-limit compile-deadline)")]
+    #[error("compilation exceeded the limit of {} of wall-clock time (--plugin-limit compile-deadline)", duration(*.0))]
     Deadline(Duration),
     /// The compiler was killed by a signal.
     #[error("the compiler was killed by signal {}{}", .0, likely_cause(*.0))]
@@ -101,24 +104,20 @@ mod tests {
 
     #[test]
     fn each_compiler_exit_status_has_an_error_message() {
-        let limits = Limits { compile_memory: 1000, compile_cpu: Duration::from_secs(7), ..Limits::default() };
+        let limits = Limits { compile_memory: 512 << 20, compile_cpu: Duration::from_secs(90), ..Limits::default() };
         let (code, signal) = (|code: i32| ExitStatus::from_raw(code << 8), ExitStatus::from_raw);
         let no_memory = "\nthread 'x' says\nmemory allocation of 4096 bytes failed\n";
         let table = [
             (code(0), "warning", None),
             (code(65), "invalid \u{1b}[2J\nlocal\n", Some("it cannot be compiled: invalid \\u{1b}[2J\\nlocal")),
-            (
-                code(66),
-                "",
-                Some("compilation exceeded the limit of 1000 bytes of memory (--plugin-limit compile-memory)"),
-            ),
+            (code(66), "", Some("compilation exceeded the limit of 512Mi of memory (--plugin-limit compile-memory)")),
             (
                 signal(6),
                 no_memory,
-                Some("compilation exceeded the limit of 1000 bytes of memory (--plugin-limit compile-memory)"),
+                Some("compilation exceeded the limit of 512Mi of memory (--plugin-limit compile-memory)"),
             ),
             (signal(6), "stack overflow", Some("the compiler was killed by signal 6")),
-            (signal(24), "", Some("compilation exceeded the limit of 7s of CPU time (--plugin-limit compile-cpu)")),
+            (signal(24), "", Some("compilation exceeded the limit of 1m30s of CPU time (--plugin-limit compile-cpu)")),
             (signal(11), "", Some("the compiler was killed by signal 11")),
             (
                 signal(9),

@@ -176,13 +176,21 @@ impl Reel {
         if self.cut {
             return;
         }
-        let line = if self.archive.backlog.load(Ordering::Relaxed) > BACKLOG {
-            self.cut = true;
-            tracing::warn!("a recording is incomplete: the disk is too slow");
-            cut("the disk was too slow")
-        } else {
-            line
-        };
+        if self.archive.backlog.load(Ordering::Relaxed) > BACKLOG {
+            return self.stop("the disk was too slow");
+        }
+        self.send(line);
+    }
+
+    /// Writes why the rest is missing.
+    pub(super) fn stop(&mut self, why: &str) {
+        if !std::mem::replace(&mut self.cut, true) {
+            tracing::warn!("a recording is incomplete: {why}");
+            self.send(cut(why));
+        }
+    }
+
+    fn send(&mut self, line: Vec<u8>) {
         self.size += line.len() as u64;
         self.archive.backlog.fetch_add(line.len(), Ordering::Relaxed);
         self.archive.send(Message::Line { file: self.file, line });

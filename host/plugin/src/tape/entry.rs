@@ -10,10 +10,13 @@ use skydock_egress::Code;
 /// Version of the format.
 pub(super) const FORMAT: u32 = 1;
 
-/// One line.
+/// One line, as it is written.
+pub(super) type Entry = Line<Value>;
+
+/// One line. `V` are its values: parsed, or the text of what was read.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub(super) enum Entry {
+pub(super) enum Line<V> {
     /// The first line.
     Recording(Header),
     /// A call of the plugin begins. What follows belongs to it.
@@ -23,16 +26,16 @@ pub(super) enum Entry {
         /// `INTERFACE.FUNCTION`.
         function: String,
         /// A list. Handles are omitted.
-        arguments: Value,
+        arguments: V,
     },
     /// The plugin called a function of the host.
     Host {
         /// `INTERFACE.FUNCTION`.
         function: String,
         /// A list.
-        arguments: Value,
+        arguments: V,
         /// What the host answered.
-        answer: Value,
+        answer: V,
     },
     /// The plugin sent a request, as it made it.
     Request {
@@ -75,7 +78,7 @@ pub(super) enum Entry {
         ending: Ending,
     },
     /// The plugin answered.
-    Answer(Value),
+    Answer(V),
     /// The call ended the instance.
     Trap(String),
     /// Recording stopped before the instance ended.

@@ -169,7 +169,10 @@ impl Masks {
 /// Learns a secret and its parts: a kind of authentication may be before it, and the fields of a form behind it.
 fn learn(known: &mut Known, secret: &str) {
     known.learn(secret.trim());
-    secret.split(|c: char| c.is_whitespace() || ",&;".contains(c)).for_each(|part| known.learn(part));
+    let parts = secret.split(|c: char| c.is_whitespace() || ",&".contains(c));
+    // The list of what is signed has names that each request and each response has, such as `content-type`.
+    let parts = parts.filter(|part| !part.starts_with("SignedHeaders="));
+    parts.flat_map(|part| part.split(';')).for_each(|part| known.learn(part));
 }
 
 #[cfg(test)]
@@ -216,6 +219,21 @@ mod tests {
         masks.value(&mut value);
         assert_eq!(value, json!([["authorization", "xxxxxxxxxxxxx"], {"apiToken": "xxxxxxxx"}, ["region", "r1"]]));
         assert_eq!(masks.text("it is zyxwvuts"), "it is xxxxxxxx");
+    }
+
+    #[test]
+    fn names_of_signed_headers_are_no_secrets() {
+        // A plugin that signs with a placeholder sends such a header.
+        let masks = Masks::default();
+        let signed = "AWS4-HMAC-SHA256 Credential=KEY/20261125/r/ec2/aws4_request, \
+                      SignedHeaders=content-type;host;x-amz-date, Signature=0123456789abcdef";
+        let mut value = json!([["authorization", signed]]);
+        masks.value(&mut value);
+        assert_eq!(value[0][1], "x".repeat(signed.len()));
+        let mut response =
+            json!([["content-type", "text/xml"], ["x-amz-date", "now"], ["a", "Signature=0123456789abcdef"]]);
+        masks.value(&mut response);
+        assert_eq!(response, json!([["content-type", "text/xml"], ["x-amz-date", "now"], ["a", "x".repeat(26)]]));
     }
 
     // Holds: OPS-143

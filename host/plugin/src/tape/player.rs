@@ -113,7 +113,7 @@ impl Player {
         let mut playing = self.playing();
         playing.outcome.uneven |= !playing.scene.steps.is_empty();
         playing.scene = playing.scenes.pop_front()?;
-        Some((playing.scene.function.clone(), playing.scene.arguments.clone()))
+        Some((playing.scene.function.clone(), playing.scene.arguments.value()))
     }
 
     /// Returns how it went, and the first difference.
@@ -233,14 +233,11 @@ impl Player {
     /// Compares how a call ended.
     pub(crate) fn ended(&self, came: Result<Value, String>) {
         let mut playing = self.playing();
-        let came = match came {
-            Ok(mut answer) => {
-                playing.masks.value(&mut answer);
-                Ended::Answer(answer)
-            }
-            Err(kind) => Ended::Trap(kind),
-        };
-        playing.ended(&came);
+        let masks = playing.masks.clone();
+        playing.ended(&came.map(|mut answer| {
+            masks.value(&mut answer);
+            answer
+        }));
     }
 
     /// Compares a call that was stopped because the recording ends, or because it does not end.
@@ -290,7 +287,7 @@ impl Playing {
 
     fn described(&self, step: &Step) -> String {
         match step {
-            Step::Host { function, arguments, .. } => called(function, arguments),
+            Step::Host { function, arguments, .. } => called(function, &arguments.value()),
             Step::Request(exchange) => {
                 let head = self.exchanges.get(exchange).and_then(|it| it.request.as_ref());
                 head.map_or_else(|| format!("request {exchange}"), requested)
@@ -300,7 +297,7 @@ impl Playing {
 
     fn ending(&self) -> String {
         match &self.scene.ended {
-            Some(Ended::Answer(answer)) => format!("the answer {}", shown(answer)),
+            Some(Ended::Answer(answer)) => format!("the answer {}", shown(&answer.value())),
             Some(Ended::Trap(kind)) => format!("the end of the instance ({kind})"),
             None => "nothing: the call did not end".to_owned(),
         }
@@ -321,7 +318,7 @@ impl Playing {
             return Err(Departed);
         }
         let care = Care::of(function);
-        let is_same = |step: &Step| matches!(step, Step::Host { function: name, arguments: with, .. } if name == function && alike(with, arguments));
+        let is_same = |step: &Step| matches!(step, Step::Host { function: name, arguments: with, .. } if name == function && alike(&with.value(), arguments));
         let found = match care {
             Care::Exact => self.next_exact().filter(|at| self.scene.steps.get(*at).is_some_and(is_same)),
             Care::Repeats | Care::Lives => self.scene.steps.iter().position(is_same),
@@ -330,6 +327,7 @@ impl Playing {
             && let Some(Step::Host { answer, .. }) = self.scene.steps.get(at).cloned()
         {
             self.done(at);
+            let answer = answer.value();
             if care == Care::Repeats {
                 self.last.insert(function, answer.clone());
             }
@@ -352,7 +350,7 @@ impl Playing {
         let came = called(function, arguments);
         match next {
             Some(Step::Host { function: name, arguments: recorded, .. }) if name == function => {
-                let (path, expected, came) = first(&recorded, arguments).unwrap_or_default();
+                let (path, expected, came) = first(&recorded.value(), arguments).unwrap_or_default();
                 self.differs(format!("argument {function}{path}"), expected, came);
             }
             Some(step) => self.differs("what the plugin does next".to_owned(), self.described(&step), came),
@@ -390,24 +388,24 @@ impl Playing {
         Some(*exchange)
     }
 
-    fn ended(&mut self, came: &Ended) {
+    fn ended(&mut self, came: &Result<Value, String>) {
         if self.difference.is_some() {
             return;
         }
         let told = match came {
-            Ended::Answer(answer) => format!("the answer {}", shown(answer)),
-            Ended::Trap(kind) => format!("the end of the instance ({kind})"),
+            Ok(answer) => format!("the answer {}", shown(answer)),
+            Err(kind) => format!("the end of the instance ({kind})"),
         };
         if let Some(step) = self.next_step() {
             return self.differs("what the plugin does next".to_owned(), step, told);
         }
         self.outcome.uneven |= !self.scene.steps.is_empty();
         match (&self.scene.ended, came) {
-            (Some(Ended::Answer(recorded)), Ended::Answer(answer)) => match first(recorded, answer) {
+            (Some(Ended::Answer(recorded)), Ok(answer)) => match first(&recorded.value(), answer) {
                 Some((path, expected, came)) => self.differs(format!("answer{path}"), expected, came),
                 None => self.outcome.calls += 1,
             },
-            (Some(recorded), came) if recorded == came => self.outcome.calls += 1,
+            (Some(Ended::Trap(recorded)), Err(kind)) if recorded == kind => self.outcome.calls += 1,
             // The call was stopped while it computed, or before its end was written.
             (None, _) if self.is_open() => self.outcome.calls += 1,
             _ => self.differs("how the call ends".to_owned(), self.ending(), told),

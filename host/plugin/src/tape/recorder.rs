@@ -99,6 +99,11 @@ impl Recorder {
         self.add_masked(&Entry::Response { exchange, head });
     }
 
+    /// Writes nothing more, and says why.
+    pub(crate) fn stop(&self, why: &str) {
+        self.writing().reel.stop(why);
+    }
+
     /// Learns the secrets in a part of a body, which is written later.
     pub(crate) fn learn(&self, part: &[u8]) {
         self.masks.bytes(part);

@@ -3,19 +3,27 @@
 use std::{
     collections::{BTreeMap, VecDeque},
     fs::File,
-    io::{self, BufRead as _, BufReader},
+    io::{self, BufRead as _, BufReader, Read as _},
     path::{Path, PathBuf},
 };
 
-use serde_json::Value;
+use serde::{Deserialize, Deserializer, de::Error as _};
+use serde_json::{Value, value::RawValue};
+use skydock_cloud::units::bytes;
 
 use super::{
     archive::SUFFIX,
-    entry::{Ending, Entry, Header, RequestHead, ResponseHead},
+    entry::{Ending, Header, Line, RequestHead, ResponseHead},
 };
 
 /// What each recording begins with.
 const START: &[u8] = br#"{"recording":{"#;
+
+/// Maximum bytes of a recording: an instance is replaced long before.
+const LARGEST: u64 = 256 << 20;
+
+/// Maximum bytes of an argument or an answer, which takes up to forty times as much memory when it is parsed.
+const LARGEST_VALUE: usize = 32 << 20;
 
 /// Reasons why a recording cannot be read.
 #[derive(Debug, thiserror::Error)]
@@ -38,6 +46,9 @@ pub enum ScriptError {
         /// What is wrong with it.
         reason: String,
     },
+    /// The file is too large.
+    #[error("{} is larger than {}, the maximum of a recording", .0.display(), bytes(LARGEST))]
+    TooLarge(PathBuf),
     /// It has no header.
     #[error("{} is not a recording of this version of Skydock", .0.display())]
     Header(PathBuf),
@@ -59,30 +70,51 @@ pub(crate) struct Script {
     pub(crate) cut: Option<String>,
 }
 
+/// A value as it was written: when it is parsed, it can take many times as much memory.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Raw(Box<RawValue>);
+
+impl Raw {
+    pub(crate) fn value(&self) -> Value {
+        // It only fails for values that are nested too deeply, which the contract does not have.
+        serde_json::from_str(self.0.get()).unwrap_or_default()
+    }
+}
+
+impl<'de> Deserialize<'de> for Raw {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let raw = Box::<RawValue>::deserialize(deserializer)?;
+        if raw.get().len() > LARGEST_VALUE {
+            return Err(D::Error::custom(format!("a value is larger than {}", bytes(LARGEST_VALUE as u64))));
+        }
+        Ok(Self(raw))
+    }
+}
+
 /// A call of the plugin.
 #[derive(Debug, Default)]
 pub(crate) struct Scene {
     /// Its number; 0 for the instantiation.
     pub(crate) number: u64,
     pub(crate) function: String,
-    pub(crate) arguments: Value,
+    pub(crate) arguments: Raw,
     pub(super) steps: VecDeque<Step>,
     pub(super) ended: Option<Ended>,
 }
 
 /// Something that the plugin did during a call.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug)]
 pub(super) enum Step {
     /// It called a function of the host.
-    Host { function: String, arguments: Value, answer: Value },
+    Host { function: String, arguments: Raw, answer: Raw },
     /// It sent the request of this exchange.
     Request(u64),
 }
 
 /// How a call ended.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug)]
 pub(super) enum Ended {
-    Answer(Value),
+    Answer(Raw),
     /// It ended the instance.
     Trap(String),
 }
@@ -124,10 +156,16 @@ impl Script {
     /// [`ScriptError`].
     pub(crate) fn read(path: &Path) -> Result<Self, ScriptError> {
         let failed = |source| ScriptError::Io { path: path.to_owned(), source };
-        let mut lines = BufReader::new(File::open(path).map_err(failed)?).split(b'\n');
+        let file = File::open(path).map_err(failed)?;
+        // A device has no end, and no size either.
+        if file.metadata().map_err(failed)?.len() > LARGEST {
+            return Err(ScriptError::TooLarge(path.to_owned()));
+        }
+        let mut lines = BufReader::new(file.take(LARGEST)).split(b'\n');
+        let wrong = |line: usize, reason: String| ScriptError::Line { path: path.to_owned(), line, reason };
         let entry = |text: Vec<u8>, line: usize| {
-            let parsed: Result<Entry, _> = serde_json::from_slice(&text);
-            parsed.map_err(|error| ScriptError::Line { path: path.to_owned(), line, reason: error.to_string() })
+            let parsed: Result<Line<Raw>, _> = serde_json::from_slice(&text);
+            parsed.map_err(|error| wrong(line, error.to_string()))
         };
         let first = lines.next().transpose().map_err(failed)?;
         let is_begun = |text: &[u8]| START.starts_with(text) || text.starts_with(START) && !text.ends_with(b"}}");
@@ -135,14 +173,14 @@ impl Script {
             return Err(ScriptError::Empty(path.to_owned()));
         }
         let header = match first.map(|text| entry(text, 1)).transpose()? {
-            Some(Entry::Recording(header)) if header.is_known() => header,
+            Some(Line::Recording(header)) if header.is_known() => header,
             _ => return Err(ScriptError::Header(path.to_owned())),
         };
         let mut script = Self { header, scenes: vec![Scene::default()], exchanges: BTreeMap::new(), cut: None };
         let mut lines = lines.enumerate().peekable();
         while let Some((index, text)) = lines.next() {
             match entry(text.map_err(failed)?, index + 2) {
-                Ok(entry) => script.add(entry),
+                Ok(entry) => script.add(entry).map_err(|reason| wrong(index + 2, reason.to_owned()))?,
                 // The process ended while it wrote the line.
                 Err(_) if lines.peek().is_none() => script.cut = Some("its last line is incomplete".to_owned()),
                 Err(error) => return Err(error),
@@ -154,8 +192,8 @@ impl Script {
         Ok(script)
     }
 
-    fn exchange(&mut self, number: u64) -> &mut Exchange {
-        self.exchanges.entry(number).or_default()
+    fn exchange(&mut self, number: u64) -> Result<&mut Exchange, &'static str> {
+        self.exchanges.get_mut(&number).ok_or("its exchange has no request")
     }
 
     fn step(&mut self, step: Step) {
@@ -164,35 +202,42 @@ impl Script {
         }
     }
 
-    fn end(&mut self, ended: Ended) {
-        if let Some(scene) = self.scenes.last_mut() {
-            scene.ended = Some(ended);
-        }
+    fn end(&mut self, ended: Ended) -> Result<(), &'static str> {
+        let scene = self.scenes.last_mut().filter(|scene| scene.ended.is_none());
+        scene.ok_or("the call has ended before")?.ended = Some(ended);
+        Ok(())
     }
 
-    fn add(&mut self, entry: Entry) {
+    /// Adds a line. Whatever does not fit together is an error: nothing would be compared with it.
+    fn add(&mut self, entry: Line<Raw>) -> Result<(), &'static str> {
         match entry {
-            Entry::Recording(_) => {}
-            Entry::Call { number, function, arguments } => {
+            Line::Recording(_) => return Err("a recording has one header"),
+            Line::Call { number, function, arguments } => {
+                match self.scenes.last() {
+                    Some(Scene { ended: Some(Ended::Trap(_)), .. }) => return Err("the instance had ended before"),
+                    Some(Scene { number: 1.., ended: None, .. }) => return Err("the call before it has no end"),
+                    _ => {}
+                }
                 self.scenes.push(Scene { number, function, arguments, ..Scene::default() });
             }
-            Entry::Host { function, arguments, answer } => self.step(Step::Host { function, arguments, answer }),
-            Entry::Request { exchange, head } => {
-                self.exchange(exchange).request = Some(head);
+            Line::Host { function, arguments, answer } => self.step(Step::Host { function, arguments, answer }),
+            Line::Request { exchange, head } => {
+                self.exchanges.insert(exchange, Exchange { request: Some(head), ..Exchange::default() });
                 self.step(Step::Request(exchange));
             }
-            Entry::RequestBody { exchange, body, complete } => {
-                let exchange = self.exchange(exchange);
+            Line::RequestBody { exchange, body, complete } => {
+                let exchange = self.exchange(exchange)?;
                 exchange.sent_first = complete && exchange.response.is_none() && exchange.ending.is_none();
                 exchange.sent = Some((body.0, complete));
             }
-            Entry::Response { exchange, head } => self.exchange(exchange).response = Some(head),
-            Entry::Piece { exchange, body } => self.exchange(exchange).pieces.push_back(body.0),
-            Entry::End { exchange, ending } => self.exchange(exchange).ending = Some(ending),
-            Entry::Answer(answer) => self.end(Ended::Answer(answer)),
-            Entry::Trap(kind) => self.end(Ended::Trap(kind)),
-            Entry::Cut(why) => self.cut = Some(why),
+            Line::Response { exchange, head } => self.exchange(exchange)?.response = Some(head),
+            Line::Piece { exchange, body } => self.exchange(exchange)?.pieces.push_back(body.0),
+            Line::End { exchange, ending } => self.exchange(exchange)?.ending = Some(ending),
+            Line::Answer(answer) => self.end(Ended::Answer(answer))?,
+            Line::Trap(kind) => self.end(Ended::Trap(kind))?,
+            Line::Cut(why) => self.cut = Some(why),
         }
+        Ok(())
     }
 }
 
@@ -226,8 +271,9 @@ mod tests {
         ];
         let script = read(&lines.join("\n").into_bytes()).unwrap();
         assert_eq!(script.scenes.iter().map(|it| it.steps.len()).collect::<Vec<_>>(), [1, 1, 0]);
-        assert_eq!(script.scenes[1].ended, Some(Ended::Answer(json!({"Ok": []}))));
-        assert_eq!((&script.scenes[2].ended, script.cut.is_some()), (&None, true));
+        let Some(Ended::Answer(answer)) = &script.scenes[1].ended else { panic!("{:?}", script.scenes) };
+        assert_eq!(answer.value(), json!({"Ok": []}));
+        assert_eq!((script.scenes[2].ended.is_none(), script.cut.is_some()), (true, true));
         assert!(script.exchanges[&1].sent_first);
     }
 
@@ -261,5 +307,41 @@ mod tests {
             Err(ScriptError::Header(_))
         ));
         assert!(matches!(read(format!("{HEADER}\n{{}}\n{{}}\n").as_bytes()), Err(ScriptError::Line { line: 2, .. })));
+    }
+
+    #[test]
+    fn lines_that_do_not_fit_together_are_rejected() {
+        let call = r#"{"call":{"number":1,"function":"plugin.info","arguments":[]}}"#;
+        let (answer, trap) = (r#"{"answer":null}"#, r#"{"trap":"cpu"}"#);
+        for (lines, expected) in [
+            (vec![call, call, answer], "the call before it has no end"),
+            (vec![call, trap, call, answer], "the instance had ended before"),
+            (vec![call, answer, answer], "the call has ended before"),
+            (vec![call, answer, HEADER], "a recording has one header"),
+            (vec![r#"{"piece":{"exchange":1,"body":{"text":""}}}"#, call], "its exchange has no request"),
+        ] {
+            let Err(error) = read([&[HEADER], &*lines].concat().join("\n").as_bytes()) else { panic!("{lines:?}") };
+            assert!(error.to_string().ends_with(&format!("not a line of a recording: {expected}")), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_huge_recording_is_rejected_before_it_fills_the_memory() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a.jsonl");
+        File::create(&path).unwrap().set_len(LARGEST + 1).unwrap();
+        let error = Script::read(&path).map(drop).unwrap_err().to_string();
+        assert!(error.ends_with("is larger than 256Mi, the maximum of a recording"), "{error}");
+        let value = format!("{HEADER}\n{{\"answer\":\"{}\"}}\n{{}}\n", "a".repeat(LARGEST_VALUE));
+        let Err(error) = read(value.as_bytes()) else { panic!() };
+        assert!(error.to_string().contains("a value is larger than 32Mi"), "{error}");
+    }
+
+    #[test]
+    fn values_are_kept_as_they_were_written() {
+        // Parsed, they would take forty times as much.
+        let text = format!("{HEADER}\n{{\"call\":{{\"number\":1,\"function\":\"f\",\"arguments\":[{{}},{{}}]}}}}\n");
+        let script = read(text.as_bytes()).unwrap();
+        assert_eq!(script.scenes[1].arguments.0.get(), "[{},{}]");
     }
 }

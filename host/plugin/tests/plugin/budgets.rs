@@ -156,7 +156,8 @@ async fn instances_share_the_total_memory_of_their_plugin() {
     let (good, bad): (Vec<_>, Vec<_>) = ends.into_iter().partition(Result::is_ok);
     assert_eq!((good.len(), bad.len()), (2, 1));
     let Err(CloudError::Unavailable(sentence)) = &bad[0] else { panic!("{bad:?}") };
-    let words = "all instances of the plugin together exceeded the limit of 10485760 bytes of memory (--plugin-limit memory-total)";
+    let words =
+        "all instances of the plugin together exceeded the limit of 10Mi of memory (--plugin-limit memory-total)";
     assert!(sentence.ends_with(words), "{sentence}");
     assert_eq!(bench.metric("skydock_plugin_traps_total{plugin=\"test\",kind=\"memory_total\"}"), 1.0);
     assert_eq!(bench.instances("idle"), 1.0, "two would leave too little to those that work");

@@ -160,7 +160,7 @@ async fn compilation_is_limited_in_memory_cpu_and_time() {
         (
             Limits { compile_memory: 512 << 20, ..generous.clone() },
             |error| matches!(error, CompileError::Memory(_)),
-            "compilation exceeded the limit of 536870912 bytes of memory (--plugin-limit compile-memory)",
+            "compilation exceeded the limit of 512Mi of memory (--plugin-limit compile-memory)",
         ),
         (
             Limits { compile_cpu: Duration::from_secs(1), ..generous.clone() },

@@ -61,6 +61,26 @@ async fn no_call_fails_while_generations_change() {
     assert_eq!(bench.metric("skydock_plugin_generation_info"), 1.0, "one generation is in service");
 }
 
+// Holds: OPS-56
+#[tokio::test(flavor = "multi_thread")]
+async fn memory_is_counted_once_across_swaps_and_rejections() {
+    let bench = Bench::good().await;
+    let used = async || {
+        bench.plugin.check(&[node("n")]).await.unwrap();
+        let one = |name| bench.metric(name);
+        (one("skydock_plugin_memory_bytes{"), one("skydock_plugin_handles{"), bench.instances("idle"))
+    };
+    let first = used().await;
+    assert!(first.0 > 0.0, "{first:?}");
+    for (good, bad) in [("good_v2", "traps_in_configure"), ("good", "refuses_config")] {
+        bench.replace(good);
+        assert!(matches!(bench.plugin.reload().await, Ok(Reload::Swapped(_))));
+        bench.replace(bad);
+        bench.plugin.reload().await.unwrap_err();
+        assert_eq!(used().await, first, "{good}, then {bad}");
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_running_call_finishes_on_its_generation() {
     let bench = Bench::good().await;

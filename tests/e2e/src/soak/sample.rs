@@ -41,7 +41,7 @@ impl Sample {
     /// Measures a host.
     ///
     /// # Errors
-    /// Fails if the host has ended, or does not answer.
+    /// Fails if the host has ended, does not answer, or lacks one of the metrics.
     pub(super) async fn of(host: &Host, at: Duration, steps: usize, requests: (usize, usize)) -> Result<Self> {
         let seen = host.scrape().await?;
         let calls = |labels: &[(&str, &str)]| seen.sum("skydock_plugin_calls_total", labels);
@@ -50,12 +50,12 @@ impl Sample {
             at,
             resident: host.resident()? as f64 / MIB,
             files: host.open_files()? as f64,
-            instances: seen.sum("skydock_plugin_instances", &[]),
-            memory: seen.sum("skydock_plugin_memory_bytes", &[]) / MIB,
-            peak: seen.sum("skydock_plugin_memory_peak_bytes", &[]) / MIB,
-            handles: seen.sum("skydock_plugin_handles", &[]),
+            instances: seen.measured("skydock_plugin_instances")?,
+            memory: seen.measured("skydock_plugin_memory_bytes")? / MIB,
+            peak: seen.measured("skydock_plugin_memory_peak_bytes")? / MIB,
+            handles: seen.measured("skydock_plugin_handles")?,
             steps,
-            calls: (calls(&[]), calls(&[]) - went_well),
+            calls: (seen.measured("skydock_plugin_calls_total")?, calls(&[]) - went_well),
             traps: seen.sum("skydock_plugin_traps_total", &[]),
             deadlines: seen.sum("skydock_plugin_traps_total", &[("kind", "deadline")]),
             requests,

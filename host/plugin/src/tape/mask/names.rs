@@ -32,8 +32,8 @@ const PARTS: [&str; 25] = [
 /// Complete names of secrets.
 const NAMES: [&str; 7] = ["pass", "pwd", "psk", "otp", "jwt", "bearer", "sig"];
 
-/// Ends of names of tokens that say which page or which attempt a request is about.
-const MARKS: [&str; 8] = [
+/// Ends of names of tokens that say which page or which attempt a request is about, or whether some are needed.
+const MARKS: [&str; 9] = [
     "nexttoken",
     "pagetoken",
     "continuetoken",
@@ -42,6 +42,7 @@ const MARKS: [&str; 8] = [
     "clienttoken",
     "requesttoken",
     "idempotencytoken",
+    "httptokens",
 ];
 
 /// Ends of names of what only refers to a secret.
@@ -86,9 +87,17 @@ mod tests {
         ] {
             assert!(is_secret(name), "{name}");
         }
-        for name in
-            ["nextToken", "next_page_token", "ClientToken", "secretName", "tokenCount", "compass", "key", "passed"]
-        {
+        for name in [
+            "nextToken",
+            "next_page_token",
+            "httpTokens",
+            "ClientToken",
+            "secretName",
+            "tokenCount",
+            "compass",
+            "key",
+            "passed",
+        ] {
             assert!(!is_secret(name), "{name}");
         }
         assert!(has_secret("project/7:token") && has_secret("token/abc") && !has_secret("servers/7"));
