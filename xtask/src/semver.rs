@@ -17,8 +17,8 @@ const SDK: &str = "skydock-sdk";
 /// frozen, nothing is compared.
 ///
 /// # Errors
-/// If a frozen row of the table has changed, if cargo-semver-checks cannot be installed, if the commit is missing, or if there is a change that the version of the SDK does not
-/// allow.
+/// If a frozen row of the table has changed, if cargo-semver-checks cannot be installed, if the commit is missing, or if there is a change
+/// that the version of the SDK does not allow.
 pub(crate) fn run(root: &Path, released: bool) -> Result<()> {
     // This is run in a clone with all commits.
     let thawed = contract::thawed(root)?;
