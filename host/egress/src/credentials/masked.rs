@@ -299,4 +299,55 @@ mod tests {
             assert_eq!(shown(other), r#"{"data":{"token":"handle"}}"#);
         }
     }
+
+    #[test]
+    fn vsphere_logins_are_recognized_by_their_operation() {
+        let url = "https://vcenter.example.com:443/sdk".parse().unwrap();
+        let mask =
+            Mask::new(Protocol::VsphereSoap, Method::POST, url, Capture::Cookie("vmware_soap_session".into())).unwrap();
+        let body = |operation: &str| format!("<Envelope><Body><{operation}/></Body></Envelope>");
+        for (method, operation, expected) in [
+            ("POST", "Login", Guest::Login),
+            ("POST", "Logout", Guest::Logout),
+            ("POST", "RetrieveProperties", Guest::Other),
+            ("GET", "Login", Guest::Other),
+        ] {
+            let found = guest(&mask, method, "https://vcenter.example.com/sdk", &body(operation));
+            assert_eq!(found, expected, "{method} {operation}");
+        }
+    }
+
+    #[test]
+    fn a_refusing_mask_denies_logins() {
+        assert!(keystone().check().is_ok());
+        assert!(keystone().refusing().check().is_err());
+    }
+
+    #[test]
+    fn only_keystone_is_asked_about_the_handle() {
+        let (mask, mut headers) = (keystone(), HeaderMap::new());
+        assert!(!mask.is_subject(&headers));
+        headers.insert("x-subject-token", "another".parse().unwrap());
+        assert!(!mask.is_subject(&headers));
+        headers.insert("x-subject-token", mask.handle.parse().unwrap());
+        assert!(mask.is_subject(&headers));
+        assert!(!Mask { protocol: Protocol::Plain, ..mask }.is_subject(&headers));
+    }
+
+    #[test]
+    fn the_answer_to_a_plain_login_shows_nothing_else() {
+        let url = || "https://cloud.example.com:443/login".parse().unwrap();
+        let token = Secret::from("s3cret-t0ken-of-the-cloud");
+        let answer =
+            || Response::new(Bytes::from_static(b"{\"token\": \"s3cret-t0ken-of-the-cloud\", \"key\": \"k\"}"));
+        let capture = Capture::Json("/token".to_owned());
+        let mask = Mask::new(Protocol::Plain, Method::POST, url(), capture).unwrap();
+        let shown = mask.login(&answer(), &token).unwrap();
+        let body: Value = serde_json::from_slice(shown.body()).unwrap();
+        assert_eq!(body, json!({"token": mask.handle}));
+        let mask = Mask::new(Protocol::Plain, Method::POST, url(), Capture::Header("x-token".into())).unwrap();
+        let shown = mask.login(&answer(), &token).unwrap();
+        assert!(shown.body().is_empty(), "{shown:?}");
+        assert_eq!(shown.headers()["x-token"], mask.handle.as_str());
+    }
 }

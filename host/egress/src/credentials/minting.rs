@@ -160,4 +160,10 @@ mod tests {
             }
         }
     }
+
+    #[test]
+    fn only_soap_names_its_operation_in_the_body() {
+        let needs = [Mint::Keystone, Mint::VsphereSoap, Mint::OAuth2].map(Mint::needs_body);
+        assert_eq!(needs, [false, true, false]);
+    }
 }

@@ -31,9 +31,6 @@ pub(crate) fn entries(text: &str) -> Result<Vec<Entry>, (usize, &'static str)> {
     let mut lines = (1..).zip(text.strip_prefix('\u{feff}').unwrap_or(text).lines());
     while let Some((number, line)) = lines.next() {
         let line = line.trim();
-        if line.is_empty() || line.starts_with(['#', ';']) {
-            continue;
-        }
         let rest = match line.strip_prefix('[') {
             Some(header) => {
                 let (inner, after) = header.split_once(']').ok_or((number, "`]` is missing"))?;

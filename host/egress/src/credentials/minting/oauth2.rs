@@ -123,6 +123,7 @@ mod tests {
             ("POST", "https://compute.googleapis.com/compute/v1/projects/p/global/operations/o/wait"),
             ("PUT", "https://management.azure.com/subscriptions/s/providers/Microsoft.Network/loadBalancers/a"),
             ("GET", "https://management.azure.com/subscriptions/s/providers"),
+            ("PATCH", "https://iam.googleapis.com/v1/projects/p/serviceAccounts/a"),
         ] {
             assert!(!refused(method, uri), "{method} {uri}");
         }

@@ -100,7 +100,8 @@ mod tests {
         let utf7 = soap("").replace("UTF-8", "utf-7");
         let entity = format!("<!DOCTYPE a [<!ENTITY l \"Login\">]>{}", soap(""));
         let with_mark: Vec<u8> = [&b"\xff\xfe"[..], &utf16].concat();
-        for body in [with_mark.as_slice(), utf7.as_bytes(), entity.as_bytes()] {
+        let (kinds, alone) = (format!("<!DOCTYPE a>{}", soap("")), format!("<!ENTITY l \"x\">{}", soap("")));
+        for body in [with_mark.as_slice(), utf7.as_bytes(), entity.as_bytes(), kinds.as_bytes(), alone.as_bytes()] {
             assert_eq!(kind("/sdk", body), Some(CredentialErrorKind::Malformed));
         }
         // Without a byte order mark, these bytes are valid UTF-8. They must not be treated as text without elements.

@@ -128,3 +128,12 @@ fn debug_output_of_keys_is_redacted() {
     let keys = Keys { session: Some(Secret::from("session-token")), ..keys() };
     assert_eq!(format!("{keys:?}"), "Keys { id: \"AKIDEXAMPLE\", secret: [redacted], session: Some([redacted]) }");
 }
+
+#[test]
+fn paths_are_canonical_with_their_last_slash() {
+    for (path, expected) in
+        [("", "/"), ("/", "/"), ("/a", "/a"), ("/a/", "/a/"), ("/a/.", "/a/"), ("/a/b/..", "/a/"), ("/a//./b", "/a/b")]
+    {
+        assert_eq!(canonical_path(path), expected, "{path:?}");
+    }
+}
