@@ -247,7 +247,8 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o700)).unwrap();
         for _ in 0..3 {
-            // Each process finds those of earlier ones.
+            // Each process finds those of earlier ones. It starts in a later millisecond, which is in the names of its files.
+            thread::sleep(Duration::from_millis(2));
             let recordings = Recordings::open(dir.path(), 2500).unwrap();
             for _ in 0..3 {
                 recordings.begin("p", 1, "digest").call("plugin.info", &["x".repeat(500)]);
