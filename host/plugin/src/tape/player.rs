@@ -231,13 +231,12 @@ impl Player {
     }
 
     /// Compares how a call ended.
-    pub(crate) fn ended(&self, came: Result<Value, String>) {
+    pub(crate) fn ended(&self, mut came: Result<Value, String>) {
         let mut playing = self.playing();
-        let masks = playing.masks.clone();
-        playing.ended(&came.map(|mut answer| {
-            masks.value(&mut answer);
-            answer
-        }));
+        if let Ok(answer) = &mut came {
+            playing.masks.value(answer);
+        }
+        playing.ended(&came);
     }
 
     /// Compares a call that was stopped because the recording ends, or because it does not end.
