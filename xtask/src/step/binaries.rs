@@ -4,30 +4,29 @@ use std::fs::{self, File};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::mpsc;
+use std::sync::{Mutex, PoisonError, mpsc};
 use std::thread;
 use std::time::Instant;
 
 use anyhow::{Context as _, Result, bail};
 use serde_json::Value;
 
-/// Binaries that run one after the other, beside the other lanes. All that are not named are a lane too.
-struct Lane {
-    /// Added to the priority of the process, as for `nice`.
-    nice: &'static str,
-    binaries: &'static [&'static str],
-}
+/// How many binaries run at a time. Most of them wait more than they compute.
+const WORKERS: usize = 6;
 
-/// All lanes but the last. The tests of the first three compile plugins and mostly wait. Compilers have
+/// Binaries that take long are started first, with what is added to the priority of the process, as for `nice`. Compilers have
 /// a low priority. The simulation has a lower one: it only computes, with a clock of its own.
-const LANES: [Lane; 4] = [
-    Lane {
-        nice: "0",
-        binaries: &["host/plugin test plugin", "host/manager test manager", "plugins/static test component"],
-    },
-    Lane { nice: "0", binaries: &["tests/story test embedded", "tests/plugin test binary", "tests/e2e test simcloud"] },
-    Lane { nice: "5", binaries: &["host/conformance test kit", "host/dev test simcloud", "host/dev test scenarios"] },
-    Lane { nice: "19", binaries: &["tests/simulation test simulation"] },
+const FIRST: [(&str, &str); 10] = [
+    ("tests/story test embedded", "0"),
+    ("host/plugin test plugin", "0"),
+    ("tests/plugin test binary", "0"),
+    ("host/egress test credentials", "0"),
+    ("tests/simulation test simulation", "19"),
+    ("host/manager test manager", "0"),
+    ("host/conformance test kit", "5"),
+    ("tests/e2e test simcloud", "0"),
+    ("host/egress test gateway", "0"),
+    ("host/dev test scenarios", "5"),
 ];
 
 /// A binary with tests.
@@ -74,13 +73,14 @@ pub(super) fn run(
     if !built {
         return Ok(false);
     }
+    let waiting = Mutex::new(in_order(binaries).into_iter());
     let (sender, ended) = mpsc::channel();
     let mut ok = true;
     thread::scope(|scope| -> Result<()> {
-        for (nice, lane) in lanes(binaries) {
-            let (sender, logs) = (sender.clone(), &logs);
+        for _ in 0..WORKERS {
+            let (sender, waiting, logs) = (sender.clone(), &waiting, &logs);
             scope.spawn(move || {
-                for binary in lane {
+                while let Some((nice, binary)) = next(waiting) {
                     // The receiver is gone after an error, which is reported.
                     let _ = sender.send(binary.run(nice, logs));
                 }
@@ -97,14 +97,19 @@ pub(super) fn run(
     Ok(ok)
 }
 
-/// Divides the binaries into lanes, each with its priority.
-fn lanes(mut binaries: Vec<Binary>) -> Vec<(&'static str, Vec<Binary>)> {
-    let mut lanes = Vec::new();
-    for Lane { nice, binaries: names } in LANES {
-        lanes.push((nice, binaries.extract_if(.., |binary| names.contains(&binary.name.as_str())).collect()));
+/// Puts the binaries in the order in which they start, each with its priority.
+fn in_order(mut binaries: Vec<Binary>) -> Vec<(&'static str, Binary)> {
+    let mut order = Vec::with_capacity(binaries.len());
+    for (name, nice) in FIRST {
+        order.extend(binaries.extract_if(.., |binary| binary.name == name).map(|binary| (nice, binary)));
     }
-    lanes.push(("0", binaries));
-    lanes
+    order.extend(binaries.into_iter().map(|binary| ("0", binary)));
+    order
+}
+
+/// Takes the next one.
+fn next<T>(waiting: &Mutex<impl Iterator<Item = T>>) -> Option<T> {
+    waiting.lock().unwrap_or_else(PoisonError::into_inner).next()
 }
 
 /// Builds the binaries, and passes what cargo prints to `show`, with the result.
@@ -176,16 +181,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_binary_is_in_one_lane() {
+    fn every_binary_runs_once_and_the_longest_start_first() {
         let binary = |name: &str| Binary { name: name.to_owned(), file: PathBuf::new(), folder: PathBuf::new() };
-        let names = LANES.iter().flat_map(|lane| lane.binaries);
-        let lanes = lanes(names.copied().chain(["host/cloud lib skydock_cloud"]).map(binary).collect());
-        assert_eq!(lanes.iter().map(|(_, binaries)| binaries.len()).collect::<Vec<_>>(), [3, 3, 3, 1, 1]);
+        let longest = FIRST.iter().rev().map(|(name, _)| *name);
+        let order = in_order(["host/cloud lib skydock_cloud"].into_iter().chain(longest).map(binary).collect());
+        let names: Vec<_> = order.iter().map(|(nice, binary)| (binary.name.as_str(), *nice)).collect();
+        assert_eq!(names, [&FIRST[..], &[("host/cloud lib skydock_cloud", "0")]].concat());
     }
 
     #[test]
-    fn every_binary_with_a_lane_exists() {
-        for name in LANES.iter().flat_map(|lane| lane.binaries) {
+    fn every_binary_that_starts_first_exists() {
+        for (name, _) in FIRST {
             let (folder, target) = name.split_once(" test ").unwrap();
             let tests = crate::root().join(folder).join("tests");
             let files = [tests.join(target).join("main.rs"), tests.join(format!("{target}.rs"))];

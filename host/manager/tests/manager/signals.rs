@@ -15,6 +15,7 @@ use std::{
     os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
     process::{Command, ExitStatus, Stdio},
+    sync::LazyLock,
     time::{Duration, Instant},
 };
 
@@ -122,8 +123,8 @@ fn dir() -> TempDir {
     tempfile::tempdir().unwrap()
 }
 
-/// Creates a directory with a plugin that is within all limits and takes many seconds to compile.
-fn with_dear_plugin() -> TempDir {
+/// A plugin that is within all limits and takes many seconds to compile.
+static DEAR: LazyLock<Vec<u8>> = LazyLock::new(|| {
     let step = "(if (local.get 0) (then (local.set 1 (i32.mul (local.get 0) (local.get 1)))))";
     let function = format!("(func (param i32 i32) (result i32) {} (local.get 1))", step.repeat(12));
     let text = format!(
@@ -134,8 +135,13 @@ fn with_dear_plugin() -> TempDir {
             (export "skydock:provider/plugin@0.1.0" (instance $e)))"#,
         function.repeat(90_000)
     );
+    wat::parse_str(text).unwrap()
+});
+
+/// Creates a directory with that plugin.
+fn with_dear_plugin() -> TempDir {
     let dir = dir();
-    fs::write(dir.path().join("dear.wasm"), wat::parse_str(text).unwrap()).unwrap();
+    fs::write(dir.path().join("dear.wasm"), &*DEAR).unwrap();
     dir
 }
 
