@@ -3,16 +3,15 @@
 mod balancers;
 mod calls;
 mod garbage;
+mod routes;
 
-use std::{io, path::PathBuf, sync::Arc};
+use std::{path::PathBuf, sync::Arc};
 
 use skydock_cloud::Capability;
-use skydock_plugin::{
-    CallError, Compiler, Limits, LoadError, LoadProblem, PluginSource, RuntimeError, RuntimeOptions, Stage,
-};
+use skydock_plugin::{CallError, Compiler, Limits, LoadError, LoadProblem, PluginSource, RuntimeOptions, Stage};
 
 use crate::{
-    Check, Finding, Report, Subjects, Verdict,
+    Check, Finding, KitError, Report, Subjects, Verdict,
     judge::{self, failed, skipped},
     meter::Reading,
     objects,
@@ -33,20 +32,6 @@ pub struct Options {
     pub calls: usize,
     /// Directory for compiled code, which later runs use again. Without one, each run compiles the plugin.
     pub cache_dir: Option<PathBuf>,
-}
-
-/// Reasons why a plugin cannot be checked, which are not the plugin's.
-#[derive(Debug, thiserror::Error)]
-pub enum KitError {
-    /// The runtime does not start.
-    #[error(transparent)]
-    Runtime(#[from] RuntimeError),
-    /// The gateway is not created.
-    #[error("cannot create the gateway that denies all requests: {0}")]
-    Gateway(String),
-    /// A file is not written.
-    #[error("cannot use a temporary directory: {0}")]
-    Files(#[from] io::Error),
 }
 
 /// Handles that all instances may have open in the run with many calls: fewer than in service, so that a leak in one of two calls of a
@@ -118,7 +103,7 @@ pub async fn run(options: Options) -> Result<Report, KitError> {
     }
     let called = calls::run(&scene, &second, &nodes).await;
     let balanced = balancers::run(&scene, &second, &nodes, &stage).await;
-    let routed = balancers::routes(&scene, &nodes).await;
+    let routed = routes::run(&scene, &nodes).await;
     let all = called.all().chain(balanced.all()).chain(routed.all());
     let all: Vec<_> = all.filter(|it| !it.is_uncalled()).collect();
     let usual: Vec<_> = all.iter().copied().filter(|it| !called.is_unusual(it)).collect();

@@ -9,6 +9,7 @@
 
 mod bench;
 mod check;
+mod error;
 mod judge;
 mod kit;
 mod meter;
@@ -22,7 +23,8 @@ mod stage;
 
 pub use bench::{BenchError, BenchOptions, Figures, FunctionFigures, bench};
 pub use check::Check;
-pub use kit::{KitError, Options, run};
+pub use error::KitError;
+pub use kit::{Options, run};
 pub use obligation::{Held, OBLIGATIONS, Obligation};
 pub use report::{Finding, Format, Report, Subjects, Verdict};
 pub use scenario::{Connect, Mistake, ScenarioFile, Scenarios, Subject, run_scenarios};

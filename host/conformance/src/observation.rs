@@ -69,6 +69,19 @@ impl Observation {
         }
     }
 
+    /// Puts the answers to questions of the same function together.
+    pub(crate) fn together(parts: &[Self]) -> Option<Self> {
+        Some(Self {
+            answer: Ok(parts.iter().flat_map(Self::elements).collect()),
+            questions: parts.iter().map(|it| it.questions).sum(),
+            ended: parts.iter().flat_map(|it| it.ended.clone()).collect(),
+            rejected: parts.iter().map(|it| it.rejected).sum(),
+            denied: parts.iter().map(|it| it.denied).sum(),
+            took: parts.iter().map(|it| it.took).max()?,
+            ..parts.first()?.clone()
+        })
+    }
+
     /// Returns what stands for a call that was not made.
     pub(crate) fn uncalled(function: &'static str, with: &'static str, questions: usize) -> Self {
         let error = CloudError::Unavailable("not called: others have exceeded their time".to_owned());

@@ -17,8 +17,7 @@ use skydock_egress::{EgressMetrics, Gateway, Settings, Surroundings};
 use skydock_plugin::{ClusterSlot, LoadError, Plugin, PluginSource, Runtime, RuntimeOptions, WayOut};
 
 use crate::{
-    judge,
-    kit::KitError,
+    KitError, judge,
     meter::{Meter, Reading},
     observation::{Element, Observation, Value},
     stage::Stage,

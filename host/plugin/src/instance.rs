@@ -16,7 +16,7 @@ use crate::{
     info::Introduction,
     limits::UNBROKEN,
     source::Settings,
-    tape::{Tape, Taping},
+    tape::{Recorder, Tape, Taping},
 };
 
 /// Creates the instances of a generation.
@@ -64,9 +64,12 @@ impl Blueprint {
     /// [`LoadProblem::Call`] if it cannot be created, [`LoadProblem::WrongType`] if a function does not have the contract's type.
     pub(crate) async fn instantiate(&self, end: tokio::time::Instant) -> Result<Instance, LoadProblem> {
         let tape = match &self.shared.taping {
-            Taping::Record(recordings) => {
-                Some(Tape::Recording(Arc::new(recordings.begin(&self.shared.plugin, self.number, &self.digest))))
-            }
+            Taping::Record(recordings) => Some(Tape::Recording(Arc::new(Recorder::begin(
+                recordings,
+                &self.shared.plugin,
+                self.number,
+                &self.digest,
+            )))),
             Taping::Off | Taping::Replay => None,
         };
         self.instantiate_with(tape, end).await

@@ -6,31 +6,32 @@ import http.client
 from urllib.parse import urlsplit
 
 from ._errors import Unavailable
-from .http import Request, Response
 
 
-def exchange(request: Request, timeout: float) -> Response:
-    """Sends a request, and waits for the response.
+def exchange(
+    method: str, url: str, sent: list[tuple[str, str]], body: bytes, timeout: float
+) -> tuple[int, list[tuple[str, str]], bytes]:
+    """Sends a request, and returns status, headers and body of its response.
 
     Raises:
         Unavailable: if there is no complete response.
     """
-    parts = urlsplit(request.url)
+    parts = urlsplit(url)
     secure = parts.scheme == "https"
     connect = http.client.HTTPSConnection if secure else http.client.HTTPConnection
     connection = connect(parts.hostname or "", parts.port, timeout=timeout)
     target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
     try:
-        connection.putrequest(request.method, target, skip_accept_encoding=True)
-        for name, value in request.headers:
+        connection.putrequest(method, target, skip_accept_encoding=True)
+        for name, value in sent:
             connection.putheader(name, value)
-        if request.body or request.method not in ("GET", "HEAD", "DELETE"):
-            connection.putheader("content-length", str(len(request.body)))
-        connection.endheaders(request.body or None)
+        if body or method not in ("GET", "HEAD", "DELETE"):
+            connection.putheader("content-length", str(len(body)))
+        connection.endheaders(body or None)
         answer = connection.getresponse()
         headers = [(name.lower(), value) for name, value in answer.getheaders()]
-        return Response(answer.status, headers, answer.read())
+        return answer.status, headers, answer.read()
     except (OSError, http.client.HTTPException) as error:
-        raise Unavailable(f"{request.shown()}: {type(error).__name__}: {error}") from error
+        raise Unavailable(f"{method} {url.partition('?')[0]}: {type(error).__name__}: {error}") from error
     finally:
         connection.close()

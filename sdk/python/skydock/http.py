@@ -133,7 +133,8 @@ async def native(request: Request, timeout: float) -> Response:
     """Sends a request outside of a component: with the standard library, in a thread."""
     from . import _native
 
-    return await asyncio.to_thread(_native.exchange, request, timeout)
+    sent = (request.method, request.url, request.headers, request.body)
+    return Response(*await asyncio.to_thread(_native.exchange, *sent, timeout))
 
 
 _transport: Transport = native

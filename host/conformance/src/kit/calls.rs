@@ -115,7 +115,7 @@ async fn unusual(scene: &Scene, nodes: &[Arc<Node>]) -> Vec<Observation> {
         let wanted = objects::unusual_routes(&info);
         seen.push(scene.create_routes(UNUSUAL, &wanted).await);
         let (listed, routes) = scene.list_routes(UNUSUAL).await;
-        let mut ours = super::balancers::ours(routes, &wanted);
+        let mut ours = super::routes::ours(routes, &wanted);
         ours.push(objects::unknown_route());
         seen.extend([listed, scene.delete_routes(UNUSUAL, &ours).await]);
     }
@@ -126,22 +126,9 @@ async fn unusual(scene: &Scene, nodes: &[Arc<Node>]) -> Vec<Observation> {
 fn joined(once: &[Observation], single: &[Vec<Observation>]) -> Vec<Observation> {
     let of = |index: usize| {
         let parts: Vec<_> = single.iter().filter_map(|seen| seen.get(index).cloned()).collect();
-        together(&parts).map(|it| Observation { with: "one node at a time", ..it })
+        Observation::together(&parts).map(|it| Observation { with: "one node at a time", ..it })
     };
     (0..once.len()).filter_map(of).collect()
-}
-
-/// Puts the answers to questions of the same function together.
-pub(super) fn together(parts: &[Observation]) -> Option<Observation> {
-    Some(Observation {
-        answer: Ok(parts.iter().flat_map(Observation::elements).collect()),
-        questions: parts.iter().map(|it| it.questions).sum(),
-        ended: parts.iter().flat_map(|it| it.ended.clone()).collect(),
-        rejected: parts.iter().map(|it| it.rejected).sum(),
-        denied: parts.iter().map(|it| it.denied).sum(),
-        took: parts.iter().map(|it| it.took).max()?,
-        ..parts.first()?.clone()
-    })
 }
 
 fn pairs(one: &[Observation], other: &[Observation]) -> Vec<(Observation, Observation)> {
@@ -247,7 +234,7 @@ async fn round(scene: &Scene, nodes: &[Arc<Node>], service: &Service, set: &Node
         let wanted = objects::routes(nodes);
         scene.create_routes("new routes", &wanted).await;
         let (_, routes) = scene.list_routes("nothing").await;
-        scene.delete_routes("routes", &super::balancers::ours(routes, &wanted)).await;
+        scene.delete_routes("routes", &super::routes::ours(routes, &wanted)).await;
         made += 3;
     }
     if info.can(Capability::Maintenance) {

@@ -3,9 +3,9 @@
 use skydock_cloud::CloudError;
 use skydock_plugin::{PluginSource, Stage};
 
-use super::{KitError, Loader, refusal};
+use super::{Loader, refusal};
 use crate::{
-    Check, Verdict,
+    Check, KitError, Verdict,
     judge::{failed, skipped},
 };
 

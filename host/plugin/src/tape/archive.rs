@@ -16,16 +16,11 @@ use std::{
         mpsc::{Receiver, RecvTimeoutError, Sender, channel},
     },
     thread,
-    time::{Duration, SystemTime, UNIX_EPOCH},
+    time::Duration,
 };
 
 use self::writer::{Message, Writer, cut};
-use super::{
-    entry::{FORMAT, Header},
-    mask::{Known, Masks},
-    recorder::Recorder,
-};
-use crate::contract::names::CONTRACT;
+use super::mask::{Known, Masks};
 
 /// End of the names of recordings.
 pub(super) const SUFFIX: &str = ".jsonl";
@@ -118,27 +113,18 @@ impl Recordings {
         })))
     }
 
-    /// Begins the recording of an instance.
-    pub(crate) fn begin(&self, plugin: &str, generation: u64, component: &str) -> Recorder {
+    /// Opens the file of an instance. Names of files are ordered by time.
+    pub(super) fn open_reel(&self, plugin: &str, generation: u64, started_ms: u64) -> Reel {
         let instance = self.0.instances.fetch_add(1, Ordering::Relaxed) + 1;
-        let started = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let started_ms = u64::try_from(started.as_millis()).unwrap_or(u64::MAX);
-        let header = Header {
-            format: FORMAT,
-            contract: CONTRACT.to_owned(),
-            skydock: env!("CARGO_PKG_VERSION").to_owned(),
-            plugin: plugin.to_owned(),
-            generation,
-            component: component.to_owned(),
-            instance,
-            started_ms,
-        };
-        // Names are ordered by time.
         let plugin: String = plugin.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();
         let name = format!("{started_ms:014}-{plugin}-{generation}-{instance}{SUFFIX}");
-        let reel = Reel { archive: Arc::clone(&self.0), file: instance, size: 0, cut: false };
         self.0.send(Message::Open { file: instance, name });
-        Recorder::new(reel, header, Masks::sharing(Arc::clone(&self.0.known)))
+        Reel { archive: Arc::clone(&self.0), file: instance, size: 0, cut: false }
+    }
+
+    /// Returns masks that know the secrets of all instances.
+    pub(super) fn masks(&self) -> Masks {
+        Masks::sharing(Arc::clone(&self.0.known))
     }
 }
 
@@ -171,6 +157,11 @@ pub(super) struct Reel {
 }
 
 impl Reel {
+    /// Returns the number of the instance, which counts those of all plugins in this process.
+    pub(super) fn instance(&self) -> u64 {
+        self.file
+    }
+
     /// Writes a line later.
     pub(super) fn write(&mut self, line: Vec<u8>) {
         if self.cut {
@@ -213,7 +204,7 @@ impl Drop for Reel {
 mod tests {
     use std::os::unix::fs::PermissionsExt as _;
 
-    use super::*;
+    use super::{super::recorder::Recorder, *};
 
     fn files(dir: &Path) -> Vec<(PathBuf, String)> {
         let mut found: Vec<_> = fs::read_dir(dir).unwrap().map(|it| it.unwrap().path()).collect();
@@ -231,7 +222,7 @@ mod tests {
         let parent = tempfile::tempdir().unwrap();
         let dir = parent.path().join("a/b");
         let recordings = Recordings::open(&dir, 1 << 20).unwrap();
-        recordings.begin("p", 1, "digest").call("plugin.info", &());
+        Recorder::begin(&recordings, "p", 1, "digest").call("plugin.info", &());
         drop(recordings);
         let files = files(&dir);
         assert_eq!((files.len(), mode(&dir), mode(&files[0].0)), (1, 0o700, 0o600));
@@ -251,7 +242,7 @@ mod tests {
             thread::sleep(Duration::from_millis(2));
             let recordings = Recordings::open(dir.path(), 2500).unwrap();
             for _ in 0..3 {
-                recordings.begin("p", 1, "digest").call("plugin.info", &["x".repeat(500)]);
+                Recorder::begin(&recordings, "p", 1, "digest").call("plugin.info", &["x".repeat(500)]);
             }
         }
         let files = files(dir.path());
@@ -268,7 +259,7 @@ mod tests {
         fs::write(dir.path().join("0-data.jsonl"), "x".repeat(5000)).unwrap();
         let recordings = Recordings::open(dir.path(), 1000).unwrap();
         for _ in 0..3 {
-            recordings.begin("p", 1, "digest").call("plugin.info", &["x".repeat(500)]);
+            Recorder::begin(&recordings, "p", 1, "digest").call("plugin.info", &["x".repeat(500)]);
         }
         drop(recordings);
         let files = files(dir.path());
@@ -281,7 +272,8 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o700)).unwrap();
         let recordings = Recordings::open(dir.path(), 1 << 20).unwrap();
-        let (one, other) = (recordings.begin("p", 1, "digest"), recordings.begin("p", 1, "digest"));
+        let (one, other) =
+            (Recorder::begin(&recordings, "p", 1, "digest"), Recorder::begin(&recordings, "p", 1, "digest"));
         let pieces = ["{\"pass", "word\": \"hunter2-", "hunter2\"}"].map(|piece| piece.as_bytes().to_vec());
         one.pieces(1, &pieces);
         other.host("cache.get", serde_json::json!(["session"]), serde_json::json!({"text": "hunter2-hunter2"}));
@@ -298,7 +290,7 @@ mod tests {
     fn instances_are_kept_while_the_disk_is_too_slow() {
         let dir = tempfile::tempdir().unwrap();
         let recordings = Recordings::open(&dir.path().join("new"), 1 << 20).unwrap();
-        let recorder = recordings.begin("p", 1, "digest");
+        let recorder = Recorder::begin(&recordings, "p", 1, "digest");
         recordings.0.backlog.fetch_add(2 * BACKLOG, Ordering::Relaxed);
         recorder.answer(&());
         assert!(!recorder.is_full(), "another one could not be recorded either");
@@ -313,7 +305,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o700)).unwrap();
         let recordings = Recordings::open(dir.path(), 2000).unwrap();
-        let recorder = recordings.begin("p", 1, "digest");
+        let recorder = Recorder::begin(&recordings, "p", 1, "digest");
         for _ in 0..5 {
             recorder.call("plugin.info", &["x".repeat(500)]);
         }
@@ -331,7 +323,7 @@ mod tests {
         let gone = dir.path().join("gone");
         let recordings = Recordings::open(&gone, 1 << 20).unwrap();
         fs::remove_dir_all(&gone).unwrap();
-        let recorder = recordings.begin("p", 1, "digest");
+        let recorder = Recorder::begin(&recordings, "p", 1, "digest");
         recorder.call("plugin.info", &());
         recorder.answer(&());
         assert!(!recorder.is_full());

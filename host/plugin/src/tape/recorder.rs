@@ -1,19 +1,23 @@
 //! Writes the tape of one instance.
 
-use std::sync::{
-    Mutex, MutexGuard, PoisonError,
-    atomic::{AtomicBool, Ordering},
+use std::{
+    sync::{
+        Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::{SystemTime, UNIX_EPOCH},
 };
 
 use serde::Serialize;
 use serde_json::Value;
 
 use super::{
-    archive::Reel,
-    entry::{Ending, Entry, Header, Payload, RequestHead, ResponseHead},
+    archive::{Recordings, Reel},
+    entry::{Ending, Entry, FORMAT, Header, Payload, RequestHead, ResponseHead},
     mask::Masks,
     value,
 };
+use crate::contract::names::CONTRACT;
 
 /// Writes what one instance does. Nothing here fails or waits: what cannot be written is missing in the file.
 pub(crate) struct Recorder {
@@ -30,10 +34,23 @@ struct Writing {
 }
 
 impl Recorder {
-    /// Writes the header.
-    pub(super) fn new(reel: Reel, header: Header, masks: Masks) -> Self {
+    /// Begins the recording of an instance.
+    pub(crate) fn begin(recordings: &Recordings, plugin: &str, generation: u64, component: &str) -> Self {
+        let started = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let started_ms = u64::try_from(started.as_millis()).unwrap_or(u64::MAX);
+        let reel = recordings.open_reel(plugin, generation, started_ms);
+        let header = Header {
+            format: FORMAT,
+            contract: CONTRACT.to_owned(),
+            skydock: env!("CARGO_PKG_VERSION").to_owned(),
+            plugin: plugin.to_owned(),
+            generation,
+            component: component.to_owned(),
+            instance: reel.instance(),
+            started_ms,
+        };
         let writing = Writing { reel, calls: 0, exchanges: 0 };
-        let recorder = Self { writing: Mutex::new(writing), masks, full: AtomicBool::new(false) };
+        let recorder = Self { writing: Mutex::new(writing), masks: recordings.masks(), full: AtomicBool::new(false) };
         recorder.writing().add(&Entry::Recording(header));
         recorder
     }

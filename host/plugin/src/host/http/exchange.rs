@@ -303,7 +303,7 @@ mod tests {
     async fn recorded(sent: &'static str, answered: &'static str) -> String {
         let dir = tempfile::tempdir().unwrap();
         let recordings = Recordings::open(&dir.path().join("new"), 1 << 20).unwrap();
-        let recorder = Arc::new(recordings.begin("p", 1, "digest"));
+        let recorder = Arc::new(Recorder::begin(&recordings, "p", 1, "digest"));
         let body = |text: &'static str| Full::new(Bytes::from(text));
         let request = Request::post("http://cloud/v1").header("accept-encoding", "gzip").header(CONTENT_ENCODING, sent);
         let request = request.body(body("question").map_err(|never| match never {}).boxed_unsync()).unwrap();
