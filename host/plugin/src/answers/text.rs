@@ -80,10 +80,130 @@ pub(crate) fn is_annotation_prefix(text: &str) -> bool {
 mod tests {
     use super::*;
 
+    /// Those of the texts for which `is_valid` has another answer than expected.
+    fn wrong<'a>(is_valid: fn(&str) -> bool, table: &[(&'a str, bool)]) -> Vec<&'a str> {
+        table.iter().filter(|(text, valid)| is_valid(text) != *valid).map(|(text, _)| *text).collect()
+    }
+
+    #[test]
+    fn a_label_name_is_as_kubernetes_has_it() {
+        let (longest, longer) = ("x".repeat(63), "x".repeat(64));
+        let table = [
+            ("a", true),
+            ("A1", true),
+            ("a-b_c.d", true),
+            (longest.as_str(), true),
+            (longer.as_str(), false),
+            ("", false),
+            ("-a", false),
+            ("a-", false),
+            ("a.", false),
+            ("_a", false),
+            ("a b", false),
+            ("a/b", false),
+            ("ä", false),
+        ];
+        assert!(wrong(is_label_name, &table).is_empty(), "{:?}", wrong(is_label_name, &table));
+    }
+
+    #[test]
+    fn a_subdomain_is_as_kubernetes_has_it() {
+        let longest = "a.".repeat(126) + "a";
+        let longer = format!("{longest}b");
+        let table = [
+            ("a", true),
+            ("a-1.b", true),
+            ("1.2", true),
+            (longest.as_str(), true),
+            (longer.as_str(), false),
+            ("", false),
+            ("a..b", false),
+            (".a", false),
+            ("a.", false),
+            ("-a", false),
+            ("a-", false),
+            ("a.-b", false),
+            ("A", false),
+            ("a_b", false),
+            ("a b", false),
+        ];
+        assert!(wrong(is_subdomain, &table).is_empty(), "{:?}", wrong(is_subdomain, &table));
+    }
+
+    #[test]
+    fn a_qualified_name_may_have_a_subdomain_before_it() {
+        let table = [
+            ("a", true),
+            ("example.com/A_b", true),
+            ("a b", false),
+            ("Example.com/a", false),
+            ("example.com/", false),
+            ("/a", false),
+            ("a/b/c", false),
+            ("", false),
+        ];
+        assert!(wrong(is_qualified, &table).is_empty(), "{:?}", wrong(is_qualified, &table));
+    }
+
+    #[test]
+    fn the_name_of_a_machine_is_a_lenient_dns_name() {
+        let (longest, longer) = ("x".repeat(253), "x".repeat(254));
+        let table = [
+            ("Node_1.example-2", true),
+            ("-", true),
+            (longest.as_str(), true),
+            (longer.as_str(), false),
+            ("", false),
+            ("a b", false),
+            ("a/b", false),
+        ];
+        assert!(wrong(is_host_name, &table).is_empty(), "{:?}", wrong(is_host_name, &table));
+    }
+
+    #[test]
+    fn keys_of_kubernetes_are_reserved() {
+        let table = [
+            ("kubernetes.io/a", true),
+            ("node.kubernetes.io/a", true),
+            ("k8s.io/a", true),
+            ("x.k8s.io/a", true),
+            ("notk8s.io/a", false),
+            ("example.com/kubernetes.io", false),
+            ("kubernetes.io", false),
+            ("a", false),
+        ];
+        assert!(wrong(is_reserved, &table).is_empty(), "{:?}", wrong(is_reserved, &table));
+    }
+
+    #[test]
+    fn an_empty_label_value_counts_as_absent() {
+        assert_eq!(label_value("zone", None), Ok(None));
+        assert_eq!(label_value("zone", Some(String::new())), Ok(None));
+        assert_eq!(label_value("zone", Some("z-1".into())), Ok(Some("z-1".into())));
+        let refused = label_value("zone", Some("a b".into())).unwrap_err().to_string();
+        assert!(refused.starts_with("zone \"a b\" is not a label value"), "{refused}");
+    }
+
+    #[test]
+    fn an_ip_address_is_parsed() {
+        assert_eq!(ip("address", "2001:DB8::1").unwrap().to_string(), "2001:db8::1");
+        assert_eq!(ip("address", "host").unwrap_err().to_string(), "address \"host\" is not an IP address");
+    }
+
     #[test]
     fn annotation_prefixes_are_own_domains_or_known_families() {
+        let family = |bytes: usize| format!("metal.example/{}", "x".repeat(bytes));
+        assert!(is_annotation_prefix(&family(62)) && !is_annotation_prefix(&family(63)), "a name needs another letter");
         for (text, taken) in [
             ("metal.example/", true),
+            ("metal.example/x_", true),
+            ("metal.example/-", false),
+            ("k8s.io/", false),
+            ("node.k8s.io/metal", true),
+            ("skydock.dev/x", false),
+            ("myskydock.dev/", true),
+            ("mykubernetes.io/", true),
+            ("Metal.example/", false),
             ("loadbalancer.openstack.org/", true),
             ("service.beta.kubernetes.io/do-", true),
             ("service.beta.kubernetes.io/aws-load-balancer", true),

@@ -118,6 +118,58 @@ mod tests {
     }
 
     #[test]
+    fn an_error_keeps_its_case_and_text() {
+        let text = || "why".to_owned();
+        let (asked, waits) = (
+            || wit::Retry { after_ms: 5000, message: text() },
+            || cloud::Retry { after: Duration::from_secs(5), message: text() },
+        );
+        let table = [
+            (wit::CloudError::NotFound(text()), CloudError::NotFound(text())),
+            (wit::CloudError::ImplementedElsewhere, CloudError::ImplementedElsewhere),
+            (wit::CloudError::Conflict(text()), CloudError::Conflict(text())),
+            (wit::CloudError::Throttled(asked()), CloudError::Throttled(waits())),
+            (wit::CloudError::InProgress(asked()), CloudError::InProgress(waits())),
+            (wit::CloudError::Denied(text()), CloudError::Denied(text())),
+            (wit::CloudError::Invalid(text()), CloudError::Invalid(text())),
+            (wit::CloudError::Unavailable(text()), CloudError::Unavailable(text())),
+            (wit::CloudError::Internal(text()), CloudError::Internal(text())),
+        ];
+        for (said, heard) in table {
+            assert_eq!(cloud_error(said.clone()), heard);
+            let failed: Result<(), _> = Err(said.clone());
+            assert!(matches!(whole(failed), Err(CallError::Cloud(error)) if error == heard));
+            let all = each(1, Err::<Vec<Result<(), _>>, _>(said), Ok);
+            assert!(matches!(all, Err(CallError::Cloud(error)) if error == heard));
+        }
+        assert!(matches!(whole::<u8>(Ok(7)), Ok(7)));
+        assert!(matches!(each(1, Ok(vec![Ok(7)]), Ok).as_deref(), Ok([Ok(Ok(7))])));
+        assert!(matches!(each(2, Ok(vec![Ok(7)]), Ok), Err(CallError::BadAnswer(AnswerError::Length { .. }))));
+    }
+
+    #[test]
+    fn an_address_is_converted_by_its_kind() {
+        use wit::AddressKind as Said;
+        let checked = |kind, address: &str| noted_address(wit::NodeAddress { kind, address: address.into() });
+        let noted = |kind, address: &str| Ok(cloud::NodeAddress { kind, address: address.into() });
+        for (kind, address, expected) in [
+            (Said::Hostname, "Node_1", noted(cloud::AddressKind::Hostname, "Node_1")),
+            (Said::InternalDns, "a.b", noted(cloud::AddressKind::InternalDns, "a.b")),
+            (Said::ExternalDns, "a.b", noted(cloud::AddressKind::ExternalDns, "a.b")),
+            (Said::InternalIp, "10.0.0.1", noted(cloud::AddressKind::InternalIp, "10.0.0.1")),
+            (Said::ExternalIp, "2001:DB8::1", noted(cloud::AddressKind::ExternalIp, "2001:db8::1")),
+        ] {
+            assert_eq!(checked(kind, address), expected);
+        }
+        for (kind, address) in [(Said::InternalIp, "a.b"), (Said::ExternalIp, ""), (Said::Hostname, "a b")] {
+            assert!(checked(kind, address).is_err(), "{address}");
+        }
+        let many = |count| vec![wit::NodeAddress { kind: Said::Hostname, address: "a".into() }; count];
+        assert_eq!(addresses(many(64), noted_address).unwrap().len(), 64);
+        assert!(addresses(many(65), noted_address).is_err());
+    }
+
+    #[test]
     fn an_invalid_element_fails_alone_a_wrong_length_fails_all() {
         let found = batch(3, vec![Ok(1), Ok(2), Err(wit::CloudError::ImplementedElsewhere)], |it| {
             if it == 1 { Err(AnswerError::Missing("one")) } else { Ok(it) }

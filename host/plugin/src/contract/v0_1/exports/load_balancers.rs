@@ -208,4 +208,41 @@ mod tests {
         assert!(ingress(with(vec![port.clone(), port.clone()])).is_err());
         assert!(ingress(with(vec![wit::PortStatus { error: Some("not a word".into()), ..port }])).is_err());
     }
+
+    #[test]
+    fn a_load_balancer_status_is_converted_completely() {
+        let service = cloud::Service { ports: vec![cloud::ServicePort::default(); 3], ..cloud::Service::default() };
+        let port =
+            |port, transport, error: Option<&str>| wit::PortStatus { port, transport, error: error.map(Into::into) };
+        let ports = vec![
+            port(80, wit::Transport::Tcp, None),
+            port(53, wit::Transport::Udp, Some("example.com/Taken")),
+            port(9, wit::Transport::Sctp, None),
+        ];
+        let point = |mode| wit::Ingress {
+            ip: Some("2001:DB8::1".into()),
+            hostname: Some("lb.example.com".into()),
+            ip_mode: mode,
+            ports: ports.clone(),
+        };
+        let modes = [Some(wit::IpMode::Vip), Some(wit::IpMode::Proxy), None];
+        let status = wit::LoadBalancerStatus { ingress: modes.into_iter().map(point).collect() };
+        let port =
+            |port, transport, error: Option<&str>| cloud::PortStatus { port, transport, error: error.map(Into::into) };
+        let ports = vec![
+            port(80, cloud::Transport::Tcp, None),
+            port(53, cloud::Transport::Udp, Some("example.com/Taken")),
+            port(9, cloud::Transport::Sctp, None),
+        ];
+        let point = |ip_mode| cloud::Ingress {
+            ip: Some("2001:db8::1".into()),
+            hostname: Some("lb.example.com".into()),
+            ip_mode,
+            ports: ports.clone(),
+        };
+        let modes = [Some(cloud::IpMode::Vip), Some(cloud::IpMode::Proxy), None];
+        let ingress = modes.into_iter().map(point).collect();
+        let rules = IngressRules::default();
+        assert_eq!(status_of(status, &service, &rules).unwrap(), cloud::LoadBalancerStatus { ingress });
+    }
 }

@@ -147,6 +147,18 @@ mod tests {
     }
 
     #[test]
+    fn an_interface_that_the_plugin_does_not_use_is_left_out() {
+        let exported = BTreeSet::from([Capability::Instances, Capability::Routes, Capability::Zones]);
+        let unused = |names: &[&str]| names.iter().map(|it| (*it).to_owned()).collect::<Vec<_>>();
+        assert_eq!(served(&exported, &[]), Ok(exported.clone()));
+        let rest = served(&exported, &unused(&["routes", "zones"]));
+        assert_eq!(rest, Ok(BTreeSet::from([Capability::Instances])));
+        assert!(
+            served(&exported, &unused(&["load-balancers"])).is_err() && served(&exported, &unused(&["x"])).is_err()
+        );
+    }
+
+    #[test]
     fn plugin_info_is_validated() {
         let good = || plugin::PluginInfo {
             name: "metal".into(),
@@ -163,6 +175,19 @@ mod tests {
         let machines = BTreeSet::from([Capability::Instances]);
         let found = info(good(), &machines).unwrap();
         assert_eq!((found.provider.max_batch, found.wanted_hosts.len()), (100, 1));
+        for (said, heard) in [
+            (plugin::Overlap::Any, Overlap::Any),
+            (plugin::Overlap::PerInterface, Overlap::PerInterface),
+            (plugin::Overlap::None, Overlap::None),
+        ] {
+            let found = info(plugin::PluginInfo { overlap: said, ..good() }, &machines).unwrap();
+            assert_eq!(found.overlap, heard);
+        }
+        for prefix in ["a+b-c.2://", "metal://zone/", "m://"] {
+            assert!(
+                info(plugin::PluginInfo { provider_id_prefixes: vec![prefix.into()], ..good() }, &machines).is_ok()
+            );
+        }
         let largest = plugin::PluginInfo {
             name: format!("metal-2{}", "x".repeat(56)),
             version: "v".repeat(64),
@@ -180,6 +205,11 @@ mod tests {
             plugin::PluginInfo { provider_id_prefixes: vec!["metal".into()], ..good() },
             plugin::PluginInfo { provider_id_prefixes: vec!["://".into()], ..good() },
             plugin::PluginInfo { provider_id_prefixes: vec![String::new()], ..good() },
+            plugin::PluginInfo { provider_id_prefixes: vec!["me_tal://".into()], ..good() },
+            plugin::PluginInfo { provider_id_prefixes: vec!["metal://a b".into()], ..good() },
+            plugin::PluginInfo { provider_id_prefixes: vec!["metal://".into(); 65], ..good() },
+            plugin::PluginInfo { wanted_hosts: vec!["https://metal.example:443".into(); 65], ..good() },
+            plugin::PluginInfo { name: "metal_2".into(), ..good() },
             plugin::PluginInfo { provider_id_prefixes: Vec::new(), ..good() },
             plugin::PluginInfo { provider_id_prefixes: vec![prefix(512)], ..good() },
             plugin::PluginInfo { wanted_hosts: vec!["metal.example".into()], ..good() },

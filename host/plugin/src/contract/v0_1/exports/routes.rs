@@ -119,6 +119,30 @@ mod tests {
         assert!(route(noted).is_ok());
     }
 
+    fn address(text: &str) -> wit::NodeAddress {
+        wit::NodeAddress { kind: wit::AddressKind::InternalIp, address: text.into() }
+    }
+
+    #[test]
+    fn a_route_is_converted_completely() {
+        let listed = routes::Route {
+            name: "r-1".into(),
+            target_node: Some("Node_1".into()),
+            target_addresses: Some(vec![address("10.0.0.1"), address("2001:DB8::1")]),
+            destination_cidr: "2001:DB8:1::7/64".into(),
+            blackhole: true,
+        };
+        let internal = |text: &str| cloud::NodeAddress { kind: cloud::AddressKind::InternalIp, address: text.into() };
+        let expected = cloud::Route {
+            name: "r-1".into(),
+            target_node: Some("Node_1".into()),
+            target_addresses: Some(vec![internal("10.0.0.1"), internal("2001:db8::1")]),
+            destination_cidr: "2001:db8:1::/64".into(),
+            blackhole: true,
+        };
+        assert_eq!(route(listed), Ok(expected));
+    }
+
     #[test]
     fn an_invalid_route_fails_the_list() {
         let good = routes::Route {
@@ -134,8 +158,12 @@ mod tests {
             routes::Route { destination_cidr: "10.1.2.0/33".into(), ..good.clone() },
             routes::Route { name: String::new(), ..good.clone() },
             routes::Route { name: "a\nb".into(), ..good.clone() },
+            routes::Route { name: "x".repeat(1025), ..good.clone() },
             routes::Route { target_node: Some("a b".into()), ..good.clone() },
+            routes::Route { target_addresses: Some(vec![address("10.0.0.1"); 65]), ..good.clone() },
+            routes::Route { target_addresses: Some(vec![address("host")]), ..good.clone() },
         ];
+        assert!(route(routes::Route { name: "x".repeat(1024), ..good.clone() }).is_ok());
         let page = |routes: Vec<routes::Route>| routes::RoutePage { routes, next: Some("p2".into()) };
         for it in bad {
             assert!(route_page(page(vec![good.clone(), it.clone()]), 0, 10).is_err(), "{}", it.name);

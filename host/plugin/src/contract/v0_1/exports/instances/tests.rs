@@ -80,6 +80,32 @@ fn empty_strings_count_as_absent() {
 }
 
 #[test]
+fn an_instance_is_converted_completely() {
+    let converted = instance(machine(), &owner()).unwrap();
+    let pairs = |key: &str, text: &str| Pairs::from([(key.to_owned(), text.to_owned())]);
+    let expected = cloud::Instance {
+        provider_id: Some("metal://one".into()),
+        instance_type: Some("c1.small".into()),
+        zone: Some("z-1".into()),
+        region: None,
+        addresses: vec![cloud::NodeAddress { kind: cloud::AddressKind::InternalIp, address: "10.0.0.1".into() }],
+        labels: pairs("example.com/rack", "r1"),
+        annotations: pairs("metal.example/rack", "a b"),
+    };
+    assert_eq!(converted, expected);
+    for (said, heard) in [
+        (instances::Presence::Running, cloud::Presence::Running),
+        (instances::Presence::Stopped, cloud::Presence::Stopped),
+        (instances::Presence::Absent, cloud::Presence::Absent),
+    ] {
+        assert_eq!(presence(said), heard);
+    }
+    let many = |count| (0..count).map(|it| (format!("metal.example/{it}"), String::new())).collect::<Vec<_>>();
+    assert_eq!((labels(many(64)).unwrap().len(), labels(many(65)).is_ok()), (64, false));
+    assert_eq!((annotations(many(64), &owner()).unwrap().len(), annotations(many(65), &owner()).is_ok()), (64, false));
+}
+
+#[test]
 fn kubernetes_labels_are_ignored() {
     let all = ["kubernetes.io/a", "node.kubernetes.io/b", "k8s.io/c", "x.k8s.io/d", "notk8s.io/e", "f"];
     let all = all.map(|key| (key.to_owned(), "1".to_owned())).to_vec();
