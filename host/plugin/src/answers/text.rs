@@ -181,13 +181,13 @@ mod tests {
         assert_eq!(label_value("zone", Some(String::new())), Ok(None));
         assert_eq!(label_value("zone", Some("z-1".into())), Ok(Some("z-1".into())));
         let refused = label_value("zone", Some("a b".into())).unwrap_err().to_string();
-        assert!(refused.starts_with("zone \"a b\" is not a label value"), "{refused}");
+        assert!(refused.starts_with("zone `a b` is not a label value"), "{refused}");
     }
 
     #[test]
     fn an_ip_address_is_parsed() {
         assert_eq!(ip("address", "2001:DB8::1").unwrap().to_string(), "2001:db8::1");
-        assert_eq!(ip("address", "host").unwrap_err().to_string(), "address \"host\" is not an IP address");
+        assert_eq!(ip("address", "host").unwrap_err().to_string(), "address `host` is not an IP address");
     }
 
     #[test]
