@@ -44,7 +44,7 @@ pub struct Compiler {
 }
 
 impl Compiler {
-    /// Uses the program at this path.
+    /// Uses the program at this absolute path. It runs in a directory of its own.
     pub fn new(program: impl Into<PathBuf>, arguments: impl IntoIterator<Item = impl Into<OsString>>) -> Self {
         Self { program: program.into(), arguments: arguments.into_iter().map(Into::into).collect() }
     }

@@ -2,7 +2,10 @@
 
 #![forbid(unsafe_code)]
 
-use std::{path::PathBuf, process::ExitCode};
+use std::{
+    path::{PathBuf, absolute},
+    process::ExitCode,
+};
 
 use clap::{Parser, ValueEnum};
 use skydock_clusters::Plane;
@@ -56,7 +59,8 @@ async fn main() -> ExitCode {
 
 async fn run(args: Args) -> anyhow::Result<()> {
     let paths = match (args.skydock, args.plugins) {
-        (Some(skydock), Some(plugins)) => Paths { skydock, plugins },
+        // The programs run in directories of their own.
+        (Some(skydock), Some(plugins)) => Paths { skydock: absolute(skydock)?, plugins: absolute(plugins)? },
         _ => Paths::of_checkout()?,
     };
     let audience = if args.json { Audience::Machine } else { Audience::Person };
