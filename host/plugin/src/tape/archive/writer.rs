@@ -21,7 +21,7 @@ pub(super) enum Message {
     Close { file: u64 },
 }
 
-/// Returns true for a name that [`begin`](super::Recordings::begin) gives. Other files are not ours to remove.
+/// Returns true for a name that [`open_reel`](super::Recordings::open_reel) gives. Other files are not ours to remove.
 fn is_name(name: &str) -> bool {
     let parts = name.strip_suffix(SUFFIX).and_then(|name| name.split_once('-'));
     parts.is_some_and(|(time, _)| time.len() == 14 && time.bytes().all(|it| it.is_ascii_digit()))
