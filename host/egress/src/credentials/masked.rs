@@ -71,16 +71,13 @@ impl Mask {
         }
         match self.protocol {
             Protocol::Keystone if head.method == Method::DELETE => Guest::Logout,
-            Protocol::VsphereSoap if head.method == Method::POST => {
-                match body.and_then(|body| operation(body)).as_deref() {
-                    Some("Login") => Guest::Login,
-                    Some("Logout") => Guest::Logout,
-                    _ => Guest::Other,
-                }
-            }
-            Protocol::VsphereSoap => Guest::Other,
-            _ if head.method == self.method => Guest::Login,
-            _ => Guest::Other,
+            _ if head.method != self.method => Guest::Other,
+            Protocol::VsphereSoap => match body.and_then(|body| operation(body)).as_deref() {
+                Some("Login") => Guest::Login,
+                Some("Logout") => Guest::Logout,
+                _ => Guest::Other,
+            },
+            Protocol::Keystone | Protocol::Plain => Guest::Login,
         }
     }
 
