@@ -209,6 +209,21 @@ mod tests {
     }
 
     #[test]
+    fn only_its_own_header_is_removed_from_an_answer() {
+        let place = Place::header("X-Session", "").unwrap();
+        assert!(place.is_header("x-session") && !place.is_header("x-other"));
+        let mut map = headers(&[("x-session", "real"), ("x-other", "kept")]);
+        place.remove(&mut map);
+        assert_eq!(map, headers(&[("x-other", "kept")]));
+
+        let place = Place::of(&Attach::Cookie("x-session".to_owned())).unwrap();
+        assert!(!place.is_header("x-session"));
+        let mut map = headers(&[("x-session", "no cookie")]);
+        place.remove(&mut map);
+        assert_eq!(map, headers(&[("x-session", "no cookie")]));
+    }
+
+    #[test]
     fn rejects_headers_that_cannot_carry_a_credential() {
         for name in ["Host", "content-length", "a b", ""] {
             assert!(Place::header(name, "").is_err(), "{name}");
