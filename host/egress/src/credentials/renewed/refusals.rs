@@ -109,6 +109,23 @@ mod tests {
     }
 
     #[test]
+    fn a_renewal_counts_until_the_window_has_passed() {
+        // Number of renewals, their kinds, and whether the values had been accepted.
+        let table: [(usize, fn(usize) -> u64, bool); 3] =
+            [(EACH, |_| 1, true), (ACCEPTED, |number| number as u64 + 2, true), (UNACCEPTED, |_| 1, false)];
+        for (limit, kind, accepted) in table {
+            let (mut refusals, first) = (Refusals::default(), Instant::now());
+            for number in 0..limit {
+                let now = first + APART * u32::try_from(number).unwrap();
+                assert_eq!(refusals.judge(now, kind(number), accepted), Verdict::Renew);
+            }
+            let early = first + WINDOW - Duration::from_nanos(1);
+            assert_eq!(refusals.judge(early, 1, accepted), Verdict::TooSoon, "{limit}");
+            assert_eq!(refusals.judge(first + WINDOW, 1, accepted), Verdict::Renew, "{limit}");
+        }
+    }
+
+    #[test]
     fn an_accepted_request_restarts_the_count_of_its_kind_only() {
         let (mut refusals, mut now) = (Refusals::default(), Instant::now());
         for renewals in 0..ACCEPTED {
