@@ -220,3 +220,64 @@ impl<T> Ask<T> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LIFETIME: Duration = Duration::from_secs(600);
+
+    /// A state with a value that expires after [`LIFETIME`].
+    fn with_value(now: Instant) -> State<&'static str> {
+        let mut state = State::default();
+        state.finish(now, Ok(Fresh { value: "v", lifetime: Some(LIFETIME) }), 1, 0.0);
+        state
+    }
+
+    #[test]
+    fn a_value_is_valid_until_it_expires() {
+        let now = Instant::now();
+        let mut state = with_value(now);
+        let last = now + LIFETIME - Duration::from_nanos(1);
+        assert!(state.outcome(last).is_ok_and(|(number, value)| (number, *value) == (1, "v")));
+        assert!(state.outcome(now + LIFETIME).is_err());
+        assert_eq!(state.valid_for(now), Some(Some(LIFETIME)));
+        assert_eq!(state.valid_for(last), Some(Some(Duration::from_nanos(1))));
+        assert_eq!(state.valid_for(now + LIFETIME), None);
+        state.finish(now, Ok(Fresh { value: "w", lifetime: None }), 1, 0.0);
+        assert_eq!(state.valid_for(now + LIFETIME), Some(None));
+    }
+
+    #[test]
+    fn only_the_first_use_wakes_the_task() {
+        let now = Instant::now();
+        let mut state = with_value(now);
+        for expected in [true, false, false] {
+            assert!(matches!(state.ask(now, 1), Ask::Have { number: 1, first_use, .. } if first_use == expected));
+        }
+    }
+
+    #[test]
+    fn only_a_value_that_was_not_rejected_bridges_the_wait() {
+        let now = Instant::now();
+        let waits = |state: &mut State<_>, now, inputs, expected| {
+            assert!(matches!(state.ask(now, inputs), Ask::Wait { attempts: 1, valid } if valid == expected));
+        };
+        waits(&mut with_value(now), now, 2, true);
+        waits(&mut with_value(now), now + LIFETIME, 1, false);
+        let mut rejected = with_value(now);
+        assert!(matches!(rejected.reject(now, 1, 0), Rejection::Wait { attempts: 1 }));
+        waits(&mut rejected, now, 1, false);
+    }
+
+    #[test]
+    fn nobody_fails_while_an_attempt_is_running() {
+        let now = Instant::now();
+        let mut state = State::<&str>::default();
+        state.finish(now, Err(Failure::unavailable("down")), 1, 0.0);
+        assert!(matches!(state.ask(now, 1), Ask::Fail(_)), "too early");
+        assert!(matches!(state.ask(now, 2), Ask::Wait { .. }), "the files have changed");
+        assert!(state.begin(now));
+        assert!(matches!(state.ask(now, 1), Ask::Wait { attempts: 1, valid: false }));
+    }
+}
