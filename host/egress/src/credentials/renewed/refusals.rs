@@ -110,14 +110,12 @@ mod tests {
 
     #[test]
     fn a_renewal_counts_until_the_window_has_passed() {
-        // Number of renewals, their kinds, and whether the values had been accepted.
-        let table: [(usize, fn(usize) -> u64, bool); 3] =
-            [(EACH, |_| 1, true), (ACCEPTED, |number| number as u64 + 2, true), (UNACCEPTED, |_| 1, false)];
-        for (limit, kind, accepted) in table {
+        // Number of renewals, whether they are of different kinds, and whether the values had been accepted.
+        for (limit, differ, accepted) in [(EACH, false, true), (ACCEPTED, true, true), (UNACCEPTED, false, false)] {
             let (mut refusals, first) = (Refusals::default(), Instant::now());
-            for number in 0..limit {
-                let now = first + APART * u32::try_from(number).unwrap();
-                assert_eq!(refusals.judge(now, kind(number), accepted), Verdict::Renew);
+            for number in 0..u32::try_from(limit).unwrap() {
+                let (now, kind) = (first + APART * number, if differ { u64::from(number) + 2 } else { 1 });
+                assert_eq!(refusals.judge(now, kind, accepted), Verdict::Renew);
             }
             let early = first + WINDOW - Duration::from_nanos(1);
             assert_eq!(refusals.judge(early, 1, accepted), Verdict::TooSoon, "{limit}");
