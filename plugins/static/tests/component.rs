@@ -101,8 +101,8 @@ impl Bench {
         let (world, slot) = (Arc::new(World::default()), ClusterSlot::default());
         slot.set(Arc::clone(&world) as Arc<dyn Cluster>);
         let compiler = Compiler::this_program(["--exact", "compile", "--ignored", "--nocapture"]).unwrap();
-        // Compiled once for all tests, and for the next run.
-        let cache_dir = Some(PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("compiled"));
+        // For the next run.
+        let cache_dir = Some(PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("static"));
         let runtime = Runtime::new(RuntimeOptions { cache_dir, ..RuntimeOptions::new(compiler) }).unwrap();
         Ok(Self { plugin: Plugin::load(&runtime, source, slot).await?, world, inventory: file })
     }

@@ -8,7 +8,7 @@ use std::sync::{Mutex, PoisonError, mpsc};
 use std::thread;
 use std::time::Instant;
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result, bail, ensure};
 use serde_json::Value;
 
 /// How many binaries run at a time. Most of them wait more than they compute.
@@ -73,6 +73,7 @@ pub(super) fn run(
     if !built {
         return Ok(false);
     }
+    let mut unreported = binaries.len();
     let waiting = Mutex::new(in_order(binaries).into_iter());
     let (sender, ended) = mpsc::channel();
     let mut ok = true;
@@ -82,18 +83,22 @@ pub(super) fn run(
             scope.spawn(move || {
                 while let Some((nice, binary)) = next(waiting) {
                     // The receiver is gone after an error, which is reported.
-                    let _ = sender.send(binary.run(nice, logs));
+                    if sender.send(binary.run(nice, logs)).is_err() {
+                        break;
+                    }
                 }
             });
         }
         drop(sender);
         for ended in ended {
             let ended: Ended = ended?;
+            unreported = unreported.saturating_sub(1);
             show(&ended.output, verbose || !ended.ok)?;
             ok &= ended.ok;
         }
         Ok(())
     })?;
+    ensure!(unreported == 0, "{unreported} test binaries did not run");
     Ok(ok)
 }
 
