@@ -191,7 +191,9 @@ mod tests {
         let largest = plugin::PluginInfo {
             name: format!("metal-2{}", "x".repeat(56)),
             version: "v".repeat(64),
-            provider_id_prefixes: vec![prefix(511)],
+            provider_id_prefixes: vec![prefix(511); 64],
+            wanted_hosts: vec!["https://metal.example:443".into(); 64],
+            annotation_prefixes: vec!["metal.example/".into(); 16],
             max_batch: 1000,
             ..good()
         };

@@ -152,7 +152,8 @@ mod tests {
             destination_cidr: "10.1.2.3/24".into(),
             blackhole: false,
         };
-        assert_eq!(route(good.clone()).unwrap().destination_cidr, "10.1.2.0/24");
+        let listed = route(good.clone()).unwrap();
+        assert_eq!((listed.destination_cidr.as_str(), listed.blackhole), ("10.1.2.0/24", false));
         let bad = [
             routes::Route { destination_cidr: "10.1.2.0".into(), ..good.clone() },
             routes::Route { destination_cidr: "10.1.2.0/33".into(), ..good.clone() },
