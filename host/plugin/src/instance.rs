@@ -64,12 +64,10 @@ impl Blueprint {
     /// [`LoadProblem::Call`] if it cannot be created, [`LoadProblem::WrongType`] if a function does not have the contract's type.
     pub(crate) async fn instantiate(&self, end: tokio::time::Instant) -> Result<Instance, LoadProblem> {
         let tape = match &self.shared.taping {
-            Taping::Record(recordings) => Some(Tape::Recording(Arc::new(Recorder::begin(
-                recordings,
-                &self.shared.plugin,
-                self.number,
-                &self.digest,
-            )))),
+            Taping::Record(recordings) => {
+                let recorder = Recorder::begin(recordings, &self.shared.plugin, self.number, &self.digest);
+                Some(Tape::Recording(Arc::new(recorder)))
+            }
             Taping::Off | Taping::Replay => None,
         };
         self.instantiate_with(tape, end).await

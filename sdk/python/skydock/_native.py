@@ -9,9 +9,9 @@ from ._errors import Unavailable
 
 
 def exchange(
-    method: str, url: str, sent: list[tuple[str, str]], body: bytes, timeout: float
+    shown: str, method: str, url: str, sent: list[tuple[str, str]], body: bytes, timeout: float
 ) -> tuple[int, list[tuple[str, str]], bytes]:
-    """Sends a request, and returns status, headers and body of its response.
+    """Sends a request, which messages name as `shown`, and returns status, headers and body of its response.
 
     Raises:
         Unavailable: if there is no complete response.
@@ -32,6 +32,6 @@ def exchange(
         headers = [(name.lower(), value) for name, value in answer.getheaders()]
         return answer.status, headers, answer.read()
     except (OSError, http.client.HTTPException) as error:
-        raise Unavailable(f"{method} {url.partition('?')[0]}: {type(error).__name__}: {error}") from error
+        raise Unavailable(f"{shown}: {type(error).__name__}: {error}") from error
     finally:
         connection.close()

@@ -133,7 +133,7 @@ async def native(request: Request, timeout: float) -> Response:
     """Sends a request outside of a component: with the standard library, in a thread."""
     from . import _native
 
-    sent = (request.method, request.url, request.headers, request.body)
+    sent = (request.shown(), request.method, request.url, request.headers, request.body)
     return Response(*await asyncio.to_thread(_native.exchange, *sent, timeout))
 
 

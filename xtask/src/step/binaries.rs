@@ -112,7 +112,7 @@ fn in_order(mut binaries: Vec<Binary>) -> Vec<(&'static str, Binary)> {
     order
 }
 
-/// Takes the next one.
+/// Takes the next one. The lock is not held while it runs.
 fn next<T>(waiting: &Mutex<impl Iterator<Item = T>>) -> Option<T> {
     waiting.lock().unwrap_or_else(PoisonError::into_inner).next()
 }

@@ -80,9 +80,12 @@ pub(crate) fn is_annotation_prefix(text: &str) -> bool {
 mod tests {
     use super::*;
 
-    /// Those of the texts for which `is_valid` has another answer than expected.
-    fn wrong<'a>(is_valid: fn(&str) -> bool, table: &[(&'a str, bool)]) -> Vec<&'a str> {
-        table.iter().filter(|(text, valid)| is_valid(text) != *valid).map(|(text, _)| *text).collect()
+    /// Checks whether each of the texts is valid.
+    #[track_caller]
+    fn check(is_valid: fn(&str) -> bool, table: &[(&str, bool)]) {
+        for (text, valid) in table {
+            assert_eq!(is_valid(text), *valid, "{text:?}");
+        }
     }
 
     #[test]
@@ -103,7 +106,7 @@ mod tests {
             ("a/b", false),
             ("ä", false),
         ];
-        assert!(wrong(is_label_name, &table).is_empty(), "{:?}", wrong(is_label_name, &table));
+        check(is_label_name, &table);
     }
 
     #[test]
@@ -127,7 +130,7 @@ mod tests {
             ("a_b", false),
             ("a b", false),
         ];
-        assert!(wrong(is_subdomain, &table).is_empty(), "{:?}", wrong(is_subdomain, &table));
+        check(is_subdomain, &table);
     }
 
     #[test]
@@ -142,7 +145,7 @@ mod tests {
             ("a/b/c", false),
             ("", false),
         ];
-        assert!(wrong(is_qualified, &table).is_empty(), "{:?}", wrong(is_qualified, &table));
+        check(is_qualified, &table);
     }
 
     #[test]
@@ -157,7 +160,7 @@ mod tests {
             ("a b", false),
             ("a/b", false),
         ];
-        assert!(wrong(is_host_name, &table).is_empty(), "{:?}", wrong(is_host_name, &table));
+        check(is_host_name, &table);
     }
 
     #[test]
@@ -172,7 +175,7 @@ mod tests {
             ("kubernetes.io", false),
             ("a", false),
         ];
-        assert!(wrong(is_reserved, &table).is_empty(), "{:?}", wrong(is_reserved, &table));
+        check(is_reserved, &table);
     }
 
     #[test]
@@ -194,7 +197,7 @@ mod tests {
     fn annotation_prefixes_are_own_domains_or_known_families() {
         let family = |bytes: usize| format!("metal.example/{}", "x".repeat(bytes));
         assert!(is_annotation_prefix(&family(62)) && !is_annotation_prefix(&family(63)), "a name needs another letter");
-        for (text, taken) in [
+        let table = [
             ("metal.example/", true),
             ("metal.example/x_", true),
             ("metal.example/-", false),
@@ -218,8 +221,7 @@ mod tests {
             ("/x", false),
             ("metal.example/a b", false),
             ("metal.example/a/b", false),
-        ] {
-            assert_eq!(is_annotation_prefix(text), taken, "{text}");
-        }
+        ];
+        check(is_annotation_prefix, &table);
     }
 }
