@@ -8,6 +8,7 @@
 
 #![forbid(unsafe_code)]
 
+mod capability;
 mod cluster;
 mod error;
 mod info;
@@ -18,8 +19,10 @@ mod provider;
 mod route;
 mod service;
 pub mod text;
+mod transport;
 pub mod units;
 
+pub use capability::Capability;
 pub use cluster::{
     Cluster, ForeignKind, ForeignObject, Note, ObjectEvent, ObjectKind, ObjectName, ReadError, Severity,
 };
@@ -28,9 +31,10 @@ pub use info::ProviderInfo;
 pub use instance::{Instance, Presence, Zone};
 pub use load_balancer::{Ingress, IpMode, LoadBalancerStatus, PortStatus};
 pub use node::{AddressKind, Node, NodeAddress, NodeSet, Taint, TaintEffect};
-pub use provider::{Answers, Capability, CloudProvider};
+pub use provider::{Answers, CloudProvider};
 pub use route::{NewRoute, Route};
-pub use service::{IpFamily, IpFamilyPolicy, Service, ServicePort, TrafficPolicy, Transport};
+pub use service::{IpFamily, IpFamilyPolicy, Service, ServicePort, TrafficPolicy};
+pub use transport::Transport;
 
 use std::collections::BTreeMap;
 
