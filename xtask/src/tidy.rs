@@ -116,7 +116,7 @@ mod tests {
         for (file, expected) in [
             ("host/egress/src/rule.rs", true),
             ("plugins/aws/src/nlb/plan.rs", true),
-            ("host/egress/src/config/compile/tests.rs", false),
+            ("host/egress/src/grant/compile/tests.rs", false),
             ("host/controllers/src/node/tests/crowd.rs", false),
             ("host/controllers/src/testing/meeting.rs", false),
             ("host/egress/tests/gateway/limits.rs", false),

@@ -1,17 +1,11 @@
 //! The `egress` list of a plugin in the configuration file.
 
-mod compile;
 mod error;
-mod units;
-mod warn;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, de::Error as _};
 
 pub use error::{ConfigError, ConfigErrors};
-
-pub(crate) use compile::compile;
-pub(crate) use warn::warnings;
 
 use crate::absolute_path::AbsolutePath;
 

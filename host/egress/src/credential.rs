@@ -5,7 +5,7 @@ use std::fmt;
 use async_trait::async_trait;
 use bytes::Bytes;
 
-pub use crate::credentials::secret::Secret;
+pub use crate::secret::Secret;
 
 /// A credential that is bound to a rule.
 #[async_trait]

@@ -9,7 +9,6 @@ mod aws;
 mod clock;
 mod cloud_conf;
 pub mod config;
-mod encode;
 mod failure;
 mod file;
 mod fixed;
@@ -21,7 +20,6 @@ mod minting;
 mod oauth2;
 mod place;
 mod renewed;
-pub(crate) mod secret;
 mod session;
 mod template;
 mod token;
@@ -47,10 +45,10 @@ pub use self::{
     cloud_conf::{CloudConfError, has_no_secrets, split_cloud_conf},
     keystone_login::{KeystoneLogin, KeystoneMethod, KeystoneScope, Named},
     metrics::CredentialMetrics,
-    secret::redact,
     withheld::Withheld,
 };
 use crate::credential::{Credential, Issuer};
+pub use crate::secret::redact;
 
 /// Why the configuration of a credential cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

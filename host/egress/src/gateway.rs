@@ -1,6 +1,7 @@
 //! The gateway, which sends the allowed requests of a plugin and denies all others.
 
 mod admit;
+mod denial;
 mod policy;
 mod send;
 mod sign;

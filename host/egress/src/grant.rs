@@ -1,5 +1,9 @@
 //! A parsed rule, and its decisions about requests.
 
+mod compile;
+mod units;
+mod warn;
+
 use std::{sync::Arc, time::Duration};
 
 use http::Method;
@@ -13,6 +17,8 @@ use crate::{
     path::Prefix,
     rule::{Rule, Target},
 };
+
+pub(crate) use self::{compile::compile, warn::warnings};
 
 /// Methods that rules can allow.
 pub(crate) const METHODS: [Method; 7] =

@@ -12,7 +12,7 @@ use http::HeaderMap;
 use memchr::memmem;
 use zeroize::Zeroizing;
 
-use crate::credentials::secret::Secret;
+use crate::secret::Secret;
 
 /// Minimum length of hidden secrets in bytes. Shorter texts may occur for other reasons; tokens are longer.
 const SHORTEST: usize = 20;

@@ -6,9 +6,9 @@ use std::fmt;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("egress rule `{rule}`, field `{field}`: {problem}")]
 pub struct ConfigError {
-    pub(super) rule: String,
-    pub(super) field: &'static str,
-    pub(super) problem: String,
+    pub(crate) rule: String,
+    pub(crate) field: &'static str,
+    pub(crate) problem: String,
 }
 
 impl ConfigError {
@@ -27,7 +27,7 @@ impl ConfigError {
 
 /// All mistakes in a list of rules; at least one.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ConfigErrors(pub(super) Vec<ConfigError>);
+pub struct ConfigErrors(pub(crate) Vec<ConfigError>);
 
 impl ConfigErrors {
     /// Iterates over the mistakes.

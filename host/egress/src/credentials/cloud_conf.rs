@@ -6,8 +6,8 @@ use self::ini::{Entry, entries};
 use super::{
     config::IssuerUrl,
     keystone_login::{KeystoneLogin, KeystoneMethod, KeystoneScope, Words},
-    secret::Secret,
 };
+use crate::secret::Secret;
 
 /// Why a file cannot be used. Errors contain the line and the key, but never a value.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

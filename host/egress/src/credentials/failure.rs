@@ -5,8 +5,9 @@ use std::{
     sync::{Mutex, PoisonError},
 };
 
-use super::{file::FileError, secret::Secret, secret::redact};
+use super::file::FileError;
 use crate::credential::{CredentialError, CredentialErrorKind, IssuerError};
+use crate::secret::{Secret, redact};
 
 /// Why a credential could not be renewed or used. The caller adds the name of the credential.
 #[derive(Clone, Debug, PartialEq, Eq)]

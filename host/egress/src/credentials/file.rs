@@ -9,7 +9,7 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use super::secret::Secret;
+use crate::secret::Secret;
 
 /// Maximum size in bytes. Keys with certificates and service account tokens have a few thousand bytes.
 const MAX_FILE: u64 = 256 * 1024;

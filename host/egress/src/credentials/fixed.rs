@@ -14,9 +14,9 @@ use super::{
     file::SecretFile,
     minting::Mint,
     place::{self, Place},
-    secret::Secret,
 };
 use crate::credential::{Credential, CredentialError, Prepared};
+use crate::secret::Secret;
 
 /// A credential with a fixed value.
 #[derive(Debug)]

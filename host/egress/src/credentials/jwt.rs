@@ -5,7 +5,8 @@ use ring::{digest, rand::SystemRandom, signature};
 use rustls_pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject};
 use serde_json::{Map, Value};
 
-use super::{encode::base64url, failure::Failure, secret::Secret};
+use super::failure::Failure;
+use crate::{encode::base64url, secret::Secret};
 
 /// Returns the header of an assertion: with the thumbprint of a certificate, by which Microsoft Entra ID finds the key, or with a
 /// key ID.

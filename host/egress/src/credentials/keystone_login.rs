@@ -1,9 +1,7 @@
 //! Users and scopes of Keystone logins.
 
-use crate::credentials::{
-    config::{IssuerUrl, KeystoneConfig},
-    secret::Secret,
-};
+use crate::credentials::config::{IssuerUrl, KeystoneConfig};
+use crate::secret::Secret;
 
 /// A complete login.
 #[derive(Clone, Debug, PartialEq, Eq)]

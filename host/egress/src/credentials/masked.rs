@@ -6,7 +6,8 @@ use jiff::Timestamp;
 use ring::rand::SystemRandom;
 use serde_json::{Value, json};
 
-use super::{config::Capture, encode, failure::Failure, minting::path_segments, secret::Secret};
+use super::{config::Capture, failure::Failure, minting::path_segments};
+use crate::{encode, secret::Secret};
 
 /// The kinds of requests of a plugin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -8,7 +8,8 @@ pub(crate) mod soap;
 use bytes::Bytes;
 use http::request::Parts;
 
-use super::{encode::unpercent, failure::Failure};
+use super::failure::Failure;
+use crate::encode::unpercent;
 
 /// What a credential could be used to obtain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -12,16 +12,15 @@ pub(crate) use self::answer::seconds;
 use self::answer::token;
 use super::{
     config::{Escape, Grant, OAuth2Config},
-    encode,
     failure::Failure,
     file::SecretFile,
     jwt,
     renewed::{Fresh, Source},
-    secret::Secret,
     template::Filled,
     token::{Token, TokenSource},
     upstream::{Upstream, versions},
 };
+use crate::{encode, secret::Secret};
 
 /// The assertion type of signed JWTs (RFC 7523, section 2.2).
 const JWT_BEARER: &str = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer";

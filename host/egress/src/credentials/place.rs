@@ -2,11 +2,8 @@
 
 use http::{HeaderMap, HeaderName, HeaderValue, header};
 
-use super::{
-    config::Attach,
-    failure::Failure,
-    secret::{Secret, redact},
-};
+use super::{config::Attach, failure::Failure};
+use crate::secret::{Secret, redact};
 
 /// Headers with which a plugin could authenticate to any cloud, or change the meaning of a request after it was checked.
 const FROM_GUEST: [&str; 9] = [

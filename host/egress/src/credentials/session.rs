@@ -16,10 +16,10 @@ use super::{
     minting::Mint,
     place::Place,
     renewed::{Fresh, Source},
-    secret::Secret,
     token::{Token, TokenSource},
     upstream::{Upstream, missing, versions},
 };
+use crate::secret::Secret;
 
 /// The kinds of logins.
 enum Kind {

@@ -2,7 +2,8 @@
 
 use zeroize::Zeroizing;
 
-use super::{config::Escape, encode, failure::Failure, file::SecretFile, upstream::Upstream};
+use super::{config::Escape, failure::Failure, file::SecretFile, upstream::Upstream};
+use crate::encode;
 
 #[derive(Clone, Debug)]
 enum Piece {

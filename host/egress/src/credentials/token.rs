@@ -12,10 +12,10 @@ use super::{
     minting::Mint,
     place::{self, Place},
     renewed::{Renewed, Source},
-    secret::Secret,
     upstream::Upstream,
 };
 use crate::credential::{Credential, CredentialError, Prepared};
+use crate::secret::Secret;
 
 /// A token, and the answer that contained it if plugins receive it (masked login).
 pub(crate) struct Token {

@@ -9,12 +9,11 @@ use serde_json::Value;
 
 use super::{
     clock::Clock,
-    encode,
     failure::{Failure, Vault},
     file::{FileError, SecretFile},
-    secret::Secret,
 };
 use crate::credential::Issuer;
+use crate::{encode, secret::Secret};
 
 /// Dependencies of all sources.
 pub(crate) struct Upstream {
@@ -60,7 +59,7 @@ impl Upstream {
     pub(crate) async fn ask(&self, request: Request<Bytes>) -> Result<Response<Bytes>, Failure> {
         self.issuer.send(request).await.map_err(|error| {
             let failure = Failure::from(error);
-            Failure { sentence: super::secret::redact(&failure.sentence, &self.vault.all()), ..failure }
+            Failure { sentence: crate::secret::redact(&failure.sentence, &self.vault.all()), ..failure }
         })
     }
 

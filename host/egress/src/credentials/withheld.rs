@@ -4,8 +4,8 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use http::{request, response};
 
-use super::secret::Secret;
 use crate::credential::{Credential, CredentialError, CredentialErrorKind, Prepared};
+use crate::secret::Secret;
 
 /// A placeholder for a credential that belongs to another plugin, or to another file of this plugin.
 #[derive(Debug)]

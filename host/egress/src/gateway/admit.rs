@@ -2,12 +2,16 @@
 
 use std::sync::Arc;
 
-use http::{Method, request::Parts};
+use http::request::Parts;
 use tokio::time::Instant;
 
-use super::{Admitted, Call, Phase, Shared, policy::Wired};
+use super::{
+    Admitted, Call, Phase, Shared,
+    denial::{guest_authenticates, unclear, writes},
+    policy::Wired,
+};
 use crate::{
-    actions::{self, Actions, can_read},
+    actions::{self, Actions},
     config::GuestAuth,
     grant::{METHODS, Verdict},
     headers::{self, Authentication},
@@ -154,23 +158,4 @@ fn choose(rules: &[&Arc<Wired>], head: &Parts, target: &Target, actions: &Action
 
 fn unruled(target: &Target) -> Refusal {
     Refusal::denied(Cause::NoRule, format!("no rule allows {target}"))
-}
-
-pub(super) fn unclear(why: actions::Unclear) -> Refusal {
-    Refusal::denied(Cause::Action, format!("cannot determine the action of the request: {why}"))
-}
-
-pub(super) fn writes(method: &Method) -> Refusal {
-    let remedy = if can_read(method) { "; if it is a read, add its action to `reads` of the rule" } else { "" };
-    let sentence = format!(
-        "only reads are sent (--dry-run, or `skydock dev` without --allow-cloud-writes), and this {method} may change something{remedy}"
-    );
-    Refusal::denied(Cause::DryRun, sentence)
-}
-
-pub(super) fn guest_authenticates(rule: &str, what: &str) -> Refusal {
-    let sentence = format!(
-        "the plugin sets authentication itself ({what}); add a credential to rule `{rule}`, or set `guestAuth: allowed`"
-    );
-    Refusal::denied(Cause::GuestAuth, sentence)
 }

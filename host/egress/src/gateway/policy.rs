@@ -6,9 +6,9 @@ use tokio::sync::Semaphore;
 
 use super::{Settings, Surroundings, wire::Wire};
 use crate::{
-    config::{self, ConfigErrors},
+    config::ConfigErrors,
     dial::Connector,
-    grant::Grant,
+    grant::{self, Grant},
     rule::Target,
 };
 
@@ -34,8 +34,8 @@ impl Policy {
         connections: &Arc<Semaphore>,
         before: Option<&Self>,
     ) -> Result<Self, ConfigErrors> {
-        let grants = config::compile(&settings.rules, &settings.credentials, &settings.nat64)?;
-        let warnings = config::warnings(&grants);
+        let grants = grant::compile(&settings.rules, &settings.credentials, &settings.nat64)?;
+        let warnings = grant::warnings(&grants);
         let wired = |grant: Grant| {
             let same = |other: &&Arc<Wired>| {
                 other.grant.name == grant.name

@@ -21,7 +21,7 @@ use tokio::{
 
 use super::{
     Options, Shared,
-    admit::{guest_authenticates, unclear, writes},
+    denial::{guest_authenticates, unclear, writes},
     policy::Wired,
     sign::{Sign, Signed},
     wire::{Times, Unanswered},

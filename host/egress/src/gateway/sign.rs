@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use http::{HeaderValue, Response, Uri, header::HOST, request::Parts};
 
-use super::admit::guest_authenticates;
+use super::denial::guest_authenticates;
 use crate::{
     config::GuestAuth,
     credential::{CredentialError, CredentialErrorKind, Prepared},

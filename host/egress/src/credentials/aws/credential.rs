@@ -10,6 +10,7 @@ use super::{
     request::{Allowed, scope, sign},
     source::Aws,
 };
+use crate::secret::Secret;
 use crate::{
     credential::{Credential, CredentialError, Prepared},
     credentials::{
@@ -17,7 +18,6 @@ use crate::{
         failure::Failure,
         place,
         renewed::{Renewed, Source as _},
-        secret::Secret,
     },
 };
 

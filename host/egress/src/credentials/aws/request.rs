@@ -112,7 +112,7 @@ fn refuse_forms(head: &Parts) -> Result<(), Failure> {
     if !text("x-amz-trailer").is_empty() {
         return Err(Failure::malformed("bodies signed in chunks are not supported"));
     }
-    let query = crate::credentials::encode::form_pairs(head.uri.query().unwrap_or_default());
+    let query = crate::encode::form_pairs(head.uri.query().unwrap_or_default());
     if query.iter().any(|(name, _)| PRESIGNED.contains(&name.trim().to_ascii_lowercase().as_str())) {
         return Err(Failure::malformed("signatures in the query are not supported: Skydock signs in headers"));
     }

@@ -6,7 +6,7 @@
 use jiff::{Timestamp, tz::TimeZone};
 use ring::{digest, hmac};
 
-use crate::credentials::{
+use crate::{
     encode::{percent, unpercent},
     secret::Secret,
 };

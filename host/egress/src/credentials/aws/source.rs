@@ -129,7 +129,7 @@ impl Aws {
         let role = String::from_utf8_lossy(answer.body());
         let role = role.lines().next().map(str::trim).filter(|role| !role.is_empty());
         let role = role.ok_or_else(|| Failure::denied("this instance has no role"))?;
-        let role = crate::credentials::encode::percent(role.as_bytes(), b"");
+        let role = crate::encode::percent(role.as_bytes(), b"");
         let answer = self.upstream.json(get(format!("{roles}{role}"))?).await?;
         if answer.get("Code").and_then(Value::as_str).is_some_and(|code| code != "Success") {
             return Err(Failure::unavailable(

@@ -10,11 +10,10 @@ use super::{
 };
 use crate::credentials::{
     config::{AssumeRole, IssuerUrl},
-    encode,
     failure::Failure,
-    secret::Secret,
     upstream::{Upstream, element, finish, missing},
 };
+use crate::{encode, secret::Secret};
 
 /// The API version.
 const VERSION: &str = "2011-06-15";

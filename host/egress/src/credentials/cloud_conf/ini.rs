@@ -3,7 +3,7 @@
 
 use std::ops::Range;
 
-use crate::credentials::secret::Secret;
+use crate::secret::Secret;
 
 /// A variable.
 #[derive(Debug)]

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::credentials::{failure::Failure, renewed::Fresh, secret::Secret, upstream::Upstream};
+use crate::credentials::{failure::Failure, renewed::Fresh, upstream::Upstream};
+use crate::secret::Secret;
 
 /// Returns the token and its lifetime. A token without an expiry is renewed after one hour, the usual lifetime of tokens.
 pub(crate) fn token(upstream: &Upstream, answer: &Value) -> Result<Fresh<Secret>, Failure> {

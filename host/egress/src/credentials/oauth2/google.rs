@@ -12,9 +12,9 @@ use crate::credentials::{
     failure::Failure,
     jwt,
     renewed::Fresh,
-    secret::Secret,
     upstream::{Upstream, finish, missing},
 };
+use crate::secret::Secret;
 
 const TOKEN_URL: &str = "https://oauth2.googleapis.com/token";
 const STS_URL: &str = "https://sts.googleapis.com/v1/token";

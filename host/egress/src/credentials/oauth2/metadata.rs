@@ -6,12 +6,11 @@ use http::Request;
 use super::answer::token;
 use crate::credentials::{
     config::IssuerUrl,
-    encode,
     failure::Failure,
     renewed::Fresh,
-    secret::Secret,
     upstream::{Upstream, finish},
 };
+use crate::{encode, secret::Secret};
 
 /// An address, since a name could resolve to another server.
 const ENDPOINT: &str = "http://169.254.169.254";

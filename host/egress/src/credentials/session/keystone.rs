@@ -14,9 +14,9 @@ use crate::credentials::{
     failure::Failure,
     file::SecretFile,
     keystone_login::{self, KeystoneLogin},
-    secret::Secret,
     upstream::{Upstream, missing},
 };
+use crate::secret::Secret;
 
 /// The source of the login.
 enum From {

@@ -9,11 +9,11 @@ use zeroize::Zeroizing;
 use super::{LoggedIn, captured, post};
 use crate::credentials::{
     config::{Capture, VsphereSoapConfig},
-    encode,
     failure::Failure,
     file::SecretFile,
     upstream::Upstream,
 };
+use crate::encode;
 
 /// Name of the session cookie.
 pub(crate) const COOKIE: &str = "vmware_soap_session";

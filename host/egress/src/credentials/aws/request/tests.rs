@@ -1,7 +1,8 @@
 use http::Request;
 
 use super::*;
-use crate::{credential::CredentialErrorKind, credentials::secret::Secret};
+use crate::credential::CredentialErrorKind;
+use crate::secret::Secret;
 
 fn head(uri: &str, headers: &[(&str, &str)]) -> Parts {
     let mut request = Request::post(uri);

@@ -4,7 +4,7 @@ use serde_json::{Map, Value, json};
 use zeroize::Zeroizing;
 
 use crate::credentials::keystone_login::{KeystoneLogin, KeystoneMethod, KeystoneScope, Named};
-use crate::credentials::secret::Secret;
+use crate::secret::Secret;
 
 /// Returns the JSON of a login.
 pub(crate) fn of(login: &KeystoneLogin) -> Result<Zeroizing<String>, String> {

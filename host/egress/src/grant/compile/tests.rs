@@ -1,7 +1,7 @@
 use http::Method;
 
 use super::*;
-use crate::config::warnings;
+use crate::grant::warnings;
 
 fn rules(yaml: &str) -> Vec<EgressRule> {
     serde_saphyr::from_str(yaml).expect(yaml)

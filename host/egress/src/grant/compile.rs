@@ -4,12 +4,12 @@ use std::{collections::BTreeMap, fmt::Display, net::IpAddr, sync::Arc, time::Dur
 
 use ipnet::{IpNet, Ipv6Net};
 
-use super::{ConfigError, ConfigErrors, EgressRule, RuleLimits, TlsConfig, units};
+use super::{Grant, Limits, METHODS, Pin, units};
 use crate::{
     address::{AddressPolicy, is_metadata},
+    config::{ConfigError, ConfigErrors, EgressRule, RuleLimits, TlsConfig},
     credential::Credential,
     glob::Glob,
-    grant::{Grant, Limits, METHODS, Pin},
     path::Prefix,
     rule::{Host, Rule, Scheme, Target},
 };

@@ -9,6 +9,8 @@ use base64::{Engine as _, engine::general_purpose};
 use http::HeaderValue;
 use zeroize::Zeroizing;
 
+use crate::encode;
+
 /// Replacement for secrets in texts.
 const REDACTED: &str = "[redacted]";
 
@@ -108,17 +110,17 @@ fn forms(bytes: &[u8], text: Option<&str>) -> Vec<Zeroizing<String>> {
     }
     let mut forms = vec![
         String::from_utf8_lossy(bytes).into_owned(),
-        super::encode::percent(bytes, b""),
-        super::encode::percent(bytes, b"/"),
+        encode::percent(bytes, b""),
+        encode::percent(bytes, b"/"),
         // Without padding, which matches texts with and without padding.
         general_purpose::STANDARD_NO_PAD.encode(bytes),
         general_purpose::URL_SAFE_NO_PAD.encode(bytes),
         hex::encode(bytes),
     ];
     if let Some(text) = text {
-        forms.push(super::encode::json(text));
-        forms.push(super::encode::xml(text));
-        forms.push(super::encode::form(text));
+        forms.push(encode::json(text));
+        forms.push(encode::xml(text));
+        forms.push(encode::form(text));
     }
     // Whatever the encoding, letters, digits and most punctuation are not changed by those that are used in texts.
     let is_changed = |byte: &u8| !byte.is_ascii_alphanumeric() && !b"-._~".contains(byte);

@@ -1,9 +1,9 @@
 //! Warnings about rules that are valid but may not do what was intended.
 
-use super::GuestAuth;
+use super::Grant;
 use crate::{
     address::is_local,
-    grant::Grant,
+    config::GuestAuth,
     rule::{Host, Scheme},
 };
 

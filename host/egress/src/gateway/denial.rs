@@ -1,0 +1,30 @@
+//! Refusals that depend on the head of a request or, later, on its body or its credential.
+
+use http::Method;
+
+use crate::{
+    actions::{Unclear, can_read},
+    refusal::{Cause, Refusal},
+};
+
+/// The refusal of a request whose actions cannot be determined.
+pub(super) fn unclear(why: Unclear) -> Refusal {
+    Refusal::denied(Cause::Action, format!("cannot determine the action of the request: {why}"))
+}
+
+/// The refusal of a request that may change something, if only reads are sent.
+pub(super) fn writes(method: &Method) -> Refusal {
+    let remedy = if can_read(method) { "; if it is a read, add its action to `reads` of the rule" } else { "" };
+    let sentence = format!(
+        "only reads are sent (--dry-run, or `skydock dev` without --allow-cloud-writes), and this {method} may change something{remedy}"
+    );
+    Refusal::denied(Cause::DryRun, sentence)
+}
+
+/// The refusal of a request that has `what` as authentication by the plugin.
+pub(super) fn guest_authenticates(rule: &str, what: &str) -> Refusal {
+    let sentence = format!(
+        "the plugin sets authentication itself ({what}); add a credential to rule `{rule}`, or set `guestAuth: allowed`"
+    );
+    Refusal::denied(Cause::GuestAuth, sentence)
+}
