@@ -4,7 +4,6 @@
 //! Each version has a folder, as in `wit/`. Its generated types are private to the folder, so that nothing else can name them. For a
 //! second version, [`Exports`], [`Functions`] and [`Guest`] become enums here, with one case for each version.
 
-pub(crate) mod names;
 mod v0_1;
 
 use futures::future::BoxFuture;

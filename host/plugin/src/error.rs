@@ -173,7 +173,7 @@ pub enum LoadProblem {
     /// The component uses a version of the contract that this host does not support.
     #[error(
         "it exports {exports}, but this Skydock supports skydock:provider@{}: rebuild it with a matching SDK",
-        crate::contract::names::CONTRACT
+        crate::names::CONTRACT
     )]
     Version {
         /// Its exports of other versions.

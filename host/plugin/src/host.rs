@@ -56,10 +56,10 @@ use crate::{
     meter::Meter,
     metrics::PluginMetrics,
     overlap::Overlap,
-    runtime::ticker::Ticker,
     source::{PluginSource, Settings},
     tape::{Tape, Taping},
     text::LastWords,
+    ticker::Ticker,
     way_out::WayOut,
 };
 

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use skydock_cloud::Capability;
 
-use crate::{contract::names, error::LoadProblem, grants::Grants};
+use crate::{error::LoadProblem, grants::Grants, names};
 
 /// Imports that reach beyond what every plugin has, without their versions: the network, and objects of the cluster.
 const POWERS: [&str; 2] = ["wasi:http/outgoing-handler", names::OBJECTS];

@@ -6,9 +6,9 @@ use skydock_cloud::Capability;
 use wasmparser::{Encoding, Parser, Payload};
 
 use crate::{
-    contract::names::{CONTRACT, IMPORTS, PACKAGE},
     error::{LoadError, LoadProblem, Stage},
     limits::Limits,
+    names::{CONTRACT, IMPORTS, PACKAGE},
     shape::{self, Named, Shape},
 };
 

@@ -1,7 +1,5 @@
 //! The engine that all plugins of a process share.
 
-pub(crate) mod ticker;
-
 use std::{path::PathBuf, sync::Arc};
 
 use wasmtime::{Engine, InstanceAllocationStrategy, PoolingAllocationConfig, component::Linker};
@@ -13,8 +11,8 @@ use crate::{
     host::{self, State},
     limits::Limits,
     metrics::PluginMetrics,
-    runtime::ticker::Ticker,
     tape::Taping,
+    ticker::Ticker,
 };
 
 /// Slots of the pool for each instance that a plugin may have: for four plugins, each with a generation in service and one that is

@@ -124,7 +124,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::{ClusterSlot, PluginMetrics, PluginSource, Taping, runtime::ticker::Ticker};
+    use crate::{ClusterSlot, PluginMetrics, PluginSource, Taping, ticker::Ticker};
 
     /// A subscriber for warnings and errors.
     struct Warnings;

@@ -17,7 +17,7 @@ use super::{
     mask::Masks,
     value,
 };
-use crate::contract::names::CONTRACT;
+use crate::names::CONTRACT;
 
 /// Writes what one instance does. Nothing here fails or waits: what cannot be written is missing in the file.
 pub(crate) struct Recorder {
