@@ -15,6 +15,7 @@ pub mod endpoint;
 pub mod http;
 mod identity;
 mod instances;
+mod load_balancers;
 mod nlb;
 pub mod provider;
 mod routes;
