@@ -5,6 +5,7 @@ mod load_balancers;
 mod perform;
 mod routes;
 mod servers;
+mod sim;
 
 use crate::calls::Calls;
 use crate::failures::Failures;

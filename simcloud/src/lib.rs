@@ -31,7 +31,6 @@ mod routes;
 mod serve;
 mod servers;
 mod settings;
-mod sim;
 
 pub use answer::{Answer, Outcome, Reply, Request};
 pub use cloud::Cloud;

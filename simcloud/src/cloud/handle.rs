@@ -1,12 +1,11 @@
 //! Answers requests.
 use std::time::Duration;
 
-use super::Cloud;
+use super::{Cloud, sim};
 use crate::answer::{Answer, Outcome, Reply, Request};
 use crate::error::{Error, Result};
 use crate::history::Millis;
 use crate::path::Operation;
-use crate::sim;
 
 impl Cloud {
     /// Answers a request. `now` is the time since the start, which never goes back.

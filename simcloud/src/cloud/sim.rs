@@ -1,9 +1,9 @@
 //! The hooks of tests, under `/_sim`.
 use serde::{Deserialize, Serialize};
 
+use super::Cloud;
 use crate::answer::{Reply, Request};
 use crate::calls::Call;
-use crate::cloud::Cloud;
 use crate::error::{Error, Result};
 use crate::failures::Failure;
 use crate::history::Millis;
