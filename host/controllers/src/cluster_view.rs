@@ -170,7 +170,7 @@ mod tests {
             with_services: true,
             uid: Arc::default(),
             revision: count_changes(&nodes, &services),
-            notes: Arc::new(Notes::new(clients, Arc::clone(&nodes), &services, &metrics)),
+            notes: Arc::new(Notes::new(clients, Arc::clone(&nodes), &services, &metrics.shared)),
             reads: Arc::new(Reads::new(api.client())),
             nodes,
             services,

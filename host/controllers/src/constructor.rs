@@ -10,6 +10,7 @@ use crate::{
     cidrs::ClusterCidrsError,
     descriptor::Controller,
     kinds::ServiceKind,
+    metrics::Metrics,
     notes::Notes,
     options::Options,
     reads::Reads,
@@ -30,6 +31,8 @@ pub(crate) struct Constructor {
 pub(crate) struct Setup<'a> {
     /// What it shares with the others.
     pub(crate) shared: Shared,
+    /// Metrics, among them its own.
+    pub(crate) metrics: &'a Metrics,
     /// The API client with its name.
     pub(crate) client: Client,
     /// Options of all controllers.

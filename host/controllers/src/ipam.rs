@@ -37,6 +37,7 @@ pub use self::range::{NodeRange, NodeRangeError};
 use self::{
     cidr_set::CidrSet,
     ledger::{Decision, Ledger, Problem},
+    metrics::IpamMetrics,
 };
 use crate::kinds::NodeKind;
 use crate::{
@@ -91,10 +92,15 @@ pub(crate) struct IpamController {
 impl IpamController {
     /// Records the Pod CIDRs of all cached nodes before any is allocated. During `quiet`, nothing is allocated, so that Pod
     /// CIDRs that another process has allocated can arrive in the cache.
-    pub(crate) fn new(shared: Shared, client: Client, options: &IpamOptions, quiet: Duration) -> Self {
-        let metrics = &shared.metrics;
-        let queue = Arc::new(Queue::new(Limiter::NODES, metrics.queue("cidrallocator_node")));
-        let set = |range: &NodeRange| CidrSet::new(*range, metrics.ipam.cidr_set(&range.cluster().to_string()));
+    pub(crate) fn new(
+        shared: Shared,
+        metrics: &IpamMetrics,
+        client: Client,
+        options: &IpamOptions,
+        quiet: Duration,
+    ) -> Self {
+        let queue = Arc::new(Queue::new(Limiter::NODES, shared.metrics.queue("cidrallocator_node")));
+        let set = |range: &NodeRange| CidrSet::new(*range, metrics.cidr_set(&range.cluster().to_string()));
         let sets = options.ranges.iter().map(set).collect();
         let ledger = Arc::new(Mutex::new(Ledger::new(sets, &options.service_cidrs)));
         shared.nodes.subscribe({

@@ -35,6 +35,7 @@ use tokio_util::sync::CancellationToken;
 use self::{
     brake::{BrakeOptions, History},
     memory::Memory,
+    metrics::LifecycleMetrics,
     plan::{Change, Look},
     round::{Question, Round},
 };
@@ -88,6 +89,7 @@ impl Default for LifecycleOptions {
 /// The node lifecycle controller.
 pub(crate) struct LifecycleController {
     shared: Shared,
+    metrics: LifecycleMetrics,
     client: Client,
     options: LifecycleOptions,
     /// Set in a dry run.
@@ -121,10 +123,17 @@ impl Drop for Claim<'_> {
 }
 
 impl LifecycleController {
-    pub(crate) fn new(shared: Shared, client: Client, options: LifecycleOptions, said: Option<Arc<Said>>) -> Self {
+    pub(crate) fn new(
+        shared: Shared,
+        metrics: LifecycleMetrics,
+        client: Client,
+        options: LifecycleOptions,
+        said: Option<Arc<Said>>,
+    ) -> Self {
         let options = LifecycleOptions { period: options.period.max(LEAST_PERIOD), ..options };
         Self {
             shared,
+            metrics,
             client,
             options,
             said,

@@ -18,14 +18,22 @@ pub(crate) const CONSTRUCTORS: [Constructor; 6] = [
     Constructor {
         controller: &node::CONTROLLER,
         disabled_by: |_| None,
-        build: |setup| Ok(Arc::new(NodeController::new(setup.shared, setup.client, setup.options.node))),
+        build: |setup| {
+            Ok(Arc::new(NodeController::new(
+                setup.shared,
+                setup.metrics.node.clone(),
+                setup.client,
+                setup.options.node,
+            )))
+        },
     },
     Constructor {
         controller: &lifecycle::CONTROLLER,
         disabled_by: |_| None,
         build: |setup| {
             let (options, said) = (setup.options.lifecycle, setup.said.cloned());
-            Ok(Arc::new(LifecycleController::new(setup.shared, setup.client, options, said)))
+            let metrics = setup.metrics.lifecycle.clone();
+            Ok(Arc::new(LifecycleController::new(setup.shared, metrics, setup.client, options, said)))
         },
     },
     Constructor {
@@ -34,7 +42,8 @@ pub(crate) const CONSTRUCTORS: [Constructor; 6] = [
         build: |setup| {
             let (services, options) = (Arc::clone(setup.services), setup.options.services.clone());
             let others = (setup.notes.written(), setup.reads);
-            Ok(Arc::new(ServiceController::new(setup.shared, setup.client, services, options, others)))
+            let metrics = setup.metrics.service.clone();
+            Ok(Arc::new(ServiceController::new(setup.shared, metrics, setup.client, services, options, others)))
         },
     },
     Constructor {
@@ -43,7 +52,8 @@ pub(crate) const CONSTRUCTORS: [Constructor; 6] = [
         build: |setup| {
             let RouteOptions { cluster_cidrs, rhythm, .. } = setup.options.routes.clone();
             let process = setup.options.process.clone();
-            Ok(Arc::new(RouteController::new(setup.shared, setup.client, cluster_cidrs?, rhythm, process)))
+            let metrics = setup.metrics.route.clone();
+            Ok(Arc::new(RouteController::new(setup.shared, metrics, setup.client, cluster_cidrs?, rhythm, process)))
         },
     },
     Constructor {
@@ -51,7 +61,8 @@ pub(crate) const CONSTRUCTORS: [Constructor; 6] = [
         disabled_by: |options| options.ipam.ranges.is_empty().then_some("--allocate-node-cidrs"),
         build: |setup| {
             let quiet = if setup.unreleased { ipam::LATE_WRITES } else { Duration::ZERO };
-            Ok(Arc::new(IpamController::new(setup.shared, setup.client, &setup.options.ipam, quiet)))
+            let metrics = &setup.metrics.ipam;
+            Ok(Arc::new(IpamController::new(setup.shared, metrics, setup.client, &setup.options.ipam, quiet)))
         },
     },
     Constructor {

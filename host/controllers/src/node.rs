@@ -35,6 +35,7 @@ use self::{
     due::Due,
     echo::Echo,
     memory::Memory,
+    metrics::NodeMetrics,
     plan::{Kept, Need},
     round::Round,
 };
@@ -89,6 +90,7 @@ impl Default for NodeOptions {
 /// The node controller.
 pub(crate) struct NodeController {
     shared: Shared,
+    metrics: NodeMetrics,
     client: Client,
     queue: Arc<Queue<String>>,
     options: NodeOptions,
@@ -104,7 +106,7 @@ pub(crate) struct NodeController {
 }
 
 impl NodeController {
-    pub(crate) fn new(shared: Shared, client: Client, options: NodeOptions) -> Self {
+    pub(crate) fn new(shared: Shared, metrics: NodeMetrics, client: Client, options: NodeOptions) -> Self {
         let queue = Arc::new(Queue::new(Limiter::NODES, shared.metrics.queue("Nodes")));
         let memory = Arc::<Memory>::default();
         let echo = Arc::<Echo>::default();
@@ -131,6 +133,7 @@ impl NodeController {
         let (slow, slow_ones) = mpsc::unbounded_channel();
         Self {
             shared,
+            metrics,
             client,
             queue,
             options,

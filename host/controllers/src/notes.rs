@@ -19,7 +19,7 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use crate::kinds::{NodeKind, ServiceKind};
-use crate::{metrics::Metrics, retry::Again};
+use crate::{retry::Again, shared::metrics::SharedMetrics};
 
 /// Annotations to set, or to remove (`None`).
 type Annotations = BTreeMap<String, Option<String>>;
@@ -73,7 +73,7 @@ impl Notes {
         (nodes, services): (Client, Client),
         node_cache: Arc<Informer<NodeKind>>,
         service_cache: &Informer<ServiceKind>,
-        metrics: &Metrics,
+        metrics: &SharedMetrics,
     ) -> Self {
         let written = Arc::<Written>::default();
         let known = Arc::clone(&written);
@@ -210,7 +210,7 @@ mod tests {
     #[tokio::test]
     async fn a_value_that_others_change_back_is_their_change() {
         let (api, services) = (FakeApi::default(), Informer::<ServiceKind>::default());
-        let metrics = Metrics::register(&mut Registry::default());
+        let metrics = SharedMetrics::register(&mut Registry::default());
         let notes = Notes::new((api.client(), api.client()), Arc::default(), &services, &metrics);
         let (version, written) = (AtomicU32::new(0), notes.written());
         // The value of an annotation in the next version of the Service, and whether it is an echo.

@@ -41,6 +41,7 @@ use tokio_util::sync::CancellationToken;
 
 use self::{
     conditions::Conditions,
+    metrics::RouteMetrics,
     run::Run,
     tries::{LIMITER, Tries},
 };
@@ -141,6 +142,7 @@ type NodeEntry = Arc<Entry<NodeKind>>;
 /// The route controller.
 pub(crate) struct RouteController {
     shared: Shared,
+    metrics: RouteMetrics,
     conditions: Conditions,
     cidrs: ClusterCidrs,
     rhythm: Rhythm,
@@ -167,6 +169,7 @@ struct Memory {
 impl RouteController {
     pub(crate) fn new(
         shared: Shared,
+        metrics: RouteMetrics,
         client: Client,
         cidrs: ClusterCidrs,
         rhythm: Rhythm,
@@ -183,7 +186,7 @@ impl RouteController {
         }
         queue.add((), Priority::Recheck);
         let conditions = Conditions::new(shared.clone(), client);
-        Self { shared, conditions, cidrs, rhythm, process, queue, memory: Mutex::default() }
+        Self { shared, metrics, conditions, cidrs, rhythm, process, queue, memory: Mutex::default() }
     }
 
     fn memory(&self) -> MutexGuard<'_, Memory> {

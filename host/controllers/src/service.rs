@@ -38,6 +38,7 @@ pub use self::descriptor::CONTROLLER;
 pub use self::options::{ClassError, Classes, NodeRules, ServiceOptions, parse_class};
 use self::{
     known::KnownServices,
+    metrics::ServiceMetrics,
     nodes::{Nodes, Passes},
     plan::state::State,
     selection::Selection,
@@ -57,6 +58,7 @@ type ServiceEntry = Arc<Entry<ServiceKind>>;
 /// The service controller.
 pub(crate) struct ServiceController {
     shared: Shared,
+    metrics: ServiceMetrics,
     client: Client,
     services: Arc<Informer<ServiceKind>>,
     options: ServiceOptions,
@@ -70,6 +72,7 @@ pub(crate) struct ServiceController {
 impl ServiceController {
     pub(crate) fn new(
         shared: Shared,
+        metrics: ServiceMetrics,
         client: Client,
         services: Arc<Informer<ServiceKind>>,
         mut options: ServiceOptions,
@@ -81,6 +84,7 @@ impl ServiceController {
         let selection = Arc::new(Selection::new(Arc::clone(&shared.nodes), options.nodes));
         let controller = Self {
             shared,
+            metrics,
             client,
             services,
             options,

@@ -1,5 +1,7 @@
 //! What all controllers share: the cloud, the nodes, events and metrics.
 
+pub(crate) mod metrics;
+
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -11,10 +13,10 @@ use skydock_kube::{
 };
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 
+use self::metrics::SharedMetrics;
 use crate::kinds::NodeKind;
 use crate::{
     descriptor::Controller,
-    metrics::Metrics,
     retry::{self, Again},
 };
 
@@ -35,7 +37,7 @@ pub(crate) struct Shared {
     pub(crate) provider: Arc<dyn CloudProvider>,
     pub(crate) nodes: Arc<Informer<NodeKind>>,
     pub(crate) recorder: Recorder,
-    pub(crate) metrics: Metrics,
+    pub(crate) metrics: SharedMetrics,
 }
 
 impl Shared {

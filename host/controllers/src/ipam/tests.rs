@@ -34,12 +34,12 @@ fn start_after(quiet: Duration, ranges: &[(&str, u8)], nodes: &[Node], prepare: 
         provider: Arc::new(FakeCloud::default()),
         nodes: Arc::default(),
         recorder,
-        metrics,
+        metrics: metrics.shared,
     };
     nodes.iter().for_each(|node| drop(shared.nodes.apply(node.clone())));
     let ranges = ranges.iter().map(|(cluster, mask)| NodeRange::new(cluster.parse().unwrap(), *mask).unwrap());
     let options = IpamOptions { ranges: ranges.collect(), service_cidrs: vec!["10.96.0.0/12".parse().unwrap()] };
-    let controller = Arc::new(IpamController::new(shared, api.client(), &options, quiet));
+    let controller = Arc::new(IpamController::new(shared, &metrics.ipam, api.client(), &options, quiet));
     let shutdown = CancellationToken::new();
     let running = tokio::spawn({
         let (controller, shutdown) = (Arc::clone(&controller), shutdown.clone());

@@ -39,7 +39,7 @@ impl LifecycleController {
 
     fn count_held(&self, choice: &Choice) {
         let held = i64::try_from(choice.held).unwrap_or(i64::MAX);
-        let before = self.shared.metrics.lifecycle.deletions_held.set(held);
+        let before = self.metrics.deletions_held.set(held);
         match &choice.verdict {
             Verdict::Go if before > 0 => tracing::info!("node deletions resumed"),
             Verdict::Stop(stopped) if before != held => {

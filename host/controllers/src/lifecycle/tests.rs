@@ -31,8 +31,15 @@ fn bench_saying(options: LifecycleOptions, said: Option<Arc<Said>>) -> Bench {
     let metrics = Metrics::register(&mut Registry::default());
     let (recorder, writer) = recorder(&metrics);
     tokio::spawn(writer.run(api.client(), CancellationToken::new()));
-    let shared = Shared { controller: &CONTROLLER, provider: cloud.clone(), nodes: Arc::default(), recorder, metrics };
-    let controller = Arc::new(LifecycleController::new(shared, with_deadline(&api.client()), options, said));
+    let shared = Shared {
+        controller: &CONTROLLER,
+        provider: cloud.clone(),
+        nodes: Arc::default(),
+        recorder,
+        metrics: metrics.shared,
+    };
+    let controller =
+        Arc::new(LifecycleController::new(shared, metrics.lifecycle, with_deadline(&api.client()), options, said));
     Bench { api, cloud, controller }
 }
 
@@ -89,7 +96,7 @@ impl Bench {
     }
 
     fn held(&self) -> i64 {
-        self.controller.shared.metrics.lifecycle.deletions_held.get()
+        self.controller.metrics.deletions_held.get()
     }
 }
 

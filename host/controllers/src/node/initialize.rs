@@ -51,8 +51,8 @@ impl NodeController {
         };
         self.memory.settle(&latest);
         let age = age(&latest).as_secs_f64();
-        self.shared.metrics.node.taint_removal_delay.observe(age);
-        self.shared.metrics.node.initial_sync_delay.observe(age);
+        self.metrics.taint_removal_delay.observe(age);
+        self.metrics.initial_sync_delay.observe(age);
         self.shared.normal(&latest, reason::SYNCED, "Node synced successfully");
         self.finish(&latest, Ok(()));
     }

@@ -30,9 +30,16 @@ fn bench_with(options: NodeOptions) -> Bench {
     let metrics = Metrics::register(&mut registry);
     let (recorder, writer) = recorder(&metrics);
     tokio::spawn(writer.run(api.client(), CancellationToken::new()));
-    let shared = Shared { controller: &CONTROLLER, provider: cloud.clone(), nodes: Arc::default(), recorder, metrics };
+    let shared = Shared {
+        controller: &CONTROLLER,
+        provider: cloud.clone(),
+        nodes: Arc::default(),
+        recorder,
+        metrics: metrics.shared,
+    };
     echoes(&api, &shared.nodes);
-    let controller = Arc::new(NodeController::new(shared, api.client(), NodeOptions { workers: 2, ..options }));
+    let controller =
+        Arc::new(NodeController::new(shared, metrics.node, api.client(), NodeOptions { workers: 2, ..options }));
     Bench { api, cloud, controller, shutdown: CancellationToken::new(), registry }
 }
 

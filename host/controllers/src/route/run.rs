@@ -75,7 +75,7 @@ impl<'a> Run<'a> {
 
     /// Starts a round.
     pub(super) fn list(&mut self) {
-        self.controller.shared.metrics.route.syncs.inc();
+        self.controller.metrics.syncs.inc();
         self.state.begin_list(&self.controller.memory());
         self.started = Instant::now();
         let provider = Arc::clone(&self.controller.shared.provider);
@@ -128,11 +128,11 @@ impl<'a> Run<'a> {
 
     /// Sets the metrics of the number of routes, and returns what to report about it.
     fn measure(&self, routes: usize, now: Instant) -> Option<Report> {
-        let shared = &self.controller.shared;
+        let RouteController { shared, metrics, .. } = self.controller;
         let limit = shared.provider.max_routes();
         let gauge = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
-        shared.metrics.route.routes.set(gauge(routes));
-        shared.metrics.route.limit.set(gauge(limit.unwrap_or(0)));
+        metrics.routes.set(gauge(routes));
+        metrics.limit.set(gauge(limit.unwrap_or(0)));
         self.controller.memory().near_limit(routes, limit, now)
     }
 

@@ -36,10 +36,16 @@ fn bench(rhythm: Rhythm) -> Bench {
     let (recorder, writer) = recorder(&metrics);
     tokio::spawn(writer.run(api.client(), CancellationToken::new()));
     let provider = cloud.clone();
-    let shared = Shared { controller: &CONTROLLER, provider, nodes: Arc::default(), recorder, metrics };
+    let shared = Shared { controller: &CONTROLLER, provider, nodes: Arc::default(), recorder, metrics: metrics.shared };
     let cidrs = ClusterCidrs::parse(&["10.244.0.0/16", "fd00::/56"]).unwrap();
-    let controller =
-        Arc::new(RouteController::new(shared, api.client(), cidrs, rhythm, crate::Options::default().process));
+    let controller = Arc::new(RouteController::new(
+        shared,
+        metrics.route,
+        api.client(),
+        cidrs,
+        rhythm,
+        crate::Options::default().process,
+    ));
     Bench { api, cloud, controller, registry, stop: CancellationToken::new() }
 }
 

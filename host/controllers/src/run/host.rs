@@ -46,7 +46,7 @@ impl Host {
     pub(super) fn new(context: Context, said: Option<Arc<Said>>) -> Self {
         let (nodes, services): (Arc<Informer<NodeKind>>, Arc<Informer<ServiceKind>>) = Default::default();
         let clients = (context.clients.node.clone(), context.clients.service.clone());
-        let notes = Notes::new(clients, Arc::clone(&nodes), &services, &context.metrics);
+        let notes = Notes::new(clients, Arc::clone(&nodes), &services, &context.metrics.shared);
         let reads = Reads::new(context.clients.service.clone());
         Self {
             context,
@@ -173,7 +173,7 @@ impl Host {
                 self.tasks.spawn(async move { runner.run(stop).await })
             };
             self.names.insert(task.id(), controller.name.to_owned());
-            self.context.metrics.running(controller, true);
+            self.context.metrics.shared.running(controller, true);
             self.started.insert(controller, runner);
             tracing::info!("started {controller}");
         }
@@ -189,8 +189,9 @@ impl Host {
                 provider: Arc::clone(provider),
                 nodes: Arc::clone(&self.nodes),
                 recorder: recorder.clone(),
-                metrics: metrics.clone(),
+                metrics: metrics.shared.clone(),
             },
+            metrics,
             client: clients.named(controller.client).clone(),
             options,
             services: &self.services,
@@ -223,7 +224,7 @@ impl Host {
             self.tasks.shutdown().await;
         }
         for &controller in self.started.keys() {
-            self.context.metrics.running(controller, false);
+            self.context.metrics.shared.running(controller, false);
             tracing::info!("stopped {controller}");
         }
     }

@@ -65,8 +65,7 @@ impl ServiceController {
     }
 
     async fn pass(&self) {
-        let pass =
-            Arc::new(Pass { start: Instant::now(), latency: self.shared.metrics.service.nodesync_latency.clone() });
+        let pass = Arc::new(Pass { start: Instant::now(), latency: self.metrics.nodesync_latency.clone() });
         let mut behind = Vec::new();
         for (key, known) in self.known.all() {
             let fingerprint = self.selection.fingerprint(&known.entry()).await;

@@ -74,10 +74,10 @@ impl ServiceController {
                     known.advance(|state| attempt.after_ensure(state, before, ensured))
                 }
                 Step::UpdateNodes { nodes, before } => {
-                    self.shared.metrics.service.loadbalancer_sync.inc();
+                    self.metrics.loadbalancer_sync.inc();
                     let start = Instant::now();
                     let updated = cloud.update_load_balancer(service, &nodes).await;
-                    let latency = &self.shared.metrics.service.update_loadbalancer_host_latency;
+                    let latency = &self.metrics.update_loadbalancer_host_latency;
                     latency.observe(start.elapsed().as_secs_f64());
                     let updated = (updated, Instant::now());
                     known.advance(|state| attempt.after_update_nodes(state, nodes, before, updated))
@@ -145,7 +145,7 @@ impl ServiceController {
                 self.report_if_long(known, attempt, error);
             }
             Some(Failure::Nodes(error)) => {
-                shared.metrics.service.nodesync_error.inc();
+                self.metrics.nodesync_error.inc();
                 shared.cloud_error(key, error);
             }
             Some(Failure::Look(error)) => shared.cloud_error(key, error),

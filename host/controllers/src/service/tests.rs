@@ -46,12 +46,19 @@ fn bench_where(options: ServiceOptions, nodes: &[Node], services: &[Service]) ->
     let metrics = Metrics::register(&mut registry);
     let (recorder, writer) = recorder(&metrics);
     tokio::spawn(writer.run(api.client(), CancellationToken::new()));
-    let shared = Shared { controller: &CONTROLLER, provider: cloud.clone(), nodes: Arc::default(), recorder, metrics };
+    let shared = Shared {
+        controller: &CONTROLLER,
+        provider: cloud.clone(),
+        nodes: Arc::default(),
+        recorder,
+        metrics: metrics.shared,
+    };
     nodes.iter().for_each(|node| drop(shared.nodes.apply(node.clone())));
     let present = Arc::new(Informer::default());
     services.iter().for_each(|service| drop(present.apply(service.clone())));
     let controller = Arc::new(ServiceController::new(
         shared,
+        metrics.service,
         api.client(),
         present,
         options,
