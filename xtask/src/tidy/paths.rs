@@ -97,7 +97,7 @@ fn of_map(page: &Page<'_>, tree: Tree<'_>) -> Vec<(usize, String)> {
                 (false, Some(folder)) => {
                     (!tree.has(&format!("{folder}{text}"))).then(|| format!("`{text}` does not exist in `{folder}`"))
                 }
-                (false, None) => (text.contains('/') || !tree.has(text)).then(|| {
+                (false, None) => (!tree.has(text)).then(|| {
                     format!("`{text}` is not complete, and no folder with a slash at its end is named before it")
                 }),
             };
