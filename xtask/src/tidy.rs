@@ -3,9 +3,11 @@
 //! `docs/messages.txt` lists the texts of all errors, log lines, events and other messages, so that a change of words is seen as
 //! one diff. The words that the glossary of `docs/style.md` retires are rejected wherever they are written. The SDKs
 //! contain copies of the contract, of which a frozen version must not change. `docs/flags.md` is written by a test of `skydock-dev`, which compares it whenever it runs.
+//! Paths on pages about the repository must exist.
 
 mod copies;
 mod messages;
+mod paths;
 mod words;
 
 use std::fmt::Write as _;
@@ -80,6 +82,7 @@ pub(crate) fn run(root: &Path, check: bool) -> Result<()> {
     }
     problems.extend(copies::run(root, &files, check)?);
     problems.extend(contract::problems(root, &files)?);
+    problems.extend(paths::problems(&files, &read)?);
     console::line(format_args!("{count} messages in {MESSAGES}"));
     for (number, digest) in contract::open(root, &files)? {
         console::line(format_args!("contract {number} may still change; its declarations: sha256:{digest}"));
