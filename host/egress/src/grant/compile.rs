@@ -206,10 +206,8 @@ impl Reader<'_> {
         let text = text?;
         let read = units::duration(text).filter(|it| !it.is_zero() && *it <= most);
         let problem = || {
-            format!(
-                "`{text}` is not a valid duration from 1ms to {}s; expected for example 5s or 1m30s",
-                most.as_secs()
-            )
+            let most = units::written(most);
+            format!("`{text}` is not a valid duration from 1ms to {most}; expected for example 5s or 1m30s")
         };
         self.note(field, read.ok_or_else(problem))
     }

@@ -2,9 +2,16 @@
 
 use std::time::Duration;
 
+use jiff::fmt::friendly::{Spacing, SpanPrinter};
+
 /// Parses a duration in Go's notation: `5s`, `1m30s`, `250ms`.
 pub(super) fn duration(text: &str) -> Option<Duration> {
     Duration::try_from(text.parse::<jiff::SignedDuration>().ok()?).ok()
+}
+
+/// Writes a duration so that [`duration`] can parse it: `5s`, `1m30s`, `10m`.
+pub(super) fn written(duration: Duration) -> String {
+    SpanPrinter::new().spacing(Spacing::None).unsigned_duration_to_string(&duration)
 }
 
 /// Parses a size in bytes: `512KiB`, `8MiB`, `100`.
@@ -30,6 +37,9 @@ mod tests {
             [("5s", Some(5000)), ("1m30s", Some(90_000)), ("250ms", Some(250)), ("-5s", None), ("5", None), ("", None)];
         for (text, millis) in table {
             assert_eq!(duration(text), millis.map(Duration::from_millis), "{text}");
+        }
+        for (millis, text) in [(250, "250ms"), (5000, "5s"), (90_000, "1m30s"), (600_000, "10m")] {
+            assert_eq!(written(Duration::from_millis(millis)), text);
         }
         let table = [
             ("8MiB", Some(8 << 20)),
