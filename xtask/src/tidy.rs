@@ -1,10 +1,12 @@
-//! `cargo xtask tidy`: what users read, and what is copied.
+//! `cargo xtask tidy`: what users read, what is copied, and what modules use of each other.
 //!
 //! `docs/messages.txt` lists the texts of all errors, log lines, events and other messages, so that a change of words is seen as
 //! one diff. The words that the glossary of `docs/style.md` retires are rejected wherever they are written. The SDKs
-//! contain copies of the contract, of which a frozen version must not change. `docs/flags.md` is written by a test of `skydock-dev`, which compares it whenever it runs.
-//! Paths on pages about the repository must exist.
+//! contain copies of the contract, of which a frozen version must not change. The modules of a folder must not use each other in a
+//! circle. Paths on pages about the repository must exist. `docs/flags.md` is written by a test of `skydock-dev`, which compares it
+//! whenever it runs.
 
+mod circles;
 mod copies;
 mod messages;
 mod paths;
@@ -42,11 +44,11 @@ const FOLDERS: [&str; 12] = [
 const READ: [&str; 7] = [".rs", ".md", ".wit", ".yaml", ".toml", ".c", ".h"];
 
 /// Writes the list of messages, the page with all flags and the copy of the contract, or with `check` only compares the list and the
-/// copy, and looks for retired words.
+/// copy, and looks for retired words and circles of modules.
 ///
 /// # Errors
-/// Fails if a retired word is used, if a frozen version of the contract has changed, or (with `check`) if the list or the copy is not up to
-/// date.
+/// Fails if a retired word is used, if modules use each other in a circle, if a frozen version of the contract has changed, or (with
+/// `check`) if the list or the copy is not up to date.
 pub(crate) fn run(root: &Path, check: bool) -> Result<()> {
     let files = checkout::files(root)?;
     let read = |file: &str| fs::read_to_string(root.join(file)).with_context(|| format!("cannot read {file}"));
@@ -83,6 +85,7 @@ pub(crate) fn run(root: &Path, check: bool) -> Result<()> {
     problems.extend(copies::run(root, &files, check)?);
     problems.extend(contract::problems(root, &files)?);
     problems.extend(paths::problems(&files, &read)?);
+    problems.extend(circles::problems(root, &files)?);
     console::line(format_args!("{count} messages in {MESSAGES}"));
     for (number, digest) in contract::open(root, &files)? {
         console::line(format_args!("contract {number} may still change; its declarations: sha256:{digest}"));

@@ -10,6 +10,7 @@ mod cluster;
 mod fleet;
 mod measure;
 mod report;
+mod row;
 mod run;
 mod scenario;
 mod side;
@@ -24,7 +25,8 @@ use anyhow::{Context as _, Result};
 use clap::Parser;
 use skydock_bench::{Built, Machine, Progress};
 
-use crate::report::{Report, Row};
+use crate::report::Report;
+use crate::row::Row;
 use crate::scenario::{Scenario, Size};
 use crate::side::{Programs, Side};
 

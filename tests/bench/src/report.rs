@@ -9,6 +9,7 @@ use serde::Serialize;
 use skydock_bench::{Machine, as_f64, mebibytes, seconds};
 
 use crate::chart::chart;
+use crate::row::Row;
 use crate::scenario::{Figures, Scenario, Size};
 use crate::turns::Turns;
 
@@ -19,14 +20,6 @@ pub(crate) struct Report {
     pub(crate) size: Size,
     pub(crate) scenarios: Vec<Row>,
     pub(crate) turns: Option<Turns>,
-}
-
-/// The figures of both sides for a scenario.
-#[derive(Debug, Serialize)]
-pub(crate) struct Row {
-    pub(crate) scenario: Scenario,
-    pub(crate) upstream: Figures,
-    pub(crate) skydock: Figures,
 }
 
 /// One line of the table: the quantity, the values of both sides, and the ratio of Skydock's to upstream's.

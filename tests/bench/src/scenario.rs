@@ -8,7 +8,9 @@ use serde::Serialize;
 use skydock_bench::seconds;
 
 use crate::audit::Tally;
-use crate::turns::ROUNDS;
+
+/// The number of rounds of [`Scenario::Turns`], each on a new control plane.
+pub(crate) const ROUNDS: usize = 4;
 
 /// One thing that happens to a cluster. They build upon each other, in this order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, ValueEnum)]

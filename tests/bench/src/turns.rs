@@ -17,11 +17,9 @@ use crate::cloud::{Instance, OWN_LABELS};
 use crate::cluster::Cluster;
 use crate::fleet::name;
 use crate::measure::{Goal, Measurement, seconds_between};
-use crate::scenario::Size;
+use crate::scenario::{ROUNDS, Size};
 use crate::side::{Manager, Place, Programs, Side};
 
-/// The number of rounds, each on a new control plane.
-pub(crate) const ROUNDS: usize = 4;
 /// How many nodes the loop patches concurrently. Each variant gets half as many nodes as the others, and the better result
 /// counts.
 const AT_A_TIME: [usize; 2] = [20, 64];

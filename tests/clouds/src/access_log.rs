@@ -6,7 +6,7 @@ use std::path::Path;
 
 use serde::Deserialize;
 
-use crate::Error;
+use crate::{Error, operation};
 
 /// A request from the log of the service that answered it.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
@@ -36,7 +36,7 @@ pub fn count_requests(service: &str, requests: &[LoggedRequest]) -> BTreeMap<Str
     let mut counts = BTreeMap::new();
     for request in requests {
         let path = request.path.split('?').next().unwrap_or_default();
-        let name = crate::proxy::openstack_operation(service, &request.method, path, &[]);
+        let name = operation::openstack(service, &request.method, path, &[]);
         *counts.entry(name).or_default() += 1;
     }
     counts

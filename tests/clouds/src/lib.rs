@@ -20,6 +20,7 @@ mod error;
 mod http_client;
 mod install;
 mod openstack;
+mod operation;
 mod proxy;
 mod run;
 

@@ -12,7 +12,7 @@ use serde_json::Value;
 use skydock_support::{Host, Paths};
 use tempfile::TempDir;
 
-use crate::site::{PODS, Site, configured};
+use crate::site::{PODS, Plugin, Site, configured};
 
 /// The name of the configuration file.
 const CONFIG: &str = "config.yaml";
@@ -67,7 +67,7 @@ impl Hosts {
         let config = dir.path().join(CONFIG);
         // JSON is valid YAML.
         fs::write(&config, serde_json::to_vec_pretty(&document(dir.path())?)?)?;
-        let compiled = Self::compiled()?;
+        let compiled = Plugin::compiled()?;
         fs::create_dir_all(&compiled)?;
         let mut args = vec![
             format!("--config={}", config.display()).into(),
@@ -100,14 +100,6 @@ impl Hosts {
     pub fn set(&mut self, variable: &str) {
         let binary = std::mem::replace(&mut self.binary, PathBuf::from("/usr/bin/env"));
         self.args.splice(0..0, [OsString::from(variable), binary.into()]);
-    }
-
-    /// Returns the directory with the compiled plugins.
-    ///
-    /// # Errors
-    /// Fails if nothing has been built.
-    pub fn compiled() -> Result<PathBuf> {
-        Ok(Paths::of_checkout()?.plugins.with_file_name("e2e"))
     }
 
     /// Starts a host and waits until it is ready.

@@ -21,6 +21,7 @@ mod cluster;
 mod expect;
 pub mod faults;
 pub mod fleet;
+mod front;
 mod hosts;
 pub mod nodes;
 pub mod rotation;

@@ -2,7 +2,6 @@
 
 mod aws;
 mod files;
-pub(crate) mod front;
 mod openstack;
 mod tls;
 

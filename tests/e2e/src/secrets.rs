@@ -9,7 +9,7 @@ use base64::{Engine as _, engine::general_purpose};
 use ring::hmac;
 use skydock_support::Host;
 
-use crate::{cluster::Cluster, hosts::Hosts};
+use crate::{cluster::Cluster, hosts::Hosts, site::Plugin};
 
 /// The services that requests are signed for.
 const SERVICES: [&str; 2] = ["ec2", "elasticloadbalancing"];
@@ -179,7 +179,7 @@ pub async fn places(
         Place::new("log", hosts.logs()?),
         Place::new("metrics", metrics),
         Place::new("API", cluster.everything().await?),
-        Place::new("plugin cache", files(&Hosts::compiled()?)?),
+        Place::new("plugin cache", files(&Plugin::compiled()?)?),
         Place::new("memory of the guests", memory.guests),
     ];
     for place in &places {

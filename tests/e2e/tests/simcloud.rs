@@ -15,7 +15,7 @@ use k8s_openapi::api::core::v1::Service;
 use kube::{Api, Client, api::PostParams};
 use serde_json::{Value, json};
 use skydock_clusters::{EmbeddedPlane, Plane as _};
-use skydock_e2e::{Cluster, Hosts};
+use skydock_e2e::{Cluster, Hosts, Plugin};
 use skydock_simcloud::{Options, Settings, Simcloud};
 use skydock_support::{Host, Paths, Seen, eventually};
 
@@ -46,7 +46,7 @@ async fn start(cloud: &Simcloud, kubeconfig: &Path, dir: &Path) -> Result<Host> 
         "apiVersion": "skydock.dev/v1alpha1", "kind": "SkydockConfiguration", "plugins": [plugin], "credentials": [credential],
     });
     fs::write(dir.join("config.yaml"), config.to_string())?;
-    let compiled = Hosts::compiled()?;
+    let compiled = Plugin::compiled()?;
     fs::create_dir_all(&compiled)?;
     let files = [
         format!("--config={}", dir.join("config.yaml").display()),

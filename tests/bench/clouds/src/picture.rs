@@ -10,9 +10,7 @@ use anyhow::Result;
 use serde_json::{Value, json};
 use skydock_e2e::Machine;
 
-pub(crate) use self::aws::aws;
-pub(crate) use self::openstack::openstack;
-pub(crate) use self::words::Words;
+use self::words::Words;
 use crate::cluster::Fleet;
 use crate::place::Place;
 
@@ -27,6 +25,9 @@ pub(crate) async fn take(fleet: &Fleet, place: &Place<'_>, machines: &[(usize, M
     }
     let (nodes, services) = (fleet.cluster().nodes().await?, fleet.cluster().services().await?);
     cluster::name(&services, &mut words);
-    let cloud = place.picture(&mut words).await?;
+    let cloud = match place {
+        Place::OpenStack(site) => openstack::openstack(site.project(), &mut words).await?,
+        Place::Aws(site, cloud, _) => aws::aws(cloud, site.network(), &mut words).await?,
+    };
     Ok(json!({"cluster": cluster::of(&nodes, &services, &words)?, "cloud": cloud}))
 }

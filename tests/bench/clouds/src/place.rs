@@ -3,12 +3,10 @@
 use std::path::Path;
 
 use anyhow::Result;
-use serde_json::Value;
 use skydock_clouds::{Aws, Keys, OpenStack};
 use skydock_e2e::{AwsSite, Machine, OpenStackSite, Site};
 use skydock_peers::{Peer, Settings, aws, openstack};
 
-use crate::picture;
 use crate::scenario::{Kind, Side};
 
 /// The seed of the proxy, which injects no faults here.
@@ -88,14 +86,6 @@ impl Place<'_> {
         settings.cluster = CLUSTER.to_owned();
         settings.environment = environment;
         Ok(settings)
-    }
-
-    /// Describes the cluster's resources in the cloud.
-    pub(crate) async fn picture(&self, words: &mut picture::Words) -> Result<Value> {
-        match self {
-            Self::OpenStack(site) => picture::openstack(site.project(), words).await,
-            Self::Aws(site, cloud, _) => picture::aws(cloud, site.network(), words).await,
-        }
     }
 }
 

@@ -18,8 +18,9 @@ use tokio::net::TcpStream;
 use super::body::{AnswerBody, cut, whole};
 use super::drip::{Drip, Pace};
 use super::forward::Asked;
-use super::{Call, Cloud, Fault, Shared, memory, operation};
+use super::{Call, Cloud, Fault, Shared, memory};
 use crate::aws::xml;
+use crate::operation;
 
 /// Serves one connection until it ends.
 pub(super) async fn connection(stream: TcpStream, shared: Arc<Shared>) {

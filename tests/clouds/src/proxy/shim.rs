@@ -11,9 +11,9 @@ use http::{HeaderValue, Response, header};
 use serde_json::json;
 
 use super::forward::Asked;
-use super::operation::parameter;
 use super::serve::aws_error;
 use crate::aws::{AwsClient, REGION, xml};
+use crate::operation::parameter;
 
 /// States of an instance that does not send packets.
 const GONE: [&str; 2] = ["terminated", "shutting-down"];

@@ -8,10 +8,11 @@ use skydock_clouds::{Aws, Keys};
 use skydock_clusters::Plane;
 use tokio::time::sleep;
 
-use super::{Ended, FLAGS, Plan, Rotated, end, files::Projected, front::Front};
+use super::{Ended, FLAGS, Plan, Rotated, end, files::Projected};
 use crate::{
     authority::{Authority, Leaf},
     churn::{Churn, told},
+    front::Front,
     hosts::Hosts,
     secrets::Secrets,
     site::{AwsSite, Site as _},

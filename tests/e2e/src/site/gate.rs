@@ -6,7 +6,7 @@ use anyhow::Result;
 use serde_json::{Value, json};
 use skydock_clouds::Proxy;
 
-use crate::{authority::Authority, rotation::front::Front};
+use crate::{authority::Authority, front::Front};
 
 /// How long the certificate is valid.
 const VALID: Duration = Duration::from_secs(24 * 3600);

@@ -8,8 +8,6 @@ use serde_json::{Value, json};
 use skydock_support::Paths;
 use tokio::process::Command;
 
-use crate::hosts::Hosts;
-
 /// A plugin for a cloud.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum Plugin {
@@ -33,6 +31,14 @@ impl Plugin {
         })
     }
 
+    /// Returns the directory with the compiled plugins.
+    ///
+    /// # Errors
+    /// Fails if nothing has been built.
+    pub fn compiled() -> Result<PathBuf> {
+        Ok(Paths::of_checkout()?.plugins.with_file_name("e2e"))
+    }
+
     /// Returns the limits, with the keys of `--plugin-limit`. Those for Go are recommended in `plugins/go/README.md`.
     pub(crate) fn limits(self) -> Value {
         match self {
@@ -50,7 +56,7 @@ impl Plugin {
             return Ok(());
         }
         let (file, skydock) = (self.file(provider)?, Paths::of_checkout()?.skydock);
-        let (folder, compiled) = (file.parent().context("a folder")?, Hosts::compiled()?);
+        let (folder, compiled) = (file.parent().context("a folder")?, Self::compiled()?);
         std::fs::create_dir_all(folder)?;
         let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../plugins/go").join(provider).canonicalize()?;
         let mut build = Command::new(skydock.with_file_name("skydock-dev"));

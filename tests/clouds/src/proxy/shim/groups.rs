@@ -1,7 +1,7 @@
 //! Answers for requests of target groups that are errors only for moto. Pure.
 
 use crate::aws::xml;
-use crate::proxy::operation::parameter;
+use crate::operation::parameter;
 
 /// The settings of a target group that are compared, named as in requests. Their values need no decoding.
 const SETTINGS: [&str; 10] = [

@@ -36,7 +36,7 @@ fn is_id(segment: &str) -> bool {
 }
 
 /// Returns the name of a request to AWS or to its metadata service.
-pub(super) fn aws(method: &str, path: &str, query: &str, headers: &HeaderMap, body: &[u8]) -> String {
+pub(crate) fn aws(method: &str, path: &str, query: &str, headers: &HeaderMap, body: &[u8]) -> String {
     let form = std::str::from_utf8(body).unwrap_or_default();
     let parameter = |name: &str| parameter(form, name).or_else(|| parameter(query, name));
     if let Some(action) = parameter("Action") {
@@ -53,7 +53,7 @@ pub(super) fn aws(method: &str, path: &str, query: &str, headers: &HeaderMap, bo
 
 /// Returns the name of a request to another server: that of the first element in the body of a SOAP message, or the method and the
 /// path, in which names of resources with a colon are replaced by `{id}`.
-pub(super) fn other(method: &str, path: &str, body: &str) -> String {
+pub(crate) fn other(method: &str, path: &str, body: &str) -> String {
     let action = body.split_once("Body>").and_then(|(_, rest)| rest.trim_start().strip_prefix('<'));
     if let Some(action) = action.and_then(|rest| rest.split([' ', '>', '/']).next()) {
         return format!("soap:{action}");
@@ -63,7 +63,7 @@ pub(super) fn other(method: &str, path: &str, body: &str) -> String {
 }
 
 /// Returns a parameter of a form or query. The names and values used here need no decoding.
-pub(super) fn parameter<'a>(form: &'a str, name: &str) -> Option<&'a str> {
+pub(crate) fn parameter<'a>(form: &'a str, name: &str) -> Option<&'a str> {
     form.split('&').find_map(|pair| pair.split_once('=').filter(|(key, _)| *key == name)).map(|(_, value)| value)
 }
 

@@ -68,7 +68,7 @@ impl Front {
     ///
     /// # Errors
     /// Fails if they are invalid.
-    pub(super) fn replace(&self, leaf: &Leaf, clients: &[&Authority]) -> Result<()> {
+    pub(crate) fn replace(&self, leaf: &Leaf, clients: &[&Authority]) -> Result<()> {
         let config = Arc::new(config(leaf, clients)?);
         *self.shared.config.lock().unwrap_or_else(PoisonError::into_inner) = config;
         Ok(())
@@ -76,7 +76,7 @@ impl Front {
 
     /// Returns the number of successful and of failed TLS handshakes.
     #[must_use]
-    pub(super) fn counts(&self) -> (usize, usize) {
+    pub(crate) fn counts(&self) -> (usize, usize) {
         (self.shared.served.load(Ordering::Relaxed), self.shared.failed.load(Ordering::Relaxed))
     }
 }
