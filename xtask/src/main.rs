@@ -70,9 +70,9 @@ enum Chore {
     },
     /// Run the examples in documentation, and build the documentation of all items without warnings.
     Docs,
-    /// Write the texts of all messages to docs/messages.txt, all flags to docs/flags.md and the copies of the contract to the SDKs, and
-    /// reject words that docs/style.md retires, modules that use each other in a circle, changes of frozen versions of the contract, and
-    /// paths in ARCHITECTURE.md that do not exist.
+    /// Write the texts of all messages to docs/messages.txt, all modules to docs/modules.md, all flags to docs/flags.md and the copies of
+    /// the contract to the SDKs, and reject words that docs/style.md retires, modules that use each other in a circle, changes of frozen
+    /// versions of the contract, and paths in ARCHITECTURE.md that do not exist.
     Tidy {
         /// Write nothing, and fail if the list or the copy is outdated. A unit test compares docs/flags.md.
         #[arg(long)]

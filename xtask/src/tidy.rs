@@ -1,7 +1,7 @@
 //! `cargo xtask tidy`: what users read, what is copied, and what modules use of each other.
 //!
 //! `docs/messages.txt` lists the texts of all errors, log lines, events and other messages, so that a change of words is seen as
-//! one diff. The words that the glossary of `docs/style.md` retires are rejected wherever they are written. The SDKs
+//! one diff. `docs/modules.md` lists all modules. The words that the glossary of `docs/style.md` retires are rejected wherever they are written. The SDKs
 //! contain copies of the contract, of which a frozen version must not change. The modules of a folder must not use each other in a
 //! circle. Paths on pages about the repository must exist. `docs/flags.md` is written by a test of `skydock-dev`, which compares it
 //! whenever it runs.
@@ -9,6 +9,7 @@
 mod circles;
 mod copies;
 mod messages;
+mod modules;
 mod paths;
 mod words;
 
@@ -43,8 +44,8 @@ const FOLDERS: [&str; 12] = [
 /// Endings of the files that are read for retired words.
 const READ: [&str; 7] = [".rs", ".md", ".wit", ".yaml", ".toml", ".c", ".h"];
 
-/// Writes the list of messages, the page with all flags and the copy of the contract, or with `check` only compares the list and the
-/// copy, and looks for retired words and circles of modules.
+/// Writes the lists of messages and modules, the page with all flags and the copy of the contract, or with `check` only compares the lists and
+/// the copy, and looks for retired words and circles of modules.
 ///
 /// # Errors
 /// Fails if a retired word is used, if modules use each other in a circle, if a frozen version of the contract has changed, or (with
@@ -70,11 +71,10 @@ pub(crate) fn run(root: &Path, check: bool) -> Result<()> {
         }
     }
     let mut problems = Vec::new();
-    if !check {
-        fs::write(root.join(MESSAGES), page).with_context(|| format!("cannot write {MESSAGES}"))?;
-    } else if fs::read_to_string(root.join(MESSAGES)).ok().as_ref() != Some(&page) {
-        problems.push(format!("{MESSAGES} is not up to date: run `cargo xtask tidy`, and commit what it writes"));
-    }
+    problems.extend(keep(root, MESSAGES, &page, check)?);
+    let (page, undocumented) = modules::page(&files, &read)?;
+    problems.extend(keep(root, modules::PAGE, &page, check)?);
+    problems.extend(undocumented);
     let retired = words::glossary(&read(STYLE)?).with_context(|| format!("cannot read {STYLE}"))?;
     for file in files.iter().filter(|file| file.as_str() != STYLE && READ.iter().any(|ending| file.ends_with(ending))) {
         problems.extend(words::problems(&read(file)?, &retired).map(|problem| format!("{file}:{problem}")));
@@ -92,6 +92,16 @@ pub(crate) fn run(root: &Path, check: bool) -> Result<()> {
     }
     ensure!(problems.is_empty(), "{}", problems.join("\n"));
     Ok(())
+}
+
+/// Writes a page, or with `check` only compares it, and describes how it differs.
+fn keep(root: &Path, file: &str, page: &str, check: bool) -> Result<Option<String>> {
+    if !check {
+        fs::write(root.join(file), page).with_context(|| format!("cannot write {file}"))?;
+        return Ok(None);
+    }
+    let is_same = fs::read_to_string(root.join(file)).is_ok_and(|text| text == page);
+    Ok((!is_same).then(|| format!("{file} is not up to date: run `cargo xtask tidy`, and commit what it writes")))
 }
 
 /// Writes the page with all flags. Builds the program that knows them.

@@ -1,3 +1,5 @@
+//! Errors of clouds.
+
 use std::path::PathBuf;
 use std::process::ExitStatus;
 use std::time::Duration;

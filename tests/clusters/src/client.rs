@@ -1,3 +1,5 @@
+//! Clients of control planes.
+
 use std::path::Path;
 
 use kube::config::{KubeConfigOptions, Kubeconfig};

@@ -1,3 +1,5 @@
+//! Errors of control planes.
+
 use std::path::PathBuf;
 use std::process::ExitStatus;
 use std::time::Duration;

@@ -1,3 +1,5 @@
+//! Nodes as kubelets register them.
+
 use std::collections::BTreeMap;
 
 /// The values with which a kubelet registers its Node.

@@ -1,3 +1,5 @@
+//! The interface of control planes.
+
 use std::path::Path;
 
 use async_trait::async_trait;

@@ -1,3 +1,5 @@
+//! Copies of folders.
+
 use std::{fs, path::Path};
 
 use anyhow::{Context as _, Result};

@@ -1,3 +1,5 @@
+//! Nodes as providers see them.
+
 use k8s_openapi::api::core::v1 as k8s;
 use skydock_cloud::{AddressKind, Node, NodeAddress, Taint, TaintEffect};
 

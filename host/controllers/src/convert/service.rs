@@ -1,3 +1,5 @@
+//! Services as providers see them.
+
 use std::collections::HashSet;
 
 use ipnet::IpNet;
