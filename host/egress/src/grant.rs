@@ -174,3 +174,6 @@ fn judge(globs: &[Glob], actions: &Actions) -> Verdict {
         (false, true) => Verdict::No,
     }
 }
+
+#[cfg(test)]
+mod tests;

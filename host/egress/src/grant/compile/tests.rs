@@ -23,6 +23,25 @@ fn a_rule_needs_only_a_name_and_a_target() {
 }
 
 #[test]
+fn names_consist_of_lower_case_letters_digits_and_dashes() {
+    let (longest, too_long) = ("a".repeat(63), "a".repeat(64));
+    for (name, expected) in [
+        ("a", true),
+        ("ec2-v2", true),
+        ("2", true),
+        ("-", true),
+        (&longest, true),
+        (&too_long, false),
+        ("", false),
+        ("A", false),
+        ("a_b", false),
+        ("a b", false),
+    ] {
+        assert_eq!(is_name(name), expected, "{name}");
+    }
+}
+
+#[test]
 fn every_field_of_a_rule_is_read() {
     let yaml = "
 - name: api
