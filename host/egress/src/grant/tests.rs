@@ -124,3 +124,23 @@ fn rules_act_alike_if_they_authenticate_and_connect_alike() {
         }
     }
 }
+
+#[test]
+fn a_rule_that_opens_or_sends_too_much_has_a_warning() {
+    let http = "to: 'http://api.example.com:80'";
+    for (fields, expected) in [
+        ("addresses: [10.0.0.0/8]", None),
+        ("addresses: [10.0.0.0/7]", Some("every private network")),
+        ("guestAuth: allowed", None),
+        ("credential: one", None),
+        ("credential: one, guestAuth: allowed", Some("remove one of the two")),
+        (http, None),
+        (&format!("{http}, credential: one"), Some("its credential is sent unencrypted")),
+        (&format!("{http}, guestAuth: allowed"), Some("the plugin's own credentials are sent unencrypted")),
+    ] {
+        let [rule, _] = pair(fields, "to: 'https://other.example.com:443'");
+        let found = warnings(&[rule]);
+        assert_eq!(found.len(), usize::from(expected.is_some()), "{fields}: {found:?}");
+        assert!(found.iter().all(|warning| warning.contains(expected.unwrap())), "{fields}: {found:?}");
+    }
+}
