@@ -138,7 +138,14 @@ impl Cloud<'_> {
 
 #[cfg(test)]
 mod tests {
+    use skydock_sdk::types::Ingress;
+
     use super::*;
+    use crate::{
+        api::call::Call,
+        endpoint::Api,
+        testing::{Answer, Memory, Scripted, annotated, nothing, refused, result, service, setup},
+    };
 
     #[test]
     fn the_type_annotation_selects_the_kind() {
@@ -156,24 +163,116 @@ mod tests {
         }
     }
 
+    const HOST: &str = "lb.example.com";
+
+    /// Returns the Service of the tests, with this type of load balancer.
+    fn of(kind: &str) -> Service {
+        let port = ("web", skydock_sdk::types::Transport::Tcp, 80, 30080);
+        annotated(service(&[port]), &[(annotation::TYPE, kind)])
+    }
+
+    /// Answers as if the load balancer of the Service existed in this API only.
+    fn with(existing: Option<Api>) -> impl Fn(&Call) -> Answer {
+        let name = name::balancer(&of("nlb"));
+        move |call| match call.action {
+            "DescribeLoadBalancers" if Some(call.api) != existing => refused(call, "LoadBalancerNotFound"),
+            "DescribeLoadBalancers" => {
+                let list = if call.api == Api::Elb { "LoadBalancerDescriptions" } else { "LoadBalancers" };
+                let member = format!(
+                    "<LoadBalancerArn>arn:own</LoadBalancerArn><LoadBalancerName>{name}</LoadBalancerName><DNSName>{HOST}</DNSName>\
+                     <Type>network</Type><State><Code>active</Code></State>"
+                );
+                result(call, &format!("<{list}><member>{member}</member></{list}>"))
+            }
+            _ => nothing(call),
+        }
+    }
+
+    /// Calls the provider in a cloud that answers like this.
+    fn calling<T>(answer: impl Fn(&Call) -> Answer, what: impl FnOnce(&Cloud<'_>) -> T) -> T {
+        let (setup, store, wire, none) = (setup(), Memory::default(), Scripted::new(answer), Vec::new);
+        what(&Cloud::new(&setup, &wire, &store, &none, 0))
+    }
+
+    #[test]
+    fn a_service_has_the_load_balancer_of_its_kind_only() {
+        for (kind, existing, expected) in [
+            ("nlb", Some(Api::Elbv2), true),
+            ("nlb", Some(Api::Elb), false),
+            ("elb", Some(Api::Elb), true),
+            ("elb", Some(Api::Elbv2), false),
+            ("elb", None, false),
+            ("external", Some(Api::Elb), false),
+        ] {
+            let found = calling(with(existing), |cloud| cloud.balancer(&of(kind))).unwrap();
+            let hosts = found.into_iter().flat_map(|status| status.ingress).map(|point| point.hostname);
+            let expected = if expected { vec![Some(HOST.to_owned())] } else { vec![] };
+            assert_eq!(hosts.collect::<Vec<_>>(), expected, "{kind} {existing:?}");
+        }
+    }
+
+    #[test]
+    fn the_type_of_a_served_service_cannot_be_changed() {
+        for (kind, existing, served, expected) in [
+            ("nlb", Some(Api::Elb), true, true),
+            ("nlb", Some(Api::Elb), false, false),
+            ("nlb", None, true, false),
+            ("elb", Some(Api::Elbv2), true, true),
+            ("elb", Some(Api::Elbv2), false, false),
+            ("elb", None, true, false),
+        ] {
+            let mut service = of(kind);
+            service.status.ingress = if served { vec![Ingress::default()] } else { vec![] };
+            let error =
+                calling(with(existing), |cloud| cloud.ensure_balancer(&service, &Members::default())).unwrap_err();
+            let is_refused = format!("{error:?}").contains("its type cannot be changed");
+            assert_eq!(is_refused, expected, "{kind} {existing:?} {served}: {error:?}");
+        }
+    }
+
+    #[test]
+    fn a_service_without_a_load_balancer_here_is_not_changed() {
+        let elsewhere = of("external");
+        let ensured = calling(nothing, |cloud| cloud.ensure_balancer(&elsewhere, &Members::default()));
+        assert_eq!(ensured.unwrap_err(), CloudError::ImplementedElsewhere);
+        let updated =
+            |service: &Service| calling(with(None), |cloud| cloud.update_members(service, &Members::default()));
+        assert_eq!(updated(&elsewhere).unwrap_err(), CloudError::ImplementedElsewhere);
+        for kind in ["nlb", "elb"] {
+            assert!(matches!(updated(&of(kind)), Err(CloudError::NotFound(_))), "{kind}");
+        }
+    }
+
+    #[test]
+    fn what_no_load_balancer_supports_is_rejected() {
+        let change = |change: &dyn Fn(&mut Service)| {
+            let mut service = of("nlb");
+            change(&mut service);
+            check(&service)
+        };
+        assert_eq!(change(&|_| {}), Ok(()));
+        assert_eq!(change(&|service| service.load_balancer_ip = Some(String::new())), Ok(()));
+        for (answer, expected) in [
+            (change(&|service| service.client_ip_affinity_seconds = Some(60)), "session affinity"),
+            (change(&|service| service.ports.clear()), "no ports"),
+            (change(&|service| service.load_balancer_ip = Some("192.0.2.1".into())), "loadBalancerIP"),
+        ] {
+            let error = format!("{:?}", answer.unwrap_err());
+            assert!(error.contains(expected), "{error}");
+        }
+    }
+
     #[test]
     fn deletion_needs_two_consecutive_not_found_answers() {
-        use crate::testing::{Memory, Scripted, annotated, nothing, refused, service, setup};
-        let (setup, store) = (setup(), Memory::default());
-        let wire = Scripted::new(|call: &crate::api::call::Call| match call.action {
-            "DescribeLoadBalancers" => refused(call, "LoadBalancerNotFound"),
-            _ => nothing(call),
-        });
-        let none = Vec::new;
+        let (setup, store, none) = (setup(), Memory::default(), Vec::new);
+        let wire = Scripted::new(with(None));
         let cloud = Cloud::new(&setup, &wire, &store, &none, 0);
-        let of = |kind: &str| {
-            let port = ("web", skydock_sdk::types::Transport::Tcp, 80, 30080);
-            annotated(service(&[port]), &[(annotation::TYPE, kind)])
-        };
         let first = |answer: Result<()>| assert!(matches!(answer, Err(CloudError::InProgress(_))), "{answer:?}");
         first(cloud.delete_balancer(&of("nlb")));
         assert!(cloud.ensure_balancer(&of("nlb"), &Members::default()).is_err());
         first(cloud.delete_balancer(&of("nlb")));
+        let other = Service { uid: "89abcdef-4567-89ab-cdef-0123456789ab".into(), ..of("nlb") };
+        first(cloud.delete_balancer(&other));
         assert_eq!(cloud.delete_balancer(&of("nlb")), Ok(()));
         assert_eq!(cloud.delete_balancer(&of("external")), Ok(()), "another controller's");
     }

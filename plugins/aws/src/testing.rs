@@ -11,7 +11,7 @@ use crate::{
     store::Store,
 };
 
-type Answer = Result<String, Failure>;
+pub(crate) type Answer = Result<String, Failure>;
 
 /// A connection to AWS with answers that the test defines.
 pub(crate) struct Scripted<F> {
