@@ -79,10 +79,11 @@ pub(crate) fn run(root: &Path, check: bool) -> Result<()> {
     for file in files.iter().filter(|file| file.as_str() != STYLE && READ.iter().any(|ending| file.ends_with(ending))) {
         problems.extend(words::problems(&read(file)?, &retired).map(|problem| format!("{file}:{problem}")));
     }
+    // Programs contain some of the copies.
+    problems.extend(copies::run(root, &files, check)?);
     if !check {
         write_flags(root)?;
     }
-    problems.extend(copies::run(root, &files, check)?);
     problems.extend(contract::problems(root, &files)?);
     problems.extend(paths::problems(&files, &read)?);
     problems.extend(circles::problems(root, &files)?);

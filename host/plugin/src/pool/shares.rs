@@ -19,7 +19,7 @@ enum Kind {
     Nodes,
     /// About routes.
     Routes,
-    /// About load balancers, and all others.
+    /// About load balancers, and maintenance.
     LoadBalancers,
 }
 
@@ -28,7 +28,7 @@ impl Kind {
         match capability {
             Capability::Instances | Capability::Zones => Self::Nodes,
             Capability::Routes => Self::Routes,
-            _ => Self::LoadBalancers,
+            Capability::LoadBalancers | Capability::Maintenance => Self::LoadBalancers,
         }
     }
 }

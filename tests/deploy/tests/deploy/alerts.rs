@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
@@ -22,28 +22,29 @@ fn alerts() -> BTreeMap<String, String> {
     rules.map(|rule| (text(rule, "alert"), text(rule, "expr"))).collect()
 }
 
-/// Sources in which metrics are registered, and the prefixes of their names.
-const SOURCES: [(&str, &str); 10] = [
-    ("host/controllers/src/ipam/metrics.rs", ""),
-    ("host/controllers/src/lifecycle/metrics.rs", ""),
-    ("host/controllers/src/metrics.rs", ""),
-    ("host/controllers/src/node/metrics.rs", ""),
-    ("host/controllers/src/route/metrics.rs", ""),
-    ("host/egress/src/credentials/metrics.rs", "skydock_credential_"),
-    ("host/egress/src/metrics.rs", "skydock_egress_"),
-    ("host/kube/src/queue/metrics.rs", ""),
-    ("host/manager/src/ccm.rs", ""),
-    ("host/plugin/src/metrics.rs", "skydock_plugin_"),
-];
+/// Adds the sources of metrics in this folder: all files named `metrics.rs`, and `ccm.rs`, which has those of the process.
+fn find_sources(dir: &Path, found: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(dir).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            find_sources(&path, found);
+        } else if path.ends_with("metrics.rs") || path.ends_with("ccm.rs") {
+            found.push(path);
+        }
+    }
+}
 
 /// Returns all metrics by their names in Prometheus, each with the source that registers it. Metrics without values are not
 /// exported, so the sources are searched.
-fn metrics() -> BTreeMap<String, &'static str> {
-    let mut metrics = BTreeMap::new();
-    for (file, prefix) in SOURCES {
-        let source = read(file);
-        let prefixed = format!("sub_registry_with_prefix(\"{}\")", prefix.trim_end_matches('_'));
-        assert!(prefix.is_empty() || source.contains(&prefixed), "{file}");
+fn metrics() -> BTreeMap<String, PathBuf> {
+    let (mut metrics, mut files) = (BTreeMap::new(), Vec::new());
+    for folder in ["controllers", "egress", "kube", "manager", "plugin"] {
+        find_sources(&root().join("host").join(folder).join("src"), &mut files);
+    }
+    for file in files {
+        let source = crate::read(&file);
+        let prefix = source.split_once("sub_registry_with_prefix(").and_then(|(_, rest)| first_text(rest));
+        let prefix = prefix.map(|prefix| format!("{prefix}_")).unwrap_or_default();
         for call in source.split("registry.register").skip(1) {
             let (arguments, _) = call.split_once(".clone()").unwrap();
             let Some(name) = arguments.trim_start_matches("_with_unit").strip_prefix('(').and_then(first_text) else {
@@ -56,7 +57,7 @@ fn metrics() -> BTreeMap<String, &'static str> {
                 let line = line.trim().trim_start_matches("pub ");
                 line.strip_prefix(field).is_some_and(|rest| rest.starts_with(": ") && rest.contains("Counter"))
             });
-            metrics.insert(format!("{prefix}{name}{unit}{}", if counts { "_total" } else { "" }), file);
+            metrics.insert(format!("{prefix}{name}{unit}{}", if counts { "_total" } else { "" }), file.clone());
         }
     }
     metrics
@@ -127,7 +128,7 @@ fn alerts_use_existing_labels_and_values() {
     let mut checked = 0;
     for (alert, expression) in alerts() {
         for (metric, matchers) in selectors(&expression) {
-            let source = read(metrics[&metric]);
+            let source = crate::read(&metrics[&metric]);
             for (label, values) in matchers {
                 let there = [format!(" {label}: "), format!("\"{label}\"")].iter().any(|it| source.contains(it));
                 assert!(there, "{alert}: {metric} has no label {label}");

@@ -87,3 +87,33 @@ fn read<T: DeserializeOwned>(arguments: Value) -> wasmtime::Result<T> {
 fn told(answer: impl Serialize) -> Value {
     value(&answer)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::{fs, path::Path};
+
+    use skydock_cloud::Capability;
+
+    /// Returns the functions that a file of the contract declares.
+    fn functions(text: &str) -> impl Iterator<Item = &str> {
+        let declared = text.lines().filter_map(|line| line.trim().split_once(": func("));
+        declared.map(|(name, _)| name)
+    }
+
+    #[test]
+    fn every_function_that_is_recorded_can_be_replayed() {
+        let source = include_str!("replay.rs");
+        let contract = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../wit/v0.1.0");
+        let interfaces = Capability::ALL.map(Capability::name);
+        let mut count = 0;
+        for interface in interfaces.into_iter().chain(["plugin"]) {
+            let text = fs::read_to_string(contract.join(interface).with_extension("wit")).unwrap();
+            for function in functions(&text) {
+                let arm = format!("                \"{interface}.{function}\" => ");
+                assert!(source.contains(&arm), "{interface}.{function} cannot be replayed");
+                count += 1;
+            }
+        }
+        assert!(count >= 13, "only {count} functions were found");
+    }
+}
