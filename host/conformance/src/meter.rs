@@ -37,7 +37,9 @@ pub(crate) struct Reading {
 impl Meter {
     /// Registers the metrics of a plugin. Those of its requests are in the registry already.
     pub(crate) fn new(mut registry: Registry) -> Self {
-        let plugin = PluginMetrics::register(&mut registry);
+        let plugin = PluginMetrics::default();
+        // It is read before and after each call.
+        plugin.register_effects(&mut registry);
         Self { registry, plugin }
     }
 

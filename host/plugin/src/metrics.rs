@@ -115,6 +115,7 @@ impl PluginMetrics {
     #[must_use]
     pub fn register(registry: &mut Registry) -> Self {
         let all = Self::default();
+        all.register_effects(registry);
         let registry = registry.sub_registry_with_prefix("skydock_plugin");
         registry.register("calls", "Calls by outcome", all.calls.clone());
         registry.register_with_unit(
@@ -124,31 +125,13 @@ impl PluginMetrics {
             all.durations.clone(),
         );
         registry.register_with_unit(
-            "guest_cpu",
-            "CPU time of plugin calls: the plugin's own code, and what Skydock does on its behalf",
-            Unit::Seconds,
-            all.cpu.clone(),
-        );
-        registry.register_with_unit(
             "memory",
             "Memory of all instances, and of what Skydock keeps for them",
             Unit::Bytes,
             all.memory.clone(),
         );
-        registry.register_with_unit(
-            "memory_peak",
-            "Maximum linear memory of any instance of the plugin",
-            Unit::Bytes,
-            all.memory_peak.clone(),
-        );
         registry.register("handles", "Handles that are reserved for instances", all.handles.clone());
         registry.register("instances", "Instances by state: busy or idle", all.instances.clone());
-        registry.register("traps", "Calls that terminated their instance", all.traps.clone());
-        registry.register(
-            "bad_answers",
-            "Answers, or elements of answers, that violate the contract",
-            all.bad_answers.clone(),
-        );
         registry.register("log_lines_dropped", "Log lines that exceeded the plugin's limit", all.log_dropped.clone());
         registry.register("generation", "Number of the generation in service", all.generation.clone());
         registry.register(
@@ -160,6 +143,29 @@ impl PluginMetrics {
         registry.register("rejected", "1 while the current files of the plugin are rejected", all.rejected.clone());
         registry.register("compilations", "Compilations by result", all.compilations.clone());
         all
+    }
+
+    /// Registers only what calls consume and which of them go wrong, for a reader after each call.
+    pub fn register_effects(&self, registry: &mut Registry) {
+        let registry = registry.sub_registry_with_prefix("skydock_plugin");
+        registry.register_with_unit(
+            "guest_cpu",
+            "CPU time of plugin calls: the plugin's own code, and what Skydock does on its behalf",
+            Unit::Seconds,
+            self.cpu.clone(),
+        );
+        registry.register_with_unit(
+            "memory_peak",
+            "Maximum linear memory of any instance of the plugin",
+            Unit::Bytes,
+            self.memory_peak.clone(),
+        );
+        registry.register("traps", "Calls that terminated their instance", self.traps.clone());
+        registry.register(
+            "bad_answers",
+            "Answers, or elements of answers, that violate the contract",
+            self.bad_answers.clone(),
+        );
     }
 
     pub(crate) fn call(&self, plugin: &str, function: crate::call::Function, outcome: &'static str, took: Duration) {

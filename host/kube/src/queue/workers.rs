@@ -1,8 +1,11 @@
 //! Workers, which take items from a queue.
 
-use std::{future::pending, hash::Hash};
+use std::{
+    future::{pending, ready},
+    hash::Hash,
+};
 
-use futures::future::join_all;
+use futures::{StreamExt as _, stream::FuturesUnordered};
 use tokio_util::sync::CancellationToken;
 
 use super::{Priority, Queue};
@@ -22,7 +25,7 @@ impl<K: Clone + Eq + Hash> Queue<K> {
                 self.done(&key);
             }
         };
-        self.run_until(shutdown, async { drop(join_all((0..workers).map(worker)).await) }).await;
+        self.run_until(shutdown, all((0..workers).map(worker))).await;
     }
 
     /// Like [`Queue::run_workers`], but each worker takes a batch of at most `max` items, and `work` marks each item as done. If
@@ -43,7 +46,7 @@ impl<K: Clone + Eq + Hash> Queue<K> {
                 work(batch.into_iter().map(|(key, _)| key).collect()).await;
             }
         };
-        self.run_until(shutdown, async { drop(join_all((0..workers).map(worker)).await) }).await;
+        self.run_until(shutdown, all((0..workers).map(worker))).await;
     }
 
     /// Runs work that takes from this queue. When the token is cancelled, the queue is closed, and the work has to end.
@@ -59,6 +62,11 @@ impl<K: Clone + Eq + Hash> Queue<K> {
             () = self.observe() => {}
         }
     }
+}
+
+/// Runs the workers until all of them end. Only those that are woken are polled.
+async fn all(workers: impl Iterator<Item = impl Future>) {
+    workers.collect::<FuturesUnordered<_>>().for_each(|_| ready(())).await;
 }
 
 #[cfg(test)]

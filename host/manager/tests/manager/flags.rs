@@ -69,7 +69,9 @@ impl Running {
         let master = format!("--master={}", plane.url());
         let config = "--cloud-config=cloud.yaml";
         fs::write(dir.path().join("kubeconfig"), kubeconfig(plane)).unwrap();
-        let own = [plugin("static.wasm"), master, config.to_owned(), "--kubeconfig=kubeconfig".to_owned()];
+        // What was compiled once is used by all tests.
+        let compiled = concat!("--plugin-cache-dir=", env!("CARGO_TARGET_TMPDIR"), "/manager").to_owned();
+        let own = [plugin("static.wasm"), master, config.to_owned(), "--kubeconfig=kubeconfig".to_owned(), compiled];
         let all: Vec<_> = own.iter().map(String::as_str).chain(args.iter().copied()).collect();
         let process = Process::start("skydock", skydock(&dir, &all), &dir.path().join("log")).unwrap();
         Self { _process: process, dir }

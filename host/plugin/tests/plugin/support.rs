@@ -5,6 +5,7 @@ use std::{
     os::unix::fs::DirBuilderExt,
     path::{Path, PathBuf},
     sync::{Arc, Mutex},
+    thread,
     time::Duration,
 };
 
@@ -45,10 +46,13 @@ pub(crate) struct Bench {
     registry: Registry,
 }
 
-/// Returns a directory for machine code that all tests share, so that each component is compiled once.
+/// Returns a directory for machine code that the tests of a module share, so that each component is compiled once. One for all tests would
+/// not keep all of their components.
 pub(crate) fn shared_cache() -> PathBuf {
-    let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join("compiled");
-    let _ = fs::DirBuilder::new().mode(0o700).create(&dir);
+    let test = thread::current();
+    let module = test.name().and_then(|name| name.split("::").next()).unwrap_or_default();
+    let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join("plugin").join(module);
+    let _ = fs::DirBuilder::new().recursive(true).mode(0o700).create(&dir);
     dir
 }
 
