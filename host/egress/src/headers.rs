@@ -9,7 +9,8 @@ use http::{
 use crate::{
     actions::decode,
     refusal::{Cause, Code, Refusal},
-    rule::{Host, Scheme, Target},
+    rule::{Host, Target},
+    uri::host_and_port,
 };
 
 /// Maximum size of the head of a request: bytes of names and values.
@@ -156,23 +157,13 @@ fn length(value: &HeaderValue) -> Option<u64> {
 }
 
 fn is_host_of(text: &str, target: &Target) -> bool {
-    let (host, port) = match text.rfind(':').filter(|colon| text.rfind(']').is_none_or(|bracket| bracket < *colon)) {
-        Some(colon) => (text.get(..colon), text.get(colon + 1..).and_then(|port| port.parse().ok())),
-        None => (Some(text), Some(default_port(target.scheme))),
-    };
-    host.and_then(Host::parse).as_ref() == Some(&target.host) && port == Some(target.port)
-}
-
-fn default_port(scheme: Scheme) -> u16 {
-    match scheme {
-        Scheme::Http => 80,
-        Scheme::Https => 443,
-    }
+    host_and_port(text, target.scheme)
+        .is_some_and(|(host, port)| Host::parse(host).as_ref() == Some(&target.host) && port == target.port)
 }
 
 /// Returns the authority of a target as in a URI and in `Host`: without a default port.
 pub(crate) fn authority(target: &Target) -> String {
-    if target.port == default_port(target.scheme) {
+    if target.port == target.scheme.default_port() {
         target.host.to_string()
     } else {
         format!("{}:{}", target.host, target.port)
@@ -230,12 +221,10 @@ impl Authentication {
     /// Removes headers that still have the plugin's value, and so were not replaced.
     pub(crate) fn strip(&self, headers: &mut HeaderMap) {
         for (name, guest) in &self.headers {
-            if headers.get_all(name).iter().any(|value| value == guest) {
-                let kept: Vec<_> = headers.get_all(name).iter().filter(|value| *value != guest).cloned().collect();
-                headers.remove(name);
-                for value in kept {
-                    headers.append(name, value);
-                }
+            let kept: Vec<_> = headers.get_all(name).iter().filter(|value| *value != guest).cloned().collect();
+            headers.remove(name);
+            for value in kept {
+                headers.append(name, value);
             }
         }
     }
@@ -255,6 +244,7 @@ fn is_authentication(pair: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::rule::Scheme;
 
     fn target() -> Target {
         Target { scheme: Scheme::Https, host: Host::parse("api.example.com").unwrap(), port: 443 }
@@ -276,6 +266,10 @@ mod tests {
             (("host", "api.example.com:8443"), false),
             (("host", "evil.example"), false),
             (("host", "user@api.example.com"), false),
+            (("host", "api.example.com:+443"), false),
+            (("connection", "close, X-Hop"), true),
+            (("connection", "close, Content-Type"), false),
+            (("connection", "x-amz-target"), false),
             (("x-forwarded-host", "evil.example"), false),
             (("x-http-method-override", "DELETE"), false),
             (("x-original-url", "/admin"), false),
@@ -295,8 +289,48 @@ mod tests {
         let many = vec![("x-a", "b"); MAX_FIELDS + 1];
         assert!(check(&head(&many[..MAX_FIELDS]), &target()).is_ok());
         assert_eq!(check(&head(&many), &target()).unwrap_err().code(), Code::HttpRequestHeaderSectionSize);
-        let long = "x".repeat(MAX_BYTES);
+        let longest = "x".repeat(65535);
+        assert!(check(&head(&[("x", &longest)]), &target()).is_ok());
+        let long = "x".repeat(65536);
         assert_eq!(check(&head(&[("x", &long)]), &target()).unwrap_err().code(), Code::HttpRequestHeaderSectionSize);
+    }
+
+    #[test]
+    fn a_query_must_not_name_another_method() {
+        for (query, expected) in [
+            ("_method=DELETE", false),
+            ("a=1&%5FMETHOD=DELETE", false),
+            ("a=1;_method", false),
+            ("a=_method", true),
+            ("x_method=DELETE", true),
+        ] {
+            let uri = format!("https://api.example.com/?{query}");
+            let head = http::Request::builder().uri(uri).body(()).unwrap().into_parts().0;
+            assert_eq!(check(&head, &target()).is_ok(), expected, "{query}");
+        }
+    }
+
+    #[test]
+    fn host_has_the_port_of_the_target_unless_it_is_the_default() {
+        for (scheme, host, port, expected) in [
+            (Scheme::Https, "api.example.com", 443, "api.example.com"),
+            (Scheme::Https, "api.example.com", 80, "api.example.com:80"),
+            (Scheme::Http, "api.example.com", 80, "api.example.com"),
+            (Scheme::Http, "[2001:db8::1]", 8080, "[2001:db8::1]:8080"),
+        ] {
+            let target = Target { scheme, host: Host::parse(host).unwrap(), port };
+            assert_eq!(authority(&target), expected);
+            assert!(is_host_of(expected, &target), "{expected}");
+            assert!(!is_host_of("api.example.com:1", &target), "{expected}");
+        }
+    }
+
+    #[test]
+    fn the_length_of_the_body_is_a_number() {
+        for (value, expected) in [("0", Some(0)), ("12", Some(12)), ("+12", None), ("", None), ("1e3", None)] {
+            assert_eq!(content_length(&head(&[("content-length", value)]).headers), expected, "{value}");
+        }
+        assert_eq!(content_length(&head(&[]).headers), None);
     }
 
     #[test]
@@ -341,13 +375,14 @@ mod tests {
 
     #[test]
     fn authentication_that_was_not_replaced_is_removed() {
-        let guest = head(&[("authorization", "guest"), ("cookie", "guest")]);
+        let guest = head(&[("authorization", "guest"), ("cookie", "guest"), ("x-api-key", "guest")]);
         let found = Authentication::of(&guest);
         let mut headers = guest.headers;
         headers.insert("authorization", HeaderValue::from_static("real"));
         headers.append("cookie", HeaderValue::from_static("real"));
         found.strip(&mut headers);
         assert_eq!(headers["authorization"], "real");
+        assert!(!headers.contains_key("x-api-key"));
         assert_eq!(headers.get_all("cookie").iter().collect::<Vec<_>>(), ["real"]);
         assert_eq!(found.kept_in(Some("a=1&sig=c")), Some("sig=c"));
         assert_eq!(found.kept_in(Some("a=1&sig=d")), None);

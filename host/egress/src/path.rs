@@ -145,6 +145,9 @@ mod tests {
             "/v3/%",
             "/v3/%2",
             "/v3/é",
+            "/v3/a b",
+            "/v3/\u{1}",
+            "/v3/\u{7f}",
         ] {
             assert!(trick(path).is_some(), "{path}");
         }

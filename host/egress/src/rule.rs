@@ -51,6 +51,14 @@ impl Scheme {
         }
     }
 
+    /// Returns the port of a URL without one.
+    pub(crate) fn default_port(self) -> u16 {
+        match self {
+            Self::Http => 80,
+            Self::Https => 443,
+        }
+    }
+
     /// Parses the scheme of a URL, ignoring case.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {

@@ -34,28 +34,23 @@ pub(crate) fn target(uri: &Uri) -> Result<Target, Refusal> {
     if authority.contains('@') {
         return Err(bad("the URI has a user or a password"));
     }
-    // IPv6 addresses contain colons.
-    let after_bracket = authority.rfind(']').map_or(0, |at| at + 1);
-    let (host, port) = match authority.get(after_bracket..).and_then(|rest| rest.rfind(':')) {
-        Some(colon) => authority.split_at(after_bracket + colon),
-        None => (authority, ""),
-    };
-    let port = match port.strip_prefix(':') {
-        None => match scheme {
-            Scheme::Http => 80,
-            Scheme::Https => 443,
-        },
-        Some(digits) if digits.bytes().all(|byte| byte.is_ascii_digit()) => {
-            digits.parse().ok().filter(|port| *port != 0).ok_or_else(|| bad("the URI's port is not from 1 to 65535"))?
-        }
-        Some(_) => return Err(bad("the URI's port is not from 1 to 65535")),
-    };
+    let (host, port) = host_and_port(authority, scheme).ok_or_else(|| bad("the URI's port is not from 1 to 65535"))?;
     let host = Host::parse(host).ok_or_else(|| bad("the URI's host is neither a DNS name nor a plain address"))?;
     if uri.path_and_query().is_some_and(|it| it.as_str().len() > MAX_PATH) {
         let sentence = format!("path and query of the URI exceed {} KiB", MAX_PATH / 1024);
         return Err(Refusal::new(Code::HttpRequestUriTooLong, Cause::Uri, sentence));
     }
     Ok(Target { scheme, host, port })
+}
+
+/// Splits an authority, or the value of `Host`, into host and port. Returns `None` if the port is not a number from 1 to 65535.
+pub(crate) fn host_and_port(authority: &str, scheme: Scheme) -> Option<(&str, u16)> {
+    // The colons of an IPv6 address are in brackets.
+    let Some((host, digits)) = authority.rsplit_once(':').filter(|(_, port)| !port.contains(']')) else {
+        return Some((authority, scheme.default_port()));
+    };
+    let is_number = digits.bytes().all(|byte| byte.is_ascii_digit());
+    digits.parse().ok().filter(|port| is_number && *port != 0).map(|port| (host, port))
 }
 
 /// Denies targets with the name of a metadata service.
@@ -113,8 +108,29 @@ mod tests {
     }
 
     #[test]
+    fn an_authority_is_split_into_host_and_port() {
+        for (authority, expected) in [
+            ("a.example", Some(("a.example", 443))),
+            ("a.example:8443", Some(("a.example", 8443))),
+            ("a.example:65535", Some(("a.example", 65535))),
+            ("[::]", Some(("[::]", 443))),
+            ("[2001:db8::]:80", Some(("[2001:db8::]", 80))),
+            ("a.example:", None),
+            ("a.example:0", None),
+            ("a.example:65536", None),
+            ("a.example:+443", None),
+            ("a.example:-1", None),
+            ("a.example:4 43", None),
+        ] {
+            assert_eq!(host_and_port(authority, Scheme::Https), expected, "{authority}");
+        }
+        assert_eq!(host_and_port("a.example", Scheme::Http), Some(("a.example", 80)));
+    }
+
+    #[test]
     fn the_length_of_a_uri_is_limited() {
         let uri = |length: usize| format!("https://a.example/{}", "x".repeat(length)).parse::<Uri>().unwrap();
+        assert!(target(&uri(8 << 10)).is_ok(), "servers accept this length");
         assert!(target(&uri(MAX_PATH - 1)).is_ok());
         assert_eq!(target(&uri(MAX_PATH)).unwrap_err().code(), Code::HttpRequestUriTooLong);
     }
