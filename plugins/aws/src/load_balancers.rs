@@ -263,6 +263,14 @@ mod tests {
     }
 
     #[test]
+    fn deletion_of_either_kind_needs_no_second_look() {
+        for (kind, existing) in [("nlb", Api::Elbv2), ("nlb", Api::Elb), ("elb", Api::Elbv2), ("elb", Api::Elb)] {
+            let deleted = calling(with(Some(existing)), |cloud| cloud.delete_balancer(&of(kind)));
+            assert_eq!(deleted, Ok(()), "{kind} {existing:?}");
+        }
+    }
+
+    #[test]
     fn deletion_needs_two_consecutive_not_found_answers() {
         let (setup, store, none) = (setup(), Memory::default(), Vec::new);
         let wire = Scripted::new(with(None));
