@@ -221,10 +221,12 @@ impl Authentication {
     /// Removes headers that still have the plugin's value, and so were not replaced.
     pub(crate) fn strip(&self, headers: &mut HeaderMap) {
         for (name, guest) in &self.headers {
-            let kept: Vec<_> = headers.get_all(name).iter().filter(|value| *value != guest).cloned().collect();
-            headers.remove(name);
-            for value in kept {
-                headers.append(name, value);
+            if headers.get_all(name).iter().any(|value| value == guest) {
+                let kept: Vec<_> = headers.get_all(name).iter().filter(|value| *value != guest).cloned().collect();
+                headers.remove(name);
+                for value in kept {
+                    headers.append(name, value);
+                }
             }
         }
     }

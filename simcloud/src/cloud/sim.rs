@@ -34,7 +34,7 @@ struct Advance {
 }
 
 /// Performs a request under `/_sim`.
-pub(crate) fn perform(cloud: &mut Cloud, now: Millis, request: &Request) -> Result<Reply> {
+pub(super) fn perform(cloud: &mut Cloud, now: Millis, request: &Request) -> Result<Reply> {
     let (path, method, body) = (request.path.as_str(), request.method.as_str(), request.body.as_slice());
     let [after] = parse::query(&request.query, ["after"])?;
     let segments: Vec<&str> = path.split('/').skip(2).collect();

@@ -5,7 +5,7 @@ use std::{
     hash::Hash,
 };
 
-use futures::{StreamExt as _, stream::FuturesUnordered};
+use futures::{StreamExt as _, future::join_all, stream::FuturesUnordered};
 use tokio_util::sync::CancellationToken;
 
 use super::{Priority, Queue};
@@ -46,7 +46,8 @@ impl<K: Clone + Eq + Hash> Queue<K> {
                 work(batch.into_iter().map(|(key, _)| key).collect()).await;
             }
         };
-        self.run_until(shutdown, all((0..workers).map(worker))).await;
+        // In this order, so that the first worker, which leaves the others free, takes a change whenever it can.
+        self.run_until(shutdown, async { drop(join_all((0..workers).map(worker)).await) }).await;
     }
 
     /// Runs work that takes from this queue. When the token is cancelled, the queue is closed, and the work has to end.
