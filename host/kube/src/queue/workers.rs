@@ -72,9 +72,12 @@ async fn all(workers: impl Iterator<Item = impl Future>) {
 
 #[cfg(test)]
 mod tests {
-    use std::{sync::Mutex, time::Duration};
+    use std::{
+        sync::{Arc, Mutex},
+        time::Duration,
+    };
 
-    use tokio::time::{sleep, timeout};
+    use tokio::time::{Instant, sleep, timeout};
 
     use super::*;
     use crate::queue::{Limiter, WorkqueueMetrics};
@@ -136,6 +139,39 @@ mod tests {
             let running = async { tokio::join!(queue.run_batch_workers(workers, &shutdown, || 3, work), change) };
             assert!(timeout(Duration::from_secs(2), running).await.is_err());
             assert_eq!(*batches.lock().unwrap(), expected, "{workers} workers");
+        }
+    }
+
+    /// Other workers are woken before the first one has finished its batch.
+    #[tokio::test(start_paused = true)]
+    async fn changes_after_a_batch_leave_a_worker_for_re_checks() {
+        for workers in [2, 4] {
+            let (queue, shutdown, begun) = (Arc::new(queue()), CancellationToken::new(), Mutex::new(Vec::new()));
+            let start = Instant::now();
+            let work = |batch: Vec<u8>| {
+                begun.lock().unwrap().push((batch.clone(), start.elapsed().as_secs()));
+                let queue = Arc::clone(&queue);
+                // As the node controller does: on a task of its own, which marks the items as done.
+                let working = tokio::spawn(async move {
+                    sleep(Duration::from_secs(if batch == [1] { 1 } else { 100 })).await;
+                    batch.iter().for_each(|key| queue.done(key));
+                });
+                async { working.await.unwrap() }
+            };
+            let items = async {
+                queue.add(1, Priority::Change);
+                sleep(Duration::from_secs(5)).await;
+                for key in 1..workers {
+                    queue.add(10 + key, Priority::Change);
+                    sleep(Duration::from_secs(1)).await;
+                }
+                queue.add(50, Priority::Recheck);
+            };
+            let count = usize::from(workers);
+            let running = async { tokio::join!(queue.run_batch_workers(count, &shutdown, || 1, work), items) };
+            assert!(timeout(Duration::from_secs(50), running).await.is_err());
+            let begun = begun.into_inner().unwrap();
+            assert_eq!(begun.last(), Some(&(vec![50], u64::from(workers) + 4)), "{workers} workers: {begun:?}");
         }
     }
 }
