@@ -1,10 +1,10 @@
 //! `cargo xtask tidy`: what users read, what is copied, and what modules use of each other.
 //!
 //! `docs/messages.txt` lists the texts of all errors, log lines, events and other messages, so that a change of words is seen as
-//! one diff. `docs/modules.md` lists all modules. The words that the glossary of `docs/style.md` retires are rejected wherever they are written. The SDKs
-//! contain copies of the contract, of which a frozen version must not change. The modules of a folder must not use each other in a
-//! circle. Paths on pages about the repository must exist. `docs/flags.md` is written by a test of `skydock-dev`, which compares it
-//! whenever it runs.
+//! one diff. `docs/modules.md` lists all modules. The words that the glossary of `docs/style.md` retires are rejected wherever they
+//! are written. The SDKs contain copies of the contract, of which a frozen version must not change. The modules of a folder must not
+//! use each other in a circle. Paths on pages about the repository must exist. `docs/flags.md` is written by a test of `skydock-dev`,
+//! which compares it whenever it runs.
 
 mod circles;
 mod copies;
@@ -44,12 +44,12 @@ const FOLDERS: [&str; 12] = [
 /// Endings of the files that are read for retired words.
 const READ: [&str; 7] = [".rs", ".md", ".wit", ".yaml", ".toml", ".c", ".h"];
 
-/// Writes the lists of messages and modules, the page with all flags and the copy of the contract, or with `check` only compares the lists and
-/// the copy, and looks for retired words and circles of modules.
+/// Writes the lists of messages and modules, the page with all flags and the copies of the contract, or with `check` only compares the
+/// lists and the copies. Looks for what must not be, in both cases.
 ///
 /// # Errors
-/// Fails if a retired word is used, if modules use each other in a circle, if a frozen version of the contract has changed, or (with
-/// `check`) if the list or the copy is not up to date.
+/// Fails if a retired word is used, if modules use each other in a circle or have no documentation, if a path on a page does not exist,
+/// if a frozen version of the contract has changed, or (with `check`) if a list or a copy is not up to date.
 pub(crate) fn run(root: &Path, check: bool) -> Result<()> {
     let files = checkout::files(root)?;
     let read = |file: &str| fs::read_to_string(root.join(file)).with_context(|| format!("cannot read {file}"));
@@ -86,7 +86,7 @@ pub(crate) fn run(root: &Path, check: bool) -> Result<()> {
     }
     problems.extend(contract::problems(root, &files)?);
     problems.extend(paths::problems(&files, &read)?);
-    problems.extend(circles::problems(root, &files)?);
+    problems.extend(circles::problems(&files, &read)?);
     console::line(format_args!("{count} messages in {MESSAGES}"));
     for (number, digest) in contract::open(root, &files)? {
         console::line(format_args!("contract {number} may still change; its declarations: sha256:{digest}"));

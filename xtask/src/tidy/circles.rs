@@ -11,12 +11,10 @@ mod paths;
 mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
 use std::panic::resume_unwind;
-use std::path::Path;
 use std::thread;
 
-use anyhow::{Context as _, Result};
+use anyhow::Result;
 
 use modules::Modules;
 
@@ -35,14 +33,17 @@ type Uses = BTreeMap<(String, String), Use>;
 ///
 /// # Errors
 /// Fails if a file cannot be read, or is not Rust.
-pub(super) fn problems(root: &Path, files: &BTreeSet<String>) -> Result<Vec<String>> {
+pub(super) fn problems(
+    files: &BTreeSet<String>,
+    read: &(impl Fn(&str) -> Result<String> + Sync),
+) -> Result<Vec<String>> {
     let crates = files.iter().filter_map(|file| {
         let folder = file.strip_suffix("/lib.rs").or_else(|| file.strip_suffix("/main.rs"))?;
         folder.ends_with("/src").then_some((folder, file))
     });
     let found: Result<Vec<_>> = thread::scope(|scope| {
         let threads: Vec<_> = crates
-            .map(|(folder, file)| scope.spawn(move || of_crate(folder, file, &texts(root, folder, files)?)))
+            .map(|(folder, file)| scope.spawn(move || of_crate(folder, file, &texts(folder, files, read)?)))
             .collect();
         threads.into_iter().map(|thread| thread.join().unwrap_or_else(|panic| resume_unwind(panic))).collect()
     });
@@ -50,14 +51,14 @@ pub(super) fn problems(root: &Path, files: &BTreeSet<String>) -> Result<Vec<Stri
 }
 
 /// Reads the sources in a folder.
-fn texts(root: &Path, folder: &str, files: &BTreeSet<String>) -> Result<BTreeMap<String, String>> {
+fn texts(
+    folder: &str,
+    files: &BTreeSet<String>,
+    read: &impl Fn(&str) -> Result<String>,
+) -> Result<BTreeMap<String, String>> {
     let is_inside = |file: &str| file.strip_prefix(folder).is_some_and(|rest| rest.starts_with('/'));
     let sources = files.iter().filter(|file| is_inside(file) && file.ends_with(".rs"));
-    let texts = sources.map(|source| {
-        let text = fs::read_to_string(root.join(source)).with_context(|| format!("cannot read {source}"))?;
-        Ok((source.clone(), text))
-    });
-    texts.collect()
+    sources.map(|source| Ok((source.clone(), read(source)?))).collect()
 }
 
 /// Returns the circles in the crate with this root file; `texts` has its files.

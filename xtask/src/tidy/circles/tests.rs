@@ -155,3 +155,18 @@ fn a_file_that_is_missing_or_not_rust_is_an_error() {
         assert!(error.starts_with(expected), "{error}");
     }
 }
+
+#[test]
+fn the_crates_of_the_checkout_are_read() {
+    let sources = BTreeMap::from([
+        ("x/src/lib.rs", "mod a;\nmod b;\n"),
+        ("x/src/a.rs", "use crate::b::B;\npub struct A(B);\n"),
+        ("x/src/b.rs", "pub struct B(Option<Box<crate::a::A>>);\n"),
+        ("y/src/main.rs", "fn main() {}\n"),
+        ("y/tests/z.rs", "mod missing;\n"),
+    ]);
+    let files = sources.keys().map(|&file| file.to_owned()).collect();
+    let found = problems(&files, &|file: &str| Ok(sources[file].to_owned())).unwrap();
+    assert_eq!(found.len(), 1, "{found:?}");
+    assert!(found[0].starts_with("x/src: the modules a and b use each other: "), "{found:?}");
+}
