@@ -5,7 +5,7 @@ use std::{
     hash::Hash,
 };
 
-use futures::{StreamExt as _, future::join_all, stream::FuturesUnordered};
+use futures::{StreamExt as _, future::join, stream::FuturesUnordered};
 use tokio_util::sync::CancellationToken;
 
 use super::{Priority, Queue};
@@ -46,19 +46,20 @@ impl<K: Clone + Eq + Hash> Queue<K> {
                 work(batch.into_iter().map(|(key, _)| key).collect()).await;
             }
         };
-        // In this order, so that the first worker, which leaves the others free, takes a change whenever it can.
-        self.run_until(shutdown, async { drop(join_all((0..workers).map(worker)).await) }).await;
+        // The first worker is polled before the others, so that it takes a change whenever it can and leaves them free.
+        let others = all((1..workers).map(worker));
+        self.run_until(shutdown, join(worker(0), others)).await;
     }
 
     /// Runs work that takes from this queue. When the token is cancelled, the queue is closed, and the work has to end.
-    pub async fn run_until(&self, shutdown: &CancellationToken, work: impl Future<Output = ()>) {
+    pub async fn run_until(&self, shutdown: &CancellationToken, work: impl Future) {
         let close = async {
             shutdown.cancelled().await;
             self.close();
             pending::<()>().await;
         };
         tokio::select! {
-            () = work => {}
+            _ = work => {}
             () = close => {}
             () = self.observe() => {}
         }
@@ -145,7 +146,7 @@ mod tests {
     /// Other workers are woken before the first one has finished its batch.
     #[tokio::test(start_paused = true)]
     async fn changes_after_a_batch_leave_a_worker_for_re_checks() {
-        for workers in [2, 4] {
+        for workers in [2, 4, 40] {
             let (queue, shutdown, begun) = (Arc::new(queue()), CancellationToken::new(), Mutex::new(Vec::new()));
             let start = Instant::now();
             let work = |batch: Vec<u8>| {
