@@ -235,11 +235,24 @@ mod tests {
         let elsewhere = of("external");
         let ensured = calling(nothing, |cloud| cloud.ensure_balancer(&elsewhere, &Members::default()));
         assert_eq!(ensured.unwrap_err(), CloudError::ImplementedElsewhere);
-        let updated =
-            |service: &Service| calling(with(None), |cloud| cloud.update_members(service, &Members::default()));
-        assert_eq!(updated(&elsewhere).unwrap_err(), CloudError::ImplementedElsewhere);
-        for kind in ["nlb", "elb"] {
-            assert!(matches!(updated(&of(kind)), Err(CloudError::NotFound(_))), "{kind}");
+        let updated = calling(nothing, |cloud| cloud.update_members(&elsewhere, &Members::default()));
+        assert_eq!(updated.unwrap_err(), CloudError::ImplementedElsewhere);
+    }
+
+    #[test]
+    fn nodes_are_put_behind_a_load_balancer_of_the_kind_only() {
+        for (kind, existing, expected) in [
+            ("nlb", Some(Api::Elbv2), true),
+            ("nlb", Some(Api::Elb), false),
+            ("nlb", None, false),
+            ("elb", Some(Api::Elb), true),
+            ("elb", Some(Api::Elbv2), false),
+            ("elb", None, false),
+        ] {
+            let updated = calling(with(existing), |cloud| cloud.update_members(&of(kind), &Members::default()));
+            let is_as_expected =
+                if expected { updated.is_ok() } else { matches!(updated, Err(CloudError::NotFound(_))) };
+            assert!(is_as_expected, "{kind} {existing:?}: {updated:?}");
         }
     }
 
@@ -271,6 +284,27 @@ mod tests {
     }
 
     #[test]
+    fn a_network_load_balancer_that_was_just_read_is_not_read_again() {
+        let (setup, store, none) = (setup(), Memory::default(), Vec::new);
+        let wire = Scripted::new(with(Some(Api::Elbv2)));
+        let cloud = Cloud::new(&setup, &wire, &store, &none, 0);
+        assert!(cloud.balancer(&of("nlb")).unwrap().is_some());
+        assert_eq!(cloud.delete_balancer(&of("nlb")), Ok(()));
+        let is_read = |call: &&Call| call.action == "DescribeLoadBalancers" && call.api == Api::Elbv2;
+        assert_eq!(wire.sent.borrow().iter().filter(is_read).count(), 1);
+    }
+
+    #[test]
+    fn the_second_look_may_come_late() {
+        let (setup, store, none) = (setup(), Memory::default(), Vec::new);
+        let wire = Scripted::new(with(None));
+        let cloud = Cloud::new(&setup, &wire, &store, &none, 0);
+        assert!(matches!(cloud.delete_balancer(&of("nlb")), Err(CloudError::InProgress(_))));
+        store.wait(60 * SECOND_LOOK);
+        assert_eq!(cloud.delete_balancer(&of("nlb")), Ok(()));
+    }
+
+    #[test]
     fn deletion_needs_two_consecutive_not_found_answers() {
         let (setup, store, none) = (setup(), Memory::default(), Vec::new);
         let wire = Scripted::new(with(None));
@@ -282,6 +316,7 @@ mod tests {
         let other = Service { uid: "89abcdef-4567-89ab-cdef-0123456789ab".into(), ..of("nlb") };
         first(cloud.delete_balancer(&other));
         assert_eq!(cloud.delete_balancer(&of("nlb")), Ok(()));
+        first(cloud.delete_balancer(&of("nlb")));
         assert_eq!(cloud.delete_balancer(&of("external")), Ok(()), "another controller's");
     }
 }

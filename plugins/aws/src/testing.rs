@@ -1,6 +1,10 @@
 //! Helpers of unit tests.
 
-use std::{cell::RefCell, collections::BTreeMap, time::Duration};
+use std::{
+    cell::{Cell, RefCell},
+    collections::BTreeMap,
+    time::Duration,
+};
 
 use skydock_sdk::types::{Service, ServicePort, Transport};
 
@@ -64,25 +68,51 @@ pub(crate) fn setup() -> Setup {
     Setup::read("[Global]\nRegion = eu-west-1\nVPC = v\nKubernetesClusterID = c\n", "f", &[]).unwrap()
 }
 
-/// A store whose entries do not expire.
+/// A store in whose time nothing happens until the test waits.
 #[derive(Debug, Default)]
-pub(crate) struct Memory(pub(crate) RefCell<BTreeMap<String, String>>);
+pub(crate) struct Memory {
+    now: Cell<Duration>,
+    /// Texts, and when they expire.
+    entries: RefCell<BTreeMap<String, (String, Duration)>>,
+}
+
+impl Memory {
+    /// Stores a text that does not expire.
+    pub(crate) fn keep(&self, key: &str, text: &str) {
+        self.set(key, text, Duration::MAX / 2);
+    }
+
+    /// Lets this time pass.
+    pub(crate) fn wait(&self, time: Duration) {
+        let now = self.now.get() + time;
+        self.now.set(now);
+        self.entries.borrow_mut().retain(|_, (_, end)| *end > now);
+    }
+
+    /// Returns true if a key contains this text.
+    pub(crate) fn has(&self, part: &str) -> bool {
+        self.entries.borrow().keys().any(|key| key.contains(part))
+    }
+}
 
 impl Store for Memory {
     fn get(&self, key: &str) -> Option<String> {
-        self.0.borrow().get(key).cloned()
+        self.entries.borrow().get(key).map(|(text, _)| text.clone())
     }
 
-    fn set(&self, key: &str, text: &str, _: Duration) {
-        self.0.borrow_mut().insert(key.to_owned(), text.to_owned());
+    fn set(&self, key: &str, text: &str, lifetime: Duration) {
+        self.entries.borrow_mut().insert(key.to_owned(), (text.to_owned(), self.now.get() + lifetime));
     }
 
-    fn reserve(&self, key: &str, text: &str, _: Duration) -> bool {
-        self.0.borrow_mut().entry(key.to_owned()).or_insert_with(|| text.to_owned()) == text
+    fn reserve(&self, key: &str, text: &str, lifetime: Duration) -> bool {
+        if !self.entries.borrow().contains_key(key) {
+            self.set(key, text, lifetime);
+        }
+        self.get(key).as_deref() == Some(text)
     }
 
     fn remove(&self, key: &str) {
-        self.0.borrow_mut().remove(key);
+        self.entries.borrow_mut().remove(key);
     }
 }
 

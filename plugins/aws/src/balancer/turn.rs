@@ -69,11 +69,11 @@ mod tests {
         assert!(cloud.turn("y").is_some(), "another matter");
         assert!(turn.goes_on());
         // The lock expired, and another holder has taken it.
-        store.0.borrow_mut().insert(key.clone(), "two".to_owned());
+        store.keep(&key, "two");
         assert!(!turn.goes_on());
         drop(turn);
         assert_eq!(store.get(&key).as_deref(), Some("two"));
-        store.0.borrow_mut().remove(&key);
+        store.remove(&key);
         drop(cloud.turn("x").unwrap());
         assert_eq!(store.get(&key), None);
     }

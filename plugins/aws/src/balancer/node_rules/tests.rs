@@ -179,12 +179,12 @@ fn a_rule_removed_concurrently_does_not_block_revocation() {
     let sync = || cloud.sync_node_rules(&cluster, Some("v"), "lb", &BTreeMap::new(), &Traffic::default(), true);
     sync().unwrap();
     assert_eq!(open.get(), 0, "it looked again");
-    assert!(store.0.borrow().keys().all(|key| !key.contains("turn")), "the turn is over");
+    assert!(!store.has("turn"), "the turn is over");
     // Another client takes the lock during the call.
     open.set(2);
     let key = cloud.key("turn/node-rules");
     let rude = Scripted::new(|call: &Call| {
-        store.0.borrow_mut().insert(key.clone(), "another".to_owned());
+        store.keep(&key, "another");
         wire.send(std::slice::from_ref(call)).remove(0)
     });
     let cloud = Cloud::new(&setup, &rude, &store, &none, 0);
@@ -301,7 +301,7 @@ fn synced(
     });
     let cloud = Cloud::new(&setup, &wire, &store, &none, 0);
     if let Some(other) = turn {
-        store.0.borrow_mut().insert(cloud.key("turn/node-rules"), other.to_owned());
+        store.keep(&cloud.key("turn/node-rules"), other);
     }
     let place = machine::Place { vpc: "v".into(), groups: BTreeSet::from([group.to_owned()]) };
     let places = BTreeMap::from([("i-1".to_owned(), place)]);
