@@ -1,4 +1,5 @@
-//! Metrics of the controllers; those of a single controller are in its folder. Names, labels and buckets are upstream's, except those that begin with `skydock_`.
+//! Metrics of the controllers; those of a single controller are in its folder. Names, labels and buckets are upstream's, except
+//! those that begin with `skydock_`.
 
 use prometheus_client::{metrics::counter::Counter, registry::Registry};
 

@@ -16,12 +16,13 @@ use skydock_cloud::{
     Answers, Capability, CloudError, CloudProvider, Instance, LoadBalancerStatus, NewRoute, Node, NodeSet, Pairs,
     Presence, ProviderInfo, Retry, Route, Service, Zone,
 };
+use tokio_util::sync::CancellationToken;
 
 use self::meeting::Meeting;
 use skydock_kube::informer::Informer;
 pub(crate) use skydock_kube::testing::{FakeApi, Request, service, with};
 
-use crate::kinds::NodeKind;
+use crate::{Metrics, descriptor::Controller, kinds::NodeKind, recorder, shared::Shared};
 
 /// Makes written addresses appear in this cache from now on, as by a watch.
 pub(crate) fn echoes(api: &FakeApi, nodes: &Arc<Informer<NodeKind>>) {
@@ -34,6 +35,13 @@ pub(crate) fn echoes(api: &FakeApi, nodes: &Arc<Informer<NodeKind>>) {
         let change = json!({"metadata": {"resourceVersion": "99"}, "status": {"addresses": addresses}});
         nodes.apply(with(&NodeKind::whole(&entry), &change));
     });
+}
+
+/// Returns what a controller shares with the others, over these fakes. Writes its events.
+pub(crate) fn shared(controller: Controller, api: &FakeApi, cloud: Arc<FakeCloud>, metrics: &Metrics) -> Shared {
+    let (recorder, writer) = recorder(metrics);
+    tokio::spawn(writer.run(api.client(), CancellationToken::new()));
+    Shared { controller, provider: cloud, nodes: Arc::default(), recorder, metrics: metrics.shared.clone() }
 }
 
 /// A fake cloud; each call is recorded.

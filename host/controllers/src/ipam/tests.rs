@@ -3,10 +3,9 @@ use serde_json::Value;
 use tokio::{task::JoinHandle, time::sleep};
 
 use super::*;
-use crate::recorder;
 use crate::{
     Metrics,
-    testing::{FakeApi, FakeCloud, Request, node, with},
+    testing::{FakeApi, Request, node, shared, with},
 };
 
 struct Bench {
@@ -27,15 +26,7 @@ fn start_after(quiet: Duration, ranges: &[(&str, u8)], nodes: &[Node], prepare: 
     prepare(&api);
     let mut registry = Registry::default();
     let metrics = Metrics::register(&mut registry);
-    let (recorder, writer) = recorder(&metrics);
-    tokio::spawn(writer.run(api.client(), CancellationToken::new()));
-    let shared = Shared {
-        controller: &CONTROLLER,
-        provider: Arc::new(FakeCloud::default()),
-        nodes: Arc::default(),
-        recorder,
-        metrics: metrics.shared,
-    };
+    let shared = shared(&CONTROLLER, &api, Arc::default(), &metrics);
     nodes.iter().for_each(|node| drop(shared.nodes.apply(node.clone())));
     let ranges = ranges.iter().map(|(cluster, mask)| NodeRange::new(cluster.parse().unwrap(), *mask).unwrap());
     let options = IpamOptions { ranges: ranges.collect(), service_cidrs: vec!["10.96.0.0/12".parse().unwrap()] };

@@ -4,11 +4,10 @@ use skydock_cloud::{CloudError, Presence};
 use skydock_kube::api::with_deadline;
 
 use super::*;
-use crate::recorder;
 use crate::{
     Metrics,
     constants::{TAINT_SHUTDOWN, TAINT_UNINITIALIZED},
-    testing::{FakeApi, FakeCloud, every_error, node, with},
+    testing::{FakeApi, FakeCloud, every_error, node, shared, with},
 };
 
 struct Bench {
@@ -29,15 +28,7 @@ fn bench_with(options: LifecycleOptions) -> Bench {
 fn bench_saying(options: LifecycleOptions, said: Option<Arc<Said>>) -> Bench {
     let (api, cloud) = (FakeApi::default(), Arc::new(FakeCloud::default()));
     let metrics = Metrics::register(&mut Registry::default());
-    let (recorder, writer) = recorder(&metrics);
-    tokio::spawn(writer.run(api.client(), CancellationToken::new()));
-    let shared = Shared {
-        controller: &CONTROLLER,
-        provider: cloud.clone(),
-        nodes: Arc::default(),
-        recorder,
-        metrics: metrics.shared,
-    };
+    let shared = shared(&CONTROLLER, &api, cloud.clone(), &metrics);
     let controller =
         Arc::new(LifecycleController::new(shared, metrics.lifecycle, with_deadline(&api.client()), options, said));
     Bench { api, cloud, controller }

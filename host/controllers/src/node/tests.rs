@@ -4,10 +4,9 @@ use skydock_cloud::{AddressKind, Capability, CloudError, Instance, NodeAddress, 
 use tokio::time::{Instant, sleep};
 
 use super::*;
-use crate::recorder;
 use crate::{
     Metrics,
-    testing::{FakeApi, FakeCloud, echoes, every_error, node, pairs, with},
+    testing::{FakeApi, FakeCloud, echoes, every_error, node, pairs, shared, with},
 };
 
 mod crowd;
@@ -28,15 +27,7 @@ fn bench_with(options: NodeOptions) -> Bench {
     let (api, cloud) = (FakeApi::default(), Arc::new(FakeCloud::default()));
     let mut registry = Registry::default();
     let metrics = Metrics::register(&mut registry);
-    let (recorder, writer) = recorder(&metrics);
-    tokio::spawn(writer.run(api.client(), CancellationToken::new()));
-    let shared = Shared {
-        controller: &CONTROLLER,
-        provider: cloud.clone(),
-        nodes: Arc::default(),
-        recorder,
-        metrics: metrics.shared,
-    };
+    let shared = shared(&CONTROLLER, &api, cloud.clone(), &metrics);
     echoes(&api, &shared.nodes);
     let controller =
         Arc::new(NodeController::new(shared, metrics.node, api.client(), NodeOptions { workers: 2, ..options }));

@@ -13,10 +13,9 @@ use tokio::{
 
 pub(crate) use self::table::RouteTable;
 use super::*;
-use crate::recorder;
 use crate::{
     Metrics,
-    testing::{FakeApi, FakeCloud, Request, node, with},
+    testing::{FakeApi, FakeCloud, Request, node, shared, with},
 };
 
 const NEVER: Duration = Duration::ZERO;
@@ -33,10 +32,7 @@ fn bench(rhythm: Rhythm) -> Bench {
     let (api, cloud) = (FakeApi::default(), Arc::new(FakeCloud::default()));
     let mut registry = Registry::default();
     let metrics = Metrics::register(&mut registry);
-    let (recorder, writer) = recorder(&metrics);
-    tokio::spawn(writer.run(api.client(), CancellationToken::new()));
-    let provider = cloud.clone();
-    let shared = Shared { controller: &CONTROLLER, provider, nodes: Arc::default(), recorder, metrics: metrics.shared };
+    let shared = shared(&CONTROLLER, &api, cloud.clone(), &metrics);
     let cidrs = ClusterCidrs::parse(&["10.244.0.0/16", "fd00::/56"]).unwrap();
     let controller = Arc::new(RouteController::new(
         shared,

@@ -7,7 +7,6 @@ use skydock_cloud::{CloudError, Ingress, LoadBalancerStatus, Retry};
 use tokio::time::sleep;
 
 use super::*;
-use crate::recorder;
 
 mod errors;
 mod nodes;
@@ -18,7 +17,7 @@ use crate::{
     Metrics,
     constants::FINALIZER,
     reads::Reads,
-    testing::{FakeApi, FakeCloud, node, service, with},
+    testing::{FakeApi, FakeCloud, node, service, shared, with},
 };
 
 const STATUS: &str = "PATCH /api/v1/namespaces/ns/services/web/status";
@@ -44,15 +43,7 @@ fn bench_where(options: ServiceOptions, nodes: &[Node], services: &[Service]) ->
     let (api, cloud) = (FakeApi::default(), Arc::new(FakeCloud::default()));
     let mut registry = Registry::default();
     let metrics = Metrics::register(&mut registry);
-    let (recorder, writer) = recorder(&metrics);
-    tokio::spawn(writer.run(api.client(), CancellationToken::new()));
-    let shared = Shared {
-        controller: &CONTROLLER,
-        provider: cloud.clone(),
-        nodes: Arc::default(),
-        recorder,
-        metrics: metrics.shared,
-    };
+    let shared = shared(&CONTROLLER, &api, cloud.clone(), &metrics);
     nodes.iter().for_each(|node| drop(shared.nodes.apply(node.clone())));
     let present = Arc::new(Informer::default());
     services.iter().for_each(|service| drop(present.apply(service.clone())));
