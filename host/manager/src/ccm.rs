@@ -347,3 +347,23 @@ impl Election {
         Ok((thread::Builder::new().name("leader-election".to_owned()).spawn(elect)?, unreleased))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    // Holds: P-23, OPS-139
+    #[test]
+    fn operating_md_lists_the_metrics_of_the_process() {
+        let page = include_str!("../../../docs/operating.md");
+        let source = include_str!("ccm.rs").split("#[cfg(test)]").next().unwrap();
+        let calls = source.split("registry.register(").skip(1);
+        let names: Vec<_> = calls.filter_map(|call| call.split('"').nth(1)).collect();
+        assert_eq!(names.len(), 3, "{names:?}");
+        for name in names {
+            let is_listed = page.contains(&format!("`{name}`"));
+            assert!(
+                is_listed || (name.starts_with("leader_election_") && page.contains("`leader_election_…`")),
+                "{name}"
+            );
+        }
+    }
+}

@@ -141,6 +141,7 @@ async fn request(world: &World, credential: &dyn Credential) -> String {
     }
 }
 
+// Holds: SEC-18
 #[tokio::test]
 async fn logs_errors_metrics_and_answers_contain_no_secrets() {
     logged();
