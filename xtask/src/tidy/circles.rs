@@ -47,7 +47,9 @@ pub(super) fn problems(
             .collect();
         threads.into_iter().map(|thread| thread.join().unwrap_or_else(|panic| resume_unwind(panic))).collect()
     });
-    Ok(found?.concat())
+    // A library and a program can have the same modules.
+    let found: BTreeSet<_> = found?.into_iter().flatten().collect();
+    Ok(found.into_iter().collect())
 }
 
 /// Reads the sources in a folder.

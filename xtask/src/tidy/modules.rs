@@ -35,13 +35,15 @@ pub(super) fn page(files: &BTreeSet<String>, read: &impl Fn(&str) -> Result<Stri
 fn split(file: &str) -> Option<(&str, &str, &str)> {
     let at = file.find("/src/")? + "/src/".len();
     let (folder, module) = file.split_at_checked(at)?;
-    let is_test = module.ends_with("tests.rs") || module.contains("tests/") || folder.contains("/template/");
+    let is_test = module.split('/').any(|part| part == "tests" || part == "tests.rs") || folder.contains("/template/");
     (module.ends_with(".rs") && !is_test).then_some((folder, module, file))
 }
 
 /// Returns the first sentence of a module's documentation.
 fn sentence(text: &str) -> Option<String> {
-    let lines = text.lines().map_while(|line| line.strip_prefix("//!")).map(str::trim);
+    // Other comments, for example of a license, can stand before it.
+    let lines = text.lines().skip_while(|line| line.is_empty() || (line.starts_with("//") && !line.starts_with("//!")));
+    let lines = lines.map_while(|line| line.strip_prefix("//!")).map(str::trim);
     let paragraph: Vec<_> = lines.take_while(|line| !line.is_empty()).collect();
     let paragraph = paragraph.join(" ").replace("[`", "`").replace("`]", "`");
     let sentence = paragraph.split_once(". ").map_or(paragraph.as_str(), |(sentence, _)| sentence);
@@ -59,6 +61,7 @@ mod tests {
             ("//! Does this. And that.\n\nuse std;\n", Some("Does this.")),
             ("//! Does [`this`],\n//! and that.\n//!\n//! More.\n", Some("Does `this`, and that.")),
             ("//! What it does:\n//!\n//! - this\n", Some("What it does.")),
+            ("// A license.\n\n//! After it.\n", Some("After it.")),
             ("//!\n//! Late.\n", None),
             ("use std;\n//! Not of the module.\n", None),
             ("", None),
@@ -74,6 +77,7 @@ mod tests {
             "a/b/src/c/d.rs",
             "a/b/src/c/tests.rs",
             "a/b/src/c/tests/e.rs",
+            "a/b/src/contests.rs",
             "a/b/tests/f.rs",
             "a/b/src/readme.md",
             "g/src/main.rs",
@@ -85,7 +89,7 @@ mod tests {
         let (_, list) = page.split_once("tidy`.\n").unwrap();
         assert_eq!(
             list,
-            "\n## `a/b/src/`\n\n- `c.rs`: It is a/b/src/c.rs.\n- `c/d.rs`: It is a/b/src/c/d.rs.\n\n## `g/src/`\n\n- `main.rs`: It is g/src/main.rs.\n"
+            "\n## `a/b/src/`\n\n- `c.rs`: It is a/b/src/c.rs.\n- `c/d.rs`: It is a/b/src/c/d.rs.\n- `contests.rs`: It is a/b/src/contests.rs.\n\n## `g/src/`\n\n- `main.rs`: It is g/src/main.rs.\n"
         );
         assert!(problems.is_empty(), "{problems:?}");
     }

@@ -58,6 +58,10 @@ impl Tree<'_> {
         })
     }
 
+    fn is_file(self, path: &str) -> bool {
+        self.0.contains(path)
+    }
+
     /// Returns true if a path begins with the name of a folder in the repository.
     fn is_complete(self, path: &str) -> bool {
         path.split_once('/').is_some_and(|(folder, _)| self.0.iter().any(|file| file.split('/').next() == Some(folder)))
@@ -116,7 +120,8 @@ fn of_other(page: &Page<'_>, tree: Tree<'_>) -> Vec<(usize, String)> {
 
 /// Checks a link, and the section in it.
 fn of_link(page: &str, link: &str, tree: Tree<'_>, read: &impl Fn(&str) -> Result<String>) -> Result<Option<String>> {
-    if link.contains("://") {
+    // An address begins with a scheme.
+    if link.split('/').next().is_some_and(|start| start.contains(':')) {
         return Ok(None);
     }
     let (path, section) = link.split_once('#').map_or((link, None), |(path, section)| (path, Some(section)));
@@ -125,7 +130,7 @@ fn of_link(page: &str, link: &str, tree: Tree<'_>, read: &impl Fn(&str) -> Resul
         return Ok(Some(format!("the link to {link} names nothing that exists")));
     }
     let Some(section) = section else { return Ok(None) };
-    let is_there = Page::new(&read(&target)?).has_section(section);
+    let is_there = tree.is_file(&target) && Page::new(&read(&target)?).has_section(section);
     Ok((!is_there).then(|| format!("{target} has no section #{section}")))
 }
 

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use anyhow::{Context as _, Result, anyhow};
 use syn::Item;
 
+use super::condition::is_test;
 use super::paths::{self, Content};
 
 /// Number of imports that are followed from a name to where it is defined: names of other crates may seem to import each other.
@@ -43,6 +44,9 @@ impl Modules {
         let text = texts.get(file).with_context(|| format!("{file} is missing"))?;
         let parsed = syn::parse_file(text)
             .map_err(|error| anyhow!("{file}:{}: it is not Rust: {error}", error.span().start().line))?;
+        if is_test(&parsed.attrs) {
+            return Ok(());
+        }
         self.add(path, file, folder, &parsed.items, texts)
     }
 
@@ -65,7 +69,9 @@ impl Modules {
             } else {
                 let own =
                     [format!("{inner}.rs"), format!("{inner}/mod.rs")].into_iter().find(|own| texts.contains_key(own));
-                let own = own.with_context(|| format!("{file}: the file of the module {name} is missing"))?;
+                let own = own.with_context(|| {
+                    format!("{file}: the file of the module {name} is missing (`#[path]` is not supported)")
+                })?;
                 self.add_file(path, &own, &inner, texts)?;
             }
         }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use proc_macro2::{Ident, TokenStream, TokenTree};
 use syn::ext::IdentExt as _;
 use syn::visit::{self, Visit};
-use syn::{Attribute, Field, ImplItemFn, Item, ItemMod, ItemUse, Local, MetaList, UseTree};
+use syn::{Arm, Attribute, Field, ImplItemFn, Item, ItemMod, ItemUse, Local, MetaList, TraitItemFn, UseTree, Variant};
 
 use super::condition::is_test;
 
@@ -129,6 +129,24 @@ impl<'a> Visit<'a> for Reader<'a> {
     fn visit_impl_item_fn(&mut self, function: &'a ImplItemFn) {
         if !is_test(&function.attrs) {
             visit::visit_impl_item_fn(self, function);
+        }
+    }
+
+    fn visit_trait_item_fn(&mut self, function: &'a TraitItemFn) {
+        if !is_test(&function.attrs) {
+            visit::visit_trait_item_fn(self, function);
+        }
+    }
+
+    fn visit_variant(&mut self, variant: &'a Variant) {
+        if !is_test(&variant.attrs) {
+            visit::visit_variant(self, variant);
+        }
+    }
+
+    fn visit_arm(&mut self, arm: &'a Arm) {
+        if !is_test(&arm.attrs) {
+            visit::visit_arm(self, arm);
         }
     }
 

@@ -126,7 +126,11 @@ fn tests_may_use_everything() {
         "mod tests;",
         "#[cfg(any(test, feature = \"testing\"))] use crate::b::B;",
         "#[cfg(all(unix, test))] impl crate::b::B for u8 {}",
+        "#![cfg(test)] use crate::b::B;",
         "impl A { #[cfg(test)] fn f() { crate::b::B; } }",
+        "trait A { #[cfg(test)] fn f() { crate::b::B; } }",
+        "enum A { C, #[cfg(test)] B(crate::b::B) }",
+        "fn f() { match 1 { #[cfg(test)] crate::b::B => {} _ => {} } }",
         "struct A { #[cfg(test)] b: crate::b::B }",
         "fn f() { #[cfg(test)] let b = crate::b::B; }",
         "#[tokio::test] async fn f() { crate::b::B; }",
@@ -147,7 +151,7 @@ fn arrows_in_one_direction_are_no_circle() {
 #[test]
 fn a_file_that_is_missing_or_not_rust_is_an_error() {
     for (files, expected) in [
-        (&[("lib.rs", "mod a;")][..], "x/src/lib.rs: the file of the module a is missing"),
+        (&[("lib.rs", "mod a;")][..], "x/src/lib.rs: the file of the module a is missing ("),
         (&[("lib.rs", "mod a;"), ("a.rs", "\nfn 1")], "x/src/a.rs:2: it is not Rust: "),
     ] {
         let texts = files.iter().map(|(file, text)| (format!("x/src/{file}"), (*text).to_owned())).collect();
@@ -162,6 +166,7 @@ fn the_crates_of_the_checkout_are_read() {
         ("x/src/lib.rs", "mod a;\nmod b;\n"),
         ("x/src/a.rs", "use crate::b::B;\npub struct A(B);\n"),
         ("x/src/b.rs", "pub struct B(Option<Box<crate::a::A>>);\n"),
+        ("x/src/main.rs", "mod a;\nmod b;\nfn main() {}\n"),
         ("y/src/main.rs", "fn main() {}\n"),
         ("y/tests/z.rs", "mod missing;\n"),
     ]);

@@ -52,7 +52,7 @@ impl<'a> Page<'a> {
     /// Returns the targets of all links.
     pub(super) fn links(&self) -> impl Iterator<Item = Mention<'a>> {
         self.lines.iter().flat_map(|&(line, text)| {
-            let targets = text.split("](").skip(1).filter_map(|rest| Some(rest.split_once(')')?.0));
+            let targets = text.split("](").skip(1).filter_map(|rest| rest.split_once(')')?.0.split(' ').next());
             targets.map(move |text| Mention { line, text })
         })
     }
@@ -75,7 +75,7 @@ fn starts_block(line: &str) -> bool {
     let item = line.trim_start();
     let numbered = item.trim_start_matches(|it: char| it.is_ascii_digit());
     let is_numbered = numbered.len() < item.len() && numbered.starts_with(". ");
-    item.is_empty() || item.starts_with("- ") || is_numbered || line.starts_with(['|', '#'])
+    item.is_empty() || item.starts_with("- ") || item.starts_with("* ") || is_numbered || line.starts_with(['|', '#'])
 }
 
 #[cfg(test)]
@@ -92,7 +92,7 @@ mod tests {
 
     #[test]
     fn paragraphs_items_and_rows_are_blocks() {
-        let text = "`a`\nand `b`\n\n`c`\n- `d`\n  `e`\n- `f`\n9. `g`\n   - `h`\n| `i` | `j` |\n| `k` |\n# `l`\n";
+        let text = "`a`\nand `b`\n\n`c`\n- `d`\n  `e`\n- `f`\n9. `g`\n   * `h`\n| `i` | `j` |\n| `k` |\n# `l`\n";
         assert_eq!(blocks(text), ["1a 2b", "4c", "5d 6e", "7f", "8g", "9h", "10i 10j", "11k", "12l"]);
     }
 
@@ -105,7 +105,7 @@ mod tests {
 
     #[test]
     fn fenced_code_is_no_part_of_a_page() {
-        let text = "`a` [b](c)\n```yaml\n`d` [e](f)\n# g\n```\n`h` [i](j)[k](l#m)\n";
+        let text = "`a` [b](c)\n```yaml\n`d` [e](f)\n# g\n```\n`h` [i](j \"title\")[k](l#m)\n";
         assert_eq!(blocks(text), ["1a 6h"]);
         let page = Page::new(text);
         assert_eq!(page.links().map(|it| (it.line, it.text)).collect::<Vec<_>>(), [(1, "c"), (6, "j"), (6, "l#m")]);

@@ -117,11 +117,13 @@ fn links_and_their_sections_must_exist() {
         ("ARCHITECTURE.md", "https://example.com/docs/b.md#two"),
         ("tests/README.md", "../docs/a.md#one"),
         ("tests/README.md", "README.md"),
+        ("tests/README.md", "mailto:one@example.com"),
     ] {
         assert_eq!(link(page, target), None, "{target}");
     }
     assert_eq!(link("tests/README.md", "docs/a.md").unwrap(), "the link to docs/a.md names nothing that exists");
     assert_eq!(link("ARCHITECTURE.md", "docs/a.md#two").unwrap(), "docs/a.md has no section #two");
+    assert_eq!(link("ARCHITECTURE.md", "docs#one").unwrap(), "docs has no section #one");
     assert_eq!(link("ARCHITECTURE.md", "#one").unwrap(), "ARCHITECTURE.md has no section #one");
 }
 
