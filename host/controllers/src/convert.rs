@@ -3,11 +3,13 @@
 mod node;
 mod selector;
 mod service;
+mod status;
 
 pub use self::{
     node::node,
     selector::node_selector,
-    service::{ConvertError, service, status_json},
+    service::{ConvertError, service},
+    status::status_json,
 };
 
 pub(crate) use self::selector::is_qualified_name;

@@ -4,13 +4,9 @@ use std::collections::HashSet;
 
 use ipnet::IpNet;
 use k8s_openapi::{api::core::v1 as k8s, apimachinery::pkg::util::intstr::IntOrString};
-use serde_json::{Map, Value, json};
-use skydock_cloud::{
-    Ingress, IpFamily, IpFamilyPolicy, IpMode, LoadBalancerStatus, PortStatus, Service, ServicePort, TrafficPolicy,
-    Transport,
-};
+use skydock_cloud::{IpFamily, IpFamilyPolicy, Service, ServicePort, TrafficPolicy, Transport};
 
-use super::{filled, text};
+use super::{filled, status::status, text};
 use crate::constants::ANNOTATION_SOURCE_RANGES;
 
 /// A value in a Service that cannot be passed to a provider.
@@ -170,67 +166,11 @@ fn affinity(spec: &k8s::ServiceSpec) -> Option<u32> {
         .then(|| seconds.and_then(|seconds| u32::try_from(seconds).ok()).unwrap_or(10_800))
 }
 
-fn status(object: &k8s::Service) -> LoadBalancerStatus {
-    let ingress = object.status.as_ref().and_then(|status| status.load_balancer.as_ref()?.ingress.as_deref());
-    let convert = |ingress: &k8s::LoadBalancerIngress| Ingress {
-        ip: filled(ingress.ip.as_ref()),
-        hostname: filled(ingress.hostname.as_ref()),
-        ip_mode: match ingress.ip_mode.as_deref() {
-            Some("VIP") => Some(IpMode::Vip),
-            Some("Proxy") => Some(IpMode::Proxy),
-            _ => None,
-        },
-        ports: ingress
-            .ports
-            .as_deref()
-            .unwrap_or_default()
-            .iter()
-            .filter_map(|port| {
-                Some(PortStatus {
-                    port: u16::try_from(port.port).ok()?,
-                    transport: Transport::parse(&port.protocol)?,
-                    error: port.error.clone(),
-                })
-            })
-            .collect(),
-    };
-    LoadBalancerStatus { ingress: ingress.unwrap_or_default().iter().map(convert).collect() }
-}
-
-/// Converts a status to the JSON of `status.loadBalancer`.
-#[must_use]
-pub fn status_json(status: &LoadBalancerStatus) -> Value {
-    let ingress = |ingress: &Ingress| {
-        let mut object = Map::new();
-        let mut set = |key: &str, value: Option<Value>| value.map(|value| object.insert(key.to_owned(), value));
-        set("ip", ingress.ip.as_deref().map(Value::from));
-        set("hostname", ingress.hostname.as_deref().map(Value::from));
-        let mode = ingress.ip_mode.map(|mode| match mode {
-            IpMode::Vip => "VIP",
-            IpMode::Proxy => "Proxy",
-        });
-        set("ipMode", mode.map(Value::from));
-        let ports: Vec<Value> = ingress.ports.iter().map(port_json).collect();
-        set("ports", (!ports.is_empty()).then(|| Value::from(ports)));
-        Value::from(object)
-    };
-    if status.ingress.is_empty() {
-        // In a merge patch, null removes the old list.
-        return json!({ "ingress": null });
-    }
-    json!({ "ingress": status.ingress.iter().map(ingress).collect::<Vec<_>>() })
-}
-
-fn port_json(port: &PortStatus) -> Value {
-    let mut object = json!({ "port": port.port, "protocol": port.transport.as_str() });
-    if let (Some(error), Some(object)) = (&port.error, object.as_object_mut()) {
-        object.insert("error".to_owned(), Value::from(error.as_str()));
-    }
-    object
-}
-
 #[cfg(test)]
 mod tests {
+    use serde_json::{Value, json};
+    use skydock_cloud::IpMode;
+
     use super::*;
 
     fn parse(object: Value) -> k8s::Service {
@@ -288,21 +228,5 @@ mod tests {
         assert_eq!(service.load_balancer_ip, None);
         assert!(service.deleting && service.allocate_node_ports);
         assert_eq!(service.status.ingress[0].ip_mode, Some(IpMode::Proxy));
-    }
-
-    #[test]
-    fn a_status_survives_a_round_trip() {
-        let status = LoadBalancerStatus {
-            ingress: vec![
-                Ingress { ip: Some("192.0.2.1".into()), ip_mode: Some(IpMode::Vip), ..Ingress::default() },
-                Ingress {
-                    hostname: Some("lb.example".into()),
-                    ports: vec![PortStatus { port: 53, transport: Transport::Udp, error: Some("NoQuota".into()) }],
-                    ..Ingress::default()
-                },
-            ],
-        };
-        let object = parse(json!({ "status": { "loadBalancer": status_json(&status) } }));
-        assert_eq!(service(&object).0.status, status);
     }
 }

@@ -1,4 +1,4 @@
-//! Queries the cloud about nodes.
+//! Calls the provider about a batch of nodes: describes their instances, and locates them if the provider can.
 
 use std::sync::Arc;
 

@@ -1,4 +1,5 @@
-//! Queries the cloud about nodes, and initializes or updates them.
+//! One round of questions about nodes: has the cloud describe a batch, pairs the answers with the nodes, and has them initialized or
+//! repaired. `batches.rs` calls it for each batch.
 
 use std::{
     sync::{

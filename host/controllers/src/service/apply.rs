@@ -46,6 +46,7 @@ impl ServiceController {
         self.patch(entry, &Patch::Merge(json!({ "metadata": { "uid": entry.uid() }, "status": status }))).await
     }
 
+    /// Also used for metadata: with the subresource, no other field of the Service can change, and fewer permissions are needed.
     async fn patch(&self, entry: &Entry<ServiceKind>, body: &Patch) -> Result<(), ApiError> {
         let namespace = entry.object.metadata.namespace.as_deref();
         let target = Target { namespace, name: entry.name(), subresource: Some("status") };

@@ -1,4 +1,4 @@
-//! What an attempt at a goal consists of: steps, and what follows from each.
+//! What an attempt at a goal consists of: its goal, steps and failures, and what follows from a failure.
 
 use std::time::Duration;
 
