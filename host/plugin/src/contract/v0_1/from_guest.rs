@@ -73,8 +73,13 @@ fn batch<W, T>(
     Ok(answers.into_iter().map(element).collect())
 }
 
-/// Checks an address for its form only, as for those that a cloud's route contains, which are compared and never written.
-pub(super) fn noted_address(address: wit::NodeAddress) -> Checked<cloud::NodeAddress> {
+/// Checks addresses for their form only. Nothing else is needed for those of a cloud's route, which are compared and never written.
+pub(super) fn addresses(all: Vec<wit::NodeAddress>) -> Checked<Vec<cloud::NodeAddress>> {
+    count("addresses", all.len(), MAX_LIST)?;
+    all.into_iter().map(address).collect()
+}
+
+fn address(address: wit::NodeAddress) -> Checked<cloud::NodeAddress> {
     let (kind, is_ip) = match address.kind {
         wit::AddressKind::Hostname => (cloud::AddressKind::Hostname, false),
         wit::AddressKind::InternalIp => (cloud::AddressKind::InternalIp, true),
@@ -90,15 +95,6 @@ pub(super) fn noted_address(address: wit::NodeAddress) -> Checked<cloud::NodeAdd
         address.address
     };
     Ok(cloud::NodeAddress { kind, address })
-}
-
-/// Checks a list of addresses.
-pub(super) fn addresses(
-    all: Vec<wit::NodeAddress>,
-    check: impl Fn(wit::NodeAddress) -> Checked<cloud::NodeAddress>,
-) -> Checked<Vec<cloud::NodeAddress>> {
-    count("addresses", all.len(), MAX_LIST)?;
-    all.into_iter().map(check).collect()
 }
 
 #[cfg(test)]
@@ -150,7 +146,7 @@ mod tests {
     #[test]
     fn an_address_is_converted_by_its_kind() {
         use wit::AddressKind as Said;
-        let checked = |kind, address: &str| noted_address(wit::NodeAddress { kind, address: address.into() });
+        let checked = |kind, text: &str| address(wit::NodeAddress { kind, address: text.into() });
         let noted = |kind, address: &str| Ok(cloud::NodeAddress { kind, address: address.into() });
         for (kind, address, expected) in [
             (Said::Hostname, "Node_1", noted(cloud::AddressKind::Hostname, "Node_1")),
@@ -165,8 +161,8 @@ mod tests {
             assert!(checked(kind, address).is_err(), "{address}");
         }
         let many = |count| vec![wit::NodeAddress { kind: Said::Hostname, address: "a".into() }; count];
-        assert_eq!(addresses(many(64), noted_address).unwrap().len(), 64);
-        assert!(addresses(many(65), noted_address).is_err());
+        assert_eq!(addresses(many(64)).unwrap().len(), 64);
+        assert!(addresses(many(65)).is_err());
     }
 
     #[test]

@@ -11,8 +11,7 @@ use crate::{
     contract::{
         Running,
         v0_1::{
-            bindings::skydock::provider::types as wit,
-            from_guest::{MAX_LIST, addresses, each, noted_address},
+            from_guest::{MAX_LIST, addresses, each},
             to_guest,
         },
     },
@@ -70,7 +69,7 @@ fn instance(instance: instances::Instance, owned: &Owned) -> Checked<cloud::Inst
         instance_type: text::label_value("instance type", instance.instance_type)?,
         zone: text::label_value("zone", instance.zone)?,
         region: text::label_value("region", instance.region)?,
-        addresses: addresses(instance.addresses, address)?,
+        addresses: addresses(instance.addresses)?.into_iter().map(written).collect::<Checked<_>>()?,
         labels: labels(instance.labels)?,
         annotations: annotations(instance.annotations, owned)?,
     })
@@ -84,10 +83,9 @@ fn provider_id(id: String, owned: &Owned) -> Checked<String> {
     if is_owned { Ok(id) } else { Err(AnswerError::ForeignProviderId(Quoted::new(&id))) }
 }
 
-/// Checks an address that is written to the node. The API server may connect to any of them, also to a host name, and some clouds use
+/// Rejects an address that must not be written to the node. The API server may connect to any of them, also to a host name, and some clouds use
 /// IP addresses as names.
-fn address(address: wit::NodeAddress) -> Checked<cloud::NodeAddress> {
-    let checked = noted_address(address)?;
+fn written(checked: cloud::NodeAddress) -> Checked<cloud::NodeAddress> {
     let what = "address";
     match checked.address.parse() {
         Ok(address) => rules::node(address).map_err(|why| AnswerError::Address { what, address, why })?,

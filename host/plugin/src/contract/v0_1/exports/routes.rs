@@ -10,7 +10,7 @@ use crate::{
     contract::{
         Running,
         v0_1::{
-            from_guest::{addresses, each, noted_address, whole},
+            from_guest::{addresses, each, whole},
             to_guest,
         },
     },
@@ -80,7 +80,7 @@ fn route(route: routes::Route) -> Checked<cloud::Route> {
     Ok(cloud::Route {
         name: route.name,
         target_node: route.target_node,
-        target_addresses: route.target_addresses.map(|all| addresses(all, noted_address)).transpose()?,
+        target_addresses: route.target_addresses.map(addresses).transpose()?,
         destination_cidr: destination.trunc().to_string(),
         blackhole: route.blackhole,
     })
