@@ -5,13 +5,14 @@
 
 pub(crate) mod addresses;
 mod error;
+pub(crate) mod pairs;
 pub(crate) mod text;
 
 use skydock_cloud::CloudError;
 
 pub use addresses::{IngressRules, Refused};
 pub use error::AnswerError;
-pub(crate) use error::{Checked, count, value};
+pub(crate) use error::{Checked, MAX_LIST, count, value};
 
 /// One element of a batch: the cloud's answer, or the violation of the contract.
 pub(crate) type Element<T> = Checked<Result<T, CloudError>>;

@@ -82,6 +82,9 @@ pub enum AnswerError {
     Missing(&'static str),
 }
 
+/// Maximum number of addresses, labels and annotations of an instance, and of ingress points of a load balancer.
+pub(crate) const MAX_LIST: usize = 64;
+
 /// A checked value, or what is wrong with it.
 pub(crate) type Checked<T> = Result<T, AnswerError>;
 

@@ -9,12 +9,9 @@ use skydock_cloud::{
 
 use super::bindings::skydock::provider::types as wit;
 use crate::{
-    answers::{AnswerError, Checked, Element, count, text, value},
+    answers::{AnswerError, Checked, Element, MAX_LIST, count, text, value},
     call::CallError,
 };
-
-/// Maximum number of addresses of a node, of additional labels, and of ingress points.
-pub(super) const MAX_LIST: usize = 64;
 
 /// Bounds of the delay before a retry.
 const RETRY: std::ops::RangeInclusive<Duration> = Duration::from_millis(100)..=Duration::from_secs(60 * 60);
@@ -153,16 +150,24 @@ mod tests {
             (Said::InternalDns, "a.b", noted(cloud::AddressKind::InternalDns, "a.b")),
             (Said::ExternalDns, "a.b", noted(cloud::AddressKind::ExternalDns, "a.b")),
             (Said::InternalIp, "10.0.0.1", noted(cloud::AddressKind::InternalIp, "10.0.0.1")),
-            (Said::ExternalIp, "2001:DB8::1", noted(cloud::AddressKind::ExternalIp, "2001:db8::1")),
+            (Said::ExternalIp, "2001:DB8:0::1", noted(cloud::AddressKind::ExternalIp, "2001:db8::1")),
         ] {
             assert_eq!(checked(kind, address), expected);
         }
-        for (kind, address) in [(Said::InternalIp, "a.b"), (Said::ExternalIp, ""), (Said::Hostname, "a b")] {
-            assert!(checked(kind, address).is_err(), "{address}");
+        for (kind, text) in [
+            (Said::InternalIp, "a.b"),
+            (Said::InternalIp, "10.0.0.1/24"),
+            (Said::InternalIp, "010.0.0.1"),
+            (Said::ExternalIp, ""),
+            (Said::Hostname, "a b"),
+            (Said::ExternalDns, ""),
+        ] {
+            assert!(checked(kind, text).is_err(), "{text}");
         }
         let many = |count| vec![wit::NodeAddress { kind: Said::Hostname, address: "a".into() }; count];
         assert_eq!(addresses(many(64)).unwrap().len(), 64);
-        assert!(addresses(many(65)).is_err());
+        let excess = AnswerError::TooMany { what: "addresses", count: 65, limit: 64 };
+        assert_eq!(addresses(many(65)), Err(excess));
     }
 
     #[test]

@@ -2,16 +2,16 @@
 
 use std::sync::Arc;
 
-use skydock_cloud::{self as cloud, Capability, Pairs};
+use skydock_cloud::{self as cloud, Capability};
 
 use super::{Guest, exported, generated::instances};
 use crate::{
-    answers::{AnswerError, Checked, Element, addresses as rules, count, text, value},
+    answers::{AnswerError, Checked, Element, addresses as rules, pairs, text, value},
     call::Function,
     contract::{
         Running,
         v0_1::{
-            from_guest::{MAX_LIST, addresses, each},
+            from_guest::{addresses, each},
             to_guest,
         },
     },
@@ -70,8 +70,8 @@ fn instance(instance: instances::Instance, owned: &Owned) -> Checked<cloud::Inst
         zone: text::label_value("zone", instance.zone)?,
         region: text::label_value("region", instance.region)?,
         addresses: addresses(instance.addresses)?.into_iter().map(written).collect::<Checked<_>>()?,
-        labels: labels(instance.labels)?,
-        annotations: annotations(instance.annotations, owned)?,
+        labels: pairs::labels(instance.labels)?,
+        annotations: pairs::annotations(instance.annotations, &owned.annotations)?,
     })
 }
 
@@ -95,40 +95,6 @@ fn written(checked: cloud::NodeAddress) -> Checked<cloud::NodeAddress> {
         }
     }
     Ok(checked)
-}
-
-fn labels(all: Vec<(String, String)>) -> Checked<Pairs> {
-    count("labels", all.len(), MAX_LIST)?;
-    let mut labels = Pairs::new();
-    for (key, text) in all {
-        value("label", &key, "a qualified name", text::is_qualified(&key).then_some(()))?;
-        let text = text::label_value("label value", Some(text))?.unwrap_or_default();
-        if text::is_reserved(&key) {
-            continue;
-        }
-        if labels.contains_key(&key) {
-            return Err(AnswerError::Twice { what: "label", value: Quoted::new(&key) });
-        }
-        labels.insert(key, text);
-    }
-    Ok(labels)
-}
-
-/// Checks the annotations that an instance sets on its node.
-fn annotations(all: Vec<(String, String)>, owned: &Owned) -> Checked<Pairs> {
-    count("annotations", all.len(), MAX_LIST)?;
-    let mut annotations = Pairs::new();
-    for (key, text) in all {
-        let is_owned = owned.annotations.iter().any(|prefix| key.starts_with(prefix.as_str()));
-        let ok = is_owned && text::is_qualified(&key);
-        value("annotation", &key, "a qualified name under one of the plugin's annotation prefixes", ok.then_some(()))?;
-        count("bytes of an annotation", text.len(), text::MAX_ANNOTATION)?;
-        if annotations.contains_key(&key) {
-            return Err(AnswerError::Twice { what: "annotation", value: Quoted::new(&key) });
-        }
-        annotations.insert(key, text);
-    }
-    Ok(annotations)
 }
 
 #[cfg(test)]

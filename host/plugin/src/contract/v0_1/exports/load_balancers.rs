@@ -7,13 +7,13 @@ use wasmtime::component::Resource;
 
 use super::{Guest, exported};
 use crate::{
-    answers::{AnswerError, Checked, IngressRules, count, text, value},
+    answers::{AnswerError, Checked, IngressRules, MAX_LIST, count, text, value},
     call::{CallError, Function},
     contract::{
         Running,
         v0_1::{
             bindings::skydock::provider::{node_sets::NodeSet, types as wit},
-            from_guest::{MAX_LIST, whole},
+            from_guest::whole,
             to_guest,
         },
     },

@@ -1,3 +1,5 @@
+use skydock_cloud::Pairs;
+
 use super::*;
 use crate::contract::v0_1::bindings::skydock::provider::types as wit;
 
@@ -101,37 +103,6 @@ fn an_instance_is_converted_completely() {
     ] {
         assert_eq!(presence(said), heard);
     }
-    let many = |count| (0..count).map(|it| (format!("metal.example/{it}"), String::new())).collect::<Vec<_>>();
-    assert_eq!((labels(many(64)).unwrap().len(), labels(many(65)).is_ok()), (64, false));
-    assert_eq!((annotations(many(64), &owner()).unwrap().len(), annotations(many(65), &owner()).is_ok()), (64, false));
-}
-
-#[test]
-fn kubernetes_labels_are_ignored() {
-    let all = ["kubernetes.io/a", "node.kubernetes.io/b", "k8s.io/c", "x.k8s.io/d", "notk8s.io/e", "f"];
-    let all = all.map(|key| (key.to_owned(), "1".to_owned())).to_vec();
-    assert_eq!(labels(all).unwrap().into_keys().collect::<Vec<_>>(), ["f", "notk8s.io/e"]);
-}
-
-#[test]
-fn addresses_are_validated_and_canonicalized() {
-    use wit::AddressKind::{ExternalDns, ExternalIp, Hostname, InternalIp};
-    let table = [
-        (InternalIp, "10.0.0.1", Some("10.0.0.1")),
-        (ExternalIp, "2001:DB8:0::1", Some("2001:db8::1")),
-        (InternalIp, "10.0.0.1/24", None),
-        (InternalIp, "010.0.0.1", None),
-        (InternalIp, "host", None),
-        (Hostname, "Node_1.local", Some("Node_1.local")),
-        (ExternalDns, "a b", None),
-        (ExternalDns, "", None),
-    ];
-    for (kind, text, expected) in table {
-        let found = addresses(vec![node_address(kind, text)]).ok().map(|all| all.into_iter().map(|it| it.address));
-        assert!(found.into_iter().flatten().eq(expected), "{text}");
-    }
-    let many = vec![node_address(Hostname, "a"); 65];
-    assert_eq!(addresses(many), Err(AnswerError::TooMany { what: "addresses", count: 65, limit: 64 }));
 }
 
 // Holds: SEC-16, OPS-80
@@ -147,21 +118,7 @@ fn an_instance_with_a_special_address_is_rejected() {
 
 #[test]
 fn instance_annotations_must_have_a_prefix_of_the_plugin() {
-    let with =
-        |key: &str, value: &str| instances::Instance { annotations: vec![(key.into(), value.into())], ..machine() };
     assert_eq!(instance(machine(), &owner()).unwrap().annotations["metal.example/rack"], "a b");
-    for (key, value, taken) in [
-        ("service.beta.kubernetes.io/metal-id", "", true),
-        ("metal.example/x", &*"v".repeat(4096), true),
-        ("metal.example/x", &*"v".repeat(4097), false),
-        ("service.beta.kubernetes.io/other", "", false),
-        ("metal.example/", "", false),
-        ("metal.example/a b", "", false),
-        ("node.skydock.dev/labels", "", false),
-    ] {
-        assert_eq!(instance(with(key, value), &owner()).is_ok(), taken, "{key}");
-    }
-    let twice =
-        instances::Instance { annotations: [machine().annotations, machine().annotations].concat(), ..machine() };
-    assert!(instance(twice, &owner()).is_err());
+    let others = instances::Instance { annotations: vec![("other.example/rack".into(), "a".into())], ..machine() };
+    assert!(instance(others, &owner()).is_err());
 }

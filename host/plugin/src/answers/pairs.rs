@@ -1,0 +1,111 @@
+//! Rules for the labels and annotations of an instance.
+
+use skydock_cloud::Pairs;
+
+use super::{
+    error::{AnswerError, Checked, MAX_LIST, count, value},
+    text,
+};
+use crate::text::Quoted;
+
+/// Checks the labels that an instance adds to its node. Those that belong to Kubernetes are ignored.
+pub(crate) fn labels(all: Vec<(String, String)>) -> Checked<Pairs> {
+    count("labels", all.len(), MAX_LIST)?;
+    let mut labels = Pairs::new();
+    for (key, text) in all {
+        value("label", &key, "a qualified name", text::is_qualified(&key).then_some(()))?;
+        let text = text::label_value("label value", Some(text))?.unwrap_or_default();
+        if text::is_reserved(&key) {
+            continue;
+        }
+        if labels.contains_key(&key) {
+            return Err(AnswerError::Twice { what: "label", value: Quoted::new(&key) });
+        }
+        labels.insert(key, text);
+    }
+    Ok(labels)
+}
+
+/// Checks the annotations that an instance sets on its node: their keys must begin with one of these prefixes.
+pub(crate) fn annotations(all: Vec<(String, String)>, prefixes: &[String]) -> Checked<Pairs> {
+    count("annotations", all.len(), MAX_LIST)?;
+    let mut annotations = Pairs::new();
+    for (key, text) in all {
+        let is_owned = prefixes.iter().any(|prefix| key.starts_with(prefix.as_str()));
+        let ok = is_owned && text::is_qualified(&key);
+        value("annotation", &key, "a qualified name under one of the plugin's annotation prefixes", ok.then_some(()))?;
+        count("bytes of an annotation", text.len(), text::MAX_ANNOTATION)?;
+        if annotations.contains_key(&key) {
+            return Err(AnswerError::Twice { what: "annotation", value: Quoted::new(&key) });
+        }
+        annotations.insert(key, text);
+    }
+    Ok(annotations)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pair(key: &str, text: &str) -> (String, String) {
+        (key.to_owned(), text.to_owned())
+    }
+
+    fn annotated(all: Vec<(String, String)>) -> Checked<Pairs> {
+        annotations(all, &["metal.example/".to_owned(), "service.beta.kubernetes.io/metal-".to_owned()])
+    }
+
+    #[test]
+    fn there_are_at_most_64() {
+        let many = |count| (0..count).map(|it| pair(&format!("metal.example/{it}"), "")).collect::<Vec<_>>();
+        assert_eq!((labels(many(64)).unwrap().len(), annotated(many(64)).unwrap().len()), (64, 64));
+        let excess = |what| Err(AnswerError::TooMany { what, count: 65, limit: 64 });
+        assert_eq!((labels(many(65)), annotated(many(65))), (excess("labels"), excess("annotations")));
+    }
+
+    #[test]
+    fn labels_of_kubernetes_are_ignored() {
+        let all = ["kubernetes.io/a", "node.kubernetes.io/b", "k8s.io/c", "x.k8s.io/d", "notk8s.io/e", "f"];
+        let all = all.map(|key| pair(key, "1")).to_vec();
+        assert_eq!(labels(all).unwrap().into_keys().collect::<Vec<_>>(), ["f", "notk8s.io/e"]);
+    }
+
+    #[test]
+    fn keys_and_values_have_the_form_of_kubernetes() {
+        for (key, text, is_label, is_annotation) in [
+            ("metal.example/x", "1", true, true),
+            ("metal.example/x", "", true, true),
+            ("metal.example/x", "a b", false, true),
+            ("metal.example/x", &*"v".repeat(64), false, true),
+            ("metal.example/x", &*"v".repeat(4096), false, true),
+            ("metal.example/x", &*"v".repeat(4097), false, false),
+            ("metal.example/a b", "", false, false),
+            ("metal.example/", "", false, false),
+            ("metal.example/a/b", "", false, false),
+        ] {
+            assert_eq!(labels(vec![pair(key, text)]).is_ok(), is_label, "{key}");
+            assert_eq!(annotated(vec![pair(key, text)]).is_ok(), is_annotation, "{key}");
+        }
+        assert_eq!(labels(vec![pair("a", "1")]), Ok(Pairs::from([pair("a", "1")])));
+        assert_eq!(annotated(vec![pair("metal.example/a", "b c")]), Ok(Pairs::from([pair("metal.example/a", "b c")])));
+    }
+
+    #[test]
+    fn annotations_have_a_prefix_of_the_plugin() {
+        for (key, expected) in [
+            ("service.beta.kubernetes.io/metal-id", true),
+            ("service.beta.kubernetes.io/other", false),
+            ("node.skydock.dev/labels", false),
+            ("a", false),
+        ] {
+            assert_eq!(annotated(vec![pair(key, "")]).is_ok(), expected, "{key}");
+        }
+    }
+
+    #[test]
+    fn a_key_occurs_once() {
+        let twice = || vec![pair("metal.example/a", "1"), pair("metal.example/a", "2")];
+        let twice_said = |what| Err(AnswerError::Twice { what, value: Quoted::new("metal.example/a") });
+        assert_eq!((labels(twice()), annotated(twice())), (twice_said("label"), twice_said("annotation")));
+    }
+}
