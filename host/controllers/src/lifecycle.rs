@@ -86,7 +86,7 @@ impl Default for LifecycleOptions {
     }
 }
 
-/// The node lifecycle controller.
+/// The node lifecycle controller. Deletions are in `deletion.rs`.
 pub(crate) struct LifecycleController {
     shared: Shared,
     metrics: LifecycleMetrics,

@@ -87,7 +87,7 @@ impl Default for NodeOptions {
     }
 }
 
-/// The node controller.
+/// The node controller. `initialize.rs` initializes a node, and `keep.rs` keeps it up to date.
 pub(crate) struct NodeController {
     shared: Shared,
     metrics: NodeMetrics,

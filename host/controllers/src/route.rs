@@ -139,7 +139,7 @@ impl Rhythm {
 
 type NodeEntry = Arc<Entry<NodeKind>>;
 
-/// The route controller.
+/// The route controller. What it reports is in `report.rs`.
 pub(crate) struct RouteController {
     shared: Shared,
     metrics: RouteMetrics,

@@ -55,7 +55,8 @@ const GATHER: Duration = Duration::from_millis(100);
 
 type ServiceEntry = Arc<Entry<ServiceKind>>;
 
-/// The service controller.
+/// The service controller. `perform.rs` performs what is decided about a Service, `apply.rs` patches it, and `nodes.rs` follows the
+/// changes of nodes.
 pub(crate) struct ServiceController {
     shared: Shared,
     metrics: ServiceMetrics,

@@ -62,6 +62,7 @@ pub enum SwapOutcome {
 /// A plugin in service. Implements [`skydock_cloud::CloudProvider`].
 ///
 /// Calls that are running when the generation changes end on the generation that they started with; later calls use the new one.
+/// The calls are in `provider.rs`; `watch.rs` follows the files.
 pub struct Plugin {
     runtime: Runtime,
     source: PluginSource,
