@@ -59,7 +59,7 @@ pub(crate) enum Obstacle {
     #[error("provider {provider} does not support {capability}")]
     Unsupported { provider: String, capability: Capability },
     /// The objects that it needs are not known yet.
-    #[error("{0} could not be read from the API server yet; the controller starts when they are")]
+    #[error("cannot read {0} from the API server yet; the controller starts after they have been read")]
     NotListed(&'static str),
     /// At startup, this is checked earlier; here, the capability was added by a later generation.
     #[error("{0}")]

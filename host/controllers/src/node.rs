@@ -215,7 +215,8 @@ impl NodeController {
         self.queue.add_after(entry.key(), waits.unwrap_or(TELL_AGAIN), Priority::Recheck);
         if waits.is_none() {
             let message = format!(
-                "Provider ID {id:?} belongs to another provider (expected {}): the node stays uninitialized",
+                "Provider ID {id:?} belongs to another provider (expected prefix {}), so Skydock does not initialize the node: check \
+                 --cloud-provider, or run the cloud-controller-manager of that provider",
                 prefixes.join(", ")
             );
             self.shared.warning(entry, reason::FOREIGN_PROVIDER_ID, message);

@@ -32,8 +32,8 @@ pub(crate) struct NewArgs {
     /// Language of the provider.
     #[arg(long, value_enum, default_value = "rust", value_name = "LANGUAGE")]
     pub(crate) lang: Language,
-    /// Folder of the SDK in a checkout of Skydock, for example ../skydock/sdk/rust. It is required because the SDK is not published,
-    /// except for C: the files of the SDK are copied into the provider.
+    /// Folder of the SDK in a checkout of Skydock, for example ../skydock/sdk/rust. Required for all languages except C,
+    /// because the SDK is not published. For C, the files of the SDK are copied into the provider.
     #[arg(long, value_name = "DIR")]
     pub(crate) sdk_path: Option<PathBuf>,
 }

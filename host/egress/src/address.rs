@@ -1,6 +1,9 @@
 //! The addresses that plugins may connect to, whatever host name resolved to them.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::{
+    fmt,
+    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
+};
 
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 
@@ -24,30 +27,46 @@ pub enum Reason {
     Private,
 }
 
-impl Reason {
-    /// Returns the value of the metric label.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Metadata => "metadata",
-            Self::ApiServer => "api_server",
-            Self::Special => "special",
-            Self::Loopback => "loopback",
-            Self::LinkLocal => "link_local",
-            Self::Closed => "closed",
-            Self::Private => "private",
-        }
-    }
-}
-
 /// A connection to this address is not allowed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("address {address} is not allowed ({})", reason.as_str())]
 pub struct AddressDenied {
     /// The address before conversion to IPv4.
     pub address: IpAddr,
+    /// The address that a network must contain to open it, which is the one after conversion to IPv4.
+    pub judged: IpAddr,
     /// Why it is denied.
     pub reason: Reason,
+}
+
+impl fmt::Display for AddressDenied {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { address, judged, reason } = self;
+        match reason {
+            Reason::Metadata => write!(f, "address {address} is a metadata service, which is always denied"),
+            Reason::ApiServer => {
+                write!(
+                    f,
+                    "address {address} and port belong to the Kubernetes API or its control plane, which is always denied"
+                )
+            }
+            Reason::Special => {
+                write!(f, "address {address} is reserved or not that of one machine, which is always denied")
+            }
+            Reason::Loopback => {
+                write!(f, "address {address} is loopback: add {judged} itself to `addresses` of the rule")
+            }
+            Reason::LinkLocal => {
+                write!(f, "address {address} is link-local: add {judged} itself to `addresses` of the rule")
+            }
+            Reason::Closed => write!(
+                f,
+                "address {address} belongs to the cluster or to this machine: if it is safe, add {judged} itself to `addresses` of the rule"
+            ),
+            Reason::Private => {
+                write!(f, "address {address} is private: add {judged} or its network to `addresses` of the rule")
+            }
+        }
+    }
 }
 
 /// Addresses at which clouds hand out identities or secrets without authentication.
@@ -103,9 +122,9 @@ impl AddressPolicy {
     /// # Errors
     /// [`AddressDenied`] with the reason if the address is not allowed.
     pub fn check(&self, to: SocketAddr, closed: &Closed) -> Result<SocketAddr, AddressDenied> {
-        let denied = |reason| Err(AddressDenied { address: to.ip(), reason });
         let unmapped = unmapped(to.ip());
         let judged = self.translated(unmapped);
+        let denied = |reason| Err(AddressDenied { address: to.ip(), judged, reason });
         // Both the address and the one that a NAT64 translator connects to must be allowed.
         for address in [unmapped, judged] {
             if METADATA.contains(&address) {

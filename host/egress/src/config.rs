@@ -51,7 +51,7 @@ pub struct EgressRule {
     /// Name of the credential that authenticates the requests.
     #[serde(default)]
     pub credential: Option<String>,
-    /// Whether the plugin may authenticate requests itself. Default: `refused`.
+    /// Whether the plugin may authenticate requests itself. Default: `denied`.
     #[serde(default)]
     pub guest_auth: GuestAuth,
     /// TLS settings, for a rule with https.

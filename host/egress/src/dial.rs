@@ -52,8 +52,9 @@ pub(crate) struct Connector(Arc<Shared>);
 struct Shared {
     resolver: Arc<dyn Resolver>,
     closed: ClosedSource,
-    /// Limits the connections of the plugin, including idle ones.
+    /// Limits the connections of the plugin, including idle ones, to `most`.
     connections: Arc<Semaphore>,
+    most: usize,
     /// `None` for requests of the host itself.
     addresses: Option<AddressPolicy>,
     tls: Tls,
@@ -66,13 +67,14 @@ impl Connector {
         grant: &Grant,
         resolver: Arc<dyn Resolver>,
         closed: ClosedSource,
-        connections: Arc<Semaphore>,
+        (connections, most): (Arc<Semaphore>, usize),
         metrics: EgressMetrics,
     ) -> Self {
         Self(Arc::new(Shared {
             resolver,
             closed,
             connections,
+            most,
             addresses: Some(grant.addresses.clone()),
             tls: Tls::new(grant.tls.clone(), grant.pin, metrics),
             proxy: grant.proxy.clone(),
@@ -86,6 +88,7 @@ impl Connector {
             resolver,
             closed: Arc::new(Closed::default),
             connections: Arc::new(Semaphore::new(connections)),
+            most: connections,
             addresses: None,
             tls: Tls::new(tls, None, EgressMetrics::default()),
             proxy: None,
@@ -120,11 +123,9 @@ impl Shared {
         };
         let permit = timeout_at(deadline, self.connections.clone().acquire_owned());
         let Ok(Ok(permit)) = permit.await else {
-            return Err(Refusal::new(
-                Code::ConnectionLimitReached,
-                Cause::Limit,
-                "the plugin has too many connections",
-            ));
+            let (limit, most) = (self.limit, self.most);
+            let sentence = format!("no connection became free within {limit:?}: {most} are open, which is the limit");
+            return Err(Refusal::new(Code::ConnectionLimitReached, Cause::Limit, sentence));
         };
         let addresses = match timeout_at(deadline, self.addresses_of(target)).await {
             Ok(addresses) => addresses?,

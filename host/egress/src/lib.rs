@@ -51,5 +51,5 @@ pub use instance::Instance;
 pub use issuer::HostIssuer;
 pub use metrics::EgressMetrics;
 pub use own::own_addresses;
-pub use refusal::{Cause, Code, Refusal};
+pub use refusal::{About, Cause, Code, Refusal};
 pub use rule::{Host, Rule, RuleError, Scheme, Target};

@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use crate::{
     hosts::Hosts,
     metrics::{EgressMetrics, End},
-    refusal::Refusal,
+    refusal::{About, Refusal},
     rule::Target,
 };
 
@@ -44,6 +44,11 @@ impl Meter {
             self.metrics.in_flight(&self.plugin, rule, 1);
             self.rule = rule.clone();
         }
+    }
+
+    /// Returns which request this is.
+    pub(crate) fn about(&self) -> About {
+        About { rule: Some(self.rule.clone()), method: self.method.clone(), target: Some(self.target.clone()) }
     }
 
     /// Records why there is no answer, or no complete one.

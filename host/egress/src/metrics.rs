@@ -89,7 +89,7 @@ impl EgressMetrics {
         );
         registry.register_with_unit(
             "request_duration",
-            "Time until the answer to a request is read, including waiting",
+            "Seconds until the answer to a request is read, including waiting",
             Unit::Seconds,
             all.durations.clone(),
         );
@@ -99,7 +99,7 @@ impl EgressMetrics {
         registry.register("denials", "Requests that were denied, by rule, if any, and reason", all.denials.clone());
         registry.register(
             "throttled",
-            "Requests that were delayed, or answered 429, because of a rate limit or Retry-After",
+            "Requests that Skydock delayed, or answered with 429 itself, because of a rate limit or Retry-After",
             all.throttled.clone(),
         );
         registry.register(
@@ -109,7 +109,7 @@ impl EgressMetrics {
         );
         registry.register(
             "client_certificate_expiration_timestamp_seconds",
-            "Expiry of the client certificate in this file as Unix time, as of the last read",
+            "Expiry of the client certificate in this file as Unix time, as of the last time it was read",
             all.expirations.clone(),
         );
         all

@@ -1,6 +1,10 @@
 //! Errors of requests: why they were not sent, or why there is no answer.
 
-use std::fmt;
+use std::{fmt, sync::Arc};
+
+use http::Method;
+
+use crate::rule::Target;
 
 /// The error code that the plugin receives. The names are those of wasi:http 0.2.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
@@ -143,22 +147,45 @@ impl Cause {
     }
 }
 
+/// The request that a refusal is about, for fields of the log. It contains no path, query or header.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct About {
+    /// The rule that applies, or that denies the request, if any.
+    pub rule: Option<Arc<str>>,
+    /// The method, which the plugin chooses.
+    pub method: Method,
+    /// The target, if the URI has one.
+    pub target: Option<Target>,
+}
+
 /// Why a request was not sent, or why there is no answer. Contains no secrets.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub struct Refusal {
     code: Code,
     cause: Cause,
     sentence: String,
+    about: Option<Box<About>>,
 }
 
 impl Refusal {
     pub(crate) fn new(code: Code, cause: Cause, sentence: impl Into<String>) -> Self {
-        Self { code, cause, sentence: sentence.into() }
+        Self { code, cause, sentence: sentence.into(), about: None }
     }
 
     /// Creates the error of a request that a rule denies.
     pub(crate) fn denied(cause: Cause, sentence: impl Into<String>) -> Self {
         Self::new(Code::HttpRequestDenied, cause, sentence)
+    }
+
+    /// Adds the request that it is about.
+    pub(crate) fn of(self, about: About) -> Self {
+        Self { about: Some(Box::new(about)), ..self }
+    }
+
+    /// Returns the request that it is about, if it is known.
+    #[must_use]
+    pub fn about(&self) -> Option<&About> {
+        self.about.as_deref()
     }
 
     /// Returns the error code that the plugin receives.

@@ -141,7 +141,7 @@ impl EventWriter {
         };
         tokio::select! {
             () = self.write_all(&client, &shutdown) => {}
-            () = too_long => tracing::warn!("some events were dropped because the API server is too slow"),
+            () = too_long => tracing::warn!("some events could not be written before shutdown"),
         }
     }
 
@@ -191,7 +191,8 @@ impl EventWriter {
             match write_event(client, &notice, &write).await {
                 Ok(()) => return,
                 Err(error) if attempt == TRIES || !matches!(error, ApiError::Failed(..)) => {
-                    tracing::warn!(reason = notice.reason, "cannot write event: {error}");
+                    let ObjectReference { kind, namespace, name, .. } = &notice.object;
+                    tracing::warn!(kind, namespace, name, reason = notice.reason, "cannot write event: {error}");
                 }
                 Err(_) => {
                     sleep(PAUSE).await;

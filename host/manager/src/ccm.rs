@@ -68,7 +68,7 @@ async fn start(config: Config, process: CancellationToken) -> anyhow::Result<(Te
     let refused = Gauge::default();
     registry.register(
         "skydock_configuration_rejected",
-        "1 while the current configuration file is rejected",
+        "1 while the configuration file on disk is rejected",
         refused.clone(),
     );
     let started = CancellationToken::new();
@@ -119,7 +119,8 @@ fn can_make_routes(config: &Config, provider: &ProviderInfo) -> anyhow::Result<(
     }
     config.options.routes.check(provider).with_context(|| {
         let name = &provider.name;
-        format!("provider {name} supports routes: set --cluster-cidr or --configure-cloud-routes=false")
+        format!("cannot run the route controller, although provider {name} supports routes: set a valid --cluster-cidr, or set \
+             --configure-cloud-routes=false")
     })
 }
 
@@ -168,7 +169,7 @@ async fn load_plugin(
     if config.waits_for_plugin {
         let told = |error: &LoadError| {
             tracing::error!(
-                "cannot load plugin {name} from {file}: {error}; waiting for the plugin or its configuration to change"
+                "cannot load plugin {name} from {file}: {error}; retrying when the plugin or its configuration changes, or after 10 minutes"
             );
         };
         return Ok(source.load_when_ready(&runtime, cluster, told).await);

@@ -112,8 +112,9 @@ pub struct CcmArgs {
     #[arg(long = "plugin-option", value_name = "KEY=VALUE", value_parser = parse_option, help_heading = "Provider")]
     pub plugin_options: Vec<(String, String)>,
 
-    /// Directory for recordings of all calls of the plugin with what it sees and does, for `skydock plugin replay`. They have no
-    /// secrets of credentials, but all data of the cluster and the cloud that the plugin sees. Must not be accessible by other users.
+    /// Directory for recordings of all calls of the plugin with what it sees and does, for `skydock plugin replay`. Recordings
+    /// contain no secrets from Skydock's credentials, but they do contain all other cluster and cloud data that the plugin sees. Must
+    /// not be accessible by other users.
     #[arg(long, value_name = "DIR", help_heading = "Provider")]
     pub record: Option<PathBuf>,
     /// Size of all recordings, for example 512Mi. The oldest are removed.
@@ -133,7 +134,7 @@ pub struct CcmArgs {
     /// --allocate-node-cidrs.
     #[arg(long = "cluster-cidr", value_name = "CIDR", value_delimiter = ',', help_heading = "Cluster")]
     pub cluster_cidrs: Vec<String>,
-    /// Use a separate service account for each controller. Its tokens are renewed automatically.
+    /// Use a separate service account for each controller. Their tokens are renewed automatically.
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_value = "false",
           default_missing_value = "true", action = ArgAction::Set, help_heading = "Cluster")]
     pub use_service_account_credentials: bool,

@@ -222,7 +222,10 @@ impl WayOut for Egress {
         let gateway = match made {
             Ok(gateway) => Arc::new(gateway),
             Err(error) => {
-                tracing::error!(plugin = self.plugin, "network access of the plugin is disabled: {error}");
+                tracing::error!(
+                    plugin = self.plugin,
+                    "cannot apply the egress rules, so all requests of the plugin are denied: {error}"
+                );
                 return Arc::clone(&self.shut);
             }
         };

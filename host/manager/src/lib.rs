@@ -80,7 +80,7 @@ pub async fn run(cli: Cli, shutdown: CancellationToken) -> anyhow::Result<()> {
         }
         Some(Command::Plugin { command: PluginCommand::Inspect(args) }) => {
             let inspected = shutdown.run_until_cancelled(Box::pin(inspect::run(args))).await;
-            inspected.unwrap_or_else(|| Err(anyhow::anyhow!("stopped before startup was complete")))
+            inspected.unwrap_or_else(|| Err(anyhow::anyhow!("stopped before the plugin was inspected")))
         }
     }
 }

@@ -65,6 +65,11 @@ impl Share {
         self.taken
     }
 
+    /// Returns the limit of the account.
+    pub(crate) fn limit(&self) -> usize {
+        self.account.limit
+    }
+
     /// Returns true if the limit would allow this much more with no other instance holding a share.
     pub(crate) fn would_suffice(&self, more: usize) -> bool {
         self.taken.saturating_add(more) <= self.account.limit

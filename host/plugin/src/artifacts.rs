@@ -30,7 +30,7 @@ pub(crate) struct Artifacts {
     /// Skydock's own directory in it, which is recreated if someone deletes it.
     directory: Mutex<Arc<Directory>>,
     /// If the operator names no directory: a temporary one, which is deleted with the process.
-    _temporary: Option<TempDir>,
+    temporary: Option<TempDir>,
 }
 
 /// Identifies an artifact by what was compiled and by what compiled it: the SHA-256 of the component, and
@@ -62,7 +62,12 @@ impl Artifacts {
             }
         };
         let directory = Mutex::new(Arc::new(Directory::open(&parent)?));
-        Ok(Self { parent, directory, _temporary: temporary })
+        Ok(Self { parent, directory, temporary })
+    }
+
+    /// Returns true if later processes can use the artifacts.
+    pub(crate) fn outlive(&self) -> bool {
+        self.temporary.is_none()
     }
 
     /// Returns Skydock's own directory, and recreates it if someone has deleted it, as programs that clean up temporary files

@@ -10,6 +10,7 @@ use wasmtime::Trap;
 
 use crate::{
     answers::AnswerError,
+    deadline::Deadline,
     limits::Limits,
     text::{Cause, LastWords},
 };
@@ -37,8 +38,8 @@ impl Function {
         Self { capability, name, writes: true }
     }
 
-    pub(crate) fn deadline(self, limits: &Limits) -> Duration {
-        if self.writes { limits.write_deadline } else { limits.read_deadline }
+    pub(crate) fn deadline(self, limits: &Limits) -> Deadline {
+        if self.writes { Deadline::of_write(limits) } else { Deadline::of_read(limits) }
     }
 }
 
@@ -66,6 +67,17 @@ pub struct Oversized {
     pub(crate) limit: usize,
 }
 
+/// The limit that a handle would exceed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum HandleLimit {
+    /// The number of handles.
+    #[error("{0} handles (--plugin-limit handles)")]
+    Count(usize),
+    /// The memory of all instances in bytes, which includes what Skydock keeps for handles.
+    #[error("{} of memory, including that for handles (--plugin-limit memory-total)", bytes(*.0 as u64))]
+    Memory(usize),
+}
+
 /// Reasons why a call gave no answer. Each ends only that call.
 #[derive(Debug, thiserror::Error)]
 pub enum CallError {
@@ -79,14 +91,17 @@ pub enum CallError {
     #[error("it exceeded its limit of {} of CPU time (--plugin-limit guest-cpu)", duration(*.0))]
     CpuBudget(Duration),
     /// The guest blocked a thread that others need.
-    #[error("it blocked a thread, and could not be interrupted for {0:?}")]
+    #[error("it blocked a thread and could not be interrupted for {}: report this to the plugin's author", duration(*.0))]
     Unbroken(Duration),
     /// The guest, or what it waited for, took too long.
-    #[error("it did not answer within {}", duration(*.0))]
-    Deadline(Duration),
-    /// The call took too long while the guest was waiting for its cloud.
-    #[error("it did not answer within {} because the cloud did not answer", duration(*.0))]
-    Waiting(Duration),
+    #[error("it did not answer within {0}")]
+    Deadline(Deadline),
+    /// The call took too long while a request of the guest was unfinished. It may not have reached the cloud.
+    #[error(
+        "it did not answer within {0}: a request to the cloud was unfinished, for example waiting for an answer, `limits.rate`, \
+         `limits.concurrency` or Retry-After"
+    )]
+    Waiting(Deadline),
     /// The guest was denied memory and trapped.
     #[error("it exceeded its limit of {} of memory (--plugin-limit memory)", bytes(*.0 as u64))]
     Memory(usize),
@@ -96,12 +111,12 @@ pub enum CallError {
         bytes(*.0 as u64)
     )]
     MemoryTotal(usize),
-    /// The guest exceeded its limit of open handles.
-    #[error("it exceeded its limit of {0} handles (--plugin-limit handles)")]
-    Handles(usize),
-    /// All instances of the plugin together exceeded their limit of open handles, or the memory for them.
-    #[error("all instances of the plugin together exceeded the limit of {0} handles (--plugin-limit handles)")]
-    HandlesTotal(usize),
+    /// The guest alone exceeded a limit of open handles.
+    #[error("it exceeded its limit of {0}")]
+    Handles(HandleLimit),
+    /// All instances of the plugin together exceeded a limit of open handles.
+    #[error("all instances of the plugin together exceeded the limit of {0}")]
+    HandlesTotal(HandleLimit),
     /// The guest passed a part of a request to the host that is too large.
     #[error("it made {0}")]
     Oversized(Oversized),
@@ -253,9 +268,9 @@ mod tests {
         let table = [
             (CallError::Memory(1), true),
             (CallError::MemoryTotal(1), false),
-            (CallError::Handles(1), true),
-            (CallError::HandlesTotal(1), false),
-            (CallError::Waiting(Duration::ZERO), false),
+            (CallError::Handles(HandleLimit::Count(1)), true),
+            (CallError::HandlesTotal(HandleLimit::Memory(1)), false),
+            (CallError::Waiting(Deadline::of_read(&Limits::default())), false),
         ];
         for (error, at_fault) in table {
             assert!(error.ends_instance(), "{error}");
@@ -266,19 +281,37 @@ mod tests {
         assert!(!CallError::NoRoom.ends_instance() && !CallError::NoRoom.is_plugin_failure());
     }
 
+    #[test]
+    fn a_call_that_is_late_names_the_limit_to_raise() {
+        let limits = Limits::default();
+        let write = Function::writes(Capability::Routes, "create").deadline(&limits);
+        let read = Function::CHECK.deadline(&limits);
+        assert_eq!(
+            CallError::Deadline(read).to_string(),
+            "it did not answer within 30s (--plugin-limit read-deadline)"
+        );
+        let waiting = CallError::Waiting(write).to_string();
+        assert!(waiting.starts_with("it did not answer within 2m (--plugin-limit write-deadline): a request"));
+        let memory = CallError::HandlesTotal(HandleLimit::Memory(1 << 30)).to_string();
+        assert!(
+            memory.ends_with("1Gi of memory, including that for handles (--plugin-limit memory-total)"),
+            "{memory}"
+        );
+    }
+
     // Holds: OPS-52, OPS-87
     #[test]
     fn operating_md_lists_the_labels_of_call_errors() {
         let page = include_str!("../../../docs/operating.md");
-        let second = Duration::from_secs(1);
+        let (second, deadline) = (Duration::from_secs(1), Deadline::of_write(&Limits::default()));
         for (error, label) in [
             (CallError::CpuBudget(second), "cpu"),
-            (CallError::Deadline(second), "deadline"),
-            (CallError::Waiting(second), "deadline"),
+            (CallError::Deadline(deadline), "deadline"),
+            (CallError::Waiting(deadline), "deadline"),
             (CallError::Memory(1), "memory"),
             (CallError::MemoryTotal(1), "memory_total"),
-            (CallError::Handles(1), "handles"),
-            (CallError::HandlesTotal(1), "handles_total"),
+            (CallError::Handles(HandleLimit::Count(1)), "handles"),
+            (CallError::HandlesTotal(HandleLimit::Count(1)), "handles_total"),
             (CallError::Trap(Trap::UnreachableCodeReached, LastWords::default()), "trap"),
             (CallError::Host(Cause::of("no such handle")), "host_call"),
         ] {

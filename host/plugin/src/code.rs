@@ -89,24 +89,22 @@ async fn compiled(
     let unfinished = blocking(Stage::Compile, move || Ok(inner.artifacts.begin())).await?;
     let unfinished = unfinished.map_err(|error| failed(CompileError::Directory(error)))?;
     let compiling = runtime.compiler.compile(component, &unfinished, runtime.reservation, &runtime.limits);
-    let compiled = reported(compiling, plugin, code).await;
+    let compiled = reported(compiling, plugin, code, runtime.artifacts.outlive()).await;
     runtime.metrics.compiled(plugin, compiled.is_ok());
     compiled.map_err(failed)?;
     let kept = blocking(Stage::Compile, move || Ok(unfinished.keep(&key))).await?;
     kept.map_err(|error| failed(CompileError::Lost(error)))
 }
 
-/// Waits for a compilation, and reports it if it takes long.
-async fn reported<T>(compiling: impl Future<Output = T>, plugin: &str, code: u64) -> T {
+/// Waits for a compilation, and reports it if it takes long. `cached` says whether the result outlives this process.
+async fn reported<T>(compiling: impl Future<Output = T>, plugin: &str, code: u64, cached: bool) -> T {
     let mut compiling = pin!(compiling);
     match timeout(LONG, &mut compiling).await {
         Ok(compiled) => compiled,
         Err(_) => {
-            let megabytes = code.div_ceil(1 << 20);
-            tracing::info!(
-                plugin,
-                "compiling the plugin ({megabytes} MB of code); the result is kept for the next start"
-            );
+            let mebibytes = code.div_ceil(1 << 20);
+            let cached = if cached { "; the result is cached" } else { "" };
+            tracing::info!(plugin, "compiling the plugin ({mebibytes} MiB of code); this may take minutes{cached}");
             compiling.await
         }
     }

@@ -32,8 +32,8 @@ pub(crate) fn why_it_ended(error: wasmtime::Error, state: &State) -> CallError {
         return CallError::Oversized(*oversized);
     }
     match state.handles_refused().filter(|_| error.is::<ResourceTableError>()) {
-        Some(Refusal::Instance) => return CallError::Handles(limits.handles),
-        Some(Refusal::Total) => return CallError::HandlesTotal(limits.handles),
+        Some((Refusal::Instance, limit)) => return CallError::Handles(limit),
+        Some((Refusal::Total, limit)) => return CallError::HandlesTotal(limit),
         None => {}
     }
     match (trap, exit) {

@@ -244,6 +244,7 @@ mod tests {
     use std::{os::unix::process::ExitStatusExt, process::ExitStatus, time::Duration};
 
     use super::*;
+    use crate::call::HandleLimit;
 
     // Holds: OPS-98
     #[test]
@@ -263,7 +264,7 @@ mod tests {
             (CompileError::Memory(1).into(), false),
             (CompileError::Malformed(String::new()).into(), false),
             (CallError::MemoryTotal(1).into(), true),
-            (CallError::HandlesTotal(1).into(), true),
+            (CallError::HandlesTotal(HandleLimit::Count(1)).into(), true),
             (CallError::NoRoom.into(), true),
             (CallError::CpuBudget(Duration::ZERO).into(), false),
             (LoadProblem::Refused(CloudError::Unavailable(String::new())), true),

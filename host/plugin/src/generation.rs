@@ -1,6 +1,6 @@
 //! A generation: a compiled, configured and checked component with its instances.
 
-use std::{path::PathBuf, sync::Arc, time::Duration};
+use std::{path::PathBuf, sync::Arc};
 
 use skydock_cloud::ProviderInfo;
 use tokio::time::{Instant, timeout, timeout_at};
@@ -9,6 +9,7 @@ use crate::{
     call::{CallError, Function},
     code::Code,
     contract::{Guest, Running},
+    deadline::Deadline,
     error::{LoadError, LoadProblem, Stage},
     host::{Owned, Shared, Subject},
     identity::Identity,
@@ -52,8 +53,8 @@ impl Generation {
         .map_err(|problem| LoadError::new(Stage::Type, problem))?;
         blueprint.gateway = shared.way_out.as_ref().map(|way_out| way_out.gateway(&digests.component));
 
-        let limit = shared.limits.read_deadline;
-        let end = (Instant::now() + limit, limit);
+        let deadline = Deadline::of_read(&shared.limits);
+        let end = (Instant::now() + deadline.limit, deadline);
         let mut first = watch.stage(Stage::Instantiate, by(end, blueprint.instantiate(end.0)).await)?;
         let configured =
             by(end, async { first.configure(&blueprint.settings, end.0).await?.map_err(LoadProblem::Refused) });
@@ -110,14 +111,14 @@ impl Generation {
         let mut slot = waiting.await.map_err(|_| CallError::TooBusy(queue))?;
         let instance = match slot.warm() {
             Some(warm) => warm,
-            None => within(limits.read_deadline, self.start(Instant::now() + limits.read_deadline)).await?,
+            None => within(Deadline::of_read(limits), self.start(Instant::now() + limits.read_deadline)).await?,
         };
         let mut lease = slot.lease(instance);
         let Some(instance) = lease.instance() else { return Err(CallError::Unsupported) };
-        let limit = function.deadline(limits);
-        let answer = within(limit, instance.run(subject, Instant::now() + limit, call)).await;
+        let deadline = function.deadline(limits);
+        let answer = within(deadline, instance.run(subject, Instant::now() + deadline.limit, call)).await;
         let answer = answer.map_err(|error| match error {
-            CallError::Deadline(limit) if instance.store.data().is_waiting() => CallError::Waiting(limit),
+            CallError::Deadline(late) if instance.store.data().is_waiting() => CallError::Waiting(late),
             error => error,
         });
         if answer.is_ok() {
@@ -142,16 +143,16 @@ impl Generation {
 }
 
 /// Returns the answer if it arrives in time.
-async fn within<W>(limit: Duration, answer: impl Future<Output = Result<W, CallError>>) -> Result<W, CallError> {
-    timeout(limit, answer).await.map_err(|_| CallError::Deadline(limit)).flatten()
+async fn within<W>(deadline: Deadline, answer: impl Future<Output = Result<W, CallError>>) -> Result<W, CallError> {
+    timeout(deadline.limit, answer).await.map_err(|_| CallError::Deadline(deadline)).flatten()
 }
 
 /// Returns the result if it arrives before the end of the time limit.
 async fn by<T>(
-    (end, limit): (Instant, Duration),
+    (end, deadline): (Instant, Deadline),
     result: impl Future<Output = Result<T, LoadProblem>>,
 ) -> Result<T, LoadProblem> {
-    timeout_at(end, result).await.map_err(|_| LoadProblem::Call(CallError::Deadline(limit))).flatten()
+    timeout_at(end, result).await.map_err(|_| LoadProblem::Call(CallError::Deadline(deadline))).flatten()
 }
 
 fn identity<'a>(

@@ -50,7 +50,7 @@ use self::{
 use crate::{
     account::Account,
     answers::IngressRules,
-    call::Overrun,
+    call::{HandleLimit, Overrun},
     grants::Grants,
     limits::Limits,
     meter::Meter,
@@ -277,8 +277,8 @@ impl State {
         self.egress.is_waiting()
     }
 
-    /// Returns why the current call was denied a handle.
-    pub(crate) fn handles_refused(&self) -> Option<Refusal> {
+    /// Returns the limits that denied the current call a handle.
+    pub(crate) fn handles_refused(&self) -> Option<(Refusal, HandleLimit)> {
         self.handles.refused
     }
 

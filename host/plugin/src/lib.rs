@@ -15,6 +15,7 @@ mod call;
 mod code;
 mod compile;
 mod contract;
+mod deadline;
 mod diagnosis;
 mod engine;
 mod error;
@@ -49,8 +50,9 @@ mod way_out;
 
 pub use answers::{AnswerError, IngressRules, Refused};
 pub use artifacts::CacheDirError;
-pub use call::CallError;
+pub use call::{CallError, HandleLimit};
 pub use compile::{CompileError, Compiler, compile_as_child};
+pub use deadline::Deadline;
 pub use error::{LoadError, LoadProblem, Stage, TooMuch};
 pub use grants::{Grants, ObjectGrant};
 pub use host::ClusterSlot;

@@ -120,7 +120,7 @@ impl PluginMetrics {
         registry.register("calls", "Calls by outcome", all.calls.clone());
         registry.register_with_unit(
             "call_duration",
-            "Time of a call, including waiting for an instance",
+            "Seconds of a call, including waiting for an instance",
             Unit::Seconds,
             all.durations.clone(),
         );
@@ -140,7 +140,7 @@ impl PluginMetrics {
             all.generation_info.clone(),
         );
         registry.register("reloads", "New generations by result and failed stage", all.reloads.clone());
-        registry.register("rejected", "1 while the current files of the plugin are rejected", all.rejected.clone());
+        registry.register("rejected", "1 while the files of the plugin on disk are rejected", all.rejected.clone());
         registry.register("compilations", "Compilations by result", all.compilations.clone());
         all
     }

@@ -273,7 +273,7 @@ impl Plugin {
                 );
             }
             SwapOutcome::Rejected { stage, reason, kept } => {
-                tracing::error!(plugin, generation = kept, %stage, reason, "plugin rejected; the current generation stays in service");
+                tracing::error!(plugin, generation = kept, %stage, reason, "new plugin or configuration rejected; the previous generation stays in service");
             }
         }
         // An error means that nobody listens.

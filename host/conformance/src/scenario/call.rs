@@ -81,7 +81,7 @@ pub(crate) async fn make(
     writes: bool,
 ) -> Result<Answered, String> {
     let (names, service) = (step.nodes.as_deref(), step.service.as_deref().unwrap_or_default());
-    let object = |deleting| world.service(service, deleting).ok_or_else(|| format!("there is no Service {service}"));
+    let object = |deleting| world.service(service, deleting).ok_or_else(|| format!("unknown Service `{service}`"));
     Ok(match function {
         Function::Check => Answered::each(cloud.check(&world.nodes(names)).await, answer::presence),
         Function::Locate => Answered::each(cloud.locate(&world.nodes(names)).await, answer::zone),

@@ -21,7 +21,7 @@ pub enum ConvertError {
         value: String,
     },
     /// A port is out of range.
-    #[error("spec.ports: {0} is not a valid port; ports are 1 to 65535")]
+    #[error("spec.ports: {0} is not a valid port; expected 1 to 65535")]
     Port(i32),
     /// A node selector is not a label selector.
     #[error(

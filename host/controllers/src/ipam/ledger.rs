@@ -66,7 +66,10 @@ pub(crate) enum Problem {
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Unreadable(text) => write!(f, "Pod CIDR {text:?} of the node is not a valid CIDR and is not changed"),
+            Self::Unreadable(text) => write!(
+                f,
+                "Pod CIDR {text:?} of the node is not a valid CIDR. Pod CIDRs cannot be changed: delete the node and let it register again"
+            ),
             Self::OutOfRange(cidr) => write!(
                 f,
                 "Pod CIDR {cidr} of the node is outside --cluster-cidr and is not changed; other nodes are not affected"

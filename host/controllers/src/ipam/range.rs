@@ -18,7 +18,7 @@ pub struct NodeRange {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NodeRangeError {
     /// The prefix length is longer than an address.
-    #[error("/{mask} is not a valid prefix length for {cluster}: it has at most {} bits", .cluster.max_prefix_len())]
+    #[error("/{mask} is not a valid prefix length for {cluster}; expected at most {}", .cluster.max_prefix_len())]
     NoPrefix {
         /// The cluster CIDR.
         cluster: IpNet,
@@ -121,8 +121,8 @@ mod tests {
                 15,
                 "a /15 for each node does not fit into 10.244.0.0/16: use a prefix length of at least 16",
             ),
-            ("10.244.0.0/16", 33, "/33 is not a valid prefix length for 10.244.0.0/16: it has at most 32 bits"),
-            ("fd00::/64", 129, "at most 128 bits"),
+            ("10.244.0.0/16", 33, "/33 is not a valid prefix length for 10.244.0.0/16; expected at most 32"),
+            ("fd00::/64", 129, "expected at most 128"),
             (
                 "fd00::/47",
                 64,

@@ -215,6 +215,21 @@ async fn a_recreated_node_is_treated_as_another_node() {
     assert_eq!(bench.events(), Vec::<String>::new());
 }
 
+#[tokio::test(start_paused = true)]
+async fn an_exhausted_range_names_the_flag_of_its_family() {
+    let table = [
+        ([("10.244.0.0/24", 24), ("fd00:10:244::/56", 64)], "10.244.0.0/24", "--node-cidr-mask-size-ipv4"),
+        ([("10.244.0.0/16", 24), ("fd00:10:244::/64", 64)], "fd00:10:244::/64", "--node-cidr-mask-size-ipv6"),
+    ];
+    for (ranges, taken, flag) in table {
+        let bench = start(&ranges, &[carrying("a", &[taken]), node("b")], |_| {});
+        moment().await;
+        let post = bench.api.requests().into_iter().find(|request| request.method == "POST").unwrap();
+        let message = post.body["message"].as_str().unwrap();
+        assert!(message.contains(&format!("{taken} is exhausted")) && message.ends_with(&format!("increase {flag}")));
+    }
+}
+
 // Holds: I-06, I-09
 #[tokio::test(start_paused = true)]
 async fn a_node_without_cidr_has_a_warning_and_gets_the_next_free() {
@@ -226,7 +241,7 @@ async fn a_node_without_cidr_has_a_warning_and_gets_the_next_free() {
     assert_eq!(events, ["c Warning CIDRNotAvailable", "d Warning CIDRNotAvailable"]);
     let post = bench.api.requests().into_iter().find(|request| request.method == "POST").unwrap();
     let message = post.body["message"].as_str().unwrap();
-    assert!(message.contains("10.244.0.0/23 is exhausted"), "{message}");
+    assert!(message.contains("10.244.0.0/23 is exhausted") && message.ends_with("increase --node-cidr-mask-size"));
     // Both nodes are deleted at the same time: each wakes one waiting node.
     bench.deletes("a");
     bench.deletes("b");

@@ -52,8 +52,8 @@ impl LifecycleController {
     fn tell_stopped(&self, entry: &NodeEntry, stopped: &Stopped) {
         let name = entry.name();
         let message = format!(
-            "Node {name} is not deleted although its instance does not exist: {stopped}. If the instance exists, fix the cloud or its credentials; to delete the node anyway, run: \
-             kubectl annotate node {name} {ANNOTATION_ALLOW_DELETION}=true"
+            "Node {name} is not deleted although the cloud reports that its instance does not exist: {stopped}. If the instance does \
+             exist, fix the cloud or its credentials; to delete the node anyway, run: kubectl annotate node {name} {ANNOTATION_ALLOW_DELETION}=true"
         );
         self.shared.warning(entry, reason::NODE_DELETION_STOPPED, message);
     }

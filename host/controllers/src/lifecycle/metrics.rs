@@ -5,7 +5,7 @@ use prometheus_client::{metrics::gauge::Gauge, registry::Registry};
 /// Metrics of the node lifecycle controller.
 #[derive(Clone)]
 pub(crate) struct LifecycleMetrics {
-    /// Nodes whose instance does not exist and that are kept because the deletion limit is exceeded.
+    /// Nodes whose instance does not exist, and whose deletion is stopped because the deletion limit is exceeded.
     pub(super) deletions_held: Gauge,
 }
 
@@ -14,7 +14,7 @@ impl LifecycleMetrics {
         let deletions_held = Gauge::default();
         registry.register(
             "skydock_node_deletions_held",
-            "Nodes whose instance does not exist and that are kept because the deletion limit is exceeded",
+            "Nodes whose instance does not exist, and whose deletion is stopped because the deletion limit is exceeded",
             deletions_held.clone(),
         );
         Self { deletions_held }

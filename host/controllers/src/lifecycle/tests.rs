@@ -449,9 +449,9 @@ async fn too_many_deletions_are_all_held_with_events() {
     assert_eq!(bench.reasons(), ["NodeDeletionStopped"; 6]);
     assert_eq!(
         events[0]["message"],
-        "Node n0 is not deleted although its instance does not exist: deleting 6 of 11 nodes within 10m exceeds the limit of \
-         5 (--node-deletion-limit, --node-deletion-share). If the instance exists, fix the cloud or its credentials; to delete the \
-         node anyway, run: kubectl annotate node n0 skydock.dev/allow-deletion=true"
+        "Node n0 is not deleted although the cloud reports that its instance does not exist: deleting 6 of 11 nodes within 10m \
+         exceeds the limit of 5 (--node-deletion-limit, --node-deletion-share). If the instance does exist, fix the cloud or its \
+         credentials; to delete the node anyway, run: kubectl annotate node n0 skydock.dev/allow-deletion=true"
     );
     assert_eq!(events[0]["type"], "Warning");
 

@@ -64,21 +64,33 @@ fn only_public_addresses_are_allowed_by_default() {
 }
 
 #[test]
-fn a_denial_names_the_address_and_the_reason() {
+fn a_denial_names_the_address_and_what_opens_it() {
     let table = [
-        ("169.254.169.254", "metadata"),
-        ("10.96.0.1", "api_server"),
-        ("127.0.0.1", "loopback"),
-        ("fe80::1", "link_local"),
-        ("0.0.0.0", "special"),
-        ("10.96.0.2", "closed"),
-        ("8.8.4.4", "closed"),
-        ("10.0.0.1", "private"),
+        ("169.254.169.254", " is a metadata service, which is always denied", None),
+        ("10.96.0.1", " and port belong to the Kubernetes API ", None),
+        ("0.0.0.0", " is reserved or not that of one machine, ", None),
+        ("127.0.0.1", " is loopback: ", Some("127.0.0.1")),
+        ("fe80::1", " is link-local: ", Some("fe80::1")),
+        ("10.96.0.2", " belongs to the cluster or to this machine: ", Some("10.96.0.2")),
+        ("8.8.4.4", " belongs to the cluster or to this machine: ", Some("8.8.4.4")),
+        ("10.0.0.1", " is private: ", Some("10.0.0.1")),
+        ("::ffff:10.0.0.1", " is private: ", Some("10.0.0.1")),
+        ("64:ff9b::a00:1", " is private: ", Some("10.0.0.1")),
     ];
-    for (address, reason) in table {
+    for (address, reason, remedy) in table {
         let to = SocketAddr::new(address.parse().unwrap(), 443);
         let denied = AddressPolicy::default().check(to, &closed()).unwrap_err();
-        assert_eq!(denied.to_string(), format!("address {address} is not allowed ({reason})"));
+        let sentence = denied.to_string();
+        assert!(sentence.starts_with(&format!("address {address}{reason}")), "{sentence}");
+        match remedy {
+            None => assert!(sentence.ends_with("always denied"), "{sentence}"),
+            Some(remedy) => {
+                assert!(sentence.contains(&format!("add {remedy} ")), "{sentence}");
+                let network = IpNet::from(remedy.parse::<IpAddr>().unwrap());
+                let policy = AddressPolicy { opened: vec![network], ..AddressPolicy::default() };
+                assert!(policy.check(to, &closed()).is_ok(), "{sentence}");
+            }
+        }
     }
 }
 

@@ -1,8 +1,8 @@
 //! Decisions based on the head of a request.
 
-use std::sync::Arc;
+use std::{borrow::Cow, sync::Arc};
 
-use http::request::Parts;
+use http::{Method, request::Parts};
 use tokio::time::Instant;
 
 use super::{
@@ -17,23 +17,26 @@ use crate::{
     headers::{self, Authentication},
     meter::{self, Meter},
     path,
-    refusal::{Cause, Code, Refusal},
+    refusal::{About, Cause, Code, Refusal},
     rule::Target,
     upload::too_long,
     uri,
 };
 
 /// Error for requests of a plugin before it is in service.
-const NOT_YET: &str = "plugins must not send requests during instantiation, configure and info";
+const NOT_YET: &str = "plugins must not send requests during instantiation, configure or info";
+
+/// Maximum bytes of a path in a sentence: enough for the prefix that a rule would allow.
+const SHOWN: usize = 128;
 
 /// A refusal, and the rule that caused it.
 type Refused = (Option<Arc<str>>, Refusal);
 
 pub(super) fn admit(shared: &Arc<Shared>, head: &Parts, call: &Call<'_>) -> Result<Admitted, Refusal> {
     decide(shared, head, call).map_err(|(rule, refusal)| {
-        let rule = rule.unwrap_or_else(|| Arc::from(""));
-        shared.surroundings.metrics.denied(&shared.plugin, &rule, refusal.cause());
-        refusal
+        let name = rule.clone().unwrap_or_else(|| Arc::from(""));
+        shared.surroundings.metrics.denied(&shared.plugin, &name, refusal.cause());
+        refusal.of(About { rule, method: head.method.clone(), target: uri::target(&head.uri).ok() })
     })
 }
 
@@ -57,7 +60,7 @@ fn decide(shared: &Arc<Shared>, head: &Parts, call: &Call<'_>) -> Result<Admitte
     let actions = if asked { actions::of_head(head) } else { Ok(Actions::default()) };
     let actions = actions.map_err(|why| nobody(unclear(why)))?;
     let candidates = choose(&rules, head, &target, &actions)?;
-    let Some(first) = candidates.first() else { return Err(nobody(unruled(&target))) };
+    let Some(first) = candidates.first() else { return Err(nobody(unruled(&target, &head.method))) };
     let rule = |refusal| (Some(first.grant.name.clone()), refusal);
     if call.dry_run && candidates.iter().all(|wired| wired.grant.reads(&head.method, &actions) == Verdict::No) {
         return Err(rule(writes(&head.method)));
@@ -130,9 +133,9 @@ fn choose(rules: &[&Arc<Wired>], head: &Parts, target: &Target, actions: &Action
     };
     for wired in rules {
         if !wired.grant.methods.contains(&head.method) {
-            note(1, wired, Cause::RuleMethod, head.method.as_str());
+            note(1, wired, Cause::RuleMethod, &format!("method {}: add it to `methods`", head.method));
         } else if !wired.grant.permits_path(path) {
-            note(2, wired, Cause::Path, "this path");
+            note(2, wired, Cause::Path, &format!("path {}: add it to `paths`", shown(path)));
         } else {
             match wired.grant.permits_actions(actions) {
                 Verdict::No => {
@@ -156,6 +159,14 @@ fn choose(rules: &[&Arc<Wired>], head: &Parts, target: &Target, actions: &Action
     }
 }
 
-fn unruled(target: &Target) -> Refusal {
-    Refusal::denied(Cause::NoRule, format!("no rule allows {target}"))
+fn unruled(target: &Target, method: &Method) -> Refusal {
+    Refusal::denied(Cause::NoRule, format!("no rule allows {target}: add one that allows {method}"))
+}
+
+/// Returns the beginning of a path, for a sentence. A query is no part of it.
+fn shown(path: &str) -> Cow<'_, str> {
+    match path.get(..path.floor_char_boundary(SHOWN)) {
+        Some(beginning) if beginning.len() < path.len() => format!("{beginning}…").into(),
+        _ => path.into(),
+    }
 }

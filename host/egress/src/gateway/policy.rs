@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tokio::sync::Semaphore;
 
-use super::{Settings, Surroundings, wire::Wire};
+use super::{CONNECTIONS, Settings, Surroundings, wire::Wire};
 use crate::{
     config::ConfigErrors,
     dial::Connector,
@@ -48,7 +48,8 @@ impl Policy {
                 Some(other) => other.wire.clone(),
                 None => {
                     let Surroundings { resolver, closed, metrics } = surroundings.clone();
-                    let connector = Connector::new(&grant, resolver, closed, connections.clone(), metrics);
+                    let connector =
+                        Connector::new(&grant, resolver, closed, (connections.clone(), CONNECTIONS), metrics);
                     Wire::new(connector, usize::from(grant.limits.concurrency))
                 }
             };

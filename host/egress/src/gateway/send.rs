@@ -115,7 +115,7 @@ impl Admitted {
             }
             Err(refusal) => {
                 self.meter.failed(&refusal);
-                Err(refusal)
+                Err(refusal.of(self.meter.about()))
             }
         }
     }

@@ -152,7 +152,7 @@ fn failure(error: &hyper_util::client::legacy::Error) -> Refusal {
         }
         cause = inner.source();
     }
-    Refusal::new(Code::ConnectionTerminated, Cause::Protocol, format!("the request failed: {error}"))
+    Refusal::new(Code::ConnectionTerminated, Cause::Protocol, format!("no answer: {error}"))
 }
 
 fn hyper_failure(error: &hyper::Error) -> Refusal {

@@ -82,7 +82,7 @@ async fn rejects_invalid_services_regions_and_durations() {
         ("services: [ec2], regions: []", "is empty"),
         ("services: [sts], regions: [eu-central-1]", "returns credentials"),
         ("services: [s3], regions: [eu-central-1]", "another way"),
-        ("services: [ec2], regions: [europe]", "is not a region"),
+        ("services: [ec2], regions: [europe]", "is not a valid region"),
         ("services: [ec2], regions: [eu-central-1], assume: [{roleArn: a, duration: 13h}]", "15m to 12h"),
     ] {
         let error = world.try_credential(&format!("{}, {allowed}", SOURCES[0].0)).unwrap_err();

@@ -128,6 +128,9 @@ async fn a_denial_by_a_proxy_is_connection_refused() {
     let refusal = plugin.send(get(&server, "/")).await.unwrap_err();
     assert_eq!(refusal.code(), Code::ConnectionRefused);
     assert!(refusal.sentence().contains("it answered 403"), "{refusal}");
+    let about = refusal.about().unwrap();
+    assert_eq!((about.rule.as_deref(), about.method.as_str()), (Some("api"), "GET"));
+    assert_eq!(about.target.as_ref().unwrap().port, server.port());
     assert_eq!(server.connections(), 0);
 }
 

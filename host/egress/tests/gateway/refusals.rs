@@ -189,8 +189,8 @@ async fn requests_outside_the_rules_are_denied_with_the_reason() {
     let silent = Server::plain().await;
     let plugin = Plugin::to(&silent, "methods: [GET, POST], paths: [/v3], actions: [Describe*]");
     let table = [
-        (request("DELETE", &silent, "/v3/x"), Cause::RuleMethod, "DELETE"),
-        (get(&silent, "/v30?Action=DescribeTags"), Cause::Path, "this path"),
+        (request("DELETE", &silent, "/v3/x"), Cause::RuleMethod, "method DELETE: add it to `methods`"),
+        (get(&silent, "/v30?Action=DescribeTags"), Cause::Path, "path /v30: add it to `paths`"),
         (get(&silent, "/v3?Action=Terminate"), Cause::Action, "the action Terminate: add it"),
         (get(&silent, "/v3"), Cause::Action, "names no action"),
         (get(&silent, "/v3?Action=DescribeTags&Action=Terminate"), Cause::Action, "the action Terminate: add it"),
@@ -204,7 +204,16 @@ async fn requests_outside_the_rules_are_denied_with_the_reason() {
         let refusal = plugin.send(request).await.expect_err(&shown);
         assert_eq!((refusal.code(), refusal.cause()), (Code::HttpRequestDenied, cause), "{shown}: {refusal}");
         assert!(refusal.sentence().contains(what), "{shown}: {refusal}");
+        let about = refusal.about().unwrap();
+        assert_eq!((about.rule.as_deref(), Some(about.method.as_str())), (Some("api"), shown.split(' ').next()));
+        assert_eq!(about.target.as_ref().unwrap().port, silent.port());
     }
+    let long = format!("/v4/{}?secret=x", "a".repeat(1000));
+    let refusal = plugin.send(get(&silent, &long)).await.unwrap_err();
+    assert!(refusal.sentence().len() < 250 && !refusal.sentence().contains("secret"), "{refusal}");
+    let refusal = plugin.send(Request::put("http://other.example").body("").unwrap()).await.unwrap_err();
+    assert_eq!(refusal.sentence(), "no rule allows http://other.example:80: add one that allows PUT");
+    assert_eq!(refusal.about().unwrap().rule, None);
     assert_eq!(silent.connections(), 0);
     let server = &silent;
     for request in [get(server, "/v3?Action=DescribeTags"), post(server, "/v3", "Version=1&Action=DescribeTags")] {

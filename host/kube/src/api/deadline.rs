@@ -25,7 +25,7 @@ const IDLE: Duration = Duration::from_secs(30);
 const BETWEEN_WATCHES: Duration = Duration::from_secs(1);
 
 #[derive(Debug, thiserror::Error)]
-#[error("the response is incomplete: no data received for {IDLE:?}")]
+#[error("the answer is incomplete: no data received for {IDLE:?}")]
 struct Stopped;
 
 /// Returns a client whose requests fail if no answer begins in time, or if the answer stops before its end. Without these

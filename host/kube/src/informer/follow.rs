@@ -136,7 +136,7 @@ impl Capped {
     async fn fail<K: Kind>(&mut self, verb: &'static str, error: Error) {
         let resource = K::Object::plural(&());
         let action = Action { verb, resource: resource.to_string() };
-        tracing::warn!(kind = %resource, "cannot watch: {}", ApiError::new(action, error));
+        tracing::warn!(kind = %resource, "cache is not up to date; retrying: {}", ApiError::new(action, error));
         sleep(self.next().unwrap_or(LONGEST_PAUSE)).await;
     }
 }

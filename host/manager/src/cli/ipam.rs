@@ -29,7 +29,8 @@ pub struct IpamArgs {
     /// Type of the allocator; only RangeAllocator is supported.
     #[arg(long, value_name = "TYPE", default_value = RANGE_ALLOCATOR)]
     pub cidr_allocator_type: String,
-    /// Address ranges of Services: at most one CIDR per IP family. No node gets a Pod CIDR that overlaps with them.
+    /// Address ranges of Services: one CIDR, or an IPv4 and an IPv6 CIDR separated by a comma. No node gets a Pod CIDR that overlaps
+    /// with them.
     #[arg(long, value_name = "CIDR", value_delimiter = ',')]
     pub service_cluster_ip_range: Vec<String>,
     /// Prefix length of a node's Pod CIDR in a cluster of one IP family [default: 24 for IPv4, 64 for IPv6].

@@ -34,8 +34,8 @@ pub struct NodeArgs {
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_value = "true",
           default_missing_value = "true", action = ArgAction::Set)]
     pub reconcile_node_labels: bool,
-    /// Also taint nodes whose instance is stopped with node.kubernetes.io/out-of-service, so that their Pods are deleted and their
-    /// volumes detached.
+    /// Also add the taint node.kubernetes.io/out-of-service to nodes whose instance is stopped, so that their Pods are deleted and
+    /// their volumes detached.
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_value = "false",
           default_missing_value = "true", action = ArgAction::Set)]
     pub out_of_service_taint: bool,
@@ -43,8 +43,8 @@ pub struct NodeArgs {
     /// has the annotation skydock.dev/allow-deletion=true.
     #[arg(long, value_name = "N", value_parser = parse_count, default_value_t = BrakeOptions::default().limit)]
     pub node_deletion_limit: usize,
-    /// The same limit as a percentage of the cluster's nodes. In small clusters, up to ten nodes may be deleted as long as half of
-    /// the nodes remain. With 0%, no node is deleted unless it has the annotation.
+    /// Maximum share of the cluster's nodes to delete within --node-deletion-interval; the lower of this and --node-deletion-limit
+    /// applies. In small clusters, up to ten nodes may be deleted as long as half of the nodes remain. With 0%, no node is deleted unless it has the annotation.
     #[arg(long, value_name = "PERCENT", value_parser = parse_percent, default_value = "25%")]
     pub node_deletion_share: u8,
     /// Time window of --node-deletion-limit and --node-deletion-share.

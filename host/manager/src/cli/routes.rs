@@ -20,7 +20,7 @@ pub struct RouteArgs {
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_value = "true",
           default_missing_value = "true", action = ArgAction::Set, help_heading = "Controllers")]
     pub configure_cloud_routes: bool,
-    /// How often routes are checked although no node has changed; `0` disables this.
+    /// How often routes are checked even if no node has changed; `0` disables this.
     #[arg(long, value_name = "DURATION", value_parser = parse_duration, default_value = "5m", help_heading = "Controllers")]
     pub route_check_period: Duration,
     /// How often routes are checked if they are only checked periodically (see --feature-gates).

@@ -22,9 +22,10 @@ pub struct ServiceArgs {
     pub load_balancer_check_period: Duration,
     /// Address ranges that load balancers may use although they overlap with the cluster's own (--cluster-cidr,
     /// --service-cluster-ip-range) or are normally rejected, such as loopback and link-local addresses.
+    /// Separated by commas.
     #[arg(long, value_name = "CIDR", value_delimiter = ',', value_parser = parse_cidr, help_heading = HEADING)]
     pub load_balancer_allowed_cidrs: Vec<IpNet>,
-    /// Also manage Services with these classes (spec.loadBalancerClass).
+    /// Also manage Services with these classes (spec.loadBalancerClass). Separated by commas.
     #[arg(long, value_name = "CLASS", value_delimiter = ',', value_parser = parse_class, help_heading = HEADING)]
     pub load_balancer_classes: Vec<String>,
     /// Manage Services that do not set spec.loadBalancerClass. If several cloud-controller-managers run in a cluster, enable this in

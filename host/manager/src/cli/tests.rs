@@ -68,7 +68,7 @@ fn an_unsupported_upstream_flag_is_rejected_by_name() {
     assert_eq!(
         refusal(&["--bind-address=0.0.0.0"]),
         "--bind-address is a flag of upstream's cloud-controller-manager that Skydock does not support: \
-         use --metrics-bind-address"
+         use --metrics-bind-address, which serves plain HTTP: set scheme: HTTP in the probes"
     );
     assert!(refusal(&["--profiling=true"]).contains("set --profiling=false"));
     assert!(refusal(&["--webhooks=x"]).ends_with("remove it"));

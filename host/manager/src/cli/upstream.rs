@@ -14,6 +14,9 @@ pub const SETTLED: &[&str] = &[
     "--webhook-secure-port=0",
 ];
 
+/// Instead of the flags for upstream's server, which uses TLS.
+const INSTEAD_OF_TLS: &str = "use --metrics-bind-address, which serves plain HTTP: set scheme: HTTP in the probes";
+
 /// Upstream's other flags (see upstream's `options.go`), and what to use instead, if anything.
 pub const NOT_HONORED: &[(&str, &str)] = &[
     ("allow-untagged-cloud", ""),
@@ -25,7 +28,7 @@ pub const NOT_HONORED: &[(&str, &str)] = &[
     ("authorization-kubeconfig", ""),
     ("authorization-webhook-cache-authorized-ttl", ""),
     ("authorization-webhook-cache-unauthorized-ttl", ""),
-    ("bind-address", "use --metrics-bind-address"),
+    ("bind-address", INSTEAD_OF_TLS),
     ("cert-dir", ""),
     ("client-ca-file", ""),
     ("cloud-node-lifecycle-monitor-nodes-workers", "remove it: nodes are checked in batches"),
@@ -53,7 +56,7 @@ pub const NOT_HONORED: &[(&str, &str)] = &[
     ("requestheader-group-headers", ""),
     ("requestheader-uid-headers", ""),
     ("requestheader-username-headers", ""),
-    ("secure-port", "use --metrics-bind-address"),
+    ("secure-port", INSTEAD_OF_TLS),
     ("tls-cert-file", ""),
     ("tls-cipher-suites", ""),
     ("tls-curve-preferences", ""),

@@ -56,7 +56,7 @@ pub async fn follow(path: PathBuf, plugin: String, egress: Arc<Egress>, refused:
             Outcome::Refused(why) => {
                 refused.set(1);
                 if refusal.as_ref() != Some(&why) {
-                    tracing::error!("configuration rejected; the previous one stays in effect: {why}");
+                    tracing::error!(%file, "configuration file rejected; the previous one stays in effect: {why}");
                 }
                 refusal = Some(why);
             }

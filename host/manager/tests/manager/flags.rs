@@ -130,7 +130,8 @@ fn tools_for_developers_are_next_to_skydock() {
 #[test]
 fn routes_without_cluster_cidr_fail_at_startup() {
     let said = refusal(&[&plugin("hostile/good.wasm")]);
-    let words = "supports routes: set --cluster-cidr or --configure-cloud-routes=false";
+    let words =
+        "supports routes: set a valid --cluster-cidr, or set --configure-cloud-routes=false: --cluster-cidr is missing";
     assert!(said.contains(words), "{said}");
 }
 

@@ -235,7 +235,7 @@ fn a_signal_stops_plugin_inspect() {
     let mut skydock = Skydock::start(with_dear_plugin(), &["plugin", "inspect", "dear.wasm"]);
     skydock.compiler();
     let (status, log) = skydock.ends_by(Signal::TERM);
-    assert_eq!((status.code(), log.as_str()), (Some(1), "skydock: stopped before startup was complete\n"));
+    assert_eq!((status.code(), log.as_str()), (Some(1), "skydock: stopped before the plugin was inspected\n"));
 }
 
 #[test]

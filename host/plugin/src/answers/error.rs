@@ -37,7 +37,7 @@ pub enum AnswerError {
         limit: usize,
     },
     /// A value is not valid.
-    #[error("{what} {value} is not {expected}")]
+    #[error("{what} {value} is not valid; expected {expected}")]
     Value {
         /// Name of the field.
         what: &'static str,

@@ -10,6 +10,9 @@ const MAX_NAME: usize = 253;
 /// Maximum bytes of a label's value, of its name, and of a provider's name (Kubernetes' own limit).
 pub(crate) const MAX_LABEL: usize = 63;
 
+/// What a label's value must be.
+const LABEL_VALUE: &str = "at most 63 letters, digits, `-`, `_` or `.`, with a letter or digit at both ends";
+
 /// Maximum bytes of an annotation's value, as in the contract.
 pub(crate) const MAX_ANNOTATION: usize = 4 << 10;
 
@@ -48,7 +51,7 @@ pub(crate) fn is_host_name(text: &str) -> bool {
 pub(crate) fn label_value(what: &'static str, text: Option<String>) -> Checked<Option<String>> {
     let Some(text) = text.filter(|text| !text.is_empty()) else { return Ok(None) };
     let ok = is_label_name(&text);
-    value(what, &text, "a label value (63 letters, digits, `-`, `_` or `.`)", ok.then_some(()))?;
+    value(what, &text, LABEL_VALUE, ok.then_some(()))?;
     Ok(Some(text))
 }
 
@@ -184,13 +187,16 @@ mod tests {
         assert_eq!(label_value("zone", Some(String::new())), Ok(None));
         assert_eq!(label_value("zone", Some("z-1".into())), Ok(Some("z-1".into())));
         let refused = label_value("zone", Some("a b".into())).unwrap_err().to_string();
-        assert!(refused.starts_with("zone `a b` is not a label value"), "{refused}");
+        assert!(refused.starts_with("zone `a b` is not valid; expected at most 63 letters"), "{refused}");
     }
 
     #[test]
     fn an_ip_address_is_parsed() {
         assert_eq!(ip("address", "2001:DB8::1").unwrap().to_string(), "2001:db8::1");
-        assert_eq!(ip("address", "host").unwrap_err().to_string(), "address `host` is not an IP address");
+        assert_eq!(
+            ip("address", "host").unwrap_err().to_string(),
+            "address `host` is not valid; expected an IP address"
+        );
     }
 
     #[test]

@@ -10,7 +10,10 @@ use std::sync::Arc;
 use wasmtime::component::ResourceTable;
 
 use super::limiter::Refusal;
-use crate::account::{Account, Share};
+use crate::{
+    account::{Account, Share},
+    call::HandleLimit,
+};
 
 /// Handles that an instance takes from the plugin's at a time.
 const STEP: usize = 8;
@@ -27,8 +30,8 @@ pub(super) struct Handles {
     table: ResourceTable,
     count: Share,
     bytes: Share,
-    /// A handle was denied during the current call.
-    pub(super) refused: Option<Refusal>,
+    /// The limits that denied a handle during the current call.
+    pub(super) refused: Option<(Refusal, HandleLimit)>,
 }
 
 impl Handles {
@@ -50,15 +53,20 @@ impl Handles {
     }
 
     fn grow(&mut self) {
-        if self.count.take(STEP) {
+        let counted = self.count.take(STEP);
+        if counted {
             if self.bytes.take(STEP * BYTES) {
                 self.table.set_max_capacity(self.count.taken());
                 return;
             }
             self.count.keep(self.count.taken() - STEP);
         }
-        let alone = self.count.would_suffice(STEP) && self.bytes.would_suffice(STEP * BYTES);
-        self.refused = Some(if alone { Refusal::Total } else { Refusal::Instance });
+        let (count, memory) = (HandleLimit::Count(self.count.limit()), HandleLimit::Memory(self.bytes.limit()));
+        self.refused = Some(match (self.count.would_suffice(STEP), self.bytes.would_suffice(STEP * BYTES)) {
+            (false, _) => (Refusal::Instance, count),
+            (true, false) => (Refusal::Instance, memory),
+            (true, true) => (Refusal::Total, if counted { memory } else { count }),
+        });
     }
 
     /// Returns the shares when the guest has dropped all its handles. The table is replaced, because it would keep its largest size.
@@ -94,7 +102,8 @@ mod tests {
         let (mut one, mut other) = (Handles::new(&count, &memory), Handles::new(&count, &memory));
         assert!(other.table().push(0_u8).is_ok());
         let held = fill(&mut one);
-        assert_eq!((held.len(), one.refused), (16, Some(Refusal::Total)), "in steps of eight");
+        let refused = Some((Refusal::Total, HandleLimit::Count(30)));
+        assert_eq!((held.len(), one.refused), (16, refused), "in steps of eight");
         assert_eq!(memory.taken(), 24 * BYTES);
         one.tidy();
         assert_eq!(count.taken(), 24, "they are still open");
@@ -113,7 +122,8 @@ mod tests {
         let (count, memory) = (Account::new(8, Gauge::default()), Account::new(1 << 30, Gauge::default()));
         let mut handles = Handles::new(&count, &memory);
         let mut held = fill(&mut handles);
-        assert_eq!((held.len(), handles.refused), (8, Some(Refusal::Instance)), "nobody else has any");
+        let refused = Some((Refusal::Instance, HandleLimit::Count(8)));
+        assert_eq!((held.len(), handles.refused), (8, refused), "nobody else has any");
         handles.table().delete(held.remove(3)).unwrap();
         assert_eq!(fill(&mut handles).len(), 1);
     }
@@ -124,5 +134,10 @@ mod tests {
         let mut handles = Handles::new(&count, &memory);
         assert_eq!(fill(&mut handles).len(), 16);
         assert_eq!(count.taken(), 16, "what could not be paid for is given back");
+        let limit = HandleLimit::Memory(20 * BYTES);
+        assert_eq!(handles.refused, Some((Refusal::Instance, limit)), "more handles would not help");
+        let mut other = Handles::new(&count, &memory);
+        assert!(fill(&mut other).is_empty());
+        assert_eq!(other.refused, Some((Refusal::Total, limit)));
     }
 }

@@ -8,9 +8,8 @@ use std::{sync::Arc, time::Duration};
 
 use futures::future::BoxFuture;
 use http_body_util::{BodyExt as _, combinators::UnsyncBoxBody};
-use skydock_egress::{Call, Code, Gateway, Instance, Options, Refusal};
+use skydock_egress::{About, Call, Code, Gateway, Instance, Options, Refusal};
 use tokio::time::Instant;
-use tracing::Level;
 use wasmtime_wasi_http::{Error, RequestOptions, Result, WasiBody, WasiHttpHooks};
 
 pub(super) use bounds::{add_to_linker, context};
@@ -19,7 +18,7 @@ use super::{Phase, Shared};
 use crate::tape::Tape;
 
 /// Message for a guest that sends a request before it is in service.
-const NOT_YET: &str = "plugins must not send requests during instantiation, configure and info";
+const NOT_YET: &str = "plugins must not send requests during instantiation, configure or info";
 
 /// One instance's access to the gateway.
 pub(super) struct Egress {
@@ -83,28 +82,29 @@ impl Egress {
         }
     }
 
-    fn refused(&self, sentence: &str, failure: Failure) -> Sent {
-        self.shared.log(self.generation, Level::WARN, "egress", &format!("request denied: {sentence}"));
+    fn refused(&self, about: Option<&About>, sentence: &str, failure: Failure) -> Sent {
+        self.shared.log_request(self.generation, about, &format!("request denied: {sentence}"));
         Box::pin(std::future::ready(Err(failure)))
     }
 
     fn send(&self, request: http::Request<WasiBody>, options: Option<RequestOptions>) -> Sent {
         let Some(gateway) = &self.gateway else {
             let failure = Failure { code: Code::HttpRequestDenied, message: None };
-            return self.refused("this plugin has no network access: it runs without egress rules", failure);
+            return self.refused(None, "this plugin has no network access: it runs without egress rules", failure);
         };
         let (head, body) = request.into_parts();
         match gateway.admit(&head, &self.call(options)) {
-            Err(_) if self.phase == Phase::Loading => {
-                self.refused(NOT_YET, Failure { code: Code::InternalError, message: Some(NOT_YET.to_owned()) })
+            Err(refusal) if self.phase == Phase::Loading => {
+                let failure = Failure { code: Code::InternalError, message: Some(NOT_YET.to_owned()) };
+                self.refused(refusal.about(), NOT_YET, failure)
             }
-            Err(refusal) => self.refused(refusal.sentence(), Failure::of(&refusal)),
+            Err(refusal) => self.refused(refusal.about(), refusal.sentence(), Failure::of(&refusal)),
             Ok(admitted) => {
                 let (shared, generation) = (Arc::clone(&self.shared), self.generation);
                 Box::pin(async move {
                     let told = |refusal: &Refusal| {
                         let sentence = format!("request failed: {}", refusal.sentence());
-                        shared.log(generation, Level::WARN, "egress", &sentence);
+                        shared.log_request(generation, refusal.about(), &sentence);
                         Failure::of(refusal)
                     };
                     let answer = admitted.send(head, body).await.map_err(|refusal| told(&refusal))?;

@@ -6,6 +6,7 @@ use std::{
 };
 
 use skydock_cloud::text::shown;
+use skydock_egress::About;
 use tracing::Level;
 
 use super::Shared;
@@ -13,6 +14,9 @@ use crate::limits::Limits;
 
 /// Maximum bytes of the name of the component that logs.
 const MAX_CONTEXT: usize = 64;
+
+/// Maximum bytes of the method of a request, which can be any word.
+const MAX_METHOD: usize = 32;
 
 /// Burst of bytes, in seconds of the rate: a panic's message consists of many long lines.
 const BYTES_AT_ONCE: usize = 16;
@@ -37,16 +41,10 @@ impl Shared {
         }
         let (message, context) = (shown(message, self.log.max_line), shown(context, MAX_CONTEXT));
         let context = &*context;
-        let size = message.len() + context.len();
-        let admission = self.log.rate.lock().unwrap_or_else(PoisonError::into_inner).admit(size, Instant::now());
-        let plugin = self.plugin.as_str();
-        let Some(dropped) = admission else {
-            self.metrics.log_dropped(plugin);
+        if !self.admits(generation, message.len() + context.len()) {
             return;
-        };
-        if dropped > 0 {
-            tracing::warn!(target: "plugin", plugin, generation, dropped, "log lines that exceed the plugin's limit were dropped");
         }
+        let plugin = self.plugin.as_str();
         match level {
             Level::TRACE => tracing::trace!(target: "plugin", plugin, generation, context, "{message}"),
             Level::DEBUG => tracing::debug!(target: "plugin", plugin, generation, context, "{message}"),
@@ -54,6 +52,37 @@ impl Shared {
             Level::WARN => tracing::warn!(target: "plugin", plugin, generation, context, "{message}"),
             Level::ERROR => tracing::error!(target: "plugin", plugin, generation, context, "{message}"),
         }
+    }
+
+    /// Writes a warning about one request of the plugin, within the same limits.
+    pub(crate) fn log_request(&self, generation: u64, about: Option<&About>, message: &str) {
+        if !seen(Level::WARN) {
+            return;
+        }
+        let message = shown(message, self.log.max_line);
+        let rule = about.and_then(|about| about.rule.as_deref());
+        let method = about.map(|about| shown(about.method.as_str(), MAX_METHOD));
+        let method = method.as_deref();
+        let host = about.and_then(|about| Some(about.target.as_ref()?.to_string()));
+        let fields: usize = [rule, method, host.as_deref()].into_iter().flatten().map(str::len).sum();
+        if self.admits(generation, message.len() + fields) {
+            let plugin = self.plugin.as_str();
+            tracing::warn!(target: "plugin", plugin, generation, context = "egress", rule, method, host, "{message}");
+        }
+    }
+
+    /// Returns whether the plugin's rate allows a line with this many bytes, and reports earlier ones that it did not allow.
+    fn admits(&self, generation: u64, size: usize) -> bool {
+        let admission = self.log.rate.lock().unwrap_or_else(PoisonError::into_inner).admit(size, Instant::now());
+        let plugin = self.plugin.as_str();
+        let Some(dropped) = admission else {
+            self.metrics.log_dropped(plugin);
+            return false;
+        };
+        if dropped > 0 {
+            tracing::warn!(target: "plugin", plugin, generation, dropped, "log lines that exceed the plugin's limit were dropped");
+        }
+        true
     }
 }
 
@@ -121,13 +150,22 @@ impl Bucket {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
+    use std::{sync::Arc, time::Duration};
+
+    use skydock_egress::{Host, Scheme, Target};
 
     use super::*;
     use crate::{ClusterSlot, PluginMetrics, PluginSource, Taping, ticker::Ticker};
 
-    /// A subscriber for warnings and errors.
-    struct Warnings;
+    /// A subscriber for warnings and errors, which keeps their fields.
+    #[derive(Clone, Default)]
+    struct Warnings(Arc<Mutex<String>>);
+
+    impl tracing::field::Visit for Warnings {
+        fn record_debug(&mut self, field: &tracing::field::Field, value: &dyn std::fmt::Debug) {
+            *self.0.lock().unwrap() += &format!("{field}={value:?} ");
+        }
+    }
 
     impl tracing::Subscriber for Warnings {
         fn enabled(&self, metadata: &tracing::Metadata<'_>) -> bool {
@@ -140,13 +178,16 @@ mod tests {
 
         fn record(&self, _: &tracing::span::Id, _: &tracing::span::Record<'_>) {}
         fn record_follows_from(&self, _: &tracing::span::Id, _: &tracing::span::Id) {}
-        fn event(&self, _: &tracing::Event<'_>) {}
+
+        fn event(&self, event: &tracing::Event<'_>) {
+            event.record(&mut self.clone());
+        }
+
         fn enter(&self, _: &tracing::span::Id) {}
         fn exit(&self, _: &tracing::span::Id) {}
     }
 
-    #[test]
-    fn filtered_lines_do_not_count_toward_the_rate() {
+    fn shared() -> Shared {
         let limits = Limits { log_rate: 1, log_burst: 5, ..Limits::default() };
         let source = PluginSource {
             name: "test".into(),
@@ -156,10 +197,31 @@ mod tests {
             ..PluginSource::default()
         };
         let ticker = Ticker::start(|| true).unwrap();
-        let shared =
-            Shared::new(&source, limits, PluginMetrics::default(), ClusterSlot::default(), ticker, Taping::Off);
+        Shared::new(&source, limits, PluginMetrics::default(), ClusterSlot::default(), ticker, Taping::Off)
+    }
+
+    #[test]
+    fn a_line_about_a_request_names_rule_method_and_host() {
+        let (shared, written) = (shared(), Warnings::default());
+        let target = Target { scheme: Scheme::Https, host: Host::parse("a.example").unwrap(), port: 443 };
+        let method = "M".repeat(1000).parse().unwrap();
+        let about = About { rule: Some("api".into()), method, target: Some(target) };
+        tracing::subscriber::with_default(written.clone(), || {
+            shared.log_request(1, Some(&about), "request failed: no\nanswer");
+            shared.log_request(1, None, "request denied: no rules");
+            (0..9).for_each(|_| shared.log_request(1, None, ""));
+            assert_eq!(shared.log.rate.lock().unwrap().dropped, 6, "they count like other lines");
+        });
+        let written = written.0.lock().unwrap();
+        assert!(written.contains("rule=\"api\" method=\"MMM") && !written.contains(&"M".repeat(33)), "{written}");
+        assert!(written.contains("host=\"https://a.example:443\" ") && written.contains("no\\nanswer"), "{written}");
+    }
+
+    #[test]
+    fn filtered_lines_do_not_count_toward_the_rate() {
+        let shared = shared();
         let dropped = || shared.log.rate.lock().unwrap().dropped;
-        tracing::subscriber::with_default(Warnings, || {
+        tracing::subscriber::with_default(Warnings::default(), || {
             (0..100).for_each(|_| shared.log(1, Level::DEBUG, "", "hidden"));
             (0..5).for_each(|_| shared.log(1, Level::ERROR, "", "seen"));
             assert_eq!(dropped(), 0);

@@ -8,7 +8,9 @@ use std::{
 
 use futures::future::join_all;
 use skydock_cloud::{CloudError, CloudProvider as _, NodeSet, Presence};
-use skydock_plugin::{CallError, ClusterSlot, Limits, LoadError, LoadProblem, Plugin, PluginMetrics, Stage};
+use skydock_plugin::{
+    CallError, ClusterSlot, HandleLimit, Limits, LoadError, LoadProblem, Plugin, PluginMetrics, Stage,
+};
 
 use prometheus_client::{encoding::text::encode, registry::Registry};
 use skydock_egress::{EgressMetrics, Gateway, Settings, Surroundings};
@@ -128,7 +130,7 @@ async fn handles_kept_between_calls_count_toward_the_limit() {
     let bench = raw("outputs", Limits { handles: 32, ..limits() }).await;
     assert!(sentence(&bench).await.ends_with(words));
     let refused = configured("many_requests", limits()).await.unwrap_err();
-    assert!(matches!(refused.source, LoadProblem::Call(CallError::Handles(1024))), "{refused}");
+    assert!(matches!(refused.source, LoadProblem::Call(CallError::Handles(HandleLimit::Count(1024)))), "{refused}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -258,6 +260,6 @@ async fn the_deadline_of_a_call_starts_when_it_has_an_instance() {
     // The calls run one after the other: the deadline of the second has not passed when it starts.
     for slept in join_all(sleeps).await {
         let CloudError::Unavailable(sentence) = slept.unwrap().unwrap_err() else { panic!() };
-        assert!(sentence.ends_with("it did not answer within 3s"), "{sentence}");
+        assert!(sentence.ends_with("it did not answer within 3s (--plugin-limit read-deadline)"), "{sentence}");
     }
 }

@@ -138,7 +138,8 @@ async fn a_call_ends_at_its_deadline() {
     let bench = Bench::new(Limits { read_deadline: Duration::from_millis(500), ..limits() }, "").await;
     let started = Instant::now();
     let error = bench.plugin.check(&[node_that("sleep", "n")]).await.unwrap_err();
-    let sentence = "plugin test (generation 1), instances.check: it did not answer within 500ms";
+    let sentence =
+        "plugin test (generation 1), instances.check: it did not answer within 500ms (--plugin-limit read-deadline)";
     assert_eq!(error, CloudError::Unavailable(sentence.into()));
     assert!(started.elapsed() < Duration::from_secs(10));
     works(&bench).await;

@@ -144,7 +144,7 @@ impl Cloud<'_> {
         let mut waiting = None;
         for (id, answer) in owned.iter().zip(self.wire.send(&calls)) {
             match answer {
-                Ok(_) => log::info("groups", format_args!("security group {id} is deleted")),
+                Ok(_) => log::info("groups", format_args!("deleted security group {id}")),
                 Err(failure) if failure.is_not_found() => {}
                 Err(failure) if failure.code() == "DependencyViolation" => waiting = Some(id),
                 Err(failure) => return Err(failure.into()),

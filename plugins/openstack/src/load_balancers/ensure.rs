@@ -116,7 +116,7 @@ fn failed(
         let path = format!("/lbaas/loadbalancers/{id}");
         cloud.ask(Method::Delete, Kind::LoadBalancer, &path, what)?.query(&[("cascade", "true")]).send()?;
         forget(cloud, service);
-        let message = format!("Octavia failed to create load balancer {id}; it is deleted and created again");
+        let message = format!("Octavia failed to create load balancer {id}; Skydock deletes and recreates it");
         cloud.host.tell(service, &Event::warning("LoadBalancerFailed", message));
         // An error instead of "in progress", so that retries back off: Octavia may be unable to create any load balancer.
         return Ok(CloudError::unavailable(format!("load balancer {id} could not be created and is being deleted")));

@@ -140,7 +140,7 @@ fn check_step(step: &Spanned<Step>, names: &Names<'_>) -> Result<(), Mistake> {
     }
     let unknown = |kind: &str, name: &str, known: &BTreeSet<&str>| {
         let known: Vec<_> = known.iter().copied().collect();
-        format!("unknown {kind} `{name}`; given are `{}`", known.join("`, `"))
+        format!("unknown {kind} `{name}`; expected one of `{}`", known.join("`, `"))
     };
     if let Some(name) = step.nodes.iter().flatten().find(|name| !names.nodes.contains(name.as_str())) {
         return wrong(unknown("node", name, &names.nodes));
@@ -170,8 +170,8 @@ mod tests {
             ("{call: instances.check, restart: true}", "9:5: a step has exactly one of"),
             ("{call: instances.check, service: web}", "9:5: `service` does not go"),
             ("{call: load-balancers.get}", "9:5: `service` is missing"),
-            ("{call: load-balancers.get, service: wob}", "9:5: unknown Service `wob`; given are `web`"),
-            ("{call: instances.check, nodes: [node-2]}", "9:5: unknown node `node-2`; given are `node-1`"),
+            ("{call: load-balancers.get, service: wob}", "9:5: unknown Service `wob`; expected one of `web`"),
+            ("{call: instances.check, nodes: [node-2]}", "9:5: unknown node `node-2`; expected one of `node-1`"),
             ("{call: instances.check, kill: {}}", "9:5: `kill` needs"),
             ("{call: instances.check, answerLost: true, expect: {error: invalid}}", "9:5: `expect.error` does not go"),
             ("{call: instances.check, expect: {status: 200}}", "9:5: `expect.status` does not go"),

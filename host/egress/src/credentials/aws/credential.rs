@@ -44,7 +44,7 @@ impl AwsCredential {
             return Err(format!("service `{service}` returns credentials and cannot be allowed"));
         }
         if let Some(region) = regions.iter().find(|it| !is_region(it)) {
-            return Err(format!("`{region}` is not a region; expected for example eu-west-1"));
+            return Err(format!("`{region}` is not a valid region; expected for example eu-west-1"));
         }
         Ok(Self { keys, allowed: Allowed { services, regions } })
     }

@@ -33,7 +33,7 @@ pub(crate) struct Wanted<'a> {
 impl Sts {
     pub(crate) fn new(region: &str, endpoint: Option<&IssuerUrl>) -> Result<Self, String> {
         if !endpoint::is_region(region) {
-            return Err(format!("`{region}` is not a region; expected for example eu-west-1"));
+            return Err(format!("`{region}` is not a valid region; expected for example eu-west-1"));
         }
         let url =
             endpoint.map_or_else(|| format!("https://{}/", endpoint::sts_host(region)), |endpoint| endpoint.join("/"));

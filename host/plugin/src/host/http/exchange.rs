@@ -24,7 +24,7 @@ use super::{Failure, Sent};
 use crate::tape::{Ending, Fields, Player, Recorder, RequestHead, ResponseHead, Timeouts};
 
 /// Why a recording ends.
-const COMPRESSED: &str = "a body is compressed, so that secrets in it cannot be masked";
+const COMPRESSED: &str = "a body is compressed, so secrets in it cannot be masked";
 
 /// Sends a request, and records the exchange.
 pub(super) fn record(

@@ -100,7 +100,7 @@ fn info(info: plugin::PluginInfo, exported: &BTreeSet<Capability>) -> Checked<In
     count("wanted hosts", info.wanted_hosts.len(), MAX_WISHES)?;
     for host in &info.wanted_hosts {
         let ok = host.parse::<skydock_egress::Rule>().is_ok();
-        value("wanted host", host, "of the form scheme://host:port", ok.then_some(()))?;
+        value("wanted host", host, "scheme://host:port", ok.then_some(()))?;
     }
     let batch = value(
         "max-batch",
