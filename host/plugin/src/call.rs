@@ -105,6 +105,9 @@ pub enum CallError {
     /// The guest was denied memory and trapped.
     #[error("it exceeded its limit of {} of memory (--plugin-limit memory)", bytes(*.0 as u64))]
     Memory(usize),
+    /// The guest was denied elements of a table and trapped.
+    #[error("it exceeded its limit of {0} elements of a table (--plugin-limit table-elements)")]
+    Table(usize),
     /// The guest was denied memory because other instances of the plugin use it, and trapped.
     #[error(
         "all instances of the plugin together exceeded the limit of {} of memory (--plugin-limit memory-total)",
@@ -161,7 +164,7 @@ impl CallError {
             Self::Exit(..) => "exit",
             Self::CpuBudget(_) | Self::Unbroken(_) => "cpu",
             Self::Deadline(_) | Self::Waiting(_) => "deadline",
-            Self::Memory(_) => "memory",
+            Self::Memory(_) | Self::Table(_) => "memory",
             Self::MemoryTotal(_) => "memory_total",
             Self::Handles(_) => "handles",
             Self::HandlesTotal(_) => "handles_total",
@@ -267,6 +270,7 @@ mod tests {
         let place = Place { plugin: "test", generation: 1, function: Function::CHECK };
         let table = [
             (CallError::Memory(1), true),
+            (CallError::Table(1), true),
             (CallError::MemoryTotal(1), false),
             (CallError::Handles(HandleLimit::Count(1)), true),
             (CallError::HandlesTotal(HandleLimit::Memory(1)), false),
@@ -309,6 +313,7 @@ mod tests {
             (CallError::Deadline(deadline), "deadline"),
             (CallError::Waiting(deadline), "deadline"),
             (CallError::Memory(1), "memory"),
+            (CallError::Table(1), "memory"),
             (CallError::MemoryTotal(1), "memory_total"),
             (CallError::Handles(HandleLimit::Count(1)), "handles"),
             (CallError::HandlesTotal(HandleLimit::Count(1)), "handles_total"),

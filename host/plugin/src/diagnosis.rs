@@ -6,7 +6,7 @@ use wasmtime_wasi::I32Exit;
 
 use crate::{
     call::{CallError, Overrun},
-    host::{Refusal, State},
+    host::{Denied, Refusal, State},
     limits::UNBROKEN,
     text::first_function,
 };
@@ -61,7 +61,8 @@ pub(crate) fn why_it_was_not_made(error: wasmtime::Error, state: &State) -> Call
 fn refused_memory(state: &State) -> CallError {
     let limits = &state.shared.limits;
     match state.limiter.refused {
-        Some(Refusal::Total) => CallError::MemoryTotal(limits.memory_total),
-        _ => CallError::Memory(limits.memory),
+        Some(Denied::Total) => CallError::MemoryTotal(limits.memory_total),
+        Some(Denied::Table) => CallError::Table(limits.table_elements),
+        Some(Denied::Memory) | None => CallError::Memory(limits.memory),
     }
 }

@@ -36,7 +36,8 @@ use wasmtime_wasi_http::{WasiHttpCtx, WasiHttpCtxView, WasiHttpView};
 pub use cluster::ClusterSlot;
 pub(crate) use {
     cache::Cache,
-    limiter::{MemoryLimiter, Refusal},
+    handles::Refusal,
+    limiter::{Denied, MemoryLimiter},
     lists::Lists,
     log::Log,
     notes::Notes,

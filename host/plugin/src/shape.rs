@@ -118,7 +118,11 @@ impl Shape {
             }
             Payload::TableSection(section) => {
                 for table in section.clone() {
-                    at_most("elements in a table", table.map_err(malformed)?.ty.initial, self.table_elements)?;
+                    at_most(
+                        "elements in a table (--plugin-limit table-elements)",
+                        table.map_err(malformed)?.ty.initial,
+                        self.table_elements,
+                    )?;
                 }
                 Ok(())
             }

@@ -9,7 +9,6 @@ use std::sync::Arc;
 
 use wasmtime::component::ResourceTable;
 
-use super::limiter::Refusal;
 use crate::{
     account::{Account, Share},
     call::HandleLimit,
@@ -24,6 +23,15 @@ const AT_ONCE: usize = 2;
 /// Maximum bytes that a handle keeps in memory: a request with its headers and trailers (16 KiB each, which take up to 42 KiB in
 /// memory), its path (8 KiB) and two chunks of a body (16 KiB each).
 pub(super) const BYTES: usize = 128 << 10;
+
+/// Whose limit denied a handle.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Refusal {
+    /// That of the instance.
+    Instance,
+    /// That of all instances of the plugin together; this one alone would have had enough.
+    Total,
+}
 
 /// The handles of one instance, and the shares that it has taken for them.
 pub(super) struct Handles {

@@ -15,12 +15,14 @@ const MAX_CORE: usize = 64;
 /// Maximum number of tables, and of memories, in one store: one of each for the guest, and a few small ones for adapters.
 const MAX_TABLES: usize = 16;
 
-/// Which limit was reached.
+/// The limit that denied memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Refusal {
-    /// The limit of the instance.
-    Instance,
-    /// The limit of all instances of the plugin together; this one alone would have had enough.
+pub(crate) enum Denied {
+    /// That of the instance.
+    Memory,
+    /// The elements of a table.
+    Table,
+    /// That of all instances of the plugin together; this one alone would have had enough.
     Total,
 }
 
@@ -33,7 +35,7 @@ pub(crate) struct MemoryLimiter {
     /// Maximum memory granted so far, in bytes.
     pub(crate) peak: usize,
     /// The limit that denied something during the current call. The guest may handle that; if it traps next, this is the reason.
-    pub(crate) refused: Option<Refusal>,
+    pub(crate) refused: Option<Denied>,
 }
 
 impl MemoryLimiter {
@@ -47,8 +49,8 @@ impl MemoryLimiter {
         }
     }
 
-    fn refuse(&mut self, refusal: Refusal) -> wasmtime::Result<bool> {
-        self.refused = Some(refusal);
+    fn refuse(&mut self, denied: Denied) -> wasmtime::Result<bool> {
+        self.refused = Some(denied);
         Ok(false)
     }
 }
@@ -62,10 +64,10 @@ impl ResourceLimiter for MemoryLimiter {
         let more = desired.saturating_sub(current);
         let wanted = self.share.taken().saturating_add(more);
         if wanted > self.memory || !self.share.would_suffice(more) {
-            return self.refuse(Refusal::Instance);
+            return self.refuse(Denied::Memory);
         }
         if !self.share.take(more) {
-            return self.refuse(Refusal::Total);
+            return self.refuse(Denied::Total);
         }
         self.peak = self.peak.max(wanted);
         Ok(true)
@@ -77,7 +79,7 @@ impl ResourceLimiter for MemoryLimiter {
             return Ok(false);
         }
         if desired > self.table_elements {
-            return self.refuse(Refusal::Instance);
+            return self.refuse(Denied::Table);
         }
         Ok(true)
     }
@@ -116,7 +118,7 @@ mod tests {
         let mut limiter = limiter(100, &Account::new(1000, Gauge::default()));
         assert!(limiter.memory_growing(0, 60, None).unwrap());
         assert!(!limiter.memory_growing(0, 41, None).unwrap());
-        assert_eq!(limiter.refused, Some(Refusal::Instance));
+        assert_eq!(limiter.refused, Some(Denied::Memory));
         assert!(limiter.memory_growing(60, 100, None).unwrap());
         assert_eq!(limiter.peak, 100);
     }
@@ -128,7 +130,7 @@ mod tests {
         let (mut one, mut other) = (limiter(100, &total), limiter(100, &total));
         assert!(one.memory_growing(0, 100, None).unwrap());
         assert!(!other.memory_growing(0, 51, None).unwrap());
-        assert_eq!(other.refused, Some(Refusal::Total));
+        assert_eq!(other.refused, Some(Denied::Total));
         drop(one);
         assert!(other.memory_growing(0, 51, None).unwrap());
     }
@@ -137,7 +139,7 @@ mod tests {
     fn exceeding_the_total_alone_counts_against_the_instance() {
         let mut limiter = limiter(100, &Account::new(50, Gauge::default()));
         assert!(!limiter.memory_growing(0, 51, None).unwrap());
-        assert_eq!(limiter.refused, Some(Refusal::Instance));
+        assert_eq!(limiter.refused, Some(Denied::Memory));
     }
 
     // Holds: SEC-04, OPS-85
@@ -148,7 +150,7 @@ mod tests {
         assert_eq!(limiter.refused, None);
         for maximum in [None, Some(10), Some(20)] {
             assert!(!limiter.table_growing(10, 11, maximum).unwrap());
-            assert_eq!(limiter.refused.take(), Some(Refusal::Instance), "{maximum:?}");
+            assert_eq!(limiter.refused.take(), Some(Denied::Table), "{maximum:?}");
         }
     }
 

@@ -119,7 +119,10 @@ fn functions_and_table_elements_of_modules_are_limited() {
     assert_eq!(refusal(&functions(100_001)), "it has 100001 functions, but at most 100000 are allowed");
     let table = |elements: u32| format!("(component (core module (table {elements} funcref)))");
     read(&table(65_536)).unwrap();
-    assert_eq!(refusal(&table(65_537)), "it has 65537 elements in a table, but at most 65536 are allowed");
+    assert_eq!(
+        refusal(&table(65_537)),
+        "it has 65537 elements in a table (--plugin-limit table-elements), but at most 65536 are allowed"
+    );
     let small = Limits { table_elements: 10, ..Limits::default() };
     let error = ComponentType::read(&wat::parse_str(table(11)).unwrap(), &small).unwrap_err();
     assert!(error.to_string().ends_with("at most 10 are allowed"), "{error}");
