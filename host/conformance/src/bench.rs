@@ -13,7 +13,7 @@ use skydock_plugin::{LoadError, Stage};
 pub use self::figures::{Figures, FunctionFigures};
 use crate::{
     KitError,
-    meter::Meter,
+    meter::{Meter, Reading},
     scenario::{Function, Given, Step, Subject, World, delay, make},
     scene::Scene,
 };
@@ -155,6 +155,11 @@ impl Bench<'_> {
     }
 }
 
+/// Returns true if the plugin asks a cloud, whose answers can change. Without a cloud, all requests are denied.
+fn asks_a_cloud(reading: &Reading) -> bool {
+    reading.denied == 0 && (!reading.requests.is_empty() || reading.in_flight > 0)
+}
+
 impl Loaded {
     /// Makes a call until it succeeds, or nothing helps. What it needs may not exist, as without a cloud.
     async fn settle(&self, function: Function) {
@@ -168,8 +173,7 @@ impl Loaded {
                 return;
             };
             failures += 1;
-            // Without a cloud, all requests are denied.
-            if self.meter.read().denied > 0 || begun.elapsed() + wait > PATIENCE {
+            if !asks_a_cloud(&self.meter.read()) || begun.elapsed() + wait > PATIENCE {
                 return;
             }
             tokio::time::sleep(wait).await;
@@ -188,6 +192,19 @@ impl Loaded {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn waiting_helps_only_if_a_cloud_is_asked() {
+        let requests = || [("GET".to_owned(), 1)].into();
+        for (reading, expected) in [
+            (Reading::default(), false),
+            (Reading { requests: requests(), ..Reading::default() }, true),
+            (Reading { in_flight: 1, ..Reading::default() }, true),
+            (Reading { requests: requests(), denied: 1, ..Reading::default() }, false),
+        ] {
+            assert_eq!(asks_a_cloud(&reading), expected, "{reading:?}");
+        }
+    }
 
     #[test]
     fn there_is_a_node_for_each_name() {

@@ -5,22 +5,28 @@ use std::{
     fs,
     path::{Path, PathBuf},
     process::{Command, Output},
+    time::{Duration, Instant},
 };
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// Runs the program with the example provider.
-fn run(dir: &Path, tool: &str, arguments: &[&str]) -> Output {
-    let plugin = root().join("target/plugins/simcloud.wasm");
+/// Returns a command about a plugin.
+fn program(dir: &Path, tool: &str, plugin: &str) -> Command {
+    let plugin = root().join(format!("target/plugins/{plugin}.wasm"));
     assert!(plugin.is_file(), "there is no plugin {}: run `cargo xtask guests`", plugin.display());
     let mut program = Command::new(env!("CARGO_BIN_EXE_skydock-dev"));
-    program.args(["plugin", tool]).arg(plugin).arg("--simcloud").args(arguments);
     // Machine code is cached there.
-    program.env("HOME", dir).env_remove("XDG_CACHE_HOME").env("SECRET", "abcdefgh").output().unwrap()
+    program.args(["plugin", tool]).arg(plugin).env("HOME", dir).env_remove("XDG_CACHE_HOME");
+    program
+}
+
+/// Runs the program with the example provider.
+fn run(dir: &Path, tool: &str, arguments: &[&str]) -> Output {
+    program(dir, tool, "simcloud").arg("--simcloud").args(arguments).env("SECRET", "abcdefgh").output().unwrap()
 }
 
 #[test]
@@ -108,4 +114,18 @@ fn the_calls_of_a_plugin_are_measured() {
         (&of("instances.check")["requests"], &of("load-balancers.ensure")["requests"]),
         (&3.0.into(), &1.0.into())
     );
+}
+
+/// Its answers are from a file, so that no patience changes them.
+#[test]
+fn a_plugin_without_requests_is_measured_at_once() {
+    let (dir, begun) = (tempfile::tempdir().unwrap(), Instant::now());
+    let inventory = root().join("deploy/example/cloud.yaml");
+    let arguments = ["--nodes=nobody", "--calls=2", "--format=json", "--cloud-config", inventory.to_str().unwrap()];
+    let output = program(dir.path(), "bench", "static").args(arguments).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let figures: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let described = figures["functions"].as_array().unwrap().iter().find(|it| it["function"] == "instances.describe");
+    assert_eq!(described.map(|it| (&it["calls"], &it["failed"])), Some((&json!(2), &json!(2))), "{figures}");
+    assert!(begun.elapsed() < Duration::from_secs(60), "it waited: {:?}", begun.elapsed());
 }
