@@ -211,6 +211,11 @@ pub(crate) fn is_metadata(net: &IpNet) -> bool {
     METADATA.iter().any(|address| IpNet::from(*address) == net.trunc())
 }
 
+/// Returns true if the address is one of a metadata service, however it is written.
+pub(crate) fn is_metadata_address(address: IpAddr) -> bool {
+    METADATA.contains(&unmapped(address))
+}
+
 /// Returns the IPv4 address inside an IPv4-mapped or IPv4-compatible address, or else the address itself.
 fn unmapped(address: IpAddr) -> IpAddr {
     let IpAddr::V6(v6) = address else { return address };

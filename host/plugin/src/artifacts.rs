@@ -200,6 +200,13 @@ mod tests {
     }
 
     #[test]
+    fn artifacts_outlive_the_process_in_a_named_directory() {
+        let parent = tempfile::tempdir().unwrap();
+        assert!(Artifacts::open(Some(parent.path().to_owned())).unwrap().outlive());
+        assert!(!Artifacts::open(None).unwrap().outlive());
+    }
+
+    #[test]
     fn an_artifact_of_another_component_is_not_kept() {
         let artifacts = Artifacts::open(None).unwrap();
         assert!(finish(&artifacts, b"b").keep(&key(b"a")).is_err());

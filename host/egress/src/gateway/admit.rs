@@ -12,13 +12,14 @@ use super::{
 };
 use crate::{
     actions::{self, Actions},
+    address::is_metadata_address,
     config::GuestAuth,
     grant::{METHODS, Verdict},
     headers::{self, Authentication},
     meter::{self, Meter},
     path,
     refusal::{About, Cause, Code, Refusal},
-    rule::Target,
+    rule::{Host, Target},
     upload::too_long,
     uri,
 };
@@ -135,7 +136,11 @@ fn choose(rules: &[&Arc<Wired>], head: &Parts, target: &Target, actions: &Action
         if !wired.grant.methods.contains(&head.method) {
             note(1, wired, Cause::RuleMethod, &format!("method {}: add it to `methods`", head.method));
         } else if !wired.grant.permits_path(path) {
-            note(2, wired, Cause::Path, &format!("path {}: add it to `paths`", shown(path)));
+            let what = match path {
+                "/" => "path /, and adding it to `paths` would allow all paths".to_owned(),
+                path => format!("path {}: add it to `paths`", shown(path)),
+            };
+            note(2, wired, Cause::Path, &what);
         } else {
             match wired.grant.permits_actions(actions) {
                 Verdict::No => {
@@ -160,7 +165,13 @@ fn choose(rules: &[&Arc<Wired>], head: &Parts, target: &Target, actions: &Action
 }
 
 fn unruled(target: &Target, method: &Method) -> Refusal {
-    Refusal::denied(Cause::NoRule, format!("no rule allows {target}: add one that allows {method}"))
+    let sentence = match target.host {
+        Host::Address(address) if is_metadata_address(address) => {
+            format!("no rule allows {target}, a metadata service, which is always denied")
+        }
+        _ => format!("no rule allows {target}: add one that allows {method}"),
+    };
+    Refusal::denied(Cause::NoRule, sentence)
 }
 
 /// Returns the beginning of a path, for a sentence. A query is no part of it.

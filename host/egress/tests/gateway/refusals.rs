@@ -214,6 +214,15 @@ async fn requests_outside_the_rules_are_denied_with_the_reason() {
     let refusal = plugin.send(Request::put("http://other.example").body("").unwrap()).await.unwrap_err();
     assert_eq!(refusal.sentence(), "no rule allows http://other.example:80: add one that allows PUT");
     assert_eq!(refusal.about().unwrap().rule, None);
+    for (request, end) in [
+        (get(&silent, "/"), "not path /, and adding it to `paths` would allow all paths"),
+        (get(&silent, "/v30"), "not path /v30: add it to `paths`"),
+        (Request::get("http://169.254.169.254/").body("").unwrap(), "a metadata service, which is always denied"),
+        (Request::get("http://[::ffff:a9fe:a9fe]/").body("").unwrap(), "a metadata service, which is always denied"),
+    ] {
+        let refusal = plugin.send(request).await.unwrap_err();
+        assert!(refusal.sentence().ends_with(end), "{refusal}");
+    }
     assert_eq!(silent.connections(), 0);
     let server = &silent;
     for request in [get(server, "/v3?Action=DescribeTags"), post(server, "/v3", "Version=1&Action=DescribeTags")] {

@@ -132,6 +132,77 @@ async fn plugin_requests_need_an_egress_rule() {
     assert_eq!((cloud.seen(), silent.seen()), (vec![], vec![]), "nobody was asked");
 }
 
+/// A subscriber that keeps the fields of lines about plugins.
+#[derive(Clone, Default)]
+struct Lines(Arc<Mutex<Vec<String>>>);
+
+impl tracing::field::Visit for Lines {
+    fn record_debug(&mut self, field: &tracing::field::Field, value: &dyn std::fmt::Debug) {
+        if let Some(line) = self.0.lock().unwrap().last_mut() {
+            *line += &format!(" {field}={value:?}");
+        }
+    }
+}
+
+impl tracing::Subscriber for Lines {
+    fn enabled(&self, metadata: &tracing::Metadata<'_>) -> bool {
+        metadata.target() == "plugin" && *metadata.level() <= tracing::Level::WARN
+    }
+
+    fn new_span(&self, _: &tracing::span::Attributes<'_>) -> tracing::span::Id {
+        tracing::span::Id::from_u64(1)
+    }
+
+    fn record(&self, _: &tracing::span::Id, _: &tracing::span::Record<'_>) {}
+    fn record_follows_from(&self, _: &tracing::span::Id, _: &tracing::span::Id) {}
+
+    fn event(&self, event: &tracing::Event<'_>) {
+        self.0.lock().unwrap().push(String::new());
+        event.record(&mut self.clone());
+    }
+
+    fn enter(&self, _: &tracing::span::Id) {}
+    fn exit(&self, _: &tracing::span::Id) {}
+}
+
+// On one thread, so that only lines of this test are kept.
+#[tokio::test]
+async fn the_log_says_which_request_was_denied_or_failed() {
+    let (_, address) = Cloud::start().await;
+    let closed = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
+    let rules = [("cloud", address, "paths: [/v1]"), ("other", closed, "")].map(|(name, address, more)| {
+        let rule = rule(address, more);
+        EgressRule { name: name.into(), ..rule }
+    });
+    let bench = bench(&Settings { rules: rules.to_vec(), ..Settings::default() }, limits()).await;
+    let lines = Lines::default();
+    let _guard = tracing::subscriber::set_default(lines.clone());
+    let forged = format!("http://{address}/v2/\"level=error\"");
+    for (request, words, fields) in [
+        (
+            format!("GET {forged}?token=secret"),
+            "message=request denied: rule `cloud` allows",
+            format!("rule=\"cloud\" method=\"GET\" host=\"http://{address}\""),
+        ),
+        (
+            format!("PUT http://{closed}/x?token=secret"),
+            "message=request failed: cannot connect",
+            format!("rule=\"other\" method=\"PUT\" host=\"http://{closed}\""),
+        ),
+        (
+            "DELETE http://198.51.100.1/x".to_owned(),
+            "message=request denied: no rule allows",
+            "context=\"egress\" method=\"DELETE\" host=\"http://198.51.100.1:80\"".to_owned(),
+        ),
+    ] {
+        one(&bench, &request).await.unwrap_err();
+        let found = std::mem::take(&mut *lines.0.lock().unwrap());
+        let [line] = &*found else { panic!("{request}: {found:?}") };
+        assert!(line.contains(words) && line.contains(&fields), "{request}: {line}");
+        assert!(!line.contains("secret") && !line.contains('\n'), "{line}");
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_call_can_send_many_requests_concurrently() {
     let (cloud, address) = Cloud::start().await;
