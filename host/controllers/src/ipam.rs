@@ -85,8 +85,6 @@ pub(crate) struct IpamController {
     client: Client,
     queue: Arc<Queue<String>>,
     ledger: Arc<Mutex<Ledger>>,
-    /// Nodes get a Pod CIDR of each IP family.
-    two_families: bool,
     /// Until this time, Pod CIDRs that another process has allocated may still arrive.
     not_before: Instant,
 }
@@ -125,17 +123,7 @@ impl IpamController {
                 wake(&mut ledger, &queue);
             }
         });
-        let two_families = options.ranges.len() > 1;
-        Self { shared, client, queue, ledger, two_families, not_before: Instant::now() + quiet }
-    }
-
-    /// Returns the flag that sets the size of Pod CIDRs in this range.
-    fn mask_flag(&self, range: IpNet) -> &'static str {
-        match range {
-            _ if !self.two_families => "--node-cidr-mask-size",
-            IpNet::V4(_) => "--node-cidr-mask-size-ipv4",
-            IpNet::V6(_) => "--node-cidr-mask-size-ipv6",
-        }
+        Self { shared, client, queue, ledger, not_before: Instant::now() + quiet }
     }
 
     async fn sync(&self, key: &str) {
@@ -145,10 +133,10 @@ impl IpamController {
             Decision::Assign(cidrs) => self.assign(&entry, &cidrs).await,
             Decision::Exhausted(range) => {
                 self.shared.metrics.error(self.shared.controller, "pod-cidrs-exhausted");
-                let flag = self.mask_flag(range);
+                let flag = mask_flag(range);
                 let message = format!(
                     "The node cannot get a Pod CIDR: {range} is exhausted. The node gets one when another node is deleted. For \
-                     more nodes, extend --cluster-cidr or increase {flag}"
+                     more nodes, extend --cluster-cidr or increase {flag} (--node-cidr-mask-size if that is set)"
                 );
                 tracing::warn!(node = entry.name(), "{message}");
                 self.shared.warning(&entry, reason::CIDR_NOT_AVAILABLE, message);
@@ -201,6 +189,14 @@ impl IpamController {
             self.shared.warning(entry, reason::CIDR_ASSIGNMENT_FAILED, message);
         }
         again.schedule(&self.queue, &entry.key());
+    }
+}
+
+/// Returns the flag that sets the size of Pod CIDRs in this range, unless `--node-cidr-mask-size` does.
+fn mask_flag(range: IpNet) -> &'static str {
+    match range {
+        IpNet::V4(_) => "--node-cidr-mask-size-ipv4",
+        IpNet::V6(_) => "--node-cidr-mask-size-ipv6",
     }
 }
 

@@ -158,7 +158,8 @@ pub struct About {
     pub target: Option<Target>,
 }
 
-/// Why a request was not sent, or why there is no answer. Contains no secrets.
+/// Why a request was not sent, or why there is no answer. Contains no secrets of credentials; the beginning of the path may be in the
+/// sentence.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub struct Refusal {
     code: Code,

@@ -134,11 +134,13 @@ fn choose(rules: &[&Arc<Wired>], head: &Parts, target: &Target, actions: &Action
     };
     for wired in rules {
         if !wired.grant.methods.contains(&head.method) {
-            note(1, wired, Cause::RuleMethod, &format!("method {}: add it to `methods`", head.method));
+            // A rule for this path is nearer than one for this method.
+            let nearness = if wired.grant.permits_path(path) { 3 } else { 1 };
+            note(nearness, wired, Cause::RuleMethod, &format!("method {}: add it to `methods`", head.method));
         } else if !wired.grant.permits_path(path) {
             let what = match path {
-                "/" => "path /, and adding it to `paths` would allow all paths".to_owned(),
-                path => format!("path {}: add it to `paths`", shown(path)),
+                "/" => "path /: adding it to `paths` would allow all paths".to_owned(),
+                path => format!("path {}: add a prefix of it to `paths`", shown(path)),
             };
             note(2, wired, Cause::Path, &what);
         } else {
@@ -148,7 +150,7 @@ fn choose(rules: &[&Arc<Wired>], head: &Parts, target: &Target, actions: &Action
                         Some(action) => format!("the action {action}: add it to `actions`"),
                         None => "a request that names no action".to_owned(),
                     };
-                    note(3, wired, Cause::Action, &what);
+                    note(4, wired, Cause::Action, &what);
                 }
                 Verdict::Open => chosen.push((*wired).clone()),
                 Verdict::Yes => {

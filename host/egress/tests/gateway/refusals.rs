@@ -183,6 +183,26 @@ async fn headers_and_queries_that_mislead_servers_are_denied() {
     assert_eq!(silent.connections(), 0);
 }
 
+#[tokio::test]
+async fn a_denial_names_the_rule_for_the_path() {
+    let silent = Server::plain().await;
+    let to = "to: 'http://api.example.com:PORT', addresses: [127.0.0.1/32], methods: [GET]";
+    let rules = format!(
+        "[{{name: identity, {to}, paths: [/identity]}}, {{name: compute, {to}, paths: [/compute], actions: [A]}}]"
+    );
+    let plugin = Plugin::new(&settings(&rules, silent.port(), None));
+    for (method, path, rule) in [
+        ("POST", "/identity/x", "identity"),
+        ("POST", "/compute/x", "compute"),
+        ("GET", "/compute/x", "compute"),
+        ("GET", "/volume", "identity"),
+        ("POST", "/volume", "identity"),
+    ] {
+        let refusal = plugin.send(request(method, &silent, path)).await.unwrap_err();
+        assert!(refusal.sentence().starts_with(&format!("rule `{rule}` allows")), "{method} {path}: {refusal}");
+    }
+}
+
 // Holds: SEC-03, OPS-112
 #[tokio::test]
 async fn requests_outside_the_rules_are_denied_with_the_reason() {
@@ -190,7 +210,7 @@ async fn requests_outside_the_rules_are_denied_with_the_reason() {
     let plugin = Plugin::to(&silent, "methods: [GET, POST], paths: [/v3], actions: [Describe*]");
     let table = [
         (request("DELETE", &silent, "/v3/x"), Cause::RuleMethod, "method DELETE: add it to `methods`"),
-        (get(&silent, "/v30?Action=DescribeTags"), Cause::Path, "path /v30: add it to `paths`"),
+        (get(&silent, "/v30?Action=DescribeTags"), Cause::Path, "path /v30: add a prefix of it to `paths`"),
         (get(&silent, "/v3?Action=Terminate"), Cause::Action, "the action Terminate: add it"),
         (get(&silent, "/v3"), Cause::Action, "names no action"),
         (get(&silent, "/v3?Action=DescribeTags&Action=Terminate"), Cause::Action, "the action Terminate: add it"),
@@ -215,8 +235,8 @@ async fn requests_outside_the_rules_are_denied_with_the_reason() {
     assert_eq!(refusal.sentence(), "no rule allows http://other.example:80: add one that allows PUT");
     assert_eq!(refusal.about().unwrap().rule, None);
     for (request, end) in [
-        (get(&silent, "/"), "not path /, and adding it to `paths` would allow all paths"),
-        (get(&silent, "/v30"), "not path /v30: add it to `paths`"),
+        (get(&silent, "/"), "not path /: adding it to `paths` would allow all paths"),
+        (get(&silent, "/v30"), "not path /v30: add a prefix of it to `paths`"),
         (Request::get("http://169.254.169.254/").body("").unwrap(), "a metadata service, which is always denied"),
         (Request::get("http://[::ffff:a9fe:a9fe]/").body("").unwrap(), "a metadata service, which is always denied"),
     ] {

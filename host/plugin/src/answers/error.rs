@@ -67,8 +67,13 @@ pub enum AnswerError {
         why: Refused,
     },
     /// A provider ID does not have one of the plugin's prefixes.
-    #[error("provider ID {0} has none of the plugin's prefixes")]
-    ForeignProviderId(Quoted),
+    #[error("provider ID {id} has none of the plugin's prefixes ({prefixes})")]
+    ForeignProviderId {
+        /// The provider ID.
+        id: Quoted,
+        /// The prefixes.
+        prefixes: Quoted,
+    },
     /// A key occurs twice.
     #[error("duplicate {what} {value}")]
     Twice {

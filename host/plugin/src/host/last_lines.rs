@@ -10,6 +10,9 @@ use crate::text::LAST_WORDS;
 /// than later ones.
 const REASONS: [&str; 2] = ["panic: ", "fatal error: "];
 
+/// Rust's hint after a panic. A plugin has no such variable.
+const HINT: &str = "note: run with `RUST_BACKTRACE=1`";
+
 /// Written between two lines.
 const BETWEEN: &str = " | ";
 
@@ -29,7 +32,7 @@ impl LastLines {
             *self = Self { reasoned: true, ..Self::default() };
         }
         let line = cut(line.trim(), LAST_WORDS);
-        if line.is_empty() || (self.reasoned && self.bytes >= LAST_WORDS) {
+        if line.is_empty() || line.starts_with(HINT) || (self.reasoned && self.bytes >= LAST_WORDS) {
             return;
         }
         self.bytes += line.len() + BETWEEN.len();
@@ -61,6 +64,11 @@ mod tests {
     #[test]
     fn the_last_lines_are_kept() {
         assert_eq!(kept([], ""), "");
+        let hint = "note: run with `RUST_BACKTRACE=1` environment variable to display a backtrace";
+        assert_eq!(
+            kept(["panicked at src/lib.rs:12:9:", "no region", hint], ""),
+            "panicked at src/lib.rs:12:9: | no region"
+        );
         assert_eq!(kept(["Traceback:", "", "  File x"], "ValueError"), "Traceback: | File x | ValueError");
         let numbers: Vec<_> = (0..10_000).map(|number| number.to_string()).collect();
         let text = kept(numbers.iter().map(String::as_str), "");

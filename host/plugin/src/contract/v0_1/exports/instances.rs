@@ -80,7 +80,8 @@ fn provider_id(id: String, owned: &Owned) -> Checked<String> {
     value("provider ID", &id, "printable ASCII of at most 512 bytes", printable.then_some(()))?;
     // A prefix alone does not identify an instance.
     let is_owned = owned.provider_ids.iter().any(|prefix| id.len() > prefix.len() && id.starts_with(prefix));
-    if is_owned { Ok(id) } else { Err(AnswerError::ForeignProviderId(Quoted::new(&id))) }
+    let prefixes = || Quoted::new(&owned.provider_ids.join(", "));
+    if is_owned { Ok(id) } else { Err(AnswerError::ForeignProviderId { id: Quoted::new(&id), prefixes: prefixes() }) }
 }
 
 /// Rejects an address that must not be written to the node. The API server may connect to any of them, also to a host name, and some clouds use
