@@ -22,6 +22,7 @@ use std::{
 
 use anyhow::{Context as _, bail};
 use clap::Parser;
+use skydock_plugin::{ComponentType, Limits, LoadError};
 
 /// Build the plugin of a project with the tools of its language, which is recognized by its files: Cargo.toml for Rust, go.mod for
 /// Go, pyproject.toml for Python, package.json for
@@ -114,11 +115,24 @@ pub(crate) fn run(args: &BuildArgs) -> anyhow::Result<()> {
     let built = language.build(&args.dir)?;
     let output = args.output.clone().unwrap_or_else(|| in_folder(&args.dir, &built.name));
     let component = fs::read(&built.file).with_context(|| format!("cannot read {}", built.file.display()))?;
+    check(&component).with_context(|| {
+        let file = built.file.display();
+        format!("{file} was built, but exports no provider, as `skydock_sdk::export!` does in Rust")
+    })?;
     write_if_different(&output, &component)?;
     drop(lock);
     // Standard output may be closed.
     let _ = io::stdout().write_all(summary(&output, component.len(), started.elapsed()).as_bytes());
     Ok(())
+}
+
+/// Rejects a component without a provider, which a running cluster would reject later. Its limits can be raised there.
+///
+/// # Errors
+/// If it is not a component, or exports no provider.
+fn check(component: &[u8]) -> Result<(), LoadError> {
+    let limits = Limits { table_elements: usize::MAX, ..Limits::default() };
+    ComponentType::read(component, &limits)?.capabilities().map(drop)
 }
 
 /// Returns the file for a plugin in the folder of its project.
@@ -168,6 +182,13 @@ mod tests {
         );
         fs::remove_file(dir.path().join("go.mod")).unwrap();
         assert_eq!(Language::of(dir.path()).unwrap(), Language::Rust);
+    }
+
+    #[test]
+    fn a_component_without_a_provider_is_no_plugin() {
+        let error = check(b"\0asm\x0d\0\x01\0").unwrap_err().to_string();
+        assert!(error.contains("it does not export `skydock:provider/plugin@0.1.0`"), "{error}");
+        assert!(check(b"\0asm\x01\0\0\0").is_err(), "a module");
     }
 
     #[test]
