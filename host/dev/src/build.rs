@@ -126,7 +126,8 @@ pub(crate) fn run(args: &BuildArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Rejects a component without a provider, which a running cluster would reject later. Its limits can be raised there.
+/// Rejects a component without a provider, which a running cluster would reject later. The elements of its tables are not limited here,
+/// because an operator can raise that limit.
 ///
 /// # Errors
 /// If it is not a component, or exports no provider.
