@@ -111,7 +111,10 @@ impl Generation {
         let mut slot = waiting.await.map_err(|_| CallError::TooBusy(queue))?;
         let instance = match slot.warm() {
             Some(warm) => warm,
-            None => within(Deadline::of_read(limits), self.start(Instant::now() + limits.read_deadline)).await?,
+            None => {
+                let deadline = Deadline::of_read(limits);
+                within(deadline, self.start(Instant::now() + deadline.limit)).await?
+            }
         };
         let mut lease = slot.lease(instance);
         let Some(instance) = lease.instance() else { return Err(CallError::Unsupported) };

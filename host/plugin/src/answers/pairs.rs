@@ -18,10 +18,7 @@ pub(crate) fn labels(all: Vec<(String, String)>) -> Checked<Pairs> {
         if text::is_reserved(&key) {
             continue;
         }
-        if labels.contains_key(&key) {
-            return Err(AnswerError::Twice { what: "label", value: Quoted::new(&key) });
-        }
-        labels.insert(key, text);
+        add(&mut labels, "label", key, text)?;
     }
     Ok(labels)
 }
@@ -35,12 +32,18 @@ pub(crate) fn annotations(all: Vec<(String, String)>, prefixes: &[String]) -> Ch
         let ok = is_owned && text::is_qualified(&key);
         value("annotation", &key, "a qualified name under one of the plugin's annotation prefixes", ok.then_some(()))?;
         count("bytes of an annotation", text.len(), text::MAX_ANNOTATION)?;
-        if annotations.contains_key(&key) {
-            return Err(AnswerError::Twice { what: "annotation", value: Quoted::new(&key) });
-        }
-        annotations.insert(key, text);
+        add(&mut annotations, "annotation", key, text)?;
     }
     Ok(annotations)
+}
+
+/// Adds a pair, whose key must occur only once.
+fn add(pairs: &mut Pairs, what: &'static str, key: String, text: String) -> Checked<()> {
+    if pairs.contains_key(&key) {
+        return Err(AnswerError::Twice { what, value: Quoted::new(&key) });
+    }
+    pairs.insert(key, text);
+    Ok(())
 }
 
 #[cfg(test)]

@@ -45,8 +45,7 @@ fn metrics() -> BTreeMap<String, PathBuf> {
         let source = crate::read(&file);
         let prefix = source.split_once("sub_registry_with_prefix(").and_then(|(_, rest)| first_text(rest));
         let prefix = prefix.map(|prefix| format!("{prefix}_")).unwrap_or_default();
-        let code = source.split("#[cfg(test)]\nmod ").next().unwrap();
-        for call in code.split("registry.register").skip(1) {
+        for call in source.split("registry.register").skip(1) {
             let (arguments, _) = call.split_once(".clone()").unwrap();
             let Some(name) = arguments.trim_start_matches("_with_unit").strip_prefix('(').and_then(first_text) else {
                 continue;

@@ -119,6 +119,17 @@ impl Reader<'_> {
     }
 }
 
+/// Defines methods that visit what is not for tests only.
+macro_rules! unless_test {
+    ($($visit:ident: $part:ty,)*) => {
+        $(fn $visit(&mut self, part: &'a $part) {
+            if !is_test(&part.attrs) {
+                visit::$visit(self, part);
+            }
+        })*
+    };
+}
+
 impl<'a> Visit<'a> for Reader<'a> {
     fn visit_item(&mut self, item: &'a Item) {
         if !is_test(head(item).0) {
@@ -126,40 +137,13 @@ impl<'a> Visit<'a> for Reader<'a> {
         }
     }
 
-    fn visit_impl_item_fn(&mut self, function: &'a ImplItemFn) {
-        if !is_test(&function.attrs) {
-            visit::visit_impl_item_fn(self, function);
-        }
-    }
-
-    fn visit_trait_item_fn(&mut self, function: &'a TraitItemFn) {
-        if !is_test(&function.attrs) {
-            visit::visit_trait_item_fn(self, function);
-        }
-    }
-
-    fn visit_variant(&mut self, variant: &'a Variant) {
-        if !is_test(&variant.attrs) {
-            visit::visit_variant(self, variant);
-        }
-    }
-
-    fn visit_arm(&mut self, arm: &'a Arm) {
-        if !is_test(&arm.attrs) {
-            visit::visit_arm(self, arm);
-        }
-    }
-
-    fn visit_field(&mut self, field: &'a Field) {
-        if !is_test(&field.attrs) {
-            visit::visit_field(self, field);
-        }
-    }
-
-    fn visit_local(&mut self, local: &'a Local) {
-        if !is_test(&local.attrs) {
-            visit::visit_local(self, local);
-        }
+    unless_test! {
+        visit_impl_item_fn: ImplItemFn,
+        visit_trait_item_fn: TraitItemFn,
+        visit_variant: Variant,
+        visit_arm: Arm,
+        visit_field: Field,
+        visit_local: Local,
     }
 
     fn visit_item_mod(&mut self, module: &'a ItemMod) {

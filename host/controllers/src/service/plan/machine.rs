@@ -8,8 +8,8 @@
 //! ```
 //!
 //! [`Attempt::start`] returns the first step. For each step there is a function `after_…` from its outcome to the state, what to
-//! report, and the next step: in `ensure.rs`, `cleanup.rs` and `nodes.rs`, or here if it depends on the goal. After a failure, the next step is `Done`. The state that comes with a step applies while the step is
-//! performed: its answer may never arrive.
+//! report, and the next step: in `ensure.rs`, `cleanup.rs` and `nodes.rs`, or here if it depends on the goal. After a failure, the
+//! next step is `Done`. The state that comes with a step applies while the step is performed: its answer may never arrive.
 
 use tokio::time::Instant;
 

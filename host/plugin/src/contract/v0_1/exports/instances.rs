@@ -84,8 +84,8 @@ fn provider_id(id: String, owned: &Owned) -> Checked<String> {
     if is_owned { Ok(id) } else { Err(AnswerError::ForeignProviderId { id: Quoted::new(&id), prefixes: prefixes() }) }
 }
 
-/// Rejects an address that must not be written to the node. The API server may connect to any of them, also to a host name, and some clouds use
-/// IP addresses as names.
+/// Rejects an address that must not be written to the node. The API server may connect to any of them, also to a host name, and some
+/// clouds use IP addresses as names.
 fn written(checked: cloud::NodeAddress) -> Checked<cloud::NodeAddress> {
     let what = "address";
     match checked.address.parse() {
