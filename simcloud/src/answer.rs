@@ -59,23 +59,46 @@ pub struct Reply {
 impl Reply {
     /// Returns a response with a value.
     pub(crate) fn json(status: u16, value: &impl Serialize) -> Result<Self> {
-        let body = serde_json::to_string(value).map_err(|error| Error::invalid(None, error.to_string()))?;
-        Ok(Self { status, etag: None, retry_after: None, body })
+        let body = serde_json::to_string(value)
+            .map_err(|error| Error::invalid(None, error.to_string()))?;
+        Ok(Self {
+            status,
+            etag: None,
+            retry_after: None,
+            body,
+        })
     }
 
     /// Returns a response with a value and its tag, or 304 if the client has this value.
-    pub(crate) fn tagged(status: u16, value: &impl Serialize, if_none_match: Option<&str>) -> Result<Self> {
+    pub(crate) fn tagged(
+        status: u16,
+        value: &impl Serialize,
+        if_none_match: Option<&str>,
+    ) -> Result<Self> {
         let reply = Self::json(status, value)?;
         let etag = tag(&reply.body);
         if if_none_match.is_some_and(|tags| matches(tags, &etag)) {
-            return Ok(Self { status: 304, etag: Some(etag), retry_after: None, body: String::new() });
+            return Ok(Self {
+                status: 304,
+                etag: Some(etag),
+                retry_after: None,
+                body: String::new(),
+            });
         }
-        Ok(Self { etag: Some(etag), ..reply })
+        Ok(Self {
+            etag: Some(etag),
+            ..reply
+        })
     }
 
     /// Returns the response after a deletion.
     pub(crate) fn empty() -> Self {
-        Self { status: 204, etag: None, retry_after: None, body: String::new() }
+        Self {
+            status: 204,
+            etag: None,
+            retry_after: None,
+            body: String::new(),
+        }
     }
 }
 
@@ -86,7 +109,11 @@ impl Reply {
 pub(crate) fn check_match(if_match: Option<&str>, current: &impl Serialize) -> Result<()> {
     let Some(tags) = if_match else { return Ok(()) };
     let etag = Reply::tagged(200, current, None)?.etag.unwrap_or_default();
-    if matches(tags, &etag) { Ok(()) } else { Err(Error::precondition_failed(&etag)) }
+    if matches(tags, &etag) {
+        Ok(())
+    } else {
+        Err(Error::precondition_failed(&etag))
+    }
 }
 
 /// Returns the entity tag of a body.
@@ -97,7 +124,9 @@ fn tag(body: &str) -> String {
 }
 
 fn matches(tags: &str, etag: &str) -> bool {
-    tags.split(',').map(str::trim).any(|tag| tag == "*" || tag == etag)
+    tags.split(',')
+        .map(str::trim)
+        .any(|tag| tag == "*" || tag == etag)
 }
 
 #[cfg(test)]
@@ -111,7 +140,11 @@ mod tests {
         assert_eq!(first.body, "\"a\"");
         for tags in [etag.as_str(), "*", &format!("\"x\", {etag}")] {
             let again = Reply::tagged(200, &"a", Some(tags)).unwrap();
-            assert_eq!((again.status, again.body.as_str(), again.etag), (304, "", Some(etag.clone())), "{tags}");
+            assert_eq!(
+                (again.status, again.body.as_str(), again.etag),
+                (304, "", Some(etag.clone())),
+                "{tags}"
+            );
         }
         assert_eq!(Reply::tagged(200, &"b", Some(&etag)).unwrap().status, 200);
     }

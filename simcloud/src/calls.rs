@@ -42,9 +42,20 @@ impl Calls {
         if self.calls.len() >= KEPT {
             self.calls.pop_front();
         }
-        let [method, path, query] =
-            [method, path, query].map(|text| text.get(..text.floor_char_boundary(TEXT)).unwrap_or_default().to_owned());
-        self.calls.push_back(Call { seq: self.last, operation, method, path, query, status, injected });
+        let [method, path, query] = [method, path, query].map(|text| {
+            text.get(..text.floor_char_boundary(TEXT))
+                .unwrap_or_default()
+                .to_owned()
+        });
+        self.calls.push_back(Call {
+            seq: self.last,
+            operation,
+            method,
+            path,
+            query,
+            status,
+            injected,
+        });
     }
 
     /// Returns the calls after this one.
@@ -69,7 +80,10 @@ mod tests {
             calls.add(None, ["GET", &"é".repeat(TEXT), ""], None, false);
         }
         let kept = calls.after(0);
-        assert_eq!((kept.len(), kept[0].seq, kept[0].path.len()), (KEPT, 2, TEXT));
+        assert_eq!(
+            (kept.len(), kept[0].seq, kept[0].path.len()),
+            (KEPT, 2, TEXT)
+        );
         assert_eq!(calls.after(10_000).len(), 1);
         calls.clear();
         calls.add(None, ["GET", "/", ""], Some(404), false);

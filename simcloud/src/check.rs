@@ -15,7 +15,10 @@ const LABELS: usize = 32;
 pub(crate) fn name(name: &str, most: usize) -> Result<()> {
     let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
     if name.is_empty() || name.len() > most || !name.bytes().all(fits) {
-        return Err(Error::field("name", format!("a name has 1 to {most} letters, digits, `.`, `_`, `-`")));
+        return Err(Error::field(
+            "name",
+            format!("a name has 1 to {most} letters, digits, `.`, `_`, `-`"),
+        ));
     }
     Ok(())
 }
@@ -26,12 +29,21 @@ pub(crate) fn labels(labels: &Labels) -> Result<()> {
         return Err(Error::field("labels", format!("at most {LABELS} labels")));
     }
     for (key, value) in labels {
-        let is_key = (1..=63).contains(&key.len()) && key.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'=');
+        let is_key = (1..=63).contains(&key.len())
+            && key
+                .bytes()
+                .all(|byte| byte.is_ascii_graphic() && byte != b'=');
         if !is_key {
-            return Err(Error::field("labels", "a key has 1 to 63 visible ASCII characters without `=`"));
+            return Err(Error::field(
+                "labels",
+                "a key has 1 to 63 visible ASCII characters without `=`",
+            ));
         }
         if value.len() > 255 || value.chars().any(char::is_control) {
-            return Err(Error::field(format!("labels.{key}"), "a value has at most 255 bytes, none of control"));
+            return Err(Error::field(
+                format!("labels.{key}"),
+                "a value has at most 255 bytes, none of control",
+            ));
         }
     }
     Ok(())
@@ -39,18 +51,33 @@ pub(crate) fn labels(labels: &Labels) -> Result<()> {
 
 /// Checks a CIDR, which must be canonical so that it can be compared as text.
 pub(crate) fn cidr(field: &str, text: &str) -> Result<()> {
-    let canonical = text.parse::<IpNet>().is_ok_and(|net| net.trunc().to_string() == text);
-    if canonical { Ok(()) } else { Err(Error::field(field, "expected a canonical CIDR, for example 10.0.0.0/24")) }
+    let canonical = text
+        .parse::<IpNet>()
+        .is_ok_and(|net| net.trunc().to_string() == text);
+    if canonical {
+        Ok(())
+    } else {
+        Err(Error::field(
+            field,
+            "expected a canonical CIDR, for example 10.0.0.0/24",
+        ))
+    }
 }
 
 /// Checks that a list has a number of elements within limits, and none twice.
 pub(crate) fn list<T: Ord>(field: &str, list: &[T], least: usize, most: usize) -> Result<()> {
     if !(least..=most).contains(&list.len()) {
-        return Err(Error::field(field, format!("expected {least} to {most} elements")));
+        return Err(Error::field(
+            field,
+            format!("expected {least} to {most} elements"),
+        ));
     }
     let mut seen = BTreeSet::new();
     match list.iter().position(|element| !seen.insert(element)) {
-        Some(index) => Err(Error::field(format!("{field}[{index}]"), "this element is there twice")),
+        Some(index) => Err(Error::field(
+            format!("{field}[{index}]"),
+            "this element is there twice",
+        )),
         None => Ok(()),
     }
 }
@@ -71,11 +98,20 @@ mod tests {
 
     #[test]
     fn labels_have_limits() {
-        let one = |key: &str, value: &str| labels(&Labels::from([(key.to_owned(), value.to_owned())]));
+        let one =
+            |key: &str, value: &str| labels(&Labels::from([(key.to_owned(), value.to_owned())]));
         assert!(one("a.b/c", "").is_ok() && one(&"k".repeat(63), &"v".repeat(255)).is_ok());
-        assert!(one("", "").is_err() && one("a=b", "").is_err() && one(&"k".repeat(64), "").is_err());
+        assert!(
+            one("", "").is_err() && one("a=b", "").is_err() && one(&"k".repeat(64), "").is_err()
+        );
         assert!(one("a", &"v".repeat(256)).is_err() && one("a", "\n").is_err());
-        let many = |count: usize| labels(&(0..count).map(|index| (index.to_string(), String::new())).collect());
+        let many = |count: usize| {
+            labels(
+                &(0..count)
+                    .map(|index| (index.to_string(), String::new()))
+                    .collect(),
+            )
+        };
         assert!(many(32).is_ok() && many(33).is_err());
     }
 
@@ -84,7 +120,13 @@ mod tests {
         for good in ["10.0.0.0/24", "2001:db8::/64", "0.0.0.0/0", "192.0.2.1/32"] {
             assert!(cidr("c", good).is_ok(), "{good}");
         }
-        for bad in ["10.0.0.1/24", "10.0.0.0", "10.0.0.0/33", "2001:db8:0::/64", "x"] {
+        for bad in [
+            "10.0.0.1/24",
+            "10.0.0.0",
+            "10.0.0.0/33",
+            "2001:db8:0::/64",
+            "x",
+        ] {
             assert!(cidr("c", bad).is_err(), "{bad}");
         }
     }
@@ -93,6 +135,9 @@ mod tests {
     fn a_list_has_limits_and_no_duplicates() {
         assert!(list("l", &[1, 2], 0, 2).is_ok());
         assert!(list("l", &[1, 2], 0, 1).is_err() && list::<u8>("l", &[], 1, 2).is_err());
-        assert_eq!(list("l", &[1, 2, 1], 0, 9), Err(Error::field("l[2]", "this element is there twice")));
+        assert_eq!(
+            list("l", &[1, 2, 1], 0, 9),
+            Err(Error::field("l[2]", "this element is there twice"))
+        );
     }
 }

@@ -28,12 +28,22 @@ pub(crate) struct Error {
 
 impl Error {
     fn new(status: u16, code: &'static str, message: impl Into<String>) -> Self {
-        Self { status, retry_after: None, code, message: message.into(), field: None, id: None }
+        Self {
+            status,
+            retry_after: None,
+            code,
+            message: message.into(),
+            field: None,
+            id: None,
+        }
     }
 
     /// The request is wrong.
     pub(crate) fn invalid(field: Option<&str>, message: impl Into<String>) -> Self {
-        Self { field: field.map(str::to_owned), ..Self::new(400, "invalid", message) }
+        Self {
+            field: field.map(str::to_owned),
+            ..Self::new(400, "invalid", message)
+        }
     }
 
     /// A field of the request is wrong.
@@ -43,7 +53,11 @@ impl Error {
 
     /// There is no token.
     pub(crate) fn unauthorized() -> Self {
-        Self::new(401, "unauthorized", "no token: set Authorization: Bearer TOKEN")
+        Self::new(
+            401,
+            "unauthorized",
+            "no token: set Authorization: Bearer TOKEN",
+        )
     }
 
     /// The token is wrong.
@@ -68,23 +82,39 @@ impl Error {
 
     /// The path has no such method.
     pub(crate) fn method_not_allowed(method: &str, path: &str) -> Self {
-        Self::new(405, "method_not_allowed", format!("{method} is not possible for {path}"))
+        Self::new(
+            405,
+            "method_not_allowed",
+            format!("{method} is not possible for {path}"),
+        )
     }
 
     /// Another object has the name.
     pub(crate) fn exists(what: &str, id: String, name: &str) -> Self {
         let message = format!("the {what} {id} has the name {name}");
-        Self { field: Some("name".to_owned()), id: Some(id), ..Self::new(409, "exists", message) }
+        Self {
+            field: Some("name".to_owned()),
+            id: Some(id),
+            ..Self::new(409, "exists", message)
+        }
     }
 
     /// The load balancer is being created.
     pub(crate) fn pending(id: &str) -> Self {
-        Self::new(409, "pending", format!("the load balancer {id} is being created"))
+        Self::new(
+            409,
+            "pending",
+            format!("the load balancer {id} is being created"),
+        )
     }
 
     /// The object has changed.
     pub(crate) fn precondition_failed(etag: &str) -> Self {
-        Self::new(412, "precondition_failed", format!("the object has changed: its ETag is {etag}"))
+        Self::new(
+            412,
+            "precondition_failed",
+            format!("the object has changed: its ETag is {etag}"),
+        )
     }
 
     /// The body is too large.
@@ -94,11 +124,17 @@ impl Error {
 
     /// Too many requests.
     pub(crate) fn rate_limited(retry_after: u64) -> Self {
-        Self { retry_after: Some(retry_after), ..Self::new(429, "rate_limited", "too many requests") }
+        Self {
+            retry_after: Some(retry_after),
+            ..Self::new(429, "rate_limited", "too many requests")
+        }
     }
 
     /// A failure that a test has asked for.
     pub(crate) fn injected(status: u16, retry_after: Option<u64>) -> Self {
-        Self { retry_after, ..Self::new(status, "injected", "this failure was injected by a test") }
+        Self {
+            retry_after,
+            ..Self::new(status, "injected", "this failure was injected by a test")
+        }
     }
 }

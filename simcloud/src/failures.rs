@@ -43,10 +43,19 @@ impl Failures {
     /// Adds a failure.
     pub(crate) fn add(&mut self, failure: Failure) -> Result<()> {
         if !Operation::is_pattern(&failure.operation) {
-            return Err(Error::field("operation", "expected KIND.ACTION, for example routes.create, routes.*, *.*"));
+            return Err(Error::field(
+                "operation",
+                "expected KIND.ACTION, for example routes.create, routes.*, *.*",
+            ));
         }
-        if failure.status.is_some_and(|status| !(400..=599).contains(&status)) {
-            return Err(Error::field("status", "expected 400 to 599, or null to cut the connection"));
+        if failure
+            .status
+            .is_some_and(|status| !(400..=599).contains(&status))
+        {
+            return Err(Error::field(
+                "status",
+                "expected 400 to 599, or null to cut the connection",
+            ));
         }
         if failure.count == 0 {
             return Err(Error::field("count", "expected 1 or more"));
@@ -60,7 +69,10 @@ impl Failures {
 
     /// Returns the failure of a call, and counts it.
     pub(crate) fn take(&mut self, operation: Operation) -> Option<Failure> {
-        let mut matching = self.0.iter_mut().filter(|failure| operation.matches(&failure.operation));
+        let mut matching = self
+            .0
+            .iter_mut()
+            .filter(|failure| operation.matches(&failure.operation));
         let hit = matching.find_map(|failure| {
             let passes = failure.skip > 0;
             failure.skip = failure.skip.saturating_sub(1);
@@ -85,11 +97,21 @@ mod tests {
         let create = Operation::of("POST", "/v1/routes").unwrap();
         let list = Operation::of("GET", "/v1/routes").unwrap();
         let mut failures = Failures::default();
-        failures.add(failure(r#"{"operation": "routes.create", "skip": 1, "count": 2, "status": 503}"#)).unwrap();
+        failures
+            .add(failure(
+                r#"{"operation": "routes.create", "skip": 1, "count": 2, "status": 503}"#,
+            ))
+            .unwrap();
         failures.add(failure(r#"{"operation": "*.list"}"#)).unwrap();
-        assert_eq!(failures.take(list).map(|failure| failure.status), Some(None));
+        assert_eq!(
+            failures.take(list).map(|failure| failure.status),
+            Some(None)
+        );
         let hits: Vec<_> = (0..4).map(|_| failures.take(create).is_some()).collect();
-        assert_eq!((hits, failures.take(list)), (vec![false, true, true, false], None));
+        assert_eq!(
+            (hits, failures.take(list)),
+            (vec![false, true, true, false], None)
+        );
         assert!(failures.0.is_empty());
     }
 

@@ -19,7 +19,11 @@ pub(crate) struct History<T> {
 impl<T> History<T> {
     /// Creates a history without objects.
     pub(crate) fn new() -> Self {
-        Self { records: BTreeMap::new(), last: 0, count: 0 }
+        Self {
+            records: BTreeMap::new(),
+            last: 0,
+            count: 0,
+        }
     }
 
     /// Creates an object and returns its number.
@@ -67,18 +71,28 @@ impl<T> History<T> {
 
     /// Returns all objects as they were at this time.
     pub(crate) fn all(&self, at: Millis) -> impl Iterator<Item = (u64, &T)> {
-        self.records.iter().filter_map(move |(number, states)| Some((*number, state(states, at)?)))
+        self.records
+            .iter()
+            .filter_map(move |(number, states)| Some((*number, state(states, at)?)))
     }
 }
 
 fn state<T>(states: &[(Millis, Option<T>)], at: Millis) -> Option<&T> {
-    states.iter().rev().find(|(from, _)| *from <= at)?.1.as_ref()
+    states
+        .iter()
+        .rev()
+        .find(|(from, _)| *from <= at)?
+        .1
+        .as_ref()
 }
 
 /// Removes states that no lag can show.
 fn forget<T>(states: &mut Vec<(Millis, Option<T>)>, now: Millis) {
     let oldest = now.saturating_sub(KEPT);
-    let current = states.iter().rposition(|(at, _)| *at <= oldest).unwrap_or(0);
+    let current = states
+        .iter()
+        .rposition(|(at, _)| *at <= oldest)
+        .unwrap_or(0);
     states.drain(..current);
 }
 
@@ -92,13 +106,26 @@ mod tests {
         let (a, b) = (history.create(0, "a"), history.create(10, "b"));
         history.change(20, a, "A");
         history.delete(30, b);
-        let all = |at| history.all(at).map(|(_, object)| *object).collect::<Vec<_>>();
-        let table: [(Millis, &[&str]); 5] =
-            [(0, &["a"]), (10, &["a", "b"]), (25, &["A", "b"]), (30, &["A"]), (Millis::MAX, &["A"])];
+        let all = |at| {
+            history
+                .all(at)
+                .map(|(_, object)| *object)
+                .collect::<Vec<_>>()
+        };
+        let table: [(Millis, &[&str]); 5] = [
+            (0, &["a"]),
+            (10, &["a", "b"]),
+            (25, &["A", "b"]),
+            (30, &["A"]),
+            (Millis::MAX, &["A"]),
+        ];
         for (at, expected) in table {
             assert_eq!(all(at), expected, "{at}");
         }
-        assert_eq!((history.get(29, b), history.get(30, b), history.len()), (Some(&"b"), None, 1));
+        assert_eq!(
+            (history.get(29, b), history.get(30, b), history.len()),
+            (Some(&"b"), None, 1)
+        );
         assert_eq!(history.create(40, "c"), 3);
     }
 
@@ -109,7 +136,10 @@ mod tests {
         for now in 1..=100 {
             history.change(now * 10_000, a, now);
         }
-        assert!(history.records.values().all(|states| states.len() <= 8), "{history:?}");
+        assert!(
+            history.records.values().all(|states| states.len() <= 8),
+            "{history:?}"
+        );
         history.delete(1_000_000, b);
         assert_eq!(history.get(1_000_000 - 1, b), Some(&0));
         let c = history.create(1_060_000, 0);

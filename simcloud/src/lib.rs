@@ -1,6 +1,8 @@
-//! A small cloud in one process, for the examples and tests of providers. `README.md` describes its API.
+//! A small cloud in one process, for the examples and tests of providers. `README.md` describes its
+//! API.
 //!
-//! [`Cloud`] is the whole cloud without I/O: a request and the time go in, an answer comes out. [`Simcloud`] serves it over HTTP.
+//! [`Cloud`] is the whole cloud without I/O: a request and the time go in, an answer comes out.
+//! [`Simcloud`] serves it over HTTP.
 //!
 //! ```
 //! use serde_json::json;

@@ -135,12 +135,21 @@ impl New {
     pub(crate) fn check(&self) -> Result<()> {
         check::name(&self.name, 128)?;
         check::list("ip_families", &self.ip_families, 1, 2)?;
-        let ports: Vec<_> = self.listeners.iter().map(|listener| (listener.protocol, listener.port)).collect();
+        let ports: Vec<_> = self
+            .listeners
+            .iter()
+            .map(|listener| (listener.protocol, listener.port))
+            .collect();
         check::list("listeners", &ports, 1, 50)?;
         check::list("targets", &self.targets, 0, 1000)?;
-        let wrong = |target: &String| target.parse::<IpAddr>().is_err() && servers::number(target).is_none();
+        let wrong = |target: &String| {
+            target.parse::<IpAddr>().is_err() && servers::number(target).is_none()
+        };
         if let Some(index) = self.targets.iter().position(wrong) {
-            return Err(Error::field(format!("targets[{index}]"), "expected the ID of a server, or an IP address"));
+            return Err(Error::field(
+                format!("targets[{index}]"),
+                "expected the ID of a server, or an IP address",
+            ));
         }
         check::list("allowed_cidrs", &self.allowed_cidrs, 0, 100)?;
         for (index, cidr) in self.allowed_cidrs.iter().enumerate() {

@@ -53,15 +53,23 @@ struct Args {
 fn main() -> Result<()> {
     let cloud = start(Args::parse())?;
     writeln!(io::stdout(), "{}", cloud.url())?;
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
     runtime.block_on(interrupted())
 }
 
 fn start(args: Args) -> Result<Simcloud> {
-    let mut options = Options { listen: args.listen, servers: args.servers, ..Options::default() };
-    (options.name_prefix, options.zones, options.region) = (args.name_prefix, args.zones, args.region);
+    let mut options = Options {
+        listen: args.listen,
+        servers: args.servers,
+        ..Options::default()
+    };
+    (options.name_prefix, options.zones, options.region) =
+        (args.name_prefix, args.zones, args.region);
     if let Some(path) = args.token_file {
-        let token = fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
+        let token =
+            fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
         token.trim().clone_into(&mut options.token);
         ensure!(!options.token.is_empty(), "{} is empty", path.display());
     }
@@ -70,14 +78,20 @@ fn start(args: Args) -> Result<Simcloud> {
         latency_ms: millis(args.latency),
         lag_ms: millis(args.lag),
         lb_delay_ms: millis(args.lb_delay),
-        rate_limit: args.rate_limit.map(|per_second| RateLimit { per_second, burst: args.burst.unwrap_or(per_second) }),
+        rate_limit: args.rate_limit.map(|per_second| RateLimit {
+            per_second,
+            burst: args.burst.unwrap_or(per_second),
+        }),
     };
     Simcloud::start(options).with_context(|| format!("cannot listen on {}", args.listen))
 }
 
 /// Reads a duration of at most a minute, the longest that the cloud takes.
 fn duration(text: &str) -> Result<Duration, String> {
-    let time = text.parse::<SignedDuration>().ok().and_then(|time| Duration::try_from(time).ok());
+    let time = text
+        .parse::<SignedDuration>()
+        .ok()
+        .and_then(|time| Duration::try_from(time).ok());
     time.filter(|time| *time <= Duration::from_secs(60))
         .ok_or_else(|| "expected 0s to 1m, for example 500ms or 2s".to_owned())
 }
@@ -86,7 +100,8 @@ fn duration(text: &str) -> Result<Duration, String> {
 async fn interrupted() -> Result<()> {
     #[cfg(unix)]
     {
-        let mut terminate = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate())?;
+        let mut terminate =
+            tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate())?;
         tokio::select! {
             _ = terminate.recv() => Ok(()),
             result = tokio::signal::ctrl_c() => Ok(result?),

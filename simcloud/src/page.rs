@@ -34,7 +34,10 @@ pub(crate) struct Page<T> {
 impl<T> Page<T> {
     /// Converts the objects.
     pub(crate) fn map<U>(self, convert: impl FnMut(T) -> U) -> Page<U> {
-        Page { items: self.items.into_iter().map(convert).collect(), next: self.next }
+        Page {
+            items: self.items.into_iter().map(convert).collect(),
+            next: self.next,
+        }
     }
 }
 
@@ -43,26 +46,51 @@ impl Wanted {
     pub(crate) fn parse(list: &'static str, query: &str) -> Result<Self> {
         let names = ["limit", "page_token", "name", "label"];
         let [limit, token, name, label] = parse::query(query, names)?;
-        let bound = (list, [name.as_deref(), label.as_deref()].map(Option::unwrap_or_default).join("\n"));
+        let bound = (
+            list,
+            [name.as_deref(), label.as_deref()]
+                .map(Option::unwrap_or_default)
+                .join("\n"),
+        );
         let limit = limit.map_or(Ok(DEFAULT), |text| {
-            let number = text.parse().ok().filter(|number| (1..=MOST).contains(number));
-            number.ok_or_else(|| Error::field("limit", format!("expected a number from 1 to {MOST}")))
+            let number = text
+                .parse()
+                .ok()
+                .filter(|number| (1..=MOST).contains(number));
+            number
+                .ok_or_else(|| Error::field("limit", format!("expected a number from 1 to {MOST}")))
         })?;
         let after = token.map_or(Ok(0), |token| {
-            let wrong = || Error::field("page_token", "this token is not from the page before of the same list");
+            let wrong = || {
+                Error::field(
+                    "page_token",
+                    "this token is not from the page before of the same list",
+                )
+            };
             after(&token, &bound).ok_or_else(wrong)
         })?;
         let pair = |label: String| {
-            let (key, value) = label.split_once('=').ok_or_else(|| Error::field("label", "expected KEY=VALUE"))?;
+            let (key, value) = label
+                .split_once('=')
+                .ok_or_else(|| Error::field("label", "expected KEY=VALUE"))?;
             Ok((key.to_owned(), value.to_owned()))
         };
-        Ok(Self { limit, after, name, label: label.map(pair).transpose()?, bound })
+        Ok(Self {
+            limit,
+            after,
+            name,
+            label: label.map(pair).transpose()?,
+            bound,
+        })
     }
 
     /// Returns whether an object is in the list.
     pub(crate) fn admits(&self, name: &str, labels: &Labels) -> bool {
         self.name.as_deref().is_none_or(|wanted| wanted == name)
-            && self.label.as_ref().is_none_or(|(key, value)| labels.get(key) == Some(value))
+            && self
+                .label
+                .as_ref()
+                .is_none_or(|(key, value)| labels.get(key) == Some(value))
     }
 
     /// Cuts a page out of a list, which is in order of the numbers.
@@ -73,7 +101,10 @@ impl Wanted {
             items.push((number, item));
             last = number;
         }
-        Page { items, next: rest.next().map(|_| token(last, &self.bound)) }
+        Page {
+            items,
+            next: rest.next().map(|_| token(last, &self.bound)),
+        }
     }
 }
 
@@ -92,8 +123,9 @@ mod tests {
     use super::*;
 
     fn page(query: &str, objects: &[u64]) -> Result<(Vec<u64>, Option<String>)> {
-        let page =
-            Wanted::parse("things", query)?.page(objects.iter().map(|number| (*number, ()))).map(|(number, ())| number);
+        let page = Wanted::parse("things", query)?
+            .page(objects.iter().map(|number| (*number, ())))
+            .map(|(number, ())| number);
         Ok((page.items, page.next))
     }
 
@@ -102,9 +134,14 @@ mod tests {
         let (first, next) = page("limit=2", &[1, 2, 3, 4]).unwrap();
         assert_eq!(first, [1, 2]);
         // What the token points to is gone, and there is something at the end.
-        let (second, next) = page(&format!("limit=2&page_token={}", next.unwrap()), &[1, 3, 4, 5]).unwrap();
+        let (second, next) = page(
+            &format!("limit=2&page_token={}", next.unwrap()),
+            &[1, 3, 4, 5],
+        )
+        .unwrap();
         assert_eq!(second, [3, 4]);
-        let (third, next) = page(&format!("limit=2&page_token={}", next.unwrap()), &[3, 5]).unwrap();
+        let (third, next) =
+            page(&format!("limit=2&page_token={}", next.unwrap()), &[3, 5]).unwrap();
         assert_eq!((third, next), (vec![5], None));
         assert_eq!(page("limit=2", &[1, 2]).unwrap(), (vec![1, 2], None));
         assert_eq!(page("", &[]).unwrap(), (vec![], None));
@@ -114,11 +151,22 @@ mod tests {
     fn a_token_is_bound_to_list_and_filters() {
         let token = page("limit=1&name=a", &[1, 2]).unwrap().1.unwrap();
         assert!(page(&format!("limit=9&name=a&page_token={token}"), &[]).is_ok());
-        for query in [format!("page_token={token}"), format!("name=b&page_token={token}")] {
+        for query in [
+            format!("page_token={token}"),
+            format!("name=b&page_token={token}"),
+        ] {
             assert!(page(&query, &[]).is_err(), "{query}");
         }
         assert!(Wanted::parse("others", &format!("name=a&page_token={token}")).is_err());
-        for query in ["page_token=", "page_token=x", "page_token=00", "limit=0", "limit=101", "limit=x", "label=x"] {
+        for query in [
+            "page_token=",
+            "page_token=x",
+            "page_token=00",
+            "limit=0",
+            "limit=101",
+            "limit=x",
+            "label=x",
+        ] {
             assert!(page(query, &[]).is_err(), "{query}");
         }
     }
@@ -127,7 +175,17 @@ mod tests {
     fn filters_compare_names_and_labels() {
         let labels = Labels::from([("a".to_owned(), "b=c".to_owned())]);
         let admits = |query: &str| Wanted::parse("things", query).unwrap().admits("n", &labels);
-        assert!(admits("") && admits("name=n") && admits("label=a%3Db%3Dc") && admits("name=n&label=a=b=c"));
-        assert!(!admits("name=m") && !admits("label=a=b") && !admits("label=b=") && !admits("name=n&label=a="));
+        assert!(
+            admits("")
+                && admits("name=n")
+                && admits("label=a%3Db%3Dc")
+                && admits("name=n&label=a=b=c")
+        );
+        assert!(
+            !admits("name=m")
+                && !admits("label=a=b")
+                && !admits("label=b=")
+                && !admits("name=n&label=a=")
+        );
     }
 }

@@ -8,7 +8,8 @@ use crate::error::{Error, Result};
 /// Maximum number of bytes of a body.
 pub(crate) const BODY: usize = 256 << 10;
 
-/// Returns the number in an ID that begins with this prefix. Each number has one ID: `srv-01` is none.
+/// Returns the number in an ID that begins with this prefix. Each number has one ID: `srv-01` is
+/// none.
 pub(crate) fn number(prefix: &str, id: &str) -> Option<u64> {
     let number: u64 = id.strip_prefix(prefix)?.parse().ok()?;
     (id == format!("{prefix}{number}")).then_some(number)
@@ -26,7 +27,10 @@ pub(crate) fn body<T: DeserializeOwned>(body: &[u8]) -> Result<T> {
     }
     serde_path_to_error::deserialize(value).map_err(|error| {
         let path = error.path().to_string();
-        Error::invalid(Some(path.as_str()).filter(|path| *path != "."), error.inner().to_string())
+        Error::invalid(
+            Some(path.as_str()).filter(|path| *path != "."),
+            error.inner().to_string(),
+        )
     })
 }
 
@@ -37,12 +41,18 @@ pub(crate) fn present<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
     Option::deserialize(deserializer).map(Some)
 }
 
-/// Reads a query, all of whose parameters must be among the given ones. Returns the values in their order.
+/// Reads a query, all of whose parameters must be among the given ones. Returns the values in their
+/// order.
 pub(crate) fn query<const N: usize>(query: &str, names: [&str; N]) -> Result<[Option<String>; N]> {
     let mut values = [const { None }; N];
     for (name, value) in form_urlencoded::parse(query.as_bytes()) {
-        let known = names.iter().zip(&mut values).find(|(known, _)| **known == name);
-        let Some((_, place)) = known else { return Err(Error::field(name, "unknown parameter")) };
+        let known = names
+            .iter()
+            .zip(&mut values)
+            .find(|(known, _)| **known == name);
+        let Some((_, place)) = known else {
+            return Err(Error::field(name, "unknown parameter"));
+        };
         if place.replace(value.into_owned()).is_some() {
             return Err(Error::field(name, "this parameter is there twice"));
         }
@@ -72,7 +82,10 @@ mod tests {
     fn an_error_names_the_field() {
         for (text, field) in [
             (r#"{"a": 1, "b": 2}"#, r#""b""#),
-            (r#"{"a": 1, "list": [{"a": 1}, {"a": 1, "c": 2}]}"#, r#""list[1].c""#),
+            (
+                r#"{"a": 1, "list": [{"a": 1}, {"a": 1, "c": 2}]}"#,
+                r#""list[1].c""#,
+            ),
             (r#"{"a": 300}"#, r#""a""#),
             ("{}", "null"),
             ("[]", "null"),
@@ -80,9 +93,16 @@ mod tests {
             ("", "null"),
         ] {
             let error = rejected(text);
-            assert!(error.contains(&format!(r#""field":{field}"#)) && error.contains(r#""code":"invalid""#), "{error}");
+            assert!(
+                error.contains(&format!(r#""field":{field}"#))
+                    && error.contains(r#""code":"invalid""#),
+                "{error}"
+            );
         }
-        assert_eq!(body::<Thing>(&vec![b' '; BODY + 1]).unwrap_err().status, 413);
+        assert_eq!(
+            body::<Thing>(&vec![b' '; BODY + 1]).unwrap_err().status,
+            413
+        );
     }
 
     #[test]
@@ -95,9 +115,15 @@ mod tests {
 
     #[test]
     fn a_query_has_known_parameters_once() {
-        assert_eq!(query("b=%3D+x", ["a", "b"]), Ok([None, Some("= x".to_owned())]));
+        assert_eq!(
+            query("b=%3D+x", ["a", "b"]),
+            Ok([None, Some("= x".to_owned())])
+        );
         assert_eq!(query("", ["a"]), Ok([None]));
-        assert_eq!(query("c=1", ["a"]), Err(Error::field("c", "unknown parameter")));
+        assert_eq!(
+            query("c=1", ["a"]),
+            Err(Error::field("c", "unknown parameter"))
+        );
         assert!(query("a=1&a=2", ["a"]).is_err());
     }
 }

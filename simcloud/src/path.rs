@@ -30,7 +30,12 @@ pub(crate) struct Operation {
 }
 
 impl Kind {
-    const ALL: [Self; 4] = [Self::Servers, Self::LoadBalancers, Self::Routes, Self::Zones];
+    const ALL: [Self; 4] = [
+        Self::Servers,
+        Self::LoadBalancers,
+        Self::Routes,
+        Self::Zones,
+    ];
 
     /// Returns the name in paths.
     pub(crate) fn name(self) -> &'static str {
@@ -71,12 +76,18 @@ impl Operation {
     /// # Errors
     /// If there is none.
     pub(crate) fn of(method: &str, path: &str) -> Result<Self> {
-        let rest = path.strip_prefix("/v1/").ok_or_else(|| Error::no_such_path(path))?;
-        let (name, id) = rest.split_once('/').map_or((rest, None), |(name, id)| (name, Some(id)));
+        let rest = path
+            .strip_prefix("/v1/")
+            .ok_or_else(|| Error::no_such_path(path))?;
+        let (name, id) = rest
+            .split_once('/')
+            .map_or((rest, None), |(name, id)| (name, Some(id)));
         let kind = Kind::ALL.into_iter().find(|kind| kind.name() == name);
         let kind = kind
             .filter(|kind| {
-                id.is_none_or(|id| kind.actions().contains(&Action::Get) && !id.is_empty() && !id.contains('/'))
+                id.is_none_or(|id| {
+                    kind.actions().contains(&Action::Get) && !id.is_empty() && !id.contains('/')
+                })
             })
             .ok_or_else(|| Error::no_such_path(path))?;
         let action = match (method, id.is_some()) {
@@ -88,23 +99,31 @@ impl Operation {
             _ => None,
         };
         let action = action.filter(|action| kind.actions().contains(action));
-        Ok(Self { kind, action: action.ok_or_else(|| Error::method_not_allowed(method, path))? })
+        Ok(Self {
+            kind,
+            action: action.ok_or_else(|| Error::method_not_allowed(method, path))?,
+        })
     }
 
     /// Returns whether a pattern matches this operation.
     pub(crate) fn matches(self, pattern: &str) -> bool {
         let matches = |part: &str, name: &str| part == "*" || part == name;
-        pattern
-            .split_once('.')
-            .is_some_and(|(kind, action)| matches(kind, self.kind.name()) && matches(action, self.action.name()))
+        pattern.split_once('.').is_some_and(|(kind, action)| {
+            matches(kind, self.kind.name()) && matches(action, self.action.name())
+        })
     }
 
     /// Returns whether a pattern can match an operation.
     pub(crate) fn is_pattern(pattern: &str) -> bool {
-        let operations = Kind::ALL
+        let operations = Kind::ALL.into_iter().flat_map(|kind| {
+            kind.actions().iter().map(move |action| Self {
+                kind,
+                action: *action,
+            })
+        });
+        operations
             .into_iter()
-            .flat_map(|kind| kind.actions().iter().map(move |action| Self { kind, action: *action }));
-        operations.into_iter().any(|operation| operation.matches(pattern))
+            .any(|operation| operation.matches(pattern))
     }
 }
 
@@ -121,7 +140,8 @@ mod tests {
     #[test]
     fn method_and_path_are_an_operation() {
         let name = |method, path| {
-            Operation::of(method, path).map_or_else(|error| error.status.to_string(), |it| it.to_string())
+            Operation::of(method, path)
+                .map_or_else(|error| error.status.to_string(), |it| it.to_string())
         };
         for (method, path, expected) in [
             ("GET", "/v1/servers", "servers.list"),
@@ -148,7 +168,10 @@ mod tests {
     fn either_part_of_a_pattern_may_be_a_star() {
         let create = Operation::of("POST", "/v1/routes").unwrap();
         for pattern in ["routes.create", "routes.*", "*.create", "*.*"] {
-            assert!(create.matches(pattern) && Operation::is_pattern(pattern), "{pattern}");
+            assert!(
+                create.matches(pattern) && Operation::is_pattern(pattern),
+                "{pattern}"
+            );
         }
         for pattern in ["routes.list", "zones.*", "*", "", "routes.create.x"] {
             assert!(!create.matches(pattern), "{pattern}");

@@ -26,9 +26,15 @@ pub(crate) struct Used {
 impl Used {
     /// Takes a request. If it exceeds the limit, returns the seconds to wait, at least 1.
     pub(crate) fn take(&mut self, now: Millis, limit: RateLimit) -> Option<u64> {
-        let (rate, burst) = (u64::from(limit.per_second.get()), u64::from(limit.burst.get()) * 1000);
+        let (rate, burst) = (
+            u64::from(limit.per_second.get()),
+            u64::from(limit.burst.get()) * 1000,
+        );
         let gone = now.saturating_sub(self.at).saturating_mul(rate);
-        *self = Self { level: self.level.saturating_sub(gone).min(burst), at: now };
+        *self = Self {
+            level: self.level.saturating_sub(gone).min(burst),
+            at: now,
+        };
         if self.level + 1000 <= burst {
             self.level += 1000;
             return None;
@@ -48,9 +54,13 @@ mod tests {
             burst: NonZeroU32::new(burst).unwrap(),
         };
         let mut used = Used::default();
-        let taken: Vec<_> =
-            [0, 0, 0, 499, 500, 500, 60_000, 60_000, 60_000].map(|now| used.take(now, limit(2, 2))).to_vec();
+        let taken: Vec<_> = [0, 0, 0, 499, 500, 500, 60_000, 60_000, 60_000]
+            .map(|now| used.take(now, limit(2, 2)))
+            .to_vec();
         let wait = Some(1);
-        assert_eq!(taken, [None, None, wait, wait, None, wait, None, None, wait]);
+        assert_eq!(
+            taken,
+            [None, None, wait, wait, None, wait, None, None, wait]
+        );
     }
 }

@@ -49,8 +49,13 @@ impl Simcloud {
         let listener = TcpListener::bind(options.listen)?;
         listener.set_nonblocking(true)?;
         let address = listener.local_addr()?;
-        let shared = Arc::new(Shared { cloud: Mutex::new(Cloud::new(&options)), started: Instant::now() });
-        let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
+        let shared = Arc::new(Shared {
+            cloud: Mutex::new(Cloud::new(&options)),
+            started: Instant::now(),
+        });
+        let runtime = runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()?;
         let (stop, stopped) = oneshot::channel();
         let served = Arc::clone(&shared);
         let serve = move || {
@@ -62,8 +67,16 @@ impl Simcloud {
                 }
             });
         };
-        let thread = thread::Builder::new().name("simcloud".to_owned()).spawn(serve)?;
-        Ok(Self { address, token: options.token, shared, stop: Some(stop), thread: Some(thread) })
+        let thread = thread::Builder::new()
+            .name("simcloud".to_owned())
+            .spawn(serve)?;
+        Ok(Self {
+            address,
+            token: options.token,
+            shared,
+            stop: Some(stop),
+            thread: Some(thread),
+        })
     }
 
     /// Returns the URL of the API, without a slash at its end.
@@ -78,21 +91,30 @@ impl Simcloud {
         &self.token
     }
 
-    /// Performs a request in the process, with the token, without latency. Returns the status, which is 0 if the connection would be
-    /// cut, and the body. A body of null is none.
+    /// Performs a request in the process, with the token, without latency. Returns the status,
+    /// which is 0 if the connection would be cut, and the body. A body of null is none.
     #[must_use]
     pub fn request(&self, method: &str, path_and_query: &str, body: &Value) -> (u16, Value) {
-        let (path, query) = path_and_query.split_once('?').unwrap_or((path_and_query, ""));
+        let (path, query) = path_and_query
+            .split_once('?')
+            .unwrap_or((path_and_query, ""));
         let request = Request {
             method: method.to_owned(),
             path: path.to_owned(),
             query: query.to_owned(),
             authorization: Some(format!("Bearer {}", self.token)),
-            body: if body.is_null() { Vec::new() } else { body.to_string().into_bytes() },
+            body: if body.is_null() {
+                Vec::new()
+            } else {
+                body.to_string().into_bytes()
+            },
             ..Request::default()
         };
         match self.shared.handle(&request).answer {
-            Answer::Reply(reply) => (reply.status, serde_json::from_str(&reply.body).unwrap_or_default()),
+            Answer::Reply(reply) => (
+                reply.status,
+                serde_json::from_str(&reply.body).unwrap_or_default(),
+            ),
             Answer::Cut => (0, Value::Null),
         }
     }
@@ -119,7 +141,9 @@ impl Shared {
 }
 
 async fn accept(listener: TcpListener, shared: Arc<Shared>) {
-    let Ok(listener) = tokio::net::TcpListener::from_std(listener) else { return };
+    let Ok(listener) = tokio::net::TcpListener::from_std(listener) else {
+        return;
+    };
     let free = Arc::new(Semaphore::new(CONNECTIONS));
     // The semaphore is never closed.
     while let Ok(permit) = Arc::clone(&free).acquire_owned().await {
@@ -132,14 +156,19 @@ async fn accept(listener: TcpListener, shared: Arc<Shared>) {
         let service = service_fn(move |request| answer(request, Arc::clone(&shared)));
         // An error is a client that is gone, or a connection that is to be cut.
         tokio::spawn(async {
-            let _ = http1::Builder::new().serve_connection(TokioIo::new(stream), service).await;
+            let _ = http1::Builder::new()
+                .serve_connection(TokioIo::new(stream), service)
+                .await;
             drop(permit);
         });
     }
 }
 
 /// Answers a request. An error cuts the connection.
-async fn answer(request: hyper::Request<Incoming>, shared: Arc<Shared>) -> io::Result<hyper::Response<Full<Bytes>>> {
+async fn answer(
+    request: hyper::Request<Incoming>,
+    shared: Arc<Shared>,
+) -> io::Result<hyper::Response<Full<Bytes>>> {
     let (head, body) = request.into_parts();
     // A value that is not text matches nothing; without a value, there would be no condition.
     let text = |value: &HeaderValue| String::from_utf8_lossy(value.as_bytes()).into_owned();

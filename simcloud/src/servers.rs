@@ -75,7 +75,9 @@ impl Server {
     /// Creates the server that a cloud has as its `number`th.
     pub(crate) fn numbered(number: u64, options: &Options) -> Self {
         let [.., high, low] = number.to_be_bytes();
-        let zones = u64::try_from(options.zones.len()).unwrap_or(u64::MAX).max(1);
+        let zones = u64::try_from(options.zones.len())
+            .unwrap_or(u64::MAX)
+            .max(1);
         let zone = usize::try_from(number.wrapping_sub(1) % zones).unwrap_or_default();
         Self {
             name: format!("{}{number}", options.name_prefix),
@@ -83,8 +85,14 @@ impl Server {
             r#type: "small".to_owned(),
             zone: options.zones.get(zone).cloned().unwrap_or_default(),
             addresses: vec![
-                Address { kind: Kind::Internal, address: [10, 0, high, low].into() },
-                Address { kind: Kind::External, address: [198, 18, high, low].into() },
+                Address {
+                    kind: Kind::Internal,
+                    address: [10, 0, high, low].into(),
+                },
+                Address {
+                    kind: Kind::External,
+                    address: [198, 18, high, low].into(),
+                },
             ],
             labels: Labels::new(),
         }
@@ -110,8 +118,9 @@ impl Server {
             self.name = name;
         }
         if let Some(kind) = change.r#type {
-            check::name(&kind, 63)
-                .map_err(|_| Error::field("type", "a type has 1 to 63 letters, digits, `.`, `_`, `-`"))?;
+            check::name(&kind, 63).map_err(|_| {
+                Error::field("type", "a type has 1 to 63 letters, digits, `.`, `_`, `-`")
+            })?;
             self.r#type = kind;
         }
         if let Some(zone) = change.zone {
@@ -149,7 +158,10 @@ mod tests {
 
     #[test]
     fn an_id_has_one_form() {
-        assert_eq!((number("srv-1"), number(&id(70_000))), (Some(1), Some(70_000)));
+        assert_eq!(
+            (number("srv-1"), number(&id(70_000))),
+            (Some(1), Some(70_000))
+        );
         for bad in ["srv-01", "srv-", "srv-+1", "lb-1", "1", ""] {
             assert_eq!(number(bad), None, "{bad}");
         }
@@ -159,7 +171,10 @@ mod tests {
     fn servers_are_spread_over_zones_and_addresses() {
         let options = Options::default();
         let [first, second, far] = [1, 2, 300].map(|number| Server::numbered(number, &options));
-        assert_eq!((first.zone.as_str(), second.zone.as_str()), ("zone-a", "zone-b"));
+        assert_eq!(
+            (first.zone.as_str(), second.zone.as_str()),
+            ("zone-a", "zone-b")
+        );
         assert_eq!(far.addresses[0].address.to_string(), "10.0.1.44");
         assert_eq!(far.addresses[1].address.to_string(), "198.18.1.44");
     }

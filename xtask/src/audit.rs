@@ -1,5 +1,5 @@
-//! `cargo xtask audit`: checks licenses, banned crates, sources and known vulnerabilities of all dependencies with cargo-deny
-//! (`deny.toml`), and the workflows of GitHub.
+//! `cargo xtask audit`: checks licenses, banned crates, sources and known vulnerabilities of all
+//! dependencies with cargo-deny (`deny.toml`), and the workflows of GitHub.
 
 use std::path::Path;
 use std::process::Command;
@@ -12,9 +12,13 @@ use crate::tool::Tool;
 use crate::{console, workflows};
 
 /// The version of cargo-deny for `deny.toml`.
-const CARGO_DENY: Tool = Tool { name: "cargo-deny", version: "0.20.2" };
+const CARGO_DENY: Tool = Tool {
+    name: "cargo-deny",
+    version: "0.20.2",
+};
 
-/// Timeout for fetching the advisory database, which usually takes seconds. A network that drops packets must not block the run.
+/// Timeout for fetching the advisory database, which usually takes seconds. A network that drops
+/// packets must not block the run.
 const FETCH_LIMIT: Duration = Duration::from_secs(60);
 
 /// Checks the dependencies and the workflows.
@@ -39,7 +43,10 @@ pub(crate) fn run(root: &Path) -> Result<()> {
         Ok(())
     };
     check(&["licenses", "bans", "sources"])?;
-    if succeeds_within(Command::new(&deny).args(["fetch", "db"]).current_dir(root), FETCH_LIMIT) {
+    if succeeds_within(
+        Command::new(&deny).args(["fetch", "db"]).current_dir(root),
+        FETCH_LIMIT,
+    ) {
         check(&["advisories"])
     } else {
         console::line("skipped: advisories, whose database cannot be reached");

@@ -9,8 +9,8 @@ use anyhow::{Context as _, Result};
 
 use crate::build;
 
-/// Replaces this process with a benchmark program that measures the host built with the profile `release`. Returns only if that
-/// fails.
+/// Replaces this process with a benchmark program that measures the host built with the profile
+/// `release`. Returns only if that fails.
 ///
 /// # Errors
 /// If something does not build, or the benchmark cannot be started.
@@ -20,8 +20,8 @@ pub(crate) fn run(root: &Path, program: &str, arguments: &[OsString]) -> Result<
     Err(command.args(arguments).exec()).context("cannot start the benchmark")
 }
 
-/// Replaces this process with the benchmark of clouds, which measures the host built as in the image, with all plugins for these
-/// clouds. Returns only if that fails.
+/// Replaces this process with the benchmark of clouds, which measures the host built as in the
+/// image, with all plugins for these clouds. Returns only if that fails.
 ///
 /// # Errors
 /// If something does not build, or the benchmark cannot be started.
@@ -33,7 +33,8 @@ pub(crate) fn clouds(root: &Path, arguments: &[OsString]) -> Result<()> {
     Err(command.args(arguments).exec()).context("cannot start the benchmark")
 }
 
-/// Replaces this process with the benchmark of the languages of plugins. Returns only if that fails.
+/// Replaces this process with the benchmark of the languages of plugins. Returns only if that
+/// fails.
 ///
 /// # Errors
 /// If something does not build, or the benchmark cannot be started.
@@ -41,7 +42,11 @@ pub(crate) fn languages(root: &Path, arguments: &[OsString]) -> Result<()> {
     let program = "skydock-bench-languages";
     let folder = build::release(root, &["skydock-dev", program])?;
     let mut command = Command::new(folder.join(program));
-    command.arg("--skydock-dev").arg(folder.join("skydock-dev")).arg("--root").arg(root);
+    command
+        .arg("--skydock-dev")
+        .arg(folder.join("skydock-dev"))
+        .arg("--root")
+        .arg(root);
     let error = command.args(arguments).exec();
     Err(error).context("cannot start the benchmark")
 }

@@ -16,7 +16,11 @@ use crate::console;
 /// If this program was moved.
 pub(crate) fn target() -> Result<PathBuf> {
     let xtask = std::env::current_exe().context("cannot find this program")?;
-    Ok(xtask.ancestors().nth(2).context("this program is in no target folder")?.to_owned())
+    Ok(xtask
+        .ancestors()
+        .nth(2)
+        .context("this program is in no target folder")?
+        .to_owned())
 }
 
 /// Builds these packages in the profile `release`. Returns the folder of the programs.
@@ -25,21 +29,36 @@ pub(crate) fn target() -> Result<PathBuf> {
 /// If something does not build.
 pub(crate) fn release(root: &Path, packages: &[&str]) -> Result<PathBuf> {
     let mut programs = crate::cargo(root);
-    programs.args(["build", "--release"]).args(packages.iter().flat_map(|package| ["--package", package]));
+    programs
+        .args(["build", "--release"])
+        .args(packages.iter().flat_map(|package| ["--package", package]));
     watched("building the benchmark (minutes the first time)", programs)?;
     Ok(target()?.join("release"))
 }
 
-/// Builds the host as in the image (`deploy/Dockerfile`), with these options of rustc for the last step. Returns its path.
+/// Builds the host as in the image (`deploy/Dockerfile`), with these options of rustc for the last
+/// step. Returns its path.
 ///
 /// # Errors
 /// If it does not build.
 pub(crate) fn image(root: &Path, options: &[&str]) -> Result<PathBuf> {
     let mut host = crate::cargo(root);
     host.env("RUSTFLAGS", "--codegen=symbol-mangling-version=v0");
-    host.args(["rustc", "--profile", "dist", "--package", "skydock", "--bin", "skydock"]);
-    host.args(["--", "--codegen", "target-feature=+crt-static"]).args(options);
-    watched("building the host as in the image (more minutes the first time)", host)?;
+    host.args([
+        "rustc",
+        "--profile",
+        "dist",
+        "--package",
+        "skydock",
+        "--bin",
+        "skydock",
+    ]);
+    host.args(["--", "--codegen", "target-feature=+crt-static"])
+        .args(options);
+    watched(
+        "building the host as in the image (more minutes the first time)",
+        host,
+    )?;
     Ok(target()?.join("dist/skydock"))
 }
 
@@ -49,7 +68,14 @@ pub(crate) fn image(root: &Path, options: &[&str]) -> Result<PathBuf> {
 /// If it does not build.
 pub(crate) fn recorder(root: &Path) -> Result<PathBuf> {
     let mut recorder = crate::cargo(root);
-    recorder.args(["build", "--release", "--locked", "--manifest-path", "tests/bench/hot/Cargo.toml", "--target-dir"]);
+    recorder.args([
+        "build",
+        "--release",
+        "--locked",
+        "--manifest-path",
+        "tests/bench/hot/Cargo.toml",
+        "--target-dir",
+    ]);
     recorder.arg(target()?.join("hot"));
     watched("building the recorder", recorder)?;
     Ok(target()?.join("hot/release/skydock-hot"))
@@ -64,11 +90,16 @@ pub(crate) fn with_plugins(root: &Path, program: &Path, host: &Path) -> Result<C
     guests.arg("guests");
     watched("building the plugins", guests)?;
     let mut command = Command::new(program);
-    command.arg("--skydock").arg(host).arg("--plugins").arg(root.join("target/plugins"));
+    command
+        .arg("--skydock")
+        .arg(host)
+        .arg("--plugins")
+        .arg(root.join("target/plugins"));
     Ok(command)
 }
 
-/// Builds the official providers of these clouds as plugins, where the tests also expect them: `target/plugins/go/NAME.wasm`.
+/// Builds the official providers of these clouds as plugins, where the tests also expect them:
+/// `target/plugins/go/NAME.wasm`.
 ///
 /// # Errors
 /// If something does not build.
@@ -80,9 +111,16 @@ pub(crate) fn go_providers(root: &Path, names: &[&str]) -> Result<()> {
     fs::create_dir_all(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
     for name in names {
         let mut provider = Command::new(target()?.join("debug/skydock-dev"));
-        provider.args(["plugin", "build"]).arg(root.join("plugins/go").join(name));
-        provider.arg("--output").arg(folder.join(format!("{name}.wasm")));
-        watched(&format!("building the official provider of {name} (minutes the first time)"), provider)?;
+        provider
+            .args(["plugin", "build"])
+            .arg(root.join("plugins/go").join(name));
+        provider
+            .arg("--output")
+            .arg(folder.join(format!("{name}.wasm")));
+        watched(
+            &format!("building the official provider of {name} (minutes the first time)"),
+            provider,
+        )?;
     }
     Ok(())
 }
@@ -104,7 +142,12 @@ pub(crate) fn watched(what: &str, mut command: Command) -> Result<()> {
         .spawn()
         .with_context(|| format!("cannot start {what}"))?;
     let mut output = Vec::new();
-    for line in child.stderr.take().into_iter().flat_map(|pipe| BufReader::new(pipe).lines()) {
+    for line in child
+        .stderr
+        .take()
+        .into_iter()
+        .flat_map(|pipe| BufReader::new(pipe).lines())
+    {
         let line = line.context("cannot read the output of a build")?;
         spinner.set_message(format!("{what}: {}", line.trim()));
         output.push(line);
@@ -116,7 +159,10 @@ pub(crate) fn watched(what: &str, mut command: Command) -> Result<()> {
         bail!("{what} failed; its output is above");
     }
     if begin.elapsed().as_secs() > 1 {
-        console::note(format_args!("built in {}", console::seconds(begin.elapsed())));
+        console::note(format_args!(
+            "built in {}",
+            console::seconds(begin.elapsed())
+        ));
     }
     Ok(())
 }

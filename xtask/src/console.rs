@@ -17,7 +17,8 @@ pub(crate) fn note(text: impl Display) {
     let _ = writeln!(std::io::stderr().lock(), "{text}");
 }
 
-/// Returns whether stdout supports color: a terminal that is not dumb, and no `NO_COLOR` (<https://no-color.org>).
+/// Returns whether stdout supports color: a terminal that is not dumb, and no `NO_COLOR`
+/// (<https://no-color.org>).
 pub(crate) fn color() -> bool {
     let set = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty());
     let dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
@@ -26,10 +27,15 @@ pub(crate) fn color() -> bool {
 
 /// Formats text in a style, or returns it unchanged without color.
 pub(crate) fn paint(text: &str, style: Style) -> String {
-    if color() { text.style(style).to_string() } else { text.to_owned() }
+    if color() {
+        text.style(style).to_string()
+    } else {
+        text.to_owned()
+    }
 }
 
-/// Creates a spinner on stderr that shows the elapsed time. It shows nothing if stderr is not a terminal.
+/// Creates a spinner on stderr that shows the elapsed time. It shows nothing if stderr is not a
+/// terminal.
 pub(crate) fn spinner(text: impl Into<String>) -> ProgressBar {
     let bar = ProgressBar::new_spinner().with_message(text.into());
     if let Ok(style) = ProgressStyle::with_template("{spinner} {wide_msg} {elapsed}") {

@@ -1,7 +1,8 @@
 //! The versions of the contract: a table in `wit/README.md`, and a directory for each.
 //!
-//! The declarations of a frozen version never change again. The table has their digest, which `cargo xtask tidy` compares, and the commit
-//! from which `cargo xtask semver` takes the SDK to compare with.
+//! The declarations of a frozen version never change again. The table has their digest, which
+//! `cargo xtask tidy` compares, and the commit from which `cargo xtask semver` takes the SDK to
+//! compare with.
 
 mod declarations;
 
@@ -38,28 +39,41 @@ pub(crate) struct Frozen {
 /// # Errors
 /// Fails if the page has no table, or if a row has a commit without a digest, or the reverse.
 pub(crate) fn versions(root: &Path) -> Result<Vec<Version>> {
-    let page = fs::read_to_string(root.join(PAGE)).with_context(|| format!("cannot read {PAGE}"))?;
+    let page =
+        fs::read_to_string(root.join(PAGE)).with_context(|| format!("cannot read {PAGE}"))?;
     rows(&page)
 }
 
-/// Returns the rows that were frozen in an earlier commit and are missing or different: whoever changes frozen declarations could write
-/// their new digest into the table. A clone has only the commits that were fetched.
+/// Returns the rows that were frozen in an earlier commit and are missing or different: whoever
+/// changes frozen declarations could write their new digest into the table. A clone has only the
+/// commits that were fetched.
 ///
 /// # Errors
 /// Fails if the table cannot be read, or git cannot be started.
 pub(crate) fn thawed(root: &Path) -> Result<Vec<String>> {
     let versions = versions(root)?;
     let git = |arguments: &[&str]| {
-        let output = Command::new("git").args(arguments).current_dir(root).output().context("cannot start git")?;
+        let output = Command::new("git")
+            .args(arguments)
+            .current_dir(root)
+            .output()
+            .context("cannot start git")?;
         // Before the first commit, and where the page was deleted, there is nothing.
-        let text = if output.status.success() { output.stdout } else { Vec::new() };
+        let text = if output.status.success() {
+            output.stdout
+        } else {
+            Vec::new()
+        };
         anyhow::Ok(String::from_utf8_lossy(&text).into_owned())
     };
     let mut thawed = BTreeSet::new();
     for commit in git(&["log", "--full-history", "--format=%H", "--", PAGE])?.lines() {
         let page = git(&["show", &format!("{commit}:{PAGE}")])?;
         // The table has not always had these columns.
-        let earlier = rows(&page).unwrap_or_default().into_iter().filter(|version| version.frozen.is_some());
+        let earlier = rows(&page)
+            .unwrap_or_default()
+            .into_iter()
+            .filter(|version| version.frozen.is_some());
         thawed.extend(earlier.filter(|version| !versions.contains(version)).map(|Version { number, .. }| {
             format!(
                 "the row of {number} in {PAGE} was frozen in commit {commit}: its commit and its digest must not change"
@@ -69,7 +83,8 @@ pub(crate) fn thawed(root: &Path) -> Result<Vec<String>> {
     Ok(thawed.into_iter().collect())
 }
 
-/// Returns what is wrong: frozen declarations or rows that have changed, and directories without a row.
+/// Returns what is wrong: frozen declarations or rows that have changed, and directories without a
+/// row.
 ///
 /// # Errors
 /// Fails if the table or a file cannot be read.
@@ -78,7 +93,12 @@ pub(crate) fn problems(root: &Path, files: &BTreeSet<String>) -> Result<Vec<Stri
     let mut problems = Vec::new();
     for Version { number, frozen } in &versions {
         let directory = format!("wit/v{number}/");
-        let Some(Frozen { digest: expected, .. }) = frozen else { continue };
+        let Some(Frozen {
+            digest: expected, ..
+        }) = frozen
+        else {
+            continue;
+        };
         let digest = digest(root, files, number)?;
         if digest != *expected {
             problems.push(format!(
@@ -88,30 +108,45 @@ pub(crate) fn problems(root: &Path, files: &BTreeSet<String>) -> Result<Vec<Stri
         }
     }
     let known = |directory: &str| versions.iter().any(|version| version.number == directory);
-    let directories =
-        files.iter().filter_map(|file| file.strip_prefix("wit/v")?.split_once('/')).map(|(number, _)| number);
-    for directory in directories.filter(|directory| !known(directory)).collect::<BTreeSet<_>>() {
-        problems.push(format!("wit/v{directory} is missing in the table of {PAGE}"));
+    let directories = files
+        .iter()
+        .filter_map(|file| file.strip_prefix("wit/v")?.split_once('/'))
+        .map(|(number, _)| number);
+    for directory in directories
+        .filter(|directory| !known(directory))
+        .collect::<BTreeSet<_>>()
+    {
+        problems.push(format!(
+            "wit/v{directory} is missing in the table of {PAGE}"
+        ));
     }
     problems.extend(thawed(root)?);
     Ok(problems)
 }
 
-/// Returns the digest of the declarations of each version that may still change: what its row needs to be frozen.
+/// Returns the digest of the declarations of each version that may still change: what its row needs
+/// to be frozen.
 ///
 /// # Errors
 /// Fails if the table or a file cannot be read.
 pub(crate) fn open(root: &Path, files: &BTreeSet<String>) -> Result<Vec<(String, String)>> {
-    let open = versions(root)?.into_iter().filter(|version| version.frozen.is_none());
-    open.map(|Version { number, .. }| digest(root, files, &number).map(|digest| (number, digest))).collect()
+    let open = versions(root)?
+        .into_iter()
+        .filter(|version| version.frozen.is_none());
+    open.map(|Version { number, .. }| digest(root, files, &number).map(|digest| (number, digest)))
+        .collect()
 }
 
 /// Returns the digest of the declarations of a version.
 fn digest(root: &Path, files: &BTreeSet<String>, number: &str) -> Result<String> {
     let directory = format!("wit/v{number}/");
     let mut all = Vec::new();
-    for file in files.iter().filter(|file| file.starts_with(&directory) && file.ends_with(".wit")) {
-        let text = fs::read_to_string(root.join(file)).with_context(|| format!("cannot read {file}"))?;
+    for file in files
+        .iter()
+        .filter(|file| file.starts_with(&directory) && file.ends_with(".wit"))
+    {
+        let text =
+            fs::read_to_string(root.join(file)).with_context(|| format!("cannot read {file}"))?;
         all.push((file.trim_start_matches(&directory), text));
     }
     ensure!(!all.is_empty(), "{directory} has no WIT files");
@@ -120,34 +155,56 @@ fn digest(root: &Path, files: &BTreeSet<String>, number: &str) -> Result<String>
 
 /// Parses the table. Its columns are version, directory, state, commit and digest.
 fn rows(page: &str) -> Result<Vec<Version>> {
-    let table = page.lines().skip_while(|line| !line.starts_with("## Versions"));
-    let rows = table.filter(|line| line.starts_with("| ") && line.contains(|c: char| c.is_ascii_digit()));
+    let table = page
+        .lines()
+        .skip_while(|line| !line.starts_with("## Versions"));
+    let rows =
+        table.filter(|line| line.starts_with("| ") && line.contains(|c: char| c.is_ascii_digit()));
     let versions: Vec<_> = rows.map(row).collect::<Result<_>>()?;
-    ensure!(!versions.is_empty(), "the table of versions is missing in {PAGE}");
+    ensure!(
+        !versions.is_empty(),
+        "the table of versions is missing in {PAGE}"
+    );
     Ok(versions)
 }
 
 fn row(line: &str) -> Result<Version> {
-    let cells: Vec<_> = line.trim_matches('|').split('|').map(|cell| cell.trim().trim_matches('`')).collect();
+    let cells: Vec<_> = line
+        .trim_matches('|')
+        .split('|')
+        .map(|cell| cell.trim().trim_matches('`'))
+        .collect();
     let [number, _, state, commit, digest] = cells.as_slice() else {
         anyhow::bail!("{PAGE}: this row does not have five columns: {line}");
     };
     let frozen = match (*commit, digest.strip_prefix("sha256:")) {
         ("", None) if digest.is_empty() => None,
         (commit, Some(digest)) if is_hexadecimal(commit, 40) && is_hexadecimal(digest, 64) => {
-            Some(Frozen { commit: commit.to_owned(), digest: digest.to_owned() })
+            Some(Frozen {
+                commit: commit.to_owned(),
+                digest: digest.to_owned(),
+            })
         }
         _ => anyhow::bail!(
             "{PAGE}: a frozen version needs a commit (40 hexadecimal digits) and a digest (sha256: and 64 of them), all others neither: {line}"
         ),
     };
     let says_frozen = state.contains("frozen");
-    ensure!(says_frozen == frozen.is_some(), "{PAGE}: a version is `frozen` if it has a commit and a digest: {line}");
-    Ok(Version { number: (*number).to_owned(), frozen })
+    ensure!(
+        says_frozen == frozen.is_some(),
+        "{PAGE}: a version is `frozen` if it has a commit and a digest: {line}"
+    );
+    Ok(Version {
+        number: (*number).to_owned(),
+        frozen,
+    })
 }
 
 fn is_hexadecimal(text: &str, length: usize) -> bool {
-    text.len() == length && text.bytes().all(|byte| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte))
+    text.len() == length
+        && text
+            .bytes()
+            .all(|byte| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte))
 }
 
 #[cfg(test)]
@@ -163,7 +220,10 @@ mod tests {
         fn new(wit: &str) -> Self {
             let repository = Self(tempfile::tempdir().unwrap());
             repository.write("wit/v0.1.0/types.wit", wit);
-            repository.write("wit/v0.1.0/deps/wasi-logging/logging.wit", "package wasi:logging;\n");
+            repository.write(
+                "wit/v0.1.0/deps/wasi-logging/logging.wit",
+                "package wasi:logging;\n",
+            );
             repository.row("current; may still change", "", "");
             repository
         }
@@ -179,11 +239,19 @@ mod tests {
         }
 
         fn files(&self) -> BTreeSet<String> {
-            ["wit/README.md", "wit/v0.1.0/types.wit", "wit/v0.1.0/deps/wasi-logging/logging.wit"].map(Into::into).into()
+            [
+                "wit/README.md",
+                "wit/v0.1.0/types.wit",
+                "wit/v0.1.0/deps/wasi-logging/logging.wit",
+            ]
+            .map(Into::into)
+            .into()
         }
 
         fn freeze(&self) {
-            let [(number, digest)] = &open(self.0.path(), &self.files()).unwrap()[..] else { panic!("one version") };
+            let [(number, digest)] = &open(self.0.path(), &self.files()).unwrap()[..] else {
+                panic!("one version")
+            };
             assert_eq!(number, "0.1.0");
             self.row("current; frozen", COMMIT, &format!("`sha256:{digest}`"));
         }
@@ -191,7 +259,12 @@ mod tests {
         /// Runs git.
         fn git(&self, arguments: &[&str]) {
             let who = ["-c", "user.name=a", "-c", "user.email=a@b.example"];
-            let output = Command::new("git").args(who).args(arguments).current_dir(self.0.path()).output().unwrap();
+            let output = Command::new("git")
+                .args(who)
+                .args(arguments)
+                .current_dir(self.0.path())
+                .output()
+                .unwrap();
             assert!(output.status.success(), "{output:?}");
         }
 
@@ -200,8 +273,7 @@ mod tests {
         }
     }
 
-    const WIT: &str =
-        "package skydock:provider@0.1.0;\n\ninterface zones {\n    record zone {\n        name: string,\n    }\n}\n";
+    const WIT: &str = "package skydock:provider@0.1.0;\n\ninterface zones {\n    record zone {\n        name: string,\n    }\n}\n";
 
     #[test]
     fn frozen_declarations_must_not_change() {
@@ -225,8 +297,15 @@ mod tests {
             );
         }
         repository.write("wit/v0.1.0/types.wit", WIT);
-        repository.write("wit/v0.1.0/deps/wasi-logging/logging.wit", "package wasi:logging@0.1.0;\n");
-        assert_eq!(repository.problems().len(), 1, "what it uses is frozen, too");
+        repository.write(
+            "wit/v0.1.0/deps/wasi-logging/logging.wit",
+            "package wasi:logging@0.1.0;\n",
+        );
+        assert_eq!(
+            repository.problems().len(),
+            1,
+            "what it uses is frozen, too"
+        );
     }
 
     #[test]
@@ -243,19 +322,33 @@ mod tests {
         assert_eq!(repository.problems(), Vec::<String>::new());
         repository.write("wit/v0.1.0/types.wit", &WIT.replace("string", "u64"));
         repository.row("current; may still change", "", "");
-        assert!(repository.problems().concat().contains("the row of 0.1.0"), "it is not frozen any more");
+        assert!(
+            repository.problems().concat().contains("the row of 0.1.0"),
+            "it is not frozen any more"
+        );
         repository.freeze();
-        assert!(repository.problems().concat().contains("must not change"), "it has a new digest");
+        assert!(
+            repository.problems().concat().contains("must not change"),
+            "it has a new digest"
+        );
         commit("cheat");
-        assert!(repository.problems().concat().contains("was frozen in commit"), "in a later commit, too");
+        assert!(
+            repository
+                .problems()
+                .concat()
+                .contains("was frozen in commit"),
+            "in a later commit, too"
+        );
     }
 
     #[test]
     fn comments_of_a_frozen_version_may_change() {
         let repository = Repository::new(WIT);
         repository.freeze();
-        let comment =
-            WIT.replace("    record", "    /// A zone: `name` // is\n\n    /* its /* whole */ name: u64 */ record");
+        let comment = WIT.replace(
+            "    record",
+            "    /// A zone: `name` // is\n\n    /* its /* whole */ name: u64 */ record",
+        );
         repository.write("wit/v0.1.0/types.wit", &comment);
         assert_eq!(repository.problems(), Vec::<String>::new());
     }
@@ -272,10 +365,17 @@ mod tests {
             ("current; may still change", COMMIT, &digest),
         ] {
             repository.row(state, commit, digest);
-            assert!(versions(repository.0.path()).is_err(), "{state} {commit} {digest}");
+            assert!(
+                versions(repository.0.path()).is_err(),
+                "{state} {commit} {digest}"
+            );
         }
         repository.row("current; frozen", COMMIT, &digest);
-        let frozen = versions(repository.0.path()).unwrap().remove(0).frozen.unwrap();
+        let frozen = versions(repository.0.path())
+            .unwrap()
+            .remove(0)
+            .frozen
+            .unwrap();
         assert_eq!((&*frozen.commit, frozen.digest.len()), (COMMIT, 64));
     }
 
@@ -285,12 +385,18 @@ mod tests {
         let mut files = repository.files();
         files.insert("wit/v0.2.0/types.wit".into());
         let problems = problems(repository.0.path(), &files).unwrap();
-        assert_eq!(problems, ["wit/v0.2.0 is missing in the table of wit/README.md"]);
+        assert_eq!(
+            problems,
+            ["wit/v0.2.0 is missing in the table of wit/README.md"]
+        );
     }
 
     #[test]
     fn the_table_of_this_repository_is_read() {
         let versions = versions(&crate::root()).unwrap();
-        assert!(versions.iter().any(|version| version.number == "0.1.0"), "{versions:?}");
+        assert!(
+            versions.iter().any(|version| version.number == "0.1.0"),
+            "{versions:?}"
+        );
     }
 }

@@ -7,21 +7,41 @@ use anyhow::{Context as _, Result};
 
 use crate::build;
 
-/// Builds the host, the plugins and the demo, and replaces this process with the demo. Returns only if that fails.
+/// Builds the host, the plugins and the demo, and replaces this process with the demo. Returns only
+/// if that fails.
 ///
-/// The profile is that of the tests, so that both share one build; dependencies are optimized in it too. The build does not write to
-/// stdout: with `--json`, stdout contains only the output of the demo.
+/// The profile is that of the tests, so that both share one build; dependencies are optimized in it
+/// too. The build does not write to stdout: with `--json`, stdout contains only the output of the
+/// demo.
 ///
 /// # Errors
 /// If something does not build, or the demo cannot be started.
 pub(crate) fn run(root: &Path, json: bool, keep: bool) -> Result<()> {
     let mut host = crate::cargo(root);
-    host.args(["build", "--package", "skydock", "--package", "skydock-story"]);
-    // For the features that tests use. Otherwise, dependencies and our own crates would be compiled again for the tests.
-    host.args(["--package", "skydock-features", "--package", "skydock-kube", "--features", "skydock-kube/testing"]);
+    host.args([
+        "build",
+        "--package",
+        "skydock",
+        "--package",
+        "skydock-story",
+    ]);
+    // For the features that tests use. Otherwise, dependencies and our own crates would be compiled
+    // again for the tests.
+    host.args([
+        "--package",
+        "skydock-features",
+        "--package",
+        "skydock-kube",
+        "--features",
+        "skydock-kube/testing",
+    ]);
     build::watched("building the host (minutes the first time)", host)?;
     let folder = build::target()?.join("debug");
-    let mut story = build::with_plugins(root, &folder.join("skydock-story"), &folder.join("skydock"))?;
-    let error = story.args(json.then_some("--json")).args(keep.then_some("--keep")).exec();
+    let mut story =
+        build::with_plugins(root, &folder.join("skydock-story"), &folder.join("skydock"))?;
+    let error = story
+        .args(json.then_some("--json"))
+        .args(keep.then_some("--keep"))
+        .exec();
     Err(error).context("cannot start the story")
 }

@@ -1,7 +1,9 @@
-//! `cargo xtask guests`: builds the plugins and the test fixtures, all of which are WebAssembly components.
+//! `cargo xtask guests`: builds the plugins and the test fixtures, all of which are WebAssembly
+//! components.
 //!
-//! They use a separate target directory, `target/guests`, so that builds of host and guests do not wait for each other. The
-//! results are copied to where the host looks for them: `target/plugins/NAME.wasm`, fixtures below `hostile`.
+//! They use a separate target directory, `target/guests`, so that builds of host and guests do not
+//! wait for each other. The results are copied to where the host looks for them:
+//! `target/plugins/NAME.wasm`, fixtures below `hostile`.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -40,15 +42,21 @@ struct Guest {
 /// If there is no compiler for guests, or a guest does not compile.
 pub(crate) fn run(root: &Path) -> Result<()> {
     for path in build(root)? {
-        let size = fs::metadata(&path).with_context(|| format!("cannot read {}", path.display()))?.len();
-        let name = path.strip_prefix(root).unwrap_or(&path).display().to_string();
+        let size = fs::metadata(&path)
+            .with_context(|| format!("cannot read {}", path.display()))?
+            .len();
+        let name = path
+            .strip_prefix(root)
+            .unwrap_or(&path)
+            .display()
+            .to_string();
         console::line(format_args!("{name:50} {:>6} KiB", size.div_ceil(1024)));
     }
     Ok(())
 }
 
-/// Builds all guests and returns their paths. A file whose content has not changed is not written, so that processes that watch
-/// it do not reload it.
+/// Builds all guests and returns their paths. A file whose content has not changed is not written,
+/// so that processes that watch it do not reload it.
 ///
 /// # Errors
 /// See [`run`].
@@ -68,7 +76,15 @@ pub(crate) fn build(root: &Path) -> Result<Vec<PathBuf>> {
 /// Generates the fixtures that a compiler cannot produce.
 fn write_raw(root: &Path, dir: &Path) -> Result<()> {
     let mut cargo = crate::cargo(root);
-    cargo.args(["run", "--quiet", "--package", "skydock-test-plugin-raw", "--"]).arg(dir);
+    cargo
+        .args([
+            "run",
+            "--quiet",
+            "--package",
+            "skydock-test-plugin-raw",
+            "--",
+        ])
+        .arg(dir);
     let status = cargo.status().context("cannot start cargo")?;
     if !status.success() {
         bail!("the fixtures of tests/plugin/raw cannot be made; the reason is above");
@@ -82,9 +98,14 @@ fn write_raw(root: &Path, dir: &Path) -> Result<()> {
 /// If there is no compiler for guests, or the crate does not compile, or is not a plugin.
 pub(crate) fn run_crate(root: &Path, folder: &Path) -> Result<()> {
     let mut cargo = toolchain::find(root)?;
-    cargo.arg("--manifest-path").arg(folder.join("Cargo.toml")).arg("--release");
+    cargo
+        .arg("--manifest-path")
+        .arg(folder.join("Cargo.toml"))
+        .arg("--release");
     let guests = compile(root, cargo)?;
-    let guest = guests.first().with_context(|| format!("{} is not a plugin: it has no cdylib", folder.display()))?;
+    let guest = guests
+        .first()
+        .with_context(|| format!("{} is not a plugin: it has no cdylib", folder.display()))?;
     console::line(guest.built.display());
     Ok(())
 }
@@ -101,12 +122,25 @@ fn compile_all(root: &Path) -> Result<Vec<Guest>> {
 
 /// Runs a build, and returns its guests, including those that were already up to date.
 fn compile(root: &Path, mut cargo: Command) -> Result<Vec<Guest>> {
-    cargo.args(["--message-format", "json-render-diagnostics", "--target-dir"]).arg(root.join("target/guests"));
-    let output = cargo.stdin(Stdio::null()).stderr(Stdio::inherit()).output().context("cannot start cargo")?;
+    cargo
+        .args([
+            "--message-format",
+            "json-render-diagnostics",
+            "--target-dir",
+        ])
+        .arg(root.join("target/guests"));
+    let output = cargo
+        .stdin(Stdio::null())
+        .stderr(Stdio::inherit())
+        .output()
+        .context("cannot start cargo")?;
     if !output.status.success() {
         bail!("a plugin or a fixture does not compile; the compiler's words are above");
     }
-    Ok(String::from_utf8_lossy(&output.stdout).lines().filter_map(guest).collect())
+    Ok(String::from_utf8_lossy(&output.stdout)
+        .lines()
+        .filter_map(guest)
+        .collect())
 }
 
 /// Parses a line of cargo's JSON messages. Returns `None` if it does not describe a component.
@@ -114,26 +148,42 @@ fn guest(line: &str) -> Option<Guest> {
     let message: Value = serde_json::from_str(line).ok()?;
     let target = message.get("target")?;
     let name = target.get("name")?.as_str()?;
-    let is_example = target.get("kind")?.as_array()?.iter().any(|kind| kind == "example");
-    let built =
-        message.get("filenames")?.as_array()?.iter().filter_map(Value::as_str).find(|file| file.ends_with(".wasm"))?;
+    let is_example = target
+        .get("kind")?
+        .as_array()?
+        .iter()
+        .any(|kind| kind == "example");
+    let built = message
+        .get("filenames")?
+        .as_array()?
+        .iter()
+        .filter_map(Value::as_str)
+        .find(|file| file.ends_with(".wasm"))?;
     let name = if is_example {
         format!("hostile/{name}.wasm")
     } else {
         // The cloud that it is for has the shorter name.
-        let name = name.trim_start_matches("skydock_").trim_end_matches("_provider");
+        let name = name
+            .trim_start_matches("skydock_")
+            .trim_end_matches("_provider");
         format!("{name}.wasm")
     };
-    Some(Guest { built: built.into(), name })
+    Some(Guest {
+        built: built.into(),
+        name,
+    })
 }
 
-/// Copies a file atomically, unless the destination has the same content. Returns true if it was copied.
+/// Copies a file atomically, unless the destination has the same content. Returns true if it was
+/// copied.
 fn copy_if_different(from: &Path, to: &Path) -> Result<bool> {
     let bytes = fs::read(from).with_context(|| format!("cannot read {}", from.display()))?;
     if fs::read(to).is_ok_and(|there| there == bytes) {
         return Ok(false);
     }
-    let folder = to.parent().with_context(|| format!("{} is in no folder", to.display()))?;
+    let folder = to
+        .parent()
+        .with_context(|| format!("{} is in no folder", to.display()))?;
     fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))?;
     // Written to a temporary file first, so that readers never see an incomplete file.
     let aside = to.with_extension("wasm.new");
@@ -164,11 +214,28 @@ mod tests {
     #[test]
     fn plugins_are_named_after_crates_and_fixtures_are_in_hostile() {
         let named = |line: &str| guest(line).map(|guest| guest.name);
-        assert_eq!(named(&artifact("skydock_static", "cdylib", "/t/skydock_static.wasm")), Some("static.wasm".into()));
-        let provider = artifact("skydock_simcloud_provider", "cdylib", "/t/skydock_simcloud_provider.wasm");
+        assert_eq!(
+            named(&artifact(
+                "skydock_static",
+                "cdylib",
+                "/t/skydock_static.wasm"
+            )),
+            Some("static.wasm".into())
+        );
+        let provider = artifact(
+            "skydock_simcloud_provider",
+            "cdylib",
+            "/t/skydock_simcloud_provider.wasm",
+        );
         assert_eq!(named(&provider), Some("simcloud.wasm".into()));
-        assert_eq!(named(&artifact("good", "example", "/t/good.wasm")), Some("hostile/good.wasm".into()));
-        assert_eq!(named(&artifact("skydock_sdk", "lib", "/t/libskydock_sdk.rlib")), None);
+        assert_eq!(
+            named(&artifact("good", "example", "/t/good.wasm")),
+            Some("hostile/good.wasm".into())
+        );
+        assert_eq!(
+            named(&artifact("skydock_sdk", "lib", "/t/libskydock_sdk.rlib")),
+            None
+        );
         assert_eq!(named(r#"{"reason":"build-finished","success":true}"#), None);
     }
 
@@ -183,7 +250,11 @@ mod tests {
         fs::write(&from, "two").unwrap();
         assert!(copy_if_different(&from, &to).unwrap());
         assert_eq!(fs::read(&to).unwrap(), b"two");
-        assert_eq!(fs::read_dir(to.parent().unwrap()).unwrap().count(), 1, "nothing is left aside");
+        assert_eq!(
+            fs::read_dir(to.parent().unwrap()).unwrap().count(),
+            1,
+            "nothing is left aside"
+        );
         fs::remove_dir_all(&folder).unwrap();
     }
 }

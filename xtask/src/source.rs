@@ -1,5 +1,5 @@
-//! Finds the test functions in a source file. It works on tokens, so it does not depend on formatting and ignores comments and
-//! strings.
+//! Finds the test functions in a source file. It works on tokens, so it does not depend on
+//! formatting and ignores comments and strings.
 
 use std::collections::BTreeSet;
 
@@ -17,7 +17,8 @@ pub(crate) struct Source {
     pub(crate) astray: BTreeSet<usize>,
 }
 
-/// A function with `#[test]`, `#[….test]` of a runtime, or `#[rstest]`, including those in `proptest!` and modules.
+/// A function with `#[test]`, `#[….test]` of a runtime, or `#[rstest]`, including those in
+/// `proptest!` and modules.
 #[derive(Debug)]
 pub(crate) struct Function {
     pub(crate) name: String,
@@ -36,10 +37,20 @@ pub(crate) struct Function {
 /// # Errors
 /// If it is not valid Rust.
 pub(crate) fn read(text: &str) -> Result<Source> {
-    let tokens: TokenStream = text.parse().map_err(|error| anyhow!("it is no Rust: {error}"))?;
+    let tokens: TokenStream = text
+        .parse()
+        .map_err(|error| anyhow!("it is no Rust: {error}"))?;
     let lines: Vec<_> = text.lines().map(str::trim_start).collect();
-    let astray = lines.iter().zip(1..).filter(|(line, _)| line.starts_with(HOLDS)).map(|(_, number)| number).collect();
-    let mut source = Source { functions: Vec::new(), astray };
+    let astray = lines
+        .iter()
+        .zip(1..)
+        .filter(|(line, _)| line.starts_with(HOLDS))
+        .map(|(_, number)| number)
+        .collect();
+    let mut source = Source {
+        functions: Vec::new(),
+        astray,
+    };
     walk(tokens, &lines, true, &mut source);
     Ok(source)
 }
@@ -83,11 +94,13 @@ fn walk(tokens: TokenStream, lines: &[&str], mut runs: bool, source: &mut Source
     while let Some(token) = tokens.next() {
         match token {
             TokenTree::Punct(hash) if hash.as_char() == '#' => {
-                let is_bang = |token: &TokenTree| matches!(token, TokenTree::Punct(p) if p.as_char() == '!');
+                let is_bang =
+                    |token: &TokenTree| matches!(token, TokenTree::Punct(p) if p.as_char() == '!');
                 let inner = tokens.next_if(is_bang).is_some();
-                let is_attribute =
-                    |token: &TokenTree| matches!(token, TokenTree::Group(g) if g.delimiter() == Delimiter::Bracket);
-                let Some(TokenTree::Group(attribute)) = tokens.next_if(is_attribute) else { continue };
+                let is_attribute = |token: &TokenTree| matches!(token, TokenTree::Group(g) if g.delimiter() == Delimiter::Bracket);
+                let Some(TokenTree::Group(attribute)) = tokens.next_if(is_attribute) else {
+                    continue;
+                };
                 if inner {
                     runs &= !is_never(&attribute.stream().to_string().replace(' ', ""));
                 } else {
@@ -102,9 +115,17 @@ fn walk(tokens: TokenStream, lines: &[&str], mut runs: bool, source: &mut Source
                     let line = name.span().start().line;
                     let first = attributes.first.unwrap_or(line);
                     let holds = above(first, line, lines);
-                    holds.iter().for_each(|(line, _)| _ = source.astray.remove(line));
+                    holds
+                        .iter()
+                        .for_each(|(line, _)| _ = source.astray.remove(line));
                     let runs = runs && !attributes.ignored && !attributes.never;
-                    source.functions.push(Function { name: name.to_string(), line, holds, runs, text: String::new() });
+                    source.functions.push(Function {
+                        name: name.to_string(),
+                        line,
+                        holds,
+                        runs,
+                        text: String::new(),
+                    });
                     test = Some(first);
                 }
             }
@@ -112,9 +133,14 @@ fn walk(tokens: TokenStream, lines: &[&str], mut runs: bool, source: &mut Source
                 // Functions inside of functions are not tests.
                 if !in_function {
                     walk(group.stream(), lines, runs && !attributes.never, source);
-                } else if let (Some(first), Some(function)) = (test.take(), source.functions.last_mut()) {
+                } else if let (Some(first), Some(function)) =
+                    (test.take(), source.functions.last_mut())
+                {
                     let end = group.span_close().end().line;
-                    function.text = lines.get(first.saturating_sub(1)..end).unwrap_or_default().join("\n");
+                    function.text = lines
+                        .get(first.saturating_sub(1)..end)
+                        .unwrap_or_default()
+                        .join("\n");
                 }
                 (attributes, in_function) = (Attributes::default(), false);
             }
@@ -126,13 +152,19 @@ fn walk(tokens: TokenStream, lines: &[&str], mut runs: bool, source: &mut Source
     }
 }
 
-/// Returns the lines with the prefix in the comments directly above the first attribute of a function, and between its
-/// attributes.
+/// Returns the lines with the prefix in the comments directly above the first attribute of a
+/// function, and between its attributes.
 fn above(first: usize, name: usize, lines: &[&str]) -> Vec<(usize, String)> {
     let before = first.saturating_sub(1);
-    let comments = lines.iter().take(before).rev().take_while(|line| line.starts_with("//")).count();
+    let comments = lines
+        .iter()
+        .take(before)
+        .rev()
+        .take_while(|line| line.starts_with("//"))
+        .count();
     let said = lines.iter().zip(1..).take(name).skip(before - comments);
-    said.filter_map(|(line, number)| Some((number, line.strip_prefix(HOLDS)?.to_owned()))).collect()
+    said.filter_map(|(line, number)| Some((number, line.strip_prefix(HOLDS)?.to_owned())))
+        .collect()
 }
 
 #[cfg(test)]
@@ -141,7 +173,13 @@ mod tests {
 
     /// Returns the names of the tests that are run.
     fn names(text: &str) -> Vec<String> {
-        read(text).unwrap().functions.into_iter().filter(|test| test.runs).map(|test| test.name).collect()
+        read(text)
+            .unwrap()
+            .functions
+            .into_iter()
+            .filter(|test| test.runs)
+            .map(|test| test.name)
+            .collect()
     }
 
     #[test]
@@ -189,11 +227,19 @@ mod tests {
             ("// Holds: A\n#[test]\nfn a() {}", 1),
             ("// Holds: A\n/// What it is.\n#[test]\nfn a() {}", 1),
             ("/// What it is.\n// Holds: A\n#[test]\nfn a() {}", 2),
-            ("    // Holds: A\n    // Because.\n    #[test]\n    fn a() {}", 1),
-            ("fn b() {}\n\n// Holds: A\n#[tokio::test]\nasync fn a() {}", 3),
+            (
+                "    // Holds: A\n    // Because.\n    #[test]\n    fn a() {}",
+                1,
+            ),
+            (
+                "fn b() {}\n\n// Holds: A\n#[tokio::test]\nasync fn a() {}",
+                3,
+            ),
         ] {
             let source_read = read(source).unwrap();
-            let [test] = source_read.functions.as_slice() else { panic!("{source}") };
+            let [test] = source_read.functions.as_slice() else {
+                panic!("{source}")
+            };
             assert_eq!(test.holds, [(line, " A".to_owned())], "{source}");
             assert!(source_read.astray.is_empty(), "{source}");
         }
@@ -201,8 +247,12 @@ mod tests {
 
     #[test]
     fn the_text_of_a_test_is_the_whole_function() {
-        let source = read("fn a() {}\n#[test]\n#[should_panic]\nfn b() {\n    a();\n}\nfn c() {}\n").unwrap();
-        let [test] = source.functions.as_slice() else { panic!("{source:?}") };
+        let source =
+            read("fn a() {}\n#[test]\n#[should_panic]\nfn b() {\n    a();\n}\nfn c() {}\n")
+                .unwrap();
+        let [test] = source.functions.as_slice() else {
+            panic!("{source:?}")
+        };
         assert_eq!(test.text, "#[test]\n#[should_panic]\nfn b() {\na();\n}");
     }
 
@@ -215,7 +265,13 @@ mod tests {
         ] {
             let source_read = read(source).unwrap();
             assert_eq!(source_read.astray, BTreeSet::from([1]), "{source}");
-            assert!(source_read.functions.iter().all(|test| test.holds.is_empty()), "{source}");
+            assert!(
+                source_read
+                    .functions
+                    .iter()
+                    .all(|test| test.holds.is_empty()),
+                "{source}"
+            );
         }
     }
 }

@@ -24,19 +24,28 @@ pub(crate) struct Step {
     pub(crate) name: &'static str,
     /// Arguments of `cargo`.
     pub(crate) args: Vec<String>,
-    /// The test binaries are run side by side, and all of them even if one fails. Otherwise, the command is run as it is.
+    /// The test binaries are run side by side, and all of them even if one fails. Otherwise, the
+    /// command is run as it is.
     side_by_side: bool,
 }
 
 impl Step {
     /// Creates a step that runs `cargo` with these arguments, separated by spaces.
     pub(crate) fn cargo(name: &'static str, words: &str) -> Self {
-        Self { name, args: words.split_whitespace().map(str::to_owned).collect(), side_by_side: false }
+        Self {
+            name,
+            args: words.split_whitespace().map(str::to_owned).collect(),
+            side_by_side: false,
+        }
     }
 
-    /// Runs the binaries of a `cargo test` command side by side. They must not need more than their share of the machine.
+    /// Runs the binaries of a `cargo test` command side by side. They must not need more than their
+    /// share of the machine.
     pub(crate) fn side_by_side(self) -> Self {
-        Self { side_by_side: true, ..self }
+        Self {
+            side_by_side: true,
+            ..self
+        }
     }
 
     /// Adds an argument for each of these test targets.
@@ -60,8 +69,14 @@ impl fmt::Display for Step {
         f.write_str("cargo")?;
         for arg in &self.args {
             // Arguments with special characters are quoted. No argument contains a quote.
-            let plain = arg.chars().all(|c| c.is_ascii_alphanumeric() || "-_=./:,".contains(c));
-            if plain { write!(f, " {arg}")? } else { write!(f, " '{arg}'")? }
+            let plain = arg
+                .chars()
+                .all(|c| c.is_ascii_alphanumeric() || "-_=./:,".contains(c));
+            if plain {
+                write!(f, " {arg}")?
+            } else {
+                write!(f, " '{arg}'")?
+            }
         }
         Ok(())
     }
@@ -88,7 +103,10 @@ pub(crate) fn run_all(root: &Path, steps: &[Step], verbose: bool) -> Result<()> 
     let begin = Instant::now();
     let mut done: Vec<Done<'_>> = Vec::new();
     for step in steps {
-        console::line(format_args!("{} {step}", console::paint(step.name, Style::new().bold())));
+        console::line(format_args!(
+            "{} {step}",
+            console::paint(step.name, Style::new().bold())
+        ));
         let ended = if verbose {
             run(root, step, &logs, true, &mut io::stdout())?
         } else {
@@ -113,12 +131,20 @@ pub(crate) fn run_all(root: &Path, steps: &[Step], verbose: bool) -> Result<()> 
     console::line(format_args!("{} in all", console::seconds(begin.elapsed())));
     match done.iter().find(|done| !done.ok) {
         None => Ok(()),
-        Some(Done { step, .. }) => bail!("step {} failed; to run just this step: {step}", step.name),
+        Some(Done { step, .. }) => {
+            bail!("step {} failed; to run just this step: {step}", step.name)
+        }
     }
 }
 
 /// Runs a step. The visible part of its output is written to `out`.
-fn run<'a>(root: &Path, step: &'a Step, logs: &Path, verbose: bool, out: &mut impl Write) -> Result<Done<'a>> {
+fn run<'a>(
+    root: &Path,
+    step: &'a Step,
+    logs: &Path,
+    verbose: bool,
+    out: &mut impl Write,
+) -> Result<Done<'a>> {
     let start = Instant::now();
     let mut command = step.command(root);
     let log = logs.join(format!("{}.log", step.name));
@@ -133,19 +159,32 @@ fn run<'a>(root: &Path, step: &'a Step, logs: &Path, verbose: bool, out: &mut im
     let ok = if step.side_by_side {
         binaries::run(command, root, logs, &mut file, verbose, out)?
     } else {
-        command.stderr(file.try_clone().context("cannot share the log file")?).stdout(file);
+        command
+            .stderr(file.try_clone().context("cannot share the log file")?)
+            .stdout(file);
         let mut child = command.spawn().context("cannot start cargo")?;
-        let status = if verbose { followed(&mut child, &mut open()?, out) } else { child.wait() };
+        let status = if verbose {
+            followed(&mut child, &mut open()?, out)
+        } else {
+            child.wait()
+        };
         let ok = status.context("cannot wait for cargo")?.success();
         if !ok && !verbose {
             show(&mut open()?, out);
         }
         ok
     };
-    let counts = Counts::of_log(open()?).with_context(|| format!("cannot read {}", log.display()))?;
+    let counts =
+        Counts::of_log(open()?).with_context(|| format!("cannot read {}", log.display()))?;
     let mut lines = BufReader::new(open()?).lines().map_while(Result::ok);
     let skipped = lines.find_map(|line| line.strip_prefix("skipped: ").map(str::to_owned));
-    Ok(Done { step, ok, time: start.elapsed(), counts, skipped })
+    Ok(Done {
+        step,
+        ok,
+        time: start.elapsed(),
+        counts,
+        skipped,
+    })
 }
 
 /// Waits for the end of a command, and copies its log to `out` in the meantime.
@@ -167,27 +206,47 @@ fn show(log: &mut File, out: &mut impl Write) {
     let _ = io::copy(log, out);
 }
 
-/// Returns one row for each step, with its result, duration and number of tests, followed by a row with the sums. Steps that were
-/// not reached are listed too.
+/// Returns one row for each step, with its result, duration and number of tests, followed by a row
+/// with the sums. Steps that were not reached are listed too.
 fn table(done: &[Done<'_>], all: &[Step]) -> Vec<String> {
     let width = all.iter().map(|step| step.name.len()).max().unwrap_or(0);
     let reached = done.iter().map(|done| {
-        let (word, style) =
-            if done.ok { ("ok     ", Style::new().green()) } else { ("failed ", Style::new().red().bold()) };
-        let counts = done.counts.map_or_else(String::new, |counts| format!("  {counts}"));
-        let skipped = done.skipped.as_ref().map_or_else(String::new, |what| format!("  skipped: {what}"));
+        let (word, style) = if done.ok {
+            ("ok     ", Style::new().green())
+        } else {
+            ("failed ", Style::new().red().bold())
+        };
+        let counts = done
+            .counts
+            .map_or_else(String::new, |counts| format!("  {counts}"));
+        let skipped = done
+            .skipped
+            .as_ref()
+            .map_or_else(String::new, |what| format!("  skipped: {what}"));
         let (word, time) = (console::paint(word, style), console::seconds(done.time));
-        format!("{word} {:width$}  {time:>12}{counts}{skipped}", done.step.name)
+        format!(
+            "{word} {:width$}  {time:>12}{counts}{skipped}",
+            done.step.name
+        )
     });
-    let missed = all
+    let missed = all.iter().skip(done.len()).map(|step| {
+        format!(
+            "{} {}",
+            console::paint("not run", Style::new().dimmed()),
+            step.name
+        )
+    });
+    let sum = done
         .iter()
-        .skip(done.len())
-        .map(|step| format!("{} {}", console::paint("not run", Style::new().dimmed()), step.name));
-    let sum = done.iter().filter_map(|done| done.counts).reduce(|mut sum, counts| {
-        sum += counts;
-        sum
-    });
-    reached.chain(missed).chain(sum.map(|sum| format!("tests: {sum}"))).collect()
+        .filter_map(|done| done.counts)
+        .reduce(|mut sum, counts| {
+            sum += counts;
+            sum
+        });
+    reached
+        .chain(missed)
+        .chain(sum.map(|sum| format!("tests: {sum}")))
+        .collect()
 }
 
 #[cfg(test)]
@@ -195,33 +254,75 @@ mod tests {
     use super::*;
 
     fn done(step: &Step, ok: bool, millis: u64, counts: Option<Counts>) -> Done<'_> {
-        Done { step, ok, time: Duration::from_millis(millis), counts, skipped: None }
+        Done {
+            step,
+            ok,
+            time: Duration::from_millis(millis),
+            counts,
+            skipped: None,
+        }
     }
 
     #[test]
     fn a_step_is_shown_as_a_shell_command() {
         let step = Step::cargo("real", "test --workspace").with_tests(["real*", "story"]);
-        assert_eq!(step.to_string(), "cargo test --workspace --test 'real*' --test story");
+        assert_eq!(
+            step.to_string(),
+            "cargo test --workspace --test 'real*' --test story"
+        );
     }
 
     #[test]
     fn the_table_lists_failed_skipped_and_unreached_steps() {
-        let steps = [Step::cargo("format", "fmt"), Step::cargo("lints", "clippy"), Step::cargo("tests", "test")];
+        let steps = [
+            Step::cargo("format", "fmt"),
+            Step::cargo("lints", "clippy"),
+            Step::cargo("tests", "test"),
+        ];
         let [format, lints, _] = &steps;
-        let done = [done(format, true, 400, None), done(lints, false, 75_000, None)];
+        let done = [
+            done(format, true, 400, None),
+            done(lints, false, 75_000, None),
+        ];
         let rows = table(&done, &steps);
-        assert_eq!(rows, ["ok      format         0.4 s", "failed  lints     1 min 15 s", "not run tests"]);
-        let partly = Done { skipped: Some("advisories".to_owned()), ..self::done(format, true, 400, None) };
-        assert_eq!(table(&[partly], &steps[..1]), ["ok      format         0.4 s  skipped: advisories"]);
+        assert_eq!(
+            rows,
+            [
+                "ok      format         0.4 s",
+                "failed  lints     1 min 15 s",
+                "not run tests"
+            ]
+        );
+        let partly = Done {
+            skipped: Some("advisories".to_owned()),
+            ..self::done(format, true, 400, None)
+        };
+        assert_eq!(
+            table(&[partly], &steps[..1]),
+            ["ok      format         0.4 s  skipped: advisories"]
+        );
     }
 
     #[test]
     fn the_table_has_test_counts_per_step_and_in_total() {
-        let steps = [Step::cargo("build", "build"), Step::cargo("tests", "test"), Step::cargo("real", "test")];
+        let steps = [
+            Step::cargo("build", "build"),
+            Step::cargo("tests", "test"),
+            Step::cargo("real", "test"),
+        ];
         let [build, tests, real] = &steps;
-        let counts = |passed, failed, skipped| Some(Counts { passed, failed, skipped });
-        let done =
-            [done(build, true, 0, None), done(tests, true, 0, counts(20, 0, 1)), done(real, false, 0, counts(3, 1, 0))];
+        let counts = |passed, failed, skipped| {
+            Some(Counts {
+                passed,
+                failed,
+                skipped,
+            })
+        };
+        let done = [
+            done(build, true, 0, None),
+            done(tests, true, 0, counts(20, 0, 1)),
+            done(real, false, 0, counts(3, 1, 0)),
+        ];
         assert_eq!(
             table(&done, &steps),
             [
@@ -241,16 +342,30 @@ mod tests {
             "Cargo.toml",
             "[package]\nname = \"counted\"\nedition = \"2024\"\n[workspace]\n[lib]\npath = \"lib.rs\"\n",
         );
-        write("lib.rs", "#[test]\nfn a() {}\n#[test]\n#[ignore]\nfn b() {}\n#[test]\nfn c() { assert!(false) }\n");
+        write(
+            "lib.rs",
+            "#[test]\nfn a() {}\n#[test]\n#[ignore]\nfn b() {}\n#[test]\nfn c() { assert!(false) }\n",
+        );
         let step = Step::cargo("counted", "test --offline --lib");
         for step in [&step, &step.clone().side_by_side()] {
             for verbose in [false, true] {
                 let mut shown = Vec::new();
-                let Done { ok, counts, .. } = run(root.path(), step, root.path(), verbose, &mut shown).unwrap();
-                let expected = (false, Some(Counts { passed: 1, failed: 1, skipped: 1 }));
+                let Done { ok, counts, .. } =
+                    run(root.path(), step, root.path(), verbose, &mut shown).unwrap();
+                let expected = (
+                    false,
+                    Some(Counts {
+                        passed: 1,
+                        failed: 1,
+                        skipped: 1,
+                    }),
+                );
                 assert_eq!((ok, counts), expected, "{step:?}, verbose: {verbose}");
                 let shown = String::from_utf8(shown).unwrap();
-                assert!(shown.contains("test a ... ok") && shown.contains("c stdout"), "verbose: {verbose}: {shown}");
+                assert!(
+                    shown.contains("test a ... ok") && shown.contains("c stdout"),
+                    "verbose: {verbose}: {shown}"
+                );
             }
         }
     }
@@ -267,26 +382,53 @@ mod tests {
         write("lib.rs", "#[test]\nfn inner() {}\n");
         write("tests/bad.rs", "#[test]\nfn broken() { assert!(false) }\n");
         // In the folder of the package.
-        write("tests/good.rs", "#[test]\nfn outer() { assert!(std::path::Path::new(\"tests/good.rs\").exists()) }\n");
+        write(
+            "tests/good.rs",
+            "#[test]\nfn outer() { assert!(std::path::Path::new(\"tests/good.rs\").exists()) }\n",
+        );
         let step = Step::cargo("several", "test --offline --tests").side_by_side();
         let mut shown = Vec::new();
-        let Done { ok, counts, .. } = run(root.path(), &step, root.path(), false, &mut shown).unwrap();
-        assert_eq!((ok, counts), (false, Some(Counts { passed: 2, failed: 1, skipped: 0 })));
+        let Done { ok, counts, .. } =
+            run(root.path(), &step, root.path(), false, &mut shown).unwrap();
+        assert_eq!(
+            (ok, counts),
+            (
+                false,
+                Some(Counts {
+                    passed: 2,
+                    failed: 1,
+                    skipped: 0
+                })
+            )
+        );
         let shown = String::from_utf8(shown).unwrap();
-        assert!(shown.contains("broken") && !shown.contains("outer") && !shown.contains("inner"), "{shown}");
+        assert!(
+            shown.contains("broken") && !shown.contains("outer") && !shown.contains("inner"),
+            "{shown}"
+        );
         write("tests/bad.rs", "no Rust\n");
         let mut shown = Vec::new();
-        let Done { ok, counts, .. } = run(root.path(), &step, root.path(), false, &mut shown).unwrap();
+        let Done { ok, counts, .. } =
+            run(root.path(), &step, root.path(), false, &mut shown).unwrap();
         assert_eq!((ok, counts), (false, None));
-        assert!(String::from_utf8(shown).unwrap().contains("bad.rs"), "the compiler's words");
+        assert!(
+            String::from_utf8(shown).unwrap().contains("bad.rs"),
+            "the compiler's words"
+        );
     }
 
     #[test]
     fn a_failed_step_fails_the_run_and_names_its_command() {
         let root = crate::root();
-        let steps = [Step::cargo("nonsense", "no-such-command-of-cargo"), Step::cargo("never", "--version")];
+        let steps = [
+            Step::cargo("nonsense", "no-such-command-of-cargo"),
+            Step::cargo("never", "--version"),
+        ];
         let error = run_all(&root, &steps, false).unwrap_err();
-        assert_eq!(error.to_string(), "step nonsense failed; to run just this step: cargo no-such-command-of-cargo");
+        assert_eq!(
+            error.to_string(),
+            "step nonsense failed; to run just this step: cargo no-such-command-of-cargo"
+        );
         run_all(&root, &[Step::cargo("version", "--version")], false).unwrap();
     }
 }

@@ -13,8 +13,8 @@ const REAL: &str = "real";
 /// Prefix of test targets that need clouds: real OpenStack services, or an AWS endpoint.
 const CLOUDS: &str = "clouds";
 
-/// Runs all steps; with `quick`, only those that need neither a real control plane nor a cloud; with `only`, the step with that
-/// name.
+/// Runs all steps; with `quick`, only those that need neither a real control plane nor a cloud;
+/// with `only`, the step with that name.
 ///
 /// # Errors
 /// If a step fails, or no step has that name.
@@ -30,26 +30,35 @@ pub(crate) fn run(root: &Path, quick: bool, only: Option<&str>, verbose: bool) -
 fn chosen(mut steps: Vec<Step>, name: &str) -> Result<Step> {
     let Some(at) = steps.iter().position(|step| step.name == name) else {
         let names: Vec<_> = steps.iter().map(|step| step.name).collect();
-        bail!("there is no step {name:?}; the steps are {}", names.join(", "));
+        bail!(
+            "there is no step {name:?}; the steps are {}",
+            names.join(", ")
+        );
     };
     Ok(steps.swap_remove(at))
 }
 
 /// Returns the steps, fastest first.
 ///
-/// No step compiles a dependency again: those that compile for the host use `--workspace`, and other commands choose the same
-/// features (`tests/features`).
+/// No step compiles a dependency again: those that compile for the host use `--workspace`, and
+/// other commands choose the same features (`tests/features`).
 fn plan(targets: &[String], quick: bool) -> Vec<Step> {
     let begins = |prefix: &'static str| move |target: &String| target.starts_with(prefix);
-    let others = targets.iter().filter(|target| !begins(REAL)(target) && !begins(CLOUDS)(target));
-    let tests = Step::cargo("tests", "test --workspace --lib --bins").with_tests(others.map(String::as_str));
+    let others = targets
+        .iter()
+        .filter(|target| !begins(REAL)(target) && !begins(CLOUDS)(target));
+    let tests = Step::cargo("tests", "test --workspace --lib --bins")
+        .with_tests(others.map(String::as_str));
     let mut steps = vec![
         Step::cargo("format", "fmt --all --check"),
         Step::cargo("parity", "xtask parity --check"),
         Step::cargo("tidy", "xtask tidy --check"),
         Step::cargo("lints", "clippy --workspace --all-targets -- -D warnings"),
         // A workspace of its own.
-        Step::cargo("recorder", "test --locked --manifest-path tests/bench/hot/Cargo.toml --target-dir target/hot"),
+        Step::cargo(
+            "recorder",
+            "test --locked --manifest-path tests/bench/hot/Cargo.toml --target-dir target/hot",
+        ),
         Step::cargo("guests", "xtask guests"),
         // Includes the binaries, which end-to-end tests start.
         Step::cargo("build", "build --workspace --bins --tests"),
@@ -62,7 +71,8 @@ fn plan(targets: &[String], quick: bool) -> Vec<Step> {
     steps.push(Step::cargo("sdks", "xtask sdk"));
     steps.push(Step::cargo("components", "xtask sdk --component"));
     let of = |prefix: &'static str| {
-        let step = Step::cargo(prefix, "test --workspace").with_tests([format!("{prefix}*").as_str()]);
+        let step =
+            Step::cargo(prefix, "test --workspace").with_tests([format!("{prefix}*").as_str()]);
         targets.iter().any(begins(prefix)).then_some(step)
     };
     steps.extend(of(REAL));
@@ -77,15 +87,32 @@ fn test_targets(root: &Path) -> Result<Vec<String>> {
         .args(["metadata", "--no-deps", "--format-version", "1"])
         .output()
         .context("cannot start cargo")?;
-    ensure!(output.status.success(), "cargo metadata failed: {}", String::from_utf8_lossy(&output.stderr).trim());
-    let metadata = serde_json::from_slice(&output.stdout).context("cannot read the answer of cargo metadata")?;
+    ensure!(
+        output.status.success(),
+        "cargo metadata failed: {}",
+        String::from_utf8_lossy(&output.stderr).trim()
+    );
+    let metadata = serde_json::from_slice(&output.stdout)
+        .context("cannot read the answer of cargo metadata")?;
     Ok(parse(&metadata))
 }
 
 /// Extracts the test targets from the output of `cargo metadata`.
 fn parse(metadata: &Value) -> Vec<String> {
-    let list = |value: &Value, key: &str| value.get(key).and_then(Value::as_array).cloned().unwrap_or_default();
-    let text = |value: &Value| value.get("name").and_then(Value::as_str).unwrap_or_default().to_owned();
+    let list = |value: &Value, key: &str| {
+        value
+            .get(key)
+            .and_then(Value::as_array)
+            .cloned()
+            .unwrap_or_default()
+    };
+    let text = |value: &Value| {
+        value
+            .get("name")
+            .and_then(Value::as_str)
+            .unwrap_or_default()
+            .to_owned()
+    };
     let mut targets = Vec::new();
     for package in list(metadata, "packages") {
         for target in list(&package, "targets") {
@@ -104,7 +131,16 @@ mod tests {
     use super::*;
 
     fn targets() -> Vec<String> {
-        ["calls", "api_contract", "real", "clouds_openstack", "embedded", "real_story"].map(str::to_owned).into()
+        [
+            "calls",
+            "api_contract",
+            "real",
+            "clouds_openstack",
+            "embedded",
+            "real_story",
+        ]
+        .map(str::to_owned)
+        .into()
     }
 
     fn names(steps: &[Step]) -> Vec<&str> {
@@ -112,7 +148,11 @@ mod tests {
     }
 
     fn command(steps: &[Step], name: &str) -> String {
-        steps.iter().find(|step| step.name == name).map(ToString::to_string).unwrap()
+        steps
+            .iter()
+            .find(|step| step.name == name)
+            .map(ToString::to_string)
+            .unwrap()
     }
 
     #[test]
@@ -142,7 +182,9 @@ mod tests {
     #[test]
     fn a_quick_run_needs_no_real_control_plane_cloud_or_network() {
         let steps = plan(&targets(), true);
-        let expected = ["format", "parity", "tidy", "lints", "recorder", "guests", "build", "tests"];
+        let expected = [
+            "format", "parity", "tidy", "lints", "recorder", "guests", "build", "tests",
+        ];
         assert_eq!(names(&steps), expected);
         let dear = |arg: &String| arg.starts_with(REAL) || arg.starts_with(CLOUDS);
         assert!(steps.iter().all(|step| !step.args.iter().any(dear)));
@@ -151,10 +193,17 @@ mod tests {
     #[test]
     fn every_test_target_runs_in_exactly_one_step() {
         let steps = plan(&targets(), false);
-        let tests = "cargo test --workspace --lib --bins --test calls --test api_contract --test embedded";
+        let tests =
+            "cargo test --workspace --lib --bins --test calls --test api_contract --test embedded";
         assert_eq!(command(&steps, "tests"), tests);
-        assert_eq!(command(&steps, "real"), "cargo test --workspace --test 'real*'");
-        assert_eq!(command(&steps, "clouds"), "cargo test --workspace --test 'clouds*'");
+        assert_eq!(
+            command(&steps, "real"),
+            "cargo test --workspace --test 'real*'"
+        );
+        assert_eq!(
+            command(&steps, "clouds"),
+            "cargo test --workspace --test 'clouds*'"
+        );
     }
 
     #[test]
@@ -187,7 +236,9 @@ mod tests {
 
     #[test]
     fn an_unknown_step_error_lists_the_valid_steps() {
-        let error = chosen(plan(&targets(), false), "unit").unwrap_err().to_string();
+        let error = chosen(plan(&targets(), false), "unit")
+            .unwrap_err()
+            .to_string();
         assert_eq!(
             error,
             "there is no step \"unit\"; the steps are format, parity, tidy, lints, recorder, guests, build, tests, docs, sdks, components, real, clouds, audit"
@@ -200,8 +251,14 @@ mod tests {
         let text = std::fs::read_to_string(root.join(".github/workflows/ci.yml")).unwrap();
         let steps = plan(&test_targets(&root).unwrap(), false);
         let slow: Vec<_> = names(&steps).split_off(plan(&test_targets(&root).unwrap(), true).len());
-        let mut named: Vec<_> = text.lines().filter_map(|line| line.trim().strip_prefix("- step: ")).collect();
-        let only = text.split("xtask test --only ").skip(1).filter_map(|rest| rest.split_whitespace().next());
+        let mut named: Vec<_> = text
+            .lines()
+            .filter_map(|line| line.trim().strip_prefix("- step: "))
+            .collect();
+        let only = text
+            .split("xtask test --only ")
+            .skip(1)
+            .filter_map(|rest| rest.split_whitespace().next());
         for name in only.filter(|name| *name != "${{") {
             assert!(names(&steps).contains(&name), "{name}");
         }
@@ -229,6 +286,9 @@ mod tests {
     #[test]
     fn reads_the_test_targets_of_this_workspace() {
         let targets = test_targets(&crate::root()).unwrap();
-        assert!(targets.iter().any(|target| target == "features"), "{targets:?}");
+        assert!(
+            targets.iter().any(|target| target == "features"),
+            "{targets:?}"
+        );
     }
 }

@@ -23,20 +23,35 @@ pub(crate) fn run(root: &Path) -> Result<()> {
         go
     };
     // Fails too if it is too old for the module and cannot update itself.
-    if !go().args(["list", "-m"]).output().is_ok_and(|output| output.status.success()) {
+    if !go()
+        .args(["list", "-m"])
+        .output()
+        .is_ok_and(|output| output.status.success())
+    {
         console::line("skipped: workflows, which are checked with Go");
         return Ok(());
     }
-    // Other programs, which it uses if they are installed, would make the result depend on the machine.
-    let status = go().args(["tool", "actionlint", "-shellcheck=", "-pyflakes="]).args(files(root)?).status();
-    ensure!(status.context("cannot start go")?.success(), "actionlint objects to {WORKFLOWS}; see above");
+    // Other programs, which it uses if they are installed, would make the result depend on the
+    // machine.
+    let status = go()
+        .args(["tool", "actionlint", "-shellcheck=", "-pyflakes="])
+        .args(files(root)?)
+        .status();
+    ensure!(
+        status.context("cannot start go")?.success(),
+        "actionlint objects to {WORKFLOWS}; see above"
+    );
     Ok(())
 }
 
 /// Returns the workflows.
 fn files(root: &Path) -> Result<Vec<PathBuf>> {
     let files = checkout::files(root)?;
-    Ok(files.iter().filter(|file| file.starts_with(WORKFLOWS)).map(|file| root.join(file)).collect())
+    Ok(files
+        .iter()
+        .filter(|file| file.starts_with(WORKFLOWS))
+        .map(|file| root.join(file))
+        .collect())
 }
 
 #[cfg(test)]
@@ -49,11 +64,18 @@ mod tests {
     fn workflows_run_only_development_tasks() {
         for file in files(&crate::root()).unwrap() {
             let text = fs::read_to_string(&file).unwrap();
-            let commands: Vec<_> =
-                text.lines().filter_map(|line| line.trim_start_matches([' ', '-']).strip_prefix("run: ")).collect();
-            assert!(!commands.is_empty() || text.contains("uses: ./"), "{}", file.display());
+            let commands: Vec<_> = text
+                .lines()
+                .filter_map(|line| line.trim_start_matches([' ', '-']).strip_prefix("run: "))
+                .collect();
+            assert!(
+                !commands.is_empty() || text.contains("uses: ./"),
+                "{}",
+                file.display()
+            );
             for command in commands {
-                let known = command == "rustup toolchain install" || command.starts_with("cargo xtask ");
+                let known =
+                    command == "rustup toolchain install" || command.starts_with("cargo xtask ");
                 assert!(known, "{}: {command}", file.display());
             }
         }

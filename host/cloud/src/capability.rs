@@ -19,7 +19,13 @@ pub enum Capability {
 
 impl Capability {
     /// All capabilities.
-    pub const ALL: [Self; 5] = [Self::Instances, Self::LoadBalancers, Self::Routes, Self::Zones, Self::Maintenance];
+    pub const ALL: [Self; 5] = [
+        Self::Instances,
+        Self::LoadBalancers,
+        Self::Routes,
+        Self::Zones,
+        Self::Maintenance,
+    ];
 
     /// Returns the name of the interface in the plugin contract.
     #[must_use]
@@ -47,7 +53,16 @@ mod tests {
     #[test]
     fn capabilities_are_named_as_in_the_contract() {
         let names = Capability::ALL.map(|capability| capability.to_string());
-        assert_eq!(names, ["instances", "load-balancers", "routes", "zones", "maintenance"]);
+        assert_eq!(
+            names,
+            [
+                "instances",
+                "load-balancers",
+                "routes",
+                "zones",
+                "maintenance"
+            ]
+        );
     }
 
     #[test]

@@ -31,14 +31,29 @@ impl ObjectName {
     /// Returns the name of a node.
     #[must_use]
     pub fn node(node: &Node) -> Self {
-        Self { kind: ObjectKind::Node, namespace: String::new(), name: node.name.clone(), uid: node.uid.clone() }
+        Self {
+            kind: ObjectKind::Node,
+            namespace: String::new(),
+            name: node.name.clone(),
+            uid: node.uid.clone(),
+        }
     }
 
     /// Returns the name of a service.
     #[must_use]
     pub fn service(service: &Service) -> Self {
-        let Service { namespace, name, uid, .. } = service;
-        Self { kind: ObjectKind::Service, namespace: namespace.clone(), name: name.clone(), uid: uid.clone() }
+        let Service {
+            namespace,
+            name,
+            uid,
+            ..
+        } = service;
+        Self {
+            kind: ObjectKind::Service,
+            namespace: namespace.clone(),
+            name: name.clone(),
+            uid: uid.clone(),
+        }
     }
 }
 
@@ -116,7 +131,9 @@ impl ForeignKind {
     /// Parses the text that [`ForeignKind::as_str`] returns.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
-        [Self::Secret, Self::ConfigMap, Self::Namespace].into_iter().find(|kind| kind.as_str() == text)
+        [Self::Secret, Self::ConfigMap, Self::Namespace]
+            .into_iter()
+            .find(|kind| kind.as_str() == text)
     }
 }
 
@@ -141,14 +158,15 @@ pub enum ReadError {
     Unavailable(String),
 }
 
-/// The part of the cluster that a provider may see. All functions except [`Cluster::read`] return cached data without waiting.
+/// The part of the cluster that a provider may see. All functions except [`Cluster::read`] return
+/// cached data without waiting.
 #[async_trait]
 pub trait Cluster: Send + Sync {
     /// Returns the UID of the namespace `kube-system`; `None` until it is known.
     fn uid(&self) -> Option<String>;
 
-    /// Returns a number that grows when a node or Service changes in a way that is visible here; `None` until the caches are
-    /// filled.
+    /// Returns a number that grows when a node or Service changes in a way that is visible here;
+    /// `None` until the caches are filled.
     fn revision(&self) -> Option<u64>;
 
     /// Returns all nodes.
@@ -157,7 +175,8 @@ pub trait Cluster: Send + Sync {
     /// Returns the node with this name.
     fn node(&self, name: &str) -> Option<Arc<Node>>;
 
-    /// Returns all Services of type LoadBalancer that this host serves, and all Services with the load balancer finalizer.
+    /// Returns all Services of type LoadBalancer that this host serves, and all Services with the
+    /// load balancer finalizer.
     fn services(&self) -> Vec<Arc<Service>>;
 
     /// Returns the Service with this name, if it is one of [`Cluster::services`].
@@ -172,13 +191,18 @@ pub trait Cluster: Send + Sync {
     /// Schedules annotations to be written soon. Writing is retried until it succeeds.
     fn note(&self, note: Note);
 
-    /// Reads an object as JSON. `reader` is the Service whose load balancer is being ensured: it is ensured again when the
-    /// object changes, is created or is deleted.
+    /// Reads an object as JSON. `reader` is the Service whose load balancer is being ensured: it is
+    /// ensured again when the object changes, is created or is deleted.
     ///
     /// # Errors
-    /// Returns a [`ReadError`] if the object does not exist or cannot be read. After [`ReadError::Unavailable`], the reader is
-    /// not recorded, so this call does not lead to another `ensure`.
-    async fn read(&self, object: &ForeignObject, reader: Option<&ObjectName>) -> Result<String, ReadError>;
+    /// Returns a [`ReadError`] if the object does not exist or cannot be read. After
+    /// [`ReadError::Unavailable`], the reader is not recorded, so this call does not lead to
+    /// another `ensure`.
+    async fn read(
+        &self,
+        object: &ForeignObject,
+        reader: Option<&ObjectName>,
+    ) -> Result<String, ReadError>;
 }
 
 #[cfg(test)]
@@ -187,13 +211,34 @@ mod tests {
 
     #[test]
     fn an_object_is_named_as_kubectl_names_it() {
-        let node = Node { name: "n1".into(), uid: "u1".into(), ..Node::default() };
-        let service = Service { namespace: "ns".into(), name: "web".into(), uid: "u2".into(), ..Service::default() };
+        let node = Node {
+            name: "n1".into(),
+            uid: "u1".into(),
+            ..Node::default()
+        };
+        let service = Service {
+            namespace: "ns".into(),
+            name: "web".into(),
+            uid: "u2".into(),
+            ..Service::default()
+        };
         for (object, shown, kind, uid) in [
             (ObjectName::node(&node), "n1", ObjectKind::Node, "u1"),
-            (ObjectName::service(&service), "ns/web", ObjectKind::Service, "u2"),
+            (
+                ObjectName::service(&service),
+                "ns/web",
+                ObjectKind::Service,
+                "u2",
+            ),
         ] {
-            assert_eq!((object.to_string().as_str(), object.kind, object.uid.as_str()), (shown, kind, uid));
+            assert_eq!(
+                (
+                    object.to_string().as_str(),
+                    object.kind,
+                    object.uid.as_str()
+                ),
+                (shown, kind, uid)
+            );
         }
     }
 
@@ -201,11 +246,26 @@ mod tests {
     fn foreign_kinds_are_written_as_they_are_parsed() {
         for (kind, text, shown) in [
             (ForeignKind::Secret, "v1/Secret", "v1/Secret ns/object"),
-            (ForeignKind::ConfigMap, "v1/ConfigMap", "v1/ConfigMap ns/object"),
-            (ForeignKind::Namespace, "v1/Namespace", "v1/Namespace object"),
+            (
+                ForeignKind::ConfigMap,
+                "v1/ConfigMap",
+                "v1/ConfigMap ns/object",
+            ),
+            (
+                ForeignKind::Namespace,
+                "v1/Namespace",
+                "v1/Namespace object",
+            ),
         ] {
-            assert_eq!((kind.as_str(), ForeignKind::parse(text)), (text, Some(kind)));
-            let object = ForeignObject { kind, namespace: "ns".into(), name: "object".into() };
+            assert_eq!(
+                (kind.as_str(), ForeignKind::parse(text)),
+                (text, Some(kind))
+            );
+            let object = ForeignObject {
+                kind,
+                namespace: "ns".into(),
+                name: "object".into(),
+            };
             assert_eq!(object.to_string(), shown);
         }
         assert_eq!(ForeignKind::parse("v1/Pod"), None);

@@ -38,7 +38,8 @@ pub enum CloudError {
     /// Credentials or permissions are missing.
     #[error("denied: {0}")]
     Denied(String),
-    /// The object asks for something that this cloud cannot do; there is no retry until the object changes.
+    /// The object asks for something that this cloud cannot do; there is no retry until the object
+    /// changes.
     #[error("invalid: {0}")]
     Invalid(String),
     /// The cloud or its plugin cannot be reached in time; retry with back-off.
@@ -74,17 +75,40 @@ mod tests {
     #[test]
     fn an_error_has_a_label_for_metrics_and_a_sentence_for_people() {
         let text = || "eu-1".to_owned();
-        let retry = || Retry { after: Duration::from_millis(1500), message: text() };
+        let retry = || Retry {
+            after: Duration::from_millis(1500),
+            message: text(),
+        };
         for (error, kind, sentence) in [
             (CloudError::NotFound(text()), "not_found", "not found: eu-1"),
-            (CloudError::ImplementedElsewhere, "implemented_elsewhere", "implemented elsewhere"),
+            (
+                CloudError::ImplementedElsewhere,
+                "implemented_elsewhere",
+                "implemented elsewhere",
+            ),
             (CloudError::Conflict(text()), "conflict", "conflict: eu-1"),
-            (CloudError::Throttled(retry()), "throttled", "throttled by the cloud: eu-1 (retrying in 1.5s)"),
-            (CloudError::InProgress(retry()), "in_progress", "in progress: eu-1 (retrying in 1.5s)"),
+            (
+                CloudError::Throttled(retry()),
+                "throttled",
+                "throttled by the cloud: eu-1 (retrying in 1.5s)",
+            ),
+            (
+                CloudError::InProgress(retry()),
+                "in_progress",
+                "in progress: eu-1 (retrying in 1.5s)",
+            ),
             (CloudError::Denied(text()), "denied", "denied: eu-1"),
             (CloudError::Invalid(text()), "invalid", "invalid: eu-1"),
-            (CloudError::Unavailable(text()), "unavailable", "unavailable: eu-1"),
-            (CloudError::Internal(text()), "internal", "internal error: eu-1"),
+            (
+                CloudError::Unavailable(text()),
+                "unavailable",
+                "unavailable: eu-1",
+            ),
+            (
+                CloudError::Internal(text()),
+                "internal",
+                "internal error: eu-1",
+            ),
         ] {
             assert_eq!((error.kind(), error.to_string().as_str()), (kind, sentence));
         }

@@ -25,7 +25,9 @@ impl ProviderInfo {
     /// Returns true if the provider ID starts with one of the provider's prefixes.
     #[must_use]
     pub fn owns(&self, provider_id: &str) -> bool {
-        self.provider_id_prefixes.iter().any(|prefix| provider_id.starts_with(prefix.as_str()))
+        self.provider_id_prefixes
+            .iter()
+            .any(|prefix| provider_id.starts_with(prefix.as_str()))
     }
 
     /// Returns true if the provider has this capability.
@@ -64,12 +66,21 @@ mod tests {
         for (provider_id, owned) in table {
             assert_eq!(info().owns(provider_id), owned, "{provider_id}");
         }
-        assert!(!ProviderInfo { provider_id_prefixes: Vec::new(), ..info() }.owns("static://n1"));
+        assert!(
+            !ProviderInfo {
+                provider_id_prefixes: Vec::new(),
+                ..info()
+            }
+            .owns("static://n1")
+        );
     }
 
     #[test]
     fn a_capability_needs_its_interface() {
-        let able: Vec<_> = Capability::ALL.into_iter().filter(|capability| info().can(*capability)).collect();
+        let able: Vec<_> = Capability::ALL
+            .into_iter()
+            .filter(|capability| info().can(*capability))
+            .collect();
         assert_eq!(able, [Capability::Routes]);
     }
 }

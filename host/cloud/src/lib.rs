@@ -1,10 +1,12 @@
-//! The interface between Kubernetes controllers and a cloud: nodes and Services as input, instances, load balancers and routes
-//! as output, and the errors of a cloud.
+//! The interface between Kubernetes controllers and a cloud: nodes and Services as input,
+//! instances, load balancers and routes as output, and the errors of a cloud.
 //!
-//! This crate connects `skydock-controllers`, which know Kubernetes but no cloud, with implementations of [`CloudProvider`],
-//! which know a cloud but use no Kubernetes client. It does no I/O and depends on no runtime.
+//! This crate connects `skydock-controllers`, which know Kubernetes but no cloud, with
+//! implementations of [`CloudProvider`], which know a cloud but use no Kubernetes client. It does
+//! no I/O and depends on no runtime.
 //!
-//! The types correspond one to one to those of the plugin contract (`wit/`), whose documentation defines their meaning.
+//! The types correspond one to one to those of the plugin contract (`wit/`), whose documentation
+//! defines their meaning.
 
 #![forbid(unsafe_code)]
 
@@ -24,7 +26,8 @@ pub mod units;
 
 pub use capability::Capability;
 pub use cluster::{
-    Cluster, ForeignKind, ForeignObject, Note, ObjectEvent, ObjectKind, ObjectName, ReadError, Severity,
+    Cluster, ForeignKind, ForeignObject, Note, ObjectEvent, ObjectKind, ObjectName, ReadError,
+    Severity,
 };
 pub use error::{CloudError, Retry};
 pub use info::ProviderInfo;

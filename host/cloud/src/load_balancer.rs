@@ -2,7 +2,8 @@
 
 use crate::Transport;
 
-/// How traffic to a load balancer's address is handled inside the cluster (core/v1 LoadBalancerIPMode).
+/// How traffic to a load balancer's address is handled inside the cluster (core/v1
+/// LoadBalancerIPMode).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[allow(missing_docs)] // named as in Kubernetes
 pub enum IpMode {

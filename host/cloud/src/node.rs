@@ -31,9 +31,15 @@ impl AddressKind {
     /// Parses the name that Kubernetes uses; returns `None` for an unknown kind.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
-        [Self::Hostname, Self::InternalIp, Self::ExternalIp, Self::InternalDns, Self::ExternalDns]
-            .into_iter()
-            .find(|kind| kind.as_str() == text)
+        [
+            Self::Hostname,
+            Self::InternalIp,
+            Self::ExternalIp,
+            Self::InternalDns,
+            Self::ExternalDns,
+        ]
+        .into_iter()
+        .find(|kind| kind.as_str() == text)
     }
 }
 
@@ -103,8 +109,8 @@ pub struct Node {
     pub creation_timestamp: u64,
 }
 
-/// The nodes behind a load balancer, without duplicates, ordered by name. Shared, because there may be thousands of nodes
-/// behind each of a thousand load balancers.
+/// The nodes behind a load balancer, without duplicates, ordered by name. Shared, because there may
+/// be thousands of nodes behind each of a thousand load balancers.
 pub type NodeSet = Arc<[Arc<Node>]>;
 
 #[cfg(test)]
@@ -113,8 +119,17 @@ mod tests {
 
     #[test]
     fn address_kinds_are_spelled_as_in_kubernetes() {
-        for text in ["Hostname", "InternalIP", "ExternalIP", "InternalDNS", "ExternalDNS"] {
-            assert_eq!(AddressKind::parse(text).map(AddressKind::as_str), Some(text));
+        for text in [
+            "Hostname",
+            "InternalIP",
+            "ExternalIP",
+            "InternalDNS",
+            "ExternalDNS",
+        ] {
+            assert_eq!(
+                AddressKind::parse(text).map(AddressKind::as_str),
+                Some(text)
+            );
         }
         for text in ["", "hostname", "InternalIp", "PublicIP"] {
             assert_eq!(AddressKind::parse(text), None, "{text}");

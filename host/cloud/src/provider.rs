@@ -5,7 +5,8 @@ use std::{sync::Arc, time::Duration};
 use async_trait::async_trait;
 
 use crate::{
-    CloudError, Instance, LoadBalancerStatus, NewRoute, Node, NodeSet, Presence, ProviderInfo, Route, Service, Zone,
+    CloudError, Instance, LoadBalancerStatus, NewRoute, Node, NodeSet, Presence, ProviderInfo,
+    Route, Service, Zone,
 };
 
 /// One answer for each question, in the same order.
@@ -13,16 +14,19 @@ pub type Answers<T> = Vec<Result<T, CloudError>>;
 
 /// A cloud provider.
 ///
-/// Each function returns a result or an error in bounded time, and does not panic. All functions may be called concurrently,
-/// and repeatedly with the same arguments. A list of answers has the same length as the list of questions.
+/// Each function returns a result or an error in bounded time, and does not panic. All functions
+/// may be called concurrently, and repeatedly with the same arguments. A list of answers has the
+/// same length as the list of questions.
 ///
-/// A provider implements the functions of its capabilities ([`CloudProvider::info`]); the others return
-/// [`CloudError::ImplementedElsewhere`], which makes controllers change and retry nothing.
+/// A provider implements the functions of its capabilities ([`CloudProvider::info`]); the others
+/// return [`CloudError::ImplementedElsewhere`], which makes controllers change and retry nothing.
 ///
-/// The meaning of each function is that of the function with the same name in the plugin contract (`wit/`).
+/// The meaning of each function is that of the function with the same name in the plugin contract
+/// (`wit/`).
 #[async_trait]
 pub trait CloudProvider: Send + Sync {
-    /// Returns the identity of the provider. After the plugin is replaced, everything in it except the name may be different.
+    /// Returns the identity of the provider. After the plugin is replaced, everything in it except
+    /// the name may be different.
     fn info(&self) -> Arc<ProviderInfo>;
 
     /// Calls `instances.check` with at most [`ProviderInfo::max_batch`] nodes.
@@ -36,7 +40,10 @@ pub trait CloudProvider: Send + Sync {
     }
 
     /// Calls `load-balancers.get`.
-    async fn get_load_balancer(&self, _service: &Service) -> Result<Option<LoadBalancerStatus>, CloudError> {
+    async fn get_load_balancer(
+        &self,
+        _service: &Service,
+    ) -> Result<Option<LoadBalancerStatus>, CloudError> {
         Err(CloudError::ImplementedElsewhere)
     }
 
@@ -50,7 +57,11 @@ pub trait CloudProvider: Send + Sync {
     }
 
     /// Calls `load-balancers.update-nodes`.
-    async fn update_load_balancer(&self, _service: &Service, _nodes: &NodeSet) -> Result<(), CloudError> {
+    async fn update_load_balancer(
+        &self,
+        _service: &Service,
+        _nodes: &NodeSet,
+    ) -> Result<(), CloudError> {
         Err(CloudError::ImplementedElsewhere)
     }
 
@@ -59,8 +70,8 @@ pub trait CloudProvider: Send + Sync {
         Err(CloudError::ImplementedElsewhere)
     }
 
-    /// Returns the maximum number of routes that [`CloudProvider::list_routes`] can return; it fails if there are more. `None`
-    /// means that there is no limit.
+    /// Returns the maximum number of routes that [`CloudProvider::list_routes`] can return; it
+    /// fails if there are more. `None` means that there is no limit.
     fn max_routes(&self) -> Option<usize> {
         None
     }
@@ -125,9 +136,18 @@ mod tests {
             ("check", error(Nothing.check(&[]))),
             ("describe", error(Nothing.describe(&[]))),
             ("get", error(Nothing.get_load_balancer(&service))),
-            ("ensure", error(Nothing.ensure_load_balancer(&service, &nodes))),
-            ("update-nodes", error(Nothing.update_load_balancer(&service, &nodes))),
-            ("ensure-deleted", error(Nothing.ensure_load_balancer_deleted(&service))),
+            (
+                "ensure",
+                error(Nothing.ensure_load_balancer(&service, &nodes)),
+            ),
+            (
+                "update-nodes",
+                error(Nothing.update_load_balancer(&service, &nodes)),
+            ),
+            (
+                "ensure-deleted",
+                error(Nothing.ensure_load_balancer_deleted(&service)),
+            ),
             ("list-routes", error(Nothing.list_routes())),
             ("create-routes", error(Nothing.create_routes(&[]))),
             ("delete-routes", error(Nothing.delete_routes(&[]))),

@@ -7,10 +7,11 @@ use crate::NodeAddress;
 pub struct Route {
     /// The cloud's name or ID of the route.
     pub name: String,
-    /// Name of the node that the route leads to; `None` if the cloud does not know, or if it is not a node of the cluster.
+    /// Name of the node that the route leads to; `None` if the cloud does not know, or if it is not
+    /// a node of the cluster.
     pub target_node: Option<String>,
-    /// Addresses that the route was created with; `None` if the cloud does not know. If there is no node, the addresses that
-    /// the route leads to.
+    /// Addresses that the route was created with; `None` if the cloud does not know. If there is no
+    /// node, the addresses that the route leads to.
     pub target_addresses: Option<Vec<NodeAddress>>,
     /// Destination of the route, a CIDR.
     pub destination_cidr: String,

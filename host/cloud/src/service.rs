@@ -65,7 +65,8 @@ pub struct Service {
     pub load_balancer_ip: Option<String>,
     /// `spec.loadBalancerClass`.
     pub load_balancer_class: Option<String>,
-    /// `spec.loadBalancerSourceRanges`, or else the ranges of the annotation. Empty means that all clients are allowed.
+    /// `spec.loadBalancerSourceRanges`, or else the ranges of the annotation. Empty means that all
+    /// clients are allowed.
     pub source_ranges: Vec<String>,
     /// `spec.externalTrafficPolicy`.
     pub external_traffic_policy: TrafficPolicy,

@@ -1,11 +1,13 @@
-//! Makes text from plugins, clouds, users and the API server safe for terminals, log lines and events.
+//! Makes text from plugins, clouds, users and the API server safe for terminals, log lines and
+//! events.
 
 use std::borrow::Cow;
 
 /// Maximum length of a sentence in bytes, as in the message of an event.
 pub const SENTENCE: usize = 1024;
 
-/// Replaces control characters with escape sequences, so that the text stays on one line and cannot control a terminal.
+/// Replaces control characters with escape sequences, so that the text stays on one line and cannot
+/// control a terminal.
 #[must_use]
 pub fn escape(text: &str) -> Cow<'_, str> {
     if is_plain(text) {
@@ -13,7 +15,11 @@ pub fn escape(text: &str) -> Cow<'_, str> {
     }
     let mut escaped = String::with_capacity(text.len() + 16);
     for c in text.chars() {
-        if is_odd(c) { escaped.extend(c.escape_default()) } else { escaped.push(c) }
+        if is_odd(c) {
+            escaped.extend(c.escape_default())
+        } else {
+            escaped.push(c)
+        }
     }
     Cow::Owned(escaped)
 }
@@ -24,7 +30,8 @@ pub fn is_plain(text: &str) -> bool {
     !text.contains(is_odd)
 }
 
-/// Returns true for control characters, and for characters that reorder or hide other text on a terminal.
+/// Returns true for control characters, and for characters that reorder or hide other text on a
+/// terminal.
 fn is_odd(c: char) -> bool {
     c.is_control()
         || matches!(c, '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{e0000}'..='\u{e007f}')
@@ -36,7 +43,8 @@ pub fn cut(text: &str, bytes: usize) -> &str {
     text.get(..text.floor_char_boundary(bytes)).unwrap_or(text)
 }
 
-/// Returns at most `bytes` bytes of the escaped text. The rest is not processed, however long it is.
+/// Returns at most `bytes` bytes of the escaped text. The rest is not processed, however long it
+/// is.
 #[must_use]
 pub fn shown(text: &str, bytes: usize) -> Cow<'_, str> {
     match escape(cut(text, bytes)) {
@@ -52,7 +60,10 @@ mod tests {
     #[test]
     fn control_characters_are_escaped() {
         assert_eq!(escape("plain, with ümlaut"), "plain, with ümlaut");
-        assert_eq!(escape("a\nb\u{1b}[31mc\u{202e}d\u{9b}e"), "a\\nb\\u{1b}[31mc\\u{202e}d\\u{9b}e");
+        assert_eq!(
+            escape("a\nb\u{1b}[31mc\u{202e}d\u{9b}e"),
+            "a\\nb\\u{1b}[31mc\\u{202e}d\\u{9b}e"
+        );
         assert!(is_plain("a b") && !is_plain("a\tb") && !is_plain("a\u{200b}b"));
         // All characters of Unicode that reorder text.
         assert!(

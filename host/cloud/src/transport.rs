@@ -24,7 +24,9 @@ impl Transport {
     /// Parses the name that Kubernetes uses; returns `None` for an unknown protocol.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
-        [Self::Tcp, Self::Udp, Self::Sctp].into_iter().find(|transport| transport.as_str() == text)
+        [Self::Tcp, Self::Udp, Self::Sctp]
+            .into_iter()
+            .find(|transport| transport.as_str() == text)
     }
 }
 

@@ -6,8 +6,13 @@ use std::time::Duration;
 #[must_use]
 pub fn bytes(bytes: u64) -> String {
     let units = [("Gi", 1 << 30), ("Mi", 1 << 20), ("Ki", 1 << 10)];
-    let unit = units.into_iter().find(|(_, unit)| bytes > 0 && bytes.is_multiple_of(*unit));
-    unit.map_or_else(|| bytes.to_string(), |(suffix, unit)| format!("{}{suffix}", bytes / unit))
+    let unit = units
+        .into_iter()
+        .find(|(_, unit)| bytes > 0 && bytes.is_multiple_of(*unit));
+    unit.map_or_else(
+        || bytes.to_string(),
+        |(suffix, unit)| format!("{}{suffix}", bytes / unit),
+    )
 }
 
 /// Writes a duration in Go's notation: `500ms`, `30s`, `1m30s`, `10m`, `1h`.
@@ -16,8 +21,11 @@ pub fn duration(duration: Duration) -> String {
     let minutes = duration.as_secs() / 60;
     let rest = duration.saturating_sub(Duration::from_secs(minutes * 60));
     let parts = [(minutes / 60, "h"), (minutes % 60, "m")];
-    let mut text: String =
-        parts.iter().filter(|(count, _)| *count > 0).map(|(count, unit)| format!("{count}{unit}")).collect();
+    let mut text: String = parts
+        .iter()
+        .filter(|(count, _)| *count > 0)
+        .map(|(count, unit)| format!("{count}{unit}"))
+        .collect();
     if text.is_empty() || !rest.is_zero() {
         text += &format!("{rest:?}");
     }

@@ -27,7 +27,8 @@ pub struct BenchOptions {
     pub calls: usize,
     /// Names of the nodes to ask about.
     pub nodes: Vec<String>,
-    /// Whether functions that change the cloud are called, too. What they create is deleted afterward.
+    /// Whether functions that change the cloud are called, too. What they create is deleted
+    /// afterward.
     pub writes: bool,
 }
 
@@ -54,10 +55,16 @@ const SERVICE: &str = "skydock-bench";
 /// [`BenchError`].
 pub async fn bench(options: BenchOptions) -> Result<Figures, BenchError> {
     let cache = tempfile::tempdir().map_err(KitError::from)?;
-    let bench = Bench { options: &options, cache: cache.path() };
+    let bench = Bench {
+        options: &options,
+        cache: cache.path(),
+    };
     // The futures are large. Nothing is in the directory: the first one compiles.
     let first = Box::pin(bench.load()).await?;
-    let compiled = stages(&first).iter().find(|(stage, _)| *stage == Stage::Compile).map(|(_, took)| *took);
+    let compiled = stages(&first)
+        .iter()
+        .find(|(stage, _)| *stage == Stage::Compile)
+        .map(|(_, took)| *took);
     let second = Box::pin(bench.load()).await?;
     let generation = second.scene.plugin.generation();
     let mut functions = Vec::new();
@@ -97,7 +104,11 @@ struct Loaded {
 
 /// Returns a call for all nodes and the Service.
 fn step(function: Function) -> Step {
-    Step { call: Some(function), service: function.is_about_service().then(|| SERVICE.to_owned()), ..Step::default() }
+    Step {
+        call: Some(function),
+        service: function.is_about_service().then(|| SERVICE.to_owned()),
+        ..Step::default()
+    }
 }
 
 /// Returns the nodes and the Service.
@@ -108,8 +119,7 @@ fn given(names: &[String]) -> Given {
             "addresses": [{"type": "Hostname", "address": name}],
         })
     };
-    let ports =
-        json!([{"name": "http", "port": 80, "nodePort": 30080}, {"name": "https", "port": 443, "nodePort": 30443}]);
+    let ports = json!([{"name": "http", "port": 80, "nodePort": 30080}, {"name": "https", "port": 443, "nodePort": 30443}]);
     let nodes: Value = names.iter().enumerate().map(node).collect();
     let services = json!([{"name": SERVICE, "ports": ports}]);
     serde_json::from_value(json!({"nodes": nodes, "services": services})).unwrap_or_default()
@@ -117,23 +127,40 @@ fn given(names: &[String]) -> Given {
 
 impl Bench<'_> {
     async fn load(&self) -> Result<Loaded, BenchError> {
-        let subject = Subject { cache_dir: None, ..self.options.subject.clone() };
+        let subject = Subject {
+            cache_dir: None,
+            ..self.options.subject.clone()
+        };
         let (runtime, meter, source) = subject.start(self.cache, subject.limits.clone())?;
         let meter = Arc::new(meter);
         let scene = Box::pin(Scene::open(&runtime, Arc::clone(&meter), source)).await?;
         let world = World::default();
         world.give(&given(&self.options.nodes));
         scene.show(Arc::clone(&world.stage) as _);
-        Ok(Loaded { scene, meter, world })
+        Ok(Loaded {
+            scene,
+            meter,
+            world,
+        })
     }
 
     async fn measure(&self, function: Function, loaded: Loaded) -> FunctionFigures {
         let prepared: &[Function] = match function {
-            Function::Check | Function::ListRoutes | Function::Get if !self.options.writes => &[Function::Describe],
-            Function::Get | Function::Ensure | Function::UpdateNodes => &[Function::Describe, Function::Ensure],
+            Function::Check | Function::ListRoutes | Function::Get if !self.options.writes => {
+                &[Function::Describe]
+            }
+            Function::Get | Function::Ensure | Function::UpdateNodes => {
+                &[Function::Describe, Function::Ensure]
+            }
             Function::EnsureDeleted => &[Function::Describe, Function::EnsureDeleted],
-            Function::ListRoutes | Function::CreateRoutes => &[Function::Describe, Function::CreateRoutes],
-            Function::DeleteRoutes => &[Function::Describe, Function::ListRoutes, Function::DeleteRoutes],
+            Function::ListRoutes | Function::CreateRoutes => {
+                &[Function::Describe, Function::CreateRoutes]
+            }
+            Function::DeleteRoutes => &[
+                Function::Describe,
+                Function::ListRoutes,
+                Function::DeleteRoutes,
+            ],
             _ => &[Function::Describe],
         };
         for function in prepared {
@@ -151,17 +178,25 @@ impl Bench<'_> {
             failed = failed.or(problem);
         }
         let after = loaded.meter.read();
-        FunctionFigures::of(function.to_string(), times, (failures, failed), &before, &after)
+        FunctionFigures::of(
+            function.to_string(),
+            times,
+            (failures, failed),
+            &before,
+            &after,
+        )
     }
 }
 
-/// Returns true if the plugin asks a cloud, whose answers can change. Without a cloud, all requests are denied.
+/// Returns true if the plugin asks a cloud, whose answers can change. Without a cloud, all requests
+/// are denied.
 fn asks_a_cloud(reading: &Reading) -> bool {
     reading.denied == 0 && (!reading.requests.is_empty() || reading.in_flight > 0)
 }
 
 impl Loaded {
-    /// Makes a call until it succeeds, or nothing helps. What it needs may not exist, as without a cloud.
+    /// Makes a call until it succeeds, or nothing helps. What it needs may not exist, as without a
+    /// cloud.
     async fn settle(&self, function: Function) {
         if !self.scene.info().can(function.parts().0) {
             return;
@@ -169,7 +204,10 @@ impl Loaded {
         let (begun, step, mut failures) = (Instant::now(), step(function), 0);
         loop {
             let made = make(&*self.scene.plugin, &self.world, function, &step, true).await;
-            let Some(wait) = made.ok().and_then(|it| it.error().and_then(|error| delay(error, failures))) else {
+            let Some(wait) = made
+                .ok()
+                .and_then(|it| it.error().and_then(|error| delay(error, failures)))
+            else {
                 return;
             };
             failures += 1;
@@ -182,7 +220,11 @@ impl Loaded {
 
     async fn clean_up(&self, options: &BenchOptions) {
         if options.writes {
-            for function in [Function::EnsureDeleted, Function::ListRoutes, Function::DeleteRoutes] {
+            for function in [
+                Function::EnsureDeleted,
+                Function::ListRoutes,
+                Function::DeleteRoutes,
+            ] {
                 self.settle(function).await;
             }
         }
@@ -198,9 +240,28 @@ mod tests {
         let requests = || [("GET".to_owned(), 1)].into();
         for (reading, expected) in [
             (Reading::default(), false),
-            (Reading { requests: requests(), ..Reading::default() }, true),
-            (Reading { in_flight: 1, ..Reading::default() }, true),
-            (Reading { requests: requests(), denied: 1, ..Reading::default() }, false),
+            (
+                Reading {
+                    requests: requests(),
+                    ..Reading::default()
+                },
+                true,
+            ),
+            (
+                Reading {
+                    in_flight: 1,
+                    ..Reading::default()
+                },
+                true,
+            ),
+            (
+                Reading {
+                    requests: requests(),
+                    denied: 1,
+                    ..Reading::default()
+                },
+                false,
+            ),
         ] {
             assert_eq!(asks_a_cloud(&reading), expected, "{reading:?}");
         }
@@ -211,6 +272,9 @@ mod tests {
         let given = given(&["a".to_owned(), "b".to_owned()]);
         assert_eq!((given.nodes.len(), given.services.len()), (2, 1));
         let node = given.nodes.last().unwrap().node();
-        assert_eq!((node.name.as_str(), node.pod_cidrs), ("b", vec!["10.244.1.0/24".to_owned()]));
+        assert_eq!(
+            (node.name.as_str(), node.pod_cidrs),
+            ("b", vec!["10.244.1.0/24".to_owned()])
+        );
     }
 }

@@ -28,11 +28,17 @@ pub(crate) fn is_late(kind: &str) -> bool {
 const BAD_ANSWER: &str = "bad_answer";
 
 pub(crate) fn failed(expected: &str, seen: impl Into<String>, hint: &str) -> Verdict {
-    Verdict::Failed { expected: expected.to_owned(), seen: seen.into(), hint: hint.to_owned() }
+    Verdict::Failed {
+        expected: expected.to_owned(),
+        seen: seen.into(),
+        hint: hint.to_owned(),
+    }
 }
 
 pub(crate) fn skipped(reason: impl Into<String>) -> Verdict {
-    Verdict::Skipped { reason: reason.into() }
+    Verdict::Skipped {
+        reason: reason.into(),
+    }
 }
 
 /// Returns the verdict about the first observation for which `problem` has a description.
@@ -45,19 +51,30 @@ fn first(
     if seen.is_empty() {
         return skipped("it exports no function to which this applies");
     }
-    let found = seen.iter().find_map(|it| problem(it).map(|problem| format!("{}: {problem}", it.call())));
+    let found = seen
+        .iter()
+        .find_map(|it| problem(it).map(|problem| format!("{}: {problem}", it.call())));
     found.map_or(Verdict::Ok, |found| failed(expected, found, hint))
 }
 
-/// Like [`first`], about the calls whose requests were all denied, and which the plugin has answered.
+/// Like [`first`], about the calls whose requests were all denied, and which the plugin has
+/// answered.
 fn first_denied(
     seen: &[&Observation],
     problem: impl Fn(&Observation) -> Option<String>,
     expected: &str,
     hint: &str,
 ) -> Verdict {
-    let asked: Vec<_> = seen.iter().filter(|it| it.denied > 0 && !it.is_hosts()).copied().collect();
-    if asked.is_empty() { skipped("it sent no request to a cloud") } else { first(&asked, problem, expected, hint) }
+    let asked: Vec<_> = seen
+        .iter()
+        .filter(|it| it.denied > 0 && !it.is_hosts())
+        .copied()
+        .collect();
+    if asked.is_empty() {
+        skipped("it sent no request to a cloud")
+    } else {
+        first(&asked, problem, expected, hint)
+    }
 }
 
 pub(crate) fn answers(seen: &[&Observation]) -> Verdict {
@@ -69,16 +86,31 @@ pub(crate) fn answers(seen: &[&Observation]) -> Verdict {
             None => "an element of the answer is not valid".to_owned(),
         })
     };
-    first(seen, problem, "one valid answer for each question", "fix the answer; Skydock rejects it")
+    first(
+        seen,
+        problem,
+        "one valid answer for each question",
+        "fix the answer; Skydock rejects it",
+    )
 }
 
 pub(crate) fn no_trap(seen: &[&Observation]) -> Verdict {
     let problem = |it: &Observation| {
-        let kinds: Vec<_> = it.ended.iter().filter(|kind| !is_late(kind) && *kind != BAD_ANSWER).cloned().collect();
+        let kinds: Vec<_> = it
+            .ended
+            .iter()
+            .filter(|kind| !is_late(kind) && *kind != BAD_ANSWER)
+            .cloned()
+            .collect();
         let kinds = if it.is_uncalled() { Vec::new() } else { kinds };
         (!kinds.is_empty()).then(|| format!("ended the instance: {}", kinds.join(", ")))
     };
-    first(seen, problem, "an answer or an error", "return an error instead of panicking, and keep no handle of nodes")
+    first(
+        seen,
+        problem,
+        "an answer or an error",
+        "return an error instead of panicking, and keep no handle of nodes",
+    )
 }
 
 pub(crate) fn deadlines(seen: &[&Observation]) -> Verdict {
@@ -86,19 +118,33 @@ pub(crate) fn deadlines(seen: &[&Observation]) -> Verdict {
         let late = it.ended.iter().find(|kind| is_late(kind));
         late.map(|kind| format!("exceeded its limit ({kind}) after {:?}", it.took))
     };
-    first(seen, problem, "an answer in time", "return `in-progress` before `calls.remaining-ms` reaches 0")
+    first(
+        seen,
+        problem,
+        "an answer in time",
+        "return `in-progress` before `calls.remaining-ms` reaches 0",
+    )
 }
 
-/// Time that a function of load balancers may spend without computing. All requests are denied at once, so it has nothing to wait for; but
-/// the machine may be busy.
+/// Time that a function of load balancers may spend without computing. All requests are denied at
+/// once, so it has nothing to wait for; but the machine may be busy.
 const WAITING: Duration = Duration::from_millis(1500);
 
 /// Judges calls that were all made twice: one of them may have waited for the machine.
 pub(crate) fn no_wait(seen: &[&Observation]) -> Verdict {
-    let balancers: Vec<_> = seen.iter().filter(|it| it.function.starts_with("load-balancers.")).copied().collect();
+    let balancers: Vec<_> = seen
+        .iter()
+        .filter(|it| it.function.starts_with("load-balancers."))
+        .copied()
+        .collect();
     let problem = |it: &Observation| {
-        let same = balancers.iter().filter(|other| (other.function, other.with) == (it.function, it.with));
-        let waited = same.map(|it| it.took.saturating_sub(it.cpu)).min().unwrap_or_default();
+        let same = balancers
+            .iter()
+            .filter(|other| (other.function, other.with) == (it.function, it.with));
+        let waited = same
+            .map(|it| it.took.saturating_sub(it.cpu))
+            .min()
+            .unwrap_or_default();
         (waited > WAITING).then(|| format!("waited for {waited:.1?}"))
     };
     first(
@@ -118,13 +164,24 @@ pub(crate) fn empty(seen: &[&Observation]) -> Verdict {
         Err(_) if it.denied > 0 => None,
         Err(error) => Some(error.to_string()),
     };
-    first(seen, problem, "an empty list", "return an empty list for an empty list")
+    first(
+        seen,
+        problem,
+        "an empty list",
+        "return an empty list for an empty list",
+    )
 }
 
 pub(crate) fn unusual(seen: &[&Observation]) -> Verdict {
     let problem = |it: &Observation| {
-        (it.is_hosts() && !it.is_uncalled())
-            .then(|| format!("no valid answer: {}", it.errors().first().map_or_else(String::new, ToString::to_string)))
+        (it.is_hosts() && !it.is_uncalled()).then(|| {
+            format!(
+                "no valid answer: {}",
+                it.errors()
+                    .first()
+                    .map_or_else(String::new, ToString::to_string)
+            )
+        })
     };
     first(
         seen,
@@ -134,22 +191,46 @@ pub(crate) fn unusual(seen: &[&Observation]) -> Verdict {
     )
 }
 
-/// Judges calls whose requests were all denied. A call without a request cannot know more, if others of its interface send some.
+/// Judges calls whose requests were all denied. A call without a request cannot know more, if
+/// others of its interface send some.
 pub(crate) fn refused_cloud(seen: &[&Observation]) -> Verdict {
-    let writes = ["ensure", "update-nodes", "ensure-deleted", "create-routes", "delete-routes"];
+    let writes = [
+        "ensure",
+        "update-nodes",
+        "ensure-deleted",
+        "create-routes",
+        "delete-routes",
+    ];
     let interface = |it: &Observation| it.function.split_once('.').unwrap_or_default().0;
-    let asking: Vec<_> = seen.iter().filter(|it| it.denied > 0).map(|it| interface(it)).collect();
+    let asking: Vec<_> = seen
+        .iter()
+        .filter(|it| it.denied > 0)
+        .map(|it| interface(it))
+        .collect();
     let problem = |it: &Observation| {
-        let changes = it.function.split_once('.').is_some_and(|(_, name)| writes.contains(&name));
-        let without = if it.denied == 0 { " without a request" } else { "" };
+        let changes = it
+            .function
+            .split_once('.')
+            .is_some_and(|(_, name)| writes.contains(&name));
+        let without = if it.denied == 0 {
+            " without a request"
+        } else {
+            ""
+        };
         it.elements().iter().find_map(|element| match element {
             Ok(value) if value.denies => Some(format!("answered {}{without}", value.shown)),
             Ok(_) if changes => Some(format!("reported success{without}")),
-            Err(error @ CloudError::NotFound(_)) if it.denied > 0 => Some(format!("answered {error}")),
+            Err(error @ CloudError::NotFound(_)) if it.denied > 0 => {
+                Some(format!("answered {error}"))
+            }
             _ => None,
         })
     };
-    let asked: Vec<_> = seen.iter().filter(|it| asking.contains(&interface(it)) && !it.is_hosts()).copied().collect();
+    let asked: Vec<_> = seen
+        .iter()
+        .filter(|it| asking.contains(&interface(it)) && !it.is_hosts())
+        .copied()
+        .collect();
     if asked.is_empty() {
         return skipped("it sent no request to a cloud");
     }
@@ -174,7 +255,10 @@ pub(crate) fn error_case(seen: &[&Observation]) -> Verdict {
         };
         // A single node may be invalid for a reason of its own.
         let errors = it.errors();
-        errors.first().filter(|_| errors.iter().all(wrong)).map(|error| format!("answered {error}"))
+        errors
+            .first()
+            .filter(|_| errors.iter().all(wrong))
+            .map(|error| format!("answered {error}"))
     };
     first_denied(
         seen,
@@ -201,10 +285,16 @@ pub(crate) fn error_text(seen: &[&Observation]) -> Verdict {
             is_bad.then(|| format!("{} with the text {text:?}", error.kind()))
         })
     };
-    first(seen, problem, "one sentence", "say what failed and why, in one line")
+    first(
+        seen,
+        problem,
+        "one sentence",
+        "say what failed and why, in one line",
+    )
 }
 
-/// Judges a sequence that needs a success to mean something. `steps` are the calls that must succeed.
+/// Judges a sequence that needs a success to mean something. `steps` are the calls that must
+/// succeed.
 pub(crate) fn sequence(steps: &[&Observation]) -> Option<Verdict> {
     if steps.is_empty() {
         return Some(skipped("it does not export the interface"));
@@ -232,13 +322,27 @@ mod tests {
             ("instances.check", Ok(vec![value("Running", false)]), false),
             ("instances.check", Ok(vec![Err(not_found())]), true),
             ("instances.describe", Err(not_found()), true),
-            ("load-balancers.ensure-deleted", Ok(vec![value("()", false)]), true),
-            ("load-balancers.get", Err(CloudError::Unavailable("down".into())), false),
+            (
+                "load-balancers.ensure-deleted",
+                Ok(vec![value("()", false)]),
+                true,
+            ),
+            (
+                "load-balancers.get",
+                Err(CloudError::Unavailable("down".into())),
+                false,
+            ),
         ] {
-            let it = Observation { denied: 1, ..seen(function, answer) };
+            let it = Observation {
+                denied: 1,
+                ..seen(function, answer)
+            };
             assert_eq!(fails(&refused_cloud(&[&it])), bad, "{it:?}");
             let unasked = Observation { denied: 0, ..it };
-            assert!(matches!(refused_cloud(&[&unasked]), Verdict::Skipped { .. }));
+            assert!(matches!(
+                refused_cloud(&[&unasked]),
+                Verdict::Skipped { .. }
+            ));
         }
     }
 
@@ -250,7 +354,10 @@ mod tests {
             (CloudError::Unavailable("x".into()), false),
             (CloudError::Denied("x".into()), false),
         ] {
-            let it = Observation { denied: 1, ..seen("instances.check", Err(error)) };
+            let it = Observation {
+                denied: 1,
+                ..seen("instances.check", Err(error))
+            };
             assert_eq!(fails(&error_case(&[&it])), bad, "{it:?}");
         }
     }
@@ -258,18 +365,27 @@ mod tests {
     #[test]
     fn a_text_is_one_line() {
         for (text, bad) in [("no such server", false), ("", true), ("a\nb", true)] {
-            let it = seen("instances.check", Ok(vec![Err(CloudError::Internal(text.into()))]));
+            let it = seen(
+                "instances.check",
+                Ok(vec![Err(CloudError::Internal(text.into()))]),
+            );
             assert_eq!(fails(&error_text(&[&it])), bad, "{text:?}");
         }
     }
 
     #[test]
     fn calls_that_end_their_instance_fail_a_check() {
-        for (kind, late, trap, bad) in
-            [("cpu", true, false, false), ("trap", false, true, false), ("bad_answer", false, false, true)]
-        {
-            let it = Observation { ended: vec![kind.into()], ..seen("instances.check", Ok(vec![value("", false)])) };
-            let verdicts = [deadlines(&[&it]), no_trap(&[&it]), answers(&[&it])].map(|it| fails(&it));
+        for (kind, late, trap, bad) in [
+            ("cpu", true, false, false),
+            ("trap", false, true, false),
+            ("bad_answer", false, false, true),
+        ] {
+            let it = Observation {
+                ended: vec![kind.into()],
+                ..seen("instances.check", Ok(vec![value("", false)]))
+            };
+            let verdicts =
+                [deadlines(&[&it]), no_trap(&[&it]), answers(&[&it])].map(|it| fails(&it));
             assert_eq!(verdicts, [late, trap, bad], "{kind}");
         }
     }
@@ -283,21 +399,38 @@ mod tests {
             ("instances.check", 9000, 0, false),
         ] {
             let (took, cpu) = (Duration::from_millis(took), Duration::from_millis(cpu));
-            let it = Observation { took, cpu, ..seen(function, Ok(vec![value("()", false)])) };
+            let it = Observation {
+                took,
+                cpu,
+                ..seen(function, Ok(vec![value("()", false)]))
+            };
             assert_eq!(fails(&no_wait(&[&it])), bad, "{it:?}");
-            let again = Observation { took: cpu, ..it.clone() };
-            assert!(!fails(&no_wait(&[&it, &again])), "once, it may have been the machine");
+            let again = Observation {
+                took: cpu,
+                ..it.clone()
+            };
+            assert!(
+                !fails(&no_wait(&[&it, &again])),
+                "once, it may have been the machine"
+            );
         }
     }
 
     #[test]
     fn a_guess_without_a_request_is_one_too() {
         let error = || Err(CloudError::Unavailable("down".into()));
-        let asked = Observation { denied: 1, ..seen("instances.describe", Ok(vec![error()])) };
+        let asked = Observation {
+            denied: 1,
+            ..seen("instances.describe", Ok(vec![error()]))
+        };
         let guess = seen("instances.check", Ok(vec![value("Absent", true)]));
         assert!(fails(&refused_cloud(&[&asked, &guess])));
         let other = seen("load-balancers.get", Ok(vec![value("None", true)]));
-        assert_eq!(refused_cloud(&[&asked, &other]), Verdict::Ok, "another interface may need no cloud");
+        assert_eq!(
+            refused_cloud(&[&asked, &other]),
+            Verdict::Ok,
+            "another interface may need no cloud"
+        );
         assert!(matches!(refused_cloud(&[&guess]), Verdict::Skipped { .. }));
     }
 
@@ -309,10 +442,18 @@ mod tests {
     fn only_answers_of_the_plugin_to_denied_requests_are_judged() {
         let invalid = || seen("instances.check", Err(CloudError::Invalid("x".into())));
         assert!(skips(&error_case(&[&invalid()])), "no request was sent");
-        let hosts = Observation { denied: 1, ended: vec!["trap".into()], ..invalid() };
+        let hosts = Observation {
+            denied: 1,
+            ended: vec!["trap".into()],
+            ..invalid()
+        };
         assert!(skips(&error_case(&[&hosts])), "Skydock has made the answer");
         let absent = Ok(vec![value("Absent", true)]);
-        let hosts = Observation { denied: 1, rejected: 1, ..seen("instances.check", absent) };
+        let hosts = Observation {
+            denied: 1,
+            rejected: 1,
+            ..seen("instances.check", absent)
+        };
         assert!(skips(&refused_cloud(&[&hosts])));
     }
 
@@ -320,7 +461,11 @@ mod tests {
     fn each_question_has_one_valid_answer() {
         let two = || Ok(vec![value("a", false), value("b", false)]);
         for (questions, rejected, bad) in [(2, 0, false), (1, 0, true), (2, 1, true)] {
-            let it = Observation { questions, rejected, ..seen("instances.check", two()) };
+            let it = Observation {
+                questions,
+                rejected,
+                ..seen("instances.check", two())
+            };
             assert_eq!(fails(&answers(&[&it])), bad, "{questions} {rejected}");
         }
     }
@@ -334,38 +479,73 @@ mod tests {
             (error(), 0, true),
             (error(), 1, false),
         ] {
-            let it = Observation { questions: 0, denied, ..seen("instances.check", answer) };
+            let it = Observation {
+                questions: 0,
+                denied,
+                ..seen("instances.check", answer)
+            };
             assert_eq!(fails(&empty(&[&it])), bad, "{it:?}");
         }
-        assert!(!fails(&empty(&[&Observation::uncalled("instances.check", "no nodes", 0)])));
+        assert!(!fails(&empty(&[&Observation::uncalled(
+            "instances.check",
+            "no nodes",
+            0
+        )])));
     }
 
     #[test]
     fn unusual_texts_get_an_answer_of_the_plugin() {
         let error = || seen("instances.check", Err(CloudError::Internal("x".into())));
         assert!(!fails(&unusual(&[&error()])));
-        assert!(fails(&unusual(&[&Observation { ended: vec!["trap".into()], ..error() }])));
-        assert!(!fails(&unusual(&[&Observation::uncalled("instances.check", "names", 1)])));
+        assert!(fails(&unusual(&[&Observation {
+            ended: vec!["trap".into()],
+            ..error()
+        }])));
+        assert!(!fails(&unusual(&[&Observation::uncalled(
+            "instances.check",
+            "names",
+            1
+        )])));
     }
 
     #[test]
     fn a_function_without_requests_is_judged_like_its_interface() {
-        let asking = Observation { denied: 1, ..seen("instances.check", Err(CloudError::Unavailable("x".into()))) };
+        let asking = Observation {
+            denied: 1,
+            ..seen("instances.check", Err(CloudError::Unavailable("x".into())))
+        };
         let denying = seen("instances.describe", Ok(vec![value("Absent", true)]));
-        let Verdict::Failed { seen: text, .. } = refused_cloud(&[&asking, &denying]) else { panic!("not found") };
-        assert!(text.ends_with("answered Absent without a request"), "{text}");
+        let Verdict::Failed { seen: text, .. } = refused_cloud(&[&asking, &denying]) else {
+            panic!("not found")
+        };
+        assert!(
+            text.ends_with("answered Absent without a request"),
+            "{text}"
+        );
         let not_found = || seen("instances.describe", Err(CloudError::NotFound("n1".into())));
-        assert!(!fails(&refused_cloud(&[&asking, &not_found()])), "an inventory of its own");
-        let Verdict::Failed { seen: text, .. } = refused_cloud(&[&Observation { denied: 1, ..not_found() }]) else {
+        assert!(
+            !fails(&refused_cloud(&[&asking, &not_found()])),
+            "an inventory of its own"
+        );
+        let Verdict::Failed { seen: text, .. } = refused_cloud(&[&Observation {
+            denied: 1,
+            ..not_found()
+        }]) else {
             panic!("not found")
         };
         assert!(!text.contains("without a request"), "{text}");
-        let Verdict::Failed { seen: text, .. } = refused_cloud(&[&Observation { denied: 1, ..denying }]) else {
+        let Verdict::Failed { seen: text, .. } = refused_cloud(&[&Observation {
+            denied: 1,
+            ..denying
+        }]) else {
             panic!("not found")
         };
         assert!(text.ends_with("answered Absent"), "{text}");
         let other = seen("routes.create-routes", Ok(vec![value("()", false)]));
-        assert!(!fails(&refused_cloud(&[&asking, &other])), "another interface");
+        assert!(
+            !fails(&refused_cloud(&[&asking, &other])),
+            "another interface"
+        );
     }
 
     #[test]
@@ -377,8 +557,14 @@ mod tests {
             other => panic!("{other:?}"),
         };
         assert_eq!(reason(&[]), "it does not export the interface");
-        assert_eq!(reason(&[&ok(), &Observation { denied: 1, ..ok() }]), "its cloud is needed");
-        let failed = seen("routes.create-routes", Err(CloudError::Internal("x".into())));
+        assert_eq!(
+            reason(&[&ok(), &Observation { denied: 1, ..ok() }]),
+            "its cloud is needed"
+        );
+        let failed = seen(
+            "routes.create-routes",
+            Err(CloudError::Internal("x".into())),
+        );
         assert!(reason(&[&failed]).starts_with("routes.create-routes with nodes failed: "));
     }
 }

@@ -8,7 +8,9 @@ mod routes;
 use std::{path::PathBuf, sync::Arc};
 
 use skydock_cloud::Capability;
-use skydock_plugin::{CallError, Compiler, Limits, LoadError, LoadProblem, PluginSource, RuntimeOptions, Stage};
+use skydock_plugin::{
+    CallError, Compiler, Limits, LoadError, LoadProblem, PluginSource, RuntimeOptions, Stage,
+};
 
 use crate::{
     Check, Finding, KitError, Report, Subjects, Verdict,
@@ -22,7 +24,8 @@ use crate::{
 /// What to check, and how.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// The plugin and its configuration. It gets no gateway of its own: all its requests are denied.
+    /// The plugin and its configuration. It gets no gateway of its own: all its requests are
+    /// denied.
     pub source: PluginSource,
     /// Its limits.
     pub limits: Limits,
@@ -30,12 +33,13 @@ pub struct Options {
     pub compiler: Compiler,
     /// Number of calls of each function after which memory and handles must not have grown.
     pub calls: usize,
-    /// Directory for compiled code, which later runs use again. Without one, each run compiles the plugin.
+    /// Directory for compiled code, which later runs use again. Without one, each run compiles the
+    /// plugin.
     pub cache_dir: Option<PathBuf>,
 }
 
-/// Handles that all instances may have open in the run with many calls: fewer than in service, so that a leak in one of two calls of a
-/// function shows.
+/// Handles that all instances may have open in the run with many calls: fewer than in service, so
+/// that a leak in one of two calls of a function shows.
 const HANDLES: usize = 200;
 
 /// Loads scenes of one plugin; it is compiled once.
@@ -53,7 +57,11 @@ impl Loader {
 
     async fn load_with(&self, limits: Limits, source: PluginSource) -> Result<Loaded, KitError> {
         let runtime = RuntimeOptions::new(self.options.compiler.clone());
-        let options = RuntimeOptions { cache_dir: Some(self.cache.clone()), limits, ..runtime };
+        let options = RuntimeOptions {
+            cache_dir: Some(self.cache.clone()),
+            limits,
+            ..runtime
+        };
         // The future is large.
         Box::pin(Scene::load(options, source)).await
     }
@@ -65,16 +73,26 @@ impl Loader {
 /// [`KitError`], if it cannot be checked. What the plugin does wrong is in the report.
 pub async fn run(options: Options) -> Result<Report, KitError> {
     let files = tempfile::tempdir()?;
-    let cache = options.cache_dir.clone().unwrap_or_else(|| files.path().to_owned());
+    let cache = options
+        .cache_dir
+        .clone()
+        .unwrap_or_else(|| files.path().to_owned());
     let loader = Loader { options, cache };
     let mut report = Report::new(Subjects::Conformance);
     let limits = loader.options.limits.clone();
-    let fresh = Limits { uses: 1, ..limits.clone() };
+    let fresh = Limits {
+        uses: 1,
+        ..limits.clone()
+    };
     let first = loader.load(limits.clone()).await?;
     report.findings.extend(loading(&first));
     let Ok(scene) = first else {
-        let rest = Check::ALL.into_iter().filter(|it| report.findings.iter().all(|found| found.check != it.name()));
-        let rest: Vec<_> = rest.map(|check| Finding::new(check, skipped("it was not loaded"))).collect();
+        let rest = Check::ALL
+            .into_iter()
+            .filter(|it| report.findings.iter().all(|found| found.check != it.name()));
+        let rest: Vec<_> = rest
+            .map(|check| Finding::new(check, skipped("it was not loaded")))
+            .collect();
         report.findings.extend(rest);
         return Ok(report);
     };
@@ -86,14 +104,22 @@ pub async fn run(options: Options) -> Result<Report, KitError> {
             let says = format!("the second instance was rejected: {error}");
             add(
                 Check::Configure,
-                failed("the same result in each instance", says, "keep no state outside the instance"),
+                failed(
+                    "the same result in each instance",
+                    says,
+                    "keep no state outside the instance",
+                ),
             );
             return Ok(report);
         }
     };
     let (one, other) = (scene.introduction(), second.introduction());
     let hint = "derive `info` from the configuration only";
-    let stable = if one == other { Verdict::Ok } else { failed(&one, other, hint) };
+    let stable = if one == other {
+        Verdict::Ok
+    } else {
+        failed(&one, other, hint)
+    };
     add(Check::InfoStable, stable);
     garbage::run(&loader, &mut add).await?;
     let nodes = objects::nodes(&scene.info());
@@ -106,37 +132,56 @@ pub async fn run(options: Options) -> Result<Report, KitError> {
     let routed = routes::run(&scene, &nodes).await;
     let all = called.all().chain(balanced.all()).chain(routed.all());
     let all: Vec<_> = all.filter(|it| !it.is_uncalled()).collect();
-    let usual: Vec<_> = all.iter().copied().filter(|it| !called.is_unusual(it)).collect();
+    let usual: Vec<_> = all
+        .iter()
+        .copied()
+        .filter(|it| !called.is_unusual(it))
+        .collect();
     // The gateway counts the requests of all instances but the first.
-    add(Check::NoEarlyRequest, quiet(&scene.reading(), &second.reading()));
+    add(
+        Check::NoEarlyRequest,
+        quiet(&scene.reading(), &second.reading()),
+    );
     add(Check::Answers, judge::answers(&all));
     add(Check::Order, called.order());
     add(Check::Lookup, calls::lookup(&scene, &nodes).await);
     add(Check::Repeatable, called.repeatable());
     add(Check::Empty, balanced.empty(&called.empty));
-    add(Check::Unusual, judge::unusual(&called.unusual.iter().collect::<Vec<_>>()));
+    add(
+        Check::Unusual,
+        judge::unusual(&called.unusual.iter().collect::<Vec<_>>()),
+    );
     add(Check::RefusedCloud, judge::refused_cloud(&all));
     add(Check::ErrorCase, judge::error_case(&usual));
     add(Check::ErrorText, judge::error_text(&all));
     add(Check::Deadlines, judge::deadlines(&all));
     add(Check::NoWait, judge::no_wait(&usual));
     add(Check::NoTrap, judge::no_trap(&all));
-    let many = Limits { uses: usize::MAX / 4, handles: HANDLES.min(limits.handles), ..limits };
+    let many = Limits {
+        uses: usize::MAX / 4,
+        handles: HANDLES.min(limits.handles),
+        ..limits
+    };
     let flat = match loader.load(many).await? {
         Ok(scene) => {
             scene.show(stage);
             calls::flat(&scene, &nodes, loader.options.calls).await
         }
-        Err(error) => {
-            failed("the same result in each instance", error.to_string(), "keep no state outside the instance")
-        }
+        Err(error) => failed(
+            "the same result in each instance",
+            error.to_string(),
+            "keep no state outside the instance",
+        ),
     };
     add(Check::Flat, flat);
     add(Check::TwoInstances, called.two_instances());
     add(Check::EnsureAgain, balanced.ensure_again());
     add(Check::UpdateMissing, balanced.update_missing());
     add(Check::DeleteTwice, balanced.delete_twice());
-    add(Check::RoutesAgain, routed.again(scene.info().can(Capability::Routes)));
+    add(
+        Check::RoutesAgain,
+        routed.again(scene.info().can(Capability::Routes)),
+    );
     add(Check::NoMemory, called.no_memory(balanced.pairs()));
     Ok(report)
 }
@@ -148,13 +193,20 @@ fn loading<T>(loaded: &Result<T, LoadError>) -> Vec<Finding> {
         Stage::Info | Stage::Identity => Check::Info,
         _ => Check::Component,
     };
-    let wrong = loaded.as_ref().err().map(|error| (stages(error.stage), error));
+    let wrong = loaded
+        .as_ref()
+        .err()
+        .map(|error| (stages(error.stage), error));
     let mut findings = Vec::new();
     for check in [Check::Component, Check::Configure, Check::Info] {
         match &wrong {
             Some((at, error)) if *at == check => {
-                let hint = "see `skydock plugin inspect`; pass the configuration that the plugin needs";
-                findings.push(Finding::new(check, failed(check.text().1, error.to_string(), hint)));
+                let hint =
+                    "see `skydock plugin inspect`; pass the configuration that the plugin needs";
+                findings.push(Finding::new(
+                    check,
+                    failed(check.text().1, error.to_string(), hint),
+                ));
                 break;
             }
             _ => findings.push(Finding::new(check, Verdict::Ok)),

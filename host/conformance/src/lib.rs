@@ -1,9 +1,11 @@
-//! The conformance kit: checks what the contract demands of a plugin, in the runtime in which plugins are in service.
+//! The conformance kit: checks what the contract demands of a plugin, in the runtime in which
+//! plugins are in service.
 //!
-//! [`OBLIGATIONS`] has every demand of `wit/` on a plugin, and says which [`Check`] holds it, or why none does. [`run`] loads the plugin
-//! a few times, calls its functions without a cloud, and returns a [`Report`]. What is called is in `kit`; whether the answers are good
-//! is decided in `judge`, which only sees observations. [`run_scenarios`] runs sequences of calls that a file describes, with a cloud behind
-//! the plugin.
+//! [`OBLIGATIONS`] has every demand of `wit/` on a plugin, and says which [`Check`] holds it, or
+//! why none does. [`run`] loads the plugin a few times, calls its functions without a cloud, and
+//! returns a [`Report`]. What is called is in `kit`; whether the answers are good is decided in
+//! `judge`, which only sees observations. [`run_scenarios`] runs sequences of calls that a file
+//! describes, with a cloud behind the plugin.
 
 #![forbid(unsafe_code)]
 

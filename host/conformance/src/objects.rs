@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use skydock_cloud::{
-    AddressKind, IpFamily, NewRoute, Node, NodeAddress, ProviderInfo, Route, Service, ServicePort, Transport,
+    AddressKind, IpFamily, NewRoute, Node, NodeAddress, ProviderInfo, Route, Service, ServicePort,
+    Transport,
 };
 
 /// Returns a node with this name and number.
@@ -12,8 +13,14 @@ fn node(name: String, number: u8) -> Node {
         uid: format!("5a1c0de5-0000-4000-8000-0000000001{number:02}"),
         labels: [("kubernetes.io/hostname".to_owned(), name.clone())].into(),
         addresses: vec![
-            NodeAddress { kind: AddressKind::InternalIp, address: format!("10.77.0.{number}") },
-            NodeAddress { kind: AddressKind::Hostname, address: format!("conformance-{number}") },
+            NodeAddress {
+                kind: AddressKind::InternalIp,
+                address: format!("10.77.0.{number}"),
+            },
+            NodeAddress {
+                kind: AddressKind::Hostname,
+                address: format!("conformance-{number}"),
+            },
         ],
         pod_cidrs: vec![format!("10.244.{number}.0/24")],
         name,
@@ -24,27 +31,45 @@ fn node(name: String, number: u8) -> Node {
     }
 }
 
-/// Returns nodes that no cloud knows: without a provider ID, and with one of each prefix of the plugin.
+/// Returns nodes that no cloud knows: without a provider ID, and with one of each prefix of the
+/// plugin.
 pub(crate) fn nodes(info: &ProviderInfo) -> Vec<Arc<Node>> {
-    let mut nodes: Vec<_> = (1..=3).map(|number| node(format!("conformance-{number}"), number)).collect();
+    let mut nodes: Vec<_> = (1..=3)
+        .map(|number| node(format!("conformance-{number}"), number))
+        .collect();
     for (number, prefix) in (4..20).zip(&info.provider_id_prefixes) {
         let name = format!("conformance-{number}");
         let provider_id = Some(format!("{prefix}{name}"));
-        nodes.push(Node { provider_id, ..node(name, number) });
+        nodes.push(Node {
+            provider_id,
+            ..node(name, number)
+        });
     }
     nodes.truncate(info.max_batch);
     nodes.into_iter().map(Arc::new).collect()
 }
 
-/// Returns nodes with everything that Kubernetes allows at most, and more text than any real node has.
+/// Returns nodes with everything that Kubernetes allows at most, and more text than any real node
+/// has.
 pub(crate) fn unusual_nodes(info: &ProviderInfo) -> Vec<Arc<Node>> {
     let label = "a".repeat(63);
     let longest = [label.as_str(), &label, &label, "a".repeat(61).as_str()].join(".");
     let mut long = node(longest, 30);
-    long.annotations.insert("example.com/text".to_owned(), "Ünïcødé 日本語 🚢 \u{202e}\"'\\\n".repeat(2000));
-    let mut bare = Node { name: "conformance-31".to_owned(), ..Node::default() };
-    let prefix = info.provider_id_prefixes.first().cloned().unwrap_or_default();
-    bare.provider_id = Some(format!("{prefix}%00/../~#?//{}", "x".repeat(300))).filter(|_| !prefix.is_empty());
+    long.annotations.insert(
+        "example.com/text".to_owned(),
+        "Ünïcødé 日本語 🚢 \u{202e}\"'\\\n".repeat(2000),
+    );
+    let mut bare = Node {
+        name: "conformance-31".to_owned(),
+        ..Node::default()
+    };
+    let prefix = info
+        .provider_id_prefixes
+        .first()
+        .cloned()
+        .unwrap_or_default();
+    bare.provider_id =
+        Some(format!("{prefix}%00/../~#?//{}", "x".repeat(300))).filter(|_| !prefix.is_empty());
     let mut nodes = vec![Arc::new(long), Arc::new(bare)];
     nodes.truncate(info.max_batch);
     nodes
@@ -71,9 +96,14 @@ pub(crate) fn service() -> Service {
     }
 }
 
-/// Returns a Service with long names and annotations, ports of all kinds, and fields that others do not have.
+/// Returns a Service with long names and annotations, ports of all kinds, and fields that others do
+/// not have.
 pub(crate) fn unusual_service() -> Service {
-    let annotations = [("example.com/text".to_owned(), "Ünïcødé 日本語 🚢 \u{202e}".repeat(2000))].into();
+    let annotations = [(
+        "example.com/text".to_owned(),
+        "Ünïcødé 日本語 🚢 \u{202e}".repeat(2000),
+    )]
+    .into();
     let port = |name: &str, transport, port| ServicePort {
         name: name.repeat(63),
         transport,
@@ -87,7 +117,10 @@ pub(crate) fn unusual_service() -> Service {
         name: "s".repeat(63),
         uid: "5a1c0de5-0000-4000-8000-000000000201".to_owned(),
         annotations,
-        ports: vec![port("u", Transport::Udp, 53), port("s", Transport::Sctp, 65535)],
+        ports: vec![
+            port("u", Transport::Udp, 53),
+            port("s", Transport::Sctp, 65535),
+        ],
         ip_families: vec![IpFamily::V6, IpFamily::V4],
         cluster_ips: vec!["2001:db8::77".to_owned(), "10.96.0.78".to_owned()],
         load_balancer_ip: Some("not an address".to_owned()),

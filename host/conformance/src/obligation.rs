@@ -49,8 +49,15 @@ mod tests {
 
     /// Returns the table of the documentation.
     fn table() -> String {
-        let rows =
-            OBLIGATIONS.iter().map(|it| format!("| `{}` | {} | {} | {} |\n", it.id, it.file, it.quote, it.held.cell()));
+        let rows = OBLIGATIONS.iter().map(|it| {
+            format!(
+                "| `{}` | {} | {} | {} |\n",
+                it.id,
+                it.file,
+                it.quote,
+                it.held.cell()
+            )
+        });
         format!(
             "| Obligation | In | Words of the contract | Held by |\n| --- | --- | --- | --- |\n{}",
             rows.collect::<String>()
@@ -59,18 +66,30 @@ mod tests {
 
     /// Returns the documentation of a file of the contract as one line.
     fn documentation(file: &str) -> String {
-        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../../wit/v0.1.0/{file}.wit"));
+        let path =
+            Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../../wit/v0.1.0/{file}.wit"));
         let text = fs::read_to_string(path).unwrap();
-        let lines = text.lines().filter_map(|line| line.trim().strip_prefix("///"));
-        lines.flat_map(str::split_whitespace).collect::<Vec<_>>().join(" ")
+        let lines = text
+            .lines()
+            .filter_map(|line| line.trim().strip_prefix("///"));
+        lines
+            .flat_map(str::split_whitespace)
+            .collect::<Vec<_>>()
+            .join(" ")
     }
 
     #[test]
     fn obligations_are_quoted_from_the_contract() {
         let ids: BTreeSet<_> = OBLIGATIONS.iter().map(|it| it.id).collect();
         assert_eq!(ids.len(), OBLIGATIONS.len(), "an ID is used twice");
-        for Obligation { id, file, quote, .. } in OBLIGATIONS {
-            assert!(documentation(file).contains(quote), "{id}: {file}.wit does not say: {quote}");
+        for Obligation {
+            id, file, quote, ..
+        } in OBLIGATIONS
+        {
+            assert!(
+                documentation(file).contains(quote),
+                "{id}: {file}.wit does not say: {quote}"
+            );
         }
     }
 
@@ -88,20 +107,41 @@ mod tests {
             "The object asks for something that this cloud cannot do.",
         ];
         let contract = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../wit/v0.1.0");
-        let files: Vec<_> = fs::read_dir(contract).unwrap().map(|entry| entry.unwrap().path()).collect();
-        let files = files.iter().filter(|path| path.extension().is_some_and(|ending| ending == "wit"));
+        let files: Vec<_> = fs::read_dir(contract)
+            .unwrap()
+            .map(|entry| entry.unwrap().path())
+            .collect();
+        let files = files
+            .iter()
+            .filter(|path| path.extension().is_some_and(|ending| ending == "wit"));
         for file in files.map(|path| path.file_stem().unwrap().to_str().unwrap()) {
             let text = documentation(file);
             for sentence in text.split_inclusive(['.', ':', ';']) {
-                let demands = ["must", "never", "Never", "same order", "No function", "success", "Succeeds", "cannot"];
+                let demands = [
+                    "must",
+                    "never",
+                    "Never",
+                    "same order",
+                    "No function",
+                    "success",
+                    "Succeeds",
+                    "cannot",
+                ];
                 let words: Vec<_> = sentence.split(|c: char| !c.is_alphanumeric()).collect();
                 let words = format!(" {} ", words.join(" "));
-                let is_demand = demands.iter().any(|word| words.contains(&format!(" {word} ")));
-                let is_listed = OBLIGATIONS
+                let is_demand = demands
                     .iter()
-                    .any(|it| it.file == file && (it.quote.contains(sentence.trim()) || sentence.contains(it.quote)));
+                    .any(|word| words.contains(&format!(" {word} ")));
+                let is_listed = OBLIGATIONS.iter().any(|it| {
+                    it.file == file
+                        && (it.quote.contains(sentence.trim()) || sentence.contains(it.quote))
+                });
                 let is_other = OTHERS.iter().any(|other| sentence.contains(other));
-                assert!(!is_demand || is_listed || is_other, "{file}.wit, not in the table: {}", sentence.trim());
+                assert!(
+                    !is_demand || is_listed || is_other,
+                    "{file}.wit, not in the table: {}",
+                    sentence.trim()
+                );
             }
         }
     }

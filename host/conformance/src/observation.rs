@@ -15,11 +15,17 @@ pub(crate) struct Value {
 
 impl Value {
     pub(crate) fn of(value: &impl std::fmt::Debug) -> Self {
-        Self { shown: format!("{value:?}"), denies: false }
+        Self {
+            shown: format!("{value:?}"),
+            denies: false,
+        }
     }
 
     pub(crate) fn presence(presence: &Presence) -> Self {
-        Self { denies: *presence == Presence::Absent, ..Self::of(presence) }
+        Self {
+            denies: *presence == Presence::Absent,
+            ..Self::of(presence)
+        }
     }
 }
 
@@ -64,7 +70,10 @@ impl Observation {
     /// Returns the errors, of elements and of the whole call.
     pub(crate) fn errors(&self) -> Vec<CloudError> {
         match &self.answer {
-            Ok(elements) => elements.iter().filter_map(|it| it.as_ref().err().cloned()).collect(),
+            Ok(elements) => elements
+                .iter()
+                .filter_map(|it| it.as_ref().err().cloned())
+                .collect(),
             Err(error) => vec![error.clone()],
         }
     }
@@ -84,7 +93,8 @@ impl Observation {
 
     /// Returns what stands for a call that was not made.
     pub(crate) fn uncalled(function: &'static str, with: &'static str, questions: usize) -> Self {
-        let error = CloudError::Unavailable("not called: others have exceeded their time".to_owned());
+        let error =
+            CloudError::Unavailable("not called: others have exceeded their time".to_owned());
         Self {
             function,
             with,

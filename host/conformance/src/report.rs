@@ -49,7 +49,12 @@ pub struct Finding {
 impl Finding {
     pub(crate) fn new(check: Check, verdict: Verdict) -> Self {
         let (name, text) = check.text();
-        Self { check: name.to_owned(), text: text.to_owned(), at: None, verdict }
+        Self {
+            check: name.to_owned(),
+            text: text.to_owned(),
+            at: None,
+            verdict,
+        }
     }
 }
 
@@ -109,7 +114,11 @@ struct Json<'a> {
 
 impl Report {
     pub(crate) fn new(report: Subjects) -> Self {
-        Self { report, contract: CONTRACT, findings: Vec::new() }
+        Self {
+            report,
+            contract: CONTRACT,
+            findings: Vec::new(),
+        }
     }
 
     /// Returns true if no check failed.
@@ -119,11 +128,17 @@ impl Report {
     }
 
     fn failed(&self) -> usize {
-        self.findings.iter().filter(|it| matches!(it.verdict, Verdict::Failed { .. })).count()
+        self.findings
+            .iter()
+            .filter(|it| matches!(it.verdict, Verdict::Failed { .. }))
+            .count()
     }
 
     fn skipped(&self) -> usize {
-        self.findings.iter().filter(|it| matches!(it.verdict, Verdict::Skipped { .. })).count()
+        self.findings
+            .iter()
+            .filter(|it| matches!(it.verdict, Verdict::Skipped { .. }))
+            .count()
     }
 
     fn passed(&self) -> usize {
@@ -134,9 +149,17 @@ impl Report {
     #[must_use]
     pub fn badge(&self) -> String {
         let ((name, counted), skipped) = (self.report.words(), self.skipped());
-        let more = if skipped > 0 { format!(", {skipped} skipped") } else { String::new() };
+        let more = if skipped > 0 {
+            format!(", {skipped} skipped")
+        } else {
+            String::new()
+        };
         let run = self.findings.len() - skipped;
-        format!("{name} {}: {} of {run} {counted} passed{more}", self.contract, self.passed())
+        format!(
+            "{name} {}: {} of {run} {counted} passed{more}",
+            self.contract,
+            self.passed()
+        )
     }
 
     /// Returns the report in this format.
@@ -153,16 +176,34 @@ impl Report {
 
     fn json(&self) -> Json<'_> {
         let (passed, failed, skipped) = (self.passed(), self.failed(), self.skipped());
-        Json { summary: self.badge(), passed, failed, skipped, report: self }
+        Json {
+            summary: self.badge(),
+            passed,
+            failed,
+            skipped,
+            report: self,
+        }
     }
 
     fn human(&self) -> String {
         let mut text = String::new();
-        for Finding { check, text: says, at, verdict } in &self.findings {
+        for Finding {
+            check,
+            text: says,
+            at,
+            verdict,
+        } in &self.findings
+        {
             let _ = match verdict {
                 Verdict::Ok => writeln!(text, "ok       {check}: {}", escape(says)),
-                Verdict::Skipped { reason } => writeln!(text, "skipped  {check}: {}", escape(reason)),
-                Verdict::Failed { expected, seen, hint } => {
+                Verdict::Skipped { reason } => {
+                    writeln!(text, "skipped  {check}: {}", escape(reason))
+                }
+                Verdict::Failed {
+                    expected,
+                    seen,
+                    hint,
+                } => {
                     let _ = writeln!(text, "FAILED   {check}: {}", escape(says));
                     if let Some(at) = at {
                         let _ = writeln!(text, "         at:       {at}");
@@ -192,17 +233,38 @@ impl Report {
         );
         for finding in &self.findings {
             let (class, test) = finding.names(name);
-            let head = format!("<testcase classname=\"{}\" name=\"{}\"", printable(&class), printable(&test));
+            let head = format!(
+                "<testcase classname=\"{}\" name=\"{}\"",
+                printable(&class),
+                printable(&test)
+            );
             let _ = match &finding.verdict {
                 Verdict::Ok => writeln!(text, "{head}/>"),
                 Verdict::Skipped { reason } => {
-                    writeln!(text, "{head}><skipped message=\"{}\"/></testcase>", printable(reason))
+                    writeln!(
+                        text,
+                        "{head}><skipped message=\"{}\"/></testcase>",
+                        printable(reason)
+                    )
                 }
-                Verdict::Failed { expected, seen, hint } => {
+                Verdict::Failed {
+                    expected,
+                    seen,
+                    hint,
+                } => {
                     let message = printable(&format!("expected {expected}"));
-                    let at = finding.at.as_ref().map(|at| format!("at: {at}\n")).unwrap_or_default();
-                    let body = printable(&format!("{at}expected: {expected}\nseen: {seen}\nto do: {hint}"));
-                    writeln!(text, "{head}><failure message=\"{message}\">{body}</failure></testcase>")
+                    let at = finding
+                        .at
+                        .as_ref()
+                        .map(|at| format!("at: {at}\n"))
+                        .unwrap_or_default();
+                    let body = printable(&format!(
+                        "{at}expected: {expected}\nseen: {seen}\nto do: {hint}"
+                    ));
+                    writeln!(
+                        text,
+                        "{head}><failure message=\"{message}\">{body}</failure></testcase>"
+                    )
                 }
             };
         }
@@ -214,7 +276,10 @@ impl Finding {
     /// Returns class and name for JUnit: a scenario is a class, and its steps are the tests.
     fn names(&self, report: &str) -> (String, String) {
         match self.check.split_once('.') {
-            Some((scenario, number)) => (format!("{report}.{scenario}"), format!("{number} {}", self.text)),
+            Some((scenario, number)) => (
+                format!("{report}.{scenario}"),
+                format!("{number} {}", self.text),
+            ),
             None => (report.to_owned(), self.check.clone()),
         }
     }
@@ -222,7 +287,12 @@ impl Finding {
 
 /// Escapes the text, without the control characters that XML does not have.
 fn printable(text: &str) -> String {
-    escape_xml(text.chars().filter(|c| *c == '\n' || !c.is_control()).collect::<String>()).into_owned()
+    escape_xml(
+        text.chars()
+            .filter(|c| *c == '\n' || !c.is_control())
+            .collect::<String>(),
+    )
+    .into_owned()
 }
 
 #[cfg(test)]
@@ -230,33 +300,66 @@ mod tests {
     use super::*;
 
     fn report() -> Report {
-        let failed = Verdict::Failed { expected: "a < b".into(), seen: "\"b\"\u{1}".into(), hint: "fix it".into() };
+        let failed = Verdict::Failed {
+            expected: "a < b".into(),
+            seen: "\"b\"\u{1}".into(),
+            hint: "fix it".into(),
+        };
         let findings = vec![
             Finding::new(Check::Component, Verdict::Ok),
             Finding::new(Check::Order, failed),
-            Finding::new(Check::RoutesAgain, Verdict::Skipped { reason: "no routes".into() }),
+            Finding::new(
+                Check::RoutesAgain,
+                Verdict::Skipped {
+                    reason: "no routes".into(),
+                },
+            ),
         ];
-        Report { findings, ..Report::new(Subjects::Conformance) }
+        Report {
+            findings,
+            ..Report::new(Subjects::Conformance)
+        }
     }
 
     #[test]
     fn a_scenario_is_a_class_of_steps() {
-        let failed = Verdict::Failed { expected: "a".into(), seen: "b\u{1b}[31m".into(), hint: "fix it".into() };
+        let failed = Verdict::Failed {
+            expected: "a".into(),
+            seen: "b\u{1b}[31m".into(),
+            hint: "fix it".into(),
+        };
         let (text, at) = ("instances.check".to_owned(), Some("s.yaml:7".to_owned()));
-        let finding = Finding { check: "node-found.2".into(), text, at, verdict: failed };
-        let report = Report { findings: vec![finding], ..Report::new(Subjects::Scenarios) };
+        let finding = Finding {
+            check: "node-found.2".into(),
+            text,
+            at,
+            verdict: failed,
+        };
+        let report = Report {
+            findings: vec![finding],
+            ..Report::new(Subjects::Scenarios)
+        };
         let junit = report.write(Format::Junit).unwrap();
         let case = "<testcase classname=\"scenarios.node-found\" name=\"2 instances.check\"><failure message=\"expected a\">at: s.yaml:7";
         assert!(junit.contains(case), "{junit}");
         let human = report.write(Format::Human).unwrap();
-        assert!(human.contains("at:       s.yaml:7") && !human.contains('\u{1b}'), "{human}");
-        assert_eq!(human.lines().last(), Some("scenarios 0.1.0: 0 of 1 steps passed"));
+        assert!(
+            human.contains("at:       s.yaml:7") && !human.contains('\u{1b}'),
+            "{human}"
+        );
+        assert_eq!(
+            human.lines().last(),
+            Some("scenarios 0.1.0: 0 of 1 steps passed")
+        );
     }
 
     #[test]
     fn the_last_line_counts_the_checks() {
         let text = report().write(Format::Human).unwrap();
-        assert_eq!(text.lines().last(), Some("conformance 0.1.0: 1 of 2 checks passed, 1 skipped"));
+        assert_eq!(
+            text.lines().last(),
+            Some("conformance 0.1.0: 1 of 2 checks passed, 1 skipped")
+        );
         assert!(!report().is_ok());
     }
 
@@ -264,7 +367,8 @@ mod tests {
     fn special_characters_are_escaped_in_junit() {
         let text = report().write(Format::Junit).unwrap();
         assert!(
-            text.contains("failures=\"1\" skipped=\"1\"") && text.contains("message=\"expected a &lt; b\""),
+            text.contains("failures=\"1\" skipped=\"1\"")
+                && text.contains("message=\"expected a &lt; b\""),
             "{text}"
         );
         assert!(!text.contains('\u{1}'));
@@ -273,10 +377,18 @@ mod tests {
     #[test]
     fn verdicts_are_words_in_json() {
         let text = report().write(Format::Json).unwrap();
-        assert!(text.contains("\"verdict\": \"failed\"") && text.contains("\"verdict\": \"ok\""), "{text}");
+        assert!(
+            text.contains("\"verdict\": \"failed\"") && text.contains("\"verdict\": \"ok\""),
+            "{text}"
+        );
         let read: serde_json::Value = serde_json::from_str(&text).unwrap();
         assert_eq!(
-            (&read["report"], &read["passed"], &read["failed"], &read["skipped"]),
+            (
+                &read["report"],
+                &read["passed"],
+                &read["failed"],
+                &read["skipped"]
+            ),
             (&"conformance".into(), &1.into(), &1.into(), &1.into())
         );
     }

@@ -58,7 +58,9 @@ pub struct Subject {
 
 impl fmt::Debug for Subject {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Subject").field("source", &self.source).finish_non_exhaustive()
+        f.debug_struct("Subject")
+            .field("source", &self.source)
+            .finish_non_exhaustive()
     }
 }
 
@@ -88,8 +90,20 @@ impl Subject {
         let meter = Meter::new(registry);
         let options = RuntimeOptions::new(self.compiler.clone());
         let cache_dir = Some(self.cache_dir.clone().unwrap_or_else(|| cache.to_owned()));
-        let runtime = Runtime::new(RuntimeOptions { cache_dir, limits, metrics: meter.plugin.clone(), ..options })?;
-        Ok((runtime, meter, PluginSource { way_out: Some(way_out), ..self.source.clone() }))
+        let runtime = Runtime::new(RuntimeOptions {
+            cache_dir,
+            limits,
+            metrics: meter.plugin.clone(),
+            ..options
+        })?;
+        Ok((
+            runtime,
+            meter,
+            PluginSource {
+                way_out: Some(way_out),
+                ..self.source.clone()
+            },
+        ))
     }
 }
 
@@ -103,11 +117,19 @@ pub async fn run_scenarios(subject: Subject, file: ScenarioFile) -> Result<Repor
     let mut report = Report::new(Subjects::Scenarios);
     let mut is_loaded = true;
     for scenario in &file.scenarios.scenarios {
-        let context = Context { file: &file, variables: &variables, scenario: &scenario.value };
+        let context = Context {
+            file: &file,
+            variables: &variables,
+            scenario: &scenario.value,
+        };
         if is_loaded {
-            is_loaded = context.run(&subject, cache.path(), &mut report.findings).await?;
+            is_loaded = context
+                .run(&subject, cache.path(), &mut report.findings)
+                .await?;
         } else {
-            report.findings.push(context.loaded(skipped("it was not loaded for an earlier scenario")));
+            report
+                .findings
+                .push(context.loaded(skipped("it was not loaded for an earlier scenario")));
         }
     }
     Ok(report)
@@ -134,18 +156,29 @@ impl Context<'_> {
         let mut run = match Box::pin(Run::start(self, subject, cache)).await? {
             Ok(run) => run,
             Err(error) => {
-                let hint = "see `skydock plugin inspect`; pass the configuration that the plugin needs";
-                findings.push(self.loaded(failed("a plugin that is loaded", error.to_string(), hint)));
+                let hint =
+                    "see `skydock plugin inspect`; pass the configuration that the plugin needs";
+                findings.push(self.loaded(failed(
+                    "a plugin that is loaded",
+                    error.to_string(),
+                    hint,
+                )));
                 return Ok(false);
             }
         };
         let needs = |steps: &[Spanned<Step>]| -> BTreeSet<Capability> {
-            steps.iter().filter_map(|step| Some(step.value.call?.parts().0)).collect()
+            steps
+                .iter()
+                .filter_map(|step| Some(step.value.call?.parts().0))
+                .collect()
         };
         if let Some(missing) = needs(&scenario.steps).into_iter().find(|it| !run.can(*it)) {
             let verdict = skipped(format!("it does not export `{missing}`"));
-            let skips =
-                scenario.steps.iter().zip(1..).map(|(step, number)| self.finding("", number, step, verdict.clone()));
+            let skips = scenario
+                .steps
+                .iter()
+                .zip(1..)
+                .map(|(step, number)| self.finding("", number, step, verdict.clone()));
             findings.extend(skips);
             return Ok(true);
         }
@@ -158,7 +191,10 @@ impl Context<'_> {
         ] {
             for (step, number) in steps.iter().zip(1..) {
                 // A plugin without the capability has made nothing that is to be cleaned up.
-                let is_without = step.value.call.is_some_and(|function| !run.can(function.parts().0));
+                let is_without = step
+                    .value
+                    .call
+                    .is_some_and(|function| !run.can(function.parts().0));
                 let verdict = match &problem {
                     Some(earlier) if !is_cleanup => skipped(format!("{earlier} failed")),
                     _ if is_without => continue,
@@ -180,10 +216,21 @@ impl Context<'_> {
 
     fn loaded(&self, verdict: Verdict) -> Finding {
         let check = format!("{}.load", self.scenario.name);
-        Finding { check, text: "the plugin is loaded".to_owned(), at: None, verdict }
+        Finding {
+            check,
+            text: "the plugin is loaded".to_owned(),
+            at: None,
+            verdict,
+        }
     }
 
-    fn finding(&self, part: &str, number: usize, step: &Spanned<Step>, verdict: Verdict) -> Finding {
+    fn finding(
+        &self,
+        part: &str,
+        number: usize,
+        step: &Spanned<Step>,
+        verdict: Verdict,
+    ) -> Finding {
         let file = self.file.path.display();
         Finding {
             check: format!("{}.{part}{number}", self.scenario.name),

@@ -11,10 +11,13 @@ use std::{
 
 use prometheus_client::registry::Registry;
 use skydock_cloud::{
-    Answers, CloudError, CloudProvider as _, LoadBalancerStatus, NewRoute, Node, NodeSet, ProviderInfo, Route, Service,
+    Answers, CloudError, CloudProvider as _, LoadBalancerStatus, NewRoute, Node, NodeSet,
+    ProviderInfo, Route, Service,
 };
 use skydock_egress::{EgressMetrics, Gateway, Settings, Surroundings};
-use skydock_plugin::{ClusterSlot, LoadError, Plugin, PluginSource, Runtime, RuntimeOptions, WayOut};
+use skydock_plugin::{
+    ClusterSlot, LoadError, Plugin, PluginSource, Runtime, RuntimeOptions, WayOut,
+};
 
 use crate::{
     KitError, judge,
@@ -37,10 +40,18 @@ impl WayOut for NoWayOut {
 ///
 /// # Errors
 /// [`KitError::Gateway`].
-pub(crate) fn no_way_out(plugin: &str, registry: &mut Registry) -> Result<Arc<dyn WayOut>, KitError> {
-    let surroundings = Surroundings { metrics: EgressMetrics::register(registry), ..Surroundings::default() };
+pub(crate) fn no_way_out(
+    plugin: &str,
+    registry: &mut Registry,
+) -> Result<Arc<dyn WayOut>, KitError> {
+    let surroundings = Surroundings {
+        metrics: EgressMetrics::register(registry),
+        ..Surroundings::default()
+    };
     let gateway = Gateway::new(plugin, &Settings::default(), surroundings);
-    Ok(Arc::new(NoWayOut(Arc::new(gateway.map_err(|error| KitError::Gateway(error.to_string()))?))))
+    Ok(Arc::new(NoWayOut(Arc::new(
+        gateway.map_err(|error| KitError::Gateway(error.to_string()))?,
+    ))))
 }
 
 /// A plugin in service.
@@ -67,15 +78,35 @@ impl Scene {
         let mut registry = Registry::default();
         let way_out = no_way_out(&source.name, &mut registry)?;
         let meter = Arc::new(Meter::new(registry));
-        let runtime = Runtime::new(RuntimeOptions { metrics: meter.plugin.clone(), ..options })?;
-        Ok(Self::open(&runtime, meter, PluginSource { way_out: Some(way_out), ..source }).await)
+        let runtime = Runtime::new(RuntimeOptions {
+            metrics: meter.plugin.clone(),
+            ..options
+        })?;
+        Ok(Self::open(
+            &runtime,
+            meter,
+            PluginSource {
+                way_out: Some(way_out),
+                ..source
+            },
+        )
+        .await)
     }
 
     /// Loads the plugin in a runtime whose metrics are in `meter`.
-    pub(crate) async fn open(runtime: &Runtime, meter: Arc<Meter>, source: PluginSource) -> Result<Self, LoadError> {
+    pub(crate) async fn open(
+        runtime: &Runtime,
+        meter: Arc<Meter>,
+        source: PluginSource,
+    ) -> Result<Self, LoadError> {
         let slot = ClusterSlot::default();
         let plugin = Plugin::load(runtime, source, slot.clone()).await?;
-        Ok(Self { plugin, meter, slot, late: AtomicUsize::new(0) })
+        Ok(Self {
+            plugin,
+            meter,
+            slot,
+            late: AtomicUsize::new(0),
+        })
     }
 
     pub(crate) fn info(&self) -> Arc<ProviderInfo> {
@@ -85,7 +116,10 @@ impl Scene {
     /// Returns everything that the plugin has said of itself.
     pub(crate) fn introduction(&self) -> String {
         let info = self.info();
-        format!("{info:?}, wanted hosts {:?}", self.plugin.generation().wanted_hosts)
+        format!(
+            "{info:?}, wanted hosts {:?}",
+            self.plugin.generation().wanted_hosts
+        )
     }
 
     pub(crate) fn show(&self, stage: Arc<Stage>) {
@@ -109,7 +143,10 @@ impl Scene {
         let (before, started) = (self.meter.read(), Instant::now());
         let answer = call.await.map(elements);
         let (took, after) = (started.elapsed(), self.meter.read());
-        let is_late = after.ended_since(&before).iter().any(|kind| judge::is_late(kind));
+        let is_late = after
+            .ended_since(&before)
+            .iter()
+            .any(|kind| judge::is_late(kind));
         self.late.fetch_add(usize::from(is_late), Ordering::Relaxed);
         Observation {
             function,
@@ -126,29 +163,61 @@ impl Scene {
 
     pub(crate) async fn check(&self, with: &'static str, nodes: &[Arc<Node>]) -> Observation {
         let elements = |answers| each(answers, Value::presence);
-        self.observe(("instances.check", with), nodes.len(), self.plugin.check(nodes), elements).await
+        self.observe(
+            ("instances.check", with),
+            nodes.len(),
+            self.plugin.check(nodes),
+            elements,
+        )
+        .await
     }
 
     pub(crate) async fn describe(&self, with: &'static str, nodes: &[Arc<Node>]) -> Observation {
         let elements = |answers| each(answers, Value::of);
-        self.observe(("instances.describe", with), nodes.len(), self.plugin.describe(nodes), elements).await
+        self.observe(
+            ("instances.describe", with),
+            nodes.len(),
+            self.plugin.describe(nodes),
+            elements,
+        )
+        .await
     }
 
     /// Returns the provider ID that a node would get.
     pub(crate) async fn provider_id(&self, node: &Arc<Node>) -> Option<String> {
-        let described = self.plugin.describe(std::slice::from_ref(node)).await.ok()?;
+        let described = self
+            .plugin
+            .describe(std::slice::from_ref(node))
+            .await
+            .ok()?;
         described.into_iter().next()?.ok()?.provider_id
     }
 
     pub(crate) async fn locate(&self, with: &'static str, nodes: &[Arc<Node>]) -> Observation {
         let elements = |answers| each(answers, Value::of);
-        self.observe(("zones.locate", with), nodes.len(), self.plugin.locate(nodes), elements).await
+        self.observe(
+            ("zones.locate", with),
+            nodes.len(),
+            self.plugin.locate(nodes),
+            elements,
+        )
+        .await
     }
 
     pub(crate) async fn get(&self, with: &'static str, service: &Service) -> Observation {
-        let elements =
-            |status: Option<LoadBalancerStatus>| vec![Ok(Value { denies: status.is_none(), ..Value::of(&status) })];
-        self.observe(("load-balancers.get", with), 1, self.plugin.get_load_balancer(service), elements).await
+        let elements = |status: Option<LoadBalancerStatus>| {
+            vec![Ok(Value {
+                denies: status.is_none(),
+                ..Value::of(&status)
+            })]
+        };
+        self.observe(
+            ("load-balancers.get", with),
+            1,
+            self.plugin.get_load_balancer(service),
+            elements,
+        )
+        .await
     }
 
     /// Returns the status, too.
@@ -165,18 +234,31 @@ impl Scene {
             vec![Ok(value)]
         };
         let call = self.plugin.ensure_load_balancer(service, nodes);
-        let seen = self.observe(("load-balancers.ensure", with), 1, call, elements).await;
+        let seen = self
+            .observe(("load-balancers.ensure", with), 1, call, elements)
+            .await;
         (seen, kept)
     }
 
-    pub(crate) async fn update(&self, with: &'static str, service: &Service, nodes: &NodeSet) -> Observation {
+    pub(crate) async fn update(
+        &self,
+        with: &'static str,
+        service: &Service,
+        nodes: &NodeSet,
+    ) -> Observation {
         let call = self.plugin.update_load_balancer(service, nodes);
-        self.observe(("load-balancers.update-nodes", with), 1, call, |()| vec![Ok(Value::of(&()))]).await
+        self.observe(("load-balancers.update-nodes", with), 1, call, |()| {
+            vec![Ok(Value::of(&()))]
+        })
+        .await
     }
 
     pub(crate) async fn delete(&self, with: &'static str, service: &Service) -> Observation {
         let call = self.plugin.ensure_load_balancer_deleted(service);
-        self.observe(("load-balancers.ensure-deleted", with), 1, call, |()| vec![Ok(Value::of(&()))]).await
+        self.observe(("load-balancers.ensure-deleted", with), 1, call, |()| {
+            vec![Ok(Value::of(&()))]
+        })
+        .await
     }
 
     /// Returns the routes, too.
@@ -184,28 +266,63 @@ impl Scene {
         let mut kept = Vec::new();
         let elements = |routes: Vec<Route>| {
             kept.clone_from(&routes);
-            vec![Ok(Value { denies: routes.is_empty(), ..Value::of(&routes) })]
+            vec![Ok(Value {
+                denies: routes.is_empty(),
+                ..Value::of(&routes)
+            })]
         };
-        let seen = self.observe(("routes.list-routes", with), 1, self.plugin.list_routes(), elements).await;
+        let seen = self
+            .observe(
+                ("routes.list-routes", with),
+                1,
+                self.plugin.list_routes(),
+                elements,
+            )
+            .await;
         (seen, kept)
     }
 
-    pub(crate) async fn create_routes(&self, with: &'static str, routes: &[NewRoute]) -> Observation {
+    pub(crate) async fn create_routes(
+        &self,
+        with: &'static str,
+        routes: &[NewRoute],
+    ) -> Observation {
         let elements = |answers| each(answers, Value::of);
-        self.observe(("routes.create-routes", with), routes.len(), self.plugin.create_routes(routes), elements).await
+        self.observe(
+            ("routes.create-routes", with),
+            routes.len(),
+            self.plugin.create_routes(routes),
+            elements,
+        )
+        .await
     }
 
     pub(crate) async fn delete_routes(&self, with: &'static str, routes: &[Route]) -> Observation {
         let elements = |answers| each(answers, Value::of);
-        self.observe(("routes.delete-routes", with), routes.len(), self.plugin.delete_routes(routes), elements).await
+        self.observe(
+            ("routes.delete-routes", with),
+            routes.len(),
+            self.plugin.delete_routes(routes),
+            elements,
+        )
+        .await
     }
 
     pub(crate) async fn maintain(&self) -> Observation {
         let elements = |delay| vec![Ok(Value::of(&delay))];
-        self.observe(("maintenance.maintain", "nothing"), 1, self.plugin.maintain(), elements).await
+        self.observe(
+            ("maintenance.maintain", "nothing"),
+            1,
+            self.plugin.maintain(),
+            elements,
+        )
+        .await
     }
 }
 
 fn each<T>(answers: Answers<T>, value: impl Fn(&T) -> Value) -> Vec<Element> {
-    answers.into_iter().map(|answer| answer.map(|it| value(&it))).collect()
+    answers
+        .into_iter()
+        .map(|answer| answer.map(|it| value(&it)))
+        .collect()
 }

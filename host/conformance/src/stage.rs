@@ -3,7 +3,9 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
-use skydock_cloud::{Cluster, ForeignObject, Node, Note, ObjectEvent, ObjectKind, ObjectName, ReadError, Service};
+use skydock_cloud::{
+    Cluster, ForeignObject, Node, Note, ObjectEvent, ObjectKind, ObjectName, ReadError, Service,
+};
 
 /// A cluster whose objects can be replaced.
 #[derive(Default)]
@@ -14,7 +16,10 @@ pub(crate) struct Stage {
 
 impl Stage {
     pub(crate) fn new(nodes: Vec<Arc<Node>>) -> Self {
-        Self { nodes: Mutex::new(nodes), services: Mutex::default() }
+        Self {
+            nodes: Mutex::new(nodes),
+            services: Mutex::default(),
+        }
     }
 
     /// Sets the only Service.
@@ -42,7 +47,10 @@ impl Cluster for Stage {
     }
 
     fn nodes(&self) -> Vec<Arc<Node>> {
-        self.nodes.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.nodes
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
     }
 
     fn node(&self, name: &str) -> Option<Arc<Node>> {
@@ -50,11 +58,16 @@ impl Cluster for Stage {
     }
 
     fn services(&self) -> Vec<Arc<Service>> {
-        self.services.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.services
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
     }
 
     fn service(&self, namespace: &str, name: &str) -> Option<Arc<Service>> {
-        self.services().into_iter().find(|it| it.namespace == namespace && it.name == name)
+        self.services()
+            .into_iter()
+            .find(|it| it.namespace == namespace && it.name == name)
     }
 
     fn object_json(&self, _: ObjectKind, _: &str, _: &str) -> Option<String> {
@@ -66,6 +79,8 @@ impl Cluster for Stage {
     fn note(&self, _: Note) {}
 
     async fn read(&self, _: &ForeignObject, _: Option<&ObjectName>) -> Result<String, ReadError> {
-        Err(ReadError::Unavailable("the conformance kit has no such objects".to_owned()))
+        Err(ReadError::Unavailable(
+            "the conformance kit has no such objects".to_owned(),
+        ))
     }
 }

@@ -1,5 +1,8 @@
 //! The kit finds nothing in our plugins, and finds planted faults.
-#![allow(clippy::unwrap_used, reason = "helpers of tests, which clippy does not know for such")]
+#![allow(
+    clippy::unwrap_used,
+    reason = "helpers of tests, which clippy does not know for such"
+)]
 
 use std::{fs, path::PathBuf, time::Duration};
 
@@ -15,8 +18,13 @@ fn compile() {
 
 /// Runs the kit on a component of `target/plugins` with this configuration.
 async fn check(name: &str, config: Option<&str>, calls: usize) -> Report {
-    let component = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(format!("../../target/plugins/{name}.wasm"));
-    assert!(component.is_file(), "no {}: run `cargo xtask guests`", component.display());
+    let component =
+        PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(format!("../../target/plugins/{name}.wasm"));
+    assert!(
+        component.is_file(),
+        "no {}: run `cargo xtask guests`",
+        component.display()
+    );
     let dir = tempfile::tempdir().unwrap();
     let cloud_config = config.map(|text| {
         let path = dir.path().join("cloud.conf");
@@ -37,14 +45,26 @@ async fn check(name: &str, config: Option<&str>, calls: usize) -> Report {
         write_deadline: Duration::from_secs(3),
         ..Limits::default()
     };
-    let compiler = Compiler::this_program(["--exact", "compile", "--ignored", "--nocapture"]).unwrap();
+    let compiler =
+        Compiler::this_program(["--exact", "compile", "--ignored", "--nocapture"]).unwrap();
     // What was compiled once is used in all runs, also those of the next day.
     let cache_dir = Some(PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("kit"));
-    run(Options { source, limits, compiler, calls, cache_dir }).await.unwrap()
+    run(Options {
+        source,
+        limits,
+        compiler,
+        calls,
+        cache_dir,
+    })
+    .await
+    .unwrap()
 }
 
 fn failures(report: &Report) -> Vec<&str> {
-    let failed = report.findings.iter().filter(|it| matches!(it.verdict, Verdict::Failed { .. }));
+    let failed = report
+        .findings
+        .iter()
+        .filter(|it| matches!(it.verdict, Verdict::Failed { .. }));
     failed.map(|it| &*it.check).collect()
 }
 
@@ -54,11 +74,18 @@ const INVENTORY: &str = "apiVersion: static.skydock.dev/v1alpha1\nkind: Inventor
 #[tokio::test(flavor = "multi_thread")]
 async fn our_plugins_pass() {
     let simcloud = "{\"url\": \"http://127.0.0.1:8080\", \"region\": \"eu-1\"}";
-    for (name, config) in
-        [("static", INVENTORY), ("simcloud", simcloud), ("hostile/good", "region: r1\n"), ("hostile/faulty", "none")]
-    {
+    for (name, config) in [
+        ("static", INVENTORY),
+        ("simcloud", simcloud),
+        ("hostile/good", "region: r1\n"),
+        ("hostile/faulty", "none"),
+    ] {
         let report = check(name, Some(config), 500).await;
-        assert!(failures(&report).is_empty(), "{name}\n{}", report.write(Format::Human).unwrap());
+        assert!(
+            failures(&report).is_empty(),
+            "{name}\n{}",
+            report.write(Format::Human).unwrap()
+        );
     }
 }
 
@@ -75,13 +102,21 @@ async fn planted_faults_are_found() {
         ("hostile/good", Some("instances: trap\n"), "no-trap"),
         ("hostile/good", Some("instances: loop\n"), "deadlines"),
         ("hostile/good", Some("zones: sleep\n"), "deadlines"),
-        ("hostile/good", Some("load-balancers: keep-nodes\n"), "answers"),
+        (
+            "hostile/good",
+            Some("load-balancers: keep-nodes\n"),
+            "answers",
+        ),
         ("hostile/good", Some("instances: allocate\n"), "no-trap"),
         ("hostile/good", Some("instances: lie-length\n"), "answers"),
         ("hostile/good", Some("zones: lie-longer\n"), "answers"),
         ("hostile/good", Some("instances: lie-prefix\n"), "answers"),
         ("hostile/good", Some("instances: lie-label\n"), "answers"),
-        ("hostile/good", Some("load-balancers: lie-count\n"), "answers"),
+        (
+            "hostile/good",
+            Some("load-balancers: lie-count\n"),
+            "answers",
+        ),
         ("hostile/faulty", Some("reversed"), "order"),
         ("hostile/faulty", Some("counts"), "repeatable"),
         ("hostile/faulty", Some("remembers"), "no-memory"),
@@ -118,9 +153,14 @@ async fn planted_faults_are_found() {
         let calls = if expected == "flat" { 100 } else { 2 };
         let report = check(name, config, calls).await;
         let failed = failures(&report);
-        (!failed.contains(&expected)).then(|| format!("{name} {config:?}: {failed:?}, not {expected}"))
+        (!failed.contains(&expected))
+            .then(|| format!("{name} {config:?}: {failed:?}, not {expected}"))
     });
     // Most of them wait.
-    let missed: Vec<_> = missed.buffer_unordered(4).filter_map(std::future::ready).collect().await;
+    let missed: Vec<_> = missed
+        .buffer_unordered(4)
+        .filter_map(std::future::ready)
+        .collect()
+        .await;
     assert!(missed.is_empty(), "{missed:#?}");
 }

@@ -1,8 +1,9 @@
 //! Queries the cloud in batches, such that an element that fails does not affect the others.
 //!
-//! A single element may make a whole call fail: the plugin traps because of it, or it takes so long that no time is left for
-//! the others. Such a batch is split and retried at once, until the elements that fail are alone. An element that failed alone
-//! is queried alone, in separate lanes, until it is answered; after that, the size of its batches doubles with each answer.
+//! A single element may make a whole call fail: the plugin traps because of it, or it takes so long
+//! that no time is left for the others. Such a batch is split and retried at once, until the
+//! elements that fail are alone. An element that failed alone is queried alone, in separate lanes,
+//! until it is answered; after that, the size of its batches doubles with each answer.
 
 use std::{
     sync::atomic::{AtomicU32, AtomicUsize, Ordering},
@@ -16,13 +17,13 @@ use tokio::{sync::Semaphore, time::Instant};
 
 use crate::{retry::Again, shared::complete};
 
-/// A call that took this long failed because it ran out of time. Each half would cost as much time again, so its elements are
-/// queried one by one.
+/// A call that took this long failed because it ran out of time. Each half would cost as much time
+/// again, so its elements are queried one by one.
 const SLOW: Duration = Duration::from_secs(5);
 
-/// After this many consecutive calls that failed as a whole, the cloud itself may be unavailable. Then a single element is
-/// queried, and if that fails too, the batch is given up. After a few more failures, the runtime would suspend calls to the
-/// plugin.
+/// After this many consecutive calls that failed as a whole, the cloud itself may be unavailable.
+/// Then a single element is queried, and if that fails too, the batch is given up. After a few more
+/// failures, the runtime would suspend calls to the plugin.
 const STRIKES: u32 = 4;
 
 /// How large a batch with this element may be.
@@ -37,16 +38,24 @@ pub(crate) struct Fit {
 impl Default for Fit {
     /// Allows batches as large as the provider accepts.
     fn default() -> Self {
-        Self { size: usize::MAX, slow: false }
+        Self {
+            size: usize::MAX,
+            slow: false,
+        }
     }
 }
 
 impl Fit {
-    /// Returns the size after the batch was answered by a provider that accepts at most `max` elements.
+    /// Returns the size after the batch was answered by a provider that accepts at most `max`
+    /// elements.
     #[must_use]
     fn answered(self, max: usize) -> Self {
         let size = self.size.saturating_mul(2);
-        if size >= max { Self::default() } else { Self { size, slow: false } }
+        if size >= max {
+            Self::default()
+        } else {
+            Self { size, slow: false }
+        }
     }
 
     /// Returns the size after the batch failed as a whole.
@@ -55,7 +64,10 @@ impl Fit {
         if failure.asks_for_time() {
             return self;
         }
-        Self { size: self.size.min(failure.pieces()), slow: failure.size <= 1 && failure.is_slow() }
+        Self {
+            size: self.size.min(failure.pieces()),
+            slow: failure.size <= 1 && failure.is_slow(),
+        }
     }
 }
 
@@ -71,35 +83,47 @@ impl Failure<'_> {
         self.took >= SLOW
     }
 
-    /// Returns true if no element is at fault: the cloud asks to wait, or another writer changed something at the same time.
+    /// Returns true if no element is at fault: the cloud asks to wait, or another writer changed
+    /// something at the same time.
     fn asks_for_time(&self) -> bool {
         matches!(Again::after(self.error), Again::After(_) | Again::Soon)
     }
 
     /// Returns the size of the batches into which this one is split.
     fn pieces(&self) -> usize {
-        if self.is_slow() { 1 } else { (self.size / 2).max(1) }
+        if self.is_slow() {
+            1
+        } else {
+            (self.size / 2).max(1)
+        }
     }
 
-    /// Returns the size of the batches with which to retry at once; `None` if there is nothing to retry.
+    /// Returns the size of the batches with which to retry at once; `None` if there is nothing to
+    /// retry.
     fn cut(&self) -> Option<usize> {
         (self.size > 1 && !self.asks_for_time()).then(|| self.pieces())
     }
 
-    /// Returns the error of each element. An error that would stop retries is replaced if it is about several elements, because
-    /// it may not apply to each of them.
+    /// Returns the error of each element. An error that would stop retries is replaced if it is
+    /// about several elements, because it may not apply to each of them.
     fn of_each(&self) -> CloudError {
         match self.error {
-            error @ (CloudError::Invalid(_) | CloudError::ImplementedElsewhere) if self.size > 1 => {
-                CloudError::Internal(format!("the call for {} elements was rejected as a whole: {error}", self.size))
+            error @ (CloudError::Invalid(_) | CloudError::ImplementedElsewhere)
+                if self.size > 1 =>
+            {
+                CloudError::Internal(format!(
+                    "the call for {} elements was rejected as a whole: {error}",
+                    self.size
+                ))
             }
             error => error.clone(),
         }
     }
 }
 
-/// Concurrent calls about parts of batches: if one is slow, the others still have a lane. With more lanes, the part with the
-/// failing element would fail repeatedly while the good parts, queried at the same time, are still in progress.
+/// Concurrent calls about parts of batches: if one is slow, the others still have a lane. With more
+/// lanes, the part with the failing element would fail repeatedly while the good parts, queried at
+/// the same time, are still in progress.
 const PIECES: usize = 2;
 /// Concurrent calls about single elements, some of which may take long.
 const SINGLE: usize = 4;
@@ -113,14 +137,14 @@ pub(crate) struct Lanes {
     slow: Semaphore,
     /// Consecutive calls that failed as a whole.
     strikes: AtomicU32,
-    /// Number of elements that were queried alone to check whether the cloud is available; selects a different element each
-    /// time.
+    /// Number of elements that were queried alone to check whether the cloud is available; selects
+    /// a different element each time.
     probes: AtomicUsize,
 }
 
 impl Lanes {
-    /// Creates lanes, `first` of which are for batches of full size. Parts of batches, single elements, and single elements
-    /// that took long have separate lanes.
+    /// Creates lanes, `first` of which are for batches of full size. Parts of batches, single
+    /// elements, and single elements that took long have separate lanes.
     pub(crate) fn new(first: usize) -> Self {
         let lanes = Semaphore::new;
         Self {
@@ -138,7 +162,8 @@ impl Lanes {
         self.strikes.load(Ordering::Relaxed) >= STRIKES
     }
 
-    /// Returns the lane of a batch whose first element has this `fit`, for a provider that accepts at most `max` elements.
+    /// Returns the lane of a batch whose first element has this `fit`, for a provider that accepts
+    /// at most `max` elements.
     fn of(&self, fit: Fit, max: usize) -> &Semaphore {
         match fit {
             Fit { slow: true, .. } => &self.slow,
@@ -184,7 +209,14 @@ pub(crate) async fn ask_all<A: Ask>(
     let max = max.max(1);
     let round = Round { asker, lanes, max };
     let batches = in_batches(items, max).into_iter().map(|batch| {
-        let batch = batch.into_iter().map(|(item, fit)| Element { item, before: fit, fit }).collect();
+        let batch = batch
+            .into_iter()
+            .map(|(item, fit)| Element {
+                item,
+                before: fit,
+                fit,
+            })
+            .collect();
         round.ask(batch, None)
     });
     join_all(batches).await;
@@ -198,7 +230,11 @@ fn in_batches<T>(items: impl IntoIterator<Item = (T, Fit)>, max: usize) -> Vec<V
     let mut batches: Vec<Vec<(T, Fit)>> = Vec::new();
     for (item, fit) in items {
         match batches.last_mut() {
-            Some(batch) if batch.first().is_some_and(|(_, first)| fits(*first, fit, batch.len(), max)) => {
+            Some(batch)
+                if batch
+                    .first()
+                    .is_some_and(|(_, first)| fits(*first, fit, batch.len(), max)) =>
+            {
                 batch.push((item, fit));
             }
             _ => batches.push(vec![(item, fit)]),
@@ -207,7 +243,8 @@ fn in_batches<T>(items: impl IntoIterator<Item = (T, Fit)>, max: usize) -> Vec<V
     batches
 }
 
-/// Returns true if the element may be added to a batch of `count` elements whose first one is `first`.
+/// Returns true if the element may be added to a batch of `count` elements whose first one is
+/// `first`.
 fn fits(first: Fit, next: Fit, count: usize, max: usize) -> bool {
     let size = first.size.min(max);
     size == next.size.min(max) && count < size
@@ -217,7 +254,8 @@ fn fits(first: Fit, next: Fit, count: usize, max: usize) -> bool {
 #[derive(Clone)]
 struct Element<T> {
     item: T,
-    /// How large its batch could be before this round, and how large it can be after the answers so far.
+    /// How large its batch could be before this round, and how large it can be after the answers so
+    /// far.
     before: Fit,
     fit: Fit,
 }
@@ -235,7 +273,8 @@ impl<A: Ask> Round<'_, A> {
             let size = batch.len();
             let Some(first) = batch.first() else { return };
             let lane = self.lanes.of(first.fit, self.max);
-            // Lets the other parts of the same batch get in line before the parts into which this one may be split.
+            // Lets the other parts of the same batch get in line before the parts into which this
+            // one may be split.
             tokio::task::yield_now().await;
             // The semaphore is never closed.
             let permit = lane.acquire().await.ok();
@@ -249,16 +288,23 @@ impl<A: Ask> Round<'_, A> {
                 None => self.settle(batch, |element| (None, element.before)).await,
                 Some(Ok(answers)) => self.answered(batch, answers).await,
                 Some(Err(error)) => {
-                    let failure = Failure { error: &error, size, took: started.elapsed() };
+                    let failure = Failure {
+                        error: &error,
+                        size,
+                        took: started.elapsed(),
+                    };
                     self.failed(batch, &failure).await;
                 }
             }
         })
     }
 
-    /// Makes a call, and counts consecutive calls that fail as a whole. Failures of elements that failed alone in earlier
-    /// rounds are not counted: they are expected.
-    async fn call(&self, batch: &[Element<A::Item>]) -> Option<Result<Answers<A::Answer>, CloudError>> {
+    /// Makes a call, and counts consecutive calls that fail as a whole. Failures of elements that
+    /// failed alone in earlier rounds are not counted: they are expected.
+    async fn call(
+        &self,
+        batch: &[Element<A::Item>],
+    ) -> Option<Result<Answers<A::Answer>, CloudError>> {
         let items: Vec<A::Item> = batch.iter().map(|element| element.item.clone()).collect();
         let answer = self.asker.ask(&items).await;
         match &answer {
@@ -273,24 +319,38 @@ impl<A: Ask> Round<'_, A> {
 
     async fn answered(&self, batch: Vec<Element<A::Item>>, answers: Answers<A::Answer>) {
         let mut answers = complete(answers, batch.len());
-        self.settle(batch, |element| (answers.next(), element.fit.answered(self.max))).await;
+        self.settle(batch, |element| {
+            (answers.next(), element.fit.answered(self.max))
+        })
+        .await;
     }
 
     async fn failed(&self, mut batch: Vec<Element<A::Item>>, failure: &Failure<'_>) {
         let each = failure.of_each();
-        // A single element that takes long is moved out of the way of the others, whatever the reason for its failure.
+        // A single element that takes long is moved out of the way of the others, whatever the
+        // reason for its failure.
         let in_the_way = failure.size == 1 && failure.is_slow();
         if !in_the_way && self.lanes.are_dead() && !self.is_there(&mut batch).await {
             return self.give_up(batch, &each).await;
         }
-        batch.iter_mut().for_each(|element| element.fit = element.fit.failed(failure));
+        batch
+            .iter_mut()
+            .for_each(|element| element.fit = element.fit.failed(failure));
         let Some(size) = failure.cut() else {
-            return self.settle(batch, |element| (Some(Err(each.clone())), element.fit)).await;
+            return self
+                .settle(batch, |element| (Some(Err(each.clone())), element.fit))
+                .await;
         };
-        join_all(batch.chunks(size).map(|piece| self.ask(piece.to_vec(), Some(each.clone())))).await;
+        join_all(
+            batch
+                .chunks(size)
+                .map(|piece| self.ask(piece.to_vec(), Some(each.clone()))),
+        )
+        .await;
     }
 
-    /// Queries one of several elements alone. If it is answered, it is handled and removed from the batch.
+    /// Queries one of several elements alone. If it is answered, it is handled and removed from the
+    /// batch.
     async fn is_there(&self, batch: &mut Vec<Element<A::Item>>) -> bool {
         if batch.len() < 2 {
             return false;
@@ -309,9 +369,11 @@ impl<A: Ask> Round<'_, A> {
         }
     }
 
-    /// Handles the error of an unavailable cloud. The sizes of batches are not changed, because no element is at fault.
+    /// Handles the error of an unavailable cloud. The sizes of batches are not changed, because no
+    /// element is at fault.
     async fn give_up(&self, batch: Vec<Element<A::Item>>, error: &CloudError) {
-        self.settle(batch, |element| (Some(Err(error.clone())), element.before)).await;
+        self.settle(batch, |element| (Some(Err(error.clone())), element.before))
+            .await;
     }
 
     async fn settle(
@@ -321,7 +383,11 @@ impl<A: Ask> Round<'_, A> {
     ) {
         let answered = batch.into_iter().map(|element| {
             let (result, fit) = answer(&element);
-            Answered { item: element.item, result, fit }
+            Answered {
+                item: element.item,
+                result,
+                fit,
+            }
         });
         let answered = answered.collect();
         self.asker.settle(answered).await;

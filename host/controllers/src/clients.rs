@@ -52,7 +52,12 @@ impl Clients {
 
     /// Returns the clients with timeouts for all requests.
     pub(crate) fn with_deadlines(self) -> Self {
-        let Self { informers, node, service, route } = &self;
+        let Self {
+            informers,
+            node,
+            service,
+            route,
+        } = &self;
         Self {
             informers: with_deadline(informers),
             node: with_deadline(node),

@@ -8,7 +8,9 @@ use std::sync::{
 use async_trait::async_trait;
 
 use k8s_openapi::api::core::v1::ObjectReference;
-use skydock_cloud::{Cluster, ForeignObject, Note, ObjectEvent, ObjectKind, ObjectName, ReadError, Severity};
+use skydock_cloud::{
+    Cluster, ForeignObject, Note, ObjectEvent, ObjectKind, ObjectName, ReadError, Severity,
+};
 use skydock_kube::{
     events::{EventType, Notice, Recorder},
     informer::{Change, Entry, Informer, Kind},
@@ -21,8 +23,9 @@ use crate::{
     service::{Classes, plan},
 };
 
-/// `source.component` of a provider's events. Controllers use names of their own, so that their events are not confused with
-/// the provider's, and so that a provider that exceeds its event rate does not silence them.
+/// `source.component` of a provider's events. Controllers use names of their own, so that their
+/// events are not confused with the provider's, and so that a provider that exceeds its event rate
+/// does not silence them.
 const PROVIDER: &str = "cloud-provider";
 
 /// The cluster, from the caches.
@@ -40,9 +43,16 @@ pub(crate) struct ClusterView {
 }
 
 /// Counts the changes of nodes and Services that are visible to a provider.
-pub(crate) fn count_changes(nodes: &Informer<NodeKind>, services: &Informer<ServiceKind>) -> Arc<AtomicU64> {
+pub(crate) fn count_changes(
+    nodes: &Informer<NodeKind>,
+    services: &Informer<ServiceKind>,
+) -> Arc<AtomicU64> {
     fn matters<K: Kind>(change: &Change<'_, K>, same: impl Fn(&K::View, &K::View) -> bool) -> bool {
-        if let Change::Updated(old, new) = change { !same(&old.view, &new.view) } else { true }
+        if let Change::Updated(old, new) = change {
+            !same(&old.view, &new.view)
+        } else {
+            true
+        }
     }
     let revision = Arc::<AtomicU64>::default();
     let (of_nodes, of_services) = (Arc::clone(&revision), Arc::clone(&revision));
@@ -60,10 +70,12 @@ pub(crate) fn count_changes(nodes: &Informer<NodeKind>, services: &Informer<Serv
 }
 
 impl ClusterView {
-    /// Returns true for Services that want a load balancer of this provider, and those whose load balancer it still has to delete.
-    /// The finalizer alone proves nothing: implementations of other classes use the same one.
+    /// Returns true for Services that want a load balancer of this provider, and those whose load
+    /// balancer it still has to delete. The finalizer alone proves nothing: implementations of
+    /// other classes use the same one.
     fn serves(&self, entry: &Entry<ServiceKind>) -> bool {
-        plan::wants_load_balancer(&entry.object, &self.classes) || plan::needs_cleanup(&entry.object, &self.classes)
+        plan::wants_load_balancer(&entry.object, &self.classes)
+            || plan::needs_cleanup(&entry.object, &self.classes)
     }
 }
 
@@ -82,37 +94,56 @@ impl Cluster for ClusterView {
         self.notes.take(note);
     }
 
-    async fn read(&self, object: &ForeignObject, reader: Option<&ObjectName>) -> Result<String, ReadError> {
+    async fn read(
+        &self,
+        object: &ForeignObject,
+        reader: Option<&ObjectName>,
+    ) -> Result<String, ReadError> {
         self.reads.read(object, reader).await
     }
 
     fn nodes(&self) -> Vec<Arc<skydock_cloud::Node>> {
-        self.nodes.list().iter().map(|entry| Arc::clone(&entry.view)).collect()
+        self.nodes
+            .list()
+            .iter()
+            .map(|entry| Arc::clone(&entry.view))
+            .collect()
     }
 
     fn node(&self, name: &str) -> Option<Arc<skydock_cloud::Node>> {
         self.nodes.get(name).map(|entry| Arc::clone(&entry.view))
     }
 
-    /// Returns no Services until the cache is complete, because a part of them could be taken for all.
+    /// Returns no Services until the cache is complete, because a part of them could be taken for
+    /// all.
     fn services(&self) -> Vec<Arc<skydock_cloud::Service>> {
         if !self.services.is_synced() {
             return Vec::new();
         }
         let services = self.services.list();
-        services.iter().filter(|entry| self.serves(entry)).map(|entry| Arc::clone(&entry.view.service)).collect()
+        services
+            .iter()
+            .filter(|entry| self.serves(entry))
+            .map(|entry| Arc::clone(&entry.view.service))
+            .collect()
     }
 
     fn service(&self, namespace: &str, name: &str) -> Option<Arc<skydock_cloud::Service>> {
-        let entry = self.services.get(&format!("{namespace}/{name}")).filter(|entry| self.serves(entry))?;
+        let entry = self
+            .services
+            .get(&format!("{namespace}/{name}"))
+            .filter(|entry| self.serves(entry))?;
         Some(Arc::clone(&entry.view.service))
     }
 
     fn object_json(&self, kind: ObjectKind, namespace: &str, name: &str) -> Option<String> {
         match kind {
-            ObjectKind::Node => serde_json::to_string(&NodeKind::whole(&*self.nodes.get(name)?)).ok(),
+            ObjectKind::Node => {
+                serde_json::to_string(&NodeKind::whole(&*self.nodes.get(name)?)).ok()
+            }
             ObjectKind::Service => {
-                serde_json::to_string(&self.services.get(&format!("{namespace}/{name}"))?.object).ok()
+                serde_json::to_string(&self.services.get(&format!("{namespace}/{name}"))?.object)
+                    .ok()
             }
         }
     }
@@ -162,7 +193,8 @@ mod tests {
         let api = FakeApi::default();
         let metrics = Metrics::register(&mut Registry::default());
         let (recorder, writer) = recorder(&metrics);
-        let (nodes, services): (Arc<Informer<NodeKind>>, Arc<Informer<ServiceKind>>) = Default::default();
+        let (nodes, services): (Arc<Informer<NodeKind>>, Arc<Informer<ServiceKind>>) =
+            Default::default();
         let clients = (api.client(), api.client());
         let view = ClusterView {
             recorder,
@@ -170,7 +202,12 @@ mod tests {
             with_services: true,
             uid: Arc::default(),
             revision: count_changes(&nodes, &services),
-            notes: Arc::new(Notes::new(clients, Arc::clone(&nodes), &services, &metrics.shared)),
+            notes: Arc::new(Notes::new(
+                clients,
+                Arc::clone(&nodes),
+                &services,
+                &metrics.shared,
+            )),
             reads: Arc::new(Reads::new(api.client())),
             nodes,
             services,
@@ -181,8 +218,14 @@ mod tests {
             &service("leaving"),
             &json!({"metadata": {"finalizers": [FINALIZER]}, "spec": {"type": "ClusterIP"}}),
         ));
-        view.services.apply(with(&service("plain"), &json!({"spec": {"type": "ClusterIP"}})));
-        view.services.apply(with(&service("classy"), &json!({"spec": {"loadBalancerClass": "x"}})));
+        view.services.apply(with(
+            &service("plain"),
+            &json!({"spec": {"type": "ClusterIP"}}),
+        ));
+        view.services.apply(with(
+            &service("classy"),
+            &json!({"spec": {"loadBalancerClass": "x"}}),
+        ));
         view.services.apply(with(
             &service("foreign"),
             &json!({"metadata": {"finalizers": [FINALIZER]}, "spec": {"loadBalancerClass": "x"}}),
@@ -193,23 +236,54 @@ mod tests {
         view.nodes.complete();
         let revision = view.revision();
         assert!(revision.is_some());
-        view.nodes.apply(with(&node("n1"), &json!({"metadata": {"resourceVersion": "2"}})));
-        assert_eq!(view.revision(), revision, "nothing that a provider sees has changed");
-        view.nodes.apply(with(&node("n1"), &json!({"metadata": {"resourceVersion": "3", "labels": {"a": "b"}}})));
+        view.nodes.apply(with(
+            &node("n1"),
+            &json!({"metadata": {"resourceVersion": "2"}}),
+        ));
+        assert_eq!(
+            view.revision(),
+            revision,
+            "nothing that a provider sees has changed"
+        );
+        view.nodes.apply(with(
+            &node("n1"),
+            &json!({"metadata": {"resourceVersion": "3", "labels": {"a": "b"}}}),
+        ));
         assert!(view.revision() > revision);
 
         assert_eq!(view.nodes().len(), 1);
-        let names: Vec<_> = view.services().iter().map(|service| service.name.clone()).collect();
+        let names: Vec<_> = view
+            .services()
+            .iter()
+            .map(|service| service.name.clone())
+            .collect();
         assert_eq!(names, ["leaving", "wanting"]);
         let one = |name: &str| view.service("ns", name).is_some();
         let hidden = ["plain", "classy", "foreign", "none"];
-        assert_eq!((["leaving", "wanting"].map(one), hidden.map(one)), ([true; 2], [false; 4]));
-        assert_eq!((view.node("n1").is_some(), view.node("n2").is_some()), (true, false));
-        let whole: Value =
-            serde_json::from_str(&view.object_json(ObjectKind::Service, "ns", "wanting").unwrap()).unwrap();
-        assert_eq!((&whole["kind"], &whole["metadata"]["uid"]), (&"Service".into(), &"uid-wanting".into()));
+        assert_eq!(
+            (["leaving", "wanting"].map(one), hidden.map(one)),
+            ([true; 2], [false; 4])
+        );
+        assert_eq!(
+            (view.node("n1").is_some(), view.node("n2").is_some()),
+            (true, false)
+        );
+        let whole: Value = serde_json::from_str(
+            &view
+                .object_json(ObjectKind::Service, "ns", "wanting")
+                .unwrap(),
+        )
+        .unwrap();
+        assert_eq!(
+            (&whole["kind"], &whole["metadata"]["uid"]),
+            (&"Service".into(), &"uid-wanting".into())
+        );
         assert_eq!(view.object_json(ObjectKind::Node, "", "n2"), None);
-        assert!(view.object_json(ObjectKind::Node, "", "n1").unwrap().contains("kubernetes.io/hostname"));
+        assert!(
+            view.object_json(ObjectKind::Node, "", "n1")
+                .unwrap()
+                .contains("kubernetes.io/hostname")
+        );
 
         view.publish(ObjectEvent {
             object: ObjectName::service(&view.services()[1]),

@@ -57,9 +57,14 @@ pub(crate) enum Obstacle {
     TurnedOff(&'static str),
     /// The provider cannot do what it needs.
     #[error("provider {provider} does not support {capability}")]
-    Unsupported { provider: String, capability: Capability },
+    Unsupported {
+        provider: String,
+        capability: Capability,
+    },
     /// The objects that it needs are not known yet.
-    #[error("cannot read {0} from the API server yet; the controller starts after they have been read")]
+    #[error(
+        "cannot read {0} from the API server yet; the controller starts after they have been read"
+    )]
     NotListed(&'static str),
     /// At startup, this is checked earlier; here, the capability was added by a later generation.
     #[error("{0}")]
@@ -74,13 +79,26 @@ impl Obstacle {
 }
 
 impl Constructor {
-    /// Checks what can be checked without building it. `listed` says whether all Services are known.
-    pub(crate) fn check(&self, options: &Options, provider: &ProviderInfo, listed: bool) -> Result<(), Obstacle> {
+    /// Checks what can be checked without building it. `listed` says whether all Services are
+    /// known.
+    pub(crate) fn check(
+        &self,
+        options: &Options,
+        provider: &ProviderInfo,
+        listed: bool,
+    ) -> Result<(), Obstacle> {
         if let Some(flag) = (self.disabled_by)(options) {
             return Err(Obstacle::TurnedOff(flag));
         }
-        if let Some(capability) = self.controller.needs.filter(|capability| !provider.can(*capability)) {
-            return Err(Obstacle::Unsupported { provider: provider.name.clone(), capability });
+        if let Some(capability) = self
+            .controller
+            .needs
+            .filter(|capability| !provider.can(*capability))
+        {
+            return Err(Obstacle::Unsupported {
+                provider: provider.name.clone(),
+                capability,
+            });
         }
         // Nodes are served even if Services cannot be listed.
         if self.controller.needs_services && !listed {

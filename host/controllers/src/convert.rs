@@ -26,5 +26,7 @@ fn filled(value: Option<&String>) -> Option<String> {
 }
 
 fn created(meta: &ObjectMeta) -> u64 {
-    meta.creation_timestamp.as_ref().map_or(0, |time| u64::try_from(time.0.as_second()).unwrap_or(0))
+    meta.creation_timestamp
+        .as_ref()
+        .map_or(0, |time| u64::try_from(time.0.as_second()).unwrap_or(0))
 }

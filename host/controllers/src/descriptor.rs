@@ -1,4 +1,5 @@
-//! What is known of a controller before it runs: its names and what it needs. Each controller has a [`Descriptor`] in its module.
+//! What is known of a controller before it runs: its names and what it needs. Each controller has a
+//! [`Descriptor`] in its module.
 
 use std::{
     cmp::Ordering,

@@ -1,18 +1,20 @@
-//! Dry run: changes are logged and not made. Questions to the cloud are passed on, changes of the cloud are not; the API server
-//! validates writes without storing them (see [`skydock_kube::dry_run`]).
+//! Dry run: changes are logged and not made. Questions to the cloud are passed on, changes of the
+//! cloud are not; the API server validates writes without storing them (see
+//! [`skydock_kube::dry_run`]).
 
 use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use skydock_cloud::{
-    Answers, CloudError, CloudProvider, Instance, LoadBalancerStatus, NewRoute, Node, NodeSet, Presence, ProviderInfo,
-    Route, Service, Zone,
+    Answers, CloudError, CloudProvider, Instance, LoadBalancerStatus, NewRoute, Node, NodeSet,
+    Presence, ProviderInfo, Route, Service, Zone,
 };
 use skydock_kube::dry_run::{self, Said};
 
 use crate::clients::Clients;
 
-/// Returns a provider and API clients that change nothing. What they would change is reported in `said`.
+/// Returns a provider and API clients that change nothing. What they would change is reported in
+/// `said`.
 pub(crate) fn harmless(
     provider: Arc<dyn CloudProvider>,
     clients: &Clients,
@@ -24,7 +26,13 @@ pub(crate) fn harmless(
         service: dry_run::client(&clients.service, said),
         route: dry_run::client(&clients.route, said),
     };
-    (Arc::new(Cloud { provider, said: Arc::clone(said) }), clients)
+    (
+        Arc::new(Cloud {
+            provider,
+            said: Arc::clone(said),
+        }),
+        clients,
+    )
 }
 
 /// Forwards queries. Calls that would change the cloud are reported instead, and fail with
@@ -43,7 +51,11 @@ impl Cloud {
 
 fn names(nodes: &[Arc<Node>]) -> String {
     let names: Vec<&str> = nodes.iter().map(|node| node.name.as_str()).collect();
-    if names.is_empty() { "no nodes".to_owned() } else { format!("nodes {}", names.join(", ")) }
+    if names.is_empty() {
+        "no nodes".to_owned()
+    } else {
+        format!("nodes {}", names.join(", "))
+    }
 }
 
 #[async_trait]
@@ -60,23 +72,48 @@ impl CloudProvider for Cloud {
         self.provider.describe(nodes).await
     }
 
-    async fn get_load_balancer(&self, service: &Service) -> Result<Option<LoadBalancerStatus>, CloudError> {
+    async fn get_load_balancer(
+        &self,
+        service: &Service,
+    ) -> Result<Option<LoadBalancerStatus>, CloudError> {
         self.provider.get_load_balancer(service).await
     }
 
-    async fn ensure_load_balancer(&self, service: &Service, nodes: &NodeSet) -> Result<LoadBalancerStatus, CloudError> {
-        let Service { namespace, name, .. } = service;
-        self.untold(&format!("ensure the load balancer of Service {namespace}/{name} with {}", names(nodes)))
+    async fn ensure_load_balancer(
+        &self,
+        service: &Service,
+        nodes: &NodeSet,
+    ) -> Result<LoadBalancerStatus, CloudError> {
+        let Service {
+            namespace, name, ..
+        } = service;
+        self.untold(&format!(
+            "ensure the load balancer of Service {namespace}/{name} with {}",
+            names(nodes)
+        ))
     }
 
-    async fn update_load_balancer(&self, service: &Service, nodes: &NodeSet) -> Result<(), CloudError> {
-        let Service { namespace, name, .. } = service;
-        self.untold(&format!("update the load balancer of Service {namespace}/{name} to {}", names(nodes)))
+    async fn update_load_balancer(
+        &self,
+        service: &Service,
+        nodes: &NodeSet,
+    ) -> Result<(), CloudError> {
+        let Service {
+            namespace, name, ..
+        } = service;
+        self.untold(&format!(
+            "update the load balancer of Service {namespace}/{name} to {}",
+            names(nodes)
+        ))
     }
 
     async fn ensure_load_balancer_deleted(&self, service: &Service) -> Result<(), CloudError> {
-        let Service { namespace, name, .. } = service;
-        self.untold(&format!("delete the load balancer of Service {namespace}/{name}"))
+        let Service {
+            namespace, name, ..
+        } = service;
+        self.untold(&format!(
+            "delete the load balancer of Service {namespace}/{name}"
+        ))
     }
 
     fn max_routes(&self) -> Option<usize> {
@@ -89,15 +126,21 @@ impl CloudProvider for Cloud {
 
     async fn create_routes(&self, routes: &[NewRoute]) -> Result<Answers<()>, CloudError> {
         let created = routes.iter().map(|route| {
-            self.untold(&format!("create a route to {} via node {}", route.destination_cidr, route.target_node))
+            self.untold(&format!(
+                "create a route to {} via node {}",
+                route.destination_cidr, route.target_node
+            ))
         });
         Ok(created.collect())
     }
 
     async fn delete_routes(&self, routes: &[Route]) -> Result<Answers<()>, CloudError> {
-        let deleted = routes
-            .iter()
-            .map(|route| self.untold(&format!("delete route {} to {}", route.name, route.destination_cidr)));
+        let deleted = routes.iter().map(|route| {
+            self.untold(&format!(
+                "delete route {} to {}",
+                route.name, route.destination_cidr
+            ))
+        });
         Ok(deleted.collect())
     }
 

@@ -1,14 +1,15 @@
 //! Allocates Pod CIDRs for nodes from the cluster CIDRs.
 //!
-//! This is upstream's node-ipam-controller with the range allocator, the only one that does not depend on a particular cloud.
-//! It differs from upstream in these points:
+//! This is upstream's node-ipam-controller with the range allocator, the only one that does not
+//! depend on a particular cloud. It differs from upstream in these points:
 //!
 //! - A Pod CIDR stays reserved for its node if the answer to the write was lost.
-//! - No Pod CIDR is allocated while writes of a previous process that was killed may still arrive. (A process that shuts down
-//!   in an orderly way releases its Lease even if a write is still in progress. If such a write arrives later, it is reported
-//!   like one of upstream's controller.)
+//! - No Pod CIDR is allocated while writes of a previous process that was killed may still arrive.
+//!   (A process that shuts down in an orderly way releases its Lease even if a write is still in
+//!   progress. If such a write arrives later, it is reported like one of upstream's controller.)
 //! - Nodes for which no Pod CIDR was left get one as soon as another node is deleted.
-//! - Pod CIDRs that were not allocated here do not end the process: they are reported and not changed.
+//! - Pod CIDRs that were not allocated here do not end the process: they are reported and not
+//!   changed.
 
 mod cidr_set;
 mod ledger;
@@ -51,12 +52,12 @@ use crate::{
 /// Maximum number of nodes that are written concurrently, as in upstream.
 const WORKERS: usize = 30;
 
-/// First delay for a node for which no Pod CIDR is left; it doubles each time. It only determines when the event is repeated: a
-/// waiting node is processed at once when a Pod CIDR is released.
+/// First delay for a node for which no Pod CIDR is left; it doubles each time. It only determines
+/// when the event is repeated: a waiting node is processed at once when a Pod CIDR is released.
 const EXHAUSTED: Duration = Duration::from_secs(30);
 
-/// How late a write of the previous leader may arrive: an API server gives up on a write after 34 s, and its result appears in
-/// the cache some moments later.
+/// How late a write of the previous leader may arrive: an API server gives up on a write after 34
+/// s, and its result appears in the cache some moments later.
 pub(crate) const LATE_WRITES: Duration = Duration::from_secs(40);
 
 /// The node IPAM controller.
@@ -72,8 +73,8 @@ pub static CONTROLLER: Descriptor = Descriptor {
 /// Options of the node IPAM controller.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct IpamOptions {
-    /// Cluster CIDRs: at most one of each IP family, the primary one first. If empty, nodes get no Pod CIDRs
-    /// (`--allocate-node-cidrs=false`).
+    /// Cluster CIDRs: at most one of each IP family, the primary one first. If empty, nodes get no
+    /// Pod CIDRs (`--allocate-node-cidrs=false`).
     pub ranges: Vec<NodeRange>,
     /// Addresses of Services, which are not allocated to nodes (`--service-cluster-ip-range`).
     pub service_cidrs: Vec<IpNet>,
@@ -90,8 +91,8 @@ pub(crate) struct IpamController {
 }
 
 impl IpamController {
-    /// Records the Pod CIDRs of all cached nodes before any is allocated. During `quiet`, nothing is allocated, so that Pod
-    /// CIDRs that another process has allocated can arrive in the cache.
+    /// Records the Pod CIDRs of all cached nodes before any is allocated. During `quiet`, nothing
+    /// is allocated, so that Pod CIDRs that another process has allocated can arrive in the cache.
     pub(crate) fn new(
         shared: Shared,
         metrics: &IpamMetrics,
@@ -99,8 +100,13 @@ impl IpamController {
         options: &IpamOptions,
         quiet: Duration,
     ) -> Self {
-        let queue = Arc::new(Queue::new(Limiter::NODES, shared.metrics.queue("cidrallocator_node")));
-        let set = |range: &NodeRange| CidrSet::new(*range, metrics.cidr_set(&range.cluster().to_string()));
+        let queue = Arc::new(Queue::new(
+            Limiter::NODES,
+            shared.metrics.queue("cidrallocator_node"),
+        ));
+        let set = |range: &NodeRange| {
+            CidrSet::new(*range, metrics.cidr_set(&range.cluster().to_string()))
+        };
         let sets = options.ranges.iter().map(set).collect();
         let ledger = Arc::new(Mutex::new(Ledger::new(sets, &options.service_cidrs)));
         shared.nodes.subscribe({
@@ -123,24 +129,36 @@ impl IpamController {
                 wake(&mut ledger, &queue);
             }
         });
-        Self { shared, client, queue, ledger, not_before: Instant::now() + quiet }
+        Self {
+            shared,
+            client,
+            queue,
+            ledger,
+            not_before: Instant::now() + quiet,
+        }
     }
 
     async fn sync(&self, key: &str) {
-        let Some((entry, decision)) = self.decide(key) else { return self.queue.forget(&key.to_owned()) };
+        let Some((entry, decision)) = self.decide(key) else {
+            return self.queue.forget(&key.to_owned());
+        };
         match decision {
             Decision::Nothing => self.queue.forget(&entry.key()),
             Decision::Assign(cidrs) => self.assign(&entry, &cidrs).await,
             Decision::Exhausted(range) => {
-                self.shared.metrics.error(self.shared.controller, "pod-cidrs-exhausted");
+                self.shared
+                    .metrics
+                    .error(self.shared.controller, "pod-cidrs-exhausted");
                 let flag = mask_flag(range);
                 let message = format!(
                     "The node cannot get a Pod CIDR: {range} is exhausted. The node gets one when another node is deleted. For \
                      more nodes, extend --cluster-cidr or increase {flag} (--node-cidr-mask-size if that is set)"
                 );
                 tracing::warn!(node = entry.name(), "{message}");
-                self.shared.warning(&entry, reason::CIDR_NOT_AVAILABLE, message);
-                self.queue.retry_as(entry.key(), EXHAUSTED, Priority::Change);
+                self.shared
+                    .warning(&entry, reason::CIDR_NOT_AVAILABLE, message);
+                self.queue
+                    .retry_as(entry.key(), EXHAUSTED, Priority::Change);
             }
             Decision::Warn(problems) => {
                 self.queue.forget(&entry.key());
@@ -150,7 +168,9 @@ impl IpamController {
                             ("pod-cidr-out-of-range", reason::POD_CIDR_OUT_OF_RANGE)
                         }
                         Problem::Shared { .. } => ("pod-cidr-conflict", reason::POD_CIDR_CONFLICT),
-                        Problem::WrittenByOther(_) => ("other-cidr-allocator", reason::OTHER_CIDR_ALLOCATOR),
+                        Problem::WrittenByOther(_) => {
+                            ("other-cidr-allocator", reason::OTHER_CIDR_ALLOCATOR)
+                        }
                     };
                     self.shared.metrics.error(self.shared.controller, kind);
                     tracing::warn!(node = entry.name(), "{problem}");
@@ -160,8 +180,9 @@ impl IpamController {
         }
     }
 
-    /// Returns `None` if the node does not exist. The ledger is locked while the node is looked up, so that the node cannot be
-    /// removed from it in between: what is reserved for a node is released when the node is removed.
+    /// Returns `None` if the node does not exist. The ledger is locked while the node is looked up,
+    /// so that the node cannot be removed from it in between: what is reserved for a node is
+    /// released when the node is removed.
     fn decide(&self, key: &str) -> Option<(Arc<Entry<NodeKind>>, Decision)> {
         let mut ledger = lock(&self.ledger);
         let entry = self.shared.nodes.get(key)?;
@@ -170,29 +191,39 @@ impl IpamController {
         Some((entry, decision))
     }
 
-    /// Writes Pod CIDRs to a node. The API server does not allow changing existing ones, so those that another component wrote
-    /// in the meantime stay.
+    /// Writes Pod CIDRs to a node. The API server does not allow changing existing ones, so those
+    /// that another component wrote in the meantime stay.
     async fn assign(&self, entry: &Entry<NodeKind>, cidrs: &[IpNet]) {
         let body = json!({
             "metadata": { "uid": entry.uid() },
             "spec": { "podCIDR": cidrs.first(), "podCIDRs": cidrs },
         });
-        let target = Target { namespace: None, name: entry.name(), subresource: None };
+        let target = Target {
+            namespace: None,
+            name: entry.name(),
+            subresource: None,
+        };
         let Err(error) = patch::<Node>(&self.client, &target, &Patch::Merge(body)).await else {
-            tracing::info!(node = entry.name(), "allocated Pod CIDR {}", ledger::list(cidrs));
+            tracing::info!(
+                node = entry.name(),
+                "allocated Pod CIDR {}",
+                ledger::list(cidrs)
+            );
             return self.queue.forget(&entry.key());
         };
         self.shared.api_error(entry.name(), &error);
         let again = Again::after_write(&error);
         if again == Again::BackOff {
             let message = format!("Cannot write Pod CIDR {}: {error}", ledger::list(cidrs));
-            self.shared.warning(entry, reason::CIDR_ASSIGNMENT_FAILED, message);
+            self.shared
+                .warning(entry, reason::CIDR_ASSIGNMENT_FAILED, message);
         }
         again.schedule(&self.queue, &entry.key());
     }
 }
 
-/// Returns the flag that sets the size of Pod CIDRs in this range, unless `--node-cidr-mask-size` does.
+/// Returns the flag that sets the size of Pod CIDRs in this range, unless `--node-cidr-mask-size`
+/// does.
 fn mask_flag(range: IpNet) -> &'static str {
     match range {
         IpNet::V4(_) => "--node-cidr-mask-size-ipv4",
@@ -228,7 +259,11 @@ impl Runner for IpamController {
             this.sync(&key).await;
             wake(&mut lock(&this.ledger), &this.queue);
         };
-        if shutdown.run_until_cancelled(sleep_until(self.not_before)).await.is_some() {
+        if shutdown
+            .run_until_cancelled(sleep_until(self.not_before))
+            .await
+            .is_some()
+        {
             self.queue.run_workers(WORKERS, &shutdown, sync).await;
         }
     }

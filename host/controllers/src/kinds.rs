@@ -6,7 +6,9 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use k8s_openapi::{
-    api::core::v1::{Node, NodeAddress, NodeCondition, NodeSpec, NodeStatus, NodeSystemInfo, Service, Taint},
+    api::core::v1::{
+        Node, NodeAddress, NodeCondition, NodeSpec, NodeStatus, NodeSystemInfo, Service, Taint,
+    },
     apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference, Time},
 };
 use kube::core::Selector;
@@ -18,8 +20,8 @@ use crate::{
     convert::{self, ConvertError},
 };
 
-/// The part of a node that is not in its view. Capacity, volumes, images, managed fields and the conditions that Skydock does
-/// not read are not kept.
+/// The part of a node that is not in its view. Capacity, volumes, images, managed fields and the
+/// conditions that Skydock does not read are not kept.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct KeptNode {
     /// `metadata.resourceVersion`.
@@ -59,10 +61,18 @@ impl Kind for NodeKind {
 
     fn split(mut node: Node) -> (KeptNode, Self::View) {
         // They are most of a node, and moved instead of cloned.
-        let (labels, annotations) = (node.metadata.labels.take(), node.metadata.annotations.take());
+        let (labels, annotations) = (
+            node.metadata.labels.take(),
+            node.metadata.annotations.take(),
+        );
         let mut view = convert::node(&node);
-        (view.labels, view.annotations) = (labels.unwrap_or_default(), annotations.unwrap_or_default());
-        let Node { metadata, spec, status } = node;
+        (view.labels, view.annotations) =
+            (labels.unwrap_or_default(), annotations.unwrap_or_default());
+        let Node {
+            metadata,
+            spec,
+            status,
+        } = node;
         let (spec, status) = (spec.unwrap_or_default(), status.unwrap_or_default());
         let mut conditions = status.conditions.unwrap_or_default();
         conditions.retain(|condition| NODE_CONDITIONS.contains(&condition.type_.as_str()));
@@ -87,7 +97,9 @@ impl Kind for NodeKind {
                     system_uuid: String::new(),
                     ..info
                 }),
-                addresses: status.addresses.filter(|addresses| addresses.len() != view.addresses.len()),
+                addresses: status
+                    .addresses
+                    .filter(|addresses| addresses.len() != view.addresses.len()),
             }),
         };
         (kept, Arc::new(view))
@@ -108,8 +120,10 @@ impl NodeKind {
     pub(crate) fn whole(entry: &Entry<Self>) -> Node {
         let (KeptNode { rest, .. }, view) = (&entry.object, &*entry.view);
         let addresses = view.addresses.iter();
-        let addresses =
-            addresses.map(|it| NodeAddress { type_: it.kind.as_str().to_owned(), address: it.address.clone() });
+        let addresses = addresses.map(|it| NodeAddress {
+            type_: it.kind.as_str().to_owned(),
+            address: it.address.clone(),
+        });
         Node {
             metadata: ObjectMeta {
                 name: filled(&view.name),
@@ -150,7 +164,9 @@ impl NodeKind {
 
 /// Converts a time; Kubernetes stores times in whole seconds.
 fn time(seconds: u64) -> Option<Time> {
-    let seconds = i64::try_from(seconds).ok().filter(|seconds| *seconds != 0)?;
+    let seconds = i64::try_from(seconds)
+        .ok()
+        .filter(|seconds| *seconds != 0)?;
     Timestamp::from_second(seconds).ok().map(Time)
 }
 
@@ -194,11 +210,24 @@ impl Kind for ServiceKind {
             Ok(selector) => (selector, None),
             Err(error) => (Selector::default(), Some(error)),
         };
-        (object, ServiceView { service: Arc::new(service), node_selector, problem: problem.or(bad_selector) })
+        (
+            object,
+            ServiceView {
+                service: Arc::new(service),
+                node_selector,
+                problem: problem.or(bad_selector),
+            },
+        )
     }
 
     fn identity(entry: &Entry<Self>) -> Identity<'_> {
-        let ObjectMeta { namespace, name, uid, resource_version, .. } = &entry.object.metadata;
+        let ObjectMeta {
+            namespace,
+            name,
+            uid,
+            resource_version,
+            ..
+        } = &entry.object.metadata;
         Identity {
             namespace: namespace.as_deref().unwrap_or_default(),
             name: name.as_deref().unwrap_or_default(),
@@ -245,16 +274,27 @@ mod tests {
                 "managedFields",
                 json!([{"manager": "m", "operation": "Update", "fieldsV1": {"f:status": {}}}]),
             ),
-            ("/status", "images", json!([{"names": ["i"], "sizeBytes": 1}])),
+            (
+                "/status",
+                "images",
+                json!([{"names": ["i"], "sizeBytes": 1}]),
+            ),
             ("/status", "capacity", json!({"cpu": "4"})),
             ("/status", "allocatable", json!({"cpu": "4"})),
             ("/status", "volumesInUse", json!(["v"])),
-            ("/status", "volumesAttached", json!([{"name": "v", "devicePath": "d"}])),
+            (
+                "/status",
+                "volumesAttached",
+                json!([{"name": "v", "devicePath": "d"}]),
+            ),
         ] {
             object.pointer_mut(path).unwrap()[key] = value;
         }
         let pressure = json!({"type": "MemoryPressure", "status": "False"});
-        object["status"]["conditions"].as_array_mut().unwrap().push(pressure);
+        object["status"]["conditions"]
+            .as_array_mut()
+            .unwrap()
+            .push(pressure);
         let full: Node = serde_json::from_value(object.clone()).unwrap();
         assert_eq!(NodeKind::whole(&Entry::new(full)), expected);
 
@@ -262,15 +302,21 @@ mod tests {
             json!([{"type": "Odd", "address": "x"}, {"type": "InternalIP", "address": "10.0.0.1"}]);
         let odd: Node = serde_json::from_value(object.clone()).unwrap();
         let expected = odd.status.clone().unwrap().addresses;
-        assert_eq!(NodeKind::whole(&Entry::new(odd)).status.unwrap().addresses, expected);
-        let empty = Node { spec: Some(NodeSpec::default()), status: Some(NodeStatus::default()), ..Node::default() };
+        assert_eq!(
+            NodeKind::whole(&Entry::new(odd)).status.unwrap().addresses,
+            expected
+        );
+        let empty = Node {
+            spec: Some(NodeSpec::default()),
+            status: Some(NodeStatus::default()),
+            ..Node::default()
+        };
         assert_eq!(NodeKind::whole(&Entry::new(Node::default())), empty);
     }
 
     #[test]
     fn managed_fields_of_a_service_are_not_kept() {
-        let service =
-            json!({"metadata": {"name": "s", "managedFields": [{"manager": "kubectl", "operation": "Update"}]}});
+        let service = json!({"metadata": {"name": "s", "managedFields": [{"manager": "kubectl", "operation": "Update"}]}});
         let entry = Entry::<ServiceKind>::new(serde_json::from_value(service).unwrap());
         assert_eq!(entry.object.metadata.managed_fields, None);
     }

@@ -1,8 +1,9 @@
 //! Kubernetes' cloud controllers, for any provider.
 //!
-//! The way of an event is straight: watch ([`skydock_kube::informer`]) → cache → [`skydock_kube::queue`] → plan (a pure function of object and cloud
-//! answer) → apply (patches and events). Clouds are behind [`skydock_cloud::CloudProvider`]; rules are in the `plan`
-//! modules, where tests hold them against upstream's, statement by statement.
+//! The way of an event is straight: watch ([`skydock_kube::informer`]) → cache →
+//! [`skydock_kube::queue`] → plan (a pure function of object and cloud answer) → apply (patches and
+//! events). Clouds are behind [`skydock_cloud::CloudProvider`]; rules are in the `plan` modules,
+//! where tests hold them against upstream's, statement by statement.
 //!
 //! [`run()`] starts all controllers.
 

@@ -1,9 +1,10 @@
 //! Deletes nodes whose instance does not exist, and taints those whose instance is stopped.
 //!
-//! This is upstream's cloud-node-lifecycle-controller, but it queries the cloud in batches and takes more care before it
-//! deletes a node: only nodes of this provider are deleted, only after two answers that are at least one period apart, only the
-//! object that the cloud was asked about, and never many at once ([`brake`]). Slow operations continue in parallel to the
-//! following passes and do not delay them.
+//! This is upstream's cloud-node-lifecycle-controller, but it queries the cloud in batches and
+//! takes more care before it deletes a node: only nodes of this provider are deleted, only after
+//! two answers that are at least one period apart, only the object that the cloud was asked about,
+//! and never many at once ([`brake`]). Slow operations continue in parallel to the following passes
+//! and do not delay them.
 
 mod apply;
 pub mod brake;
@@ -74,15 +75,19 @@ pub struct LifecycleOptions {
     pub period: Duration,
     /// How many nodes may be deleted within an interval.
     pub brake: BrakeOptions,
-    /// Whether nodes whose instance is stopped are also tainted as out of service (`--out-of-service-taint`), which deletes
-    /// their Pods and detaches their volumes.
+    /// Whether nodes whose instance is stopped are also tainted as out of service
+    /// (`--out-of-service-taint`), which deletes their Pods and detaches their volumes.
     pub out_of_service_taint: bool,
 }
 
 impl Default for LifecycleOptions {
     /// Upstream's period.
     fn default() -> Self {
-        Self { period: Duration::from_secs(5), brake: BrakeOptions::default(), out_of_service_taint: false }
+        Self {
+            period: Duration::from_secs(5),
+            brake: BrakeOptions::default(),
+            out_of_service_taint: false,
+        }
     }
 }
 
@@ -118,7 +123,10 @@ struct Claim<'a> {
 
 impl Drop for Claim<'_> {
     fn drop(&mut self) {
-        self.writing.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.uid);
+        self.writing
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .remove(&self.uid);
     }
 }
 
@@ -130,7 +138,10 @@ impl LifecycleController {
         options: LifecycleOptions,
         said: Option<Arc<Said>>,
     ) -> Self {
-        let options = LifecycleOptions { period: options.period.max(LEAST_PERIOD), ..options };
+        let options = LifecycleOptions {
+            period: options.period.max(LEAST_PERIOD),
+            ..options
+        };
         Self {
             shared,
             metrics,
@@ -145,8 +156,8 @@ impl LifecycleController {
         }
     }
 
-    /// Checks all nodes, and queries the cloud about those that are not being queried already. Returns when all consequences
-    /// are done.
+    /// Checks all nodes, and queries the cloud about those that are not being queried already.
+    /// Returns when all consequences are done.
     async fn pass(&self, stop: &CancellationToken) {
         let info = self.shared.provider.info();
         let mut not_ready = Vec::new();
@@ -154,13 +165,20 @@ impl LifecycleController {
         for entry in self.shared.nodes.list() {
             match plan::look(&entry.view, &info) {
                 Look::Settled(changes) if changes.is_empty() => {}
-                Look::Settled(changes) => settled.push(Tainting { entry, changes, said: None }),
+                Look::Settled(changes) => settled.push(Tainting {
+                    entry,
+                    changes,
+                    said: None,
+                }),
                 Look::Ask => not_ready.push(entry),
             }
         }
         let questions = self.questions(not_ready);
         let round = Round::new(self, stop);
-        tokio::join!(self.taint(settled), ask_all(&round, questions, info.max_batch, &self.lanes));
+        tokio::join!(
+            self.taint(settled),
+            ask_all(&round, questions, info.max_batch, &self.lanes)
+        );
         self.delete_condemned(stop).await;
     }
 
@@ -179,33 +197,59 @@ impl LifecycleController {
     }
 
     fn still_in_question(&self, asked: &NodeEntry) -> Option<NodeEntry> {
-        self.shared.nodes.get(&asked.key()).filter(|now| plan::same_question(&asked.view, &now.view))
+        self.shared
+            .nodes
+            .get(&asked.key())
+            .filter(|now| plan::same_question(&asked.view, &now.view))
     }
 
     /// Changes taints. What fails is retried in the next pass.
     async fn taint(&self, decided: Vec<Tainting>) {
         stream::iter(decided)
-            .for_each_concurrent(WRITERS, |Tainting { entry, changes, said }| async move {
-                // This may have waited for a long time: if anything has changed since, the next pass decides again.
-                let now = self.shared.nodes.get(&entry.key());
-                let Some(entry) = now.filter(|now| now.view == entry.view) else { return };
-                let still = |said| self.memory().get(entry.uid()).is_some_and(|known| known.says(said));
-                if !said.is_none_or(still) {
-                    return;
-                }
-                let Some(_claim) = self.claim(&entry) else { return };
-                if let Err(error) = apply::taints(&self.client, &entry, &changes).await {
-                    self.shared.api_error(entry.name(), &error);
-                }
-            })
+            .for_each_concurrent(
+                WRITERS,
+                |Tainting {
+                     entry,
+                     changes,
+                     said,
+                 }| async move {
+                    // This may have waited for a long time: if anything has changed since, the next
+                    // pass decides again.
+                    let now = self.shared.nodes.get(&entry.key());
+                    let Some(entry) = now.filter(|now| now.view == entry.view) else {
+                        return;
+                    };
+                    let still = |said| {
+                        self.memory()
+                            .get(entry.uid())
+                            .is_some_and(|known| known.says(said))
+                    };
+                    if !said.is_none_or(still) {
+                        return;
+                    }
+                    let Some(_claim) = self.claim(&entry) else {
+                        return;
+                    };
+                    if let Err(error) = apply::taints(&self.client, &entry, &changes).await {
+                        self.shared.api_error(entry.name(), &error);
+                    }
+                },
+            )
             .await;
     }
 
     /// Returns `None` if the node is being written.
     fn claim(&self, entry: &NodeEntry) -> Option<Claim<'_>> {
         let uid = entry.uid().to_owned();
-        let free = self.writing.lock().unwrap_or_else(PoisonError::into_inner).insert(uid.clone());
-        free.then(|| Claim { writing: &self.writing, uid })
+        let free = self
+            .writing
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .insert(uid.clone());
+        free.then(|| Claim {
+            writing: &self.writing,
+            uid,
+        })
     }
 
     fn memory(&self) -> MutexGuard<'_, Memory> {
@@ -224,12 +268,16 @@ impl Runner for LifecycleController {
         self.memory().clear();
     }
 
-    /// Starts a pass every period. A pass that takes longer than a period continues in parallel to the following ones.
+    /// Starts a pass every period. A pass that takes longer than a period continues in parallel to
+    /// the following ones.
     async fn run(self: Arc<Self>, shutdown: CancellationToken) {
         let mut late = FuturesUnordered::new();
         while !shutdown.is_cancelled() {
             let mut pass: BoxFuture<'_, ()> = Box::pin(self.pass(&shutdown));
-            if beside(&mut late, timeout(self.options.period, &mut pass)).await.is_err() {
+            if beside(&mut late, timeout(self.options.period, &mut pass))
+                .await
+                .is_err()
+            {
                 late.push(pass);
             }
             let rest = async {
@@ -243,7 +291,10 @@ impl Runner for LifecycleController {
 }
 
 /// Waits for `this` while the others continue.
-async fn beside<T>(others: &mut FuturesUnordered<BoxFuture<'_, ()>>, this: impl Future<Output = T>) -> T {
+async fn beside<T>(
+    others: &mut FuturesUnordered<BoxFuture<'_, ()>>,
+    this: impl Future<Output = T>,
+) -> T {
     tokio::pin!(this);
     loop {
         tokio::select! {

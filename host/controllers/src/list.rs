@@ -33,7 +33,13 @@ pub(crate) const CONSTRUCTORS: [Constructor; 6] = [
         build: |setup| {
             let (options, said) = (setup.options.lifecycle, setup.said.cloned());
             let metrics = setup.metrics.lifecycle.clone();
-            Ok(Arc::new(LifecycleController::new(setup.shared, metrics, setup.client, options, said)))
+            Ok(Arc::new(LifecycleController::new(
+                setup.shared,
+                metrics,
+                setup.client,
+                options,
+                said,
+            )))
         },
     },
     Constructor {
@@ -43,26 +49,60 @@ pub(crate) const CONSTRUCTORS: [Constructor; 6] = [
             let (services, options) = (Arc::clone(setup.services), setup.options.services.clone());
             let others = (setup.notes.written(), setup.reads);
             let metrics = setup.metrics.service.clone();
-            Ok(Arc::new(ServiceController::new(setup.shared, metrics, setup.client, services, options, others)))
+            Ok(Arc::new(ServiceController::new(
+                setup.shared,
+                metrics,
+                setup.client,
+                services,
+                options,
+                others,
+            )))
         },
     },
     Constructor {
         controller: &route::CONTROLLER,
         disabled_by: |options| (!options.routes.configure).then_some("--configure-cloud-routes"),
         build: |setup| {
-            let RouteOptions { cluster_cidrs, rhythm, .. } = setup.options.routes.clone();
+            let RouteOptions {
+                cluster_cidrs,
+                rhythm,
+                ..
+            } = setup.options.routes.clone();
             let process = setup.options.process.clone();
             let metrics = setup.metrics.route.clone();
-            Ok(Arc::new(RouteController::new(setup.shared, metrics, setup.client, cluster_cidrs?, rhythm, process)))
+            Ok(Arc::new(RouteController::new(
+                setup.shared,
+                metrics,
+                setup.client,
+                cluster_cidrs?,
+                rhythm,
+                process,
+            )))
         },
     },
     Constructor {
         controller: &ipam::CONTROLLER,
-        disabled_by: |options| options.ipam.ranges.is_empty().then_some("--allocate-node-cidrs"),
+        disabled_by: |options| {
+            options
+                .ipam
+                .ranges
+                .is_empty()
+                .then_some("--allocate-node-cidrs")
+        },
         build: |setup| {
-            let quiet = if setup.unreleased { ipam::LATE_WRITES } else { Duration::ZERO };
+            let quiet = if setup.unreleased {
+                ipam::LATE_WRITES
+            } else {
+                Duration::ZERO
+            };
             let metrics = &setup.metrics.ipam;
-            Ok(Arc::new(IpamController::new(setup.shared, metrics, setup.client, &setup.options.ipam, quiet)))
+            Ok(Arc::new(IpamController::new(
+                setup.shared,
+                metrics,
+                setup.client,
+                &setup.options.ipam,
+                quiet,
+            )))
         },
     },
     Constructor {
@@ -75,7 +115,14 @@ pub(crate) const CONSTRUCTORS: [Constructor; 6] = [
 /// All controllers, in the order in which they are started.
 pub const CONTROLLERS: [Controller; 6] = {
     let [one, two, three, four, five, six] = &CONSTRUCTORS;
-    [one.controller, two.controller, three.controller, four.controller, five.controller, six.controller]
+    [
+        one.controller,
+        two.controller,
+        three.controller,
+        four.controller,
+        five.controller,
+        six.controller,
+    ]
 };
 
 /// A name in `--controllers` that is not the name of a controller.
@@ -87,31 +134,49 @@ pub struct UnknownController {
 }
 
 fn known() -> String {
-    let names = CONTROLLERS.iter().map(|controller| format!("{} ({})", controller.name, controller.alias));
+    let names = CONTROLLERS
+        .iter()
+        .map(|controller| format!("{} ({})", controller.name, controller.alias));
     names.collect::<Vec<_>>().join(", ")
 }
 
-/// Parses a `--controllers` list: `NAME` enables a controller, `-NAME` disables it, and `*` enables all that are not named. The
-/// first matching entry wins; an empty list disables all.
+/// Parses a `--controllers` list: `NAME` enables a controller, `-NAME` disables it, and `*` enables
+/// all that are not named. The first matching entry wins; an empty list disables all.
 ///
 /// # Errors
 ///
 /// Returns an error if a name is unknown.
-pub fn parse_controllers<S: AsRef<str>>(list: &[S]) -> Result<BTreeSet<Controller>, UnknownController> {
+pub fn parse_controllers<S: AsRef<str>>(
+    list: &[S],
+) -> Result<BTreeSet<Controller>, UnknownController> {
     let mut named = Vec::new();
     let mut all = false;
-    for entry in list.iter().map(|entry| entry.as_ref().trim()).filter(|entry| !entry.is_empty()) {
+    for entry in list
+        .iter()
+        .map(|entry| entry.as_ref().trim())
+        .filter(|entry| !entry.is_empty())
+    {
         if entry == "*" {
             all = true;
             continue;
         }
-        let (on, name) = entry.strip_prefix('-').map_or((true, entry), |name| (false, name));
-        let controller = CONTROLLERS.iter().find(|controller| name == controller.name || name == controller.alias);
-        let controller = controller.ok_or_else(|| UnknownController { name: name.to_owned() })?;
+        let (on, name) = entry
+            .strip_prefix('-')
+            .map_or((true, entry), |name| (false, name));
+        let controller = CONTROLLERS
+            .iter()
+            .find(|controller| name == controller.name || name == controller.alias);
+        let controller = controller.ok_or_else(|| UnknownController {
+            name: name.to_owned(),
+        })?;
         named.push((controller, on));
     }
-    let enabled =
-        |controller: &Controller| named.iter().find(|(named, _)| *named == controller).map_or(all, |&(_, on)| on);
+    let enabled = |controller: &Controller| {
+        named
+            .iter()
+            .find(|(named, _)| *named == controller)
+            .map_or(all, |&(_, on)| on)
+    };
     Ok(CONTROLLERS.iter().copied().filter(enabled).collect())
 }
 
@@ -127,7 +192,13 @@ mod tests {
     #[test]
     fn controller_client_and_event_names_match_upstream() {
         let table: [(Controller, _, _, _, _); 6] = [
-            (&node::CONTROLLER, "cloud-node-controller", "cloud-node", "node-controller", "cloud-node-controller"),
+            (
+                &node::CONTROLLER,
+                "cloud-node-controller",
+                "cloud-node",
+                "node-controller",
+                "cloud-node-controller",
+            ),
             (
                 &lifecycle::CONTROLLER,
                 "cloud-node-lifecycle-controller",
@@ -135,9 +206,27 @@ mod tests {
                 "node-controller",
                 "cloud-node-lifecycle-controller",
             ),
-            (&service::CONTROLLER, "service-lb-controller", "service", "service-controller", "service-controller"),
-            (&route::CONTROLLER, "node-route-controller", "route", "route-controller", "route_controller"),
-            (&ipam::CONTROLLER, "node-ipam-controller", "nodeipam", "node-controller", "cidrAllocator"),
+            (
+                &service::CONTROLLER,
+                "service-lb-controller",
+                "service",
+                "service-controller",
+                "service-controller",
+            ),
+            (
+                &route::CONTROLLER,
+                "node-route-controller",
+                "route",
+                "route-controller",
+                "route_controller",
+            ),
+            (
+                &ipam::CONTROLLER,
+                "node-ipam-controller",
+                "nodeipam",
+                "node-controller",
+                "cidrAllocator",
+            ),
             (
                 &maintenance::CONTROLLER,
                 "cloud-maintenance-controller",
@@ -148,7 +237,11 @@ mod tests {
         ];
         for (controller, name, alias, client, source) in table {
             assert_eq!((controller.name, controller.alias), (name, alias));
-            assert_eq!((controller.client.as_str(), controller.event_source), (client, source), "{name}");
+            assert_eq!(
+                (controller.client.as_str(), controller.event_source),
+                (client, source),
+                "{name}"
+            );
             for text in [name, alias] {
                 assert_eq!(parse(&[text]), BTreeSet::from([controller]), "{text}");
             }
@@ -161,7 +254,10 @@ mod tests {
         assert_eq!(parse(&["*"]).len(), CONTROLLERS.len());
         for off in ["-service", "-service-lb-controller"] {
             let enabled = parse(&["*", off]);
-            assert!(!enabled.contains(&service::CONTROLLER) && enabled.len() == CONTROLLERS.len() - 1, "{off}");
+            assert!(
+                !enabled.contains(&service::CONTROLLER) && enabled.len() == CONTROLLERS.len() - 1,
+                "{off}"
+            );
         }
     }
 
@@ -185,7 +281,9 @@ mod tests {
     // Holds: P-02
     #[test]
     fn an_unknown_name_is_an_error_that_lists_the_known_ones() {
-        let error = parse_controllers(&["*", "-servise"]).unwrap_err().to_string();
+        let error = parse_controllers(&["*", "-servise"])
+            .unwrap_err()
+            .to_string();
         assert!(error.contains("unknown controller \"servise\""), "{error}");
         assert!(error.contains("service-lb-controller (service)"), "{error}");
     }

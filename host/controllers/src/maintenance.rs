@@ -16,7 +16,11 @@ use crate::{
 };
 
 /// Delay after an error that contains no delay. That after a conflict grows up to it.
-const LIMITER: Limiter = Limiter { base: Duration::from_secs(60), max: Duration::from_secs(60), bucket: None };
+const LIMITER: Limiter = Limiter {
+    base: Duration::from_secs(60),
+    max: Duration::from_secs(60),
+    bucket: None,
+};
 
 /// Delay after an error that only a change could fix.
 const LEFT_ALONE: Duration = Duration::from_secs(60 * 60);
@@ -31,7 +35,8 @@ pub(crate) static CONTROLLER: Descriptor = Descriptor {
     needs_services: false,
 };
 
-/// Calls the provider at the times it asks for: one call at a time, and at once after the plugin was replaced.
+/// Calls the provider at the times it asks for: one call at a time, and at once after the plugin
+/// was replaced.
 pub(crate) struct MaintenanceController {
     shared: Shared,
     swapped: Notify,
@@ -39,20 +44,31 @@ pub(crate) struct MaintenanceController {
 
 impl MaintenanceController {
     pub(crate) fn new(shared: Shared) -> Self {
-        Self { shared, swapped: Notify::new() }
+        Self {
+            shared,
+            swapped: Notify::new(),
+        }
     }
 
-    /// Makes one call, after this number of consecutive conflicts. Returns the delay before the next.
+    /// Makes one call, after this number of consecutive conflicts. Returns the delay before the
+    /// next.
     async fn turn(&self, conflicts: &mut u32) -> Duration {
         let (pause, conflict) = match self.shared.provider.maintain().await {
             Ok(pause) => (pause, false),
             Err(error) => {
                 self.shared.cloud_error("maintenance", &error);
                 let again = Again::after(&error);
-                (again.wait(&LIMITER, *conflicts).unwrap_or(LEFT_ALONE), again == Again::Soon)
+                (
+                    again.wait(&LIMITER, *conflicts).unwrap_or(LEFT_ALONE),
+                    again == Again::Soon,
+                )
             }
         };
-        *conflicts = if conflict { conflicts.saturating_add(1) } else { 0 };
+        *conflicts = if conflict {
+            conflicts.saturating_add(1)
+        } else {
+            0
+        };
         pause
     }
 }

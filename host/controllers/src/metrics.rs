@@ -1,5 +1,5 @@
-//! Metrics of the controllers; those of a single controller are in its folder. Names, labels and buckets are upstream's, except
-//! those that begin with `skydock_`.
+//! Metrics of the controllers; those of a single controller are in its folder. Names, labels and
+//! buckets are upstream's, except those that begin with `skydock_`.
 
 use prometheus_client::{metrics::counter::Counter, registry::Registry};
 
@@ -70,7 +70,10 @@ mod tests {
             "node_controller_initial_node_sync_delay_seconds_bucket{le=\"4.0\"} 1",
             "node_controller_initial_node_sync_delay_seconds_bucket{le=\"1024.0\"} 1",
         ] {
-            assert!(text.lines().any(|other| other == line), "{line} is missing in:\n{text}");
+            assert!(
+                text.lines().any(|other| other == line),
+                "{line} is missing in:\n{text}"
+            );
         }
     }
 
@@ -85,8 +88,12 @@ mod tests {
         drop(metrics.shared.long_in_progress(&service::CONTROLLER));
         let mut text = String::new();
         prometheus_client::encoding::text::encode(&mut text, &registry).unwrap();
-        let types = text.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split_once(' '));
-        let ours: Vec<_> = types.filter(|(name, _)| name.starts_with("skydock_")).collect();
+        let types = text
+            .lines()
+            .filter_map(|line| line.strip_prefix("# TYPE ")?.split_once(' '));
+        let ours: Vec<_> = types
+            .filter(|(name, _)| name.starts_with("skydock_"))
+            .collect();
         assert_eq!(ours.len(), 6, "{ours:?}");
         for (name, kind) in ours {
             let name = format!("`{name}{}`", if kind == "counter" { "_total" } else { "" });

@@ -1,8 +1,9 @@
 //! Initializes nodes, and keeps their addresses and topology labels up to date.
 //!
-//! This is upstream's cloud-node-controller, with these differences: nodes are described in batches, addresses and labels are
-//! written before the taint is removed, labels are kept up to date as well as addresses, and nodes of other providers are not
-//! changed. New nodes do not share batches with nodes that are re-checked, and have a worker of their own.
+//! This is upstream's cloud-node-controller, with these differences: nodes are described in
+//! batches, addresses and labels are written before the taint is removed, labels are kept up to
+//! date as well as addresses, and nodes of other providers are not changed. New nodes do not share
+//! batches with nodes that are re-checked, and have a worker of their own.
 
 pub mod addresses;
 mod apply;
@@ -49,7 +50,8 @@ use crate::{
     shared::{Runner, Shared, apart},
 };
 
-/// Maximum number of nodes in one batch. Larger batches would hardly save calls, and a batch is in memory several times.
+/// Maximum number of nodes in one batch. Larger batches would hardly save calls, and a batch is in
+/// memory several times.
 const BATCH: usize = 250;
 /// Maximum number of nodes of one batch that are written concurrently.
 const WRITERS: usize = 32;
@@ -71,19 +73,27 @@ pub static CONTROLLER: Descriptor = Descriptor {
 /// Options of the node controller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NodeOptions {
-    /// Number of batches that are processed concurrently (`--concurrent-node-syncs`); at least 1. If there are more, one of
-    /// them is reserved for new nodes.
+    /// Number of batches that are processed concurrently (`--concurrent-node-syncs`); at least 1.
+    /// If there are more, one of them is reserved for new nodes.
     pub workers: usize,
     /// Period of updating initialized nodes (`--node-status-update-frequency`).
     pub period: Duration,
-    /// What is kept up to date in initialized nodes (`--reconcile-node-addresses`, `--reconcile-node-labels`).
+    /// What is kept up to date in initialized nodes (`--reconcile-node-addresses`,
+    /// `--reconcile-node-labels`).
     pub kept: Kept,
 }
 
 impl Default for NodeOptions {
     /// Upstream's period. Upstream processes one node at a time, but clouds can handle more.
     fn default() -> Self {
-        Self { workers: 4, period: Duration::from_secs(300), kept: Kept { addresses: true, labels: true } }
+        Self {
+            workers: 4,
+            period: Duration::from_secs(300),
+            kept: Kept {
+                addresses: true,
+                labels: true,
+            },
+        }
     }
 }
 
@@ -99,24 +109,31 @@ pub(crate) struct NodeController {
     echo: Arc<Echo>,
     memory: Arc<Memory>,
     lanes: Lanes,
-    /// Nodes that took long when queried alone. They are processed outside of the workers, so that these stay free for other
-    /// nodes.
+    /// Nodes that took long when queried alone. They are processed outside of the workers, so that
+    /// these stay free for other nodes.
     slow: mpsc::UnboundedSender<NodeEntry>,
     slow_ones: tokio::sync::Mutex<mpsc::UnboundedReceiver<NodeEntry>>,
 }
 
 impl NodeController {
-    pub(crate) fn new(shared: Shared, metrics: NodeMetrics, client: Client, options: NodeOptions) -> Self {
+    pub(crate) fn new(
+        shared: Shared,
+        metrics: NodeMetrics,
+        client: Client,
+        options: NodeOptions,
+    ) -> Self {
         let queue = Arc::new(Queue::new(Limiter::NODES, shared.metrics.queue("Nodes")));
         let memory = Arc::<Memory>::default();
         let echo = Arc::<Echo>::default();
         shared.nodes.subscribe({
-            let (queue, memory, echo) = (Arc::clone(&queue), Arc::clone(&memory), Arc::clone(&echo));
+            let (queue, memory, echo) =
+                (Arc::clone(&queue), Arc::clone(&memory), Arc::clone(&echo));
             move |change| match change {
                 Change::Added(new) => queue.add(new.key(), added(new)),
                 Change::Updated(old, new) => {
                     memory.changed(new.name());
-                    // Heartbeats do not change anything that matters here, and must not shorten a back-off.
+                    // Heartbeats do not change anything that matters here, and must not shorten a
+                    // back-off.
                     if old.view != new.view {
                         echo.show(new);
                         queue.add(new.key(), Priority::Change);
@@ -128,8 +145,11 @@ impl NodeController {
                 }
             }
         });
-        let options =
-            NodeOptions { workers: options.workers.max(1), period: options.period.max(LEAST_PERIOD), ..options };
+        let options = NodeOptions {
+            workers: options.workers.max(1),
+            period: options.period.max(LEAST_PERIOD),
+            ..options
+        };
         let (slow, slow_ones) = mpsc::unbounded_channel();
         Self {
             shared,
@@ -151,7 +171,11 @@ impl NodeController {
     async fn work_on_slow_ones(&self, stop: &CancellationToken) {
         let mut slow_ones = self.slow_ones.lock().await;
         while let Some(entry) = slow_ones.recv().await {
-            let again = self.shared.nodes.get(&entry.key()).filter(|now| now.uid() == entry.uid());
+            let again = self
+                .shared
+                .nodes
+                .get(&entry.key())
+                .filter(|now| now.uid() == entry.uid());
             match again {
                 Some(entry) => self.ask(vec![entry], stop).await,
                 None => self.queue.done(&entry.key()),
@@ -159,36 +183,51 @@ impl NodeController {
         }
     }
 
-    /// Determines what each of these nodes needs, does it, and marks each as processed in the queue.
+    /// Determines what each of these nodes needs, does it, and marks each as processed in the
+    /// queue.
     async fn sync(&self, keys: Vec<String>, stop: &CancellationToken) {
         let info = self.shared.provider.info();
         let mut asked = Vec::new();
         let mut labels = Vec::new();
         for key in keys {
-            let entry = self.shared.nodes.get(&key).filter(|entry| !self.memory.is_settled(entry));
-            let need = entry.as_ref().map_or(Need::Nothing, |entry| plan::need(&entry.view, &info));
+            let entry = self
+                .shared
+                .nodes
+                .get(&key)
+                .filter(|entry| !self.memory.is_settled(entry));
+            let need = entry
+                .as_ref()
+                .map_or(Need::Nothing, |entry| plan::need(&entry.view, &info));
             match (need, entry) {
                 (Need::Initialization, Some(entry)) => asked.push(entry),
                 (Need::Labels(pairs), Some(entry)) => labels.push((entry, pairs)),
-                (Need::Nothing, Some(entry)) if self.due.contains(&key) && plan::kept(&entry.view, &info) => {
+                (Need::Nothing, Some(entry))
+                    if self.due.contains(&key) && plan::kept(&entry.view, &info) =>
+                {
                     asked.push(entry);
                 }
-                (Need::Foreign(id), Some(entry)) => self.leave(&entry, &id, &info.provider_id_prefixes),
+                (Need::Foreign(id), Some(entry)) => {
+                    self.leave(&entry, &id, &info.provider_id_prefixes)
+                }
                 _ => self.over(&key),
             }
         }
-        let (slow, asked): (Vec<_>, Vec<_>) = asked.into_iter().partition(|entry| self.memory.fit(entry.name()).slow);
+        let (slow, asked): (Vec<_>, Vec<_>) = asked
+            .into_iter()
+            .partition(|entry| self.memory.fit(entry.name()).slow);
         for entry in slow {
             if let Err(unsent) = self.slow.send(entry) {
                 self.over(&unsent.0.key());
             }
         }
-        let labels: BoxFuture<'_, ()> =
-            Box::pin(stream::iter(labels).for_each_concurrent(WRITERS, |(entry, pairs)| async move {
+        let labels: BoxFuture<'_, ()> = Box::pin(stream::iter(labels).for_each_concurrent(
+            WRITERS,
+            |(entry, pairs)| async move {
                 let result = apply::labels(&self.client, &entry, &pairs).await;
                 self.finish(&entry, result);
                 self.queue.done(&entry.key());
-            }));
+            },
+        ));
         tokio::join!(labels, self.ask(asked, stop));
     }
 
@@ -200,26 +239,40 @@ impl NodeController {
     }
 
     /// Queries the cloud about nodes, and initializes or updates them.
-    fn ask<'a>(&'a self, entries: Vec<NodeEntry>, stop: &'a CancellationToken) -> BoxFuture<'a, ()> {
+    fn ask<'a>(
+        &'a self,
+        entries: Vec<NodeEntry>,
+        stop: &'a CancellationToken,
+    ) -> BoxFuture<'a, ()> {
         Box::pin(async move {
-            let questions: Vec<_> =
-                entries.into_iter().map(|entry| (Arc::clone(&entry), self.memory.fit(entry.name()))).collect();
+            let questions: Vec<_> = entries
+                .into_iter()
+                .map(|entry| (Arc::clone(&entry), self.memory.fit(entry.name())))
+                .collect();
             let round = Round::new(self, stop);
-            ask_all(&round, questions, self.shared.provider.info().max_batch, &self.lanes).await;
+            ask_all(
+                &round,
+                questions,
+                self.shared.provider.info().max_batch,
+                &self.lanes,
+            )
+            .await;
         })
     }
 
     fn leave(&self, entry: &NodeEntry, id: &str, prefixes: &[String]) {
         self.over(&entry.key());
         let waits = self.memory.told_as_foreign(entry, Instant::now());
-        self.queue.add_after(entry.key(), waits.unwrap_or(TELL_AGAIN), Priority::Recheck);
+        self.queue
+            .add_after(entry.key(), waits.unwrap_or(TELL_AGAIN), Priority::Recheck);
         if waits.is_none() {
             let message = format!(
                 "Provider ID {id:?} belongs to another provider (expected prefix {}), so Skydock does not initialize the node: check \
                  --cloud-provider, or run the cloud-controller-manager of that provider",
                 prefixes.join(", ")
             );
-            self.shared.warning(entry, reason::FOREIGN_PROVIDER_ID, message);
+            self.shared
+                .warning(entry, reason::FOREIGN_PROVIDER_ID, message);
         }
     }
 }
@@ -228,7 +281,11 @@ impl NodeController {
 impl Runner for NodeController {
     fn recheck(&self) {
         self.memory.forget_fits();
-        self.shared.nodes.list().iter().for_each(|entry| self.queue.add(entry.key(), added(entry)));
+        self.shared
+            .nodes
+            .list()
+            .iter()
+            .for_each(|entry| self.queue.add(entry.key(), added(entry)));
         self.mark_due(true);
     }
 
@@ -249,7 +306,11 @@ impl Runner for NodeController {
 }
 
 fn added(entry: &Entry<NodeKind>) -> Priority {
-    if plan::uninitialized(&entry.view) { Priority::Change } else { Priority::Recheck }
+    if plan::uninitialized(&entry.view) {
+        Priority::Change
+    } else {
+        Priority::Recheck
+    }
 }
 
 #[cfg(test)]

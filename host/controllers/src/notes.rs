@@ -37,8 +37,8 @@ pub(crate) struct Notes {
     written: Arc<Written>,
 }
 
-/// Annotations written on each Service, by UID. They come back with the next version of the Service, where they must not be
-/// taken for a user's change.
+/// Annotations written on each Service, by UID. They come back with the next version of the
+/// Service, where they must not be taken for a user's change.
 #[derive(Default)]
 pub(crate) struct Written(Mutex<HashMap<String, Annotations>>);
 
@@ -49,14 +49,21 @@ impl Written {
 
     /// Returns true if this annotation of the Service, or its removal, was written here.
     pub(crate) fn is(&self, uid: &str, key: &str, value: Option<&str>) -> bool {
-        self.all().get(uid).and_then(|written| written.get(key)).is_some_and(|written| written.as_deref() == value)
+        self.all()
+            .get(uid)
+            .and_then(|written| written.get(key))
+            .is_some_and(|written| written.as_deref() == value)
     }
 
     fn remember(&self, uid: &str, annotations: &Annotations) {
-        self.all().entry(uid.to_owned()).or_default().extend(annotations.clone());
+        self.all()
+            .entry(uid.to_owned())
+            .or_default()
+            .extend(annotations.clone());
     }
 
-    /// Forgets what someone else has changed: the same value, when it comes again, is another change of theirs.
+    /// Forgets what someone else has changed: the same value, when it comes again, is another
+    /// change of theirs.
     fn compare(&self, uid: &str, old: &Pairs, new: &Pairs) {
         let mut all = self.all();
         if let Some(written) = all.get_mut(uid) {
@@ -81,13 +88,21 @@ impl Notes {
             Change::Added(_) => {}
             Change::Updated(old, new) => {
                 let none = Pairs::new();
-                let [old, now] = [old, new].map(|it| it.object.metadata.annotations.as_ref().unwrap_or(&none));
+                let [old, now] =
+                    [old, new].map(|it| it.object.metadata.annotations.as_ref().unwrap_or(&none));
                 known.compare(new.uid(), old, now);
             }
             Change::Deleted(gone) => drop(known.all().remove(gone.uid())),
         });
         let queue = Queue::new(Limiter::SERVICES, metrics.queue("annotation"));
-        Self { nodes, services, node_cache, queue, pending: Mutex::default(), written }
+        Self {
+            nodes,
+            services,
+            node_cache,
+            queue,
+            pending: Mutex::default(),
+            written,
+        }
     }
 
     pub(crate) fn written(&self) -> Arc<Written> {
@@ -102,7 +117,11 @@ impl Notes {
     pub(crate) fn take(&self, note: Note) {
         let key = format!("{:?} {}", note.object.kind, note.object.uid);
         let mut pending = self.pending();
-        pending.entry(key.clone()).or_insert_with(|| (note.object, Annotations::new())).1.extend(note.annotations);
+        pending
+            .entry(key.clone())
+            .or_insert_with(|| (note.object, Annotations::new()))
+            .1
+            .extend(note.annotations);
         drop(pending);
         self.queue.add(key, Priority::Change);
     }
@@ -110,7 +129,9 @@ impl Notes {
     /// Writes annotations until the future is dropped.
     pub(crate) async fn run(&self) {
         let write = |key: String, _| async move { self.write(&key).await };
-        self.queue.run_workers(1, &CancellationToken::new(), write).await;
+        self.queue
+            .run_workers(1, &CancellationToken::new(), write)
+            .await;
     }
 
     /// Writes all pending annotations once. Called when no call to the provider is running.
@@ -122,15 +143,19 @@ impl Notes {
             }
         };
         if timeout(LAST, write).await.is_err() {
-            tracing::warn!("some of the provider's annotations could not be written before shutdown");
+            tracing::warn!(
+                "some of the provider's annotations could not be written before shutdown"
+            );
         }
     }
 
-    /// Writes the pending annotations of an object. They stay pending until they are written, because the future may be dropped
-    /// in between.
+    /// Writes the pending annotations of an object. They stay pending until they are written,
+    /// because the future may be dropped in between.
     async fn write(&self, key: &str) {
         let waits = self.pending().get(key).cloned();
-        let Some((object, annotations)) = waits else { return self.queue.forget(&key.to_owned()) };
+        let Some((object, annotations)) = waits else {
+            return self.queue.forget(&key.to_owned());
+        };
         if let Err(error) = self.send(&object, &annotations).await
             && let again @ Again::BackOff = Again::after_write(&error)
         {
@@ -142,8 +167,8 @@ impl Notes {
         self.settle(key, &annotations);
     }
 
-    /// Removes annotations that were written from the pending ones. Annotations that were added in the meantime stay: they are
-    /// queued again.
+    /// Removes annotations that were written from the pending ones. Annotations that were added in
+    /// the meantime stay: they are queued again.
     fn settle(&self, key: &str, done: &Annotations) {
         let mut pending = self.pending();
         if let Some((_, annotations)) = pending.get_mut(key) {
@@ -155,22 +180,35 @@ impl Notes {
     }
 
     async fn send(&self, object: &ObjectName, annotations: &Annotations) -> Result<(), ApiError> {
-        let body = Patch::Merge(json!({ "metadata": { "uid": object.uid, "annotations": annotations } }));
+        let body =
+            Patch::Merge(json!({ "metadata": { "uid": object.uid, "annotations": annotations } }));
         match object.kind {
             ObjectKind::Node => {
-                let known = self.node_cache.get(&object.name).filter(|entry| entry.uid() == object.uid);
+                let known = self
+                    .node_cache
+                    .get(&object.name)
+                    .filter(|entry| entry.uid() == object.uid);
                 if known.is_some_and(|entry| has(&entry.view.annotations, annotations)) {
                     return Ok(());
                 }
-                let target = Target { namespace: None, name: &object.name, subresource: None };
+                let target = Target {
+                    namespace: None,
+                    name: &object.name,
+                    subresource: None,
+                };
                 patch::<Node>(&self.nodes, &target, &body).await.map(drop)
             }
             ObjectKind::Service => {
                 // Before the request: the watch event may arrive before the answer.
                 self.written.remember(&object.uid, annotations);
-                let target =
-                    Target { namespace: Some(&object.namespace), name: &object.name, subresource: Some("status") };
-                patch::<Service>(&self.services, &target, &body).await.map(drop)
+                let target = Target {
+                    namespace: Some(&object.namespace),
+                    name: &object.name,
+                    subresource: Some("status"),
+                };
+                patch::<Service>(&self.services, &target, &body)
+                    .await
+                    .map(drop)
             }
         }
     }
@@ -178,7 +216,9 @@ impl Notes {
 
 /// Returns true if the object already has the wanted annotations.
 fn has(present: &Pairs, wanted: &Annotations) -> bool {
-    wanted.iter().all(|(key, value)| present.get(key) == value.as_ref())
+    wanted
+        .iter()
+        .all(|(key, value)| present.get(key) == value.as_ref())
 }
 
 #[cfg(test)]
@@ -193,7 +233,14 @@ mod tests {
     #[test]
     fn own_writes_are_distinguished_from_those_of_others() {
         let written = Written::default();
-        written.remember("u", &[("a".to_owned(), Some("1".to_owned())), ("b".to_owned(), None)].into());
+        written.remember(
+            "u",
+            &[
+                ("a".to_owned(), Some("1".to_owned())),
+                ("b".to_owned(), None),
+            ]
+            .into(),
+        );
         for (uid, key, value, echo) in [
             ("u", "a", Some("1"), true),
             ("u", "b", None, true),
@@ -211,7 +258,12 @@ mod tests {
     async fn a_value_that_others_change_back_is_their_change() {
         let (api, services) = (FakeApi::default(), Informer::<ServiceKind>::default());
         let metrics = SharedMetrics::register(&mut Registry::default());
-        let notes = Notes::new((api.client(), api.client()), Arc::default(), &services, &metrics);
+        let notes = Notes::new(
+            (api.client(), api.client()),
+            Arc::default(),
+            &services,
+            &metrics,
+        );
         let (version, written) = (AtomicU32::new(0), notes.written());
         // The value of an annotation in the next version of the Service, and whether it is an echo.
         let echo = |value: Option<&str>| {
@@ -223,15 +275,26 @@ mod tests {
         let write = async |value: Option<&str>| {
             let name = |text: &str| text.to_owned();
             let (kind, uid) = (ObjectKind::Service, name("uid-web"));
-            let object = ObjectName { kind, namespace: name("ns"), name: name("web"), uid };
-            notes.take(Note { object, annotations: [(name("a"), value.map(name))].into() });
+            let object = ObjectName {
+                kind,
+                namespace: name("ns"),
+                name: name("web"),
+                uid,
+            };
+            notes.take(Note {
+                object,
+                annotations: [(name("a"), value.map(name))].into(),
+            });
             notes.finish().await;
         };
         assert!(!echo(None) && !echo(Some("0")));
         write(Some("1")).await;
         assert!(!echo(Some("0")), "the version before");
         assert!(echo(Some("1")) && echo(Some("1")));
-        assert!(!echo(Some("2")) && !echo(Some("1")), "a user changes it, and changes it back");
+        assert!(
+            !echo(Some("2")) && !echo(Some("1")),
+            "a user changes it, and changes it back"
+        );
         write(None).await;
         assert!(echo(None));
         assert!(!echo(Some("1")) && !echo(None));

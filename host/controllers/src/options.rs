@@ -5,14 +5,15 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::ObjectReference;
 
 use crate::{
-    ipam::IpamOptions, lifecycle::LifecycleOptions, node::NodeOptions, route::RouteOptions, service::ServiceOptions,
+    ipam::IpamOptions, lifecycle::LifecycleOptions, node::NodeOptions, route::RouteOptions,
+    service::ServiceOptions,
 };
 
 /// Options of the controllers.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Options {
-    /// Distinguishes this cluster from others in the same account (`--cluster-name`). The provider's configuration contains it
-    /// too.
+    /// Distinguishes this cluster from others in the same account (`--cluster-name`). The
+    /// provider's configuration contains it too.
     pub cluster_name: String,
     /// Options of the node controller.
     pub node: NodeOptions,

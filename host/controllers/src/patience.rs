@@ -1,4 +1,5 @@
-//! Reports operations in the cloud that take too long. Work in progress is not a failure and is not reported at first.
+//! Reports operations in the cloud that take too long. Work in progress is not a failure and is not
+//! reported at first.
 
 use std::{sync::Arc, time::Duration};
 
@@ -9,7 +10,8 @@ use tokio::time::Instant;
 
 use crate::retry;
 
-/// Time after which an operation is reported: most operations in clouds take seconds, and the longest some minutes.
+/// Time after which an operation is reported: most operations in clouds take seconds, and the
+/// longest some minutes.
 const LONG: Duration = Duration::from_secs(10 * 60);
 
 /// Tracks for how long an operation on one object has been in progress.
@@ -37,8 +39,14 @@ impl Patience {
         self.since.is_some()
     }
 
-    /// Records an error. Returns how long the operation has been in progress if it is to be reported.
-    pub(crate) fn note(&mut self, error: &CloudError, long: &Gauge, now: Instant) -> Option<Duration> {
+    /// Records an error. Returns how long the operation has been in progress if it is to be
+    /// reported.
+    pub(crate) fn note(
+        &mut self,
+        error: &CloudError,
+        long: &Gauge,
+        now: Instant,
+    ) -> Option<Duration> {
         if !matches!(error, CloudError::InProgress(_)) {
             // A temporary error says nothing about the operation.
             if !retry::passes(error) {
@@ -73,7 +81,10 @@ mod tests {
     #[test]
     fn long_progress_is_reported_after_10_minutes_then_half_hourly() {
         let minute = Duration::from_secs(60);
-        let at_it = CloudError::InProgress(Retry { after: minute, message: String::new() });
+        let at_it = CloudError::InProgress(Retry {
+            after: minute,
+            message: String::new(),
+        });
         let (start, gauge, mut patience) = (Instant::now(), Gauge::default(), Patience::default());
         assert!(!patience.is_tried());
         let mut told = Vec::new();
@@ -85,11 +96,22 @@ mod tests {
             assert_eq!(gauge.get(), i64::from(minutes >= 10), "{minutes}");
         }
         assert_eq!(told, [10, 40, 70]);
-        let other = |patience: &mut Patience, error| patience.note(&error, &gauge, start + 76 * minute);
-        assert_eq!(other(&mut patience, CloudError::Unavailable(String::new())), None);
+        let other =
+            |patience: &mut Patience, error| patience.note(&error, &gauge, start + 76 * minute);
+        assert_eq!(
+            other(&mut patience, CloudError::Unavailable(String::new())),
+            None
+        );
         assert!(patience.is_tried());
-        assert_eq!(gauge.get(), 1, "nobody knows that it is not in progress any more");
-        assert_eq!(other(&mut patience, CloudError::Denied(String::new())), None);
+        assert_eq!(
+            gauge.get(),
+            1,
+            "nobody knows that it is not in progress any more"
+        );
+        assert_eq!(
+            other(&mut patience, CloudError::Denied(String::new())),
+            None
+        );
         assert_eq!((patience.is_tried(), gauge.get()), (false, 0));
         assert_eq!(patience.note(&at_it, &gauge, start + 77 * minute), None);
         assert_eq!(patience.note(&at_it, &gauge, start + 86 * minute), None);

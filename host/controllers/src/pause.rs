@@ -10,7 +10,8 @@ use tokio::time::Instant;
 
 use crate::retry::Again;
 
-/// Time until which no calls are made. Set by a call that failed as a whole because the cloud asked to wait.
+/// Time until which no calls are made. Set by a call that failed as a whole because the cloud asked
+/// to wait.
 #[derive(Default)]
 pub(crate) struct Pause(Mutex<Option<Instant>>);
 
@@ -27,7 +28,9 @@ impl Pause {
     /// Returns the remaining time; `None` if calls may be made.
     pub(crate) fn left(&self) -> Option<Duration> {
         let until = *self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        until?.checked_duration_since(Instant::now()).filter(|left| !left.is_zero())
+        until?
+            .checked_duration_since(Instant::now())
+            .filter(|left| !left.is_zero())
     }
 }
 
@@ -40,7 +43,10 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn the_longest_requested_wait_counts_until_it_ends() {
         let pause = Pause::default();
-        let retry = |seconds| Retry { after: Duration::from_secs(seconds), message: String::new() };
+        let retry = |seconds| Retry {
+            after: Duration::from_secs(seconds),
+            message: String::new(),
+        };
         pause.after(&CloudError::Unavailable("down".into()));
         assert_eq!(pause.left(), None);
         pause.after(&CloudError::Throttled(retry(9)));

@@ -18,7 +18,8 @@ use tokio::time::sleep;
 const PERIOD: Duration = Duration::from_secs(180);
 
 /// Requests only the metadata: the values of a Secret are not needed to see whether it has changed.
-const METADATA: &str = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json";
+const METADATA: &str =
+    "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json";
 
 type Handler = Box<dyn Fn(String) + Send>;
 
@@ -51,7 +52,11 @@ struct Version {
 
 impl Reads {
     pub(crate) fn new(client: Client) -> Self {
-        Self { client, read: Mutex::default(), handlers: Mutex::default() }
+        Self {
+            client,
+            read: Mutex::default(),
+            handlers: Mutex::default(),
+        }
     }
 
     fn seen(&self) -> MutexGuard<'_, HashMap<ForeignObject, Seen>> {
@@ -60,15 +65,29 @@ impl Reads {
 
     /// Adds a handler. It is called with the key of each Service that depends on a changed object.
     pub(crate) fn subscribe(&self, handler: impl Fn(String) + Send + 'static) {
-        self.handlers.lock().unwrap_or_else(PoisonError::into_inner).push(Box::new(handler));
+        self.handlers
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .push(Box::new(handler));
     }
 
-    /// Reads an object as JSON. If a reader is given, the object is watched for changes on its behalf.
-    pub(crate) async fn read(&self, object: &ForeignObject, reader: Option<&ObjectName>) -> Result<String, ReadError> {
+    /// Reads an object as JSON. If a reader is given, the object is watched for changes on its
+    /// behalf.
+    pub(crate) async fn read(
+        &self,
+        object: &ForeignObject,
+        reader: Option<&ObjectName>,
+    ) -> Result<String, ReadError> {
         let answer = self.get(object, "application/json").await;
         let answer = answer.map_err(|error| ReadError::Unavailable(error.to_string()))?;
-        let version =
-            answer.as_ref().and_then(|object| Some(object.pointer("/metadata/resourceVersion")?.as_str()?.to_owned()));
+        let version = answer.as_ref().and_then(|object| {
+            Some(
+                object
+                    .pointer("/metadata/resourceVersion")?
+                    .as_str()?
+                    .to_owned(),
+            )
+        });
         if let Some(reader) = reader {
             let mut seen = self.seen();
             let seen = seen.entry(object.clone()).or_default();
@@ -76,14 +95,17 @@ impl Reads {
             seen.readers.insert(reader.to_string());
         }
         let mut answer = answer.ok_or(ReadError::NotThere)?;
-        if let Some(metadata) = answer.pointer_mut("/metadata").and_then(Value::as_object_mut) {
+        if let Some(metadata) = answer
+            .pointer_mut("/metadata")
+            .and_then(Value::as_object_mut)
+        {
             metadata.remove("managedFields");
         }
         Ok(answer.to_string())
     }
 
-    /// Checks periodically whether objects that were read have changed. `lives` returns whether a Service still exists. Never
-    /// returns.
+    /// Checks periodically whether objects that were read have changed. `lives` returns whether a
+    /// Service still exists. Never returns.
     pub(crate) async fn follow(&self, lives: impl Fn(&str) -> bool + Send + Sync) {
         loop {
             sleep(PERIOD).await;
@@ -95,8 +117,12 @@ impl Reads {
             for object in objects {
                 match self.get(&object, METADATA).await {
                     Ok(answer) => {
-                        let found = answer.and_then(|answer| serde_json::from_value::<Versioned>(answer).ok());
-                        self.compare(&object, found.and_then(|found| found.metadata.resource_version));
+                        let found = answer
+                            .and_then(|answer| serde_json::from_value::<Versioned>(answer).ok());
+                        self.compare(
+                            &object,
+                            found.and_then(|found| found.metadata.resource_version),
+                        );
                     }
                     Err(error) => {
                         tracing::warn!(object = %object, "cannot check whether the object has changed: {error}");
@@ -117,27 +143,57 @@ impl Reads {
         };
         tracing::info!(object = %object, services = readers.len(), "object has changed; updating the load balancers that use it");
         let handlers = self.handlers.lock().unwrap_or_else(PoisonError::into_inner);
-        readers.iter().for_each(|reader| handlers.iter().for_each(|handler| handler(reader.clone())));
+        readers
+            .iter()
+            .for_each(|reader| handlers.iter().for_each(|handler| handler(reader.clone())));
     }
 
     /// Returns the object; `None` if it does not exist.
     async fn get(&self, object: &ForeignObject, accept: &str) -> Result<Option<Value>, ApiError> {
-        let ForeignObject { kind, namespace, name } = object;
+        let ForeignObject {
+            kind,
+            namespace,
+            name,
+        } = object;
         let (resource, path) = match kind {
-            ForeignKind::Secret => ("secrets", format!("/api/v1/namespaces/{namespace}/secrets/{name}")),
-            ForeignKind::ConfigMap => ("configmaps", format!("/api/v1/namespaces/{namespace}/configmaps/{name}")),
+            ForeignKind::Secret => (
+                "secrets",
+                format!("/api/v1/namespaces/{namespace}/secrets/{name}"),
+            ),
+            ForeignKind::ConfigMap => (
+                "configmaps",
+                format!("/api/v1/namespaces/{namespace}/configmaps/{name}"),
+            ),
             ForeignKind::Namespace => ("namespaces", format!("/api/v1/namespaces/{name}")),
         };
-        let action = Action { verb: "get", resource: resource.to_owned() };
+        let action = Action {
+            verb: "get",
+            resource: resource.to_owned(),
+        };
         // Names come from a plugin and must not lead to any other path.
-        let named =
-            |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_alphanumeric() || b"-.".contains(&b));
-        if !named(name) || name.starts_with('.') || (*kind != ForeignKind::Namespace && !named(namespace)) {
+        let named = |text: &str| {
+            !text.is_empty()
+                && text
+                    .bytes()
+                    .all(|b| b.is_ascii_alphanumeric() || b"-.".contains(&b))
+        };
+        if !named(name)
+            || name.starts_with('.')
+            || (*kind != ForeignKind::Namespace && !named(namespace))
+        {
             return Ok(None);
         }
-        let request = Request::get(path).header(header::ACCEPT, accept).body(Vec::new());
-        let request = request.map_err(|error| ApiError::Failed(action.clone(), error.to_string()))?;
-        match self.client.request::<Value>(request).await.map_err(|error| ApiError::new(action, error)) {
+        let request = Request::get(path)
+            .header(header::ACCEPT, accept)
+            .body(Vec::new());
+        let request =
+            request.map_err(|error| ApiError::Failed(action.clone(), error.to_string()))?;
+        match self
+            .client
+            .request::<Value>(request)
+            .await
+            .map_err(|error| ApiError::new(action, error))
+        {
             Ok(object) => Ok(Some(object)),
             Err(ApiError::Gone(_)) => Ok(None),
             Err(error) => Err(error),

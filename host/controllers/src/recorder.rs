@@ -5,8 +5,8 @@ use skydock_kube::events::{EventWriter, Recorder};
 
 use crate::Metrics;
 
-/// Creates the recorder of a process, and the writer of its events for [`run()`](crate::run()). Messages may quote a plugin, a
-/// user or the API server: they are shortened and escaped.
+/// Creates the recorder of a process, and the writer of its events for [`run()`](crate::run()).
+/// Messages may quote a plugin, a user or the API server: they are shortened and escaped.
 #[must_use]
 pub fn recorder(metrics: &Metrics) -> (Recorder, EventWriter) {
     let sanitize = |message: &str| text::shown(message, text::SENTENCE).into_owned();
@@ -41,7 +41,14 @@ mod tests {
         );
         drop(recorder);
         writer.run(api.client(), CancellationToken::new()).await;
-        let told = api.requests()[0].body["message"].as_str().unwrap().to_owned();
-        assert!(told.starts_with("\\u{1b}[2Jxxx") && told.len() <= 1024, "{} bytes: {told}", told.len());
+        let told = api.requests()[0].body["message"]
+            .as_str()
+            .unwrap()
+            .to_owned();
+        assert!(
+            told.starts_with("\\u{1b}[2Jxxx") && told.len() <= 1024,
+            "{} bytes: {told}",
+            told.len()
+        );
     }
 }

@@ -34,7 +34,8 @@ impl Again {
         Consequence::of(error).again
     }
 
-    /// Returns when to repeat a write that failed in this way: an object that does not exist needs none.
+    /// Returns when to repeat a write that failed in this way: an object that does not exist needs
+    /// none.
     #[must_use]
     pub(crate) fn after_write(error: &ApiError) -> Self {
         match error {
@@ -64,8 +65,14 @@ impl Again {
         self.schedule_as(queue, key, Priority::Change);
     }
 
-    /// Like [`Again::schedule`], with a priority: a re-check that failed may stay one, so that changes still go first.
-    pub(crate) fn schedule_as<K: Clone + Eq + Hash>(self, queue: &Queue<K>, key: &K, priority: Priority) {
+    /// Like [`Again::schedule`], with a priority: a re-check that failed may stay one, so that
+    /// changes still go first.
+    pub(crate) fn schedule_as<K: Clone + Eq + Hash>(
+        self,
+        queue: &Queue<K>,
+        key: &K,
+        priority: Priority,
+    ) {
         match self {
             Self::OnChange => queue.forget(key),
             Self::After(delay) => queue.try_after(key.clone(), delay, priority),
@@ -93,8 +100,8 @@ struct Consequence {
 }
 
 impl Consequence {
-    /// Work in progress is not a failure, a conflict is retried within moments, and objects of other implementations are
-    /// ignored.
+    /// Work in progress is not a failure, a conflict is retried within moments, and objects of
+    /// other implementations are ignored.
     fn of(error: &CloudError) -> Self {
         let (again, warns, counts, passes) = match error {
             CloudError::ImplementedElsewhere => (Again::OnChange, false, false, false),
@@ -107,7 +114,12 @@ impl Consequence {
                 (Again::BackOff, true, true, false)
             }
         };
-        Self { again, warns, counts, passes }
+        Self {
+            again,
+            warns,
+            counts,
+            passes,
+        }
     }
 }
 
@@ -136,7 +148,10 @@ mod tests {
     use super::*;
 
     fn retry(after: Duration) -> Retry {
-        Retry { after, message: String::new() }
+        Retry {
+            after,
+            message: String::new(),
+        }
     }
 
     #[test]
@@ -145,24 +160,67 @@ mod tests {
         let minute = Duration::from_secs(60);
         // the error; when to retry, whether it warns, counts, passes
         for (error, again, rest) in [
-            (CloudError::NotFound(text()), Again::BackOff, (true, true, false)),
-            (CloudError::ImplementedElsewhere, Again::OnChange, (false, false, false)),
-            (CloudError::Conflict(text()), Again::Soon, (false, true, true)),
-            (CloudError::Throttled(retry(minute)), Again::After(minute), (true, true, true)),
-            (CloudError::InProgress(retry(minute)), Again::After(minute), (false, false, true)),
-            (CloudError::Denied(text()), Again::BackOff, (true, true, false)),
-            (CloudError::Invalid(text()), Again::OnChange, (true, true, false)),
-            (CloudError::Unavailable(text()), Again::BackOff, (true, true, true)),
-            (CloudError::Internal(text()), Again::BackOff, (true, true, false)),
+            (
+                CloudError::NotFound(text()),
+                Again::BackOff,
+                (true, true, false),
+            ),
+            (
+                CloudError::ImplementedElsewhere,
+                Again::OnChange,
+                (false, false, false),
+            ),
+            (
+                CloudError::Conflict(text()),
+                Again::Soon,
+                (false, true, true),
+            ),
+            (
+                CloudError::Throttled(retry(minute)),
+                Again::After(minute),
+                (true, true, true),
+            ),
+            (
+                CloudError::InProgress(retry(minute)),
+                Again::After(minute),
+                (false, false, true),
+            ),
+            (
+                CloudError::Denied(text()),
+                Again::BackOff,
+                (true, true, false),
+            ),
+            (
+                CloudError::Invalid(text()),
+                Again::OnChange,
+                (true, true, false),
+            ),
+            (
+                CloudError::Unavailable(text()),
+                Again::BackOff,
+                (true, true, true),
+            ),
+            (
+                CloudError::Internal(text()),
+                Again::BackOff,
+                (true, true, false),
+            ),
         ] {
             assert_eq!(Again::after(&error), again, "{error}");
-            assert_eq!((warns(&error), counts(&error), passes(&error)), rest, "{error}");
+            assert_eq!(
+                (warns(&error), counts(&error), passes(&error)),
+                rest,
+                "{error}"
+            );
         }
     }
 
     #[test]
     fn a_failed_write_is_repeated_unless_the_object_is_gone() {
-        let action = || Action { verb: "patch", resource: "nodes".to_owned() };
+        let action = || Action {
+            verb: "patch",
+            resource: "nodes".to_owned(),
+        };
         for (error, again) in [
             (ApiError::Gone(action()), Again::OnChange),
             (ApiError::Changed(action()), Again::Soon),
@@ -177,7 +235,13 @@ mod tests {
     #[test]
     fn a_delay_is_clamped_to_100_ms_and_one_hour() {
         let after = |delay| Again::after(&CloudError::InProgress(retry(delay)));
-        assert_eq!(after(Duration::ZERO), Again::After(Duration::from_millis(100)));
-        assert_eq!(after(Duration::MAX), Again::After(Duration::from_secs(3600)));
+        assert_eq!(
+            after(Duration::ZERO),
+            Again::After(Duration::from_millis(100))
+        );
+        assert_eq!(
+            after(Duration::MAX),
+            Again::After(Duration::from_secs(3600))
+        );
     }
 }

@@ -1,7 +1,7 @@
 //! Manages routes to the Pods of each node, for clouds whose network carries Pod traffic.
 //!
-//! This is upstream's node-route-controller, driven by changes of nodes unless it is configured to run periodically. It differs
-//! from upstream in these points:
+//! This is upstream's node-route-controller, driven by changes of nodes unless it is configured to
+//! run periodically. It differs from upstream in these points:
 //!
 //! - Routes are created and deleted in batches.
 //! - A change that failed is retried when its error says, alone if necessary.
@@ -52,10 +52,11 @@ use crate::{
     shared::{Runner, Shared},
 };
 
-/// Time for which changes of nodes are gathered: a new node gets its addresses and its Pod CIDRs within moments.
+/// Time for which changes of nodes are gathered: a new node gets its addresses and its Pod CIDRs
+/// within moments.
 const GATHER: Duration = Duration::from_millis(100);
-/// Minimum time between the starts of two runs, unless the cloud has asked for a shorter delay: each run lists all routes.
-/// Upstream waits 10 s.
+/// Minimum time between the starts of two runs, unless the cloud has asked for a shorter delay:
+/// each run lists all routes. Upstream waits 10 s.
 const SPACING: Duration = Duration::from_secs(3);
 /// Minimum period; a shorter one is replaced by this.
 const LEAST_PERIOD: Duration = Duration::from_millis(100);
@@ -87,7 +88,9 @@ impl Default for RouteOptions {
         Self {
             configure: true,
             cluster_cidrs: Err(ClusterCidrsError::Missing),
-            rhythm: Rhythm::Watch { check_period: Duration::from_secs(300) },
+            rhythm: Rhythm::Watch {
+                check_period: Duration::from_secs(300),
+            },
         }
     }
 }
@@ -122,11 +125,20 @@ pub enum Rhythm {
 }
 
 impl Rhythm {
-    /// Returns, after a run, when the next one is due if nothing changes, and when it may start at the earliest if something
-    /// does. `again` is the delay before the next retry, and `asked` the shortest that the cloud has asked for.
-    fn after(self, took: Duration, again: Option<Duration>, asked: Option<Duration>) -> (Option<Duration>, Duration) {
+    /// Returns, after a run, when the next one is due if nothing changes, and when it may start at
+    /// the earliest if something does. `again` is the delay before the next retry, and `asked` the
+    /// shortest that the cloud has asked for.
+    fn after(
+        self,
+        took: Duration,
+        again: Option<Duration>,
+        asked: Option<Duration>,
+    ) -> (Option<Duration>, Duration) {
         match self {
-            Self::Periodic { period } => (Some(period.max(LEAST_PERIOD).saturating_sub(took)), Duration::ZERO),
+            Self::Periodic { period } => (
+                Some(period.max(LEAST_PERIOD).saturating_sub(took)),
+                Duration::ZERO,
+            ),
             Self::Watch { check_period } => {
                 let check = Some(check_period).filter(|period| !period.is_zero());
                 let next = again.into_iter().chain(check).min();
@@ -151,10 +163,12 @@ pub(crate) struct RouteController {
     memory: Mutex<Memory>,
 }
 
-/// What a run passes on to the next one, mainly when to retry. Everything else comes from the cloud and the nodes.
+/// What a run passes on to the next one, mainly when to retry. Everything else comes from the cloud
+/// and the nodes.
 #[derive(Default)]
 struct Memory {
-    /// Number of times that the memory was cleared: results of calls that started before that are ignored.
+    /// Number of times that the memory was cleared: results of calls that started before that are
+    /// ignored.
     forgotten: u64,
     creates: Tries<NewRoute>,
     deletes: Tries<Route>,
@@ -186,7 +200,16 @@ impl RouteController {
         }
         queue.add((), Priority::Recheck);
         let conditions = Conditions::new(shared.clone(), client);
-        Self { shared, metrics, conditions, cidrs, rhythm, process, queue, memory: Mutex::default() }
+        Self {
+            shared,
+            metrics,
+            conditions,
+            cidrs,
+            rhythm,
+            process,
+            queue,
+            memory: Mutex::default(),
+        }
     }
 
     fn memory(&self) -> MutexGuard<'_, Memory> {
@@ -194,8 +217,8 @@ impl RouteController {
     }
 }
 
-/// Returns true if the change of a node may affect routes. A node without Pod CIDRs has no routes, so its heartbeats do not
-/// matter.
+/// Returns true if the change of a node may affect routes. A node without Pod CIDRs has no routes,
+/// so its heartbeats do not matter.
 fn matters(change: &informer::Change<'_, NodeKind>) -> bool {
     match change {
         informer::Change::Added(node) | informer::Change::Deleted(node) => interest(node).is_some(),
@@ -227,7 +250,10 @@ impl Runner for RouteController {
     /// Forgets failures: a change that the previous plugin rejected may work with this one.
     fn recheck(&self) {
         let mut memory = self.memory();
-        *memory = Memory { forgotten: memory.forgotten + 1, ..Memory::default() };
+        *memory = Memory {
+            forgotten: memory.forgotten + 1,
+            ..Memory::default()
+        };
         drop(memory);
         self.queue.add((), Priority::Recheck);
     }
@@ -236,7 +262,9 @@ impl Runner for RouteController {
         // Calls that are running at the shutdown may still lead to conditions.
         let worked = CancellationToken::new();
         let work = async {
-            self.queue.run_until(&shutdown, Run::new(&self, shutdown.clone()).work()).await;
+            self.queue
+                .run_until(&shutdown, Run::new(&self, shutdown.clone()).work())
+                .await;
             worked.cancel();
         };
         tokio::join!(work, self.conditions.run(&worked));

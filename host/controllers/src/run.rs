@@ -21,7 +21,8 @@ pub struct Context {
     pub clients: Clients,
     /// The cloud provider.
     pub provider: Arc<dyn CloudProvider>,
-    /// Changes with each new generation of the provider's plugin; then all objects are checked again.
+    /// Changes with each new generation of the provider's plugin; then all objects are checked
+    /// again.
     pub generations: watch::Receiver<u64>,
     /// Options of the controllers.
     pub options: Options,
@@ -31,15 +32,16 @@ pub struct Context {
     pub metrics: Metrics,
     /// The recorder of events of this process.
     pub recorder: Recorder,
-    /// Called with the provider's view of the cluster when all nodes are known, before any controller starts. The view contains
-    /// no Services until all of them are known.
+    /// Called with the provider's view of the cluster when all nodes are known, before any
+    /// controller starts. The view contains no Services until all of them are known.
     pub on_cluster: Box<dyn FnOnce(Arc<dyn Cluster>) + Send>,
-    /// True if the previous leader has not released its Lease: its last requests to the API server may still arrive.
+    /// True if the previous leader has not released its Lease: its last requests to the API server
+    /// may still arrive.
     pub unreleased: bool,
     /// Cancelled to shut everything down.
     pub shutdown: CancellationToken,
-    /// Cancelled by [`run()`] when all controllers have stopped: from then on, another process may lead, while the last events
-    /// are written.
+    /// Cancelled by [`run()`] when all controllers have stopped: from then on, another process may
+    /// lead, while the last events are written.
     pub worked: CancellationToken,
 }
 
@@ -51,9 +53,10 @@ pub enum RunError {
     Ended(String),
 }
 
-/// Runs the enabled controllers for which the provider has the capability, until the shutdown token is cancelled. If a later
-/// generation adds a capability, its controller is started then. At shutdown, no new work is started, running calls get
-/// [`Options::shutdown_grace`] to end, and queued events are written: `events` is the writer of the recorder in the context.
+/// Runs the enabled controllers for which the provider has the capability, until the shutdown token
+/// is cancelled. If a later generation adds a capability, its controller is started then. At
+/// shutdown, no new work is started, running calls get [`Options::shutdown_grace`] to end, and
+/// queued events are written: `events` is the writer of the recorder in the context.
 ///
 /// # Errors
 ///
@@ -62,7 +65,8 @@ pub async fn run(mut context: Context, events: EventWriter) -> Result<(), RunErr
     context.clients = context.clients.with_deadlines();
     let said = context.options.dry_run.then(Arc::<Said>::default);
     if let Some(said) = &said {
-        (context.provider, context.clients) = dry_run::harmless(context.provider, &context.clients, said);
+        (context.provider, context.clients) =
+            dry_run::harmless(context.provider, &context.clients, said);
     }
     let worked = context.worked.clone();
     let writing = tokio::spawn(events.run(context.clients.informers.clone(), worked.clone()));

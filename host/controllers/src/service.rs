@@ -3,15 +3,18 @@
 //! This is upstream's service-lb-controller, with these differences:
 //!
 //! - Every case of error of the cloud is handled in all calls.
-//! - Several changes of nodes are handled in one pass, and a Service is never processed twice at the same time.
+//! - Several changes of nodes are handled in one pass, and a Service is never processed twice at
+//!   the same time.
 //! - A load balancer is deleted even if its Service has disappeared without a cleanup.
-//! - What the cloud has lost or changed by itself is fixed by a slow check ([`ServiceOptions::check_period`]). Checks,
-//!   including those after a start, are paced, have a lower priority than changes, and write nothing if there is nothing to do.
+//! - What the cloud has lost or changed by itself is fixed by a slow check
+//!   ([`ServiceOptions::check_period`]). Checks, including those after a start, are paced, have a
+//!   lower priority than changes, and write nothing if there is nothing to do.
 //! - A Service can select its nodes with the annotation
 //!   [`ANNOTATION_NODE_SELECTOR`](crate::constants::ANNOTATION_NODE_SELECTOR).
 //!
-//! Rejections by the cloud are reported by events, not by a condition: the only condition that Kubernetes defines for Services,
-//! `LoadBalancerPortsError`, is about ports, whose errors are in `status.loadBalancer.ingress`.
+//! Rejections by the cloud are reported by events, not by a condition: the only condition that
+//! Kubernetes defines for Services, `LoadBalancerPortsError`, is about ports, whose errors are in
+//! `status.loadBalancer.ingress`.
 
 mod apply;
 mod descriptor;
@@ -50,13 +53,14 @@ use crate::{
     shared::{Runner, Shared, apart},
 };
 
-/// Time for which changes of nodes are gathered before load balancers are updated: a scale-up changes many nodes at once.
+/// Time for which changes of nodes are gathered before load balancers are updated: a scale-up
+/// changes many nodes at once.
 const GATHER: Duration = Duration::from_millis(100);
 
 type ServiceEntry = Arc<Entry<ServiceKind>>;
 
-/// The service controller. `perform.rs` performs what is decided about a Service, `apply.rs` patches it, and `nodes.rs` follows the
-/// changes of nodes.
+/// The service controller. `perform.rs` performs what is decided about a Service, `apply.rs`
+/// patches it, and `nodes.rs` follows the changes of nodes.
 pub(crate) struct ServiceController {
     shared: Shared,
     metrics: ServiceMetrics,
@@ -80,7 +84,10 @@ impl ServiceController {
         (written, reads): (Arc<Written>, &Reads),
     ) -> Self {
         options.concurrent_syncs = options.concurrent_syncs.max(1);
-        let queue = Arc::new(Queue::new(Limiter::SERVICES, shared.metrics.queue("service")));
+        let queue = Arc::new(Queue::new(
+            Limiter::SERVICES,
+            shared.metrics.queue("service"),
+        ));
         let node_queue = Arc::new(Queue::new(Limiter::SERVICES, shared.metrics.queue("node")));
         let selection = Arc::new(Selection::new(Arc::clone(&shared.nodes), options.nodes));
         let controller = Self {
@@ -99,20 +106,26 @@ impl ServiceController {
         let queue = Arc::clone(&controller.queue);
         reads.subscribe(move |reader| queue.add(reader, Priority::Change));
         controller.follow_nodes();
-        // It is not known which nodes an earlier process has sent to the cloud: nodes may have changed while there was no
-        // leader.
-        controller.node_queue.add_after(Nodes::Pass, GATHER, Priority::Change);
+        // It is not known which nodes an earlier process has sent to the cloud: nodes may have
+        // changed while there was no leader.
+        controller
+            .node_queue
+            .add_after(Nodes::Pass, GATHER, Priority::Change);
         controller
     }
 
     fn follow_services(&self, written: Arc<Written>) {
-        // All Services are added at once; the pace depends on their number and has to be set before the first is taken.
-        self.queue.pace(self.options.pace(self.services.list().len()));
+        // All Services are added at once; the pace depends on their number and has to be set before
+        // the first is taken.
+        self.queue
+            .pace(self.options.pace(self.services.list().len()));
         let (queue, known) = (Arc::clone(&self.queue), Arc::clone(&self.known));
         let classes = self.options.classes.clone();
         self.services.subscribe(move |change| match change {
             Change::Added(new) => {
-                let Some(priority) = plan::appeared(&new.object, &classes) else { return };
+                let Some(priority) = plan::appeared(&new.object, &classes) else {
+                    return;
+                };
                 if priority == Priority::Recheck {
                     // So that changes of nodes reach it even before its own check.
                     known.remember(&new.key(), new);
@@ -131,8 +144,11 @@ impl ServiceController {
     }
 
     fn follow_nodes(&self) {
-        let (queue, known, selection) =
-            (Arc::clone(&self.node_queue), Arc::clone(&self.known), Arc::clone(&self.selection));
+        let (queue, known, selection) = (
+            Arc::clone(&self.node_queue),
+            Arc::clone(&self.known),
+            Arc::clone(&self.selection),
+        );
         let rules = self.options.nodes;
         self.shared.nodes.subscribe(move |change| {
             let matters = match change {
@@ -142,7 +158,9 @@ impl ServiceController {
                     eligibility::matters(old, new, rules)
                         || (old.view.labels != new.view.labels
                             && eligibility::eligible(new, rules)
-                            && known.selectors.tell_apart(&old.view.labels, &new.view.labels))
+                            && known
+                                .selectors
+                                .tell_apart(&old.view.labels, &new.view.labels))
                 }
             };
             selection.changed(matters);
@@ -156,7 +174,10 @@ impl ServiceController {
     async fn sync(&self, key: &str, priority: Priority) {
         let entry = self.services.get(key);
         if let Some(old) = self.known.get(key)
-            && let Some(goal) = plan::goal_if_gone(&old.entry().object, entry.as_ref().map(|entry| &entry.object))
+            && let Some(goal) = plan::goal_if_gone(
+                &old.entry().object,
+                entry.as_ref().map(|entry| &entry.object),
+            )
         {
             self.attempt(key, &old, goal, None, priority).await;
             // Its successor waits until it is deleted or set aside.
@@ -165,25 +186,36 @@ impl ServiceController {
             }
         }
         let known = self.known.get(key).is_some();
-        let goal = entry.as_ref().and_then(|entry| plan::goal(&entry.object, &self.options.classes, known));
-        let (Some(entry), Some(goal)) = (entry, goal) else { return self.queue.forget(&key.to_owned()) };
+        let goal = entry
+            .as_ref()
+            .and_then(|entry| plan::goal(&entry.object, &self.options.classes, known));
+        let (Some(entry), Some(goal)) = (entry, goal) else {
+            return self.queue.forget(&key.to_owned());
+        };
         let known = self.known.remember(key, &entry);
         self.attempt(key, &known, goal, Some(entry), priority).await;
     }
 
-    /// Schedules the next check of a load balancer. Without a period, only that of a Service that does not exist is checked, after
-    /// the longest back-off: nothing else would delete it, and after a restart nobody knows about it.
+    /// Schedules the next check of a load balancer. Without a period, only that of a Service that
+    /// does not exist is checked, after the longest back-off: nothing else would delete it, and
+    /// after a restart nobody knows about it.
     fn check_later(&self, key: &str, gone: bool) {
-        if let Some(period) = self.options.check_period.or_else(|| gone.then_some(Limiter::SERVICES.max)) {
+        if let Some(period) = self
+            .options
+            .check_period
+            .or_else(|| gone.then_some(Limiter::SERVICES.max))
+        {
             self.queue.pace(self.options.pace(self.known.len()));
-            self.queue.add_after(key.to_owned(), period, Priority::Recheck);
+            self.queue
+                .add_after(key.to_owned(), period, Priority::Recheck);
         }
     }
 }
 
 #[async_trait]
 impl Runner for ServiceController {
-    /// Checks all Services. Those that are not in the desired state go first: the new plugin may fix them.
+    /// Checks all Services. Those that are not in the desired state go first: the new plugin may
+    /// fix them.
     fn recheck(&self) {
         let known = self.known.all();
         self.queue.pace(self.options.pace(known.len()));
@@ -192,8 +224,8 @@ impl Runner for ServiceController {
         }
         for entry in self.services.list() {
             let key = entry.key();
-            if let Some(priority) =
-                plan::appeared(&entry.object, &self.options.classes).filter(|_| self.known.get(&key).is_none())
+            if let Some(priority) = plan::appeared(&entry.object, &self.options.classes)
+                .filter(|_| self.known.get(&key).is_none())
             {
                 self.queue.add(key, priority);
             }
@@ -208,7 +240,8 @@ impl Runner for ServiceController {
         };
         tokio::join!(
             self.queue.run_workers(workers, &shutdown, sync),
-            self.node_queue.run_workers(workers, &shutdown, |nodes, _| this.work_nodes(nodes)),
+            self.node_queue
+                .run_workers(workers, &shutdown, |nodes, _| this.work_nodes(nodes)),
         );
     }
 }

@@ -41,12 +41,34 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    pub(crate) fn normal<K: Kind>(&self, entry: &Entry<K>, reason: &str, message: impl Into<String>) {
-        self.recorder.on(self.controller.event_source, entry, EventType::Normal, reason, message);
+    pub(crate) fn normal<K: Kind>(
+        &self,
+        entry: &Entry<K>,
+        reason: &str,
+        message: impl Into<String>,
+    ) {
+        self.recorder.on(
+            self.controller.event_source,
+            entry,
+            EventType::Normal,
+            reason,
+            message,
+        );
     }
 
-    pub(crate) fn warning<K: Kind>(&self, entry: &Entry<K>, reason: &str, message: impl Into<String>) {
-        self.recorder.on(self.controller.event_source, entry, EventType::Warning, reason, message);
+    pub(crate) fn warning<K: Kind>(
+        &self,
+        entry: &Entry<K>,
+        reason: &str,
+        message: impl Into<String>,
+    ) {
+        self.recorder.on(
+            self.controller.event_source,
+            entry,
+            EventType::Warning,
+            reason,
+            message,
+        );
     }
 
     /// Counts and logs a cloud's error about one or several objects.
@@ -59,8 +81,8 @@ impl Shared {
         }
     }
 
-    /// Counts and logs an error of the API server about an object. A conflict, or an object that does not exist, is only
-    /// logged.
+    /// Counts and logs an error of the API server about an object. A conflict, or an object that
+    /// does not exist, is only logged.
     pub(crate) fn api_error(&self, object: &str, error: &ApiError) {
         if Again::after_write(error) == Again::BackOff {
             self.metrics.error(self.controller, "kubernetes");
@@ -71,8 +93,8 @@ impl Shared {
     }
 }
 
-/// Runs a future on a separate task, so that long computations do not delay others. The task ends when the caller is dropped,
-/// and its panic is passed on to the caller.
+/// Runs a future on a separate task, so that long computations do not delay others. The task ends
+/// when the caller is dropped, and its panic is passed on to the caller.
 pub(crate) async fn apart<T: Send + 'static>(work: impl Future<Output = T> + Send + 'static) -> T {
     match AbortOnDropHandle::new(tokio::spawn(work)).await {
         Ok(done) => done,
@@ -89,8 +111,15 @@ pub(crate) fn complete<T>(
     answers: Vec<Result<T, CloudError>>,
     questions: usize,
 ) -> impl Iterator<Item = Result<T, CloudError>> {
-    let missing = || Err(CloudError::Internal("the provider returned fewer answers than requested".to_owned()));
-    answers.into_iter().chain(std::iter::repeat_with(missing)).take(questions)
+    let missing = || {
+        Err(CloudError::Internal(
+            "the provider returned fewer answers than requested".to_owned(),
+        ))
+    };
+    answers
+        .into_iter()
+        .chain(std::iter::repeat_with(missing))
+        .take(questions)
 }
 
 #[cfg(test)]
@@ -108,10 +137,17 @@ mod tests {
     async fn a_blocking_future_does_not_delay_others() {
         let (done, waits) = mpsc::channel();
         let one = apart(async move { waits.recv_timeout(Duration::from_secs(20)) });
-        let other = apart(async move { done.send(()).map_err(|_| mpsc::RecvTimeoutError::Disconnected) });
+        let other = apart(async move {
+            done.send(())
+                .map_err(|_| mpsc::RecvTimeoutError::Disconnected)
+        });
         let begin = Instant::now();
         // On a single task, the first future would keep the second one from being polled.
-        let ended = join_all([Box::pin(one) as std::pin::Pin<Box<dyn Future<Output = _>>>, Box::pin(other)]).await;
+        let ended = join_all([
+            Box::pin(one) as std::pin::Pin<Box<dyn Future<Output = _>>>,
+            Box::pin(other),
+        ])
+        .await;
         assert_eq!(ended, [Ok(()), Ok(())], "after {:?}", begin.elapsed());
     }
 

@@ -1,5 +1,5 @@
-//! Fakes for the tests of this crate: an API server and a provider that record calls and answer as told, and short functions
-//! that create nodes and Services.
+//! Fakes for the tests of this crate: an API server and a provider that record calls and answer as
+//! told, and short functions that create nodes and Services.
 
 mod meeting;
 
@@ -13,8 +13,8 @@ use async_trait::async_trait;
 use k8s_openapi::api::core::v1 as k8s;
 use serde_json::json;
 use skydock_cloud::{
-    Answers, Capability, CloudError, CloudProvider, Instance, LoadBalancerStatus, NewRoute, Node, NodeSet, Pairs,
-    Presence, ProviderInfo, Retry, Route, Service, Zone,
+    Answers, Capability, CloudError, CloudProvider, Instance, LoadBalancerStatus, NewRoute, Node,
+    NodeSet, Pairs, Presence, ProviderInfo, Retry, Route, Service, Zone,
 };
 use tokio_util::sync::CancellationToken;
 
@@ -28,20 +28,39 @@ use crate::{Metrics, descriptor::Controller, kinds::NodeKind, recorder, shared::
 pub(crate) fn echoes(api: &FakeApi, nodes: &Arc<Informer<NodeKind>>) {
     let nodes = Arc::clone(nodes);
     api.on_patch(move |path, body| {
-        let name = path.strip_prefix("/api/v1/nodes/").and_then(|rest| rest.strip_suffix("/status"));
-        let Some(entry) = name.and_then(|name| nodes.get(name)) else { return };
+        let name = path
+            .strip_prefix("/api/v1/nodes/")
+            .and_then(|rest| rest.strip_suffix("/status"));
+        let Some(entry) = name.and_then(|name| nodes.get(name)) else {
+            return;
+        };
         let list = body["status"]["addresses"].as_array().unwrap();
-        let addresses: Vec<_> = list.iter().filter(|address| address.get("$patch").is_none()).collect();
-        let change = json!({"metadata": {"resourceVersion": "99"}, "status": {"addresses": addresses}});
+        let addresses: Vec<_> = list
+            .iter()
+            .filter(|address| address.get("$patch").is_none())
+            .collect();
+        let change =
+            json!({"metadata": {"resourceVersion": "99"}, "status": {"addresses": addresses}});
         nodes.apply(with(&NodeKind::whole(&entry), &change));
     });
 }
 
 /// Returns what a controller shares with the others, over these fakes. Writes its events.
-pub(crate) fn shared(controller: Controller, api: &FakeApi, cloud: Arc<FakeCloud>, metrics: &Metrics) -> Shared {
+pub(crate) fn shared(
+    controller: Controller,
+    api: &FakeApi,
+    cloud: Arc<FakeCloud>,
+    metrics: &Metrics,
+) -> Shared {
     let (recorder, writer) = recorder(metrics);
     tokio::spawn(writer.run(api.client(), CancellationToken::new()));
-    Shared { controller, provider: cloud, nodes: Arc::default(), recorder, metrics: metrics.shared.clone() }
+    Shared {
+        controller,
+        provider: cloud,
+        nodes: Arc::default(),
+        recorder,
+        metrics: metrics.shared.clone(),
+    }
 }
 
 /// A fake cloud; each call is recorded.
@@ -92,10 +111,14 @@ impl FakeCloud {
 
     /// Makes each call about this node fail in this way from now on.
     pub(crate) fn breaks(&self, node: &str, after: Duration, error: CloudError) {
-        self.breaks.lock().unwrap().insert(node.to_owned(), (after, error));
+        self.breaks
+            .lock()
+            .unwrap()
+            .insert(node.to_owned(), (after, error));
     }
 
-    /// Makes a call of this kind, for example `ensure`, block its thread from now on until there is another one.
+    /// Makes a call of this kind, for example `ensure`, block its thread from now on until there is
+    /// another one.
     pub(crate) fn meets(&self, kind: &'static str) -> Arc<Meeting> {
         let meeting = Arc::<Meeting>::default();
         *self.meeting.lock().unwrap() = Some((kind, Arc::clone(&meeting)));
@@ -105,9 +128,15 @@ impl FakeCloud {
     async fn survives(&self, nodes: &[Arc<Node>]) -> Result<(), CloudError> {
         let first = {
             let breaks = self.breaks.lock().unwrap();
-            nodes.iter().filter_map(|node| breaks.get(&node.name)).min_by_key(|(after, _)| *after).cloned()
+            nodes
+                .iter()
+                .filter_map(|node| breaks.get(&node.name))
+                .min_by_key(|(after, _)| *after)
+                .cloned()
         };
-        let Some((after, error)) = first else { return Ok(()) };
+        let Some((after, error)) = first else {
+            return Ok(());
+        };
         tokio::time::sleep(after).await;
         Err(error)
     }
@@ -120,7 +149,12 @@ impl FakeCloud {
     }
 
     fn record(&self, call: String) {
-        let meeting = self.meeting.lock().unwrap().clone().filter(|(kind, _)| call.starts_with(kind));
+        let meeting = self
+            .meeting
+            .lock()
+            .unwrap()
+            .clone()
+            .filter(|(kind, _)| call.starts_with(kind));
         self.calls.lock().unwrap().push(call);
         self.times.lock().unwrap().push(tokio::time::Instant::now());
         if let Some((_, meeting)) = meeting {
@@ -142,7 +176,11 @@ pub(crate) fn info() -> ProviderInfo {
 }
 
 fn names(nodes: &[Arc<Node>]) -> String {
-    nodes.iter().map(|node| node.name.as_str()).collect::<Vec<_>>().join(",")
+    nodes
+        .iter()
+        .map(|node| node.name.as_str())
+        .collect::<Vec<_>>()
+        .join(",")
 }
 
 fn next<T>(queue: &Mutex<VecDeque<T>>) -> Option<T> {
@@ -154,8 +192,14 @@ impl CloudProvider for FakeCloud {
     fn info(&self) -> Arc<ProviderInfo> {
         let told = self.capabilities.lock().unwrap().clone();
         let info = info();
-        let max_batch = Some(*self.max_batch.lock().unwrap()).filter(|max| *max > 0).unwrap_or(info.max_batch);
-        Arc::new(ProviderInfo { capabilities: told.unwrap_or_else(|| info.capabilities.clone()), max_batch, ..info })
+        let max_batch = Some(*self.max_batch.lock().unwrap())
+            .filter(|max| *max > 0)
+            .unwrap_or(info.max_batch);
+        Arc::new(ProviderInfo {
+            capabilities: told.unwrap_or_else(|| info.capabilities.clone()),
+            max_batch,
+            ..info
+        })
     }
 
     async fn check(&self, nodes: &[Arc<Node>]) -> Result<Answers<Presence>, CloudError> {
@@ -166,7 +210,15 @@ impl CloudProvider for FakeCloud {
             return Err(error);
         }
         let presences = self.presences.lock().unwrap();
-        Ok(nodes.iter().map(|node| presences.get(&node.name).cloned().unwrap_or(Ok(Presence::Running))).collect())
+        Ok(nodes
+            .iter()
+            .map(|node| {
+                presences
+                    .get(&node.name)
+                    .cloned()
+                    .unwrap_or(Ok(Presence::Running))
+            })
+            .collect())
     }
 
     async fn describe(&self, nodes: &[Arc<Node>]) -> Result<Answers<Instance>, CloudError> {
@@ -181,26 +233,46 @@ impl CloudProvider for FakeCloud {
         }
         let instances = self.instances.lock().unwrap();
         let unknown = || Err(CloudError::NotFound("no such machine".into()));
-        Ok(nodes.iter().map(|node| instances.get(&node.name).cloned().unwrap_or_else(unknown)).collect())
+        Ok(nodes
+            .iter()
+            .map(|node| instances.get(&node.name).cloned().unwrap_or_else(unknown))
+            .collect())
     }
 
-    async fn get_load_balancer(&self, service: &Service) -> Result<Option<LoadBalancerStatus>, CloudError> {
+    async fn get_load_balancer(
+        &self,
+        service: &Service,
+    ) -> Result<Option<LoadBalancerStatus>, CloudError> {
         self.record(format!("get {}", service.name));
         next(&self.get).unwrap_or(Ok(Some(LoadBalancerStatus::default())))
     }
 
-    async fn ensure_load_balancer(&self, service: &Service, nodes: &NodeSet) -> Result<LoadBalancerStatus, CloudError> {
+    async fn ensure_load_balancer(
+        &self,
+        service: &Service,
+        nodes: &NodeSet,
+    ) -> Result<LoadBalancerStatus, CloudError> {
         self.record(format!("ensure {} {}", service.name, names(nodes)));
         let pause = *self.pause.lock().unwrap();
         tokio::time::sleep(pause).await;
         next(&self.ensure).unwrap_or(Ok(LoadBalancerStatus {
-            ingress: vec![skydock_cloud::Ingress { ip: Some("192.0.2.1".into()), ..Default::default() }],
+            ingress: vec![skydock_cloud::Ingress {
+                ip: Some("192.0.2.1".into()),
+                ..Default::default()
+            }],
         }))
     }
 
-    async fn update_load_balancer(&self, service: &Service, nodes: &NodeSet) -> Result<(), CloudError> {
+    async fn update_load_balancer(
+        &self,
+        service: &Service,
+        nodes: &NodeSet,
+    ) -> Result<(), CloudError> {
         self.record(format!("update {} {}", service.name, names(nodes)));
-        self.source_ranges.lock().unwrap().push(service.source_ranges.clone());
+        self.source_ranges
+            .lock()
+            .unwrap()
+            .push(service.source_ranges.clone());
         let gated = self.gated.lock().unwrap().clone();
         if gated.is_none_or(|gated| gated == service.name) {
             self.pass_gate().await;
@@ -225,7 +297,10 @@ impl CloudProvider for FakeCloud {
     }
 
     async fn create_routes(&self, routes: &[NewRoute]) -> Result<Answers<()>, CloudError> {
-        let cidrs: Vec<_> = routes.iter().map(|route| route.destination_cidr.as_str()).collect();
+        let cidrs: Vec<_> = routes
+            .iter()
+            .map(|route| route.destination_cidr.as_str())
+            .collect();
         self.record(format!("create {}", cidrs.join(",")));
         self.routes.create(routes).await
     }
@@ -243,22 +318,42 @@ impl CloudProvider for FakeCloud {
 
     async fn locate(&self, nodes: &[Arc<Node>]) -> Result<Answers<Zone>, CloudError> {
         self.record(format!("locate {}", names(nodes)));
-        if self.locate_breaks.lock().unwrap().iter().any(|name| nodes.iter().any(|node| node.name == *name)) {
+        if self
+            .locate_breaks
+            .lock()
+            .unwrap()
+            .iter()
+            .any(|name| nodes.iter().any(|node| node.name == *name))
+        {
             return Err(CloudError::Invalid("it trapped".into()));
         }
         if let Some(error) = self.locate_whole.lock().unwrap().clone() {
             return Err(error);
         }
-        let zone = Zone { zone: Some("z9".into()), region: None };
+        let zone = Zone {
+            zone: Some("z9".into()),
+            region: None,
+        };
         let zones = self.zones.lock().unwrap();
-        Ok(nodes.iter().map(|node| zones.get(&node.name).cloned().unwrap_or_else(|| Ok(zone.clone()))).collect())
+        Ok(nodes
+            .iter()
+            .map(|node| {
+                zones
+                    .get(&node.name)
+                    .cloned()
+                    .unwrap_or_else(|| Ok(zone.clone()))
+            })
+            .collect())
     }
 }
 
 /// Returns one error of each case; those with a delay ask for 7 s.
 pub(crate) fn every_error() -> [CloudError; 9] {
     let why = || "because".to_owned();
-    let retry = || Retry { after: Duration::from_secs(7), message: why() };
+    let retry = || Retry {
+        after: Duration::from_secs(7),
+        message: why(),
+    };
     [
         CloudError::NotFound(why()),
         CloudError::ImplementedElsewhere,
@@ -273,7 +368,10 @@ pub(crate) fn every_error() -> [CloudError; 9] {
 }
 
 pub(crate) fn pairs(pairs: &[(&str, &str)]) -> Pairs {
-    pairs.iter().map(|&(key, value)| (key.to_owned(), value.to_owned())).collect()
+    pairs
+        .iter()
+        .map(|&(key, value)| (key.to_owned(), value.to_owned()))
+        .collect()
 }
 
 /// Returns a node as a kubelet registers it with `--cloud-provider=external`.

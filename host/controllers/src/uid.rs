@@ -36,9 +36,14 @@ pub(crate) async fn find(client: &Client, uid: &OnceLock<String>) {
 }
 
 async fn read(client: &Client) -> Result<String, ApiError> {
-    let action = Action { verb: "get", resource: "namespaces".to_owned() };
+    let action = Action {
+        verb: "get",
+        resource: "namespaces".to_owned(),
+    };
     let request = Request::get("/api/v1/namespaces/kube-system").body(Vec::new());
     let request = request.map_err(|error| ApiError::Failed(action.clone(), error.to_string()))?;
     let namespace = client.request::<Namespace>(request).await;
-    namespace.map(|namespace| namespace.metadata.uid).map_err(|error| ApiError::new(action, error))
+    namespace
+        .map(|namespace| namespace.metadata.uid)
+        .map_err(|error| ApiError::new(action, error))
 }

@@ -8,10 +8,15 @@ use skydock_conformance::{BenchOptions, bench};
 
 use crate::subject::{Prepared, SubjectArgs};
 
-/// Measure the calls of a plugin, one after the other: time, CPU time, memory and requests. Without --config or --simcloud, its requests are
-/// denied.
+/// Measure the calls of a plugin, one after the other: time, CPU time, memory and requests. Without
+/// --config or --simcloud, its requests are denied.
 #[derive(Debug, Parser)]
-#[command(name = "skydock-dev", bin_name = "skydock plugin bench", version, max_term_width = 120)]
+#[command(
+    name = "skydock-dev",
+    bin_name = "skydock plugin bench",
+    version,
+    max_term_width = 120
+)]
 pub(crate) struct BenchArgs {
     #[command(flatten)]
     pub(crate) subject: SubjectArgs,
@@ -19,10 +24,15 @@ pub(crate) struct BenchArgs {
     #[arg(long, value_name = "N", default_value_t = 200, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub(crate) calls: u32,
     /// Names of the nodes to ask about, which the cloud must know.
-    #[arg(long, value_name = "NAMES", value_delimiter = ',', default_value = "node-1,node-2,node-3")]
+    #[arg(
+        long,
+        value_name = "NAMES",
+        value_delimiter = ',',
+        default_value = "node-1,node-2,node-3"
+    )]
     pub(crate) nodes: Vec<String>,
-    /// Measure functions that change the cloud, too: a load balancer and routes are created, and then deleted. With --simcloud, this is the
-    /// default.
+    /// Measure functions that change the cloud, too: a load balancer and routes are created, and
+    /// then deleted. With --simcloud, this is the default.
     #[arg(long)]
     pub(crate) allow_cloud_writes: bool,
     /// Format of the figures.
@@ -44,14 +54,29 @@ pub(crate) enum FiguresFormat {
 /// # Errors
 /// If a file cannot be read, or the plugin cannot be loaded.
 pub(crate) async fn run(args: BenchArgs) -> anyhow::Result<()> {
-    let BenchArgs { subject, calls, nodes, allow_cloud_writes, format } = args;
+    let BenchArgs {
+        subject,
+        calls,
+        nodes,
+        allow_cloud_writes,
+        format,
+    } = args;
     let servers = u16::try_from(nodes.len()).unwrap_or(u16::MAX);
     let has_cloud = subject.config.is_some();
-    let Prepared { mut subject, simulated } = blocking(async move { subject.prepare(servers) }).await?;
+    let Prepared {
+        mut subject,
+        simulated,
+    } = blocking(async move { subject.prepare(servers) }).await?;
     // Without a cloud, all requests are denied anyway.
     let writes = allow_cloud_writes || !has_cloud;
     subject.source.only_reads = !writes;
-    let figures = Box::pin(bench(BenchOptions { subject, calls: calls as usize, nodes, writes })).await?;
+    let figures = Box::pin(bench(BenchOptions {
+        subject,
+        calls: calls as usize,
+        nodes,
+        writes,
+    }))
+    .await?;
     drop(simulated);
     let text = match format {
         FiguresFormat::Human => figures.table(),

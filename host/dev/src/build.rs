@@ -24,11 +24,16 @@ use anyhow::{Context as _, bail};
 use clap::Parser;
 use skydock_plugin::{ComponentType, Limits, LoadError};
 
-/// Build the plugin of a project with the tools of its language, which is recognized by its files: Cargo.toml for Rust, go.mod for
-/// Go, pyproject.toml for Python, package.json for
-/// TypeScript, plugin.c for C.
+/// Build the plugin of a project with the tools of its language, which is recognized by its files:
+/// Cargo.toml for Rust, go.mod for Go, pyproject.toml for Python, package.json for TypeScript,
+/// plugin.c for C.
 #[derive(Debug, Parser)]
-#[command(name = "skydock-dev", bin_name = "skydock plugin build", version, max_term_width = 120)]
+#[command(
+    name = "skydock-dev",
+    bin_name = "skydock plugin build",
+    version,
+    max_term_width = 120
+)]
 pub(crate) struct BuildArgs {
     /// Folder of the project.
     #[arg(value_name = "DIR", default_value = ".")]
@@ -38,7 +43,8 @@ pub(crate) struct BuildArgs {
     pub(crate) output: Option<PathBuf>,
 }
 
-/// What is written during a build, in the folder of the project. Tools ignore folders that start with a dot.
+/// What is written during a build, in the folder of the project. Tools ignore folders that start
+/// with a dot.
 const WORK: &str = ".skydock/build";
 
 /// A language that plugins are written in.
@@ -75,15 +81,24 @@ impl Language {
     /// # Errors
     /// If none is recognized, or several are.
     fn of(dir: &Path) -> anyhow::Result<Self> {
-        let found: Vec<_> = Self::ALL.into_iter().filter(|(_, file)| dir.join(file).is_file()).collect();
+        let found: Vec<_> = Self::ALL
+            .into_iter()
+            .filter(|(_, file)| dir.join(file).is_file())
+            .collect();
         match *found {
             [(language, _)] => Ok(language),
             [] => {
                 let files = Self::ALL.map(|(_, file)| file).join(" or ");
-                bail!("{} is not the folder of a plugin: expected {files} in it", dir.display())
+                bail!(
+                    "{} is not the folder of a plugin: expected {files} in it",
+                    dir.display()
+                )
             }
             [(_, one), (_, other), ..] => {
-                bail!("the language of {} is not clear: it contains {one} and {other}; keep one", dir.display())
+                bail!(
+                    "the language of {} is not clear: it contains {one} and {other}; keep one",
+                    dir.display()
+                )
             }
         }
     }
@@ -111,10 +126,16 @@ pub(crate) fn run(args: &BuildArgs) -> anyhow::Result<()> {
     let started = Instant::now();
     let language = Language::of(&args.dir)?;
     // cargo has a lock of its own, and writes elsewhere.
-    let lock = (language != Language::Rust).then(|| lock::take(&args.dir.join(WORK))).transpose()?;
+    let lock = (language != Language::Rust)
+        .then(|| lock::take(&args.dir.join(WORK)))
+        .transpose()?;
     let built = language.build(&args.dir)?;
-    let output = args.output.clone().unwrap_or_else(|| in_folder(&args.dir, &built.name));
-    let component = fs::read(&built.file).with_context(|| format!("cannot read {}", built.file.display()))?;
+    let output = args
+        .output
+        .clone()
+        .unwrap_or_else(|| in_folder(&args.dir, &built.name));
+    let component =
+        fs::read(&built.file).with_context(|| format!("cannot read {}", built.file.display()))?;
     check(&component).with_context(|| {
         let file = built.file.display();
         format!("{file} was built, but exports no provider, as `skydock_sdk::export!` does in Rust")
@@ -126,32 +147,48 @@ pub(crate) fn run(args: &BuildArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Rejects a component without a provider, which a running cluster would reject later. The elements of its tables are not limited here,
-/// because an operator can raise that limit.
+/// Rejects a component without a provider, which a running cluster would reject later. The elements
+/// of its tables are not limited here, because an operator can raise that limit.
 ///
 /// # Errors
 /// If it is not a component, or exports no provider.
 fn check(component: &[u8]) -> Result<(), LoadError> {
-    let limits = Limits { table_elements: usize::MAX, ..Limits::default() };
-    ComponentType::read(component, &limits)?.capabilities().map(drop)
+    let limits = Limits {
+        table_elements: usize::MAX,
+        ..Limits::default()
+    };
+    ComponentType::read(component, &limits)?
+        .capabilities()
+        .map(drop)
 }
 
 /// Returns the file for a plugin in the folder of its project.
 fn in_folder(dir: &Path, name: &str) -> PathBuf {
-    let dir = if dir == Path::new(".") { Path::new("") } else { dir };
+    let dir = if dir == Path::new(".") {
+        Path::new("")
+    } else {
+        dir
+    };
     dir.join(format!("{name}.wasm"))
 }
 
-/// Writes a file unless it has these contents, so that a running cluster reloads only what has changed. It is replaced in one step.
+/// Writes a file unless it has these contents, so that a running cluster reloads only what has
+/// changed. It is replaced in one step.
 fn write_if_different(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
     if fs::read(path).is_ok_and(|before| before == bytes) {
         return Ok(());
     }
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let folder = path
+        .parent()
+        .filter(|folder| !folder.as_os_str().is_empty())
+        .unwrap_or(Path::new("."));
     let write = || {
-        let mut file = tempfile::Builder::new().prefix(".skydock-").tempfile_in(folder)?;
+        let mut file = tempfile::Builder::new()
+            .prefix(".skydock-")
+            .tempfile_in(folder)?;
         file.write_all(bytes)?;
-        file.as_file().set_permissions(std::os::unix::fs::PermissionsExt::from_mode(0o644))?;
+        file.as_file()
+            .set_permissions(std::os::unix::fs::PermissionsExt::from_mode(0o644))?;
         file.persist(path).map(drop).map_err(|error| error.error)
     };
     write().with_context(|| format!("cannot write {}", path.display()))
@@ -159,7 +196,12 @@ fn write_if_different(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
 
 /// Returns what to say to the developer.
 fn summary(output: &Path, bytes: usize, took: Duration) -> String {
-    format!("built {}: {} KiB in {:.1} s\n", output.display(), bytes.div_ceil(1024), took.as_secs_f64())
+    format!(
+        "built {}: {} KiB in {:.1} s\n",
+        output.display(),
+        bytes.div_ceil(1024),
+        took.as_secs_f64()
+    )
 }
 
 #[cfg(test)]
@@ -169,7 +211,12 @@ mod tests {
     #[test]
     fn a_file_shows_the_language() {
         let dir = tempfile::tempdir().unwrap();
-        let problem = |dir: &Path| Language::of(dir).unwrap_err().to_string().replace(dir.to_str().unwrap(), "DIR");
+        let problem = |dir: &Path| {
+            Language::of(dir)
+                .unwrap_err()
+                .to_string()
+                .replace(dir.to_str().unwrap(), "DIR")
+        };
         assert_eq!(
             problem(dir.path()),
             "DIR is not the folder of a plugin: expected Cargo.toml or go.mod or pyproject.toml or package.json or plugin.c in it"
@@ -188,14 +235,23 @@ mod tests {
     #[test]
     fn a_component_without_a_provider_is_no_plugin() {
         let error = check(b"\0asm\x0d\0\x01\0").unwrap_err().to_string();
-        assert!(error.contains("it does not export `skydock:provider/plugin@0.1.0`"), "{error}");
+        assert!(
+            error.contains("it does not export `skydock:provider/plugin@0.1.0`"),
+            "{error}"
+        );
         assert!(check(b"\0asm\x01\0\0\0").is_err(), "a module");
     }
 
     #[test]
     fn the_plugin_is_in_the_folder_of_its_project() {
-        assert_eq!(in_folder(Path::new("."), "my-cloud"), Path::new("my-cloud.wasm"));
-        assert_eq!(in_folder(Path::new("a/b"), "my-cloud"), Path::new("a/b/my-cloud.wasm"));
+        assert_eq!(
+            in_folder(Path::new("."), "my-cloud"),
+            Path::new("my-cloud.wasm")
+        );
+        assert_eq!(
+            in_folder(Path::new("a/b"), "my-cloud"),
+            Path::new("a/b/my-cloud.wasm")
+        );
     }
 
     #[test]

@@ -1,5 +1,5 @@
-//! Writes the kubeconfig of the embedded control plane, readable only by its owner. Files written by anyone else are not
-//! changed.
+//! Writes the kubeconfig of the embedded control plane, readable only by its owner. Files written
+//! by anyone else are not changed.
 
 use std::{
     fs::{self, File, TryLockError},
@@ -50,11 +50,19 @@ pub(crate) struct Claim {
 /// Claims the file for this run, and checks it.
 pub(crate) fn claim(file: &Path) -> Result<Claim, WriteError> {
     check(file)?;
-    let failed = |source| WriteError::Io { path: file.to_owned(), source };
+    let failed = |source| WriteError::Io {
+        path: file.to_owned(),
+        source,
+    };
     fs::create_dir_all(dir_of(file)).map_err(failed)?;
     let mut name = file.as_os_str().to_owned();
     name.push(".lock");
-    let lock = File::options().create(true).truncate(false).write(true).open(name).map_err(failed)?;
+    let lock = File::options()
+        .create(true)
+        .truncate(false)
+        .write(true)
+        .open(name)
+        .map_err(failed)?;
     match lock.try_lock() {
         Ok(()) => Ok(Claim { _lock: lock }),
         Err(TryLockError::WouldBlock) => Err(WriteError::InUse(file.to_owned())),
@@ -62,24 +70,35 @@ pub(crate) fn claim(file: &Path) -> Result<Claim, WriteError> {
     }
 }
 
-/// Checks that the file does not exist or was written by an earlier run. Symbolic links are not followed.
+/// Checks that the file does not exist or was written by an earlier run. Symbolic links are not
+/// followed.
 fn check(file: &Path) -> Result<(), WriteError> {
-    let failed = |source| WriteError::Io { path: file.to_owned(), source };
+    let failed = |source| WriteError::Io {
+        path: file.to_owned(),
+        source,
+    };
     match fs::symlink_metadata(file) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         Err(error) => Err(failed(error)),
         Ok(found) if !found.is_file() => Err(WriteError::NoFile(file.to_owned())),
         Ok(_) => {
             let bytes = fs::read(file).map_err(failed)?;
-            if is_ours(&bytes) { Ok(()) } else { Err(WriteError::NotOurs(file.to_owned())) }
+            if is_ours(&bytes) {
+                Ok(())
+            } else {
+                Err(WriteError::NotOurs(file.to_owned()))
+            }
         }
     }
 }
 
-/// Writes a temporary file next to the target and renames it, so that the file is never incomplete and symbolic links are not
-/// followed.
+/// Writes a temporary file next to the target and renames it, so that the file is never incomplete
+/// and symbolic links are not followed.
 pub(crate) fn write(file: &Path, text: &str) -> Result<(), WriteError> {
-    let failed = |source| WriteError::Io { path: file.to_owned(), source };
+    let failed = |source| WriteError::Io {
+        path: file.to_owned(),
+        source,
+    };
     let dir = dir_of(file);
     fs::create_dir_all(dir).map_err(failed)?;
     // `NamedTempFile` creates the file with mode 0600.
@@ -91,18 +110,28 @@ pub(crate) fn write(file: &Path, text: &str) -> Result<(), WriteError> {
 }
 
 fn dir_of(file: &Path) -> &Path {
-    file.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."))
+    file.parent()
+        .filter(|dir| !dir.as_os_str().is_empty())
+        .unwrap_or(Path::new("."))
 }
 
-/// Returns true if the kubeconfig contains only the embedded control plane. kubectl may have added a namespace.
+/// Returns true if the kubeconfig contains only the embedded control plane. kubectl may have added
+/// a namespace.
 fn is_ours(bytes: &[u8]) -> bool {
-    let Some(config) = std::str::from_utf8(bytes).ok().and_then(|text| Kubeconfig::from_yaml(text).ok()) else {
+    let Some(config) = std::str::from_utf8(bytes)
+        .ok()
+        .and_then(|text| Kubeconfig::from_yaml(text).ok())
+    else {
         return false;
     };
     let clusters = config.clusters.iter().map(|it| it.name.as_str());
     let users = config.auth_infos.iter().map(|it| it.name.as_str());
     let contexts = config.contexts.iter().map(|it| it.name.as_str());
-    config.clusters.len() == 1 && clusters.chain(users).chain(contexts).all(|name| name == OWN_NAME)
+    config.clusters.len() == 1
+        && clusters
+            .chain(users)
+            .chain(contexts)
+            .all(|name| name == OWN_NAME)
 }
 
 #[cfg(test)]
@@ -121,9 +150,18 @@ mod tests {
                         user: devplane, namespace: shop}}\ncurrent-context: devplane\n";
 
     fn theirs() -> Vec<String> {
-        let with_prod = OURS.replace("clusters: [", "clusters: [{name: prod, cluster: {server: 'https://prod'}}, ");
+        let with_prod = OURS.replace(
+            "clusters: [",
+            "clusters: [{name: prod, cluster: {server: 'https://prod'}}, ",
+        );
         let token = OURS.replace("users: [", "users: [{name: admin, user: {token: secret}}, ");
-        vec![with_prod, token, String::new(), "notes".to_owned(), "apiVersion: v1\nkind: Config\n".to_owned()]
+        vec![
+            with_prod,
+            token,
+            String::new(),
+            "notes".to_owned(),
+            "apiVersion: v1\nkind: Config\n".to_owned(),
+        ]
     }
 
     #[test]
@@ -136,7 +174,11 @@ mod tests {
             assert!(refused.contains("--write-kubeconfig"), "{refused}");
             assert_eq!(fs::read_to_string(&file).unwrap(), text);
         }
-        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1, "nothing is left beside it");
+        assert_eq!(
+            fs::read_dir(dir.path()).unwrap().count(),
+            1,
+            "nothing is left beside it"
+        );
     }
 
     #[test]
@@ -144,7 +186,10 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let (target, link) = (dir.path().join("target"), dir.path().join("link"));
         symlink(&target, &link).unwrap();
-        assert!(matches!(write(&link, "new"), Err(WriteError::NoFile(_))), "a link that leads nowhere yet");
+        assert!(
+            matches!(write(&link, "new"), Err(WriteError::NoFile(_))),
+            "a link that leads nowhere yet"
+        );
         fs::write(&target, OURS).unwrap();
         assert!(matches!(write(&link, "new"), Err(WriteError::NoFile(_))));
         assert_eq!(fs::read_to_string(&target).unwrap(), OURS);
@@ -171,19 +216,33 @@ mod tests {
         fs::set_permissions(&file, fs::Permissions::from_mode(0o644)).unwrap();
         write(&file, "second").unwrap();
         assert_eq!(fs::read_to_string(&file).unwrap(), "second");
-        assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
+        assert_eq!(
+            fs::metadata(&file).unwrap().permissions().mode() & 0o777,
+            0o600
+        );
     }
 
     #[tokio::test]
     async fn the_kubeconfig_connects_to_the_embedded_plane() {
-        let options = Options { access: Access::Secure, ..Options::default() };
+        let options = Options {
+            access: Access::Secure,
+            ..Options::default()
+        };
         let plane = DevPlane::start(options).await.unwrap();
-        plane.kubelets().register(NodeSpec::new("node-1", "10.0.0.1".parse().unwrap())).unwrap();
+        plane
+            .kubelets()
+            .register(NodeSpec::new("node-1", "10.0.0.1".parse().unwrap()))
+            .unwrap();
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("kubeconfig");
         write(&file, &plane.kubeconfig()).unwrap();
         check(&file).unwrap();
-        let access = clients::load(&ClusterAccess { kubeconfig: Some(file), master: None }).await.unwrap();
+        let access = clients::load(&ClusterAccess {
+            kubeconfig: Some(file),
+            master: None,
+        })
+        .await
+        .unwrap();
         let nodes: Api<Node> = Api::all(clients::named(&access, "test").unwrap());
         assert_eq!(nodes.get("node-1").await.unwrap().name_any(), "node-1");
         plane.shutdown().await;

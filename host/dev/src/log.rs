@@ -23,11 +23,19 @@ pub(crate) fn intro(args: &DevArgs, config: &Config, simulated: Option<&Simulate
         args.nodes,
         escape(&config.plugin.file.display().to_string()),
         escape(&args.write_kubeconfig.display().to_string()),
-        if config.cloud_config.is_some() { ", with its configuration," } else { "" },
+        if config.cloud_config.is_some() {
+            ", with its configuration,"
+        } else {
+            ""
+        },
     ));
     if let Some(simulated) = simulated {
         let file = simulated.token_file();
-        say(&format!("simcloud: {}, token in {}\n", simulated.url(), escape(&file.display().to_string())));
+        say(&format!(
+            "simcloud: {}, token in {}\n",
+            simulated.url(),
+            escape(&file.display().to_string())
+        ));
     }
     if config.only_reads && !config.permits.rules.is_empty() {
         say("The cloud is only queried; set --allow-cloud-writes to let the plugin change it.\n");
@@ -37,18 +45,26 @@ pub(crate) fn intro(args: &DevArgs, config: &Config, simulated: Option<&Simulate
 /// Prints events as they arrive, until the future is dropped.
 pub(crate) async fn follow(client: Client) {
     let events: Api<Event> = Api::all(client);
-    let mut seen = watcher(events, watcher::Config::default()).default_backoff().applied_objects().boxed();
+    let mut seen = watcher(events, watcher::Config::default())
+        .default_backoff()
+        .applied_objects()
+        .boxed();
     let color = std::io::stdout().is_terminal();
     while let Some(event) = seen.next().await {
         if let Ok(event) = event
             && is_news(event.count)
         {
-            say(&line(&event, &Zoned::now().strftime("%H:%M:%S").to_string(), color));
+            say(&line(
+                &event,
+                &Zoned::now().strftime("%H:%M:%S").to_string(),
+                color,
+            ));
         }
     }
 }
 
-/// Returns true for the 1st, 2nd, 4th, 8th … occurrence of an event, so that a repeated event is printed less and less often.
+/// Returns true for the 1st, 2nd, 4th, 8th … occurrence of an event, so that a repeated event is
+/// printed less and less often.
 fn is_news(count: Option<i32>) -> bool {
     count.is_none_or(|count| count.count_ones() == 1)
 }
@@ -61,10 +77,21 @@ fn line(event: &Event, time: &str, color: bool) -> String {
         }
         _ => object.name.clone().unwrap_or_default(),
     };
-    let subject = format!("{} {name}", object.kind.as_deref().unwrap_or_default().to_lowercase());
+    let subject = format!(
+        "{} {name}",
+        object.kind.as_deref().unwrap_or_default().to_lowercase()
+    );
     let reason = event.reason.as_deref().unwrap_or_default();
-    let message = event.message.as_deref().unwrap_or_default().replace('\n', " ");
-    let times = event.count.filter(|count| *count > 1).map(|count| format!(" (x{count})")).unwrap_or_default();
+    let message = event
+        .message
+        .as_deref()
+        .unwrap_or_default()
+        .replace('\n', " ");
+    let times = event
+        .count
+        .filter(|count| *count > 1)
+        .map(|count| format!(" (x{count})"))
+        .unwrap_or_default();
     // Any client of the embedded API server can create events with arbitrary text.
     let (subject, told) = (escape(&subject), format!("{reason:<24} {message}{times}"));
     let told = escape(&told);
@@ -95,7 +122,10 @@ mod tests {
         }))
         .unwrap();
         let line = line(&event, "12:00:00", false);
-        assert_eq!(line, "12:00:00  service default/shop         EnsuredLoadBalancer      Ensured load balancer (x3)");
+        assert_eq!(
+            line,
+            "12:00:00  service default/shop         EnsuredLoadBalancer      Ensured load balancer (x3)"
+        );
     }
 
     #[test]

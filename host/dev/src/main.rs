@@ -1,6 +1,7 @@
-//! The program for plugin developers: `skydock dev` runs the manager on an embedded control plane, `skydock plugin new` creates a
-//! provider, `skydock plugin build` builds one, `skydock plugin test` checks one, `skydock plugin bench` measures one, and
-//! `skydock plugin replay` repeats recorded calls.
+//! The program for plugin developers: `skydock dev` runs the manager on an embedded control plane,
+//! `skydock plugin new` creates a provider, `skydock plugin build` builds one, `skydock plugin
+//! test` checks one, `skydock plugin bench` measures one, and `skydock plugin replay` repeats
+//! recorded calls.
 
 #![forbid(unsafe_code)]
 
@@ -25,7 +26,8 @@ use skydock::{Process, cli::PluginTool, telemetry};
 use tokio_util::sync::CancellationToken;
 
 fn main() -> ExitCode {
-    // Must come first: the child process that compiles plugins limits its own resources, and its time is limited.
+    // Must come first: the child process that compiles plugins limits its own resources, and its
+    // time is limited.
     if skydock::cli::is_compiler(std::env::args_os()) {
         return ExitCode::from(skydock_plugin::compile_as_child());
     }
@@ -45,18 +47,22 @@ fn run() -> anyhow::Result<ExitCode> {
         Some(PluginTool::Build) => build::run(&build::BuildArgs::parse_from(args))?,
         Some(PluginTool::Test) => {
             let args = test::TestArgs::parse_from(args);
-            let stopped = "stopped before the report; scenarios may have left something in the cloud";
-            return Process::start()?.run(|shutdown| Box::pin(or_stopped(shutdown, test::run(args), stopped)));
+            let stopped =
+                "stopped before the report; scenarios may have left something in the cloud";
+            return Process::start()?
+                .run(|shutdown| Box::pin(or_stopped(shutdown, test::run(args), stopped)));
         }
         Some(PluginTool::Bench) => {
             let args = bench::BenchArgs::parse_from(args);
             let stopped = "stopped before all calls were measured";
-            Process::start()?.run(|shutdown| Box::pin(or_stopped(shutdown, bench::run(args), stopped)))?;
+            Process::start()?
+                .run(|shutdown| Box::pin(or_stopped(shutdown, bench::run(args), stopped)))?;
         }
         Some(PluginTool::Replay) => {
             let args = replay::ReplayArgs::parse_from(args);
             let stopped = "stopped before all calls were repeated";
-            return Process::start()?.run(|shutdown| Box::pin(or_stopped(shutdown, replay::run(args), stopped)));
+            return Process::start()?
+                .run(|shutdown| Box::pin(or_stopped(shutdown, replay::run(args), stopped)));
         }
     }
     Ok(ExitCode::SUCCESS)
@@ -68,5 +74,8 @@ async fn or_stopped<T>(
     tool: impl Future<Output = anyhow::Result<T>>,
     stopped: &'static str,
 ) -> anyhow::Result<T> {
-    shutdown.run_until_cancelled(tool).await.unwrap_or_else(|| Err(anyhow::anyhow!(stopped)))
+    shutdown
+        .run_until_cancelled(tool)
+        .await
+        .unwrap_or_else(|| Err(anyhow::anyhow!(stopped)))
 }

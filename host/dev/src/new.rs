@@ -25,15 +25,22 @@ type File = (&'static str, &'static str);
 
 /// Create a provider: a project with a unit test, in a folder with its name.
 #[derive(Debug, Parser)]
-#[command(name = "skydock-dev", bin_name = "skydock plugin new", version, max_term_width = 120)]
+#[command(
+    name = "skydock-dev",
+    bin_name = "skydock plugin new",
+    version,
+    max_term_width = 120
+)]
 pub(crate) struct NewArgs {
-    /// Name of the provider, for example my-cloud: of its crate and folder, and the prefix of its provider IDs.
+    /// Name of the provider, for example my-cloud: of its crate and folder, and the prefix of its
+    /// provider IDs.
     pub(crate) name: ProviderName,
     /// Language of the provider.
     #[arg(long, value_enum, default_value = "rust", value_name = "LANGUAGE")]
     pub(crate) lang: Language,
-    /// Folder of the SDK in a checkout of Skydock, for example ../skydock/sdk/rust. Required for all languages except C,
-    /// because the SDK is not published. For C, the files of the SDK are copied into the provider.
+    /// Folder of the SDK in a checkout of Skydock, for example ../skydock/sdk/rust. Required for
+    /// all languages except C, because the SDK is not published. For C, the files of the SDK are
+    /// copied into the provider.
     #[arg(long, value_name = "DIR")]
     pub(crate) sdk_path: Option<PathBuf>,
 }
@@ -41,7 +48,8 @@ pub(crate) struct NewArgs {
 /// Creates the folder in the current directory.
 ///
 /// # Errors
-/// If the folder contains something, if --sdk-path is missing or not the SDK, or if a file cannot be written.
+/// If the folder contains something, if --sdk-path is missing or not the SDK, or if a file cannot
+/// be written.
 pub(crate) fn run(args: &NewArgs) -> anyhow::Result<()> {
     let name = args.name.as_str();
     if let Some(example) = args.lang.unpublished().filter(|_| args.sdk_path.is_none()) {
@@ -51,7 +59,10 @@ pub(crate) fn run(args: &NewArgs) -> anyhow::Result<()> {
     }
     let files = args.lang.files(&args.name, args.sdk_path.as_deref())?;
     let folder = Path::new(name);
-    ensure!(is_free(folder)?, "{name} exists and is not empty: choose another name, or delete it");
+    ensure!(
+        is_free(folder)?,
+        "{name} exists and is not empty: choose another name, or delete it"
+    );
     for (file, text) in files {
         let path = folder.join(file);
         path.parent()
@@ -69,7 +80,9 @@ fn is_free(folder: &Path) -> anyhow::Result<bool> {
     match fs::read_dir(folder) {
         Ok(mut entries) => Ok(entries.next().is_none()),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(true),
-        Err(error) => Err(error).with_context(|| format!("cannot use {} as a folder", folder.display())),
+        Err(error) => {
+            Err(error).with_context(|| format!("cannot use {} as a folder", folder.display()))
+        }
     }
 }
 
@@ -98,14 +111,22 @@ mod tests {
     fn the_names_of_the_template_are_replaced() {
         for language in Language::value_variants() {
             for (file, text) in language.files(&name("big-metal"), None).unwrap() {
-                assert!(!text.contains("my-cloud") && !text.contains("my_cloud"), "{file}: {text}");
+                assert!(
+                    !text.contains("my-cloud") && !text.contains("my_cloud"),
+                    "{file}: {text}"
+                );
                 // The SDK for C is part of the project.
                 let local = ["path =", "replace ", "file:"];
-                assert!(file.starts_with("skydock/") || !local.iter().any(|it| text.contains(it)), "{file}: {text}");
+                assert!(
+                    file.starts_with("skydock/") || !local.iter().any(|it| text.contains(it)),
+                    "{file}: {text}"
+                );
             }
         }
         let files = Language::Rust.files(&name("big-metal"), None).unwrap();
-        let [_, (_, manifest), _, (_, code)] = files.as_slice() else { panic!("{files:?}") };
+        let [_, (_, manifest), _, (_, code)] = files.as_slice() else {
+            panic!("{files:?}")
+        };
         for (text, expected) in [
             (manifest, "name = \"big-metal\""),
             (code, "vec![\"big-metal://\".into()]"),
@@ -118,13 +139,16 @@ mod tests {
     #[test]
     fn a_name_that_anyone_may_register_is_not_a_dependency() {
         for language in Language::value_variants() {
-            let args = NewArgs { name: name("no-such-folder"), lang: *language, sdk_path: None };
+            let args = NewArgs {
+                name: name("no-such-folder"),
+                lang: *language,
+                sdk_path: None,
+            };
             match language.unpublished() {
                 None => assert_eq!(*language, Language::C),
                 Some(example) => {
                     let error = run(&args).unwrap_err().to_string();
-                    let expected =
-                        "--sdk-path is missing: the SDK is not published; expected its folder in a checkout of Skydock";
+                    let expected = "--sdk-path is missing: the SDK is not published; expected its folder in a checkout of Skydock";
                     assert_eq!(error, format!("{expected}, for example {example}"));
                     let sdk = Path::new("../..").join(example.trim_start_matches("../skydock/"));
                     assert!(language.files(&args.name, Some(&sdk)).is_ok(), "{example}");
@@ -144,7 +168,10 @@ mod tests {
         fs::write(folder.join(".git"), "").unwrap();
         assert!(!is_free(&folder).unwrap());
         let error = is_free(&folder.join(".git")).unwrap_err().to_string();
-        assert!(error.starts_with("cannot use ") && error.ends_with(".git as a folder"), "{error}");
+        assert!(
+            error.starts_with("cannot use ") && error.ends_with(".git as a folder"),
+            "{error}"
+        );
     }
 
     #[test]
@@ -152,6 +179,9 @@ mod tests {
         let told = next_steps(&name("big-metal"));
         let steps: Vec<_> = told.lines().skip(2).collect();
         assert_eq!(steps.len(), 3, "{told}");
-        assert!(steps[2].ends_with("skydock dev --plugin big-metal.wasm"), "{told}");
+        assert!(
+            steps[2].ends_with("skydock dev --plugin big-metal.wasm"),
+            "{told}"
+        );
     }
 }

@@ -1,4 +1,5 @@
-//! `skydock plugin replay`: repeats recorded calls with a plugin, without a cluster and without a cloud.
+//! `skydock plugin replay`: repeats recorded calls with a plugin, without a cluster and without a
+//! cloud.
 
 use std::{
     io::{self, Write as _},
@@ -14,14 +15,22 @@ use skydock::{
 };
 use skydock_cloud::text::escape;
 use skydock_controllers::service::ServiceOptions;
-use skydock_plugin::{Compiler, Replay, ReplayError, Replayed, Runtime, RuntimeOptions, ScriptError, Taping};
+use skydock_plugin::{
+    Compiler, Replay, ReplayError, Replayed, Runtime, RuntimeOptions, ScriptError, Taping,
+};
 
-/// Repeat recorded calls with a plugin, and show where it first does something else: another request, another call of Skydock, or
-/// another answer. The exit code is 1 if it does, or if a recording cannot be read.
+/// Repeat recorded calls with a plugin, and show where it first does something else: another
+/// request, another call of Skydock, or another answer. The exit code is 1 if it does, or if a
+/// recording cannot be read.
 ///
 /// The plugin sees what the recorded one has seen. It needs no cluster and no cloud.
 #[derive(Debug, Parser)]
-#[command(name = "skydock-dev", bin_name = "skydock plugin replay", version, max_term_width = 120)]
+#[command(
+    name = "skydock-dev",
+    bin_name = "skydock plugin replay",
+    version,
+    max_term_width = 120
+)]
 pub(crate) struct ReplayArgs {
     /// The directory of --record, or one of its files.
     pub(crate) recordings: PathBuf,
@@ -38,12 +47,20 @@ pub(crate) struct ReplayArgs {
 /// # Errors
 /// If there are no recordings, or the plugin cannot be loaded.
 pub(crate) async fn run(args: ReplayArgs) -> anyhow::Result<ExitCode> {
-    skydock_plugin::open(&args.plugin).with_context(|| format!("cannot read {}", args.plugin.display()))?;
+    skydock_plugin::open(&args.plugin)
+        .with_context(|| format!("cannot read {}", args.plugin.display()))?;
     let recordings = Replay::recordings(&args.recordings)?;
-    let limits = plugin_limits::limits(ServiceOptions::default().concurrent_syncs, &args.plugin_limits)?;
+    let limits = plugin_limits::limits(
+        ServiceOptions::default().concurrent_syncs,
+        &args.plugin_limits,
+    )?;
     let options = RuntimeOptions::new(Compiler::this_program(COMPILER)?);
-    let runtime =
-        Runtime::new(RuntimeOptions { cache_dir: default_cache_dir(), limits, taping: Taping::Replay, ..options })?;
+    let runtime = Runtime::new(RuntimeOptions {
+        cache_dir: default_cache_dir(),
+        limits,
+        taping: Taping::Replay,
+        ..options
+    })?;
     let replay = Replay::load(&runtime, &args.plugin).await?;
     let mut good = true;
     for recording in &recordings {
@@ -53,7 +70,9 @@ pub(crate) async fn run(args: ReplayArgs) -> anyhow::Result<ExitCode> {
                 report(&replayed)
             }
             // A process that is killed leaves such files.
-            Err(ReplayError::Script(error @ ScriptError::Empty(_))) => format!("{}\n", escape(&error.to_string())),
+            Err(ReplayError::Script(error @ ScriptError::Empty(_))) => {
+                format!("{}\n", escape(&error.to_string()))
+            }
             // The others may be complete.
             Err(ReplayError::Script(error)) => {
                 good = false;
@@ -64,25 +83,51 @@ pub(crate) async fn run(args: ReplayArgs) -> anyhow::Result<ExitCode> {
         // Standard output may be closed.
         let _ = io::stdout().write_all(told.as_bytes());
     }
-    Ok(if good { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    Ok(if good {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    })
 }
 
 fn report(replayed: &Replayed) -> String {
-    let Replayed { recording, calls, steps, exact, same_component, cut, difference } = replayed;
+    let Replayed {
+        recording,
+        calls,
+        steps,
+        exact,
+        same_component,
+        cut,
+        difference,
+    } = replayed;
     let name = recording.file_name().unwrap_or_default().to_string_lossy();
-    let component = if *same_component { "" } else { " (recorded with another build)" };
+    let component = if *same_component {
+        ""
+    } else {
+        " (recorded with another build)"
+    };
     let mut text = match difference {
-        Some(difference) => format!("{name}: differs after {calls} calls{component}\n{difference}\n"),
+        Some(difference) => {
+            format!("{name}: differs after {calls} calls{component}\n{difference}\n")
+        }
         None => {
-            let exactly = if *exact { "exactly" } else { "except for clocks, randomness, log or timing" };
-            format!("{name}: {calls} calls and {steps} steps in them as recorded, {exactly}{component}\n")
+            let exactly = if *exact {
+                "exactly"
+            } else {
+                "except for clocks, randomness, log or timing"
+            };
+            format!(
+                "{name}: {calls} calls and {steps} steps in them as recorded, {exactly}{component}\n"
+            )
         }
     };
     if let Some(why) = cut {
         text += &format!("  the recording is incomplete: {why}\n");
     }
     // A recording may come from elsewhere.
-    text.lines().map(|line| format!("{}\n", escape(line))).collect()
+    text.lines()
+        .map(|line| format!("{}\n", escape(line)))
+        .collect()
 }
 
 #[cfg(test)]
@@ -102,7 +147,10 @@ mod tests {
             cut: None,
             difference: None,
         };
-        assert_eq!(report(&same), "1-p-1-1.jsonl: 3 calls and 20 steps in them as recorded, exactly\n");
+        assert_eq!(
+            report(&same),
+            "1-p-1-1.jsonl: 3 calls and 20 steps in them as recorded, exactly\n"
+        );
         let difference = Difference {
             call: 4,
             function: "zones.locate".into(),
@@ -110,12 +158,21 @@ mod tests {
             expected: "request GET http://c:80/v1".into(),
             came: "request GET http://c:80/v2".into(),
         };
-        let other = Replayed { same_component: false, exact: false, difference: Some(difference), ..same };
+        let other = Replayed {
+            same_component: false,
+            exact: false,
+            difference: Some(difference),
+            ..same
+        };
         let expected = "1-p-1-1.jsonl: differs after 3 calls (recorded with another build)\n\
                         call 4, zones.locate: request 2 differs\n  \
                         recorded: request GET http://c:80/v1\n  replayed: request GET http://c:80/v2\n";
         assert_eq!(report(&other), expected);
-        let hostile = Replayed { difference: None, cut: Some("\u{1b}[2J".into()), ..other };
+        let hostile = Replayed {
+            difference: None,
+            cut: Some("\u{1b}[2J".into()),
+            ..other
+        };
         assert!(!report(&hostile).contains('\u{1b}'));
     }
 }

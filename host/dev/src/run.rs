@@ -19,27 +19,39 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{cli::DevArgs, kubeconfig, log, simcloud::Simulated};
 
-/// Period of checking nodes that are not ready. It is shorter than in production, because a developer waits for the result.
+/// Period of checking nodes that are not ready. It is shorter than in production, because a
+/// developer waits for the result.
 const NODE_MONITOR_PERIOD: Duration = Duration::from_secs(1);
 
-/// Address range of Pods in the embedded cluster; it has a /24 for each node of the maximum number of nodes.
+/// Address range of Pods in the embedded cluster; it has a /24 for each node of the maximum number
+/// of nodes.
 const CLUSTER_CIDR: &str = "10.244.0.0/14";
 
 /// Runs until `shutdown` is cancelled.
 ///
 /// # Errors
-/// Returns an error if the configuration is invalid or the control plane or the manager cannot be started.
+/// Returns an error if the configuration is invalid or the control plane or the manager cannot be
+/// started.
 pub(crate) async fn run(args: DevArgs, shutdown: CancellationToken) -> anyhow::Result<()> {
-    telemetry::init(LogOptions { verbosity: args.v, quiet: args.v == 0, ..LogOptions::default() });
+    telemetry::init(LogOptions {
+        verbosity: args.v,
+        quiet: args.v == 0,
+        ..LogOptions::default()
+    });
     let args = Arc::new(args);
     let read = Arc::clone(&args);
     let reading = blocking(async move {
         let claim = kubeconfig::claim(&read.write_kubeconfig)?;
-        let simulated = read.simcloud.then(|| Simulated::start(read.nodes, read.plugin.as_deref())).transpose()?;
+        let simulated = read
+            .simcloud
+            .then(|| Simulated::start(read.nodes, read.plugin.as_deref()))
+            .transpose()?;
         let config = config(&read, simulated.as_ref())?;
         anyhow::Ok((config, simulated, claim))
     });
-    let Some(read) = shutdown.run_until_cancelled(reading).await else { return Ok(()) };
+    let Some(read) = shutdown.run_until_cancelled(reading).await else {
+        return Ok(());
+    };
     // The last one is held until the end.
     let (config, simulated, _claim) = read?;
     let plane = DevPlane::start(Options {
@@ -52,7 +64,10 @@ pub(crate) async fn run(args: DevArgs, shutdown: CancellationToken) -> anyhow::R
     kubeconfig::write(&args.write_kubeconfig, &plane.kubeconfig())?;
     for number in 1..=args.nodes {
         let [high, low] = number.to_be_bytes();
-        let mut node = NodeSpec::new(format!("node-{number}"), Ipv4Addr::new(10, 0, high, low).into());
+        let mut node = NodeSpec::new(
+            format!("node-{number}"),
+            Ipv4Addr::new(10, 0, high, low).into(),
+        );
         node.pod_cidrs.push(format!("10.{}.{low}.0/24", 244 + high));
         plane.kubelets().register(node)?;
     }
@@ -68,22 +83,48 @@ pub(crate) async fn run(args: DevArgs, shutdown: CancellationToken) -> anyhow::R
 
 fn config(args: &DevArgs, simulated: Option<&Simulated>) -> anyhow::Result<Config> {
     // What the operator configures takes precedence.
-    let simulated = simulated.filter(|_| args.config.is_none()).map(Simulated::configuration);
+    let simulated = simulated
+        .filter(|_| args.config.is_none())
+        .map(Simulated::configuration);
     let file = args.config.clone().or_else(|| simulated.clone());
-    let configuration = file.as_deref().map(SkydockConfiguration::read).transpose()?;
-    let permits = configuration.as_ref().and_then(|it| Some(it.permits(it.plugins.first()?))).unwrap_or_default();
+    let configuration = file
+        .as_deref()
+        .map(SkydockConfiguration::read)
+        .transpose()?;
+    let permits = configuration
+        .as_ref()
+        .and_then(|it| Some(it.permits(it.plugins.first()?)))
+        .unwrap_or_default();
     let configured = configuration.and_then(|it| it.plugins.into_iter().next());
     let plugin = match (&args.plugin, &configured) {
         (Some(file), configured) => {
-            let stem = || file.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
-            NamedPlugin { name: configured.as_ref().map_or_else(stem, |it| it.name.clone()), file: file.clone() }
+            let stem = || {
+                file.file_stem()
+                    .map(|stem| stem.to_string_lossy().into_owned())
+                    .unwrap_or_default()
+            };
+            NamedPlugin {
+                name: configured.as_ref().map_or_else(stem, |it| it.name.clone()),
+                file: file.clone(),
+            }
         }
-        (None, Some(configured)) => NamedPlugin { name: configured.name.clone(), file: configured.file.clone() },
-        (None, None) => bail!("the plugin is missing: set it in the configuration, or with --plugin"),
+        (None, Some(configured)) => NamedPlugin {
+            name: configured.name.clone(),
+            file: configured.file.clone(),
+        },
+        (None, None) => {
+            bail!("the plugin is missing: set it in the configuration, or with --plugin")
+        }
     };
-    let cloud_config = args.cloud_config.clone().or_else(|| configured.as_ref()?.cloud_config.clone());
+    let cloud_config = args
+        .cloud_config
+        .clone()
+        .or_else(|| configured.as_ref()?.cloud_config.clone());
     let options = skydock_controllers::Options {
-        lifecycle: LifecycleOptions { period: NODE_MONITOR_PERIOD, ..LifecycleOptions::default() },
+        lifecycle: LifecycleOptions {
+            period: NODE_MONITOR_PERIOD,
+            ..LifecycleOptions::default()
+        },
         cluster_name: "dev".to_owned(),
         routes: RouteOptions {
             cluster_cidrs: ClusterCidrs::parse(&[CLUSTER_CIDR]),
@@ -92,19 +133,28 @@ fn config(args: &DevArgs, simulated: Option<&Simulated>) -> anyhow::Result<Confi
         },
         ..skydock_controllers::Options::default()
     };
-    for (flag, file) in [("--plugin", Some(&plugin.file)), ("--cloud-config", cloud_config.as_ref())] {
+    for (flag, file) in [
+        ("--plugin", Some(&plugin.file)),
+        ("--cloud-config", cloud_config.as_ref()),
+    ] {
         if let Some(file) = file {
-            skydock_plugin::open(file).with_context(|| format!("{flag}: cannot read {}", file.display()))?;
+            skydock_plugin::open(file)
+                .with_context(|| format!("{flag}: cannot read {}", file.display()))?;
         }
     }
     let configured = Configured::of(configured.as_ref(), file.as_deref())?;
     let limits = plugin_limits::merged(configured.limits, args.plugin_limits.clone());
     Ok(Config {
         plugin,
-        is_cloud_conf: cloud_config.as_deref().is_some_and(|file| is_cloud_conf(&permits, file)),
+        is_cloud_conf: cloud_config
+            .as_deref()
+            .is_some_and(|file| is_cloud_conf(&permits, file)),
         cloud_config,
         plugin_cache_dir: default_cache_dir(),
-        record: args.record.clone().map(|directory| (directory, RECORD_LIMIT)),
+        record: args
+            .record
+            .clone()
+            .map(|directory| (directory, RECORD_LIMIT)),
         plugin_limits: plugin_limits::limits(options.services.concurrent_syncs, &limits)?,
         plugin_options: configured.options,
         plugin_digest: configured.digest,
@@ -116,8 +166,14 @@ fn config(args: &DevArgs, simulated: Option<&Simulated>) -> anyhow::Result<Confi
         waits_for_plugin: true,
         configuration: file,
         cluster_cidrs: vec![CLUSTER_CIDR.to_owned()],
-        ingress: IngressRules { pods: CLUSTER_CIDR.parse().into_iter().collect(), ..IngressRules::default() },
-        cluster: ClusterAccess { kubeconfig: Some(args.write_kubeconfig.clone()), master: None },
+        ingress: IngressRules {
+            pods: CLUSTER_CIDR.parse().into_iter().collect(),
+            ..IngressRules::default()
+        },
+        cluster: ClusterAccess {
+            kubeconfig: Some(args.write_kubeconfig.clone()),
+            master: None,
+        },
         service_account_credentials: false,
         controllers: skydock_controllers::parse_controllers(&["*".to_owned()])?,
         options,
@@ -142,13 +198,22 @@ mod tests {
         let only_reads = |more: &[&str]| {
             let words = ["skydock-dev", "--plugin", plugin.to_str().unwrap()];
             let args = DevArgs::try_parse_from(words.iter().chain(more)).unwrap();
-            let simulated = args.simcloud.then(|| Simulated::start(1, args.plugin.as_deref()).unwrap());
+            let simulated = args
+                .simcloud
+                .then(|| Simulated::start(1, args.plugin.as_deref()).unwrap());
             config(&args, simulated.as_ref()).unwrap().only_reads
         };
         assert!(only_reads(&[]) && !only_reads(&["--allow-cloud-writes"]));
         let mine = dir.path().join("config.yaml");
-        std::fs::write(&mine, "apiVersion: skydock.dev/v1alpha1\nkind: SkydockConfiguration\n").unwrap();
+        std::fs::write(
+            &mine,
+            "apiVersion: skydock.dev/v1alpha1\nkind: SkydockConfiguration\n",
+        )
+        .unwrap();
         assert!(!only_reads(&["--simcloud"]), "it is not a real cloud");
-        assert!(only_reads(&["--simcloud", "--config", mine.to_str().unwrap()]), "it may name a real cloud");
+        assert!(
+            only_reads(&["--simcloud", "--config", mine.to_str().unwrap()]),
+            "it may name a real cloud"
+        );
     }
 }

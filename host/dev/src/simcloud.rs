@@ -1,4 +1,5 @@
-//! `skydock dev --simcloud`: the example cloud, in this process, and the configuration with which a plugin reaches it.
+//! `skydock dev --simcloud`: the example cloud, in this process, and the configuration with which a
+//! plugin reaches it.
 
 use std::{
     fs, io,
@@ -13,7 +14,8 @@ use tempfile::TempDir;
 /// Name of the plugin in the configuration.
 const PLUGIN: &str = "simcloud";
 
-/// A running cloud with a server for each simulated node, and its files. They are deleted when this is dropped.
+/// A running cloud with a server for each simulated node, and its files. They are deleted when this
+/// is dropped.
 pub(crate) struct Simulated {
     cloud: Simcloud,
     files: TempDir,
@@ -25,19 +27,32 @@ impl Simulated {
     /// # Errors
     /// If the cloud cannot listen, or a file cannot be written.
     pub(crate) fn start(nodes: u16, plugin: Option<&Path>) -> anyhow::Result<Self> {
-        let options = Options { servers: nodes.into(), ..Options::default() };
+        let options = Options {
+            servers: nodes.into(),
+            ..Options::default()
+        };
         let region = options.region.clone();
         let cloud = Simcloud::start(options).context("cannot start simcloud")?;
-        let files = tempfile::Builder::new().prefix("skydock-simcloud-").tempdir();
-        let started = Self { cloud, files: files.context("cannot create a folder for the files of simcloud")? };
-        started.write(&region, plugin).context("cannot write the files of simcloud")?;
+        let files = tempfile::Builder::new()
+            .prefix("skydock-simcloud-")
+            .tempdir();
+        let started = Self {
+            cloud,
+            files: files.context("cannot create a folder for the files of simcloud")?,
+        };
+        started
+            .write(&region, plugin)
+            .context("cannot write the files of simcloud")?;
         Ok(started)
     }
 
     fn write(&self, region: &str, plugin: Option<&Path>) -> io::Result<()> {
         fs::write(self.token_file(), self.cloud.token())?;
         let cloud_config = self.files.path().join("cloud.json");
-        fs::write(&cloud_config, json!({"url": self.url(), "region": region}).to_string())?;
+        fs::write(
+            &cloud_config,
+            json!({"url": self.url(), "region": region}).to_string(),
+        )?;
         let Some(plugin) = plugin else { return Ok(()) };
         let plugin = json!({
             "name": PLUGIN,
@@ -57,8 +72,9 @@ impl Simulated {
         fs::write(self.configuration(), configuration.to_string())
     }
 
-    /// Returns the rule for the API, but not for the hooks of tests, which need no token. It has no rate limit in effect: simcloud has
-    /// its own, and `skydock plugin bench` would measure the limit.
+    /// Returns the rule for the API, but not for the hooks of tests, which need no token. It has no
+    /// rate limit in effect: simcloud has its own, and `skydock plugin bench` would measure the
+    /// limit.
     fn rule(&self) -> Value {
         json!({
             "name": "api", "to": self.url(), "addresses": ["127.0.0.1/32"], "paths": ["/v1"], "credential": "token",
@@ -94,11 +110,22 @@ mod tests {
         let simulated = Simulated::start(2, Some(Path::new("my_cloud.wasm"))).unwrap();
         let configuration = SkydockConfiguration::read(&simulated.configuration()).unwrap();
         let plugin = &configuration.plugins[0];
-        assert!(plugin.file.is_absolute() && plugin.file.ends_with("my_cloud.wasm"), "{}", plugin.file.display());
+        assert!(
+            plugin.file.is_absolute() && plugin.file.ends_with("my_cloud.wasm"),
+            "{}",
+            plugin.file.display()
+        );
         assert_eq!(plugin.options["endpoint"], simulated.url());
-        assert_eq!((plugin.egress.len(), configuration.credentials.len()), (1, 1));
+        assert_eq!(
+            (plugin.egress.len(), configuration.credentials.len()),
+            (1, 1)
+        );
         let (status, servers) = simulated.cloud.request("GET", "/v1/servers", &Value::Null);
-        assert_eq!((status, servers.to_string().matches("\"node-").count()), (200, 2), "{servers}");
+        assert_eq!(
+            (status, servers.to_string().matches("\"node-").count()),
+            (200, 2),
+            "{servers}"
+        );
         let folder = simulated.files.path().to_owned();
         drop(simulated);
         assert!(!folder.exists());

@@ -22,17 +22,20 @@ pub(crate) struct SubjectArgs {
     /// The plugin: a WebAssembly component. By default, the file in --config.
     #[arg(value_name = "FILE", required_unless_present = "config")]
     pub(crate) plugin: Option<PathBuf>,
-    /// Configuration file of Skydock, as in production: options and limits of the plugin, egress rules and credentials.
+    /// Configuration file of Skydock, as in production: options and limits of the plugin, egress
+    /// rules and credentials.
     #[arg(long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
-    /// Start simcloud, the example cloud, and let the plugin use it: with its URL in the cloud configuration and the options `endpoint` and
-    /// `region`, an egress rule, and its token as a credential.
+    /// Start simcloud, the example cloud, and let the plugin use it: with its URL in the cloud
+    /// configuration and the options `endpoint` and `region`, an egress rule, and its token as a
+    /// credential.
     #[arg(long, conflicts_with = "config", requires = "plugin")]
     pub(crate) simcloud: bool,
     /// Provider configuration to use. Takes precedence over --config.
     #[arg(long, value_name = "FILE")]
     pub(crate) cloud_config: Option<PathBuf>,
-    /// Option of the provider; see its documentation. May be repeated. Takes precedence over --config.
+    /// Option of the provider; see its documentation. May be repeated. Takes precedence over
+    /// --config.
     #[arg(long = "plugin-option", value_name = "KEY=VALUE", value_parser = parse_option)]
     pub(crate) plugin_options: Vec<(String, String)>,
     /// Resource limit of the plugin, for example memory=256Mi. May be repeated; --help lists all.
@@ -53,27 +56,53 @@ impl SubjectArgs {
     /// # Errors
     /// If a file cannot be read or is not valid, or the cloud cannot be started.
     pub(crate) fn prepare(self, servers: u16) -> anyhow::Result<Prepared> {
-        let simulated = self.simcloud.then(|| Simulated::start(servers, self.plugin.as_deref())).transpose()?;
-        let file = self.config.or_else(|| simulated.as_ref().map(Simulated::configuration));
-        let configuration = file.as_deref().map(SkydockConfiguration::read).transpose()?;
+        let simulated = self
+            .simcloud
+            .then(|| Simulated::start(servers, self.plugin.as_deref()))
+            .transpose()?;
+        let file = self
+            .config
+            .or_else(|| simulated.as_ref().map(Simulated::configuration));
+        let configuration = file
+            .as_deref()
+            .map(SkydockConfiguration::read)
+            .transpose()?;
         let plugin = configuration.as_ref().and_then(|it| it.plugins.first());
-        let permits = configuration.as_ref().zip(plugin).map(|(it, plugin)| it.permits(plugin)).unwrap_or_default();
+        let permits = configuration
+            .as_ref()
+            .zip(plugin)
+            .map(|(it, plugin)| it.permits(plugin))
+            .unwrap_or_default();
         let Some(component) = self.plugin.or_else(|| Some(plugin?.file.clone())) else {
             bail!("the plugin is missing: set it in the configuration, or on the command line");
         };
         let cloud_config = self.cloud_config.or_else(|| plugin?.cloud_config.clone());
-        for file in [Some(&component), cloud_config.as_ref()].into_iter().flatten() {
-            skydock_plugin::open(file).with_context(|| format!("cannot read {}", file.display()))?;
+        for file in [Some(&component), cloud_config.as_ref()]
+            .into_iter()
+            .flatten()
+        {
+            skydock_plugin::open(file)
+                .with_context(|| format!("cannot read {}", file.display()))?;
         }
-        let stem = || component.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
+        let stem = || {
+            component
+                .file_stem()
+                .map(|stem| stem.to_string_lossy().into_owned())
+                .unwrap_or_default()
+        };
         let name = plugin.map_or_else(stem, |it| it.name.clone());
         let configured = Configured::of(plugin, file.as_deref())?;
         let limits = plugin_limits::merged(configured.limits, self.plugin_limits);
         let mut options = configured.options;
         options.extend(self.plugin_options);
-        let connect = file.is_some().then(|| connect(&name, &permits)).transpose()?;
+        let connect = file
+            .is_some()
+            .then(|| connect(&name, &permits))
+            .transpose()?;
         let source = PluginSource {
-            is_cloud_conf: cloud_config.as_deref().is_some_and(|file| is_cloud_conf(&permits, file)),
+            is_cloud_conf: cloud_config
+                .as_deref()
+                .is_some_and(|file| is_cloud_conf(&permits, file)),
             cluster_name: "conformance".to_owned(),
             cluster_cidrs: vec!["10.244.0.0/16".to_owned()],
             digest: configured.digest,
@@ -104,7 +133,8 @@ fn connect(name: &str, permits: &Permits) -> anyhow::Result<Connect> {
     skydock::egress::check(name, permits)?;
     let (name, permits) = (name.to_owned(), permits.clone());
     Ok(Arc::new(move |registry| {
-        let egress = Egress::new(&name, permits.clone(), Vec::new(), registry).map_err(|error| error.to_string())?;
+        let egress = Egress::new(&name, permits.clone(), Vec::new(), registry)
+            .map_err(|error| error.to_string())?;
         Ok(Arc::new(egress) as Arc<dyn WayOut>)
     }))
 }
@@ -126,24 +156,49 @@ mod tests {
     #[test]
     fn the_configuration_is_that_of_production() {
         let dir = tempfile::tempdir().unwrap();
-        let (wasm, config) = (dir.path().join("metal.wasm"), dir.path().join("config.yaml"));
+        let (wasm, config) = (
+            dir.path().join("metal.wasm"),
+            dir.path().join("config.yaml"),
+        );
         fs::write(&wasm, "").unwrap();
         fs::write(dir.path().join("cloud.conf"), "").unwrap();
         let text = "apiVersion: skydock.dev/v1alpha1\nkind: SkydockConfiguration\nplugins:\n\
                     - {name: mine, file: metal.wasm, cloudConfig: cloud.conf, options: {a: '1', b: '2'}, limits: {memory: 64Mi}}\n";
         fs::write(&config, text).unwrap();
         let prepare = |more: &[&str]| {
-            let args = ["test", "--config", config.to_str().unwrap()].into_iter().chain(more.iter().copied());
+            let args = ["test", "--config", config.to_str().unwrap()]
+                .into_iter()
+                .chain(more.iter().copied());
             Cli::try_parse_from(args).map(|cli| cli.subject.prepare(0).unwrap().subject)
         };
         let subject = prepare(&["--plugin-option", "b=3"]).unwrap();
-        assert_eq!((subject.source.name.as_str(), subject.limits.memory), ("mine", 64 << 20));
-        assert_eq!((subject.source.options["a"].as_str(), subject.source.options["b"].as_str()), ("1", "3"));
-        assert_eq!(subject.source.cloud_config, Some(dir.path().join("cloud.conf")));
+        assert_eq!(
+            (subject.source.name.as_str(), subject.limits.memory),
+            ("mine", 64 << 20)
+        );
+        assert_eq!(
+            (
+                subject.source.options["a"].as_str(),
+                subject.source.options["b"].as_str()
+            ),
+            ("1", "3")
+        );
+        assert_eq!(
+            subject.source.cloud_config,
+            Some(dir.path().join("cloud.conf"))
+        );
         assert!(subject.connect.is_some());
         assert!(prepare(&["--simcloud"]).is_err(), "it would not be reached");
-        let plain = Cli::try_parse_from(["test", wasm.to_str().unwrap()]).unwrap().subject.prepare(0).unwrap().subject;
-        assert!(plain.source.name == "metal" && plain.connect.is_none(), "all requests are denied");
+        let plain = Cli::try_parse_from(["test", wasm.to_str().unwrap()])
+            .unwrap()
+            .subject
+            .prepare(0)
+            .unwrap()
+            .subject;
+        assert!(
+            plain.source.name == "metal" && plain.connect.is_none(),
+            "all requests are denied"
+        );
         assert!(Cli::try_parse_from(["test"]).is_err());
     }
 }

@@ -20,14 +20,21 @@ const CALLS: usize = 500;
 /// Names of the URL and the token of the cloud of `--simcloud` in hooks of scenarios.
 const SIMCLOUD: [&str; 2] = ["SIMCLOUD_URL", "SIMCLOUD_TOKEN"];
 
-/// Check whether a plugin does what the contract demands, without a cluster and without a cloud; or with --scenarios, run calls as controllers
-/// make them, with a cloud. The exit code is 1 if something is not as expected.
+/// Check whether a plugin does what the contract demands, without a cluster and without a cloud; or
+/// with --scenarios, run calls as controllers make them, with a cloud. The exit code is 1 if
+/// something is not as expected.
 #[derive(Debug, Parser)]
-#[command(name = "skydock-dev", bin_name = "skydock plugin test", version, max_term_width = 120)]
+#[command(
+    name = "skydock-dev",
+    bin_name = "skydock plugin test",
+    version,
+    max_term_width = 120
+)]
 pub(crate) struct TestArgs {
     #[command(flatten)]
     pub(crate) subject: SubjectArgs,
-    /// File with scenarios to run instead of the checks. The plugin reaches the cloud by --config or --simcloud.
+    /// File with scenarios to run instead of the checks. The plugin reaches the cloud by --config
+    /// or --simcloud.
     #[arg(long, value_name = "FILE")]
     pub(crate) scenarios: Option<PathBuf>,
     /// Format of the report.
@@ -64,7 +71,12 @@ impl From<ReportFormat> for Format {
 /// # Errors
 /// If a file cannot be read or written, or the runtime cannot be started.
 pub(crate) async fn run(args: TestArgs) -> anyhow::Result<ExitCode> {
-    let TestArgs { subject, scenarios, format, output } = args;
+    let TestArgs {
+        subject,
+        scenarios,
+        format,
+        output,
+    } = args;
     // A mistake in the file is found before the cloud is started.
     let (prepared, scenarios) = blocking(async move {
         let scenarios = scenarios.map(read).transpose()?;
@@ -75,19 +87,43 @@ pub(crate) async fn run(args: TestArgs) -> anyhow::Result<ExitCode> {
     let Prepared { subject, simulated } = prepared;
     let report = match scenarios {
         None => {
-            let Subject { source, limits, compiler, cache_dir, .. } = subject;
-            let options = Options { source, limits, compiler, calls: CALLS, cache_dir };
+            let Subject {
+                source,
+                limits,
+                compiler,
+                cache_dir,
+                ..
+            } = subject;
+            let options = Options {
+                source,
+                limits,
+                compiler,
+                calls: CALLS,
+                cache_dir,
+            };
             Box::pin(skydock_conformance::run(options)).await?
         }
         Some((path, scenarios)) => {
             let values = simulated.as_ref().map(|it| [it.url(), it.token()]);
-            let variables = SIMCLOUD.map(str::to_owned).into_iter().zip(values.into_iter().flatten()).collect();
-            let file = ScenarioFile { scenarios, path, variables };
+            let variables = SIMCLOUD
+                .map(str::to_owned)
+                .into_iter()
+                .zip(values.into_iter().flatten())
+                .collect();
+            let file = ScenarioFile {
+                scenarios,
+                path,
+                variables,
+            };
             Box::pin(skydock_conformance::run_scenarios(subject, file)).await?
         }
     };
     write(&report, format.into(), output)?;
-    Ok(if report.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    Ok(if report.is_ok() {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    })
 }
 
 /// Reads a file with scenarios.
@@ -96,7 +132,9 @@ pub(crate) async fn run(args: TestArgs) -> anyhow::Result<ExitCode> {
 /// The mistake, with its position.
 fn read(path: PathBuf) -> anyhow::Result<(PathBuf, Scenarios)> {
     let scenarios: Scenarios = configuration::from_yaml(&configuration::text(&path)?, &path)?;
-    scenarios.check().map_err(|mistake| anyhow!("{}:{mistake}", path.display()))?;
+    scenarios
+        .check()
+        .map_err(|mistake| anyhow!("{}:{mistake}", path.display()))?;
     Ok((path, scenarios))
 }
 
@@ -123,12 +161,19 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("s.yaml");
         let told = |text: &str| {
-            fs::write(&path, format!("apiVersion: skydock.dev/v1alpha1\nkind: Scenarios\n{text}")).unwrap();
+            fs::write(
+                &path,
+                format!("apiVersion: skydock.dev/v1alpha1\nkind: Scenarios\n{text}"),
+            )
+            .unwrap();
             read(path.clone()).unwrap_err().to_string()
         };
         let at = |place: &str| format!("{}:{place}", path.display());
         for (text, expected) in [
-            ("scenaros: []", at("3:1: unknown field `scenaros`; did you mean `scenarios`?")),
+            (
+                "scenaros: []",
+                at("3:1: unknown field `scenaros`; did you mean `scenarios`?"),
+            ),
             (
                 "scenarios:\n- name: a\n  steps:\n  - cal: instances.check",
                 at("6:5: unknown field `cal`; did you mean `call`?"),
@@ -137,7 +182,10 @@ mod tests {
                 "scenarios:\n- name: a\n  steps:\n  - call: instances.chek",
                 at("6:11: unknown word `instances.chek`; did you mean `instances.check`?"),
             ),
-            ("scenarios:\n- name: a\n  steps:\n  - {call: instances.check, kill: {}}", at("6:5: `kill` needs")),
+            (
+                "scenarios:\n- name: a\n  steps:\n  - {call: instances.check, kill: {}}",
+                at("6:5: `kill` needs"),
+            ),
         ] {
             let told = told(text);
             assert!(told.starts_with(&expected), "{told}\n{expected}");

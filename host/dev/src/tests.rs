@@ -1,12 +1,15 @@
-//! The page with all flags, written from the definitions that the programs parse. It is here because this program has the commands for
-//! developers, and the library of `skydock` all others.
+//! The page with all flags, written from the definitions that the programs parse. It is here
+//! because this program has the commands for developers, and the library of `skydock` all others.
 
 use std::{fmt::Write as _, fs, path::Path};
 
 use clap::{Arg, Command, CommandFactory as _};
 use skydock::cli::{Cli, NOT_HONORED, SETTLED};
 
-use crate::{bench::BenchArgs, build::BuildArgs, cli::DevArgs, new::NewArgs, replay::ReplayArgs, test::TestArgs};
+use crate::{
+    bench::BenchArgs, build::BuildArgs, cli::DevArgs, new::NewArgs, replay::ReplayArgs,
+    test::TestArgs,
+};
 
 /// The page, from the folder of this package.
 const PAGE: &str = "../../docs/flags.md";
@@ -22,21 +25,49 @@ fn the_page_with_all_flags_is_up_to_date() {
         fs::write(&path, &page).unwrap();
     }
     let written = fs::read_to_string(path).unwrap_or_default();
-    let changed = page.lines().zip(written.lines().chain(std::iter::repeat(""))).find(|(now, then)| now != then);
-    assert!(written == page, "docs/flags.md differs: run `cargo xtask tidy`, and commit what it writes; {changed:?}");
+    let changed = page
+        .lines()
+        .zip(written.lines().chain(std::iter::repeat("")))
+        .find(|(now, then)| now != then);
+    assert!(
+        written == page,
+        "docs/flags.md differs: run `cargo xtask tidy`, and commit what it writes; {changed:?}"
+    );
 }
 
 #[test]
 fn a_flag_is_a_row_with_its_default() {
     let command = Command::new("a").args([
-        Arg::new("one").long("one").value_name("N").default_value("3").help("A | b."),
-        Arg::new("two").long("two").num_args(0..=1).value_name("BOOL").help("C [default: 7 or 8]."),
-        Arg::new("three").short('t').long("three").action(clap::ArgAction::SetTrue).help_heading("Other").help("D"),
-        Arg::new("file").value_name("FILE").required(true).value_parser(["x", "y"]).help("E."),
+        Arg::new("one")
+            .long("one")
+            .value_name("N")
+            .default_value("3")
+            .help("A | b."),
+        Arg::new("two")
+            .long("two")
+            .num_args(0..=1)
+            .value_name("BOOL")
+            .help("C [default: 7 or 8]."),
+        Arg::new("three")
+            .short('t')
+            .long("three")
+            .action(clap::ArgAction::SetTrue)
+            .help_heading("Other")
+            .help("D"),
+        Arg::new("file")
+            .value_name("FILE")
+            .required(true)
+            .value_parser(["x", "y"])
+            .help("E."),
     ]);
     let mut page = String::new();
     tables(&mut page, command);
-    let row = |row: &str| assert!(page.lines().any(|line| line == row), "{row} is missing in:\n{page}");
+    let row = |row: &str| {
+        assert!(
+            page.lines().any(|line| line == row),
+            "{row} is missing in:\n{page}"
+        )
+    };
     row("| `--one N` | `3` | A \\| b. |");
     row("| `--two[=BOOL]` | 7 or 8 | C. |");
     row("| `-t`, `--three` | | D. |");
@@ -52,20 +83,39 @@ fn page() -> String {
         .to_owned();
     let cli = Cli::command();
     section(&mut page, "skydock", cli.clone());
-    page.push_str("\n### Flags of upstream that may stay\n\nSkydock already behaves as they say:\n\n");
+    page.push_str(
+        "\n### Flags of upstream that may stay\n\nSkydock already behaves as they say:\n\n",
+    );
     for flag in SETTLED {
         let _ = writeln!(page, "- `{flag}`");
     }
-    page.push_str("\n### Flags of upstream that are rejected\n\n| Flag | Instead |\n| --- | --- |\n");
+    page.push_str(
+        "\n### Flags of upstream that are rejected\n\n| Flag | Instead |\n| --- | --- |\n",
+    );
     for (flag, instead) in NOT_HONORED {
-        let _ = writeln!(page, "| `--{flag}` | {} |", cell(if instead.is_empty() { "remove it" } else { instead }));
+        let _ = writeln!(
+            page,
+            "| `--{flag}` | {} |",
+            cell(if instead.is_empty() {
+                "remove it"
+            } else {
+                instead
+            })
+        );
     }
     for command in cli.get_subcommands() {
-        let nested = command
-            .get_subcommands()
-            .map(|inner| (format!("skydock {} {}", command.get_name(), inner.get_name()), inner));
+        let nested = command.get_subcommands().map(|inner| {
+            (
+                format!("skydock {} {}", command.get_name(), inner.get_name()),
+                inner,
+            )
+        });
         let own = [(format!("skydock {}", command.get_name()), command)];
-        let all: Vec<_> = if command.has_subcommands() { nested.collect() } else { own.into() };
+        let all: Vec<_> = if command.has_subcommands() {
+            nested.collect()
+        } else {
+            own.into()
+        };
         for (name, command) in all {
             let command = match name.as_str() {
                 "skydock dev" => DevArgs::command(),
@@ -84,7 +134,11 @@ fn page() -> String {
 
 /// Writes the section of a command.
 fn section(page: &mut String, name: &str, command: Command) {
-    let about = command.get_long_about().or(command.get_about()).map(ToString::to_string).unwrap_or_default();
+    let about = command
+        .get_long_about()
+        .or(command.get_about())
+        .map(ToString::to_string)
+        .unwrap_or_default();
     let _ = writeln!(page, "\n## {name}\n\n{}", sentence(about.trim()));
     tables(page, command);
 }
@@ -96,7 +150,10 @@ fn tables(page: &mut String, mut command: Command) {
     let shown = |arg: &&Arg| !["help", "version"].contains(&arg.get_id().as_str());
     let args: Vec<&Arg> = command.get_arguments().filter(shown).collect();
     let mut headings: Vec<&str> = Vec::new();
-    for heading in args.iter().map(|arg| arg.get_help_heading().unwrap_or(OTHERS)) {
+    for heading in args
+        .iter()
+        .map(|arg| arg.get_help_heading().unwrap_or(OTHERS))
+    {
         if !headings.contains(&heading) {
             headings.push(heading);
         }
@@ -106,7 +163,10 @@ fn tables(page: &mut String, mut command: Command) {
             let _ = write!(page, "\n### {heading}\n");
         }
         page.push_str("\n| Flag | Default | Description |\n| --- | --- | --- |\n");
-        let of_heading = || args.iter().filter(|arg| arg.get_help_heading().unwrap_or(OTHERS) == heading);
+        let of_heading = || {
+            args.iter()
+                .filter(|arg| arg.get_help_heading().unwrap_or(OTHERS) == heading)
+        };
         of_heading().for_each(|arg| row(page, arg));
         for (arg, list) in of_heading().filter_map(|arg| Some((arg, list(arg)?))) {
             // Several commands have this flag.
@@ -119,27 +179,64 @@ fn tables(page: &mut String, mut command: Command) {
 
 /// Writes the row of a flag.
 fn row(page: &mut String, arg: &Arg) {
-    assert_eq!(arg.get_env(), None, "the page says that no flag has an environment variable");
-    let help = arg.get_long_help().filter(|_| list(arg).is_none()).or(arg.get_help()).map(ToString::to_string);
+    assert_eq!(
+        arg.get_env(),
+        None,
+        "the page says that no flag has an environment variable"
+    );
+    let help = arg
+        .get_long_help()
+        .filter(|_| list(arg).is_none())
+        .or(arg.get_help())
+        .map(ToString::to_string);
     let (mut help, mut default) = (help.unwrap_or_default(), String::new());
     // A default that depends on something is part of the text.
-    if let Some((before, after)) = help.split_once(" [default: ").map(|(a, b)| (a.to_owned(), b.to_owned()))
+    if let Some((before, after)) = help
+        .split_once(" [default: ")
+        .map(|(a, b)| (a.to_owned(), b.to_owned()))
         && let Some((value, after)) = after.split_once(']')
     {
         (default, help) = (value.to_owned(), before + after);
     } else if !arg.is_hide_default_value_set() && arg.get_action().takes_values() {
-        let values: Vec<_> = arg.get_default_values().iter().map(|value| value.to_string_lossy()).collect();
-        default = if values.is_empty() { String::new() } else { format!("`{}`", values.join(",")) };
+        let values: Vec<_> = arg
+            .get_default_values()
+            .iter()
+            .map(|value| value.to_string_lossy())
+            .collect();
+        default = if values.is_empty() {
+            String::new()
+        } else {
+            format!("`{}`", values.join(","))
+        };
     }
-    let values: Vec<_> = arg.get_possible_values().iter().map(|value| format!("`{}`", value.get_name())).collect();
-    let paragraphs: Vec<_> = help.split("\n\n").map(|text| sentence(text.trim())).collect();
+    let values: Vec<_> = arg
+        .get_possible_values()
+        .iter()
+        .map(|value| format!("`{}`", value.get_name()))
+        .collect();
+    let paragraphs: Vec<_> = help
+        .split("\n\n")
+        .map(|text| sentence(text.trim()))
+        .collect();
     help = paragraphs.join(" ");
     if !values.is_empty() && arg.get_action().takes_values() && values != ["`true`", "`false`"] {
         let _ = write!(help, " {}.", values.join(" or "));
     }
-    let short = arg.get_short().map(|short| format!("`-{short}`, ")).unwrap_or_default();
-    let default = if default.is_empty() { default } else { format!(" {default}") };
-    let _ = writeln!(page, "| {short}`{}` |{default} | {} |", written(arg), cell(&help));
+    let short = arg
+        .get_short()
+        .map(|short| format!("`-{short}`, "))
+        .unwrap_or_default();
+    let default = if default.is_empty() {
+        default
+    } else {
+        format!(" {default}")
+    };
+    let _ = writeln!(
+        page,
+        "| {short}`{}` |{default} | {} |",
+        written(arg),
+        cell(&help)
+    );
 }
 
 /// Returns how the flag is written on a command line.
@@ -148,7 +245,13 @@ fn written(arg: &Arg) -> String {
     match arg.get_long() {
         None => names,
         Some(long) if !arg.get_action().takes_values() => format!("--{long}"),
-        Some(long) if arg.get_num_args().is_some_and(|range| range.min_values() == 0) => format!("--{long}[={names}]"),
+        Some(long)
+            if arg
+                .get_num_args()
+                .is_some_and(|range| range.min_values() == 0) =>
+        {
+            format!("--{long}[={names}]")
+        }
         Some(long) => format!("--{long} {names}"),
     }
 }
@@ -162,7 +265,11 @@ fn list(arg: &Arg) -> Option<String> {
 
 /// Returns the text with a full stop.
 fn sentence(text: &str) -> String {
-    if text.is_empty() || text.ends_with(['.', '…']) { text.to_owned() } else { format!("{text}.") }
+    if text.is_empty() || text.ends_with(['.', '…']) {
+        text.to_owned()
+    } else {
+        format!("{text}.")
+    }
 }
 
 /// Returns the text as it is written in a table.

@@ -1,5 +1,8 @@
 //! `skydock plugin new`, from the command to a plugin that loads.
-#![allow(clippy::unwrap_used, reason = "helpers of tests, which clippy does not know for such")]
+#![allow(
+    clippy::unwrap_used,
+    reason = "helpers of tests, which clippy does not know for such"
+)]
 
 use std::{
     fs,
@@ -15,8 +18,16 @@ fn root() -> PathBuf {
 /// Runs `skydock` in a folder. It finds the program of this package next to it.
 fn skydock(folder: &Path, args: &[&str]) -> Output {
     let program = Path::new(env!("CARGO_BIN_EXE_skydock-dev")).with_file_name("skydock");
-    assert!(program.is_file(), "{} is missing: run `cargo build --workspace --bins`", program.display());
-    Command::new(program).args(args).current_dir(folder).output().unwrap()
+    assert!(
+        program.is_file(),
+        "{} is missing: run `cargo build --workspace --bins`",
+        program.display()
+    );
+    Command::new(program)
+        .args(args)
+        .current_dir(folder)
+        .output()
+        .unwrap()
 }
 
 fn text(bytes: &[u8]) -> String {
@@ -30,26 +41,51 @@ fn a_new_provider_builds_and_loads() {
     let _ = fs::remove_dir_all(&folder);
     fs::create_dir_all(&folder).unwrap();
     let sdk = root().join("sdk/rust");
-    let create = ["plugin", "new", "big-metal", "--sdk-path", sdk.to_str().unwrap()];
+    let create = [
+        "plugin",
+        "new",
+        "big-metal",
+        "--sdk-path",
+        sdk.to_str().unwrap(),
+    ];
     let created = skydock(&folder, &create);
     assert!(created.status.success(), "{}", text(&created.stderr));
-    assert!(text(&created.stdout).contains("\n  cd big-metal\n"), "{}", text(&created.stdout));
+    assert!(
+        text(&created.stdout).contains("\n  cd big-metal\n"),
+        "{}",
+        text(&created.stdout)
+    );
 
     let again = skydock(&folder, &create);
-    assert_eq!(text(&again.stderr), "skydock: big-metal exists and is not empty: choose another name, or delete it\n");
+    assert_eq!(
+        text(&again.stderr),
+        "skydock: big-metal exists and is not empty: choose another name, or delete it\n"
+    );
 
     let provider = folder.join("big-metal");
     // The versions that are there already: nothing is downloaded.
     fs::copy(root().join("Cargo.lock"), provider.join("Cargo.lock")).unwrap();
     let mut build = Command::new(std::env::var_os("CARGO").unwrap());
-    let built = build.args(["xtask", "guests", "--crate"]).arg(&provider).current_dir(root()).output().unwrap();
+    let built = build
+        .args(["xtask", "guests", "--crate"])
+        .arg(&provider)
+        .current_dir(root())
+        .output()
+        .unwrap();
     assert!(built.status.success(), "{}", text(&built.stderr));
     let plugin = text(&built.stdout);
     assert!(plugin.trim_end().ends_with("/big_metal.wasm"), "{plugin}");
 
     let inspected = skydock(&folder, &["plugin", "inspect", plugin.trim_end()]);
     let told = text(&inspected.stdout);
-    for line in ["provider        big-metal 0.1.0", "capabilities    instances", "provider IDs    big-metal://"] {
-        assert!(told.lines().any(|other| other.trim_end() == line), "{line} is missing in:\n{told}");
+    for line in [
+        "provider        big-metal 0.1.0",
+        "capabilities    instances",
+        "provider IDs    big-metal://",
+    ] {
+        assert!(
+            told.lines().any(|other| other.trim_end() == line),
+            "{line} is missing in:\n{told}"
+        );
     }
 }

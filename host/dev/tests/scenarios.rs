@@ -1,5 +1,8 @@
 //! `skydock plugin test --scenarios` and `skydock plugin bench`, with simcloud.
-#![allow(clippy::unwrap_used, reason = "helpers of tests, which clippy does not know for such")]
+#![allow(
+    clippy::unwrap_used,
+    reason = "helpers of tests, which clippy does not know for such"
+)]
 
 use std::{
     fs,
@@ -17,31 +20,64 @@ fn root() -> PathBuf {
 /// Returns a command about a plugin.
 fn program(dir: &Path, tool: &str, plugin: &str) -> Command {
     let plugin = root().join(format!("target/plugins/{plugin}.wasm"));
-    assert!(plugin.is_file(), "there is no plugin {}: run `cargo xtask guests`", plugin.display());
+    assert!(
+        plugin.is_file(),
+        "there is no plugin {}: run `cargo xtask guests`",
+        plugin.display()
+    );
     let mut program = Command::new(env!("CARGO_BIN_EXE_skydock-dev"));
     // Machine code is cached there.
-    program.args(["plugin", tool]).arg(plugin).env("HOME", dir).env_remove("XDG_CACHE_HOME");
+    program
+        .args(["plugin", tool])
+        .arg(plugin)
+        .env("HOME", dir)
+        .env_remove("XDG_CACHE_HOME");
     program
 }
 
 /// Runs the program with the example provider.
 fn run(dir: &Path, tool: &str, arguments: &[&str]) -> Output {
-    program(dir, tool, "simcloud").arg("--simcloud").args(arguments).env("SECRET", "abcdefgh").output().unwrap()
+    program(dir, tool, "simcloud")
+        .arg("--simcloud")
+        .args(arguments)
+        .env("SECRET", "abcdefgh")
+        .output()
+        .unwrap()
 }
 
 #[test]
 fn the_example_provider_passes_all_scenarios() {
-    let (dir, file) = (tempfile::tempdir().unwrap(), root().join("simcloud/scenarios.yaml"));
+    let (dir, file) = (
+        tempfile::tempdir().unwrap(),
+        root().join("simcloud/scenarios.yaml"),
+    );
     let report = dir.path().join("report.json");
-    let arguments = ["--format=json", "--scenarios", file.to_str().unwrap(), "--output", report.to_str().unwrap()];
+    let arguments = [
+        "--format=json",
+        "--scenarios",
+        file.to_str().unwrap(),
+        "--output",
+        report.to_str().unwrap(),
+    ];
     let output = run(dir.path(), "test", &arguments);
     let text = fs::read_to_string(&report).unwrap_or_default();
-    assert!(output.status.success(), "{text}{}", String::from_utf8_lossy(&output.stderr));
+    assert!(
+        output.status.success(),
+        "{text}{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
     let report: Value = serde_json::from_str(&text).unwrap();
     // A skipped step is one that has tested nothing.
-    assert_eq!((&report["failed"], &report["skipped"]), (&0.into(), &0.into()), "{text}");
+    assert_eq!(
+        (&report["failed"], &report["skipped"]),
+        (&0.into(), &0.into()),
+        "{text}"
+    );
     let said = String::from_utf8_lossy(&output.stdout);
-    assert!(said.starts_with("scenarios 0.1.0: ") && said.ends_with(" steps passed\n"), "{said}");
+    assert!(
+        said.starts_with("scenarios 0.1.0: ") && said.ends_with(" steps passed\n"),
+        "{said}"
+    );
 }
 
 #[test]
@@ -80,7 +116,12 @@ scenarios:
     fs::write(&file, text).unwrap();
     let output = run(dir.path(), "test", &["--scenarios", file.to_str().unwrap()]);
     let said = String::from_utf8(output.stdout).unwrap();
-    assert_eq!(output.status.code(), Some(1), "{said}{}", String::from_utf8_lossy(&output.stderr));
+    assert_eq!(
+        output.status.code(),
+        Some(1),
+        "{said}{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
     for line in [
         "ok       wrong.1: instances.describe",
         "FAILED   wrong.2: instances.check",
@@ -96,7 +137,10 @@ scenarios:
         "skipped  zones.1: it does not export `zones`",
         "scenarios 0.1.0: 2 of 5 steps passed, 2 skipped",
     ] {
-        assert!(said.lines().any(|it| it == line), "{line}\nis missing in\n{said}");
+        assert!(
+            said.lines().any(|it| it == line),
+            "{line}\nis missing in\n{said}"
+        );
     }
 }
 
@@ -104,14 +148,26 @@ scenarios:
 fn the_calls_of_a_plugin_are_measured() {
     let dir = tempfile::tempdir().unwrap();
     let output = run(dir.path(), "bench", &["--calls=5", "--format=json"]);
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
     let figures: Value = serde_json::from_slice(&output.stdout).unwrap();
     let functions = figures["functions"].as_array().unwrap();
     let of = |name: &str| functions.iter().find(|it| it["function"] == name).unwrap();
     assert_eq!(functions.len(), 9, "{figures}");
-    assert!(functions.iter().all(|it| it["failed"] == 0 && it["calls"] == 5 && it["memory"] != 0), "{figures}");
+    assert!(
+        functions
+            .iter()
+            .all(|it| it["failed"] == 0 && it["calls"] == 5 && it["memory"] != 0),
+        "{figures}"
+    );
     assert_eq!(
-        (&of("instances.check")["requests"], &of("load-balancers.ensure")["requests"]),
+        (
+            &of("instances.check")["requests"],
+            &of("load-balancers.ensure")["requests"]
+        ),
         (&3.0.into(), &1.0.into())
     );
 }
@@ -121,11 +177,36 @@ fn the_calls_of_a_plugin_are_measured() {
 fn a_plugin_without_requests_is_measured_at_once() {
     let (dir, begun) = (tempfile::tempdir().unwrap(), Instant::now());
     let inventory = root().join("deploy/example/cloud.yaml");
-    let arguments = ["--nodes=nobody", "--calls=2", "--format=json", "--cloud-config", inventory.to_str().unwrap()];
-    let output = program(dir.path(), "bench", "static").args(arguments).output().unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let arguments = [
+        "--nodes=nobody",
+        "--calls=2",
+        "--format=json",
+        "--cloud-config",
+        inventory.to_str().unwrap(),
+    ];
+    let output = program(dir.path(), "bench", "static")
+        .args(arguments)
+        .output()
+        .unwrap();
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
     let figures: Value = serde_json::from_slice(&output.stdout).unwrap();
-    let described = figures["functions"].as_array().unwrap().iter().find(|it| it["function"] == "instances.describe");
-    assert_eq!(described.map(|it| (&it["calls"], &it["failed"])), Some((&json!(2), &json!(2))), "{figures}");
-    assert!(begun.elapsed() < Duration::from_secs(60), "it waited: {:?}", begun.elapsed());
+    let described = figures["functions"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|it| it["function"] == "instances.describe");
+    assert_eq!(
+        described.map(|it| (&it["calls"], &it["failed"])),
+        Some((&json!(2), &json!(2))),
+        "{figures}"
+    );
+    assert!(
+        begun.elapsed() < Duration::from_secs(60),
+        "it waited: {:?}",
+        begun.elapsed()
+    );
 }

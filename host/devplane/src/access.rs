@@ -7,11 +7,12 @@ use base64::{Engine as _, prelude::BASE64_STANDARD};
 /// How clients reach the API of a plane.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Access {
-    /// Plain HTTP without authentication, for tests: whoever can reach the port has all permissions.
+    /// Plain HTTP without authentication, for tests: whoever can reach the port has all
+    /// permissions.
     #[default]
     Insecure,
-    /// HTTPS and a bearer token that requests must have. Certificate and token are created at start; the kubeconfig has what a client
-    /// needs.
+    /// HTTPS and a bearer token that requests must have. Certificate and token are created at
+    /// start; the kubeconfig has what a client needs.
     Secure,
 }
 
@@ -44,7 +45,14 @@ pub(crate) struct Credentials {
 impl Credentials {
     /// Creates a token.
     pub(crate) fn new(authority: String) -> Self {
-        Self { token: format!("{}{}", uuid::Uuid::new_v4().simple(), uuid::Uuid::new_v4().simple()), authority }
+        Self {
+            token: format!(
+                "{}{}",
+                uuid::Uuid::new_v4().simple(),
+                uuid::Uuid::new_v4().simple()
+            ),
+            authority,
+        }
     }
 
     /// Returns the `Authorization` header that requests must have.
@@ -63,7 +71,10 @@ impl fmt::Debug for Credentials {
 pub(crate) fn kubeconfig(url: &str, credentials: Option<&Credentials>) -> String {
     let (trust, user) = match credentials {
         Some(Credentials { token, authority }) => (
-            format!("\n    certificate-authority-data: {}", BASE64_STANDARD.encode(authority)),
+            format!(
+                "\n    certificate-authority-data: {}",
+                BASE64_STANDARD.encode(authority)
+            ),
             format!("{{ token: {token} }}"),
         ),
         None => (String::new(), "{}".to_owned()),

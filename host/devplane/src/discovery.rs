@@ -1,4 +1,5 @@
-//! Discovery documents: `/api`, `/apis`, their versions, and the aggregated form that current clients request.
+//! Discovery documents: `/api`, `/apis`, their versions, and the aggregated form that current
+//! clients request.
 
 use serde_json::{Value, json};
 
@@ -24,13 +25,19 @@ pub(crate) fn core_versions() -> Value {
 
 /// Returns the document of `/apis`.
 pub(crate) fn groups() -> Value {
-    let groups: Vec<_> = group_versions().into_iter().filter(|(group, _)| !group.is_empty()).map(group).collect();
+    let groups: Vec<_> = group_versions()
+        .into_iter()
+        .filter(|(group, _)| !group.is_empty())
+        .map(group)
+        .collect();
     json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": groups})
 }
 
 /// Returns the document of `/apis/GROUP`.
 pub(crate) fn named_group(name: &str) -> Option<Value> {
-    let found = group_versions().into_iter().find(|(group, _)| !group.is_empty() && *group == name)?;
+    let found = group_versions()
+        .into_iter()
+        .find(|(group, _)| !group.is_empty() && *group == name)?;
     let mut value = group(found);
     if let Some(fields) = value.as_object_mut() {
         fields.insert("kind".into(), "APIGroup".into());
@@ -46,14 +53,21 @@ fn group((name, version): (&str, &str)) -> Value {
 
 /// Returns all groups with their versions. Each group has one version.
 pub(crate) fn group_versions() -> Vec<(&'static str, &'static str)> {
-    let mut all: Vec<_> = resource::ALL.iter().map(|resource| (resource.group, resource.version)).collect();
+    let mut all: Vec<_> = resource::ALL
+        .iter()
+        .map(|resource| (resource.group, resource.version))
+        .collect();
     all.dedup();
     all
 }
 
 /// Returns the document of `/api/v1` or `/apis/GROUP/VERSION`.
 pub(crate) fn resources(group: &str, version: &str) -> Option<Value> {
-    let api_version = if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") };
+    let api_version = if group.is_empty() {
+        version.to_owned()
+    } else {
+        format!("{group}/{version}")
+    };
     let mut list = Vec::new();
     for resource in of_group(group, version) {
         list.push(json!({
@@ -113,15 +127,25 @@ fn aggregated_resource(resource: &Resource) -> Value {
     })
 }
 
-fn describe(resource: &Resource, subresource: Subresource) -> (&str, &str, &str, &'static [&'static str]) {
+fn describe(
+    resource: &Resource,
+    subresource: Subresource,
+) -> (&str, &str, &str, &'static [&'static str]) {
     match subresource {
-        Subresource::Status => (resource.kind, resource.group, resource.version, &["get", "patch", "update"]),
+        Subresource::Status => (
+            resource.kind,
+            resource.group,
+            resource.version,
+            &["get", "patch", "update"],
+        ),
         Subresource::Token => ("TokenRequest", "authentication.k8s.io", "v1", &["create"]),
     }
 }
 
 fn of_group(group: &str, version: &str) -> impl Iterator<Item = &'static Resource> {
-    resource::ALL.into_iter().filter(move |resource| resource.group == group && resource.version == version)
+    resource::ALL
+        .into_iter()
+        .filter(move |resource| resource.group == group && resource.version == version)
 }
 
 fn scope(namespaced: bool) -> &'static str {
@@ -130,5 +154,9 @@ fn scope(namespaced: bool) -> &'static str {
 
 /// Returns the categories of a resource, for `kubectl get all`.
 fn categories(resource: &Resource) -> &'static [&'static str] {
-    if matches!(resource.plural, "services" | "pods") { &["all"] } else { &[] }
+    if matches!(resource.plural, "services" | "pods") {
+        &["all"]
+    } else {
+        &[]
+    }
 }

@@ -1,4 +1,5 @@
-//! Conversion of events between their two versions: core/v1, in which they are stored, and events.k8s.io/v1.
+//! Conversion of events between their two versions: core/v1, in which they are stored, and
+//! events.k8s.io/v1.
 
 use serde_json::Value;
 
@@ -7,7 +8,8 @@ use crate::{
     resource::{Resource, Shelf},
 };
 
-/// Fields with different names in core/v1 and in events.k8s.io/v1. All other fields have the same name in both.
+/// Fields with different names in core/v1 and in events.k8s.io/v1. All other fields have the same
+/// name in both.
 const NAMES: [(&str, &str); 7] = [
     ("involvedObject", "regarding"),
     ("message", "note"),

@@ -1,7 +1,8 @@
 //! Faults between clients and the plane, injected on purpose.
 //!
-//! Faults are rules that define which requests are affected, how, with which probability, and how often. Random numbers come from a
-//! generator that the test seeds. Each fault that happens is counted, so that a test can verify that its faults occurred.
+//! Faults are rules that define which requests are affected, how, with which probability, and how
+//! often. Random numbers come from a generator that the test seeds. Each fault that happens is
+//! counted, so that a test can verify that its faults occurred.
 
 use std::{
     collections::BTreeMap,
@@ -44,17 +45,21 @@ pub enum Fault {
     InternalError,
     /// 503: the request is not executed.
     ServiceUnavailable,
-    /// 410: the revision that a list or a watch continues from has expired. A running watch ends with it.
+    /// 410: the revision that a list or a watch continues from has expired. A running watch ends
+    /// with it.
     Expired,
-    /// The request is executed later; an event of a watch arrives later. Further rules apply after this one.
+    /// The request is executed later; an event of a watch arrives later. Further rules apply after
+    /// this one.
     Slow(RangeInclusive<Duration>),
-    /// The request is accepted and never answered. It is not executed. A running watch sends nothing more, and does not end.
+    /// The request is accepted and never answered. It is not executed. A running watch sends
+    /// nothing more, and does not end.
     Silence,
     /// The connection is closed before the request is executed.
     Cut,
     /// The request is executed, and the connection is closed before the response.
     AnswerLost,
-    /// A watch gets no bookmarks, except those that end a streaming list. Further rules apply after this one.
+    /// A watch gets no bookmarks, except those that end a streaming list. Further rules apply after
+    /// this one.
     NoBookmarks,
 }
 
@@ -103,37 +108,62 @@ impl Rule {
     /// Creates a rule that always applies to all requests that the fault can happen to.
     #[must_use]
     pub fn new(fault: Fault) -> Self {
-        Self { fault, verbs: Vec::new(), resource: None, chance: 1.0, times: None }
+        Self {
+            fault,
+            verbs: Vec::new(),
+            resource: None,
+            chance: 1.0,
+            times: None,
+        }
     }
 
     /// Limits the rule to these verbs.
     #[must_use]
     pub fn verbs(self, verbs: &[Verb]) -> Self {
-        Self { verbs: verbs.to_vec(), ..self }
+        Self {
+            verbs: verbs.to_vec(),
+            ..self
+        }
     }
 
     /// Limits the rule to this resource, for example `nodes`, including its subresources.
     #[must_use]
     pub fn resource(self, plural: impl Into<String>) -> Self {
-        Self { resource: Some(plural.into()), ..self }
+        Self {
+            resource: Some(plural.into()),
+            ..self
+        }
     }
 
     /// Sets the probability, from 0.0 to 1.0; other values are set to the nearer limit.
     #[must_use]
     pub fn chance(self, chance: f64) -> Self {
-        Self { chance: if chance.is_nan() { 0.0 } else { chance.clamp(0.0, 1.0) }, ..self }
+        Self {
+            chance: if chance.is_nan() {
+                0.0
+            } else {
+                chance.clamp(0.0, 1.0)
+            },
+            ..self
+        }
     }
 
     /// Limits how often the rule applies.
     #[must_use]
     pub fn times(self, times: u32) -> Self {
-        Self { times: Some(times), ..self }
+        Self {
+            times: Some(times),
+            ..self
+        }
     }
 
     fn fits(&self, call: &Call) -> bool {
         self.fault.befalls(call.verb)
             && (self.verbs.is_empty() || self.verbs.contains(&call.verb))
-            && self.resource.as_ref().is_none_or(|resource| *resource == call.resource)
+            && self
+                .resource
+                .as_ref()
+                .is_none_or(|resource| *resource == call.resource)
             && self.times != Some(0)
     }
 }
@@ -141,8 +171,8 @@ impl Rule {
 /// All faults of a plane.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Faults {
-    /// Rules in the order in which they apply. Delays add up; the first fault other than [`Fault::Slow`] and [`Fault::NoBookmarks`]
-    /// decides.
+    /// Rules in the order in which they apply. Delays add up; the first fault other than
+    /// [`Fault::Slow`] and [`Fault::NoBookmarks`] decides.
     pub rules: Vec<Rule>,
     /// Only affects clients whose `User-Agent` starts with this; empty for all.
     pub user_agent: String,
@@ -150,7 +180,10 @@ pub struct Faults {
 
 impl From<Rule> for Faults {
     fn from(rule: Rule) -> Self {
-        Self { rules: vec![rule], ..Self::default() }
+        Self {
+            rules: vec![rule],
+            ..Self::default()
+        }
     }
 }
 
@@ -208,7 +241,14 @@ impl FaultSwitch {
     pub(crate) fn fate(&self, call: &Call) -> Fate {
         let mut fate = Fate::default();
         let mut state = self.lock();
-        let State { faults, chance: Some(chance), met } = &mut *state else { return fate };
+        let State {
+            faults,
+            chance: Some(chance),
+            met,
+        } = &mut *state
+        else {
+            return fate;
+        };
         if !call.user_agent.starts_with(&faults.user_agent) {
             return fate;
         }
@@ -243,7 +283,11 @@ mod tests {
     use super::*;
 
     fn call(verb: Verb, resource: &str) -> Call {
-        Call { verb, resource: resource.into(), user_agent: "skydock/1 node".into() }
+        Call {
+            verb,
+            resource: resource.into(),
+            user_agent: "skydock/1 node".into(),
+        }
     }
 
     fn switch(faults: impl Into<Faults>) -> FaultSwitch {
@@ -254,12 +298,23 @@ mod tests {
 
     #[test]
     fn a_rule_matches_only_its_verbs_resource_and_client() {
-        let rule = Rule::new(Fault::Cut).verbs(&[Verb::Patch]).resource("nodes");
-        let switch = switch(Faults { rules: vec![rule], user_agent: "skydock/".into() });
-        assert_eq!(switch.fate(&call(Verb::Patch, "nodes")).fault, Some(Fault::Cut));
+        let rule = Rule::new(Fault::Cut)
+            .verbs(&[Verb::Patch])
+            .resource("nodes");
+        let switch = switch(Faults {
+            rules: vec![rule],
+            user_agent: "skydock/".into(),
+        });
+        assert_eq!(
+            switch.fate(&call(Verb::Patch, "nodes")).fault,
+            Some(Fault::Cut)
+        );
         assert_eq!(switch.fate(&call(Verb::Get, "nodes")).fault, None);
         assert_eq!(switch.fate(&call(Verb::Patch, "services")).fault, None);
-        let other = Call { user_agent: "kubectl".into(), ..call(Verb::Patch, "nodes") };
+        let other = Call {
+            user_agent: "kubectl".into(),
+            ..call(Verb::Patch, "nodes")
+        };
         assert_eq!(switch.fate(&other).fault, None);
         assert_eq!(switch.met(), BTreeMap::from([("cut", 1)]));
     }
@@ -267,10 +322,15 @@ mod tests {
     #[test]
     fn a_used_up_rule_gives_way_to_the_next() {
         let switch = switch(Faults {
-            rules: vec![Rule::new(Fault::Cut).times(2), Rule::new(Fault::InternalError)],
+            rules: vec![
+                Rule::new(Fault::Cut).times(2),
+                Rule::new(Fault::InternalError),
+            ],
             ..Faults::default()
         });
-        let met: Vec<_> = (0..4).map(|_| switch.fate(&call(Verb::Get, "nodes")).fault.unwrap().name()).collect();
+        let met: Vec<_> = (0..4)
+            .map(|_| switch.fate(&call(Verb::Get, "nodes")).fault.unwrap().name())
+            .collect();
         assert_eq!(met, ["cut", "cut", "internal error", "internal error"]);
         switch.clear();
         assert_eq!(switch.fate(&call(Verb::Get, "nodes")), Fate::default());
@@ -281,10 +341,20 @@ mod tests {
         let second = Duration::from_secs(1);
         let slow = || Rule::new(Fault::Slow(second..=second));
         let switch = switch(Faults {
-            rules: vec![slow(), Rule::new(Fault::NoBookmarks), slow(), Rule::new(Fault::Silence), slow()],
+            rules: vec![
+                slow(),
+                Rule::new(Fault::NoBookmarks),
+                slow(),
+                Rule::new(Fault::Silence),
+                slow(),
+            ],
             ..Faults::default()
         });
-        let expected = Fate { delay: second * 2, fault: Some(Fault::Silence), no_bookmarks: true };
+        let expected = Fate {
+            delay: second * 2,
+            fault: Some(Fault::Silence),
+            no_bookmarks: true,
+        };
         assert_eq!(switch.fate(&call(Verb::Watch, "nodes")), expected);
     }
 
@@ -292,8 +362,13 @@ mod tests {
     fn the_same_seed_causes_the_same_faults() {
         let fates = |seed| {
             let switch = FaultSwitch::default();
-            switch.set(Rule::new(Fault::Conflict).chance(0.5), StdRng::seed_from_u64(seed));
-            (0..64).map(|_| switch.fate(&call(Verb::Patch, "nodes")).fault.is_some()).collect::<Vec<_>>()
+            switch.set(
+                Rule::new(Fault::Conflict).chance(0.5),
+                StdRng::seed_from_u64(seed),
+            );
+            (0..64)
+                .map(|_| switch.fate(&call(Verb::Patch, "nodes")).fault.is_some())
+                .collect::<Vec<_>>()
         };
         assert_eq!(fates(7), fates(7));
         assert_ne!(fates(7), fates(8));

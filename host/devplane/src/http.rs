@@ -1,7 +1,7 @@
 //! The API over HTTP.
 //!
-//! It listens on loopback only. Because web pages can reach it, too, a guard rejects everything that a browser sends on behalf of
-//! another site.
+//! It listens on loopback only. Because web pages can reach it, too, a guard rejects everything
+//! that a browser sends on behalf of another site.
 
 use std::{convert::Infallible, net::IpAddr, sync::Arc};
 
@@ -46,13 +46,19 @@ pub(crate) fn guarded(router: Router) -> Router {
 
 /// Requires the token.
 pub(crate) fn authenticated(router: Router, credentials: &Credentials) -> Router {
-    router.layer(middleware::from_fn_with_state(Arc::<str>::from(credentials.authorization()), known))
+    router.layer(middleware::from_fn_with_state(
+        Arc::<str>::from(credentials.authorization()),
+        known,
+    ))
 }
 
 /// Allows requests with the token, and all requests for health and version.
 async fn known(State(expected): State<Arc<str>>, request: Request, next: Next) -> Response {
     let open = ["/healthz", "/livez", "/readyz", "/version"].contains(&request.uri().path());
-    let told = request.headers().get(header::AUTHORIZATION).map_or(&[][..], HeaderValue::as_bytes);
+    let told = request
+        .headers()
+        .get(header::AUTHORIZATION)
+        .map_or(&[][..], HeaderValue::as_bytes);
     if open || same(told, expected.as_bytes()) {
         return next.run(request).await;
     }
@@ -61,7 +67,10 @@ async fn known(State(expected): State<Arc<str>>, request: Request, next: Next) -
 
 /// Compares in a time that does not depend on where they differ.
 fn same(one: &[u8], other: &[u8]) -> bool {
-    let difference = one.iter().zip(other).fold(0_u8, |found, (a, b)| found | (a ^ b));
+    let difference = one
+        .iter()
+        .zip(other)
+        .fold(0_u8, |found, (a, b)| found | (a ^ b));
     one.len() == other.len() && difference == 0
 }
 
@@ -72,8 +81,14 @@ pub(crate) fn router(plane: Arc<Plane>, faults: FaultSwitch) -> Router {
         .route("/healthz", get(healthy))
         .route("/livez", get(healthy))
         .route("/readyz", get(healthy))
-        .route("/version", get(async || json(StatusCode::OK, &discovery::version())))
-        .route("/openapi/v3", get(async || json(StatusCode::OK, &openapi::index())))
+        .route(
+            "/version",
+            get(async || json(StatusCode::OK, &discovery::version())),
+        )
+        .route(
+            "/openapi/v3",
+            get(async || json(StatusCode::OK, &openapi::index())),
+        )
         .fallback(handle)
         .with_state(plane);
     behind_faults(router, faults)
@@ -97,7 +112,11 @@ fn is_from_here(headers: &HeaderMap) -> bool {
     let header = |name| headers.get(name).map(HeaderValue::to_str);
     let host = header(header::HOST).is_some_and(|host| host.is_ok_and(is_local));
     let origin = header(header::ORIGIN).is_none_or(|origin| {
-        origin.is_ok_and(|origin| origin.split_once("://").is_some_and(|(_, host)| is_local(host)))
+        origin.is_ok_and(|origin| {
+            origin
+                .split_once("://")
+                .is_some_and(|(_, host)| is_local(host))
+        })
     });
     host && origin
 }
@@ -111,12 +130,17 @@ fn is_local(host: &str) -> bool {
     let literal = name
         .strip_prefix('[')
         .and_then(|name| name.strip_suffix(']'))
-        .map_or_else(|| name.parse().map(IpAddr::V4), |name| name.parse().map(IpAddr::V6));
+        .map_or_else(
+            || name.parse().map(IpAddr::V4),
+            |name| name.parse().map(IpAddr::V6),
+        );
     name.eq_ignore_ascii_case("localhost") || literal.is_ok_and(|address| address.is_loopback())
 }
 
 async fn handle(State(plane): State<Arc<Plane>>, request: Request) -> Response {
-    dispatch(plane, request).await.unwrap_or_else(IntoResponse::into_response)
+    dispatch(plane, request)
+        .await
+        .unwrap_or_else(IntoResponse::into_response)
 }
 
 async fn dispatch(plane: Arc<Plane>, request: Request) -> Result<Response, Refusal> {
@@ -124,15 +148,22 @@ async fn dispatch(plane: Arc<Plane>, request: Request) -> Result<Response, Refus
     let path = request.uri().path();
     let Some(path) = path::parse(path) else {
         // Below these paths, an API server answers with a Status.
-        let served = ["/api/", "/apis/coordination.k8s.io/v1/", "/apis/events.k8s.io/v1/"];
+        let served = [
+            "/api/",
+            "/apis/coordination.k8s.io/v1/",
+            "/apis/events.k8s.io/v1/",
+        ];
         if served.iter().any(|root| path.starts_with(root)) {
             return Err(Refusal::no_such_path());
         }
         return Ok(nothing_here());
     };
     let accept = header_text(&request, header::ACCEPT);
-    let found =
-        |value: Option<Value>| value.map(|value| json(StatusCode::OK, &value)).ok_or_else(Refusal::no_such_path);
+    let found = |value: Option<Value>| {
+        value
+            .map(|value| json(StatusCode::OK, &value))
+            .ok_or_else(Refusal::no_such_path)
+    };
     let api = match path {
         Place::Api(api) => api,
         place => {
@@ -150,14 +181,20 @@ async fn dispatch(plane: Arc<Plane>, request: Request) -> Result<Response, Refus
             };
         }
     };
-    if !api.group.is_empty() && !discovery::group_versions().contains(&(api.group.as_str(), api.version.as_str())) {
+    if !api.group.is_empty()
+        && !discovery::group_versions().contains(&(api.group.as_str(), api.version.as_str()))
+    {
         return Ok(nothing_here());
     }
-    let resource = crate::resource::find(&api.group, &api.version, &api.plural).ok_or_else(Refusal::no_such_path)?;
+    let resource = crate::resource::find(&api.group, &api.version, &api.plural)
+        .ok_or_else(Refusal::no_such_path)?;
     let (target, everywhere) = target(resource, api)?;
     let method = request.method().clone();
     if method != Method::GET && !resource.verbs().contains(&"create") {
-        let message = format!("{} can only be listed here: nothing runs them", resource.plural);
+        let message = format!(
+            "{} can only be listed here: nothing runs them",
+            resource.plural
+        );
         return Err(Refusal::new(Reason::MethodNotAllowed, message));
     }
     let named = !target.name.is_empty();
@@ -166,12 +203,20 @@ async fn dispatch(plane: Arc<Plane>, request: Request) -> Result<Response, Refus
     }
     match (method, named, target.subresource) {
         // Also with `watch`: a single object is watched by its name in a field selector.
-        (Method::GET, true, Some(Subresource::Status) | None) => read::get(&plane, &target, &accept, &query),
+        (Method::GET, true, Some(Subresource::Status) | None) => {
+            read::get(&plane, &target, &accept, &query)
+        }
         (Method::GET, false, None) => read::list_or_watch(&plane, &target, &accept, &query),
-        (Method::POST, true, Some(Subresource::Token)) => token::create(&plane, &target, &query, request).await,
+        (Method::POST, true, Some(Subresource::Token)) => {
+            token::create(&plane, &target, &query, request).await
+        }
         (Method::POST, false, None) => write::create(&plane, target, &query, request).await,
-        (Method::PUT, true, Some(Subresource::Status) | None) => write::update(&plane, target, &query, request).await,
-        (Method::PATCH, true, Some(Subresource::Status) | None) => write::patch(&plane, target, &query, request).await,
+        (Method::PUT, true, Some(Subresource::Status) | None) => {
+            write::update(&plane, target, &query, request).await
+        }
+        (Method::PATCH, true, Some(Subresource::Status) | None) => {
+            write::patch(&plane, target, &query, request).await
+        }
         (Method::DELETE, true, None) => write::delete(&plane, target, &query, request).await,
         (Method::DELETE, false, None) if resource.verbs().contains(&"deletecollection") => {
             write::delete_collection(&plane, &target, &query, request).await
@@ -189,7 +234,10 @@ fn target(resource: &'static Resource, api: ApiPath) -> Result<(Target, bool), R
     let subresource = match api.subresource.as_str() {
         "" => None,
         name => {
-            let known = resource.subresources.iter().find(|known| known.name() == name);
+            let known = resource
+                .subresources
+                .iter()
+                .find(|known| known.name() == name);
             Some(*known.ok_or_else(Refusal::no_such_path)?)
         }
     };
@@ -197,7 +245,15 @@ fn target(resource: &'static Resource, api: ApiPath) -> Result<(Target, bool), R
     if !resource.namespaced && !api.namespace.is_empty() || everywhere && !api.name.is_empty() {
         return Err(Refusal::no_such_path());
     }
-    Ok((Target { resource, namespace: api.namespace, name: api.name, subresource }, everywhere))
+    Ok((
+        Target {
+            resource,
+            namespace: api.namespace,
+            name: api.name,
+            subresource,
+        },
+        everywhere,
+    ))
 }
 
 fn not_allowed(method: &Method) -> Refusal {
@@ -208,12 +264,21 @@ fn not_allowed(method: &Method) -> Refusal {
 }
 
 fn header_text(request: &Request, name: header::HeaderName) -> String {
-    request.headers().get(name).and_then(|value| value.to_str().ok()).unwrap_or_default().to_owned()
+    request
+        .headers()
+        .get(name)
+        .and_then(|value| value.to_str().ok())
+        .unwrap_or_default()
+        .to_owned()
 }
 
 fn aggregated(core: bool) -> Response {
     let media = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
-    raw(StatusCode::OK, media, discovery::aggregated(core).to_string())
+    raw(
+        StatusCode::OK,
+        media,
+        discovery::aggregated(core).to_string(),
+    )
 }
 
 fn json(status: StatusCode, value: &Value) -> Response {
@@ -228,7 +293,8 @@ fn raw(status: StatusCode, media: &'static str, body: impl Into<Body>) -> Respon
 
 impl IntoResponse for Refusal {
     fn into_response(self) -> Response {
-        let status = StatusCode::from_u16(self.reason().code()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        let status =
+            StatusCode::from_u16(self.reason().code()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
         json(status, &self.status())
     }
 }
@@ -242,7 +308,15 @@ mod tests {
 
     #[test]
     fn only_loopback_hosts_are_local() {
-        for host in ["localhost", "localhost:80", "LocalHost:1", "127.0.0.1:8080", "127.0.0.2", "[::1]", "[::1]:80"] {
+        for host in [
+            "localhost",
+            "localhost:80",
+            "LocalHost:1",
+            "127.0.0.1:8080",
+            "127.0.0.2",
+            "[::1]",
+            "[::1]:80",
+        ] {
             assert!(is_local(host), "{host}");
         }
         for host in [

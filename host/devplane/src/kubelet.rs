@@ -1,7 +1,7 @@
 //! Simulated kubelets: nodes that register, send heartbeats, lose power and come back.
 //!
-//! A node registers like a kubelet with `--cloud-provider=external`. What the node lifecycle controller would do about a silent node
-//! happens here at once, instead of after 50 seconds.
+//! A node registers like a kubelet with `--cloud-provider=external`. What the node lifecycle
+//! controller would do about a silent node happens here at once, instead of after 50 seconds.
 
 use std::{
     collections::BTreeMap,
@@ -106,10 +106,15 @@ struct Kubelet {
 
 impl Kubelets {
     pub(crate) fn new(plane: Arc<Plane>, runtime: Handle) -> Self {
-        Self { plane, known: Arc::default(), runtime }
+        Self {
+            plane,
+            known: Arc::default(),
+            runtime,
+        }
     }
 
-    /// Starts a kubelet: it creates its Node, or takes over an existing one, and becomes ready at once.
+    /// Starts a kubelet: it creates its Node, or takes over an existing one, and becomes ready at
+    /// once.
     ///
     /// # Errors
     /// [`KubeletError::Taken`] and [`KubeletError::Refused`].
@@ -124,27 +129,34 @@ impl Kubelets {
         Ok(())
     }
 
-    /// Switches the power off: heartbeats end, the Node's conditions become Unknown, and it is tainted as unreachable.
+    /// Switches the power off: heartbeats end, the Node's conditions become Unknown, and it is
+    /// tainted as unreachable.
     ///
     /// # Errors
     /// [`KubeletError::Unknown`].
     pub fn stop(&self, name: &str) -> Result<(), KubeletError> {
         let mut known = self.lock();
-        let kubelet = known.get_mut(name).ok_or_else(|| KubeletError::Unknown(name.to_owned()))?;
+        let kubelet = known
+            .get_mut(name)
+            .ok_or_else(|| KubeletError::Unknown(name.to_owned()))?;
         if let Some(heart) = kubelet.heart.take() {
             heart.cancel();
         }
-        self.plane.write(|store, now| report(store, name, Health::Silent, now));
+        self.plane
+            .write(|store, now| report(store, name, Health::Silent, now));
         Ok(())
     }
 
-    /// Switches the power on. Like a real kubelet, it creates its Node at this point if it was deleted, but not later.
+    /// Switches the power on. Like a real kubelet, it creates its Node at this point if it was
+    /// deleted, but not later.
     ///
     /// # Errors
     /// [`KubeletError::Unknown`] and [`KubeletError::Refused`].
     pub fn start(&self, name: &str) -> Result<(), KubeletError> {
         let mut known = self.lock();
-        let kubelet = known.get_mut(name).ok_or_else(|| KubeletError::Unknown(name.to_owned()))?;
+        let kubelet = known
+            .get_mut(name)
+            .ok_or_else(|| KubeletError::Unknown(name.to_owned()))?;
         if kubelet.heart.is_none() {
             self.register_node(&kubelet.spec)?;
             kubelet.heart = Some(self.beat(name));
@@ -157,7 +169,10 @@ impl Kubelets {
     /// # Errors
     /// [`KubeletError::Unknown`].
     pub fn remove(&self, name: &str) -> Result<(), KubeletError> {
-        let kubelet = self.lock().remove(name).ok_or_else(|| KubeletError::Unknown(name.to_owned()))?;
+        let kubelet = self
+            .lock()
+            .remove(name)
+            .ok_or_else(|| KubeletError::Unknown(name.to_owned()))?;
         if let Some(heart) = kubelet.heart {
             heart.cancel();
         }
@@ -173,7 +188,10 @@ impl Kubelets {
     /// Returns the names of the nodes that have a kubelet, and whether it runs.
     #[must_use]
     pub fn list(&self) -> Vec<(String, bool)> {
-        self.lock().iter().map(|(name, kubelet)| (name.clone(), kubelet.heart.is_some())).collect()
+        self.lock()
+            .iter()
+            .map(|(name, kubelet)| (name.clone(), kubelet.heart.is_some()))
+            .collect()
     }
 
     /// Ends all heartbeats. The Nodes are not changed.
@@ -189,9 +207,17 @@ impl Kubelets {
         let (name, body) = (spec.name.as_str(), shape::node(spec));
         let result = self.plane.write(|store, now| {
             let mut body = body;
-            child(&mut body, "status")
-                .insert("conditions".into(), shape::conditions(&Value::Null, Health::Starting, now));
-            let created = write::create(store, &target(&NODES, "", None), body, &Options::default(), now);
+            child(&mut body, "status").insert(
+                "conditions".into(),
+                shape::conditions(&Value::Null, Health::Starting, now),
+            );
+            let created = write::create(
+                store,
+                &target(&NODES, "", None),
+                body,
+                &Options::default(),
+                now,
+            );
             match created {
                 Err(refusal) if refusal.reason() != Reason::AlreadyExists => return Err(refusal),
                 _ => {}
@@ -199,11 +225,18 @@ impl Kubelets {
             report(store, name, Health::Ready, now);
             Ok(())
         });
-        result.map_err(|refusal: Refusal| KubeletError::Refused { name: name.to_owned(), message: refusal.to_string() })
+        result.map_err(|refusal: Refusal| KubeletError::Refused {
+            name: name.to_owned(),
+            message: refusal.to_string(),
+        })
     }
 
     fn beat(&self, name: &str) -> CancellationToken {
-        let (plane, name, heart) = (Arc::clone(&self.plane), name.to_owned(), CancellationToken::new());
+        let (plane, name, heart) = (
+            Arc::clone(&self.plane),
+            name.to_owned(),
+            CancellationToken::new(),
+        );
         let stopped = heart.clone();
         let beat = async move {
             let mut ticks = interval(HEARTBEAT);
@@ -216,7 +249,8 @@ impl Kubelets {
                     _ = ticks.tick() => {}
                 }
                 plane.write(|store, now| {
-                    // The store is locked, so the kubelet cannot be stopped between this check and the write.
+                    // The store is locked, so the kubelet cannot be stopped between this check and
+                    // the write.
                     if !stopped.is_cancelled() {
                         report(store, &name, Health::Ready, now);
                     }
@@ -241,7 +275,12 @@ fn report(store: &mut Store, name: &str, health: Health, now: Timestamp) {
     }
 }
 
-fn try_report(store: &mut Store, name: &str, health: Health, now: Timestamp) -> Result<(), Refusal> {
+fn try_report(
+    store: &mut Store,
+    name: &str,
+    health: Health,
+    now: Timestamp,
+) -> Result<(), Refusal> {
     let node = target(&NODES, name, None);
     let current = write::current(store, &node)?;
     let conditions = shape::conditions(&current.value, health, now);
@@ -266,8 +305,17 @@ fn try_report(store: &mut Store, name: &str, health: Health, now: Timestamp) -> 
 }
 
 fn target(resource: &'static Resource, name: &str, subresource: Option<Subresource>) -> Target {
-    let namespace = if resource.namespaced { LEASE_NAMESPACE } else { "" };
-    Target { resource, namespace: namespace.to_owned(), name: name.to_owned(), subresource }
+    let namespace = if resource.namespaced {
+        LEASE_NAMESPACE
+    } else {
+        ""
+    };
+    Target {
+        resource,
+        namespace: namespace.to_owned(),
+        name: name.to_owned(),
+        subresource,
+    }
 }
 
 #[cfg(test)]

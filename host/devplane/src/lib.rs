@@ -1,15 +1,17 @@
 //! An embedded Kubernetes control plane for development, demos and fast tests.
 //!
-//! [`DevPlane::start`] serves the Kubernetes API on loopback: nodes, services, events, leases, namespaces, configmaps and service
-//! accounts, well enough for `kubectl` and for controllers built on kube-rs or client-go. [`Kubelets`] are the simulated machines of
-//! the cluster. Nothing else runs: no pods (they can be listed, but the list is empty) and no garbage collector. [`Access`] says who can
-//! use it: everybody on this machine, or whoever has the kubeconfig.
+//! [`DevPlane::start`] serves the Kubernetes API on loopback: nodes, services, events, leases,
+//! namespaces, configmaps and service accounts, well enough for `kubectl` and for controllers built
+//! on kube-rs or client-go. [`Kubelets`] are the simulated machines of the cluster. Nothing else
+//! runs: no pods (they can be listed, but the list is empty) and no garbage collector. [`Access`]
+//! says who can use it: everybody on this machine, or whoever has the kubeconfig.
 //!
 //! Differences from an API server:
 //! - There is no server-side apply, and `metadata.managedFields` is not kept.
 //! - There is no garbage collection: an object does not wait for what `propagationPolicy` asks for.
 //! - Service IPs are IPv4, from 10.96.0.0/16.
-//! - Protobuf is accepted in request bodies and never sent: a client must also accept JSON, as `kubectl` and client-go do.
+//! - Protobuf is accepted in request bodies and never sent: a client must also accept JSON, as
+//!   `kubectl` and client-go do.
 //!
 //! ```no_run
 //! # async fn run() -> Result<(), Box<dyn std::error::Error>> {
@@ -87,18 +89,24 @@ const EVENT_SWEEP: Duration = Duration::from_secs(60);
 pub struct Options {
     /// Address of the API: a loopback address. Port 0, the default, selects a free port.
     pub listen: SocketAddr,
-    /// File for the state of the cluster, so that it survives a restart. Without it, the state is lost.
+    /// File for the state of the cluster, so that it survives a restart. Without it, the state is
+    /// lost.
     pub state_file: Option<PathBuf>,
     /// Who can use the API.
     pub access: Access,
-    /// Whether the garbage collector and the namespace controller are simulated. Without them, objects that wait for one of these wait
-    /// forever, as with an API server on its own.
+    /// Whether the garbage collector and the namespace controller are simulated. Without them,
+    /// objects that wait for one of these wait forever, as with an API server on its own.
     pub controllers: bool,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { listen: (Ipv4Addr::LOCALHOST, 0).into(), state_file: None, access: Access::default(), controllers: true }
+        Self {
+            listen: (Ipv4Addr::LOCALHOST, 0).into(),
+            state_file: None,
+            access: Access::default(),
+            controllers: true,
+        }
     }
 }
 
@@ -148,7 +156,12 @@ impl DevPlane {
     /// # Errors
     /// [`StartError`] with the reason.
     pub async fn start(options: Options) -> Result<Self, StartError> {
-        let Options { listen, state_file, access, controllers } = options;
+        let Options {
+            listen,
+            state_file,
+            access,
+            controllers,
+        } = options;
         if !listen.ip().is_loopback() {
             return Err(StartError::NotLoopback(listen));
         }
@@ -159,8 +172,15 @@ impl DevPlane {
             }
             None => (None, Store::new(0, [])),
         };
-        let store = if controllers { store } else { store.without_controllers() };
-        let failed = |source| StartError::Listen { address: listen, source };
+        let store = if controllers {
+            store
+        } else {
+            store.without_controllers()
+        };
+        let failed = |source| StartError::Listen {
+            address: listen,
+            source,
+        };
         let listener = TcpListener::bind(listen).await.map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?;
         let plane = Arc::new(Plane::new(store));
@@ -174,11 +194,18 @@ impl DevPlane {
                 let Certificate { authority, config } = Certificate::create(address.ip())?;
                 let credentials = Credentials::new(authority);
                 let router = http::guarded(http::authenticated(router, &credentials));
-                (serve(TlsListener::new(listener, config), router, &stop), Some(credentials))
+                (
+                    serve(TlsListener::new(listener, config), router, &stop),
+                    Some(credentials),
+                )
             }
         };
-        let keeper = state_file.map(|file| tokio::spawn(file.keep(Arc::clone(&plane), stop.clone())));
-        tokio::spawn(stop.clone().run_until_cancelled_owned(sweep_events(Arc::clone(&plane))));
+        let keeper =
+            state_file.map(|file| tokio::spawn(file.keep(Arc::clone(&plane), stop.clone())));
+        tokio::spawn(
+            stop.clone()
+                .run_until_cancelled_owned(sweep_events(Arc::clone(&plane))),
+        );
         let kubelets = Kubelets::new(Arc::clone(&plane), Handle::current());
         Ok(Self {
             plane,
@@ -199,7 +226,8 @@ impl DevPlane {
         self.url.clone()
     }
 
-    /// Returns a kubeconfig, in YAML, whose only context is this plane. It has the token of a secure plane.
+    /// Returns a kubeconfig, in YAML, whose only context is this plane. It has the token of a
+    /// secure plane.
     #[must_use]
     pub fn kubeconfig(&self) -> String {
         access::kubeconfig(&self.url, self.credentials.as_ref())
@@ -211,28 +239,33 @@ impl DevPlane {
         self.kubelets.clone()
     }
 
-    /// Returns the faults between clients and this plane. Kubelets are not affected, because they do not use HTTP.
+    /// Returns the faults between clients and this plane. Kubelets are not affected, because they
+    /// do not use HTTP.
     #[must_use]
     pub fn faults(&self) -> &FaultSwitch {
         &self.faults
     }
 
-    /// Returns the API without a socket, including faults, for a client in this process, so that a test can run on a paused clock.
+    /// Returns the API without a socket, including faults, for a client in this process, so that a
+    /// test can run on a paused clock.
     pub fn router(&self) -> Router {
         http::router(Arc::clone(&self.plane), self.faults.clone())
     }
 
-    /// Ends all watches, like a restart of an API server. Clients continue their watches where they were.
+    /// Ends all watches, like a restart of an API server. Clients continue their watches where they
+    /// were.
     pub fn cut_watches(&self) {
         self.plane.cut_watches();
     }
 
-    /// Deletes the history, so that every watch that continues from an earlier revision gets 410 Gone.
+    /// Deletes the history, so that every watch that continues from an earlier revision gets 410
+    /// Gone.
     pub fn compact(&self) {
         self.plane.write(|store, _| store.compact());
     }
 
-    /// Shifts the wall clock of the plane and its kubelets relative to that of this machine, forwards or backwards.
+    /// Shifts the wall clock of the plane and its kubelets relative to that of this machine,
+    /// forwards or backwards.
     pub fn shift_clock(&self, by: SignedDuration) {
         self.plane.shift_clock(by);
     }
@@ -261,8 +294,13 @@ impl Drop for DevPlane {
 }
 
 /// Serves until `stop` is canceled.
-fn serve<L: Listener<Addr = SocketAddr>>(listener: L, router: Router, stop: &CancellationToken) -> JoinHandle<()> {
-    let server = axum::serve(listener, router).with_graceful_shutdown(stop.clone().cancelled_owned());
+fn serve<L: Listener<Addr = SocketAddr>>(
+    listener: L,
+    router: Router,
+    stop: &CancellationToken,
+) -> JoinHandle<()> {
+    let server =
+        axum::serve(listener, router).with_graceful_shutdown(stop.clone().cancelled_owned());
     tokio::spawn(async move {
         if let Err(error) = server.await {
             tracing::error!(%error, "the control plane no longer serves");

@@ -17,31 +17,47 @@ pub(crate) struct Object {
 
 impl Object {
     pub(crate) fn new(value: Value, revision: u64) -> Self {
-        Self { value, revision, json: OnceLock::new() }
+        Self {
+            value,
+            revision,
+            json: OnceLock::new(),
+        }
     }
 
     /// Returns the object as JSON, which is serialized once, however many watches send it.
     pub(crate) fn json(&self) -> Bytes {
-        self.json.get_or_init(|| Bytes::from(self.value.to_string())).clone()
+        self.json
+            .get_or_init(|| Bytes::from(self.value.to_string()))
+            .clone()
     }
 }
 
 /// Returns the string at a JSON pointer; empty if it is missing.
 pub(crate) fn text<'a>(value: &'a Value, pointer: &str) -> &'a str {
-    value.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
+    value
+        .pointer(pointer)
+        .and_then(Value::as_str)
+        .unwrap_or_default()
 }
 
 /// Returns the list at a JSON pointer; empty if it is missing.
 pub(crate) fn list<'a>(value: &'a Value, pointer: &str) -> &'a [Value] {
-    value.pointer(pointer).and_then(Value::as_array).map_or(&[], Vec::as_slice)
+    value
+        .pointer(pointer)
+        .and_then(Value::as_array)
+        .map_or(&[], Vec::as_slice)
 }
 
 /// Returns the strings in the list at a JSON pointer.
 pub(crate) fn strings<'a>(value: &'a Value, pointer: &str) -> Vec<&'a str> {
-    list(value, pointer).iter().filter_map(Value::as_str).collect()
+    list(value, pointer)
+        .iter()
+        .filter_map(Value::as_str)
+        .collect()
 }
 
-/// Returns the object in a field, and creates it if the field is missing or contains something else.
+/// Returns the object in a field, and creates it if the field is missing or contains something
+/// else.
 pub(crate) fn child<'a>(value: &'a mut Value, field: &str) -> &'a mut Map<String, Value> {
     as_map(as_map(value).entry(field).or_insert(Value::Null))
 }

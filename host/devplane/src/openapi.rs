@@ -1,4 +1,5 @@
-//! OpenAPI v3, generated from the schema: enough for `kubectl` to validate on the server, to merge, and to explain.
+//! OpenAPI v3, generated from the schema: enough for `kubectl` to validate on the server, to merge,
+//! and to explain.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +16,11 @@ pub(crate) fn index() -> Value {
     let paths: Map<_, _> = discovery::group_versions()
         .into_iter()
         .map(|(group, version)| {
-            let path = if group.is_empty() { format!("api/{version}") } else { format!("apis/{group}/{version}") };
+            let path = if group.is_empty() {
+                format!("api/{version}")
+            } else {
+                format!("apis/{group}/{version}")
+            };
             // Clients cache by the hash; the document only changes with the program.
             let url = format!("/openapi/v3/{path}?hash={}", env!("CARGO_PKG_VERSION"));
             (path, json!({"serverRelativeURL": url}))
@@ -43,16 +48,33 @@ pub(crate) fn document(group: &str, version: &str) -> Option<Value> {
 }
 
 fn add_paths(resource: &Resource, paths: &mut Map<String, Value>) {
-    let prefix = if resource.group.is_empty() { "/api" } else { "/apis" };
-    let namespace = if resource.namespaced { "/namespaces/{namespace}" } else { "" };
-    let root = format!("{prefix}/{}{namespace}/{}", resource.api_version(), resource.plural);
+    let prefix = if resource.group.is_empty() {
+        "/api"
+    } else {
+        "/apis"
+    };
+    let namespace = if resource.namespaced {
+        "/namespaces/{namespace}"
+    } else {
+        ""
+    };
+    let root = format!(
+        "{prefix}/{}{namespace}/{}",
+        resource.api_version(),
+        resource.plural
+    );
     let query = |name: &str| json!({"name": name, "in": "query", "schema": {"type": "string"}});
-    let write: Vec<_> = ["dryRun", "fieldManager", "fieldValidation"].iter().map(|name| query(name)).collect();
+    let write: Vec<_> = ["dryRun", "fieldManager", "fieldValidation"]
+        .iter()
+        .map(|name| query(name))
+        .collect();
     let reference = json!({"$ref": format!("#/components/schemas/{}", resource.schema.name)});
     let answer = json!({"200": {"description": "OK", "content": {"application/json": {"schema": reference}}}});
     let operation = |action: &str, parameters: &[Value], media: &[&str]| {
-        let content: Map<_, _> =
-            media.iter().map(|media| ((*media).to_owned(), json!({"schema": reference}))).collect();
+        let content: Map<_, _> = media
+            .iter()
+            .map(|media| ((*media).to_owned(), json!({"schema": reference})))
+            .collect();
         let mut operation = json!({
             "operationId": format!("{action}{}", resource.kind), "parameters": parameters, "responses": answer,
             "x-kubernetes-action": action, "x-kubernetes-group-version-kind": kind_of(resource),
@@ -65,15 +87,30 @@ fn add_paths(resource: &Resource, paths: &mut Map<String, Value>) {
         operation
     };
     let has = |verb: &str| resource.verbs().contains(&verb);
-    let selectors: Vec<_> = ["labelSelector", "fieldSelector"].iter().map(|name| query(name)).collect();
+    let selectors: Vec<_> = ["labelSelector", "fieldSelector"]
+        .iter()
+        .map(|name| query(name))
+        .collect();
     let mut all = json!({"get": operation("list", &selectors, &[])});
     let mut one = json!({"get": operation("get", &[], &[])});
     if let (true, Some(all), Some(one)) = (has("patch"), all.as_object_mut(), one.as_object_mut()) {
-        all.insert("post".into(), operation("post", &write, &["application/json"]));
-        one.insert("put".into(), operation("put", &write, &["application/json"]));
-        one.insert("delete".into(), operation("delete", &[query("dryRun")], &[]));
-        let patches =
-            ["application/json-patch+json", "application/merge-patch+json", "application/strategic-merge-patch+json"];
+        all.insert(
+            "post".into(),
+            operation("post", &write, &["application/json"]),
+        );
+        one.insert(
+            "put".into(),
+            operation("put", &write, &["application/json"]),
+        );
+        one.insert(
+            "delete".into(),
+            operation("delete", &[query("dryRun")], &[]),
+        );
+        let patches = [
+            "application/json-patch+json",
+            "application/merge-patch+json",
+            "application/strategic-merge-patch+json",
+        ];
         one.insert("patch".into(), operation("patch", &write, &patches));
     }
     paths.insert(root.clone(), all);
@@ -84,17 +121,27 @@ fn kind_of(resource: &Resource) -> Value {
     json!({"group": resource.group, "version": resource.version, "kind": resource.kind})
 }
 
-fn add_schema(object: &'static Object, resource: Option<&Resource>, schemas: &mut BTreeMap<&'static str, Value>) {
+fn add_schema(
+    object: &'static Object,
+    resource: Option<&Resource>,
+    schemas: &mut BTreeMap<&'static str, Value>,
+) {
     if schemas.contains_key(object.name) {
         return;
     }
     // Placeholder, for types that refer to this one.
     schemas.insert(object.name, Value::Null);
-    let properties: Map<_, _> =
-        object.fields.iter().map(|(_, name, ty)| ((*name).to_owned(), property(*ty, schemas))).collect();
+    let properties: Map<_, _> = object
+        .fields
+        .iter()
+        .map(|(_, name, ty)| ((*name).to_owned(), property(*ty, schemas)))
+        .collect();
     let mut schema = json!({"type": "object", "properties": properties});
     if let (Some(resource), Some(fields)) = (resource, schema.as_object_mut()) {
-        fields.insert("x-kubernetes-group-version-kind".into(), json!([kind_of(resource)]));
+        fields.insert(
+            "x-kubernetes-group-version-kind".into(),
+            json!([kind_of(resource)]),
+        );
     }
     schemas.insert(object.name, schema);
 }
@@ -105,21 +152,33 @@ fn property(ty: Type, schemas: &mut BTreeMap<&'static str, Value>) -> Value {
         Type::Bool => json!({"type": "boolean"}),
         Type::Int32 => json!({"type": "integer", "format": "int32"}),
         Type::Int64 => json!({"type": "integer", "format": "int64"}),
-        Type::IntOrString => json!({"format": "int-or-string", "oneOf": [{"type": "integer"}, {"type": "string"}]}),
+        Type::IntOrString => {
+            json!({"format": "int-or-string", "oneOf": [{"type": "integer"}, {"type": "string"}]})
+        }
         Type::Quantity => json!({"oneOf": [{"type": "string"}, {"type": "number"}]}),
         Type::Bytes => json!({"type": "string", "format": "byte"}),
         Type::Time | Type::MicroTime => json!({"type": "string", "format": "date-time"}),
         Type::Any => json!({"type": "object"}),
         Type::Object(object) => reference(object, schemas),
-        Type::Map(item) => json!({"type": "object", "additionalProperties": property(*item, schemas)}),
-        Type::List(item) => with(array(*item, schemas), &[("x-kubernetes-list-type", "atomic".into())]),
+        Type::Map(item) => {
+            json!({"type": "object", "additionalProperties": property(*item, schemas)})
+        }
+        Type::List(item) => with(
+            array(*item, schemas),
+            &[("x-kubernetes-list-type", "atomic".into())],
+        ),
         Type::Set(item) => {
-            let set = [("x-kubernetes-list-type", "set".into()), ("x-kubernetes-patch-strategy", "merge".into())];
+            let set = [
+                ("x-kubernetes-list-type", "set".into()),
+                ("x-kubernetes-patch-strategy", "merge".into()),
+            ];
             with(array(*item, schemas), &set)
         }
         Type::Keyed(object, merge_key) => {
-            let keyed =
-                [("x-kubernetes-patch-strategy", "merge".into()), ("x-kubernetes-patch-merge-key", merge_key.into())];
+            let keyed = [
+                ("x-kubernetes-patch-strategy", "merge".into()),
+                ("x-kubernetes-patch-merge-key", merge_key.into()),
+            ];
             with(array(Type::Object(object), schemas), &keyed)
         }
     }
@@ -136,7 +195,11 @@ fn reference(object: &'static Object, schemas: &mut BTreeMap<&'static str, Value
 
 fn with(mut schema: Value, extensions: &[(&str, Value)]) -> Value {
     if let Some(fields) = schema.as_object_mut() {
-        fields.extend(extensions.iter().map(|(name, value)| ((*name).to_owned(), value.clone())));
+        fields.extend(
+            extensions
+                .iter()
+                .map(|(name, value)| ((*name).to_owned(), value.clone())),
+        );
     }
     schema
 }
@@ -164,6 +227,12 @@ mod tests {
         let document = document("", "v1").unwrap();
         let patch = &document["paths"]["/api/v1/namespaces/{namespace}/services/{name}"]["patch"];
         assert_eq!(patch["x-kubernetes-group-version-kind"]["kind"], "Service");
-        assert!(patch["parameters"].as_array().unwrap().iter().any(|parameter| parameter["name"] == "fieldValidation"));
+        assert!(
+            patch["parameters"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .any(|parameter| parameter["name"] == "fieldValidation")
+        );
     }
 }

@@ -25,12 +25,13 @@ use crate::{
 /// How long changes are collected before they are written.
 const DEBOUNCE: Duration = Duration::from_millis(150);
 
-/// For a large cluster, changes are collected for this many times the duration of a write: writing takes at most a fifth of a
-/// processor, however often nodes send heartbeats.
+/// For a large cluster, changes are collected for this many times the duration of a write: writing
+/// takes at most a fifth of a processor, however often nodes send heartbeats.
 const PAUSES: u32 = 4;
 
-/// Revisions that are skipped at each start. A killed process may have used revisions that were not written to the file. There are
-/// never this many changes between two writes, so no revision is used twice.
+/// Revisions that are skipped at each start. A killed process may have used revisions that were not
+/// written to the file. There are never this many changes between two writes, so no revision is
+/// used twice.
 const SKIP: u64 = 1_000_000;
 
 /// Version of the file format.
@@ -50,7 +51,9 @@ struct Entry<'a> {
 
 impl<'a> Entry<'a> {
     fn of(object: &'a Arc<Object>) -> Self {
-        Self { object: Cow::Borrowed(&object.value) }
+        Self {
+            object: Cow::Borrowed(&object.value),
+        }
     }
 }
 
@@ -101,10 +104,20 @@ pub(crate) struct StateFile {
 impl StateFile {
     /// Locks the file for this process, and reads it.
     pub(crate) fn open(path: &Path) -> Result<(Self, Store), StateFileError> {
-        let failed = |action| move |source| StateFileError::Io { action, path: path.to_owned(), source };
+        let failed = |action| {
+            move |source| StateFileError::Io {
+                action,
+                path: path.to_owned(),
+                source,
+            }
+        };
         std::fs::create_dir_all(folder_of(path)).map_err(failed("make the folder of"))?;
-        let lock =
-            File::options().create(true).truncate(false).write(true).open(lock_of(path)).map_err(failed("lock"))?;
+        let lock = File::options()
+            .create(true)
+            .truncate(false)
+            .write(true)
+            .open(lock_of(path))
+            .map_err(failed("lock"))?;
         match lock.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => return Err(StateFileError::Locked(path.to_owned())),
@@ -115,7 +128,13 @@ impl StateFile {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Store::new(0, []),
             Err(error) => return Err(failed("read")(error)),
         };
-        Ok((Self { path: path.to_owned(), _lock: lock }, store))
+        Ok((
+            Self {
+                path: path.to_owned(),
+                _lock: lock,
+            },
+            store,
+        ))
     }
 
     /// Writes the file after changes, until `stop` is canceled, and then once more.
@@ -150,23 +169,37 @@ impl StateFile {
 
     async fn write(&self, plane: &Plane) -> Result<u64, StateFileError> {
         let (objects, revision) = plane.read(|store| {
-            let objects: Vec<Arc<Object>> =
-                Shelf::ALL.into_iter().flat_map(|shelf| store.objects(shelf, None)).cloned().collect();
+            let objects: Vec<Arc<Object>> = Shelf::ALL
+                .into_iter()
+                .flat_map(|shelf| store.objects(shelf, None))
+                .cloned()
+                .collect();
             (objects, store.revision())
         });
         let path = self.path.clone();
         let write = move || {
-            let file = File1 { format: FORMAT, revision, objects: objects.iter().map(Entry::of).collect() };
+            let file = File1 {
+                format: FORMAT,
+                revision,
+                objects: objects.iter().map(Entry::of).collect(),
+            };
             let text = serde_json::to_vec(&file)?;
-            // A new file that only this user can read, with a name that nobody can know: a link is not followed.
+            // A new file that only this user can read, with a name that nobody can know: a link is
+            // not followed.
             let mut temporary = NamedTempFile::new_in(folder_of(&path))?;
             temporary.write_all(&text)?;
             temporary.as_file().sync_all()?;
             temporary.persist(&path)?;
             Ok(())
         };
-        let result = tokio::task::spawn_blocking(write).await.unwrap_or_else(|error| Err(io::Error::other(error)));
-        let failed = |source| StateFileError::Io { action: "write", path: self.path.clone(), source };
+        let result = tokio::task::spawn_blocking(write)
+            .await
+            .unwrap_or_else(|error| Err(io::Error::other(error)));
+        let failed = |source| StateFileError::Io {
+            action: "write",
+            path: self.path.clone(),
+            source,
+        };
         result.map_err(failed).map(|()| revision)
     }
 }
@@ -174,9 +207,15 @@ impl StateFile {
 fn read(path: &Path, content: &[u8]) -> Result<Store, StateFileError> {
     let path = || path.to_owned();
     let file: File1<'_> =
-        serde_json::from_slice(content).map_err(|source| StateFileError::Damaged { path: path(), source })?;
+        serde_json::from_slice(content).map_err(|source| StateFileError::Damaged {
+            path: path(),
+            source,
+        })?;
     if file.format != FORMAT {
-        return Err(StateFileError::Foreign { path: path(), what: format!("format {}", file.format) });
+        return Err(StateFileError::Foreign {
+            path: path(),
+            what: format!("format {}", file.format),
+        });
     }
     let mut objects = Vec::with_capacity(file.objects.len());
     for Entry { object } in file.objects {
@@ -185,20 +224,28 @@ fn read(path: &Path, content: &[u8]) -> Result<Store, StateFileError> {
             let storage = shelf.storage();
             storage.kind == kind && storage.api_version() == version
         });
-        let shelf =
-            shelf.ok_or_else(|| StateFileError::Foreign { path: path(), what: format!("kind {version} {kind}") })?;
-        let revision = text(&object, "/metadata/resourceVersion").parse().unwrap_or_default();
+        let shelf = shelf.ok_or_else(|| StateFileError::Foreign {
+            path: path(),
+            what: format!("kind {version} {kind}"),
+        })?;
+        let revision = text(&object, "/metadata/resourceVersion")
+            .parse()
+            .unwrap_or_default();
         let object = Object::new(object.into_owned(), revision);
         objects.push((shelf, Arc::new(object)));
     }
     let revision = file.revision.checked_add(SKIP);
-    let revision = revision
-        .ok_or_else(|| StateFileError::Foreign { path: path(), what: format!("the revision {}", file.revision) })?;
+    let revision = revision.ok_or_else(|| StateFileError::Foreign {
+        path: path(),
+        what: format!("the revision {}", file.revision),
+    })?;
     Ok(Store::new(revision, objects))
 }
 
 fn folder_of(path: &Path) -> &Path {
-    path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
+    path.parent()
+        .filter(|folder| !folder.as_os_str().is_empty())
+        .unwrap_or(Path::new("."))
 }
 
 fn lock_of(path: &Path) -> PathBuf {

@@ -29,7 +29,12 @@ pub(crate) struct Plane {
 impl Plane {
     pub(crate) fn new(store: Store) -> Self {
         let revision = watch::Sender::new(store.revision());
-        Self { store: Mutex::new(store), revision, watches: Mutex::default(), ahead: Mutex::default() }
+        Self {
+            store: Mutex::new(store),
+            revision,
+            watches: Mutex::default(),
+            ahead: Mutex::default(),
+        }
     }
 
     pub(crate) fn read<T>(&self, look: impl FnOnce(&Store) -> T) -> T {
@@ -41,13 +46,16 @@ impl Plane {
         let mut store = lock(&self.store);
         let result = change(&mut store, self.now());
         let revision = store.revision();
-        self.revision.send_if_modified(|last| std::mem::replace(last, revision) != revision);
+        self.revision
+            .send_if_modified(|last| std::mem::replace(last, revision) != revision);
         result
     }
 
     /// Returns the current time.
     pub(crate) fn now(&self) -> Timestamp {
-        Timestamp::now().saturating_add(*lock(&self.ahead)).unwrap_or(Timestamp::MAX)
+        Timestamp::now()
+            .saturating_add(*lock(&self.ahead))
+            .unwrap_or(Timestamp::MAX)
     }
 
     /// Shifts the clock.
@@ -76,15 +84,20 @@ impl Plane {
         lock(&self.watches).cancel();
     }
 
-    /// Creates the objects that every cluster has, if they do not exist: the system namespaces and the `kubernetes` Service.
-    /// Clients reach the API at `port`.
+    /// Creates the objects that every cluster has, if they do not exist: the system namespaces and
+    /// the `kubernetes` Service. Clients reach the API at `port`.
     pub(crate) fn bootstrap(&self, access: Access, port: u16) {
         let options = Options::default();
         for name in SYSTEM_NAMESPACES {
-            let target =
-                Target { resource: &NAMESPACES, namespace: String::new(), name: name.to_owned(), subresource: None };
+            let target = Target {
+                resource: &NAMESPACES,
+                namespace: String::new(),
+                name: name.to_owned(),
+                subresource: None,
+            };
             if self.read(|store| store.get(Shelf::Namespaces, "", name).is_none()) {
-                let created = self.write(|store, now| write::create(store, &target, json!({}), &options, now));
+                let created = self
+                    .write(|store, now| write::create(store, &target, json!({}), &options, now));
                 log_refusal("a system namespace", created.err());
             }
         }
@@ -101,8 +114,13 @@ impl Plane {
                 "ports": [{"name": access.scheme(), "port": access.port(), "targetPort": port}],
             },
         });
-        // The port and its name may be different after a restart, so an existing Service is updated.
-        let known = self.read(|store| store.get(Shelf::Services, "default", "kubernetes").is_some());
+        // The port and its name may be different after a restart, so an existing Service is
+        // updated.
+        let known = self.read(|store| {
+            store
+                .get(Shelf::Services, "default", "kubernetes")
+                .is_some()
+        });
         let result = self.write(|store, now| {
             if known {
                 write::update(store, &target, body, &options, now)

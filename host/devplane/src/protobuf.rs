@@ -1,7 +1,9 @@
-//! Converts request bodies in `application/vnd.kubernetes.protobuf` to JSON, by the field numbers in the schema.
+//! Converts request bodies in `application/vnd.kubernetes.protobuf` to JSON, by the field numbers
+//! in the schema.
 //!
-//! Go writes fields that are not pointers even if they are empty. An empty string, a zero and a zero time therefore mean that the field
-//! is missing, as in JSON (`omitempty`). `false` is kept, because it was set explicitly where it matters.
+//! Go writes fields that are not pointers even if they are empty. An empty string, a zero and a
+//! zero time therefore mean that the field is missing, as in JSON (`omitempty`). `false` is kept,
+//! because it was set explicitly where it matters.
 
 use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
 use jiff::Timestamp;
@@ -22,7 +24,9 @@ pub(crate) struct Malformed(&'static str);
 
 /// Decodes the object in a body.
 pub(crate) fn decode(body: &[u8], schema: &Object) -> Result<Value, Malformed> {
-    let envelope = body.strip_prefix(MAGIC).ok_or(Malformed("it does not begin with k8s"))?;
+    let envelope = body
+        .strip_prefix(MAGIC)
+        .ok_or(Malformed("it does not begin with k8s"))?;
     let (mut api_version, mut kind, mut raw) = ("", "", [].as_slice());
     for field in Fields(envelope) {
         match field? {
@@ -36,7 +40,9 @@ pub(crate) fn decode(body: &[u8], schema: &Object) -> Result<Value, Malformed> {
                 }
             }
             (2, Wire::Bytes(value)) => raw = value,
-            (3, value) if !text(value)?.is_empty() => return Err(Malformed("its content is encoded")),
+            (3, value) if !text(value)?.is_empty() => {
+                return Err(Malformed("its content is encoded"));
+            }
             (4, value) if !matches!(text(value)?, "" | "application/vnd.kubernetes.protobuf") => {
                 return Err(Malformed("its content is of another type"));
             }
@@ -57,7 +63,9 @@ fn message(bytes: &[u8], schema: &Object) -> Result<Map<String, Value>, Malforme
     for field in Fields(bytes) {
         let (number, wire) = field?;
         // An unknown field comes from a newer client.
-        let Some((_, name, ty)) = schema.fields.iter().find(|(known, ..)| *known == number) else { continue };
+        let Some((_, name, ty)) = schema.fields.iter().find(|(known, ..)| *known == number) else {
+            continue;
+        };
         match *ty {
             Type::Map(item) => {
                 let (key, value) = entry(wire, *item)?;
@@ -77,7 +85,10 @@ fn message(bytes: &[u8], schema: &Object) -> Result<Map<String, Value>, Malforme
 }
 
 fn push(fields: &mut Map<String, Value>, name: &str, value: Value) {
-    if let Value::Array(list) = fields.entry(name).or_insert_with(|| Value::Array(Vec::new())) {
+    if let Value::Array(list) = fields
+        .entry(name)
+        .or_insert_with(|| Value::Array(Vec::new()))
+    {
         list.push(value);
     }
 }
@@ -105,7 +116,11 @@ fn value(wire: Wire<'_>, ty: Type) -> Result<Value, Malformed> {
         Type::IntOrString => {
             let [kind, number, name] = parts(wire)?;
             let is_number = kind.map_or(Ok(0), Wire::number)? == 0;
-            if is_number { number.map_or(Ok(0), Wire::number)?.into() } else { name.map_or(Ok(""), text)?.into() }
+            if is_number {
+                number.map_or(Ok(0), Wire::number)?.into()
+            } else {
+                name.map_or(Ok(""), text)?.into()
+            }
         }
         Type::Quantity => {
             let [quantity, ..] = parts(wire)?;
@@ -120,10 +135,16 @@ fn value(wire: Wire<'_>, ty: Type) -> Result<Value, Malformed> {
             let seconds = seconds.map_or(Ok(0), Wire::number)?;
             let time = nanos.and_then(|nanos| Timestamp::new(seconds, nanos).ok());
             let time = time.ok_or(Malformed("a time is out of range"))?;
-            if matches!(ty, Type::Time) { object::time(time).into() } else { object::micro_time(time).into() }
+            if matches!(ty, Type::Time) {
+                object::time(time).into()
+            } else {
+                object::micro_time(time).into()
+            }
         }
         Type::Any | Type::Map(_) | Type::List(_) | Type::Set(_) | Type::Keyed(..) => {
-            return Err(Malformed("a field is of a type that protobuf does not have"));
+            return Err(Malformed(
+                "a field is of a type that protobuf does not have",
+            ));
         }
     })
 }
@@ -133,7 +154,9 @@ fn parts(wire: Wire<'_>) -> Result<[Option<Wire<'_>>; 3], Malformed> {
     let mut parts = [None; 3];
     for field in Fields(wire.bytes()?) {
         let (number, wire) = field?;
-        let index = usize::try_from(number).ok().and_then(|number| number.checked_sub(1));
+        let index = usize::try_from(number)
+            .ok()
+            .and_then(|number| number.checked_sub(1));
         if let Some(part) = index.and_then(|index| parts.get_mut(index)) {
             *part = Some(wire);
         }

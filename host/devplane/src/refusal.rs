@@ -77,28 +77,59 @@ impl Cause {
         json!({"reason": self.reason, "message": self.message, "field": self.field})
     }
 
-    pub(crate) fn invalid(field: impl Into<String>, value: &Value, message: impl fmt::Display) -> Self {
+    pub(crate) fn invalid(
+        field: impl Into<String>,
+        value: &Value,
+        message: impl fmt::Display,
+    ) -> Self {
         let message = format!("Invalid value: {value}: {message}");
-        Self { reason: "FieldValueInvalid", field: field.into(), message }
+        Self {
+            reason: "FieldValueInvalid",
+            field: field.into(),
+            message,
+        }
     }
 
     pub(crate) fn required(field: impl Into<String>, message: &str) -> Self {
-        let message = if message.is_empty() { "Required value".into() } else { format!("Required value: {message}") };
-        Self { reason: "FieldValueRequired", field: field.into(), message }
+        let message = if message.is_empty() {
+            "Required value".into()
+        } else {
+            format!("Required value: {message}")
+        };
+        Self {
+            reason: "FieldValueRequired",
+            field: field.into(),
+            message,
+        }
     }
 
     pub(crate) fn forbidden(field: impl Into<String>, message: impl fmt::Display) -> Self {
-        Self { reason: "FieldValueForbidden", field: field.into(), message: format!("Forbidden: {message}") }
+        Self {
+            reason: "FieldValueForbidden",
+            field: field.into(),
+            message: format!("Forbidden: {message}"),
+        }
     }
 
     pub(crate) fn duplicate(field: impl Into<String>, value: &Value) -> Self {
-        Self { reason: "FieldValueDuplicate", field: field.into(), message: format!("Duplicate value: {value}") }
+        Self {
+            reason: "FieldValueDuplicate",
+            field: field.into(),
+            message: format!("Duplicate value: {value}"),
+        }
     }
 
     pub(crate) fn not_supported(field: impl Into<String>, value: &str, supported: &[&str]) -> Self {
         let supported: Vec<_> = supported.iter().map(|value| format!("{value:?}")).collect();
-        let message = format!("Unsupported value: {value:?}: supported values: {}", supported.join(", "));
-        Self { reason: "FieldValueNotSupported", field: field.into(), message }
+        let message = format!(
+            "Unsupported value: {value:?}: supported values: {}",
+            supported.join(", ")
+        );
+        Self {
+            reason: "FieldValueNotSupported",
+            field: field.into(),
+            message,
+        }
     }
 }
 
@@ -111,14 +142,21 @@ fn details(name: &str, group: &str, kind: &str, causes: &[Cause]) -> Value {
         }
     }
     if !causes.is_empty() {
-        details.insert("causes".to_owned(), causes.iter().map(Cause::json).collect());
+        details.insert(
+            "causes".to_owned(),
+            causes.iter().map(Cause::json).collect(),
+        );
     }
     details.into()
 }
 
 impl Refusal {
     pub(crate) fn new(reason: Reason, message: impl Into<String>) -> Self {
-        Self { reason, message: message.into(), details: Value::Null }
+        Self {
+            reason,
+            message: message.into(),
+            details: Value::Null,
+        }
     }
 
     pub(crate) fn bad_request(message: impl Into<String>) -> Self {
@@ -127,7 +165,11 @@ impl Refusal {
 
     /// Creates an error about the server itself, with empty details.
     pub(crate) fn of_server(reason: Reason, message: impl Into<String>) -> Self {
-        Self { reason, message: message.into(), details: json!({}) }
+        Self {
+            reason,
+            message: message.into(),
+            details: json!({}),
+        }
     }
 
     /// Creates an error for a patch whose result cannot be decoded.
@@ -143,7 +185,10 @@ impl Refusal {
 
     /// Creates an error for a path of an unknown resource.
     pub(crate) fn no_such_path() -> Self {
-        Self::of_server(Reason::NotFound, "the server could not find the requested resource")
+        Self::of_server(
+            Reason::NotFound,
+            "the server could not find the requested resource",
+        )
     }
 
     pub(crate) fn already_exists(resource: &Resource, name: &str) -> Self {
@@ -151,28 +196,59 @@ impl Refusal {
     }
 
     pub(crate) fn forbidden(resource: &Resource, name: &str, why: &str) -> Self {
-        Self::about(Reason::Forbidden, resource, name, &format!("is forbidden: {why}"))
+        Self::about(
+            Reason::Forbidden,
+            resource,
+            name,
+            &format!("is forbidden: {why}"),
+        )
     }
 
-    /// Creates an error for an object that was changed by another client, or is another object than expected.
+    /// Creates an error for an object that was changed by another client, or is another object than
+    /// expected.
     pub(crate) fn conflict(resource: &Resource, name: &str, why: &str) -> Self {
-        let message = format!("Operation cannot be fulfilled on {} {name:?}: {why}", resource.qualified());
-        Self { message, ..Self::about(Reason::Conflict, resource, name, "") }
+        let message = format!(
+            "Operation cannot be fulfilled on {} {name:?}: {why}",
+            resource.qualified()
+        );
+        Self {
+            message,
+            ..Self::about(Reason::Conflict, resource, name, "")
+        }
     }
 
     /// Creates an error for an object that does not match the precondition.
-    pub(crate) fn precondition(resource: &Resource, name: &str, what: &str, wanted: &str, found: &str) -> Self {
-        let why = format!("Precondition failed: {what} in precondition: {wanted}, {what} in object meta: {found}");
+    pub(crate) fn precondition(
+        resource: &Resource,
+        name: &str,
+        what: &str,
+        wanted: &str,
+        found: &str,
+    ) -> Self {
+        let why = format!(
+            "Precondition failed: {what} in precondition: {wanted}, {what} in object meta: {found}"
+        );
         Self::conflict(resource, name, &why)
     }
 
     /// Creates an error for an object that does not match the precondition of its deletion.
-    pub(crate) fn not_to_delete(resource: &Resource, name: &str, what: &str, wanted: &str, found: &str) -> Self {
-        let why = format!("the {what} in the precondition ({wanted}) does not match the {what} in record ({found})");
+    pub(crate) fn not_to_delete(
+        resource: &Resource,
+        name: &str,
+        what: &str,
+        wanted: &str,
+        found: &str,
+    ) -> Self {
+        let why = format!(
+            "the {what} in the precondition ({wanted}) does not match the {what} in record ({found})"
+        );
         // Unlike other conflicts, this one contains the kind instead of the resource.
         Self {
             reason: Reason::Conflict,
-            message: format!("Operation cannot be fulfilled on {} {name:?}: {why}", resource.kind),
+            message: format!(
+                "Operation cannot be fulfilled on {} {name:?}: {why}",
+                resource.kind
+            ),
             details: details(name, resource.group, resource.kind, &[]),
         }
     }
@@ -194,9 +270,20 @@ impl Refusal {
     }
 
     fn invalid_of(group: &str, kind: &str, name: &str, causes: &[Cause]) -> Self {
-        let lines: Vec<_> = causes.iter().map(|cause| format!("{}: {}", cause.field, cause.message)).collect();
-        let lines = if let [line] = lines.as_slice() { line.clone() } else { format!("[{}]", lines.join(", ")) };
-        let qualified = if group.is_empty() { kind.to_owned() } else { format!("{kind}.{group}") };
+        let lines: Vec<_> = causes
+            .iter()
+            .map(|cause| format!("{}: {}", cause.field, cause.message))
+            .collect();
+        let lines = if let [line] = lines.as_slice() {
+            line.clone()
+        } else {
+            format!("[{}]", lines.join(", "))
+        };
+        let qualified = if group.is_empty() {
+            kind.to_owned()
+        } else {
+            format!("{kind}.{group}")
+        };
         Self {
             reason: Reason::Invalid,
             message: format!("{qualified} {name:?} is invalid: {lines}"),
@@ -204,27 +291,42 @@ impl Refusal {
         }
     }
 
-    /// Creates an error for options of a request that are not valid. `kind` is that of the options, for example `CreateOptions`.
+    /// Creates an error for options of a request that are not valid. `kind` is that of the options,
+    /// for example `CreateOptions`.
     pub(crate) fn invalid_options(kind: &str, causes: &[Cause]) -> Self {
         Self::invalid_of("meta.k8s.io", kind, "", causes)
     }
 
     /// Creates an error for a revision that the history does not contain.
     pub(crate) fn expired(wanted: u64, oldest: u64) -> Self {
-        Self::new(Reason::Expired, format!("too old resource version: {wanted} ({oldest})"))
+        Self::new(
+            Reason::Expired,
+            format!("too old resource version: {wanted} ({oldest})"),
+        )
     }
 
     /// Creates an error for a revision in the future.
     pub(crate) fn too_large(wanted: u64, current: u64) -> Self {
         let message = format!("Too large resource version: {wanted}, current: {current}");
-        let causes = json!([{"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}]);
-        Self { reason: Reason::Timeout, message, details: json!({"retryAfterSeconds": 1, "causes": causes}) }
+        let causes =
+            json!([{"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}]);
+        Self {
+            reason: Reason::Timeout,
+            message,
+            details: json!({"retryAfterSeconds": 1, "causes": causes}),
+        }
     }
 
     /// Creates an error for too many requests, to be retried after this many seconds.
     pub(crate) fn throttled(retry_after: u64) -> Self {
         let details = json!({"retryAfterSeconds": retry_after});
-        Self { details, ..Self::new(Reason::TooManyRequests, "too many requests, please try again later") }
+        Self {
+            details,
+            ..Self::new(
+                Reason::TooManyRequests,
+                "too many requests, please try again later",
+            )
+        }
     }
 
     /// Adds one cause, for programs that check it.
@@ -279,9 +381,21 @@ mod tests {
     fn messages_match_those_of_an_api_server() {
         let cause = Cause::invalid("spec.type", &json!("x"), "must be y");
         for (refusal, code, message) in [
-            (Refusal::not_found(&LEASES, "a"), 404, "leases.coordination.k8s.io \"a\" not found"),
-            (Refusal::already_exists(&SERVICES, "a"), 409, "services \"a\" already exists"),
-            (Refusal::forbidden(&SERVICES, "a", "no"), 403, "services \"a\" is forbidden: no"),
+            (
+                Refusal::not_found(&LEASES, "a"),
+                404,
+                "leases.coordination.k8s.io \"a\" not found",
+            ),
+            (
+                Refusal::already_exists(&SERVICES, "a"),
+                409,
+                "services \"a\" already exists",
+            ),
+            (
+                Refusal::forbidden(&SERVICES, "a", "no"),
+                403,
+                "services \"a\" is forbidden: no",
+            ),
             (
                 Refusal::stale(&SERVICES, "a"),
                 409,
@@ -293,7 +407,11 @@ mod tests {
                 422,
                 "Service \"a\" is invalid: spec.type: Invalid value: \"x\": must be y",
             ),
-            (Refusal::expired(1, 5), 410, "too old resource version: 1 (5)"),
+            (
+                Refusal::expired(1, 5),
+                410,
+                "too old resource version: 1 (5)",
+            ),
         ] {
             assert_eq!(refusal.to_string(), message);
             assert_eq!(refusal.status()["code"], code, "{message}");

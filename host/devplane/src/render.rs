@@ -56,7 +56,8 @@ pub(crate) struct ListMeta {
 const META: &str = "meta.k8s.io/v1";
 
 impl Rendering {
-    /// Returns one object. If the client only accepts a list, the error is returned after the operation.
+    /// Returns one object. If the client only accepts a list, the error is returned after the
+    /// operation.
     pub(crate) fn object(&self, object: &Object) -> Result<Bytes, Refusal> {
         Ok(match self.form {
             Form::Table(Include::Odd) => return Err(odd_include()),
@@ -70,7 +71,14 @@ impl Rendering {
             Form::Table(include) => {
                 // The object of a dry run has no version.
                 let version = text(&object.value, "/metadata/resourceVersion");
-                self.table(std::iter::once(object), version, &ListMeta::default(), include).to_string().into()
+                self.table(
+                    std::iter::once(object),
+                    version,
+                    &ListMeta::default(),
+                    include,
+                )
+                .to_string()
+                .into()
             }
         })
     }
@@ -80,14 +88,23 @@ impl Rendering {
         let (kind, version) = match self.form {
             Form::Table(Include::Odd) => return Err(odd_include()),
             Form::Table(include) => {
-                let (objects, version) = (objects.iter().map(AsRef::as_ref), meta.revision.to_string());
-                return Ok(self.table(objects, &version, meta, include).to_string().into());
+                let (objects, version) =
+                    (objects.iter().map(AsRef::as_ref), meta.revision.to_string());
+                return Ok(self
+                    .table(objects, &version, meta, include)
+                    .to_string()
+                    .into());
             }
             Form::Metadata => {
-                return Err(not_acceptable("you requested PartialObjectMetadata, but the requested object is a list"));
+                return Err(not_acceptable(
+                    "you requested PartialObjectMetadata, but the requested object is a list",
+                ));
             }
             Form::MetadataList => ("PartialObjectMetadataList".to_owned(), META.to_owned()),
-            Form::Whole => (format!("{}List", self.resource.kind), self.resource.api_version()),
+            Form::Whole => (
+                format!("{}List", self.resource.kind),
+                self.resource.api_version(),
+            ),
         };
         let head = format!(
             "{{\"kind\":\"{kind}\",\"apiVersion\":\"{version}\",\"metadata\":{},\"items\":[",
@@ -117,14 +134,21 @@ impl Rendering {
 
     /// Returns one line of a watch.
     pub(crate) fn event(&self, kind: &str, object: &Object) -> Bytes {
-        self.object(object).map_or_else(|refusal| Self::error(&refusal), |object| line(kind, &object))
+        self.object(object).map_or_else(
+            |refusal| Self::error(&refusal),
+            |object| line(kind, &object),
+        )
     }
 
-    /// Returns a bookmark with the current revision of a watch; `initial` marks the end of a streaming list.
+    /// Returns a bookmark with the current revision of a watch; `initial` marks the end of a
+    /// streaming list.
     pub(crate) fn bookmark(&self, revision: u64, initial: bool) -> Bytes {
         let mut metadata = json!({"resourceVersion": revision.to_string()});
         if initial {
-            as_map(&mut metadata).insert("annotations".into(), json!({"k8s.io/initial-events-end": "true"}));
+            as_map(&mut metadata).insert(
+                "annotations".into(),
+                json!({"k8s.io/initial-events-end": "true"}),
+            );
         }
         let object = match self.form {
             Form::Whole => {
@@ -157,7 +181,9 @@ impl Rendering {
 
     /// Removes the columns from a line of a watch that has already sent them.
     pub(crate) fn without_columns(event: &Bytes) -> Bytes {
-        let Ok(mut value) = serde_json::from_slice::<Value>(event) else { return event.clone() };
+        let Ok(mut value) = serde_json::from_slice::<Value>(event) else {
+            return event.clone();
+        };
         if let Some(columns) = value.pointer_mut("/object/columnDefinitions") {
             *columns = Value::Null;
         }
@@ -171,7 +197,9 @@ impl Rendering {
 
     fn whole(&self, object: &Object) -> Bytes {
         if self.resource.shelf == Shelf::Events && !self.resource.group.is_empty() {
-            return event::from_storage(object.value.clone(), self.resource).to_string().into();
+            return event::from_storage(object.value.clone(), self.resource)
+                .to_string()
+                .into();
         }
         object.json()
     }
@@ -215,7 +243,11 @@ fn metadata(object: &Object) -> Value {
 }
 
 fn list_meta(version: &str, meta: &ListMeta) -> Value {
-    let mut value = if version.is_empty() { json!({}) } else { json!({"resourceVersion": version}) };
+    let mut value = if version.is_empty() {
+        json!({})
+    } else {
+        json!({"resourceVersion": version})
+    };
     if !meta.next.is_empty()
         && let Some(fields) = value.as_object_mut()
     {

@@ -84,20 +84,39 @@ impl Shelf {
 impl Resource {
     /// Returns `v1`, or `GROUP/VERSION`.
     pub(crate) fn api_version(&self) -> String {
-        if self.group.is_empty() { self.version.to_owned() } else { format!("{}/{}", self.group, self.version) }
+        if self.group.is_empty() {
+            self.version.to_owned()
+        } else {
+            format!("{}/{}", self.group, self.version)
+        }
     }
 
     /// Returns the name of the resource in messages: `services`, or `leases.coordination.k8s.io`.
     pub(crate) fn qualified(&self) -> String {
-        if self.group.is_empty() { self.plural.to_owned() } else { format!("{}.{}", self.plural, self.group) }
+        if self.group.is_empty() {
+            self.plural.to_owned()
+        } else {
+            format!("{}.{}", self.plural, self.group)
+        }
     }
 
     /// Returns the supported verbs. Pods can only be read, because nothing runs them.
     pub(crate) fn verbs(&self) -> &'static [&'static str] {
         match self.shelf {
             Shelf::Pods => &["get", "list", "watch"],
-            Shelf::Namespaces => &["create", "delete", "get", "list", "patch", "update", "watch"],
-            _ => &["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"],
+            Shelf::Namespaces => &[
+                "create", "delete", "get", "list", "patch", "update", "watch",
+            ],
+            _ => &[
+                "create",
+                "delete",
+                "deletecollection",
+                "get",
+                "list",
+                "patch",
+                "update",
+                "watch",
+            ],
         }
     }
 }
@@ -118,8 +137,13 @@ const COMMON: Resource = Resource {
     returns_deleted: false,
 };
 
-pub(crate) static CONFIG_MAPS: Resource =
-    Resource { kind: "ConfigMap", plural: "configmaps", singular: "configmap", short_names: &["cm"], ..COMMON };
+pub(crate) static CONFIG_MAPS: Resource = Resource {
+    kind: "ConfigMap",
+    plural: "configmaps",
+    singular: "configmap",
+    short_names: &["cm"],
+    ..COMMON
+};
 
 pub(crate) static CORE_EVENTS: Resource = Resource {
     kind: "Event",
@@ -216,10 +240,21 @@ pub(crate) static EVENTS: Resource = Resource {
 };
 
 /// All resources, by group and name: the order of `kubectl api-resources`.
-pub(crate) static ALL: [&Resource; 9] =
-    [&CONFIG_MAPS, &CORE_EVENTS, &NAMESPACES, &NODES, &PODS, &SERVICE_ACCOUNTS, &SERVICES, &LEASES, &EVENTS];
+pub(crate) static ALL: [&Resource; 9] = [
+    &CONFIG_MAPS,
+    &CORE_EVENTS,
+    &NAMESPACES,
+    &NODES,
+    &PODS,
+    &SERVICE_ACCOUNTS,
+    &SERVICES,
+    &LEASES,
+    &EVENTS,
+];
 
 /// Returns the resource of a path.
 pub(crate) fn find(group: &str, version: &str, plural: &str) -> Option<&'static Resource> {
-    ALL.into_iter().find(|resource| resource.group == group && resource.version == version && resource.plural == plural)
+    ALL.into_iter().find(|resource| {
+        resource.group == group && resource.version == version && resource.plural == plural
+    })
 }

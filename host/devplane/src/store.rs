@@ -1,8 +1,9 @@
 //! All objects and their history: a pure state machine.
 //!
-//! One counter numbers all changes. Each shelf keeps its latest changes, so that a watch can continue from any revision that the
-//! history contains, and a list can be continued at the revision at which it started. Older revisions are *compacted*: requests for
-//! them fail, and clients then list again.
+//! One counter numbers all changes. Each shelf keeps its latest changes, so that a watch can
+//! continue from any revision that the history contains, and a list can be continued at the
+//! revision at which it started. Older revisions are *compacted*: requests for them fail, and
+//! clients then list again.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -16,7 +17,8 @@ use crate::{
     resource::Shelf,
 };
 
-/// Changes kept for each shelf: enough to create and update every node of a large cluster once while a client is disconnected.
+/// Changes kept for each shelf: enough to create and update every node of a large cluster once
+/// while a client is disconnected.
 const HISTORY: usize = 10_000;
 
 /// Namespace, empty for objects without one, and name.
@@ -28,7 +30,8 @@ pub(crate) type Objects = BTreeMap<Key, Arc<Object>>;
 /// One change of one object.
 #[derive(Clone, Debug)]
 pub(crate) struct Change {
-    /// The object after the change; for a deletion, its last state with the revision of the deletion.
+    /// The object after the change; for a deletion, its last state with the revision of the
+    /// deletion.
     pub(crate) object: Arc<Object>,
     /// The object before the change; none for a creation.
     pub(crate) previous: Option<Arc<Object>>,
@@ -61,15 +64,32 @@ pub(crate) struct Store {
 
 impl Store {
     /// Creates a store with `objects` at `revision`, without a history.
-    pub(crate) fn new(revision: u64, objects: impl IntoIterator<Item = (Shelf, Arc<Object>)>) -> Self {
-        let empty = |shelf| (shelf, Stack { objects: BTreeMap::new(), history: VecDeque::new(), compacted: revision });
+    pub(crate) fn new(
+        revision: u64,
+        objects: impl IntoIterator<Item = (Shelf, Arc<Object>)>,
+    ) -> Self {
+        let empty = |shelf| {
+            (
+                shelf,
+                Stack {
+                    objects: BTreeMap::new(),
+                    history: VecDeque::new(),
+                    compacted: revision,
+                },
+            )
+        };
         let mut shelves: BTreeMap<_, _> = Shelf::ALL.into_iter().map(empty).collect();
         for (shelf, object) in objects {
             if let Some(stack) = shelves.get_mut(&shelf) {
                 stack.objects.insert(key(&object.value), object);
             }
         }
-        Self { revision, shelves, history_limit: HISTORY, controllers: true }
+        Self {
+            revision,
+            shelves,
+            history_limit: HISTORY,
+            controllers: true,
+        }
     }
 
     /// Disables the simulation of Kubernetes' own controllers.
@@ -89,11 +109,18 @@ impl Store {
     }
 
     pub(crate) fn get(&self, shelf: Shelf, namespace: &str, name: &str) -> Option<&Arc<Object>> {
-        self.shelves.get(&shelf)?.objects.get(&(namespace.to_owned(), name.to_owned()))
+        self.shelves
+            .get(&shelf)?
+            .objects
+            .get(&(namespace.to_owned(), name.to_owned()))
     }
 
     /// Returns all objects, or those of one namespace, in the order of their keys.
-    pub(crate) fn objects(&self, shelf: Shelf, namespace: Option<&str>) -> impl Iterator<Item = &Arc<Object>> {
+    pub(crate) fn objects(
+        &self,
+        shelf: Shelf,
+        namespace: Option<&str>,
+    ) -> impl Iterator<Item = &Arc<Object>> {
         let start = (namespace.unwrap_or_default().to_owned(), String::new());
         self.shelves
             .get(&shelf)
@@ -103,35 +130,70 @@ impl Store {
             .map(|(_, object)| object)
     }
 
-    /// Creates or replaces an object, which gets the next revision as its `metadata.resourceVersion`.
+    /// Creates or replaces an object, which gets the next revision as its
+    /// `metadata.resourceVersion`.
     pub(crate) fn put(&mut self, shelf: Shelf, value: Value) -> Arc<Object> {
         let object = self.stamped(value);
         if let Some(stack) = self.shelves.get_mut(&shelf) {
-            let previous = stack.objects.insert(key(&object.value), Arc::clone(&object));
-            stack.record(Change { object: Arc::clone(&object), previous, deleted: false }, self.history_limit);
+            let previous = stack
+                .objects
+                .insert(key(&object.value), Arc::clone(&object));
+            stack.record(
+                Change {
+                    object: Arc::clone(&object),
+                    previous,
+                    deleted: false,
+                },
+                self.history_limit,
+            );
         }
         object
     }
 
-    /// Removes an object and returns its last state. The deletion is a change with its own revision.
-    pub(crate) fn remove(&mut self, shelf: Shelf, namespace: &str, name: &str) -> Option<Arc<Object>> {
-        let previous = self.shelves.get_mut(&shelf)?.objects.remove(&(namespace.to_owned(), name.to_owned()))?;
+    /// Removes an object and returns its last state. The deletion is a change with its own
+    /// revision.
+    pub(crate) fn remove(
+        &mut self,
+        shelf: Shelf,
+        namespace: &str,
+        name: &str,
+    ) -> Option<Arc<Object>> {
+        let previous = self
+            .shelves
+            .get_mut(&shelf)?
+            .objects
+            .remove(&(namespace.to_owned(), name.to_owned()))?;
         let object = self.stamped(previous.value.clone());
-        let change = Change { object: Arc::clone(&object), previous: Some(previous), deleted: true };
-        self.shelves.get_mut(&shelf)?.record(change, self.history_limit);
+        let change = Change {
+            object: Arc::clone(&object),
+            previous: Some(previous),
+            deleted: true,
+        };
+        self.shelves
+            .get_mut(&shelf)?
+            .record(change, self.history_limit);
         Some(object)
     }
 
     /// Returns at most `limit` changes after `revision`, oldest first.
-    pub(crate) fn changes_since(&self, shelf: Shelf, revision: u64, limit: usize) -> Result<Vec<Change>, Compacted> {
-        let Some(stack) = self.shelves.get(&shelf) else { return Ok(Vec::new()) };
+    pub(crate) fn changes_since(
+        &self,
+        shelf: Shelf,
+        revision: u64,
+        limit: usize,
+    ) -> Result<Vec<Change>, Compacted> {
+        let Some(stack) = self.shelves.get(&shelf) else {
+            return Ok(Vec::new());
+        };
         let start = stack.covered(revision)?;
         Ok(stack.history.range(start..).take(limit).cloned().collect())
     }
 
     /// Returns the objects at an earlier revision.
     pub(crate) fn objects_at(&self, shelf: Shelf, revision: u64) -> Result<Objects, Compacted> {
-        let Some(stack) = self.shelves.get(&shelf) else { return Ok(Objects::new()) };
+        let Some(stack) = self.shelves.get(&shelf) else {
+            return Ok(Objects::new());
+        };
         let start = stack.covered(revision)?;
         let mut objects = stack.objects.clone();
         for change in stack.history.range(start..).rev() {
@@ -154,7 +216,8 @@ impl Store {
 
     fn stamped(&mut self, mut value: Value) -> Arc<Object> {
         self.revision += 1;
-        object::child(&mut value, "metadata").insert("resourceVersion".into(), self.revision.to_string().into());
+        object::child(&mut value, "metadata")
+            .insert("resourceVersion".into(), self.revision.to_string().into());
         Arc::new(Object::new(value, self.revision))
     }
 }
@@ -172,14 +235,21 @@ impl Stack {
     /// Returns the index of the first change after `revision`.
     fn covered(&self, revision: u64) -> Result<usize, Compacted> {
         if revision < self.compacted {
-            return Err(Compacted { oldest: self.compacted });
+            return Err(Compacted {
+                oldest: self.compacted,
+            });
         }
-        Ok(self.history.partition_point(|change| change.object.revision <= revision))
+        Ok(self
+            .history
+            .partition_point(|change| change.object.revision <= revision))
     }
 }
 
 fn key(value: &Value) -> Key {
-    (object::namespace(value).to_owned(), object::name(value).to_owned())
+    (
+        object::namespace(value).to_owned(),
+        object::name(value).to_owned(),
+    )
 }
 
 #[cfg(test)]
@@ -190,7 +260,10 @@ mod tests {
     use super::*;
 
     fn store(history_limit: usize) -> Store {
-        Store { history_limit, ..Store::new(0, []) }
+        Store {
+            history_limit,
+            ..Store::new(0, [])
+        }
     }
 
     fn config_map(namespace: &str, name: &str, data: u8) -> Value {
@@ -200,8 +273,16 @@ mod tests {
     #[test]
     fn all_shelves_share_one_revision_counter() {
         let mut store = store(10);
-        assert_eq!(store.put(Shelf::ConfigMaps, config_map("a", "b", 1)).revision, 1);
-        assert_eq!(store.put(Shelf::Leases, config_map("a", "b", 1)).revision, 2);
+        assert_eq!(
+            store
+                .put(Shelf::ConfigMaps, config_map("a", "b", 1))
+                .revision,
+            1
+        );
+        assert_eq!(
+            store.put(Shelf::Leases, config_map("a", "b", 1)).revision,
+            2
+        );
         let removed = store.remove(Shelf::ConfigMaps, "a", "b").unwrap();
         assert_eq!(removed.value["metadata"]["resourceVersion"], "3");
         assert!(store.remove(Shelf::ConfigMaps, "a", "b").is_none());
@@ -214,7 +295,10 @@ mod tests {
         for namespace in ["a", "ab", "b"] {
             store.put(Shelf::ConfigMaps, config_map(namespace, "x", 1));
         }
-        let listed: Vec<_> = store.objects(Shelf::ConfigMaps, Some("ab")).map(|object| object.revision).collect();
+        let listed: Vec<_> = store
+            .objects(Shelf::ConfigMaps, Some("ab"))
+            .map(|object| object.revision)
+            .collect();
         assert_eq!(listed, [2]);
         assert_eq!(store.objects(Shelf::ConfigMaps, None).count(), 3);
     }
@@ -225,12 +309,26 @@ mod tests {
         for data in 0..4 {
             store.put(Shelf::ConfigMaps, config_map("a", "b", data));
         }
-        assert_eq!(store.changes_since(Shelf::ConfigMaps, 1, 9).unwrap_err(), Compacted { oldest: 2 });
-        assert_eq!(store.changes_since(Shelf::ConfigMaps, 2, 9).unwrap().len(), 2);
-        assert_eq!(store.changes_since(Shelf::ConfigMaps, 2, 1).unwrap().len(), 1);
+        assert_eq!(
+            store.changes_since(Shelf::ConfigMaps, 1, 9).unwrap_err(),
+            Compacted { oldest: 2 }
+        );
+        assert_eq!(
+            store.changes_since(Shelf::ConfigMaps, 2, 9).unwrap().len(),
+            2
+        );
+        assert_eq!(
+            store.changes_since(Shelf::ConfigMaps, 2, 1).unwrap().len(),
+            1
+        );
         store.compact();
         assert!(store.changes_since(Shelf::ConfigMaps, 3, 9).is_err());
-        assert!(store.changes_since(Shelf::ConfigMaps, 4, 9).unwrap().is_empty());
+        assert!(
+            store
+                .changes_since(Shelf::ConfigMaps, 4, 9)
+                .unwrap()
+                .is_empty()
+        );
     }
 
     proptest! {

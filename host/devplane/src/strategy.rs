@@ -28,7 +28,11 @@ pub(crate) fn name_rule(resource: &Resource) -> NameRule {
 
 /// Allocates limited resources for a new object. The object is validated afterwards.
 pub(crate) fn begin_create(resource: &Resource, value: &mut Value, store: &Store) -> Vec<Cause> {
-    if resource.shelf == Shelf::Services { service::begin_create(value, store) } else { Vec::new() }
+    if resource.shelf == Shelf::Services {
+        service::begin_create(value, store)
+    } else {
+        Vec::new()
+    }
 }
 
 /// Completes an object that is to be created, and returns its errors.
@@ -36,14 +40,19 @@ pub(crate) fn create(resource: &Resource, value: &mut Value) -> Vec<Cause> {
     match resource.shelf {
         Shelf::Services => service::create(value),
         Shelf::Nodes => {
-            // Unlike other resources, a Node is created with its status, because kubelets register that way.
+            // Unlike other resources, a Node is created with its status, because kubelets register
+            // that way.
             node::create(value);
             node::validate(value, None)
         }
         Shelf::Namespaces => {
-            let finalizers = child(value, "spec").entry("finalizers").or_insert_with(|| json!([]));
+            let finalizers = child(value, "spec")
+                .entry("finalizers")
+                .or_insert_with(|| json!([]));
             if let Some(finalizers) = finalizers.as_array_mut()
-                && !finalizers.iter().any(|finalizer| finalizer == KUBERNETES_FINALIZER)
+                && !finalizers
+                    .iter()
+                    .any(|finalizer| finalizer == KUBERNETES_FINALIZER)
             {
                 finalizers.push(KUBERNETES_FINALIZER.into());
             }
@@ -62,7 +71,12 @@ pub(crate) fn create(resource: &Resource, value: &mut Value) -> Vec<Cause> {
 }
 
 /// Completes an object that is to replace `old`, except for its status, and returns its errors.
-pub(crate) fn update(resource: &Resource, value: &mut Value, old: &Value, store: &Store) -> Vec<Cause> {
+pub(crate) fn update(
+    resource: &Resource,
+    value: &mut Value,
+    old: &Value,
+    store: &Store,
+) -> Vec<Cause> {
     match resource.shelf {
         Shelf::Services => service::update(value, old, store),
         Shelf::Nodes => {
@@ -86,7 +100,8 @@ pub(crate) fn update(resource: &Resource, value: &mut Value, old: &Value, store:
     }
 }
 
-/// Completes an object whose status and metadata are to replace those of `old`, and returns its errors.
+/// Completes an object whose status and metadata are to replace those of `old`, and returns its
+/// errors.
 pub(crate) fn update_status(resource: &Resource, value: &mut Value, old: &Value) -> Vec<Cause> {
     copy_field(old, object::as_map(value), "spec");
     match resource.shelf {
@@ -132,13 +147,26 @@ fn lease(value: &mut Value) -> Vec<Cause> {
     let spec = child(value, "spec");
     spec.remove("strategy");
     spec.remove("preferredHolder");
-    let number = |field| value.pointer("/spec").and_then(|spec| spec.get(field)).and_then(Value::as_i64);
+    let number = |field| {
+        value
+            .pointer("/spec")
+            .and_then(|spec| spec.get(field))
+            .and_then(Value::as_i64)
+    };
     let mut causes = Vec::new();
     if let Some(seconds) = number("leaseDurationSeconds").filter(|seconds| *seconds <= 0) {
-        causes.push(Cause::invalid("spec.leaseDurationSeconds", &seconds.into(), "must be greater than 0"));
+        causes.push(Cause::invalid(
+            "spec.leaseDurationSeconds",
+            &seconds.into(),
+            "must be greater than 0",
+        ));
     }
     if let Some(count) = number("leaseTransitions").filter(|count| *count < 0) {
-        causes.push(Cause::invalid("spec.leaseTransitions", &count.into(), "must be greater than or equal to 0"));
+        causes.push(Cause::invalid(
+            "spec.leaseTransitions",
+            &count.into(),
+            "must be greater than or equal to 0",
+        ));
     }
     causes
 }

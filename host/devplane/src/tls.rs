@@ -3,8 +3,8 @@
 use std::{net::IpAddr, sync::Arc};
 
 use rcgen::{
-    BasicConstraints, CertificateParams, CertifiedIssuer, DnType, ExtendedKeyUsagePurpose, IsCa, KeyPair,
-    KeyUsagePurpose,
+    BasicConstraints, CertificateParams, CertifiedIssuer, DnType, ExtendedKeyUsagePurpose, IsCa,
+    KeyPair, KeyUsagePurpose,
 };
 use rustls::{
     ServerConfig,
@@ -32,20 +32,26 @@ pub enum TlsError {
 
 /// The certificate of a plane, ready to be served.
 pub(crate) struct Certificate {
-    /// Certificate of the authority that has signed it, in PEM. The authority's key does not exist any longer.
+    /// Certificate of the authority that has signed it, in PEM. The authority's key does not exist
+    /// any longer.
     pub(crate) authority: String,
     /// Configuration of the server, with the private key.
     pub(crate) config: Arc<ServerConfig>,
 }
 
 impl Certificate {
-    /// Creates an authority and a certificate for a plane at this address. They do not expire, because they end with the plane.
+    /// Creates an authority and a certificate for a plane at this address. They do not expire,
+    /// because they end with the plane.
     pub(crate) fn create(address: IpAddr) -> Result<Self, TlsError> {
         let mut params = named("skydock-devplane-ca", Vec::new())?;
         params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
         params.key_usages = vec![KeyUsagePurpose::KeyCertSign];
         let authority = CertifiedIssuer::self_signed(params, KeyPair::generate()?)?;
-        let hosts = HOSTS.into_iter().map(str::to_owned).chain([address.to_string()]).collect();
+        let hosts = HOSTS
+            .into_iter()
+            .map(str::to_owned)
+            .chain([address.to_string()])
+            .collect();
         let mut params = named("skydock-devplane", hosts)?;
         params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
@@ -58,7 +64,10 @@ impl Certificate {
             .with_no_client_auth()
             .with_single_cert(vec![certificate], key)?;
         config.alpn_protocols = vec![b"http/1.1".to_vec()];
-        Ok(Self { authority: authority.pem(), config: Arc::new(config) })
+        Ok(Self {
+            authority: authority.pem(),
+            config: Arc::new(config),
+        })
     }
 }
 

@@ -42,13 +42,28 @@ pub(crate) fn metadata(value: &Value, rule: NameRule) -> Vec<Cause> {
     let mut size = 0;
     for (key, value) in strings_of(value, "annotations") {
         size += key.len() + value.len();
-        check("metadata.annotations".into(), key, qualified_name(&key.to_lowercase()));
+        check(
+            "metadata.annotations".into(),
+            key,
+            qualified_name(&key.to_lowercase()),
+        );
     }
-    for (index, finalizer) in strings(value, "/metadata/finalizers").into_iter().enumerate() {
-        check("metadata.finalizers".into(), finalizer, qualified_name(finalizer));
+    for (index, finalizer) in strings(value, "/metadata/finalizers")
+        .into_iter()
+        .enumerate()
+    {
+        check(
+            "metadata.finalizers".into(),
+            finalizer,
+            qualified_name(finalizer),
+        );
         let standard = ["kubernetes", "orphan", "foregroundDeletion"].contains(&finalizer);
         let any = matches!(rule, NameRule::Lease | NameRule::PathSegment);
-        let known = if any || standard || finalizer.contains('/') { Ok(()) } else { Err(ODD_FINALIZER) };
+        let known = if any || standard || finalizer.contains('/') {
+            Ok(())
+        } else {
+            Err(ODD_FINALIZER)
+        };
         check(format!("metadata.finalizers[{index}]"), finalizer, known);
     }
     for owner in object::list(value, "/metadata/ownerReferences") {
@@ -65,7 +80,11 @@ pub(crate) fn metadata(value: &Value, rule: NameRule) -> Vec<Cause> {
     if size > ANNOTATIONS_LIMIT {
         let field = "metadata.annotations".to_owned();
         let message = format!("Too long: may not be more than {ANNOTATIONS_LIMIT} bytes");
-        causes.push(Cause { reason: "FieldValueTooLong", field, message });
+        causes.push(Cause {
+            reason: "FieldValueTooLong",
+            field,
+            message,
+        });
     }
     causes
 }
@@ -73,14 +92,21 @@ pub(crate) fn metadata(value: &Value, rule: NameRule) -> Vec<Cause> {
 const ODD_FINALIZER: &str = "name is neither a standard finalizer name nor is it fully qualified";
 
 fn strings_of<'a>(value: &'a Value, field: &str) -> impl Iterator<Item = (&'a str, &'a str)> {
-    let map = value.get("metadata").and_then(|metadata| metadata.get(field)).and_then(Value::as_object);
-    map.into_iter().flatten().map(|(key, value)| (key.as_str(), value.as_str().unwrap_or_default()))
+    let map = value
+        .get("metadata")
+        .and_then(|metadata| metadata.get(field))
+        .and_then(Value::as_object);
+    map.into_iter()
+        .flatten()
+        .map(|(key, value)| (key.as_str(), value.as_str().unwrap_or_default()))
 }
 
 pub(crate) fn name(name: &str, rule: NameRule) -> Result<(), &'static str> {
     match rule {
         NameRule::Subdomain | NameRule::Lease => subdomain(name),
-        NameRule::PathSegment if name.is_empty() || name == "." || name == ".." || name.contains(['/', '%']) => {
+        NameRule::PathSegment
+            if name.is_empty() || name == "." || name == ".." || name.contains(['/', '%']) =>
+        {
             Err("may not be '.' or '..', and may not contain '/' or '%'")
         }
         NameRule::PathSegment => Ok(()),
@@ -94,7 +120,9 @@ pub(crate) fn name(name: &str, rule: NameRule) -> Result<(), &'static str> {
 
 /// Checks an RFC 1123 subdomain.
 pub(crate) fn subdomain(name: &str) -> Result<(), &'static str> {
-    let parts_fit = name.split('.').all(|part| !part.is_empty() && alphanumeric_ends(part, is_lower));
+    let parts_fit = name
+        .split('.')
+        .all(|part| !part.is_empty() && alphanumeric_ends(part, is_lower));
     if name.is_empty() || name.len() > 253 || !parts_fit {
         return Err(
             "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', must start \
@@ -115,9 +143,12 @@ pub(crate) fn label(name: &str) -> Result<(), &'static str> {
     Ok(())
 }
 
-/// Checks the key of a label or annotation, a finalizer, or a class: a name with an optional DNS prefix.
+/// Checks the key of a label or annotation, a finalizer, or a class: a name with an optional DNS
+/// prefix.
 pub(crate) fn qualified_name(name: &str) -> Result<(), &'static str> {
-    let (prefix, name) = name.split_once('/').map_or((None, name), |(prefix, name)| (Some(prefix), name));
+    let (prefix, name) = name
+        .split_once('/')
+        .map_or((None, name), |(prefix, name)| (Some(prefix), name));
     if prefix.is_some_and(|prefix| subdomain(prefix).is_err()) {
         return Err("the prefix part must be a lowercase RFC 1123 subdomain");
     }
@@ -142,7 +173,8 @@ pub(crate) fn label_value(value: &str) -> Result<(), &'static str> {
 }
 
 fn alphanumeric_ends(name: &str, inner: fn(u8) -> bool) -> bool {
-    let end = |byte: Option<&u8>| byte.is_some_and(|byte| byte.is_ascii_alphanumeric() && inner(*byte));
+    let end =
+        |byte: Option<&u8>| byte.is_some_and(|byte| byte.is_ascii_alphanumeric() && inner(*byte));
     let bytes = name.as_bytes();
     end(bytes.first()) && end(bytes.last()) && bytes.iter().all(|byte| inner(*byte))
 }
@@ -187,7 +219,10 @@ mod tests {
             "name": "a", "labels": {"a b": "x", "ok": "no spaces"}, "annotations": {"/x": "1"}, "finalizers": ["a/b/c"],
             "ownerReferences": [{"name": "x", "kind": "y", "apiVersion": "v1"}],
         }});
-        let fields: Vec<_> = metadata(&object, NameRule::Subdomain).into_iter().map(|cause| cause.field).collect();
+        let fields: Vec<_> = metadata(&object, NameRule::Subdomain)
+            .into_iter()
+            .map(|cause| cause.field)
+            .collect();
         let expected = [
             "metadata.labels",
             "metadata.labels",

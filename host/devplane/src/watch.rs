@@ -1,7 +1,8 @@
 //! Watches, which send changes line by line.
 //!
-//! A watch has no queue. It remembers its revision, waits until the store's revision changes, and reads the following changes from the
-//! history of its shelf. If it is too slow, its revision is compacted, and it ends with 410, as in any API server.
+//! A watch has no queue. It remembers its revision, waits until the store's revision changes, and
+//! reads the following changes from the history of its shelf. If it is too slow, its revision is
+//! compacted, and it ends with 410, as in any API server.
 
 use std::{collections::VecDeque, sync::Arc, time::Duration};
 
@@ -87,11 +88,20 @@ impl Watch {
                 let shelf = watch.request.rendering.resource.shelf;
                 let namespace = watch.request.namespace.clone();
                 let (objects, revision) = watch.plane.read(|store| {
-                    (store.objects(shelf, namespace.as_deref()).cloned().collect::<Vec<_>>(), store.revision())
+                    (
+                        store
+                            .objects(shelf, namespace.as_deref())
+                            .cloned()
+                            .collect::<Vec<_>>(),
+                        store.revision(),
+                    )
                 });
                 watch.cursor = revision;
                 let rendering = &watch.request.rendering;
-                for object in objects.iter().filter(|object| watch.request.selector.matches(&object.value)) {
+                for object in objects
+                    .iter()
+                    .filter(|object| watch.request.selector.matches(&object.value))
+                {
                     watch.pending.push_back(rendering.event("ADDED", object));
                 }
                 if start == Start::Initial {
@@ -112,7 +122,11 @@ impl Watch {
             if let Some(line) = self.pending.pop_front() {
                 let again = std::mem::replace(&mut self.told_columns, true);
                 let is_table = matches!(self.request.rendering.form, Form::Table(_));
-                return Some(if again && is_table { Rendering::without_columns(&line) } else { line });
+                return Some(if again && is_table {
+                    Rendering::without_columns(&line)
+                } else {
+                    line
+                });
             }
             if self.ended || self.cut.is_cancelled() {
                 return None;
@@ -135,15 +149,20 @@ impl Watch {
         self.ended = now >= self.end;
         self.next_bookmark = now + BOOKMARK_PERIOD;
         if self.request.bookmarks {
-            self.pending.push_back(self.request.rendering.bookmark(self.cursor, false));
+            self.pending
+                .push_back(self.request.rendering.bookmark(self.cursor, false));
         }
     }
 
     /// Reads the changes since the last time, and returns whether there were any.
     fn read_on(&mut self) -> bool {
         let shelf = self.request.rendering.resource.shelf;
-        let (changes, revision) =
-            self.plane.read(|store| (store.changes_since(shelf, self.cursor, BATCH), store.revision()));
+        let (changes, revision) = self.plane.read(|store| {
+            (
+                store.changes_since(shelf, self.cursor, BATCH),
+                store.revision(),
+            )
+        });
         match changes {
             Err(Compacted { oldest }) => {
                 let refusal = Refusal::expired(self.cursor, oldest);
@@ -154,23 +173,39 @@ impl Watch {
             Ok(changes) => {
                 let whole = changes.len() < BATCH;
                 let last = changes.last().map(|change| change.object.revision);
-                let lines: Vec<_> = changes.iter().filter_map(|change| self.line(change)).collect();
+                let lines: Vec<_> = changes
+                    .iter()
+                    .filter_map(|change| self.line(change))
+                    .collect();
                 self.pending.extend(lines);
-                self.cursor = if whole { revision } else { last.unwrap_or(revision) };
+                self.cursor = if whole {
+                    revision
+                } else {
+                    last.unwrap_or(revision)
+                };
                 last.is_some()
             }
         }
     }
 
-    /// Returns the line of a change. If the object starts or stops matching the selector, it is added or deleted for this watch.
+    /// Returns the line of a change. If the object starts or stops matching the selector, it is
+    /// added or deleted for this watch.
     fn line(&self, change: &Change) -> Option<Bytes> {
-        let WatchRequest { namespace, selector, rendering, .. } = &self.request;
+        let WatchRequest {
+            namespace,
+            selector,
+            rendering,
+            ..
+        } = &self.request;
         let namespace = namespace.as_deref();
         let object = &change.object;
         if namespace.is_some_and(|namespace| crate::object::namespace(&object.value) != namespace) {
             return None;
         }
-        let matched = change.previous.as_ref().is_some_and(|previous| selector.matches(&previous.value));
+        let matched = change
+            .previous
+            .as_ref()
+            .is_some_and(|previous| selector.matches(&previous.value));
         let matches = !change.deleted && selector.matches(&object.value);
         match (matched, matches) {
             (false, false) => None,
@@ -178,7 +213,8 @@ impl Watch {
             (true, true) => Some(rendering.event("MODIFIED", object)),
             (true, false) if change.deleted => Some(rendering.event("DELETED", object)),
             (true, false) => {
-                // The deleted object is the last state that matched the selector, with the revision of this change.
+                // The deleted object is the last state that matched the selector, with the revision
+                // of this change.
                 let previous = change.previous.as_ref()?;
                 let mut value = previous.value.clone();
                 crate::object::child(&mut value, "metadata")

@@ -51,8 +51,14 @@ pub(crate) enum FieldValidation {
 
 /// Returns whether this is a dry run, and an error for values other than `All`.
 pub(crate) fn dry_run<T: AsRef<str>>(values: &[T]) -> (bool, Option<Cause>) {
-    let odd = values.iter().map(AsRef::as_ref).find(|value| *value != "All");
-    (!values.is_empty(), odd.map(|odd| Cause::not_supported("dryRun", odd, &["All"])))
+    let odd = values
+        .iter()
+        .map(AsRef::as_ref)
+        .find(|value| *value != "All");
+    (
+        !values.is_empty(),
+        odd.map(|odd| Cause::not_supported("dryRun", odd, &["All"])),
+    )
 }
 
 /// Result of a write.
@@ -89,7 +95,11 @@ fn create_decoded(
 ) -> Result<Written, Refusal> {
     let resource = target.resource;
     same_identity(&value, target, true)?;
-    let wanted = if target.name.is_empty() { name(&value) } else { &target.name };
+    let wanted = if target.name.is_empty() {
+        name(&value)
+    } else {
+        &target.name
+    };
     let wanted = match (wanted, text(&value, "/metadata/generateName")) {
         ("", "") => {
             let cause = Cause::required("metadata.name", "name or generateName is required");
@@ -109,19 +119,35 @@ fn create_decoded(
     metadata.insert("uid".into(), uuid::Uuid::new_v4().to_string().into());
     metadata.insert("creationTimestamp".into(), object::time(now).into());
     open_namespace(store, target, &wanted)?;
-    refuse_if_any(resource, &wanted, &strategy::begin_create(resource, &mut value, store))?;
+    refuse_if_any(
+        resource,
+        &wanted,
+        &strategy::begin_create(resource, &mut value, store),
+    )?;
     let mut causes = validate::metadata(&value, strategy::name_rule(resource));
     causes.extend(strategy::create(resource, &mut value));
     refuse_if_any(resource, &wanted, &causes)?;
-    let versioned = text(&value, "/metadata/resourceVersion").parse().is_ok_and(|version: u64| version > 0);
+    let versioned = text(&value, "/metadata/resourceVersion")
+        .parse()
+        .is_ok_and(|version: u64| version > 0);
     if versioned && !options.dry_run {
-        return Err(Refusal::new(Reason::Unknown, "resourceVersion should not be set on objects to be created"));
+        return Err(Refusal::new(
+            Reason::Unknown,
+            "resourceVersion should not be set on objects to be created",
+        ));
     }
-    if store.get(resource.shelf, &target.namespace, &wanted).is_some() {
+    if store
+        .get(resource.shelf, &target.namespace, &wanted)
+        .is_some()
+    {
         return Err(Refusal::already_exists(resource, &wanted));
     }
     let object = keep(store, resource.shelf, value, options);
-    Ok(Written { object, created: true, warnings })
+    Ok(Written {
+        object,
+        created: true,
+        warnings,
+    })
 }
 
 /// Replaces an object.
@@ -139,41 +165,83 @@ pub(crate) fn update(
         Err(_) if resource.create_on_update && target.subresource.is_none() => {
             let uid = text(&value, "/metadata/uid");
             if !uid.is_empty() {
-                return Err(Refusal::precondition(resource, &target.name, "UID", uid, ""));
+                return Err(Refusal::precondition(
+                    resource,
+                    &target.name,
+                    "UID",
+                    uid,
+                    "",
+                ));
             }
             child(&mut value, "metadata").remove("resourceVersion");
             return create_decoded(store, target, value, warnings, options, now);
         }
         found => found?,
     };
-    // A complete object with another UID is meant for an earlier object with this name. In a patch, the UID is a field like any other.
-    let (uid, found) = (text(&value, "/metadata/uid"), text(&current.value, "/metadata/uid"));
+    // A complete object with another UID is meant for an earlier object with this name. In a patch,
+    // the UID is a field like any other.
+    let (uid, found) = (
+        text(&value, "/metadata/uid"),
+        text(&current.value, "/metadata/uid"),
+    );
     if !uid.is_empty() && uid != found {
-        return Err(Refusal::precondition(resource, &target.name, "UID", uid, found));
+        return Err(Refusal::precondition(
+            resource,
+            &target.name,
+            "UID",
+            uid,
+            found,
+        ));
     }
     if text(&value, "/metadata/resourceVersion").is_empty() && !resource.unconditional_update {
-        let cause = Cause::invalid("metadata.resourceVersion", &0.into(), "must be specified for an update");
+        let cause = Cause::invalid(
+            "metadata.resourceVersion",
+            &0.into(),
+            "must be specified for an update",
+        );
         return Err(Refusal::invalid_resource(resource, &target.name, &[cause]));
     }
     let object = replace(store, target, &current, value, options)?;
-    Ok(Written { object, created: false, warnings })
+    Ok(Written {
+        object,
+        created: false,
+        warnings,
+    })
 }
 
 /// Changes a part of an object.
-pub(crate) fn patch(store: &mut Store, target: &Target, patch: &Patch, options: &Options) -> Result<Written, Refusal> {
+pub(crate) fn patch(
+    store: &mut Store,
+    target: &Target,
+    patch: &Patch,
+    options: &Options,
+) -> Result<Written, Refusal> {
     let resource = target.resource;
     let current = current(store, target)?;
-    let value = patch.apply(event::from_storage(current.value.clone(), resource), resource.schema)?;
-    let from = if matches!(patch, Patch::Strategic(_)) { From::StrategicPatch } else { From::Patch };
+    let value = patch.apply(
+        event::from_storage(current.value.clone(), resource),
+        resource.schema,
+    )?;
+    let from = if matches!(patch, Patch::Strategic(_)) {
+        From::StrategicPatch
+    } else {
+        From::Patch
+    };
     let (value, warnings) = decode(resource, value, options.validation, from)?;
     let object = replace(store, target, &current, value, options)?;
-    Ok(Written { object, created: false, warnings })
+    Ok(Written {
+        object,
+        created: false,
+        warnings,
+    })
 }
 
 /// Returns the current object of a request.
 pub(crate) fn current(store: &Store, target: &Target) -> Result<Arc<Object>, Refusal> {
     let found = store.get(target.resource.shelf, &target.namespace, &target.name);
-    found.cloned().ok_or_else(|| Refusal::not_found(target.resource, &target.name))
+    found
+        .cloned()
+        .ok_or_else(|| Refusal::not_found(target.resource, &target.name))
 }
 
 /// Replaces `current` by `value`, except for fields that cannot be changed.
@@ -188,7 +256,10 @@ fn replace(
     same_identity(&value, target, false)?;
     let version = text(&value, "/metadata/resourceVersion");
     if !version.is_empty() && version.parse::<u64>().is_err() {
-        return Err(Refusal::new(Reason::Unknown, format!("strconv.ParseUint: parsing {version:?}: invalid syntax")));
+        return Err(Refusal::new(
+            Reason::Unknown,
+            format!("strconv.ParseUint: parsing {version:?}: invalid syntax"),
+        ));
     }
     if !version.is_empty() && version != text(old, "/metadata/resourceVersion") {
         return Err(Refusal::stale(resource, &target.name));
@@ -196,7 +267,11 @@ fn replace(
     let mut causes = Vec::new();
     let uid = text(&value, "/metadata/uid");
     if !uid.is_empty() && uid != text(old, "/metadata/uid") {
-        causes.push(Cause::invalid("metadata.uid", &uid.into(), "field is immutable"));
+        causes.push(Cause::invalid(
+            "metadata.uid",
+            &uid.into(),
+            "field is immutable",
+        ));
     }
     let metadata = child(&mut value, "metadata");
     let old_metadata = old.get("metadata").unwrap_or(&Value::Null);
@@ -206,7 +281,11 @@ fn replace(
             let kept = old_metadata.get(field);
             kept != Some(*new) && (kept.is_none() || field != "deletionTimestamp")
         }) {
-            causes.push(Cause::invalid(format!("metadata.{field}"), new, "field is immutable"));
+            causes.push(Cause::invalid(
+                format!("metadata.{field}"),
+                new,
+                "field is immutable",
+            ));
         }
     }
     for field in [
@@ -225,10 +304,14 @@ fn replace(
     causes.extend(validate::metadata(&value, strategy::name_rule(resource)));
     if object::deleting(old) {
         let before = strings(old, "/metadata/finalizers");
-        let new: Vec<_> = strings(&value, "/metadata/finalizers").into_iter().filter(|f| !before.contains(f)).collect();
+        let new: Vec<_> = strings(&value, "/metadata/finalizers")
+            .into_iter()
+            .filter(|f| !before.contains(f))
+            .collect();
         if !new.is_empty() {
-            let why =
-                format!("no new finalizers can be added if the object is being deleted, found new finalizers {new:?}");
+            let why = format!(
+                "no new finalizers can be added if the object is being deleted, found new finalizers {new:?}"
+            );
             causes.push(Cause::forbidden("metadata.finalizers", why));
         }
     }
@@ -244,7 +327,8 @@ fn replace(
         && list(&value, "/metadata/finalizers").is_empty()
         && list(&value, "/spec/finalizers").is_empty();
     if last_finalizer_went && !options.dry_run {
-        // Watches only get the deletion: as in an API server, the object without finalizers is never stored.
+        // Watches only get the deletion: as in an API server, the object without finalizers is
+        // never stored.
         delete::discard(store, resource.shelf, &target.namespace, &target.name);
         return Ok(Arc::new(Object::new(value, store.revision())));
     }
@@ -268,7 +352,8 @@ enum From {
     StrategicPatch,
 }
 
-/// Converts an object in the resource's version to the storage version, and returns it with warnings.
+/// Converts an object in the resource's version to the storage version, and returns it with
+/// warnings.
 fn decode(
     resource: &Resource,
     mut body: Value,
@@ -277,7 +362,11 @@ fn decode(
 ) -> Result<(Value, Vec<String>), Refusal> {
     let (kind, version, api_version) = (resource.kind, resource.version, resource.api_version());
     let refuse = |message: String| {
-        if from == From::Body { Refusal::bad_request(message) } else { Refusal::bad_patch(message) }
+        if from == From::Body {
+            Refusal::bad_request(message)
+        } else {
+            Refusal::bad_patch(message)
+        }
     };
     for (field, expected) in [("apiVersion", api_version.as_str()), ("kind", kind)] {
         let given = body.get(field).and_then(Value::as_str).unwrap_or_default();
@@ -287,7 +376,9 @@ fn decode(
             )));
         }
         if given.is_empty() && from == From::Patch && field == "apiVersion" {
-            return Err(Refusal::bad_request("the name of the object was undeterminable: name must be provided"));
+            return Err(Refusal::bad_request(
+                "the name of the object was undeterminable: name must be provided",
+            ));
         }
         if body.is_object() {
             as_map(&mut body).insert(field.to_owned(), expected.into());
@@ -295,14 +386,23 @@ fn decode(
     }
     let mut unknown = Vec::new();
     let unreadable = |why: &dyn std::fmt::Display| {
-        refuse(format!("{kind} in version {version:?} cannot be handled as a {kind}: {why}"))
+        refuse(format!(
+            "{kind} in version {version:?} cannot be handled as a {kind}: {why}"
+        ))
     };
-    let value = schema::decode(body, resource.schema, &mut unknown).map_err(|mismatch| unreadable(&mismatch))?;
-    let mut warnings: Vec<_> = unknown.into_iter().map(|field| format!("unknown field {field:?}")).collect();
+    let value = schema::decode(body, resource.schema, &mut unknown)
+        .map_err(|mismatch| unreadable(&mismatch))?;
+    let mut warnings: Vec<_> = unknown
+        .into_iter()
+        .map(|field| format!("unknown field {field:?}"))
+        .collect();
     match validation {
         FieldValidation::Ignore => warnings.clear(),
         FieldValidation::Strict if !warnings.is_empty() => {
-            return Err(unreadable(&format_args!("strict decoding error: {}", warnings.join(", "))));
+            return Err(unreadable(&format_args!(
+                "strict decoding error: {}",
+                warnings.join(", ")
+            )));
         }
         FieldValidation::Warn | FieldValidation::Strict => {}
     }
@@ -336,25 +436,42 @@ fn open_namespace(store: &Store, target: &Target, name: &str) -> Result<(), Refu
     let found = store.get(Shelf::Namespaces, "", namespace);
     let found = found.ok_or_else(|| Refusal::not_found(&NAMESPACES, namespace))?;
     if object::deleting(&found.value) {
-        let why = format!("unable to create new content in namespace {namespace} because it is being terminated");
+        let why = format!(
+            "unable to create new content in namespace {namespace} because it is being terminated"
+        );
         let message = format!("namespace {namespace} is being terminated");
-        let cause = Cause { reason: "NamespaceTerminating", field: "metadata.namespace".into(), message };
+        let cause = Cause {
+            reason: "NamespaceTerminating",
+            field: "metadata.namespace".into(),
+            message,
+        };
         return Err(Refusal::forbidden(target.resource, name, &why).because(&cause));
     }
     Ok(())
 }
 
 fn refuse_if_any(resource: &Resource, name: &str, causes: &[Cause]) -> Result<(), Refusal> {
-    if causes.is_empty() { Ok(()) } else { Err(Refusal::invalid(resource.shelf.storage(), name, causes)) }
+    if causes.is_empty() {
+        Ok(())
+    } else {
+        Err(Refusal::invalid(resource.shelf.storage(), name, causes))
+    }
 }
 
-/// Adds five letters and digits that neither form words nor look alike, like `names.SimpleNameGenerator`.
+/// Adds five letters and digits that neither form words nor look alike, like
+/// `names.SimpleNameGenerator`.
 fn generate_name(prefix: &str) -> String {
     const LETTERS: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
     /// Ensures that prefix and suffix fit into a DNS label.
     const PREFIX_LIMIT: usize = 58;
     let mut random = rand::rng();
-    let letter = || char::from(*LETTERS.get(random.random_range(0..LETTERS.len())).unwrap_or(&b'x'));
+    let letter = || {
+        char::from(
+            *LETTERS
+                .get(random.random_range(0..LETTERS.len()))
+                .unwrap_or(&b'x'),
+        )
+    };
     let prefix: String = prefix.chars().take(PREFIX_LIMIT).collect();
     prefix + &std::iter::repeat_with(letter).take(5).collect::<String>()
 }

@@ -1,8 +1,14 @@
 //! CPU time and elapsed time that the gateway adds to a request, compared with hyper alone.
 //!
-//! The server runs in this process too and is the same for both, so the difference is the gateway's.
+//! The server runs in this process too and is the same for both, so the difference is the
+//! gateway's.
 
-#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::print_stdout)] // macros of criterion, and this is a benchmark
+#![allow(
+    missing_docs,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::print_stdout
+)] // macros of criterion, and this is a benchmark
 
 use std::{
     convert::Infallible,
@@ -20,7 +26,9 @@ use hyper_util::{
     client::legacy::{Client, connect::HttpConnector},
     rt::{TokioExecutor, TokioIo},
 };
-use skydock_egress::{Call, EgressMetrics, Gateway, Instance, Options, Phase, Resolver, Settings, Surroundings};
+use skydock_egress::{
+    Call, EgressMetrics, Gateway, Instance, Options, Phase, Resolver, Settings, Surroundings,
+};
 use tokio::{net::TcpListener, runtime::Runtime};
 
 struct Loopback;
@@ -38,8 +46,9 @@ async fn serve() -> u16 {
     tokio::spawn(async move {
         loop {
             let (stream, _) = listener.accept().await.unwrap();
-            let answer =
-                service_fn(|_| async { Ok::<_, Infallible>(Response::new(Full::<Bytes>::from("0123456789"))) });
+            let answer = service_fn(|_| async {
+                Ok::<_, Infallible>(Response::new(Full::<Bytes>::from("0123456789")))
+            });
             tokio::spawn(http1::Builder::new().serve_connection(TokioIo::new(stream), answer));
         }
     });
@@ -50,14 +59,23 @@ fn gateway(port: u16) -> Gateway {
     let rule = format!(
         "[{{name: api, to: 'http://api.example.com:{port}', paths: [/v3], addresses: [127.0.0.1/32], limits: {{rate: 10000, burst: 10000}}}}]"
     );
-    let settings = Settings { rules: serde_saphyr::from_str(&rule).unwrap(), ..Settings::default() };
-    let surroundings =
-        Surroundings { resolver: Arc::new(Loopback), metrics: EgressMetrics::default(), ..Surroundings::default() };
+    let settings = Settings {
+        rules: serde_saphyr::from_str(&rule).unwrap(),
+        ..Settings::default()
+    };
+    let surroundings = Surroundings {
+        resolver: Arc::new(Loopback),
+        metrics: EgressMetrics::default(),
+        ..Surroundings::default()
+    };
     Gateway::new("bench", &settings, surroundings).unwrap()
 }
 
 async fn through(gateway: &Gateway, instance: &Instance, uri: &str) {
-    let request = Request::get(uri).header("accept", "application/json").body(Full::<Bytes>::default()).unwrap();
+    let request = Request::get(uri)
+        .header("accept", "application/json")
+        .body(Full::<Bytes>::default())
+        .unwrap();
     let call = Call {
         instance,
         phase: Phase::Serving,
@@ -66,19 +84,37 @@ async fn through(gateway: &Gateway, instance: &Instance, uri: &str) {
         options: Options::default(),
     };
     let (head, body) = request.into_parts();
-    let answer = gateway.admit(&head, &call).unwrap().send(head, body).await.unwrap();
+    let answer = gateway
+        .admit(&head, &call)
+        .unwrap()
+        .send(head, body)
+        .await
+        .unwrap();
     answer.into_body().collect().await.unwrap();
 }
 
 async fn directly(client: &Client<HttpConnector, Full<Bytes>>, uri: &str) {
-    let request = Request::get(uri).header("accept", "application/json").body(Full::<Bytes>::default()).unwrap();
-    client.request(request).await.unwrap().into_body().collect().await.unwrap();
+    let request = Request::get(uri)
+        .header("accept", "application/json")
+        .body(Full::<Bytes>::default())
+        .unwrap();
+    client
+        .request(request)
+        .await
+        .unwrap()
+        .into_body()
+        .collect()
+        .await
+        .unwrap();
 }
 
 /// CPU time used by this process.
 fn cpu() -> Duration {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
-    Duration::new(u64::try_from(time.tv_sec).unwrap(), u32::try_from(time.tv_nsec).unwrap())
+    Duration::new(
+        u64::try_from(time.tv_sec).unwrap(),
+        u32::try_from(time.tv_nsec).unwrap(),
+    )
 }
 
 fn compare(criterion: &mut Criterion) {
@@ -86,10 +122,19 @@ fn compare(criterion: &mut Criterion) {
     let port = runtime.block_on(serve());
     let (gateway, instance) = (gateway(port), Instance::default());
     let client = Client::builder(TokioExecutor::new()).build_http();
-    let (named, plain) = (format!("http://api.example.com:{port}/v3/x"), format!("http://127.0.0.1:{port}/v3/x"));
+    let (named, plain) = (
+        format!("http://api.example.com:{port}/v3/x"),
+        format!("http://127.0.0.1:{port}/v3/x"),
+    );
     let mut group = criterion.benchmark_group("request");
-    group.bench_function("hyper", |bench| bench.to_async(&runtime).iter(|| directly(&client, &plain)));
-    group.bench_function("gateway", |bench| bench.to_async(&runtime).iter(|| through(&gateway, &instance, &named)));
+    group.bench_function("hyper", |bench| {
+        bench.to_async(&runtime).iter(|| directly(&client, &plain))
+    });
+    group.bench_function("gateway", |bench| {
+        bench
+            .to_async(&runtime)
+            .iter(|| through(&gateway, &instance, &named))
+    });
     group.finish();
     // Criterion measures elapsed time; CPU time matters here.
     const COUNT: u32 = 5000;
@@ -102,8 +147,13 @@ fn compare(criterion: &mut Criterion) {
     };
     for _ in 0..3 {
         let hyper = measure("hyper", &|| runtime.block_on(directly(&client, &plain)));
-        let gateway = measure("gateway", &|| runtime.block_on(through(&gateway, &instance, &named)));
-        println!("the gateway adds {:?} of CPU", gateway.saturating_sub(hyper));
+        let gateway = measure("gateway", &|| {
+            runtime.block_on(through(&gateway, &instance, &named))
+        });
+        println!(
+            "the gateway adds {:?} of CPU",
+            gateway.saturating_sub(hyper)
+        );
     }
 }
 

@@ -23,7 +23,11 @@ impl TryFrom<PathBuf> for AbsolutePath {
     type Error = RelativePath;
 
     fn try_from(path: PathBuf) -> Result<Self, RelativePath> {
-        if path.is_absolute() { Ok(Self(path)) } else { Err(RelativePath(path)) }
+        if path.is_absolute() {
+            Ok(Self(path))
+        } else {
+            Err(RelativePath(path))
+        }
     }
 }
 

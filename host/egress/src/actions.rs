@@ -1,7 +1,8 @@
-//! Names of the actions in requests to APIs with a single path: `Action=` of query APIs, `X-Amz-Target`, SOAP.
+//! Names of the actions in requests to APIs with a single path: `Action=` of query APIs,
+//! `X-Amz-Target`, SOAP.
 //!
-//! A request may name an action in several places, and servers differ in which one they use. So all of them are collected, and
-//! each must be allowed.
+//! A request may name an action in several places, and servers differ in which one they use. So all
+//! of them are collected, and each must be allowed.
 
 mod soap;
 
@@ -9,7 +10,8 @@ use http::{HeaderMap, Method, header, request::Parts};
 
 use crate::glob::is_action;
 
-/// Maximum number of actions that a request names in one place. Clouds read one; each must be compared with the actions of rules.
+/// Maximum number of actions that a request names in one place. Clouds read one; each must be
+/// compared with the actions of rules.
 const MAX_NAMED: usize = 16;
 
 /// Why the actions of a request cannot be determined; the end of a sentence.
@@ -32,22 +34,36 @@ pub(crate) fn of_head(head: &Parts) -> Result<Actions, Unclear> {
     form(head.uri.query().unwrap_or_default().as_bytes(), &mut named)?;
     for value in head.headers.get_all("x-amz-target") {
         let value = value.to_str().map_err(|_| "its X-Amz-Target is not text")?;
-        add(&mut named, value.rsplit('.').next().unwrap_or_default().as_bytes())?;
+        add(
+            &mut named,
+            value.rsplit('.').next().unwrap_or_default().as_bytes(),
+        )?;
     }
     // Tencent Cloud and Alibaba Cloud.
-    for value in ["x-tc-action", "x-acs-action"].iter().flat_map(|name| head.headers.get_all(*name)) {
+    for value in ["x-tc-action", "x-acs-action"]
+        .iter()
+        .flat_map(|name| head.headers.get_all(*name))
+    {
         add(&mut named, value.as_bytes())?;
     }
     for value in head.headers.get_all("soapaction") {
-        let value = value.to_str().map_err(|_| "its SOAPAction is not text")?.trim().trim_matches('"');
+        let value = value
+            .to_str()
+            .map_err(|_| "its SOAPAction is not text")?
+            .trim()
+            .trim_matches('"');
         let name = value.rsplit(['/', '#', ':']).next().unwrap_or_default();
-        // vSphere sends the version of its API (`urn:vim25/8.0`) here, and names of operations do not start with a digit.
+        // vSphere sends the version of its API (`urn:vim25/8.0`) here, and names of operations do
+        // not start with a digit.
         if !name.is_empty() && !name.starts_with(|first: char| first.is_ascii_digit()) {
             add(&mut named, name.as_bytes())?;
         }
     }
     let open = !is_bodiless(&head.method);
-    if open && !named.is_empty() && content_type(&head.headers)?.is_json() && !head.headers.contains_key("x-amz-target")
+    if open
+        && !named.is_empty()
+        && content_type(&head.headers)?.is_json()
+        && !head.headers.contains_key("x-amz-target")
     {
         return Err("its body is JSON, but its action is not in X-Amz-Target");
     }
@@ -59,7 +75,8 @@ pub(crate) fn is_bodiless(method: &Method) -> bool {
     matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS)
 }
 
-/// Returns true for methods whose requests can be reads: those that read, and POST, by which some APIs read, too.
+/// Returns true for methods whose requests can be reads: those that read, and POST, by which some
+/// APIs read, too.
 pub(crate) fn can_read(method: &Method) -> bool {
     is_bodiless(method) || *method == Method::POST
 }
@@ -80,7 +97,11 @@ pub(crate) fn of_body(headers: &HeaderMap, body: &[u8]) -> Result<Vec<String>, U
     if headers.contains_key(header::CONTENT_ENCODING) {
         return Err("its body is compressed");
     }
-    if !content.charset.as_ref().is_none_or(|charset| ["utf-8", "us-ascii"].contains(&charset.as_str())) {
+    if !content
+        .charset
+        .as_ref()
+        .is_none_or(|charset| ["utf-8", "us-ascii"].contains(&charset.as_str()))
+    {
         return Err("its body is not UTF-8");
     }
     let kind = content.kind.as_str();
@@ -123,28 +144,43 @@ impl ContentType {
 /// Parses the `Content-Type` header. Everything that servers may interpret differently is an error.
 fn content_type(headers: &HeaderMap) -> Result<ContentType, Unclear> {
     let mut all = headers.get_all(header::CONTENT_TYPE).iter();
-    let Some(value) = all.next() else { return Ok(ContentType::default()) };
+    let Some(value) = all.next() else {
+        return Ok(ContentType::default());
+    };
     if all.next().is_some() {
         return Err("it has more than one Content-Type");
     }
     let text = value.to_str().map_err(|_| "its Content-Type is not text")?;
     let mut parts = text.split(';').map(str::trim);
-    let mut content =
-        ContentType { kind: parts.next().unwrap_or_default().to_ascii_lowercase(), ..ContentType::default() };
+    let mut content = ContentType {
+        kind: parts.next().unwrap_or_default().to_ascii_lowercase(),
+        ..ContentType::default()
+    };
     let is_token = |text: &str| {
-        !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-+._".contains(&byte))
+        !text.is_empty()
+            && text
+                .bytes()
+                .all(|byte| byte.is_ascii_alphanumeric() || b"-+._".contains(&byte))
     };
     if !content.kind.is_empty()
-        && !content.kind.split_once('/').is_some_and(|(kind, sub)| is_token(kind) && is_token(sub))
+        && !content
+            .kind
+            .split_once('/')
+            .is_some_and(|(kind, sub)| is_token(kind) && is_token(sub))
     {
         return Err("its Content-Type is invalid");
     }
     let mut seen = Vec::new();
     for part in parts {
-        let (name, value) =
-            part.split_once('=').filter(|(name, _)| is_token(name)).ok_or("its Content-Type is invalid")?;
+        let (name, value) = part
+            .split_once('=')
+            .filter(|(name, _)| is_token(name))
+            .ok_or("its Content-Type is invalid")?;
         let name = name.to_ascii_lowercase();
-        let value = value.strip_prefix('"').and_then(|value| value.strip_suffix('"')).unwrap_or(value);
+        let value = value
+            .strip_prefix('"')
+            .and_then(|value| value.strip_suffix('"'))
+            .unwrap_or(value);
         // In a URL, the last part is the action, as in SOAPAction.
         let end = value.rsplit(['/', '#', ':']).next().unwrap_or_default();
         match name.as_str() {
@@ -161,15 +197,21 @@ fn content_type(headers: &HeaderMap) -> Result<ContentType, Unclear> {
     Ok(content)
 }
 
-/// Adds the actions of a form or a query. CloudStack uses `command`, some older AWS APIs use `Operation`.
+/// Adds the actions of a form or a query. CloudStack uses `command`, some older AWS APIs use
+/// `Operation`.
 fn form(text: &[u8], named: &mut Vec<String>) -> Result<(), Unclear> {
     let text = text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text);
     for pair in text.split(|byte| *byte == b'&') {
         if let Some(value) = of_action(pair) {
             add(named, &decode(value))?;
         }
-        // Some servers still accept a semicolon as a separator of pairs; for others it is part of the value.
-        if pair.split(|byte| *byte == b';').skip(1).any(|pair| of_action(pair).is_some()) {
+        // Some servers still accept a semicolon as a separator of pairs; for others it is part of
+        // the value.
+        if pair
+            .split(|byte| *byte == b';')
+            .skip(1)
+            .any(|pair| of_action(pair).is_some())
+        {
             return Err("it names an action after a semicolon");
         }
     }
@@ -181,7 +223,9 @@ fn of_action(pair: &[u8]) -> Option<&[u8]> {
     let mut halves = pair.splitn(2, |byte| *byte == b'=');
     let name = decode(halves.next().unwrap_or_default());
     let name: Vec<u8> = name.into_iter().filter(u8::is_ascii_graphic).collect();
-    let is_word = [&b"action"[..], b"command", b"operation"].iter().any(|word| name.eq_ignore_ascii_case(word));
+    let is_word = [&b"action"[..], b"command", b"operation"]
+        .iter()
+        .any(|word| name.eq_ignore_ascii_case(word));
     is_word.then(|| halves.next().unwrap_or_default())
 }
 
@@ -203,7 +247,11 @@ pub(crate) fn decode(text: &[u8]) -> Vec<u8> {
     let mut rest = text;
     while let Some((first, after)) = rest.split_first() {
         rest = after;
-        let digit = |at: usize| after.get(at).and_then(|byte| char::from(*byte).to_digit(16));
+        let digit = |at: usize| {
+            after
+                .get(at)
+                .and_then(|byte| char::from(*byte).to_digit(16))
+        };
         match (first, digit(0), digit(1)) {
             (b'%', Some(high), Some(low)) => {
                 decoded.push(u8::try_from(high * 16 + low).unwrap_or_default());
@@ -234,88 +282,202 @@ mod tests {
         Ok(actions)
     }
 
-    const FORM: (&str, &str) = ("content-type", "application/x-www-form-urlencoded; charset=utf-8");
-    const SOAP: &str =
-        "<?xml version=\"1.0\"?><s:Envelope xmlns:s=\"x\"><s:Body><RetrieveProperties/></s:Body></s:Envelope>";
+    const FORM: (&str, &str) = (
+        "content-type",
+        "application/x-www-form-urlencoded; charset=utf-8",
+    );
+    const SOAP: &str = "<?xml version=\"1.0\"?><s:Envelope xmlns:s=\"x\"><s:Body><RetrieveProperties/></s:Body></s:Envelope>";
 
     #[test]
     fn finds_actions_in_query_form_header_and_soap_body() {
-        type Case<'a> = (&'a str, &'a str, &'a [(&'a str, &'a str)], &'a str, &'a [&'a str]);
+        type Case<'a> = (
+            &'a str,
+            &'a str,
+            &'a [(&'a str, &'a str)],
+            &'a str,
+            &'a [&'a str],
+        );
         let table: [Case<'_>; 14] = [
-            ("POST", "/", &[FORM], "Version=1&Action=DescribeTags", &["DescribeTags"]),
-            ("POST", "/", &[FORM], "%41ction=A%62c", &["Abc"]),
-            ("POST", "/", &[FORM], "+action=Abc&ACTION=Def", &["Abc", "Def"]),
-            ("POST", "/", &[], "Action=Abc", &["Abc"]),
-            ("GET", "/?Action=Abc", &[], "", &["Abc"]),
-            ("GET", "/client/api?command=listZones", &[], "", &["listZones"]),
-            ("POST", "/?Action=Abc", &[FORM], "Action=Def", &["Abc", "Def"]),
             (
                 "POST",
                 "/",
-                &[("x-amz-target", "Kms_2014.Decrypt"), ("content-type", "application/x-amz-json-1.1")],
+                &[FORM],
+                "Version=1&Action=DescribeTags",
+                &["DescribeTags"],
+            ),
+            ("POST", "/", &[FORM], "%41ction=A%62c", &["Abc"]),
+            (
+                "POST",
+                "/",
+                &[FORM],
+                "+action=Abc&ACTION=Def",
+                &["Abc", "Def"],
+            ),
+            ("POST", "/", &[], "Action=Abc", &["Abc"]),
+            ("GET", "/?Action=Abc", &[], "", &["Abc"]),
+            (
+                "GET",
+                "/client/api?command=listZones",
+                &[],
+                "",
+                &["listZones"],
+            ),
+            (
+                "POST",
+                "/?Action=Abc",
+                &[FORM],
+                "Action=Def",
+                &["Abc", "Def"],
+            ),
+            (
+                "POST",
+                "/",
+                &[
+                    ("x-amz-target", "Kms_2014.Decrypt"),
+                    ("content-type", "application/x-amz-json-1.1"),
+                ],
                 "{}",
                 &["Decrypt"],
             ),
             (
                 "POST",
                 "/",
-                &[("soapaction", "\"http://example.com/svc/Stop\""), ("content-type", "text/xml")],
+                &[
+                    ("soapaction", "\"http://example.com/svc/Stop\""),
+                    ("content-type", "text/xml"),
+                ],
                 SOAP,
                 &["Stop", "RetrieveProperties"],
             ),
             (
                 "POST",
                 "/sdk",
-                &[("soapaction", "urn:vim25/8.0.1.0"), ("content-type", "text/xml")],
+                &[
+                    ("soapaction", "urn:vim25/8.0.1.0"),
+                    ("content-type", "text/xml"),
+                ],
                 SOAP,
                 &["RetrieveProperties"],
             ),
-            ("POST", "/v3/x", &[("content-type", "application/json")], "{\"Action\":1}", &[]),
-            ("POST", "/", &[("content-type", "application/json")], "{}&Action=Abc", &["Abc"]),
+            (
+                "POST",
+                "/v3/x",
+                &[("content-type", "application/json")],
+                "{\"Action\":1}",
+                &[],
+            ),
+            (
+                "POST",
+                "/",
+                &[("content-type", "application/json")],
+                "{}&Action=Abc",
+                &["Abc"],
+            ),
             (
                 "POST",
                 "/sdk",
-                &[("content-type", "application/soap+xml; charset=utf-8; action=\"urn:x/Stop\"")],
+                &[(
+                    "content-type",
+                    "application/soap+xml; charset=utf-8; action=\"urn:x/Stop\"",
+                )],
                 SOAP,
                 &["Stop", "RetrieveProperties"],
             ),
             ("GET", "/v3/x?limit=1", &[], "", &[]),
         ];
         for (method, uri, headers, body, expected) in table {
-            assert_eq!(named(&head(method, uri, headers), body).unwrap(), expected, "{method} {uri} {body}");
+            assert_eq!(
+                named(&head(method, uri, headers), body).unwrap(),
+                expected,
+                "{method} {uri} {body}"
+            );
         }
     }
 
     #[test]
     fn ambiguous_actions_are_rejected() {
-        let target = http::Request::post("/?Action=A").header("content-type", "application/json").body(()).unwrap();
+        let target = http::Request::post("/?Action=A")
+            .header("content-type", "application/json")
+            .body(())
+            .unwrap();
         assert!(of_head(&target.into_parts().0).is_err());
         let table: [(&[(&str, &str)], &str); 17] = [
             (&[FORM], "Action=DescribeTags;Action=Terminate"),
             (&[FORM], "Action="),
             (&[FORM], "Action=Describe%00Terminate"),
-            (&[("content-type", "application/x-www-form-urlencoded; charset=ibm037")], "Action=A"),
-            (&[("content-type", "multipart/form-data; boundary=x")], "--x"),
+            (
+                &[(
+                    "content-type",
+                    "application/x-www-form-urlencoded; charset=ibm037",
+                )],
+                "Action=A",
+            ),
+            (
+                &[("content-type", "multipart/form-data; boundary=x")],
+                "--x",
+            ),
             (&[FORM, ("content-encoding", "gzip")], "Action=A"),
             (&[FORM, FORM], "Action=A"),
-            (&[("content-type", "text/xml")], "<!DOCTYPE x><Envelope><Body><A/></Body></Envelope>"),
+            (
+                &[("content-type", "text/xml")],
+                "<!DOCTYPE x><Envelope><Body><A/></Body></Envelope>",
+            ),
             (&[("x-amz-target", "")], ""),
             // Some servers parse the type only up to the first comma, space or slash.
-            (&[("content-type", "application/x-www-form-urlencoded,x/y+json")], "Action=Terminate"),
-            (&[("content-type", "application/x-www-form-urlencoded x/y+json")], "Action=Terminate"),
-            (&[("content-type", "application/x-www-form-urlencoded/y+json")], "Action=Terminate"),
+            (
+                &[("content-type", "application/x-www-form-urlencoded,x/y+json")],
+                "Action=Terminate",
+            ),
+            (
+                &[("content-type", "application/x-www-form-urlencoded x/y+json")],
+                "Action=Terminate",
+            ),
+            (
+                &[("content-type", "application/x-www-form-urlencoded/y+json")],
+                "Action=Terminate",
+            ),
             (&[("content-type", "application/json")], "Action=Terminate"),
             // Some servers use the last charset, and some accept spaces around the `=`.
-            (&[("content-type", "application/x-www-form-urlencoded; charset=utf-8; charset=ibm037")], "x=%83"),
-            (&[("content-type", "application/x-www-form-urlencoded; charset =ibm037")], "x=%83"),
-            (&[("content-type", "application/x-www-form-urlencoded; charset= ibm037")], "x=%83"),
-            (&[("content-type", "application/x-www-form-urlencoded; charset")], "x=%83"),
+            (
+                &[(
+                    "content-type",
+                    "application/x-www-form-urlencoded; charset=utf-8; charset=ibm037",
+                )],
+                "x=%83",
+            ),
+            (
+                &[(
+                    "content-type",
+                    "application/x-www-form-urlencoded; charset =ibm037",
+                )],
+                "x=%83",
+            ),
+            (
+                &[(
+                    "content-type",
+                    "application/x-www-form-urlencoded; charset= ibm037",
+                )],
+                "x=%83",
+            ),
+            (
+                &[("content-type", "application/x-www-form-urlencoded; charset")],
+                "x=%83",
+            ),
         ];
         for (headers, body) in table {
-            assert!(named(&head("POST", "/", headers), body).is_err(), "{headers:?} {body}");
+            assert!(
+                named(&head("POST", "/", headers), body).is_err(),
+                "{headers:?} {body}"
+            );
         }
         assert!(named(&head("POST", "/", &[FORM]), &"Action=A&".repeat(MAX_NAMED)).is_ok());
-        assert!(named(&head("POST", "/", &[FORM]), &"Action=A&".repeat(MAX_NAMED + 1)).is_err());
+        assert!(
+            named(
+                &head("POST", "/", &[FORM]),
+                &"Action=A&".repeat(MAX_NAMED + 1)
+            )
+            .is_err()
+        );
     }
 
     #[test]
@@ -342,18 +504,39 @@ mod tests {
     #[test]
     fn a_content_type_is_valid_without_a_body_too() {
         let of = |text: &str| content_type(&head("POST", "/", &[("content-type", text)]).headers);
-        for invalid in ["x", "a b/c", "a/b c", "/", "a/", "/b", "text/xml; charset=\"utf 8\"", "text/xml; charset="] {
+        for invalid in [
+            "x",
+            "a b/c",
+            "a/b c",
+            "/",
+            "a/",
+            "/b",
+            "text/xml; charset=\"utf 8\"",
+            "text/xml; charset=",
+        ] {
             assert!(of(invalid).is_err(), "{invalid:?}");
         }
         for (text, kind, action) in [
             ("", "", None),
             ("; charset=utf-8", "", None),
             ("Text/XML", "text/xml", None),
-            ("application/soap+xml; action=\"urn:x/Stop\"", "application/soap+xml", Some("Stop")),
-            ("application/soap+xml; action=\"urn:x/\"", "application/soap+xml", None),
+            (
+                "application/soap+xml; action=\"urn:x/Stop\"",
+                "application/soap+xml",
+                Some("Stop"),
+            ),
+            (
+                "application/soap+xml; action=\"urn:x/\"",
+                "application/soap+xml",
+                None,
+            ),
         ] {
             let content = of(text).unwrap();
-            assert_eq!((content.kind.as_str(), content.action.as_deref()), (kind, action), "{text:?}");
+            assert_eq!(
+                (content.kind.as_str(), content.action.as_deref()),
+                (kind, action),
+                "{text:?}"
+            );
         }
     }
 }

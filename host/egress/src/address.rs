@@ -12,16 +12,18 @@ use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 pub enum Reason {
     /// A metadata service, which hands out the machine's cloud identity. Never opened.
     Metadata,
-    /// The Kubernetes API of this cluster, or a port of the control plane on this machine. Never opened.
+    /// The Kubernetes API of this cluster, or a port of the control plane on this machine. Never
+    /// opened.
     ApiServer,
-    /// Not the address of a single machine: unspecified, multicast, broadcast, reserved or a transition mechanism. Never opened.
+    /// Not the address of a single machine: unspecified, multicast, broadcast, reserved or a
+    /// transition mechanism. Never opened.
     Special,
     /// A loopback address. Opened only by a network within 127.0.0.0/8 or `::1`.
     Loopback,
     /// A link-local address. Opened only by a network within the link-local range.
     LinkLocal,
-    /// A Service or a Pod of the cluster, or this machine. Opened only by a network within the cluster's network or the machine's
-    /// address.
+    /// A Service or a Pod of the cluster, or this machine. Opened only by a network within the
+    /// cluster's network or the machine's address.
     Closed,
     /// A private address that no CIDR opens.
     Private,
@@ -32,7 +34,8 @@ pub enum Reason {
 pub struct AddressDenied {
     /// The address before conversion to IPv4.
     pub address: IpAddr,
-    /// The address that a network must contain to open it, which is the one after conversion to IPv4.
+    /// The address that a network must contain to open it, which is the one after conversion to
+    /// IPv4.
     pub judged: IpAddr,
     /// Why it is denied.
     pub reason: Reason,
@@ -40,9 +43,16 @@ pub struct AddressDenied {
 
 impl fmt::Display for AddressDenied {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { address, judged, reason } = self;
+        let Self {
+            address,
+            judged,
+            reason,
+        } = self;
         match reason {
-            Reason::Metadata => write!(f, "address {address} is a metadata service, which is always denied"),
+            Reason::Metadata => write!(
+                f,
+                "address {address} is a metadata service, which is always denied"
+            ),
             Reason::ApiServer => {
                 write!(
                     f,
@@ -50,20 +60,32 @@ impl fmt::Display for AddressDenied {
                 )
             }
             Reason::Special => {
-                write!(f, "address {address} is reserved or not that of one machine, which is always denied")
+                write!(
+                    f,
+                    "address {address} is reserved or not that of one machine, which is always denied"
+                )
             }
             Reason::Loopback => {
-                write!(f, "address {address} is loopback: add {judged} itself to `addresses` of the rule")
+                write!(
+                    f,
+                    "address {address} is loopback: add {judged} itself to `addresses` of the rule"
+                )
             }
             Reason::LinkLocal => {
-                write!(f, "address {address} is link-local: add {judged} itself to `addresses` of the rule")
+                write!(
+                    f,
+                    "address {address} is link-local: add {judged} itself to `addresses` of the rule"
+                )
             }
             Reason::Closed => write!(
                 f,
                 "address {address} belongs to the cluster or to this machine: if it is safe, add {judged} itself to `addresses` of the rule"
             ),
             Reason::Private => {
-                write!(f, "address {address} is private: add {judged} or its network to `addresses` of the rule")
+                write!(
+                    f,
+                    "address {address} is private: add {judged} or its network to `addresses` of the rule"
+                )
             }
         }
     }
@@ -89,16 +111,20 @@ const METADATA: [IpAddr; 16] = [
     IpAddr::V6(Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0xa9fe, 0xa9fe)), // OpenStack
 ];
 
-/// Ports of the control plane and the kubelet, which listen on the machine's own addresses and trust local clients: etcd, API
-/// server, kubelet, kube-proxy, controller managers, scheduler and Skydock.
-const CONTROL_PLANE: [u16; 13] =
-    [2379, 2380, 2381, 6443, 10248, 10249, 10250, 10255, 10256, 10257, 10258, 10259, 10260];
+/// Ports of the control plane and the kubelet, which listen on the machine's own addresses and
+/// trust local clients: etcd, API server, kubelet, kube-proxy, controller managers, scheduler and
+/// Skydock.
+const CONTROL_PLANE: [u16; 13] = [
+    2379, 2380, 2381, 6443, 10248, 10249, 10250, 10255, 10256, 10257, 10258, 10259, 10260,
+];
 
-/// Addresses of the cluster, which are denied whatever name resolves to them. Determined again for each name resolution.
+/// Addresses of the cluster, which are denied whatever name resolves to them. Determined again for
+/// each name resolution.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Closed {
-    /// Addresses of the Kubernetes API: `KUBERNETES_SERVICE_HOST`, and what the server in the kubeconfig resolves to. Never
-    /// opened: all ports of the address, or, if the address is on this machine, its port on all of the machine's addresses.
+    /// Addresses of the Kubernetes API: `KUBERNETES_SERVICE_HOST`, and what the server in the
+    /// kubeconfig resolves to. Never opened: all ports of the address, or, if the address is on
+    /// this machine, its port on all of the machine's addresses.
     pub api_server: Vec<SocketAddr>,
     /// The CIDRs of Services and Pods.
     pub cluster: Vec<IpNet>,
@@ -109,22 +135,30 @@ pub struct Closed {
 /// The addresses that a rule allows. The default allows only public addresses.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AddressPolicy {
-    /// Networks that are allowed although they are not public, for example those of an on-premises cloud.
+    /// Networks that are allowed although they are not public, for example those of an on-premises
+    /// cloud.
     pub opened: Vec<IpNet>,
-    /// NAT64 prefixes (RFC 6052) in addition to 64:ff9b::/96. Their addresses contain an IPv4 address to which the translator
-    /// connects. The length must be 32, 40, 48, 56, 64 or 96.
+    /// NAT64 prefixes (RFC 6052) in addition to 64:ff9b::/96. Their addresses contain an IPv4
+    /// address to which the translator connects. The length must be 32, 40, 48, 56, 64 or 96.
     pub nat64: Vec<Ipv6Net>,
 }
 
 impl AddressPolicy {
-    /// Checks an address and returns the one to connect to, which differs only for IPv4 addresses that are written as IPv6.
+    /// Checks an address and returns the one to connect to, which differs only for IPv4 addresses
+    /// that are written as IPv6.
     ///
     /// # Errors
     /// [`AddressDenied`] with the reason if the address is not allowed.
     pub fn check(&self, to: SocketAddr, closed: &Closed) -> Result<SocketAddr, AddressDenied> {
         let unmapped = unmapped(to.ip());
         let judged = self.translated(unmapped);
-        let denied = |reason| Err(AddressDenied { address: to.ip(), judged, reason });
+        let denied = |reason| {
+            Err(AddressDenied {
+                address: to.ip(),
+                judged,
+                reason,
+            })
+        };
         // Both the address and the one that a NAT64 translator connects to must be allowed.
         for address in [unmapped, judged] {
             if METADATA.contains(&address) {
@@ -140,7 +174,10 @@ impl AddressPolicy {
         };
         let exactly = |around: &[IpNet]| {
             let within = |net: &&IpNet| around.iter().any(|around| around.contains(*net));
-            self.opened.iter().filter(within).any(|net| net.contains(&judged))
+            self.opened
+                .iter()
+                .filter(within)
+                .any(|net| net.contains(&judged))
         };
         match class {
             Some(Reason::Loopback) if !exactly(&LOOPBACK) => return denied(Reason::Loopback),
@@ -148,7 +185,8 @@ impl AddressPolicy {
             Some(Reason::Special) => return denied(Reason::Special),
             _ => {}
         }
-        // Networks of the cluster must be opened explicitly: a larger network that contains them does not open them.
+        // Networks of the cluster must be opened explicitly: a larger network that contains them
+        // does not open them.
         let around = closed.around(judged);
         if !around.is_empty() && !exactly(&around) {
             return denied(Reason::Closed);
@@ -159,11 +197,16 @@ impl AddressPolicy {
         Ok(SocketAddr::new(unmapped, to.port()))
     }
 
-    /// Returns the IPv4 address to which a NAT64 translator connects for this address, or else the address itself.
+    /// Returns the IPv4 address to which a NAT64 translator connects for this address, or else the
+    /// address itself.
     fn translated(&self, address: IpAddr) -> IpAddr {
-        let IpAddr::V6(v6) = address else { return address };
+        let IpAddr::V6(v6) = address else {
+            return address;
+        };
         let known = self.nat64.iter().chain([&WELL_KNOWN_NAT64]);
-        let embedded = known.filter(|prefix| prefix.contains(&v6)).find_map(|prefix| embedded(v6, prefix.prefix_len()));
+        let embedded = known
+            .filter(|prefix| prefix.contains(&v6))
+            .find_map(|prefix| embedded(v6, prefix.prefix_len()));
         embedded.map_or(address, IpAddr::V4)
     }
 }
@@ -178,16 +221,29 @@ impl Closed {
         let is = |api: &SocketAddr| {
             let address = unmapped(api.ip());
             // An API server on this machine is denied by its port, on all addresses of the machine.
-            if self.is_own(address) { own && api.port() == to.port() } else { address == to.ip() }
+            if self.is_own(address) {
+                own && api.port() == to.port()
+            } else {
+                address == to.ip()
+            }
         };
         self.api_server.iter().any(is) || own && CONTROL_PLANE.contains(&to.port())
     }
 
     /// Returns the networks of the cluster that contain the address.
     fn around(&self, address: IpAddr) -> Vec<IpNet> {
-        let own = self.own.iter().filter(|own| unmapped(**own) == address && !address.is_loopback());
-        let cluster = self.cluster.iter().filter(|net| net.contains(&address)).copied();
-        cluster.chain(own.map(|own| IpNet::from(unmapped(*own)))).collect()
+        let own = self
+            .own
+            .iter()
+            .filter(|own| unmapped(**own) == address && !address.is_loopback());
+        let cluster = self
+            .cluster
+            .iter()
+            .filter(|net| net.contains(&address))
+            .copied();
+        cluster
+            .chain(own.map(|own| IpNet::from(unmapped(*own))))
+            .collect()
     }
 }
 
@@ -197,18 +253,27 @@ const LOOPBACK: [IpNet; 2] = [
 ];
 const LINK_LOCAL: [IpNet; 2] = [
     IpNet::V4(Ipv4Net::new_assert(Ipv4Addr::new(169, 254, 0, 0), 16)),
-    IpNet::V6(Ipv6Net::new_assert(Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 0), 10)),
+    IpNet::V6(Ipv6Net::new_assert(
+        Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 0),
+        10,
+    )),
 ];
-const WELL_KNOWN_NAT64: Ipv6Net = Ipv6Net::new_assert(Ipv6Addr::new(0x64, 0xff9b, 0, 0, 0, 0, 0, 0), 96);
+const WELL_KNOWN_NAT64: Ipv6Net =
+    Ipv6Net::new_assert(Ipv6Addr::new(0x64, 0xff9b, 0, 0, 0, 0, 0, 0), 96);
 
 /// Returns true if the network is a loopback or link-local network.
 pub(crate) fn is_local(net: &IpNet) -> bool {
-    LOOPBACK.iter().chain(&LINK_LOCAL).any(|around| around.contains(net))
+    LOOPBACK
+        .iter()
+        .chain(&LINK_LOCAL)
+        .any(|around| around.contains(net))
 }
 
 /// Returns true if the network is a single address of a metadata service.
 pub(crate) fn is_metadata(net: &IpNet) -> bool {
-    METADATA.iter().any(|address| IpNet::from(*address) == net.trunc())
+    METADATA
+        .iter()
+        .any(|address| IpNet::from(*address) == net.trunc())
 }
 
 /// Returns true if the address is one of a metadata service, however it is written.
@@ -216,23 +281,34 @@ pub(crate) fn is_metadata_address(address: IpAddr) -> bool {
     METADATA.contains(&unmapped(address))
 }
 
-/// Returns the IPv4 address inside an IPv4-mapped or IPv4-compatible address, or else the address itself.
+/// Returns the IPv4 address inside an IPv4-mapped or IPv4-compatible address, or else the address
+/// itself.
 fn unmapped(address: IpAddr) -> IpAddr {
-    let IpAddr::V6(v6) = address else { return address };
+    let IpAddr::V6(v6) = address else {
+        return address;
+    };
     let [a, b, c, d, e, f, high, low] = v6.segments();
-    if !matches!((a, b, c, d, e, f), (0, 0, 0, 0, 0, 0 | 0xffff)) || v6.is_loopback() || v6.is_unspecified() {
+    if !matches!((a, b, c, d, e, f), (0, 0, 0, 0, 0, 0 | 0xffff))
+        || v6.is_loopback()
+        || v6.is_unspecified()
+    {
         return address;
     }
     let ([h0, h1], [l0, l1]) = (high.to_be_bytes(), low.to_be_bytes());
     Ipv4Addr::new(h0, h1, l0, l1).into()
 }
 
-/// Returns the IPv4 address that follows a prefix of this length (RFC 6052, section 2.2). Byte 8 is skipped.
+/// Returns the IPv4 address that follows a prefix of this length (RFC 6052, section 2.2). Byte 8 is
+/// skipped.
 fn embedded(address: Ipv6Addr, length: u8) -> Option<Ipv4Addr> {
     let bytes = address.octets();
     let at = usize::from(length / 8);
-    let mut carried =
-        bytes.iter().enumerate().skip(at).filter(|(at, _)| *at != 8 || length == 96).map(|(_, byte)| *byte);
+    let mut carried = bytes
+        .iter()
+        .enumerate()
+        .skip(at)
+        .filter(|(at, _)| *at != 8 || length == 96)
+        .map(|(_, byte)| *byte);
     let mut next = || carried.next();
     Some(Ipv4Addr::new(next()?, next()?, next()?, next()?))
 }
@@ -241,12 +317,19 @@ fn classify_v4(it: Ipv4Addr) -> Option<Reason> {
     match it.octets() {
         [127, ..] => Some(Reason::Loopback),
         [169, 254, ..] => Some(Reason::LinkLocal),
-        // "This network", IETF protocol assignments, benchmarks, documentation, multicast, reserved and broadcast (RFC 6890).
-        [0, ..] | [192, 0, 0 | 2, _] | [198, 18 | 19, ..] | [198, 51, 100, _] | [203, 0, 113, _] | [224..=255, ..] => {
-            Some(Reason::Special)
+        // "This network", IETF protocol assignments, benchmarks, documentation, multicast, reserved
+        // and broadcast (RFC 6890).
+        [0, ..]
+        | [192, 0, 0 | 2, _]
+        | [198, 18 | 19, ..]
+        | [198, 51, 100, _]
+        | [203, 0, 113, _]
+        | [224..=255, ..] => Some(Reason::Special),
+        // RFC 1918, and RFC 6598 (carrier-grade NAT), which clusters use for Pods and load
+        // balancers.
+        [10, ..] | [172, 16..=31, ..] | [192, 168, ..] | [100, 64..=127, ..] => {
+            Some(Reason::Private)
         }
-        // RFC 1918, and RFC 6598 (carrier-grade NAT), which clusters use for Pods and load balancers.
-        [10, ..] | [172, 16..=31, ..] | [192, 168, ..] | [100, 64..=127, ..] => Some(Reason::Private),
         _ => None,
     }
 }
@@ -259,11 +342,13 @@ fn classify_v6(it: Ipv6Addr) -> Option<Reason> {
         [0xfe80..=0xfebf, ..] => Some(Reason::LinkLocal),
         // Unique local (RFC 4193) and site-local, its predecessor.
         [0xfc00..=0xfdff, ..] | [0xfec0..=0xfeff, ..] => Some(Reason::Private),
-        // Global unicast is 2000::/3. Within it, 6to4, Teredo and ORCHID addresses contain or hide other addresses, and
-        // documentation addresses are not routed.
-        [0x2002, ..] | [0x2001, 0, ..] | [0x2001, 0x10..=0x2f, ..] | [0x2001, 0xdb8, ..] | [0x3fff, 0..=0xfff, ..] => {
-            Some(Reason::Special)
-        }
+        // Global unicast is 2000::/3. Within it, 6to4, Teredo and ORCHID addresses contain or hide
+        // other addresses, and documentation addresses are not routed.
+        [0x2002, ..]
+        | [0x2001, 0, ..]
+        | [0x2001, 0x10..=0x2f, ..]
+        | [0x2001, 0xdb8, ..]
+        | [0x3fff, 0..=0xfff, ..] => Some(Reason::Special),
         [0x2000..=0x3fff, ..] => None,
         _ => Some(Reason::Special),
     }

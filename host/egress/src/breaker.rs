@@ -1,5 +1,5 @@
-//! A circuit breaker for each host: requests to a host that does not answer fail fast and do not use up the time of calls. It is
-//! never counted as a failure of the plugin.
+//! A circuit breaker for each host: requests to a host that does not answer fail fast and do not
+//! use up the time of calls. It is never counted as a failure of the plugin.
 
 use std::time::Duration;
 
@@ -12,7 +12,8 @@ const PAUSE: Duration = Duration::from_secs(5);
 /// Maximum time that the breaker stays open.
 const LONGEST: Duration = Duration::from_secs(60);
 
-/// A breaker without a probe for this long after its pause is not reported as open: nobody uses the host.
+/// A breaker without a probe for this long after its pause is not reported as open: nobody uses the
+/// host.
 const FORGOTTEN: Duration = Duration::from_secs(600);
 
 /// A circuit breaker, which counts consecutive failures and decides which requests may be sent.
@@ -30,7 +31,13 @@ pub(crate) struct Breaker {
 
 impl Default for Breaker {
     fn default() -> Self {
-        Self { failures: 0, pause: PAUSE, closed_until: None, probe: None, answered: None }
+        Self {
+            failures: 0,
+            pause: PAUSE,
+            closed_until: None,
+            probe: None,
+            answered: None,
+        }
     }
 }
 
@@ -52,7 +59,8 @@ pub(crate) enum Outcome {
     Answered,
     /// The connection failed.
     Unreachable,
-    /// The connection succeeded, but there was no answer in time: the host may be down, or the request slow.
+    /// The connection succeeded, but there was no answer in time: the host may be down, or the
+    /// request slow.
     Late,
     /// Unknown: the request was canceled.
     Unknown,
@@ -61,7 +69,8 @@ pub(crate) enum Outcome {
 impl Breaker {
     /// Returns true while the breaker is open and requests to the host are still made.
     pub(crate) fn is_open(&self, now: Instant) -> bool {
-        self.closed_until.is_some_and(|until| now < until + FORGOTTEN)
+        self.closed_until
+            .is_some_and(|until| now < until + FORGOTTEN)
     }
 
     /// Decides on a request. If the result is [`Pass::Probe`], the caller must send the probe.
@@ -75,7 +84,9 @@ impl Breaker {
 
     /// Returns what [`Self::enter`] would return, without starting a probe.
     pub(crate) fn look(&self, now: Instant) -> Pass {
-        let Some(until) = self.closed_until else { return Pass::Free };
+        let Some(until) = self.closed_until else {
+            return Pass::Free;
+        };
         // The current probe may be a slow request, so another one may be sent after a while.
         match self.probe.map_or(until, |probe| until.max(probe + PAUSE)) {
             next if now < next => Pass::Wait(next - now),
@@ -89,7 +100,12 @@ impl Breaker {
             self.probe = None;
         }
         match outcome {
-            Outcome::Answered => *self = Self { answered: Some(now), ..Self::default() },
+            Outcome::Answered => {
+                *self = Self {
+                    answered: Some(now),
+                    ..Self::default()
+                }
+            }
             // Other requests were answered in the meantime, so only this request is slow.
             Outcome::Late if self.answered.is_some_and(|at| at > entered) => {}
             Outcome::Unreachable | Outcome::Late => {
@@ -97,7 +113,8 @@ impl Breaker {
                 if pass == Pass::Probe && outcome == Outcome::Unreachable {
                     self.pause = (self.pause * 2).min(LONGEST);
                 }
-                // Requests that were already in flight when the breaker opened do not prolong the pause.
+                // Requests that were already in flight when the breaker opened do not prolong the
+                // pause.
                 if pass == Pass::Probe || self.closed_until.is_none() && self.failures >= FAILURES {
                     self.closed_until = Some(now + self.pause);
                 }
@@ -131,7 +148,8 @@ mod tests {
         }
         assert_eq!(breaker.enter(now), Pass::Wait(PAUSE));
         assert!(breaker.is_open(now));
-        // For example, the operator has corrected the host name, and the old one is not requested any more.
+        // For example, the operator has corrected the host name, and the old one is not requested
+        // any more.
         let last = now + PAUSE + FORGOTTEN;
         assert!(breaker.is_open(last - SECOND) && !breaker.is_open(last));
         assert_eq!(breaker.enter(last), Pass::Probe);
@@ -183,12 +201,16 @@ mod tests {
     #[test]
     fn late_answers_count_only_if_no_other_request_is_answered() {
         let (mut breaker, start) = (Breaker::default(), Instant::now());
-        let late = |breaker: &mut Breaker, now| breaker.leave(Pass::Free, start, Outcome::Late, now);
+        let late =
+            |breaker: &mut Breaker, now| breaker.leave(Pass::Free, start, Outcome::Late, now);
         breaker.leave(Pass::Free, start, Outcome::Answered, start + SECOND);
         for _ in 0..100 {
             late(&mut breaker, start + SECOND * 60);
         }
-        assert!(!breaker.is_open(start), "one was answered while they were on their way");
+        assert!(
+            !breaker.is_open(start),
+            "one was answered while they were on their way"
+        );
         let mut silent = Breaker::default();
         for _ in 0..FAILURES {
             late(&mut silent, start + SECOND * 60);
@@ -208,7 +230,11 @@ mod tests {
         let later = now + PAUSE;
         assert_eq!(breaker.enter(later), Pass::Probe);
         breaker.leave(Pass::Probe, now, Outcome::Late, later);
-        assert_eq!(breaker.look(later), Pass::Wait(PAUSE), "it may have been slow: the pause does not grow");
+        assert_eq!(
+            breaker.look(later),
+            Pass::Wait(PAUSE),
+            "it may have been slow: the pause does not grow"
+        );
         breaker.leave(Pass::Probe, later, Outcome::Answered, later + SECOND);
         assert_eq!(breaker.enter(later + SECOND), Pass::Free);
     }

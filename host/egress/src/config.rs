@@ -9,43 +9,50 @@ pub use error::{ConfigError, ConfigErrors};
 
 use crate::absolute_path::AbsolutePath;
 
-/// Deserializes a list that must not be empty: an empty list looks like "none" but would mean "all".
+/// Deserializes a list that must not be empty: an empty list looks like "none" but would mean
+/// "all".
 fn some<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
     let list = Vec::deserialize(deserializer)?;
     if list.is_empty() {
-        return Err(D::Error::custom("the list is empty: remove it to allow all"));
+        return Err(D::Error::custom(
+            "the list is empty: remove it to allow all",
+        ));
     }
     Ok(list)
 }
 
-/// A rule that allows requests. The first rule in the list that allows a request determines its credential, its limits and how
-/// the connection is made. Requests that no rule allows are denied.
+/// A rule that allows requests. The first rule in the list that allows a request determines its
+/// credential, its limits and how the connection is made. Requests that no rule allows are denied.
 #[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct EgressRule {
-    /// Name in logs and metrics, unique among the plugin's rules: lower-case letters, digits and `-`, at most 63 characters.
+    /// Name in logs and metrics, unique among the plugin's rules: lower-case letters, digits and
+    /// `-`, at most 63 characters.
     pub name: String,
-    /// Where requests may go: `scheme://host:port`. A host that starts with `*.` matches every name below it, but not the name
-    /// itself.
+    /// Where requests may go: `scheme://host:port`. A host that starts with `*.` matches every name
+    /// below it, but not the name itself.
     pub to: String,
     /// Allowed methods: GET, HEAD, POST, PUT, PATCH, DELETE and OPTIONS. Default: all of them.
     #[serde(default, deserialize_with = "some")]
     pub methods: Vec<String>,
-    /// Allowed paths: prefixes of whole segments, so that `/v3` and `/v3/` both match /v3 and everything below it. Paths that a
-    /// server might interpret differently (dot segments, empty segments, encoded slashes) are denied. Default: all.
+    /// Allowed paths: prefixes of whole segments, so that `/v3` and `/v3/` both match /v3 and
+    /// everything below it. Paths that a server might interpret differently (dot segments, empty
+    /// segments, encoded slashes) are denied. Default: all.
     #[serde(default, deserialize_with = "some")]
     pub paths: Vec<String>,
-    /// Allowed actions of an API with a single path, with `*` for any text: `Action` in the query or the form, the last part of
-    /// `X-Amz-Target`, and the operation of SOAP. A request must name at least one action, and all that it names must be allowed.
-    /// Default: all.
+    /// Allowed actions of an API with a single path, with `*` for any text: `Action` in the query
+    /// or the form, the last part of `X-Amz-Target`, and the operation of SOAP. A request must name
+    /// at least one action, and all that it names must be allowed. Default: all.
     #[serde(default, deserialize_with = "some")]
     pub actions: Vec<String>,
-    /// Actions that do not change anything, with `*` for any text: a dry run allows them although they are sent by POST.
+    /// Actions that do not change anything, with `*` for any text: a dry run allows them although
+    /// they are sent by POST.
     #[serde(default)]
     pub reads: Vec<String>,
-    /// Networks that this rule allows although they are not public, for example `10.1.0.0/16`. Loopback and link-local addresses,
-    /// this machine's own addresses and the cluster's networks are opened only by a network within them. Metadata services and
-    /// the Kubernetes API cannot be opened.
+    /// Networks that this rule allows although they are not public, for example `10.1.0.0/16`.
+    /// Loopback and link-local addresses, this machine's own addresses and the cluster's networks
+    /// are opened only by a network within them. Metadata services and the Kubernetes API cannot be
+    /// opened.
     #[serde(default)]
     pub addresses: Vec<String>,
     /// Name of the credential that authenticates the requests.
@@ -57,8 +64,9 @@ pub struct EgressRule {
     /// TLS settings, for a rule with https.
     #[serde(default)]
     pub tls: Option<TlsConfig>,
-    /// HTTP proxy to use, as `http://host:port`. The proxy connects (CONNECT) to the address that was checked, not to the name.
-    /// Default: none; the environment variable `HTTPS_PROXY` is not used.
+    /// HTTP proxy to use, as `http://host:port`. The proxy connects (CONNECT) to the address that
+    /// was checked, not to the name. Default: none; the environment variable `HTTPS_PROXY` is not
+    /// used.
     #[serde(default)]
     pub proxy: Option<String>,
     /// Limits for requests that this rule allows.
@@ -70,8 +78,8 @@ pub struct EgressRule {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum GuestAuth {
-    /// Requests with authentication by the plugin are denied. If the rule has a credential, it replaces what the plugin sends,
-    /// and other authentication is removed.
+    /// Requests with authentication by the plugin are denied. If the rule has a credential, it
+    /// replaces what the plugin sends, and other authentication is removed.
     #[default]
     Denied,
     /// Authentication by the plugin is sent.
@@ -91,17 +99,19 @@ pub struct TlsConfig {
     /// PEM file with the client's private key.
     #[serde(default)]
     pub key_file: Option<AbsolutePath>,
-    /// Server name that is requested and that the certificate must be valid for, instead of the host.
+    /// Server name that is requested and that the certificate must be valid for, instead of the
+    /// host.
     #[serde(default)]
     pub server_name: Option<String>,
-    /// SHA-256 of the server's own certificate (`openssl x509 -fingerprint -sha256`), as `sha256:` and 64 hexadecimal digits,
-    /// with or without colons. With `caFile`, both checks must pass. Without it, only the fingerprint is checked, and not the
-    /// name or the expiry.
+    /// SHA-256 of the server's own certificate (`openssl x509 -fingerprint -sha256`), as `sha256:`
+    /// and 64 hexadecimal digits, with or without colons. With `caFile`, both checks must pass.
+    /// Without it, only the fingerprint is checked, and not the name or the expiry.
     #[serde(default)]
     pub pin: Option<String>,
 }
 
-/// Limits of a rule. Durations are written as `5s`, `1m30s` or `250ms`, sizes as `512KiB` or `8MiB`.
+/// Limits of a rule. Durations are written as `5s`, `1m30s` or `250ms`, sizes as `512KiB` or
+/// `8MiB`.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct RuleLimits {
@@ -114,7 +124,8 @@ pub struct RuleLimits {
     /// Time between two pieces of a body, in either direction. Default 15s, at most 10m.
     #[serde(default)]
     pub between_bytes: Option<String>,
-    /// Time for the whole request, including waiting. Default: the time left for the call; at most 10m.
+    /// Time for the whole request, including waiting. Default: the time left for the call; at most
+    /// 10m.
     #[serde(default)]
     pub total: Option<String>,
     /// Maximum size of the body of a request. Default 8MiB, at most 64MiB.
@@ -129,11 +140,12 @@ pub struct RuleLimits {
     /// Average number of requests to one host per second. Default 20, at most 10000.
     #[serde(default)]
     pub rate: Option<f64>,
-    /// Number of requests to one host that may be sent at once before the rate applies. Default 40, at most 10000.
+    /// Number of requests to one host that may be sent at once before the rate applies. Default 40,
+    /// at most 10000.
     #[serde(default)]
     pub burst: Option<u16>,
-    /// Maximum pause between requests to one host that an answer 429 or 503 can ask for with `Retry-After`. Default 1m, at most
-    /// 10m.
+    /// Maximum pause between requests to one host that an answer 429 or 503 can ask for with
+    /// `Retry-After`. Default 1m, at most 10m.
     #[serde(default)]
     pub pause: Option<String>,
 }

@@ -1,4 +1,5 @@
-//! The interface between the gateway, which sends requests of plugins, and the credentials, which authenticate them.
+//! The interface between the gateway, which sends requests of plugins, and the credentials, which
+//! authenticate them.
 
 use std::fmt;
 
@@ -13,30 +14,38 @@ pub trait Credential: Send + Sync + fmt::Debug {
     /// Returns the name in the configuration.
     fn name(&self) -> &str;
 
-    /// Returns true if the complete body is needed before the request can be sent (SigV4, masked login). The gateway then buffers
-    /// it, up to 1 MiB.
+    /// Returns true if the complete body is needed before the request can be sent (SigV4, masked
+    /// login). The gateway then buffers it, up to 1 MiB.
     fn needs_body(&self, head: &http::request::Parts) -> bool;
 
-    /// Replaces authentication by the plugin with the real one, or returns an answer itself (masked login).
+    /// Replaces authentication by the plugin with the real one, or returns an answer itself (masked
+    /// login).
     ///
     /// # Errors
-    /// [`CredentialError`] if the request must not be sent, for example because its answer would be a secret.
-    async fn prepare(&self, head: &mut http::request::Parts, body: Option<&Bytes>)
-    -> Result<Prepared, CredentialError>;
+    /// [`CredentialError`] if the request must not be sent, for example because its answer would be
+    /// a secret.
+    async fn prepare(
+        &self,
+        head: &mut http::request::Parts,
+        body: Option<&Bytes>,
+    ) -> Result<Prepared, CredentialError>;
 
-    /// Reports that the cloud accepted the authentication with the number `used` that `prepare` added. Requests of the same kind
-    /// have the same `kind`.
+    /// Reports that the cloud accepted the authentication with the number `used` that `prepare`
+    /// added. Requests of the same kind have the same `kind`.
     fn accepted(&self, used: u64, kind: u64);
 
-    /// Reports that the cloud answered 401 to the authentication with the number `used`, and renews it. Returns true if a retry
-    /// may succeed. The number of renewals is limited for a `kind` of request that is always answered with 401.
+    /// Reports that the cloud answered 401 to the authentication with the number `used`, and renews
+    /// it. Returns true if a retry may succeed. The number of renewals is limited for a `kind` of
+    /// request that is always answered with 401.
     async fn rejected(&self, used: u64, kind: u64) -> bool;
 
-    /// Reports that the cloud answered 403 or 401 to the authentication with the number `used`. Returns true if there is another
-    /// value because a file has changed; otherwise, nothing is renewed.
+    /// Reports that the cloud answered 403 or 401 to the authentication with the number `used`.
+    /// Returns true if there is another value because a file has changed; otherwise, nothing is
+    /// renewed.
     async fn changed(&self, used: u64) -> bool;
 
-    /// Removes secrets from the headers of an answer (Set-Cookie, X-Subject-Token) before the plugin receives it.
+    /// Removes secrets from the headers of an answer (Set-Cookie, X-Subject-Token) before the
+    /// plugin receives it.
     fn mask(&self, head: &mut http::response::Parts);
 
     /// Returns all current secret values, so that they can be redacted in logs and errors.
@@ -81,8 +90,8 @@ impl CredentialErrorKind {
     }
 }
 
-/// Why a request was not sent, with the name of the credential and without secrets. The plugin receives `destination-unavailable`
-/// if a retry may succeed, and `HTTP-request-denied` otherwise.
+/// Why a request was not sent, with the name of the credential and without secrets. The plugin
+/// receives `destination-unavailable` if a retry may succeed, and `HTTP-request-denied` otherwise.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("credential `{name}`: {sentence}")]
 pub struct CredentialError {
@@ -94,8 +103,16 @@ pub struct CredentialError {
 impl CredentialError {
     /// Creates an error of the credential `name`. The sentence must not contain secrets.
     #[must_use]
-    pub fn new(name: impl Into<String>, kind: CredentialErrorKind, sentence: impl Into<String>) -> Self {
-        Self { name: name.into(), kind, sentence: sentence.into() }
+    pub fn new(
+        name: impl Into<String>,
+        kind: CredentialErrorKind,
+        sentence: impl Into<String>,
+    ) -> Self {
+        Self {
+            name: name.into(),
+            kind,
+            sentence: sentence.into(),
+        }
     }
 
     /// Returns the name of the credential in the configuration.
@@ -128,17 +145,23 @@ impl IssuerError {
     /// Creates an error. The sentence must not contain secrets.
     #[must_use]
     pub fn new(sentence: impl Into<String>) -> Self {
-        Self { sentence: sentence.into() }
+        Self {
+            sentence: sentence.into(),
+        }
     }
 }
 
-/// The HTTP client with which a credential asks its issuer (Keystone, STS, token endpoints, IMDS). Metadata addresses are allowed
-/// for these requests; bodies are limited, and redirects are not followed.
+/// The HTTP client with which a credential asks its issuer (Keystone, STS, token endpoints, IMDS).
+/// Metadata addresses are allowed for these requests; bodies are limited, and redirects are not
+/// followed.
 #[async_trait]
 pub trait Issuer: Send + Sync {
     /// Sends a request with an absolute URI and returns the complete answer, whatever its status.
     ///
     /// # Errors
     /// [`IssuerError`] if there was no answer.
-    async fn send(&self, request: http::Request<Bytes>) -> Result<http::Response<Bytes>, IssuerError>;
+    async fn send(
+        &self,
+        request: http::Request<Bytes>,
+    ) -> Result<http::Response<Bytes>, IssuerError>;
 }

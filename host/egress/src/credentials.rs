@@ -1,8 +1,10 @@
-//! Credentials of the host: it authenticates requests of plugins, and plugins never receive the secrets.
+//! Credentials of the host: it authenticates requests of plugins, and plugins never receive the
+//! secrets.
 //!
-//! The operator's configuration says which plugin, identified by its digest, may use which credential. Secrets are read from
-//! files only, and read again when a file changes. What issuers return (tokens, sessions, temporary keys) is renewed before it
-//! expires, by one task for all requests. Authentication by the plugin is removed before the real one is added, and requests
+//! The operator's configuration says which plugin, identified by its digest, may use which
+//! credential. Secrets are read from files only, and read again when a file changes. What issuers
+//! return (tokens, sessions, temporary keys) is renewed before it expires, by one task for all
+//! requests. Authentication by the plugin is removed before the real one is added, and requests
 //! whose answer would be a secret are denied.
 
 mod aws;
@@ -68,7 +70,9 @@ pub enum BindError {
         name: String,
     },
     /// The credential is for another plugin, or for another file of this plugin.
-    #[error("credential `{name}` is not for plugin `{plugin}` with digest {digest}: see `for` of the credential")]
+    #[error(
+        "credential `{name}` is not for plugin `{plugin}` with digest {digest}: see `for` of the credential"
+    )]
     NotFor {
         /// The credential.
         name: String,
@@ -111,16 +115,25 @@ impl Credentials {
         let mut all = BTreeMap::new();
         for config in configs {
             let name = config.name();
-            let error = |problem: String| CredentialsError { name: name.to_owned(), problem };
+            let error = |problem: String| CredentialsError {
+                name: name.to_owned(),
+                problem,
+            };
             let credential = build(config, tools).map_err(error)?;
-            if all.insert(name.to_owned(), (config.binding().clone(), credential)).is_some() {
-                return Err(error("this name is used twice; names are unique".to_owned()));
+            if all
+                .insert(name.to_owned(), (config.binding().clone(), credential))
+                .is_some()
+            {
+                return Err(error(
+                    "this name is used twice; names are unique".to_owned(),
+                ));
             }
         }
         Ok(Self(all))
     }
 
-    /// Keeps using the previous credentials with these names, including tokens and sessions that their issuers have returned.
+    /// Keeps using the previous credentials with these names, including tokens and sessions that
+    /// their issuers have returned.
     pub fn take_over(&mut self, before: &Self, same: impl Fn(&str) -> bool) {
         for (name, (_, credential)) in &mut self.0 {
             if let Some((_, known)) = before.0.get(name).filter(|_| same(name)) {
@@ -129,15 +142,27 @@ impl Credentials {
         }
     }
 
-    /// Returns the credential of this name, if the plugin, whose file has this digest (`sha256:…`), may use it.
+    /// Returns the credential of this name, if the plugin, whose file has this digest (`sha256:…`),
+    /// may use it.
     ///
     /// # Errors
     /// [`BindError`] if the credential is unknown, or not for this plugin.
-    pub fn bind(&self, name: &str, plugin: &str, digest: &str) -> Result<Arc<dyn Credential>, BindError> {
-        let (binding, credential) = self.0.get(name).ok_or_else(|| BindError::Unknown { name: name.to_owned() })?;
+    pub fn bind(
+        &self,
+        name: &str,
+        plugin: &str,
+        digest: &str,
+    ) -> Result<Arc<dyn Credential>, BindError> {
+        let (binding, credential) = self.0.get(name).ok_or_else(|| BindError::Unknown {
+            name: name.to_owned(),
+        })?;
         if !binding.admits(plugin, digest) {
             let (name, plugin, digest) = (name.to_owned(), plugin.to_owned(), digest.to_owned());
-            return Err(BindError::NotFor { name, plugin, digest });
+            return Err(BindError::NotFor {
+                name,
+                plugin,
+                digest,
+            });
         }
         Ok(Arc::clone(credential))
     }
@@ -147,7 +172,9 @@ fn build(config: &CredentialConfig, tools: &Tools) -> Result<Arc<dyn Credential>
     let name = config.name();
     let word = |b: u8| b.is_ascii_alphanumeric() || b"-_.".contains(&b);
     if name.is_empty() || name.len() > 63 || !name.bytes().all(word) {
-        return Err("not a valid name; expected 1 to 63 letters, digits, `-`, `_` or `.`".to_owned());
+        return Err(
+            "not a valid name; expected 1 to 63 letters, digits, `-`, `_` or `.`".to_owned(),
+        );
     }
     let upstream = || Upstream::new(name, (tools.issuers)(name), Arc::clone(&tools.clock));
     let metrics = tools.metrics.clone();
@@ -166,7 +193,12 @@ fn build(config: &CredentialConfig, tools: &Tools) -> Result<Arc<dyn Credential>
         CredentialConfig::Session(config) => {
             let (session, place, mint) = Session::new(config, upstream())?;
             let mask = session.mask()?;
-            Arc::new(TokenCredential::new(Renewed::new(session, metrics), place, mint, mask))
+            Arc::new(TokenCredential::new(
+                Renewed::new(session, metrics),
+                place,
+                mint,
+                mask,
+            ))
         }
     })
 }

@@ -1,7 +1,8 @@
 //! Connections to checked addresses.
 //!
-//! A name is resolved once for each connection, every address found is checked by the rule's [`AddressPolicy`], and the
-//! connection goes to an address that passed. So a name cannot resolve to another address between the check and the connection.
+//! A name is resolved once for each connection, every address found is checked by the rule's
+//! [`AddressPolicy`], and the connection goes to an address that passed. So a name cannot resolve
+//! to another address between the check and the connection.
 
 mod attempts;
 mod proxy;
@@ -42,7 +43,8 @@ use tls::Tls;
 /// Maximum number of addresses of a name that are considered.
 const MAX_ADDRESSES: usize = 32;
 
-/// A function that returns the current addresses of the cluster. It is called for every name resolution, so it should be fast.
+/// A function that returns the current addresses of the cluster. It is called for every name
+/// resolution, so it should be fast.
 pub type ClosedSource = Arc<dyn Fn() -> Closed + Send + Sync>;
 
 /// A connector, which opens the connections of one rule for the connection pool of its client.
@@ -83,7 +85,12 @@ impl Connector {
     }
 
     /// Creates a connector for requests of the host itself, which may go to any address.
-    pub(crate) fn of_host(resolver: Arc<dyn Resolver>, tls: TlsConfig, connections: usize, limit: Duration) -> Self {
+    pub(crate) fn of_host(
+        resolver: Arc<dyn Resolver>,
+        tls: TlsConfig,
+        connections: usize,
+        limit: Duration,
+    ) -> Self {
         Self(Arc::new(Shared {
             resolver,
             closed: Arc::new(Closed::default),
@@ -119,24 +126,38 @@ impl Shared {
     async fn connect(&self, target: &Target) -> Result<Stream, Refusal> {
         let deadline = Instant::now() + self.limit;
         let late = |code, what: &str| {
-            Refusal::new(code, Cause::Connect, format!("{what} {target} took longer than {:?}", self.limit))
+            Refusal::new(
+                code,
+                Cause::Connect,
+                format!("{what} {target} took longer than {:?}", self.limit),
+            )
         };
         let permit = timeout_at(deadline, self.connections.clone().acquire_owned());
         let Ok(Ok(permit)) = permit.await else {
             let (limit, most) = (self.limit, self.most);
-            let sentence = format!("no connection became free within {limit:?}: {most} are open, which is the limit");
-            return Err(Refusal::new(Code::ConnectionLimitReached, Cause::Limit, sentence));
+            let sentence = format!(
+                "no connection became free within {limit:?}: {most} are open, which is the limit"
+            );
+            return Err(Refusal::new(
+                Code::ConnectionLimitReached,
+                Cause::Limit,
+                sentence,
+            ));
         };
         let addresses = match timeout_at(deadline, self.addresses_of(target)).await {
             Ok(addresses) => addresses?,
             Err(_) => {
-                let sentence = format!("cannot resolve the name of {target} within {:?}", self.limit);
+                let sentence = format!(
+                    "cannot resolve the name of {target} within {:?}",
+                    self.limit
+                );
                 return Err(Refusal::new(Code::DnsTimeout, Cause::Dns, sentence));
             }
         };
         let tcp = timeout_at(deadline, self.tcp(target, &addresses)).await;
         let tcp = tcp.map_err(|_| late(Code::ConnectionTimeout, "connecting to"))??;
-        // Most requests are small and wait for their answer, so Nagle's algorithm would delay them. An error here is harmless.
+        // Most requests are small and wait for their answer, so Nagle's algorithm would delay them.
+        // An error here is harmless.
         let _ = tcp.set_nodelay(true);
         let secured = timeout_at(deadline, self.secure(target, tcp, permit)).await;
         secured.map_err(|_| late(Code::ConnectionTimeout, "the TLS handshake with"))?
@@ -150,7 +171,9 @@ impl Shared {
         };
         let found = found.into_iter().take(MAX_ADDRESSES);
         let Some(addresses) = &self.addresses else {
-            return Ok(found.map(|address| SocketAddr::new(address, target.port)).collect());
+            return Ok(found
+                .map(|address| SocketAddr::new(address, target.port))
+                .collect());
         };
         let closed = (self.closed)();
         let mut refused = None;
@@ -165,7 +188,11 @@ impl Shared {
         match refused {
             Some(denied) if passed.is_empty() => {
                 let sentence = format!("{target}: {denied}");
-                Err(Refusal::new(Code::DestinationIpProhibited, Cause::Address, sentence))
+                Err(Refusal::new(
+                    Code::DestinationIpProhibited,
+                    Cause::Address,
+                    sentence,
+                ))
             }
             _ => Ok(passed),
         }
@@ -173,7 +200,11 @@ impl Shared {
 
     async fn resolve(&self, name: &str) -> Result<Vec<IpAddr>, Refusal> {
         let failed = |why: &dyn std::fmt::Display| {
-            Refusal::new(Code::DnsError, Cause::Dns, format!("cannot resolve {name}: {why}"))
+            Refusal::new(
+                Code::DnsError,
+                Cause::Dns,
+                format!("cannot resolve {name}: {why}"),
+            )
         };
         match self.resolver.resolve(name).await {
             Ok(addresses) if addresses.is_empty() => Err(failed(&"it has no addresses")),
@@ -183,19 +214,31 @@ impl Shared {
     }
 
     async fn tcp(&self, target: &Target, addresses: &[SocketAddr]) -> Result<TcpStream, Refusal> {
-        let Some(proxy) = &self.proxy else { return attempts::connect(target, addresses).await };
+        let Some(proxy) = &self.proxy else {
+            return attempts::connect(target, addresses).await;
+        };
         // The operator has configured the proxy, so its address is not checked by the rule.
         let found = match &proxy.host {
             Host::Address(address) => vec![*address],
             Host::Name(name) => self.resolve(name).await?,
         };
-        let found: Vec<_> = found.into_iter().map(|address| SocketAddr::new(address, proxy.port)).collect();
+        let found: Vec<_> = found
+            .into_iter()
+            .map(|address| SocketAddr::new(address, proxy.port))
+            .collect();
         let tcp = attempts::connect(proxy, &found).await?;
-        let Some(address) = addresses.first() else { return Err(attempts::nowhere(target)) };
+        let Some(address) = addresses.first() else {
+            return Err(attempts::nowhere(target));
+        };
         proxy::tunnel(tcp, *address, proxy).await
     }
 
-    async fn secure(&self, target: &Target, tcp: TcpStream, permit: OwnedSemaphorePermit) -> Result<Stream, Refusal> {
+    async fn secure(
+        &self,
+        target: &Target,
+        tcp: TcpStream,
+        permit: OwnedSemaphorePermit,
+    ) -> Result<Stream, Refusal> {
         match target.scheme {
             Scheme::Http => Ok(Stream::plain(tcp, permit)),
             Scheme::Https => Ok(Stream::tls(self.tls.agree(target, tcp).await?, permit)),

@@ -25,8 +25,8 @@ use crate::{
     veil::Veil,
 };
 
-/// The body of an answer. Its size and time are limited and measured. It holds the permits of the request until it is read or
-/// dropped, or until the deadline of the request.
+/// The body of an answer. Its size and time are limited and measured. It holds the permits of the
+/// request until it is read or dropped, or until the deadline of the request.
 pub struct ResponseBody {
     kind: Kind,
     meter: Option<Box<Meter>>,
@@ -49,7 +49,8 @@ struct Streamed {
     veil: Veil,
 }
 
-/// The connection and the permits, which are released at the deadline even if the plugin does not read the body any more.
+/// The connection and the permits, which are released at the deadline even if the plugin does not
+/// read the body any more.
 type Slot = Arc<Mutex<Option<(Incoming, Arc<Permits>)>>>;
 
 /// Limits for the body of an answer.
@@ -64,7 +65,10 @@ impl ResponseBody {
     /// Creates a body that is completely available.
     pub(crate) fn whole(body: Bytes, mut meter: Box<Meter>) -> Self {
         meter.received = body.len() as u64;
-        Self { kind: Kind::Whole((!body.is_empty()).then_some(body)), meter: Some(meter) }
+        Self {
+            kind: Kind::Whole((!body.is_empty()).then_some(body)),
+            meter: Some(meter),
+        }
     }
 
     /// Creates a body that is still being received.
@@ -86,10 +90,26 @@ impl ResponseBody {
                 drop(lock(&slot).take());
             }
         });
-        let Bounds { most, between, deadline } = bounds;
+        let Bounds {
+            most,
+            between,
+            deadline,
+        } = bounds;
         let reaper = reaper.abort_handle();
-        let streamed = Streamed { slot, reaper, most, left: most, between, deadline, alarm: None, veil };
-        Self { kind: Kind::Streamed(streamed), meter: Some(meter) }
+        let streamed = Streamed {
+            slot,
+            reaper,
+            most,
+            left: most,
+            between,
+            deadline,
+            alarm: None,
+            veil,
+        };
+        Self {
+            kind: Kind::Streamed(streamed),
+            meter: Some(meter),
+        }
     }
 
     fn fail(&mut self, refusal: Refusal) -> Poll<Option<Result<Frame<Bytes>, Refusal>>> {
@@ -117,7 +137,9 @@ impl Streamed {
                 Poll::Ready(Some(Ok(frame))) => {
                     self.alarm = None;
                     // Trailers are not passed on: they might contain secrets.
-                    let Ok(data) = frame.into_data() else { continue };
+                    let Ok(data) = frame.into_data() else {
+                        continue;
+                    };
                     let Some(left) = self.left.checked_sub(data.len() as u64) else {
                         return Poll::Ready(Some(Err(too_large(self.most))));
                     };
@@ -130,11 +152,17 @@ impl Streamed {
                 }
                 Poll::Pending => {
                     let due = || self.deadline.min(Instant::now() + self.between);
-                    let alarm = self.alarm.get_or_insert_with(|| Box::pin(sleep_until(due())));
+                    let alarm = self
+                        .alarm
+                        .get_or_insert_with(|| Box::pin(sleep_until(due())));
                     if alarm.as_mut().poll(cx).is_pending() {
                         return Poll::Pending;
                     }
-                    let refusal = if Instant::now() >= self.deadline { over() } else { silent(self.between) };
+                    let refusal = if Instant::now() >= self.deadline {
+                        over()
+                    } else {
+                        silent(self.between)
+                    };
                     return Poll::Ready(Some(Err(refusal)));
                 }
             }
@@ -145,19 +173,28 @@ impl Streamed {
 impl Drop for Streamed {
     fn drop(&mut self) {
         self.reaper.abort();
-        // The reaper shares the slot until its cancellation takes effect, so the slot is emptied here.
+        // The reaper shares the slot until its cancellation takes effect, so the slot is emptied
+        // here.
         drop(lock(&self.slot).take());
     }
 }
 
 /// Returns the error for a body that exceeds the limit.
 pub(crate) fn too_large(most: u64) -> Refusal {
-    Refusal::new(Code::HttpResponseBodySize, Cause::Response, format!("the body of the answer exceeds {most} bytes"))
+    Refusal::new(
+        Code::HttpResponseBodySize,
+        Cause::Response,
+        format!("the body of the answer exceeds {most} bytes"),
+    )
 }
 
 /// Returns the error for a request that has exceeded its deadline.
 pub(crate) fn over() -> Refusal {
-    Refusal::new(Code::HttpResponseTimeout, Cause::Timeout, "the request exceeded its deadline or that of its call")
+    Refusal::new(
+        Code::HttpResponseTimeout,
+        Cause::Timeout,
+        "the request exceeded its deadline or that of its call",
+    )
 }
 
 fn silent(between: Duration) -> Refusal {
@@ -166,17 +203,30 @@ fn silent(between: Duration) -> Refusal {
 }
 
 fn broken(error: &hyper::Error) -> Refusal {
-    let of_io = error.source().and_then(|cause| cause.downcast_ref::<io::Error>());
+    let of_io = error
+        .source()
+        .and_then(|cause| cause.downcast_ref::<io::Error>());
     let ended = error.is_incomplete_message() || of_io.is_some();
-    let code = if ended { Code::HttpResponseIncomplete } else { Code::HttpProtocolError };
-    Refusal::new(code, Cause::Protocol, format!("the body of the answer is incomplete: {error}"))
+    let code = if ended {
+        Code::HttpResponseIncomplete
+    } else {
+        Code::HttpProtocolError
+    };
+    Refusal::new(
+        code,
+        Cause::Protocol,
+        format!("the body of the answer is incomplete: {error}"),
+    )
 }
 
 impl Body for ResponseBody {
     type Data = Bytes;
     type Error = Refusal;
 
-    fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Refusal>>> {
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Refusal>>> {
         let this = self.get_mut();
         let polled = match &mut this.kind {
             Kind::Whole(body) => return Poll::Ready(body.take().map(|body| Ok(Frame::data(body)))),
@@ -205,11 +255,15 @@ impl Body for ResponseBody {
 
     fn size_hint(&self) -> SizeHint {
         match &self.kind {
-            Kind::Whole(body) => SizeHint::with_exact(body.as_ref().map_or(0, |body| body.len() as u64)),
+            Kind::Whole(body) => {
+                SizeHint::with_exact(body.as_ref().map_or(0, |body| body.len() as u64))
+            }
             Kind::Streamed(streamed) => {
                 let slot = lock(&streamed.slot);
                 let coming = slot.as_ref().and_then(|(body, _)| body.size_hint().exact());
-                coming.map_or_else(SizeHint::default, |coming| SizeHint::with_exact(coming + streamed.veil.held()))
+                coming.map_or_else(SizeHint::default, |coming| {
+                    SizeHint::with_exact(coming + streamed.veil.held())
+                })
             }
         }
     }

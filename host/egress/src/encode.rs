@@ -2,7 +2,8 @@
 
 use base64::{Engine as _, engine::general_purpose};
 
-/// Percent-encodes all bytes except letters, digits, `-`, `.`, `_`, `~` (RFC 3986) and the `safe` bytes.
+/// Percent-encodes all bytes except letters, digits, `-`, `.`, `_`, `~` (RFC 3986) and the `safe`
+/// bytes.
 pub(crate) fn percent(bytes: &[u8], safe: &[u8]) -> String {
     let mut out = String::with_capacity(bytes.len());
     for byte in bytes {
@@ -42,13 +43,17 @@ pub(crate) fn form(text: &str) -> String {
 
 /// Creates a body of `application/x-www-form-urlencoded`.
 pub(crate) fn form_body<'a>(pairs: impl IntoIterator<Item = (&'a str, &'a str)>) -> String {
-    let pairs: Vec<String> = pairs.into_iter().map(|(name, value)| format!("{}={}", form(name), form(value))).collect();
+    let pairs: Vec<String> = pairs
+        .into_iter()
+        .map(|(name, value)| format!("{}={}", form(name), form(value)))
+        .collect();
     pairs.join("&")
 }
 
 /// Parses `application/x-www-form-urlencoded` as servers do.
 pub(crate) fn form_pairs(text: &str) -> Vec<(String, String)> {
-    let decode = |part: &str| String::from_utf8_lossy(&unpercent(&part.replace('+', " "))).into_owned();
+    let decode =
+        |part: &str| String::from_utf8_lossy(&unpercent(&part.replace('+', " "))).into_owned();
     text.split(['&', ';'])
         .filter(|pair| !pair.is_empty())
         .map(|pair| pair.split_once('=').unwrap_or((pair, "")))
@@ -59,7 +64,11 @@ pub(crate) fn form_pairs(text: &str) -> Vec<(String, String)> {
 /// Escapes text for the inside of a JSON string.
 pub(crate) fn json(text: &str) -> String {
     let quoted = serde_json::Value::from(text).to_string();
-    quoted.strip_prefix('"').and_then(|it| it.strip_suffix('"')).unwrap_or_default().to_owned()
+    quoted
+        .strip_prefix('"')
+        .and_then(|it| it.strip_suffix('"'))
+        .unwrap_or_default()
+        .to_owned()
 }
 
 /// Escapes text for XML text and attributes.
@@ -81,7 +90,11 @@ pub(crate) fn xml(text: &str) -> String {
 /// Decodes the five predefined entities of XML. Other entities are not changed.
 pub(crate) fn unxml(text: &str) -> String {
     // `&amp;` comes last, so that `&amp;lt;` becomes `&lt;`.
-    text.replace("&lt;", "<").replace("&gt;", ">").replace("&quot;", "\"").replace("&apos;", "'").replace("&amp;", "&")
+    text.replace("&lt;", "<")
+        .replace("&gt;", ">")
+        .replace("&quot;", "\"")
+        .replace("&apos;", "'")
+        .replace("&amp;", "&")
 }
 
 /// Encodes as Base64 for URLs, without padding (RFC 7515).
@@ -95,14 +108,22 @@ mod tests {
 
     #[test]
     fn percent_encodes_per_rfc_3986() {
-        assert_eq!(percent("aZ09-._~/ +é%".as_bytes(), b""), "aZ09-._~%2F%20%2B%C3%A9%25");
+        assert_eq!(
+            percent("aZ09-._~/ +é%".as_bytes(), b""),
+            "aZ09-._~%2F%20%2B%C3%A9%25"
+        );
         assert_eq!(percent(b"/a b", b"/"), "/a%20b");
     }
 
     #[test]
     fn invalid_percent_encoding_is_kept() {
-        for (text, bytes) in [("%2Fa%2f", "/a/"), ("100%", "100%"), ("%zz%4", "%zz%4"), ("%C3%A9", "é"), ("%+1", "%+1")]
-        {
+        for (text, bytes) in [
+            ("%2Fa%2f", "/a/"),
+            ("100%", "100%"),
+            ("%zz%4", "%zz%4"),
+            ("%C3%A9", "é"),
+            ("%+1", "%+1"),
+        ] {
             assert_eq!(unpercent(text), bytes.as_bytes(), "{text}");
         }
     }
@@ -113,13 +134,22 @@ mod tests {
         let body = form_body(pairs);
         assert_eq!(body, "a+b=c%2Bd%26e%3Df&%C3%A9=&%25=%2541");
         let read = form_pairs(&body);
-        assert_eq!(read, pairs.map(|(name, value)| (name.to_owned(), value.to_owned())));
+        assert_eq!(
+            read,
+            pairs.map(|(name, value)| (name.to_owned(), value.to_owned()))
+        );
     }
 
     #[test]
     fn escapes_json_and_xml() {
         assert_eq!(json("a\"b\\c\n\u{1}é"), "a\\\"b\\\\c\\n\\u0001é");
-        assert_eq!(xml("<a b='c' d=\"e\">&"), "&lt;a b=&apos;c&apos; d=&quot;e&quot;&gt;&amp;");
-        assert_eq!(unxml(&xml("<a b='c' d=\"e\">& &lt;")), "<a b='c' d=\"e\">& &lt;");
+        assert_eq!(
+            xml("<a b='c' d=\"e\">&"),
+            "&lt;a b=&apos;c&apos; d=&quot;e&quot;&gt;&amp;"
+        );
+        assert_eq!(
+            unxml(&xml("<a b='c' d=\"e\">& &lt;")),
+            "<a b='c' d=\"e\">& &lt;"
+        );
     }
 }

@@ -60,7 +60,8 @@ pub struct Surroundings {
 }
 
 impl Default for Surroundings {
-    /// Returns surroundings with the system resolver, no addresses of a cluster, and unregistered metrics.
+    /// Returns surroundings with the system resolver, no addresses of a cluster, and unregistered
+    /// metrics.
     fn default() -> Self {
         Self {
             resolver: Arc::new(SystemResolver::default()),
@@ -85,7 +86,8 @@ pub enum Phase {
     Serving,
 }
 
-/// Timeouts that a plugin requests with `wasi:http/types.request-options`. They cannot exceed the limits of a rule.
+/// Timeouts that a plugin requests with `wasi:http/types.request-options`. They cannot exceed the
+/// limits of a rule.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Options {
     /// Timeout for connecting.
@@ -133,7 +135,11 @@ impl Gateway {
     ///
     /// # Errors
     /// [`ConfigErrors`] with all mistakes in the rules.
-    pub fn new(plugin: &str, settings: &Settings, surroundings: Surroundings) -> Result<Self, ConfigErrors> {
+    pub fn new(
+        plugin: &str,
+        settings: &Settings,
+        surroundings: Surroundings,
+    ) -> Result<Self, ConfigErrors> {
         let connections = Arc::new(Semaphore::new(CONNECTIONS));
         let policy = Policy::new(settings, &surroundings, &connections, None)?;
         let shared = Shared {
@@ -146,16 +152,23 @@ impl Gateway {
             connections,
             held: Held::default(),
         };
-        Ok(Self { shared: Arc::new(shared) })
+        Ok(Self {
+            shared: Arc::new(shared),
+        })
     }
 
-    /// Replaces the rules and credentials, starting with the next request. A changed rule gets new connections; the state of
-    /// hosts is kept.
+    /// Replaces the rules and credentials, starting with the next request. A changed rule gets new
+    /// connections; the state of hosts is kept.
     ///
     /// # Errors
     /// [`ConfigErrors`] with all mistakes in the rules. In this case, nothing has changed.
     pub fn update(&self, settings: &Settings) -> Result<(), ConfigErrors> {
-        let Shared { surroundings, policy, connections, .. } = &*self.shared;
+        let Shared {
+            surroundings,
+            policy,
+            connections,
+            ..
+        } = &*self.shared;
         let new = Policy::new(settings, surroundings, connections, Some(&policy.load()))?;
         policy.store(Arc::new(new));
         Ok(())
@@ -178,6 +191,8 @@ impl Gateway {
 
 impl fmt::Debug for Gateway {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Gateway").field("plugin", &self.shared.plugin).finish_non_exhaustive()
+        f.debug_struct("Gateway")
+            .field("plugin", &self.shared.plugin)
+            .finish_non_exhaustive()
     }
 }

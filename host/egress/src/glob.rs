@@ -5,23 +5,32 @@
 pub(crate) struct Glob(String);
 
 impl Glob {
-    /// Parses a pattern. Returns `None` if it contains a character that is not allowed in names of actions.
+    /// Parses a pattern. Returns `None` if it contains a character that is not allowed in names of
+    /// actions.
     pub(crate) fn parse(text: &str) -> Option<Self> {
-        (!text.is_empty() && text.bytes().all(|byte| byte == b'*' || is_action(byte))).then(|| Self(text.to_owned()))
+        (!text.is_empty() && text.bytes().all(|byte| byte == b'*' || is_action(byte)))
+            .then(|| Self(text.to_owned()))
     }
 
     pub(crate) fn matches(&self, name: &str) -> bool {
         let mut parts = self.0.split('*');
-        let Some(mut rest) = parts.next().and_then(|first| name.strip_prefix(first)) else { return false };
-        let Some(last) = parts.next_back() else { return rest.is_empty() };
+        let Some(mut rest) = parts.next().and_then(|first| name.strip_prefix(first)) else {
+            return false;
+        };
+        let Some(last) = parts.next_back() else {
+            return rest.is_empty();
+        };
         for part in parts {
-            let Some((_, after)) = rest.split_once(part) else { return false };
+            let Some((_, after)) = rest.split_once(part) else {
+                return false;
+            };
             rest = after;
         }
         rest.ends_with(last)
     }
 
-    /// Returns true if this pattern matches everything that the other one matches. It may return false for complicated patterns.
+    /// Returns true if this pattern matches everything that the other one matches. It may return
+    /// false for complicated patterns.
     pub(crate) fn covers(&self, other: &Self) -> bool {
         self.matches(&other.0)
     }
@@ -53,7 +62,11 @@ mod tests {
             ("a*a", "a", false),
         ];
         for (glob, name, matches) in table {
-            assert_eq!(Glob::parse(glob).unwrap().matches(name), matches, "{glob} {name}");
+            assert_eq!(
+                Glob::parse(glob).unwrap().matches(name),
+                matches,
+                "{glob} {name}"
+            );
         }
     }
 
@@ -66,9 +79,20 @@ mod tests {
 
     #[test]
     fn a_wide_pattern_covers_a_narrow_one() {
-        let table = [("Describe*", "DescribeTags", true), ("*", "a*", true), ("a*", "*", false), ("a*", "a*b", true)];
+        let table = [
+            ("Describe*", "DescribeTags", true),
+            ("*", "a*", true),
+            ("a*", "*", false),
+            ("a*", "a*b", true),
+        ];
         for (wide, narrow, covers) in table {
-            assert_eq!(Glob::parse(wide).unwrap().covers(&Glob::parse(narrow).unwrap()), covers, "{wide} {narrow}");
+            assert_eq!(
+                Glob::parse(wide)
+                    .unwrap()
+                    .covers(&Glob::parse(narrow).unwrap()),
+                covers,
+                "{wide} {narrow}"
+            );
         }
     }
 }

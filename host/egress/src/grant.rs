@@ -21,8 +21,15 @@ use crate::{
 pub(crate) use self::{compile::compile, warn::warnings};
 
 /// Methods that rules can allow.
-pub(crate) const METHODS: [Method; 7] =
-    [Method::GET, Method::HEAD, Method::POST, Method::PUT, Method::PATCH, Method::DELETE, Method::OPTIONS];
+pub(crate) const METHODS: [Method; 7] = [
+    Method::GET,
+    Method::HEAD,
+    Method::POST,
+    Method::PUT,
+    Method::PATCH,
+    Method::DELETE,
+    Method::OPTIONS,
+];
 
 /// SHA-256 of a server's certificate.
 pub(crate) type Pin = [u8; 32];
@@ -46,19 +53,22 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             connect: Duration::from_secs(5),
-            // The usual timeout of proxies in front of clouds. A busy Octavia takes more than 30 s to accept a load balancer.
+            // The usual timeout of proxies in front of clouds. A busy Octavia takes more than 30 s
+            // to accept a load balancer.
             first_byte: Duration::from_secs(60),
             between_bytes: Duration::from_secs(15),
             total: None,
             request_body: 8 << 20,
             response_body: 16 << 20,
-            // As many as concurrent calls of a plugin, so that waiting Services, 20 by default, leave capacity for nodes.
+            // As many as concurrent calls of a plugin, so that waiting Services, 20 by default,
+            // leave capacity for nodes.
             concurrency: 36,
-            // Common limits of vendors for one account: 20 requests per second (EC2), and more in a burst.
+            // Common limits of vendors for one account: 20 requests per second (EC2), and more in a
+            // burst.
             rate: 20.0,
             burst: 40,
-            // A cloud that needs a longer pause asks again, and a short pause delays requests only briefly after it has
-            // recovered.
+            // A cloud that needs a longer pause asks again, and a short pause delays requests only
+            // briefly after it has recovered.
             pause: Duration::from_secs(60),
         }
     }
@@ -98,17 +108,25 @@ impl Grant {
 
     /// Decides whether the actions are allowed.
     pub(crate) fn permits_actions(&self, actions: &Actions) -> Verdict {
-        if self.actions.is_empty() { Verdict::Yes } else { judge(&self.actions, actions) }
+        if self.actions.is_empty() {
+            Verdict::Yes
+        } else {
+            judge(&self.actions, actions)
+        }
     }
 
     /// Returns the first of the actions that is not allowed, or `None` if the request names none.
     pub(crate) fn denied_action<'a>(&self, actions: &'a Actions) -> Option<&'a str> {
         let is_allowed = |name: &&String| self.actions.iter().any(|glob| glob.matches(name));
-        actions.named.iter().find(|name| !is_allowed(name)).map(String::as_str)
+        actions
+            .named
+            .iter()
+            .find(|name| !is_allowed(name))
+            .map(String::as_str)
     }
 
-    /// Decides whether the request is a read, as far as can be determined: a method that reads and no action, or only actions
-    /// that the rule lists as reads.
+    /// Decides whether the request is a read, as far as can be determined: a method that reads and
+    /// no action, or only actions that the rule lists as reads.
     pub(crate) fn reads(&self, method: &Method, actions: &Actions) -> Verdict {
         if !can_read(method) {
             Verdict::No
@@ -121,10 +139,23 @@ impl Grant {
 
     /// Returns true if this rule, listed first, allows all requests that the other one allows.
     pub(crate) fn covers(&self, other: &Self) -> bool {
-        let paths = || other.paths.iter().all(|path| self.paths.iter().any(|prefix| prefix.covers(path)));
-        let actions = || other.actions.iter().all(|action| self.actions.iter().any(|glob| glob.covers(action)));
+        let paths = || {
+            other
+                .paths
+                .iter()
+                .all(|path| self.paths.iter().any(|prefix| prefix.covers(path)))
+        };
+        let actions = || {
+            other
+                .actions
+                .iter()
+                .all(|action| self.actions.iter().any(|glob| glob.covers(action)))
+        };
         self.to.covers(&other.to)
-            && other.methods.iter().all(|method| self.methods.contains(method))
+            && other
+                .methods
+                .iter()
+                .all(|method| self.methods.contains(method))
             && (self.paths.is_empty() || !other.paths.is_empty() && paths())
             && (self.actions.is_empty() || !other.actions.is_empty() && actions())
     }
@@ -134,9 +165,16 @@ impl Grant {
         let either = |one: &Prefix, two: &Prefix| one.covers(two) || two.covers(one);
         let globs = |one: &Glob, two: &Glob| one.covers(two) || two.covers(one);
         (self.to.covers(&other.to) || other.to.covers(&self.to))
-            && other.methods.iter().any(|method| self.methods.contains(method))
-            && (self.paths.is_empty() || other.paths.is_empty() || pairs(&self.paths, &other.paths, either))
-            && (self.actions.is_empty() || other.actions.is_empty() || pairs(&self.actions, &other.actions, globs))
+            && other
+                .methods
+                .iter()
+                .any(|method| self.methods.contains(method))
+            && (self.paths.is_empty()
+                || other.paths.is_empty()
+                || pairs(&self.paths, &other.paths, either))
+            && (self.actions.is_empty()
+                || other.actions.is_empty()
+                || pairs(&self.actions, &other.actions, globs))
     }
 
     /// Returns true if both rules send requests in the same way, except for limits.
@@ -165,7 +203,12 @@ fn same_credential(one: Option<&Arc<dyn Credential>>, two: Option<&Arc<dyn Crede
 }
 
 fn judge(globs: &[Glob], actions: &Actions) -> Verdict {
-    if !actions.named.iter().all(|name| globs.iter().any(|glob| glob.matches(name))) || globs.is_empty() {
+    if !actions
+        .named
+        .iter()
+        .all(|name| globs.iter().any(|glob| glob.matches(name)))
+        || globs.is_empty()
+    {
         return Verdict::No;
     }
     match (actions.open, actions.named.is_empty()) {

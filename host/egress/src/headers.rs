@@ -18,7 +18,8 @@ const MAX_BYTES: usize = 64 * 1024;
 /// Maximum number of header fields of a request; the same as hyper's limit for answers.
 const MAX_FIELDS: usize = 100;
 
-/// Headers that belong to one connection and not to the request (RFC 9110, section 7.6.1), and headers that Skydock sets itself.
+/// Headers that belong to one connection and not to the request (RFC 9110, section 7.6.1), and
+/// headers that Skydock sets itself.
 const HOP_BY_HOP: [&str; 11] = [
     "connection",
     "keep-alive",
@@ -97,52 +98,92 @@ const AUTHENTICATION_QUERY: [&str; 14] = [
 /// Checks that plugins may send this head.
 ///
 /// # Errors
-/// [`Code::HttpRequestHeaderSectionSize`] if it is too large; [`Code::HttpRequestDenied`] if a header names another host, method
-/// or path, if the query names another method, or if there is not exactly one valid length.
+/// [`Code::HttpRequestHeaderSectionSize`] if it is too large; [`Code::HttpRequestDenied`] if a
+/// header names another host, method or path, if the query names another method, or if there is not
+/// exactly one valid length.
 pub(crate) fn check(head: &Parts, target: &Target) -> Result<(), Refusal> {
-    let bytes: usize = head.headers.iter().map(|(name, value)| name.as_str().len() + value.len()).sum();
+    let bytes: usize = head
+        .headers
+        .iter()
+        .map(|(name, value)| name.as_str().len() + value.len())
+        .sum();
     if bytes > MAX_BYTES || head.headers.len() > MAX_FIELDS {
-        let sentence =
-            format!("the request has more than {MAX_FIELDS} headers, or more than {} KiB of them", MAX_BYTES / 1024);
-        return Err(Refusal::new(Code::HttpRequestHeaderSectionSize, Cause::Header, sentence));
+        let sentence = format!(
+            "the request has more than {MAX_FIELDS} headers, or more than {} KiB of them",
+            MAX_BYTES / 1024
+        );
+        return Err(Refusal::new(
+            Code::HttpRequestHeaderSectionSize,
+            Cause::Header,
+            sentence,
+        ));
     }
     for value in head.headers.get_all(HOST) {
         if !value.to_str().is_ok_and(|text| is_host_of(text, target)) {
-            return Err(Refusal::denied(Cause::Header, format!("its Host header does not match {target}")));
+            return Err(Refusal::denied(
+                Cause::Header,
+                format!("its Host header does not match {target}"),
+            ));
         }
     }
-    if let Some(name) = OVERRIDES.iter().find(|name| head.headers.contains_key(**name)) {
+    if let Some(name) = OVERRIDES
+        .iter()
+        .find(|name| head.headers.contains_key(**name))
+    {
         return Err(Refusal::denied(
             Cause::Header,
             format!("its header {name} could change the target, path or method"),
         ));
     }
     let query = head.uri.query().unwrap_or_default().as_bytes();
-    let names = query.split(|byte| b"&;".contains(byte)).filter_map(|pair| pair.split(|byte| *byte == b'=').next());
+    let names = query
+        .split(|byte| b"&;".contains(byte))
+        .filter_map(|pair| pair.split(|byte| *byte == b'=').next());
     // Rails, Laravel and others use this parameter as the method.
-    if names.map(decode).any(|name| name.eq_ignore_ascii_case(b"_method")) {
-        return Err(Refusal::denied(Cause::Header, "`_method` in its query could change the method"));
+    if names
+        .map(decode)
+        .any(|name| name.eq_ignore_ascii_case(b"_method"))
+    {
+        return Err(Refusal::denied(
+            Cause::Header,
+            "`_method` in its query could change the method",
+        ));
     }
     if let Some(name) = head.headers.keys().find(|name| name.as_str().contains('_')) {
-        let sentence = format!("its header {name} has an underscore, which many servers treat as a dash");
+        let sentence =
+            format!("its header {name} has an underscore, which many servers treat as a dash");
         return Err(Refusal::denied(Cause::Header, sentence));
     }
     let mut options = head.headers.get_all(CONNECTION).iter();
-    if options.any(|value| value.to_str().is_ok_and(|text| text.split(',').any(is_judged))) {
-        let sentence = "its Connection header names a header that rules depend on and that would not be sent";
+    if options.any(|value| {
+        value
+            .to_str()
+            .is_ok_and(|text| text.split(',').any(is_judged))
+    }) {
+        let sentence =
+            "its Connection header names a header that rules depend on and that would not be sent";
         return Err(Refusal::denied(Cause::Header, sentence));
     }
     let mut lengths = head.headers.get_all(CONTENT_LENGTH).iter();
     if lengths.next().is_some_and(|value| length(value).is_none()) || lengths.next().is_some() {
-        return Err(Refusal::denied(Cause::Header, "its Content-Length is not a single number"));
+        return Err(Refusal::denied(
+            Cause::Header,
+            "its Content-Length is not a single number",
+        ));
     }
     Ok(())
 }
 
 /// Returns true for headers that determine what a request does.
 fn is_judged(option: &str) -> bool {
-    const JUDGED: [&str; 6] =
-        ["content-type", "content-encoding", "soapaction", "x-amz-target", "x-tc-action", "x-acs-action"];
+    const JUDGED: [&str; 6] = [
+        "content-type",
+        "content-encoding",
+        "soapaction",
+        "x-amz-target",
+        "x-tc-action",
+        "x-acs-action",
+    ];
     JUDGED.contains(&option.trim().to_ascii_lowercase().as_str())
 }
 
@@ -152,13 +193,17 @@ pub(crate) fn content_length(headers: &HeaderMap) -> Option<u64> {
 }
 
 fn length(value: &HeaderValue) -> Option<u64> {
-    let text = value.to_str().ok().filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()))?;
+    let text = value
+        .to_str()
+        .ok()
+        .filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()))?;
     text.parse().ok()
 }
 
 fn is_host_of(text: &str, target: &Target) -> bool {
-    host_and_port(text, target.scheme)
-        .is_some_and(|(host, port)| Host::parse(host).as_ref() == Some(&target.host) && port == target.port)
+    host_and_port(text, target.scheme).is_some_and(|(host, port)| {
+        Host::parse(host).as_ref() == Some(&target.host) && port == target.port
+    })
 }
 
 /// Returns the authority of a target as in a URI and in `Host`: without a default port.
@@ -200,21 +245,36 @@ pub(crate) struct Authentication {
 
 impl Authentication {
     pub(crate) fn of(head: &Parts) -> Self {
-        let is = |name: &HeaderName| AUTHENTICATION.contains(&name.as_str()) || name.as_str().contains("authorization");
+        let is = |name: &HeaderName| {
+            AUTHENTICATION.contains(&name.as_str()) || name.as_str().contains("authorization")
+        };
         let headers = head.headers.iter().filter(|(name, _)| is(name));
-        let query = head.uri.query().unwrap_or_default().split('&').filter(|pair| is_authentication(pair));
+        let query = head
+            .uri
+            .query()
+            .unwrap_or_default()
+            .split('&')
+            .filter(|pair| is_authentication(pair));
         Self {
-            headers: headers.map(|(name, value)| (name.clone(), value.clone())).collect(),
+            headers: headers
+                .map(|(name, value)| (name.clone(), value.clone()))
+                .collect(),
             query: query.map(str::to_owned).collect(),
         }
     }
 
     /// Returns the name of one of them, for an error message.
     pub(crate) fn name(&self) -> Option<String> {
-        let header = self.headers.first().map(|(name, _)| format!("header {name}"));
+        let header = self
+            .headers
+            .first()
+            .map(|(name, _)| format!("header {name}"));
         header.or_else(|| {
             let parameter = self.query.first()?;
-            Some(format!("query parameter {}", parameter.split('=').next().unwrap_or_default()))
+            Some(format!(
+                "query parameter {}",
+                parameter.split('=').next().unwrap_or_default()
+            ))
         })
     }
 
@@ -222,7 +282,12 @@ impl Authentication {
     pub(crate) fn strip(&self, headers: &mut HeaderMap) {
         for (name, guest) in &self.headers {
             if headers.get_all(name).iter().any(|value| value == guest) {
-                let kept: Vec<_> = headers.get_all(name).iter().filter(|value| *value != guest).cloned().collect();
+                let kept: Vec<_> = headers
+                    .get_all(name)
+                    .iter()
+                    .filter(|value| *value != guest)
+                    .cloned()
+                    .collect();
                 headers.remove(name);
                 for value in kept {
                     headers.append(name, value);
@@ -234,13 +299,18 @@ impl Authentication {
     /// Returns a query parameter that still has the plugin's value.
     pub(crate) fn kept_in(&self, query: Option<&str>) -> Option<&str> {
         let query = query.unwrap_or_default();
-        self.query.iter().map(String::as_str).find(|parameter| query.split('&').any(|pair| pair == *parameter))
+        self.query
+            .iter()
+            .map(String::as_str)
+            .find(|parameter| query.split('&').any(|pair| pair == *parameter))
     }
 }
 
 fn is_authentication(pair: &str) -> bool {
     let name = decode(pair.split('=').next().unwrap_or_default().as_bytes());
-    AUTHENTICATION_QUERY.iter().any(|other| name.eq_ignore_ascii_case(other.as_bytes()))
+    AUTHENTICATION_QUERY
+        .iter()
+        .any(|other| name.eq_ignore_ascii_case(other.as_bytes()))
 }
 
 #[cfg(test)]
@@ -249,11 +319,16 @@ mod tests {
     use crate::rule::Scheme;
 
     fn target() -> Target {
-        Target { scheme: Scheme::Https, host: Host::parse("api.example.com").unwrap(), port: 443 }
+        Target {
+            scheme: Scheme::Https,
+            host: Host::parse("api.example.com").unwrap(),
+            port: 443,
+        }
     }
 
     fn head(headers: &[(&str, &str)]) -> Parts {
-        let mut request = http::Request::builder().uri("https://api.example.com/?x=1&X-Amz-Signature=ab&sig=c");
+        let mut request =
+            http::Request::builder().uri("https://api.example.com/?x=1&X-Amz-Signature=ab&sig=c");
         for (name, value) in headers {
             request = request.header(*name, *value);
         }
@@ -283,18 +358,30 @@ mod tests {
         for (field, fine) in table {
             assert_eq!(check(&head(&[field]), &target()).is_ok(), fine, "{field:?}");
         }
-        assert!(check(&head(&[("content-length", "1"), ("content-length", "1")]), &target()).is_err());
+        assert!(
+            check(
+                &head(&[("content-length", "1"), ("content-length", "1")]),
+                &target()
+            )
+            .is_err()
+        );
     }
 
     #[test]
     fn the_size_of_a_header_section_is_limited() {
         let many = vec![("x-a", "b"); MAX_FIELDS + 1];
         assert!(check(&head(&many[..MAX_FIELDS]), &target()).is_ok());
-        assert_eq!(check(&head(&many), &target()).unwrap_err().code(), Code::HttpRequestHeaderSectionSize);
+        assert_eq!(
+            check(&head(&many), &target()).unwrap_err().code(),
+            Code::HttpRequestHeaderSectionSize
+        );
         let longest = "x".repeat(65535);
         assert!(check(&head(&[("x", &longest)]), &target()).is_ok());
         let long = "x".repeat(65536);
-        assert_eq!(check(&head(&[("x", &long)]), &target()).unwrap_err().code(), Code::HttpRequestHeaderSectionSize);
+        assert_eq!(
+            check(&head(&[("x", &long)]), &target()).unwrap_err().code(),
+            Code::HttpRequestHeaderSectionSize
+        );
     }
 
     #[test]
@@ -307,7 +394,12 @@ mod tests {
             ("x_method=DELETE", true),
         ] {
             let uri = format!("https://api.example.com/?{query}");
-            let head = http::Request::builder().uri(uri).body(()).unwrap().into_parts().0;
+            let head = http::Request::builder()
+                .uri(uri)
+                .body(())
+                .unwrap()
+                .into_parts()
+                .0;
             assert_eq!(check(&head, &target()).is_ok(), expected, "{query}");
         }
     }
@@ -320,7 +412,11 @@ mod tests {
             (Scheme::Http, "api.example.com", 80, "api.example.com"),
             (Scheme::Http, "[2001:db8::1]", 8080, "[2001:db8::1]:8080"),
         ] {
-            let target = Target { scheme, host: Host::parse(host).unwrap(), port };
+            let target = Target {
+                scheme,
+                host: Host::parse(host).unwrap(),
+                port,
+            };
             assert_eq!(authority(&target), expected);
             assert!(is_host_of(expected, &target), "{expected}");
             assert!(!is_host_of("api.example.com:1", &target), "{expected}");
@@ -329,8 +425,18 @@ mod tests {
 
     #[test]
     fn the_length_of_the_body_is_a_number() {
-        for (value, expected) in [("0", Some(0)), ("12", Some(12)), ("+12", None), ("", None), ("1e3", None)] {
-            assert_eq!(content_length(&head(&[("content-length", value)]).headers), expected, "{value}");
+        for (value, expected) in [
+            ("0", Some(0)),
+            ("12", Some(12)),
+            ("+12", None),
+            ("", None),
+            ("1e3", None),
+        ] {
+            assert_eq!(
+                content_length(&head(&[("content-length", value)]).headers),
+                expected,
+                "{value}"
+            );
         }
         assert_eq!(content_length(&head(&[]).headers), None);
     }
@@ -364,10 +470,16 @@ mod tests {
             "X-Api-Key",
         ] {
             let found = Authentication::of(&head(&[(name, "v")]));
-            assert_eq!(found.name(), Some(format!("header {}", name.to_ascii_lowercase())));
+            assert_eq!(
+                found.name(),
+                Some(format!("header {}", name.to_ascii_lowercase()))
+            );
         }
         let found = Authentication::of(&head(&[("x-request-id", "v")]));
-        assert_eq!(found.name().as_deref(), Some("query parameter X-Amz-Signature"));
+        assert_eq!(
+            found.name().as_deref(),
+            Some("query parameter X-Amz-Signature")
+        );
         assert_eq!(found.query, ["X-Amz-Signature=ab", "sig=c"]);
         for hidden in ["X-Amz%2dSignature=ab", "%73ig=x", "sig"] {
             assert!(is_authentication(hidden), "{hidden}");
@@ -377,7 +489,11 @@ mod tests {
 
     #[test]
     fn authentication_that_was_not_replaced_is_removed() {
-        let guest = head(&[("authorization", "guest"), ("cookie", "guest"), ("x-api-key", "guest")]);
+        let guest = head(&[
+            ("authorization", "guest"),
+            ("cookie", "guest"),
+            ("x-api-key", "guest"),
+        ]);
         let found = Authentication::of(&guest);
         let mut headers = guest.headers;
         headers.insert("authorization", HeaderValue::from_static("real"));
@@ -385,7 +501,10 @@ mod tests {
         found.strip(&mut headers);
         assert_eq!(headers["authorization"], "real");
         assert!(!headers.contains_key("x-api-key"));
-        assert_eq!(headers.get_all("cookie").iter().collect::<Vec<_>>(), ["real"]);
+        assert_eq!(
+            headers.get_all("cookie").iter().collect::<Vec<_>>(),
+            ["real"]
+        );
         assert_eq!(found.kept_in(Some("a=1&sig=c")), Some("sig=c"));
         assert_eq!(found.kept_in(Some("a=1&sig=d")), None);
     }

@@ -26,17 +26,32 @@ impl Default for Held {
 }
 
 impl Held {
-    /// Waits until this number of bytes is free, and reserves them. They are reserved at once and not as a body grows, since
-    /// growing bodies could deadlock.
+    /// Waits until this number of bytes is free, and reserves them. They are reserved at once and
+    /// not as a body grows, since growing bodies could deadlock.
     pub(crate) async fn room(&self, bytes: u64) -> Result<Room, Refusal> {
         // The semaphore is never closed.
-        let closed = |_| Refusal::new(Code::InternalError, Cause::Internal, "the gateway is closed");
-        self.0.clone().acquire_many_owned(number(bytes)).await.map(Room).map_err(closed)
+        let closed = |_| {
+            Refusal::new(
+                Code::InternalError,
+                Cause::Internal,
+                "the gateway is closed",
+            )
+        };
+        self.0
+            .clone()
+            .acquire_many_owned(number(bytes))
+            .await
+            .map(Room)
+            .map_err(closed)
     }
 
     /// Reserves this number of bytes if they are free now.
     pub(crate) fn try_room(&self, bytes: u64) -> Option<Room> {
-        self.0.clone().try_acquire_many_owned(number(bytes)).ok().map(Room)
+        self.0
+            .clone()
+            .try_acquire_many_owned(number(bytes))
+            .ok()
+            .map(Room)
     }
 }
 

@@ -19,11 +19,12 @@ use crate::{
     rule::Target,
 };
 
-/// Maximum number of hosts that are remembered, since wildcards let a plugin use any number of names.
+/// Maximum number of hosts that are remembered, since wildcards let a plugin use any number of
+/// names.
 const MAX_HOSTS: usize = 1024;
 
-/// Maximum time a request waits for the end of a pause that the cloud has asked for. If the pause is longer, the plugin receives
-/// an answer, so that its call can end.
+/// Maximum time a request waits for the end of a pause that the cloud has asked for. If the pause
+/// is longer, the plugin receives an answer, so that its call can end.
 const LONGEST_WAIT: Duration = Duration::from_secs(5);
 
 /// All hosts of a plugin.
@@ -36,7 +37,8 @@ pub(crate) struct Hosts {
 #[derive(Debug, Default)]
 pub(crate) struct Host {
     breaker: Mutex<Breaker>,
-    /// The end of the pauses that the cloud has asked for, by rule: one API of a host may be overloaded while another is not.
+    /// The end of the pauses that the cloud has asked for, by rule: one API of a host may be
+    /// overloaded while another is not.
     paused: Mutex<HashMap<Arc<str>, Instant>>,
     lanes: Mutex<Vec<Arc<Lane>>>,
 }
@@ -67,7 +69,11 @@ impl Hosts {
         }
         if all.len() >= MAX_HOSTS {
             let sentence = format!("the plugin uses more than {MAX_HOSTS} hosts");
-            return Err(Refusal::new(Code::ConnectionLimitReached, Cause::Limit, sentence));
+            return Err(Refusal::new(
+                Code::ConnectionLimitReached,
+                Cause::Limit,
+                sentence,
+            ));
         }
         let host = Arc::new(Host::default());
         all.insert(target.clone(), host.clone());
@@ -77,12 +83,16 @@ impl Hosts {
     /// Returns the number of hosts with an open breaker.
     pub(crate) fn open(&self) -> usize {
         let now = Instant::now();
-        lock(&self.all).values().filter(|host| lock(&host.breaker).is_open(now)).count()
+        lock(&self.all)
+            .values()
+            .filter(|host| lock(&host.breaker).is_open(now))
+            .count()
     }
 }
 
 impl Host {
-    /// Returns the lane for these limits. Equal limits share a lane, even if they come from different rules or configurations.
+    /// Returns the lane for these limits. Equal limits share a lane, even if they come from
+    /// different rules or configurations.
     pub(crate) fn lane(&self, limits: &Limits) -> Arc<Lane> {
         let now = Instant::now();
         let key = (limits.concurrency, limits.rate.to_bits(), limits.burst);
@@ -103,7 +113,8 @@ impl Host {
 
     /// Returns true if the host has no state worth keeping.
     fn is_idle(&self, now: Instant) -> bool {
-        let full = |lane: &Arc<Lane>| Arc::strong_count(lane) == 1 && lock(&lane.bucket).is_full(now);
+        let full =
+            |lane: &Arc<Lane>| Arc::strong_count(lane) == 1 && lock(&lane.bucket).is_full(now);
         !lock(&self.breaker).is_open(now)
             && !lock(&self.paused).values().any(|until| *until > now)
             && lock(&self.lanes).iter().all(full)
@@ -120,7 +131,10 @@ impl Host {
     }
 
     fn paused(&self, rule: &str, now: Instant) -> Option<Instant> {
-        lock(&self.paused).get(rule).copied().filter(|until| *until > now)
+        lock(&self.paused)
+            .get(rule)
+            .copied()
+            .filter(|until| *until > now)
     }
 
     /// Waits for the end of a rule's pause. Returns true if there was one.
@@ -131,7 +145,9 @@ impl Host {
         let mut waited = false;
         loop {
             let now = Instant::now();
-            let Some(until) = self.paused(rule, now) else { return Ok(waited) };
+            let Some(until) = self.paused(rule, now) else {
+                return Ok(waited);
+            };
             let left = deadline.saturating_duration_since(now);
             let pause = until - now;
             if pause > LONGEST_WAIT.min(left / 2) {
@@ -153,8 +169,8 @@ impl Host {
         }
     }
 
-    /// Lets a request through the breaker. The caller must report its outcome; a request that is canceled after `patience` counts
-    /// as not answered.
+    /// Lets a request through the breaker. The caller must report its outcome; a request that is
+    /// canceled after `patience` counts as not answered.
     ///
     /// # Errors
     /// [`Code::ConnectionRefused`] if the breaker is open.
@@ -162,18 +178,29 @@ impl Host {
         let now = Instant::now();
         match lock(&self.breaker).enter(now) {
             Pass::Wait(wait) => Err(not_contacted(wait)),
-            pass => Ok(Passed { host: self.clone(), pass, outcome: Outcome::Unknown, entered: now, patience }),
+            pass => Ok(Passed {
+                host: self.clone(),
+                pass,
+                outcome: Outcome::Unknown,
+                entered: now,
+                patience,
+            }),
         }
     }
 }
 
 impl Lane {
-    /// Waits for a token and for the end of a pause that the cloud has asked this rule for, in the order of arrival. Returns true
-    /// if it had to wait.
+    /// Waits for a token and for the end of a pause that the cloud has asked this rule for, in the
+    /// order of arrival. Returns true if it had to wait.
     ///
     /// # Errors
     /// The remaining time of the pause, if this request should not wait for so long.
-    pub(crate) async fn wait(&self, host: &Host, rule: &str, deadline: Instant) -> Result<bool, Duration> {
+    pub(crate) async fn wait(
+        &self,
+        host: &Host,
+        rule: &str,
+        deadline: Instant,
+    ) -> Result<bool, Duration> {
         let mut waited = false;
         loop {
             // Outside of the queue, in which requests of other rules wait too.
@@ -228,8 +255,10 @@ impl Drop for Passed {
 }
 
 fn not_contacted(wait: Duration) -> Refusal {
-    let sentence =
-        format!("the host repeatedly did not answer and is not contacted for another {} s", wait.as_secs() + 1);
+    let sentence = format!(
+        "the host repeatedly did not answer and is not contacted for another {} s",
+        wait.as_secs() + 1
+    );
     Refusal::new(Code::ConnectionRefused, Cause::Breaker, sentence)
 }
 
@@ -244,7 +273,11 @@ mod tests {
     use crate::rule::{Host as Name, Scheme};
 
     fn target(host: &str) -> Target {
-        Target { scheme: Scheme::Https, host: Name::parse(host).unwrap(), port: 443 }
+        Target {
+            scheme: Scheme::Https,
+            host: Name::parse(host).unwrap(),
+            port: 443,
+        }
     }
 
     const PATIENCE: Duration = Duration::from_secs(10);
@@ -257,7 +290,11 @@ mod tests {
     async fn waiting_requests_go_in_order_at_the_rate() {
         let hosts = Hosts::default();
         let host = hosts.get(&target("a.example")).unwrap();
-        let lane = host.lane(&Limits { rate: 10.0, burst: 2, ..Limits::default() });
+        let lane = host.lane(&Limits {
+            rate: 10.0,
+            burst: 2,
+            ..Limits::default()
+        });
         let start = Instant::now();
         let order = Mutex::new(Vec::new());
         let requests = (0..5).map(|number| {
@@ -269,7 +306,16 @@ mod tests {
         });
         futures::future::join_all(requests).await;
         let order = lock(&order).clone();
-        assert_eq!(order, [(0, false, 0), (1, false, 0), (2, true, 100), (3, true, 200), (4, true, 300)]);
+        assert_eq!(
+            order,
+            [
+                (0, false, 0),
+                (1, false, 0),
+                (2, true, 100),
+                (3, true, 200),
+                (4, true, 300)
+            ]
+        );
     }
 
     // Holds: OPS-138
@@ -284,12 +330,25 @@ mod tests {
         assert_eq!(lane.wait(&host, "r", soon()).await, Ok(true));
         assert_eq!(start.elapsed().as_secs(), 3);
         host.pause(&"r".into(), Duration::from_secs(3));
-        assert_eq!(lane.wait(&host, "r", Instant::now() + Duration::from_secs(4)).await, Err(Duration::from_secs(3)));
+        assert_eq!(
+            lane.wait(&host, "r", Instant::now() + Duration::from_secs(4))
+                .await,
+            Err(Duration::from_secs(3))
+        );
         host.pause(&"r".into(), Duration::from_secs(30));
-        assert_eq!(lane.wait(&host, "r", soon()).await, Err(Duration::from_secs(30)));
+        assert_eq!(
+            lane.wait(&host, "r", soon()).await,
+            Err(Duration::from_secs(30))
+        );
         assert_eq!(lane.wait(&host, "another rule", soon()).await, Ok(false));
         let other = hosts.get(&target("b.example")).unwrap();
-        assert_eq!(other.lane(&Limits::default()).wait(&other, "r", soon()).await, Ok(false));
+        assert_eq!(
+            other
+                .lane(&Limits::default())
+                .wait(&other, "r", soon())
+                .await,
+            Ok(false)
+        );
     }
 
     #[tokio::test(start_paused = true)]
@@ -310,10 +369,15 @@ mod tests {
     async fn a_request_that_gives_up_waiting_takes_no_token() {
         let hosts = Hosts::default();
         let host = hosts.get(&target("a.example")).unwrap();
-        let lane = host.lane(&Limits { rate: 1.0, burst: 1, ..Limits::default() });
+        let lane = host.lane(&Limits {
+            rate: 1.0,
+            burst: 1,
+            ..Limits::default()
+        });
         lane.wait(&host, "r", soon()).await.unwrap();
         let start = Instant::now();
-        let gave_up = tokio::time::timeout(Duration::from_millis(500), lane.wait(&host, "r", soon())).await;
+        let gave_up =
+            tokio::time::timeout(Duration::from_millis(500), lane.wait(&host, "r", soon())).await;
         assert!(gave_up.is_err());
         lane.wait(&host, "r", soon()).await.unwrap();
         assert_eq!(start.elapsed().as_millis(), 1000);
@@ -323,20 +387,38 @@ mod tests {
     fn equal_limits_share_a_lane() {
         let hosts = Hosts::default();
         let host = hosts.get(&target("a.example")).unwrap();
-        let (one, two) = (Limits::default(), Limits { rate: 3.0, ..Limits::default() });
-        assert!(Arc::ptr_eq(&host.lane(&one), &hosts.get(&target("a.example")).unwrap().lane(&one)));
+        let (one, two) = (
+            Limits::default(),
+            Limits {
+                rate: 3.0,
+                ..Limits::default()
+            },
+        );
+        assert!(Arc::ptr_eq(
+            &host.lane(&one),
+            &hosts.get(&target("a.example")).unwrap().lane(&one)
+        ));
         assert!(!Arc::ptr_eq(&host.lane(&one), &host.lane(&two)));
     }
 
     #[test]
     fn unused_hosts_are_dropped_when_there_are_too_many() {
         let hosts = Hosts::default();
-        let held: Vec<_> = (0..MAX_HOSTS).map(|it| hosts.get(&target(&format!("h{it}.example"))).unwrap()).collect();
-        assert_eq!(hosts.get(&target("more.example")).unwrap_err().code(), Code::ConnectionLimitReached);
+        let held: Vec<_> = (0..MAX_HOSTS)
+            .map(|it| hosts.get(&target(&format!("h{it}.example"))).unwrap())
+            .collect();
+        assert_eq!(
+            hosts.get(&target("more.example")).unwrap_err().code(),
+            Code::ConnectionLimitReached
+        );
         held[0].pause(&"r".into(), Duration::from_secs(60));
         drop(held);
         hosts.get(&target("more.example")).unwrap();
-        assert_eq!(lock(&hosts.all).len(), 2, "the one that asked for a pause is kept");
+        assert_eq!(
+            lock(&hosts.all).len(),
+            2,
+            "the one that asked for a pause is kept"
+        );
     }
 
     #[tokio::test(start_paused = true)]
@@ -348,7 +430,10 @@ mod tests {
         }
         assert_eq!(hosts.open(), 1);
         let refusal = host.enter(PATIENCE).unwrap_err();
-        assert_eq!((refusal.code(), refusal.cause()), (Code::ConnectionRefused, Cause::Breaker));
+        assert_eq!(
+            (refusal.code(), refusal.cause()),
+            (Code::ConnectionRefused, Cause::Breaker)
+        );
         assert!(host.look().is_err());
         tokio::time::advance(Duration::from_secs(5)).await;
         drop(host.enter(PATIENCE).unwrap());

@@ -28,13 +28,17 @@ pub struct Instance {
 impl Default for Instance {
     /// Returns an instance without requests.
     fn default() -> Self {
-        Self { slots: Arc::new(Semaphore::new(INSTANCE_SLOTS)), admitted: Arc::default() }
+        Self {
+            slots: Arc::new(Semaphore::new(INSTANCE_SLOTS)),
+            admitted: Arc::default(),
+        }
     }
 }
 
 impl Instance {
-    /// Returns the number of requests that wait, are in progress, or whose answers are not read completely. A call that runs out
-    /// of time while there are requests may have waited for the cloud, which is not counted as a failure of the plugin.
+    /// Returns the number of requests that wait, are in progress, or whose answers are not read
+    /// completely. A call that runs out of time while there are requests may have waited for the
+    /// cloud, which is not counted as a failure of the plugin.
     #[must_use]
     pub fn in_flight(&self) -> usize {
         self.admitted.load(Ordering::Relaxed)
@@ -49,14 +53,18 @@ impl Instance {
     /// # Errors
     /// [`Code::ConnectionLimitReached`] if a limit is exceeded.
     pub(crate) fn admit(&self, plugin: &Arc<AtomicUsize>) -> Result<Ticket, Refusal> {
-        let instance = Place::take(&self.admitted, INSTANCE_MOST).ok_or_else(|| full("instance", INSTANCE_MOST))?;
+        let instance = Place::take(&self.admitted, INSTANCE_MOST)
+            .ok_or_else(|| full("instance", INSTANCE_MOST))?;
         let plugin = Place::take(plugin, PLUGIN_MOST).ok_or_else(|| full("plugin", PLUGIN_MOST))?;
-        Ok(Ticket { _places: Arc::new([instance, plugin]) })
+        Ok(Ticket {
+            _places: Arc::new([instance, plugin]),
+        })
     }
 }
 
 fn full(what: &str, most: usize) -> Refusal {
-    let sentence = format!("the {what} already has {most} waiting or running requests, which is the limit");
+    let sentence =
+        format!("the {what} already has {most} waiting or running requests, which is the limit");
     Refusal::new(Code::ConnectionLimitReached, Cause::Limit, sentence)
 }
 
@@ -72,7 +80,10 @@ struct Place(Arc<AtomicUsize>);
 impl Place {
     fn take(count: &Arc<AtomicUsize>, most: usize) -> Option<Self> {
         let room = |now: usize| (now < most).then_some(now + 1);
-        count.fetch_update(Ordering::Relaxed, Ordering::Relaxed, room).ok().map(|_| Self(count.clone()))
+        count
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, room)
+            .ok()
+            .map(|_| Self(count.clone()))
     }
 }
 
@@ -96,15 +107,31 @@ mod tests {
     #[test]
     fn requests_per_instance_and_per_plugin_are_limited() {
         let (plugin, one) = (Arc::default(), Instance::default());
-        let held: Vec<_> = (0..INSTANCE_MOST).map(|_| one.admit(&plugin).unwrap()).collect();
-        assert_eq!(one.admit(&plugin).unwrap_err().code(), Code::ConnectionLimitReached);
+        let held: Vec<_> = (0..INSTANCE_MOST)
+            .map(|_| one.admit(&plugin).unwrap())
+            .collect();
+        assert_eq!(
+            one.admit(&plugin).unwrap_err().code(),
+            Code::ConnectionLimitReached
+        );
         assert_eq!(one.in_flight(), INSTANCE_MOST);
-        let others: Vec<_> = (1..PLUGIN_MOST / INSTANCE_MOST).map(|_| Instance::default()).collect();
-        let more: Vec<_> =
-            others.iter().flat_map(|it| (0..INSTANCE_MOST).map(|_| it.admit(&plugin).unwrap())).collect();
+        let others: Vec<_> = (1..PLUGIN_MOST / INSTANCE_MOST)
+            .map(|_| Instance::default())
+            .collect();
+        let more: Vec<_> = others
+            .iter()
+            .flat_map(|it| (0..INSTANCE_MOST).map(|_| it.admit(&plugin).unwrap()))
+            .collect();
         let last = Instance::default();
-        assert_eq!(last.admit(&plugin).unwrap_err().code(), Code::ConnectionLimitReached);
-        assert_eq!(last.in_flight(), 0, "a place that led to nothing is given back");
+        assert_eq!(
+            last.admit(&plugin).unwrap_err().code(),
+            Code::ConnectionLimitReached
+        );
+        assert_eq!(
+            last.in_flight(),
+            0,
+            "a place that led to nothing is given back"
+        );
         drop((held, more));
         assert_eq!(one.in_flight(), 0);
         last.admit(&plugin).unwrap();

@@ -30,13 +30,15 @@ const CONNECTIONS: usize = 16;
 /// How long an idle connection is kept.
 const IDLE: Duration = Duration::from_secs(30);
 
-/// The client for requests of the host to issuers of credentials. All addresses are allowed, including metadata services, since
-/// they are configured by operators and not by plugins. No redirects, no proxy; time and size are limited.
+/// The client for requests of the host to issuers of credentials. All addresses are allowed,
+/// including metadata services, since they are configured by operators and not by plugins. No
+/// redirects, no proxy; time and size are limited.
 #[derive(Clone)]
 pub struct HostIssuer(Client<Connector, Full<Bytes>>);
 
 impl HostIssuer {
-    /// Creates an issuer client with the system resolver. `tls` is as for a rule, except that the pin is ignored.
+    /// Creates an issuer client with the system resolver. `tls` is as for a rule, except that the
+    /// pin is ignored.
     #[must_use]
     pub fn new(tls: TlsConfig) -> Self {
         Self::with(Arc::new(SystemResolver::default()), tls)
@@ -46,10 +48,16 @@ impl HostIssuer {
     #[must_use]
     pub fn with(resolver: Arc<dyn Resolver>, tls: TlsConfig) -> Self {
         // The issuer has its own name, which differs from the server name of the rule.
-        let tls = TlsConfig { server_name: None, ..tls };
+        let tls = TlsConfig {
+            server_name: None,
+            ..tls
+        };
         let connector = Connector::of_host(resolver, tls, CONNECTIONS, CONNECT);
         let mut builder = Client::builder(TokioExecutor::new());
-        builder.pool_timer(TokioTimer::new()).pool_idle_timeout(IDLE).pool_max_idle_per_host(2);
+        builder
+            .pool_timer(TokioTimer::new())
+            .pool_idle_timeout(IDLE)
+            .pool_max_idle_per_host(2);
         Self(builder.build(connector))
     }
 }
@@ -58,16 +66,30 @@ impl HostIssuer {
 impl Issuer for HostIssuer {
     async fn send(&self, request: Request<Bytes>) -> Result<Response<Bytes>, IssuerError> {
         // The path is not included: it may contain a secret.
-        let target = uri::target(request.uri()).map_err(|refusal| IssuerError::new(refusal.sentence()))?;
-        let failed = |why: &dyn fmt::Display| IssuerError::new(format!("{target} did not answer: {why}"));
+        let target =
+            uri::target(request.uri()).map_err(|refusal| IssuerError::new(refusal.sentence()))?;
+        let failed =
+            |why: &dyn fmt::Display| IssuerError::new(format!("{target} did not answer: {why}"));
         let exchange = async {
-            let answer = self.0.request(request.map(Full::new)).await.map_err(|error| failed(&cause(&error)))?;
+            let answer = self
+                .0
+                .request(request.map(Full::new))
+                .await
+                .map_err(|error| failed(&cause(&error)))?;
             let (head, body) = answer.into_parts();
-            let body = Limited::new(body, MAX_ANSWER).collect().await.map_err(|error| failed(&error))?;
+            let body = Limited::new(body, MAX_ANSWER)
+                .collect()
+                .await
+                .map_err(|error| failed(&error))?;
             Ok(Response::from_parts(head, body.to_bytes()))
         };
         let answer = timeout(TOTAL, exchange).await;
-        answer.unwrap_or_else(|_| Err(failed(&format_args!("it took longer than {} s", TOTAL.as_secs()))))
+        answer.unwrap_or_else(|_| {
+            Err(failed(&format_args!(
+                "it took longer than {} s",
+                TOTAL.as_secs()
+            )))
+        })
     }
 }
 

@@ -1,12 +1,14 @@
-//! Network access of plugins: the hosts they may request, the addresses these may resolve to, and the HTTP client that sends the
-//! requests.
+//! Network access of plugins: the hosts they may request, the addresses these may resolve to, and
+//! the HTTP client that sends the requests.
 //!
-//! Everything is denied unless an [`EgressRule`] allows it. A [`Gateway`] decides on the head of a request without waiting
-//! ([`Gateway::admit`]), and then sends it ([`Admitted::send`]). The host of a request is resolved once for each connection,
-//! every address found is checked by the [`AddressPolicy`], and the connection goes to an address that passed. So a name cannot
-//! resolve to an address of the cluster between the check and the connection. Redirects are not followed, and proxy settings in
-//! the environment are ignored. Size, time, number and rate of requests are limited in both directions. Requests are
-//! authenticated by a [`Credential`], which is bound to the rule and does not depend on what the plugin sends.
+//! Everything is denied unless an [`EgressRule`] allows it. A [`Gateway`] decides on the head of a
+//! request without waiting ([`Gateway::admit`]), and then sends it ([`Admitted::send`]). The host
+//! of a request is resolved once for each connection, every address found is checked by the
+//! [`AddressPolicy`], and the connection goes to an address that passed. So a name cannot resolve
+//! to an address of the cluster between the check and the connection. Redirects are not followed,
+//! and proxy settings in the environment are ignored. Size, time, number and rate of requests are
+//! limited in both directions. Requests are authenticated by a [`Credential`], which is bound to
+//! the rule and does not depend on what the plugin sends.
 
 #![forbid(unsafe_code)]
 
@@ -43,7 +45,9 @@ mod veil;
 pub use absolute_path::{AbsolutePath, RelativePath};
 pub use address::{AddressDenied, AddressPolicy, Closed, Reason};
 pub use config::{ConfigError, ConfigErrors, EgressRule, GuestAuth, RuleLimits, TlsConfig};
-pub use credential::{Credential, CredentialError, CredentialErrorKind, Issuer, IssuerError, Prepared, Secret};
+pub use credential::{
+    Credential, CredentialError, CredentialErrorKind, Issuer, IssuerError, Prepared, Secret,
+};
 pub use dial::{ClosedSource, Resolver, SystemResolver};
 pub use download::ResponseBody;
 pub use gateway::{Admitted, Call, Gateway, Options, Phase, Settings, Surroundings};

@@ -48,14 +48,19 @@ impl Meter {
 
     /// Returns which request this is.
     pub(crate) fn about(&self) -> About {
-        About { rule: Some(self.rule.clone()), method: self.method.clone(), target: Some(self.target.clone()) }
+        About {
+            rule: Some(self.rule.clone()),
+            method: self.method.clone(),
+            target: Some(self.target.clone()),
+        }
     }
 
     /// Records why there is no answer, or no complete one.
     pub(crate) fn failed(&mut self, refusal: &Refusal) {
         self.status = None;
         if refusal.cause().is_denial() {
-            self.metrics.denied(&self.plugin, &self.rule, refusal.cause());
+            self.metrics
+                .denied(&self.plugin, &self.rule, refusal.cause());
         }
     }
 }
@@ -63,7 +68,13 @@ impl Meter {
 impl Drop for Meter {
     fn drop(&mut self) {
         let (took, sent) = (self.started.elapsed(), self.sent.load(Ordering::Relaxed));
-        let end = End { method: &self.method, status: self.status, took, sent, received: self.received };
+        let end = End {
+            method: &self.method,
+            status: self.status,
+            took,
+            sent,
+            received: self.received,
+        };
         self.metrics.ended(&self.plugin, &self.rule, &end);
         self.metrics.in_flight(&self.plugin, &self.rule, -1);
         self.metrics.breakers_open(&self.plugin, self.hosts.open());
@@ -83,10 +94,16 @@ impl Drop for Meter {
     }
 }
 
-/// Returns a path for the log: names of query parameters are kept, but their values, which may be secrets, are removed.
+/// Returns a path for the log: names of query parameters are kept, but their values, which may be
+/// secrets, are removed.
 pub(crate) fn without_values(uri: &http::Uri) -> String {
     let mut text = uri.path().to_owned();
-    for (at, pair) in uri.query().into_iter().flat_map(|query| query.split('&')).enumerate() {
+    for (at, pair) in uri
+        .query()
+        .into_iter()
+        .flat_map(|query| query.split('&'))
+        .enumerate()
+    {
         text.push(if at == 0 { '?' } else { '&' });
         text.push_str(pair.split('=').next().unwrap_or_default());
     }
@@ -101,7 +118,10 @@ mod tests {
     #[test]
     fn a_logged_path_omits_query_values() {
         let table = [
-            ("https://a.example/v3/x?limit=5&marker=secret&flag", "/v3/x?limit&marker&flag"),
+            (
+                "https://a.example/v3/x?limit=5&marker=secret&flag",
+                "/v3/x?limit&marker&flag",
+            ),
             ("https://a.example", "/"),
             ("https://a.example/x?", "/x?"),
         ];

@@ -43,9 +43,12 @@ struct File {
 }
 
 /// Buckets in seconds, from fast local answers to long polls.
-const DURATIONS: [f64; 12] = [0.001, 0.0025, 0.005, 0.01, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0, 30.0, 120.0];
+const DURATIONS: [f64; 12] = [
+    0.001, 0.0025, 0.005, 0.01, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0, 30.0, 120.0,
+];
 
-/// Metrics `skydock_egress_…` of the requests of all plugins of a process. Clones share their values.
+/// Metrics `skydock_egress_…` of the requests of all plugins of a process. Clones share their
+/// values.
 #[derive(Clone, Debug)]
 pub struct EgressMetrics {
     requests: Family<Request, Counter>,
@@ -93,10 +96,28 @@ impl EgressMetrics {
             Unit::Seconds,
             all.durations.clone(),
         );
-        registry.register("in_flight", "Requests that are waiting or in flight", all.in_flight.clone());
-        registry.register_with_unit("sent", "Bytes of request bodies", Unit::Bytes, all.sent.clone());
-        registry.register_with_unit("received", "Bytes of answer bodies", Unit::Bytes, all.received.clone());
-        registry.register("denials", "Requests that were denied, by rule, if any, and reason", all.denials.clone());
+        registry.register(
+            "in_flight",
+            "Requests that are waiting or in flight",
+            all.in_flight.clone(),
+        );
+        registry.register_with_unit(
+            "sent",
+            "Bytes of request bodies",
+            Unit::Bytes,
+            all.sent.clone(),
+        );
+        registry.register_with_unit(
+            "received",
+            "Bytes of answer bodies",
+            Unit::Bytes,
+            all.received.clone(),
+        );
+        registry.register(
+            "denials",
+            "Requests that were denied, by rule, if any, and reason",
+            all.denials.clone(),
+        );
         registry.register(
             "throttled",
             "Requests that Skydock delayed, or answered with 429 itself, because of a rate limit or Retry-After",
@@ -116,31 +137,58 @@ impl EgressMetrics {
     }
 
     pub(crate) fn denied(&self, plugin: &Arc<str>, rule: &Arc<str>, cause: Cause) {
-        let labels = Denial { plugin: plugin.clone(), rule: rule.clone(), reason: cause.as_str() };
+        let labels = Denial {
+            plugin: plugin.clone(),
+            rule: rule.clone(),
+            reason: cause.as_str(),
+        };
         self.denials.get_or_create(&labels).inc();
     }
 
     pub(crate) fn throttled(&self, plugin: &Arc<str>, rule: &Arc<str>) {
-        self.throttled.get_or_create(&Rule { plugin: plugin.clone(), rule: rule.clone() }).inc();
+        self.throttled
+            .get_or_create(&Rule {
+                plugin: plugin.clone(),
+                rule: rule.clone(),
+            })
+            .inc();
     }
 
     pub(crate) fn breakers_open(&self, plugin: &Arc<str>, hosts: usize) {
         let hosts = i64::try_from(hosts).unwrap_or(i64::MAX);
-        self.breakers_open.get_or_create(&Plugin { plugin: plugin.clone() }).set(hosts);
+        self.breakers_open
+            .get_or_create(&Plugin {
+                plugin: plugin.clone(),
+            })
+            .set(hosts);
     }
 
     /// Records the expiry of a client certificate, in seconds since 1970.
     pub(crate) fn expires(&self, file: &Path, at: i64) {
-        self.expirations.get_or_create(&File { file: file.display().to_string() }).set(at);
+        self.expirations
+            .get_or_create(&File {
+                file: file.display().to_string(),
+            })
+            .set(at);
     }
 
     pub(crate) fn in_flight(&self, plugin: &Arc<str>, rule: &Arc<str>, change: i64) {
-        self.in_flight.get_or_create(&Rule { plugin: plugin.clone(), rule: rule.clone() }).inc_by(change);
+        self.in_flight
+            .get_or_create(&Rule {
+                plugin: plugin.clone(),
+                rule: rule.clone(),
+            })
+            .inc_by(change);
     }
 
     pub(crate) fn ended(&self, plugin: &Arc<str>, rule: &Arc<str>, end: &End<'_>) {
-        let labels = Rule { plugin: plugin.clone(), rule: rule.clone() };
-        self.durations.get_or_create(&labels).observe(end.took.as_secs_f64());
+        let labels = Rule {
+            plugin: plugin.clone(),
+            rule: rule.clone(),
+        };
+        self.durations
+            .get_or_create(&labels)
+            .observe(end.took.as_secs_f64());
         self.sent.get_or_create(&labels).inc_by(end.sent);
         self.received.get_or_create(&labels).inc_by(end.received);
         let Rule { plugin, rule } = labels;
@@ -152,7 +200,14 @@ impl EgressMetrics {
             Some(400..500) => "4xx",
             Some(_) => "5xx",
         };
-        self.requests.get_or_create(&Request { plugin, rule, method: end.method.to_string(), code }).inc();
+        self.requests
+            .get_or_create(&Request {
+                plugin,
+                rule,
+                method: end.method.to_string(),
+                code,
+            })
+            .inc();
     }
 }
 

@@ -2,12 +2,16 @@
 
 use std::{io, net::IpAddr};
 
-/// Returns the addresses of all interfaces of this machine, including loopback, for [`Closed::own`](crate::Closed::own).
+/// Returns the addresses of all interfaces of this machine, including loopback, for
+/// [`Closed::own`](crate::Closed::own).
 ///
 /// # Errors
 /// If the operating system returns an error.
 pub fn own_addresses() -> io::Result<Vec<IpAddr>> {
-    Ok(if_addrs::get_if_addrs()?.into_iter().map(|interface| interface.ip()).collect())
+    Ok(if_addrs::get_if_addrs()?
+        .into_iter()
+        .map(|interface| interface.ip())
+        .collect())
 }
 
 #[cfg(test)]

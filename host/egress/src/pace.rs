@@ -19,7 +19,12 @@ pub(crate) struct Bucket {
 impl Bucket {
     /// Creates a full bucket: `rate` tokens per second, at most `burst` tokens.
     pub(crate) fn new(rate: f64, burst: u16, now: Instant) -> Self {
-        Self { rate, burst: f64::from(burst), tokens: f64::from(burst), at: now }
+        Self {
+            rate,
+            burst: f64::from(burst),
+            tokens: f64::from(burst),
+            at: now,
+        }
     }
 
     /// Takes a token.
@@ -27,7 +32,8 @@ impl Bucket {
     /// # Errors
     /// The time until a token is available.
     pub(crate) fn take(&mut self, now: Instant) -> Result<(), Duration> {
-        self.tokens = (self.tokens + now.duration_since(self.at).as_secs_f64() * self.rate).min(self.burst);
+        self.tokens =
+            (self.tokens + now.duration_since(self.at).as_secs_f64() * self.rate).min(self.burst);
         self.at = now;
         // A small rounding error is not worth a timer.
         if self.tokens >= 1.0 - 1e-6 {
@@ -45,12 +51,22 @@ impl Bucket {
     }
 }
 
-/// Returns the pause that an answer asks for, limited to `most`: 429 and 503 with a `Retry-After` in seconds or as a date.
-pub(crate) fn pause(head: &http::response::Parts, now: jiff::Timestamp, most: Duration) -> Option<Duration> {
+/// Returns the pause that an answer asks for, limited to `most`: 429 and 503 with a `Retry-After`
+/// in seconds or as a date.
+pub(crate) fn pause(
+    head: &http::response::Parts,
+    now: jiff::Timestamp,
+    most: Duration,
+) -> Option<Duration> {
     if !matches!(head.status.as_u16(), 429 | 503) {
         return None;
     }
-    let text = head.headers.get(http::header::RETRY_AFTER)?.to_str().ok()?.trim();
+    let text = head
+        .headers
+        .get(http::header::RETRY_AFTER)?
+        .to_str()
+        .ok()?
+        .trim();
     let pause = match text.parse::<u64>() {
         Ok(seconds) => Duration::from_secs(seconds),
         Err(_) => {
@@ -74,7 +90,11 @@ mod tests {
         }
         assert_eq!(bucket.take(start), Err(Duration::from_millis(100)));
         for (after, full) in [(0, false), (299, false), (300, true)] {
-            assert_eq!(bucket.is_full(start + Duration::from_millis(after)), full, "{after} ms");
+            assert_eq!(
+                bucket.is_full(start + Duration::from_millis(after)),
+                full,
+                "{after} ms"
+            );
         }
         let later = start + Duration::from_millis(100);
         assert_eq!(bucket.take(later), Ok(()));

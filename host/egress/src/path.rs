@@ -14,7 +14,9 @@ impl Prefix {
             return Err("not a valid path; expected for example /v3/");
         }
         if text.contains(['*', '?', '#']) || !text.bytes().all(|byte| byte.is_ascii_graphic()) {
-            return Err("not a valid path; expected a prefix of ASCII characters without `*`, `?`, `#` and spaces");
+            return Err(
+                "not a valid path; expected a prefix of ASCII characters without `*`, `?`, `#` and spaces",
+            );
         }
         match trick(text) {
             Some(trick) => Err(trick),
@@ -22,9 +24,11 @@ impl Prefix {
         }
     }
 
-    /// Returns true if the path equals the prefix or is below it. The path must not have a [`trick`].
+    /// Returns true if the path equals the prefix or is below it. The path must not have a
+    /// [`trick`].
     pub(crate) fn permits(&self, path: &str) -> bool {
-        path.strip_prefix(self.0.as_str()).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+        path.strip_prefix(self.0.as_str())
+            .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
     }
 
     /// Returns true if everything below the other prefix is below this one.
@@ -41,7 +45,10 @@ pub(crate) fn trick(path: &str) -> Option<&'static str> {
     if path.contains("//") {
         return Some("the path has an empty segment (`//`)");
     }
-    if path.bytes().any(|byte| byte.is_ascii_control() || byte == b' ' || !byte.is_ascii()) {
+    if path
+        .bytes()
+        .any(|byte| byte.is_ascii_control() || byte == b' ' || !byte.is_ascii())
+    {
         return Some("the path has control characters, spaces or non-ASCII characters");
     }
     for segment in path.split('/') {
@@ -54,7 +61,10 @@ pub(crate) fn trick(path: &str) -> Option<&'static str> {
             return Some("the path has encoded bytes that are not UTF-8");
         }
         // Some servers treat `..;x` as `..`.
-        let name = decoded.split(|byte| *byte == b';').next().unwrap_or_default();
+        let name = decoded
+            .split(|byte| *byte == b';')
+            .next()
+            .unwrap_or_default();
         if name == b"." || name == b".." {
             return Some("the path has a dot segment (`.` or `..`)");
         }
@@ -79,7 +89,9 @@ fn decode(segment: &str) -> Result<Vec<u8>, &'static str> {
             b'/' | b'\\' => return Err("the path has an encoded slash or backslash"),
             // `%252e` becomes `%2e`, and a server that decodes again reads a dot.
             b'%' => return Err("the path has an encoded `%`"),
-            byte if byte.is_ascii_control() => return Err("the path has an encoded control character"),
+            byte if byte.is_ascii_control() => {
+                return Err("the path has an encoded control character");
+            }
             byte => decoded.push(byte),
         }
     }
@@ -151,27 +163,41 @@ mod tests {
         ] {
             assert!(trick(path).is_some(), "{path}");
         }
-        for path in ["/v3/...", "/v3/a..b", "/v3/%20x", "/v3/a;b=c", "/v3/%C3%A9", "/v3/.hidden"] {
+        for path in [
+            "/v3/...",
+            "/v3/a..b",
+            "/v3/%20x",
+            "/v3/a;b=c",
+            "/v3/%C3%A9",
+            "/v3/.hidden",
+        ] {
             assert_eq!(trick(path), None, "{path}");
         }
     }
 
     #[test]
     fn rejects_invalid_prefixes() {
-        for text in ["", "v3", "/v3/*", "/v3?x", "/v3#x", "/v3/../x", "//", "/a b", "/é"] {
+        for text in [
+            "", "v3", "/v3/*", "/v3?x", "/v3#x", "/v3/../x", "//", "/a b", "/é",
+        ] {
             assert!(Prefix::parse(text).is_err(), "{text}");
         }
     }
 
-    /// Normalizes a path like a lenient server: decoded twice, backslashes as slashes, dots resolved, parameters and empty
-    /// segments removed.
+    /// Normalizes a path like a lenient server: decoded twice, backslashes as slashes, dots
+    /// resolved, parameters and empty segments removed.
     fn lenient(path: &str) -> String {
         let twice = (0..2).fold(path.as_bytes().to_vec(), |bytes, _| {
             let mut out = Vec::new();
             let mut at = 0;
             while at < bytes.len() {
-                let hex = bytes.get(at + 1..at + 3).and_then(|it| std::str::from_utf8(it).ok());
-                match (bytes[at], hex.and_then(|it| u8::from_str_radix(it, 16).ok())) {
+                let hex = bytes
+                    .get(at + 1..at + 3)
+                    .and_then(|it| std::str::from_utf8(it).ok());
+                match (
+                    bytes[at],
+                    hex.and_then(|it| u8::from_str_radix(it, 16).ok()),
+                ) {
                     (b'%', Some(byte)) => {
                         out.push(byte);
                         at += 3;

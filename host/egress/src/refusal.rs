@@ -40,7 +40,8 @@ pub enum Code {
 /// The cause of an error, as counted in metrics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Cause {
-    /// The plugin is being instantiated, configured or asked for its info, and must not send requests.
+    /// The plugin is being instantiated, configured or asked for its info, and must not send
+    /// requests.
     Loading,
     /// No rule can allow this method.
     Method,
@@ -125,7 +126,8 @@ impl Cause {
         }
     }
 
-    /// Returns true if Skydock denied the request; false if it was tried and the network, the cloud or the plugin failed.
+    /// Returns true if Skydock denied the request; false if it was tried and the network, the cloud
+    /// or the plugin failed.
     #[must_use]
     pub fn is_denial(self) -> bool {
         !matches!(
@@ -141,13 +143,15 @@ impl Cause {
         )
     }
 
-    /// Returns true if the server could not be reached or did not answer, which may open the breaker.
+    /// Returns true if the server could not be reached or did not answer, which may open the
+    /// breaker.
     pub(crate) fn is_unreachable(self) -> bool {
         matches!(self, Self::Dns | Self::Connect | Self::Tls | Self::Timeout)
     }
 }
 
-/// The request that a refusal is about, for fields of the log. It contains no path, query or header.
+/// The request that a refusal is about, for fields of the log. It contains no path, query or
+/// header.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct About {
     /// The rule that applies, or that denies the request, if any.
@@ -158,8 +162,8 @@ pub struct About {
     pub target: Option<Target>,
 }
 
-/// Why a request was not sent, or why there is no answer. Contains no secrets of credentials; the beginning of the path may be in the
-/// sentence.
+/// Why a request was not sent, or why there is no answer. Contains no secrets of credentials; the
+/// beginning of the path may be in the sentence.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub struct Refusal {
     code: Code,
@@ -170,7 +174,12 @@ pub struct Refusal {
 
 impl Refusal {
     pub(crate) fn new(code: Code, cause: Cause, sentence: impl Into<String>) -> Self {
-        Self { code, cause, sentence: sentence.into(), about: None }
+        Self {
+            code,
+            cause,
+            sentence: sentence.into(),
+            about: None,
+        }
     }
 
     /// Creates the error of a request that a rule denies.
@@ -180,7 +189,10 @@ impl Refusal {
 
     /// Adds the request that it is about.
     pub(crate) fn of(self, about: About) -> Self {
-        Self { about: Some(Box::new(about)), ..self }
+        Self {
+            about: Some(Box::new(about)),
+            ..self
+        }
     }
 
     /// Returns the request that it is about, if it is known.

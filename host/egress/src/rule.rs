@@ -62,7 +62,9 @@ impl Scheme {
     /// Parses the scheme of a URL, ignoring case.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
-        [Self::Http, Self::Https].into_iter().find(|scheme| scheme.as_str().eq_ignore_ascii_case(text))
+        [Self::Http, Self::Https]
+            .into_iter()
+            .find(|scheme| scheme.as_str().eq_ignore_ascii_case(text))
     }
 }
 
@@ -76,21 +78,28 @@ pub enum Host {
 }
 
 impl Host {
-    /// Parses the host of a URL. Returns `None` if it is not valid, or if it is an address in an unusual notation (`127.1`,
-    /// `0x7f000001`), which resolvers interpret differently.
+    /// Parses the host of a URL. Returns `None` if it is not valid, or if it is an address in an
+    /// unusual notation (`127.1`, `0x7f000001`), which resolvers interpret differently.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         if let Some(inner) = text.strip_prefix('[') {
-            return inner.strip_suffix(']')?.parse::<Ipv6Addr>().ok().map(|address| Self::Address(address.into()));
+            return inner
+                .strip_suffix(']')?
+                .parse::<Ipv6Addr>()
+                .ok()
+                .map(|address| Self::Address(address.into()));
         }
         if let Ok(address) = text.parse::<Ipv4Addr>() {
             return Some(Self::Address(address.into()));
         }
         let name = text.strip_suffix('.').unwrap_or(text).to_ascii_lowercase();
-        // RFC 1035, section 2.3.4: at most 63 bytes per label and 253 in total. Underscores are not allowed in host names.
+        // RFC 1035, section 2.3.4: at most 63 bytes per label and 253 in total. Underscores are not
+        // allowed in host names.
         let label = |label: &str| {
             (1..=63).contains(&label.len())
-                && label.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
+                && label
+                    .bytes()
+                    .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
                 && !label.starts_with('-')
                 && !label.ends_with('-')
         };
@@ -134,7 +143,8 @@ enum Pattern {
     Under(String),
 }
 
-/// An allowed target: `scheme://host:port`. A host that starts with `*.` matches every name below it, but not the name itself.
+/// An allowed target: `scheme://host:port`. A host that starts with `*.` matches every name below
+/// it, but not the name itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rule {
     scheme: Scheme,
@@ -156,8 +166,14 @@ impl Rule {
 
     /// Returns the target if the rule allows exactly one.
     pub(crate) fn exact(&self) -> Option<Target> {
-        let Pattern::Exact(host) = &self.pattern else { return None };
-        Some(Target { scheme: self.scheme, host: host.clone(), port: self.port })
+        let Pattern::Exact(host) = &self.pattern else {
+            return None;
+        };
+        Some(Target {
+            scheme: self.scheme,
+            host: host.clone(),
+            port: self.port,
+        })
     }
 
     /// Returns the scheme.
@@ -169,7 +185,8 @@ impl Rule {
     pub(crate) fn covers(&self, other: &Self) -> bool {
         let host = match (&self.pattern, &other.pattern) {
             (Pattern::Exact(host), Pattern::Exact(other)) => host == other,
-            (Pattern::Exact(_), Pattern::Under(_)) | (Pattern::Under(_), Pattern::Exact(Host::Address(_))) => false,
+            (Pattern::Exact(_), Pattern::Under(_))
+            | (Pattern::Under(_), Pattern::Exact(Host::Address(_))) => false,
             (Pattern::Under(suffix), Pattern::Exact(Host::Name(name)) | Pattern::Under(name)) => {
                 name.ends_with(suffix.as_str())
             }
@@ -182,7 +199,10 @@ impl FromStr for Rule {
     type Err = RuleError;
 
     fn from_str(text: &str) -> Result<Self, RuleError> {
-        parse(text).map_err(|problem| RuleError { text: text.to_owned(), problem })
+        parse(text).map_err(|problem| RuleError {
+            text: text.to_owned(),
+            problem,
+        })
     }
 }
 
@@ -195,12 +215,20 @@ fn parse(text: &str) -> Result<Rule, Problem> {
     if rest.contains('@') {
         return Err(Problem::UserInfo);
     }
-    let (host, port) = rest.rsplit_once(':').ok_or(if rest.is_empty() { Problem::EmptyHost } else { Problem::Port })?;
+    let (host, port) = rest.rsplit_once(':').ok_or(if rest.is_empty() {
+        Problem::EmptyHost
+    } else {
+        Problem::Port
+    })?;
     if host.is_empty() {
         return Err(Problem::EmptyHost);
     }
     // `u16::from_str` would accept a leading `+`.
-    let port = port.bytes().all(|b| b.is_ascii_digit()).then(|| port.parse().ok()).flatten();
+    let port = port
+        .bytes()
+        .all(|b| b.is_ascii_digit())
+        .then(|| port.parse().ok())
+        .flatten();
     let port = port.filter(|port| *port != 0).ok_or(Problem::Port)?;
     let pattern = match host.strip_prefix("*.") {
         Some(parent) => match Host::parse(parent) {
@@ -214,7 +242,11 @@ fn parse(text: &str) -> Result<Rule, Problem> {
         None if host.ends_with('.') => return Err(Problem::Host),
         None => Pattern::Exact(Host::parse(host).ok_or(Problem::Host)?),
     };
-    Ok(Rule { scheme, pattern, port })
+    Ok(Rule {
+        scheme,
+        pattern,
+        port,
+    })
 }
 
 impl fmt::Display for Rule {
@@ -232,7 +264,11 @@ mod tests {
     use super::*;
 
     fn target(scheme: Scheme, host: &str, port: u16) -> Target {
-        Target { scheme, host: Host::parse(host).expect(host), port }
+        Target {
+            scheme,
+            host: Host::parse(host).expect(host),
+            port,
+        }
     }
 
     #[test]
@@ -246,7 +282,13 @@ mod tests {
         ] {
             assert_eq!(text.parse::<Rule>().expect(text).to_string(), text);
         }
-        assert_eq!("HTTPS://API.Example.com:443".parse::<Rule>().unwrap().to_string(), "https://api.example.com:443");
+        assert_eq!(
+            "HTTPS://API.Example.com:443"
+                .parse::<Rule>()
+                .unwrap()
+                .to_string(),
+            "https://api.example.com:443"
+        );
     }
 
     #[test]
@@ -294,8 +336,12 @@ mod tests {
 
     #[test]
     fn scheme_host_and_port_must_all_match() {
-        let rules = ["https://api.example.com:443", "https://*.cloud.example:8443", "http://[fd00::1]:80"]
-            .map(|text| text.parse::<Rule>().unwrap());
+        let rules = [
+            "https://api.example.com:443",
+            "https://*.cloud.example:8443",
+            "http://[fd00::1]:80",
+        ]
+        .map(|text| text.parse::<Rule>().unwrap());
         let table = [
             (Scheme::Https, "api.example.com", 443, true),
             (Scheme::Https, "API.example.com.", 443, true),
@@ -312,13 +358,18 @@ mod tests {
         ];
         for (scheme, host, port, permitted) in table {
             let asked = target(scheme, host, port);
-            assert_eq!(rules.iter().any(|rule| rule.permits(&asked)), permitted, "{asked}");
+            assert_eq!(
+                rules.iter().any(|rule| rule.permits(&asked)),
+                permitted,
+                "{asked}"
+            );
         }
     }
 
     #[test]
     fn a_rule_covers_another_if_it_allows_all_its_targets() {
-        let covers = |one: &str, other: &str| one.parse::<Rule>().unwrap().covers(&other.parse().unwrap());
+        let covers =
+            |one: &str, other: &str| one.parse::<Rule>().unwrap().covers(&other.parse().unwrap());
         for (one, other) in [
             ("https://a.example.com:443", "https://a.example.com:443"),
             ("https://10.0.0.1:443", "https://10.0.0.1:443"),

@@ -14,10 +14,12 @@ use crate::encode;
 /// Replacement for secrets in texts.
 const REDACTED: &str = "[redacted]";
 
-/// Shorter values are not redacted in texts, since they would match everywhere. Real secrets are longer.
+/// Shorter values are not redacted in texts, since they would match everywhere. Real secrets are
+/// longer.
 const MIN_REDACTED: usize = 6;
 
-/// A secret value. Its memory is overwritten when the last copy is dropped, and it is never included in formatted output.
+/// A secret value. Its memory is overwritten when the last copy is dropped, and it is never
+/// included in formatted output.
 #[derive(Clone)]
 pub struct Secret(Arc<Inner>);
 
@@ -31,7 +33,10 @@ impl Secret {
     /// Creates a secret from the value.
     #[must_use]
     pub fn new(value: impl Into<Vec<u8>>) -> Self {
-        Self(Arc::new(Inner { value: Zeroizing::new(value.into()), forms: OnceLock::new() }))
+        Self(Arc::new(Inner {
+            value: Zeroizing::new(value.into()),
+            forms: OnceLock::new(),
+        }))
     }
 
     /// Returns the value itself. The caller is responsible for where it goes.
@@ -46,10 +51,12 @@ impl Secret {
         std::str::from_utf8(self.expose()).ok()
     }
 
-    /// Returns the value after a prefix, as a sensitive header value, which is not logged and not kept in compression tables.
-    /// `None` if it contains bytes that are not allowed in headers.
+    /// Returns the value after a prefix, as a sensitive header value, which is not logged and not
+    /// kept in compression tables. `None` if it contains bytes that are not allowed in headers.
     pub(crate) fn header(&self, prefix: &str) -> Option<HeaderValue> {
-        let mut text = Zeroizing::new(Vec::with_capacity(prefix.len().saturating_add(self.expose().len())));
+        let mut text = Zeroizing::new(Vec::with_capacity(
+            prefix.len().saturating_add(self.expose().len()),
+        ));
         text.extend_from_slice(prefix.as_bytes());
         text.extend_from_slice(self.expose());
         let mut value = HeaderValue::from_bytes(&text).ok()?;
@@ -57,9 +64,12 @@ impl Secret {
         Some(value)
     }
 
-    /// Returns the forms in which the secret may occur in a text; none if it is too short to be distinguished from other text.
+    /// Returns the forms in which the secret may occur in a text; none if it is too short to be
+    /// distinguished from other text.
     pub(crate) fn forms(&self) -> &[Zeroizing<String>] {
-        self.0.forms.get_or_init(|| forms(self.expose(), self.expose_str()))
+        self.0
+            .forms
+            .get_or_init(|| forms(self.expose(), self.expose_str()))
     }
 }
 
@@ -92,15 +102,20 @@ impl fmt::Display for Secret {
 /// Minimum length of a part of a secret that is redacted by itself.
 const MIN_PART: usize = 20;
 
-/// Removes all secrets from a text: plain, percent-encoded, in both alphabets of Base64, in hexadecimal, and escaped for JSON,
-/// XML and forms. In other encodings, long parts without special characters are removed.
+/// Removes all secrets from a text: plain, percent-encoded, in both alphabets of Base64, in
+/// hexadecimal, and escaped for JSON, XML and forms. In other encodings, long parts without special
+/// characters are removed.
 #[must_use]
 pub fn redact(text: &str, secrets: &[Secret]) -> String {
     let mut forms: Vec<&Zeroizing<String>> = secrets.iter().flat_map(Secret::forms).collect();
     // Longest first, since a secret may be part of another.
     forms.sort_by_key(|form| std::cmp::Reverse(form.len()));
     forms.iter().fold(text.to_owned(), |text, form| {
-        if text.contains(form.as_str()) { text.replace(form.as_str(), REDACTED) } else { text }
+        if text.contains(form.as_str()) {
+            text.replace(form.as_str(), REDACTED)
+        } else {
+            text
+        }
     })
 }
 
@@ -122,9 +137,12 @@ fn forms(bytes: &[u8], text: Option<&str>) -> Vec<Zeroizing<String>> {
         forms.push(encode::xml(text));
         forms.push(encode::form(text));
     }
-    // Whatever the encoding, letters, digits and most punctuation are not changed by those that are used in texts.
+    // Whatever the encoding, letters, digits and most punctuation are not changed by those that are
+    // used in texts.
     let is_changed = |byte: &u8| !byte.is_ascii_alphanumeric() && !b"-._~".contains(byte);
-    let parts = bytes.split(is_changed).filter(|part| part.len() >= MIN_PART);
+    let parts = bytes
+        .split(is_changed)
+        .filter(|part| part.len() >= MIN_PART);
     forms.extend(parts.map(|part| String::from_utf8_lossy(part).into_owned()));
     forms.sort();
     forms.dedup();
@@ -157,15 +175,24 @@ mod tests {
             &general_purpose::STANDARD.encode("pass/word &<\"é"),
             &hex::encode("pass/word &<\"é"),
         ] {
-            let text = redact(&format!("before {form} after"), std::slice::from_ref(&secret));
-            assert!(text.starts_with("before [redacted]") && text.ends_with(" after"), "{form}: {text}");
+            let text = redact(
+                &format!("before {form} after"),
+                std::slice::from_ref(&secret),
+            );
+            assert!(
+                text.starts_with("before [redacted]") && text.ends_with(" after"),
+                "{form}: {text}"
+            );
         }
     }
 
     #[test]
     fn a_secret_inside_another_is_redacted_completely() {
         let secrets = [Secret::from("abcdef"), Secret::from("abcdefghij")];
-        assert_eq!(redact("x abcdefghij y abcdef", &secrets), "x [redacted] y [redacted]");
+        assert_eq!(
+            redact("x abcdefghij y abcdef", &secrets),
+            "x [redacted] y [redacted]"
+        );
     }
 
     #[test]

@@ -33,7 +33,8 @@ pub(crate) const MAX_HELD: u64 = 1 << 20;
 /// Reads a body completely.
 ///
 /// # Errors
-/// [`Code::HttpRequestBodySize`] if it exceeds `most`; other codes if it is aborted or arrives too slowly.
+/// [`Code::HttpRequestBodySize`] if it exceeds `most`; other codes if it is aborted or arrives too
+/// slowly.
 pub(crate) async fn collect(
     mut body: GuestBody,
     most: u64,
@@ -44,7 +45,9 @@ pub(crate) async fn collect(
     loop {
         let next = std::future::poll_fn(|cx| body.as_mut().poll_frame(cx));
         let due = deadline.min(Instant::now() + between);
-        let Ok(frame) = timeout_at(due, next).await else { return Err(slow()) };
+        let Ok(frame) = timeout_at(due, next).await else {
+            return Err(slow());
+        };
         match frame {
             None => return Ok(all.freeze()),
             Some(Err(_)) => return Err(broken_off()),
@@ -66,7 +69,11 @@ pub(crate) fn too_long(most: u64) -> Refusal {
 }
 
 fn broken_off() -> Refusal {
-    Refusal::new(Code::ConnectionTerminated, Cause::Guest, "the plugin aborted the request body")
+    Refusal::new(
+        Code::ConnectionTerminated,
+        Cause::Guest,
+        "the plugin aborted the request body",
+    )
 }
 
 fn longer() -> Refusal {
@@ -75,7 +82,11 @@ fn longer() -> Refusal {
 }
 
 fn slow() -> Refusal {
-    Refusal::new(Code::ConnectionWriteTimeout, Cause::Guest, "the plugin wrote the request body too slowly")
+    Refusal::new(
+        Code::ConnectionWriteTimeout,
+        Cause::Guest,
+        "the plugin wrote the request body too slowly",
+    )
 }
 
 /// The progress of a body, for the code that waits for the answer.
@@ -101,10 +112,15 @@ struct Kept {
 impl Kept {
     fn new(held: Held) -> Option<Self> {
         let room = held.try_room(0)?;
-        Some(Self { bytes: BytesMut::new(), held, room })
+        Some(Self {
+            bytes: BytesMut::new(),
+            held,
+            room,
+        })
     }
 
-    /// Appends data if memory is free at the moment. It does not wait for memory, since the body may not have to be sent again.
+    /// Appends data if memory is free at the moment. It does not wait for memory, since the body
+    /// may not have to be sent again.
     fn with(mut self, data: &Bytes) -> Option<Self> {
         let more = data.len() as u64;
         if self.bytes.len() as u64 + more > MAX_HELD {
@@ -117,7 +133,8 @@ impl Kept {
 }
 
 impl Progress {
-    /// Creates the progress of a body. `keep` is the memory for buffering the body, if it may have to be sent again.
+    /// Creates the progress of a body. `keep` is the memory for buffering the body, if it may have
+    /// to be sent again.
     pub(crate) fn new(sent: Arc<AtomicU64>, keep: Option<Held>) -> Arc<Self> {
         Arc::new(Self {
             start: Instant::now(),
@@ -134,9 +151,16 @@ impl Progress {
         self.failure.get().cloned()
     }
 
-    /// Returns the deadline for the next progress: more of the body, or the first byte of the answer after the end of the body.
-    pub(crate) fn due(&self, connected: Instant, first_byte: Duration, between: Duration) -> (Instant, Code) {
-        let last = (self.start + Duration::from_millis(self.last.load(Ordering::Relaxed))).max(connected);
+    /// Returns the deadline for the next progress: more of the body, or the first byte of the
+    /// answer after the end of the body.
+    pub(crate) fn due(
+        &self,
+        connected: Instant,
+        first_byte: Duration,
+        between: Duration,
+    ) -> (Instant, Code) {
+        let last =
+            (self.start + Duration::from_millis(self.last.load(Ordering::Relaxed))).max(connected);
         if self.done.load(Ordering::Relaxed) {
             (last + first_byte, Code::ConnectionReadTimeout)
         } else {
@@ -149,7 +173,9 @@ impl Progress {
         if !self.done.load(Ordering::Relaxed) {
             return None;
         }
-        lock(&self.kept).take().map(|kept| kept.room.hold(kept.bytes.freeze()))
+        lock(&self.kept)
+            .take()
+            .map(|kept| kept.room.hold(kept.bytes.freeze()))
     }
 
     fn moved(&self, data: &Bytes) {
@@ -175,7 +201,8 @@ impl Progress {
     }
 }
 
-/// A body that is being sent. It is limited and measured, and ends at the deadline of the request, whatever the plugin does.
+/// A body that is being sent. It is limited and measured, and ends at the deadline of the request,
+/// whatever the plugin does.
 pub(crate) struct Upload {
     kind: Kind,
     progress: Arc<Progress>,
@@ -191,7 +218,8 @@ struct Streamed {
     body: GuestBody,
     most: u64,
     left: u64,
-    /// Number of remaining bytes, if the length is known. After these, the plugin is not asked for more.
+    /// Number of remaining bytes, if the length is known. After these, the plugin is not asked for
+    /// more.
     rest: Option<u64>,
     alarm: Pin<Box<Sleep>>,
 }
@@ -202,7 +230,11 @@ impl Upload {
         if body.is_empty() {
             progress.end();
         }
-        Self { kind: Kind::Whole((!body.is_empty()).then_some(body)), progress, _permits: permits }
+        Self {
+            kind: Kind::Whole((!body.is_empty()).then_some(body)),
+            progress,
+            _permits: permits,
+        }
     }
 
     /// Creates a body that the plugin is still writing, with its length if the plugin declared one.
@@ -218,8 +250,18 @@ impl Upload {
             return Self::whole(Bytes::new(), progress, permits);
         }
         let rest = body.size_hint().exact().or(length);
-        let streamed = Streamed { body, most, left: most, rest, alarm: Box::pin(sleep_until(deadline)) };
-        Self { kind: Kind::Streamed(Box::new(streamed)), progress, _permits: permits }
+        let streamed = Streamed {
+            body,
+            most,
+            left: most,
+            rest,
+            alarm: Box::pin(sleep_until(deadline)),
+        };
+        Self {
+            kind: Kind::Streamed(Box::new(streamed)),
+            progress,
+            _permits: permits,
+        }
     }
 }
 
@@ -227,7 +269,10 @@ impl Body for Upload {
     type Data = Bytes;
     type Error = BoxError;
 
-    fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
         let this = self.get_mut();
         let progress = &this.progress;
         let streamed = match &mut this.kind {
@@ -256,12 +301,16 @@ impl Body for Upload {
                 Some(Err(_)) => return Poll::Ready(Some(Err(progress.fail(broken_off())))),
                 Some(Ok(frame)) => {
                     // Trailers of requests are not sent.
-                    let Ok(data) = frame.into_data() else { continue };
+                    let Ok(data) = frame.into_data() else {
+                        continue;
+                    };
                     let Some(left) = streamed.left.checked_sub(data.len() as u64) else {
                         return Poll::Ready(Some(Err(progress.fail(too_long(streamed.most)))));
                     };
                     streamed.left = left;
-                    let rest = streamed.rest.map(|rest| rest.checked_sub(data.len() as u64));
+                    let rest = streamed
+                        .rest
+                        .map(|rest| rest.checked_sub(data.len() as u64));
                     if rest == Some(None) {
                         return Poll::Ready(Some(Err(progress.fail(longer()))));
                     }
@@ -285,7 +334,9 @@ impl Body for Upload {
 
     fn size_hint(&self) -> SizeHint {
         match &self.kind {
-            Kind::Whole(body) => SizeHint::with_exact(body.as_ref().map_or(0, |body| body.len() as u64)),
+            Kind::Whole(body) => {
+                SizeHint::with_exact(body.as_ref().map_or(0, |body| body.len() as u64))
+            }
             Kind::Streamed(streamed) => streamed.body.size_hint(),
         }
     }

@@ -1,4 +1,5 @@
-//! Writes to the API server: patches that return only the object's metadata, and errors that say what to do.
+//! Writes to the API server: patches that return only the object's metadata, and errors that say
+//! what to do.
 
 mod deadline;
 
@@ -25,7 +26,8 @@ pub struct Target<'a> {
 /// A patch and its type.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Patch {
-    /// JSON patch (RFC 6902), a list of operations. It fails if one of its `test` operations does not match the object.
+    /// JSON patch (RFC 6902), a list of operations. It fails if one of its `test` operations does
+    /// not match the object.
     Json(Value),
     /// JSON merge patch (RFC 7386).
     Merge(Value),
@@ -48,7 +50,8 @@ pub enum ApiError {
         verb = .0.verb, resource = .0.resource
     )]
     Forbidden(Action, String),
-    /// The API server rejects the request: an admission policy or webhook denies it, or a value is not valid.
+    /// The API server rejects the request: an admission policy or webhook denies it, or a value is
+    /// not valid.
     #[error("cannot {0}: {1}")]
     Refused(Action, String),
     /// The API server failed, or cannot be reached.
@@ -74,9 +77,15 @@ impl std::fmt::Display for Action {
 impl ApiError {
     /// What an error of the client means for this action.
     pub fn new(action: Action, error: kube::Error) -> Self {
-        let kube::Error::Api(status) = error else { return Self::Failed(action, with_causes(&error)) };
+        let kube::Error::Api(status) = error else {
+            return Self::Failed(action, with_causes(&error));
+        };
         let silent = status.message.trim().is_empty();
-        let message = if silent { format!("the API server answered {}", status.code) } else { status.message.clone() };
+        let message = if silent {
+            format!("the API server answered {}", status.code)
+        } else {
+            status.message.clone()
+        };
         // A webhook can deny a request with any status code.
         if message.starts_with("admission webhook ") {
             Self::Refused(action, message)
@@ -84,7 +93,9 @@ impl ApiError {
             Self::Gone(action)
         } else if status.is_conflict() || (status.is_invalid() && is_lost_race(&status)) {
             Self::Changed(action)
-        } else if status.is_forbidden() && message.contains(&format!("cannot {} resource", action.verb)) {
+        } else if status.is_forbidden()
+            && message.contains(&format!("cannot {} resource", action.verb))
+        {
             Self::Forbidden(action, message)
         } else if status.is_forbidden() || status.is_invalid() {
             Self::Refused(action, message)
@@ -94,8 +105,8 @@ impl ApiError {
     }
 }
 
-/// Returns the error's message and those of its causes. For example, `client error (Connect)` alone does not distinguish an
-/// expired certificate from a closed port.
+/// Returns the error's message and those of its causes. For example, `client error (Connect)` alone
+/// does not distinguish an expired certificate from a closed port.
 #[must_use]
 pub fn with_causes(error: &dyn std::error::Error) -> String {
     let mut said = error.to_string();
@@ -108,14 +119,19 @@ pub fn with_causes(error: &dyn std::error::Error) -> String {
     said
 }
 
-/// Returns true if a 422 means that the object differs from what the patch expects, and not that the patch is invalid.
+/// Returns true if a 422 means that the object differs from what the patch expects, and not that
+/// the patch is invalid.
 ///
-/// If a `test` operation of a JSON patch fails, the details name no object and have no cause. A changed UID is rejected as an
-/// invalid value of that field. Pod CIDRs can be written only once: if they are rejected, someone else has set them. The cause
-/// from an admission policy that denies the request has no field.
+/// If a `test` operation of a JSON patch fails, the details name no object and have no cause. A
+/// changed UID is rejected as an invalid value of that field. Pod CIDRs can be written only once:
+/// if they are rejected, someone else has set them. The cause from an admission policy that denies
+/// the request has no field.
 fn is_lost_race(status: &Status) -> bool {
-    let Some(details) = &status.details else { return false };
-    let written_by_others = |cause: &StatusCause| ["metadata.uid", "spec.podCIDRs"].contains(&cause.field.as_str());
+    let Some(details) = &status.details else {
+        return false;
+    };
+    let written_by_others =
+        |cause: &StatusCause| ["metadata.uid", "spec.podCIDRs"].contains(&cause.field.as_str());
     match details.causes.as_slice() {
         [] => details.name.is_empty() && details.kind.is_empty(),
         causes => causes.iter().all(written_by_others),
@@ -135,34 +151,54 @@ struct Version {
     resource_version: String,
 }
 
-/// Requests only the metadata, so that the API server does not have to encode whole nodes. A server that does not support this
-/// returns the whole object, of which only the metadata is read.
-const ACCEPT: &str = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json";
+/// Requests only the metadata, so that the API server does not have to encode whole nodes. A server
+/// that does not support this returns the whole object, of which only the metadata is read.
+const ACCEPT: &str =
+    "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json";
 
-/// Deletes the cluster-scoped object with this name and UID, but not an object that was recreated with the same name. The
-/// deleted object in the answer is not read.
+/// Deletes the cluster-scoped object with this name and UID, but not an object that was recreated
+/// with the same name. The deleted object in the answer is not read.
 pub async fn delete<K>(client: &Client, name: &str, uid: &str) -> Result<(), ApiError>
 where
     K: Resource<DynamicType = ()>,
 {
-    let action = Action { verb: "delete", resource: K::plural(&()).to_string() };
-    let preconditions = Preconditions { uid: Some(uid.to_owned()), resource_version: None };
+    let action = Action {
+        verb: "delete",
+        resource: K::plural(&()).to_string(),
+    };
+    let preconditions = Preconditions {
+        uid: Some(uid.to_owned()),
+        resource_version: None,
+    };
     let params = DeleteParams::default().preconditions(preconditions);
     let request = match kube::core::Request::new(K::url_path(&(), None)).delete(name, &params) {
         Ok(request) => request,
         Err(error) => return Err(ApiError::Failed(action, error.to_string())),
     };
-    client.request::<IgnoredAny>(request).await.map(drop).map_err(|error| ApiError::new(action, error))
+    client
+        .request::<IgnoredAny>(request)
+        .await
+        .map(drop)
+        .map_err(|error| ApiError::new(action, error))
 }
 
 /// Patches an object and returns its new resource version.
-pub async fn patch<K>(client: &Client, target: &Target<'_>, patch: &Patch) -> Result<String, ApiError>
+pub async fn patch<K>(
+    client: &Client,
+    target: &Target<'_>,
+    patch: &Patch,
+) -> Result<String, ApiError>
 where
     K: Resource<DynamicType = ()>,
 {
     let plural = K::plural(&());
-    let resource = target.subresource.map_or_else(|| plural.to_string(), |sub| format!("{plural}/{sub}"));
-    let action = Action { verb: "patch", resource };
+    let resource = target
+        .subresource
+        .map_or_else(|| plural.to_string(), |sub| format!("{plural}/{sub}"));
+    let action = Action {
+        verb: "patch",
+        resource,
+    };
     let mut path = format!("{}/{}", K::url_path(&(), target.namespace), target.name);
     if let Some(subresource) = target.subresource {
         path = format!("{path}/{subresource}");
@@ -201,7 +237,11 @@ mod tests {
 
     fn status(code: u16, reason: &str, field: Option<&str>) -> kube::Error {
         let causes = field
-            .map(|field| StatusCause { reason: String::new(), message: String::new(), field: field.to_owned() })
+            .map(|field| StatusCause {
+                reason: String::new(),
+                message: String::new(),
+                field: field.to_owned(),
+            })
             .into_iter()
             .collect();
         let details = StatusDetails {
@@ -219,7 +259,13 @@ mod tests {
     }
 
     fn error(code: u16, reason: &str, field: Option<&str>) -> ApiError {
-        ApiError::new(Action { verb: "patch", resource: "nodes/status".to_owned() }, status(code, reason, field))
+        ApiError::new(
+            Action {
+                verb: "patch",
+                resource: "nodes/status".to_owned(),
+            },
+            status(code, reason, field),
+        )
     }
 
     #[test]
@@ -227,25 +273,47 @@ mod tests {
         assert!(matches!(error(404, "NotFound", None), ApiError::Gone(_)));
         assert!(matches!(error(409, "Conflict", None), ApiError::Changed(_)));
         assert!(matches!(error(422, "Invalid", None), ApiError::Changed(_)));
-        assert!(matches!(error(422, "Invalid", Some("metadata.uid")), ApiError::Changed(_)));
-        assert!(matches!(error(422, "Invalid", Some("spec.podCIDRs")), ApiError::Changed(_)));
-        assert!(matches!(error(422, "Invalid", Some("spec.podCIDRs[0]")), ApiError::Refused(..)));
-        assert!(matches!(error(422, "Invalid", Some("metadata.labels")), ApiError::Refused(..)));
-        assert!(matches!(error(500, "InternalError", None), ApiError::Failed(..)));
+        assert!(matches!(
+            error(422, "Invalid", Some("metadata.uid")),
+            ApiError::Changed(_)
+        ));
+        assert!(matches!(
+            error(422, "Invalid", Some("spec.podCIDRs")),
+            ApiError::Changed(_)
+        ));
+        assert!(matches!(
+            error(422, "Invalid", Some("spec.podCIDRs[0]")),
+            ApiError::Refused(..)
+        ));
+        assert!(matches!(
+            error(422, "Invalid", Some("metadata.labels")),
+            ApiError::Refused(..)
+        ));
+        assert!(matches!(
+            error(500, "InternalError", None),
+            ApiError::Failed(..)
+        ));
     }
 
     #[test]
     fn an_error_shows_its_causes_or_its_status_code() {
-        let refused = std::io::Error::new(std::io::ErrorKind::ConnectionRefused, "connection refused");
+        let refused =
+            std::io::Error::new(std::io::ErrorKind::ConnectionRefused, "connection refused");
         let service = kube::Error::Service(Box::new(std::io::Error::other(refused)));
         assert_eq!(with_causes(&service), "ServiceError: connection refused");
         #[derive(Debug, thiserror::Error)]
         #[error("client error (Connect)")]
         struct Outer(#[source] std::num::ParseIntError);
         let service = kube::Error::Service(Box::new(Outer("x".parse::<u8>().unwrap_err())));
-        assert_eq!(with_causes(&service), "ServiceError: client error (Connect): invalid digit found in string");
+        assert_eq!(
+            with_causes(&service),
+            "ServiceError: client error (Connect): invalid digit found in string"
+        );
         let unauthorized = said(401, "", "", &json!({}));
-        assert_eq!(unauthorized.to_string(), "cannot patch nodes/status: the API server answered 401");
+        assert_eq!(
+            unauthorized.to_string(),
+            "cannot patch nodes/status: the API server answered 401"
+        );
     }
 
     fn said(code: u16, reason: &str, message: &str, details: &Value) -> ApiError {
@@ -253,28 +321,43 @@ mod tests {
             "kind": "Status", "status": "Failure", "code": code, "reason": reason, "message": message, "details": details,
         });
         let status: Status = serde_json::from_value(status).unwrap();
-        let action = Action { verb: "patch", resource: "nodes/status".to_owned() };
+        let action = Action {
+            verb: "patch",
+            resource: "nodes/status".to_owned(),
+        };
         ApiError::new(action, kube::Error::Api(Box::new(status)))
     }
 
     #[test]
     fn a_403_names_the_missing_permission() {
         let message = "nodes \"a\" is forbidden: User \"ccm\" cannot patch resource \"nodes/status\" in API group \"\" at the cluster scope";
-        let text = said(403, "Forbidden", message, &json!({"name": "a", "kind": "nodes"})).to_string();
-        assert!(text.contains("the verb \"patch\" on resource \"nodes/status\""), "{text}");
+        let text = said(
+            403,
+            "Forbidden",
+            message,
+            &json!({"name": "a", "kind": "nodes"}),
+        )
+        .to_string();
+        assert!(
+            text.contains("the verb \"patch\" on resource \"nodes/status\""),
+            "{text}"
+        );
     }
 
     #[test]
     fn an_admission_denial_is_not_a_conflict_or_rbac_error() {
-        let policy =
-            "nodes \"a\" is forbidden: ValidatingAdmissionPolicy 'p' with binding 'b' denied request: not on Sundays";
+        let policy = "nodes \"a\" is forbidden: ValidatingAdmissionPolicy 'p' with binding 'b' denied request: not on Sundays";
         let webhook = "admission webhook \"w.example.com\" denied the request: not on Sundays";
-        let ended =
-            "events \"a\" is forbidden: unable to create new content in namespace x because it is being terminated";
+        let ended = "events \"a\" is forbidden: unable to create new content in namespace x because it is being terminated";
         let about = |causes: Value| json!({"name": "a", "kind": "nodes", "causes": causes});
         for (code, reason, message, details) in [
             (422, "Invalid", policy, about(json!([{"message": policy}]))),
-            (403, "Forbidden", policy, about(json!([{"message": policy}]))),
+            (
+                403,
+                "Forbidden",
+                policy,
+                about(json!([{"message": policy}])),
+            ),
             (422, "", webhook, Value::Null),
             (409, "Conflict", webhook, Value::Null),
             (404, "NotFound", webhook, Value::Null),
@@ -288,7 +371,10 @@ mod tests {
         ] {
             let error = said(code, reason, message, &details);
             assert!(matches!(error, ApiError::Refused(..)), "{code} {error:?}");
-            assert_eq!(error.to_string(), format!("cannot patch nodes/status: {message}"));
+            assert_eq!(
+                error.to_string(),
+                format!("cannot patch nodes/status: {message}")
+            );
         }
     }
 

@@ -41,7 +41,9 @@ pub enum ClientError {
         source: Box<kube::config::KubeconfigError>,
     },
     /// There is neither a kubeconfig nor a Pod's service account.
-    #[error("no access to the API server is configured: set --kubeconfig, or run in a Pod with a service account")]
+    #[error(
+        "no access to the API server is configured: set --kubeconfig, or run in a Pod with a service account"
+    )]
     InCluster(#[source] Box<kube::config::InClusterError>),
     /// The client cannot be built.
     #[error("cannot build a client for {url}")]
@@ -68,12 +70,16 @@ pub enum ClientError {
 pub async fn load(access: &ClusterAccess) -> Result<Config, ClientError> {
     let mut config = match &access.kubeconfig {
         Some(file) => {
-            let failed =
-                |source| ClientError::Kubeconfig { file: file.display().to_string(), source: Box::new(source) };
+            let failed = |source| ClientError::Kubeconfig {
+                file: file.display().to_string(),
+                source: Box::new(source),
+            };
             let kubeconfig = Kubeconfig::read_from(file).map_err(failed)?;
             let authority = authority(&kubeconfig);
             let options = KubeConfigOptions::default();
-            let mut config = Config::from_custom_kubeconfig(kubeconfig, &options).await.map_err(failed)?;
+            let mut config = Config::from_custom_kubeconfig(kubeconfig, &options)
+                .await
+                .map_err(failed)?;
             // Clients read this file again, which kube asks for in Pods alone.
             config.root_cert_file = authority;
             config
@@ -90,14 +96,28 @@ pub async fn load(access: &ClusterAccess) -> Result<Config, ClientError> {
 /// The file that the certificate authorities are in.
 fn authority(kubeconfig: &Kubeconfig) -> Option<PathBuf> {
     let current = kubeconfig.current_context.as_ref()?;
-    let context = kubeconfig.contexts.iter().find(|named| named.name == *current)?.context.as_ref()?;
-    let cluster = kubeconfig.clusters.iter().find(|named| named.name == context.cluster)?.cluster.as_ref()?;
+    let context = kubeconfig
+        .contexts
+        .iter()
+        .find(|named| named.name == *current)?
+        .context
+        .as_ref()?;
+    let cluster = kubeconfig
+        .clusters
+        .iter()
+        .find(|named| named.name == context.cluster)?
+        .cluster
+        .as_ref()?;
     // What stands in the kubeconfig itself goes before a file.
-    cluster.certificate_authority.as_ref().filter(|_| cluster.certificate_authority_data.is_none()).map(PathBuf::from)
+    cluster
+        .certificate_authority
+        .as_ref()
+        .filter(|_| cluster.certificate_authority_data.is_none())
+        .map(PathBuf::from)
 }
 
-/// A client whose user agent ends with the name of who uses it (C-02). Its requests share an HTTP/2 connection, if the API
-/// server speaks it.
+/// A client whose user agent ends with the name of who uses it (C-02). Its requests share an HTTP/2
+/// connection, if the API server speaks it.
 ///
 /// # Errors
 /// If TLS or credentials of the configuration do not work.
@@ -112,14 +132,19 @@ pub fn named(config: &Config, name: &str) -> Result<Client, ClientError> {
 pub(crate) fn builder(config: &Config, name: &str) -> Result<Stack, ClientError> {
     let url = config.cluster_url.to_string();
     let config = with_user_agent(config.clone(), name);
-    stack::shared(config).map_err(|source| ClientError::Build { url, source: Box::new(source) })
+    stack::shared(config).map_err(|source| ClientError::Build {
+        url,
+        source: Box::new(source),
+    })
 }
 
 /// The configuration with a user agent that ends with the name of who uses it.
 fn with_user_agent(mut config: Config, name: &str) -> Config {
     let agent = format!("skydock/{} {name}", env!("CARGO_PKG_VERSION"));
     if let Ok(value) = HeaderValue::from_str(&agent) {
-        config.headers.retain(|(header, _)| header != header::USER_AGENT);
+        config
+            .headers
+            .retain(|(header, _)| header != header::USER_AGENT);
         config.headers.push((header::USER_AGENT, value));
     }
     config
@@ -129,18 +154,26 @@ fn with_user_agent(mut config: Config, name: &str) -> Config {
 ///
 /// # Errors
 /// If it does not answer in time.
-pub async fn wait_for_api_server(client: &Client, url: impl fmt::Display) -> Result<String, ClientError> {
+pub async fn wait_for_api_server(
+    client: &Client,
+    url: impl fmt::Display,
+) -> Result<String, ClientError> {
     let give_up = tokio::time::Instant::now() + API_SERVER_WAIT;
     loop {
         // One that does not answer is as good as none.
-        let left = give_up.saturating_duration_since(tokio::time::Instant::now()).max(API_SERVER_POLL);
+        let left = give_up
+            .saturating_duration_since(tokio::time::Instant::now())
+            .max(API_SERVER_POLL);
         let answer = tokio::time::timeout(left, client.apiserver_version()).await;
         match answer.unwrap_or_else(|silent| Err(kube::Error::Service(silent.into()))) {
             Ok(version) => return Ok(version.git_version),
             // It answered: what it refuses to this account, others may be given.
             Err(kube::Error::Api(status)) if status.code < 500 => return Ok("unknown".to_owned()),
             Err(source) if tokio::time::Instant::now() >= give_up => {
-                return Err(ClientError::Unreachable { url: url.to_string(), source: Box::new(source) });
+                return Err(ClientError::Unreachable {
+                    url: url.to_string(),
+                    source: Box::new(source),
+                });
             }
             Err(_) => tokio::time::sleep(API_SERVER_POLL).await,
         }
@@ -161,7 +194,10 @@ mod tests {
             authority(&Kubeconfig::from_yaml(&kubeconfig).unwrap())
         };
         assert_eq!(file("certificate-authority: /b"), Some(PathBuf::from("/b")));
-        assert_eq!(file("certificate-authority: /b, certificate-authority-data: Yg=="), None);
+        assert_eq!(
+            file("certificate-authority: /b, certificate-authority-data: Yg=="),
+            None
+        );
         assert_eq!(file("server: https://b"), None);
     }
 }

@@ -1,8 +1,8 @@
 //! Reports what would be done, without doing it.
 //!
-//! Writes are sent with `dryRun=All`, so that the API server admits or rejects them as usual and stores nothing; requests without
-//! a dry-run form are not sent at all (see `request`). As nothing changes, controllers come to the same conclusions again and
-//! again: each is reported once.
+//! Writes are sent with `dryRun=All`, so that the API server admits or rejects them as usual and
+//! stores nothing; requests without a dry-run form are not sent at all (see `request`). As nothing
+//! changes, controllers come to the same conclusions again and again: each is reported once.
 
 mod request;
 
@@ -48,7 +48,8 @@ impl Said {
     }
 }
 
-/// Returns a client whose writes the API server validates and does not store. They are reported through `said`; events are not sent.
+/// Returns a client whose writes the API server validates and does not store. They are reported
+/// through `said`; events are not sent.
 #[must_use]
 pub fn client(client: &Client, said: &Arc<Said>) -> Client {
     let namespace = client.default_namespace().to_owned();
@@ -60,16 +61,22 @@ pub fn client(client: &Client, said: &Arc<Said>) -> Client {
     Client::new(service, namespace)
 }
 
-async fn send(client: &Client, said: &Said, request: Request<Body>) -> Result<Response<Body>, kube::Error> {
+async fn send(
+    client: &Client,
+    said: &Said,
+    request: Request<Body>,
+) -> Result<Response<Body>, kube::Error> {
     let (mut parts, body) = request.into_parts();
     let body = body.collect_bytes().await?;
-    let fate =
-        request::fate(&parts.method, &parts.uri, &body).map_err(|refused| kube::Error::Service(refused.into()))?;
+    let fate = request::fate(&parts.method, &parts.uri, &body)
+        .map_err(|refused| kube::Error::Service(refused.into()))?;
     let words = || serde_json::from_slice(&body).unwrap_or_default();
     let body = match fate {
         Fate::Read => body,
         Fate::Event => {
-            told(&parts.method, &words()).iter().for_each(|what| said.once(what));
+            told(&parts.method, &words())
+                .iter()
+                .for_each(|what| said.once(what));
             return Ok(Response::new(Body::from(body)));
         }
         Fate::TryByAddress(uri) => {
@@ -79,12 +86,17 @@ async fn send(client: &Client, said: &Said, request: Request<Body>) -> Result<Re
         }
         Fate::TryByBody(options) => {
             said.once(&asked(&parts.method, parts.uri.path(), words()));
-            parts.headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+            parts.headers.insert(
+                header::CONTENT_TYPE,
+                HeaderValue::from_static("application/json"),
+            );
             parts.headers.remove(header::CONTENT_LENGTH);
             options.into()
         }
     };
-    client.send(Request::from_parts(parts, Body::from(body))).await
+    client
+        .send(Request::from_parts(parts, Body::from(body)))
+        .await
 }
 
 /// Describes a request.
@@ -106,7 +118,9 @@ fn leave_out_what_passes(body: &mut Value) {
             fields.values_mut().for_each(leave_out_what_passes);
         }
         Value::Array(items) => {
-            items.retain(|item| item.get("path").and_then(Value::as_str) != Some("/metadata/resourceVersion"));
+            items.retain(|item| {
+                item.get("path").and_then(Value::as_str) != Some("/metadata/resourceVersion")
+            });
             items.iter_mut().for_each(leave_out_what_passes);
         }
         _ => {}
@@ -118,9 +132,19 @@ fn told(method: &Method, event: &Value) -> Option<String> {
     if *method != Method::POST {
         return None;
     }
-    let text = |pointer: &str| event.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
+    let text = |pointer: &str| {
+        event
+            .pointer(pointer)
+            .and_then(Value::as_str)
+            .unwrap_or_default()
+    };
     let (kind, name) = (text("/involvedObject/kind"), text("/involvedObject/name"));
-    Some(format!("publish event {} {} on {kind} {name}: {}", text("/type"), text("/reason"), text("/message")))
+    Some(format!(
+        "publish event {} {} on {kind} {name}: {}",
+        text("/type"),
+        text("/reason"),
+        text("/message")
+    ))
 }
 
 #[cfg(test)]

@@ -1,8 +1,9 @@
 //! Leader election on a Lease, compatible with client-go.
 //!
-//! The rules are in `plan`; this is the loop around them. It runs on a separate thread with its own runtime, so that plugins
-//! and controllers cannot delay renewals. Two things go beyond client-go: a standby watches the Lease and acquires it immediately
-//! when it is released, and it tries again exactly at the time at which the Lease of a silent leader expires.
+//! The rules are in `plan`; this is the loop around them. It runs on a separate thread with its own
+//! runtime, so that plugins and controllers cannot delay renewals. Two things go beyond client-go:
+//! a standby watches the Lease and acquires it immediately when it is released, and it tries again
+//! exactly at the time at which the Lease of a silent leader expires.
 
 mod lost;
 mod plan;
@@ -17,7 +18,9 @@ use std::{
 };
 
 use crate::{api::with_causes, informer::Read};
-use k8s_openapi::{api::coordination::v1::Lease, apimachinery::pkg::apis::meta::v1::ObjectMeta, jiff::Timestamp};
+use k8s_openapi::{
+    api::coordination::v1::Lease, apimachinery::pkg::apis::meta::v1::ObjectMeta, jiff::Timestamp,
+};
 use kube::{Api, Client, api::PostParams};
 use tokio::sync::watch::Sender;
 use tokio_util::sync::CancellationToken;
@@ -61,7 +64,8 @@ pub trait ElectionMetrics: Send + Sync {
 /// A function that creates a client with its own connections.
 pub type Connect = Box<dyn Fn() -> Result<Client, Failure> + Send>;
 
-/// Maximum number of attempts to release the Lease, since it may have another version than expected.
+/// Maximum number of attempts to release the Lease, since it may have another version than
+/// expected.
 const RELEASES: u32 = 3;
 
 /// Why an attempt failed.
@@ -81,7 +85,8 @@ pub enum Failure {
 /// The elector, which acquires and holds a Lease.
 pub struct Elector {
     connect: Connect,
-    /// `None` if a connection is opened for the next request, because the last one was not answered.
+    /// `None` if a connection is opened for the next request, because the last one was not
+    /// answered.
     leases: Option<Api<Read<Lease>>>,
     config: ElectionConfig,
     candidate: Candidate,
@@ -96,17 +101,30 @@ pub struct Elector {
     unreleased: Arc<AtomicBool>,
 }
 
-/// Returns an identity of the form `HOSTNAME_UUID` (P-20), which is unique for each process and shows where it runs.
+/// Returns an identity of the form `HOSTNAME_UUID` (P-20), which is unique for each process and
+/// shows where it runs.
 #[must_use]
 pub fn identity() -> String {
-    format!("{}_{}", gethostname::gethostname().to_string_lossy(), uuid::Uuid::new_v4())
+    format!(
+        "{}_{}",
+        gethostname::gethostname().to_string_lossy(),
+        uuid::Uuid::new_v4()
+    )
 }
 
 impl Elector {
     /// Creates an elector.
     #[must_use]
-    pub fn new(connect: Connect, config: ElectionConfig, identity: String, metrics: Arc<dyn ElectionMetrics>) -> Self {
-        let candidate = Candidate { identity, timings: config.timings };
+    pub fn new(
+        connect: Connect,
+        config: ElectionConfig,
+        identity: String,
+        metrics: Arc<dyn ElectionMetrics>,
+    ) -> Self {
+        let candidate = Candidate {
+            identity,
+            timings: config.timings,
+        };
         Self {
             connect,
             leases: None,
@@ -121,8 +139,8 @@ impl Elector {
         }
     }
 
-    /// Returns a flag that is set before an attempt to take over from a holder that had not released the Lease: requests of that
-    /// holder may still arrive.
+    /// Returns a flag that is set before an attempt to take over from a holder that had not
+    /// released the Lease: requests of that holder may still arrive.
     #[must_use]
     pub fn unreleased(&self) -> Arc<AtomicBool> {
         Arc::clone(&self.unreleased)
@@ -137,8 +155,12 @@ impl Elector {
         Ok(leases)
     }
 
-    /// Waits for an answer. Without an answer, the connection may be dead, so the next request uses another one.
-    async fn answer<T>(&mut self, request: impl Future<Output = Result<T, kube::Error>>) -> Result<T, Failure> {
+    /// Waits for an answer. Without an answer, the connection may be dead, so the next request uses
+    /// another one.
+    async fn answer<T>(
+        &mut self,
+        request: impl Future<Output = Result<T, kube::Error>>,
+    ) -> Result<T, Failure> {
         let limit = self.candidate.timings.request_limit();
         match tokio::time::timeout(limit, request).await {
             Ok(answer) => Ok(answer?),
@@ -149,8 +171,8 @@ impl Elector {
         }
     }
 
-    /// Waits for the Lease, holds it, and releases it when `release` is canceled. Ends with [`Leadership::Released`] or
-    /// [`Leadership::Lost`].
+    /// Waits for the Lease, holds it, and releases it when `release` is canceled. Ends with
+    /// [`Leadership::Released`] or [`Leadership::Lost`].
     pub async fn run(mut self, state: &Sender<Leadership>, release: &CancellationToken) {
         let ended = tokio::select! {
             biased;
@@ -190,7 +212,10 @@ impl Elector {
                 }
             };
             if changes.is_none() {
-                changes = self.leases().ok().map(|leases| watch::changes(leases, &self.config.name));
+                changes = self
+                    .leases()
+                    .ok()
+                    .map(|leases| watch::changes(leases, &self.config.name));
             }
             let changed = async {
                 match &mut changes {
@@ -205,8 +230,13 @@ impl Elector {
         }
     }
 
-    /// Renews the Lease until this fails for the whole renew deadline, or until `release` is canceled.
-    async fn hold(&mut self, state: &Sender<Leadership>, release: &CancellationToken) -> Leadership {
+    /// Renews the Lease until this fails for the whole renew deadline, or until `release` is
+    /// canceled.
+    async fn hold(
+        &mut self,
+        state: &Sender<Leadership>,
+        release: &CancellationToken,
+    ) -> Leadership {
         let mut renewed = Instant::now();
         loop {
             state.send_replace(Leadership::Leading(self.sent));
@@ -226,7 +256,10 @@ impl Elector {
                         break;
                     }
                     Ok(Ok(Some(_))) => {
-                        return Leadership::Lost(format!("another replica has acquired the Lease {}", self.name()));
+                        return Leadership::Lost(format!(
+                            "another replica has acquired the Lease {}",
+                            self.name()
+                        ));
                     }
                     Ok(Err(error)) => error.to_string(),
                     Err(_) => "no answer".to_owned(),
@@ -240,7 +273,13 @@ impl Elector {
                 }
                 tracing::warn!(lease = %self.name(), error = why, "cannot renew the Lease; retrying");
                 if pause {
-                    tokio::time::sleep(self.candidate.timings.retry_period.min(Duration::from_secs(1))).await;
+                    tokio::time::sleep(
+                        self.candidate
+                            .timings
+                            .retry_period
+                            .min(Duration::from_secs(1)),
+                    )
+                    .await;
                 }
             }
         }
@@ -251,7 +290,9 @@ impl Elector {
         if let Some(lease) = self.lease.clone() {
             match self.write(lease).await {
                 Ok(()) => return Ok(None),
-                Err(Failure::Api(kube::Error::Api(status))) if status.is_conflict() || status.is_not_found() => {
+                Err(Failure::Api(kube::Error::Api(status)))
+                    if status.is_conflict() || status.is_not_found() =>
+                {
                     self.metrics.slow_path();
                 }
                 Err(error) => return Err(error),
@@ -260,12 +301,19 @@ impl Elector {
         self.attempt().await
     }
 
-    /// Makes one attempt: returns `None` if the Lease is held, or else the time until the Lease of the current holder expires.
+    /// Makes one attempt: returns `None` if the Lease is held, or else the time until the Lease of
+    /// the current holder expires.
     async fn attempt(&mut self) -> Result<Option<Duration>, Failure> {
         let (leases, name) = (self.leases()?, self.config.name.clone());
-        let lease = self.answer(leases.get_opt(&name)).await?.map(|Read(lease)| lease);
+        let lease = self
+            .answer(leases.get_opt(&name))
+            .await?
+            .map(|Read(lease)| lease);
         let now = Instant::now();
-        let spec = lease.as_ref().and_then(|lease| lease.spec.clone()).unwrap_or_default();
+        let spec = lease
+            .as_ref()
+            .and_then(|lease| lease.spec.clone())
+            .unwrap_or_default();
         let observed = Observed::update(self.observed.take(), spec, now);
         let step = plan::step(&observed, &self.candidate, now);
         let unreleased = observed.is_of_another(&self.candidate);
@@ -273,7 +321,8 @@ impl Elector {
         match step {
             Step::Wait(left) => Ok(Some(left)),
             Step::Take => {
-                // Set before the write: if its answer is lost, the next attempt finds its own Lease.
+                // Set before the write: if its answer is lost, the next attempt finds its own
+                // Lease.
                 self.unreleased.fetch_or(unreleased, Ordering::SeqCst);
                 self.write(lease.unwrap_or_default()).await?;
                 Ok(None)
@@ -284,25 +333,38 @@ impl Elector {
     /// Writes this instance into the Lease. A Lease without a resource version is created.
     async fn write(&mut self, mut lease: Lease) -> Result<(), Failure> {
         let (leases, name) = (self.leases()?, self.config.name.clone());
-        let spec = plan::held(lease.spec.take().unwrap_or_default(), &self.candidate, Timestamp::now());
+        let spec = plan::held(
+            lease.spec.take().unwrap_or_default(),
+            &self.candidate,
+            Timestamp::now(),
+        );
         lease.spec = Some(spec);
         let sent = Instant::now();
         self.in_doubt = true;
         let written = if lease.metadata.resource_version.is_some() {
-            self.answer(leases.replace(&name, &PostParams::default(), &Read(lease))).await?
+            self.answer(leases.replace(&name, &PostParams::default(), &Read(lease)))
+                .await?
         } else {
-            lease.metadata = ObjectMeta { name: Some(name), ..ObjectMeta::default() };
-            self.answer(leases.create(&PostParams::default(), &Read(lease))).await?
+            lease.metadata = ObjectMeta {
+                name: Some(name),
+                ..ObjectMeta::default()
+            };
+            self.answer(leases.create(&PostParams::default(), &Read(lease)))
+                .await?
         };
         let Read(written) = written;
-        self.observed = Some(Observed::new(written.spec.clone().unwrap_or_default(), Instant::now()));
+        self.observed = Some(Observed::new(
+            written.spec.clone().unwrap_or_default(),
+            Instant::now(),
+        ));
         self.lease = Some(written);
         self.in_doubt = false;
         self.sent = sent;
         Ok(())
     }
 
-    /// Releases the Lease, so that another instance does not have to wait. If this fails, the Lease expires.
+    /// Releases the Lease, so that another instance does not have to wait. If this fails, the Lease
+    /// expires.
     async fn give_up(&mut self) {
         match self.release().await {
             Ok(true) => tracing::info!(lease = %self.name(), "released the Lease"),
@@ -324,11 +386,19 @@ impl Elector {
                 Some(lease) => Some(lease),
                 None => self.held().await?,
             };
-            let Some(mut lease) = lease else { return Ok(false) };
-            lease.spec = lease.spec.map(|spec| plan::released(spec, Timestamp::now()));
+            let Some(mut lease) = lease else {
+                return Ok(false);
+            };
+            lease.spec = lease
+                .spec
+                .map(|spec| plan::released(spec, Timestamp::now()));
             let (leases, name) = (self.leases()?, self.config.name.clone());
-            match self.answer(leases.replace(&name, &PostParams::default(), &Read(lease))).await {
-                // Another instance holds the Lease, or an earlier write of this instance succeeded after its timeout.
+            match self
+                .answer(leases.replace(&name, &PostParams::default(), &Read(lease)))
+                .await
+            {
+                // Another instance holds the Lease, or an earlier write of this instance succeeded
+                // after its timeout.
                 Err(Failure::Api(kube::Error::Api(status))) if status.is_conflict() => {}
                 answer => return answer.map(|_| true),
             }
@@ -339,17 +409,23 @@ impl Elector {
     /// Returns the current Lease, if this instance holds it.
     async fn held(&mut self) -> Result<Option<Lease>, Failure> {
         let (leases, name) = (self.leases()?, self.config.name.clone());
-        let lease = self.answer(leases.get_opt(&name)).await?.map(|Read(lease)| lease);
+        let lease = self
+            .answer(leases.get_opt(&name))
+            .await?
+            .map(|Read(lease)| lease);
         let is_own = |lease: &Lease| {
-            let holder = lease.spec.as_ref().and_then(|spec| spec.holder_identity.as_deref());
+            let holder = lease
+                .spec
+                .as_ref()
+                .and_then(|spec| spec.holder_identity.as_deref());
             holder == Some(self.candidate.identity.as_str())
         };
         Ok(lease.filter(is_own))
     }
 }
 
-/// Returns the period plus a random part of up to 1.2 times the period (P-20's jitter factor), so that standbys do not try at the
-/// same time.
+/// Returns the period plus a random part of up to 1.2 times the period (P-20's jitter factor), so
+/// that standbys do not try at the same time.
 fn jittered(period: Duration) -> Duration {
     period.mul_f64(1.0 + 1.2 * rand::random::<f64>())
 }

@@ -1,6 +1,6 @@
-//! Events on objects. Controllers queue them without waiting. A task correlates them as client-go does and writes them:
-//! warnings and events about this process at once, other normal events at a limited rate, so that they do not take the API server's
-//! time from the work that they report.
+//! Events on objects. Controllers queue them without waiting. A task correlates them as client-go
+//! does and writes them: warnings and events about this process at once, other normal events at a
+//! limited rate, so that they do not take the API server's time from the work that they report.
 
 mod correlate;
 
@@ -28,17 +28,20 @@ use crate::{
     queue::Bucket,
 };
 
-/// Period after which an event about an unchanged condition is published again: an API server keeps events for an hour.
+/// Period after which an event about an unchanged condition is published again: an API server keeps
+/// events for an hour.
 pub const TELL_AGAIN: Duration = Duration::from_secs(30 * 60);
-/// Maximum number of queued events that are written at once; more are dropped and counted. Every node of a large cluster may have a
-/// warning.
+/// Maximum number of queued events that are written at once; more are dropped and counted. Every
+/// node of a large cluster may have a warning.
 const URGENT: usize = 16_384;
-/// Maximum number of other queued events, twice as many as in client-go: the last of them would be minutes old.
+/// Maximum number of other queued events, twice as many as in client-go: the last of them would be
+/// minutes old.
 const NORMAL: usize = 2048;
-/// Normal events per second if many are queued, and how many may be written without delay. An event costs the API server as
-/// much as one of the two writes that initialize a node.
+/// Normal events per second if many are queued, and how many may be written without delay. An event
+/// costs the API server as much as one of the two writes that initialize a node.
 const PACE: (f64, f64) = (10.0, 100.0);
-/// Number of attempts to write an event if the API server cannot be reached, and the delay between them.
+/// Number of attempts to write an event if the API server cannot be reached, and the delay between
+/// them.
 const TRIES: u32 = 3;
 const PAUSE: Duration = Duration::from_secs(1);
 /// Maximum time for writing queued events at shutdown.
@@ -60,8 +63,8 @@ pub struct Notice {
 }
 
 impl Notice {
-    /// Returns true for warnings, and for events about this process, which are on its Lease: there are few, and what they report
-    /// explains the others.
+    /// Returns true for warnings, and for events about this process, which are on its Lease: there
+    /// are few, and what they report explains the others.
     fn is_urgent(&self) -> bool {
         self.event_type == EventType::Warning || self.object.kind.as_deref() == Some("Lease")
     }
@@ -80,8 +83,9 @@ pub struct Recorder {
 }
 
 impl Recorder {
-    /// Creates a recorder, and the writer of its events. Messages may quote a plugin, a user or the API server, so each of them
-    /// is passed through `sanitize`; `dropped` counts the events that are dropped because too many wait.
+    /// Creates a recorder, and the writer of its events. Messages may quote a plugin, a user or the
+    /// API server, so each of them is passed through `sanitize`; `dropped` counts the events that
+    /// are dropped because too many wait.
     #[must_use]
     pub fn new(sanitize: fn(&str) -> String, dropped: Counter) -> (Self, EventWriter) {
         let (urgent, hurried) = mpsc::channel(URGENT);
@@ -94,14 +98,26 @@ impl Recorder {
             next_normal: now,
             correlator: Correlator::default(),
         };
-        (Self { urgent, normal, sanitize, dropped }, writer)
+        (
+            Self {
+                urgent,
+                normal,
+                sanitize,
+                dropped,
+            },
+            writer,
+        )
     }
 
     /// Publishes an event, or drops it if too many wait.
     pub fn publish(&self, mut notice: Notice) {
         notice.message = (self.sanitize)(&notice.message);
         tracing::debug!(object = ?notice.object.name, reason = notice.reason, "event: {}", notice.message);
-        let queue = if notice.is_urgent() { &self.urgent } else { &self.normal };
+        let queue = if notice.is_urgent() {
+            &self.urgent
+        } else {
+            &self.normal
+        };
         if queue.try_send((Timestamp::now(), notice)).is_err() {
             self.dropped.inc();
         }
@@ -117,7 +133,13 @@ impl Recorder {
         message: impl Into<String>,
     ) {
         let object = entry.reference();
-        self.publish(Notice { source, object, event_type, reason: reason.to_owned(), message: message.into() });
+        self.publish(Notice {
+            source,
+            object,
+            event_type,
+            reason: reason.to_owned(),
+            message: message.into(),
+        });
     }
 }
 
@@ -131,8 +153,8 @@ pub struct EventWriter {
 }
 
 impl EventWriter {
-    /// Writes events until the token is cancelled or all recorders are dropped. After the token is cancelled, queued events are
-    /// written for at most 5 s.
+    /// Writes events until the token is cancelled or all recorders are dropped. After the token is
+    /// cancelled, queued events are written for at most 5 s.
     pub async fn run(self, client: Client, shutdown: CancellationToken) {
         // The limit also applies to an event that is being written at that time.
         let too_long = async {
@@ -191,8 +213,19 @@ impl EventWriter {
             match write_event(client, &notice, &write).await {
                 Ok(()) => return,
                 Err(error) if attempt == TRIES || !matches!(error, ApiError::Failed(..)) => {
-                    let ObjectReference { kind, namespace, name, .. } = &notice.object;
-                    tracing::warn!(kind, namespace, name, reason = notice.reason, "cannot write event: {error}");
+                    let ObjectReference {
+                        kind,
+                        namespace,
+                        name,
+                        ..
+                    } = &notice.object;
+                    tracing::warn!(
+                        kind,
+                        namespace,
+                        name,
+                        reason = notice.reason,
+                        "cannot write event: {error}"
+                    );
                 }
                 Err(_) => {
                     sleep(PAUSE).await;
@@ -208,7 +241,11 @@ async fn write_event(client: &Client, notice: &Notice, write: &Write) -> Result<
     // Events on objects without a namespace go to `default`, as in client-go.
     let namespace = notice.object.namespace.as_deref().unwrap_or("default");
     if write.count > 1 {
-        let target = Target { namespace: Some(namespace), name: &write.name, subresource: None };
+        let target = Target {
+            namespace: Some(namespace),
+            name: &write.name,
+            subresource: None,
+        };
         let body = json!({ "count": write.count, "message": write.message, "lastTimestamp": time(write.last) });
         match api::patch::<Event>(client, &target, &Patch::Merge(body)).await {
             // The event has expired: create it again.
@@ -219,7 +256,10 @@ async fn write_event(client: &Client, notice: &Notice, write: &Write) -> Result<
     let event = event(notice, write, namespace);
     let api: Api<Event> = Api::namespaced(client.clone(), namespace);
     let created = api.create(&PostParams::default(), &event).await;
-    let action = Action { verb: "create", resource: "events".to_owned() };
+    let action = Action {
+        verb: "create",
+        resource: "events".to_owned(),
+    };
     match created.map_err(|error| ApiError::new(action, error)) {
         // An earlier attempt whose answer was lost has created it.
         Ok(_) | Err(ApiError::Changed(_)) => Ok(()),
@@ -239,13 +279,23 @@ fn event(notice: &Notice, write: &Write, namespace: &str) -> Event {
             ..ObjectMeta::default()
         },
         involved_object: notice.object.clone(),
-        type_: Some(if notice.event_type == EventType::Normal { "Normal" } else { "Warning" }.to_owned()),
+        type_: Some(
+            if notice.event_type == EventType::Normal {
+                "Normal"
+            } else {
+                "Warning"
+            }
+            .to_owned(),
+        ),
         reason: Some(notice.reason.clone()),
         message: Some(write.message.clone()),
         count: Some(write.count),
         first_timestamp: Some(time(write.first)),
         last_timestamp: Some(time(write.last)),
-        source: Some(k8s_openapi::api::core::v1::EventSource { component: Some(notice.source.to_owned()), host: None }),
+        source: Some(k8s_openapi::api::core::v1::EventSource {
+            component: Some(notice.source.to_owned()),
+            host: None,
+        }),
         reporting_component: Some(notice.source.to_owned()),
         ..Event::default()
     }

@@ -20,8 +20,8 @@
 //!  Informer           the cache ──▶ handlers ──▶ queues of the controllers
 //! ```
 //!
-//! Lists are consistent ("most recent"); watches use bookmarks; failures back off up to 30 s. A deletion that the watch missed is
-//! found when the objects are listed again.
+//! Lists are consistent ("most recent"); watches use bookmarks; failures back off up to 30 s. A
+//! deletion that the watch missed is found when the objects are listed again.
 
 mod entry;
 mod follow;
@@ -56,14 +56,19 @@ type Handler<K> = Box<dyn Fn(Change<'_, K>) + Send>;
 /// A cache of all objects of one kind.
 pub struct Informer<K: Kind> {
     objects: RwLock<BTreeMap<String, Arc<Entry<K>>>>,
-    /// Locked while an object is changed and the handlers are called, so that each handler sees every change once and in order.
+    /// Locked while an object is changed and the handlers are called, so that each handler sees
+    /// every change once and in order.
     handlers: Mutex<Vec<Handler<K>>>,
     synced: watch::Sender<bool>,
 }
 
 impl<K: Kind> Default for Informer<K> {
     fn default() -> Self {
-        Self { objects: RwLock::default(), handlers: Mutex::default(), synced: watch::Sender::new(false) }
+        Self {
+            objects: RwLock::default(),
+            handlers: Mutex::default(),
+            synced: watch::Sender::new(false),
+        }
     }
 }
 
@@ -71,17 +76,26 @@ impl<K: Kind> Informer<K> {
     /// Returns the object with this key, see [`Entry::key`].
     #[must_use]
     pub fn get(&self, key: &str) -> Option<Arc<Entry<K>>> {
-        self.objects.read().unwrap_or_else(PoisonError::into_inner).get(key).cloned()
+        self.objects
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+            .get(key)
+            .cloned()
     }
 
     /// Returns all objects, ordered by key.
     #[must_use]
     pub fn list(&self) -> Vec<Arc<Entry<K>>> {
-        self.objects.read().unwrap_or_else(PoisonError::into_inner).values().cloned().collect()
+        self.objects
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+            .values()
+            .cloned()
+            .collect()
     }
 
-    /// Adds a handler. It is called with all present objects as added, and then with every change. Handlers are called one at a
-    /// time and must not block.
+    /// Adds a handler. It is called with all present objects as added, and then with every change.
+    /// Handlers are called one at a time and must not block.
     pub fn subscribe(&self, handler: impl Fn(Change<'_, K>) + Send + 'static) {
         let mut handlers = self.handlers();
         for entry in self.list() {
@@ -121,9 +135,15 @@ impl<K: Kind> Informer<K> {
         let handlers = self.handlers();
         let old = self.write().insert(key.clone(), Arc::clone(&new));
         match &old {
-            Some(old) if !new.resource_version().is_empty() && old.resource_version() == new.resource_version() => {}
-            Some(old) => handlers.iter().for_each(|handler| handler(Change::Updated(old, &new))),
-            None => handlers.iter().for_each(|handler| handler(Change::Added(&new))),
+            Some(old)
+                if !new.resource_version().is_empty()
+                    && old.resource_version() == new.resource_version() => {}
+            Some(old) => handlers
+                .iter()
+                .for_each(|handler| handler(Change::Updated(old, &new))),
+            None => handlers
+                .iter()
+                .for_each(|handler| handler(Change::Added(&new))),
         }
         key
     }
@@ -133,13 +153,19 @@ impl<K: Kind> Informer<K> {
         let handlers = self.handlers();
         let old = self.write().remove(key);
         if let Some(old) = &old {
-            handlers.iter().for_each(|handler| handler(Change::Deleted(old)));
+            handlers
+                .iter()
+                .for_each(|handler| handler(Change::Deleted(old)));
         }
     }
 
     fn retain(&self, listed: &HashSet<String>) {
-        let gone: Vec<String> =
-            self.list().iter().map(|entry| entry.key()).filter(|key| !listed.contains(key)).collect();
+        let gone: Vec<String> = self
+            .list()
+            .iter()
+            .map(|entry| entry.key())
+            .filter(|key| !listed.contains(key))
+            .collect();
         gone.iter().for_each(|key| self.delete(key));
     }
 

@@ -1,8 +1,10 @@
-//! What client-go is for Go controllers, on top of kube-rs: clients of the API server, informers, work queues, the event
-//! recorder and leader election. It knows nothing of clouds, of Skydock's controllers, or of plugins.
+//! What client-go is for Go controllers, on top of kube-rs: clients of the API server, informers,
+//! work queues, the event recorder and leader election. It knows nothing of clouds, of Skydock's
+//! controllers, or of plugins.
 //!
-//! The path of a change: the API server → [`informer`] (a cache and its handlers) → [`queue`] → a controller → [`api`] (patches) and
-//! [`events`]. [`clients`] builds the connections for all of them; [`election`] decides which replica may write.
+//! The path of a change: the API server → [`informer`] (a cache and its handlers) → [`queue`] → a
+//! controller → [`api`] (patches) and [`events`]. [`clients`] builds the connections for all of
+//! them; [`election`] decides which replica may write.
 
 #![forbid(unsafe_code)]
 

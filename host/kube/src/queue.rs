@@ -1,8 +1,10 @@
-//! A work queue with client-go's semantics: an item that is added twice is processed once, no item is processed twice at the
-//! same time, and an item that is added while it is processed is processed again afterwards.
+//! A work queue with client-go's semantics: an item that is added twice is processed once, no item
+//! is processed twice at the same time, and an item that is added while it is processed is
+//! processed again afterwards.
 //!
-//! In addition to client-go's features, items have a [`Priority`], can be taken in batches of one priority, and [`Queue::add`]
-//! replaces a delayed addition of the same item. Re-checks can be spread over time, see [`Pace`].
+//! In addition to client-go's features, items have a [`Priority`], can be taken in batches of one
+//! priority, and [`Queue::add`] replaces a delayed addition of the same item. Re-checks can be
+//! spread over time, see [`Pace`].
 
 mod limiter;
 mod metrics;
@@ -38,7 +40,8 @@ const GAUGE_PERIOD: Duration = Duration::from_millis(500);
 pub enum Priority {
     /// Something has changed, or an earlier attempt failed.
     Change,
-    /// Nothing is known to have changed: after a start, after the plugin was replaced, or because the last check was long ago.
+    /// Nothing is known to have changed: after a start, after the plugin was replaced, or because
+    /// the last check was long ago.
     Recheck,
 }
 
@@ -54,11 +57,16 @@ impl<K: Clone + Eq + Hash> Queue<K> {
     /// Creates an empty queue.
     #[must_use]
     pub fn new(limiter: Limiter, metrics: QueueMetrics) -> Self {
-        Self { state: Mutex::new(State::new(&limiter)), wake: Notify::new(), limiter, metrics }
+        Self {
+            state: Mutex::new(State::new(&limiter)),
+            wake: Notify::new(),
+            limiter,
+            metrics,
+        }
     }
 
-    /// Hands out only full batches for this time or until [`Queue::release`], so that items that are added in the meantime are
-    /// handed out together.
+    /// Hands out only full batches for this time or until [`Queue::release`], so that items that
+    /// are added in the meantime are handed out together.
     pub fn hold(&self, time: Duration) {
         self.lock().held = Some(Instant::now() + time);
     }
@@ -102,8 +110,8 @@ impl<K: Clone + Eq + Hash> Queue<K> {
         self.wake.notify_waiters();
     }
 
-    /// Adds an item after a delay. If it is delayed already, the earlier time and the higher priority apply. A re-check then
-    /// waits for its slot.
+    /// Adds an item after a delay. If it is delayed already, the earlier time and the higher
+    /// priority apply. A re-check then waits for its slot.
     pub fn add_after(&self, key: K, delay: Duration, priority: Priority) {
         if delay.is_zero() {
             return self.add(key, priority);
@@ -111,8 +119,9 @@ impl<K: Clone + Eq + Hash> Queue<K> {
         self.add_later(key, delay, priority, Turn::Wanted);
     }
 
-    /// Like [`Queue::add_after`], for an item that is retried: a re-check that failed has had its slot. It is added after
-    /// exactly this delay, ahead of re-checks that have not been processed yet.
+    /// Like [`Queue::add_after`], for an item that is retried: a re-check that failed has had its
+    /// slot. It is added after exactly this delay, ahead of re-checks that have not been processed
+    /// yet.
     pub fn try_after(&self, key: K, delay: Duration, priority: Priority) {
         self.add_later(key, delay, priority, Turn::Had);
     }
@@ -128,7 +137,8 @@ impl<K: Clone + Eq + Hash> Queue<K> {
         self.wake.notify_waiters();
     }
 
-    /// Adds an item after the delay that its number of failures requires, and counts one more failure. Returns the delay.
+    /// Adds an item after the delay that its number of failures requires, and counts one more
+    /// failure. Returns the delay.
     pub fn retry(&self, key: K) -> Duration {
         self.retry_as(key, self.limiter.base, Priority::Change)
     }
@@ -143,8 +153,8 @@ impl<K: Clone + Eq + Hash> Queue<K> {
         delay
     }
 
-    /// Adds an item after a conflict. Its delay depends only on its own failures, and it takes no token from the bucket of all
-    /// items.
+    /// Adds an item after a conflict. Its delay depends only on its own failures, and it takes no
+    /// token from the bucket of all items.
     pub fn retry_race(&self, key: K, base: Duration, priority: Priority) -> Duration {
         let failures = self.lock().failed(&key);
         let delay = self.limiter.delay(base, failures);
@@ -152,14 +162,21 @@ impl<K: Clone + Eq + Hash> Queue<K> {
         delay
     }
 
-    /// Adds items that failed in the same call. The call takes one token from the bucket of all items; `counts` says whether it
-    /// is still to be taken. The delay of each item is up to 15 % shorter than its failures require, so that they are not all
-    /// retried together.
+    /// Adds items that failed in the same call. The call takes one token from the bucket of all
+    /// items; `counts` says whether it is still to be taken. The delay of each item is up to 15 %
+    /// shorter than its failures require, so that they are not all retried together.
     pub fn retry_together(&self, keys: impl IntoIterator<Item = K>, counts: bool) {
-        let overall = if counts { self.lock().reserve() } else { Duration::ZERO };
+        let overall = if counts {
+            self.lock().reserve()
+        } else {
+            Duration::ZERO
+        };
         for key in keys {
             let failures = self.lock().failed(&key);
-            let own = apart(self.limiter.delay(self.limiter.base, failures), &(&key, failures));
+            let own = apart(
+                self.limiter.delay(self.limiter.base, failures),
+                &(&key, failures),
+            );
             self.add_after(key, own.max(overall), Priority::Change);
         }
     }
@@ -174,8 +191,8 @@ impl<K: Clone + Eq + Hash> Queue<K> {
         self.lock().failures.remove(key);
     }
 
-    /// Waits for items and takes at most `max` of one priority, changes first. Returns `None` once the queue is closed.
-    /// [`Queue::done`] must be called for each item.
+    /// Waits for items and takes at most `max` of one priority, changes first. Returns `None` once
+    /// the queue is closed. [`Queue::done`] must be called for each item.
     pub async fn take_batch(&self, max: usize) -> Option<Vec<(K, Priority)>> {
         self.take_some(max, State::turn).await
     }
@@ -185,7 +202,11 @@ impl<K: Clone + Eq + Hash> Queue<K> {
         self.take_some(max, |_| Priority::Change).await
     }
 
-    async fn take_some(&self, max: usize, turn: impl Fn(&mut State<K>) -> Priority) -> Option<Vec<(K, Priority)>> {
+    async fn take_some(
+        &self,
+        max: usize,
+        turn: impl Fn(&mut State<K>) -> Priority,
+    ) -> Option<Vec<(K, Priority)>> {
         loop {
             let woken = self.wake.notified();
             tokio::pin!(woken);
@@ -196,7 +217,9 @@ impl<K: Clone + Eq + Hash> Queue<K> {
                     return None;
                 }
                 self.promote(&mut state);
-                let held = state.held.filter(|until| *until > Instant::now() && state.ready.len() < max);
+                let held = state
+                    .held
+                    .filter(|until| *until > Instant::now() && state.ready.len() < max);
                 if held.is_none() {
                     let priority = turn(&mut state);
                     let batch = self.drain(&mut state, max.max(1), priority);
@@ -223,7 +246,9 @@ impl<K: Clone + Eq + Hash> Queue<K> {
     pub fn done(&self, key: &K) {
         let mut state = self.lock();
         if let Some((_, since)) = state.processing.remove(key) {
-            self.metrics.work_duration.observe(since.elapsed().as_secs_f64());
+            self.metrics
+                .work_duration
+                .observe(since.elapsed().as_secs_f64());
         }
         if let Some(&(priority, _)) = state.dirty.get(key) {
             state.ready.push(key.clone(), priority);
@@ -242,11 +267,13 @@ impl<K: Clone + Eq + Hash> Queue<K> {
     /// Updates the gauges of unfinished work periodically; never returns.
     pub async fn observe(&self) {
         loop {
-            let (total, longest) =
-                self.lock().processing.values().fold((0.0, 0.0_f64), |(total, longest), (_, since)| {
+            let (total, longest) = self.lock().processing.values().fold(
+                (0.0, 0.0_f64),
+                |(total, longest), (_, since)| {
                     let seconds = since.elapsed().as_secs_f64();
                     (total + seconds, longest.max(seconds))
-                });
+                },
+            );
             self.metrics.unfinished_work.set(total);
             self.metrics.longest_running.set(longest);
             sleep(GAUGE_PERIOD).await;
@@ -277,17 +304,33 @@ impl<K: Clone + Eq + Hash> Queue<K> {
     /// Moves delayed items whose time has come to the ready ones.
     fn promote(&self, state: &mut State<K>) {
         let now = Instant::now();
-        while let Some(entry) = state.delayed.first_entry().filter(|entry| entry.key().0 <= now) {
-            let Delayed { key, priority, turn } = entry.remove();
+        while let Some(entry) = state
+            .delayed
+            .first_entry()
+            .filter(|entry| entry.key().0 <= now)
+        {
+            let Delayed {
+                key,
+                priority,
+                turn,
+            } = entry.remove();
             state.delayed_at.remove(&key);
-            let slot = if turn == Turn::Wanted { state.slot(&key, priority) } else { None };
+            let slot = if turn == Turn::Wanted {
+                state.slot(&key, priority)
+            } else {
+                None
+            };
             if let Some(at) = slot {
                 state.delay(key, at, priority, Turn::Given);
                 continue;
             }
             let known = state.dirty.contains_key(&key);
             self.insert(state, key.clone(), priority);
-            if turn == Turn::Had && priority == Priority::Recheck && !known && state.ready.contains(&key) {
+            if turn == Turn::Had
+                && priority == Priority::Recheck
+                && !known
+                && state.ready.contains(&key)
+            {
                 state.ready.push_ahead(key, priority);
             }
         }
@@ -296,11 +339,19 @@ impl<K: Clone + Eq + Hash> Queue<K> {
     fn drain(&self, state: &mut State<K>, max: usize, priority: Priority) -> Vec<(K, Priority)> {
         let mut batch = Vec::new();
         while batch.len() < max && state.may_take(priority) {
-            let Some(key) = state.ready.pop(priority) else { break };
+            let Some(key) = state.ready.pop(priority) else {
+                break;
+            };
             self.metrics.depth.dec();
-            let Some((_, added)) = state.dirty.remove(&key) else { continue };
-            self.metrics.queue_duration.observe(added.elapsed().as_secs_f64());
-            state.processing.insert(key.clone(), (priority, Instant::now()));
+            let Some((_, added)) = state.dirty.remove(&key) else {
+                continue;
+            };
+            self.metrics
+                .queue_duration
+                .observe(added.elapsed().as_secs_f64());
+            state
+                .processing
+                .insert(key.clone(), (priority, Instant::now()));
             batch.push((key, priority));
         }
         batch

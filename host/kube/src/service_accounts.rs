@@ -1,4 +1,5 @@
-//! `--use-service-account-credentials`: each controller uses its own service account, as upstream (P-45).
+//! `--use-service-account-credentials`: each controller uses its own service account, as upstream
+//! (P-45).
 
 use std::{sync::Arc, time::Duration};
 
@@ -68,8 +69,9 @@ struct Token {
     renewal: Renewal,
 }
 
-/// When a token must be renewed, by two clocks. The wall clock may be wrong by hours and may be changed; the monotonic clock
-/// stops while a machine is suspended. The token is renewed when either of them says so.
+/// When a token must be renewed, by two clocks. The wall clock may be wrong by hours and may be
+/// changed; the monotonic clock stops while a machine is suspended. The token is renewed when
+/// either of them says so.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Renewal {
     after: Duration,
@@ -77,8 +79,8 @@ struct Renewal {
 }
 
 impl Renewal {
-    /// Returns the time at which a fifth of the token's lifetime is left. The lifetime is limited to the requested one, in case
-    /// the wall clock is wrong.
+    /// Returns the time at which a fifth of the token's lifetime is left. The lifetime is limited
+    /// to the requested one, in case the wall clock is wrong.
     fn of(expires: Timestamp, now: Timestamp) -> Self {
         let life = Duration::try_from(expires.duration_since(now)).unwrap_or_default();
         let life = life.min(Duration::from_secs(TOKEN_SECONDS.into()));
@@ -86,7 +88,10 @@ impl Renewal {
     }
 
     fn after(after: Duration, now: Timestamp) -> Self {
-        Self { after, at: now.saturating_add(after).unwrap_or(Timestamp::MAX) }
+        Self {
+            after,
+            at: now.saturating_add(after).unwrap_or(Timestamp::MAX),
+        }
     }
 
     fn is_due(self, held: Duration, now: Timestamp) -> bool {
@@ -111,17 +116,24 @@ pub async fn client(
     name: &str,
     stop: CancellationToken,
 ) -> Result<Client, AccountError> {
-    let account = Account { root: root.clone(), name: name.to_owned() };
+    let account = Account {
+        root: root.clone(),
+        name: name.to_owned(),
+    };
     let first = account.token().await?;
     let header = Arc::new(ArcSwap::from_pointee(first.header));
     let mut anonymous = config.clone();
     anonymous.auth_info = AuthInfo::default();
     let current = header.clone();
     let authorize = MapRequestLayer::new(move |mut request: Request<Body>| {
-        request.headers_mut().insert(header::AUTHORIZATION, HeaderValue::clone(&current.load()));
+        request
+            .headers_mut()
+            .insert(header::AUTHORIZATION, HeaderValue::clone(&current.load()));
         request
     });
-    let client = clients::builder(&anonymous, name)?.with_layer(&authorize).build();
+    let client = clients::builder(&anonymous, name)?
+        .with_layer(&authorize)
+        .build();
     tokio::spawn(async move {
         tokio::select! {
             () = stop.cancelled() => {}
@@ -163,37 +175,60 @@ impl Account {
             }
             delay *= 2;
         }
-        let failed = |source| AccountError::Token { name: self.name.clone(), source: Box::new(source) };
-        self.request().await.map_err(failed).and_then(|token| self.read(token))
+        let failed = |source| AccountError::Token {
+            name: self.name.clone(),
+            source: Box::new(source),
+        };
+        self.request()
+            .await
+            .map_err(failed)
+            .and_then(|token| self.read(token))
     }
 
     async fn request(&self) -> Result<TokenRequest, kube::Error> {
         let accounts: Api<ServiceAccount> = Api::namespaced(self.root.clone(), NAMESPACE);
         let request = TokenRequest {
-            spec: TokenRequestSpec { expiration_seconds: Some(TOKEN_SECONDS.into()), ..TokenRequestSpec::default() },
+            spec: TokenRequestSpec {
+                expiration_seconds: Some(TOKEN_SECONDS.into()),
+                ..TokenRequestSpec::default()
+            },
             ..TokenRequest::default()
         };
-        match accounts.create_token_request(&self.name, &PostParams::default(), &request).await {
+        match accounts
+            .create_token_request(&self.name, &PostParams::default(), &request)
+            .await
+        {
             Err(kube::Error::Api(status)) if status.is_not_found() => {}
             answer => return answer,
         }
         let account = ServiceAccount {
-            metadata: ObjectMeta { name: Some(self.name.clone()), ..ObjectMeta::default() },
+            metadata: ObjectMeta {
+                name: Some(self.name.clone()),
+                ..ObjectMeta::default()
+            },
             ..ServiceAccount::default()
         };
         match accounts.create(&PostParams::default(), &account).await {
             Err(kube::Error::Api(status)) if status.is_already_exists() => {}
             made => drop(made?),
         }
-        accounts.create_token_request(&self.name, &PostParams::default(), &request).await
+        accounts
+            .create_token_request(&self.name, &PostParams::default(), &request)
+            .await
     }
 
     fn read(&self, answer: TokenRequest) -> Result<Token, AccountError> {
-        let malformed = || AccountError::Malformed { name: self.name.clone() };
+        let malformed = || AccountError::Malformed {
+            name: self.name.clone(),
+        };
         let status = answer.status.ok_or_else(malformed)?;
-        let mut header = HeaderValue::try_from(format!("Bearer {}", status.token)).map_err(|_| malformed())?;
+        let mut header =
+            HeaderValue::try_from(format!("Bearer {}", status.token)).map_err(|_| malformed())?;
         header.set_sensitive(true);
-        Ok(Token { header, renewal: Renewal::of(status.expiration_timestamp.0, Timestamp::now()) })
+        Ok(Token {
+            header,
+            renewal: Renewal::of(status.expiration_timestamp.0, Timestamp::now()),
+        })
     }
 }
 
@@ -228,6 +263,9 @@ mod tests {
         let due = |held, now| renewal.is_due(Duration::from_secs(held), time(now));
         assert!(!due(2879, "2026-01-01T00:47:59Z"));
         assert!(due(2, "2026-01-01T00:48:00Z"), "the machine was suspended");
-        assert!(due(2880, "2025-12-31T00:00:00Z"), "the wall clock was set back");
+        assert!(
+            due(2880, "2025-12-31T00:00:00Z"),
+            "the wall clock was set back"
+        );
     }
 }

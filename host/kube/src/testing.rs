@@ -1,4 +1,5 @@
-//! For tests: a fake API server that records requests and answers as it is told, and simple kinds of objects.
+//! For tests: a fake API server that records requests and answers as it is told, and simple kinds
+//! of objects.
 
 pub mod protobuf;
 
@@ -29,7 +30,8 @@ pub struct Request {
 type Written = Arc<dyn Fn(&str, &Value) + Send + Sync>;
 type Script = HashMap<(String, String), VecDeque<(u16, Value)>>;
 
-/// A fake API server. By default, it answers PATCH, POST and DELETE with success, and never answers GET.
+/// A fake API server. By default, it answers PATCH, POST and DELETE with success, and never answers
+/// GET.
 #[derive(Clone, Default)]
 pub struct FakeApi {
     requests: Arc<Mutex<Vec<Request>>>,
@@ -40,13 +42,25 @@ pub struct FakeApi {
 impl FakeApi {
     pub fn answer(&self, method: &str, path: &str, code: u16, body: Value) {
         let key = (method.to_owned(), path.to_owned());
-        self.script.lock().unwrap().entry(key).or_default().push_back((code, body));
+        self.script
+            .lock()
+            .unwrap()
+            .entry(key)
+            .or_default()
+            .push_back((code, body));
     }
 
     pub fn fail(&self, method: &str, path: &str, code: u16, reason: &str) {
-        let verb = if method == "POST" { "create".to_owned() } else { method.to_lowercase() };
-        let message =
-            if code == 403 { format!("{path}: User \"ccm\" cannot {verb} resource") } else { reason.to_owned() };
+        let verb = if method == "POST" {
+            "create".to_owned()
+        } else {
+            method.to_lowercase()
+        };
+        let message = if code == 403 {
+            format!("{path}: User \"ccm\" cannot {verb} resource")
+        } else {
+            reason.to_owned()
+        };
         let status = json!({
             "kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code, "reason": reason, "message": message,
         });
@@ -55,10 +69,14 @@ impl FakeApi {
 
     /// Removes the answers that were set; after that, the default applies.
     pub fn clear(&self, method: &str, path: &str) {
-        self.script.lock().unwrap().remove(&(method.to_owned(), path.to_owned()));
+        self.script
+            .lock()
+            .unwrap()
+            .remove(&(method.to_owned(), path.to_owned()));
     }
 
-    /// From now on, calls this function with the path and body of each patch that succeeds, for example to update a cache as a watch does.
+    /// From now on, calls this function with the path and body of each patch that succeeds, for
+    /// example to update a cache as a watch does.
     pub fn on_patch(&self, written: impl Fn(&str, &Value) + Send + Sync + 'static) {
         *self.written.lock().unwrap() = Some(Arc::new(written));
     }
@@ -77,17 +95,33 @@ impl FakeApi {
         self.requests.lock().unwrap().clone()
     }
 
-    /// Returns every publication of an event; a repeated event is a patch that increases the count of the first.
+    /// Returns every publication of an event; a repeated event is a patch that increases the count
+    /// of the first.
     pub fn events(&self) -> Vec<Value> {
         let mut by_name = HashMap::new();
         let mut told = Vec::new();
-        for request in self.requests().into_iter().filter(|request| request.path.contains("/events")) {
-            let name = request.path.rsplit('/').next().unwrap_or_default().to_owned();
+        for request in self
+            .requests()
+            .into_iter()
+            .filter(|request| request.path.contains("/events"))
+        {
+            let name = request
+                .path
+                .rsplit('/')
+                .next()
+                .unwrap_or_default()
+                .to_owned();
             let event = match by_name.get(&name) {
                 Some(first) => with(first, &request.body),
                 None => request.body,
             };
-            by_name.insert(event["metadata"]["name"].as_str().unwrap_or_default().to_owned(), event.clone());
+            by_name.insert(
+                event["metadata"]["name"]
+                    .as_str()
+                    .unwrap_or_default()
+                    .to_owned(),
+                event.clone(),
+            );
             told.push(event);
         }
         told
@@ -96,8 +130,12 @@ impl FakeApi {
     /// Returns `METHOD /path` of all requests, except those for events.
     pub fn calls(&self) -> Vec<String> {
         let requests = self.requests();
-        let others = requests.iter().filter(|request| !request.path.contains("/events"));
-        others.map(|request| format!("{} {}", request.method, request.path)).collect()
+        let others = requests
+            .iter()
+            .filter(|request| !request.path.contains("/events"));
+        others
+            .map(|request| format!("{} {}", request.method, request.path))
+            .collect()
     }
 
     pub fn client(&self) -> kube::Client {
@@ -109,7 +147,10 @@ impl FakeApi {
         kube::Client::new(service, "default")
     }
 
-    async fn serve(&self, request: http::Request<kube::client::Body>) -> http::Response<kube::client::Body> {
+    async fn serve(
+        &self,
+        request: http::Request<kube::client::Body>,
+    ) -> http::Response<kube::client::Body> {
         let (parts, body) = request.into_parts();
         let body = body.collect().await.unwrap().to_bytes();
         let key = (parts.method.to_string(), parts.uri.path().to_owned());
@@ -117,10 +158,19 @@ impl FakeApi {
             method: key.0.clone(),
             path: key.1.clone(),
             query: parts.uri.query().unwrap_or_default().to_owned(),
-            content_type: parts.headers.get("content-type").map(|v| v.to_str().unwrap().to_owned()).unwrap_or_default(),
+            content_type: parts
+                .headers
+                .get("content-type")
+                .map(|v| v.to_str().unwrap().to_owned())
+                .unwrap_or_default(),
             body: serde_json::from_slice(&body).unwrap_or_default(),
         });
-        let told = self.script.lock().unwrap().get_mut(&key).and_then(VecDeque::pop_front);
+        let told = self
+            .script
+            .lock()
+            .unwrap()
+            .get_mut(&key)
+            .and_then(VecDeque::pop_front);
         if told.is_none() && key.0 == "PATCH" {
             let written = self.written.lock().unwrap().clone();
             if let Some(written) = written {
@@ -132,7 +182,10 @@ impl FakeApi {
             Some(told) => told,
             None if key.0 == "GET" => std::future::pending().await,
             None if key.0 == "POST" => (201, serde_json::from_slice(&body).unwrap()),
-            None if key.0 == "DELETE" => (200, json!({"kind": "Status", "apiVersion": "v1", "status": "Success"})),
+            None if key.0 == "DELETE" => (
+                200,
+                json!({"kind": "Status", "apiVersion": "v1", "status": "Success"}),
+            ),
             None => (
                 200,
                 json!({
@@ -142,11 +195,16 @@ impl FakeApi {
             ),
         };
         let body = kube::client::Body::from(body.to_string().into_bytes());
-        http::Response::builder().status(code).header("content-type", "application/json").body(body).unwrap()
+        http::Response::builder()
+            .status(code)
+            .header("content-type", "application/json")
+            .body(body)
+            .unwrap()
     }
 }
 
-/// Returns a client of an API server whose answers begin with these pieces, 20 s apart, and then stop.
+/// Returns a client of an API server whose answers begin with these pieces, 20 s apart, and then
+/// stop.
 #[must_use]
 pub fn stops_after(content_type: &'static str, pieces: &'static [&'static [u8]]) -> kube::Client {
     let serve = tower::service_fn(move |_: http::Request<kube::client::Body>| async move {
@@ -156,7 +214,10 @@ pub fn stops_after(content_type: &'static str, pieces: &'static [&'static [u8]])
         });
         let body = http_body_util::StreamBody::new(begin.chain(futures::stream::pending()));
         Ok::<_, tower::BoxError>(
-            http::Response::builder().header("content-type", content_type).body(BodyExt::boxed_unsync(body)).unwrap(),
+            http::Response::builder()
+                .header("content-type", content_type)
+                .body(BodyExt::boxed_unsync(body))
+                .unwrap(),
         )
     });
     kube::Client::new(serve, "default")

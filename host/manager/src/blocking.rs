@@ -4,14 +4,17 @@ use anyhow::Context as _;
 use tokio::{runtime::Handle, task::spawn_blocking};
 use tokio_util::sync::CancellationToken;
 
-/// Runs work that reads files, which may be on a volume that does not answer, or starts other programs. Building a client does
-/// both, if the kubeconfig has an exec plugin.
+/// Runs work that reads files, which may be on a volume that does not answer, or starts other
+/// programs. Building a client does both, if the kubeconfig has an exec plugin.
 ///
-/// If the returned future is dropped, the work ends at its next await point: the runtime, which it needs, may be shut down soon.
+/// If the returned future is dropped, the work ends at its next await point: the runtime, which it
+/// needs, may be shut down soon.
 ///
 /// # Errors
 /// Those of the work.
-pub async fn blocking<T, E>(work: impl Future<Output = Result<T, E>> + Send + 'static) -> anyhow::Result<T>
+pub async fn blocking<T, E>(
+    work: impl Future<Output = Result<T, E>> + Send + 'static,
+) -> anyhow::Result<T>
 where
     T: Send + 'static,
     E: Into<anyhow::Error> + Send + 'static,
@@ -40,8 +43,17 @@ mod tests {
             let _kept = kept;
             std::future::pending::<anyhow::Result<()>>().await
         };
-        assert!(timeout(Duration::from_millis(50), blocking(work)).await.is_err());
-        assert!(timeout(Duration::from_secs(10), held.closed()).await.is_ok(), "the work goes on");
+        assert!(
+            timeout(Duration::from_millis(50), blocking(work))
+                .await
+                .is_err()
+        );
+        assert!(
+            timeout(Duration::from_secs(10), held.closed())
+                .await
+                .is_ok(),
+            "the work goes on"
+        );
     }
 
     #[tokio::test]

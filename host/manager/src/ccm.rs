@@ -1,4 +1,5 @@
-//! The life cycle of a cloud-controller-manager: plugin, API server, serving, Lease, controllers, and shutdown.
+//! The life cycle of a cloud-controller-manager: plugin, API server, serving, Lease, controllers,
+//! and shutdown.
 
 use std::{
     sync::{
@@ -17,7 +18,9 @@ use prometheus_client::{
     registry::Registry,
 };
 use skydock_cloud::{CloudProvider, ProviderInfo};
-use skydock_controllers::{ClientName, Clients, Context, Metrics as ControllerMetrics, recorder, route};
+use skydock_controllers::{
+    ClientName, Clients, Context, Metrics as ControllerMetrics, recorder, route,
+};
 use skydock_kube::{
     api::{with_causes, with_deadline},
     clients,
@@ -25,14 +28,15 @@ use skydock_kube::{
     service_accounts,
 };
 use skydock_plugin::{
-    ClusterSlot, Compiler, LoadError, Plugin, PluginMetrics, PluginSource, Recordings, Runtime, RuntimeOptions, Taping,
+    ClusterSlot, Compiler, LoadError, Plugin, PluginMetrics, PluginSource, Recordings, Runtime,
+    RuntimeOptions, Taping,
 };
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    blocking::blocking, cli::COMPILER, config::Config, configuration, credentials, egress::Egress, report::Reporter,
-    serving,
+    blocking::blocking, cli::COMPILER, config::Config, configuration, credentials, egress::Egress,
+    report::Reporter, serving,
 };
 
 /// Runs until `shutdown`, and then completes the work in progress.
@@ -44,9 +48,15 @@ pub async fn run(config: Config, shutdown: CancellationToken) -> anyhow::Result<
     let _ends_with_this = process.clone().drop_guard();
     // Before the start is complete, there is no work that must be finished.
     let starting = Box::pin(start(config, process.clone()));
-    let Some(started) = shutdown.run_until_cancelled(starting).await else { return Ok(()) };
+    let Some(started) = shutdown.run_until_cancelled(starting).await else {
+        return Ok(());
+    };
     let (team, election) = started?;
-    let outdated = credentials::outdated(team.config.cluster.clone(), team.access.clone(), *team.root.valid_until());
+    let outdated = credentials::outdated(
+        team.config.cluster.clone(),
+        team.access.clone(),
+        *team.root.valid_until(),
+    );
     let stop = shutdown.child_token();
     let work = async {
         match election {
@@ -57,12 +67,18 @@ pub async fn run(config: Config, shutdown: CancellationToken) -> anyhow::Result<
     credentials::work_until(outdated, &stop, work).await
 }
 
-/// Serves health, loads the plugin and connects to the API server, in this order: a slow compilation of the plugin must not cause
-/// a restart of the process.
-async fn start(config: Config, process: CancellationToken) -> anyhow::Result<(Team, Option<Election>)> {
+/// Serves health, loads the plugin and connects to the API server, in this order: a slow
+/// compilation of the plugin must not cause a restart of the process.
+async fn start(
+    config: Config,
+    process: CancellationToken,
+) -> anyhow::Result<(Team, Option<Election>)> {
     let mut registry = Registry::default();
     let plugin_metrics = PluginMetrics::register(&mut registry);
-    let election = config.election.clone().map(|election| Election::new(election, &mut registry));
+    let election = config
+        .election
+        .clone()
+        .map(|election| Election::new(election, &mut registry));
     let metrics = ControllerMetrics::register(&mut registry);
     let egress = Arc::new(way_out(&config, &mut registry)?);
     let refused = rejected_configuration(&mut registry);
@@ -73,26 +89,41 @@ async fn start(config: Config, process: CancellationToken) -> anyhow::Result<(Te
             registry,
             started: started.clone(),
             leadership: election.as_ref().map(|election| election.state.subscribe()),
-            lease_duration: config.election.as_ref().map_or(Duration::ZERO, |election| election.timings.lease_duration),
+            lease_duration: config
+                .election
+                .as_ref()
+                .map_or(Duration::ZERO, |election| election.timings.lease_duration),
         };
         serves = Some(serving::start(address, served, process.clone()).await?);
     }
     let cluster = ClusterSlot::default();
-    let plugin = load_plugin(&config, plugin_metrics, cluster.clone(), Arc::clone(&egress)).await?;
+    let plugin = load_plugin(
+        &config,
+        plugin_metrics,
+        cluster.clone(),
+        Arc::clone(&egress),
+    )
+    .await?;
     can_make_routes(&config, &plugin.info())?;
 
     let reached = config.cluster.clone();
     let access = blocking(async move { clients::load(&reached).await }).await?;
-    tokio::spawn(
-        process.clone().run_until_cancelled_owned(Arc::clone(&egress).follow_api_server(access.cluster_url.clone())),
-    );
+    tokio::spawn(process.clone().run_until_cancelled_owned(
+        Arc::clone(&egress).follow_api_server(access.cluster_url.clone()),
+    ));
     let account = access.clone();
-    let root = blocking(async move { clients::named(&account, "cloud-controller-manager") }).await?;
+    let root =
+        blocking(async move { clients::named(&account, "cloud-controller-manager") }).await?;
     let root = with_deadline(&root);
     let version = clients::wait_for_api_server(&root, &access.cluster_url).await?;
     tokio::spawn(plugin.clone().watch(process.clone()));
     if let Some(file) = config.configuration.clone() {
-        let following = configuration::follow(file, config.plugin.name.clone(), Arc::clone(&egress), refused);
+        let following = configuration::follow(
+            file,
+            config.plugin.name.clone(),
+            Arc::clone(&egress),
+            refused,
+        );
         tokio::spawn(process.clone().run_until_cancelled_owned(following));
     }
     started.cancel();
@@ -104,7 +135,18 @@ async fn start(config: Config, process: CancellationToken) -> anyhow::Result<(Te
         api_server = %access.cluster_url, %version, plugin = config.plugin.name,
         provider = generation.name, provider_version = generation.version, "started"
     );
-    Ok((Team { config, access, root, plugin, cluster, metrics, process }, election))
+    Ok((
+        Team {
+            config,
+            access,
+            root,
+            plugin,
+            cluster,
+            metrics,
+            process,
+        },
+        election,
+    ))
 }
 
 fn rejected_configuration(registry: &mut Registry) -> Gauge {
@@ -117,7 +159,8 @@ fn rejected_configuration(registry: &mut Registry) -> Gauge {
     refused
 }
 
-/// Checks the flags for routes before the Lease is acquired, so that a standby also reports a mistake.
+/// Checks the flags for routes before the Lease is acquired, so that a standby also reports a
+/// mistake.
 fn can_make_routes(config: &Config, provider: &ProviderInfo) -> anyhow::Result<()> {
     if !config.controllers.contains(&route::CONTROLLER) {
         return Ok(());
@@ -131,9 +174,16 @@ fn can_make_routes(config: &Config, provider: &ProviderInfo) -> anyhow::Result<(
 
 /// Returns the network access of the plugin. The networks of the cluster are closed.
 fn way_out(config: &Config, registry: &mut Registry) -> anyhow::Result<Egress> {
-    let networks = config.ingress.pods.iter().chain(&config.ingress.services).copied().collect();
+    let networks = config
+        .ingress
+        .pods
+        .iter()
+        .chain(&config.ingress.services)
+        .copied()
+        .collect();
     let name = &config.plugin.name;
-    Egress::new(name, config.permits.clone(), networks, registry).with_context(|| format!("plugin {name}"))
+    Egress::new(name, config.permits.clone(), networks, registry)
+        .with_context(|| format!("plugin {name}"))
 }
 
 async fn load_plugin(
@@ -147,13 +197,24 @@ async fn load_plugin(
     let options = RuntimeOptions::new(Compiler::this_program(COMPILER)?);
     let taping = match config.record.clone() {
         Some((directory, limit)) => {
-            tracing::info!("recording all calls of the plugin in {}", directory.display());
+            tracing::info!(
+                "recording all calls of the plugin in {}",
+                directory.display()
+            );
             Taping::Record(blocking(async move { Recordings::open(&directory, limit) }).await?)
         }
         None => Taping::Off,
     };
-    let runtime =
-        blocking(async { Runtime::new(RuntimeOptions { cache_dir, limits, metrics, taping, ..options }) }).await;
+    let runtime = blocking(async {
+        Runtime::new(RuntimeOptions {
+            cache_dir,
+            limits,
+            metrics,
+            taping,
+            ..options
+        })
+    })
+    .await;
     let runtime = runtime.context("cannot start the plugin runtime")?;
     let source = PluginSource {
         name: config.plugin.name.clone(),
@@ -196,8 +257,8 @@ struct Team {
 }
 
 impl Team {
-    /// Runs the controllers until `stop`, and completes what they have started. Cancels `worked` when only events are left to
-    /// write.
+    /// Runs the controllers until `stop`, and completes what they have started. Cancels `worked`
+    /// when only events are left to write.
     async fn work(
         self,
         identity: Option<String>,
@@ -205,7 +266,9 @@ impl Team {
         stop: CancellationToken,
         worked: CancellationToken,
     ) -> anyhow::Result<()> {
-        let Some(clients) = stop.run_until_cancelled(self.clients()).await else { return Ok(()) };
+        let Some(clients) = stop.run_until_cancelled(self.clients()).await else {
+            return Ok(());
+        };
         let clients = clients?;
         if self.config.options.dry_run {
             tracing::info!("dry run: changes are logged, not applied");
@@ -239,7 +302,8 @@ impl Team {
     }
 
     async fn clients(&self) -> anyhow::Result<Clients> {
-        let (root, access, process) = (self.root.clone(), self.access.clone(), self.process.clone());
+        let (root, access, process) =
+            (self.root.clone(), self.access.clone(), self.process.clone());
         let accounts = self.config.service_account_credentials;
         blocking(async move {
             let named = async |name: &str| -> anyhow::Result<Client> {
@@ -260,7 +324,11 @@ impl Team {
     }
 
     /// Runs the controllers while this instance holds the Lease.
-    async fn stand_for_election(self, election: Election, shutdown: CancellationToken) -> anyhow::Result<()> {
+    async fn stand_for_election(
+        self,
+        election: Election,
+        shutdown: CancellationToken,
+    ) -> anyhow::Result<()> {
         let release = CancellationToken::new();
         let mut state = election.state.subscribe();
         let access = self.access.clone();
@@ -277,7 +345,8 @@ impl Team {
         let stop = shutdown.child_token();
         let ended = if led {
             tokio::select! {
-                // Another leader may already be active, so this instance exits without completing its work.
+                // Another leader may already be active, so this instance exits without completing
+                // its work.
                 why = election::lost(&mut state, lease_duration, &release) => return Err(anyhow!("leadership lost: {why}")),
                 ended = self.work(Some(identity), unreleased.load(Ordering::SeqCst), stop, release.clone()) => ended,
             }
@@ -285,9 +354,11 @@ impl Team {
             Ok(())
         };
         release.cancel();
-        // Releasing takes a moment; otherwise the Lease expires. A standby usually does not hold the Lease.
+        // Releasing takes a moment; otherwise the Lease expires. A standby usually does not hold
+        // the Lease.
         let patience = Duration::from_secs(if led { 3 } else { 1 });
-        let _ = tokio::time::timeout(patience, tokio::task::spawn_blocking(move || thread.join())).await;
+        let _ = tokio::time::timeout(patience, tokio::task::spawn_blocking(move || thread.join()))
+            .await;
         ended
     }
 }
@@ -313,35 +384,58 @@ struct Metrics {
 
 impl ElectionMetrics for Metrics {
     fn leading(&self, leading: bool) {
-        self.leading.get_or_create(&LeaseLabel { name: self.name.clone() }).set(i64::from(leading));
+        self.leading
+            .get_or_create(&LeaseLabel {
+                name: self.name.clone(),
+            })
+            .set(i64::from(leading));
     }
 
     fn slow_path(&self) {
-        self.slow_path.get_or_create(&LeaseLabel { name: self.name.clone() }).inc();
+        self.slow_path
+            .get_or_create(&LeaseLabel {
+                name: self.name.clone(),
+            })
+            .inc();
     }
 }
 
 impl Election {
     fn new(config: ElectionConfig, registry: &mut Registry) -> Self {
-        let metrics = Metrics { name: config.name.clone(), leading: Family::default(), slow_path: Family::default() };
-        registry.register("leader_election_master_status", "1 on the leader, 0 on a standby", metrics.leading.clone());
+        let metrics = Metrics {
+            name: config.name.clone(),
+            leading: Family::default(),
+            slow_path: Family::default(),
+        };
+        registry.register(
+            "leader_election_master_status",
+            "1 on the leader, 0 on a standby",
+            metrics.leading.clone(),
+        );
         registry.register(
             "leader_election_slowpath",
             "Renewals that had to read the Lease first",
             metrics.slow_path.clone(),
         );
         metrics.leading(false);
-        Self { config, state: watch::Sender::new(Leadership::Standby), metrics: Arc::new(metrics) }
+        Self {
+            config,
+            state: watch::Sender::new(Leadership::Standby),
+            metrics: Arc::new(metrics),
+        }
     }
 
-    /// Starts the elector on a separate thread and with a separate client, so that nothing else can delay renewals.
+    /// Starts the elector on a separate thread and with a separate client, so that nothing else can
+    /// delay renewals.
     fn start(
         self,
         access: kube::Config,
         identity: String,
         release: CancellationToken,
     ) -> anyhow::Result<(thread::JoinHandle<()>, Arc<AtomicBool>)> {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()?;
         let connect = move || {
             let client = clients::named(&access, "leader-election");
             let client = client.map(|client| with_deadline(&client));
@@ -350,7 +444,12 @@ impl Election {
         let elector = Elector::new(Box::new(connect), self.config, identity, self.metrics);
         let unreleased = elector.unreleased();
         let elect = move || runtime.block_on(elector.run(&self.state, &release));
-        Ok((thread::Builder::new().name("leader-election".to_owned()).spawn(elect)?, unreleased))
+        Ok((
+            thread::Builder::new()
+                .name("leader-election".to_owned())
+                .spawn(elect)?,
+            unreleased,
+        ))
     }
 }
 
@@ -368,18 +467,31 @@ mod tests {
         let mut registry = Registry::default();
         rejected_configuration(&mut registry);
         let second = Duration::from_secs(1);
-        let timings = Timings { lease_duration: 3 * second, renew_deadline: 2 * second, retry_period: second };
-        let config = ElectionConfig { namespace: "a".into(), name: "b".into(), timings };
+        let timings = Timings {
+            lease_duration: 3 * second,
+            renew_deadline: 2 * second,
+            retry_period: second,
+        };
+        let config = ElectionConfig {
+            namespace: "a".into(),
+            name: "b".into(),
+            timings,
+        };
         // A family without series is not encoded.
         Election::new(config, &mut registry).metrics.slow_path();
         let mut text = String::new();
         encode(&mut text, &registry).unwrap();
-        let names: Vec<_> = text.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split(' ').next()).collect();
+        let names: Vec<_> = text
+            .lines()
+            .filter_map(|line| line.strip_prefix("# TYPE ")?.split(' ').next())
+            .collect();
         assert_eq!(names.len(), 3, "{names:?}");
         for name in names {
             let is_listed = page.contains(&format!("`{name}`"));
             assert!(
-                is_listed || (name.starts_with("leader_election_") && page.contains("`leader_election_…`")),
+                is_listed
+                    || (name.starts_with("leader_election_")
+                        && page.contains("`leader_election_…`")),
                 "{name}"
             );
         }

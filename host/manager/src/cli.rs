@@ -1,6 +1,7 @@
 //! The command line: upstream's flags with upstream's names, and a few of Skydock's own.
 //!
-//! Every flag that is parsed here has an effect. Upstream flags that Skydock does not support are rejected by name (see `upstream`).
+//! Every flag that is parsed here has an effect. Upstream flags that Skydock does not support are
+//! rejected by name (see `upstream`).
 
 pub mod feature_gates;
 mod ipam;
@@ -25,7 +26,9 @@ use crate::telemetry;
 
 pub use self::ipam::{IpamArgs, IpamArgsError};
 pub use self::nodes::NodeArgs;
-pub use self::plugin::{Forwarded, InspectArgs, PluginCommand, PluginTool, PrecompileArgs, ToolCommand};
+pub use self::plugin::{
+    Forwarded, InspectArgs, PluginCommand, PluginTool, PrecompileArgs, ToolCommand,
+};
 pub use self::services::{ServiceArgs, ServiceArgsError};
 pub use self::upstream::{NOT_HONORED, SETTLED};
 
@@ -33,7 +36,12 @@ pub use self::upstream::{NOT_HONORED, SETTLED};
 ///
 /// Without a subcommand, it runs as a Kubernetes cloud-controller-manager.
 #[derive(Debug, Parser)]
-#[command(name = "skydock", version, args_conflicts_with_subcommands = true, max_term_width = 120)]
+#[command(
+    name = "skydock",
+    version,
+    args_conflicts_with_subcommands = true,
+    max_term_width = 120
+)]
 pub struct Cli {
     /// The subcommand.
     #[command(subcommand)]
@@ -46,13 +54,18 @@ pub struct Cli {
 /// The subcommands.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Run a plugin in a development cluster: an API server, simulated nodes and Skydock, all in one process.
+    /// Run a plugin in a development cluster: an API server, simulated nodes and Skydock, all in
+    /// one process.
     ///
     /// When the plugin or its configuration changes, it is reloaded.
     #[command(disable_help_flag = true)]
     Dev {
         /// Arguments for `skydock-dev`, the program that this runs.
-        #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGUMENTS")]
+        #[arg(
+            trailing_var_arg = true,
+            allow_hyphen_values = true,
+            value_name = "ARGUMENTS"
+        )]
         arguments: Vec<OsString>,
     },
     /// Check configuration files.
@@ -84,24 +97,32 @@ pub enum ConfigCommand {
 /// The flags of a cloud-controller-manager.
 #[derive(Args, Debug)]
 pub struct CcmArgs {
-    /// Path to Skydock's configuration file: the plugin, its limits and its permissions. Flags take precedence over the file; see
-    /// `skydock config schema` for its format.
+    /// Path to Skydock's configuration file: the plugin, its limits and its permissions. Flags take
+    /// precedence over the file; see `skydock config schema` for its format.
     #[arg(long, value_name = "FILE", help_heading = "Provider")]
     pub config: Option<PathBuf>,
     /// Name of the provider, which selects the plugin for this cluster.
-    #[arg(long, value_name = "NAME", default_value = "", hide_default_value = true, help_heading = "Provider")]
+    #[arg(
+        long,
+        value_name = "NAME",
+        default_value = "",
+        hide_default_value = true,
+        help_heading = "Provider"
+    )]
     pub cloud_provider: String,
-    /// Path to the provider configuration file. Its contents are passed to the plugin, which is reconfigured when the file changes.
+    /// Path to the provider configuration file. Its contents are passed to the plugin, which is
+    /// reconfigured when the file changes.
     #[arg(long, value_name = "FILE", help_heading = "Provider")]
     pub cloud_config: Option<PathBuf>,
-    /// Name and WebAssembly component of a plugin. May be repeated. The plugin is reloaded when the file changes.
+    /// Name and WebAssembly component of a plugin. May be repeated. The plugin is reloaded when the
+    /// file changes.
     #[arg(long = "plugin", value_name = "NAME=FILE", value_parser = parse_plugin, help_heading = "Provider")]
     pub plugins: Vec<NamedPlugin>,
     /// Directory with plugins: the plugin for provider NAME is NAME.wasm.
     #[arg(long, value_name = "DIR", help_heading = "Provider")]
     pub plugin_dir: Option<PathBuf>,
-    /// Directory for compiled plugins. Skydock creates the directory skydock-compiled-2 in it, and changes nothing else
-    /// [default: skydock/compiled in $XDG_CACHE_HOME or ~/.cache].
+    /// Directory for compiled plugins. Skydock creates the directory skydock-compiled-2 in it, and
+    /// changes nothing else [default: skydock/compiled in $XDG_CACHE_HOME or ~/.cache].
     #[arg(long, value_name = "DIR", help_heading = "Provider")]
     pub plugin_cache_dir: Option<PathBuf>,
     /// Resource limit of the plugin. May be repeated.
@@ -112,9 +133,10 @@ pub struct CcmArgs {
     #[arg(long = "plugin-option", value_name = "KEY=VALUE", value_parser = parse_option, help_heading = "Provider")]
     pub plugin_options: Vec<(String, String)>,
 
-    /// Directory for recordings of all calls of the plugin with what it sees and does, for `skydock plugin replay`. Recordings
-    /// contain no secrets from Skydock's credentials, but they do contain all other cluster and cloud data that the plugin sees. Must
-    /// not be accessible by other users.
+    /// Directory for recordings of all calls of the plugin with what it sees and does, for `skydock
+    /// plugin replay`. Recordings contain no secrets from Skydock's credentials, but they do
+    /// contain all other cluster and cloud data that the plugin sees. Must not be accessible by
+    /// other users.
     #[arg(long, value_name = "DIR", help_heading = "Provider")]
     pub record: Option<PathBuf>,
     /// Size of all recordings, for example 512Mi. The oldest are removed.
@@ -128,23 +150,34 @@ pub struct CcmArgs {
     #[arg(long, value_name = "URL", help_heading = "Cluster")]
     pub master: Option<http::Uri>,
     /// Name of the cluster. It distinguishes its cloud resources from those of other clusters.
-    #[arg(long, value_name = "NAME", default_value = "kubernetes", help_heading = "Cluster")]
+    #[arg(
+        long,
+        value_name = "NAME",
+        default_value = "kubernetes",
+        help_heading = "Cluster"
+    )]
     pub cluster_name: String,
-    /// Pod address range of the cluster: one CIDR, or an IPv4 and an IPv6 CIDR separated by a comma. Needed for routes and
-    /// --allocate-node-cidrs.
-    #[arg(long = "cluster-cidr", value_name = "CIDR", value_delimiter = ',', help_heading = "Cluster")]
+    /// Pod address range of the cluster: one CIDR, or an IPv4 and an IPv6 CIDR separated by a
+    /// comma. Needed for routes and --allocate-node-cidrs.
+    #[arg(
+        long = "cluster-cidr",
+        value_name = "CIDR",
+        value_delimiter = ',',
+        help_heading = "Cluster"
+    )]
     pub cluster_cidrs: Vec<String>,
     /// Use a separate service account for each controller. Their tokens are renewed automatically.
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_value = "false",
           default_missing_value = "true", action = ArgAction::Set, help_heading = "Cluster")]
     pub use_service_account_credentials: bool,
 
-    /// Log changes instead of making them: API writes use server-side dry run, the cloud is only queried, and the Lease is not
-    /// acquired.
+    /// Log changes instead of making them: API writes use server-side dry run, the cloud is only
+    /// queried, and the Lease is not acquired.
     #[arg(long, help_heading = "Controllers")]
     pub dry_run: bool,
-    /// Controllers to run: `*` means all that the list does not name, `NAME` enables a controller, `-NAME` disables it. Names:
-    /// cloud-node, cloud-node-lifecycle, service, route, nodeipam, maintenance.
+    /// Controllers to run: `*` means all that the list does not name, `NAME` enables a controller,
+    /// `-NAME` disables it. Names: cloud-node, cloud-node-lifecycle, service, route, nodeipam,
+    /// maintenance.
     #[arg(
         long,
         value_name = "LIST",
@@ -182,10 +215,20 @@ pub struct CcmArgs {
     #[arg(long, value_name = "DURATION", value_parser = parse_duration, default_value = "2s", help_heading = "Leader election")]
     pub leader_elect_retry_period: Duration,
     /// Name of the Lease.
-    #[arg(long, value_name = "NAME", default_value = "cloud-controller-manager", help_heading = "Leader election")]
+    #[arg(
+        long,
+        value_name = "NAME",
+        default_value = "cloud-controller-manager",
+        help_heading = "Leader election"
+    )]
     pub leader_elect_resource_name: String,
     /// Namespace of the Lease.
-    #[arg(long, value_name = "NAMESPACE", default_value = "kube-system", help_heading = "Leader election")]
+    #[arg(
+        long,
+        value_name = "NAMESPACE",
+        default_value = "kube-system",
+        help_heading = "Leader election"
+    )]
     pub leader_elect_resource_namespace: String,
 
     /// Address of /metrics, /healthz, /livez and /readyz, which are plain HTTP; `0` disables them.
@@ -241,9 +284,10 @@ pub fn parse_option(text: &str) -> Result<(String, String), String> {
 
 fn parse_plugin(text: &str) -> Result<NamedPlugin, String> {
     match text.split_once('=') {
-        Some((name, file)) if !name.is_empty() && !file.is_empty() => {
-            Ok(NamedPlugin { name: name.to_owned(), file: file.into() })
-        }
+        Some((name, file)) if !name.is_empty() && !file.is_empty() => Ok(NamedPlugin {
+            name: name.to_owned(),
+            file: file.into(),
+        }),
         _ => Err("expected NAME=FILE, for example static=plugins/static.wasm".to_owned()),
     }
 }
@@ -261,7 +305,8 @@ fn parse_record_limit(text: &str) -> Result<u64, String> {
     bytes.ok_or_else(|| "expected a number of bytes from 1Mi, for example 512Mi".to_owned())
 }
 
-/// The maximum duration for flags. Timers cannot be set arbitrarily far ahead, and longer durations are mistakes.
+/// The maximum duration for flags. Timers cannot be set arbitrarily far ahead, and longer durations
+/// are mistakes.
 const LONGEST_DURATION: Duration = Duration::from_secs(365 * 24 * 3600);
 
 /// Parses a duration in Go's notation: `15s`, `5m0s`, `1h30m`, `100ms`; `0` is zero.
@@ -270,9 +315,11 @@ fn parse_duration(text: &str) -> Result<Duration, String> {
         return Ok(Duration::ZERO);
     }
     let duration = text.parse::<jiff::SignedDuration>();
+    let duration = duration.map_err(|_| {
+        "expected a duration, for example 15s, 5m0s or 100ms, of at most 8760h".to_owned()
+    })?;
     let duration =
-        duration.map_err(|_| "expected a duration, for example 15s, 5m0s or 100ms, of at most 8760h".to_owned())?;
-    let duration = Duration::try_from(duration).map_err(|_| "a duration cannot be negative".to_owned())?;
+        Duration::try_from(duration).map_err(|_| "a duration cannot be negative".to_owned())?;
     if duration > LONGEST_DURATION {
         return Err("a duration cannot be longer than a year (8760h)".to_owned());
     }
@@ -281,7 +328,8 @@ fn parse_duration(text: &str) -> Result<Duration, String> {
 
 /// Parses a count.
 fn parse_count(text: &str) -> Result<usize, String> {
-    text.parse().map_err(|_| "expected a number, for example 10".to_owned())
+    text.parse()
+        .map_err(|_| "expected a number, for example 10".to_owned())
 }
 
 /// Parses a log verbosity, which is a number as in klog.
@@ -289,13 +337,14 @@ fn parse_count(text: &str) -> Result<usize, String> {
 /// # Errors
 /// What is expected instead.
 pub fn parse_verbosity(text: &str) -> Result<u8, String> {
-    text.parse().map_err(|_| "expected a number from 0 to 255, for example 4".to_owned())
+    text.parse()
+        .map_err(|_| "expected a number from 0 to 255, for example 4".to_owned())
 }
 
 fn parse_cidr(text: &str) -> Result<IpNet, String> {
-    text.trim()
-        .parse()
-        .map_err(|_| "expected a CIDR, for example 192.0.2.0/24, or 192.0.2.7/32 for a single address".to_owned())
+    text.trim().parse().map_err(|_| {
+        "expected a CIDR, for example 192.0.2.0/24, or 192.0.2.7/32 for a single address".to_owned()
+    })
 }
 
 fn parse_bind_address(text: &str) -> Result<BindAddress, String> {
@@ -313,14 +362,21 @@ fn parse_bind_address(text: &str) -> Result<BindAddress, String> {
 pub struct Stop(clap::Error);
 
 impl Stop {
-    /// Prints an error as one line, or the requested help or version. The exit code is 2 for an error.
+    /// Prints an error as one line, or the requested help or version. The exit code is 2 for an
+    /// error.
     pub fn print(&self) -> ExitCode {
-        if matches!(self.0.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) {
+        if matches!(
+            self.0.kind(),
+            ErrorKind::DisplayHelp | ErrorKind::DisplayVersion
+        ) {
             // If standard output is closed, the error cannot be reported.
             let _ = self.0.print();
             return ExitCode::SUCCESS;
         }
-        telemetry::say(&format!("{} (see skydock --help)", escape(&self.sentence())));
+        telemetry::say(&format!(
+            "{} (see skydock --help)",
+            escape(&self.sentence())
+        ));
         ExitCode::from(2)
     }
 
@@ -329,19 +385,27 @@ impl Stop {
         if let Some(refusal) = upstream::refusal(&self.0) {
             return refusal;
         }
-        if matches!(self.0.kind(), ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand | ErrorKind::MissingSubcommand) {
+        if matches!(
+            self.0.kind(),
+            ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand | ErrorKind::MissingSubcommand
+        ) {
             return "a subcommand is missing, for example: skydock plugin inspect FILE".to_owned();
         }
         let rendered = self.0.render().to_string();
         // clap treats the value as a subcommand.
-        if let Some(word) =
-            ["true", "false"].into_iter().find(|word| rendered.contains(&format!("subcommand '{word}'")))
+        if let Some(word) = ["true", "false"]
+            .into_iter()
+            .find(|word| rendered.contains(&format!("subcommand '{word}'")))
         {
             return format!(
                 "unexpected argument '{word}': set boolean flags with =, for example --leader-elect={word}"
             );
         }
-        let what: Vec<_> = rendered.lines().take_while(|line| !line.is_empty()).map(str::trim).collect();
+        let what: Vec<_> = rendered
+            .lines()
+            .take_while(|line| !line.is_empty())
+            .map(str::trim)
+            .collect();
         let what = what.join(" ");
         let what = what.strip_prefix("error: ").unwrap_or(&what);
         match self.0.get(ContextKind::SuggestedArg) {

@@ -12,7 +12,9 @@ use std::{
 use ipnet::IpNet;
 use k8s_openapi::api::core::v1::ObjectReference;
 use skydock_cloud::Pairs;
-use skydock_controllers::{ClusterCidrsError, Controller, Options as ControllerOptions, service::ServiceOptions};
+use skydock_controllers::{
+    ClusterCidrsError, Controller, Options as ControllerOptions, service::ServiceOptions,
+};
 use skydock_kube::{
     clients::ClusterAccess,
     election::{ElectionConfig, Timings, TimingsError},
@@ -85,15 +87,24 @@ impl TryFrom<CcmArgs> for Config {
     type Error = ConfigError;
 
     fn try_from(args: CcmArgs) -> Result<Self, ConfigError> {
-        let configuration = args.config.as_deref().map(SkydockConfiguration::read).transpose()?;
-        let permits = configuration.as_ref().and_then(|it| Some(it.permits(it.plugins.first()?)));
+        let configuration = args
+            .config
+            .as_deref()
+            .map(SkydockConfiguration::read)
+            .transpose()?;
+        let permits = configuration
+            .as_ref()
+            .and_then(|it| Some(it.permits(it.plugins.first()?)));
         let configured = configuration.and_then(|it| it.plugins.into_iter().next());
         let plugin = choose_plugin(&args, configured.as_ref())?;
         // The settings in the file do not apply if another plugin is selected.
         let configured = configured.filter(|it| it.name == plugin.name);
         let permits = permits.filter(|_| configured.is_some()).unwrap_or_default();
         must_be_readable("--plugin", &plugin.file, skydock_plugin::open)?;
-        let cloud_config = args.cloud_config.clone().or_else(|| configured.as_ref()?.cloud_config.clone());
+        let cloud_config = args
+            .cloud_config
+            .clone()
+            .or_else(|| configured.as_ref()?.cloud_config.clone());
         if let Some(file) = &cloud_config {
             must_be_readable("--cloud-config", file, skydock_plugin::open)?;
         }
@@ -103,7 +114,10 @@ impl TryFrom<CcmArgs> for Config {
         if args.dry_run && args.use_service_account_credentials {
             return Err(ConfigError::DryRunAccounts);
         }
-        let ingress = ingress_rules(&args, std::env::var("KUBERNETES_SERVICE_HOST").ok().as_deref())?;
+        let ingress = ingress_rules(
+            &args,
+            std::env::var("KUBERNETES_SERVICE_HOST").ok().as_deref(),
+        )?;
         // A dry run may run next to the active instance, which keeps its Lease.
         let election = (args.leader_elect && !args.dry_run).then(|| {
             let timings = Timings::new(
@@ -131,7 +145,9 @@ impl TryFrom<CcmArgs> for Config {
             plugin_digest: configured.digest,
             plugin_overlap: configured.overlap,
             grants: configured.grants,
-            is_cloud_conf: cloud_config.as_deref().is_some_and(|file| is_cloud_conf(&permits, file)),
+            is_cloud_conf: cloud_config
+                .as_deref()
+                .is_some_and(|file| is_cloud_conf(&permits, file)),
             permits,
             only_reads: args.dry_run,
             waits_for_plugin: false,
@@ -142,7 +158,10 @@ impl TryFrom<CcmArgs> for Config {
             record: args.record.map(|directory| (directory, args.record_limit)),
             cluster_cidrs: args.cluster_cidrs,
             ingress,
-            cluster: ClusterAccess { kubeconfig: args.kubeconfig, master: args.master },
+            cluster: ClusterAccess {
+                kubeconfig: args.kubeconfig,
+                master: args.master,
+            },
             service_account_credentials: args.use_service_account_credentials,
             controllers: skydock_controllers::parse_controllers(&args.controllers)?,
             options: ControllerOptions {
@@ -165,23 +184,46 @@ impl TryFrom<CcmArgs> for Config {
                 BindAddress::At(address) => Some(address),
                 BindAddress::Off => None,
             },
-            log: LogOptions { verbosity: args.v, json: args.logging_format == LoggingFormat::Json, quiet: false },
+            log: LogOptions {
+                verbosity: args.v,
+                json: args.logging_format == LoggingFormat::Json,
+                quiet: false,
+            },
         })
     }
 }
 
 /// Returns the rules for load balancer addresses, from the flags and, in a Pod, the environment.
 fn ingress_rules(args: &CcmArgs, api_server: Option<&str>) -> Result<IngressRules, ConfigError> {
-    let pods = nets(&args.cluster_cidrs, |text| ClusterCidrsError::Unreadable(text).into())?;
-    let mut services = nets(&args.ipam.service_cluster_ip_range, IpamArgsError::UnreadableServiceRange)?;
-    services.extend(api_server.and_then(|address| address.parse().ok()).map(|address: IpAddr| IpNet::from(address)));
-    Ok(IngressRules { pods, services, allowed: args.services.load_balancer_allowed_cidrs.clone() })
+    let pods = nets(&args.cluster_cidrs, |text| {
+        ClusterCidrsError::Unreadable(text).into()
+    })?;
+    let mut services = nets(
+        &args.ipam.service_cluster_ip_range,
+        IpamArgsError::UnreadableServiceRange,
+    )?;
+    services.extend(
+        api_server
+            .and_then(|address| address.parse().ok())
+            .map(|address: IpAddr| IpNet::from(address)),
+    );
+    Ok(IngressRules {
+        pods,
+        services,
+        allowed: args.services.load_balancer_allowed_cidrs.clone(),
+    })
 }
 
-/// Parses CIDRs. A value that is not valid is an error even if it would not be used otherwise: if it were ignored, its addresses
-/// would be allowed.
-fn nets(texts: &[String], unreadable: fn(String) -> IpamArgsError) -> Result<Vec<IpNet>, ConfigError> {
-    let texts = texts.iter().map(|text| text.trim()).filter(|text| !text.is_empty());
+/// Parses CIDRs. A value that is not valid is an error even if it would not be used otherwise: if
+/// it were ignored, its addresses would be allowed.
+fn nets(
+    texts: &[String],
+    unreadable: fn(String) -> IpamArgsError,
+) -> Result<Vec<IpNet>, ConfigError> {
+    let texts = texts
+        .iter()
+        .map(|text| text.trim())
+        .filter(|text| !text.is_empty());
     let nets = texts.map(|text| text.parse().map_err(|_| unreadable(text.to_owned())));
     Ok(nets.collect::<Result<_, _>>()?)
 }
@@ -189,9 +231,16 @@ fn nets(texts: &[String], unreadable: fn(String) -> IpamArgsError) -> Result<Vec
 /// Returns true if a credential reads its secrets from this file, even if the paths differ.
 pub fn is_cloud_conf(permits: &Permits, file: &Path) -> bool {
     let same = |other: &Path| {
-        other == file || other.canonicalize().is_ok_and(|other| file.canonicalize().is_ok_and(|file| file == other))
+        other == file
+            || other
+                .canonicalize()
+                .is_ok_and(|other| file.canonicalize().is_ok_and(|file| file == other))
     };
-    permits.credentials.iter().filter_map(|credential| credential.cloud_conf()).any(same)
+    permits
+        .credentials
+        .iter()
+        .filter_map(|credential| credential.cloud_conf())
+        .any(same)
 }
 
 fn must_be_readable(
@@ -199,15 +248,30 @@ fn must_be_readable(
     file: &Path,
     open: impl Fn(&Path) -> std::io::Result<std::fs::File>,
 ) -> Result<(), ConfigError> {
-    let failed = |source| ConfigError::File { flag, file: file.display().to_string(), source };
-    let meta = open(file).and_then(|file| file.metadata()).map_err(failed)?;
-    if meta.is_dir() { Err(failed(std::io::ErrorKind::IsADirectory.into())) } else { Ok(()) }
+    let failed = |source| ConfigError::File {
+        flag,
+        file: file.display().to_string(),
+        source,
+    };
+    let meta = open(file)
+        .and_then(|file| file.metadata())
+        .map_err(failed)?;
+    if meta.is_dir() {
+        Err(failed(std::io::ErrorKind::IsADirectory.into()))
+    } else {
+        Ok(())
+    }
 }
 
-/// Returns `skydock/compiled` in `$XDG_CACHE_HOME` or `~/.cache`; `None` if neither is set, which disables the cache.
+/// Returns `skydock/compiled` in `$XDG_CACHE_HOME` or `~/.cache`; `None` if neither is set, which
+/// disables the cache.
 #[must_use]
 pub fn default_cache_dir() -> Option<PathBuf> {
-    let absolute = |name| std::env::var_os(name).map(PathBuf::from).filter(|dir| dir.is_absolute());
+    let absolute = |name| {
+        std::env::var_os(name)
+            .map(PathBuf::from)
+            .filter(|dir| dir.is_absolute())
+    };
     let cache = absolute("XDG_CACHE_HOME").or_else(|| Some(absolute("HOME")?.join(".cache")))?;
     Some(cache.join("skydock").join("compiled"))
 }

@@ -1,4 +1,5 @@
-//! The configuration file (`--config`): which plugin serves the cluster, and what the operator grants it.
+//! The configuration file (`--config`): which plugin serves the cluster, and what the operator
+//! grants it.
 
 mod follow;
 mod plugin;
@@ -14,7 +15,9 @@ use crate::egress::{self, Permits};
 
 pub use self::{
     follow::follow,
-    plugin::{GrantsConfiguration, ObjectGrantConfiguration, OverlapConfiguration, PluginConfiguration},
+    plugin::{
+        GrantsConfiguration, ObjectGrantConfiguration, OverlapConfiguration, PluginConfiguration,
+    },
     problem::{ConfigurationError, Problem},
 };
 
@@ -66,14 +69,18 @@ impl SkydockConfiguration {
     /// # Errors
     /// [`ConfigurationError`] with the position of the mistake.
     pub fn parse(text: &str, path: &Path) -> Result<Self, ConfigurationError> {
-        let wrong = |problem| ConfigurationError::Wrong { path: path.to_owned(), problem };
+        let wrong = |problem| ConfigurationError::Wrong {
+            path: path.to_owned(),
+            problem,
+        };
         if text.trim().is_empty() {
-            let least =
-                "the file is empty; the minimum is `apiVersion: skydock.dev/v1alpha1` and `kind: SkydockConfiguration`";
+            let least = "the file is empty; the minimum is `apiVersion: skydock.dev/v1alpha1` and `kind: SkydockConfiguration`";
             return Err(wrong(Problem::of_the_whole(least)));
         }
         let mut configuration: Self = from_yaml(text, path)?;
-        configuration.check().map_err(|sentence| wrong(Problem::of_the_whole(sentence)))?;
+        configuration
+            .check()
+            .map_err(|sentence| wrong(Problem::of_the_whole(sentence)))?;
         configuration.anchor(path.parent().unwrap_or(Path::new("")));
         Ok(configuration)
     }
@@ -87,8 +94,15 @@ impl SkydockConfiguration {
     /// Checks what the types do not ensure.
     fn check(&self) -> Result<(), String> {
         if self.plugins.len() > 1 {
-            let names: Vec<&str> = self.plugins.iter().map(|plugin| plugin.name.as_str()).collect();
-            return Err(format!("plugins: only one plugin is supported, but the file has {}", names.join(", ")));
+            let names: Vec<&str> = self
+                .plugins
+                .iter()
+                .map(|plugin| plugin.name.as_str())
+                .collect();
+            return Err(format!(
+                "plugins: only one plugin is supported, but the file has {}",
+                names.join(", ")
+            ));
         }
         for plugin in &self.plugins {
             plugin.check()?;
@@ -101,7 +115,10 @@ impl SkydockConfiguration {
     /// Returns the network access of a plugin, and its credentials.
     #[must_use]
     pub fn permits(&self, plugin: &PluginConfiguration) -> Permits {
-        Permits { rules: plugin.egress.clone(), credentials: self.credentials.clone() }
+        Permits {
+            rules: plugin.egress.clone(),
+            credentials: self.credentials.clone(),
+        }
     }
 
     fn anchor(&mut self, dir: &Path) {
@@ -117,10 +134,14 @@ impl SkydockConfiguration {
 /// # Errors
 /// [`ConfigurationError::Read`].
 pub fn text(path: &Path) -> Result<String, ConfigurationError> {
-    let unreadable = |source| ConfigurationError::Read { path: path.to_owned(), source };
+    let unreadable = |source| ConfigurationError::Read {
+        path: path.to_owned(),
+        source,
+    };
     let file = skydock_plugin::open(path).map_err(unreadable)?;
     let mut bytes = Vec::new();
-    std::io::Read::read_to_end(&mut std::io::Read::take(file, MAX_FILE + 1), &mut bytes).map_err(unreadable)?;
+    std::io::Read::read_to_end(&mut std::io::Read::take(file, MAX_FILE + 1), &mut bytes)
+        .map_err(unreadable)?;
     if bytes.len() as u64 > MAX_FILE {
         return Err(unreadable(std::io::Error::other("it is larger than 1 MiB")));
     }
@@ -130,13 +151,17 @@ pub fn text(path: &Path) -> Result<String, ConfigurationError> {
 /// Parses the text of a YAML file at this path.
 ///
 /// # Errors
-/// [`ConfigurationError`] with the position of the mistake, and a suggestion for an unknown field or word.
+/// [`ConfigurationError`] with the position of the mistake, and a suggestion for an unknown field
+/// or word.
 pub fn from_yaml<T: DeserializeOwned>(text: &str, path: &Path) -> Result<T, ConfigurationError> {
     let options = serde_saphyr::options! {
         budget: serde_saphyr::budget! { max_nodes: 100_000, max_events: 1_000_000, max_documents: 1 },
         with_snippet: false,
     };
-    let wrong = |error| ConfigurationError::Wrong { path: path.to_owned(), problem: Problem::new(&error) };
+    let wrong = |error| ConfigurationError::Wrong {
+        path: path.to_owned(),
+        problem: Problem::new(&error),
+    };
     serde_saphyr::from_str_with_options(text, options).map_err(wrong)
 }
 
@@ -159,7 +184,11 @@ pub fn check(path: &Path) -> anyhow::Result<()> {
 /// # Errors
 /// If standard output is closed.
 pub fn print_schema() -> anyhow::Result<()> {
-    writeln!(std::io::stdout().lock(), "{:#}", SkydockConfiguration::schema())?;
+    writeln!(
+        std::io::stdout().lock(),
+        "{:#}",
+        SkydockConfiguration::schema()
+    )?;
     Ok(())
 }
 
@@ -170,7 +199,10 @@ mod tests {
     const HEAD: &str = "apiVersion: skydock.dev/v1alpha1\nkind: SkydockConfiguration\n";
 
     fn parse(rest: &str) -> Result<SkydockConfiguration, String> {
-        let read = SkydockConfiguration::parse(&format!("{HEAD}{rest}"), Path::new("/etc/skydock/config.yaml"));
+        let read = SkydockConfiguration::parse(
+            &format!("{HEAD}{rest}"),
+            Path::new("/etc/skydock/config.yaml"),
+        );
         read.map_err(|error| error.to_string())
     }
 
@@ -193,9 +225,22 @@ plugins:
     prefixes: [openstack://]
 ";
         let plugin = parse(text).unwrap().plugins.remove(0);
-        assert_eq!(plugin.file, Path::new("/etc/skydock/openstack.wasm"), "it begins at the file's directory");
-        assert_eq!(plugin.cloud_config.as_deref(), Some(Path::new("/etc/cloud.conf")));
-        assert_eq!((plugin.options["region"].as_str(), plugin.limits["memory"].as_str()), ("north", "64Mi"));
+        assert_eq!(
+            plugin.file,
+            Path::new("/etc/skydock/openstack.wasm"),
+            "it begins at the file's directory"
+        );
+        assert_eq!(
+            plugin.cloud_config.as_deref(),
+            Some(Path::new("/etc/cloud.conf"))
+        );
+        assert_eq!(
+            (
+                plugin.options["region"].as_str(),
+                plugin.limits["memory"].as_str()
+            ),
+            ("north", "64Mi")
+        );
         let grants = plugin.grants.grants().unwrap();
         assert_eq!((grants.objects.len(), grants.prefixes.len()), (2, 1));
     }
@@ -205,21 +250,45 @@ plugins:
     fn errors_have_the_position_and_a_suggestion() {
         let at = |place: &str, rest: &str| format!("/etc/skydock/config.yaml:{place} {rest}");
         for (text, told) in [
-            ("pluggins: []", at("3:1:", "unknown field `pluggins`; did you mean `plugins`?")),
+            (
+                "pluggins: []",
+                at("3:1:", "unknown field `pluggins`; did you mean `plugins`?"),
+            ),
             (
                 "plugins:\n- name: a\n  file: a\n  cloudconfig: x",
-                at("6:3:", "unknown field `cloudconfig`; did you mean `cloudConfig`?"),
+                at(
+                    "6:3:",
+                    "unknown field `cloudconfig`; did you mean `cloudConfig`?",
+                ),
             ),
-            ("plugins:\n- name: a\n  file: a\n  zzz: x", at("6:3:", "unknown field `zzz`; expected one of `")),
-            ("plugins:\n- name: a\n  file: a\n  overlap: nun", at("6:12:", "unknown word `nun`; did you mean `none`?")),
+            (
+                "plugins:\n- name: a\n  file: a\n  zzz: x",
+                at("6:3:", "unknown field `zzz`; expected one of `"),
+            ),
+            (
+                "plugins:\n- name: a\n  file: a\n  overlap: nun",
+                at("6:12:", "unknown word `nun`; did you mean `none`?"),
+            ),
             ("plugins:\n- name: a", at("", "")),
             (
                 "plugins: [{name: a, file: a}, {name: b, file: b}]",
-                at("", "plugins: only one plugin is supported, but the file has a, b"),
+                at(
+                    "",
+                    "plugins: only one plugin is supported, but the file has a, b",
+                ),
             ),
-            ("plugins: [{name: A_b, file: a}]", at("", "plugins: the name \"A_b\" is not")),
-            ("plugins: [{name: a, file: a, digest: sha256:12}]", at("", "plugin a: the digest \"sha256:12\" is not")),
-            ("plugins: [{name: a, file: a, limits: {memory: x}}]", at("", "plugin a: limits: memory: ")),
+            (
+                "plugins: [{name: A_b, file: a}]",
+                at("", "plugins: the name \"A_b\" is not"),
+            ),
+            (
+                "plugins: [{name: a, file: a, digest: sha256:12}]",
+                at("", "plugin a: the digest \"sha256:12\" is not"),
+            ),
+            (
+                "plugins: [{name: a, file: a, limits: {memory: x}}]",
+                at("", "plugin a: limits: memory: "),
+            ),
             (
                 "plugins: [{name: a, file: a, grants: {objects: [{kind: v1/Pod, name: x}]}}]",
                 at("", "plugin a: grants: unknown kind \"v1/Pod\""),
@@ -230,13 +299,22 @@ plugins:
             ),
         ] {
             let error = parse(text).unwrap_err();
-            assert!(error.starts_with(&told) || (told.ends_with(": ") && error.contains("file")), "{error}\n{told}");
+            assert!(
+                error.starts_with(&told) || (told.ends_with(": ") && error.contains("file")),
+                "{error}\n{told}"
+            );
         }
-        let empty = SkydockConfiguration::parse(" ", Path::new("c.yaml")).unwrap_err().to_string();
+        let empty = SkydockConfiguration::parse(" ", Path::new("c.yaml"))
+            .unwrap_err()
+            .to_string();
         assert!(empty.starts_with("c.yaml: the file is empty"), "{empty}");
-        let other =
-            SkydockConfiguration::parse("apiVersion: v1\nkind: X\n", Path::new("c.yaml")).unwrap_err().to_string();
-        assert!(other.contains("`v1`") && other.contains("skydock.dev/v1alpha1"), "{other}");
+        let other = SkydockConfiguration::parse("apiVersion: v1\nkind: X\n", Path::new("c.yaml"))
+            .unwrap_err()
+            .to_string();
+        assert!(
+            other.contains("`v1`") && other.contains("skydock.dev/v1alpha1"),
+            "{other}"
+        );
     }
 
     // Holds: OPS-140
@@ -252,14 +330,29 @@ plugins:
         for (credential, tls, refused) in [
             (format!("{header} /run/token"), "", None),
             (format!("{header} tok/en"), "", Some("`tok/en`")),
-            ("type: session, login: {keystone: {cloudConf: cloud.conf}}".to_owned(), "", Some("`cloud.conf`")),
-            ("type: aws-sigv4, source: {sharedFile: {file: ~/.aws/x}}".to_owned(), "", Some("`~/.aws/x`")),
-            (format!("{header} /run/token"), "caFile: ca.pem", Some("`ca.pem`")),
+            (
+                "type: session, login: {keystone: {cloudConf: cloud.conf}}".to_owned(),
+                "",
+                Some("`cloud.conf`"),
+            ),
+            (
+                "type: aws-sigv4, source: {sharedFile: {file: ~/.aws/x}}".to_owned(),
+                "",
+                Some("`~/.aws/x`"),
+            ),
+            (
+                format!("{header} /run/token"),
+                "caFile: ca.pem",
+                Some("`ca.pem`"),
+            ),
         ] {
             let told = parse(&text(&credential, tls)).err();
             let expected = refused.map(|path| format!("{path} must be an absolute path"));
             assert_eq!(told.is_some(), expected.is_some(), "{told:?}");
-            assert!(told.zip(expected).is_none_or(|(told, expected)| told.contains(&expected)));
+            assert!(
+                told.zip(expected)
+                    .is_none_or(|(told, expected)| told.contains(&expected))
+            );
         }
     }
 
@@ -268,23 +361,37 @@ plugins:
     fn every_file_in_the_schema_is_an_absolute_path() {
         let mut schema = SkydockConfiguration::schema();
         // Paths of a plugin may be relative to the directory of the configuration.
-        schema["$defs"].as_object_mut().unwrap().remove("PluginConfiguration").unwrap();
+        schema["$defs"]
+            .as_object_mut()
+            .unwrap()
+            .remove("PluginConfiguration")
+            .unwrap();
         let mut files = Vec::new();
         collect(&schema, &mut files);
         assert!(files.len() > 20, "{files:?}");
-        let any = files.iter().filter(|(_, of)| !of.contains("AbsolutePath")).collect::<Vec<_>>();
+        let any = files
+            .iter()
+            .filter(|(_, of)| !of.contains("AbsolutePath"))
+            .collect::<Vec<_>>();
         assert!(any.is_empty(), "{any:?}");
     }
 
     /// Collects the fields whose names suggest files, with their schema.
     fn collect(schema: &serde_json::Value, files: &mut Vec<(String, String)>) {
-        for (name, field) in schema.get("properties").and_then(|it| it.as_object()).into_iter().flatten() {
+        for (name, field) in schema
+            .get("properties")
+            .and_then(|it| it.as_object())
+            .into_iter()
+            .flatten()
+        {
             if name.ends_with("File") || ["file", "cloudConf"].contains(&name.as_str()) {
                 files.push((name.clone(), field.to_string()));
             }
         }
         match schema {
-            serde_json::Value::Object(fields) => fields.values().for_each(|field| collect(field, files)),
+            serde_json::Value::Object(fields) => {
+                fields.values().for_each(|field| collect(field, files))
+            }
             serde_json::Value::Array(items) => items.iter().for_each(|item| collect(item, files)),
             _ => {}
         }
@@ -292,15 +399,23 @@ plugins:
 
     #[test]
     fn the_examples_in_the_documentation_are_valid() {
-        let page = concat!(include_str!("../../../docs/operating.md"), include_str!("../../../README.md"));
+        let page = concat!(
+            include_str!("../../../docs/operating.md"),
+            include_str!("../../../README.md")
+        );
         let examples: Vec<&str> = page
             .split("```yaml\n")
             .skip(1)
             .filter_map(|rest| rest.split("```").next())
             .filter(|it| it.starts_with("apiVersion: skydock"))
             .collect();
-        let read = examples.iter().map(|example| SkydockConfiguration::parse(example, Path::new("page")).unwrap());
-        let plugins: Vec<_> = read.flat_map(|it| it.plugins).map(|plugin| plugin.name).collect();
+        let read = examples
+            .iter()
+            .map(|example| SkydockConfiguration::parse(example, Path::new("page")).unwrap());
+        let plugins: Vec<_> = read
+            .flat_map(|it| it.plugins)
+            .map(|plugin| plugin.name)
+            .collect();
         assert_eq!(plugins, ["metal", "metal", "openstack", "aws"]);
     }
 
@@ -309,9 +424,16 @@ plugins:
     fn the_schema_describes_all_fields_and_rejects_others() {
         let schema = SkydockConfiguration::schema();
         assert_eq!(schema["additionalProperties"], false);
-        let plugin = schema.pointer("/$defs/PluginConfiguration/properties").unwrap().as_object().unwrap();
+        let plugin = schema
+            .pointer("/$defs/PluginConfiguration/properties")
+            .unwrap()
+            .as_object()
+            .unwrap();
         assert!(
-            plugin.contains_key("cloudConfig") && plugin.values().all(|field| field.get("description").is_some()),
+            plugin.contains_key("cloudConfig")
+                && plugin
+                    .values()
+                    .all(|field| field.get("description").is_some()),
             "{plugin:?}"
         );
     }

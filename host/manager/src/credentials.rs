@@ -1,5 +1,6 @@
-//! Detection of outdated client certificates. A client keeps the certificate that it was built with, so the process must be
-//! restarted to use another one. Clients renew tokens and certificate authorities themselves.
+//! Detection of outdated client certificates. A client keeps the certificate that it was built
+//! with, so the process must be restarted to use another one. Clients renew tokens and certificate
+//! authorities themselves.
 
 use std::time::Duration;
 
@@ -15,28 +16,38 @@ use crate::blocking::blocking;
 
 /// How often to check. Certificates are renewed long before they expire.
 const LOOK: Duration = Duration::from_secs(60);
-/// Maximum time before its expiry at which the certificate of an exec plugin is no longer used. If it is valid for a short time,
-/// a fifth of that time.
+/// Maximum time before its expiry at which the certificate of an exec plugin is no longer used. If
+/// it is valid for a short time, a fifth of that time.
 const MARGIN: SignedDuration = SignedDuration::from_mins(10);
 
-/// Returns the reason when clients with this configuration should no longer be used. `valid_until` is the expiry of what an exec
-/// plugin has returned.
-pub async fn outdated(cluster: ClusterAccess, config: Config, valid_until: Option<Timestamp>) -> String {
+/// Returns the reason when clients with this configuration should no longer be used. `valid_until`
+/// is the expiry of what an exec plugin has returned.
+pub async fn outdated(
+    cluster: ClusterAccess,
+    config: Config,
+    valid_until: Option<Timestamp>,
+) -> String {
     let last_use = valid_until.map(|end| last_use(end, Timestamp::now()));
     let built_with = certificate(&config);
     // A new certificate must be seen twice, since the file may be incomplete.
     let mut seen = None;
     loop {
-        let left = last_use.map(|at| Duration::try_from(at.duration_since(Timestamp::now())).unwrap_or_default());
+        let left = last_use
+            .map(|at| Duration::try_from(at.duration_since(Timestamp::now())).unwrap_or_default());
         sleep(left.unwrap_or(LOOK).min(LOOK)).await;
         if last_use.is_some_and(|at| Timestamp::now() >= at) {
-            return "the client certificate of the kubeconfig's exec plugin is about to expire".to_owned();
+            return "the client certificate of the kubeconfig's exec plugin is about to expire"
+                .to_owned();
         }
         if built_with.is_none() {
             continue;
         }
         let file = cluster.clone();
-        let reading = blocking(async move { clients::load(&file).await.map(|config| certificate(&config)) });
+        let reading = blocking(async move {
+            clients::load(&file)
+                .await
+                .map(|config| certificate(&config))
+        });
         let now = reading.await.ok().flatten();
         let renewed = now.is_some() && now != built_with;
         if renewed && now == seen {
@@ -46,8 +57,8 @@ pub async fn outdated(cluster: ClusterAccess, config: Config, valid_until: Optio
     }
 }
 
-/// Runs the work to its end. If the credentials are outdated earlier, `stop` is canceled, and the result is an error, so that the
-/// supervisor restarts the process.
+/// Runs the work to its end. If the credentials are outdated earlier, `stop` is canceled, and the
+/// result is an error, so that the supervisor restarts the process.
 ///
 /// # Errors
 /// Those of the work, or the reason why the process must be restarted.
@@ -68,7 +79,9 @@ pub async fn work_until(
 
 /// Returns the time after which a certificate with this expiry is no longer used.
 fn last_use(end: Timestamp, now: Timestamp) -> Timestamp {
-    let margin = MARGIN.min(end.duration_since(now) / 5).max(SignedDuration::ZERO);
+    let margin = MARGIN
+        .min(end.duration_since(now) / 5)
+        .max(SignedDuration::ZERO);
     end.saturating_sub(margin).unwrap_or(end)
 }
 
@@ -99,7 +112,10 @@ mod tests {
                     users: [{name: u, user: {client-certificate: client.crt, client-key: client.key}}]\n\
                     contexts: [{name: x, context: {cluster: c, user: u}}]\ncurrent-context: x\n";
         std::fs::write(&kubeconfig, text).unwrap();
-        let access = ClusterAccess { kubeconfig: Some(kubeconfig), master: None };
+        let access = ClusterAccess {
+            kubeconfig: Some(kubeconfig),
+            master: None,
+        };
         let config = clients::load(&access).await.unwrap();
         (access, config)
     }
@@ -109,7 +125,12 @@ mod tests {
     async fn a_renewed_certificate_is_noticed_once_it_is_stable() {
         let dir = tempfile::tempdir().unwrap();
         let (cluster, config) = access(dir.path(), "first").await;
-        assert!(timeout(DAY, outdated(cluster.clone(), config.clone(), None)).await.is_err(), "nothing has changed");
+        assert!(
+            timeout(DAY, outdated(cluster.clone(), config.clone(), None))
+                .await
+                .is_err(),
+            "nothing has changed"
+        );
         let start = Instant::now();
         let watched = tokio::spawn(outdated(cluster, config, None));
         sleep(LOOK * 3 / 2).await;
@@ -117,8 +138,15 @@ mod tests {
         sleep(LOOK).await;
         std::fs::write(dir.path().join("client.crt"), "second").unwrap();
         let why = watched.await.unwrap();
-        assert!(why.contains("client certificate in the kubeconfig has changed"), "{why}");
-        assert_eq!(start.elapsed(), LOOK * 4, "seen twice, after it was seen half");
+        assert!(
+            why.contains("client certificate in the kubeconfig has changed"),
+            "{why}"
+        );
+        assert_eq!(
+            start.elapsed(),
+            LOOK * 4,
+            "seen twice, after it was seen half"
+        );
     }
 
     #[tokio::test(start_paused = true)]
@@ -137,7 +165,10 @@ mod tests {
             Ok(())
         };
         let ended = work_until(async { "another certificate".to_owned() }, &stop, work).await;
-        assert_eq!(ended.unwrap_err().to_string(), "another certificate: restart Skydock");
+        assert_eq!(
+            ended.unwrap_err().to_string(),
+            "another certificate: restart Skydock"
+        );
         let done = work_until(std::future::pending(), &stop, async { Ok(()) }).await;
         assert!(done.is_ok());
     }

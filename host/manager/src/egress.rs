@@ -1,4 +1,5 @@
-//! Network access of plugins: rules and credentials of the configuration, and the addresses of the cluster.
+//! Network access of plugins: rules and credentials of the configuration, and the addresses of the
+//! cluster.
 
 use std::{
     collections::HashMap,
@@ -10,15 +11,18 @@ use std::{
 use ipnet::IpNet;
 use prometheus_client::registry::Registry;
 use skydock_egress::{
-    Closed, ConfigErrors, EgressMetrics, EgressRule, Gateway, HostIssuer, Settings, Surroundings, TlsConfig,
+    Closed, ConfigErrors, EgressMetrics, EgressRule, Gateway, HostIssuer, Settings, Surroundings,
+    TlsConfig,
     credentials::{
-        CredentialMetrics, Credentials, CredentialsError, SystemClock, Tools, Withheld, config::CredentialConfig,
+        CredentialMetrics, Credentials, CredentialsError, SystemClock, Tools, Withheld,
+        config::CredentialConfig,
     },
     own_addresses,
 };
 use skydock_plugin::WayOut;
 
-/// Maximum number of remembered API server addresses, since some names resolve to different addresses every minute.
+/// Maximum number of remembered API server addresses, since some names resolve to different
+/// addresses every minute.
 const API_SERVERS: usize = 64;
 
 /// How often the name of the API server is resolved.
@@ -70,7 +74,8 @@ pub struct Egress {
 #[derive(Debug)]
 struct State {
     opened: Opened,
-    /// The gateways by the digest of the component. An entry is dead when no plugin generation uses it.
+    /// The gateways by the digest of the component. An entry is dead when no plugin generation uses
+    /// it.
     gateways: HashMap<String, Weak<Gateway>>,
 }
 
@@ -81,17 +86,28 @@ struct Opened {
     credentials: Credentials,
 }
 
-/// Returns the TLS settings for the issuer of a credential: those of the first rule that has `tls` and uses the credential.
+/// Returns the TLS settings for the issuer of a credential: those of the first rule that has `tls`
+/// and uses the credential.
 fn issuers_tls<'a>(permits: &'a Permits, credential: &str) -> Option<&'a TlsConfig> {
-    let of_it = permits.rules.iter().filter(|rule| rule.credential.as_deref() == Some(credential));
+    let of_it = permits
+        .rules
+        .iter()
+        .filter(|rule| rule.credential.as_deref() == Some(credential));
     of_it.filter_map(|rule| rule.tls.as_ref()).next()
 }
 
 /// Creates all credentials, each with a client for its issuer.
-fn credentials(permits: &Permits, metrics: &CredentialMetrics) -> Result<Credentials, CredentialsError> {
+fn credentials(
+    permits: &Permits,
+    metrics: &CredentialMetrics,
+) -> Result<Credentials, CredentialsError> {
     let of = permits.clone();
     let tools = Tools {
-        issuers: Box::new(move |name| Arc::new(HostIssuer::new(issuers_tls(&of, name).cloned().unwrap_or_default()))),
+        issuers: Box::new(move |name| {
+            Arc::new(HostIssuer::new(
+                issuers_tls(&of, name).cloned().unwrap_or_default(),
+            ))
+        }),
         clock: Arc::new(SystemClock),
         metrics: metrics.clone(),
     };
@@ -103,11 +119,18 @@ fn credentials(permits: &Permits, metrics: &CredentialMetrics) -> Result<Credent
 /// # Errors
 /// [`EgressError`] with the mistake.
 pub fn check(plugin: &str, permits: &Permits) -> Result<(), EgressError> {
-    Egress::build(plugin, permits.clone(), Vec::new(), &mut Registry::default()).map(drop)
+    Egress::build(
+        plugin,
+        permits.clone(),
+        Vec::new(),
+        &mut Registry::default(),
+    )
+    .map(drop)
 }
 
 impl Egress {
-    /// Creates the network access for these rules. The networks of the cluster are closed. Warnings about the rules are logged.
+    /// Creates the network access for these rules. The networks of the cluster are closed. Warnings
+    /// about the rules are logged.
     ///
     /// # Errors
     /// [`EgressError`] with the mistake.
@@ -118,7 +141,9 @@ impl Egress {
         registry: &mut Registry,
     ) -> Result<Self, EgressError> {
         let (egress, warnings) = Self::build(plugin, permits, cluster, registry)?;
-        warnings.iter().for_each(|warning| tracing::warn!(plugin, "{warning}"));
+        warnings
+            .iter()
+            .for_each(|warning| tracing::warn!(plugin, "{warning}"));
         Ok(egress)
     }
 
@@ -136,19 +161,44 @@ impl Egress {
         let surroundings = Surroundings {
             metrics: EgressMetrics::register(registry),
             closed: Arc::new(move || Closed {
-                api_server: closed.read().unwrap_or_else(PoisonError::into_inner).clone(),
+                api_server: closed
+                    .read()
+                    .unwrap_or_else(PoisonError::into_inner)
+                    .clone(),
                 cluster: cluster.clone(),
                 own: own_now(&own),
             }),
             ..Surroundings::default()
         };
-        let opened = Opened { credentials: credentials(&permits, &metrics)?, permits };
+        let opened = Opened {
+            credentials: credentials(&permits, &metrics)?,
+            permits,
+        };
         Gateway::new(plugin, &unbound(&opened.permits), surroundings.clone())?;
-        // Without a digest, only credentials for any component are used. The other rules are validated.
-        let tried = Gateway::new(plugin, &settings(plugin, &opened, "")?, surroundings.clone())?;
-        let shut = Arc::new(Gateway::new(plugin, &Settings::default(), surroundings.clone())?);
-        let state = Mutex::new(State { opened, gateways: HashMap::new() });
-        let egress = Self { plugin: plugin.to_owned(), surroundings, metrics, api_server, shut, state };
+        // Without a digest, only credentials for any component are used. The other rules are
+        // validated.
+        let tried = Gateway::new(
+            plugin,
+            &settings(plugin, &opened, "")?,
+            surroundings.clone(),
+        )?;
+        let shut = Arc::new(Gateway::new(
+            plugin,
+            &Settings::default(),
+            surroundings.clone(),
+        )?);
+        let state = Mutex::new(State {
+            opened,
+            gateways: HashMap::new(),
+        });
+        let egress = Self {
+            plugin: plugin.to_owned(),
+            surroundings,
+            metrics,
+            api_server,
+            shut,
+            state,
+        };
         Ok((egress, tried.warnings()))
     }
 
@@ -165,18 +215,35 @@ impl Egress {
         if state.opened.permits == permits {
             return Ok(());
         }
-        let mut opened = Opened { credentials: credentials(&permits, &self.metrics)?, permits };
+        let mut opened = Opened {
+            credentials: credentials(&permits, &self.metrics)?,
+            permits,
+        };
         let before = &state.opened;
-        let find = |permits: &Permits, name: &str| permits.credentials.iter().find(|it| it.name() == name).cloned();
+        let find = |permits: &Permits, name: &str| {
+            permits
+                .credentials
+                .iter()
+                .find(|it| it.name() == name)
+                .cloned()
+        };
         // Credentials that have not changed keep their sessions when rules change.
         opened.credentials.take_over(&before.credentials, |name| {
             find(&before.permits, name) == find(&opened.permits, name)
                 && issuers_tls(&before.permits, name) == issuers_tls(&opened.permits, name)
         });
         // All rules are validated before any gateway is changed.
-        Gateway::new(&self.plugin, &unbound(&opened.permits), self.surroundings.clone())?;
-        let served = state.gateways.iter().filter_map(|(digest, gateway)| Some((digest, gateway.upgrade()?)));
-        let served = served.map(|(digest, gateway)| Ok((settings(&self.plugin, &opened, digest)?, gateway)));
+        Gateway::new(
+            &self.plugin,
+            &unbound(&opened.permits),
+            self.surroundings.clone(),
+        )?;
+        let served = state
+            .gateways
+            .iter()
+            .filter_map(|(digest, gateway)| Some((digest, gateway.upgrade()?)));
+        let served =
+            served.map(|(digest, gateway)| Ok((settings(&self.plugin, &opened, digest)?, gateway)));
         for (settings, gateway) in served.collect::<Result<Vec<_>, EgressError>>()? {
             gateway.update(&settings)?;
         }
@@ -184,13 +251,28 @@ impl Egress {
         Ok(())
     }
 
-    /// Keeps the addresses of the API server closed when its name resolves to other ones. Never ends.
+    /// Keeps the addresses of the API server closed when its name resolves to other ones. Never
+    /// ends.
     pub async fn follow_api_server(self: Arc<Self>, url: http::Uri) {
-        let port = url.port_u16().unwrap_or(if url.scheme_str() == Some("http") { 80 } else { 443 });
-        let host = url.host().unwrap_or_default().trim_matches(['[', ']']).to_owned();
+        let port = url
+            .port_u16()
+            .unwrap_or(if url.scheme_str() == Some("http") {
+                80
+            } else {
+                443
+            });
+        let host = url
+            .host()
+            .unwrap_or_default()
+            .trim_matches(['[', ']'])
+            .to_owned();
         loop {
             self.find_api_server(&host, port).await;
-            let is_known = !self.api_server.read().unwrap_or_else(PoisonError::into_inner).is_empty();
+            let is_known = !self
+                .api_server
+                .read()
+                .unwrap_or_else(PoisonError::into_inner)
+                .is_empty();
             tokio::time::sleep(if is_known { LOOK_UP } else { SOON }).await;
         }
     }
@@ -198,13 +280,27 @@ impl Egress {
     async fn find_api_server(&self, host: &str, port: u16) {
         let mut found: Vec<SocketAddr> = match host.parse::<IpAddr>() {
             Ok(address) => vec![(address, port).into()],
-            Err(_) => tokio::net::lookup_host((host, port)).await.map(Iterator::collect).unwrap_or_default(),
+            Err(_) => tokio::net::lookup_host((host, port))
+                .await
+                .map(Iterator::collect)
+                .unwrap_or_default(),
         };
-        let service = std::env::var("KUBERNETES_SERVICE_HOST").ok().and_then(|text| text.parse::<IpAddr>().ok());
+        let service = std::env::var("KUBERNETES_SERVICE_HOST")
+            .ok()
+            .and_then(|text| text.parse::<IpAddr>().ok());
         found.extend(service.map(|address| SocketAddr::from((address, 443))));
-        let mut known = self.api_server.write().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self
+            .api_server
+            .write()
+            .unwrap_or_else(PoisonError::into_inner);
         // The known addresses stay closed if the name temporarily cannot be resolved.
-        found.extend(known.iter().filter(|old| !found.contains(old)).copied().collect::<Vec<_>>());
+        found.extend(
+            known
+                .iter()
+                .filter(|old| !found.contains(old))
+                .copied()
+                .collect::<Vec<_>>(),
+        );
         found.truncate(API_SERVERS);
         *known = found;
     }
@@ -218,7 +314,13 @@ impl WayOut for Egress {
             return gateway;
         }
         let settings = settings(&self.plugin, &state.opened, digest);
-        let made = settings.and_then(|settings| Ok(Gateway::new(&self.plugin, &settings, self.surroundings.clone())?));
+        let made = settings.and_then(|settings| {
+            Ok(Gateway::new(
+                &self.plugin,
+                &settings,
+                self.surroundings.clone(),
+            )?)
+        });
         let gateway = match made {
             Ok(gateway) => Arc::new(gateway),
             Err(error) => {
@@ -229,8 +331,12 @@ impl WayOut for Egress {
                 return Arc::clone(&self.shut);
             }
         };
-        state.gateways.retain(|_, gateway| gateway.strong_count() > 0);
-        state.gateways.insert(digest.to_owned(), Arc::downgrade(&gateway));
+        state
+            .gateways
+            .retain(|_, gateway| gateway.strong_count() > 0);
+        state
+            .gateways
+            .insert(digest.to_owned(), Arc::downgrade(&gateway));
         gateway
     }
 }
@@ -246,29 +352,51 @@ fn own_now(known: &Mutex<Vec<IpAddr>>) -> Vec<IpAddr> {
 
 /// Returns all rules without their credentials, whatever component these are for.
 fn unbound(permits: &Permits) -> Settings {
-    let rules = permits.rules.iter().map(|rule| EgressRule { credential: None, ..rule.clone() });
-    Settings { rules: rules.collect(), ..Settings::default() }
+    let rules = permits.rules.iter().map(|rule| EgressRule {
+        credential: None,
+        ..rule.clone()
+    });
+    Settings {
+        rules: rules.collect(),
+        ..Settings::default()
+    }
 }
 
-/// Returns the settings for the component with this digest. A rule whose credential is for another component denies the requests
-/// that match it, so that no later rule can allow them.
+/// Returns the settings for the component with this digest. A rule whose credential is for another
+/// component denies the requests that match it, so that no later rule can allow them.
 fn settings(plugin: &str, opened: &Opened, digest: &str) -> Result<Settings, EgressError> {
     let mut settings = Settings::default();
     for rule in &opened.permits.rules {
         if let Some(name) = &rule.credential {
-            let known = opened.permits.credentials.iter().any(|credential| credential.name() == name);
+            let known = opened
+                .permits
+                .credentials
+                .iter()
+                .any(|credential| credential.name() == name);
             if !known {
-                return Err(EgressError::NoCredential { rule: rule.name.clone(), credential: name.clone() });
+                return Err(EgressError::NoCredential {
+                    rule: rule.name.clone(),
+                    credential: name.clone(),
+                });
             }
-            match opened.credentials.bind(name, plugin, &format!("sha256:{digest}")) {
+            match opened
+                .credentials
+                .bind(name, plugin, &format!("sha256:{digest}"))
+            {
                 Ok(credential) => drop(settings.credentials.insert(name.clone(), credential)),
                 Err(error) => {
                     // Without a digest, the configuration is only validated.
                     if digest.is_empty() {
                         continue;
                     }
-                    tracing::warn!(plugin, rule = rule.name, "the rule denies all requests: {error}");
-                    settings.credentials.insert(name.clone(), Arc::new(Withheld::new(name)));
+                    tracing::warn!(
+                        plugin,
+                        rule = rule.name,
+                        "the rule denies all requests: {error}"
+                    );
+                    settings
+                        .credentials
+                        .insert(name.clone(), Arc::new(Withheld::new(name)));
                 }
             }
         }

@@ -1,4 +1,5 @@
-//! `skydock plugin inspect`: loads a plugin like the manager, and shows the result. If it is rejected, its type is still shown.
+//! `skydock plugin inspect`: loads a plugin like the manager, and shows the result. If it is
+//! rejected, its type is still shown.
 
 mod table;
 
@@ -10,7 +11,9 @@ use std::{
 use anyhow::Context;
 use skydock_cloud::{CloudProvider, text::escape};
 use skydock_controllers::service::ServiceOptions;
-use skydock_plugin::{ClusterSlot, Compiler, Outline, Plugin, PluginSource, Runtime, RuntimeOptions};
+use skydock_plugin::{
+    ClusterSlot, Compiler, Outline, Plugin, PluginSource, Runtime, RuntimeOptions,
+};
 
 use self::table::Row;
 use crate::{
@@ -23,8 +26,14 @@ use crate::{
 /// # Errors
 /// If it cannot be loaded.
 pub async fn run(args: InspectArgs) -> anyhow::Result<()> {
-    let limits = plugin_limits::limits(ServiceOptions::default().concurrent_syncs, &args.plugin_limits)?;
-    let options = RuntimeOptions { limits, ..RuntimeOptions::new(Compiler::this_program(COMPILER)?) };
+    let limits = plugin_limits::limits(
+        ServiceOptions::default().concurrent_syncs,
+        &args.plugin_limits,
+    )?;
+    let options = RuntimeOptions {
+        limits,
+        ..RuntimeOptions::new(Compiler::this_program(COMPILER)?)
+    };
     let runtime = blocking(async { Runtime::new(options) }).await;
     let runtime = runtime.context("cannot start the plugin runtime")?;
     let (mut rows, problem) = described(&runtime, &args.plugin, args.cloud_config.clone()).await?;
@@ -72,7 +81,10 @@ async fn described(
     match Plugin::load(runtime, source, ClusterSlot::default()).await {
         Ok(plugin) => Ok((of_plugin(&plugin), None)),
         Err(error) => match Outline::read(runtime, file.to_owned()).await {
-            Ok(outline) => Ok((of_type(&outline), Some(anyhow::Error::new(error).context(rejected())))),
+            Ok(outline) => Ok((
+                of_type(&outline),
+                Some(anyhow::Error::new(error).context(rejected())),
+            )),
             Err(_) => Err(error).with_context(rejected),
         },
     }
@@ -81,9 +93,15 @@ async fn described(
 /// Returns all that a loaded plugin says.
 fn of_plugin(plugin: &Plugin) -> Vec<Row> {
     let (generation, info) = (plugin.generation(), plugin.info());
-    let stages = generation.stages.iter().map(|(stage, took)| format!("{stage} {:.1} ms", took.as_secs_f64() * 1e3));
+    let stages = generation
+        .stages
+        .iter()
+        .map(|(stage, took)| format!("{stage} {:.1} ms", took.as_secs_f64() * 1e3));
     vec![
-        Row::new("provider", [format!("{} {}", generation.name, generation.version)]),
+        Row::new(
+            "provider",
+            [format!("{} {}", generation.name, generation.version)],
+        ),
         Row::new("capabilities", generation.capabilities.iter()),
         Row::new("provider IDs", &info.provider_id_prefixes),
         Row::new("wants to reach", &generation.wanted_hosts),
@@ -98,7 +116,10 @@ fn of_plugin(plugin: &Plugin) -> Vec<Row> {
 /// Returns what the type of a component says.
 fn of_type(outline: &Outline) -> Vec<Row> {
     vec![
-        Row::new("capabilities", outline.typed.capabilities().unwrap_or_default()),
+        Row::new(
+            "capabilities",
+            outline.typed.capabilities().unwrap_or_default(),
+        ),
         Row::new("imports", &outline.typed.imports),
         Row::new("size", [kib(outline.size)]),
         Row::new("sha256", [&outline.digest]),

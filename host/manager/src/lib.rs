@@ -1,6 +1,8 @@
-//! The process around controllers and plugins: flags, configuration, leader election, serving and wiring.
+//! The process around controllers and plugins: flags, configuration, leader election, serving and
+//! wiring.
 //!
-//! Without a subcommand, it is a cloud-controller-manager ([`ccm`]); [`inspect`] shows a plugin without running a cluster.
+//! Without a subcommand, it is a cloud-controller-manager ([`ccm`]); [`inspect`] shows a plugin
+//! without running a cluster.
 
 #![forbid(unsafe_code)]
 
@@ -25,7 +27,8 @@ use cli::{Cli, Command, ConfigCommand, PluginCommand};
 use tokio::runtime::Runtime;
 use tokio_util::sync::CancellationToken;
 
-/// How long blocking work that is still running, for example reading files or compiling, can delay the exit.
+/// How long blocking work that is still running, for example reading files or compiling, can delay
+/// the exit.
 const ABANDON_AFTER: Duration = Duration::from_secs(1);
 
 /// A process that handles SIGINT and SIGTERM.
@@ -40,7 +43,9 @@ impl Process {
     /// # Errors
     /// If threads or signal handlers cannot be created.
     pub fn start() -> anyhow::Result<Self> {
-        let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .enable_all()
+            .build()?;
         let shutdown = CancellationToken::new();
         runtime.block_on(async { signals::cancel_on_termination(shutdown.clone()) })?;
         Ok(Self { runtime, shutdown })
@@ -63,24 +68,40 @@ pub async fn run(cli: Cli, shutdown: CancellationToken) -> anyhow::Result<()> {
     match cli.command {
         None => {
             let reading = blocking::blocking(async { config::Config::try_from(cli.ccm) });
-            let Some(config) = shutdown.run_until_cancelled(reading).await else { return Ok(()) };
+            let Some(config) = shutdown.run_until_cancelled(reading).await else {
+                return Ok(());
+            };
             let config = config?;
             telemetry::init(config.log);
             Box::pin(ccm::run(config, shutdown)).await
         }
-        Some(Command::Config { command: ConfigCommand::Check { file } }) => {
-            blocking::blocking(async move { configuration::check(&file) }).await
-        }
-        Some(Command::Config { command: ConfigCommand::Schema }) => configuration::print_schema(),
+        Some(Command::Config {
+            command: ConfigCommand::Check { file },
+        }) => blocking::blocking(async move { configuration::check(&file) }).await,
+        Some(Command::Config {
+            command: ConfigCommand::Schema,
+        }) => configuration::print_schema(),
         Some(Command::Dev { arguments }) => Err(program::for_developers("dev", arguments)),
-        Some(Command::Plugin { command: PluginCommand::Tool(tool) }) => Err(program::tool(tool)),
-        Some(Command::Plugin { command: PluginCommand::Precompile(args) }) => {
-            let compiled = shutdown.run_until_cancelled(Box::pin(precompile::run(args))).await;
-            compiled.unwrap_or_else(|| Err(anyhow::anyhow!("stopped before the plugin was compiled")))
+        Some(Command::Plugin {
+            command: PluginCommand::Tool(tool),
+        }) => Err(program::tool(tool)),
+        Some(Command::Plugin {
+            command: PluginCommand::Precompile(args),
+        }) => {
+            let compiled = shutdown
+                .run_until_cancelled(Box::pin(precompile::run(args)))
+                .await;
+            compiled
+                .unwrap_or_else(|| Err(anyhow::anyhow!("stopped before the plugin was compiled")))
         }
-        Some(Command::Plugin { command: PluginCommand::Inspect(args) }) => {
-            let inspected = shutdown.run_until_cancelled(Box::pin(inspect::run(args))).await;
-            inspected.unwrap_or_else(|| Err(anyhow::anyhow!("stopped before the plugin was inspected")))
+        Some(Command::Plugin {
+            command: PluginCommand::Inspect(args),
+        }) => {
+            let inspected = shutdown
+                .run_until_cancelled(Box::pin(inspect::run(args)))
+                .await;
+            inspected
+                .unwrap_or_else(|| Err(anyhow::anyhow!("stopped before the plugin was inspected")))
         }
     }
 }

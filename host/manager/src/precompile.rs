@@ -17,13 +17,21 @@ use crate::{
 /// # Errors
 /// If the directory cannot be used, or the plugin cannot be compiled.
 pub async fn run(args: PrecompileArgs) -> anyhow::Result<()> {
-    let limits = plugin_limits::limits(ServiceOptions::default().concurrent_syncs, &args.plugin_limits)?;
+    let limits = plugin_limits::limits(
+        ServiceOptions::default().concurrent_syncs,
+        &args.plugin_limits,
+    )?;
     let cache_dir = Some(args.cache_dir.clone());
-    let options = RuntimeOptions { limits, cache_dir, ..RuntimeOptions::new(Compiler::this_program(COMPILER)?) };
+    let options = RuntimeOptions {
+        limits,
+        cache_dir,
+        ..RuntimeOptions::new(Compiler::this_program(COMPILER)?)
+    };
     let runtime = blocking(async { Runtime::new(options) }).await;
     let runtime = runtime.context("cannot start the plugin runtime")?;
     let compiled = runtime.precompile(args.plugin.clone()).await;
-    let (digest, took) = compiled.with_context(|| format!("{} cannot be used", args.plugin.display()))?;
+    let (digest, took) =
+        compiled.with_context(|| format!("{} cannot be used", args.plugin.display()))?;
     let told = format!(
         "{} {digest}: ready in {} after {:.1} s",
         args.plugin.display(),

@@ -28,9 +28,10 @@ impl Reporter {
     /// Creates a reporter. Without leader election, the events refer to the default Lease.
     #[must_use]
     pub fn new(recorder: Recorder, election: Option<&ElectionConfig>) -> Self {
-        let (namespace, name) = election.map_or(("kube-system", "cloud-controller-manager"), |election| {
-            (election.namespace.as_str(), election.name.as_str())
-        });
+        let (namespace, name) = election
+            .map_or(("kube-system", "cloud-controller-manager"), |election| {
+                (election.namespace.as_str(), election.name.as_str())
+            });
         let lease = ObjectReference {
             api_version: Some("coordination.k8s.io/v1".to_owned()),
             kind: Some("Lease".to_owned()),
@@ -43,7 +44,11 @@ impl Reporter {
 
     /// Publishes that this instance leads (P-21).
     pub fn leads(&self, identity: &str) {
-        self.publish(EventType::Normal, "LeaderElection", format!("{identity} became leader"));
+        self.publish(
+            EventType::Normal,
+            "LeaderElection",
+            format!("{identity} became leader"),
+        );
     }
 
     /// Publishes changes of the plugin. Ends when the plugin is dropped.
@@ -53,7 +58,9 @@ impl Reporter {
             match reports.recv().await {
                 Ok(report) => self.tell(&report),
                 // The log has all of them.
-                Err(RecvError::Lagged(missed)) => tracing::warn!(missed, "too many plugin changes: some have no event"),
+                Err(RecvError::Lagged(missed)) => {
+                    tracing::warn!(missed, "too many plugin changes: some have no event")
+                }
                 Err(RecvError::Closed) => return,
             }
         }
@@ -63,11 +70,17 @@ impl Reporter {
         let plugin = &report.plugin;
         match &report.outcome {
             SwapOutcome::Swapped(now) => {
-                let message =
-                    format!("Plugin {plugin}: {} {} is in service as generation {}", now.name, now.version, now.number);
+                let message = format!(
+                    "Plugin {plugin}: {} {} is in service as generation {}",
+                    now.name, now.version, now.number
+                );
                 self.publish(EventType::Normal, SWAPPED, message);
             }
-            SwapOutcome::Rejected { stage, reason, kept } => {
+            SwapOutcome::Rejected {
+                stage,
+                reason,
+                kept,
+            } => {
                 let message = format!(
                     "Plugin {plugin}: the new plugin or configuration was rejected at stage {stage}, and generation {kept} \
                      stays in service: {reason}"
@@ -79,6 +92,12 @@ impl Reporter {
 
     fn publish(&self, event_type: EventType, reason: &str, message: String) {
         let object = self.lease.clone();
-        self.recorder.publish(Notice { source: SOURCE, object, event_type, reason: reason.to_owned(), message });
+        self.recorder.publish(Notice {
+            source: SOURCE,
+            object,
+            event_type,
+            reason: reason.to_owned(),
+            message,
+        });
     }
 }

@@ -24,7 +24,8 @@ const CONNECTIONS: usize = 64;
 /// Maximum duration of a connection. A scrape takes milliseconds, and clients reconnect.
 const LONGEST_CONNECTION: Duration = Duration::from_secs(10);
 
-/// A leader whose last renewal is older than the lease duration plus this time counts as blocked (P-22).
+/// A leader whose last renewal is older than the lease duration plus this time counts as blocked
+/// (P-22).
 const STUCK_AFTER: Duration = Duration::from_secs(20);
 
 /// The content that is served.
@@ -40,31 +41,43 @@ pub struct Served {
 }
 
 impl Served {
-    /// Returns the checks of `/healthz`: their names and results. They do not include the plugin: restarting the process does not
-    /// fix a plugin.
+    /// Returns the checks of `/healthz`: their names and results. They do not include the plugin:
+    /// restarting the process does not fix a plugin.
     fn checks(&self) -> Vec<(&'static str, bool)> {
-        let elected = self.leadership.as_ref().is_none_or(|leadership| match &*leadership.borrow() {
-            Leadership::Leading(renewed) => renewed.elapsed() < self.lease_duration + STUCK_AFTER,
-            Leadership::Standby | Leadership::Released => true,
-            Leadership::Lost(_) => false,
-        });
+        let elected =
+            self.leadership
+                .as_ref()
+                .is_none_or(|leadership| match &*leadership.borrow() {
+                    Leadership::Leading(renewed) => {
+                        renewed.elapsed() < self.lease_duration + STUCK_AFTER
+                    }
+                    Leadership::Standby | Leadership::Released => true,
+                    Leadership::Lost(_) => false,
+                });
         vec![("ping", true), ("leaderElection", elected)]
     }
 }
 
 /// Why serving cannot start.
 #[derive(Debug, thiserror::Error)]
-#[error("cannot serve metrics and health on {address}; set another address with --metrics-bind-address")]
+#[error(
+    "cannot serve metrics and health on {address}; set another address with --metrics-bind-address"
+)]
 pub struct ServeError {
     address: SocketAddr,
     source: std::io::Error,
 }
 
-/// Starts serving until `stop`. Returns the address, which contains the actual port if port 0 was requested.
+/// Starts serving until `stop`. Returns the address, which contains the actual port if port 0 was
+/// requested.
 ///
 /// # Errors
 /// If the address cannot be used.
-pub async fn start(address: SocketAddr, served: Served, stop: CancellationToken) -> Result<SocketAddr, ServeError> {
+pub async fn start(
+    address: SocketAddr,
+    served: Served,
+    stop: CancellationToken,
+) -> Result<SocketAddr, ServeError> {
     let failed = |source| ServeError { address, source };
     let listener = TcpListener::bind(address).await.map_err(failed)?;
     let bound = listener.local_addr().map_err(failed)?;
@@ -75,8 +88,11 @@ pub async fn start(address: SocketAddr, served: Served, stop: CancellationToken)
         .route("/readyz", get(readiness))
         .with_state(Arc::new(served));
     tokio::spawn(async move {
-        let serving = axum::serve(Bounded::new(listener, CONNECTIONS, LONGEST_CONNECTION), router)
-            .with_graceful_shutdown(stop.cancelled_owned());
+        let serving = axum::serve(
+            Bounded::new(listener, CONNECTIONS, LONGEST_CONNECTION),
+            router,
+        )
+        .with_graceful_shutdown(stop.cancelled_owned());
         if let Err(error) = serving.await {
             tracing::error!(%error, "serving metrics and health failed; restart Skydock");
         }
@@ -91,7 +107,11 @@ async fn metrics(State(served): State<Arc<Served>>) -> impl IntoResponse {
             let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
             (StatusCode::OK, [(header::CONTENT_TYPE, kind)], text)
         }
-        Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, [(header::CONTENT_TYPE, "text/plain")], error.to_string()),
+        Err(error) => (
+            StatusCode::INTERNAL_SERVER_ERROR,
+            [(header::CONTENT_TYPE, "text/plain")],
+            error.to_string(),
+        ),
     }
 }
 
@@ -101,15 +121,23 @@ async fn health(State(served): State<Arc<Served>>) -> (StatusCode, String) {
 
 /// A standby is ready too: its plugin is loaded, and it can become the leader at any time.
 async fn readiness(State(served): State<Arc<Served>>) -> (StatusCode, String) {
-    told(&[served.checks(), vec![("started", served.started.is_cancelled())]].concat())
+    told(
+        &[
+            served.checks(),
+            vec![("started", served.started.is_cancelled())],
+        ]
+        .concat(),
+    )
 }
 
 fn told(checks: &[(&'static str, bool)]) -> (StatusCode, String) {
     if checks.iter().all(|(_, holds)| *holds) {
         return (StatusCode::OK, "ok".to_owned());
     }
-    let list: String =
-        checks.iter().map(|(name, holds)| format!("[{}]{name}\n", if *holds { '+' } else { '-' })).collect();
+    let list: String = checks
+        .iter()
+        .map(|(name, holds)| format!("[{}]{name}\n", if *holds { '+' } else { '-' }))
+        .collect();
     (StatusCode::INTERNAL_SERVER_ERROR, list)
 }
 
@@ -130,23 +158,36 @@ mod tests {
 
     fn healthy(state: Leadership) -> bool {
         let (_sender, receiver) = watch::channel(state);
-        served(Some(receiver)).checks().iter().all(|(_, holds)| *holds)
+        served(Some(receiver))
+            .checks()
+            .iter()
+            .all(|(_, holds)| *holds)
     }
 
     // Holds: OPS-66
     #[tokio::test]
     async fn readiness_depends_only_on_the_first_plugin() {
         let served = Arc::new(served(None));
-        assert_eq!(readiness(State(Arc::clone(&served))).await.0, StatusCode::INTERNAL_SERVER_ERROR);
+        assert_eq!(
+            readiness(State(Arc::clone(&served))).await.0,
+            StatusCode::INTERNAL_SERVER_ERROR
+        );
         assert_eq!(health(State(Arc::clone(&served))).await.0, StatusCode::OK);
         served.started.cancel();
-        assert_eq!(readiness(State(served)).await, (StatusCode::OK, "ok".to_owned()));
+        assert_eq!(
+            readiness(State(served)).await,
+            (StatusCode::OK, "ok".to_owned())
+        );
     }
 
     // Holds: P-22
     #[test]
     fn health_fails_20_s_after_the_lease_of_the_leader_expired() {
-        let ago = |seconds| Instant::now().checked_sub(Duration::from_secs(seconds)).unwrap();
+        let ago = |seconds| {
+            Instant::now()
+                .checked_sub(Duration::from_secs(seconds))
+                .unwrap()
+        };
         assert!(healthy(Leadership::Leading(ago(34))));
         assert!(!healthy(Leadership::Leading(ago(36))));
         assert!(healthy(Leadership::Standby));

@@ -19,8 +19,8 @@ use tracing_subscriber::{
     util::SubscriberInitExt as _,
 };
 
-/// Log lines of the client about failed requests, which are logged by the caller too. Those about an answer that cannot be parsed
-/// contain the answer, which may be all Services of the cluster.
+/// Log lines of the client about failed requests, which are logged by the caller too. Those about
+/// an answer that cannot be parsed contain the answer, which may be all Services of the cluster.
 const SAID_ELSEWHERE: [(&str, LevelFilter); 3] = [
     ("kube_client::client", LevelFilter::ERROR),
     ("kube_client::client::builder", LevelFilter::OFF),
@@ -28,7 +28,13 @@ const SAID_ELSEWHERE: [(&str, LevelFilter); 3] = [
 ];
 
 /// Log targets of Skydock and its plugins.
-const OURS: [&str; 5] = ["skydock", "skydock_controllers", "skydock_plugin", "plugin", "egress"];
+const OURS: [&str; 5] = [
+    "skydock",
+    "skydock_controllers",
+    "skydock_plugin",
+    "plugin",
+    "egress",
+];
 
 /// Log options.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -57,18 +63,30 @@ impl LogOptions {
             _ => LevelFilter::TRACE,
         };
         // Libraries log only warnings and errors, unless everything is requested.
-        let others = if self.verbosity >= 8 { LevelFilter::DEBUG } else { LevelFilter::WARN };
-        Targets::new().with_default(others).with_targets(SAID_ELSEWHERE).with_targets(OURS.map(|target| (target, ours)))
+        let others = if self.verbosity >= 8 {
+            LevelFilter::DEBUG
+        } else {
+            LevelFilter::WARN
+        };
+        Targets::new()
+            .with_default(others)
+            .with_targets(SAID_ELSEWHERE)
+            .with_targets(OURS.map(|target| (target, ours)))
     }
 }
 
-/// Starts logging. `RUST_LOG` takes precedence over the flags. Does nothing if logging has already been started.
+/// Starts logging. `RUST_LOG` takes precedence over the flags. Does nothing if logging has already
+/// been started.
 pub fn init(options: LogOptions) {
     let asked = env::var("RUST_LOG").ok().and_then(|text| text.parse().ok());
     let filter = asked.unwrap_or_else(|| options.filter());
     // An error means that a test has already set a subscriber, which is kept.
     let _ = if options.json {
-        let lines = fmt::layer().json().flatten_event(true).log_internal_errors(false).with_writer(io::stderr);
+        let lines = fmt::layer()
+            .json()
+            .flatten_event(true)
+            .log_internal_errors(false)
+            .with_writer(io::stderr);
         registry().with(filter).with(lines).try_init()
     } else {
         text(filter, io::stderr().is_terminal(), io::stderr).try_init()
@@ -80,9 +98,13 @@ fn text<W>(filter: Targets, color: bool, writer: W) -> impl Subscriber + Send + 
 where
     W: for<'a> MakeWriter<'a> + Send + Sync + 'static,
 {
-    // Lines are lost if the disk is full or the reader has closed the pipe. Reporting this on the same output would end the
-    // process.
-    let lines = fmt::layer().with_ansi(color).fmt_fields(line::OneLine).log_internal_errors(false).with_writer(writer);
+    // Lines are lost if the disk is full or the reader has closed the pipe. Reporting this on the
+    // same output would end the process.
+    let lines = fmt::layer()
+        .with_ansi(color)
+        .fmt_fields(line::OneLine)
+        .log_internal_errors(false)
+        .with_writer(writer);
     registry().with(filter).with(lines)
 }
 
@@ -100,7 +122,10 @@ pub fn say(text: &str) {
 /// Formats an error with its causes, omitting those that the error already contains.
 fn one_line(error: &anyhow::Error) -> String {
     let mut line = String::new();
-    for cause in error.chain().map(|cause| escape(&cause.to_string().replace('\n', " ")).into_owned()) {
+    for cause in error
+        .chain()
+        .map(|cause| escape(&cause.to_string().replace('\n', " ")).into_owned())
+    {
         if line.ends_with(&cause) {
             continue;
         }
@@ -124,8 +149,13 @@ mod tests {
     #[test]
     fn an_error_is_one_line_without_repeated_causes() {
         let refused = io::Error::from(io::ErrorKind::ConnectionRefused);
-        let error = anyhow::Error::from(refused).context("connect: connection refused").context("no\nAPI server");
-        assert_eq!(one_line(&error), "no API server: connect: connection refused");
+        let error = anyhow::Error::from(refused)
+            .context("connect: connection refused")
+            .context("no\nAPI server");
+        assert_eq!(
+            one_line(&error),
+            "no API server: connect: connection refused"
+        );
         let forged = anyhow::anyhow!("imports `\u{1b}]0;owned\u{7}`");
         assert_eq!(one_line(&forged), "imports `\\u{1b}]0;owned\\u{7}`");
     }
@@ -135,10 +165,22 @@ mod tests {
         for (verbosity, told) in [(2, false), (3, false), (4, true), (8, true)] {
             let buffer = Buffer::default();
             let writer = buffer.clone();
-            let filter = LogOptions { quiet: false, json: false, verbosity }.filter();
+            let filter = LogOptions {
+                quiet: false,
+                json: false,
+                verbosity,
+            }
+            .filter();
             let subscriber = text(filter, false, move || writer.clone());
-            tracing::subscriber::with_default(subscriber, || tracing::debug!(target: "egress", "request"));
-            assert_eq!(!buffer.0.lock().unwrap().is_empty(), told, "--v={verbosity}");
+            tracing::subscriber::with_default(
+                subscriber,
+                || tracing::debug!(target: "egress", "request"),
+            );
+            assert_eq!(
+                !buffer.0.lock().unwrap().is_empty(),
+                told,
+                "--v={verbosity}"
+            );
         }
     }
 
@@ -160,7 +202,9 @@ mod tests {
     fn control_characters_are_escaped_in_the_log() {
         let buffer = Buffer::default();
         let writer = buffer.clone();
-        let subscriber = text(LogOptions::default().filter(), false, move || writer.clone());
+        let subscriber = text(LogOptions::default().filter(), false, move || {
+            writer.clone()
+        });
         let odd = "a\n2026-11-22T02:40:00Z  INFO skydock: forged\r\u{1b}[2J\u{9b}31m\u{202e}";
         tracing::subscriber::with_default(subscriber, || {
             let span = tracing::info_span!("span", odd);
@@ -171,8 +215,18 @@ mod tests {
         });
         let said = String::from_utf8(buffer.0.lock().unwrap().clone()).unwrap();
         assert_eq!(said.lines().count(), 2, "{said}");
-        assert_eq!(said.chars().filter(|c| c.is_control()).count(), 2, "{said:?}");
-        assert!(!said.contains('\u{202e}') && said.contains("call failed: a\\n2026"), "{said}");
-        assert!(said.contains(" shown=a\\n2026") && said.contains("\\u{1b}[2J\\u{9b}31m"), "{said}");
+        assert_eq!(
+            said.chars().filter(|c| c.is_control()).count(),
+            2,
+            "{said:?}"
+        );
+        assert!(
+            !said.contains('\u{202e}') && said.contains("call failed: a\\n2026"),
+            "{said}"
+        );
+        assert!(
+            said.contains(" shown=a\\n2026") && said.contains("\\u{1b}[2J\\u{9b}31m"),
+            "{said}"
+        );
     }
 }

@@ -12,13 +12,18 @@ use prometheus_client::metrics::gauge::Gauge;
 pub(crate) struct Account {
     limit: usize,
     taken: AtomicUsize,
-    /// The same for the metrics, where all accounts with this gauge are added up: if the limits of a plugin change, it has two.
+    /// The same for the metrics, where all accounts with this gauge are added up: if the limits of
+    /// a plugin change, it has two.
     shown: Gauge,
 }
 
 impl Account {
     pub(crate) fn new(limit: usize, shown: Gauge) -> Arc<Self> {
-        Arc::new(Self { limit, taken: AtomicUsize::new(0), shown })
+        Arc::new(Self {
+            limit,
+            taken: AtomicUsize::new(0),
+            shown,
+        })
     }
 
     pub(crate) fn limit(&self) -> usize {
@@ -39,13 +44,24 @@ pub(crate) struct Share {
 
 impl Share {
     pub(crate) fn new(account: &Arc<Account>) -> Self {
-        Self { account: Arc::clone(account), taken: 0 }
+        Self {
+            account: Arc::clone(account),
+            taken: 0,
+        }
     }
 
     /// Takes this much more, if it is available. Returns whether it was taken.
     pub(crate) fn take(&mut self, more: usize) -> bool {
-        let add = |taken: usize| taken.checked_add(more).filter(|sum| *sum <= self.account.limit);
-        let granted = self.account.taken.fetch_update(Relaxed, Relaxed, add).is_ok();
+        let add = |taken: usize| {
+            taken
+                .checked_add(more)
+                .filter(|sum| *sum <= self.account.limit)
+        };
+        let granted = self
+            .account
+            .taken
+            .fetch_update(Relaxed, Relaxed, add)
+            .is_ok();
         if granted {
             self.taken += more;
             self.account.shown.inc_by(i64::try_from(more).unwrap_or(0));
@@ -57,7 +73,9 @@ impl Share {
     pub(crate) fn keep(&mut self, rest: usize) {
         let surplus = self.taken.saturating_sub(rest);
         self.account.taken.fetch_sub(surplus, Relaxed);
-        self.account.shown.dec_by(i64::try_from(surplus).unwrap_or(0));
+        self.account
+            .shown
+            .dec_by(i64::try_from(surplus).unwrap_or(0));
         self.taken -= surplus;
     }
 
@@ -105,7 +123,10 @@ mod tests {
     #[test]
     fn accounts_of_a_plugin_are_shown_as_one_sum() {
         let shown = Gauge::default();
-        let (before, after) = (Account::new(10, shown.clone()), Account::new(20, shown.clone()));
+        let (before, after) = (
+            Account::new(10, shown.clone()),
+            Account::new(20, shown.clone()),
+        );
         let (mut one, mut other) = (Share::new(&before), Share::new(&after));
         assert!(one.take(10) && other.take(20));
         assert_eq!((before.taken(), after.taken(), shown.get()), (10, 20, 30));

@@ -1,7 +1,8 @@
 //! Rules for the answers of plugins, in any version of the contract.
 //!
-//! A plugin may be faulty or hostile; an answer that passes can be written to a Node or a Service. [`contract`](crate::contract) applies
-//! these rules when it converts an answer, so that nothing else sees an unchecked one.
+//! A plugin may be faulty or hostile; an answer that passes can be written to a Node or a Service.
+//! [`contract`](crate::contract) applies these rules when it converts an answer, so that nothing
+//! else sees an unchecked one.
 
 pub(crate) mod addresses;
 mod error;

@@ -20,7 +20,8 @@ pub(crate) use surplus::unfinished;
 
 use self::directory::Directory;
 
-/// Maximum bytes of an artifact: machine code is about three times as large as the component that it was compiled from.
+/// Maximum bytes of an artifact: machine code is about three times as large as the component that
+/// it was compiled from.
 pub(crate) const LARGEST: u64 = 1 << 30;
 
 /// All artifacts of this process.
@@ -33,8 +34,8 @@ pub(crate) struct Artifacts {
     temporary: Option<TempDir>,
 }
 
-/// Identifies an artifact by what was compiled and by what compiled it: the SHA-256 of the component, and
-/// [`crate::engine::compatibility`].
+/// Identifies an artifact by what was compiled and by what compiled it: the SHA-256 of the
+/// component, and [`crate::engine::compatibility`].
 #[derive(Clone, Debug)]
 pub(crate) struct Key {
     pub(crate) component: String,
@@ -43,7 +44,10 @@ pub(crate) struct Key {
 
 impl Key {
     fn file(&self) -> String {
-        let both = Sha256::new().chain_update(&self.component).chain_update("\n").chain_update(&self.engine);
+        let both = Sha256::new()
+            .chain_update(&self.component)
+            .chain_update("\n")
+            .chain_update(&self.engine);
         surplus::artifact(&hex::encode(both.finalize()))
     }
 }
@@ -57,12 +61,19 @@ impl Artifacts {
         let (parent, temporary) = match parent {
             Some(parent) => (parent, None),
             None => {
-                let made = tempfile::Builder::new().prefix("skydock-").tempdir().map_err(CacheDirError::Temporary)?;
+                let made = tempfile::Builder::new()
+                    .prefix("skydock-")
+                    .tempdir()
+                    .map_err(CacheDirError::Temporary)?;
                 (made.path().to_owned(), Some(made))
             }
         };
         let directory = Mutex::new(Arc::new(Directory::open(&parent)?));
-        Ok(Self { parent, directory, temporary })
+        Ok(Self {
+            parent,
+            directory,
+            temporary,
+        })
     }
 
     /// Returns true if later processes can use the artifacts.
@@ -70,10 +81,13 @@ impl Artifacts {
         self.temporary.is_none()
     }
 
-    /// Returns Skydock's own directory, and recreates it if someone has deleted it, as programs that clean up temporary files
-    /// eventually do. Blocks.
+    /// Returns Skydock's own directory, and recreates it if someone has deleted it, as programs
+    /// that clean up temporary files eventually do. Blocks.
     fn directory(&self) -> Result<Arc<Directory>, CacheDirError> {
-        let mut directory = self.directory.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut directory = self
+            .directory
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         if directory.is_gone() {
             *directory = Arc::new(Directory::open(&self.parent)?);
         }
@@ -95,18 +109,23 @@ impl Artifacts {
         artifact
     }
 
-    /// Prepares a file that a compiler can write, and deletes surplus files to make room for it. Blocks.
+    /// Prepares a file that a compiler can write, and deletes surplus files to make room for it.
+    /// Blocks.
     ///
     /// # Errors
     /// If the directory was deleted and cannot be recreated.
     pub(crate) fn begin(&self) -> Result<Unfinished, CacheDirError> {
         let directory = self.directory()?;
         directory.tidy();
-        Ok(Unfinished { directory, number: rand::random() })
+        Ok(Unfinished {
+            directory,
+            number: rand::random(),
+        })
     }
 }
 
-/// A file that is being written, identified by a random number. It is deleted on drop, unless it is kept.
+/// A file that is being written, identified by a random number. It is deleted on drop, unless it is
+/// kept.
 pub(crate) struct Unfinished {
     directory: Arc<Directory>,
     number: u64,
@@ -159,7 +178,8 @@ impl Directory {
 
 impl Drop for Unfinished {
     fn drop(&mut self) {
-        // The file may not exist, or may have been kept. If deleting it fails, a later `begin` deletes it.
+        // The file may not exist, or may have been kept. If deleting it fails, a later `begin`
+        // deletes it.
         let _ = self.directory.remove(&unfinished(self.number));
     }
 }
@@ -171,7 +191,10 @@ mod tests {
     use super::*;
 
     fn key(component: &[u8]) -> Key {
-        Key { component: hex::encode(Sha256::digest(component)), engine: "0".repeat(64) }
+        Key {
+            component: hex::encode(Sha256::digest(component)),
+            engine: "0".repeat(64),
+        }
     }
 
     fn finish(artifacts: &Artifacts, component: &[u8]) -> Unfinished {
@@ -196,13 +219,23 @@ mod tests {
         let next = Artifacts::open(Some(parent.path().to_owned())).unwrap();
         assert_eq!(machine_code(&next.find(&key(b"a")).unwrap()), b"code");
         assert!(next.find(&key(b"b")).is_none());
-        assert!(next.find(&Key { engine: "1".repeat(64), ..key(b"a") }).is_none());
+        assert!(
+            next.find(&Key {
+                engine: "1".repeat(64),
+                ..key(b"a")
+            })
+            .is_none()
+        );
     }
 
     #[test]
     fn artifacts_outlive_the_process_in_a_named_directory() {
         let parent = tempfile::tempdir().unwrap();
-        assert!(Artifacts::open(Some(parent.path().to_owned())).unwrap().outlive());
+        assert!(
+            Artifacts::open(Some(parent.path().to_owned()))
+                .unwrap()
+                .outlive()
+        );
         assert!(!Artifacts::open(None).unwrap().outlive());
     }
 
@@ -211,8 +244,14 @@ mod tests {
         let artifacts = Artifacts::open(None).unwrap();
         assert!(finish(&artifacts, b"b").keep(&key(b"a")).is_err());
         assert!(artifacts.begin().unwrap().keep(&key(b"a")).is_err());
-        let left = fs::read_dir(path(&artifacts)).unwrap().map(|it| it.unwrap().file_name());
-        assert_eq!(left.collect::<Vec<_>>(), ["CACHEDIR.TAG"], "nothing is left behind");
+        let left = fs::read_dir(path(&artifacts))
+            .unwrap()
+            .map(|it| it.unwrap().file_name());
+        assert_eq!(
+            left.collect::<Vec<_>>(),
+            ["CACHEDIR.TAG"],
+            "nothing is left behind"
+        );
     }
 
     #[test]
@@ -222,7 +261,8 @@ mod tests {
         let file = fs::File::create(&left).unwrap();
         drop(artifacts.begin().unwrap());
         assert!(left.exists(), "somebody may be writing it");
-        file.set_modified(SystemTime::now() - std::time::Duration::from_secs(3600)).unwrap();
+        file.set_modified(SystemTime::now() - std::time::Duration::from_secs(3600))
+            .unwrap();
         drop(artifacts.begin().unwrap());
         assert!(!left.exists());
     }
@@ -245,9 +285,15 @@ mod tests {
     fn a_removed_directory_is_recreated() {
         let parent = tempfile::tempdir().unwrap();
         let named = parent.path().join("cache");
-        for artifacts in [Artifacts::open(Some(named.clone())).unwrap(), Artifacts::open(None).unwrap()] {
+        for artifacts in [
+            Artifacts::open(Some(named.clone())).unwrap(),
+            Artifacts::open(None).unwrap(),
+        ] {
             finish(&artifacts, b"a").keep(&key(b"a")).unwrap();
-            for gone in [path(&artifacts), path(&artifacts).parent().unwrap().to_owned()] {
+            for gone in [
+                path(&artifacts),
+                path(&artifacts).parent().unwrap().to_owned(),
+            ] {
                 fs::remove_dir_all(gone).unwrap();
                 assert!(artifacts.find(&key(b"a")).is_none());
                 finish(&artifacts, b"a").keep(&key(b"a")).unwrap();

@@ -30,16 +30,28 @@ pub(crate) struct Function {
 impl Function {
     /// A function that changes nothing.
     pub(crate) const fn reads(capability: Capability, name: &'static str) -> Self {
-        Self { capability, name, writes: false }
+        Self {
+            capability,
+            name,
+            writes: false,
+        }
     }
 
     /// A function that may change the cloud.
     pub(crate) const fn writes(capability: Capability, name: &'static str) -> Self {
-        Self { capability, name, writes: true }
+        Self {
+            capability,
+            name,
+            writes: true,
+        }
     }
 
     pub(crate) fn deadline(self, limits: &Limits) -> Deadline {
-        if self.writes { Deadline::of_write(limits) } else { Deadline::of_read(limits) }
+        if self.writes {
+            Deadline::of_write(limits)
+        } else {
+            Deadline::of_read(limits)
+        }
     }
 }
 
@@ -96,7 +108,8 @@ pub enum CallError {
     /// The guest, or what it waited for, took too long.
     #[error("it did not answer within {0}")]
     Deadline(Deadline),
-    /// The call took too long while a request of the guest was unfinished. It may not have reached the cloud.
+    /// The call took too long while a request of the guest was unfinished. It may not have reached
+    /// the cloud.
     #[error(
         "it did not answer within {0}: a request to the cloud was unfinished, for example waiting for an answer, `limits.rate`, \
          `limits.concurrency` or Retry-After"
@@ -136,7 +149,9 @@ pub enum CallError {
     #[error("all its instances were busy for {} (--plugin-limit instances, queue-deadline)", duration(*.0))]
     TooBusy(Duration),
     /// This process has no room for another instance, because other plugins use it.
-    #[error("all slots for plugin instances are in use, for example by a plugin that is being replaced")]
+    #[error(
+        "all slots for plugin instances are in use, for example by a plugin that is being replaced"
+    )]
     NoRoom,
     /// The plugin does not export the interface, or does not serve it with its configuration.
     #[error("it does not export that interface")]
@@ -180,10 +195,15 @@ impl CallError {
         }
     }
 
-    /// Returns true if the call is at fault: a series of such failures starts a back-off. A call that was denied what other instances
-    /// of the plugin use is not at fault, and is retried when they have released it.
+    /// Returns true if the call is at fault: a series of such failures starts a back-off. A call
+    /// that was denied what other instances of the plugin use is not at fault, and is retried when
+    /// they have released it.
     pub(crate) fn is_plugin_failure(&self) -> bool {
-        self.ends_instance() && !matches!(self, Self::MemoryTotal(_) | Self::HandlesTotal(_) | Self::Waiting(_))
+        self.ends_instance()
+            && !matches!(
+                self,
+                Self::MemoryTotal(_) | Self::HandlesTotal(_) | Self::Waiting(_)
+            )
             || matches!(self, Self::BadAnswer(_))
     }
 
@@ -220,7 +240,10 @@ impl CallError {
 pub(crate) fn passes(error: &CloudError) -> bool {
     matches!(
         error,
-        CloudError::Conflict(_) | CloudError::Throttled(_) | CloudError::InProgress(_) | CloudError::Unavailable(_)
+        CloudError::Conflict(_)
+            | CloudError::Throttled(_)
+            | CloudError::InProgress(_)
+            | CloudError::Unavailable(_)
     )
 }
 
@@ -234,21 +257,29 @@ pub(crate) struct Place<'a> {
 
 impl fmt::Display for Place<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "plugin {} (generation {}), {}", self.plugin, self.generation, self.function)
+        write!(
+            f,
+            "plugin {} (generation {}), {}",
+            self.plugin, self.generation, self.function
+        )
     }
 }
 
 impl Place<'_> {
-    /// Converts the error for controllers: to `Unavailable` if it may go away by itself, to `InProgress` if the call only waited for its
-    /// turn, to `Internal` if someone must act.
+    /// Converts the error for controllers: to `Unavailable` if it may go away by itself, to
+    /// `InProgress` if the call only waited for its turn, to `Internal` if someone must act.
     pub(crate) fn cloud_error(self, error: CallError) -> CloudError {
         let sentence = |error: &CallError| format!("{self}: {error}");
         match error {
             CallError::Cloud(error) => error,
-            // A configuration without this interface went into service while its controller was running.
+            // A configuration without this interface went into service while its controller was
+            // running.
             CallError::Unsupported => CloudError::ImplementedElsewhere,
             // It says nothing about the object of the call, which only waited for its turn.
-            error @ CallError::TooBusy(_) => CloudError::InProgress(Retry { after: TURN, message: sentence(&error) }),
+            error @ CallError::TooBusy(_) => CloudError::InProgress(Retry {
+                after: TURN,
+                message: sentence(&error),
+            }),
             error if error.may_pass() => CloudError::Unavailable(sentence(&error)),
             error => CloudError::Internal(sentence(&error)),
         }
@@ -267,20 +298,31 @@ mod tests {
     // Holds: OPS-88
     #[test]
     fn exceeding_a_shared_limit_is_not_a_failure_of_the_call() {
-        let place = Place { plugin: "test", generation: 1, function: Function::CHECK };
+        let place = Place {
+            plugin: "test",
+            generation: 1,
+            function: Function::CHECK,
+        };
         let table = [
             (CallError::Memory(1), true),
             (CallError::Table(1), true),
             (CallError::MemoryTotal(1), false),
             (CallError::Handles(HandleLimit::Count(1)), true),
             (CallError::HandlesTotal(HandleLimit::Memory(1)), false),
-            (CallError::Waiting(Deadline::of_read(&Limits::default())), false),
+            (
+                CallError::Waiting(Deadline::of_read(&Limits::default())),
+                false,
+            ),
         ];
         for (error, at_fault) in table {
             assert!(error.ends_instance(), "{error}");
             assert_eq!(error.is_plugin_failure(), at_fault, "{error}");
             let told = place.cloud_error(error);
-            assert_eq!(matches!(told, CloudError::Internal(_)), at_fault, "it may pass by itself or not: {told:?}");
+            assert_eq!(
+                matches!(told, CloudError::Internal(_)),
+                at_fault,
+                "it may pass by itself or not: {told:?}"
+            );
         }
         assert!(!CallError::NoRoom.ends_instance() && !CallError::NoRoom.is_plugin_failure());
     }
@@ -295,10 +337,16 @@ mod tests {
             "it did not answer within 30s (--plugin-limit read-deadline)"
         );
         let waiting = CallError::Waiting(write).to_string();
-        assert!(waiting.starts_with("it did not answer within 2m (--plugin-limit write-deadline): a request"));
+        assert!(
+            waiting.starts_with(
+                "it did not answer within 2m (--plugin-limit write-deadline): a request"
+            )
+        );
         let memory = CallError::HandlesTotal(HandleLimit::Memory(1 << 30)).to_string();
         assert!(
-            memory.ends_with("1Gi of memory, including that for handles (--plugin-limit memory-total)"),
+            memory.ends_with(
+                "1Gi of memory, including that for handles (--plugin-limit memory-total)"
+            ),
             "{memory}"
         );
     }
@@ -307,7 +355,10 @@ mod tests {
     #[test]
     fn operating_md_lists_the_labels_of_call_errors() {
         let page = include_str!("../../../docs/operating.md");
-        let (second, deadline) = (Duration::from_secs(1), Deadline::of_write(&Limits::default()));
+        let (second, deadline) = (
+            Duration::from_secs(1),
+            Deadline::of_write(&Limits::default()),
+        );
         for (error, label) in [
             (CallError::CpuBudget(second), "cpu"),
             (CallError::Deadline(deadline), "deadline"),
@@ -316,12 +367,21 @@ mod tests {
             (CallError::Table(1), "memory"),
             (CallError::MemoryTotal(1), "memory_total"),
             (CallError::Handles(HandleLimit::Count(1)), "handles"),
-            (CallError::HandlesTotal(HandleLimit::Count(1)), "handles_total"),
-            (CallError::Trap(Trap::UnreachableCodeReached, LastWords::default()), "trap"),
+            (
+                CallError::HandlesTotal(HandleLimit::Count(1)),
+                "handles_total",
+            ),
+            (
+                CallError::Trap(Trap::UnreachableCodeReached, LastWords::default()),
+                "trap",
+            ),
             (CallError::Host(Cause::of("no such handle")), "host_call"),
         ] {
             assert_eq!(error.kind(), label);
-            assert!(error.ends_instance() && page.contains(&format!("`{label}`")), "{label}");
+            assert!(
+                error.ends_instance() && page.contains(&format!("`{label}`")),
+                "{label}"
+            );
         }
     }
 }

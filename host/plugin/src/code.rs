@@ -1,4 +1,5 @@
-//! A component that is read, checked, compiled and linked: everything that does not depend on a configuration.
+//! A component that is read, checked, compiled and linked: everything that does not depend on a
+//! configuration.
 
 use std::{collections::BTreeSet, pin::pin, sync::Arc, time::Duration};
 
@@ -32,7 +33,8 @@ pub(crate) struct Code {
 }
 
 impl Code {
-    /// Takes a component through the stages from type to compile. `plugin` is the label of the metrics.
+    /// Takes a component through the stages from type to compile. `plugin` is the label of the
+    /// metrics.
     ///
     /// Dropping the future ends the compiler.
     pub(crate) async fn make(
@@ -53,7 +55,10 @@ impl Code {
 
         let forbidden = typed.forbidden_imports();
         if !forbidden.is_empty() {
-            return Err(LoadError::new(Stage::Imports, LoadProblem::Forbidden(forbidden.iter().collect())));
+            return Err(LoadError::new(
+                Stage::Imports,
+                LoadProblem::Forbidden(forbidden.iter().collect()),
+            ));
         }
         watch.lap(Stage::Imports);
 
@@ -68,7 +73,13 @@ impl Code {
         })
         .await?;
         watch.lap(Stage::Compile);
-        Ok(Self { digest, size, imports: typed.imports, capabilities, pre })
+        Ok(Self {
+            digest,
+            size,
+            imports: typed.imports,
+            capabilities,
+            pre,
+        })
     }
 }
 
@@ -80,15 +91,22 @@ async fn compiled(
     digest: &str,
 ) -> Result<Artifact, LoadError> {
     let failed = |error: CompileError| LoadError::new(Stage::Compile, error);
-    let key = Key { component: digest.to_owned(), engine: runtime.compatibility.clone() };
+    let key = Key {
+        component: digest.to_owned(),
+        engine: runtime.compatibility.clone(),
+    };
     let (inner, wanted) = (Arc::clone(runtime), key.clone());
-    if let Some(found) = blocking(Stage::Compile, move || Ok(inner.artifacts.find(&wanted))).await? {
+    if let Some(found) = blocking(Stage::Compile, move || Ok(inner.artifacts.find(&wanted))).await?
+    {
         return Ok(found);
     }
     let inner = Arc::clone(runtime);
     let unfinished = blocking(Stage::Compile, move || Ok(inner.artifacts.begin())).await?;
     let unfinished = unfinished.map_err(|error| failed(CompileError::Directory(error)))?;
-    let compiling = runtime.compiler.compile(component, &unfinished, runtime.reservation, &runtime.limits);
+    let compiling =
+        runtime
+            .compiler
+            .compile(component, &unfinished, runtime.reservation, &runtime.limits);
     let compiled = reported(compiling, plugin, code, runtime.artifacts.outlive()).await;
     runtime.metrics.compiled(plugin, compiled.is_ok());
     compiled.map_err(failed)?;
@@ -96,15 +114,24 @@ async fn compiled(
     kept.map_err(|error| failed(CompileError::Lost(error)))
 }
 
-/// Waits for a compilation, and reports it if it takes long. `cached` says whether the result outlives this process.
-async fn reported<T>(compiling: impl Future<Output = T>, plugin: &str, code: u64, cached: bool) -> T {
+/// Waits for a compilation, and reports it if it takes long. `cached` says whether the result
+/// outlives this process.
+async fn reported<T>(
+    compiling: impl Future<Output = T>,
+    plugin: &str,
+    code: u64,
+    cached: bool,
+) -> T {
     let mut compiling = pin!(compiling);
     match timeout(LONG, &mut compiling).await {
         Ok(compiled) => compiled,
         Err(_) => {
             let mebibytes = code.div_ceil(1 << 20);
             let cached = if cached { "; the result is cached" } else { "" };
-            tracing::info!(plugin, "compiling the plugin ({mebibytes} MiB of code); this may take minutes{cached}");
+            tracing::info!(
+                plugin,
+                "compiling the plugin ({mebibytes} MiB of code); this may take minutes{cached}"
+            );
             compiling.await
         }
     }
@@ -115,5 +142,7 @@ async fn blocking<T: Send + 'static>(
     stage: Stage,
     work: impl FnOnce() -> Result<T, LoadError> + Send + 'static,
 ) -> Result<T, LoadError> {
-    spawn_blocking(work).await.unwrap_or_else(|_| Err(LoadError::new(stage, LoadProblem::Died)))
+    spawn_blocking(work)
+        .await
+        .unwrap_or_else(|_| Err(LoadError::new(stage, LoadProblem::Died)))
 }

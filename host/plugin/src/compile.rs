@@ -1,7 +1,8 @@
 //! Compilation in a separate process with limits, which ends when nobody waits for it.
 //!
-//! A compiler's time and memory depend on its input in unpredictable ways, and it cannot be interrupted from within. The host therefore
-//! starts its own program again as a compiler, passes it the component, and loads its output.
+//! A compiler's time and memory depend on its input in unpredictable ways, and it cannot be
+//! interrupted from within. The host therefore starts its own program again as a compiler, passes
+//! it the component, and loads its output.
 
 mod child;
 mod ending;
@@ -33,10 +34,12 @@ const OUT_OF_MEMORY: u8 = 66;
 /// Maximum bytes of the compiler's standard error output that are kept.
 const SAID: usize = 16 << 10;
 
-/// Processors of the machine for each thread of the compiler: the others are for other work, on the leader and on standbys.
+/// Processors of the machine for each thread of the compiler: the others are for other work, on the
+/// leader and on standbys.
 const PROCESSORS_PER_THREAD: usize = 4;
 
-/// The program that compiles. When it is started with these arguments, it must call [`compile_as_child`] and do nothing else.
+/// The program that compiles. When it is started with these arguments, it must call
+/// [`compile_as_child`] and do nothing else.
 #[derive(Clone, Debug)]
 pub struct Compiler {
     program: PathBuf,
@@ -45,20 +48,33 @@ pub struct Compiler {
 
 impl Compiler {
     /// Uses the program at this absolute path. It runs in a directory of its own.
-    pub fn new(program: impl Into<PathBuf>, arguments: impl IntoIterator<Item = impl Into<OsString>>) -> Self {
-        Self { program: program.into(), arguments: arguments.into_iter().map(Into::into).collect() }
+    pub fn new(
+        program: impl Into<PathBuf>,
+        arguments: impl IntoIterator<Item = impl Into<OsString>>,
+    ) -> Self {
+        Self {
+            program: program.into(),
+            arguments: arguments.into_iter().map(Into::into).collect(),
+        }
     }
 
     /// Uses the running program, even if its file was replaced in the meantime.
     ///
     /// # Errors
     /// If its path is not known.
-    pub fn this_program(arguments: impl IntoIterator<Item = impl Into<OsString>>) -> std::io::Result<Self> {
-        let program = if cfg!(target_os = "linux") { "/proc/self/exe".into() } else { std::env::current_exe()? };
+    pub fn this_program(
+        arguments: impl IntoIterator<Item = impl Into<OsString>>,
+    ) -> std::io::Result<Self> {
+        let program = if cfg!(target_os = "linux") {
+            "/proc/self/exe".into()
+        } else {
+            std::env::current_exe()?
+        };
         Ok(Self::new(program, arguments))
     }
 
-    /// Compiles into this file, for an engine with this [reservation](crate::engine::config). Dropping the future ends the compiler.
+    /// Compiles into this file, for an engine with this [reservation](crate::engine::config).
+    /// Dropping the future ends the compiler.
     ///
     /// # Errors
     /// The reason why there is no machine code.
@@ -69,8 +85,13 @@ impl Compiler {
         reservation: Option<u64>,
         limits: &Limits,
     ) -> Result<(), CompileError> {
-        let threads = available_parallelism().map_or(1, |processors| processors.get().div_ceil(PROCESSORS_PER_THREAD));
-        let start = |source| CompileError::Start { program: self.program.display().to_string(), source };
+        let threads = available_parallelism().map_or(1, |processors| {
+            processors.get().div_ceil(PROCESSORS_PER_THREAD)
+        });
+        let start = |source| CompileError::Start {
+            program: self.program.display().to_string(),
+            source,
+        };
         let mut child = Command::new(&self.program)
             .args(&self.arguments)
             .env_clear()
@@ -79,7 +100,8 @@ impl Compiler {
             .stdin(Stdio::piped())
             .stdout(Stdio::null())
             .stderr(Stdio::piped())
-            // Signals that a terminal sends to the host's process group must not reach the compiler.
+            // Signals that a terminal sends to the host's process group must not reach the
+            // compiler.
             .process_group(0)
             .kill_on_drop(true)
             .spawn()
@@ -102,8 +124,10 @@ impl Compiler {
             }
             drop(component);
         };
-        let compiled =
-            timeout(limits.compile_deadline, async { tokio::join!(feeding, listen(said), child.wait()) }).await;
+        let compiled = timeout(limits.compile_deadline, async {
+            tokio::join!(feeding, listen(said), child.wait())
+        })
+        .await;
         match compiled {
             Ok((_, said, status)) => match ending::ending(status.map_err(start)?, &said, limits) {
                 Some(error) => Err(error),

@@ -1,8 +1,10 @@
-//! The contract with plugins (`wit/`). The rest of this crate knows a plugin in the types of `skydock-cloud`: as [`Exports`] of a
-//! component, [`Functions`] of an instance, and a [`Guest`] during a call.
+//! The contract with plugins (`wit/`). The rest of this crate knows a plugin in the types of
+//! `skydock-cloud`: as [`Exports`] of a component, [`Functions`] of an instance, and a [`Guest`]
+//! during a call.
 //!
-//! Each version has a folder, as in `wit/`. Its generated types are private to the folder, so that nothing else can name them. For a
-//! second version, [`Exports`], [`Functions`] and [`Guest`] become enums here, with one case for each version.
+//! Each version has a folder, as in `wit/`. Its generated types are private to the folder, so that
+//! nothing else can name them. For a second version, [`Exports`], [`Functions`] and [`Guest`]
+//! become enums here, with one case for each version.
 
 mod v0_1;
 
@@ -12,5 +14,6 @@ use crate::call::CallError;
 
 pub(crate) use v0_1::{Exports, Functions, Guest, link};
 
-/// A running call of a function. The outer error is how the guest ended; the inner one is what it answered, or what is wrong with that.
+/// A running call of a function. The outer error is how the guest ended; the inner one is what it
+/// answered, or what is wrong with that.
 pub(crate) type Running<'a, T> = BoxFuture<'a, wasmtime::Result<Result<T, CallError>>>;

@@ -17,12 +17,18 @@ pub struct Deadline {
 impl Deadline {
     /// Returns that of a call that changes nothing.
     pub(crate) fn of_read(limits: &Limits) -> Self {
-        Self { limit: limits.read_deadline, key: "read-deadline" }
+        Self {
+            limit: limits.read_deadline,
+            key: "read-deadline",
+        }
     }
 
     /// Returns that of a call that may change the cloud.
     pub(crate) fn of_write(limits: &Limits) -> Self {
-        Self { limit: limits.write_deadline, key: "write-deadline" }
+        Self {
+            limit: limits.write_deadline,
+            key: "write-deadline",
+        }
     }
 }
 

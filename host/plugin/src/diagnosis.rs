@@ -14,8 +14,8 @@ use crate::{
 /// Returns the reason why a call of a guest ended with an error.
 pub(crate) fn why_it_ended(error: wasmtime::Error, state: &State) -> CallError {
     let limits = &state.shared.limits;
-    // With the guest's own backtrace, for the author of the plugin. It is escaped, because the plugin chooses the names of its
-    // functions.
+    // With the guest's own backtrace, for the author of the plugin. It is escaped, because the
+    // plugin chooses the names of its functions.
     if tracing::enabled!(target: "plugin", tracing::Level::DEBUG) {
         let backtrace = format!("{error:?}");
         let backtrace = shown(&backtrace, limits.log_line);
@@ -31,7 +31,10 @@ pub(crate) fn why_it_ended(error: wasmtime::Error, state: &State) -> CallError {
     if let Some(oversized) = error.downcast_ref() {
         return CallError::Oversized(*oversized);
     }
-    match state.handles_refused().filter(|_| error.is::<ResourceTableError>()) {
+    match state
+        .handles_refused()
+        .filter(|_| error.is::<ResourceTableError>())
+    {
         Some((Refusal::Instance, limit)) => return CallError::Handles(limit),
         Some((Refusal::Total, limit)) => return CallError::HandlesTotal(limit),
         None => {}

@@ -5,13 +5,15 @@ use std::hash::{Hash, Hasher};
 use sha2::{Digest as _, Sha256};
 use wasmtime::{Config, Engine};
 
-/// Bytes of address space after a memory if address space is scarce: at least one page on every platform.
+/// Bytes of address space after a memory if address space is scarce: at least one page on every
+/// platform.
 const GUARD: u64 = 64 << 10;
 
-/// Returns the settings that must be the same on both sides. How instances are allocated only concerns the host.
+/// Returns the settings that must be the same on both sides. How instances are allocated only
+/// concerns the host.
 ///
-/// `reservation` is the address space of a memory in bytes, if there is not enough for 4 GiB and guards for each. Compiled code then
-/// checks bounds itself, and a guest is somewhat slower.
+/// `reservation` is the address space of a memory in bytes, if there is not enough for 4 GiB and
+/// guards for each. Compiled code then checks bounds itself, and a guest is somewhat slower.
 pub(crate) fn config(reservation: Option<u64>) -> Config {
     let mut config = Config::new();
     config.epoch_interruption(true);
@@ -22,14 +24,18 @@ pub(crate) fn config(reservation: Option<u64>) -> Config {
     // Providers do not need 64-bit memories, and a disabled feature cannot be attacked.
     config.wasm_memory64(false);
     if let Some(bytes) = reservation {
-        config.memory_reservation(bytes).memory_reservation_for_growth(0);
-        config.memory_guard_size(GUARD).guard_before_linear_memory(false);
+        config
+            .memory_reservation(bytes)
+            .memory_reservation_for_growth(0);
+        config
+            .memory_guard_size(GUARD)
+            .guard_before_linear_memory(false);
     }
     config
 }
 
-/// Identifies everything besides the component that machine code depends on: version and settings of the compiler, and the processor.
-/// In hexadecimal.
+/// Identifies everything besides the component that machine code depends on: version and settings
+/// of the compiler, and the processor. In hexadecimal.
 pub(crate) fn compatibility(engine: &Engine) -> String {
     struct Collector(Sha256);
     impl Hasher for Collector {

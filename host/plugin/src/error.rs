@@ -80,7 +80,10 @@ pub struct LoadError {
 
 impl LoadError {
     pub(crate) fn new(stage: Stage, source: impl Into<LoadProblem>) -> Self {
-        Self { stage, source: source.into() }
+        Self {
+            stage,
+            source: source.into(),
+        }
     }
 }
 
@@ -137,7 +140,9 @@ pub enum LoadProblem {
         reason: Cause,
     },
     /// The component does not have the digest that the operator configured.
-    #[error("its SHA-256 is {found}, but the configuration requires {expected}: replace the file, or change `digest`")]
+    #[error(
+        "its SHA-256 is {found}, but the configuration requires {expected}: replace the file, or change `digest`"
+    )]
     Digest {
         /// Digest in the configuration.
         expected: String,
@@ -165,7 +170,9 @@ pub enum LoadProblem {
     #[error("it is not a valid WebAssembly component: {}", Cause::of(.0))]
     Malformed(wasmparser::BinaryReaderError),
     /// The component is not a plugin.
-    #[error("it does not export `skydock:provider/plugin@0.1.0`, which is required: it exports {exports}")]
+    #[error(
+        "it does not export `skydock:provider/plugin@0.1.0`, which is required: it exports {exports}"
+    )]
     NoPlugin {
         /// Its exports.
         exports: Names,
@@ -199,7 +206,9 @@ pub enum LoadProblem {
     #[error(transparent)]
     TooMuch(#[from] TooMuch),
     /// The number of its instances cannot be determined.
-    #[error("it passes components to components, which is not allowed because their instances cannot be counted")]
+    #[error(
+        "it passes components to components, which is not allowed because their instances cannot be counted"
+    )]
     PassesComponents,
     /// It was not compiled.
     #[error(transparent)]
@@ -249,13 +258,29 @@ mod tests {
     // Holds: OPS-98
     #[test]
     fn errors_not_caused_by_the_file_are_transient() {
-        let failed = |code: i32| CompileError::Failed { status: ExitStatus::from_raw(code << 8), said: String::new() };
+        let failed = |code: i32| CompileError::Failed {
+            status: ExitStatus::from_raw(code << 8),
+            said: String::new(),
+        };
         let lost = || io::Error::from(io::ErrorKind::StorageFull);
         let table: [(LoadProblem, bool); 17] = [
-            (LoadProblem::Read { path: PathBuf::new(), source: lost() }, true),
+            (
+                LoadProblem::Read {
+                    path: PathBuf::new(),
+                    source: lost(),
+                },
+                true,
+            ),
             (LoadProblem::NotWasm, false),
             (CompileError::Lost(lost()).into(), true),
-            (CompileError::Start { program: String::new(), source: lost() }.into(), true),
+            (
+                CompileError::Start {
+                    program: String::new(),
+                    source: lost(),
+                }
+                .into(),
+                true,
+            ),
             (CompileError::Deadline(Duration::ZERO).into(), true),
             (CompileError::Signal(9).into(), true),
             (CompileError::Signal(11).into(), false),
@@ -267,8 +292,14 @@ mod tests {
             (CallError::HandlesTotal(HandleLimit::Count(1)).into(), true),
             (CallError::NoRoom.into(), true),
             (CallError::CpuBudget(Duration::ZERO).into(), false),
-            (LoadProblem::Refused(CloudError::Unavailable(String::new())), true),
-            (LoadProblem::Refused(CloudError::Invalid(String::new())), false),
+            (
+                LoadProblem::Refused(CloudError::Unavailable(String::new())),
+                true,
+            ),
+            (
+                LoadProblem::Refused(CloudError::Invalid(String::new())),
+                false,
+            ),
         ];
         for (problem, passes) in table {
             let error = LoadError::new(Stage::Compile, problem);

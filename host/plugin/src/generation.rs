@@ -33,7 +33,8 @@ pub(crate) struct Generation {
 }
 
 impl Generation {
-    /// Takes code and a configuration through the stages from instantiate to identity. `before` is the generation in service.
+    /// Takes code and a configuration through the stages from instantiate to identity. `before` is
+    /// the generation in service.
     pub(crate) async fn load(
         shared: &Arc<Shared>,
         source: PathBuf,
@@ -51,18 +52,39 @@ impl Generation {
             Arc::new(settings.clone()),
         )
         .map_err(|problem| LoadError::new(Stage::Type, problem))?;
-        blueprint.gateway = shared.way_out.as_ref().map(|way_out| way_out.gateway(&digests.component));
+        blueprint.gateway = shared
+            .way_out
+            .as_ref()
+            .map(|way_out| way_out.gateway(&digests.component));
 
         let deadline = Deadline::of_read(&shared.limits);
         let end = (Instant::now() + deadline.limit, deadline);
-        let mut first = watch.stage(Stage::Instantiate, by(end, blueprint.instantiate(end.0)).await)?;
-        let configured =
-            by(end, async { first.configure(&blueprint.settings, end.0).await?.map_err(LoadProblem::Refused) });
+        let mut first = watch.stage(
+            Stage::Instantiate,
+            by(end, blueprint.instantiate(end.0)).await,
+        )?;
+        let configured = by(end, async {
+            first
+                .configure(&blueprint.settings, end.0)
+                .await?
+                .map_err(LoadProblem::Refused)
+        });
         watch.stage(Stage::Configure, configured.await)?;
-        let said = by(end, async { first.info(exported, end.0).await?.map_err(LoadProblem::Info) });
-        let Introduction { provider, wanted_hosts, overlap } = watch.stage(Stage::Info, said.await)?;
+        let said = by(end, async {
+            first
+                .info(exported, end.0)
+                .await?
+                .map_err(LoadProblem::Info)
+        });
+        let Introduction {
+            provider,
+            wanted_hosts,
+            overlap,
+        } = watch.stage(Stage::Info, said.await)?;
         let identity = identity(&provider, &code, &digests.component, &wanted_hosts);
-        let may_follow = before.map_or(Ok(()), |before| identity.may_follow(&before.identity(), &shared.grants));
+        let may_follow = before.map_or(Ok(()), |before| {
+            identity.may_follow(&before.identity(), &shared.grants)
+        });
         watch.stage(Stage::Identity, may_follow)?;
 
         let owned = Arc::new(Owned {
@@ -71,7 +93,11 @@ impl Generation {
         });
         first.store.data_mut().owned = Arc::clone(&owned);
         blueprint.owned = owned;
-        let pool = Pool::new(Arc::clone(shared), &provider.capabilities, shared.overlap.unwrap_or(overlap));
+        let pool = Pool::new(
+            Arc::clone(shared),
+            &provider.capabilities,
+            shared.overlap.unwrap_or(overlap),
+        );
         pool.put_first(first, &provider.capabilities);
         let info = GenerationInfo {
             number,
@@ -85,15 +111,28 @@ impl Generation {
             stages: watch.stages,
         };
         let supervisor = Supervisor::default();
-        Ok(Self { info, provider: Arc::new(provider), digests, code, pool, supervisor, blueprint })
+        Ok(Self {
+            info,
+            provider: Arc::new(provider),
+            digests,
+            code,
+            pool,
+            supervisor,
+            blueprint,
+        })
     }
 
     fn identity(&self) -> Identity<'_> {
-        identity(&self.provider, &self.code, &self.digests.component, &self.info.wanted_hosts)
+        identity(
+            &self.provider,
+            &self.code,
+            &self.digests.component,
+            &self.info.wanted_hosts,
+        )
     }
 
-    /// Runs one call on its own instance. The deadline of the call starts when it has an instance; waiting for one, and creating one,
-    /// have their own deadlines.
+    /// Runs one call on its own instance. The deadline of the call starts when it has an instance;
+    /// waiting for one, and creating one, have their own deadlines.
     ///
     /// Dropping the future drops the instance with it.
     pub(crate) async fn call<'s, T>(
@@ -117,11 +156,19 @@ impl Generation {
             }
         };
         let mut lease = slot.lease(instance);
-        let Some(instance) = lease.instance() else { return Err(CallError::Unsupported) };
+        let Some(instance) = lease.instance() else {
+            return Err(CallError::Unsupported);
+        };
         let deadline = function.deadline(limits);
-        let answer = within(deadline, instance.run(subject, Instant::now() + deadline.limit, call)).await;
+        let answer = within(
+            deadline,
+            instance.run(subject, Instant::now() + deadline.limit, call),
+        )
+        .await;
         let answer = answer.map_err(|error| match error {
-            CallError::Deadline(late) if instance.store.data().is_waiting() => CallError::Waiting(late),
+            CallError::Deadline(late) if instance.store.data().is_waiting() => {
+                CallError::Waiting(late)
+            }
             error => error,
         });
         if answer.is_ok() {
@@ -130,15 +177,22 @@ impl Generation {
         answer.flatten()
     }
 
-    /// Creates another instance until `end`: instantiates it, configures it and requests its description, in the order of the
-    /// contract.
+    /// Creates another instance until `end`: instantiates it, configures it and requests its
+    /// description, in the order of the contract.
     async fn start(&self, end: Instant) -> Result<Instance, CallError> {
-        let mut instance = self.blueprint.instantiate(end).await.map_err(|problem| match problem {
-            LoadProblem::Call(error) => error,
-            // The types were checked with the first instance of the same component.
-            other => CallError::Instantiate(Cause::of(other)),
-        })?;
-        instance.configure(&self.blueprint.settings, end).await?.map_err(CallError::Refused)?;
+        let mut instance =
+            self.blueprint
+                .instantiate(end)
+                .await
+                .map_err(|problem| match problem {
+                    LoadProblem::Call(error) => error,
+                    // The types were checked with the first instance of the same component.
+                    other => CallError::Instantiate(Cause::of(other)),
+                })?;
+        instance
+            .configure(&self.blueprint.settings, end)
+            .await?
+            .map_err(CallError::Refused)?;
         // It was checked with the first instance.
         let _ = instance.info(&self.code.capabilities, end).await?;
         Ok(instance)
@@ -146,8 +200,14 @@ impl Generation {
 }
 
 /// Returns the answer if it arrives in time.
-async fn within<W>(deadline: Deadline, answer: impl Future<Output = Result<W, CallError>>) -> Result<W, CallError> {
-    timeout(deadline.limit, answer).await.map_err(|_| CallError::Deadline(deadline)).flatten()
+async fn within<W>(
+    deadline: Deadline,
+    answer: impl Future<Output = Result<W, CallError>>,
+) -> Result<W, CallError> {
+    timeout(deadline.limit, answer)
+        .await
+        .map_err(|_| CallError::Deadline(deadline))
+        .flatten()
 }
 
 /// Returns the result if it arrives before the end of the time limit.
@@ -155,7 +215,10 @@ async fn by<T>(
     (end, deadline): (Instant, Deadline),
     result: impl Future<Output = Result<T, LoadProblem>>,
 ) -> Result<T, LoadProblem> {
-    timeout_at(end, result).await.map_err(|_| LoadProblem::Call(CallError::Deadline(deadline))).flatten()
+    timeout_at(end, result)
+        .await
+        .map_err(|_| LoadProblem::Call(CallError::Deadline(deadline)))
+        .flatten()
 }
 
 fn identity<'a>(

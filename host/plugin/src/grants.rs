@@ -7,7 +7,8 @@ use skydock_cloud::{ForeignKind, ForeignObject};
 pub enum ObjectGrant {
     /// This object.
     Exact(ForeignObject),
-    /// The object that an annotation of the current call's Service names, in the namespace of that Service.
+    /// The object that an annotation of the current call's Service names, in the namespace of that
+    /// Service.
     NamedBy {
         /// Kind of the object.
         kind: ForeignKind,
@@ -21,10 +22,12 @@ pub enum ObjectGrant {
 pub struct Grants {
     /// Objects of the cluster that the plugin may read.
     pub objects: Vec<ObjectGrant>,
-    /// Interfaces that a replacement may import although the previous plugin does not, without their versions.
+    /// Interfaces that a replacement may import although the previous plugin does not, without
+    /// their versions.
     pub imports: Vec<String>,
     /// Hosts that a replacement may request although the previous plugin does not.
     pub hosts: Vec<String>,
-    /// Prefixes of provider IDs and annotations that a replacement may own although the previous plugin does not.
+    /// Prefixes of provider IDs and annotations that a replacement may own although the previous
+    /// plugin does not.
     pub prefixes: Vec<String>,
 }

@@ -130,8 +130,9 @@ impl Shared {
 /// What an instance is doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Phase {
-    /// It is being created or configured, or returns its description. Others must not see anything of this, because the plugin may
-    /// still be rejected: it has no cluster, cache, events or network.
+    /// It is being created or configured, or returns its description. Others must not see anything
+    /// of this, because the plugin may still be rejected: it has no cluster, cache, events or
+    /// network.
     Loading,
     /// It runs a call of the controllers.
     Serving,
@@ -188,10 +189,16 @@ impl State {
         tape: Option<Tape>,
     ) -> Self {
         let stderr = output::Output::new(&shared, generation, "stderr", tape.clone());
-        // Nothing is allowed here: no files, environment, sockets or name lookups. Programs may expect their name as the first argument.
+        // Nothing is allowed here: no files, environment, sockets or name lookups. Programs may
+        // expect their name as the first argument.
         let wasi = WasiCtx::builder()
             .arg(&shared.plugin)
-            .stdout(output::Output::new(&shared, generation, "stdout", tape.clone()))
+            .stdout(output::Output::new(
+                &shared,
+                generation,
+                "stdout",
+                tape.clone(),
+            ))
             .stderr(stderr.clone())
             .max_random_size(MAX_RANDOM)
             .build();
@@ -240,7 +247,8 @@ impl State {
     /// Starts a call with new budgets.
     pub(crate) fn begin(&mut self, phase: Phase, subject: Subject, deadline: tokio::time::Instant) {
         self.account();
-        (self.phase, self.subject, self.deadline, self.events) = (phase, subject, Some(deadline), 0);
+        (self.phase, self.subject, self.deadline, self.events) =
+            (phase, subject, Some(deadline), 0);
         (self.overrun, self.limiter.refused, self.handles.refused) = (None, None, None);
         self.stderr.take_last();
     }
@@ -261,7 +269,8 @@ impl State {
         self.account();
     }
 
-    /// Returns true if there was a tick since the last query. Reading the meter is expensive, so it is only read after a tick.
+    /// Returns true if there was a tick since the last query. Reading the meter is expensive, so it
+    /// is only read after a tick.
     pub(crate) fn is_overdue(&mut self) -> bool {
         let ticks = self.shared.ticker.ticks();
         std::mem::replace(&mut self.looked, ticks) != ticks
@@ -269,7 +278,9 @@ impl State {
 
     /// Returns how long the current call may still take.
     pub(crate) fn remaining(&self) -> Duration {
-        let remaining = self.deadline.map(|deadline| deadline.saturating_duration_since(tokio::time::Instant::now()));
+        let remaining = self
+            .deadline
+            .map(|deadline| deadline.saturating_duration_since(tokio::time::Instant::now()));
         remaining.unwrap_or_default()
     }
 
@@ -285,12 +296,15 @@ impl State {
 
     /// Adds what was used since the last time to the metrics.
     fn account(&self) {
-        let Shared { metrics, plugin, .. } = &*self.shared;
+        let Shared {
+            metrics, plugin, ..
+        } = &*self.shared;
         metrics.cpu(plugin, self.meter.take());
         metrics.memory_peak(plugin, self.limiter.peak);
     }
 
-    /// Returns `it` only while the plugin is in service, because others can see the effects of using it.
+    /// Returns `it` only while the plugin is in service, because others can see the effects of
+    /// using it.
     fn while_serving<T>(&self, it: T) -> Option<T> {
         (self.phase == Phase::Serving).then_some(it)
     }
@@ -304,14 +318,21 @@ impl Drop for State {
 
 impl WasiView for State {
     fn ctx(&mut self) -> WasiCtxView<'_> {
-        WasiCtxView { ctx: &mut self.wasi, table: self.handles.table() }
+        WasiCtxView {
+            ctx: &mut self.wasi,
+            table: self.handles.table(),
+        }
     }
 }
 
 impl WasiHttpView for State {
     fn http(&mut self) -> WasiHttpCtxView<'_> {
         (self.egress.phase, self.egress.deadline) = (self.phase, self.deadline);
-        WasiHttpCtxView { ctx: &mut self.http, table: self.handles.table(), hooks: &mut self.egress }
+        WasiHttpCtxView {
+            ctx: &mut self.http,
+            table: self.handles.table(),
+            hooks: &mut self.egress,
+        }
     }
 }
 
@@ -322,8 +343,11 @@ pub(crate) fn linker(engine: &Engine, taping: &Taping) -> wasmtime::Result<Linke
     // Clocks, random, io, stdin, stdout, stderr.
     wasmtime_wasi::p2::add_to_linker_proxy_interfaces_async(l)?;
     wasi::random::insecure::add_to_linker::<State, WasiRandom>(l, |state| state.wasi.random())?;
-    wasi::random::insecure_seed::add_to_linker::<State, WasiRandom>(l, |state| state.wasi.random())?;
-    // Interfaces that standard libraries import and providers do not use, with empty implementations.
+    wasi::random::insecure_seed::add_to_linker::<State, WasiRandom>(l, |state| {
+        state.wasi.random()
+    })?;
+    // Interfaces that standard libraries import and providers do not use, with empty
+    // implementations.
     wasi::cli::environment::add_to_linker::<State, WasiCli>(l, State::cli)?;
     wasi::cli::exit::add_to_linker::<State, WasiCli>(l, State::cli)?;
     wasi::cli::terminal_input::add_to_linker::<State, WasiCli>(l, State::cli)?;

@@ -16,7 +16,8 @@ use crate::{
 /// The generation in service, for people and programs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GenerationInfo {
-    /// Number of the generation: increases by one with each component or configuration that goes into service, starting with 1.
+    /// Number of the generation: increases by one with each component or configuration that goes
+    /// into service, starting with 1.
     pub number: u64,
     /// SHA-256 of the component, in hexadecimal.
     pub digest: String,
@@ -53,14 +54,21 @@ pub(crate) struct Stopwatch {
 impl Stopwatch {
     /// Starts after reading, which has taken this long.
     pub(crate) fn start(reading: Duration) -> Self {
-        Self { started: Clock::now(), stages: vec![(Stage::Read, reading)] }
+        Self {
+            started: Clock::now(),
+            stages: vec![(Stage::Read, reading)],
+        }
     }
 
     /// Ends a stage with its result.
     ///
     /// # Errors
     /// [`LoadError`], if the stage failed.
-    pub(crate) fn stage<T>(&mut self, stage: Stage, result: Result<T, LoadProblem>) -> Result<T, LoadError> {
+    pub(crate) fn stage<T>(
+        &mut self,
+        stage: Stage,
+        result: Result<T, LoadProblem>,
+    ) -> Result<T, LoadError> {
         let result = result.map_err(|problem| match problem {
             // Detected when the first instance is created, but a problem of the type.
             LoadProblem::WrongType { .. } => LoadError::new(Stage::Type, problem),

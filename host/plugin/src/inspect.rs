@@ -14,14 +14,19 @@ use crate::{
 
 /// All imports that are allowed: package and interfaces, and a version that must be compatible.
 ///
-/// Clocks, random and io are harmless. Guests' standard libraries import parts of the command line and the file system that they hardly
-/// use; those interfaces are linked to empty implementations, except that the first argument is the plugin's name. wasi:http is subject to the egress rules.
+/// Clocks, random and io are harmless. Guests' standard libraries import parts of the command line
+/// and the file system that they hardly use; those interfaces are linked to empty implementations,
+/// except that the first argument is the plugin's name. wasi:http is subject to the egress rules.
 const GRANTED: [(&str, &str, &[&str]); 8] = [
     (PACKAGE, CONTRACT, &IMPORTS),
     ("wasi:logging", "0.1.0-draft", &["logging"]),
     ("wasi:io", "0.2.0", &["error", "poll", "streams"]),
     ("wasi:clocks", "0.2.0", &["monotonic-clock", "wall-clock"]),
-    ("wasi:random", "0.2.0", &["random", "insecure", "insecure-seed"]),
+    (
+        "wasi:random",
+        "0.2.0",
+        &["random", "insecure", "insecure-seed"],
+    ),
     (
         "wasi:cli",
         "0.2.0",
@@ -62,32 +67,51 @@ impl ComponentType {
         read(bytes, limits).map_err(|problem| LoadError::new(Stage::Type, problem))
     }
 
-    /// Returns the capabilities of the component by the names of its exports, without checking their types.
+    /// Returns the capabilities of the component by the names of its exports, without checking
+    /// their types.
     ///
     /// # Errors
     /// At [`Stage::Type`], if it is not a plugin, or uses an unsupported version of the contract.
     pub fn capabilities(&self) -> Result<BTreeSet<Capability>, LoadError> {
         let ours = |name: &&String| split(name).is_some_and(|(package, ..)| package == PACKAGE);
-        let (served, others): (Vec<_>, Vec<_>) = self
-            .exports
-            .iter()
-            .filter(ours)
-            .partition(|name| split(name).is_some_and(|(_, _, version)| same_track(version, CONTRACT)));
+        let (served, others): (Vec<_>, Vec<_>) =
+            self.exports.iter().filter(ours).partition(|name| {
+                split(name).is_some_and(|(_, _, version)| same_track(version, CONTRACT))
+            });
         if !others.is_empty() {
             let exports = others.into_iter().collect();
-            return Err(LoadError::new(Stage::Type, LoadProblem::Version { exports }));
+            return Err(LoadError::new(
+                Stage::Type,
+                LoadProblem::Version { exports },
+            ));
         }
-        let exports = |interface: &str| served.iter().any(|name| split(name).is_some_and(|(_, it, _)| it == interface));
+        let exports = |interface: &str| {
+            served
+                .iter()
+                .any(|name| split(name).is_some_and(|(_, it, _)| it == interface))
+        };
         if !exports("plugin") {
-            return Err(LoadError::new(Stage::Type, LoadProblem::NoPlugin { exports: self.exports.iter().collect() }));
+            return Err(LoadError::new(
+                Stage::Type,
+                LoadProblem::NoPlugin {
+                    exports: self.exports.iter().collect(),
+                },
+            ));
         }
-        Ok(Capability::ALL.into_iter().filter(|capability| exports(capability.name())).collect())
+        Ok(Capability::ALL
+            .into_iter()
+            .filter(|capability| exports(capability.name()))
+            .collect())
     }
 
     /// Returns the imports that plugins may not have.
     #[must_use]
     pub fn forbidden_imports(&self) -> Vec<String> {
-        self.imports.iter().filter(|name| !granted(name)).cloned().collect()
+        self.imports
+            .iter()
+            .filter(|name| !granted(name))
+            .cloned()
+            .collect()
     }
 }
 
@@ -102,7 +126,10 @@ fn read(bytes: &[u8], limits: &Limits) -> Result<ComponentType, LoadProblem> {
         };
         shape.see(&payload)?;
         match payload {
-            Payload::Version { encoding: Encoding::Module, .. } if depth == 0 => return Err(LoadProblem::CoreModule),
+            Payload::Version {
+                encoding: Encoding::Module,
+                ..
+            } if depth == 0 => return Err(LoadProblem::CoreModule),
             Payload::ModuleSection { .. } | Payload::ComponentSection { .. } => depth += 1,
             Payload::End(_) => depth = depth.saturating_sub(1),
             Payload::ComponentImportSection(section) if depth == 0 => {
@@ -127,7 +154,9 @@ fn read(bytes: &[u8], limits: &Limits) -> Result<ComponentType, LoadProblem> {
 }
 
 fn granted(name: &str) -> bool {
-    let Some((package, interface, version)) = split(name) else { return false };
+    let Some((package, interface, version)) = split(name) else {
+        return false;
+    };
     GRANTED.iter().any(|(known, track, interfaces)| {
         *known == package && same_track(version, track) && interfaces.contains(&interface)
     })
@@ -140,8 +169,8 @@ fn split(name: &str) -> Option<(&str, &str, &str)> {
     Some((package, interface, version))
 }
 
-/// Returns true if two versions are compatible: the same major version, and the same minor version below 1.0. A pre-release is only
-/// compatible with itself.
+/// Returns true if two versions are compatible: the same major version, and the same minor version
+/// below 1.0. A pre-release is only compatible with itself.
 fn same_track(one: &str, other: &str) -> bool {
     fn track(version: &str) -> Option<(u32, u32)> {
         let mut parts = version.splitn(3, '.');
@@ -163,7 +192,8 @@ mod tests {
 
     #[test]
     fn distinguishes_garbage_core_modules_and_malformed_files() {
-        let garbage = ComponentType::read(b"#!/bin/sh\necho hello\n", &Limits::default()).unwrap_err();
+        let garbage =
+            ComponentType::read(b"#!/bin/sh\necho hello\n", &Limits::default()).unwrap_err();
         assert!(matches!(garbage.source, LoadProblem::NotWasm), "{garbage}");
         let empty = ComponentType::read(b"", &Limits::default()).unwrap_err();
         assert!(matches!(empty.source, LoadProblem::NotWasm), "{empty}");
@@ -196,14 +226,33 @@ mod tests {
             exports: names.iter().map(ToString::to_string).collect(),
             code: 0,
         };
-        let good =
-            exports(&["skydock:provider/plugin@0.1.0", "skydock:provider/routes@0.1.7", "other:package/zones@0.1.0"]);
-        assert_eq!(good.capabilities().unwrap(), BTreeSet::from([Capability::Routes]));
-        let none = exports(&["skydock:provider/instances@0.1.0"]).capabilities().unwrap_err();
-        assert!(matches!(none.source, LoadProblem::NoPlugin { .. }), "{none}");
-        let newer = exports(&["skydock:provider/plugin@0.2.0"]).capabilities().unwrap_err();
-        assert!(matches!(newer.source, LoadProblem::Version { .. }), "{newer}");
-        assert!(newer.to_string().contains("skydock:provider/plugin@0.2.0"), "{newer}");
+        let good = exports(&[
+            "skydock:provider/plugin@0.1.0",
+            "skydock:provider/routes@0.1.7",
+            "other:package/zones@0.1.0",
+        ]);
+        assert_eq!(
+            good.capabilities().unwrap(),
+            BTreeSet::from([Capability::Routes])
+        );
+        let none = exports(&["skydock:provider/instances@0.1.0"])
+            .capabilities()
+            .unwrap_err();
+        assert!(
+            matches!(none.source, LoadProblem::NoPlugin { .. }),
+            "{none}"
+        );
+        let newer = exports(&["skydock:provider/plugin@0.2.0"])
+            .capabilities()
+            .unwrap_err();
+        assert!(
+            matches!(newer.source, LoadProblem::Version { .. }),
+            "{newer}"
+        );
+        assert!(
+            newer.to_string().contains("skydock:provider/plugin@0.2.0"),
+            "{newer}"
+        );
     }
 
     // Holds: SEC-01, SEC-02, SEC-03

@@ -61,11 +61,16 @@ impl Blueprint {
     /// Creates an instance, which must then be configured, until `end`.
     ///
     /// # Errors
-    /// [`LoadProblem::Call`] if it cannot be created, [`LoadProblem::WrongType`] if a function does not have the contract's type.
-    pub(crate) async fn instantiate(&self, end: tokio::time::Instant) -> Result<Instance, LoadProblem> {
+    /// [`LoadProblem::Call`] if it cannot be created, [`LoadProblem::WrongType`] if a function does
+    /// not have the contract's type.
+    pub(crate) async fn instantiate(
+        &self,
+        end: tokio::time::Instant,
+    ) -> Result<Instance, LoadProblem> {
         let tape = match &self.shared.taping {
             Taping::Record(recordings) => {
-                let recorder = Recorder::begin(recordings, &self.shared.plugin, self.number, &self.digest);
+                let recorder =
+                    Recorder::begin(recordings, &self.shared.plugin, self.number, &self.digest);
                 Some(Tape::Recording(Arc::new(recorder)))
             }
             Taping::Off | Taping::Replay => None,
@@ -96,16 +101,21 @@ impl Blueprint {
         store.set_hostcall_fuel(limits.hostcall_buffer);
         store.limiter(|state| &mut state.limiter);
         let budget = limits.guest_cpu;
-        // Runs at the first function call or loop iteration of a guest after a tick. The meter shows the CPU time that it has used.
+        // Runs at the first function call or loop iteration of a guest after a tick. The meter
+        // shows the CPU time that it has used.
         store.epoch_deadline_callback(move |mut store| {
             let state = store.data_mut();
             if state.meter.used() > budget {
                 state.overrun = Some(Overrun::Budget);
                 return Ok(UpdateDeadline::Interrupt);
             }
-            Ok(UpdateDeadline::YieldCustom(1, Box::pin(tokio::task::yield_now())))
+            Ok(UpdateDeadline::YieldCustom(
+                1,
+                Box::pin(tokio::task::yield_now()),
+            ))
         });
-        // A guest may run without such points, by calling the host again and again. It cannot be paused here.
+        // A guest may run without such points, by calling the host again and again. It cannot be
+        // paused here.
         store.call_hook(move |mut store, hook| {
             let state = store.data_mut();
             if !matches!(hook, CallHook::ReturningFromHost) || !state.is_overdue() {
@@ -116,14 +126,26 @@ impl Blueprint {
             } else {
                 (state.meter.unbroken() > UNBROKEN).then_some(Overrun::Unbroken)
             };
-            if state.overrun.is_some() { Err(Trap::Interrupt.into()) } else { Ok(()) }
+            if state.overrun.is_some() {
+                Err(Trap::Interrupt.into())
+            } else {
+                Ok(())
+            }
         });
         store.set_epoch_deadline(1);
         let meter = Arc::clone(&store.data().meter);
-        let made = self.shared.ticker.watch(meter.charge(self.pre.instantiate_async(&mut store))).await;
+        let made = self
+            .shared
+            .ticker
+            .watch(meter.charge(self.pre.instantiate_async(&mut store)))
+            .await;
         let instance = made.map_err(|error| why_it_was_not_made(error, store.data()))?;
         let functions = self.exports.load(&mut store, &instance)?;
-        Ok(Instance { store, functions, uses_left: varied(limits.uses) })
+        Ok(Instance {
+            store,
+            functions,
+            uses_left: varied(limits.uses),
+        })
     }
 }
 
@@ -181,9 +203,11 @@ impl Instance {
         arguments: &Value,
         deadline: tokio::time::Instant,
     ) -> Result<Value, CallError> {
-        self.run_in(Phase::Serving, Subject::default(), deadline, |guest| guest.replay(function, arguments))
-            .await
-            .flatten()
+        self.run_in(Phase::Serving, Subject::default(), deadline, |guest| {
+            guest.replay(function, arguments)
+        })
+        .await
+        .flatten()
     }
 
     /// Passes the configuration to the plugin, until `end`.
@@ -192,7 +216,11 @@ impl Instance {
         settings: &Settings,
         end: tokio::time::Instant,
     ) -> Result<Result<(), CloudError>, CallError> {
-        self.run_in(Phase::Loading, Subject::default(), end, |guest| guest.configure(settings)).await.flatten()
+        self.run_in(Phase::Loading, Subject::default(), end, |guest| {
+            guest.configure(settings)
+        })
+        .await
+        .flatten()
     }
 
     /// Requests the plugin's description of itself, until `end`.
@@ -201,6 +229,10 @@ impl Instance {
         exported: &BTreeSet<Capability>,
         end: tokio::time::Instant,
     ) -> Result<Result<Introduction, AnswerError>, CallError> {
-        self.run_in(Phase::Loading, Subject::default(), end, |guest| guest.info(exported)).await.flatten()
+        self.run_in(Phase::Loading, Subject::default(), end, |guest| {
+            guest.info(exported)
+        })
+        .await
+        .flatten()
     }
 }

@@ -1,12 +1,14 @@
 //! Runs cloud providers as sandboxed WebAssembly components.
 //!
-//! A [`Runtime`] is the engine, one for each process. A [`Plugin`] is a component in service, and a [`skydock_cloud::CloudProvider`]
-//! that controllers call like any other. It can be replaced while it is in use: a new component goes through the [`Stage`]s of loading
-//! while the previous one stays in service, and replaces it only if it passes all of them.
+//! A [`Runtime`] is the engine, one for each process. A [`Plugin`] is a component in service, and a
+//! [`skydock_cloud::CloudProvider`] that controllers call like any other. It can be replaced while
+//! it is in use: a new component goes through the [`Stage`]s of loading while the previous one
+//! stays in service, and replaces it only if it passes all of them.
 //!
-//! A plugin is not trusted. Its CPU time, wall-clock time, memory, answers and log lines are limited ([`Limits`]). It has access only
-//! to what the contract (`wit/`) provides. Its answers are checked before a controller sees them. A call that fails affects nothing
-//! else: its instance is dropped.
+//! A plugin is not trusted. Its CPU time, wall-clock time, memory, answers and log lines are
+//! limited ([`Limits`]). It has access only to what the contract (`wit/`) provides. Its answers are
+//! checked before a controller sees them. A call that fails affects nothing else: its instance is
+//! dropped.
 
 mod account;
 mod answers;

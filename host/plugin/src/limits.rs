@@ -2,57 +2,64 @@
 
 use std::time::Duration;
 
-/// Time between two ticks of the clock that interrupts guests. It determines how long a guest keeps a thread before other work runs,
-/// and by how much it may exceed [`Limits::guest_cpu`].
+/// Time between two ticks of the clock that interrupts guests. It determines how long a guest keeps
+/// a thread before other work runs, and by how much it may exceed [`Limits::guest_cpu`].
 pub(crate) const TICK: Duration = Duration::from_millis(10);
 
-/// CPU time for which a guest may keep a thread although it should have yielded: several ticks, because a single call of the host may
-/// take that long. Code from a compiler enters a function or starts a loop iteration every few microseconds.
+/// CPU time for which a guest may keep a thread although it should have yielded: several ticks,
+/// because a single call of the host may take that long. Code from a compiler enters a function or
+/// starts a loop iteration every few microseconds.
 pub(crate) const UNBROKEN: Duration = Duration::from_millis(250);
 
-/// Instances in addition to one for each Service that is handled at a time: those for nodes and zones, and those for routes.
+/// Instances in addition to one for each Service that is handled at a time: those for nodes and
+/// zones, and those for routes.
 pub(crate) const OTHER_INSTANCES: usize = 16;
 
 /// Limits of one plugin.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// CPU time of a call: of the guest's own code, and of what the host does for it during the call. Waiting is not counted. Default 2
-    /// s: processing thousands of nodes takes milliseconds, so a call that needs more is in an endless loop.
+    /// CPU time of a call: of the guest's own code, and of what the host does for it during the
+    /// call. Waiting is not counted. Default 2 s: processing thousands of nodes takes milliseconds,
+    /// so a call that needs more is in an endless loop.
     pub guest_cpu: Duration,
     /// Wall-clock time of a call that changes nothing, from when it has an instance. Default 30 s.
     pub read_deadline: Duration,
-    /// Wall-clock time of a call that may change the cloud, from when it has an instance. Default 120 s.
+    /// Wall-clock time of a call that may change the cloud, from when it has an instance. Default
+    /// 120 s.
     pub write_deadline: Duration,
     /// Time that a call waits for an instance while all are busy. Default 30 s.
     pub queue_deadline: Duration,
     /// Linear memory of an instance in bytes. Default 128 MiB.
     pub memory: usize,
-    /// Memory of all instances of a plugin in bytes, including both generations during a replacement: linear memory, and what the host
-    /// keeps for [`Limits::handles`]. Default 1 GiB.
+    /// Memory of all instances of a plugin in bytes, including both generations during a
+    /// replacement: linear memory, and what the host keeps for [`Limits::handles`]. Default 1 GiB.
     pub memory_total: usize,
-    /// Elements of each table of an instance. Default 65,536: more than the largest guests of garbage-collected languages need for the
-    /// functions in a table.
+    /// Elements of each table of an instance. Default 65,536: more than the largest guests of
+    /// garbage-collected languages need for the functions in a table.
     pub table_elements: usize,
-    /// Instances of one generation at a time, and thereby concurrent calls. Default 36: one for each Service that is handled at a time
-    /// by default, 8 for nodes and zones, and 8 for routes. Instances are created when they are needed, and dropped when they are idle.
+    /// Instances of one generation at a time, and thereby concurrent calls. Default 36: one for
+    /// each Service that is handled at a time by default, 8 for nodes and zones, and 8 for routes.
+    /// Instances are created when they are needed, and dropped when they are idle.
     pub instances: usize,
-    /// Resources that all instances of a plugin may have open in the host at a time: requests, bodies, streams, timers. Default 1024:
-    /// about 200 requests in flight.
+    /// Resources that all instances of a plugin may have open in the host at a time: requests,
+    /// bodies, streams, timers. Default 1024: about 200 requests in flight.
     pub handles: usize,
-    /// Calls that an instance handles before it is replaced, so that a memory leak in a guest is limited; varied by up to 10 %, so that
-    /// instances do not retire together. Default 1000.
+    /// Calls that an instance handles before it is replaced, so that a memory leak in a guest is
+    /// limited; varied by up to 10 %, so that instances do not retire together. Default 1000.
     pub uses: usize,
-    /// Time after which an idle instance is dropped. Default 60 s; a quarter of that for idle instances beyond eight.
+    /// Time after which an idle instance is dropped. Default 60 s; a quarter of that for idle
+    /// instances beyond eight.
     pub idle: Duration,
-    /// Bytes that a guest may pass to the host in one call or answer. Default 8 MiB: 1000 nodes with 8 KiB each, or 20,000 routes with
-    /// 400 bytes. A guest can keep an answer in memory as long as it runs, so the host may need this much memory for each
-    /// concurrent call.
+    /// Bytes that a guest may pass to the host in one call or answer. Default 8 MiB: 1000 nodes
+    /// with 8 KiB each, or 20,000 routes with 400 bytes. A guest can keep an answer in memory as
+    /// long as it runs, so the host may need this much memory for each concurrent call.
     pub hostcall_buffer: usize,
     /// Log lines of one plugin per second. Default 100.
     pub log_rate: usize,
     /// Burst of log lines of one plugin. Default 200.
     pub log_burst: usize,
-    /// Bytes of log of one plugin per second, with a burst of sixteen times as many. Default 16 KiB: 1.4 GB a day.
+    /// Bytes of log of one plugin per second, with a burst of sixteen times as many. Default 16
+    /// KiB: 1.4 GB a day.
     pub log_bytes: usize,
     /// Bytes of a log line; the rest is cut off. Default 4 KiB, as in the contract.
     pub log_line: usize,
@@ -60,10 +67,11 @@ pub struct Limits {
     pub compile_memory: usize,
     /// CPU time of the compiler, in whole seconds. Default 5 min: a guest of 128 MiB takes two.
     pub compile_cpu: Duration,
-    /// Wall-clock time of the compiler, in case it hangs. Default 30 min: it has the lowest priority, and a busy machine leaves it little of
-    /// its CPU time.
+    /// Wall-clock time of the compiler, in case it hangs. Default 30 min: it has the lowest
+    /// priority, and a busy machine leaves it little of its CPU time.
     pub compile_deadline: Duration,
-    /// Routes in a complete list. Default 20,000: two for each node of a cluster with twice the nodes that Kubernetes supports.
+    /// Routes in a complete list. Default 20,000: two for each node of a cluster with twice the
+    /// nodes that Kubernetes supports.
     pub routes: usize,
 }
 
@@ -106,7 +114,10 @@ impl Limits {
 #[cfg(test)]
 pub(crate) fn contract() -> String {
     let text = include_str!("../../../wit/v0.1.0/plugin.wit");
-    text.split_whitespace().filter(|word| *word != "///").collect::<Vec<_>>().join(" ")
+    text.split_whitespace()
+        .filter(|word| *word != "///")
+        .collect::<Vec<_>>()
+        .join(" ")
 }
 
 #[cfg(test)]
@@ -118,11 +129,26 @@ mod tests {
         let (contract, limits) = (contract(), Limits::default());
         for said in [
             format!("{} s of CPU time", limits.guest_cpu.as_secs()),
-            format!("{} s on the clock, or {} s", limits.read_deadline.as_secs(), limits.write_deadline.as_secs()),
-            format!("{} MiB of memory an instance, and {} GiB for all", limits.memory >> 20, limits.memory_total >> 30),
+            format!(
+                "{} s on the clock, or {} s",
+                limits.read_deadline.as_secs(),
+                limits.write_deadline.as_secs()
+            ),
+            format!(
+                "{} MiB of memory an instance, and {} GiB for all",
+                limits.memory >> 20,
+                limits.memory_total >> 30
+            ),
             format!("{} handles of host resources", limits.handles),
-            format!("{} MiB of arguments and answer", limits.hostcall_buffer >> 20),
-            format!("{} log lines and {} KiB of log a second", limits.log_rate, limits.log_bytes >> 10),
+            format!(
+                "{} MiB of arguments and answer",
+                limits.hostcall_buffer >> 20
+            ),
+            format!(
+                "{} log lines and {} KiB of log a second",
+                limits.log_rate,
+                limits.log_bytes >> 10
+            ),
             format!("Up to {} calls run at a time", limits.instances),
         ] {
             assert!(contract.contains(&said), "{said}");

@@ -1,17 +1,20 @@
 //! Measures what a guest is charged for: the CPU time of its call.
 //!
-//! A call is a future, and all of its work happens while that future is polled: the guest's own code, and what the host does for it
-//! without waiting. A guest that waits, in the host or for its turn after an interruption, has released the thread, and the poll has
-//! ended. The time of a call is therefore the sum of its polls: nothing is sampled, and no host function escapes measurement by being
-//! called very often or very seldom. This reads the clock twice for each poll; hooks around every host function would read it twice for
-//! each of those.
+//! A call is a future, and all of its work happens while that future is polled: the guest's own
+//! code, and what the host does for it without waiting. A guest that waits, in the host or for its
+//! turn after an interruption, has released the thread, and the poll has ended. The time of a call
+//! is therefore the sum of its polls: nothing is sampled, and no host function escapes measurement
+//! by being called very often or very seldom. This reads the clock twice for each poll; hooks
+//! around every host function would read it twice for each of those.
 //!
-//! Whether the budget is used up is checked after each tick: when a guest enters a function or starts a loop iteration, and when it
-//! returns from the host. Both are needed, because code may be written to do only one of them.
+//! Whether the budget is used up is checked after each tick: when a guest enters a function or
+//! starts a loop iteration, and when it returns from the host. Both are needed, because code may be
+//! written to do only one of them.
 //!
-//! The clock is the CPU clock of the thread, not the wall clock: on a busy machine, a guest does not pay for the time in which others,
-//! for example a compiler, use the core. Reading it is more expensive (0.36 µs instead of 0.02 µs), which adds 0.7 µs to a warm call of
-//! 4 µs that does not wait.
+//! The clock is the CPU clock of the thread, not the wall clock: on a busy machine, a guest does
+//! not pay for the time in which others, for example a compiler, use the core. Reading it is more
+//! expensive (0.36 µs instead of 0.02 µs), which adds 0.7 µs to a warm call of 4 µs that does not
+//! wait.
 
 use std::{
     future::poll_fn,
@@ -25,7 +28,10 @@ use rustix::time::{ClockId, clock_gettime};
 /// Returns the CPU time that the current thread has used.
 fn thread_clock() -> Duration {
     let now = clock_gettime(ClockId::ThreadCPUTime);
-    Duration::new(u64::try_from(now.tv_sec).unwrap_or(0), u32::try_from(now.tv_nsec).unwrap_or(0))
+    Duration::new(
+        u64::try_from(now.tv_sec).unwrap_or(0),
+        u32::try_from(now.tv_nsec).unwrap_or(0),
+    )
 }
 
 /// CPU time of one call. It is used by one thread at a time: the one that polls the call.
@@ -121,6 +127,9 @@ mod tests {
         };
         meter.charge(unbroken).await;
         let worked = meter.take();
-        assert!(waited < 20 * MS && worked >= 20 * MS, "waited {waited:?}, worked {worked:?}");
+        assert!(
+            waited < 20 * MS && worked >= 20 * MS,
+            "waited {waited:?}, worked {worked:?}"
+        );
     }
 }

@@ -63,9 +63,11 @@ struct Compilation {
     result: &'static str,
 }
 
-/// Buckets in seconds: from a warm call (tens of microseconds) to the deadline of a call that may change the cloud (two minutes).
-const DURATIONS: [f64; 14] =
-    [0.000_05, 0.000_1, 0.000_25, 0.000_5, 0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 30.0, 120.0];
+/// Buckets in seconds: from a warm call (tens of microseconds) to the deadline of a call that may
+/// change the cloud (two minutes).
+const DURATIONS: [f64; 14] = [
+    0.000_05, 0.000_1, 0.000_25, 0.000_5, 0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 30.0, 120.0,
+];
 
 /// Metrics of all plugins of a process, all named `skydock_plugin_…`. Clones share their values.
 #[derive(Clone, Debug)]
@@ -130,18 +132,46 @@ impl PluginMetrics {
             Unit::Bytes,
             all.memory.clone(),
         );
-        registry.register("handles", "Handles that are reserved for instances", all.handles.clone());
-        registry.register("instances", "Instances by state: busy or idle", all.instances.clone());
-        registry.register("log_lines_dropped", "Log lines that exceeded the plugin's limit", all.log_dropped.clone());
-        registry.register("generation", "Number of the generation in service", all.generation.clone());
+        registry.register(
+            "handles",
+            "Handles that are reserved for instances",
+            all.handles.clone(),
+        );
+        registry.register(
+            "instances",
+            "Instances by state: busy or idle",
+            all.instances.clone(),
+        );
+        registry.register(
+            "log_lines_dropped",
+            "Log lines that exceeded the plugin's limit",
+            all.log_dropped.clone(),
+        );
+        registry.register(
+            "generation",
+            "Number of the generation in service",
+            all.generation.clone(),
+        );
         registry.register(
             "generation_info",
             "The plugin generation in service; the value is always 1",
             all.generation_info.clone(),
         );
-        registry.register("reloads", "New generations by result and failed stage", all.reloads.clone());
-        registry.register("rejected", "1 while the files of the plugin on disk are rejected", all.rejected.clone());
-        registry.register("compilations", "Compilations by result", all.compilations.clone());
+        registry.register(
+            "reloads",
+            "New generations by result and failed stage",
+            all.reloads.clone(),
+        );
+        registry.register(
+            "rejected",
+            "1 while the files of the plugin on disk are rejected",
+            all.rejected.clone(),
+        );
+        registry.register(
+            "compilations",
+            "Compilations by result",
+            all.compilations.clone(),
+        );
         all
     }
 
@@ -160,7 +190,11 @@ impl PluginMetrics {
             Unit::Bytes,
             self.memory_peak.clone(),
         );
-        registry.register("traps", "Calls that terminated their instance", self.traps.clone());
+        registry.register(
+            "traps",
+            "Calls that terminated their instance",
+            self.traps.clone(),
+        );
         registry.register(
             "bad_answers",
             "Answers, or elements of answers, that violate the contract",
@@ -168,57 +202,109 @@ impl PluginMetrics {
         );
     }
 
-    pub(crate) fn call(&self, plugin: &str, function: crate::call::Function, outcome: &'static str, took: Duration) {
+    pub(crate) fn call(
+        &self,
+        plugin: &str,
+        function: crate::call::Function,
+        outcome: &'static str,
+        took: Duration,
+    ) {
         let (interface, function) = (function.capability.name(), function.name);
-        self.calls.get_or_create(&Outcome { plugin: plugin.into(), interface, function, outcome }).inc();
+        self.calls
+            .get_or_create(&Outcome {
+                plugin: plugin.into(),
+                interface,
+                function,
+                outcome,
+            })
+            .inc();
         self.durations
-            .get_or_create(&Function { plugin: plugin.into(), interface, function })
+            .get_or_create(&Function {
+                plugin: plugin.into(),
+                interface,
+                function,
+            })
             .observe(took.as_secs_f64());
     }
 
     pub(crate) fn cpu(&self, plugin: &str, used: Duration) {
         if !used.is_zero() {
-            self.cpu.get_or_create(&Plugin { plugin: plugin.into() }).inc_by(used.as_secs_f64());
+            self.cpu
+                .get_or_create(&Plugin {
+                    plugin: plugin.into(),
+                })
+                .inc_by(used.as_secs_f64());
         }
     }
 
     /// Returns the gauge for what a plugin takes of its total memory.
     pub(crate) fn memory_of(&self, plugin: &str) -> Gauge {
-        self.memory.get_or_create_owned(&Plugin { plugin: plugin.into() })
+        self.memory.get_or_create_owned(&Plugin {
+            plugin: plugin.into(),
+        })
     }
 
     /// Returns the gauge for what a plugin takes of its handles.
     pub(crate) fn handles_of(&self, plugin: &str) -> Gauge {
-        self.handles.get_or_create_owned(&Plugin { plugin: plugin.into() })
+        self.handles.get_or_create_owned(&Plugin {
+            plugin: plugin.into(),
+        })
     }
 
     pub(crate) fn memory_peak(&self, plugin: &str, peak: usize) {
         let peak = i64::try_from(peak).unwrap_or(i64::MAX);
-        let gauge = self.memory_peak.get_or_create_owned(&Plugin { plugin: plugin.into() });
-        gauge.inner().fetch_max(peak, std::sync::atomic::Ordering::Relaxed);
+        let gauge = self.memory_peak.get_or_create_owned(&Plugin {
+            plugin: plugin.into(),
+        });
+        gauge
+            .inner()
+            .fetch_max(peak, std::sync::atomic::Ordering::Relaxed);
     }
 
     pub(crate) fn instances(&self, plugin: &str, state: &'static str, change: i64) {
-        self.instances.get_or_create(&Instances { plugin: plugin.into(), state }).inc_by(change);
+        self.instances
+            .get_or_create(&Instances {
+                plugin: plugin.into(),
+                state,
+            })
+            .inc_by(change);
     }
 
     pub(crate) fn trap(&self, plugin: &str, kind: &'static str) {
-        self.traps.get_or_create(&Kind { plugin: plugin.into(), kind }).inc();
+        self.traps
+            .get_or_create(&Kind {
+                plugin: plugin.into(),
+                kind,
+            })
+            .inc();
     }
 
     pub(crate) fn bad_answers(&self, plugin: &str, function: crate::call::Function, count: usize) {
         if count > 0 {
             let (interface, function) = (function.capability.name(), function.name);
-            let labels = Function { plugin: plugin.into(), interface, function };
+            let labels = Function {
+                plugin: plugin.into(),
+                interface,
+                function,
+            };
             self.bad_answers.get_or_create(&labels).inc_by(count as u64);
         }
     }
 
     pub(crate) fn log_dropped(&self, plugin: &str) {
-        self.log_dropped.get_or_create(&Plugin { plugin: plugin.into() }).inc();
+        self.log_dropped
+            .get_or_create(&Plugin {
+                plugin: plugin.into(),
+            })
+            .inc();
     }
 
-    pub(crate) fn swapped(&self, plugin: &str, before: Option<&GenerationInfo>, now: &GenerationInfo) {
+    pub(crate) fn swapped(
+        &self,
+        plugin: &str,
+        before: Option<&GenerationInfo>,
+        now: &GenerationInfo,
+    ) {
         let labels = |info: &GenerationInfo| Generation {
             plugin: plugin.into(),
             provider: info.name.clone(),
@@ -230,25 +316,52 @@ impl PluginMetrics {
         }
         self.generation_info.get_or_create(&labels(now)).set(1);
         self.generation
-            .get_or_create(&Plugin { plugin: plugin.into() })
+            .get_or_create(&Plugin {
+                plugin: plugin.into(),
+            })
             .set(i64::try_from(now.number).unwrap_or(i64::MAX));
-        self.reloads.get_or_create(&Reload { plugin: plugin.into(), result: "success", stage: "" }).inc();
+        self.reloads
+            .get_or_create(&Reload {
+                plugin: plugin.into(),
+                result: "success",
+                stage: "",
+            })
+            .inc();
         self.unchanged(plugin);
     }
 
     /// Records that the plugin's files are in service.
     pub(crate) fn unchanged(&self, plugin: &str) {
-        self.rejected.get_or_create(&Plugin { plugin: plugin.into() }).set(0);
+        self.rejected
+            .get_or_create(&Plugin {
+                plugin: plugin.into(),
+            })
+            .set(0);
     }
 
     pub(crate) fn compiled(&self, plugin: &str, succeeded: bool) {
         let result = if succeeded { "success" } else { "failure" };
-        self.compilations.get_or_create(&Compilation { plugin: plugin.into(), result }).inc();
+        self.compilations
+            .get_or_create(&Compilation {
+                plugin: plugin.into(),
+                result,
+            })
+            .inc();
     }
 
     pub(crate) fn reload_failed(&self, plugin: &str, stage: &'static str) {
-        self.reloads.get_or_create(&Reload { plugin: plugin.into(), result: "failure", stage }).inc();
-        self.rejected.get_or_create(&Plugin { plugin: plugin.into() }).set(1);
+        self.reloads
+            .get_or_create(&Reload {
+                plugin: plugin.into(),
+                result: "failure",
+                stage,
+            })
+            .inc();
+        self.rejected
+            .get_or_create(&Plugin {
+                plugin: plugin.into(),
+            })
+            .set(1);
     }
 }
 
@@ -262,7 +375,8 @@ mod tests {
         let page = include_str!("../../../docs/operating.md");
         let mut registry = Registry::default();
         let all = PluginMetrics::register(&mut registry);
-        // All fields by name, so that none is forgotten here: a family without series is not written.
+        // All fields by name, so that none is forgotten here: a family without series is not
+        // written.
         let PluginMetrics {
             calls,
             durations,
@@ -282,23 +396,57 @@ mod tests {
         } = all;
         let plugin = String::new;
         let (interface, function) = ("instances", "check");
-        drop(calls.get_or_create(&Outcome { plugin: plugin(), interface, function, outcome: "ok" }));
-        drop(bad_answers.get_or_create(&Function { plugin: plugin(), interface, function }));
-        drop(durations.get_or_create(&Function { plugin: plugin(), interface, function }));
+        drop(calls.get_or_create(&Outcome {
+            plugin: plugin(),
+            interface,
+            function,
+            outcome: "ok",
+        }));
+        drop(bad_answers.get_or_create(&Function {
+            plugin: plugin(),
+            interface,
+            function,
+        }));
+        drop(durations.get_or_create(&Function {
+            plugin: plugin(),
+            interface,
+            function,
+        }));
         drop(cpu.get_or_create(&Plugin { plugin: plugin() }));
         drop(log_dropped.get_or_create(&Plugin { plugin: plugin() }));
         for family in [&memory, &memory_peak, &handles, &generation, &rejected] {
             drop(family.get_or_create(&Plugin { plugin: plugin() }));
         }
-        drop(traps.get_or_create(&Kind { plugin: plugin(), kind: "cpu" }));
-        drop(instances.get_or_create(&Instances { plugin: plugin(), state: "idle" }));
+        drop(traps.get_or_create(&Kind {
+            plugin: plugin(),
+            kind: "cpu",
+        }));
+        drop(instances.get_or_create(&Instances {
+            plugin: plugin(),
+            state: "idle",
+        }));
         let (provider, version, digest) = (String::new(), String::new(), String::new());
-        drop(generation_info.get_or_create(&Generation { plugin: plugin(), provider, version, digest }));
-        drop(reloads.get_or_create(&Reload { plugin: plugin(), result: "success", stage: "" }));
-        drop(compilations.get_or_create(&Compilation { plugin: plugin(), result: "success" }));
+        drop(generation_info.get_or_create(&Generation {
+            plugin: plugin(),
+            provider,
+            version,
+            digest,
+        }));
+        drop(reloads.get_or_create(&Reload {
+            plugin: plugin(),
+            result: "success",
+            stage: "",
+        }));
+        drop(compilations.get_or_create(&Compilation {
+            plugin: plugin(),
+            result: "success",
+        }));
         let mut text = String::new();
         prometheus_client::encoding::text::encode(&mut text, &registry).unwrap();
-        let types: Vec<_> = text.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split_once(' ')).collect();
+        let types: Vec<_> = text
+            .lines()
+            .filter_map(|line| line.strip_prefix("# TYPE ")?.split_once(' '))
+            .collect();
         assert_eq!(types.len(), 15, "{types:?}");
         for (name, kind) in types {
             let name = format!("`{name}{}`", if kind == "counter" { "_total" } else { "" });

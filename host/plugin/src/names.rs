@@ -7,7 +7,15 @@ pub const CONTRACT: &str = "0.1.0";
 pub(crate) const PACKAGE: &str = "skydock:provider";
 
 /// Interfaces of the package that the host provides.
-pub(crate) const IMPORTS: [&str; 7] = ["types", "cache", "calls", "cluster", "events", "node-sets", "objects"];
+pub(crate) const IMPORTS: [&str; 7] = [
+    "types",
+    "cache",
+    "calls",
+    "cluster",
+    "events",
+    "node-sets",
+    "objects",
+];
 
 /// Name of the interface with objects of the cluster, in any version.
 pub(crate) const OBJECTS: &str = "skydock:provider/objects";

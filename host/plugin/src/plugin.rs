@@ -61,8 +61,8 @@ pub enum SwapOutcome {
 
 /// A plugin in service. Implements [`skydock_cloud::CloudProvider`].
 ///
-/// Calls that are running when the generation changes end on the generation that they started with; later calls use the new one.
-/// The calls are in `provider.rs`; `watch.rs` follows the files.
+/// Calls that are running when the generation changes end on the generation that they started with;
+/// later calls use the new one. The calls are in `provider.rs`; `watch.rs` follows the files.
 pub struct Plugin {
     runtime: Runtime,
     source: PluginSource,
@@ -77,7 +77,8 @@ pub struct Plugin {
 struct Swap {
     /// Code of the previous generation, to which its file may be restored.
     previous: Option<Arc<Code>>,
-    /// The last compiled code: in service, or rejected with its configuration, which may be fixed later.
+    /// The last compiled code: in service, or rejected with its configuration, which may be fixed
+    /// later.
     code: Arc<Code>,
     last_number: u64,
     /// Files of the last attempt; watching retries only when they have changed.
@@ -99,29 +100,63 @@ impl Plugin {
     ///
     /// # Errors
     /// [`LoadError`] with the stage that failed.
-    pub async fn load(runtime: &Runtime, source: PluginSource, cluster: ClusterSlot) -> Result<Arc<Self>, LoadError> {
-        let (limits, metrics, ticker) =
-            (runtime.limits().clone(), runtime.inner.metrics.clone(), Arc::clone(&runtime.inner.ticker));
+    pub async fn load(
+        runtime: &Runtime,
+        source: PluginSource,
+        cluster: ClusterSlot,
+    ) -> Result<Arc<Self>, LoadError> {
+        let (limits, metrics, ticker) = (
+            runtime.limits().clone(),
+            runtime.inner.metrics.clone(),
+            Arc::clone(&runtime.inner.ticker),
+        );
         let taping = runtime.inner.taping.clone();
-        let shared = Arc::new(Shared::new(&source, limits, metrics, cluster, ticker, taping));
+        let shared = Arc::new(Shared::new(
+            &source, limits, metrics, cluster, ticker, taping,
+        ));
         let first = async {
-            let (Files { component, settings, digests }, reading) = read(&source).await?;
+            let (
+                Files {
+                    component,
+                    settings,
+                    digests,
+                },
+                reading,
+            ) = read(&source).await?;
             let mut watch = Stopwatch::start(reading);
             let component = (component, digests.component.clone());
             let code = Arc::new(Code::make(runtime, &shared.plugin, component, &mut watch).await?);
-            Generation::load(&shared, source.component.clone(), (code, &settings, digests), watch, 1, None).await
+            Generation::load(
+                &shared,
+                source.component.clone(),
+                (code, &settings, digests),
+                watch,
+                1,
+                None,
+            )
+            .await
         };
         let first = first.await.inspect_err(|error| {
-            shared.metrics.reload_failed(&shared.plugin, error.stage.as_str());
+            shared
+                .metrics
+                .reload_failed(&shared.plugin, error.stage.as_str());
         })?;
         shared.metrics.swapped(&shared.plugin, None, &first.info);
-        let (attempted, code) = (Attempted::Files(first.digests.clone()), Arc::clone(&first.code));
+        let (attempted, code) = (
+            Attempted::Files(first.digests.clone()),
+            Arc::clone(&first.code),
+        );
         let plugin = Arc::new(Self {
             runtime: runtime.clone(),
             source,
             shared,
             current: ArcSwap::from_pointee(first),
-            swap: Mutex::new(Swap { previous: None, code, last_number: 1, attempted }),
+            swap: Mutex::new(Swap {
+                previous: None,
+                code,
+                last_number: 1,
+                attempted,
+            }),
             number: watch::Sender::new(1),
             reports: broadcast::Sender::new(REPORTS),
         });
@@ -158,7 +193,8 @@ impl Plugin {
         &self.source.name
     }
 
-    /// Returns a receiver of the number of the generation in service, which changes with the generation.
+    /// Returns a receiver of the number of the generation in service, which changes with the
+    /// generation.
     #[must_use]
     pub fn subscribe(&self) -> watch::Receiver<u64> {
         self.number.subscribe()
@@ -175,8 +211,8 @@ impl Plugin {
         self.source.files()
     }
 
-    /// Loads the plugin again if component or configuration are different from those in service. If the future is dropped, the plugin
-    /// in service is not changed.
+    /// Loads the plugin again if component or configuration are different from those in service. If
+    /// the future is dropped, the plugin in service is not changed.
     ///
     /// # Errors
     /// [`LoadError`] with the stage that failed; the plugin in service is not changed.
@@ -186,8 +222,8 @@ impl Plugin {
         self.replace(&mut swap, files).await
     }
 
-    /// Reloads like [`Plugin::reload`], but does nothing if the last attempt found the same files and failed because of them: a faulty
-    /// file is reported once.
+    /// Reloads like [`Plugin::reload`], but does nothing if the last attempt found the same files
+    /// and failed because of them: a faulty file is reported once.
     pub(crate) async fn reload_if_new(&self) -> Result<Reload, LoadError> {
         let mut swap = self.swap.lock().await;
         let files = read(&self.source).await;
@@ -197,24 +233,44 @@ impl Plugin {
         self.replace(&mut swap, files).await
     }
 
-    async fn replace(&self, swap: &mut Swap, files: Result<(Files, Duration), LoadError>) -> Result<Reload, LoadError> {
+    async fn replace(
+        &self,
+        swap: &mut Swap,
+        files: Result<(Files, Duration), LoadError>,
+    ) -> Result<Reload, LoadError> {
         let attempted = attempted(&files);
         let before = self.current();
         let loaded = async {
-            let (Files { component, settings, digests }, reading) = files?;
+            let (
+                Files {
+                    component,
+                    settings,
+                    digests,
+                },
+                reading,
+            ) = files?;
             if digests == before.digests {
                 return Ok(None);
             }
             let mut watch = Stopwatch::start(reading);
-            swap.code = self.code(swap, &before, (component, &digests.component), &mut watch).await?;
+            swap.code = self
+                .code(swap, &before, (component, &digests.component), &mut watch)
+                .await?;
             let what = (Arc::clone(&swap.code), &settings, digests);
             let (source, number) = (self.source.component.clone(), swap.last_number + 1);
-            Generation::load(&self.shared, source, what, watch, number, Some(&before)).await.map(Some)
+            Generation::load(&self.shared, source, what, watch, number, Some(&before))
+                .await
+                .map(Some)
         };
         let loaded = loaded.await;
-        let in_vain = loaded.as_ref().is_err_and(LoadError::may_pass) && attempted != Attempted::Unreadable;
+        let in_vain =
+            loaded.as_ref().is_err_and(LoadError::may_pass) && attempted != Attempted::Unreadable;
         // Only set here, so that an attempt that was dropped earlier is repeated.
-        swap.attempted = if in_vain { Attempted::InVain } else { attempted };
+        swap.attempted = if in_vain {
+            Attempted::InVain
+        } else {
+            attempted
+        };
         match loaded {
             Ok(None) => {
                 self.shared.metrics.unchanged(&self.shared.plugin);
@@ -228,16 +284,22 @@ impl Plugin {
                 Ok(Reload::Swapped(info))
             }
             Err(error) => {
-                self.shared.metrics.reload_failed(&self.shared.plugin, error.stage.as_str());
+                self.shared
+                    .metrics
+                    .reload_failed(&self.shared.plugin, error.stage.as_str());
                 let (stage, reason) = (error.stage, error.to_string());
-                self.report(SwapOutcome::Rejected { stage, reason, kept: before.info.number });
+                self.report(SwapOutcome::Rejected {
+                    stage,
+                    reason,
+                    kept: before.info.number,
+                });
                 Err(error)
             }
         }
     }
 
-    /// Returns the code of these bytes. The same bytes are never compiled or loaded twice: if only the configuration changes, the code
-    /// in service is used again.
+    /// Returns the code of these bytes. The same bytes are never compiled or loaded twice: if only
+    /// the configuration changes, the code in service is used again.
     async fn code(
         &self,
         swap: &Swap,
@@ -245,18 +307,29 @@ impl Plugin {
         (component, digest): (Vec<u8>, &str),
         watch: &mut Stopwatch,
     ) -> Result<Arc<Code>, LoadError> {
-        let mut known = [&current.code, &swap.code].into_iter().chain(&swap.previous);
+        let mut known = [&current.code, &swap.code]
+            .into_iter()
+            .chain(&swap.previous);
         if let Some(code) = known.find(|code| code.digest == digest) {
             return Ok(Arc::clone(code));
         }
-        Code::make(&self.runtime, &self.shared.plugin, (component, digest.to_owned()), watch).await.map(Arc::new)
+        Code::make(
+            &self.runtime,
+            &self.shared.plugin,
+            (component, digest.to_owned()),
+            watch,
+        )
+        .await
+        .map(Arc::new)
     }
 
     /// Directs new calls to this generation. The previous one finishes its calls.
     fn publish(&self, swap: &mut Swap, next: &Arc<Generation>) {
         let before = self.current.swap(Arc::clone(next));
         before.pool.close();
-        self.shared.metrics.swapped(&self.shared.plugin, Some(&before.info), &next.info);
+        self.shared
+            .metrics
+            .swapped(&self.shared.plugin, Some(&before.info), &next.info);
         swap.previous = Some(Arc::clone(&before.code));
         self.number.send_replace(next.info.number);
     }
@@ -272,12 +345,19 @@ impl Plugin {
                     "new plugin generation in service"
                 );
             }
-            SwapOutcome::Rejected { stage, reason, kept } => {
+            SwapOutcome::Rejected {
+                stage,
+                reason,
+                kept,
+            } => {
                 tracing::error!(plugin, generation = kept, %stage, reason, "new plugin or configuration rejected; the previous generation stays in service");
             }
         }
         // An error means that nobody listens.
-        let _ = self.reports.send(SwapReport { plugin: plugin.to_owned(), outcome });
+        let _ = self.reports.send(SwapReport {
+            plugin: plugin.to_owned(),
+            outcome,
+        });
     }
 
     /// Drops idle instances periodically, as long as the plugin exists.
@@ -286,8 +366,11 @@ impl Plugin {
         let idle = self.shared.limits.idle;
         tokio::spawn(async move {
             loop {
-                tokio::time::sleep((idle / 2).clamp(Duration::from_millis(10), LONGEST_SWEEP)).await;
-                let Some(plugin) = plugin.upgrade() else { return };
+                tokio::time::sleep((idle / 2).clamp(Duration::from_millis(10), LONGEST_SWEEP))
+                    .await;
+                let Some(plugin) = plugin.upgrade() else {
+                    return;
+                };
                 plugin.current().pool.shrink(Instant::now());
             }
         });
@@ -295,15 +378,23 @@ impl Plugin {
 }
 
 fn attempted(files: &Result<(Files, Duration), LoadError>) -> Attempted {
-    files.as_ref().map_or(Attempted::Unreadable, |(files, _)| Attempted::Files(files.digests.clone()))
+    files.as_ref().map_or(Attempted::Unreadable, |(files, _)| {
+        Attempted::Files(files.digests.clone())
+    })
 }
 
 pub(crate) async fn read(source: &PluginSource) -> Result<(Files, Duration), LoadError> {
     let (source, started) = (source.clone(), Instant::now());
     // The files may be on a slow volume.
     let reading = tokio::task::spawn_blocking(move || Files::read(&source));
-    let files = reading
-        .await
-        .unwrap_or_else(|error| Err(LoadProblem::Read { path: PathBuf::new(), source: std::io::Error::other(error) }));
-    Ok((files.map_err(|problem| LoadError::new(Stage::Read, problem))?, started.elapsed()))
+    let files = reading.await.unwrap_or_else(|error| {
+        Err(LoadProblem::Read {
+            path: PathBuf::new(),
+            source: std::io::Error::other(error),
+        })
+    });
+    Ok((
+        files.map_err(|problem| LoadError::new(Stage::Read, problem))?,
+        started.elapsed(),
+    ))
 }

@@ -14,11 +14,12 @@ use tokio::sync::SemaphorePermit;
 use self::shares::Shares;
 use crate::{host::Shared, instance::Instance, overlap::Overlap};
 
-/// Idle instances that are kept for [`Limits::idle`](crate::Limits::idle); more than these come from a burst, and are kept for a
-/// quarter of that time.
+/// Idle instances that are kept for [`Limits::idle`](crate::Limits::idle); more than these come
+/// from a burst, and are kept for a quarter of that time.
 const FEW: usize = 8;
 
-/// Fraction of the plugin's memory that must be free to keep an idle instance, as a divisor: running calls have priority.
+/// Fraction of the plugin's memory that must be free to keep an idle instance, as a divisor:
+/// running calls have priority.
 const RESERVE: usize = 4;
 
 /// Idle instances, and permits for all instances.
@@ -39,16 +40,26 @@ struct Waiting {
 
 #[derive(Default)]
 struct Idle {
-    /// Ordered by last use. The most recently used instance is taken first, so that those at the front become cold.
+    /// Ordered by last use. The most recently used instance is taken first, so that those at the
+    /// front become cold.
     instances: Vec<Waiting>,
     /// The generation is out of service: no instance is kept.
     closed: bool,
 }
 
 impl Pool {
-    pub(crate) fn new(shared: Arc<Shared>, capabilities: &BTreeSet<Capability>, overlap: Overlap) -> Self {
+    pub(crate) fn new(
+        shared: Arc<Shared>,
+        capabilities: &BTreeSet<Capability>,
+        overlap: Overlap,
+    ) -> Self {
         let shares = Shares::new(shared.limits.instances, capabilities, overlap);
-        Self { shared, shares, overlap, idle: Mutex::default() }
+        Self {
+            shared,
+            shares,
+            overlap,
+            idle: Mutex::default(),
+        }
     }
 
     /// Returns the capability to which the instance for such a call is bound.
@@ -61,10 +72,13 @@ impl Pool {
     }
 
     fn count(&self, state: &'static str, change: i64) {
-        self.shared.metrics.instances(&self.shared.plugin, state, change);
+        self.shared
+            .metrics
+            .instances(&self.shared.plugin, state, change);
     }
 
-    /// Waits for a permit for an instance for this capability, and takes an idle instance if there is one.
+    /// Waits for a permit for an instance for this capability, and takes an idle instance if there
+    /// is one.
     pub(crate) async fn acquire(&self, capability: Capability) -> Slot<'_> {
         let permit = self.shares.acquire(capability).await;
         let owner = self.owner(capability);
@@ -73,38 +87,57 @@ impl Pool {
             self.count("idle", -1);
         }
         self.count("busy", 1);
-        Slot { pool: self, warm, owner, _permit: permit }
+        Slot {
+            pool: self,
+            warm,
+            owner,
+            _permit: permit,
+        }
     }
 
     /// Adds an instance that was created outside of a call.
     pub(crate) fn put_first(&self, instance: Instance, capabilities: &BTreeSet<Capability>) {
-        self.put(instance, capabilities.first().and_then(|capability| self.owner(*capability)));
+        self.put(
+            instance,
+            capabilities
+                .first()
+                .and_then(|capability| self.owner(*capability)),
+        );
     }
 
     fn put(&self, instance: Instance, of: Option<Capability>) {
         let memory = &self.shared.memory;
-        // If two instances are returned at the same time, the second one sees the memory that the first has released.
+        // If two instances are returned at the same time, the second one sees the memory that the
+        // first has released.
         let mut idle = self.idle();
         let scarce = memory.taken() > memory.limit() - memory.limit() / RESERVE;
         if !idle.closed && instance.uses_left > 0 && !instance.store.data().retired && !scarce {
-            idle.instances.push(Waiting { instance, used: Clock::now(), of });
+            idle.instances.push(Waiting {
+                instance,
+                used: Clock::now(),
+                of,
+            });
             self.count("idle", 1);
         } else {
             drop(instance);
         }
     }
 
-    /// Drops instances that have been idle for too long. Instances that keep state between calls are not dropped.
+    /// Drops instances that have been idle for too long. Instances that keep state between calls
+    /// are not dropped.
     pub(crate) fn shrink(&self, now: Clock) {
         if self.overlap != Overlap::Any {
             return;
         }
         let limit = self.shared.limits.idle;
-        let cold = self.idle().take(|later, used| is_cold(later, now.saturating_duration_since(used), limit));
+        let cold = self
+            .idle()
+            .take(|later, used| is_cold(later, now.saturating_duration_since(used), limit));
         self.count("idle", -i64::try_from(cold.len()).unwrap_or(0));
     }
 
-    /// Keeps no instances from this point on: running calls finish, and their instances are dropped.
+    /// Keeps no instances from this point on: running calls finish, and their instances are
+    /// dropped.
     pub(crate) fn close(&self) {
         let all = {
             let mut idle = self.idle();
@@ -115,7 +148,8 @@ impl Pool {
     }
 }
 
-/// Returns true for an instance that has been idle for this long, and `later` instances were used after it.
+/// Returns true for an instance that has been idle for this long, and `later` instances were used
+/// after it.
 fn is_cold(later: usize, idle: Duration, limit: Duration) -> bool {
     idle > if later < FEW { limit } else { limit / 4 }
 }
@@ -123,15 +157,23 @@ fn is_cold(later: usize, idle: Duration, limit: Duration) -> bool {
 impl Idle {
     /// Takes the most recently used instance of this owner.
     fn take_warm(&mut self, owner: Option<Capability>) -> Option<Instance> {
-        let at = self.instances.iter().rposition(|waiting| waiting.of == owner)?;
+        let at = self
+            .instances
+            .iter()
+            .rposition(|waiting| waiting.of == owner)?;
         Some(self.instances.remove(at).instance)
     }
 
-    /// Takes the instances that are cold, given how many were used later, and when they were last used.
+    /// Takes the instances that are cold, given how many were used later, and when they were last
+    /// used.
     fn take(&mut self, cold: impl Fn(usize, Clock) -> bool) -> Vec<Waiting> {
         let count = self.instances.len();
         // The least recently used instances are at the front, so the cold ones are a prefix.
-        let warm = self.instances.iter().enumerate().position(|(index, it)| !cold(count - 1 - index, it.used));
+        let warm = self
+            .instances
+            .iter()
+            .enumerate()
+            .position(|(index, it)| !cold(count - 1 - index, it.used));
         self.instances.drain(..warm.unwrap_or(count)).collect()
     }
 }
@@ -158,7 +200,10 @@ impl<'a> Slot<'a> {
 
     /// Puts an instance into the slot for one call.
     pub(crate) fn lease(self, instance: Instance) -> Lease<'a> {
-        Lease { slot: self, instance: Some(instance) }
+        Lease {
+            slot: self,
+            instance: Some(instance),
+        }
     }
 }
 
@@ -168,8 +213,8 @@ impl Drop for Slot<'_> {
     }
 }
 
-/// An instance during one call. Unless it is given back, it is dropped with the lease: after a trap, after a timeout, or if the caller
-/// was canceled, its store must not be used again.
+/// An instance during one call. Unless it is given back, it is dropped with the lease: after a
+/// trap, after a timeout, or if the caller was canceled, its store must not be used again.
 pub(crate) struct Lease<'a> {
     slot: Slot<'a>,
     instance: Option<Instance>,
@@ -197,9 +242,18 @@ mod tests {
     #[test]
     fn idle_instances_of_a_burst_are_removed_sooner() {
         let limit = Duration::from_secs(60);
-        for (later, seconds, expected) in [(0, 60, false), (0, 61, true), (7, 60, false), (8, 15, false), (8, 16, true)]
-        {
-            assert_eq!(is_cold(later, Duration::from_secs(seconds), limit), expected, "{later} later, {seconds} s");
+        for (later, seconds, expected) in [
+            (0, 60, false),
+            (0, 61, true),
+            (7, 60, false),
+            (8, 15, false),
+            (8, 16, true),
+        ] {
+            assert_eq!(
+                is_cold(later, Duration::from_secs(seconds), limit),
+                expected,
+                "{later} later, {seconds} s"
+            );
         }
     }
 }

@@ -53,7 +53,8 @@ pub struct Replayed {
     pub calls: u64,
     /// Number of functions of the host, and of requests, that were as recorded.
     pub steps: u64,
-    /// Whether everything was exactly as recorded, in the same order, including clocks, randomness and log.
+    /// Whether everything was exactly as recorded, in the same order, including clocks, randomness
+    /// and log.
     pub exact: bool,
     /// Why the recording is incomplete.
     pub cut: Option<String>,
@@ -67,11 +68,28 @@ impl Replay {
     /// # Errors
     /// [`ReplayError::Load`].
     pub async fn load(runtime: &Runtime, component: &Path) -> Result<Self, ReplayError> {
-        let source = PluginSource { component: component.to_owned(), ..PluginSource::default() };
-        let (Files { component, digests, .. }, reading) = read(&source).await?;
+        let source = PluginSource {
+            component: component.to_owned(),
+            ..PluginSource::default()
+        };
+        let (
+            Files {
+                component, digests, ..
+            },
+            reading,
+        ) = read(&source).await?;
         let mut watch = Stopwatch::start(reading);
-        let code = Code::make(runtime, "replay", (component, digests.component), &mut watch).await?;
-        Ok(Self { runtime: runtime.clone(), code })
+        let code = Code::make(
+            runtime,
+            "replay",
+            (component, digests.component),
+            &mut watch,
+        )
+        .await?;
+        Ok(Self {
+            runtime: runtime.clone(),
+            code,
+        })
     }
 
     /// Returns the recordings in a directory, the oldest first, or the file itself.
@@ -90,22 +108,48 @@ impl Replay {
         let mut script = Script::read(recording)?;
         let (header, cut) = (script.header.clone(), script.cut.take());
         let player = Arc::new(Player::new(script));
-        let source = PluginSource { name: header.plugin.clone(), ..PluginSource::default() };
-        let (limits, ticker) = (self.runtime.limits().clone(), Arc::clone(&self.runtime.inner.ticker));
+        let source = PluginSource {
+            name: header.plugin.clone(),
+            ..PluginSource::default()
+        };
+        let (limits, ticker) = (
+            self.runtime.limits().clone(),
+            Arc::clone(&self.runtime.inner.ticker),
+        );
         let (metrics, cluster) = (PluginMetrics::default(), ClusterSlot::default());
-        let shared = Arc::new(Shared::new(&source, limits, metrics, cluster, ticker, Taping::Replay));
+        let shared = Arc::new(Shared::new(
+            &source,
+            limits,
+            metrics,
+            cluster,
+            ticker,
+            Taping::Replay,
+        ));
         let settings = Settings {
             cluster_name: String::new(),
             cluster_cidrs: Vec::new(),
             cloud_config: None,
             options: skydock_cloud::Pairs::new(),
         };
-        let Code { pre, capabilities, digest, .. } = &self.code;
+        let Code {
+            pre,
+            capabilities,
+            digest,
+            ..
+        } = &self.code;
         let number = (header.generation, digest.as_str());
-        let blueprint = Blueprint::new(pre.clone(), capabilities, shared, number, Arc::new(settings))
-            .map_err(|problem| LoadError::new(Stage::Type, problem))?;
+        let blueprint = Blueprint::new(
+            pre.clone(),
+            capabilities,
+            shared,
+            number,
+            Arc::new(settings),
+        )
+        .map_err(|problem| LoadError::new(Stage::Type, problem))?;
         let tape = Some(Tape::Playing(Arc::clone(&player)));
-        let made = blueprint.instantiate_with(tape, Instant::now() + DEADLINE).await;
+        let made = blueprint
+            .instantiate_with(tape, Instant::now() + DEADLINE)
+            .await;
         match made {
             Ok(instance) => calls(&player, instance).await,
             Err(LoadProblem::Call(error)) => player.ended(Err(error.kind().to_owned())),
@@ -115,7 +159,9 @@ impl Replay {
         let (outcome, difference) = player.outcome();
         let cut = cut.map(|why| match outcome.unreached {
             0 => why,
-            steps => format!("{why}, and {steps} steps in it follow an answer that was not written"),
+            steps => {
+                format!("{why}, and {steps} steps in it follow an answer that was not written")
+            }
         });
         Ok(Replayed {
             recording: recording.to_owned(),
@@ -133,7 +179,8 @@ impl Replay {
 async fn calls(player: &Player, mut instance: Instance) {
     while let Some((function, arguments)) = player.next() {
         let deadline = Instant::now() + DEADLINE;
-        let call = tokio::time::timeout_at(deadline, instance.replay(&function, &arguments, deadline));
+        let call =
+            tokio::time::timeout_at(deadline, instance.replay(&function, &arguments, deadline));
         let answer = tokio::select! {
             answer = call => answer.ok(),
             () = player.over.notified() => None,

@@ -15,26 +15,29 @@ use crate::{
     ticker::Ticker,
 };
 
-/// Slots of the pool for each instance that a plugin may have: for four plugins, each with a generation in service and one that is
-/// being replaced.
+/// Slots of the pool for each instance that a plugin may have: for four plugins, each with a
+/// generation in service and one that is being replaced.
 const SLOTS_PER_INSTANCE: u32 = 8;
 
 /// Memories and tables of a component: a guest, and the adapters that tools add.
 const CORE_PER_COMPONENT: u32 = 8;
 
-/// Core instances of a component. A compiled guest has two or three, and an interpreter one for each of its shared libraries: CPython has
-/// about 20. wasmtime only counts them, so that many cost no more than few.
+/// Core instances of a component. A compiled guest has two or three, and an interpreter one for
+/// each of its shared libraries: CPython has about 20. wasmtime only counts them, so that many cost
+/// no more than few.
 const CORE_INSTANCES: u32 = 64;
 
-/// Maximum bytes that wasmtime keeps for an instance in addition to its memories and tables: 32 for each function that is in a table,
-/// of which a component may have [100,000](crate::shape), and little for the rest. Allocated on demand.
+/// Maximum bytes that wasmtime keeps for an instance in addition to its memories and tables: 32 for
+/// each function that is in a table, of which a component may have [100,000](crate::shape), and
+/// little for the rest. Allocated on demand.
 const INSTANCE: usize = 4 << 20;
 
 /// Options for running plugins.
 #[derive(Clone, Debug)]
 pub struct RuntimeOptions {
-    /// Directory for machine code, so that a component is compiled once and not at each start. Skydock uses its own directory in it.
-    /// Both are created with mode 0700 if they do not exist. With `None`, machine code is kept until the process ends.
+    /// Directory for machine code, so that a component is compiled once and not at each start.
+    /// Skydock uses its own directory in it. Both are created with mode 0700 if they do not exist.
+    /// With `None`, machine code is kept until the process ends.
     pub cache_dir: Option<PathBuf>,
     /// The program that compiles.
     pub compiler: Compiler,
@@ -99,19 +102,37 @@ impl Runtime {
     /// Starts the engine, and the thread whose ticks interrupt guests.
     ///
     /// # Errors
-    /// [`RuntimeError`], if the cache directory cannot be used or is accessible by others, or if the engine does not support the
-    /// platform.
+    /// [`RuntimeError`], if the cache directory cannot be used or is accessible by others, or if
+    /// the engine does not support the platform.
     pub fn new(options: RuntimeOptions) -> Result<Self, RuntimeError> {
-        let RuntimeOptions { cache_dir, compiler, limits, metrics, taping } = options;
+        let RuntimeOptions {
+            cache_dir,
+            compiler,
+            limits,
+            metrics,
+            taping,
+        } = options;
         let artifacts = Artifacts::open(cache_dir)?;
         let (engine, reservation) = start_engine(&limits).map_err(RuntimeError::Engine)?;
         let ticker = start_ticker(&engine).map_err(RuntimeError::Ticker)?;
         let mut linker = host::linker(&engine, &taping).map_err(RuntimeError::Engine)?;
         contract::link(&mut linker).map_err(RuntimeError::Engine)?;
         let compatibility = engine::compatibility(&engine);
-        let inner =
-            Inner { engine, linker, limits, metrics, ticker, compiler, artifacts, compatibility, reservation, taping };
-        Ok(Self { inner: Arc::new(inner) })
+        let inner = Inner {
+            engine,
+            linker,
+            limits,
+            metrics,
+            ticker,
+            compiler,
+            artifacts,
+            compatibility,
+            reservation,
+            taping,
+        };
+        Ok(Self {
+            inner: Arc::new(inner),
+        })
     }
 
     /// Returns the limits of each plugin.
@@ -124,21 +145,26 @@ impl Runtime {
 /// Returns the engine, and the [reservation](engine::config) that it was created with.
 fn start_engine(limits: &Limits) -> wasmtime::Result<(Engine, Option<u64>)> {
     let mut config = engine::config(None);
-    // The pool reserves address space for all its slots at once. If that fails (`ulimit -v`, some ARM kernels), instances are allocated
-    // one by one, and each reserves no more address space than the memory that it may have.
+    // The pool reserves address space for all its slots at once. If that fails (`ulimit -v`, some
+    // ARM kernels), instances are allocated one by one, and each reserves no more address space
+    // than the memory that it may have.
     config.allocation_strategy(InstanceAllocationStrategy::Pooling(pool(limits)));
-    Engine::new(&config).map(|engine| (engine, None)).or_else(|error| {
-        tracing::info!(
-            error = format!("{error:#}"),
-            "not enough address space for an instance pool: allocating instances one by one"
-        );
-        let reservation = Some(limits.memory as u64);
-        Ok((Engine::new(&engine::config(reservation))?, reservation))
-    })
+    Engine::new(&config)
+        .map(|engine| (engine, None))
+        .or_else(|error| {
+            tracing::info!(
+                error = format!("{error:#}"),
+                "not enough address space for an instance pool: allocating instances one by one"
+            );
+            let reservation = Some(limits.memory as u64);
+            Ok((Engine::new(&engine::config(reservation))?, reservation))
+        })
 }
 
 fn pool(limits: &Limits) -> PoolingAllocationConfig {
-    let components = u32::try_from(limits.instances).unwrap_or(u32::MAX).saturating_mul(SLOTS_PER_INSTANCE);
+    let components = u32::try_from(limits.instances)
+        .unwrap_or(u32::MAX)
+        .saturating_mul(SLOTS_PER_INSTANCE);
     let tables = components.saturating_mul(CORE_PER_COMPONENT);
     let mut pool = PoolingAllocationConfig::default();
     pool.total_component_instances(components)

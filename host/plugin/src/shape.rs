@@ -1,11 +1,12 @@
 //! The shape of a component: the numbers of its parts, counted before anything is compiled.
 //!
-//! The compiler processes every instance of every nested component separately, so a few kilobytes can describe billions of instances.
-//! Counting them takes time in proportion to the size of the file, a few milliseconds.
+//! The compiler processes every instance of every nested component separately, so a few kilobytes
+//! can describe billions of instances. Counting them takes time in proportion to the size of the
+//! file, a few milliseconds.
 
 use wasmparser::{
-    BinaryReaderError, ComponentAlias, ComponentExternalKind, ComponentInstance, ComponentOuterAliasKind, Encoding,
-    Instance, Payload,
+    BinaryReaderError, ComponentAlias, ComponentExternalKind, ComponentInstance,
+    ComponentOuterAliasKind, Encoding, Instance, Payload,
 };
 
 use crate::{
@@ -13,28 +14,33 @@ use crate::{
     limits::Limits,
 };
 
-/// Maximum number of functions of all modules. The largest guests of garbage-collected languages have about 50,000.
+/// Maximum number of functions of all modules. The largest guests of garbage-collected languages
+/// have about 50,000.
 const FUNCTIONS: u64 = 100_000;
 
 /// Maximum bytes of code of all modules: about two minutes of compilation.
 const CODE: u64 = 96 << 20;
 
-/// Maximum number of instances of modules and components; those in a nested component count each time it is instantiated. A guest in
-/// one language has about 20, one that is composed of several has a few hundred.
+/// Maximum number of instances of modules and components; those in a nested component count each
+/// time it is instantiated. A guest in one language has about 20, one that is composed of several
+/// has a few hundred.
 const INSTANCES: u64 = 1_000;
 
-/// Maximum number of definitions (instances, their arguments, aliases, adapters of functions, imports, exports), counted in the same
-/// way. The compiler processes each of them. A large guest has a few thousand.
+/// Maximum number of definitions (instances, their arguments, aliases, adapters of functions,
+/// imports, exports), counted in the same way. The compiler processes each of them. A large guest
+/// has a few thousand.
 const DEFINITIONS: u64 = 100_000;
 
 /// Maximum depth of nested components. Tools that compose components nest three or four deep.
 const DEPTH: u64 = 16;
 
-/// Maximum number of components that one component can name: nested ones, and each alias or export of one. They are kept in memory
-/// while the file is read, and a name takes only four bytes of the file.
+/// Maximum number of components that one component can name: nested ones, and each alias or export
+/// of one. They are kept in memory while the file is read, and a name takes only four bytes of the
+/// file.
 const COMPONENTS: u64 = 10_000;
 
-/// Maximum number of imports, and of exports, of the component itself. All of WASI and the contract are about fifty.
+/// Maximum number of imports, and of exports, of the component itself. All of WASI and the contract
+/// are about fifty.
 const NAMES: u64 = 1_000;
 
 /// Maximum bytes of the name of an import or export.
@@ -42,7 +48,11 @@ const NAME: u64 = 256;
 
 /// Returns an error if the number found exceeds the limit.
 fn at_most(what: &'static str, found: u64, most: u64) -> Result<(), LoadProblem> {
-    if found > most { Err(TooMuch { what, found, most }.into()) } else { Ok(()) }
+    if found > most {
+        Err(TooMuch { what, found, most }.into())
+    } else {
+        Ok(())
+    }
 }
 
 /// What one instance of a component consists of.
@@ -55,12 +65,18 @@ struct Weight {
 impl Weight {
     /// Adds one definition with this many parts.
     fn define(&mut self, parts: usize) {
-        self.definitions = self.definitions.saturating_add(1).saturating_add(parts as u64);
+        self.definitions = self
+            .definitions
+            .saturating_add(1)
+            .saturating_add(parts as u64);
     }
 
     /// Adds an instance of a component with this weight.
     fn add(&mut self, child: Self) {
-        self.instances = self.instances.saturating_add(1).saturating_add(child.instances);
+        self.instances = self
+            .instances
+            .saturating_add(1)
+            .saturating_add(child.instances);
         self.definitions = self.definitions.saturating_add(child.definitions);
     }
 }
@@ -77,7 +93,11 @@ impl Level {
     /// Adds a component that it can name.
     fn name(&mut self, weight: Weight) -> Result<(), LoadProblem> {
         self.components.push(weight);
-        at_most("components that can be named", self.components.len() as u64, COMPONENTS)
+        at_most(
+            "components that can be named",
+            self.components.len() as u64,
+            COMPONENTS,
+        )
     }
 }
 
@@ -91,7 +111,12 @@ pub(crate) struct Shape {
 
 impl Shape {
     pub(crate) fn new(limits: &Limits) -> Self {
-        Self { levels: Vec::new(), functions: 0, code: 0, table_elements: limits.table_elements as u64 }
+        Self {
+            levels: Vec::new(),
+            functions: 0,
+            code: 0,
+            table_elements: limits.table_elements as u64,
+        }
     }
 
     /// Returns the bytes of code of all modules.
@@ -103,8 +128,16 @@ impl Shape {
     pub(crate) fn see(&mut self, payload: &Payload<'_>) -> Result<(), LoadProblem> {
         match payload {
             Payload::Version { encoding, .. } => {
-                at_most("levels of components within components", self.levels.len() as u64, DEPTH)?;
-                self.levels.push(Level { encoding: *encoding, weight: Weight::default(), components: Vec::new() });
+                at_most(
+                    "levels of components within components",
+                    self.levels.len() as u64,
+                    DEPTH,
+                )?;
+                self.levels.push(Level {
+                    encoding: *encoding,
+                    weight: Weight::default(),
+                    components: Vec::new(),
+                });
                 Ok(())
             }
             Payload::End(_) => self.leave(),
@@ -132,7 +165,9 @@ impl Shape {
 
     /// Counts the definitions of a component.
     fn define(&mut self, payload: &Payload<'_>) -> Result<(), LoadProblem> {
-        let Some((level, outer)) = self.levels.split_last_mut() else { return Ok(()) };
+        let Some((level, outer)) = self.levels.split_last_mut() else {
+            return Ok(());
+        };
         match payload {
             Payload::InstanceSection(section) => {
                 for instance in section.clone() {
@@ -146,10 +181,13 @@ impl Shape {
             Payload::ComponentInstanceSection(section) => {
                 for instance in section.clone() {
                     let (child, parts) = match instance.map_err(malformed)? {
-                        ComponentInstance::Instantiate { component_index, args } => {
-                            (component(&level.components, component_index), args.len())
+                        ComponentInstance::Instantiate {
+                            component_index,
+                            args,
+                        } => (component(&level.components, component_index), args.len()),
+                        ComponentInstance::FromExports(exports) => {
+                            (Weight::default(), exports.len())
                         }
-                        ComponentInstance::FromExports(exports) => (Weight::default(), exports.len()),
                     };
                     level.weight.define(parts);
                     level.weight.add(child);
@@ -159,17 +197,27 @@ impl Shape {
                 for alias in section.clone() {
                     level.weight.define(0);
                     match alias.map_err(malformed)? {
-                        ComponentAlias::Outer { kind: ComponentOuterAliasKind::Component, count, index } => {
+                        ComponentAlias::Outer {
+                            kind: ComponentOuterAliasKind::Component,
+                            count,
+                            index,
+                        } => {
                             let from = match (count as usize).checked_sub(1) {
                                 None => component(&level.components, index),
-                                Some(up) => {
-                                    outer.iter().rev().nth(up).map_or(NOWHERE, |it| component(&it.components, index))
-                                }
+                                Some(up) => outer
+                                    .iter()
+                                    .rev()
+                                    .nth(up)
+                                    .map_or(NOWHERE, |it| component(&it.components, index)),
                             };
                             level.name(from)?;
                         }
-                        // An instance may export any component that was passed to it, so its weight is not known.
-                        ComponentAlias::InstanceExport { kind: ComponentExternalKind::Component, .. } => {
+                        // An instance may export any component that was passed to it, so its weight
+                        // is not known.
+                        ComponentAlias::InstanceExport {
+                            kind: ComponentExternalKind::Component,
+                            ..
+                        } => {
                             return Err(LoadProblem::PassesComponents);
                         }
                         _ => {}
@@ -194,7 +242,9 @@ impl Shape {
                     }
                 }
             }
-            Payload::ComponentCanonicalSection(section) => level.weight.define(section.count() as usize),
+            Payload::ComponentCanonicalSection(section) => {
+                level.weight.define(section.count() as usize)
+            }
             Payload::ComponentTypeSection(section) => level.weight.define(section.count() as usize),
             Payload::CoreTypeSection(section) => level.weight.define(section.count() as usize),
             _ => {}
@@ -204,7 +254,12 @@ impl Shape {
 
     /// Ends a component or module.
     fn leave(&mut self) -> Result<(), LoadProblem> {
-        let Some(Level { weight, encoding, .. }) = self.levels.pop() else { return Ok(()) };
+        let Some(Level {
+            weight, encoding, ..
+        }) = self.levels.pop()
+        else {
+            return Ok(());
+        };
         match self.levels.last_mut() {
             Some(parent) => {
                 if encoding == Encoding::Component {
@@ -214,15 +269,27 @@ impl Shape {
                 }
             }
             None => {
-                at_most("instances of modules and components", weight.instances, INSTANCES)?;
-                at_most("definitions in all its instances", weight.definitions, DEFINITIONS)
+                at_most(
+                    "instances of modules and components",
+                    weight.instances,
+                    INSTANCES,
+                )?;
+                at_most(
+                    "definitions in all its instances",
+                    weight.definitions,
+                    DEFINITIONS,
+                )
             }
         }
     }
 }
 
-/// Weight of a component that does not exist. Such a component is not valid, which the compiler reports.
-const NOWHERE: Weight = Weight { instances: 0, definitions: 0 };
+/// Weight of a component that does not exist. Such a component is not valid, which the compiler
+/// reports.
+const NOWHERE: Weight = Weight {
+    instances: 0,
+    definitions: 0,
+};
 
 fn component(components: &[Weight], index: u32) -> Weight {
     components.get(index as usize).copied().unwrap_or(NOWHERE)
@@ -232,7 +299,8 @@ fn malformed(error: BinaryReaderError) -> LoadProblem {
     LoadProblem::Malformed(error)
 }
 
-/// Checks the length of an import's or export's name, and their number; there were `before` names before this one.
+/// Checks the length of an import's or export's name, and their number; there were `before` names
+/// before this one.
 pub(crate) fn name(kind: Named, before: usize, name: &str) -> Result<(), LoadProblem> {
     let (many, long) = match kind {
         Named::Import => ("imports", "bytes in the name of an import"),

@@ -14,11 +14,12 @@ use skydock_cloud::Pairs;
 use skydock_egress::credentials::{has_no_secrets, split_cloud_conf};
 
 use crate::{
-    answers::IngressRules, error::LoadProblem, grants::Grants, overlap::Overlap, redact::redact, text::Cause,
-    way_out::WayOut,
+    answers::IngressRules, error::LoadProblem, grants::Grants, overlap::Overlap, redact::redact,
+    text::Cause, way_out::WayOut,
 };
 
-/// Maximum bytes of a component. Guests that contain a JavaScript or Python engine have 10 to 40 MiB.
+/// Maximum bytes of a component. Guests that contain a JavaScript or Python engine have 10 to 40
+/// MiB.
 const MAX_COMPONENT: u64 = 128 << 20;
 
 /// Maximum bytes of a configuration: the limit of a ConfigMap.
@@ -49,8 +50,8 @@ pub struct PluginSource {
     pub overlap: Option<Overlap>,
     /// Source of its gateway; without one, no request is allowed.
     pub way_out: Option<Arc<dyn WayOut>>,
-    /// Whether the file of `--cloud-config` is an OpenStack `cloud.conf`, whose secrets are kept in the host and not passed to the
-    /// plugin.
+    /// Whether the file of `--cloud-config` is an OpenStack `cloud.conf`, whose secrets are kept in
+    /// the host and not passed to the plugin.
     pub is_cloud_conf: bool,
     /// Whether requests to the cloud may only read, as in a dry run.
     pub only_reads: bool,
@@ -80,8 +81,16 @@ impl Settings {
     /// Returns the plugin's text without values of the configuration.
     pub(crate) fn redact(&self, text: &str) -> String {
         let config = self.cloud_config.as_ref();
-        let path = config.map(|config| config.path.display().to_string()).unwrap_or_default();
-        redact(text, config.map(|config| config.text.as_str()).unwrap_or_default(), &path)
+        let path = config
+            .map(|config| config.path.display().to_string())
+            .unwrap_or_default();
+        redact(
+            text,
+            config
+                .map(|config| config.text.as_str())
+                .unwrap_or_default(),
+            &path,
+        )
     }
 }
 
@@ -99,7 +108,8 @@ pub(crate) fn digest(bytes: &[u8]) -> String {
     hex::encode(Sha256::digest(bytes))
 }
 
-/// SHA-256 of the component, and of the configuration as the plugin receives it: they show whether anything has changed.
+/// SHA-256 of the component, and of the configuration as the plugin receives it: they show whether
+/// anything has changed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Digests {
     pub(crate) component: String,
@@ -117,10 +127,17 @@ impl Files {
     /// Reads both files, each once. Blocks.
     pub(crate) fn read(source: &PluginSource) -> Result<Self, LoadProblem> {
         let component = read_limited(&source.component, MAX_COMPONENT)?;
-        let mut cloud_config = source.cloud_config.as_deref().map(read_config).transpose()?;
+        let mut cloud_config = source
+            .cloud_config
+            .as_deref()
+            .map(read_config)
+            .transpose()?;
         if let Some(config) = &mut cloud_config {
             let path = &config.path;
-            let problem = |error| LoadProblem::CloudConf { path: path.clone(), reason: Cause::of(error) };
+            let problem = |error| LoadProblem::CloudConf {
+                path: path.clone(),
+                reason: Cause::of(error),
+            };
             if source.is_cloud_conf {
                 (_, config.text) = split_cloud_conf(&config.text).map_err(problem)?;
             } else {
@@ -128,52 +145,82 @@ impl Files {
             }
         }
         let found = digest(&component);
-        if let Some(expected) = source.digest.as_ref().filter(|expected| **expected != found) {
-            return Err(LoadProblem::Digest { expected: expected.clone(), found });
+        if let Some(expected) = source
+            .digest
+            .as_ref()
+            .filter(|expected| **expected != found)
+        {
+            return Err(LoadProblem::Digest {
+                expected: expected.clone(),
+                found,
+            });
         }
-        let digests =
-            Digests { component: found, config: cloud_config.as_ref().map(|config| digest(config.text.as_bytes())) };
+        let digests = Digests {
+            component: found,
+            config: cloud_config
+                .as_ref()
+                .map(|config| digest(config.text.as_bytes())),
+        };
         let settings = Settings {
             cluster_name: source.cluster_name.clone(),
             cluster_cidrs: source.cluster_cidrs.clone(),
             cloud_config,
             options: source.options.clone(),
         };
-        Ok(Self { component, settings, digests })
+        Ok(Self {
+            component,
+            settings,
+            digests,
+        })
     }
 }
 
 fn read_config(path: &Path) -> Result<CloudConfig, LoadProblem> {
     let bytes = read_limited(path, MAX_CONFIG)?;
-    let text = String::from_utf8(bytes)
-        .map_err(|error| LoadProblem::NotText { path: path.to_owned(), at: error.utf8_error().valid_up_to() })?;
-    Ok(CloudConfig { path: path.to_owned(), text })
+    let text = String::from_utf8(bytes).map_err(|error| LoadProblem::NotText {
+        path: path.to_owned(),
+        at: error.utf8_error().valid_up_to(),
+    })?;
+    Ok(CloudConfig {
+        path: path.to_owned(),
+        text,
+    })
 }
 
 fn read_limited(path: &Path, limit: u64) -> Result<Vec<u8>, LoadProblem> {
     let mut bytes = Vec::new();
     open(path)
         .and_then(|file| file.take(limit + 1).read_to_end(&mut bytes))
-        .map_err(|source| LoadProblem::Read { path: path.to_owned(), source })?;
+        .map_err(|source| LoadProblem::Read {
+            path: path.to_owned(),
+            source,
+        })?;
     if bytes.len() as u64 > limit {
-        return Err(LoadProblem::TooLarge { path: path.to_owned(), limit });
+        return Err(LoadProblem::TooLarge {
+            path: path.to_owned(),
+            limit,
+        });
     }
     Ok(bytes)
 }
 
-/// Opens a file that can be read repeatedly. A pipe would be empty the next time, and opening it could block forever.
+/// Opens a file that can be read repeatedly. A pipe would be empty the next time, and opening it
+/// could block forever.
 ///
 /// # Errors
 /// If it cannot be opened, or is a directory or a pipe.
 pub fn open(path: &Path) -> io::Result<File> {
-    let flags = rustix::fs::OFlags::RDONLY | rustix::fs::OFlags::NONBLOCK | rustix::fs::OFlags::CLOEXEC;
+    let flags =
+        rustix::fs::OFlags::RDONLY | rustix::fs::OFlags::NONBLOCK | rustix::fs::OFlags::CLOEXEC;
     let file: File = rustix::fs::open(path, flags, rustix::fs::Mode::empty())?.into();
     let metadata = file.metadata()?;
     if metadata.is_dir() {
         return Err(io::ErrorKind::IsADirectory.into());
     }
     if metadata.file_type().is_fifo() {
-        return Err(io::Error::other("it is a pipe, but must be a file because it is read again when it changes"));
+        return Err(io::Error::other(
+            "it is a pipe, but must be a file because it is read again when it changes",
+        ));
     }
     Ok(file)
 }
@@ -186,7 +233,10 @@ mod tests {
     #[test]
     fn a_component_of_up_to_128_mib_is_accepted() {
         let dir = tempfile::tempdir().unwrap();
-        let source = PluginSource { component: dir.path().join("plugin.wasm"), ..PluginSource::default() };
+        let source = PluginSource {
+            component: dir.path().join("plugin.wasm"),
+            ..PluginSource::default()
+        };
         let file = File::create(&source.component).unwrap();
         for (bytes, fits) in [(128 << 20, true), ((128 << 20) + 1, false)] {
             file.set_len(bytes).unwrap();
@@ -200,10 +250,15 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let component = dir.path().join("plugin.wasm");
         std::fs::write(&component, b"abc").unwrap();
-        let source =
-            |digest: Option<String>| PluginSource { component: component.clone(), digest, ..PluginSource::default() };
+        let source = |digest: Option<String>| PluginSource {
+            component: component.clone(),
+            digest,
+            ..PluginSource::default()
+        };
         let known = digest(b"abc");
-        assert!(Files::read(&source(None)).is_ok() && Files::read(&source(Some(known.clone()))).is_ok());
+        assert!(
+            Files::read(&source(None)).is_ok() && Files::read(&source(Some(known.clone()))).is_ok()
+        );
         let refused = Files::read(&source(Some(digest(b"abd")))).err();
         assert!(matches!(refused, Some(LoadProblem::Digest { found, .. }) if found == known));
     }
@@ -212,7 +267,10 @@ mod tests {
     #[test]
     fn secrets_of_a_cloud_conf_do_not_reach_the_plugin() {
         let dir = tempfile::tempdir().unwrap();
-        let (component, config) = (dir.path().join("plugin.wasm"), dir.path().join("cloud.conf"));
+        let (component, config) = (
+            dir.path().join("plugin.wasm"),
+            dir.path().join("cloud.conf"),
+        );
         std::fs::write(&component, b"abc").unwrap();
         let text = "[Global]\nauth-url=https://k.example/v3\nusername=u\nuser-domain-id=default\ntenant-id=t\npassword=hunter2hunter2\nregion=north\n";
         std::fs::write(&config, text).unwrap();
@@ -224,24 +282,35 @@ mod tests {
         };
         let files = Files::read(&source).ok().unwrap();
         let given = files.settings.cloud_config.unwrap().text;
-        assert!(given.contains("region") && !given.contains("hunter2"), "{given}");
+        assert!(
+            given.contains("region") && !given.contains("hunter2"),
+            "{given}"
+        );
         std::fs::write(&config, text.replace("hunter2", "changed")).unwrap();
         assert_eq!(
             Files::read(&source).ok().unwrap().digests,
             files.digests,
             "another password is no other configuration"
         );
-        // The secrets are not passed to the plugin either if no credential uses them: the file is rejected.
-        let nobodys = PluginSource { is_cloud_conf: false, ..source.clone() };
+        // The secrets are not passed to the plugin either if no credential uses them: the file is
+        // rejected.
+        let nobodys = PluginSource {
+            is_cloud_conf: false,
+            ..source.clone()
+        };
         let refused = Files::read(&nobodys).err().unwrap().to_string();
         assert!(
-            refused.contains("cloud.conf: line 6: `password` is a secret") && !refused.contains("changed"),
+            refused.contains("cloud.conf: line 6: `password` is a secret")
+                && !refused.contains("changed"),
             "{refused}"
         );
         std::fs::write(&config, text.replace("password=hunter2hunter2\n", "")).unwrap();
         assert!(Files::read(&nobodys).is_ok());
         std::fs::write(&config, "[LoadBalancer]\npassword=x\n").unwrap();
-        assert!(matches!(Files::read(&source), Err(LoadProblem::CloudConf { .. })));
+        assert!(matches!(
+            Files::read(&source),
+            Err(LoadProblem::CloudConf { .. })
+        ));
     }
 
     #[test]
@@ -254,8 +323,14 @@ mod tests {
         let error = read_limited(&path, 1 << 10).unwrap_err().to_string();
         assert_eq!(error, format!("{} is larger than 1Ki", path.display()));
         std::fs::write(&path, b"ok \xff").unwrap();
-        assert!(matches!(read_config(&path), Err(LoadProblem::NotText { at: 3, .. })));
-        assert!(matches!(read_config(&dir.path().join("none")), Err(LoadProblem::Read { .. })));
+        assert!(matches!(
+            read_config(&path),
+            Err(LoadProblem::NotText { at: 3, .. })
+        ));
+        assert!(matches!(
+            read_config(&dir.path().join("none")),
+            Err(LoadProblem::Read { .. })
+        ));
     }
 
     #[test]
@@ -264,8 +339,16 @@ mod tests {
         let pipe = dir.path().join("pipe");
         rustix::fs::mkfifoat(rustix::fs::CWD, &pipe, 0o600.into()).unwrap();
         for path in [pipe.as_path(), dir.path()] {
-            assert!(matches!(read_config(path), Err(LoadProblem::Read { .. })), "{}", path.display());
+            assert!(
+                matches!(read_config(path), Err(LoadProblem::Read { .. })),
+                "{}",
+                path.display()
+            );
         }
-        assert_eq!(read_config(Path::new("/dev/null")).unwrap().text, "", "as some have it in their manifests");
+        assert_eq!(
+            read_config(Path::new("/dev/null")).unwrap().text,
+            "",
+            "as some have it in their manifests"
+        );
     }
 }

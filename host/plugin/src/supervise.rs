@@ -1,4 +1,5 @@
-//! Back-off of a capability whose calls fail repeatedly, so that a broken plugin is not called in a loop.
+//! Back-off of a capability whose calls fail repeatedly, so that a broken plugin is not called in a
+//! loop.
 
 use std::{
     collections::BTreeMap,
@@ -8,14 +9,16 @@ use std::{
 
 use skydock_cloud::Capability;
 
-/// Consecutive failures that start the back-off: a single one may be an accident, and the controllers' own back-off is slower at first.
+/// Consecutive failures that start the back-off: a single one may be an accident, and the
+/// controllers' own back-off is slower at first.
 const TOLERATED: u32 = 5;
 /// First back-off; it doubles with each trial that fails.
 const FIRST: Duration = Duration::from_secs(1);
 /// Longest back-off: a plugin that has recovered is used again within this time.
 const LONGEST: Duration = Duration::from_secs(30);
 
-/// The breaker of one capability: closed while calls succeed, open for a time after failures, then one trial decides.
+/// The breaker of one capability: closed while calls succeed, open for a time after failures, then
+/// one trial decides.
 #[derive(Debug, Default)]
 struct Breaker {
     failures: u32,
@@ -62,7 +65,11 @@ impl Breaker {
                         (open.until, open.trial) = (now + open.delay, false);
                     }
                     None if self.failures >= TOLERATED => {
-                        self.open = Some(Open { until: now + FIRST, delay: FIRST, trial: false });
+                        self.open = Some(Open {
+                            until: now + FIRST,
+                            delay: FIRST,
+                            trial: false,
+                        });
                     }
                     None => {}
                 }
@@ -81,13 +88,22 @@ impl Supervisor {
     }
 
     /// Admits a call, or returns how long the capability is suspended.
-    pub(crate) fn admit(&self, capability: Capability, now: Instant) -> Result<Attempt<'_>, Duration> {
+    pub(crate) fn admit(
+        &self,
+        capability: Capability,
+        now: Instant,
+    ) -> Result<Attempt<'_>, Duration> {
         self.breakers().entry(capability).or_default().admit(now)?;
-        Ok(Attempt { supervisor: self, capability, failed: None })
+        Ok(Attempt {
+            supervisor: self,
+            capability,
+            failed: None,
+        })
     }
 }
 
-/// A running call. If it is dropped without a result because its caller was canceled, it shows nothing about the plugin.
+/// A running call. If it is dropped without a result because its caller was canceled, it shows
+/// nothing about the plugin.
 #[derive(Debug)]
 pub(crate) struct Attempt<'a> {
     supervisor: &'a Supervisor,
@@ -104,7 +120,11 @@ impl Attempt<'_> {
 
 impl Drop for Attempt<'_> {
     fn drop(&mut self) {
-        self.supervisor.breakers().entry(self.capability).or_default().record(Instant::now(), self.failed);
+        self.supervisor
+            .breakers()
+            .entry(self.capability)
+            .or_default()
+            .record(Instant::now(), self.failed);
     }
 }
 
@@ -173,9 +193,16 @@ mod tests {
     fn each_capability_has_its_own_back_off() {
         let supervisor = Supervisor::default();
         for _ in 0..TOLERATED {
-            supervisor.admit(Capability::Routes, Instant::now()).unwrap().ended(Some(true));
+            supervisor
+                .admit(Capability::Routes, Instant::now())
+                .unwrap()
+                .ended(Some(true));
         }
-        assert!(supervisor.admit(Capability::Routes, Instant::now()).is_err());
+        assert!(
+            supervisor
+                .admit(Capability::Routes, Instant::now())
+                .is_err()
+        );
         assert!(supervisor.admit(Capability::Zones, Instant::now()).is_ok());
         let later = Instant::now() + FIRST;
         drop(supervisor.admit(Capability::Routes, later).unwrap());

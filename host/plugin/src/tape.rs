@@ -1,9 +1,11 @@
 //! Recording and replay: what an instance sees of the world, and what it does.
 //!
-//! An instance depends on its component, the arguments of its calls, and what the host answers. A [`Recorder`] writes calls, answers of
-//! the host and HTTP exchanges of one instance to a file; a [`Player`] gives the same to an instance and compares what that does. Every
-//! function of the host whose answer depends on the world goes through [`Tape`]: those of the contract in `contract/`, those of WASI
-//! in [`host/taped.rs`](crate::host), and requests in [`host/http`](crate::host). Without a tape, nothing is done.
+//! An instance depends on its component, the arguments of its calls, and what the host answers. A
+//! [`Recorder`] writes calls, answers of the host and HTTP exchanges of one instance to a file; a
+//! [`Player`] gives the same to an instance and compares what that does. Every function of the host
+//! whose answer depends on the world goes through [`Tape`]: those of the contract in `contract/`,
+//! those of WASI in [`host/taped.rs`](crate::host), and requests in [`host/http`](crate::host).
+//! Without a tape, nothing is done.
 
 mod archive;
 mod compare;
@@ -97,7 +99,9 @@ pub(crate) fn observed<A: Serialize, T: Serialize + DeserializeOwned>(
     arguments: A,
     live: impl FnOnce(A) -> T,
 ) -> Result<T, Departed> {
-    let Some(tape) = tape else { return Ok(live(arguments)) };
+    let Some(tape) = tape else {
+        return Ok(live(arguments));
+    };
     if let Some(answer) = tape.recall(function, &arguments)? {
         return Ok(answer);
     }
@@ -111,13 +115,19 @@ pub(crate) fn observed<A: Serialize, T: Serialize + DeserializeOwned>(
 ///
 /// # Errors
 /// [`Departed`].
-pub(crate) async fn observed_later<A: Serialize, T: Serialize + DeserializeOwned, F: Future<Output = T>>(
+pub(crate) async fn observed_later<
+    A: Serialize,
+    T: Serialize + DeserializeOwned,
+    F: Future<Output = T>,
+>(
     tape: Option<Tape>,
     function: &'static str,
     arguments: A,
     live: impl FnOnce(A) -> F,
 ) -> Result<T, Departed> {
-    let Some(tape) = tape else { return Ok(live(arguments).await) };
+    let Some(tape) = tape else {
+        return Ok(live(arguments).await);
+    };
     if let Some(answer) = tape.recall(function, &arguments)? {
         return Ok(answer);
     }

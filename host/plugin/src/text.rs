@@ -1,4 +1,5 @@
-//! Text from plugins and their files, made safe for logs, events and errors. Errors contain such text only through these types.
+//! Text from plugins and their files, made safe for logs, events and errors. Errors contain such
+//! text only through these types.
 
 use std::fmt;
 
@@ -42,7 +43,11 @@ impl LastWords {
 
 impl fmt::Display for LastWords {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.0.is_empty() { Ok(()) } else { write!(f, "; its last output: {}", self.0) }
+        if self.0.is_empty() {
+            Ok(())
+        } else {
+            write!(f, "; its last output: {}", self.0)
+        }
     }
 }
 
@@ -88,10 +93,11 @@ impl fmt::Display for Names {
     }
 }
 
-/// The cause of an error whose text a plugin or its file may have influenced: the root cause, short and escaped.
+/// The cause of an error whose text a plugin or its file may have influenced: the root cause, short
+/// and escaped.
 ///
-/// The context that the WebAssembly runtime adds to an error is omitted: it contains the function names in the plugin's file, which may
-/// be anything. The index of the function is kept.
+/// The context that the WebAssembly runtime adds to an error is omitted: it contains the function
+/// names in the plugin's file, which may be anything. The index of the function is kept.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cause(String);
 
@@ -122,10 +128,18 @@ impl fmt::Display for Cause {
 
 /// Returns the index of the function that the guest was in, if the error came from the guest.
 pub(crate) fn first_function(error: &wasmtime::Error) -> Option<u32> {
-    // Frames of the code that `wit-component` puts between a guest and its host, recognized by its table, are skipped.
-    let between = |frame: &&FrameInfo| frame.module().exports().any(|export| export.name() == "$imports");
+    // Frames of the code that `wit-component` puts between a guest and its host, recognized by its
+    // table, are skipped.
+    let between = |frame: &&FrameInfo| {
+        frame
+            .module()
+            .exports()
+            .any(|export| export.name() == "$imports")
+    };
     let mut frames = error.downcast_ref::<WasmBacktrace>()?.frames().iter();
-    frames.find(|frame| !between(frame)).map(FrameInfo::func_index)
+    frames
+        .find(|frame| !between(frame))
+        .map(FrameInfo::func_index)
 }
 
 #[cfg(test)]
@@ -138,8 +152,13 @@ mod tests {
         assert_eq!(Names::default().to_string(), "nothing");
         assert_eq!(["a", "b"].iter().collect::<Names>().to_string(), "`a`, `b`");
         let forged = format!("x\n\u{1b}[2J{}", "A".repeat(100_000));
-        let many = std::iter::repeat_n(forged, 5_000).collect::<Names>().to_string();
-        assert!(many.len() < 1200 && many.starts_with("`x\\n\\u{1b}[2JAAA"), "{many}");
+        let many = std::iter::repeat_n(forged, 5_000)
+            .collect::<Names>()
+            .to_string();
+        assert!(
+            many.len() < 1200 && many.starts_with("`x\\n\\u{1b}[2JAAA"),
+            "{many}"
+        );
         assert!(many.ends_with(" and 4990 more"), "{many}");
     }
 

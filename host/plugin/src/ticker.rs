@@ -39,14 +39,17 @@ impl Ticker {
             thread: OnceLock::new(),
         });
         let weak = Arc::downgrade(&ticker);
-        let spawned = thread::Builder::new().name("plugin-ticker".into()).spawn(move || Self::run(&weak, tick))?;
+        let spawned = thread::Builder::new()
+            .name("plugin-ticker".into())
+            .spawn(move || Self::run(&weak, tick))?;
         let _ = ticker.thread.set(spawned.thread().clone());
         Ok(ticker)
     }
 
     fn run(ticker: &Weak<Self>, tick: impl Fn() -> bool) {
         loop {
-            // Sleeping a fixed time never makes up for missed ticks, so a stalled machine causes no burst of interrupts.
+            // Sleeping a fixed time never makes up for missed ticks, so a stalled machine causes no
+            // burst of interrupts.
             thread::sleep(TICK);
             let sleeps = match ticker.upgrade() {
                 Some(ticker) => {
@@ -164,7 +167,11 @@ mod tests {
             thread::sleep(TICK * 5);
             assert_eq!(ticks.load(SeqCst), before, "nobody works");
             let work = async { within_a_minute(|| ticks.load(SeqCst) >= worked) };
-            assert_eq!(ticker.watch(work).now_or_never(), Some(true), "a guest works");
+            assert_eq!(
+                ticker.watch(work).now_or_never(),
+                Some(true),
+                "a guest works"
+            );
         }
     }
 
@@ -191,12 +198,20 @@ mod tests {
         let (ticker, ticks) = ticker();
         thread::scope(|scope| {
             for _ in 0..4 {
-                scope.spawn(|| (0..20_000).for_each(|_| ticker.watch(async {}).now_or_never().unwrap()));
+                scope.spawn(|| {
+                    (0..20_000).for_each(|_| ticker.watch(async {}).now_or_never().unwrap())
+                });
             }
         });
         assert_eq!(ticker.at_work.load(SeqCst), 0);
         assert!(sleeps(&ticker));
-        let (before, work) = (ticks.load(SeqCst), async { within_a_minute(|| ticks.load(SeqCst) > 0) });
-        assert_eq!(ticker.watch(work).now_or_never(), Some(true), "{before} ticks before");
+        let (before, work) = (ticks.load(SeqCst), async {
+            within_a_minute(|| ticks.load(SeqCst) > 0)
+        });
+        assert_eq!(
+            ticker.watch(work).now_or_never(),
+            Some(true),
+            "{before} ticks before"
+        );
     }
 }

@@ -33,15 +33,16 @@ const SWARM: Duration = Duration::from_millis(50);
 /// Time that files must be unchanged before they are read, because a file may be written in parts.
 const REST: Duration = Duration::from_millis(200);
 
-/// Delays before retries after temporary problems, for example a full disk: the first one, and the longest one after doubling. An
-/// attempt may take minutes of a compiler.
+/// Delays before retries after temporary problems, for example a full disk: the first one, and the
+/// longest one after doubling. An attempt may take minutes of a compiler.
 const AGAIN: (Duration, Duration) = (Duration::from_secs(5), Duration::from_secs(600));
 
 /// Interval of checks for a newer component while one is being loaded.
 const WHILE_LOADING: Duration = Duration::from_millis(500);
 
 impl Plugin {
-    /// Watches component and configuration until the token is canceled, and reloads the plugin when they change.
+    /// Watches component and configuration until the token is canceled, and reloads the plugin when
+    /// they change.
     ///
     /// Errors are reported through [`Plugin::reports`]; the generation in service is not changed.
     pub async fn watch(self: Arc<Self>, stop: CancellationToken) {
@@ -70,8 +71,8 @@ impl Plugin {
                 () = stop.cancelled() => return,
                 // The outcome is reported.
                 reloaded = self.reload_if_new() => again.note(&reloaded, Instant::now()),
-                // An attempt with an outdated component is abandoned, however long it would take. If the same file comes back, it
-                // counts as new.
+                // An attempt with an outdated component is abandoned, however long it would take.
+                // If the same file comes back, it counts as new.
                 () = self.component_changes(seen.as_deref()) => seen = None,
             }
         }
@@ -87,7 +88,8 @@ impl Plugin {
         }
     }
 
-    /// Watches the directories, not the files: an update of a mounted ConfigMap changes a symbolic link in the directory (`..data`).
+    /// Watches the directories, not the files: an update of a mounted ConfigMap changes a symbolic
+    /// link in the directory (`..data`).
     fn watch_directories(&self, events: mpsc::Sender<()>) -> Option<RecommendedWatcher> {
         let handler = move |_| {
             // A full channel means that a check is pending anyway.
@@ -95,7 +97,11 @@ impl Plugin {
         };
         let watch = || {
             let mut watcher = notify::recommended_watcher(handler)?;
-            for directory in self.files().map(|file| parent(file)).collect::<BTreeSet<_>>() {
+            for directory in self
+                .files()
+                .map(|file| parent(file))
+                .collect::<BTreeSet<_>>()
+            {
                 watcher.watch(directory, RecursiveMode::NonRecursive)?;
             }
             Ok::<_, notify::Error>(watcher)
@@ -127,8 +133,8 @@ impl Plugin {
 }
 
 impl PluginSource {
-    /// Loads a plugin. If that fails, passes the error to `told`, and retries when the files change, or after ten
-    /// minutes.
+    /// Loads a plugin. If that fails, passes the error to `told`, and retries when the files
+    /// change, or after ten minutes.
     ///
     /// Must be called within a tokio runtime. Dropping the future cancels it.
     pub async fn load_when_ready(
@@ -163,7 +169,8 @@ impl PluginSource {
 }
 
 async fn fingerprints(files: Vec<PathBuf>) -> Vec<Fingerprint> {
-    let looking = tokio::task::spawn_blocking(move || files.iter().map(|file| fingerprint(file)).collect());
+    let looking =
+        tokio::task::spawn_blocking(move || files.iter().map(|file| fingerprint(file)).collect());
     looking.await.unwrap_or_default()
 }
 
@@ -179,14 +186,18 @@ impl Again {
     fn note(&mut self, reloaded: &Result<Reload, LoadError>, now: Instant) {
         let (first, longest) = AGAIN;
         self.0 = reloaded.as_ref().is_err_and(LoadError::may_pass).then(|| {
-            let delay = self.0.map_or(first, |(_, before)| (before * 2).min(longest));
+            let delay = self
+                .0
+                .map_or(first, |(_, before)| (before * 2).min(longest));
             (now + delay, delay)
         });
     }
 }
 
 fn parent(file: &Path) -> &Path {
-    file.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
+    file.parent()
+        .filter(|parent| !parent.as_os_str().is_empty())
+        .unwrap_or(Path::new("."))
 }
 
 /// Shows whether a file may have changed, without reading it.
@@ -222,13 +233,22 @@ mod tests {
         for seconds in [5, 10, 20, 40, 80, 160, 320, 600, 600] {
             again.note(&passing(), now);
             let delay = Duration::from_secs(seconds);
-            assert!(!again.is_due(now + delay - Duration::from_millis(1)) && again.is_due(now + delay), "{seconds} s");
+            assert!(
+                !again.is_due(now + delay - Duration::from_millis(1)) && again.is_due(now + delay),
+                "{seconds} s"
+            );
             now += delay;
         }
-        for ended in [Ok(Reload::Unchanged), Err(LoadError::new(Stage::Type, LoadProblem::NotWasm))] {
+        for ended in [
+            Ok(Reload::Unchanged),
+            Err(LoadError::new(Stage::Type, LoadProblem::NotWasm)),
+        ] {
             again.note(&passing(), now);
             again.note(&ended, now);
-            assert!(!again.is_due(now + Duration::from_secs(1_000_000)), "{ended:?}");
+            assert!(
+                !again.is_due(now + Duration::from_secs(1_000_000)),
+                "{ended:?}"
+            );
         }
     }
 }

@@ -22,8 +22,10 @@ const MOST_PAGES: usize = 200;
 /// # Errors
 /// Fails if the answer does not have the expected structure.
 pub(crate) fn read<T: DeserializeOwned>(call: &Call, body: &str) -> Result<T, Failure> {
-    quick_xml::de::from_str(body)
-        .map_err(|error| Failure::Unreadable { action: call.action, reason: error.to_string() })
+    quick_xml::de::from_str(body).map_err(|error| Failure::Unreadable {
+        action: call.action,
+        reason: error.to_string(),
+    })
 }
 
 /// Sends one call and parses its answer.
@@ -40,7 +42,10 @@ pub(crate) fn ask<T: DeserializeOwned>(wire: &dyn Wire, call: &Call) -> Result<T
 /// See [`Failure`].
 pub(crate) fn one(wire: &dyn Wire, call: &Call) -> Result<String, Failure> {
     let mut answers = wire.send(std::slice::from_ref(call));
-    answers.pop().unwrap_or(Err(Failure::Unreadable { action: call.action, reason: "no answer".into() }))
+    answers.pop().unwrap_or(Err(Failure::Unreadable {
+        action: call.action,
+        reason: "no answer".into(),
+    }))
 }
 
 /// Sends a call repeatedly until there is no next page.
@@ -63,5 +68,8 @@ pub(crate) fn pages<T: DeserializeOwned>(
             None => return Ok(pages),
         }
     }
-    Err(Failure::Unreadable { action: call.action, reason: format!("more than {MOST_PAGES} pages") })
+    Err(Failure::Unreadable {
+        action: call.action,
+        reason: format!("more than {MOST_PAGES} pages"),
+    })
 }

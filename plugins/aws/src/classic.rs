@@ -1,4 +1,5 @@
-//! Classic load balancers, for Services without the annotation `aws-load-balancer-type: nlb`, as in the official provider.
+//! Classic load balancers, for Services without the annotation `aws-load-balancer-type: nlb`, as in
+//! the official provider.
 
 use std::collections::BTreeSet;
 
@@ -43,16 +44,26 @@ pub(crate) fn find(cloud: &Cloud<'_>, name: &str) -> Result<Option<Description>>
         // For a name that does not exist, AWS returns an error instead of an empty list.
         Ok(found) if found.balancers.is_empty() => {
             let reason = "an empty list".into();
-            Err(Failure::Unreadable { action: "DescribeLoadBalancers", reason }.into())
+            Err(Failure::Unreadable {
+                action: "DescribeLoadBalancers",
+                reason,
+            }
+            .into())
         }
-        Ok(found) => Ok(found.balancers.into_iter().find(|one| one.load_balancer_name == name)),
+        Ok(found) => Ok(found
+            .balancers
+            .into_iter()
+            .find(|one| one.load_balancer_name == name)),
         Err(failure) if is_gone(&failure) => Ok(None),
         Err(failure) => Err(failure.into()),
     }
 }
 
 fn is_gone(failure: &Failure) -> bool {
-    matches!(failure.code(), "LoadBalancerNotFound" | "AccessPointNotFound")
+    matches!(
+        failure.code(),
+        "LoadBalancerNotFound" | "AccessPointNotFound"
+    )
 }
 
 fn ask(cloud: &Cloud<'_>, call: &Call) -> Answer<Found> {
@@ -61,12 +72,21 @@ fn ask(cloud: &Cloud<'_>, call: &Call) -> Answer<Found> {
 
 /// Returns the status of a load balancer: its DNS name, which resolves soon after the creation.
 pub(crate) fn status(balancer: &Description) -> LoadBalancerStatus {
-    let point = Ingress { hostname: Some(balancer.dns_name.clone()), ..Ingress::default() };
-    LoadBalancerStatus { ingress: if balancer.dns_name.is_empty() { Vec::new() } else { vec![point] } }
+    let point = Ingress {
+        hostname: Some(balancer.dns_name.clone()),
+        ..Ingress::default()
+    };
+    LoadBalancerStatus {
+        ingress: if balancer.dns_name.is_empty() {
+            Vec::new()
+        } else {
+            vec![point]
+        },
+    }
 }
 
-/// Creates or updates the load balancer. Before a load balancer is created, `has_network` is called to check for a network load
-/// balancer.
+/// Creates or updates the load balancer. Before a load balancer is created, `has_network` is called
+/// to check for a network load balancer.
 ///
 /// # Errors
 /// Fails if the Service is invalid, or if a request to AWS fails.
@@ -102,7 +122,12 @@ pub(crate) fn ensure(
         Some(observed) => observed,
         None => create(cloud, &wish, &vpc, &subnets, &groups)?,
     };
-    let former = former::exchange(cloud, &wish.name, &observed.balancer.security_groups.items, &groups);
+    let former = former::exchange(
+        cloud,
+        &wish.name,
+        &observed.balancer.security_groups.items,
+        &groups,
+    );
     for stage in plan::stages(&wish, &observed, &subnets, &groups, &machines) {
         carry_out(cloud, &stage)?;
     }
@@ -118,12 +143,18 @@ pub(crate) fn ensure(
 
 fn look(cloud: &Cloud<'_>, balancer: Description) -> Result<Observed> {
     let name = &balancer.load_balancer_name;
-    let calls = [elb::on("DescribeLoadBalancerAttributes", name), elb::tags(name)];
+    let calls = [
+        elb::on("DescribeLoadBalancerAttributes", name),
+        elb::tags(name),
+    ];
     let mut answers = cloud.wire.send(&calls).into_iter();
     let mut read = |call: &Call| {
-        let body = answers
-            .next()
-            .unwrap_or_else(|| Err(Failure::Unreadable { action: call.action, reason: "no answer".into() }));
+        let body = answers.next().unwrap_or_else(|| {
+            Err(Failure::Unreadable {
+                action: call.action,
+                reason: "no answer".into(),
+            })
+        });
         elb::read(call, &body?)
     };
     let [attributes, tags] = &calls;
@@ -134,11 +165,15 @@ fn look(cloud: &Cloud<'_>, balancer: Description) -> Result<Observed> {
         Err(failure) if failure.code() == "AccessDenied" => None,
         Err(failure) => return Err(failure.into()),
     };
-    Ok(Observed { balancer, attributes, tags })
+    Ok(Observed {
+        balancer,
+        attributes,
+        tags,
+    })
 }
 
-/// Returns the security groups of a load balancer: those of the user, that of the operator, or one created for it, and the extra
-/// groups.
+/// Returns the security groups of a load balancer: those of the user, that of the operator, or one
+/// created for it, and the extra groups.
 fn security_groups(
     cloud: &Cloud<'_>,
     service: &Service,
@@ -149,7 +184,10 @@ fn security_groups(
     let mut groups = wish.groups.clone();
     if groups.is_empty() {
         let name = name::classic_security_group(service);
-        let description = format!("Security group for Kubernetes ELB {} ({})", wish.name, wish.service);
+        let description = format!(
+            "Security group for Kubernetes ELB {} ({})",
+            wish.name, wish.service
+        );
         let own = cloud.own_group(cluster, vpc, &name, &description, &wish.tags)?;
         let ports = wish.ports.iter().map(|port| ("tcp", *port)).collect();
         cloud.set_rules(&own, &security_group::rules(&ports, &wish.ranges))?;
@@ -181,19 +219,36 @@ fn create(
         .list("SecurityGroups", groups)
         .tags("Tags", &wish.tags);
     let dns_name = ask(cloud, &call)?.dns_name;
-    let described = |listener: &elb::Listener| ListenerDescription { listener: listener.clone(), ..Default::default() };
+    let described = |listener: &elb::Listener| ListenerDescription {
+        listener: listener.clone(),
+        ..Default::default()
+    };
     let balancer = Description {
         load_balancer_name: wish.name.clone(),
         dns_name,
         vpc_id: vpc.to_owned(),
-        listener_descriptions: wish.listeners.iter().map(described).collect::<Vec<_>>().into(),
+        listener_descriptions: wish
+            .listeners
+            .iter()
+            .map(described)
+            .collect::<Vec<_>>()
+            .into(),
         subnets: subnets.iter().cloned().collect::<Vec<_>>().into(),
         security_groups: groups.to_vec().into(),
         ..Description::default()
     };
     // The attributes of a new load balancer in AWS.
-    let attributes = Attributes { connection_settings: Settings { idle_timeout: Some(60) }, ..Attributes::default() };
-    Ok(Observed { balancer, attributes, tags: Some(wish.tags.clone()) })
+    let attributes = Attributes {
+        connection_settings: Settings {
+            idle_timeout: Some(60),
+        },
+        ..Attributes::default()
+    };
+    Ok(Observed {
+        balancer,
+        attributes,
+        tags: Some(wish.tags.clone()),
+    })
 }
 
 /// Sends the calls of a stage at once. If calls fail, the first error is returned after all calls.
@@ -201,7 +256,9 @@ fn carry_out(cloud: &Cloud<'_>, stage: &[Call]) -> Result<()> {
     let mut failed = None;
     for answer in cloud.wire.send(stage) {
         match answer {
-            Err(failure) if failure.code() != "DuplicatePolicyName" => failed = failed.or(Some(failure)),
+            Err(failure) if failure.code() != "DuplicatePolicyName" => {
+                failed = failed.or(Some(failure))
+            }
             _ => {}
         }
     }
@@ -224,10 +281,18 @@ pub(crate) fn update(cloud: &Cloud<'_>, service: &Service, members: &Members) ->
     let (fresh, gone) = plan::machine_changes(&balancer, &places.keys().cloned().collect());
     let mut calls = Vec::new();
     if !fresh.is_empty() {
-        calls.push(elb::change_instances("RegisterInstancesWithLoadBalancer", &name, &fresh));
+        calls.push(elb::change_instances(
+            "RegisterInstancesWithLoadBalancer",
+            &name,
+            &fresh,
+        ));
     }
     if !gone.is_empty() {
-        calls.push(elb::change_instances("DeregisterInstancesFromLoadBalancer", &name, &gone));
+        calls.push(elb::change_instances(
+            "DeregisterInstancesFromLoadBalancer",
+            &name,
+            &gone,
+        ));
     }
     carry_out(cloud, &calls)?;
     match access::first(&balancer.security_groups.items, service) {
@@ -244,17 +309,24 @@ fn look_tags(cloud: &Cloud<'_>, name: &str) -> Result<Option<Tags>> {
     }
 }
 
-/// Deletes the load balancer and everything created for it. Returns false if it did not exist. `seen` are the groups with the
-/// cluster's tag, if they have been read.
+/// Deletes the load balancer and everything created for it. Returns false if it did not exist.
+/// `seen` are the groups with the cluster's tag, if they have been read.
 ///
 /// # Errors
 /// Returns `in-progress` if something is still in use. Fails if a request to AWS fails.
-pub(crate) fn delete(cloud: &Cloud<'_>, service: &Service, seen: Option<&ClusterGroups>) -> Result<bool> {
+pub(crate) fn delete(
+    cloud: &Cloud<'_>,
+    service: &Service,
+    seen: Option<&ClusterGroups>,
+) -> Result<bool> {
     let cluster = cloud.identity()?.cluster;
     let name = name::balancer(service);
     let kept = kept(cloud, service);
     let found = find(cloud, &name)?;
-    let own = found.as_ref().map(|balancer| balancer.security_groups.items.clone()).unwrap_or_default();
+    let own = found
+        .as_ref()
+        .map(|balancer| balancer.security_groups.items.clone())
+        .unwrap_or_default();
     let vpc = found.as_ref().map(|balancer| balancer.vpc_id.as_str());
     if found.is_some() {
         cluster.check(&name, look_tags(cloud, &name)?.as_ref())?;

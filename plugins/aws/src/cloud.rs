@@ -23,7 +23,10 @@ impl Setup {
             line => format!("{path}:{line}: {}", problem.reason),
         })?;
         // Entries cached for another configuration are not used.
-        let scope = hex::encode(Sha1::digest(format!("{config:?}"))).chars().take(12).collect();
+        let scope = hex::encode(Sha1::digest(format!("{config:?}")))
+            .chars()
+            .take(12)
+            .collect();
         Ok(Self { config, scope })
     }
 
@@ -39,8 +42,10 @@ impl Setup {
     #[must_use]
     pub fn hosts(&self) -> Vec<String> {
         let endpoints = &self.config.endpoints;
-        let mut hosts: Vec<String> =
-            [&endpoints.ec2, &endpoints.elb, &endpoints.elbv2].iter().map(|one| origin(&one.url)).collect();
+        let mut hosts: Vec<String> = [&endpoints.ec2, &endpoints.elb, &endpoints.elbv2]
+            .iter()
+            .map(|one| origin(&one.url))
+            .collect();
         hosts.sort();
         hosts.dedup();
         hosts
@@ -52,7 +57,9 @@ fn origin(url: &str) -> String {
     let (scheme, rest) = url.split_once("://").unwrap_or(("https", url));
     let host = rest.split('/').next().unwrap_or_default();
     let port = if scheme == "http" { ":80" } else { ":443" };
-    let has_port = host.rsplit_once(':').is_some_and(|(_, port)| port.bytes().all(|byte| byte.is_ascii_digit()));
+    let has_port = host
+        .rsplit_once(':')
+        .is_some_and(|(_, port)| port.bytes().all(|byte| byte.is_ascii_digit()));
     format!("{scheme}://{host}{}", if has_port { "" } else { port })
 }
 
@@ -69,13 +76,17 @@ pub struct Cloud<'a> {
 
 impl std::fmt::Debug for Cloud<'_> {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.debug_struct("Cloud").field("region", &self.config.region).finish_non_exhaustive()
+        formatter
+            .debug_struct("Cloud")
+            .field("region", &self.config.region)
+            .finish_non_exhaustive()
     }
 }
 
 impl<'a> Cloud<'a> {
-    /// Creates the context of a call at the time `now`, in seconds since 1970. `nodes` returns the cluster's nodes. It is only
-    /// called to list routes, and if the configuration does not identify the cluster.
+    /// Creates the context of a call at the time `now`, in seconds since 1970. `nodes` returns the
+    /// cluster's nodes. It is only called to list routes, and if the configuration does not
+    /// identify the cluster.
     #[must_use]
     pub fn new(
         setup: &'a Setup,
@@ -84,7 +95,14 @@ impl<'a> Cloud<'a> {
         nodes: &'a dyn Fn() -> Vec<Node>,
         now: u64,
     ) -> Self {
-        Self { config: &setup.config, scope: &setup.scope, wire, store, nodes, now }
+        Self {
+            config: &setup.config,
+            scope: &setup.scope,
+            wire,
+            store,
+            nodes,
+            now,
+        }
     }
 
     /// Returns a key of the store that is specific to this configuration.
@@ -105,16 +123,23 @@ mod tests {
     #[test]
     fn api_hosts_are_listed_once_with_their_ports() {
         let setup = Setup::read("[Global]\nRegion = eu-west-1\n", "f", &[]).unwrap();
-        let expected =
-            ["https://ec2.eu-west-1.amazonaws.com:443", "https://elasticloadbalancing.eu-west-1.amazonaws.com:443"];
+        let expected = [
+            "https://ec2.eu-west-1.amazonaws.com:443",
+            "https://elasticloadbalancing.eu-west-1.amazonaws.com:443",
+        ];
         assert_eq!(setup.hosts(), expected);
-        let setup = Setup::read("[Global]\nRegion = a-1\n", "f", &[("endpoint".into(), "http://h:81/x".into())]);
+        let setup = Setup::read(
+            "[Global]\nRegion = a-1\n",
+            "f",
+            &[("endpoint".into(), "http://h:81/x".into())],
+        );
         assert_eq!(setup.unwrap().hosts(), ["http://h:81"]);
     }
 
     #[test]
     fn a_config_error_names_file_and_line() {
-        let problem = Setup::read("[Global]\nRegion = a-1\nFoo = b\n", "/etc/cloud.conf", &[]).unwrap_err();
+        let problem =
+            Setup::read("[Global]\nRegion = a-1\nFoo = b\n", "/etc/cloud.conf", &[]).unwrap_err();
         assert_eq!(problem, "/etc/cloud.conf:3: unknown option Foo");
     }
 }

@@ -16,8 +16,8 @@ pub(crate) enum Family {
     V6,
 }
 
-/// The health check shared by all Services without `externalTrafficPolicy: Local` (`ClusterServiceLoadBalancerHealthProbeMode =
-/// Shared`).
+/// The health check shared by all Services without `externalTrafficPolicy: Local`
+/// (`ClusterServiceLoadBalancerHealthProbeMode = Shared`).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct SharedProbe {
     /// The port of kube-proxy's health server on every node.
@@ -37,7 +37,8 @@ pub(crate) struct Config {
     pub(crate) subnet: Option<String>,
     /// `RouteTableID`: the route table of Pod routes. If unset, the one with the cluster's tag.
     pub(crate) route_table: Option<String>,
-    /// `KubernetesClusterID` or `KubernetesClusterTag`. If unset, the cluster is identified by the tags of the nodes' instances.
+    /// `KubernetesClusterID` or `KubernetesClusterTag`. If unset, the cluster is identified by the
+    /// tags of the nodes' instances.
     pub(crate) cluster_id: Option<String>,
     /// True if resources also get the tag `KubernetesCluster` (`KubernetesClusterTag` is set).
     pub(crate) legacy_tags: bool,
@@ -49,7 +50,8 @@ pub(crate) struct Config {
     pub(crate) families: Vec<Family>,
     /// Set if the health probe mode is `Shared`.
     pub(crate) shared_probe: Option<SharedProbe>,
-    /// `SupportedTopologyInstanceTypePattern`: instance types that must have network topology labels.
+    /// `SupportedTopologyInstanceTypePattern`: instance types that must have network topology
+    /// labels.
     pub(crate) topology_pattern: String,
     /// True if `NLBSecurityGroupMode = Managed`.
     pub(crate) nlb_groups_managed: bool,
@@ -78,9 +80,17 @@ impl Config {
             signing_region: region.clone(),
             signing_name: service.to_owned(),
         };
-        let mut endpoints =
-            Endpoints { ec2: at("ec2"), elb: at("elasticloadbalancing"), elbv2: at("elasticloadbalancing") };
-        for Override { service, region: of, endpoint } in raw.overrides()? {
+        let mut endpoints = Endpoints {
+            ec2: at("ec2"),
+            elb: at("elasticloadbalancing"),
+            elbv2: at("elasticloadbalancing"),
+        };
+        for Override {
+            service,
+            region: of,
+            endpoint,
+        } in raw.overrides()?
+        {
             if of == region {
                 endpoints.replace(&service, &endpoint);
             }

@@ -52,7 +52,8 @@ pub(crate) struct Override {
     pub(crate) service: String,
     /// The region that it applies to.
     pub(crate) region: String,
-    /// The endpoint that replaces the default. If its signing name is empty, the default one is used.
+    /// The endpoint that replaces the default. If its signing name is empty, the default one is
+    /// used.
     pub(crate) endpoint: Endpoint,
 }
 
@@ -66,8 +67,8 @@ impl Endpoints {
         }
     }
 
-    /// Replaces the endpoints of the APIs with this name. Names of other services, for example `s3`, are accepted and ignored, as
-    /// in the official provider.
+    /// Replaces the endpoints of the APIs with this name. Names of other services, for example
+    /// `s3`, are accepted and ignored, as in the official provider.
     pub(crate) fn replace(&mut self, service: &str, with: &Endpoint) {
         let moved: &mut [&mut Endpoint] = match service.to_ascii_lowercase().as_str() {
             "ec2" => &mut [&mut self.ec2],
@@ -78,13 +79,21 @@ impl Endpoints {
             _ => &mut [],
         };
         for endpoint in moved {
-            let name = if with.signing_name.is_empty() { &endpoint.signing_name } else { &with.signing_name };
-            **endpoint = Endpoint { signing_name: name.clone(), ..with.clone() };
+            let name = if with.signing_name.is_empty() {
+                &endpoint.signing_name
+            } else {
+                &with.signing_name
+            };
+            **endpoint = Endpoint {
+                signing_name: name.clone(),
+                ..with.clone()
+            };
         }
     }
 }
 
-/// Returns the domain of a region's partition, from AWS' list of partitions (`partitions.json` of the SDKs).
+/// Returns the domain of a region's partition, from AWS' list of partitions (`partitions.json` of
+/// the SDKs).
 pub(crate) fn partition_suffix(region: &str) -> &'static str {
     match region.split('-').next().unwrap_or_default() {
         "cn" => "amazonaws.com.cn",

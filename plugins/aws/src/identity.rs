@@ -1,4 +1,5 @@
-//! The identity of this cluster in the account and its VPC, from the configuration or otherwise from the nodes' instances.
+//! The identity of this cluster in the account and its VPC, from the configuration or otherwise
+//! from the nodes' instances.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -43,12 +44,19 @@ impl Cloud<'_> {
     /// Fails if neither the configuration nor the instances identify the cluster.
     pub(crate) fn identity(&self) -> Result<Identity> {
         if let Some(id) = &self.config.cluster_id {
-            return Ok(Identity { cluster: Cluster { id: id.clone(), legacy: self.config.legacy_tags } });
+            return Ok(Identity {
+                cluster: Cluster {
+                    id: id.clone(),
+                    legacy: self.config.legacy_tags,
+                },
+            });
         }
         let said = self.said()?;
         let mut clusters = said.clusters.into_iter();
         match (clusters.next(), clusters.next()) {
-            (Some((id, legacy)), None) => Ok(Identity { cluster: Cluster { id, legacy } }),
+            (Some((id, legacy)), None) => Ok(Identity {
+                cluster: Cluster { id, legacy },
+            }),
             (None, _) => Err(CloudError::internal(format!(
                 "no node's instance has a tag {}ID: tag the instances, or set KubernetesClusterID",
                 tags::CLUSTER_PREFIX
@@ -64,7 +72,11 @@ impl Cloud<'_> {
     /// # Errors
     /// Fails if neither the configuration nor the instances determine the VPC.
     pub(crate) fn vpc(&self) -> Result<String> {
-        let none = || CloudError::internal("the VPC is not known from any node's instance yet: wait, or set VPC");
+        let none = || {
+            CloudError::internal(
+                "the VPC is not known from any node's instance yet: wait, or set VPC",
+            )
+        };
         self.known_vpc()?.ok_or_else(none)
     }
 
@@ -91,7 +103,8 @@ impl Cloud<'_> {
         if let Some(said) = store::load(self.store, &key) {
             return Ok(said);
         }
-        // Another call may be reading it. If that takes too long, a duplicate request is better than none.
+        // Another call may be reading it. If that takes too long, a duplicate request is better
+        // than none.
         let _turn = self.turn("identity");
         if let Some(said) = store::load(self.store, &key) {
             return Ok(said);
@@ -112,7 +125,11 @@ impl Cloud<'_> {
                 Reference::None(_) => {}
             }
         }
-        let (filter, mut values) = if ids.is_empty() { ("private-dns-name", names) } else { ("instance-id", ids) };
+        let (filter, mut values) = if ids.is_empty() {
+            ("private-dns-name", names)
+        } else {
+            ("instance-id", ids)
+        };
         values.truncate(ASKED);
         if values.is_empty() {
             return Ok(Vec::new());
@@ -124,7 +141,10 @@ impl Cloud<'_> {
 
 fn hear(machines: &[Instance]) -> Said {
     let mut said = Said::default();
-    for machine in machines.iter().filter(|machine| machine.instance_state.name != "terminated") {
+    for machine in machines
+        .iter()
+        .filter(|machine| machine.instance_state.name != "terminated")
+    {
         for (id, legacy) in tags::clusters(&machine.tags()) {
             *said.clusters.entry(id.to_owned()).or_default() |= legacy;
         }
@@ -140,8 +160,10 @@ mod tests {
     use super::*;
 
     fn machine(state: &str, vpc: &str, tags: &[(&str, &str)]) -> Instance {
-        let tags: String =
-            tags.iter().map(|(key, value)| format!("<item><key>{key}</key><value>{value}</value></item>")).collect();
+        let tags: String = tags
+            .iter()
+            .map(|(key, value)| format!("<item><key>{key}</key><value>{value}</value></item>"))
+            .collect();
         let text = format!(
             "<item><instanceId>i-1</instanceId><vpcId>{vpc}</vpcId><instanceState><name>{state}</name></instanceState>\
              <tagSet>{tags}</tagSet></item>"
@@ -152,9 +174,20 @@ mod tests {
     #[test]
     fn cluster_and_vpc_come_from_the_instances() {
         let said = hear(&[
-            machine("running", "vpc-1", &[("kubernetes.io/cluster/a", "owned"), ("KubernetesCluster", "a")]),
+            machine(
+                "running",
+                "vpc-1",
+                &[
+                    ("kubernetes.io/cluster/a", "owned"),
+                    ("KubernetesCluster", "a"),
+                ],
+            ),
             machine("stopped", "vpc-1", &[("Name", "x")]),
-            machine("terminated", "vpc-9", &[("kubernetes.io/cluster/z", "owned")]),
+            machine(
+                "terminated",
+                "vpc-9",
+                &[("kubernetes.io/cluster/z", "owned")],
+            ),
         ]);
         assert_eq!(said.clusters, BTreeMap::from([("a".to_owned(), true)]));
         assert_eq!(said.vpcs, BTreeSet::from(["vpc-1".to_owned()]));

@@ -18,8 +18,8 @@ pub(crate) mod reference;
 use lookup::{Found, Lookup};
 use reference::Reference;
 
-/// Age in seconds up to which a node's instance may be unknown to some parts of AWS: according to EC2, an ID may be unknown for
-/// minutes after the launch.
+/// Age in seconds up to which a node's instance may be unknown to some parts of AWS: according to
+/// EC2, an ID may be unknown for minutes after the launch.
 const YOUNG: u64 = 300;
 
 impl Cloud<'_> {
@@ -29,7 +29,8 @@ impl Cloud<'_> {
     /// Fails if a request to AWS fails.
     pub fn check(&self, nodes: &[Node]) -> Result<Vec<Result<Presence>>> {
         let (references, found) = find(self, nodes)?;
-        let answer = |(node, reference): (&Node, &Reference)| presence(node, found.of(reference)?, self.now);
+        let answer =
+            |(node, reference): (&Node, &Reference)| presence(node, found.of(reference)?, self.now);
         Ok(nodes.iter().zip(&references).map(answer).collect())
     }
 
@@ -39,14 +40,22 @@ impl Cloud<'_> {
     /// Fails if a request to AWS fails.
     pub fn describe(&self, nodes: &[Node]) -> Result<Vec<Result<Instance>>> {
         let (references, found) = find(self, nodes)?;
-        let machines: Vec<_> =
-            nodes.iter().zip(&references).map(|(node, one)| (node, machine(found.of(one)))).collect();
-        let known: Vec<(&Node, &ec2::Instance)> =
-            machines.iter().filter_map(|(node, machine)| Some((*node, *machine.as_ref().ok()?))).collect();
+        let machines: Vec<_> = nodes
+            .iter()
+            .zip(&references)
+            .map(|(node, one)| (node, machine(found.of(one))))
+            .collect();
+        let known: Vec<(&Node, &ec2::Instance)> = machines
+            .iter()
+            .filter_map(|(node, machine)| Some((*node, *machine.as_ref().ok()?)))
+            .collect();
         let labels = labels::of(self, &known)?;
         let answer = |(node, machine): (&Node, Result<&ec2::Instance>)| {
             let machine = machine?;
-            let labels = labels.get(&node.name).cloned().unwrap_or_else(|| Ok(Vec::new()))?;
+            let labels = labels
+                .get(&node.name)
+                .cloned()
+                .unwrap_or_else(|| Ok(Vec::new()))?;
             description(self, node, machine, labels)
         };
         Ok(machines.into_iter().map(answer).collect())
@@ -54,19 +63,28 @@ impl Cloud<'_> {
 }
 
 fn find(cloud: &Cloud<'_>, nodes: &[Node]) -> Result<(Vec<Reference>, Lookup)> {
-    let references: Vec<_> = nodes.iter().map(|node| reference::of(node, &cloud.config.region)).collect();
+    let references: Vec<_> = nodes
+        .iter()
+        .map(|node| reference::of(node, &cloud.config.region))
+        .collect();
     // When searching by name, the cluster's tag distinguishes instances with the same name.
-    let by_name = references.iter().any(|reference| matches!(reference, Reference::Name(_)));
-    let cluster: Option<Cluster> = if by_name { Some(cloud.identity()?.cluster) } else { None };
+    let by_name = references
+        .iter()
+        .any(|reference| matches!(reference, Reference::Name(_)));
+    let cluster: Option<Cluster> = if by_name {
+        Some(cloud.identity()?.cluster)
+    } else {
+        None
+    };
     let found = lookup::find(cloud.wire, &references, cluster.as_ref())?;
     Ok((references, found))
 }
 
 fn machine(found: Result<&Found>) -> Result<&ec2::Instance> {
     match found? {
-        Found::Machine(machine) if machine.instance_state.name == "terminated" => {
-            Err(CloudError::not_found(format!("instance {} is terminated", machine.instance_id)))
-        }
+        Found::Machine(machine) if machine.instance_state.name == "terminated" => Err(
+            CloudError::not_found(format!("instance {} is terminated", machine.instance_id)),
+        ),
         Found::Machine(machine) => Ok(machine),
         Found::Gone => Err(CloudError::not_found("the instance does not exist in EC2")),
     }
@@ -94,7 +112,11 @@ fn description(
     let some = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
     let zone = &machine.placement.availability_zone;
     Ok(Instance {
-        provider_id: Some(node.provider_id.clone().unwrap_or_else(|| format!("aws:///{zone}/{}", machine.instance_id))),
+        provider_id: Some(
+            node.provider_id
+                .clone()
+                .unwrap_or_else(|| format!("aws:///{zone}/{}", machine.instance_id)),
+        ),
         instance_type: some(&machine.instance_type),
         zone: some(zone),
         region: Some(cloud.config.region.clone()),

@@ -21,7 +21,8 @@ use crate::{
 /// How long it can take until AWS lists a created load balancer.
 const SECOND_LOOK: Duration = Duration::from_secs(5);
 
-/// How long the first look is remembered. The second one can come late if many Services are deleted at once.
+/// How long the first look is remembered. The second one can come late if many Services are deleted
+/// at once.
 const FIRST_LOOK: Duration = Duration::from_secs(3600);
 
 /// The kind of load balancer that a Service requests.
@@ -49,12 +50,18 @@ fn looked(service: &Service) -> String {
 /// Rejects what no AWS load balancer supports.
 fn check(service: &Service) -> Result<()> {
     if service.client_ip_affinity_seconds.is_some() {
-        return Err(invalid("session affinity ClientIP is not supported by AWS load balancers"));
+        return Err(invalid(
+            "session affinity ClientIP is not supported by AWS load balancers",
+        ));
     }
     if service.ports.is_empty() {
         return Err(invalid("the Service has no ports"));
     }
-    if service.load_balancer_ip.as_ref().is_some_and(|ip| !ip.is_empty()) {
+    if service
+        .load_balancer_ip
+        .as_ref()
+        .is_some_and(|ip| !ip.is_empty())
+    {
         return Err(invalid(
             "spec.loadBalancerIP is not supported; for Elastic IPs of a network load balancer, use the annotation \
              service.beta.kubernetes.io/aws-load-balancer-eip-allocations",
@@ -84,20 +91,30 @@ impl Cloud<'_> {
     /// Creates or updates the load balancer of a Service.
     ///
     /// # Errors
-    /// Fails if the Service is invalid, if a request to AWS fails, or if AWS failed to create the load balancer.
-    pub fn ensure_balancer(&self, service: &Service, members: &Members) -> Result<LoadBalancerStatus> {
+    /// Fails if the Service is invalid, if a request to AWS fails, or if AWS failed to create the
+    /// load balancer.
+    pub fn ensure_balancer(
+        &self,
+        service: &Service,
+        members: &Members,
+    ) -> Result<LoadBalancerStatus> {
         let kind = kind(service);
         if kind == Kind::Elsewhere {
             return Err(CloudError::ImplementedElsewhere);
         }
         check(service)?;
         self.store.remove(&looked(service));
-        // The type cannot change. A Service without an address has no load balancer of the other kind either.
+        // The type cannot change. A Service without an address has no load balancer of the other
+        // kind either.
         let served = !service.status.ingress.is_empty();
         if kind == Kind::Network {
-            nlb::ensure(self, service, members, &|name| Ok(served && classic::find(self, name)?.is_some()))
+            nlb::ensure(self, service, members, &|name| {
+                Ok(served && classic::find(self, name)?.is_some())
+            })
         } else {
-            classic::ensure(self, service, members, &|name| Ok(served && nlb::find(self, name)?.is_some()))
+            classic::ensure(self, service, members, &|name| {
+                Ok(served && nlb::find(self, name)?.is_some())
+            })
         }
     }
 
@@ -113,18 +130,24 @@ impl Cloud<'_> {
         }
     }
 
-    /// Deletes everything that was created for a Service, of either kind: its annotations may have changed since the creation.
+    /// Deletes everything that was created for a Service, of either kind: its annotations may have
+    /// changed since the creation.
     ///
-    /// If no load balancer is found, a second look must not find one either: AWS may not list a recently created load balancer
-    /// yet, and nothing looks for it after the Service is gone.
+    /// If no load balancer is found, a second look must not find one either: AWS may not list a
+    /// recently created load balancer yet, and nothing looks for it after the Service is gone.
     ///
     /// # Errors
-    /// Returns `in-progress` before the second look, or if something is still in use. Fails if a request to AWS fails.
+    /// Returns `in-progress` before the second look, or if something is still in use. Fails if a
+    /// request to AWS fails.
     pub fn delete_balancer(&self, service: &Service) -> Result<()> {
         let (network, groups) = nlb::delete::delete(self, service)?;
         let classic = classic::delete(self, service, groups.as_ref())?;
         let looked = looked(service);
-        if network || classic || kind(service) == Kind::Elsewhere || self.store.get(&looked).is_some() {
+        if network
+            || classic
+            || kind(service) == Kind::Elsewhere
+            || self.store.get(&looked).is_some()
+        {
             self.store.remove(&looked);
             return Ok(());
         }
@@ -157,8 +180,12 @@ mod tests {
             (Some("nlb-ip"), Kind::Elsewhere),
             (Some("external"), Kind::Elsewhere),
         ] {
-            let annotations = value.map(|value| (annotation::key(annotation::TYPE), value.to_owned()));
-            let service = Service { annotations: annotations.into_iter().collect(), ..Service::default() };
+            let annotations =
+                value.map(|value| (annotation::key(annotation::TYPE), value.to_owned()));
+            let service = Service {
+                annotations: annotations.into_iter().collect(),
+                ..Service::default()
+            };
             assert_eq!(kind(&service), expected, "{value:?}");
         }
     }
@@ -175,9 +202,15 @@ mod tests {
     fn with(existing: Option<Api>) -> impl Fn(&Call) -> Answer {
         let name = name::balancer(&of("nlb"));
         move |call| match call.action {
-            "DescribeLoadBalancers" if Some(call.api) != existing => refused(call, "LoadBalancerNotFound"),
+            "DescribeLoadBalancers" if Some(call.api) != existing => {
+                refused(call, "LoadBalancerNotFound")
+            }
             "DescribeLoadBalancers" => {
-                let list = if call.api == Api::Elb { "LoadBalancerDescriptions" } else { "LoadBalancers" };
+                let list = if call.api == Api::Elb {
+                    "LoadBalancerDescriptions"
+                } else {
+                    "LoadBalancers"
+                };
                 let member = format!(
                     "<LoadBalancerArn>arn:own</LoadBalancerArn><LoadBalancerName>{name}</LoadBalancerName><DNSName>{HOST}</DNSName>\
                      <Type>network</Type><State><Code>active</Code></State>"
@@ -190,7 +223,8 @@ mod tests {
 
     /// Calls the provider in a cloud that answers like this.
     fn calling<T>(answer: impl Fn(&Call) -> Answer, what: impl FnOnce(&Cloud<'_>) -> T) -> T {
-        let (setup, store, wire, none) = (setup(), Memory::default(), Scripted::new(answer), Vec::new);
+        let (setup, store, wire, none) =
+            (setup(), Memory::default(), Scripted::new(answer), Vec::new);
         what(&Cloud::new(&setup, &wire, &store, &none, 0))
     }
 
@@ -205,8 +239,15 @@ mod tests {
             ("external", Some(Api::Elb), false),
         ] {
             let found = calling(with(existing), |cloud| cloud.balancer(&of(kind))).unwrap();
-            let hosts = found.into_iter().flat_map(|status| status.ingress).map(|point| point.hostname);
-            let expected = if expected { vec![Some(HOST.to_owned())] } else { vec![] };
+            let hosts = found
+                .into_iter()
+                .flat_map(|status| status.ingress)
+                .map(|point| point.hostname);
+            let expected = if expected {
+                vec![Some(HOST.to_owned())]
+            } else {
+                vec![]
+            };
             assert_eq!(hosts.collect::<Vec<_>>(), expected, "{kind} {existing:?}");
         }
     }
@@ -222,20 +263,33 @@ mod tests {
             ("elb", None, true, false),
         ] {
             let mut service = of(kind);
-            service.status.ingress = if served { vec![Ingress::default()] } else { vec![] };
-            let error =
-                calling(with(existing), |cloud| cloud.ensure_balancer(&service, &Members::default())).unwrap_err();
+            service.status.ingress = if served {
+                vec![Ingress::default()]
+            } else {
+                vec![]
+            };
+            let error = calling(with(existing), |cloud| {
+                cloud.ensure_balancer(&service, &Members::default())
+            })
+            .unwrap_err();
             let is_refused = format!("{error:?}").contains("its type cannot be changed");
-            assert_eq!(is_refused, expected, "{kind} {existing:?} {served}: {error:?}");
+            assert_eq!(
+                is_refused, expected,
+                "{kind} {existing:?} {served}: {error:?}"
+            );
         }
     }
 
     #[test]
     fn a_service_without_a_load_balancer_here_is_not_changed() {
         let elsewhere = of("external");
-        let ensured = calling(nothing, |cloud| cloud.ensure_balancer(&elsewhere, &Members::default()));
+        let ensured = calling(nothing, |cloud| {
+            cloud.ensure_balancer(&elsewhere, &Members::default())
+        });
         assert_eq!(ensured.unwrap_err(), CloudError::ImplementedElsewhere);
-        let updated = calling(nothing, |cloud| cloud.update_members(&elsewhere, &Members::default()));
+        let updated = calling(nothing, |cloud| {
+            cloud.update_members(&elsewhere, &Members::default())
+        });
         assert_eq!(updated.unwrap_err(), CloudError::ImplementedElsewhere);
     }
 
@@ -249,9 +303,14 @@ mod tests {
             ("elb", Some(Api::Elbv2), false),
             ("elb", None, false),
         ] {
-            let updated = calling(with(existing), |cloud| cloud.update_members(&of(kind), &Members::default()));
-            let is_as_expected =
-                if expected { updated.is_ok() } else { matches!(updated, Err(CloudError::NotFound(_))) };
+            let updated = calling(with(existing), |cloud| {
+                cloud.update_members(&of(kind), &Members::default())
+            });
+            let is_as_expected = if expected {
+                updated.is_ok()
+            } else {
+                matches!(updated, Err(CloudError::NotFound(_)))
+            };
             assert!(is_as_expected, "{kind} {existing:?}: {updated:?}");
         }
     }
@@ -264,11 +323,20 @@ mod tests {
             check(&service)
         };
         assert_eq!(change(&|_| {}), Ok(()));
-        assert_eq!(change(&|service| service.load_balancer_ip = Some(String::new())), Ok(()));
+        assert_eq!(
+            change(&|service| service.load_balancer_ip = Some(String::new())),
+            Ok(())
+        );
         for (answer, expected) in [
-            (change(&|service| service.client_ip_affinity_seconds = Some(60)), "session affinity"),
+            (
+                change(&|service| service.client_ip_affinity_seconds = Some(60)),
+                "session affinity",
+            ),
             (change(&|service| service.ports.clear()), "no ports"),
-            (change(&|service| service.load_balancer_ip = Some("192.0.2.1".into())), "loadBalancerIP"),
+            (
+                change(&|service| service.load_balancer_ip = Some("192.0.2.1".into())),
+                "loadBalancerIP",
+            ),
         ] {
             let error = format!("{:?}", answer.unwrap_err());
             assert!(error.contains(expected), "{error}");
@@ -277,8 +345,15 @@ mod tests {
 
     #[test]
     fn deletion_of_either_kind_needs_no_second_look() {
-        for (kind, existing) in [("nlb", Api::Elbv2), ("nlb", Api::Elb), ("elb", Api::Elbv2), ("elb", Api::Elb)] {
-            let deleted = calling(with(Some(existing)), |cloud| cloud.delete_balancer(&of(kind)));
+        for (kind, existing) in [
+            ("nlb", Api::Elbv2),
+            ("nlb", Api::Elb),
+            ("elb", Api::Elbv2),
+            ("elb", Api::Elb),
+        ] {
+            let deleted = calling(with(Some(existing)), |cloud| {
+                cloud.delete_balancer(&of(kind))
+            });
             assert_eq!(deleted, Ok(()), "{kind} {existing:?}");
         }
     }
@@ -290,7 +365,8 @@ mod tests {
         let cloud = Cloud::new(&setup, &wire, &store, &none, 0);
         assert!(cloud.balancer(&of("nlb")).unwrap().is_some());
         assert_eq!(cloud.delete_balancer(&of("nlb")), Ok(()));
-        let is_read = |call: &&Call| call.action == "DescribeLoadBalancers" && call.api == Api::Elbv2;
+        let is_read =
+            |call: &&Call| call.action == "DescribeLoadBalancers" && call.api == Api::Elbv2;
         assert_eq!(wire.sent.borrow().iter().filter(is_read).count(), 1);
     }
 
@@ -299,7 +375,10 @@ mod tests {
         let (setup, store, none) = (setup(), Memory::default(), Vec::new);
         let wire = Scripted::new(with(None));
         let cloud = Cloud::new(&setup, &wire, &store, &none, 0);
-        assert!(matches!(cloud.delete_balancer(&of("nlb")), Err(CloudError::InProgress(_))));
+        assert!(matches!(
+            cloud.delete_balancer(&of("nlb")),
+            Err(CloudError::InProgress(_))
+        ));
         store.wait(60 * SECOND_LOOK);
         assert_eq!(cloud.delete_balancer(&of("nlb")), Ok(()));
     }
@@ -309,14 +388,30 @@ mod tests {
         let (setup, store, none) = (setup(), Memory::default(), Vec::new);
         let wire = Scripted::new(with(None));
         let cloud = Cloud::new(&setup, &wire, &store, &none, 0);
-        let first = |answer: Result<()>| assert!(matches!(answer, Err(CloudError::InProgress(_))), "{answer:?}");
+        let first = |answer: Result<()>| {
+            assert!(
+                matches!(answer, Err(CloudError::InProgress(_))),
+                "{answer:?}"
+            )
+        };
         first(cloud.delete_balancer(&of("nlb")));
-        assert!(cloud.ensure_balancer(&of("nlb"), &Members::default()).is_err());
+        assert!(
+            cloud
+                .ensure_balancer(&of("nlb"), &Members::default())
+                .is_err()
+        );
         first(cloud.delete_balancer(&of("nlb")));
-        let other = Service { uid: "89abcdef-4567-89ab-cdef-0123456789ab".into(), ..of("nlb") };
+        let other = Service {
+            uid: "89abcdef-4567-89ab-cdef-0123456789ab".into(),
+            ..of("nlb")
+        };
         first(cloud.delete_balancer(&other));
         assert_eq!(cloud.delete_balancer(&of("nlb")), Ok(()));
         first(cloud.delete_balancer(&of("nlb")));
-        assert_eq!(cloud.delete_balancer(&of("external")), Ok(()), "another controller's");
+        assert_eq!(
+            cloud.delete_balancer(&of("external")),
+            Ok(()),
+            "another controller's"
+        );
     }
 }

@@ -37,8 +37,8 @@ use observed::Observed;
 use steps::Step;
 use wish::{Group, Stack, Wish};
 
-/// Maximum number of rounds of calls. Creating a load balancer takes three; the others are for concurrent changes by other
-/// clients.
+/// Maximum number of rounds of calls. Creating a load balancer takes three; the others are for
+/// concurrent changes by other clients.
 const ROUNDS: usize = 10;
 
 /// Returns the network load balancer with this name, if it exists.
@@ -54,19 +54,26 @@ fn ask(cloud: &Cloud<'_>, call: &Call) -> Answer<Found> {
     elbv2::read(call, &api::one(cloud.wire, call)?)
 }
 
-/// Returns the status of a load balancer. Its DNS name resolves once it is active, one to three minutes after the creation. It is
-/// published earlier so that users can see it; clients have to retry until then.
+/// Returns the status of a load balancer. Its DNS name resolves once it is active, one to three
+/// minutes after the creation. It is published earlier so that users can see it; clients have to
+/// retry until then.
 pub(crate) fn status(balancer: &LoadBalancer) -> LoadBalancerStatus {
     let works = balancer.state.code != "failed" && !balancer.dns_name.is_empty();
-    let point = Ingress { hostname: Some(balancer.dns_name.clone()), ..Ingress::default() };
-    LoadBalancerStatus { ingress: if works { vec![point] } else { Vec::new() } }
+    let point = Ingress {
+        hostname: Some(balancer.dns_name.clone()),
+        ..Ingress::default()
+    };
+    LoadBalancerStatus {
+        ingress: if works { vec![point] } else { Vec::new() },
+    }
 }
 
-/// Creates or updates the load balancer. Before a load balancer is created, `has_classic` is called to check for a classic load
-/// balancer.
+/// Creates or updates the load balancer. Before a load balancer is created, `has_classic` is called
+/// to check for a classic load balancer.
 ///
 /// # Errors
-/// Fails if the Service is invalid, if a request to AWS fails, or if AWS failed to create the load balancer.
+/// Fails if the Service is invalid, if a request to AWS fails, or if AWS failed to create the load
+/// balancer.
 pub(crate) fn ensure(
     cloud: &Cloud<'_>,
     service: &Service,
@@ -86,7 +93,10 @@ pub(crate) fn ensure(
     check_owner(&observed, &cluster)?;
     if observed.balancer.state.code == "failed" {
         let reason = &observed.balancer.state.reason;
-        return Err(CloudError::internal(format!("AWS failed to create load balancer {}: {reason}", wish.name)));
+        return Err(CloudError::internal(format!(
+            "AWS failed to create load balancer {}: {reason}",
+            wish.name
+        )));
     }
     let vpc = observed.balancer.vpc_id.clone();
     places.retain(|id, place| in_vpc(id, place, &vpc));
@@ -105,23 +115,34 @@ pub(crate) fn ensure(
     Ok(status(&observed.balancer))
 }
 
-/// Rejects a load balancer with the tag of another cluster. A load balancer without a cluster tag belongs to this cluster,
-/// because its name contains the UID of the Service.
+/// Rejects a load balancer with the tag of another cluster. A load balancer without a cluster tag
+/// belongs to this cluster, because its name contains the UID of the Service.
 fn check_owner(observed: &Observed, cluster: &Cluster) -> Result<()> {
-    let tags = observed.tags.as_ref().and_then(|tags| tags.get(&observed.balancer.load_balancer_arn));
+    let tags = observed
+        .tags
+        .as_ref()
+        .and_then(|tags| tags.get(&observed.balancer.load_balancer_arn));
     cluster.check(&observed.balancer.load_balancer_name, tags)
 }
 
 fn in_vpc(id: &str, place: &Place, vpc: &str) -> bool {
     let fits = place.vpc == vpc || vpc.is_empty();
     if !fits {
-        log::warn("targets", format_args!("instance {id} is not in VPC {vpc} and cannot be a target"));
+        log::warn(
+            "targets",
+            format_args!("instance {id} is not in VPC {vpc} and cannot be a target"),
+        );
     }
     fits
 }
 
 /// Creates the load balancer, without listeners and target groups.
-fn create(cloud: &Cloud<'_>, wish: &Wish, cluster: &Cluster, has_classic: bool) -> Result<LoadBalancer> {
+fn create(
+    cloud: &Cloud<'_>,
+    wish: &Wish,
+    cluster: &Cluster,
+    has_classic: bool,
+) -> Result<LoadBalancer> {
     if has_classic {
         return Err(invalid(
             "the Service has a classic load balancer, and its type cannot be changed: delete and recreate the Service",
@@ -133,8 +154,10 @@ fn create(cloud: &Cloud<'_>, wish: &Wish, cluster: &Cluster, has_classic: bool) 
     if wish.internal {
         call = call.with("Scheme", "internal");
     }
-    for (what, values) in [("eip-allocations", &wish.allocations), ("private-ipv4-addresses", &wish.private_addresses)]
-    {
+    for (what, values) in [
+        ("eip-allocations", &wish.allocations),
+        ("private-ipv4-addresses", &wish.private_addresses),
+    ] {
         if !values.is_empty() && values.len() != subnets.len() {
             return Err(invalid(format!(
                 "annotation {} has {} values, but the load balancer has {} subnets: set one value for each, and set the subnets",
@@ -149,7 +172,10 @@ fn create(cloud: &Cloud<'_>, wish: &Wish, cluster: &Cluster, has_classic: bool) 
         call = call
             .with(format!("{item}.SubnetId"), id)
             .with_some(&format!("{item}.AllocationId"), wish.allocations.get(index))
-            .with_some(&format!("{item}.PrivateIPv4Address"), wish.private_addresses.get(index));
+            .with_some(
+                &format!("{item}.PrivateIPv4Address"),
+                wish.private_addresses.get(index),
+            );
     }
     let all_v6 = subnets.iter().all(|(_, ranges)| ranges.v6.is_some());
     if wish.stack == Stack::Dual || (wish.stack == Stack::Preferred && all_v6) {
@@ -186,7 +212,10 @@ fn reconcile(
             return Ok(());
         }
         let arn = observed.balancer.load_balancer_arn.clone();
-        let calls: Vec<Call> = steps.iter().map(|step| steps::call(step, wish, &arn, vpc)).collect();
+        let calls: Vec<Call> = steps
+            .iter()
+            .map(|step| steps::call(step, wish, &arn, vpc))
+            .collect();
         let mut failed = None;
         for (step, answer) in steps.iter().zip(observed::send(cloud.wire, &calls)) {
             match outcome(cloud, wish, observed, step, answer) {
@@ -213,12 +242,18 @@ fn outcome(
     step: &Step,
     answer: Answer<Found>,
 ) -> Result<Found> {
-    let code = answer.as_ref().err().map(Failure::code).unwrap_or_default().to_owned();
+    let code = answer
+        .as_ref()
+        .err()
+        .map(Failure::code)
+        .unwrap_or_default()
+        .to_owned();
     match (step, code.as_str()) {
-        (Step::CreateGroup(group), "DuplicateTargetGroupName") => adopt(cloud, wish, observed, group),
-        (Step::DeleteListener(_), "ListenerNotFound") | (Step::DeleteGroup(_), "TargetGroupNotFound") => {
-            Ok(Found::default())
+        (Step::CreateGroup(group), "DuplicateTargetGroupName") => {
+            adopt(cloud, wish, observed, group)
         }
+        (Step::DeleteListener(_), "ListenerNotFound")
+        | (Step::DeleteGroup(_), "TargetGroupNotFound") => Ok(Found::default()),
         _ => Ok(answer?),
     }
 }
@@ -229,10 +264,13 @@ fn adopt(cloud: &Cloud<'_>, wish: &Wish, observed: &mut Observed, wanted: &Group
     let mut found = ask(cloud, &elbv2::group_named(name))?;
     let ours = &observed.balancer.load_balancer_arn;
     found.groups.retain(|group| {
-        group.target_group_name == *name && group.load_balancer_arns.items.iter().all(|arn| arn == ours)
+        group.target_group_name == *name
+            && group.load_balancer_arns.items.iter().all(|arn| arn == ours)
     });
     let Some(group) = found.groups.first() else {
-        return Err(CloudError::conflict(format!("target group {name} belongs to another load balancer")));
+        return Err(CloudError::conflict(format!(
+            "target group {name} belongs to another load balancer"
+        )));
     };
     if !plan::fits(wanted, group) {
         return Err(CloudError::internal(format!(
@@ -247,7 +285,10 @@ fn adopt(cloud: &Cloud<'_>, wish: &Wish, observed: &mut Observed, wanted: &Group
     let arn = group.target_group_arn.clone();
     let tags = observed::read_tags([ask(cloud, &elbv2::tags([arn.as_str()]))].into_iter())?;
     let tags: BTreeMap<String, Tags> = tags.unwrap_or_default();
-    if tags.get(&arn).is_some_and(|tags| tags.get(crate::tags::SERVICE) != wish.tags.get(crate::tags::SERVICE)) {
+    if tags
+        .get(&arn)
+        .is_some_and(|tags| tags.get(crate::tags::SERVICE) != wish.tags.get(crate::tags::SERVICE))
+    {
         return Err(CloudError::conflict(format!(
             "target group {name} already exists with the tag of another Service"
         )));
@@ -264,11 +305,21 @@ fn traffic(cloud: &Cloud<'_>, wish: &Wish, balancer: &LoadBalancer) -> Result<Tr
     for front in &wish.fronts {
         let group = &front.group;
         update::clients(&mut traffic, group.protocol, group.port);
-        traffic.health.insert(group.health.port.parse().unwrap_or(group.port));
+        traffic
+            .health
+            .insert(group.health.port.parse().unwrap_or(group.port));
     }
-    traffic.ranges = wish.ranges.iter().filter(|range| range.contains(':') == ipv6).cloned().collect();
-    traffic.subnets =
-        if cloud.config.keep_node_groups { BTreeSet::new() } else { update::subnets(cloud, balancer, ipv6)? };
+    traffic.ranges = wish
+        .ranges
+        .iter()
+        .filter(|range| range.contains(':') == ipv6)
+        .cloned()
+        .collect();
+    traffic.subnets = if cloud.config.keep_node_groups {
+        BTreeSet::new()
+    } else {
+        update::subnets(cloud, balancer, ipv6)?
+    };
     if balancer.ip_address_type == "dualstack" && !ipv6 && !traffic.ranges.contains("0.0.0.0/0") {
         // Nodes see IPv6 clients with an address of the load balancer.
         traffic.ranges.extend(traffic.subnets.iter().cloned());

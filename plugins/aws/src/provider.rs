@@ -31,7 +31,10 @@ skydock_sdk::export!(Aws: instances, load_balancers, routes);
 
 impl Plugin for Aws {
     fn configure(settings: Settings) -> Result<()> {
-        let path = settings.cloud_config_path.as_deref().unwrap_or("cloud config");
+        let path = settings
+            .cloud_config_path
+            .as_deref()
+            .unwrap_or("cloud config");
         let text = settings.cloud_config.as_deref().unwrap_or_default();
         let setup = Setup::read(text, path, &settings.options).map_err(CloudError::invalid)?;
         SETUP.set(setup.for_cluster(&settings.cluster_name, &settings.cluster_cidrs));
@@ -85,11 +88,13 @@ impl Routes for Aws {
     }
 
     fn create_routes(routes: Vec<NewRoute>) -> Vec<Result<()>> {
-        run(|cloud| Ok(cloud.create_routes(&routes))).unwrap_or_else(|error| vec![Err(error); routes.len()])
+        run(|cloud| Ok(cloud.create_routes(&routes)))
+            .unwrap_or_else(|error| vec![Err(error); routes.len()])
     }
 
     fn delete_routes(routes: Vec<Route>) -> Vec<Result<()>> {
-        run(|cloud| Ok(cloud.delete_routes(&routes))).unwrap_or_else(|error| vec![Err(error); routes.len()])
+        run(|cloud| Ok(cloud.delete_routes(&routes)))
+            .unwrap_or_else(|error| vec![Err(error); routes.len()])
     }
 }
 
@@ -97,25 +102,49 @@ fn list(cloud: &Cloud<'_>) -> Result<RoutePage> {
     cloud.list_routes()
 }
 
-/// Reads the properties of the nodes that the Service needs: labels only if it selects nodes by label.
+/// Reads the properties of the nodes that the Service needs: labels only if it selects nodes by
+/// label.
 fn members(service: &Service, nodes: &NodeSet) -> Members {
     if machine::chooses(&service.annotations) {
-        let member = |node: Node| Member { provider_id: node.provider_id, labels: node.labels };
-        return Members { all: nodes.nodes().into_iter().map(member).collect(), changes: None };
+        let member = |node: Node| Member {
+            provider_id: node.provider_id,
+            labels: node.labels,
+        };
+        return Members {
+            all: nodes.nodes().into_iter().map(member).collect(),
+            changes: None,
+        };
     }
     let all = |targets: Vec<Target>| -> Vec<Member> {
-        let member = |target: Target| Member { provider_id: target.provider_id, labels: Vec::new() };
+        let member = |target: Target| Member {
+            provider_id: target.provider_id,
+            labels: Vec::new(),
+        };
         targets.into_iter().map(member).collect()
     };
-    let changes = nodes.changes().map(|changes| (all(changes.added), all(changes.removed)));
-    Members { all: all(nodes.targets()), changes }
+    let changes = nodes
+        .changes()
+        .map(|changes| (all(changes.added), all(changes.removed)));
+    Members {
+        all: all(nodes.targets()),
+        changes,
+    }
 }
 
 /// Runs a call with its context.
 fn run<T>(call: impl FnOnce(&Cloud<'_>) -> Result<T>) -> Result<T> {
     let setup = SETUP.get()?;
-    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs();
-    call(&Cloud::new(&setup, &Http::new(&setup), &HostCache, &cluster::nodes, now))
+    let now = SystemTime::now()
+        .duration_since(SystemTime::UNIX_EPOCH)
+        .unwrap_or_default()
+        .as_secs();
+    call(&Cloud::new(
+        &setup,
+        &Http::new(&setup),
+        &HostCache,
+        &cluster::nodes,
+        now,
+    ))
 }
 
 /// The host's cache. Texts that exceed the size of an entry are split into several entries.
@@ -130,7 +159,9 @@ const PARTS: &str = "parts:";
 impl Store for HostCache {
     fn get(&self, key: &str) -> Option<String> {
         let text = String::from_utf8(cache::get(key)?).ok()?;
-        let Some(parts) = text.strip_prefix(PARTS) else { return Some(text) };
+        let Some(parts) = text.strip_prefix(PARTS) else {
+            return Some(text);
+        };
         let mut whole = Vec::new();
         for part in 0..parts.parse::<usize>().ok()? {
             whole.extend(cache::get(&format!("{key}#{part}"))?);

@@ -33,7 +33,8 @@ enum Target<'a> {
     Machine(&'a str),
     /// An instance that does not exist.
     Nowhere,
-    /// A gateway, another network, or an unattached interface: this plugin does not create such routes.
+    /// A gateway, another network, or an unattached interface: this plugin does not create such
+    /// routes.
     Elsewhere,
 }
 
@@ -72,7 +73,12 @@ fn destination(route: &network::Route) -> Option<IpNet> {
 fn list(table: &RouteTable, nodes: &[Node], pods: &[IpNet]) -> Vec<Route> {
     let by_machine: BTreeMap<&str, &str> = nodes
         .iter()
-        .filter_map(|node| Some((reference::instance_id(node.provider_id.as_deref()?)?, node.name.as_str())))
+        .filter_map(|node| {
+            Some((
+                reference::instance_id(node.provider_id.as_deref()?)?,
+                node.name.as_str(),
+            ))
+        })
         .collect();
     let ours = |route: &network::Route| {
         let net = destination(route)?;
@@ -82,7 +88,11 @@ fn list(table: &RouteTable, nodes: &[Node], pods: &[IpNet]) -> Vec<Route> {
             Target::Elsewhere => return None,
         };
         // If the Pod ranges are unknown, only routes to nodes certainly belong to the cluster.
-        let fits = if pods.is_empty() { node.is_some() } else { pods.iter().any(|pods| pods.contains(&net)) };
+        let fits = if pods.is_empty() {
+            node.is_some()
+        } else {
+            pods.iter().any(|pods| pods.contains(&net))
+        };
         fits.then(|| Route {
             name: format!("{}/{net}", table.route_table_id),
             target_node: node.map(str::to_owned),
@@ -106,7 +116,11 @@ enum Way {
 }
 
 fn way(table: &RouteTable, net: IpNet, machine: &str) -> Result<Way> {
-    let there = table.route_set.items.iter().find(|route| destination(route) == Some(net));
+    let there = table
+        .route_set
+        .items
+        .iter()
+        .find(|route| destination(route) == Some(net));
     match there.map(target) {
         None => Ok(Way::Create),
         Some(Target::Machine(id)) if id == machine => Ok(Way::There),
@@ -119,19 +133,30 @@ fn way(table: &RouteTable, net: IpNet, machine: &str) -> Result<Way> {
 }
 
 fn on_route(action: &'static str, table: &str, net: IpNet) -> Call {
-    let key = if net.addr().is_ipv4() { "DestinationCidrBlock" } else { "DestinationIpv6CidrBlock" };
-    Call::new(Api::Ec2, action).with("RouteTableId", table).with(key, net)
+    let key = if net.addr().is_ipv4() {
+        "DestinationCidrBlock"
+    } else {
+        "DestinationIpv6CidrBlock"
+    };
+    Call::new(Api::Ec2, action)
+        .with("RouteTableId", table)
+        .with(key, net)
 }
 
 fn parsed(cidr: &str) -> Result<IpNet> {
-    cidr.parse::<IpNet>().map(|net| net.trunc()).map_err(|_| invalid(format!("{cidr} is not a valid CIDR")))
+    cidr.parse::<IpNet>()
+        .map(|net| net.trunc())
+        .map_err(|_| invalid(format!("{cidr} is not a valid CIDR")))
 }
 
 impl Cloud<'_> {
     /// Returns the only route table of the cluster.
     fn route_table(&self) -> Result<RouteTable> {
         let (tables, by) = if let Some(id) = &self.config.route_table {
-            (network::route_tables(self.wire, "route-table-id", std::slice::from_ref(id))?, format!("ID {id}"))
+            (
+                network::route_tables(self.wire, "route-table-id", std::slice::from_ref(id))?,
+                format!("ID {id}"),
+            )
         } else {
             let cluster = self.identity()?.cluster;
             let keys = [cluster.key(), LEGACY_CLUSTER.to_owned()];
@@ -142,10 +167,12 @@ impl Cloud<'_> {
         let mut tables = tables.into_iter();
         match (tables.next(), tables.next()) {
             (Some(table), None) => Ok(table),
-            (None, _) => Err(CloudError::internal(format!("no route table has {by}: tag it, or set RouteTableID"))),
-            (Some(_), Some(_)) => {
-                Err(CloudError::internal(format!("several route tables have {by}: set RouteTableID")))
-            }
+            (None, _) => Err(CloudError::internal(format!(
+                "no route table has {by}: tag it, or set RouteTableID"
+            ))),
+            (Some(_), Some(_)) => Err(CloudError::internal(format!(
+                "several route tables have {by}: set RouteTableID"
+            ))),
         }
     }
 
@@ -155,8 +182,16 @@ impl Cloud<'_> {
     /// Fails if a request to AWS fails, or if the route table is ambiguous.
     pub fn list_routes(&self) -> Result<RoutePage> {
         let table = self.route_table()?;
-        let pods: Vec<IpNet> = self.config.cluster_cidrs.iter().filter_map(|cidr| cidr.parse().ok()).collect();
-        Ok(RoutePage { routes: list(&table, &(self.nodes)(), &pods), next: None })
+        let pods: Vec<IpNet> = self
+            .config
+            .cluster_cidrs
+            .iter()
+            .filter_map(|cidr| cidr.parse().ok())
+            .collect();
+        Ok(RoutePage {
+            routes: list(&table, &(self.nodes)(), &pods),
+            next: None,
+        })
     }
 
     /// Creates routes.
@@ -168,9 +203,15 @@ impl Cloud<'_> {
             Err(error) => return failed(error),
         };
         let references: Vec<Reference> = routes.iter().map(|route| self.reference(route)).collect();
-        let by_name = references.iter().any(|one| matches!(one, Reference::Name(_)));
-        let found = (if by_name { self.identity().map(|identity| Some(identity.cluster)) } else { Ok(None) })
-            .and_then(|cluster| lookup::find(self.wire, &references, cluster.as_ref()));
+        let by_name = references
+            .iter()
+            .any(|one| matches!(one, Reference::Name(_)));
+        let found = (if by_name {
+            self.identity().map(|identity| Some(identity.cluster))
+        } else {
+            Ok(None)
+        })
+        .and_then(|cluster| lookup::find(self.wire, &references, cluster.as_ref()));
         let found = match found {
             Ok(found) => found,
             Err(error) => return failed(error),
@@ -181,28 +222,50 @@ impl Cloud<'_> {
             .map(|(route, reference)| {
                 let net = parsed(&route.destination_cidr)?;
                 match found.of(reference)? {
-                    Found::Machine(machine) => Ok((net, machine.as_ref(), way(&table, net, &machine.instance_id)?)),
-                    Found::Gone => Err(CloudError::not_found(format!("node {} has no instance", route.target_node))),
+                    Found::Machine(machine) => Ok((
+                        net,
+                        machine.as_ref(),
+                        way(&table, net, &machine.instance_id)?,
+                    )),
+                    Found::Gone => Err(CloudError::not_found(format!(
+                        "node {} has no instance",
+                        route.target_node
+                    ))),
                 }
             })
             .collect();
-        let open = self.open_machines(planned.iter().filter_map(|plan| plan.as_ref().ok().map(|plan| plan.1)));
+        let open = self.open_machines(
+            planned
+                .iter()
+                .filter_map(|plan| plan.as_ref().ok().map(|plan| plan.1)),
+        );
         self.carry_out(&table.route_table_id, planned, &open)
     }
 
     fn reference(&self, route: &NewRoute) -> Reference {
-        let node =
-            Node { name: route.target_node.clone(), provider_id: route.target_provider_id.clone(), ..Node::default() };
+        let node = Node {
+            name: route.target_node.clone(),
+            provider_id: route.target_provider_id.clone(),
+            ..Node::default()
+        };
         reference::of(&node, &self.config.region)
     }
 
     /// Allows instances to receive traffic for their Pods. Returns errors by instance ID.
-    fn open_machines<'a>(&self, machines: impl Iterator<Item = &'a ec2::Instance>) -> BTreeMap<String, CloudError> {
+    fn open_machines<'a>(
+        &self,
+        machines: impl Iterator<Item = &'a ec2::Instance>,
+    ) -> BTreeMap<String, CloudError> {
         let closed = machines.filter(|machine| machine.source_dest_check != Some(false));
         let closed: BTreeSet<&str> = closed.map(|machine| machine.instance_id.as_str()).collect();
-        let calls: Vec<Call> = closed.iter().map(|id| ec2::source_dest_check_off(id)).collect();
+        let calls: Vec<Call> = closed
+            .iter()
+            .map(|id| ec2::source_dest_check_off(id))
+            .collect();
         let answers = closed.iter().zip(self.wire.send(&calls));
-        answers.filter_map(|(id, answer)| Some(((*id).to_owned(), answer.err()?.into()))).collect()
+        answers
+            .filter_map(|(id, answer)| Some(((*id).to_owned(), answer.err()?.into())))
+            .collect()
     }
 
     fn carry_out(
@@ -229,8 +292,12 @@ impl Cloud<'_> {
                 Ok(Some(calls.len() - 1))
             })
             .collect();
-        let answers: Vec<Result<()>> =
-            self.wire.send(&calls).into_iter().map(|answer| answer.map(|_| ()).map_err(CloudError::from)).collect();
+        let answers: Vec<Result<()>> = self
+            .wire
+            .send(&calls)
+            .into_iter()
+            .map(|answer| answer.map(|_| ()).map_err(CloudError::from))
+            .collect();
         let settled = |outcome: Result<Option<usize>>| match outcome? {
             None => Ok(()),
             Some(index) => answers.get(index).cloned().unwrap_or(Ok(())),
@@ -249,7 +316,10 @@ impl Cloud<'_> {
             Ok(on_route("DeleteRoute", table, parsed(cidr)?))
         };
         let calls: Vec<Result<Call>> = routes.iter().map(call).collect();
-        let sent: Vec<Call> = calls.iter().filter_map(|call| call.as_ref().ok().cloned()).collect();
+        let sent: Vec<Call> = calls
+            .iter()
+            .filter_map(|call| call.as_ref().ok().cloned())
+            .collect();
         let mut answers = self.wire.send(&sent).into_iter();
         let settled = |call: Result<Call>| {
             call?;

@@ -10,7 +10,8 @@ pub trait Store {
     fn get(&self, key: &str) -> Option<String>;
     /// Stores a text. A text that does not fit is not stored and has to be read again.
     fn set(&self, key: &str, text: &str, lifetime: Duration);
-    /// Stores a text atomically, unless the key holds another text. Returns true if the key holds this text afterwards.
+    /// Stores a text atomically, unless the key holds another text. Returns true if the key holds
+    /// this text afterwards.
     fn reserve(&self, key: &str, text: &str, lifetime: Duration) -> bool;
     /// Removes a key.
     fn remove(&self, key: &str);

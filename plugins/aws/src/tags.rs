@@ -47,7 +47,8 @@ impl Cluster {
 
     /// Returns true if the resource was created for this cluster and may be deleted with it.
     pub(crate) fn owns(&self, tags: &Tags) -> bool {
-        tags.get(LEGACY_CLUSTER) == Some(&self.id) || tags.get(&self.key()).is_some_and(|value| value == "owned")
+        tags.get(LEGACY_CLUSTER) == Some(&self.id)
+            || tags.get(&self.key()).is_some_and(|value| value == "owned")
     }
 
     /// Returns the owner of a resource.
@@ -61,8 +62,8 @@ impl Cluster {
         }
     }
 
-    /// Rejects a load balancer with the tag of another cluster. A load balancer without a cluster tag belongs to this cluster,
-    /// because its name contains the UID of the Service.
+    /// Rejects a load balancer with the tag of another cluster. A load balancer without a cluster
+    /// tag belongs to this cluster, because its name contains the UID of the Service.
     pub(crate) fn check(&self, name: &str, tags: Option<&Tags>) -> Result<()> {
         match tags.map_or(Owner::Nobody, |tags| self.owner(tags)) {
             Owner::Others => Err(CloudError::invalid(format!(
@@ -90,11 +91,12 @@ pub(crate) fn has_cluster(tags: &Tags) -> bool {
 
 /// Returns the clusters that the tags name. The second value is true for the legacy tag.
 pub(crate) fn clusters(tags: &Tags) -> impl Iterator<Item = (&str, bool)> {
-    tags.iter().filter_map(|(key, value)| match key.strip_prefix(CLUSTER_PREFIX) {
-        Some(id) => Some((id, false)),
-        None if key == LEGACY_CLUSTER => Some((value.as_str(), true)),
-        None => None,
-    })
+    tags.iter()
+        .filter_map(|(key, value)| match key.strip_prefix(CLUSTER_PREFIX) {
+            Some(id) => Some((id, false)),
+            None if key == LEGACY_CLUSTER => Some((value.as_str(), true)),
+            None => None,
+        })
 }
 
 #[cfg(test)]
@@ -102,43 +104,90 @@ mod tests {
     use super::*;
 
     fn tags(pairs: &[(&str, &str)]) -> Tags {
-        pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
+        pairs
+            .iter()
+            .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()))
+            .collect()
     }
 
     #[test]
     fn tags_determine_the_owner_of_a_resource() {
-        let cluster = Cluster { id: "c1".into(), legacy: false };
+        let cluster = Cluster {
+            id: "c1".into(),
+            legacy: false,
+        };
         for (pairs, owner, owned) in [
             (&[][..], Owner::Nobody, false),
             (&[("Name", "c1")], Owner::Nobody, false),
             (&[("kubernetes.io/cluster/c1", "owned")], Owner::Ours, true),
-            (&[("kubernetes.io/cluster/c1", "shared")], Owner::Ours, false),
-            (&[("kubernetes.io/cluster/c1", "shared"), ("kubernetes.io/cluster/c2", "owned")], Owner::Ours, false),
-            (&[("kubernetes.io/cluster/c12", "owned")], Owner::Others, false),
+            (
+                &[("kubernetes.io/cluster/c1", "shared")],
+                Owner::Ours,
+                false,
+            ),
+            (
+                &[
+                    ("kubernetes.io/cluster/c1", "shared"),
+                    ("kubernetes.io/cluster/c2", "owned"),
+                ],
+                Owner::Ours,
+                false,
+            ),
+            (
+                &[("kubernetes.io/cluster/c12", "owned")],
+                Owner::Others,
+                false,
+            ),
             (&[("KubernetesCluster", "c1")], Owner::Ours, true),
             (&[("KubernetesCluster", "c2")], Owner::Others, false),
         ] {
             let tags = tags(pairs);
-            assert_eq!((cluster.owner(&tags), cluster.owns(&tags)), (owner, owned), "{pairs:?}");
+            assert_eq!(
+                (cluster.owner(&tags), cluster.owns(&tags)),
+                (owner, owned),
+                "{pairs:?}"
+            );
         }
     }
 
     #[test]
     fn created_resources_have_the_cluster_tags() {
         let extra = tags(&[("team", "a"), ("kubernetes.io/cluster/c1", "shared")]);
-        let made = |legacy| Cluster { id: "c1".into(), legacy }.owned(&extra);
-        assert_eq!(made(false), tags(&[("team", "a"), ("kubernetes.io/cluster/c1", "owned")]));
-        let old = tags(&[("team", "a"), ("kubernetes.io/cluster/c1", "owned"), ("KubernetesCluster", "c1")]);
+        let made = |legacy| {
+            Cluster {
+                id: "c1".into(),
+                legacy,
+            }
+            .owned(&extra)
+        };
+        assert_eq!(
+            made(false),
+            tags(&[("team", "a"), ("kubernetes.io/cluster/c1", "owned")])
+        );
+        let old = tags(&[
+            ("team", "a"),
+            ("kubernetes.io/cluster/c1", "owned"),
+            ("KubernetesCluster", "c1"),
+        ]);
         assert_eq!(made(true), old);
     }
 
     #[test]
     fn load_balancers_of_other_clusters_are_rejected() {
-        let cluster = Cluster { id: "c1".into(), legacy: false };
-        for allowed in [None, Some(tags(&[])), Some(tags(&[("kubernetes.io/cluster/c1", "owned")]))] {
+        let cluster = Cluster {
+            id: "c1".into(),
+            legacy: false,
+        };
+        for allowed in [
+            None,
+            Some(tags(&[])),
+            Some(tags(&[("kubernetes.io/cluster/c1", "owned")])),
+        ] {
             assert_eq!(cluster.check("lb", allowed.as_ref()), Ok(()), "{allowed:?}");
         }
         let others = tags(&[("kubernetes.io/cluster/c2", "owned")]);
-        assert!(matches!(cluster.check("lb", Some(&others)), Err(CloudError::Invalid(text)) if text.contains("lb")));
+        assert!(
+            matches!(cluster.check("lb", Some(&others)), Err(CloudError::Invalid(text)) if text.contains("lb"))
+        );
     }
 }

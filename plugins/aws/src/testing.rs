@@ -26,14 +26,21 @@ pub(crate) struct Scripted<F> {
 
 impl<F: Fn(&Call) -> Answer> Scripted<F> {
     pub(crate) fn new(answer: F) -> Self {
-        Self { answer, sent: RefCell::default() }
+        Self {
+            answer,
+            sent: RefCell::default(),
+        }
     }
 
     /// Returns a parameter of each call of an action, in order.
     pub(crate) fn all(&self, action: &str, key: &str) -> Vec<String> {
         let sent = self.sent.borrow();
         let calls = sent.iter().filter(|call| call.action == action);
-        calls.flat_map(|call| &call.params).filter(|(name, _)| name == key).map(|(_, value)| value.clone()).collect()
+        calls
+            .flat_map(|call| &call.params)
+            .filter(|(name, _)| name == key)
+            .map(|(_, value)| value.clone())
+            .collect()
     }
 }
 
@@ -49,7 +56,12 @@ impl<F: Fn(&Call) -> Answer> Wire for Scripted<F> {
 
 /// Returns an error with this code.
 pub(crate) fn refused(call: &Call, code: &str) -> Answer {
-    Err(Failure::Refused { action: call.action, status: 400, code: code.into(), message: "words".into() })
+    Err(Failure::Refused {
+        action: call.action,
+        status: 400,
+        code: code.into(),
+        message: "words".into(),
+    })
 }
 
 /// Returns an empty answer.
@@ -60,12 +72,19 @@ pub(crate) fn nothing(call: &Call) -> Answer {
 /// Returns an answer of a load balancer API with this result.
 pub(crate) fn result(call: &Call, text: &str) -> Answer {
     let action = call.action;
-    Ok(format!("<{action}Response><{action}Result>{text}</{action}Result></{action}Response>"))
+    Ok(format!(
+        "<{action}Response><{action}Result>{text}</{action}Result></{action}Response>"
+    ))
 }
 
 /// Returns the configuration of cluster `c` in VPC `v`.
 pub(crate) fn setup() -> Setup {
-    Setup::read("[Global]\nRegion = eu-west-1\nVPC = v\nKubernetesClusterID = c\n", "f", &[]).unwrap()
+    Setup::read(
+        "[Global]\nRegion = eu-west-1\nVPC = v\nKubernetesClusterID = c\n",
+        "f",
+        &[],
+    )
+    .unwrap()
 }
 
 /// A store in whose time nothing happens until the test waits.
@@ -101,7 +120,9 @@ impl Store for Memory {
     }
 
     fn set(&self, key: &str, text: &str, lifetime: Duration) {
-        self.entries.borrow_mut().insert(key.to_owned(), (text.to_owned(), self.now.get() + lifetime));
+        self.entries
+            .borrow_mut()
+            .insert(key.to_owned(), (text.to_owned(), self.now.get() + lifetime));
     }
 
     fn reserve(&self, key: &str, text: &str, lifetime: Duration) -> bool {
@@ -137,6 +158,10 @@ pub(crate) fn service(ports: &[(&str, Transport, u16, u16)]) -> Service {
 
 /// Adds load balancer annotations.
 pub(crate) fn annotated(mut service: Service, pairs: &[(&str, &str)]) -> Service {
-    service.annotations.extend(pairs.iter().map(|(name, value)| (annotation::key(name), (*value).to_owned())));
+    service.annotations.extend(
+        pairs
+            .iter()
+            .map(|(name, value)| (annotation::key(name), (*value).to_owned())),
+    );
     service
 }

@@ -28,8 +28,8 @@ const AT_ONCE: usize = 16;
 /// How long the catalog, versions and extensions are cached.
 pub(crate) const BELIEVED: Duration = Duration::from_secs(900);
 
-/// Maximum number of pages of one list. A list with more pages is endless: it is an error, since an incomplete list would look as
-/// if resources had been deleted.
+/// Maximum number of pages of one list. A list with more pages is endless: it is an error, since an
+/// incomplete list would look as if resources had been deleted.
 const PAGES: usize = 1000;
 
 /// The context of one call to the cloud.
@@ -45,7 +45,9 @@ pub struct Cloud<'a> {
 
 impl std::fmt::Debug for Cloud<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Cloud").field("cluster", &self.cluster).finish_non_exhaustive()
+        f.debug_struct("Cloud")
+            .field("cluster", &self.cluster)
+            .finish_non_exhaustive()
     }
 }
 
@@ -60,7 +62,12 @@ impl<'a> Cloud<'a> {
     /// Creates the context for this configuration.
     #[must_use]
     pub fn new(config: &'a Config, cluster: &'a str, host: &'a dyn Host) -> Self {
-        Self { config, cluster, host, endpoints: OnceCell::new() }
+        Self {
+            config,
+            cluster,
+            host,
+            endpoints: OnceCell::new(),
+        }
     }
 
     /// Returns the URL of a resource. `path` starts with `/`.
@@ -78,7 +85,10 @@ impl<'a> Cloud<'a> {
                 kind.service_type()
             ))
         };
-        self.endpoints()?.get(&kind).map(|base| format!("{base}{path}")).ok_or_else(missing)
+        self.endpoints()?
+            .get(&kind)
+            .map(|base| format!("{base}{path}"))
+            .ok_or_else(missing)
     }
 
     fn endpoints(&self) -> Result<&BTreeMap<Kind, String>> {
@@ -101,14 +111,25 @@ impl<'a> Cloud<'a> {
     ///
     /// # Errors
     /// See [`url`](Self::url).
-    pub fn ask(&self, method: Method, kind: Kind, path: &str, what: impl Into<String>) -> Result<Ask> {
-        let request = Request::new(method, self.url(kind, path)?).timeout(self.config.request_timeout);
+    pub fn ask(
+        &self,
+        method: Method,
+        kind: Kind,
+        path: &str,
+        what: impl Into<String>,
+    ) -> Result<Ask> {
+        let request =
+            Request::new(method, self.url(kind, path)?).timeout(self.config.request_timeout);
         let request = match kind {
-            // This microversion includes the name of the flavor, which remains even if the flavor is deleted.
+            // This microversion includes the name of the flavor, which remains even if the flavor
+            // is deleted.
             Kind::Compute => request.header("OpenStack-API-Version", "compute 2.47"),
             Kind::Network | Kind::LoadBalancer | Kind::KeyManager => request,
         };
-        Ok(Ask { request: request.header("Accept", "application/json"), what: what.into() })
+        Ok(Ask {
+            request: request.header("Accept", "application/json"),
+            what: what.into(),
+        })
     }
 
     /// Reads one resource.
@@ -123,32 +144,59 @@ impl<'a> Cloud<'a> {
     ///
     /// # Errors
     /// Fails if a request fails.
-    pub fn list<T: DeserializeOwned>(&self, kind: Kind, path: &str, query: Query<'_>) -> Result<Vec<T>> {
-        self.lists(kind, path, &[query]).map(|lists| lists.into_iter().flatten().collect())
+    pub fn list<T: DeserializeOwned>(
+        &self,
+        kind: Kind,
+        path: &str,
+        query: Query<'_>,
+    ) -> Result<Vec<T>> {
+        self.lists(kind, path, &[query])
+            .map(|lists| lists.into_iter().flatten().collect())
     }
 
     /// Reads several lists of one collection at once.
     ///
     /// # Errors
     /// Returns the first error.
-    pub fn lists<T: DeserializeOwned>(&self, kind: Kind, path: &str, queries: &[Query<'_>]) -> Result<Vec<Vec<T>>> {
+    pub fn lists<T: DeserializeOwned>(
+        &self,
+        kind: Kind,
+        path: &str,
+        queries: &[Query<'_>],
+    ) -> Result<Vec<Vec<T>>> {
         // Neutron uses dashes in URLs where it uses underscores in bodies.
-        let collection = path.rsplit('/').find(|part| *part != "detail").unwrap_or_default().replace('-', "_");
+        let collection = path
+            .rsplit('/')
+            .find(|part| *part != "detail")
+            .unwrap_or_default()
+            .replace('-', "_");
         let collection = collection.as_str();
         let what = format!("cannot list {collection}");
-        let ask = |query: &Query<'_>| Ok(self.ask(Method::Get, kind, path, what.as_str())?.query(query));
+        let ask = |query: &Query<'_>| {
+            Ok(self
+                .ask(Method::Get, kind, path, what.as_str())?
+                .query(query))
+        };
         let first: Vec<Ask> = queries.iter().map(ask).collect::<Result<_>>()?;
         let mut lists = Vec::new();
         for (answer, query) in send_all(first).into_iter().zip(queries) {
             let (mut items, mut next) = page(&answer.map_err(is_there)?, collection)?;
             let mut pages = 1;
             while let Some(marker) = next {
-                let answer = ask(query)?.query(&[("marker", marker.as_str())]).send().map_err(is_there)?;
+                let answer = ask(query)?
+                    .query(&[("marker", marker.as_str())])
+                    .send()
+                    .map_err(is_there)?;
                 let (more, after) = page(&answer, collection)?;
                 items.extend(more);
                 pages += 1;
-                if after.as_ref().is_some_and(|after| pages >= PAGES || *after == marker) {
-                    return Err(CloudError::unavailable(format!("{what}: the list does not end after page {pages}")));
+                if after
+                    .as_ref()
+                    .is_some_and(|after| pages >= PAGES || *after == marker)
+                {
+                    return Err(CloudError::unavailable(format!(
+                        "{what}: the list does not end after page {pages}"
+                    )));
                 }
                 next = after;
             }
@@ -181,12 +229,14 @@ impl Ask {
         Ok(self)
     }
 
-    /// Requires that the resource still has this revision. Neutron rejects the change otherwise, so that concurrent updates are
-    /// not lost.
+    /// Requires that the resource still has this revision. Neutron rejects the change otherwise, so
+    /// that concurrent updates are not lost.
     #[must_use]
     pub fn if_revision(mut self, revision: Option<u64>) -> Self {
         if let Some(revision) = revision {
-            self.request = self.request.header("If-Match", format!("revision_number={revision}"));
+            self.request = self
+                .request
+                .header("If-Match", format!("revision_number={revision}"));
         }
         self
     }
@@ -199,8 +249,9 @@ impl Ask {
         explain(&self.what, http::send(self.request))
     }
 
-    /// Sends the request. Returns `None` if the cloud itself reports, with a fault of this name, that the resource does not
-    /// exist. A 404 from a proxy on the way is an error, because it proves nothing.
+    /// Sends the request. Returns `None` if the cloud itself reports, with a fault of this name,
+    /// that the resource does not exist. A 404 from a proxy on the way is an error, because it
+    /// proves nothing.
     ///
     /// # Errors
     /// Fails if the request fails.
@@ -211,9 +262,14 @@ impl Ask {
 
 /// Sends requests like [`send_all`], with the results of [`Ask::send_for`].
 pub fn send_all_for(asks: Vec<Ask>, fault: &str) -> Vec<Result<Option<Response>>> {
-    let (requests, whats): (Vec<_>, Vec<_>) = asks.into_iter().map(|ask| (ask.request, ask.what)).unzip();
+    let (requests, whats): (Vec<_>, Vec<_>) =
+        asks.into_iter().map(|ask| (ask.request, ask.what)).unzip();
     let answers = http::send_all(requests, AT_ONCE);
-    answers.into_iter().zip(whats).map(|(answer, what)| found(answer, &what, fault)).collect()
+    answers
+        .into_iter()
+        .zip(whats)
+        .map(|(answer, what)| found(answer, &what, fault))
+        .collect()
 }
 
 fn found(answer: Result<Response>, what: &str, fault: &str) -> Result<Option<Response>> {
@@ -232,13 +288,18 @@ fn found(answer: Result<Response>, what: &str, fault: &str) -> Result<Option<Res
 
 /// Sends all requests, several at a time, and returns their answers in the same order.
 pub fn send_all(asks: Vec<Ask>) -> Vec<Result<Response>> {
-    let (requests, whats): (Vec<_>, Vec<_>) = asks.into_iter().map(|ask| (ask.request, ask.what)).unzip();
+    let (requests, whats): (Vec<_>, Vec<_>) =
+        asks.into_iter().map(|ask| (ask.request, ask.what)).unzip();
     let answers = http::send_all(requests, AT_ONCE);
-    answers.into_iter().zip(whats).map(|(answer, what)| explain(&what, answer)).collect()
+    answers
+        .into_iter()
+        .zip(whats)
+        .map(|(answer, what)| explain(&what, answer))
+        .collect()
 }
 
-/// Converts "not found" to "unavailable". A list always exists, so "not found" is not from the cloud but from something on the
-/// way.
+/// Converts "not found" to "unavailable". A list always exists, so "not found" is not from the
+/// cloud but from something on the way.
 fn is_there(error: CloudError) -> CloudError {
     match error {
         CloudError::NotFound(text) => CloudError::unavailable(text),
@@ -247,13 +308,30 @@ fn is_there(error: CloudError) -> CloudError {
 }
 
 /// Returns the items of a page, and the marker of the next page if there is one.
-pub(crate) fn page<T: DeserializeOwned>(answer: &Response, collection: &str) -> Result<(Vec<T>, Option<String>)> {
+pub(crate) fn page<T: DeserializeOwned>(
+    answer: &Response,
+    collection: &str,
+) -> Result<(Vec<T>, Option<String>)> {
     let mut body: Value = answer.json()?;
-    let malformed = |reason: &str| CloudError::internal(format!("cannot read the list of {collection}: {reason}"));
-    let items = body.get_mut(collection).map(Value::take).ok_or_else(|| malformed("it is missing in the answer"))?;
-    let last = items.as_array().and_then(|items| items.last()?.get("id")?.as_str()).map(str::to_owned);
-    let links = body.get(format!("{collection}_links")).and_then(Value::as_array);
-    let more = links.is_some_and(|links| links.iter().any(|link| link.get("rel").is_some_and(|rel| rel == "next")));
+    let malformed = |reason: &str| {
+        CloudError::internal(format!("cannot read the list of {collection}: {reason}"))
+    };
+    let items = body
+        .get_mut(collection)
+        .map(Value::take)
+        .ok_or_else(|| malformed("it is missing in the answer"))?;
+    let last = items
+        .as_array()
+        .and_then(|items| items.last()?.get("id")?.as_str())
+        .map(str::to_owned);
+    let links = body
+        .get(format!("{collection}_links"))
+        .and_then(Value::as_array);
+    let more = links.is_some_and(|links| {
+        links
+            .iter()
+            .any(|link| link.get("rel").is_some_and(|rel| rel == "next"))
+    });
     let items = serde_json::from_value(items).map_err(|error| malformed(&error.to_string()))?;
     Ok((items, last.filter(|_| more)))
 }
@@ -272,27 +350,52 @@ mod tests {
     fn lists_are_paged_by_marker() {
         let script = Script::new("");
         let page = |id: &str, more: bool| {
-            let links = if more { json!([{"rel": "next", "href": "http://elsewhere/?marker=x"}]) } else { json!([]) };
+            let links = if more {
+                json!([{"rel": "next", "href": "http://elsewhere/?marker=x"}])
+            } else {
+                json!([])
+            };
             json!({"ports": [{"id": id}], "ports_links": links})
         };
         let ports = "GET http://network/v2.0/ports?device_id=d";
         script.on(ports, 200, page("1", true));
         script.on(&format!("{ports}&marker=1"), 200, page("2", true));
         script.on(&format!("{ports}&marker=2"), 200, page("3", false));
-        let found: Vec<Port> = script.cloud().list(Kind::Network, "/ports", vec![("device_id", "d")]).unwrap();
-        assert_eq!(found.iter().map(|port| port.id.as_str()).collect::<Vec<_>>(), ["1", "2", "3"]);
+        let found: Vec<Port> = script
+            .cloud()
+            .list(Kind::Network, "/ports", vec![("device_id", "d")])
+            .unwrap();
+        assert_eq!(
+            found
+                .iter()
+                .map(|port| port.id.as_str())
+                .collect::<Vec<_>>(),
+            ["1", "2", "3"]
+        );
         // A list that does not end is an error: without its rest, ports would seem to be deleted.
         script.on(&format!("{ports}&marker=2"), 200, page("2", true));
-        let endless = script.cloud().list::<Port>(Kind::Network, "/ports", vec![("device_id", "d")]).unwrap_err();
-        assert_eq!(endless, CloudError::unavailable("cannot list ports: the list does not end after page 3"));
+        let endless = script
+            .cloud()
+            .list::<Port>(Kind::Network, "/ports", vec![("device_id", "d")])
+            .unwrap_err();
+        assert_eq!(
+            endless,
+            CloudError::unavailable("cannot list ports: the list does not end after page 3")
+        );
     }
 
     #[test]
     fn the_catalog_is_cached_and_missing_services_are_named() {
         let script = Script::new("");
-        assert_eq!(script.cloud().url(Kind::LoadBalancer, "/x"), Ok("http://load-balancer/v2.0/x".to_owned()));
+        assert_eq!(
+            script.cloud().url(Kind::LoadBalancer, "/x"),
+            Ok("http://load-balancer/v2.0/x".to_owned())
+        );
         script.on("GET http://k/", 500, Value::Null);
-        assert_eq!(script.cloud().url(Kind::Compute, "/x"), Ok("http://compute/v2.1/x".to_owned()));
+        assert_eq!(
+            script.cloud().url(Kind::Compute, "/x"),
+            Ok("http://compute/v2.1/x".to_owned())
+        );
         assert_eq!(script.cloud().has(Kind::KeyManager), Ok(false));
         let missing = script.cloud().url(Kind::KeyManager, "").unwrap_err();
         let said = "the catalog of Keystone has no public endpoint of service `key-manager` in region `one`";
@@ -303,7 +406,11 @@ mod tests {
     fn a_service_missing_from_the_catalog_is_looked_up_again() {
         let script = Script::new("");
         let endpoint = |kind: &str| json!({"type": kind, "endpoints": [{"interface": "public", "region": "one", "url": format!("http://{kind}")}]});
-        script.on("GET http://k/v3/auth/catalog", 200, json!({"catalog": [endpoint("network")]}));
+        script.on(
+            "GET http://k/v3/auth/catalog",
+            200,
+            json!({"catalog": [endpoint("network")]}),
+        );
         let off = script.cloud().url(Kind::LoadBalancer, "");
         assert!(matches!(off, Err(CloudError::Unavailable(_))), "{off:?}");
         script.on(
@@ -311,13 +418,19 @@ mod tests {
             200,
             json!({"catalog": [endpoint("network"), endpoint("load-balancer")]}),
         );
-        assert_eq!(script.cloud().url(Kind::LoadBalancer, ""), Ok("http://load-balancer/v2.0".to_owned()));
+        assert_eq!(
+            script.cloud().url(Kind::LoadBalancer, ""),
+            Ok("http://load-balancer/v2.0".to_owned())
+        );
     }
 
     #[test]
     fn unknown_octavia_features_are_an_error() {
         let script = Script::new("");
         script.on("GET http://load-balancer/ ", 503, Value::Null);
-        assert!(matches!(script.cloud().features(), Err(CloudError::Unavailable(_))));
+        assert!(matches!(
+            script.cloud().features(),
+            Err(CloudError::Unavailable(_))
+        ));
     }
 }

@@ -1,8 +1,9 @@
 //! The operator's `cloud.conf`, in the form of openstack-cloud-controller-manager v1.36.
 //!
-//! Settings that only identify the operator (user, password, token, …) are accepted and ignored: the host logs in, and removes
-//! the settings that it knows from the text. Unsupported settings are rejected with name and line. Unknown settings are rejected
-//! with the most similar known one; upstream only logs a warning.
+//! Settings that only identify the operator (user, password, token, …) are accepted and ignored:
+//! the host logs in, and removes the settings that it knows from the text. Unsupported settings are
+//! rejected with name and line. Unknown settings are rejected with the most similar known one;
+//! upstream only logs a warning.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -53,7 +54,8 @@ pub struct Config {
     pub load_balancer: LoadBalancer,
     /// Sections `LoadBalancerClass` by name.
     pub classes: BTreeMap<String, Class>,
-    /// `request-timeout` of section `Metadata`, which upstream uses for every request. 60 s by default.
+    /// `request-timeout` of section `Metadata`, which upstream uses for every request. 60 s by
+    /// default.
     pub request_timeout: Duration,
     /// Option `regional-provider-ids` of the host: provider IDs are `openstack://REGION/ID`.
     pub regional_ids: bool,
@@ -83,7 +85,8 @@ pub struct Networking {
     pub address_sort_order: Vec<IpNet>,
 }
 
-/// Where load balancers get their addresses from: set in section `LoadBalancer` and in each `LoadBalancerClass`.
+/// Where load balancers get their addresses from: set in section `LoadBalancer` and in each
+/// `LoadBalancerClass`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Class {
     /// The external network of the floating IP.
@@ -145,7 +148,8 @@ pub struct LoadBalancer {
     pub tls_container_ref: String,
     /// False if TLS containers are not in Barbican (`container-store=external`).
     pub barbican: bool,
-    /// True if the provider cannot create a load balancer with all its parts, or set all members, in one step.
+    /// True if the provider cannot create a load balancer with all its parts, or set all members,
+    /// in one step.
     pub serial_api_calls: bool,
 }
 
@@ -207,14 +211,25 @@ impl Config {
         }
         problems.extend(config.lacks());
         problems.sort_by_key(|problem| problem.line);
-        if problems.is_empty() { Ok(config) } else { Err(Problems(problems)) }
+        if problems.is_empty() {
+            Ok(config)
+        } else {
+            Err(Problems(problems))
+        }
     }
 
     /// Returns a problem that only the complete configuration shows.
     fn lacks(&self) -> Option<Problem> {
-        let problem = |reason: &str| Some(Problem { line: 0, reason: reason.to_owned() });
+        let problem = |reason: &str| {
+            Some(Problem {
+                line: 0,
+                reason: reason.to_owned(),
+            })
+        };
         if self.global.auth_url.is_empty() {
-            return problem("`auth-url` is missing in section `Global`: set it to the URL of Keystone");
+            return problem(
+                "`auth-url` is missing in section `Global`: set it to the URL of Keystone",
+            );
         }
         if self.regional_ids && self.global.region.is_empty() {
             return problem("option `regional-provider-ids` needs `region` in section `Global`");

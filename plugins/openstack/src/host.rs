@@ -9,13 +9,15 @@ pub trait Host {
     /// Returns the value kept under this key, unless it has expired.
     fn kept(&self, key: &str) -> Option<Vec<u8>>;
 
-    /// Caches a value for this time, for all plugin instances. A value that does not fit is not cached.
+    /// Caches a value for this time, for all plugin instances. A value that does not fit is not
+    /// cached.
     fn keep(&self, key: &str, value: &[u8], lifetime: Duration);
 
     /// Removes a value from the cache.
     fn forget(&self, key: &str);
 
-    /// Sets or removes an annotation of the service of the current call. The host writes it even if the call fails.
+    /// Sets or removes an annotation of the service of the current call. The host writes it even if
+    /// the call fails.
     fn annotate(&self, service: &Service, key: &str, value: Option<&str>);
 
     /// Publishes an event on the service.
@@ -40,6 +42,10 @@ impl Event {
     /// Creates a warning.
     #[must_use]
     pub fn warning(reason: &'static str, message: String) -> Self {
-        Self { warning: true, reason, message }
+        Self {
+            warning: true,
+            reason,
+            message,
+        }
     }
 }

@@ -34,10 +34,15 @@ const NO_ADDRESS_YET: std::time::Duration = std::time::Duration::from_secs(5);
 /// Fails if Nova cannot be reached.
 pub fn check(cloud: &Cloud<'_>, nodes: &[Node]) -> Result<Vec<Result<Presence>>> {
     let found = find(cloud, nodes)?;
-    Ok(found.into_iter().zip(nodes).map(|(found, node)| found.and_then(|found| presence(node, &found))).collect())
+    Ok(found
+        .into_iter()
+        .zip(nodes)
+        .map(|(found, node)| found.and_then(|found| presence(node, &found)))
+        .collect())
 }
 
-/// Only a request by ID that fails with 404 proves that a server is gone: a list omits servers whose cell is down.
+/// Only a request by ID that fails with 404 proves that a server is gone: a list omits servers
+/// whose cell is down.
 fn presence(node: &Node, found: &Found) -> Result<Presence> {
     match found {
         // The only state in which volumes can be detached at once.
@@ -58,7 +63,10 @@ fn unknown(node: &Node) -> CloudError {
 /// Fails if Nova or Neutron cannot be reached.
 pub fn describe(cloud: &Cloud<'_>, nodes: &[Node]) -> Result<Vec<Result<Instance>>> {
     let found = find(cloud, nodes)?;
-    let servers: Vec<&Server> = found.iter().filter_map(|found| found.as_ref().ok()?.server()).collect();
+    let servers: Vec<&Server> = found
+        .iter()
+        .filter_map(|found| found.as_ref().ok()?.server())
+        .collect();
     let ids: Vec<&str> = servers.iter().map(|server| server.id.as_str()).collect();
     let ports = ports_of(cloud, &ids)?;
     let subports = subports(cloud, &ports)?;
@@ -78,7 +86,10 @@ fn instance(
     subports: &BTreeMap<String, Subport>,
     flavors: &[Flavor],
 ) -> Result<Instance> {
-    let own: Vec<&Port> = ports.iter().filter(|port| port.device_id == server.id).collect();
+    let own: Vec<&Port> = ports
+        .iter()
+        .filter(|port| port.device_id == server.id)
+        .collect();
     let addresses = addresses(server, &own, subports, &cloud.config.networking);
     if addresses.is_empty() {
         let message = format!("server `{}` has no address yet", server.name);
@@ -88,7 +99,8 @@ fn instance(
         provider_id: Some(provider_id::of(cloud.config, &server.id)),
         instance_type: instance_type(server, flavors),
         zone: label::sanitized(server.availability_zone.as_deref().unwrap_or_default()),
-        region: Some(cloud.config.global.region.clone()).filter(|region| label::is_value(region) && !region.is_empty()),
+        region: Some(cloud.config.global.region.clone())
+            .filter(|region| label::is_value(region) && !region.is_empty()),
         addresses,
         ..Instance::default()
     })
@@ -104,13 +116,20 @@ fn instance_type(server: &Server, flavors: &[Flavor]) -> Option<String> {
         return Some(name.clone());
     }
     let flavor = flavors.iter().find(|flavor| flavor.name == *name);
-    flavor.map(|flavor| flavor.id.clone()).filter(|id| label::is_value(id)).or_else(|| label::sanitized(name))
+    flavor
+        .map(|flavor| flavor.id.clone())
+        .filter(|id| label::is_value(id))
+        .or_else(|| label::sanitized(name))
 }
 
 /// Returns all flavors if the name of one is not a valid label value.
 fn flavors(cloud: &Cloud<'_>, servers: &[&Server]) -> Result<Vec<Flavor>> {
     let odd = |server: &&Server| !label::is_value(&server.flavor.original_name);
-    if servers.iter().any(odd) { cloud.list(Kind::Compute, "/flavors", vec![]) } else { Ok(Vec::new()) }
+    if servers.iter().any(odd) {
+        cloud.list(Kind::Compute, "/flavors", vec![])
+    } else {
+        Ok(Vec::new())
+    }
 }
 
 /// Returns the ports of these devices, in Neutron's order.
@@ -119,7 +138,11 @@ fn flavors(cloud: &Cloud<'_>, servers: &[&Server]) -> Result<Vec<Flavor>> {
 /// Fails if a request to Neutron fails.
 pub(crate) fn ports_of(cloud: &Cloud<'_>, devices: &[&str]) -> Result<Vec<Port>> {
     let queries = filters("device_id", devices);
-    Ok(cloud.lists(Kind::Network, "/ports", &queries)?.into_iter().flatten().collect())
+    Ok(cloud
+        .lists(Kind::Network, "/ports", &queries)?
+        .into_iter()
+        .flatten()
+        .collect())
 }
 
 /// Returns the subports of trunks by ID. Subports that cannot be read are omitted, as in upstream.
@@ -133,25 +156,53 @@ fn subports(cloud: &Cloud<'_>, ports: &[Port]) -> Result<BTreeMap<String, Subpor
     if ids.is_empty() {
         return Ok(BTreeMap::new());
     }
-    let ports: Vec<Port> = cloud.lists(Kind::Network, "/ports", &filters("id", &ids))?.into_iter().flatten().collect();
+    let ports: Vec<Port> = cloud
+        .lists(Kind::Network, "/ports", &filters("id", &ids))?
+        .into_iter()
+        .flatten()
+        .collect();
     let mut networks: Vec<&str> = ports.iter().map(|port| port.network_id.as_str()).collect();
     networks.sort_unstable();
     networks.dedup();
-    let networks: Vec<Network> =
-        cloud.lists(Kind::Network, "/networks", &filters("id", &networks))?.into_iter().flatten().collect();
-    let name = |id: &str| Some(networks.iter().find(|network| network.id == id)?.name.clone());
+    let networks: Vec<Network> = cloud
+        .lists(Kind::Network, "/networks", &filters("id", &networks))?
+        .into_iter()
+        .flatten()
+        .collect();
+    let name = |id: &str| {
+        Some(
+            networks
+                .iter()
+                .find(|network| network.id == id)?
+                .name
+                .clone(),
+        )
+    };
     Ok(ports
         .into_iter()
         .filter_map(|port| {
-            let addresses = port.fixed_ips.into_iter().map(|fixed| fixed.ip_address).collect();
-            Some((port.id, Subport { network: name(&port.network_id)?, addresses }))
+            let addresses = port
+                .fixed_ips
+                .into_iter()
+                .map(|fixed| fixed.ip_address)
+                .collect();
+            Some((
+                port.id,
+                Subport {
+                    network: name(&port.network_id)?,
+                    addresses,
+                },
+            ))
         })
         .collect())
 }
 
 /// Returns queries for resources with one of these values, with several values per query.
 pub(crate) fn filters<'a>(name: &'static str, values: &[&'a str]) -> Vec<Vec<(&'a str, &'a str)>> {
-    values.chunks(IDS).map(|values| values.iter().map(|value| (name, *value)).collect()).collect()
+    values
+        .chunks(IDS)
+        .map(|values| values.iter().map(|value| (name, *value)).collect())
+        .collect()
 }
 
 #[cfg(test)]

@@ -1,8 +1,9 @@
-//! The OpenStack provider: servers of nodes, load balancers and routes with Nova, Neutron and Octavia, as a replacement for
-//! openstack-cloud-controller-manager.
+//! The OpenStack provider: servers of nodes, load balancers and routes with Nova, Neutron and
+//! Octavia, as a replacement for openstack-cloud-controller-manager.
 //!
-//! `README.md` lists the differences. The rules are pure functions of values. [`cloud`] sends requests to the cloud, [`host`] has
-//! the functions of the host that they need, and `provider` is the thin layer that connects them to the host.
+//! `README.md` lists the differences. The rules are pure functions of values. [`cloud`] sends
+//! requests to the cloud, [`host`] has the functions of the host that they need, and `provider` is
+//! the thin layer that connects them to the host.
 
 pub mod cloud;
 pub mod compute;

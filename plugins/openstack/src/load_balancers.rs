@@ -1,8 +1,9 @@
 //! Load balancers for Services: Octavia, with floating IPs and security groups of Neutron.
 //!
-//! Ownership is stored in the cloud, in names and tags that are the same as upstream's. The annotation with the ID is a faster
-//! way to find a load balancer, and the only way to find a shared one. No call waits: while Octavia is changing a load balancer,
-//! the result is "in progress".
+//! Ownership is stored in the cloud, in names and tags that are the same as upstream's. The
+//! annotation with the ID is a faster way to find a load balancer, and the only way to find a
+//! shared one. No call waits: while Octavia is changing a load balancer, the result is "in
+//! progress".
 
 use std::time::Duration;
 
@@ -52,7 +53,11 @@ pub trait Nodes {
 
 /// Returns the nodes that belong behind a load balancer.
 fn targets(nodes: &dyn Nodes, want: &Want) -> Vec<Target> {
-    if want.selects() { members::selected(nodes.nodes(), &want.node_selector) } else { nodes.targets() }
+    if want.selects() {
+        members::selected(nodes.nodes(), &want.node_selector)
+    } else {
+        nodes.targets()
+    }
 }
 
 /// Returns the request of this Service.
@@ -60,66 +65,89 @@ fn wanted(cloud: &Cloud<'_>, service: &Service) -> Result<Want> {
     Want::of(cloud.config, cloud.cluster, cloud.features()?, service).map_err(CloudError::invalid)
 }
 
-/// Publishes events about ignored settings, unless the Service already has its address, which means that they were published
-/// before.
+/// Publishes events about ignored settings, unless the Service already has its address, which means
+/// that they were published before.
 fn tell_ignored(cloud: &Cloud<'_>, service: &Service, want: &Want) {
     if service.status.ingress.is_empty() {
         for (reason, message) in &want.ignored {
-            cloud.host.tell(service, &Event::warning(reason, message.clone()));
+            cloud
+                .host
+                .tell(service, &Event::warning(reason, message.clone()));
         }
     }
 }
 
-/// Returns true if this Service has had an address, which means that its load balancer was complete.
+/// Returns true if this Service has had an address, which means that its load balancer was
+/// complete.
 fn served(service: &Service) -> bool {
-    !service.status.ingress.is_empty() || !annotation::text(service, annotation::LOAD_BALANCER_ADDRESS, "").is_empty()
+    !service.status.ingress.is_empty()
+        || !annotation::text(service, annotation::LOAD_BALANCER_ADDRESS, "").is_empty()
 }
 
-/// Stores the ID of the Service's load balancer in an annotation. The annotation with the address, which is empty at first, shows
-/// later that the ID was not set by a user.
+/// Stores the ID of the Service's load balancer in an annotation. The annotation with the address,
+/// which is empty at first, shows later that the ID was not set by a user.
 fn note(cloud: &Cloud<'_>, service: &Service, id: &str) {
-    cloud.host.annotate(service, annotation::LOAD_BALANCER_ID, Some(id));
+    cloud
+        .host
+        .annotate(service, annotation::LOAD_BALANCER_ID, Some(id));
     if !is_noted(service) {
-        cloud.host.annotate(service, annotation::LOAD_BALANCER_ADDRESS, Some(""));
+        cloud
+            .host
+            .annotate(service, annotation::LOAD_BALANCER_ADDRESS, Some(""));
     }
 }
 
 /// Returns true if the ID in the annotation was stored by this provider or by upstream.
 fn is_noted(service: &Service) -> bool {
-    service.annotations.lookup(annotation::LOAD_BALANCER_ADDRESS).is_some()
+    service
+        .annotations
+        .lookup(annotation::LOAD_BALANCER_ADDRESS)
+        .is_some()
 }
 
 /// Removes the annotations, so that they do not refer to a deleted load balancer.
 fn forget(cloud: &Cloud<'_>, service: &Service) {
-    for key in [annotation::LOAD_BALANCER_ID, annotation::LOAD_BALANCER_ADDRESS] {
+    for key in [
+        annotation::LOAD_BALANCER_ID,
+        annotation::LOAD_BALANCER_ADDRESS,
+    ] {
         cloud.host.annotate(service, key, None);
     }
 }
 
-/// Returns the error while Octavia is changing a load balancer. The host retries soon at first, then less often.
+/// Returns the error while Octavia is changing a load balancer. The host retries soon at first,
+/// then less often.
 fn at_work(cloud: &Cloud<'_>, id: &str, doing: &str) -> CloudError {
     at_work_after(cloud, id, doing, 0)
 }
 
-/// Returns the error while a load balancer is being created, which always takes longer than a second.
+/// Returns the error while a load balancer is being created, which always takes longer than a
+/// second.
 fn being_made(cloud: &Cloud<'_>, id: &str) -> CloudError {
     at_work_after(cloud, id, "is being created", SOON)
 }
 
-/// Returns the error while a load balancer is being deleted: nobody waits for that as for an address, so it is checked less often.
+/// Returns the error while a load balancer is being deleted: nobody waits for that as for an
+/// address, so it is checked less often.
 fn being_deleted(cloud: &Cloud<'_>, id: &str) -> CloudError {
     at_work_after(cloud, id, "is being deleted", LATER)
 }
 
 fn at_work_after(cloud: &Cloud<'_>, id: &str, doing: &str, least: u8) -> CloudError {
     let times = waits(cloud, id).max(least);
-    cloud.host.keep(&format!("waits {id}"), &[times.saturating_add(1)], WAITS);
+    cloud
+        .host
+        .keep(&format!("waits {id}"), &[times.saturating_add(1)], WAITS);
     CloudError::in_progress(pause(times), format!("load balancer {id} {doing}"))
 }
 
 /// Returns the number of retries for a load balancer.
 fn waits(cloud: &Cloud<'_>, id: &str) -> u8 {
-    cloud.host.kept(&format!("waits {id}")).and_then(|kept| kept.first().copied()).unwrap_or_default()
+    cloud
+        .host
+        .kept(&format!("waits {id}"))
+        .and_then(|kept| kept.first().copied())
+        .unwrap_or_default()
 }
 
 /// The number of retries after one second each.

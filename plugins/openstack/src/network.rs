@@ -22,7 +22,8 @@ pub struct Port {
     /// The subports, if the port is the parent of a trunk.
     #[serde(default)]
     pub trunk_details: Option<Trunk>,
-    /// False if the port cannot have security groups. In a cloud without this extension, all ports can.
+    /// False if the port cannot have security groups. In a cloud without this extension, all ports
+    /// can.
     #[serde(default = "yes")]
     pub port_security_enabled: bool,
     /// The IDs of the security groups.
@@ -136,7 +137,8 @@ pub struct FloatingIp {
 }
 
 impl FloatingIp {
-    /// Returns true if the floating IP is in this network, or if any network will do because the ID is empty.
+    /// Returns true if the floating IP is in this network, or if any network will do because the ID
+    /// is empty.
     #[must_use]
     pub fn is_in(&self, network: &str) -> bool {
         network.is_empty() || self.floating_network_id == network

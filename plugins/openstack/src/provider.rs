@@ -1,4 +1,5 @@
-//! The provider: passes the host's calls to the rules and returns the results. It has no rules of its own.
+//! The provider: passes the host's calls to the rules and returns the results. It has no rules of
+//! its own.
 
 use std::time::Duration;
 
@@ -23,7 +24,8 @@ use crate::{
     provider_id, routes,
 };
 
-/// Maximum number of nodes or routes in one call: 120 IDs fit into one URL, and their ports into one answer.
+/// Maximum number of nodes or routes in one call: 120 IDs fit into one URL, and their ports into
+/// one answer.
 const BATCH: u32 = 100;
 
 static STATE: Configured<State> = Configured::new();
@@ -49,14 +51,27 @@ skydock_sdk::export!(OpenStack: instances, load_balancers, routes);
 
 impl Plugin for OpenStack {
     fn configure(settings: Settings) -> Result<()> {
-        let text = settings
-            .cloud_config
-            .ok_or_else(|| CloudError::invalid("the OpenStack provider needs a cloud.conf: set --cloud-config=FILE"))?;
-        let path = settings.cloud_config_path.as_deref().unwrap_or("cloud.conf");
-        let config =
-            Config::parse(&text, &settings.options).map_err(|problems| CloudError::invalid(problems.in_file(path)))?;
-        let cidrs = settings.cluster_cidrs.iter().filter_map(|cidr| cidr.parse().ok()).collect();
-        STATE.set(State { config, cluster: settings.cluster_name, cidrs });
+        let text = settings.cloud_config.ok_or_else(|| {
+            CloudError::invalid(
+                "the OpenStack provider needs a cloud.conf: set --cloud-config=FILE",
+            )
+        })?;
+        let path = settings
+            .cloud_config_path
+            .as_deref()
+            .unwrap_or("cloud.conf");
+        let config = Config::parse(&text, &settings.options)
+            .map_err(|problems| CloudError::invalid(problems.in_file(path)))?;
+        let cidrs = settings
+            .cluster_cidrs
+            .iter()
+            .filter_map(|cidr| cidr.parse().ok())
+            .collect();
+        STATE.set(State {
+            config,
+            cluster: settings.cluster_name,
+            cidrs,
+        });
         Ok(())
     }
 
@@ -74,7 +89,10 @@ impl Plugin for OpenStack {
             name: "openstack".into(),
             version: env!("CARGO_PKG_VERSION").into(),
             provider_id_prefixes: config.map(provider_id::prefixes).unwrap_or_default(),
-            wanted_hosts: config.map(|config| origin(&config.global.auth_url)).into_iter().collect(),
+            wanted_hosts: config
+                .map(|config| origin(&config.global.auth_url))
+                .into_iter()
+                .collect(),
             max_batch: BATCH,
             unused,
             annotation_prefixes: vec![annotation::PREFIX.to_owned()],
@@ -88,7 +106,11 @@ fn origin(url: &str) -> String {
     let (scheme, rest) = url.split_once("://").unwrap_or(("https", url));
     let authority = rest.split('/').next().unwrap_or_default();
     let port = if scheme == "http" { 80 } else { 443 };
-    if authority.rsplit(':').next().is_some_and(|port| port.parse::<u16>().is_ok()) {
+    if authority
+        .rsplit(':')
+        .next()
+        .is_some_and(|port| port.parse::<u16>().is_ok())
+    {
         format!("{scheme}://{authority}")
     } else {
         format!("{scheme}://{authority}:{port}")
@@ -127,7 +149,10 @@ impl Routes for OpenStack {
     /// Returns all routes in one page: a router has at most some hundreds of routes.
     fn list_routes(_: Option<String>) -> Result<RoutePage> {
         let state = STATE.get()?;
-        Ok(RoutePage { routes: routes::list(&state.cloud(), &state.cidrs)?, next: None })
+        Ok(RoutePage {
+            routes: routes::list(&state.cloud(), &state.cidrs)?,
+            next: None,
+        })
     }
 
     fn create_routes(routes: Vec<NewRoute>) -> Vec<Result<()>> {
@@ -178,12 +203,19 @@ impl Host for Inside {
     fn annotate(&self, service: &Service, key: &str, value: Option<&str>) {
         let name = format!("{}/{}", service.namespace, service.name);
         if !objects::annotate(&name, key, value) {
-            log::debug("annotations", format_args!("Skydock rejected annotation {key} of {name}"));
+            log::debug(
+                "annotations",
+                format_args!("Skydock rejected annotation {key} of {name}"),
+            );
         }
     }
 
     fn tell(&self, service: &Service, event: &Event) {
-        let severity = if event.warning { Severity::Warning } else { Severity::Normal };
+        let severity = if event.warning {
+            Severity::Warning
+        } else {
+            Severity::Normal
+        };
         // A lost event is not a reason to fail.
         _ = events::on_service(service, severity, event.reason, &event.message);
     }
@@ -201,7 +233,10 @@ mod tests {
     fn unconfigured_interfaces_are_reported_as_unused() {
         let configure = |more: &str| {
             let text = format!("[Global]\nauth-url=https://keystone/identity\n{more}");
-            OpenStack::configure(Settings { cloud_config: Some(text), ..Settings::default() })
+            OpenStack::configure(Settings {
+                cloud_config: Some(text),
+                ..Settings::default()
+            })
         };
         configure("").unwrap();
         assert_eq!(OpenStack::info().unused, ["routes"]);
@@ -218,6 +253,9 @@ mod tests {
     fn an_origin_includes_the_port() {
         assert_eq!(origin("http://k:5000/v3"), "http://k:5000");
         assert_eq!(origin("http://k/identity/v3"), "http://k:80");
-        assert_eq!(origin("https://[2001:db8::1]/v3"), "https://[2001:db8::1]:443");
+        assert_eq!(
+            origin("https://[2001:db8::1]/v3"),
+            "https://[2001:db8::1]:443"
+        );
     }
 }

@@ -17,10 +17,14 @@ pub enum Machine<'a> {
 /// Parses a provider ID.
 #[must_use]
 pub fn read<'a>(config: &Config, provider_id: &'a str) -> Machine<'a> {
-    let parts = provider_id.strip_prefix(SCHEME).and_then(|rest| rest.split_once('/'));
+    let parts = provider_id
+        .strip_prefix(SCHEME)
+        .and_then(|rest| rest.split_once('/'));
     match parts {
         Some((region, id))
-            if !id.is_empty() && !id.contains('/') && (region.is_empty() || region == config.global.region) =>
+            if !id.is_empty()
+                && !id.contains('/')
+                && (region.is_empty() || region == config.global.region) =>
         {
             Machine::Server(id)
         }
@@ -31,11 +35,16 @@ pub fn read<'a>(config: &Config, provider_id: &'a str) -> Machine<'a> {
 /// Returns the provider ID of a server.
 #[must_use]
 pub fn of(config: &Config, id: &str) -> String {
-    let region = if config.regional_ids { config.global.region.as_str() } else { "" };
+    let region = if config.regional_ids {
+        config.global.region.as_str()
+    } else {
+        ""
+    };
     format!("{SCHEME}{region}/{id}")
 }
 
-/// Returns the prefixes of this provider's provider IDs: without a region, and with the configured region.
+/// Returns the prefixes of this provider's provider IDs: without a region, and with the configured
+/// region.
 #[must_use]
 pub fn prefixes(config: &Config) -> Vec<String> {
     let region = &config.global.region;
@@ -49,8 +58,15 @@ mod tests {
     use crate::config::Global;
 
     fn config(regional_ids: bool) -> Config {
-        let global = Global { region: "one".to_owned(), ..Global::default() };
-        Config { global, regional_ids, ..Config::default() }
+        let global = Global {
+            region: "one".to_owned(),
+            ..Global::default()
+        };
+        Config {
+            global,
+            regional_ids,
+            ..Config::default()
+        }
     }
 
     #[test]
@@ -58,7 +74,14 @@ mod tests {
         let config = config(false);
         assert_eq!(read(&config, "openstack:///7"), Machine::Server("7"));
         assert_eq!(read(&config, "openstack://one/7"), Machine::Server("7"));
-        for other in ["openstack://two/7", "openstack://7", "openstack:///", "openstack:///7/8", "aws:///7", "7"] {
+        for other in [
+            "openstack://two/7",
+            "openstack://7",
+            "openstack:///",
+            "openstack:///7/8",
+            "aws:///7",
+            "7",
+        ] {
             assert_eq!(read(&config, other), Machine::NotOurs, "{other}");
         }
     }
@@ -67,6 +90,9 @@ mod tests {
     fn provider_ids_have_the_region_if_configured() {
         assert_eq!(of(&config(false), "7"), "openstack:///7");
         assert_eq!(of(&config(true), "7"), "openstack://one/7");
-        assert_eq!(prefixes(&config(false)), ["openstack:///", "openstack://one/"]);
+        assert_eq!(
+            prefixes(&config(false)),
+            ["openstack:///", "openstack://one/"]
+        );
     }
 }

@@ -25,13 +25,19 @@ struct Answer {
     router: Router,
 }
 
-/// Returns the routes of the router to these CIDRs, which are the cluster's, or all routes if there are none.
+/// Returns the routes of the router to these CIDRs, which are the cluster's, or all routes if there
+/// are none.
 ///
 /// # Errors
 /// Fails if a request to Neutron fails.
 pub fn list(cloud: &Cloud<'_>, cluster_cidrs: &[IpNet]) -> Result<Vec<Route>> {
     let router = router(cloud)?;
-    Ok(router.routes.iter().filter(|route| is_clusters(route, cluster_cidrs)).map(told).collect())
+    Ok(router
+        .routes
+        .iter()
+        .filter(|route| is_clusters(route, cluster_cidrs))
+        .map(told)
+        .collect())
 }
 
 fn is_clusters(route: &ExtraRoute, cluster_cidrs: &[IpNet]) -> bool {
@@ -39,11 +45,16 @@ fn is_clusters(route: &ExtraRoute, cluster_cidrs: &[IpNet]) -> bool {
     cluster_cidrs.is_empty() || route.destination.parse().is_ok_and(inside)
 }
 
-/// Converts a route for the host. The name contains the next hop, which is required for the deletion when no node has it.
+/// Converts a route for the host. The name contains the next hop, which is required for the
+/// deletion when no node has it.
 ///
-/// The host maps the next hop to a node, because it knows all nodes, including those of other providers.
+/// The host maps the next hop to a node, because it knows all nodes, including those of other
+/// providers.
 fn told(route: &ExtraRoute) -> Route {
-    let hop = NodeAddress { kind: AddressKind::InternalIp, address: route.nexthop.clone() };
+    let hop = NodeAddress {
+        kind: AddressKind::InternalIp,
+        address: route.nexthop.clone(),
+    };
     Route {
         name: format!("{} via {}", route.destination, route.nexthop),
         target_node: None,
@@ -54,33 +65,48 @@ fn told(route: &ExtraRoute) -> Route {
 }
 
 fn canonical(cidr: &str) -> String {
-    cidr.parse::<IpNet>().map_or_else(|_| cidr.to_owned(), |net| net.trunc().to_string())
+    cidr.parse::<IpNet>()
+        .map_or_else(|_| cidr.to_owned(), |net| net.trunc().to_string())
 }
 
 fn is_same(one: &str, other: &str) -> bool {
-    one == other || one.parse::<IpAddr>().is_ok_and(|ip| other.parse() == Ok(ip))
+    one == other
+        || one
+            .parse::<IpAddr>()
+            .is_ok_and(|ip| other.parse() == Ok(ip))
 }
 
 /// Returns the route for a name created by [`told`].
 fn named(name: &str) -> Option<ExtraRoute> {
     let (destination, nexthop) = name.split_once(" via ")?;
-    Some(ExtraRoute { destination: destination.to_owned(), nexthop: nexthop.to_owned() })
+    Some(ExtraRoute {
+        destination: destination.to_owned(),
+        nexthop: nexthop.to_owned(),
+    })
 }
 
 /// Returns the route with the first internal address of the destination's family as next hop.
 fn nexthop(route: &NewRoute) -> Result<ExtraRoute> {
-    let net: IpNet = route
-        .destination_cidr
-        .parse()
-        .map_err(|_| CloudError::invalid(format!("`{}` is not a valid CIDR", route.destination_cidr)))?;
+    let net: IpNet = route.destination_cidr.parse().map_err(|_| {
+        CloudError::invalid(format!("`{}` is not a valid CIDR", route.destination_cidr))
+    })?;
     let fits = |address: &&NodeAddress| {
         address.kind == AddressKind::InternalIp
-            && address.address.parse().is_ok_and(|ip: IpAddr| ip.is_ipv6() == net.addr().is_ipv6())
+            && address
+                .address
+                .parse()
+                .is_ok_and(|ip: IpAddr| ip.is_ipv6() == net.addr().is_ipv6())
     };
     let address = route.target_addresses.iter().find(fits).ok_or_else(|| {
-        CloudError::not_found(format!("node {} has no internal address of the family of {net}", route.target_node))
+        CloudError::not_found(format!(
+            "node {} has no internal address of the family of {net}",
+            route.target_node
+        ))
     })?;
-    Ok(ExtraRoute { destination: route.destination_cidr.clone(), nexthop: address.address.clone() })
+    Ok(ExtraRoute {
+        destination: route.destination_cidr.clone(),
+        nexthop: address.address.clone(),
+    })
 }
 
 /// Creates routes and returns one result per route.
@@ -93,17 +119,23 @@ pub fn create(cloud: &Cloud<'_>, routes: &[NewRoute]) -> Vec<Result<()>> {
 #[must_use]
 pub fn delete(cloud: &Cloud<'_>, routes: &[Route]) -> Vec<Result<()>> {
     let read = |route: &Route| {
-        named(&route.name).ok_or_else(|| CloudError::internal(format!("`{}` is not a valid route name", route.name)))
+        named(&route.name).ok_or_else(|| {
+            CloudError::internal(format!("`{}` is not a valid route name", route.name))
+        })
     };
     each(routes, read, |wanted| set(cloud, wanted, false))
 }
 
-/// Changes the ports first, then the router: an existing route is considered complete, and a deleted route is not processed
-/// again.
+/// Changes the ports first, then the router: an existing route is considered complete, and a
+/// deleted route is not processed again.
 fn set(cloud: &Cloud<'_>, routes: &[ExtraRoute], add: bool) -> Result<Vec<Result<()>>> {
     let ports = pairs::set(cloud, routes, add)?;
-    let ready: Vec<ExtraRoute> =
-        routes.iter().zip(&ports).filter(|(_, port)| port.is_ok()).map(|(route, _)| route.clone()).collect();
+    let ready: Vec<ExtraRoute> = routes
+        .iter()
+        .zip(&ports)
+        .filter(|(_, port)| port.is_ok())
+        .map(|(route, _)| route.clone())
+        .collect();
     change(cloud, &ready, add)?;
     Ok(ports)
 }
@@ -115,31 +147,45 @@ fn each<T>(
     act: impl Fn(&[ExtraRoute]) -> Result<Vec<Result<()>>>,
 ) -> Vec<Result<()>> {
     let read: Vec<Result<ExtraRoute>> = routes.iter().map(read).collect();
-    let good: Vec<ExtraRoute> = read.iter().filter_map(|route| route.as_ref().ok().cloned()).collect();
+    let good: Vec<ExtraRoute> = read
+        .iter()
+        .filter_map(|route| route.as_ref().ok().cloned())
+        .collect();
     let answers = match act(&good) {
         Ok(answers) => answers,
-        Err(CloudError::Invalid(_) | CloudError::NotFound(_) | CloudError::Denied(_)) if good.len() > 1 => {
-            let one =
-                |route: &ExtraRoute| act(std::slice::from_ref(route)).and_then(|answers| answers.into_iter().collect());
+        Err(CloudError::Invalid(_) | CloudError::NotFound(_) | CloudError::Denied(_))
+            if good.len() > 1 =>
+        {
+            let one = |route: &ExtraRoute| {
+                act(std::slice::from_ref(route)).and_then(|answers| answers.into_iter().collect())
+            };
             good.iter().map(one).collect()
         }
         Err(error) => vec![Err(error); good.len()],
     };
     let mut answers = answers.into_iter();
     let lost = || Err(CloudError::internal("no answer for a route"));
-    read.into_iter().map(|route| route.and_then(|_| answers.next().unwrap_or_else(lost))).collect()
+    read.into_iter()
+        .map(|route| route.and_then(|_| answers.next().unwrap_or_else(lost)))
+        .collect()
 }
 
 fn path(cloud: &Cloud<'_>, action: &str) -> Result<String> {
     let id = &cloud.config.router_id;
     if id.is_empty() {
-        return Err(CloudError::invalid("no router is configured: set `router-id` in section `Route`"));
+        return Err(CloudError::invalid(
+            "no router is configured: set `router-id` in section `Route`",
+        ));
     }
     Ok(format!("/routers/{}{action}", http::segment(id)?))
 }
 
 fn router(cloud: &Cloud<'_>) -> Result<Router> {
-    let answer: Answer = cloud.get(Kind::Network, &path(cloud, "")?, "cannot read the router of section `Route`")?;
+    let answer: Answer = cloud.get(
+        Kind::Network,
+        &path(cloud, "")?,
+        "cannot read the router of section `Route`",
+    )?;
     Ok(answer.router)
 }
 
@@ -149,26 +195,39 @@ fn change(cloud: &Cloud<'_>, routes: &[ExtraRoute], add: bool) -> Result<()> {
         return Ok(());
     }
     let [atomic, plain] = cloud.extensions(["extraroute-atomic", "extraroute"])?;
-    let what = if add { "cannot add routes to the router" } else { "cannot remove routes from the router" };
+    let what = if add {
+        "cannot add routes to the router"
+    } else {
+        "cannot remove routes from the router"
+    };
     if atomic {
-        let action = if add { "/add_extraroutes" } else { "/remove_extraroutes" };
+        let action = if add {
+            "/add_extraroutes"
+        } else {
+            "/remove_extraroutes"
+        };
         let ask = cloud.ask(Method::Put, Kind::Network, &path(cloud, action)?, what)?;
-        return ask.json(&json!({"router": {"routes": body(routes)}}))?.send().map(|_| ());
+        return ask
+            .json(&json!({"router": {"routes": body(routes)}}))?
+            .send()
+            .map(|_| ());
     }
     if !plain {
         return Err(CloudError::invalid(
             "Neutron does not support extra routes: the extension `extraroute` is missing",
         ));
     }
-    // The complete list is replaced. If another client changes it in the meantime, Neutron rejects the request, and the retry
-    // starts with the current list.
+    // The complete list is replaced. If another client changes it in the meantime, Neutron rejects
+    // the request, and the retry starts with the current list.
     let router = router(cloud)?;
     let changed = changed(&router.routes, routes, add);
     if changed == router.routes {
         return Ok(());
     }
     let ask = cloud.ask(Method::Put, Kind::Network, &path(cloud, "")?, what)?;
-    let ask = ask.if_revision(router.revision_number).json(&json!({"router": {"routes": body(&changed)}}))?;
+    let ask = ask
+        .if_revision(router.revision_number)
+        .json(&json!({"router": {"routes": body(&changed)}}))?;
     ask.send().map(|_| ())
 }
 
@@ -176,7 +235,12 @@ fn change(cloud: &Cloud<'_>, routes: &[ExtraRoute], add: bool) -> Result<()> {
 fn changed(there: &[ExtraRoute], routes: &[ExtraRoute], add: bool) -> Vec<ExtraRoute> {
     let mut changed = there.to_vec();
     if add {
-        changed.extend(routes.iter().filter(|route| !there.contains(route)).cloned());
+        changed.extend(
+            routes
+                .iter()
+                .filter(|route| !there.contains(route))
+                .cloned(),
+        );
     } else {
         changed.retain(|route| !routes.contains(route));
     }
@@ -184,7 +248,10 @@ fn changed(there: &[ExtraRoute], routes: &[ExtraRoute], add: bool) -> Vec<ExtraR
 }
 
 fn body(routes: &[ExtraRoute]) -> Vec<Value> {
-    routes.iter().map(|route| json!({"destination": route.destination, "nexthop": route.nexthop})).collect()
+    routes
+        .iter()
+        .map(|route| json!({"destination": route.destination, "nexthop": route.nexthop}))
+        .collect()
 }
 
 #[cfg(test)]

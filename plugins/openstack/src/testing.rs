@@ -39,7 +39,9 @@ impl Host for Memory {
     }
 
     fn keep(&self, key: &str, value: &[u8], _: Duration) {
-        self.kept.borrow_mut().insert(key.to_owned(), value.to_vec());
+        self.kept
+            .borrow_mut()
+            .insert(key.to_owned(), value.to_vec());
     }
 
     fn forget(&self, key: &str) {
@@ -47,7 +49,9 @@ impl Host for Memory {
     }
 
     fn annotate(&self, _: &Service, key: &str, value: Option<&str>) {
-        self.annotations.borrow_mut().insert(key.to_owned(), value.map(str::to_owned));
+        self.annotations
+            .borrow_mut()
+            .insert(key.to_owned(), value.map(str::to_owned));
     }
 
     fn tell(&self, _: &Service, event: &Event) {
@@ -56,8 +60,14 @@ impl Host for Memory {
 
     fn nodes(&self) -> Option<Vec<Node>> {
         let node = |address: &&str| {
-            let address = NodeAddress { kind: AddressKind::InternalIp, address: (*address).to_owned() };
-            Node { addresses: vec![address], ..Node::default() }
+            let address = NodeAddress {
+                kind: AddressKind::InternalIp,
+                address: (*address).to_owned(),
+            };
+            Node {
+                addresses: vec![address],
+                ..Node::default()
+            }
         };
         (!self.unsynced.get()).then(|| self.nodes.borrow().iter().map(node).collect())
     }
@@ -76,7 +86,8 @@ impl Nodes for NoNodes {
     }
 }
 
-/// A cloud with scripted answers: prefixes of requests, each with a status and a body. Other requests get status 500.
+/// A cloud with scripted answers: prefixes of requests, each with a status and a body. Other
+/// requests get status 500.
 pub(crate) struct Script {
     pub(crate) host: Memory,
     pub(crate) config: Config,
@@ -89,40 +100,81 @@ pub(crate) struct Script {
 impl Script {
     pub(crate) fn new(config: &str) -> Self {
         let endpoint = |kind: &str| json!({"type": kind, "endpoints": [{"interface": "public", "region": "one", "url": format!("http://{kind}")}]});
-        let catalog: Vec<Value> = ["compute", "network", "load-balancer"].map(endpoint).to_vec();
+        let catalog: Vec<Value> = ["compute", "network", "load-balancer"]
+            .map(endpoint)
+            .to_vec();
         let answers = Arc::new(Mutex::new(vec![
-            ("GET http://k/v3/auth/catalog".to_owned(), 200, json!({"catalog": catalog})),
-            ("GET http://load-balancer/ ".to_owned(), 200, json!({"versions": [{"id": "v2.0"}, {"id": "v2.27"}]})),
-            ("GET http://load-balancer/v2.0/lbaas/loadbalancers?tags=".to_owned(), 200, json!({"loadbalancers": []})),
-            ("GET http://load-balancer/v2.0/lbaas/listeners?".to_owned(), 200, json!({"listeners": []})),
+            (
+                "GET http://k/v3/auth/catalog".to_owned(),
+                200,
+                json!({"catalog": catalog}),
+            ),
+            (
+                "GET http://load-balancer/ ".to_owned(),
+                200,
+                json!({"versions": [{"id": "v2.0"}, {"id": "v2.27"}]}),
+            ),
+            (
+                "GET http://load-balancer/v2.0/lbaas/loadbalancers?tags=".to_owned(),
+                200,
+                json!({"loadbalancers": []}),
+            ),
+            (
+                "GET http://load-balancer/v2.0/lbaas/listeners?".to_owned(),
+                200,
+                json!({"listeners": []}),
+            ),
         ]));
         let asked = Arc::new(Mutex::new(Vec::new()));
         let bodies = Arc::new(Mutex::new(Vec::new()));
-        let (script, account, sent) = (Arc::clone(&answers), Arc::clone(&asked), Arc::clone(&bodies));
+        let (script, account, sent) = (
+            Arc::clone(&answers),
+            Arc::clone(&asked),
+            Arc::clone(&bodies),
+        );
         let interception = http::native::intercept(move |request| {
             let line = format!("{} {} ", request.method, request.url);
             let script = script.lock().unwrap();
-            let found = script.iter().rev().find(|(beginning, ..)| line.starts_with(beginning.as_str()));
-            let (status, body) = found.map_or((500, Value::Null), |(_, status, body)| (*status, body.clone()));
+            let found = script
+                .iter()
+                .rev()
+                .find(|(beginning, ..)| line.starts_with(beginning.as_str()));
+            let (status, body) = found.map_or((500, Value::Null), |(_, status, body)| {
+                (*status, body.clone())
+            });
             if !line.contains("auth/catalog") && !line.contains("load-balancer/ ") {
                 account.lock().unwrap().push(line.trim_end().to_owned());
             }
             if let Ok(body) = serde_json::from_slice(&request.body) {
                 sent.lock().unwrap().push((line, body));
             }
-            Some(Response { status, body: body.to_string().into_bytes(), ..Response::default() })
+            Some(Response {
+                status,
+                body: body.to_string().into_bytes(),
+                ..Response::default()
+            })
         });
         let text = format!("[Global]\nauth-url=http://k\nregion=one\n{config}");
         let config = Config::parse(&text, &[]).unwrap();
         let host = Memory::default();
         // The process is not new.
         host.keep("running", &[1], Duration::MAX);
-        Self { host, config, asked, bodies, answers, _interception: interception }
+        Self {
+            host,
+            config,
+            asked,
+            bodies,
+            answers,
+            _interception: interception,
+        }
     }
 
     /// Sets the answer for requests with this prefix. The last matching answer is used.
     pub(crate) fn on(&self, beginning: &str, status: u16, body: Value) -> &Self {
-        self.answers.lock().unwrap().push((beginning.to_owned(), status, body));
+        self.answers
+            .lock()
+            .unwrap()
+            .push((beginning.to_owned(), status, body));
         self
     }
 
@@ -133,7 +185,10 @@ impl Script {
     /// Returns the bodies of requests with this prefix.
     pub(crate) fn sent(&self, beginning: &str) -> Vec<Value> {
         let sent = self.bodies.lock().unwrap();
-        sent.iter().filter(|(line, _)| line.starts_with(beginning)).map(|(_, body)| body.clone()).collect()
+        sent.iter()
+            .filter(|(line, _)| line.starts_with(beginning))
+            .map(|(_, body)| body.clone())
+            .collect()
     }
 
     /// Returns the requests since the previous call.

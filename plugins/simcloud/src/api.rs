@@ -33,7 +33,8 @@ pub(crate) struct Server {
     pub(crate) addresses: Vec<Address>,
 }
 
-/// State of a server. A state that the cloud invents later is an error, and never taken for another one.
+/// State of a server. A state that the cloud invents later is an error, and never taken for another
+/// one.
 #[derive(Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum State {

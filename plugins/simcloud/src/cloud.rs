@@ -23,7 +23,8 @@ pub(crate) const SCHEME: &str = "simcloud://";
 pub(crate) struct Cloud<'a> {
     /// How to reach it.
     pub(crate) config: &'a Config,
-    /// UID of the cluster. It is on everything that we create: other clusters in the same account are none of our business.
+    /// UID of the cluster. It is on everything that we create: other clusters in the same account
+    /// are none of our business.
     pub(crate) cluster: String,
 }
 
@@ -38,7 +39,8 @@ impl Config {
         Ok(format!("{}/{}", self.list(kind), http::segment(id)?))
     }
 
-    /// Returns the request for the objects with a name. Unlike a complete list, the answer does not lag behind.
+    /// Returns the request for the objects with a name. Unlike a complete list, the answer does not
+    /// lag behind.
     pub(crate) fn named(&self, kind: &str, name: &str) -> Request {
         Request::get(self.list(kind)).query([("name", name)])
     }
@@ -48,10 +50,13 @@ impl Cloud<'_> {
     /// Returns the labels of an object of this cluster.
     pub(crate) fn labels<const N: usize>(&self, more: [(&str, &str); N]) -> Labels {
         let pairs = [(OWNER, self.cluster.as_str())].into_iter().chain(more);
-        pairs.map(|(key, value)| (key.to_owned(), value.to_owned())).collect()
+        pairs
+            .map(|(key, value)| (key.to_owned(), value.to_owned()))
+            .collect()
     }
 
-    /// Returns whether an object is this cluster's. One whose label was removed is, too: all names have a UID of this cluster's objects.
+    /// Returns whether an object is this cluster's. One whose label was removed is, too: all names
+    /// have a UID of this cluster's objects.
     pub(crate) fn owns(&self, labels: &Labels) -> bool {
         labels.get(OWNER).is_none_or(|owner| *owner == self.cluster)
     }
@@ -69,16 +74,24 @@ pub(crate) fn ask<T: DeserializeOwned>(request: Request) -> Result<T> {
 
 /// Sends requests, some of which could not be made, and returns one result for each.
 pub(crate) fn send_all(requests: Vec<Result<Request>>) -> Vec<Result<Response>> {
-    let good = requests.iter().filter_map(|request| request.as_ref().ok().cloned()).collect();
+    let good = requests
+        .iter()
+        .filter_map(|request| request.as_ref().ok().cloned())
+        .collect();
     let mut answers = http::send_all(good, AT_ONCE).into_iter();
     let lost = || Err(CloudError::internal("a request has no answer"));
-    requests.into_iter().map(|request| request.and_then(|_| answers.next().unwrap_or_else(lost))).collect()
+    requests
+        .into_iter()
+        .map(|request| request.and_then(|_| answers.next().unwrap_or_else(lost)))
+        .collect()
 }
 
-/// Returns the cloud's error, if the answer is one with this status and code. The status alone is not enough: a proxy, or a wrong URL,
-/// answers 404, too.
+/// Returns the cloud's error, if the answer is one with this status and code. The status alone is
+/// not enough: a proxy, or a wrong URL, answers 404, too.
 pub(crate) fn problem(response: &Response, status: u16, code: &str) -> Option<Problem> {
-    let problem: Problem = (response.status == status).then(|| response.json().ok()).flatten()?;
+    let problem: Problem = (response.status == status)
+        .then(|| response.json().ok())
+        .flatten()?;
     (problem.code == code).then_some(problem)
 }
 
@@ -97,7 +110,10 @@ pub(crate) fn provider_id(zone: &str, id: &str) -> String {
 
 /// Returns the ID of the server in a provider ID.
 pub(crate) fn server_id(provider_id: &str) -> Option<&str> {
-    let (_, id) = provider_id.strip_prefix(SCHEME)?.strip_prefix('/')?.split_once('/')?;
+    let (_, id) = provider_id
+        .strip_prefix(SCHEME)?
+        .strip_prefix('/')?
+        .split_once('/')?;
     (!id.is_empty() && !id.contains('/')).then_some(id)
 }
 
@@ -108,20 +124,46 @@ mod tests {
     #[test]
     fn a_provider_id_contains_the_server() {
         assert_eq!(server_id(&provider_id("zone-a", "srv-1")), Some("srv-1"));
-        for other in
-            ["simcloud://zone-a/srv-1", "simcloud:///srv-1", "simcloud:///zone-a/", "simcloud:///a/b/c", "aws:///a/i-1"]
-        {
+        for other in [
+            "simcloud://zone-a/srv-1",
+            "simcloud:///srv-1",
+            "simcloud:///zone-a/",
+            "simcloud:///a/b/c",
+            "aws:///a/i-1",
+        ] {
             assert_eq!(server_id(other), None, "{other}");
         }
     }
 
     #[test]
     fn only_the_cloud_can_say_that_something_is_gone() {
-        let answer = |status, body: &str| Response { status, body: body.into(), ..Response::default() };
+        let answer = |status, body: &str| Response {
+            status,
+            body: body.into(),
+            ..Response::default()
+        };
         assert_eq!(deleted(answer(204, "")), Ok(()));
-        assert_eq!(deleted(answer(404, r#"{"code": "not_found", "message": "", "field": null}"#)), Ok(()));
+        assert_eq!(
+            deleted(answer(
+                404,
+                r#"{"code": "not_found", "message": "", "field": null}"#
+            )),
+            Ok(())
+        );
         assert!(deleted(answer(404, "<html>no such page</html>")).is_err());
-        assert!(deleted(answer(404, r#"{"code": "no_such_path", "message": "", "field": null}"#)).is_err());
-        assert!(deleted(answer(500, r#"{"code": "not_found", "message": "", "field": null}"#)).is_err());
+        assert!(
+            deleted(answer(
+                404,
+                r#"{"code": "no_such_path", "message": "", "field": null}"#
+            ))
+            .is_err()
+        );
+        assert!(
+            deleted(answer(
+                500,
+                r#"{"code": "not_found", "message": "", "field": null}"#
+            ))
+            .is_err()
+        );
     }
 }

@@ -15,16 +15,24 @@ pub(crate) struct Config {
 impl Config {
     /// Reads and checks the configuration.
     pub(crate) fn parse(settings: &Settings) -> Result<Self> {
-        let path = settings.cloud_config_path.as_deref().unwrap_or("the cloud configuration");
+        let path = settings
+            .cloud_config_path
+            .as_deref()
+            .unwrap_or("the cloud configuration");
         let text = settings.cloud_config.as_deref().unwrap_or_default();
         let invalid = |what: String| CloudError::invalid(format!("{path}: {what}"));
-        let config: Self = serde_json::from_str(text).map_err(|error| invalid(error.to_string()))?;
-        let authority = config.url.strip_prefix("http://").or_else(|| config.url.strip_prefix("https://"));
+        let config: Self =
+            serde_json::from_str(text).map_err(|error| invalid(error.to_string()))?;
+        let authority = config
+            .url
+            .strip_prefix("http://")
+            .or_else(|| config.url.strip_prefix("https://"));
         let is_host = |host: &str| !host.is_empty() && !host.contains(['/', '?', '#', '@']);
         let parts = authority.and_then(|it| it.rsplit_once(':'));
         if !parts.is_some_and(|(host, port)| is_host(host) && port.parse::<u16>().is_ok()) {
             return Err(invalid(
-                "`url`: expected a URL with a port and no path, as in `https://cloud.example:443`".into(),
+                "`url`: expected a URL with a port and no path, as in `https://cloud.example:443`"
+                    .into(),
             ));
         }
         if config.region.is_empty() {
@@ -40,8 +48,18 @@ mod tests {
 
     #[test]
     fn an_invalid_configuration_is_rejected() {
-        let parse = |text: &str| Config::parse(&Settings { cloud_config: Some(text.into()), ..Settings::default() });
-        assert_eq!(parse(r#"{"url": "http://c:80", "region": "r"}"#).unwrap().url, "http://c:80");
+        let parse = |text: &str| {
+            Config::parse(&Settings {
+                cloud_config: Some(text.into()),
+                ..Settings::default()
+            })
+        };
+        assert_eq!(
+            parse(r#"{"url": "http://c:80", "region": "r"}"#)
+                .unwrap()
+                .url,
+            "http://c:80"
+        );
         for text in [
             "",
             r#"{"url": "http://c:80"}"#,

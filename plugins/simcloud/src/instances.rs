@@ -15,13 +15,23 @@ use crate::{
 /// Returns whether the servers of nodes run.
 pub(crate) fn check(config: &Config, nodes: &[Node]) -> Vec<Result<Presence>> {
     let presence = |(node, found): (_, Result<Option<Server>>)| match found? {
-        Some(Server { state: State::Running, .. }) => Ok(Presence::Running),
-        Some(Server { state: State::Stopped, .. }) => Ok(Presence::Stopped),
+        Some(Server {
+            state: State::Running,
+            ..
+        }) => Ok(Presence::Running),
+        Some(Server {
+            state: State::Stopped,
+            ..
+        }) => Ok(Presence::Stopped),
         None if has_id(node) => Ok(Presence::Absent),
         // Its server may have another name.
         None => Err(no_server(node)),
     };
-    nodes.iter().zip(find(config, nodes)).map(presence).collect()
+    nodes
+        .iter()
+        .zip(find(config, nodes))
+        .map(presence)
+        .collect()
 }
 
 /// Describes the servers of nodes.
@@ -30,11 +40,18 @@ pub(crate) fn describe(config: &Config, nodes: &[Node]) -> Vec<Result<Instance>>
         let server = found?.ok_or_else(|| no_server(node))?;
         if server.region != config.region {
             let region = &server.region;
-            return Err(CloudError::not_found(format!("the server {} is in another region: {region}", server.id)));
+            return Err(CloudError::not_found(format!(
+                "the server {} is in another region: {region}",
+                server.id
+            )));
         }
         Ok(instance(server))
     };
-    nodes.iter().zip(find(config, nodes)).map(described).collect()
+    nodes
+        .iter()
+        .zip(find(config, nodes))
+        .map(described)
+        .collect()
 }
 
 /// Finds the server of each node: by its provider ID, or else by its name.
@@ -42,8 +59,8 @@ fn find(config: &Config, nodes: &[Node]) -> Vec<Result<Option<Server>>> {
     let request = |node: &Node| match node.provider_id.as_deref() {
         None => Ok(config.named("servers", &node.name)),
         Some(id) => {
-            let server =
-                server_id(id).ok_or_else(|| CloudError::invalid(format!("{id} is not a valid provider ID")))?;
+            let server = server_id(id)
+                .ok_or_else(|| CloudError::invalid(format!("{id} is not a valid provider ID")))?;
             Ok(Request::get(config.object("servers", server)?))
         }
     };
@@ -60,7 +77,10 @@ fn find(config: &Config, nodes: &[Node]) -> Vec<Result<Option<Server>>> {
         let mut servers = answer.success()?.json::<Page<Server>>()?.items;
         match servers.len() {
             0 | 1 => Ok(servers.pop()),
-            many => Err(CloudError::invalid(format!("{many} servers have the name {}: rename all but one", node.name))),
+            many => Err(CloudError::invalid(format!(
+                "{many} servers have the name {}: rename all but one",
+                node.name
+            ))),
         }
     };
     nodes.iter().zip(answers).map(read).collect()
@@ -75,7 +95,10 @@ fn no_server(node: &Node) -> CloudError {
 }
 
 fn instance(server: Server) -> Instance {
-    let hostname = NodeAddress { kind: AddressKind::Hostname, address: server.name };
+    let hostname = NodeAddress {
+        kind: AddressKind::Hostname,
+        address: server.name,
+    };
     let addresses = server.addresses.iter().map(|address| NodeAddress {
         kind: match address.kind {
             Reach::Internal => AddressKind::InternalIp,

@@ -1,4 +1,5 @@
-//! Load balancers of Services. Each has a name that follows from the Service's UID: a create whose answer was lost is found by it.
+//! Load balancers of Services. Each has a name that follows from the Service's UID: a create whose
+//! answer was lost is found by it.
 use std::time::Duration;
 
 use serde_json::{Map, Value, json};
@@ -24,17 +25,27 @@ pub(crate) fn get(cloud: &Cloud<'_>, service: &Service) -> Result<Option<LoadBal
 }
 
 /// Creates or updates the load balancer of a Service.
-pub(crate) fn ensure(cloud: &Cloud<'_>, service: &Service, targets: &[Target]) -> Result<LoadBalancerStatus> {
+pub(crate) fn ensure(
+    cloud: &Cloud<'_>,
+    service: &Service,
+    targets: &[Target],
+) -> Result<LoadBalancerStatus> {
     let wanted = wanted(cloud, service, targets)?;
     let current = match find(cloud, service)? {
         // If another host creates it at the same time, this is a conflict, and the retry finds it.
         None => ask(Request::post(cloud.config.list(KIND)).json(&wanted)?)?,
         Some(current) if cloud.owns(&current.spec.labels) => current,
-        Some(other) => return Err(CloudError::invalid(format!("the load balancer {} is another cluster's", other.id))),
+        Some(other) => {
+            return Err(CloudError::invalid(format!(
+                "the load balancer {} is another cluster's",
+                other.id
+            )));
+        }
     };
     settled(&current)?;
     if current.spec.ip_families != wanted.ip_families {
-        let message = "the IP families of a load balancer cannot be changed: create the Service again";
+        let message =
+            "the IP families of a load balancer cannot be changed: create the Service again";
         return Err(CloudError::invalid(message));
     }
     Ok(status(&update(cloud, current, changes(&wanted))?))
@@ -51,8 +62,12 @@ pub(crate) fn update_nodes(cloud: &Cloud<'_>, service: &Service, targets: &[Targ
 
 /// Deletes the load balancer of a Service, in whatever state it is.
 pub(crate) fn ensure_deleted(cloud: &Cloud<'_>, service: &Service) -> Result<()> {
-    let Some(current) = find_own(cloud, service)? else { return Ok(()) };
-    deleted(http::send(Request::delete(cloud.config.object(KIND, &current.id)?))?)
+    let Some(current) = find_own(cloud, service)? else {
+        return Ok(());
+    };
+    deleted(http::send(Request::delete(
+        cloud.config.object(KIND, &current.id)?,
+    ))?)
 }
 
 fn name(service: &Service) -> String {
@@ -71,25 +86,40 @@ fn find_own(cloud: &Cloud<'_>, service: &Service) -> Result<Option<LoadBalancer>
 /// Returns the load balancer that a Service asks for.
 fn wanted(cloud: &Cloud<'_>, service: &Service, targets: &[Target]) -> Result<LoadBalancerSpec> {
     if let Some(address) = &service.load_balancer_ip {
-        return Err(CloudError::invalid(format!("the address {address} cannot be requested: remove loadBalancerIP")));
+        return Err(CloudError::invalid(format!(
+            "the address {address} cannot be requested: remove loadBalancerIP"
+        )));
     }
     let listener = |port: &skydock_sdk::types::ServicePort| {
         let protocol = match port.transport {
             Transport::Tcp => "tcp",
             Transport::Udp => "udp",
-            Transport::Sctp => return Err(CloudError::invalid(format!("port {}: SCTP is not supported", port.port))),
+            Transport::Sctp => {
+                return Err(CloudError::invalid(format!(
+                    "port {}: SCTP is not supported",
+                    port.port
+                )));
+            }
         };
         if port.node_port == 0 {
-            let message = format!("port {} has no node port: set allocateLoadBalancerNodePorts", port.port);
+            let message = format!(
+                "port {} has no node port: set allocateLoadBalancerNodePorts",
+                port.port
+            );
             return Err(CloudError::invalid(message));
         }
-        Ok(Listener { protocol: protocol.to_owned(), port: port.port, target_port: port.node_port })
+        Ok(Listener {
+            protocol: protocol.to_owned(),
+            port: port.port,
+            target_port: port.node_port,
+        })
     };
     let family = |family: &IpFamily| match family {
         IpFamily::Ipv4 => "ipv4".to_owned(),
         IpFamily::Ipv6 => "ipv6".to_owned(),
     };
-    let local = service.external_traffic_policy == TrafficPolicy::Local && service.health_check_node_port != 0;
+    let local = service.external_traffic_policy == TrafficPolicy::Local
+        && service.health_check_node_port != 0;
     Ok(LoadBalancerSpec {
         name: name(service),
         ip_families: service.ip_families.iter().map(family).collect(),
@@ -97,13 +127,21 @@ fn wanted(cloud: &Cloud<'_>, service: &Service, targets: &[Target]) -> Result<Lo
         targets: servers(targets),
         allowed_cidrs: service.source_ranges.clone(),
         health_check_port: local.then_some(service.health_check_node_port),
-        labels: cloud.labels([("service", &format!("{}/{}", service.namespace, service.name))]),
+        labels: cloud.labels([(
+            "service",
+            &format!("{}/{}", service.namespace, service.name),
+        )]),
     })
 }
 
-/// Returns the IDs of the nodes' servers. Nodes without a provider ID come with a later call; others are another cloud's.
+/// Returns the IDs of the nodes' servers. Nodes without a provider ID come with a later call;
+/// others are another cloud's.
 fn servers(targets: &[Target]) -> Vec<String> {
-    targets.iter().filter_map(|target| server_id(target.provider_id.as_deref()?)).map(str::to_owned).collect()
+    targets
+        .iter()
+        .filter_map(|target| server_id(target.provider_id.as_deref()?))
+        .map(str::to_owned)
+        .collect()
 }
 
 /// Returns what can be changed.
@@ -115,11 +153,18 @@ fn changes(wanted: &LoadBalancerSpec) -> Map<String, Value> {
         ("health_check_port", json!(wanted.health_check_port)),
         ("labels", json!(wanted.labels)),
     ];
-    fields.into_iter().map(|(field, value)| (field.to_owned(), value)).collect()
+    fields
+        .into_iter()
+        .map(|(field, value)| (field.to_owned(), value))
+        .collect()
 }
 
 /// Sends the changes that are different from the current state, if there are any.
-fn update(cloud: &Cloud<'_>, current: LoadBalancer, mut changes: Map<String, Value>) -> Result<LoadBalancer> {
+fn update(
+    cloud: &Cloud<'_>,
+    current: LoadBalancer,
+    mut changes: Map<String, Value>,
+) -> Result<LoadBalancer> {
     let there = json!(current.spec);
     changes.retain(|field, value| there.get(field) != Some(value));
     if changes.is_empty() {
@@ -133,16 +178,24 @@ fn settled(current: &LoadBalancer) -> Result<()> {
     let id = &current.id;
     match current.status {
         Status::Active => Ok(()),
-        Status::Pending => Err(CloudError::in_progress(CREATING, format!("the load balancer {id} is being created"))),
-        Status::Error => {
-            Err(CloudError::unavailable(format!("the load balancer {id} is broken: create the Service again")))
-        }
+        Status::Pending => Err(CloudError::in_progress(
+            CREATING,
+            format!("the load balancer {id} is being created"),
+        )),
+        Status::Error => Err(CloudError::unavailable(format!(
+            "the load balancer {id} is broken: create the Service again"
+        ))),
     }
 }
 
 fn status(current: &LoadBalancer) -> LoadBalancerStatus {
-    let ingress = |ip: &std::net::IpAddr| Ingress { ip: Some(ip.to_string()), ..Ingress::default() };
-    LoadBalancerStatus { ingress: current.addresses.iter().map(ingress).collect() }
+    let ingress = |ip: &std::net::IpAddr| Ingress {
+        ip: Some(ip.to_string()),
+        ..Ingress::default()
+    };
+    LoadBalancerStatus {
+        ingress: current.addresses.iter().map(ingress).collect(),
+    }
 }
 
 #[cfg(test)]

@@ -1,4 +1,5 @@
-//! The provider: takes what a call needs from the host, and passes it on. It has no rules of its own.
+//! The provider: takes what a call needs from the host, and passes it on. It has no rules of its
+//! own.
 use skydock_sdk::{
     Configured, Instances, LoadBalancers, Plugin, Result, Routes, cluster,
     instances::{Instance, Presence},
@@ -33,7 +34,11 @@ impl Plugin for Simcloud {
             name: "simcloud".into(),
             version: env!("CARGO_PKG_VERSION").into(),
             provider_id_prefixes: vec![SCHEME.into()],
-            wanted_hosts: CONFIG.get().map(|config| config.url.clone()).into_iter().collect(),
+            wanted_hosts: CONFIG
+                .get()
+                .map(|config| config.url.clone())
+                .into_iter()
+                .collect(),
             ..PluginInfo::default()
         }
     }
@@ -73,17 +78,24 @@ impl Routes for Simcloud {
     }
 
     fn create_routes(new: Vec<NewRoute>) -> Vec<Result<()>> {
-        with_cloud(|cloud| Ok(routes::create(cloud, &new))).unwrap_or_else(|error| vec![Err(error); new.len()])
+        with_cloud(|cloud| Ok(routes::create(cloud, &new)))
+            .unwrap_or_else(|error| vec![Err(error); new.len()])
     }
 
     fn delete_routes(old: Vec<Route>) -> Vec<Result<()>> {
-        with_cloud(|cloud| Ok(routes::delete(cloud, &old))).unwrap_or_else(|error| vec![Err(error); old.len()])
+        with_cloud(|cloud| Ok(routes::delete(cloud, &old)))
+            .unwrap_or_else(|error| vec![Err(error); old.len()])
     }
 }
 
-/// Calls a function with the cloud and this cluster, of which the host knows the UID soon after its start.
+/// Calls a function with the cloud and this cluster, of which the host knows the UID soon after its
+/// start.
 fn with_cloud<T>(call: impl FnOnce(&Cloud<'_>) -> Result<T>) -> Result<T> {
     let config = CONFIG.get()?;
-    let cluster = cluster::uid().ok_or_else(|| CloudError::unavailable("the UID of the cluster is not known yet"))?;
-    call(&Cloud { config: &config, cluster })
+    let cluster = cluster::uid()
+        .ok_or_else(|| CloudError::unavailable("the UID of the cluster is not known yet"))?;
+    call(&Cloud {
+        config: &config,
+        cluster,
+    })
 }

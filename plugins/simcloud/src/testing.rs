@@ -3,7 +3,10 @@ use serde_json::{Value, json};
 use skydock_sdk::{
     http::native::{self, Interception},
     load_balancers::Target,
-    types::{AddressKind, IpFamily, IpFamilyPolicy, Node, NodeAddress, Service, ServicePort, TrafficPolicy, Transport},
+    types::{
+        AddressKind, IpFamily, IpFamilyPolicy, Node, NodeAddress, Service, ServicePort,
+        TrafficPolicy, Transport,
+    },
 };
 use skydock_simcloud::{Options, Simcloud};
 
@@ -19,35 +22,62 @@ pub(crate) struct World {
 
 impl World {
     pub(crate) fn start() -> Self {
-        let sim = Simcloud::start(Options { servers: 3, ..Options::default() }).unwrap();
-        let header = ("authorization".to_owned(), format!("Bearer {}", sim.token()));
+        let sim = Simcloud::start(Options {
+            servers: 3,
+            ..Options::default()
+        })
+        .unwrap();
+        let header = (
+            "authorization".to_owned(),
+            format!("Bearer {}", sim.token()),
+        );
         let token = native::intercept(move |request| {
             request.headers.push(header.clone());
             None
         });
-        Self { config: Config { url: sim.url(), region: "sim".to_owned() }, sim, _token: token }
+        Self {
+            config: Config {
+                url: sim.url(),
+                region: "sim".to_owned(),
+            },
+            sim,
+            _token: token,
+        }
     }
 
     /// Returns the cloud as a cluster sees it.
     pub(crate) fn cluster(&self, uid: &str) -> Cloud<'_> {
-        Cloud { config: &self.config, cluster: uid.to_owned() }
+        Cloud {
+            config: &self.config,
+            cluster: uid.to_owned(),
+        }
     }
 
     /// Uses a hook of the cloud.
     pub(crate) fn hook(&self, method: &str, path: &str, body: &Value) -> Value {
         let (status, answer) = self.sim.request(method, path, body);
-        assert!((200..300).contains(&status), "{method} {path}: {status} {answer}");
+        assert!(
+            (200..300).contains(&status),
+            "{method} {path}: {status} {answer}"
+        );
         answer
     }
 
     /// Makes the next call of an operation lose its answer.
     pub(crate) fn lose(&self, operation: &str, after: bool) {
-        self.hook("POST", "/_sim/failures", &json!({"operation": operation, "after": after}));
+        self.hook(
+            "POST",
+            "/_sim/failures",
+            &json!({"operation": operation, "after": after}),
+        );
     }
 
     /// Returns everything of a kind that exists.
     pub(crate) fn all(&self, kind: &str) -> Vec<Value> {
-        self.hook("GET", "/_sim/state", &Value::Null)[kind].as_array().unwrap().clone()
+        self.hook("GET", "/_sim/state", &Value::Null)[kind]
+            .as_array()
+            .unwrap()
+            .clone()
     }
 
     /// Returns the operations since the last call of this.
@@ -55,12 +85,19 @@ impl World {
         let log = self.hook("GET", "/_sim/calls", &Value::Null);
         self.hook("DELETE", "/_sim/calls", &Value::Null);
         let calls = log["calls"].as_array().unwrap();
-        calls.iter().map(|call| call["operation"].as_str().unwrap().to_owned()).collect()
+        calls
+            .iter()
+            .map(|call| call["operation"].as_str().unwrap().to_owned())
+            .collect()
     }
 }
 
 pub(crate) fn node(name: &str, provider_id: Option<&str>) -> Node {
-    Node { name: name.into(), provider_id: provider_id.map(Into::into), ..Node::default() }
+    Node {
+        name: name.into(),
+        provider_id: provider_id.map(Into::into),
+        ..Node::default()
+    }
 }
 
 /// Nodes with these servers.
@@ -69,7 +106,10 @@ pub(crate) fn targets(servers: &[u8]) -> Vec<Target> {
         name: format!("node-{number}"),
         provider_id: Some(format!("simcloud:///zone-a/srv-{number}")),
         zone: None,
-        addresses: vec![NodeAddress { kind: AddressKind::InternalIp, address: format!("10.0.0.{number}") }],
+        addresses: vec![NodeAddress {
+            kind: AddressKind::InternalIp,
+            address: format!("10.0.0.{number}"),
+        }],
     };
     servers.iter().map(target).collect()
 }

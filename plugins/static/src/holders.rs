@@ -15,8 +15,8 @@ pub struct Holder {
     pub name: String,
 }
 
-/// All addresses in the statuses of services of type LoadBalancer, including services that are being deleted. An address is free
-/// if it is in no status.
+/// All addresses in the statuses of services of type LoadBalancer, including services that are
+/// being deleted. An address is free if it is in no status.
 #[derive(Clone, Debug, Default)]
 pub struct Holders(BTreeMap<IpAddr, Vec<Holder>>);
 
@@ -28,7 +28,10 @@ impl Holders {
         for service in services {
             for address in request::current(service) {
                 let name = format!("{}/{}", service.namespace, service.name);
-                holders.entry(address).or_default().push(Holder { uid: service.uid.clone(), name });
+                holders.entry(address).or_default().push(Holder {
+                    uid: service.uid.clone(),
+                    name,
+                });
             }
         }
         Self(holders)
@@ -36,6 +39,10 @@ impl Holders {
 
     /// Returns the services that hold the address, except the one with this UID.
     pub fn others<'a>(&'a self, address: IpAddr, uid: &'a str) -> impl Iterator<Item = &'a Holder> {
-        self.0.get(&address).into_iter().flatten().filter(move |holder| holder.uid != uid)
+        self.0
+            .get(&address)
+            .into_iter()
+            .flatten()
+            .filter(move |holder| holder.uid != uid)
     }
 }

@@ -1,4 +1,5 @@
-//! The inventory: the contents of the operator's file, read completely and checked before it is used.
+//! The inventory: the contents of the operator's file, read completely and checked before it is
+//! used.
 
 use serde_saphyr::{Location, MessageFormatter, UserMessageFormatter};
 
@@ -24,7 +25,8 @@ pub const KIND: &str = "Inventory";
 pub struct Inventory {
     /// Prefixes of the provider IDs that belong to this provider. The first one is `static://`.
     pub provider_id_prefixes: Vec<String>,
-    /// The machines, or `None` if the file has no `machines`: another provider then manages the nodes.
+    /// The machines, or `None` if the file has no `machines`: another provider then manages the
+    /// nodes.
     pub machines: Option<Machines>,
     /// The pools that services get their addresses from.
     pub pools: Pools,
@@ -34,20 +36,24 @@ impl Inventory {
     /// Parses an inventory file.
     ///
     /// # Errors
-    /// Returns all problems, or only the first one if the text is not YAML of the expected structure.
+    /// Returns all problems, or only the first one if the text is not YAML of the expected
+    /// structure.
     pub fn parse(text: &str) -> Result<Self, Problems> {
         if text.trim().is_empty() {
-            let reason = format!("the file is empty; the minimum is `apiVersion: {API_VERSION}` and `kind: {KIND}`");
+            let reason = format!(
+                "the file is empty; the minimum is `apiVersion: {API_VERSION}` and `kind: {KIND}`"
+            );
             return Err(Problems(vec![Problem::at(Location::UNKNOWN, reason)]));
         }
-        // A machine takes about 5 to 30 YAML nodes, and the host accepts files of up to 1 MiB. The budget is enough for all
-        // machines that fit into such a file, and stops a YAML bomb before it uses up the memory of a plugin instance (128 MiB).
+        // A machine takes about 5 to 30 YAML nodes, and the host accepts files of up to 1 MiB. The
+        // budget is enough for all machines that fit into such a file, and stops a YAML bomb before
+        // it uses up the memory of a plugin instance (128 MiB).
         let options = serde_saphyr::options! {
             budget: serde_saphyr::budget! { max_nodes: 120_000, max_events: 1_000_000, max_documents: 1 },
             with_snippet: false,
         };
-        let file: file::File =
-            serde_saphyr::from_str_with_options(text, options).map_err(|error| Problems(vec![unreadable(&error)]))?;
+        let file: file::File = serde_saphyr::from_str_with_options(text, options)
+            .map_err(|error| Problems(vec![unreadable(&error)]))?;
         check::check(file)
     }
 
@@ -58,10 +64,12 @@ impl Inventory {
     }
 }
 
-/// Returns true if the provider ID starts with one of the prefixes and is longer than it: a bare prefix does not identify a
-/// machine.
+/// Returns true if the provider ID starts with one of the prefixes and is longer than it: a bare
+/// prefix does not identify a machine.
 fn is_under(prefixes: &[String], provider_id: &str) -> bool {
-    prefixes.iter().any(|prefix| provider_id.starts_with(prefix) && provider_id.len() > prefix.len())
+    prefixes
+        .iter()
+        .any(|prefix| provider_id.starts_with(prefix) && provider_id.len() > prefix.len())
 }
 
 fn unreadable(error: &serde_saphyr::Error) -> Problem {

@@ -1,10 +1,12 @@
 //! The default provider: machines and addresses from an inventory file.
 //!
-//! For clusters without a cloud: the operator lists the machines and the addresses for Services of type LoadBalancer in a file
-//! and passes it to the host with `--cloud-config`. See `README.md` for details.
+//! For clusters without a cloud: the operator lists the machines and the addresses for Services of
+//! type LoadBalancer in a file and passes it to the host with `--cloud-config`. See `README.md` for
+//! details.
 //!
-//! The rules are pure functions of values: [`inventory`] reads the file, [`instances`] answers for nodes, [`allocate`] decides
-//! about addresses. [`provider`] is the thin layer that connects them to the host.
+//! The rules are pure functions of values: [`inventory`] reads the file, [`instances`] answers for
+//! nodes, [`allocate`] decides about addresses. [`provider`] is the thin layer that connects them
+//! to the host.
 
 pub mod allocate;
 pub mod holders;

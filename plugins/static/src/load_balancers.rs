@@ -24,17 +24,25 @@ pub struct Event {
 pub fn status(addresses: impl Iterator<Item = std::net::IpAddr>) -> LoadBalancerStatus {
     let ingress = |address: std::net::IpAddr| Ingress {
         ip: Some(address.to_string()),
-        // The default of the API server. It is set explicitly so that the status read back equals the status written.
+        // The default of the API server. It is set explicitly so that the status read back equals
+        // the status written.
         ip_mode: Some(IpMode::Vip),
         ..Ingress::default()
     };
-    LoadBalancerStatus { ingress: addresses.map(ingress).collect() }
+    LoadBalancerStatus {
+        ingress: addresses.map(ingress).collect(),
+    }
 }
 
-/// Returns the part of the service's status whose addresses are in the inventory's pools, if there is any.
+/// Returns the part of the service's status whose addresses are in the inventory's pools, if there
+/// is any.
 #[must_use]
 pub fn own_status(pools: &Pools, service: &Service) -> Option<LoadBalancerStatus> {
-    let own = status(request::current(service).into_iter().filter(|address| pools.of(*address).is_some()));
+    let own = status(
+        request::current(service)
+            .into_iter()
+            .filter(|address| pools.of(*address).is_some()),
+    );
     Some(own).filter(|own| !own.ingress.is_empty())
 }
 
@@ -50,10 +58,21 @@ pub fn news(allocation: &Allocation) -> Vec<Event> {
         );
         Event { warning: true, reason: "AddressConflict", message }
     });
-    let given = allocation.given.iter().filter(|given| !given.kept).map(|given| {
-        let message = format!("Allocated address {} from pool {}", given.address, given.pool);
-        Event { warning: false, reason: "AddressAllocated", message }
-    });
+    let given = allocation
+        .given
+        .iter()
+        .filter(|given| !given.kept)
+        .map(|given| {
+            let message = format!(
+                "Allocated address {} from pool {}",
+                given.address, given.pool
+            );
+            Event {
+                warning: false,
+                reason: "AddressAllocated",
+                message,
+            }
+        });
     lost.chain(given).collect()
 }
 
@@ -67,8 +86,8 @@ pub fn refusal_news(refusal: &Refusal) -> Option<Event> {
     })
 }
 
-/// Converts the refusal into an error for the host: retryable if the refusal passes by itself, otherwise retried when the service
-/// or the inventory changes.
+/// Converts the refusal into an error for the host: retryable if the refusal passes by itself,
+/// otherwise retried when the service or the inventory changes.
 #[must_use]
 pub fn failure(refusal: &Refusal) -> CloudError {
     if refusal.passes() {

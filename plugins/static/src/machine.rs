@@ -63,8 +63,9 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// Returns `static://NAME`, the provider ID of the node if neither the inventory nor the kubelet gives one. The node is
-    /// identified by it permanently, because the provider ID of a node is immutable.
+    /// Returns `static://NAME`, the provider ID of the node if neither the inventory nor the
+    /// kubelet gives one. The node is identified by it permanently, because the provider ID of a
+    /// node is immutable.
     #[must_use]
     pub fn own_id(&self) -> String {
         format!("{}{}", crate::SCHEME, self.name)
@@ -102,7 +103,8 @@ impl Machines {
         let mut all = Self::default();
         for (index, machine) in machines.iter().enumerate() {
             all.by_provider_id.insert(machine.own_id(), index);
-            all.by_provider_id.extend(machine.provider_id.clone().map(|id| (id, index)));
+            all.by_provider_id
+                .extend(machine.provider_id.clone().map(|id| (id, index)));
             match &machine.key {
                 Key::NodeName(name) => _ = all.by_node_name.insert(name.clone(), index),
                 Key::Address(address) => _ = all.by_address.insert(*address, index),
@@ -121,8 +123,8 @@ impl Machines {
     /// Finds the machine that a node runs on: by provider ID, then by name, then by address.
     ///
     /// # Errors
-    /// Returns [`Mismatch`] if the machine found by name or address has another provider ID than the node, so that the machine
-    /// cannot be determined.
+    /// Returns [`Mismatch`] if the machine found by name or address has another provider ID than
+    /// the node, so that the machine cannot be determined.
     pub fn find(
         &self,
         provider_id: Option<&str>,
@@ -130,16 +132,31 @@ impl Machines {
         mut addresses: impl Iterator<Item = IpAddr>,
     ) -> Result<Option<&Machine>, Mismatch> {
         let get = |index: &usize| self.machines.get(*index);
-        if let Some(machine) = provider_id.and_then(|id| self.by_provider_id.get(id)).and_then(get) {
+        if let Some(machine) = provider_id
+            .and_then(|id| self.by_provider_id.get(id))
+            .and_then(get)
+        {
             return Ok(Some(machine));
         }
         let by_name = self.by_node_name.get(node_name);
-        let found = by_name.or_else(|| addresses.find_map(|address| self.by_address.get(&address))).and_then(get);
+        let found = by_name
+            .or_else(|| addresses.find_map(|address| self.by_address.get(&address)))
+            .and_then(get);
         match (found, provider_id) {
-            // The provider ID of the node differs from `expected`: otherwise it would have been found above.
-            (Some(Machine { provider_id: Some(expected), name, .. }), Some(actual)) => {
-                Err(Mismatch { machine: name.clone(), expected: expected.clone(), actual: actual.to_owned() })
-            }
+            // The provider ID of the node differs from `expected`: otherwise it would have been
+            // found above.
+            (
+                Some(Machine {
+                    provider_id: Some(expected),
+                    name,
+                    ..
+                }),
+                Some(actual),
+            ) => Err(Mismatch {
+                machine: name.clone(),
+                expected: expected.clone(),
+                actual: actual.to_owned(),
+            }),
             (found, _) => Ok(found),
         }
     }
@@ -174,7 +191,9 @@ mod tests {
 
     fn find(id: Option<&str>, name: &str, addresses: &[&str]) -> Result<Option<String>, Mismatch> {
         let addresses = addresses.iter().map(|address| address.parse().unwrap());
-        machines().find(id, name, addresses).map(|found| found.map(|machine| machine.name.clone()))
+        machines()
+            .find(id, name, addresses)
+            .map(|found| found.map(|machine| machine.name.clone()))
     }
 
     #[test]
@@ -194,13 +213,22 @@ mod tests {
             (None, "unknown", &["10.0.0.1"], None),
             (Some("static://unknown"), "unknown", &[], None),
         ] {
-            assert_eq!(find(id, name, addresses).unwrap().as_deref(), machine, "{id:?} {name} {addresses:?}");
+            assert_eq!(
+                find(id, name, addresses).unwrap().as_deref(),
+                machine,
+                "{id:?} {name} {addresses:?}"
+            );
         }
     }
 
     #[test]
     fn a_node_with_an_id_matches_a_same_named_machine_without_id() {
-        assert_eq!(find(Some("kubemark://plain"), "plain", &[]).unwrap().as_deref(), Some("plain"));
+        assert_eq!(
+            find(Some("kubemark://plain"), "plain", &[])
+                .unwrap()
+                .as_deref(),
+            Some("plain")
+        );
     }
 
     #[test]

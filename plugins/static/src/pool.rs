@@ -30,7 +30,10 @@ impl Pool {
 
     /// Iterates over the pool's addresses of this family, in the order of the inventory.
     pub fn addresses(&self, family: Family) -> impl Iterator<Item = IpAddr> + '_ {
-        self.ranges.iter().filter(move |range| range.family() == family).flat_map(|range| range.addresses())
+        self.ranges
+            .iter()
+            .filter(move |range| range.family() == family)
+            .flat_map(|range| range.addresses())
     }
 }
 
@@ -57,7 +60,11 @@ impl Pools {
         if self.0.is_empty() {
             return "none".to_owned();
         }
-        self.0.iter().map(|pool| pool.name.as_str()).collect::<Vec<_>>().join(", ")
+        self.0
+            .iter()
+            .map(|pool| pool.name.as_str())
+            .collect::<Vec<_>>()
+            .join(", ")
     }
 }
 
@@ -67,9 +74,19 @@ mod tests {
 
     #[test]
     fn addresses_are_in_inventory_order_within_each_family() {
-        let ranges = ["192.0.2.8/31", "2001:db8::/127", "192.0.2.1"].map(|text| text.parse().unwrap()).to_vec();
-        let pool = Pool { name: "default".into(), ranges, auto_assign: true };
-        let texts = |family| pool.addresses(family).map(|address| address.to_string()).collect::<Vec<_>>();
+        let ranges = ["192.0.2.8/31", "2001:db8::/127", "192.0.2.1"]
+            .map(|text| text.parse().unwrap())
+            .to_vec();
+        let pool = Pool {
+            name: "default".into(),
+            ranges,
+            auto_assign: true,
+        };
+        let texts = |family| {
+            pool.addresses(family)
+                .map(|address| address.to_string())
+                .collect::<Vec<_>>()
+        };
         assert_eq!(texts(Family::V4), ["192.0.2.8", "192.0.2.9", "192.0.2.1"]);
         assert_eq!(texts(Family::V6), ["2001:db8::", "2001:db8::1"]);
     }

@@ -2,7 +2,8 @@
 
 use serde_saphyr::Location;
 
-/// Maximum number of bytes for all problems: the part of a message that the host forwards, minus room for `and N more`.
+/// Maximum number of bytes for all problems: the part of a message that the host forwards, minus
+/// room for `and N more`.
 const TOLD: usize = 1000;
 
 /// One problem of the inventory.
@@ -20,7 +21,11 @@ impl Problem {
     /// Creates a problem at this position of the file.
     #[must_use]
     pub fn at(location: Location, reason: String) -> Self {
-        Self { line: location.line(), column: location.column(), reason }
+        Self {
+            line: location.line(),
+            column: location.column(),
+            reason,
+        }
     }
 }
 
@@ -33,8 +38,20 @@ impl Problems {
     #[must_use]
     pub fn in_file(&self, path: &str) -> String {
         let mut text = String::new();
-        for (index, Problem { line, column, reason }) in self.0.iter().enumerate() {
-            let place = if *line > 0 { format!("{line}:{column}:") } else { String::new() };
+        for (
+            index,
+            Problem {
+                line,
+                column,
+                reason,
+            },
+        ) in self.0.iter().enumerate()
+        {
+            let place = if *line > 0 {
+                format!("{line}:{column}:")
+            } else {
+                String::new()
+            };
             let problem = format!("{path}:{place} {reason}");
             if index == 0 {
                 text = problem;
@@ -53,21 +70,34 @@ mod tests {
     use super::*;
 
     fn problem(line: u64, reason: &str) -> Problem {
-        Problem { line, column: line * 2, reason: reason.to_owned() }
+        Problem {
+            line,
+            column: line * 2,
+            reason: reason.to_owned(),
+        }
     }
 
     #[test]
     fn every_problem_has_its_position() {
         let problems = Problems(vec![problem(0, "no machines"), problem(3, "no such state")]);
-        assert_eq!(problems.in_file("inv.yaml"), "inv.yaml: no machines; inv.yaml:3:6: no such state");
+        assert_eq!(
+            problems.in_file("inv.yaml"),
+            "inv.yaml: no machines; inv.yaml:3:6: no such state"
+        );
     }
 
     #[test]
     fn excess_problems_are_counted() {
         let problems = Problems((1..=500).map(|line| problem(line, "bad")).collect());
         let text = problems.in_file("inv.yaml");
-        assert!(text.len() < 1024 && text.starts_with("inv.yaml:1:2: bad; inv.yaml:2:4: bad;"), "{text}");
+        assert!(
+            text.len() < 1024 && text.starts_with("inv.yaml:1:2: bad; inv.yaml:2:4: bad;"),
+            "{text}"
+        );
         let told = text.matches("bad").count();
-        assert!(text.ends_with(&format!("; and {} more", 500 - told)), "{text}");
+        assert!(
+            text.ends_with(&format!("; and {} more", 500 - told)),
+            "{text}"
+        );
     }
 }

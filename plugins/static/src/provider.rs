@@ -1,4 +1,5 @@
-//! The provider: passes the host's calls to the rules and returns the results. It has no rules of its own.
+//! The provider: passes the host's calls to the rules and returns the results. It has no rules of
+//! its own.
 
 use std::{
     net::IpAddr,
@@ -26,12 +27,14 @@ use crate::{
     request::{self, Request},
 };
 
-/// How long an address stays reserved after it was assigned. This is long enough for every status to be written and observed,
-/// even by a controller that has to retry, and short enough that the address of a lost service becomes free soon.
+/// How long an address stays reserved after it was assigned. This is long enough for every status
+/// to be written and observed, even by a controller that has to retry, and short enough that the
+/// address of a lost service becomes free soon.
 const RESERVATION: Duration = Duration::from_secs(600);
 
-/// How long the list of addresses held by services is cached, so that a thousand new services do not cause a thousand lists of
-/// all services. Addresses assigned in the meantime are still reserved, because this is much shorter than [`RESERVATION`].
+/// How long the list of addresses held by services is cached, so that a thousand new services do
+/// not cause a thousand lists of all services. Addresses assigned in the meantime are still
+/// reserved, because this is much shorter than [`RESERVATION`].
 const PICTURE: Duration = Duration::from_secs(5);
 
 static INVENTORY: Configured<Inventory> = Configured::new();
@@ -46,11 +49,12 @@ skydock_sdk::export!(Static: instances, load_balancers);
 
 impl Plugin for Static {
     fn configure(settings: Settings) -> Result<()> {
-        let text = settings
-            .cloud_config
-            .ok_or_else(|| CloudError::invalid("the static provider needs an inventory: set --cloud-config=FILE"))?;
+        let text = settings.cloud_config.ok_or_else(|| {
+            CloudError::invalid("the static provider needs an inventory: set --cloud-config=FILE")
+        })?;
         let path = settings.cloud_config_path.as_deref().unwrap_or("inventory");
-        let inventory = Inventory::parse(&text).map_err(|problems| CloudError::invalid(problems.in_file(path)))?;
+        let inventory = Inventory::parse(&text)
+            .map_err(|problems| CloudError::invalid(problems.in_file(path)))?;
         INVENTORY.set(inventory);
         Ok(())
     }
@@ -73,18 +77,25 @@ impl Plugin for Static {
 impl Instances for Static {
     fn check(nodes: Vec<Node>) -> Result<Vec<Result<Presence>>> {
         let inventory = INVENTORY.get()?;
-        Ok(nodes.iter().map(|node| instances::check(&inventory, node)).collect())
+        Ok(nodes
+            .iter()
+            .map(|node| instances::check(&inventory, node))
+            .collect())
     }
 
     fn describe(nodes: Vec<Node>) -> Result<Vec<Result<Instance>>> {
         let inventory = INVENTORY.get()?;
-        Ok(nodes.iter().map(|node| instances::describe(&inventory, node)).collect())
+        Ok(nodes
+            .iter()
+            .map(|node| instances::describe(&inventory, node))
+            .collect())
     }
 }
 
 impl LoadBalancers for Static {
     fn get(service: Service) -> Result<Option<LoadBalancerStatus>> {
-        // The API server clears the status of a service whose type changes, but its reservations still have to be released.
+        // The API server clears the status of a service whose type changes, but its reservations
+        // still have to be released.
         let reserved = given(&service.uid);
         let reserved = (!reserved.is_empty()).then(|| status(reserved.into_iter()));
         Ok(own_status(&INVENTORY.get()?.pools, &service).or(reserved))
@@ -95,9 +106,13 @@ impl LoadBalancers for Static {
         if pools.0.is_empty() {
             return Err(CloudError::ImplementedElsewhere);
         }
-        let mut request = Request::of(&service).map_err(|error| CloudError::invalid(error.to_string()))?;
+        let mut request =
+            Request::of(&service).map_err(|error| CloudError::invalid(error.to_string()))?;
         request.given = given(&request.uid);
-        let mut desk = Desk { uid: &request.uid, taken: Vec::new() };
+        let mut desk = Desk {
+            uid: &request.uid,
+            taken: Vec::new(),
+        };
         let mut allocation = allocate(pools, &request, &holders(PICTURE), &mut desk);
         if allocation.as_ref().is_err_and(Refusal::passes) {
             // Another service may have released an address since the list was read.
@@ -106,7 +121,10 @@ impl LoadBalancers for Static {
         match allocation {
             Ok(allocation) => {
                 publish(&service, news(&allocation));
-                note(&service.uid, allocation.given.iter().map(|given| given.address));
+                note(
+                    &service.uid,
+                    allocation.given.iter().map(|given| given.address),
+                );
                 Ok(status(allocation.given.iter().map(|given| given.address)))
             }
             Err(refusal) => {
@@ -123,13 +141,19 @@ impl LoadBalancers for Static {
             return Err(CloudError::ImplementedElsewhere);
         }
         let name = format!("{}/{}", service.namespace, service.name);
-        Self::get(service)?.map(drop).ok_or_else(|| CloudError::not_found(format!("Service {name} has no address")))
+        Self::get(service)?
+            .map(drop)
+            .ok_or_else(|| CloudError::not_found(format!("Service {name} has no address")))
     }
 
     /// Releases the reservations. The address itself becomes free when the status is cleared.
     fn ensure_deleted(service: Service) -> Result<()> {
         let taken = [request::current(&service), given(&service.uid)].concat();
-        Desk { uid: &service.uid, taken }.give_back(&Request::default());
+        Desk {
+            uid: &service.uid,
+            taken,
+        }
+        .give_back(&Request::default());
         cache::remove(&given_key(&service.uid));
         Ok(())
     }
@@ -150,15 +174,22 @@ fn holders(age: Duration) -> Arc<Holders> {
 
 /// Stores the addresses assigned to a service, for the time when they are not in its status.
 fn note(uid: &str, addresses: impl Iterator<Item = IpAddr>) {
-    let text = addresses.map(|address| address.to_string()).collect::<Vec<_>>().join(" ");
+    let text = addresses
+        .map(|address| address.to_string())
+        .collect::<Vec<_>>()
+        .join(" ");
     // If this fails, the reservation expires later by itself.
     _ = cache::set(&given_key(uid), text.as_bytes(), RESERVATION);
 }
 
 /// Returns the addresses recently assigned to a service.
 fn given(uid: &str) -> Vec<IpAddr> {
-    let text = cache::get(&given_key(uid)).and_then(|text| String::from_utf8(text).ok()).unwrap_or_default();
-    text.split(' ').filter_map(|address| address.parse().ok()).collect()
+    let text = cache::get(&given_key(uid))
+        .and_then(|text| String::from_utf8(text).ok())
+        .unwrap_or_default();
+    text.split(' ')
+        .filter_map(|address| address.parse().ok())
+        .collect()
 }
 
 fn given_key(uid: &str) -> String {
@@ -166,8 +197,17 @@ fn given_key(uid: &str) -> String {
 }
 
 fn publish(service: &Service, news: impl IntoIterator<Item = Event>) {
-    for Event { warning, reason, message } in news {
-        let severity = if warning { Severity::Warning } else { Severity::Normal };
+    for Event {
+        warning,
+        reason,
+        message,
+    } in news
+    {
+        let severity = if warning {
+            Severity::Warning
+        } else {
+            Severity::Normal
+        };
         // A lost event is not a reason to fail.
         _ = events::on_service(service, severity, reason, &message);
     }
@@ -196,7 +236,8 @@ impl Reservations for Desk<'_> {
     }
 
     fn reserve(&mut self, address: IpAddr) -> bool {
-        let held = cache::reserve(&key(address), self.uid.as_bytes(), RESERVATION) == Reservation::Held;
+        let held =
+            cache::reserve(&key(address), self.uid.as_bytes(), RESERVATION) == Reservation::Held;
         if held {
             self.taken.push(address);
         }

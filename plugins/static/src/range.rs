@@ -21,7 +21,11 @@ impl Family {
     /// Returns the family of this address.
     #[must_use]
     pub fn of(address: IpAddr) -> Self {
-        if address.is_ipv4() { Self::V4 } else { Self::V6 }
+        if address.is_ipv4() {
+            Self::V4
+        } else {
+            Self::V6
+        }
     }
 }
 
@@ -35,7 +39,8 @@ impl fmt::Display for Family {
     }
 }
 
-/// All addresses from the first to the last, both included. Both have the same family, and the first is not after the last.
+/// All addresses from the first to the last, both included. Both have the same family, and the
+/// first is not after the last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Range {
     first: IpAddr,
@@ -64,7 +69,8 @@ pub enum RangeError {
     Unusable(String, &'static str),
 }
 
-/// Addresses that neither load balancers nor machines can have (IANA special-purpose registries, and multicast).
+/// Addresses that neither load balancers nor machines can have (IANA special-purpose registries,
+/// and multicast).
 const UNUSABLE: [(Range, &str); 10] = [
     (v4([0, 0, 0, 0], [0, 255, 255, 255]), "unspecified"),
     (v4([127, 0, 0, 0], [127, 255, 255, 255]), "loopback"),
@@ -80,17 +86,26 @@ const UNUSABLE: [(Range, &str); 10] = [
 
 const fn v4(first: [u8; 4], last: [u8; 4]) -> Range {
     let ([a, b, c, d], [e, f, g, h]) = (first, last);
-    Range { first: IpAddr::V4(Ipv4Addr::new(a, b, c, d)), last: IpAddr::V4(Ipv4Addr::new(e, f, g, h)) }
+    Range {
+        first: IpAddr::V4(Ipv4Addr::new(a, b, c, d)),
+        last: IpAddr::V4(Ipv4Addr::new(e, f, g, h)),
+    }
 }
 
 const fn v6(first: u128, last: u128) -> Range {
-    Range { first: IpAddr::V6(Ipv6Addr::from_bits(first)), last: IpAddr::V6(Ipv6Addr::from_bits(last)) }
+    Range {
+        first: IpAddr::V6(Ipv6Addr::from_bits(first)),
+        last: IpAddr::V6(Ipv6Addr::from_bits(last)),
+    }
 }
 
 /// Returns the kind of this address if it cannot be assigned.
 #[must_use]
 pub fn unusable(address: IpAddr) -> Option<&'static str> {
-    UNUSABLE.iter().find(|(range, _)| range.contains(address)).map(|(_, what)| *what)
+    UNUSABLE
+        .iter()
+        .find(|(range, _)| range.contains(address))
+        .map(|(_, what)| *what)
 }
 
 impl Range {
@@ -109,7 +124,8 @@ impl Range {
     /// Returns true if the address is in the range.
     #[must_use]
     pub fn contains(&self, address: IpAddr) -> bool {
-        // `IpAddr` orders all IPv4 addresses before all IPv6 addresses, so this comparison also separates the families.
+        // `IpAddr` orders all IPv4 addresses before all IPv6 addresses, so this comparison also
+        // separates the families.
         self.first <= address && address <= self.last
     }
 
@@ -133,14 +149,23 @@ impl Range {
 /// Returns the next address of the same family.
 fn after(address: IpAddr) -> Option<IpAddr> {
     match address {
-        IpAddr::V4(address) => address.to_bits().checked_add(1).map(|bits| Ipv4Addr::from_bits(bits).into()),
-        IpAddr::V6(address) => address.to_bits().checked_add(1).map(|bits| Ipv6Addr::from_bits(bits).into()),
+        IpAddr::V4(address) => address
+            .to_bits()
+            .checked_add(1)
+            .map(|bits| Ipv4Addr::from_bits(bits).into()),
+        IpAddr::V6(address) => address
+            .to_bits()
+            .checked_add(1)
+            .map(|bits| Ipv6Addr::from_bits(bits).into()),
     }
 }
 
 impl From<IpNet> for Range {
     fn from(net: IpNet) -> Self {
-        Self { first: net.network(), last: net.broadcast() }
+        Self {
+            first: net.network(),
+            last: net.broadcast(),
+        }
     }
 }
 
@@ -149,7 +174,10 @@ impl FromStr for Range {
 
     fn from_str(text: &str) -> Result<Self, RangeError> {
         let range = parse(text)?;
-        match UNUSABLE.iter().find(|(unusable, _)| unusable.overlaps(&range)) {
+        match UNUSABLE
+            .iter()
+            .find(|(unusable, _)| unusable.overlaps(&range))
+        {
             Some((_, what)) => Err(RangeError::Unusable(text.to_owned(), what)),
             None => Ok(range),
         }
@@ -180,7 +208,11 @@ fn parse(text: &str) -> Result<Range, RangeError> {
 /// Formats the range as it is written in an inventory.
 impl fmt::Display for Range {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.first == self.last { self.first.fmt(f) } else { write!(f, "{}-{}", self.first, self.last) }
+        if self.first == self.last {
+            self.first.fmt(f)
+        } else {
+            write!(f, "{}-{}", self.first, self.last)
+        }
     }
 }
 
@@ -194,10 +226,22 @@ mod tests {
 
     #[test]
     fn parses_addresses_ranges_and_cidrs() {
-        assert_eq!(range("192.0.2.10-192.0.2.20").to_string(), "192.0.2.10-192.0.2.20");
-        assert_eq!(range("192.0.2.10 - 192.0.2.20"), range("192.0.2.10-192.0.2.20"));
-        assert_eq!(range("198.51.100.0/28").to_string(), "198.51.100.0-198.51.100.15");
-        assert_eq!(range("2001:db8::/120").to_string(), "2001:db8::-2001:db8::ff");
+        assert_eq!(
+            range("192.0.2.10-192.0.2.20").to_string(),
+            "192.0.2.10-192.0.2.20"
+        );
+        assert_eq!(
+            range("192.0.2.10 - 192.0.2.20"),
+            range("192.0.2.10-192.0.2.20")
+        );
+        assert_eq!(
+            range("198.51.100.0/28").to_string(),
+            "198.51.100.0-198.51.100.15"
+        );
+        assert_eq!(
+            range("2001:db8::/120").to_string(),
+            "2001:db8::-2001:db8::ff"
+        );
         assert_eq!(range("192.0.2.1").to_string(), "192.0.2.1");
     }
 
@@ -229,7 +273,11 @@ mod tests {
 
     #[test]
     fn addresses_next_to_reserved_ranges_are_usable() {
-        for (inside, outside) in [("febf:ffff::", "fec0::"), ("169.254.255.255", "169.255.0.0"), ("::2", "::1:0:0")] {
+        for (inside, outside) in [
+            ("febf:ffff::", "fec0::"),
+            ("169.254.255.255", "169.255.0.0"),
+            ("::2", "::1:0:0"),
+        ] {
             assert!(unusable(inside.parse().unwrap()).is_some(), "{inside}");
             assert_eq!(unusable(outside.parse().unwrap()), None, "{outside}");
         }
@@ -246,7 +294,11 @@ mod tests {
             ("::", false),
             ("::c000:20a", false),
         ] {
-            assert_eq!(range.contains(address.parse().unwrap()), inside, "{address}");
+            assert_eq!(
+                range.contains(address.parse().unwrap()),
+                inside,
+                "{address}"
+            );
         }
     }
 
@@ -266,12 +318,18 @@ mod tests {
     #[test]
     fn a_range_at_the_end_of_the_address_space_ends() {
         assert_eq!(range("203.0.113.255").addresses().count(), 1);
-        let last = Range { first: IpAddr::V6(Ipv6Addr::from_bits(u128::MAX - 1)), last: IpAddr::V6(u128::MAX.into()) };
+        let last = Range {
+            first: IpAddr::V6(Ipv6Addr::from_bits(u128::MAX - 1)),
+            last: IpAddr::V6(u128::MAX.into()),
+        };
         assert_eq!(last.addresses().count(), 2);
     }
 
     #[test]
     fn a_huge_range_is_iterated_lazily() {
-        assert_eq!(range("2001:db8::/32").addresses().nth(2), Some("2001:db8::2".parse().unwrap()));
+        assert_eq!(
+            range("2001:db8::/32").addresses().nth(2),
+            Some("2001:db8::2".parse().unwrap())
+        );
     }
 }

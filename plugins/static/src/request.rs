@@ -12,8 +12,9 @@ use crate::range::Family;
 /// Annotation with the name of the pool that the service requests addresses from.
 pub const POOL_ANNOTATION: &str = "static.skydock.dev/address-pool";
 
-/// Annotation with the addresses that the service requests, separated by commas, at most one per IP family. It takes precedence
-/// over `spec.loadBalancerIP`, which is deprecated and holds only one address.
+/// Annotation with the addresses that the service requests, separated by commas, at most one per IP
+/// family. It takes precedence over `spec.loadBalancerIP`, which is deprecated and holds only one
+/// address.
 pub const ADDRESSES_ANNOTATION: &str = "static.skydock.dev/addresses";
 
 /// The addresses that a service requests, and those that it has.
@@ -49,7 +50,9 @@ pub enum RequestError {
         text: String,
     },
     /// Two addresses of one family are requested.
-    #[error("{field} requests two {family} addresses, but a Service can have at most one of each IP family")]
+    #[error(
+        "{field} requests two {family} addresses, but a Service can have at most one of each IP family"
+    )]
     TwoOfOneFamily {
         /// The annotation or field.
         field: &'static str,
@@ -94,10 +97,16 @@ impl Request {
     }
 }
 
-/// Returns the IP addresses in the status of a service. Host names are ignored, because this provider does not assign any.
+/// Returns the IP addresses in the status of a service. Host names are ignored, because this
+/// provider does not assign any.
 #[must_use]
 pub fn current(service: &Service) -> Vec<IpAddr> {
-    service.status.ingress.iter().filter_map(|ingress| ingress.ip.as_deref()?.parse().ok()).collect()
+    service
+        .status
+        .ingress
+        .iter()
+        .filter_map(|ingress| ingress.ip.as_deref()?.parse().ok())
+        .collect()
 }
 
 fn families(service: &Service) -> Vec<Family> {
@@ -116,14 +125,28 @@ fn families(service: &Service) -> Vec<Family> {
 fn addresses(service: &Service, families: &[Family]) -> Result<Vec<IpAddr>, RequestError> {
     let (field, text) = match annotation(service, ADDRESSES_ANNOTATION) {
         Some(text) => ("annotation static.skydock.dev/addresses", text),
-        None => ("spec.loadBalancerIP", service.load_balancer_ip.as_deref().unwrap_or_default()),
+        None => (
+            "spec.loadBalancerIP",
+            service.load_balancer_ip.as_deref().unwrap_or_default(),
+        ),
     };
     let mut addresses: Vec<IpAddr> = Vec::new();
-    for text in text.split(',').map(str::trim).filter(|text| !text.is_empty()) {
-        let address: IpAddr = text.parse().map_err(|_| RequestError::Syntax { field, text: text.to_owned() })?;
+    for text in text
+        .split(',')
+        .map(str::trim)
+        .filter(|text| !text.is_empty())
+    {
+        let address: IpAddr = text.parse().map_err(|_| RequestError::Syntax {
+            field,
+            text: text.to_owned(),
+        })?;
         let family = Family::of(address);
         if !families.contains(&family) {
-            return Err(RequestError::WrongFamily { field, address, family });
+            return Err(RequestError::WrongFamily {
+                field,
+                address,
+                family,
+            });
         }
         if addresses.iter().any(|other| Family::of(*other) == family) {
             return Err(RequestError::TwoOfOneFamily { field, family });
@@ -134,7 +157,11 @@ fn addresses(service: &Service, families: &[Family]) -> Result<Vec<IpAddr>, Requ
 }
 
 fn annotation<'a>(service: &'a Service, key: &str) -> Option<&'a str> {
-    service.annotations.lookup(key).map(str::trim).filter(|value| !value.is_empty())
+    service
+        .annotations
+        .lookup(key)
+        .map(str::trim)
+        .filter(|value| !value.is_empty())
 }
 
 #[cfg(test)]
@@ -144,7 +171,11 @@ mod tests {
     use super::*;
 
     fn dual(policy: IpFamilyPolicy) -> Service {
-        Service { ip_families: vec![IpFamily::Ipv4, IpFamily::Ipv6], ip_family_policy: policy, ..Service::default() }
+        Service {
+            ip_families: vec![IpFamily::Ipv4, IpFamily::Ipv6],
+            ip_family_policy: policy,
+            ..Service::default()
+        }
     }
 
     fn asking(annotation: &str, load_balancer_ip: &str) -> Service {
@@ -159,22 +190,47 @@ mod tests {
     fn request_families_follow_the_ip_families_and_policy() {
         for (policy, families, require_all) in [
             (IpFamilyPolicy::SingleStack, &[Family::V4][..], true),
-            (IpFamilyPolicy::PreferDualStack, &[Family::V4, Family::V6], false),
-            (IpFamilyPolicy::RequireDualStack, &[Family::V4, Family::V6], true),
+            (
+                IpFamilyPolicy::PreferDualStack,
+                &[Family::V4, Family::V6],
+                false,
+            ),
+            (
+                IpFamilyPolicy::RequireDualStack,
+                &[Family::V4, Family::V6],
+                true,
+            ),
         ] {
             let request = Request::of(&dual(policy)).unwrap();
-            assert_eq!((request.families.as_slice(), request.require_all), (families, require_all), "{policy:?}");
+            assert_eq!(
+                (request.families.as_slice(), request.require_all),
+                (families, require_all),
+                "{policy:?}"
+            );
         }
-        let turned =
-            Service { ip_families: vec![IpFamily::Ipv6, IpFamily::Ipv4], ..dual(IpFamilyPolicy::PreferDualStack) };
-        assert_eq!(Request::of(&turned).unwrap().families, [Family::V6, Family::V4]);
-        assert_eq!(Request::of(&Service::default()).unwrap().families, [Family::V4], "from before dual stack");
+        let turned = Service {
+            ip_families: vec![IpFamily::Ipv6, IpFamily::Ipv4],
+            ..dual(IpFamilyPolicy::PreferDualStack)
+        };
+        assert_eq!(
+            Request::of(&turned).unwrap().families,
+            [Family::V6, Family::V4]
+        );
+        assert_eq!(
+            Request::of(&Service::default()).unwrap().families,
+            [Family::V4],
+            "from before dual stack"
+        );
     }
 
     #[test]
     fn the_annotation_overrides_the_deprecated_field() {
         for (annotation, field, addresses) in [
-            ("192.0.2.1, 2001:db8::1", "192.0.2.9", &["192.0.2.1", "2001:db8::1"][..]),
+            (
+                "192.0.2.1, 2001:db8::1",
+                "192.0.2.9",
+                &["192.0.2.1", "2001:db8::1"][..],
+            ),
             ("", "192.0.2.9", &["192.0.2.9"]),
             (" ", "", &[]),
             ("192.0.2.1,", "nonsense", &["192.0.2.1"]),
@@ -188,24 +244,54 @@ mod tests {
     #[test]
     fn rejects_impossible_requests_with_a_reason() {
         for (annotation, field, message) in [
-            ("here", "", "annotation static.skydock.dev/addresses requests `here`, which is not a valid IP address"),
-            ("", "there", "spec.loadBalancerIP requests `there`, which is not a valid IP address"),
+            (
+                "here",
+                "",
+                "annotation static.skydock.dev/addresses requests `here`, which is not a valid IP address",
+            ),
+            (
+                "",
+                "there",
+                "spec.loadBalancerIP requests `there`, which is not a valid IP address",
+            ),
             ("192.0.2.1,192.0.2.2", "", "two IPv4 addresses"),
         ] {
-            let error = Request::of(&asking(annotation, field)).unwrap_err().to_string();
+            let error = Request::of(&asking(annotation, field))
+                .unwrap_err()
+                .to_string();
             assert!(error.contains(message), "{error}");
         }
-        let single = Service { ip_family_policy: IpFamilyPolicy::SingleStack, ..asking("2001:db8::1", "") };
+        let single = Service {
+            ip_family_policy: IpFamilyPolicy::SingleStack,
+            ..asking("2001:db8::1", "")
+        };
         let error = Request::of(&single).unwrap_err().to_string();
-        assert!(error.ends_with("requests 2001:db8::1, but IPv6 is not in the Service's families"), "{error}");
+        assert!(
+            error.ends_with("requests 2001:db8::1, but IPv6 is not in the Service's families"),
+            "{error}"
+        );
     }
 
     #[test]
     fn invalid_addresses_in_the_status_are_ignored() {
-        let ingress = |ip: Option<&str>| Ingress { ip: ip.map(Into::into), ..Ingress::default() };
-        let status =
-            LoadBalancerStatus { ingress: vec![ingress(None), ingress(Some("?")), ingress(Some("192.0.2.1"))] };
-        let service = Service { status, ..Service::default() };
-        assert_eq!(Request::of(&service).unwrap().current, ["192.0.2.1".parse::<IpAddr>().unwrap()]);
+        let ingress = |ip: Option<&str>| Ingress {
+            ip: ip.map(Into::into),
+            ..Ingress::default()
+        };
+        let status = LoadBalancerStatus {
+            ingress: vec![
+                ingress(None),
+                ingress(Some("?")),
+                ingress(Some("192.0.2.1")),
+            ],
+        };
+        let service = Service {
+            status,
+            ..Service::default()
+        };
+        assert_eq!(
+            Request::of(&service).unwrap().current,
+            ["192.0.2.1".parse::<IpAddr>().unwrap()]
+        );
     }
 }

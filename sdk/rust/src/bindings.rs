@@ -1,10 +1,21 @@
-//! Bindings that `wit-bindgen` generates from the contract. All `unsafe` code of this crate is in them. The files in `wit` are copies,
-//! so that the package contains them; `cargo xtask tidy` makes them.
+//! Bindings that `wit-bindgen` generates from the contract. All `unsafe` code of this crate is in
+//! them. The files in `wit` are copies, so that the package contains them; `cargo xtask tidy` makes
+//! them.
 //!
-//! A plugin must export everything that its world names. Each capability therefore has its own world and module, and a plugin exports
-//! those that it implements. All of them share the types and host interfaces of [`imports`]; the linker merges the worlds.
-#![allow(unsafe_code, reason = "generated: lifting and lowering of the canonical ABI")]
-#![allow(missing_docs, unreachable_pub, unused_qualifications, rust_2018_idioms, reason = "generated")]
+//! A plugin must export everything that its world names. Each capability therefore has its own
+//! world and module, and a plugin exports those that it implements. All of them share the types and
+//! host interfaces of [`imports`]; the linker merges the worlds.
+#![allow(
+    unsafe_code,
+    reason = "generated: lifting and lowering of the canonical ABI"
+)]
+#![allow(
+    missing_docs,
+    unreachable_pub,
+    unused_qualifications,
+    rust_2018_idioms,
+    reason = "generated"
+)]
 #![allow(
     clippy::needless_pass_by_value,
     clippy::uninlined_format_args,
@@ -20,7 +31,8 @@ pub mod imports {
         generate_all,
         generate_unused_types: true,
         additional_derives: [PartialEq, Eq],
-        // The defaults of Kubernetes, so that tests and examples only set the fields that matter to them.
+        // The defaults of Kubernetes, so that tests and examples only set the fields that matter to
+        // them.
         additional_type_attributes: {
             "skydock:provider/types@0.1.0/node": [#[derive(Default)]],
             "skydock:provider/types@0.1.0/service": [#[derive(Default)]],
@@ -36,9 +48,10 @@ pub mod imports {
     });
 }
 
-/// Defines a capability: its trait, and a module with the types of its arguments and results and with its bindings. The trait is
-/// documented with what the contract says about the interface, which wit-bindgen leaves out. The literals are its world and the name of its
-/// export macro; the braces after them have additional attributes of types and of their members.
+/// Defines a capability: its trait, and a module with the types of its arguments and results and
+/// with its bindings. The trait is documented with what the contract says about the interface,
+/// which wit-bindgen leaves out. The literals are its world and the name of its export macro; the
+/// braces after them have additional attributes of types and of their members.
 macro_rules! capability {
     (
         $(#[$doc:meta])*

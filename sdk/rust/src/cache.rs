@@ -1,8 +1,8 @@
-//! A small store in the host's memory that all instances of the plugin share. It is kept when the plugin is reloaded, but it is not
-//! shared between hosts.
+//! A small store in the host's memory that all instances of the plugin share. It is kept when the
+//! plugin is reloaded, but it is not shared between hosts.
 //!
-//! Limits: keys of 1 to 256 bytes, values of at most 64 KiB, 8 MiB in total, 24 hours. If the total is exceeded, the entries that
-//! expire first are dropped.
+//! Limits: keys of 1 to 256 bytes, values of at most 64 KiB, 8 MiB in total, 24 hours. If the total
+//! is exceeded, the entries that expire first are dropped.
 use std::time::Duration;
 
 use crate::bindings::imports::skydock::provider::cache as host;
@@ -33,8 +33,9 @@ pub fn set(key: &str, value: &[u8], lifetime: Duration) -> bool {
     host::set(key, value, millis(lifetime))
 }
 
-/// Sets the value unless the key has another one, as one atomic step. If the key has the same value, its lifetime is extended. An empty
-/// value is always rejected, because the host's answer to a rejected reservation is an empty value.
+/// Sets the value unless the key has another one, as one atomic step. If the key has the same
+/// value, its lifetime is extended. An empty value is always rejected, because the host's answer to
+/// a rejected reservation is an empty value.
 #[must_use = "the reservation may be another's"]
 pub fn reserve(key: &str, value: &[u8], lifetime: Duration) -> Reservation {
     if value.is_empty() {
@@ -50,8 +51,8 @@ pub fn remove(key: &str) {
     host::remove(key);
 }
 
-/// Interprets the host's answer to `reserve`: none if the value was set, an empty value if it was rejected, otherwise the existing
-/// value.
+/// Interprets the host's answer to `reserve`: none if the value was set, an empty value if it was
+/// rejected, otherwise the existing value.
 fn outcome(ours: &[u8], answer: Option<Vec<u8>>) -> Reservation {
     match answer {
         None => Reservation::Held,
@@ -74,13 +75,19 @@ mod tests {
     fn a_reservation_is_held_by_the_value_that_was_set() {
         assert_eq!(outcome(b"me", None), Reservation::Held);
         assert_eq!(outcome(b"me", Some(b"me".to_vec())), Reservation::Held);
-        assert_eq!(outcome(b"me", Some(b"you".to_vec())), Reservation::Taken(b"you".to_vec()));
+        assert_eq!(
+            outcome(b"me", Some(b"you".to_vec())),
+            Reservation::Taken(b"you".to_vec())
+        );
         assert_eq!(outcome(b"me", Some(Vec::new())), Reservation::Refused);
     }
 
     #[test]
     fn an_empty_value_is_rejected_without_a_host_call() {
-        assert_eq!(reserve("key", b"", Duration::from_secs(1)), Reservation::Refused);
+        assert_eq!(
+            reserve("key", b"", Duration::from_secs(1)),
+            Reservation::Refused
+        );
     }
 
     #[test]

@@ -4,7 +4,8 @@ use std::time::Duration;
 use crate::bindings::imports::skydock::provider::calls as host;
 use crate::inside_a_plugin;
 
-/// Returns the time until the host ends this call, also in `configure` and `info`. A function that waits for the cloud returns `InProgress` before that.
+/// Returns the time until the host ends this call, also in `configure` and `info`. A function that
+/// waits for the cloud returns `InProgress` before that.
 #[must_use]
 pub fn remaining() -> Duration {
     inside_a_plugin();

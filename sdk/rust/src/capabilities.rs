@@ -1,6 +1,7 @@
 //! The capabilities that a plugin can export, and the macro that exports them.
 //!
-//! A further capability goes in here: its module, its line in [`export!`](crate::export!), and the two lists of names there.
+//! A further capability goes in here: its module, its line in [`export!`](crate::export!), and the
+//! two lists of names there.
 
 use crate::bindings::capability;
 
@@ -9,8 +10,9 @@ capability! {
     plugin:
     /// What every plugin must export: its identity, and a function that takes its configuration.
     ///
-    /// The host instantiates a plugin, calls `configure`, then `info`, and only then other functions. It does this for each instance, and
-    /// an instance handles one call at a time. Instances are created and dropped at any time: a plugin must not keep anything in memory
+    /// The host instantiates a plugin, calls `configure`, then `info`, and only then other
+    /// functions. It does this for each instance, and an instance handles one call at a time.
+    /// Instances are created and dropped at any time: a plugin must not keep anything in memory
     /// that it cannot find again in the cloud, in the cluster's objects or in `cache`.
     Plugin {
         pub use self::generated::exports::skydock::provider::plugin::{Overlap, PluginInfo, Settings};
@@ -36,8 +38,9 @@ capability! {
 capability! {
     /// Arguments of [`LoadBalancers`].
     ///
-    /// A [`NodeSet`](load_balancers::NodeSet) is a handle: the nodes stay in the host, and each method is a call to the host whose cost
-    /// depends on the size of its result. Call only the method that returns what you need, call it once, and pass its result to your rules:
+    /// A [`NodeSet`](load_balancers::NodeSet) is a handle: the nodes stay in the host, and each
+    /// method is a call to the host whose cost depends on the size of its result. Call only the
+    /// method that returns what you need, call it once, and pass its result to your rules:
     ///
     /// ```
     /// use skydock_sdk::load_balancers::{NodeSet, Target};
@@ -74,8 +77,9 @@ capability! {
     load_balancers:
     /// Load balancers for Services of type LoadBalancer. Exported by a plugin that can create them.
     ///
-    /// Every function may be called again with the same arguments, also after an answer was lost, and must then lead to the same result. No
-    /// function waits for the cloud to finish: long operations return `in-progress`.
+    /// Every function may be called again with the same arguments, also after an answer was lost,
+    /// and must then lead to the same result. No function waits for the cloud to finish: long
+    /// operations return `in-progress`.
     LoadBalancers {
         pub use crate::bindings::imports::skydock::provider::node_sets::{NodeChanges, NodeSet, Target};
     }
@@ -85,7 +89,8 @@ capability! {
 capability! {
     /// Arguments and results of [`Routes`].
     routes:
-    /// Routes to the Pods of each node, for clouds whose network carries Pod traffic. Exported by a plugin that can create them.
+    /// Routes to the Pods of each node, for clouds whose network carries Pod traffic. Exported by a
+    /// plugin that can create them.
     Routes {
         pub use self::generated::exports::skydock::provider::routes::{NewRoute, Route, RoutePage};
     }
@@ -95,8 +100,8 @@ capability! {
 capability! {
     /// Results of [`Zones`].
     zones:
-    /// Locations of nodes, for plugins that know them independently of `instances`. They take precedence over those of
-    /// `instances.describe`.
+    /// Locations of nodes, for plugins that know them independently of `instances`. They take
+    /// precedence over those of `instances.describe`.
     Zones {
         pub use self::generated::exports::skydock::provider::zones::Zone;
     }
@@ -108,16 +113,18 @@ capability! {
     /// Bindings of [`Maintenance`], which has no types of its own.
     #[doc(hidden)]
     maintenance:
-    /// Work that has to be done periodically, independent of changes in the cluster, for example to update tags that follow the nodes, or
-    /// to delete leftovers that no object refers to. Exported by a plugin that has such work.
+    /// Work that has to be done periodically, independent of changes in the cluster, for example to
+    /// update tags that follow the nodes, or to delete leftovers that no object refers to. Exported
+    /// by a plugin that has such work.
     Maintenance {}
     "with-maintenance", "export_maintenance", {}
 }
 
-/// Exports a type as a plugin with the given capabilities: any of `instances`, `load_balancers`, `routes`, `zones` and `maintenance`.
+/// Exports a type as a plugin with the given capabilities: any of `instances`, `load_balancers`,
+/// `routes`, `zones` and `maintenance`.
 ///
-/// The type must implement [`Plugin`] and the trait of each capability; in a native build, the macro only checks this.
-/// Use it once per crate.
+/// The type must implement [`Plugin`] and the trait of each capability; in a native build, the
+/// macro only checks this. Use it once per crate.
 ///
 /// ```ignore
 /// skydock_sdk::export!(Metal: instances, load_balancers);
@@ -135,7 +142,8 @@ macro_rules! export {
     };
 }
 
-/// Exports one capability of [`export!`] in a component, and checks its trait bound in a native build.
+/// Exports one capability of [`export!`] in a component, and checks its trait bound in a native
+/// build.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __export_capability {
@@ -190,17 +198,22 @@ mod tests {
     /// Returns the words of all documentation, in one line.
     fn words<'a>(lines: impl Iterator<Item = &'a str>) -> String {
         let docs = lines.filter_map(|line| line.trim_start().strip_prefix("///"));
-        docs.flat_map(str::split_whitespace).collect::<Vec<_>>().join(" ")
+        docs.flat_map(str::split_whitespace)
+            .collect::<Vec<_>>()
+            .join(" ")
     }
 
     #[test]
     fn each_trait_has_the_words_of_the_contract() {
         let ours = words(include_str!("capabilities.rs").lines());
         for contract in CONTRACT {
-            let about =
-                contract.lines().skip_while(|line| !line.starts_with("///")).take_while(|line| line.starts_with("///"));
+            let about = contract
+                .lines()
+                .skip_while(|line| !line.starts_with("///"))
+                .take_while(|line| line.starts_with("///"));
             // The limits of a call are in the documentation of the crate.
-            let about = words(about.take_while(|line| !line.starts_with("/// The limits of a call")));
+            let about =
+                words(about.take_while(|line| !line.starts_with("/// The limits of a call")));
             assert!(!about.is_empty() && ours.contains(&about), "{about}");
         }
     }

@@ -3,15 +3,16 @@ use crate::bindings::imports::skydock::provider::cluster as host;
 use crate::inside_a_plugin;
 use crate::types::{Node, Service};
 
-/// Returns the UID of the namespace `kube-system`, which identifies this cluster in any account. None until the host has read it.
+/// Returns the UID of the namespace `kube-system`, which identifies this cluster in any account.
+/// None until the host has read it.
 #[must_use]
 pub fn uid() -> Option<String> {
     inside_a_plugin();
     host::uid()
 }
 
-/// Returns a number that grows when the result of [`nodes`] or [`services`] changes. None until the host's caches are filled: until
-/// then, a missing object means nothing.
+/// Returns a number that grows when the result of [`nodes`] or [`services`] changes. None until the
+/// host's caches are filled: until then, a missing object means nothing.
 #[must_use]
 pub fn revision() -> Option<u64> {
     inside_a_plugin();
@@ -25,21 +26,24 @@ pub fn nodes() -> Vec<Node> {
     host::nodes()
 }
 
-/// Returns the Services of type LoadBalancer that this plugin serves, including those that are being deleted.
+/// Returns the Services of type LoadBalancer that this plugin serves, including those that are
+/// being deleted.
 #[must_use]
 pub fn services() -> Vec<Service> {
     inside_a_plugin();
     host::services()
 }
 
-/// Returns a node as JSON, for fields that [`Node`] does not contain. None if it does not exist or is not this plugin's.
+/// Returns a node as JSON, for fields that [`Node`] does not contain. None if it does not exist or
+/// is not this plugin's.
 #[must_use]
 pub fn node_json(name: &str) -> Option<String> {
     inside_a_plugin();
     host::node_json(name)
 }
 
-/// Returns a Service as JSON, for fields that [`Service`] does not contain. None if it does not exist or is not this plugin's.
+/// Returns a Service as JSON, for fields that [`Service`] does not contain. None if it does not
+/// exist or is not this plugin's.
 #[must_use]
 pub fn service_json(namespace: &str, name: &str) -> Option<String> {
     inside_a_plugin();

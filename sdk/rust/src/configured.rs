@@ -4,7 +4,8 @@ use std::sync::{Arc, PoisonError, RwLock};
 use crate::error::Result;
 use crate::types::CloudError;
 
-/// A static variable for what `configure` has parsed from the operator's configuration. See the example of the [crate].
+/// A static variable for what `configure` has parsed from the operator's configuration. See the
+/// example of the [crate].
 #[derive(Debug)]
 pub struct Configured<T>(RwLock<Option<Arc<T>>>);
 
@@ -24,11 +25,13 @@ impl<T> Configured<T> {
     ///
     /// # Errors
     ///
-    /// [`CloudError::Internal`] if no value was set. The host calls `configure` before any other function, so this means that
-    /// `configure` succeeded without setting it.
+    /// [`CloudError::Internal`] if no value was set. The host calls `configure` before any other
+    /// function, so this means that `configure` succeeded without setting it.
     pub fn get(&self) -> Result<Arc<T>> {
         let value = self.0.read().unwrap_or_else(PoisonError::into_inner);
-        value.clone().ok_or_else(|| CloudError::internal("the plugin was called before it was configured"))
+        value
+            .clone()
+            .ok_or_else(|| CloudError::internal("the plugin was called before it was configured"))
     }
 }
 

@@ -7,8 +7,9 @@ use crate::types::{CloudError, Retry};
 /// Result of every function of a plugin.
 pub type Result<T> = std::result::Result<T, CloudError>;
 
-/// Constructors for each case; [`CloudError`] describes what the host does with it. Messages are for people: one sentence, without
-/// secrets. `Display` is generated for developers, like `Debug`: use [`message`](CloudError::message) for people.
+/// Constructors for each case; [`CloudError`] describes what the host does with it. Messages are
+/// for people: one sentence, without secrets. `Display` is generated for developers, like `Debug`:
+/// use [`message`](CloudError::message) for people.
 impl CloudError {
     /// Creates an error: the cloud answered that the object does not exist.
     pub fn not_found(message: impl Into<String>) -> Self {
@@ -35,7 +36,8 @@ impl CloudError {
         Self::Denied(message.into())
     }
 
-    /// Creates an error: the object, or the configuration, asks for something that this cloud cannot do.
+    /// Creates an error: the object, or the configuration, asks for something that this cloud
+    /// cannot do.
     pub fn invalid(message: impl Into<String>) -> Self {
         Self::Invalid(message.into())
     }
@@ -93,7 +95,10 @@ impl CloudError {
 }
 
 fn retry(after: Duration, message: String) -> Retry {
-    Retry { after_ms: u64::try_from(after.as_millis()).unwrap_or(u64::MAX), message }
+    Retry {
+        after_ms: u64::try_from(after.as_millis()).unwrap_or(u64::MAX),
+        message,
+    }
 }
 
 #[cfg(test)]
@@ -103,7 +108,13 @@ mod tests {
     #[test]
     fn a_delay_is_in_milliseconds() {
         let error = CloudError::in_progress(Duration::from_secs(5), "creating");
-        assert_eq!(error, CloudError::InProgress(Retry { after_ms: 5000, message: "creating".into() }));
+        assert_eq!(
+            error,
+            CloudError::InProgress(Retry {
+                after_ms: 5000,
+                message: "creating".into()
+            })
+        );
     }
 
     #[test]
@@ -117,11 +128,23 @@ mod tests {
             |text: &str| CloudError::unavailable(text),
             |text: &str| CloudError::internal(text),
         ] {
-            assert_eq!((case("a").message(), case("a").about("b")), ("a", case("b: a")));
+            assert_eq!(
+                (case("a").message(), case("a").about("b")),
+                ("a", case("b: a"))
+            );
         }
-        assert_eq!(CloudError::throttled(second, "a").about("b"), CloudError::throttled(second, "b: a"));
-        assert_eq!(CloudError::in_progress(second, "a").about("b"), CloudError::in_progress(second, "b: a"));
+        assert_eq!(
+            CloudError::throttled(second, "a").about("b"),
+            CloudError::throttled(second, "b: a")
+        );
+        assert_eq!(
+            CloudError::in_progress(second, "a").about("b"),
+            CloudError::in_progress(second, "b: a")
+        );
         assert_eq!(CloudError::in_progress(second, "a").message(), "a");
-        assert_eq!(CloudError::ImplementedElsewhere.about("b"), CloudError::ImplementedElsewhere);
+        assert_eq!(
+            CloudError::ImplementedElsewhere.about("b"),
+            CloudError::ImplementedElsewhere
+        );
     }
 }

@@ -1,7 +1,8 @@
 //! Requests to the cloud.
 //!
-//! A plugin has no sockets. The host sends its requests, if the operator's rules allow them, and **adds the credential**: a plugin
-//! needs no token or key. Calls block; [`send_all`] sends several requests concurrently.
+//! A plugin has no sockets. The host sends its requests, if the operator's rules allow them, and
+//! **adds the credential**: a plugin needs no token or key. Calls block; [`send_all`] sends several
+//! requests concurrently.
 //!
 //! ```
 //! use serde::Deserialize;
@@ -35,9 +36,11 @@
 //!
 //! # Limits
 //!
-//! An answer has at most 16 MiB (see [`Request::at_most`]; all answers of a call share the memory of the instance), and a request times out early enough for the call to return
-//! ([`Request::timeout`]). The host has limits of its own: 8 KiB for path and query, 16 KiB for headers. Redirects are not followed. A
-//! plugin that sends no requests does not import `wasi:http`.
+//! An answer has at most 16 MiB (see [`Request::at_most`]; all answers of a call share the memory
+//! of the instance), and a request times out early enough for the call to return
+//! ([`Request::timeout`]). The host has limits of its own: 8 KiB for path and query, 16 KiB for
+//! headers. Redirects are not followed. A plugin that sends no requests does not import
+//! `wasi:http`.
 use crate::Result;
 
 mod address;
@@ -52,7 +55,10 @@ mod said;
 mod time;
 
 #[cfg(any(target_arch = "wasm32", test))]
-#[cfg_attr(not(target_arch = "wasm32"), allow(dead_code, reason = "natively only for its tests and lints"))]
+#[cfg_attr(
+    not(target_arch = "wasm32"),
+    allow(dead_code, reason = "natively only for its tests and lints")
+)]
 mod guest;
 #[cfg(not(target_arch = "wasm32"))]
 pub mod native;
@@ -67,27 +73,35 @@ pub use page::pages;
 pub use request::{Method, Request};
 pub use response::Response;
 
-/// Maximum number of requests in flight, whatever the argument of [`send_all`]. Each uses three of the 1,024 handles of all instances
-/// of the plugin.
+/// Maximum number of requests in flight, whatever the argument of [`send_all`]. Each uses three of
+/// the 1,024 handles of all instances of the plugin.
 const MOST_AT_ONCE: usize = 32;
 
-/// Sends a request and waits for the complete response, whatever its status. [`Response::success`] tells successes from errors.
+/// Sends a request and waits for the complete response, whatever its status. [`Response::success`]
+/// tells successes from errors.
 ///
 /// # Errors
 ///
-/// If there is no response: [`denied`](crate::types::CloudError::Denied) if the host does not allow the request,
-/// [`unavailable`](crate::types::CloudError::Unavailable) if the cloud cannot be reached or does not answer in time, and
-/// [`internal`](crate::types::CloudError::Internal) if the request is malformed or something is too large.
+/// If there is no response: [`denied`](crate::types::CloudError::Denied) if the host does not allow
+/// the request, [`unavailable`](crate::types::CloudError::Unavailable) if the cloud cannot be
+/// reached or does not answer in time, and [`internal`](crate::types::CloudError::Internal) if the
+/// request is malformed or something is too large.
 pub fn send(request: Request) -> Result<Response> {
-    let none = || Err(crate::types::CloudError::internal("a request was neither sent nor denied"));
+    let none = || {
+        Err(crate::types::CloudError::internal(
+            "a request was neither sent nor denied",
+        ))
+    };
     send_all(vec![request], 1).pop().unwrap_or_else(none)
 }
 
-/// Sends all requests, at most `at_once` (1 to 32) concurrently, and waits for all responses. Returns one result for each request, in
-/// the same order. A request that fails or is throttled does not stop the others.
+/// Sends all requests, at most `at_once` (1 to 32) concurrently, and waits for all responses.
+/// Returns one result for each request, in the same order. A request that fails or is throttled
+/// does not stop the others.
 ///
-/// Eight concurrent requests are a good choice. A host has 1,024 handles for all instances of a plugin, a request in flight uses three,
-/// and up to 36 calls run at a time: if each call had more than nine requests in flight, the host would end some of the calls.
+/// Eight concurrent requests are a good choice. A host has 1,024 handles for all instances of a
+/// plugin, a request in flight uses three, and up to 36 calls run at a time: if each call had more
+/// than nine requests in flight, the host would end some of the calls.
 ///
 /// # Errors
 ///

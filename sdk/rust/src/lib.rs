@@ -1,8 +1,8 @@
 //! Write a [Skydock](https://github.com/skydock/skydock) cloud provider in Rust.
 //!
-//! A provider is a type without fields that implements [`Plugin`] and the capabilities of its cloud: [`Instances`],
-//! [`LoadBalancers`], [`Routes`], [`Zones`], [`Maintenance`]. [`export!`] lists them; **the host only uses what is exported**,
-//! so you do not need to write stubs.
+//! A provider is a type without fields that implements [`Plugin`] and the capabilities of its
+//! cloud: [`Instances`], [`LoadBalancers`], [`Routes`], [`Zones`], [`Maintenance`]. [`export!`]
+//! lists them; **the host only uses what is exported**, so you do not need to write stubs.
 //!
 //! ```
 //! use skydock_sdk::instances::{Instance, Presence};
@@ -73,28 +73,31 @@
 //! # Ok::<(), CloudError>(())
 //! ```
 //!
-//! Set the crate type to `cdylib` (and `rlib`, for tests), and build it with `cargo build --release --target
-//! wasm32-wasip2`. `skydock plugin new NAME` creates such a crate.
+//! Set the crate type to `cdylib` (and `rlib`, for tests), and build it with `cargo build --release
+//! --target wasm32-wasip2`. `skydock plugin new NAME` creates such a crate.
 //!
 //! # The host
 //!
-//! [`cache`], [`calls`], [`cluster`], [`events`], [`objects`] and [`NodeSet`](load_balancers::NodeSet) call the host and only work
-//! in a plugin; natively they panic with a message. Use them at the edge of your code, and pass their results to your rules as
+//! [`cache`], [`calls`], [`cluster`], [`events`], [`objects`] and
+//! [`NodeSet`](load_balancers::NodeSet) call the host and only work in a plugin; natively they
+//! panic with a message. Use them at the edge of your code, and pass their results to your rules as
 //! values or closures. [`log`] and [`http`], which sends requests to the cloud, work everywhere.
 //!
-//! Any call may be repeated, also after its answer was lost, and must then lead to the same result. The case of a
-//! [`CloudError`](types::CloudError), not its text, decides what the host does next. A panic ends the call and the instance: the host
-//! repeats calls about several nodes in smaller batches, and the other instances are not affected.
+//! Any call may be repeated, also after its answer was lost, and must then lead to the same result.
+//! The case of a [`CloudError`](types::CloudError), not its text, decides what the host does next.
+//! A panic ends the call and the instance: the host repeats calls about several nodes in smaller
+//! batches, and the other instances are not affected.
 //!
-//! An instance of a plugin handles one call at a time, and is configured when it is created. Instances are replaced at any time:
-//! state that must last belongs in the cloud, in the cluster's objects or in [`cache`]. A `static` belongs to one instance and is
-//! not visible to others.
+//! An instance of a plugin handles one call at a time, and is configured when it is created.
+//! Instances are replaced at any time: state that must last belongs in the cloud, in the cluster's
+//! objects or in [`cache`]. A `static` belongs to one instance and is not visible to others.
 //!
 //! # Limits
 //!
-//! A call has 2 s of CPU time, not counting waits, and 30 s of wall-clock time, or 120 s if it may change the cloud; an instance
-//! has 128 MiB of memory. `wit/v0.1.0/plugin.wit` lists all limits; operators can change them. In `configure` and `info`, cluster,
-//! cache and network are not available.
+//! A call has 2 s of CPU time, not counting waits, and 30 s of wall-clock time, or 120 s if it may
+//! change the cloud; an instance has 128 MiB of memory. `wit/v0.1.0/plugin.wit` lists all limits;
+//! operators can change them. In `configure` and `info`, cluster, cache and network are not
+//! available.
 
 mod bindings;
 pub mod cache;
@@ -117,8 +120,9 @@ pub use lookup::Lookup;
 /// Nodes, Services, and the errors of a cloud.
 pub mod types {
     pub use crate::bindings::imports::skydock::provider::types::{
-        AddressKind, CloudError, Ingress, IpFamily, IpFamilyPolicy, IpMode, LoadBalancerStatus, Node, NodeAddress,
-        Pair, PortStatus, Retry, Service, ServicePort, Taint, TaintEffect, TrafficPolicy, Transport,
+        AddressKind, CloudError, Ingress, IpFamily, IpFamilyPolicy, IpMode, LoadBalancerStatus,
+        Node, NodeAddress, Pair, PortStatus, Retry, Service, ServicePort, Taint, TaintEffect,
+        TrafficPolicy, Transport,
     };
 }
 
@@ -128,9 +132,14 @@ pub mod types {
 struct Readme;
 
 /// Panics in a native build with a message, where the generated code would only abort.
-#[allow(clippy::panic, reason = "a test that calls the host is to be told so, and nothing else is built natively")]
+#[allow(
+    clippy::panic,
+    reason = "a test that calls the host is to be told so, and nothing else is built natively"
+)]
 #[track_caller]
 fn inside_a_plugin() {
     #[cfg(not(target_arch = "wasm32"))]
-    panic!("the host's interfaces exist only inside a plugin; hand the rule under test a value or a closure instead");
+    panic!(
+        "the host's interfaces exist only inside a plugin; hand the rule under test a value or a closure instead"
+    );
 }

@@ -1,7 +1,8 @@
 //! Writes lines to the host's log.
 //!
-//! `context` is a short name of the component that logs. The host adds the plugin's name, cuts lines off at 4 KiB, and drops lines
-//! above its rate limit. In a native build, for example in a unit test, lines are written to standard error. Do not log secrets.
+//! `context` is a short name of the component that logs. The host adds the plugin's name, cuts
+//! lines off at 4 KiB, and drops lines above its rate limit. In a native build, for example in a
+//! unit test, lines are written to standard error. Do not log secrets.
 use std::fmt::Display;
 
 use crate::bindings::imports::wasi::logging::logging::Level;

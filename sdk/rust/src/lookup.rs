@@ -9,7 +9,9 @@ pub trait Lookup {
 
 impl Lookup for [Pair] {
     fn lookup(&self, key: &str) -> Option<&str> {
-        self.iter().find(|(name, _)| name == key).map(|(_, value)| value.as_str())
+        self.iter()
+            .find(|(name, _)| name == key)
+            .map(|(_, value)| value.as_str())
     }
 }
 

@@ -19,7 +19,12 @@ struct Zone<'a> {
 
 impl Cloud {
     /// Performs an operation.
-    pub(crate) fn perform(&mut self, now: Millis, operation: Operation, request: &Request) -> Result<Reply> {
+    pub(crate) fn perform(
+        &mut self,
+        now: Millis,
+        operation: Operation,
+        request: &Request,
+    ) -> Result<Reply> {
         let Operation { kind, action } = operation;
         let id = request.path.rsplit('/').next().unwrap_or_default();
         if action != Action::List {
@@ -32,7 +37,10 @@ impl Cloud {
             Action::Update => {
                 let change = parse::body(&request.body)?;
                 let (number, current) = self.load_balancer(now, id)?;
-                check_match(request.if_match.as_deref(), &self.load_balancer_view(now, number, current))?;
+                check_match(
+                    request.if_match.as_deref(),
+                    &self.load_balancer_view(now, number, current),
+                )?;
                 self.change_load_balancer(now, number, change)?;
                 self.show(now, kind, id, 200, None)
             }
@@ -43,42 +51,81 @@ impl Cloud {
     fn list(&self, now: Millis, kind: Kind, request: &Request) -> Result<Reply> {
         let wanted = Wanted::parse(kind.name(), &request.query)?;
         // A name is a key: only a scan may be answered by a replica that lags behind.
-        let at = if wanted.name.is_some() { now } else { now.saturating_sub(self.settings.lag_ms) };
+        let at = if wanted.name.is_some() {
+            now
+        } else {
+            now.saturating_sub(self.settings.lag_ms)
+        };
         let tag = request.if_none_match.as_deref();
         match kind {
             Kind::Servers => {
-                let all = self.servers.all(at).filter(|(_, it)| wanted.admits(&it.name, &it.labels));
-                let page = wanted.page(all).map(|(number, it)| it.view(number, &self.options.region));
+                let all = self
+                    .servers
+                    .all(at)
+                    .filter(|(_, it)| wanted.admits(&it.name, &it.labels));
+                let page = wanted
+                    .page(all)
+                    .map(|(number, it)| it.view(number, &self.options.region));
                 Reply::tagged(200, &page, tag)
             }
             Kind::LoadBalancers => {
-                let all = self.load_balancers.all(at).filter(|(_, it)| wanted.admits(it.name(), it.labels()));
-                let page = wanted.page(all).map(|(number, it)| self.load_balancer_view(at, number, it));
+                let all = self
+                    .load_balancers
+                    .all(at)
+                    .filter(|(_, it)| wanted.admits(it.name(), it.labels()));
+                let page = wanted
+                    .page(all)
+                    .map(|(number, it)| self.load_balancer_view(at, number, it));
                 Reply::tagged(200, &page, tag)
             }
             Kind::Routes => {
-                let all = self.routes.all(at).filter(|(_, it)| wanted.admits(&it.name, &it.labels));
-                let page = wanted.page(all).map(|(number, it)| self.route_view(at, number, it));
+                let all = self
+                    .routes
+                    .all(at)
+                    .filter(|(_, it)| wanted.admits(&it.name, &it.labels));
+                let page = wanted
+                    .page(all)
+                    .map(|(number, it)| self.route_view(at, number, it));
                 Reply::tagged(200, &page, tag)
             }
             Kind::Zones => {
-                let all = (1..).zip(&self.options.zones).filter(|(_, name)| wanted.admits(name, &Labels::new()));
-                let page = wanted.page(all).map(|(_, name)| Zone { name, region: &self.options.region });
+                let all = (1..)
+                    .zip(&self.options.zones)
+                    .filter(|(_, name)| wanted.admits(name, &Labels::new()));
+                let page = wanted.page(all).map(|(_, name)| Zone {
+                    name,
+                    region: &self.options.region,
+                });
                 Reply::tagged(200, &page, tag)
             }
         }
     }
 
     /// Returns the response with one object.
-    fn show(&self, now: Millis, kind: Kind, id: &str, status: u16, if_none_match: Option<&str>) -> Result<Reply> {
+    fn show(
+        &self,
+        now: Millis,
+        kind: Kind,
+        id: &str,
+        status: u16,
+        if_none_match: Option<&str>,
+    ) -> Result<Reply> {
         match kind {
             Kind::Servers | Kind::Zones => {
                 let (number, it) = self.server(now, id)?;
-                Reply::tagged(status, &it.view(number, &self.options.region), if_none_match)
+                Reply::tagged(
+                    status,
+                    &it.view(number, &self.options.region),
+                    if_none_match,
+                )
             }
             Kind::LoadBalancers => {
                 let (number, it) = self.load_balancer(now, id)?;
-                Reply::tagged(status, &self.load_balancer_view(now, number, it), if_none_match)
+                Reply::tagged(
+                    status,
+                    &self.load_balancer_view(now, number, it),
+                    if_none_match,
+                )
             }
             Kind::Routes => {
                 let (number, it) = self.route(now, id)?;
@@ -95,7 +142,13 @@ impl Cloud {
         self.show(now, kind, &id, 201, None)
     }
 
-    fn delete(&mut self, now: Millis, kind: Kind, id: &str, if_match: Option<&str>) -> Result<Reply> {
+    fn delete(
+        &mut self,
+        now: Millis,
+        kind: Kind,
+        id: &str,
+        if_match: Option<&str>,
+    ) -> Result<Reply> {
         if kind == Kind::Routes {
             let (number, it) = self.route(now, id)?;
             check_match(if_match, &self.route_view(now, number, it))?;

@@ -8,7 +8,8 @@ use crate::{check, parse, routes, servers};
 impl Cloud {
     /// Returns a route as clients see it.
     pub(crate) fn route_view<'a>(&self, at: Millis, number: u64, route: &'a Route) -> View<'a> {
-        let there = servers::number(&route.target).is_some_and(|number| self.servers.get(at, number).is_some());
+        let there = servers::number(&route.target)
+            .is_some_and(|number| self.servers.get(at, number).is_some());
         View {
             id: routes::id(number),
             name: &route.name,
@@ -21,7 +22,8 @@ impl Cloud {
 
     /// Returns the route with this ID.
     pub(crate) fn route(&self, now: Millis, id: &str) -> Result<(u64, &Route)> {
-        let found = parse::number("rt-", id).and_then(|number| Some((number, self.routes.get(now, number)?)));
+        let found = parse::number("rt-", id)
+            .and_then(|number| Some((number, self.routes.get(now, number)?)));
         found.ok_or_else(|| Error::not_found("route", id))
     }
 
@@ -31,9 +33,16 @@ impl Cloud {
         check::cidr("cidr", &route.cidr)?;
         check::labels(&route.labels)?;
         if self.server(now, &route.target).is_err() {
-            return Err(Error::field("target", format!("no server {}", route.target)));
+            return Err(Error::field(
+                "target",
+                format!("no server {}", route.target),
+            ));
         }
-        if let Some((number, _)) = self.routes.all(now).find(|(_, other)| other.name == route.name) {
+        if let Some((number, _)) = self
+            .routes
+            .all(now)
+            .find(|(_, other)| other.name == route.name)
+        {
             return Err(Error::exists("route", routes::id(number), &route.name));
         }
         if self.routes.len() >= MOST {

@@ -21,7 +21,8 @@ impl Cloud {
         if self.servers.len() >= MOST {
             return Err(Error::quota(MOST, "servers"));
         }
-        let server = Server::numbered(self.servers.next(), &self.options).changed(change, &self.options)?;
+        let server =
+            Server::numbered(self.servers.next(), &self.options).changed(change, &self.options)?;
         Ok(self.servers.create(now, server))
     }
 
@@ -37,11 +38,12 @@ impl Cloud {
     pub(crate) fn answers(&self, at: Millis, target: &str) -> bool {
         let runs = |server: &Server| server.state == State::Running;
         match target.parse::<IpAddr>() {
-            Ok(ip) => self
-                .servers
-                .all(at)
-                .any(|(_, server)| runs(server) && server.addresses.iter().any(|address| address.address == ip)),
-            Err(_) => number(target).and_then(|number| self.servers.get(at, number)).is_some_and(runs),
+            Ok(ip) => self.servers.all(at).any(|(_, server)| {
+                runs(server) && server.addresses.iter().any(|address| address.address == ip)
+            }),
+            Err(_) => number(target)
+                .and_then(|number| self.servers.get(at, number))
+                .is_some_and(runs),
         }
     }
 }
@@ -53,8 +55,14 @@ mod tests {
 
     #[test]
     fn a_running_server_answers_at_its_id_and_addresses() {
-        let mut cloud = Cloud::new(&Options { servers: 2, ..Options::default() });
-        let stop = Change { state: Some(State::Stopped), ..Change::default() };
+        let mut cloud = Cloud::new(&Options {
+            servers: 2,
+            ..Options::default()
+        });
+        let stop = Change {
+            state: Some(State::Stopped),
+            ..Change::default()
+        };
         cloud.change_server(10, "srv-2", stop).unwrap();
         for (target, expected) in [
             ("srv-1", true),

@@ -35,7 +35,11 @@ struct Advance {
 
 /// Performs a request under `/_sim`.
 pub(super) fn perform(cloud: &mut Cloud, now: Millis, request: &Request) -> Result<Reply> {
-    let (path, method, body) = (request.path.as_str(), request.method.as_str(), request.body.as_slice());
+    let (path, method, body) = (
+        request.path.as_str(),
+        request.method.as_str(),
+        request.body.as_slice(),
+    );
     let [after] = parse::query(&request.query, ["after"])?;
     let segments: Vec<&str> = path.split('/').skip(2).collect();
     match (method, segments.as_slice()) {
@@ -74,8 +78,16 @@ pub(super) fn perform(cloud: &mut Cloud, now: Millis, request: &Request) -> Resu
             Ok(Reply::empty())
         }
         ("GET", ["calls"]) => {
-            let seq = after.map_or(Ok(0), |seq| seq.parse().map_err(|_| Error::field("after", "expected a number")))?;
-            Reply::json(200, &Log { calls: cloud.calls.after(seq) })
+            let seq = after.map_or(Ok(0), |seq| {
+                seq.parse()
+                    .map_err(|_| Error::field("after", "expected a number"))
+            })?;
+            Reply::json(
+                200,
+                &Log {
+                    calls: cloud.calls.after(seq),
+                },
+            )
         }
         ("DELETE", ["calls"]) => {
             cloud.calls.clear();
@@ -109,9 +121,19 @@ fn state(cloud: &Cloud, now: Millis) -> Result<Reply> {
     Reply::json(
         200,
         &State {
-            servers: cloud.servers.all(now).map(|(number, it)| it.view(number, region)).collect(),
-            load_balancers: load_balancers.map(|(number, it)| cloud.load_balancer_view(now, number, it)).collect(),
-            routes: cloud.routes.all(now).map(|(number, it)| cloud.route_view(now, number, it)).collect(),
+            servers: cloud
+                .servers
+                .all(now)
+                .map(|(number, it)| it.view(number, region))
+                .collect(),
+            load_balancers: load_balancers
+                .map(|(number, it)| cloud.load_balancer_view(now, number, it))
+                .collect(),
+            routes: cloud
+                .routes
+                .all(now)
+                .map(|(number, it)| cloud.route_view(now, number, it))
+                .collect(),
         },
     )
 }

@@ -15,7 +15,13 @@ struct World {
 
 impl World {
     fn new(servers: u32) -> Self {
-        Self { cloud: Cloud::new(&Options { servers, ..Options::default() }), now: 0 }
+        Self {
+            cloud: Cloud::new(&Options {
+                servers,
+                ..Options::default()
+            }),
+            now: 0,
+        }
     }
 
     fn ask(&mut self, method: &str, path: &str, body: &Value) -> (u16, Value) {
@@ -25,11 +31,22 @@ impl World {
             path: path.to_owned(),
             query: query.to_owned(),
             authorization: Some("Bearer simcloud".to_owned()),
-            body: if body.is_null() { Vec::new() } else { body.to_string().into_bytes() },
+            body: if body.is_null() {
+                Vec::new()
+            } else {
+                body.to_string().into_bytes()
+            },
             ..Request::default()
         };
-        match self.cloud.handle(Duration::from_millis(self.now), &request).answer {
-            Answer::Reply(reply) => (reply.status, serde_json::from_str(&reply.body).unwrap_or_default()),
+        match self
+            .cloud
+            .handle(Duration::from_millis(self.now), &request)
+            .answer
+        {
+            Answer::Reply(reply) => (
+                reply.status,
+                serde_json::from_str(&reply.body).unwrap_or_default(),
+            ),
             Answer::Cut => (0, Value::Null),
         }
     }
@@ -48,14 +65,25 @@ fn a_load_balancer_is_pending_then_active() {
     let mut world = World::new(1);
     world.ask("PATCH", "/_sim/settings", &json!({"lb_delay_ms": 2000}));
     let (status, created) = world.ask("POST", "/v1/load-balancers", &balancer("web"));
-    assert_eq!((status, &created["status"], &created["addresses"]), (201, &json!("pending"), &json!([])));
+    assert_eq!(
+        (status, &created["status"], &created["addresses"]),
+        (201, &json!("pending"), &json!([]))
+    );
     world.now = 1999;
     let (status, error) = world.ask("PATCH", "/v1/load-balancers/lb-1", &json!({"targets": []}));
     assert_eq!((status, &error["code"]), (409, &json!("pending")));
     world.now = 2000;
     let active = world.get("/v1/load-balancers/lb-1");
-    assert_eq!((&active["status"], &active["addresses"]), (&json!("active"), &json!(["198.19.0.1"])));
-    assert_eq!(world.ask("PATCH", "/v1/load-balancers/lb-1", &json!({"targets": []})).0, 200);
+    assert_eq!(
+        (&active["status"], &active["addresses"]),
+        (&json!("active"), &json!(["198.19.0.1"]))
+    );
+    assert_eq!(
+        world
+            .ask("PATCH", "/v1/load-balancers/lb-1", &json!({"targets": []}))
+            .0,
+        200
+    );
 }
 
 #[test]
@@ -63,8 +91,18 @@ fn a_pending_load_balancer_can_be_deleted() {
     let mut world = World::new(1);
     world.ask("PATCH", "/_sim/settings", &json!({"lb_delay_ms": 2000}));
     world.ask("POST", "/v1/load-balancers", &balancer("web"));
-    assert_eq!(world.ask("DELETE", "/v1/load-balancers/lb-1", &Value::Null).0, 204);
-    assert_eq!(world.ask("DELETE", "/v1/load-balancers/lb-1", &Value::Null).0, 404);
+    assert_eq!(
+        world
+            .ask("DELETE", "/v1/load-balancers/lb-1", &Value::Null)
+            .0,
+        204
+    );
+    assert_eq!(
+        world
+            .ask("DELETE", "/v1/load-balancers/lb-1", &Value::Null)
+            .0,
+        404
+    );
     let again = world.ask("POST", "/v1/load-balancers", &balancer("web"));
     assert_eq!((again.0, &again.1["id"]), (201, &json!("lb-2")));
 }
@@ -72,11 +110,18 @@ fn a_pending_load_balancer_can_be_deleted() {
 #[test]
 fn an_address_is_used_once_at_a_time() {
     let mut world = World::new(1);
-    let create =
-        |world: &mut World, name| world.ask("POST", "/v1/load-balancers", &balancer(name)).1["addresses"][0].clone();
-    assert_eq!([create(&mut world, "a"), create(&mut world, "b")], ["198.19.0.1", "198.19.0.2"]);
+    let create = |world: &mut World, name| {
+        world.ask("POST", "/v1/load-balancers", &balancer(name)).1["addresses"][0].clone()
+    };
+    assert_eq!(
+        [create(&mut world, "a"), create(&mut world, "b")],
+        ["198.19.0.1", "198.19.0.2"]
+    );
     world.ask("DELETE", "/v1/load-balancers/lb-1", &Value::Null);
-    assert_eq!([create(&mut world, "c"), create(&mut world, "d")], ["198.19.0.1", "198.19.0.3"]);
+    assert_eq!(
+        [create(&mut world, "c"), create(&mut world, "d")],
+        ["198.19.0.1", "198.19.0.3"]
+    );
     let both = json!({"name": "e", "ip_families": ["ipv6", "ipv4"], "listeners": balancer("e")["listeners"]});
     let addresses = world.ask("POST", "/v1/load-balancers", &both).1["addresses"].clone();
     assert_eq!(addresses, json!(["2001:db8:ffff::4", "198.19.0.4"]));
@@ -87,20 +132,35 @@ fn health_follows_servers_unless_a_test_sets_it() {
     let mut world = World::new(2);
     let path = "/v1/load-balancers/lb-1";
     world.ask("POST", "/v1/load-balancers", &balancer("web"));
-    world.ask("PATCH", path, &json!({"targets": ["srv-1", "srv-2", "10.0.0.2", "192.0.2.1"]}));
+    world.ask(
+        "PATCH",
+        path,
+        &json!({"targets": ["srv-1", "srv-2", "10.0.0.2", "192.0.2.1"]}),
+    );
     let health = |world: &mut World, hook: (&str, &str, Value)| {
         world.ask(hook.0, hook.1, &hook.2);
         let health = world.get(path)["health"].clone();
         ["srv-1", "srv-2", "10.0.0.2", "192.0.2.1"].map(|target| health[target] == "healthy")
     };
-    assert_eq!(health(&mut world, ("GET", "/_sim/state", Value::Null)), [true, true, true, false]);
+    assert_eq!(
+        health(&mut world, ("GET", "/_sim/state", Value::Null)),
+        [true, true, true, false]
+    );
     let stop = ("PATCH", "/_sim/servers/srv-2", json!({"state": "stopped"}));
     assert_eq!(health(&mut world, stop), [true, false, false, false]);
-    let set = ("PATCH", "/_sim/load-balancers/lb-1", json!({"health": {"srv-1": "unhealthy", "srv-2": "healthy"}}));
+    let set = (
+        "PATCH",
+        "/_sim/load-balancers/lb-1",
+        json!({"health": {"srv-1": "unhealthy", "srv-2": "healthy"}}),
+    );
     assert_eq!(health(&mut world, set), [false, true, false, false]);
     let delete = ("DELETE", "/_sim/servers/srv-2", Value::Null);
     assert_eq!(health(&mut world, delete), [false, true, false, false]);
-    let (status, error) = world.ask("PATCH", "/_sim/load-balancers/lb-1", &json!({"health": {"srv-9": "healthy"}}));
+    let (status, error) = world.ask(
+        "PATCH",
+        "/_sim/load-balancers/lb-1",
+        &json!({"health": {"srv-9": "healthy"}}),
+    );
     assert_eq!((status, &error["field"]), (400, &json!("health")));
 }
 
@@ -108,10 +168,38 @@ fn health_follows_servers_unless_a_test_sets_it() {
 fn a_broken_load_balancer_can_only_be_deleted() {
     let mut world = World::new(1);
     world.ask("POST", "/v1/load-balancers", &balancer("web"));
-    assert_eq!(world.ask("PATCH", "/_sim/load-balancers/lb-1", &json!({"status": "error"})).1["status"], "error");
-    assert_eq!(world.ask("PATCH", "/v1/load-balancers/lb-1", &json!({"targets": []})).1["status"], "error");
-    assert_eq!(world.ask("PATCH", "/_sim/load-balancers/lb-1", &json!({"status": "active"})).0, 400);
-    assert_eq!(world.ask("DELETE", "/v1/load-balancers/lb-1", &Value::Null).0, 204);
+    assert_eq!(
+        world
+            .ask(
+                "PATCH",
+                "/_sim/load-balancers/lb-1",
+                &json!({"status": "error"})
+            )
+            .1["status"],
+        "error"
+    );
+    assert_eq!(
+        world
+            .ask("PATCH", "/v1/load-balancers/lb-1", &json!({"targets": []}))
+            .1["status"],
+        "error"
+    );
+    assert_eq!(
+        world
+            .ask(
+                "PATCH",
+                "/_sim/load-balancers/lb-1",
+                &json!({"status": "active"})
+            )
+            .0,
+        400
+    );
+    assert_eq!(
+        world
+            .ask("DELETE", "/v1/load-balancers/lb-1", &Value::Null)
+            .0,
+        204
+    );
 }
 
 #[test]
@@ -134,9 +222,18 @@ fn a_change_leaves_other_fields_alone() {
         if change.get("targets").is_some() {
             expected["health"] = json!({});
         }
-        assert_eq!(world.ask("PATCH", path, &change), (200, expected), "{change}");
+        assert_eq!(
+            world.ask("PATCH", path, &change),
+            (200, expected),
+            "{change}"
+        );
     }
-    assert_eq!(world.ask("PATCH", path, &json!({"health_check_port": null})).1["health_check_port"], Value::Null);
+    assert_eq!(
+        world
+            .ask("PATCH", path, &json!({"health_check_port": null}))
+            .1["health_check_port"],
+        Value::Null
+    );
 }
 
 #[test]
@@ -147,7 +244,12 @@ fn invalid_input_names_its_field() {
         body[field] = value;
         ("/v1/load-balancers", body)
     };
-    let route = |cidr: &str, target: &str| ("/v1/routes", json!({"name": "r", "cidr": cidr, "target": target}));
+    let route = |cidr: &str, target: &str| {
+        (
+            "/v1/routes",
+            json!({"name": "r", "cidr": cidr, "target": target}),
+        )
+    };
     let listener = |port: u32| json!({"protocol": "tcp", "port": port, "target_port": 1});
     let server = |body: Value| ("/_sim/servers", body);
     for ((path, body), field) in [
@@ -155,13 +257,25 @@ fn invalid_input_names_its_field() {
         (with("size", json!(1)), "size"),
         (with("listeners", json!([])), "listeners"),
         (with("listeners", json!([listener(0)])), "listeners[0].port"),
-        (with("listeners", json!([listener(65536)])), "listeners[0].port"),
-        (with("listeners", json!([listener(1), listener(1)])), "listeners[1]"),
+        (
+            with("listeners", json!([listener(65536)])),
+            "listeners[0].port",
+        ),
+        (
+            with("listeners", json!([listener(1), listener(1)])),
+            "listeners[1]",
+        ),
         (with("targets", json!(["srv-1", "web"])), "targets[1]"),
         (with("targets", json!(["srv-1", "srv-1"])), "targets[1]"),
-        (with("allowed_cidrs", json!(["10.0.0.1/8"])), "allowed_cidrs[0]"),
+        (
+            with("allowed_cidrs", json!(["10.0.0.1/8"])),
+            "allowed_cidrs[0]",
+        ),
         (with("ip_families", json!([])), "ip_families"),
-        (with("ip_families", json!(["ipv4", "ipv4"])), "ip_families[1]"),
+        (
+            with("ip_families", json!(["ipv4", "ipv4"])),
+            "ip_families[1]",
+        ),
         (with("labels", json!({"a": "\n"})), "labels.a"),
         (with("id", json!("lb-7")), "id"),
         (route("10.0.0.1/24", "srv-1"), "cidr"),
@@ -169,15 +283,27 @@ fn invalid_input_names_its_field() {
         (server(json!({})), "name"),
         (server(json!({"name": "n", "zone": "nowhere"})), "zone"),
         (server(json!({"name": "n", "type": ""})), "type"),
-        (server(json!({"name": "n", "addresses": [{"kind": "internal", "address": "x"}]})), "addresses[0].address"),
+        (
+            server(json!({"name": "n", "addresses": [{"kind": "internal", "address": "x"}]})),
+            "addresses[0].address",
+        ),
         (("/_sim/advance", json!({"ms": 86_400_001})), "ms"),
     ] {
         let (status, error) = world.ask("POST", path, &body);
-        assert_eq!((status, &error["field"]), (400, &json!(field)), "{body} {error}");
+        assert_eq!(
+            (status, &error["field"]),
+            (400, &json!(field)),
+            "{body} {error}"
+        );
     }
     let (status, error) = world.ask("PATCH", "/_sim/settings", &json!({"lag_ms": 60_001}));
     assert_eq!((status, &error["field"]), (400, &json!("lag_ms")));
-    assert_eq!(world.ask("GET", "/v1/servers/srv-1?limit=1", &Value::Null).1["field"], "limit");
+    assert_eq!(
+        world
+            .ask("GET", "/v1/servers/srv-1?limit=1", &Value::Null)
+            .1["field"],
+        "limit"
+    );
     assert_eq!(world.get("/_sim/state")["load_balancers"], json!([]));
 }
 
@@ -185,9 +311,15 @@ fn invalid_input_names_its_field() {
 fn names_of_routes_are_unique_and_targets_may_vanish() {
     let mut world = World::new(1);
     let route = json!({"name": "r", "cidr": "10.0.0.0/24", "target": "srv-1"});
-    assert_eq!(world.ask("POST", "/v1/routes", &route).1["blackhole"], false);
+    assert_eq!(
+        world.ask("POST", "/v1/routes", &route).1["blackhole"],
+        false
+    );
     let (status, error) = world.ask("POST", "/v1/routes", &route);
-    assert_eq!((status, &error["code"], &error["id"]), (409, &json!("exists"), &json!("rt-1")));
+    assert_eq!(
+        (status, &error["code"], &error["id"]),
+        (409, &json!("exists"), &json!("rt-1"))
+    );
     world.ask("DELETE", "/_sim/servers/srv-1", &Value::Null);
     assert_eq!(world.get("/v1/routes")["items"][0]["blackhole"], true);
     assert_eq!(world.ask("DELETE", "/v1/routes/rt-1", &Value::Null).0, 204);
@@ -199,11 +331,23 @@ fn quotas_are_an_error_of_their_own() {
     let (status, error) = world.ask("POST", "/_sim/servers", &json!({"name": "n"}));
     assert_eq!((status, &error["code"]), (403, &json!("quota")));
     for number in 0..1000 {
-        assert_eq!(world.ask("POST", "/v1/load-balancers", &balancer(&format!("b{number}"))).0, 201);
+        assert_eq!(
+            world
+                .ask(
+                    "POST",
+                    "/v1/load-balancers",
+                    &balancer(&format!("b{number}"))
+                )
+                .0,
+            201
+        );
     }
     let (status, error) = world.ask("POST", "/v1/load-balancers", &balancer("more"));
     assert_eq!((status, &error["code"]), (403, &json!("quota")));
-    assert_eq!(world.ask("POST", "/v1/load-balancers", &balancer("b7")).0, 409);
+    assert_eq!(
+        world.ask("POST", "/v1/load-balancers", &balancer("b7")).0,
+        409
+    );
 }
 
 #[test]
@@ -218,12 +362,31 @@ fn a_failure_after_the_effect_hides_the_answer() {
     let mut world = World::new(1);
     for (failure, answer, there) in [
         (json!({"operation": "load-balancers.create"}), 0, 0),
-        (json!({"operation": "load-balancers.*", "status": 500}), 500, 0),
-        (json!({"operation": "*.create", "status": 504, "after": true}), 504, 1),
+        (
+            json!({"operation": "load-balancers.*", "status": 500}),
+            500,
+            0,
+        ),
+        (
+            json!({"operation": "*.create", "status": 504, "after": true}),
+            504,
+            1,
+        ),
     ] {
         assert_eq!(world.ask("POST", "/_sim/failures", &failure).0, 201);
-        assert_eq!(world.ask("POST", "/v1/load-balancers", &balancer("web")).0, answer, "{failure}");
-        assert_eq!(world.get("/v1/load-balancers")["items"].as_array().unwrap().len(), there, "{failure}");
+        assert_eq!(
+            world.ask("POST", "/v1/load-balancers", &balancer("web")).0,
+            answer,
+            "{failure}"
+        );
+        assert_eq!(
+            world.get("/v1/load-balancers")["items"]
+                .as_array()
+                .unwrap()
+                .len(),
+            there,
+            "{failure}"
+        );
     }
     assert_eq!(world.get("/_sim/failures"), json!([]));
 }
@@ -238,7 +401,11 @@ fn a_list_lags_from_the_first_moment() {
         assert_eq!(world.get("/v1/load-balancers")["items"], json!([]), "{lag}");
         assert_eq!(world.get("/v1/servers")["items"][0]["id"], "srv-1", "{lag}");
         world.now = lag;
-        assert_eq!(world.get("/v1/load-balancers")["items"][0]["id"], "lb-1", "{lag}");
+        assert_eq!(
+            world.get("/v1/load-balancers")["items"][0]["id"],
+            "lb-1",
+            "{lag}"
+        );
     }
 }
 
@@ -252,17 +419,33 @@ fn a_reset_restores_the_start() {
     world.ask("POST", "/_sim/failures", &json!({"operation": "*.*"}));
     assert_eq!(world.ask("POST", "/_sim/reset", &Value::Null).0, 204);
     assert_eq!(world.get("/_sim/state"), before);
-    assert_eq!((&world.get("/_sim/settings")["lag_ms"], world.get("/_sim/calls")), (&json!(0), json!({"calls": []})));
-    assert_eq!(world.ask("POST", "/v1/load-balancers", &balancer("web")).1["id"], "lb-1");
+    assert_eq!(
+        (
+            &world.get("/_sim/settings")["lag_ms"],
+            world.get("/_sim/calls")
+        ),
+        (&json!(0), json!({"calls": []}))
+    );
+    assert_eq!(
+        world.ask("POST", "/v1/load-balancers", &balancer("web")).1["id"],
+        "lb-1"
+    );
 }
 
 #[test]
 fn hooks_have_no_other_paths() {
     let mut world = World::new(1);
-    for (method, path) in
-        [("GET", "/_sim/"), ("PUT", "/_sim/state"), ("GET", "/_sim/servers"), ("GET", "/_sim/state/x")]
-    {
-        assert_eq!(world.ask(method, path, &Value::Null).0, 404, "{method} {path}");
+    for (method, path) in [
+        ("GET", "/_sim/"),
+        ("PUT", "/_sim/state"),
+        ("GET", "/_sim/servers"),
+        ("GET", "/_sim/state/x"),
+    ] {
+        assert_eq!(
+            world.ask(method, path, &Value::Null).0,
+            404,
+            "{method} {path}"
+        );
     }
     assert_eq!(world.ask("GET", "/_sim/calls?after=x", &Value::Null).0, 400);
 }

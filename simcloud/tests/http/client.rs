@@ -19,19 +19,41 @@ pub(crate) fn send(
     headers: &[(&str, &str)],
     body: &Value,
 ) -> Result<Response, ureq::Error> {
-    let config = ureq::Agent::config_builder().http_status_as_error(false).max_idle_connections(0);
+    let config = ureq::Agent::config_builder()
+        .http_status_as_error(false)
+        .max_idle_connections(0);
     let agent: ureq::Agent = config.build().into();
-    let mut request = ureq::http::Request::builder().method(method).uri(format!("{url}{path}"));
+    let mut request = ureq::http::Request::builder()
+        .method(method)
+        .uri(format!("{url}{path}"));
     for (name, value) in headers {
         request = request.header(*name, *value);
     }
-    let text = if body.is_null() { String::new() } else { body.to_string() };
+    let text = if body.is_null() {
+        String::new()
+    } else {
+        body.to_string()
+    };
     let mut response = agent.run(request.body(text).unwrap())?;
-    let header = |name| response.headers().get(name).map(|value| value.to_str().unwrap().to_owned());
+    let header = |name| {
+        response
+            .headers()
+            .get(name)
+            .map(|value| value.to_str().unwrap().to_owned())
+    };
     let (etag, retry_after) = (header("etag"), header("retry-after"));
     let text = response.body_mut().read_to_string()?;
-    let body = if text.is_empty() { Value::Null } else { serde_json::from_str(&text).unwrap() };
-    Ok(Response { status: response.status().as_u16(), etag, retry_after, body })
+    let body = if text.is_empty() {
+        Value::Null
+    } else {
+        serde_json::from_str(&text).unwrap()
+    };
+    Ok(Response {
+        status: response.status().as_u16(),
+        etag,
+        retry_after,
+        body,
+    })
 }
 
 /// Sends a request with the token.
@@ -48,7 +70,10 @@ pub(crate) fn tagged(
     body: &Value,
 ) -> Response {
     let token = format!("Bearer {}", cloud.token());
-    let headers: Vec<_> = [("authorization", token.as_str())].into_iter().chain(header).collect();
+    let headers: Vec<_> = [("authorization", token.as_str())]
+        .into_iter()
+        .chain(header)
+        .collect();
     send(&cloud.url(), method, path, &headers, body).unwrap()
 }
 

@@ -18,7 +18,11 @@ impl Drop for Running {
 
 fn program(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_skydock-simcloud"));
-    command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+        .args(arguments)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
     command
 }
 
@@ -36,21 +40,44 @@ fn the_program_says_where_it_listens() {
         "--lb-delay=2s",
         "--rate-limit=9",
     ];
-    let mut running = Running(program(&[&flags[..], &[&token_file]].concat()).spawn().unwrap());
+    let mut running = Running(
+        program(&[&flags[..], &[&token_file]].concat())
+            .spawn()
+            .unwrap(),
+    );
     let mut url = String::new();
-    BufReader::new(running.0.stdout.take().unwrap()).read_line(&mut url).unwrap();
+    BufReader::new(running.0.stdout.take().unwrap())
+        .read_line(&mut url)
+        .unwrap();
     std::fs::remove_file(file).unwrap();
-    let get = |path, headers: &[(&str, &str)]| send(url.trim(), "GET", path, headers, &Value::Null).unwrap();
+    let get = |path, headers: &[(&str, &str)]| {
+        send(url.trim(), "GET", path, headers, &Value::Null).unwrap()
+    };
     let server = get("/v1/servers/srv-3", &[("authorization", "Bearer secret")]).body;
-    assert_eq!([&server["name"], &server["zone"], &server["region"]], ["n3", "a", "r"]);
+    assert_eq!(
+        [&server["name"], &server["zone"], &server["region"]],
+        ["n3", "a", "r"]
+    );
     let settings = get("/_sim/settings", &[]).body;
-    assert_eq!((&settings["lb_delay_ms"], &settings["rate_limit"]["burst"]), (&Value::from(2000), &Value::from(9)));
+    assert_eq!(
+        (&settings["lb_delay_ms"], &settings["rate_limit"]["burst"]),
+        (&Value::from(2000), &Value::from(9))
+    );
 }
 
 #[test]
 fn invalid_flags_are_rejected() {
-    for flags in [["--lag=61s"], ["--latency=-1s"], ["--servers=10001"], ["--burst=3"], ["--token-file=/nowhere"]] {
+    for flags in [
+        ["--lag=61s"],
+        ["--latency=-1s"],
+        ["--servers=10001"],
+        ["--burst=3"],
+        ["--token-file=/nowhere"],
+    ] {
         let output = program(&flags).output().unwrap();
-        assert!(!output.status.success() && !output.stderr.is_empty(), "{flags:?}");
+        assert!(
+            !output.status.success() && !output.stderr.is_empty(),
+            "{flags:?}"
+        );
     }
 }

@@ -1,5 +1,6 @@
-//! Requests to the API server, from its audit log. The log contains only requests of service accounts, which means those of the
-//! measured cloud controller manager. Every line is written before the answer is sent.
+//! Requests to the API server, from its audit log. The log contains only requests of service
+//! accounts, which means those of the measured cloud controller manager. Every line is written
+//! before the answer is sent.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -39,19 +40,30 @@ struct Answer {
 }
 
 impl Request {
-    /// Parses a line of the log. A watch counts when it starts, other requests when they are answered.
+    /// Parses a line of the log. A watch counts when it starts, other requests when they are
+    /// answered.
     fn parse(line: &str) -> Result<Option<Self>> {
-        let request: Self =
-            serde_json::from_str(line).with_context(|| format!("not a line of an audit log: {line}"))?;
-        let counts = if request.verb == "watch" { "ResponseStarted" } else { "ResponseComplete" };
+        let request: Self = serde_json::from_str(line)
+            .with_context(|| format!("not a line of an audit log: {line}"))?;
+        let counts = if request.verb == "watch" {
+            "ResponseStarted"
+        } else {
+            "ResponseComplete"
+        };
         Ok((request.stage == counts).then_some(request))
     }
 
     /// Returns the kind of the request, for example `patch nodes/status`.
     pub(crate) fn kind(&self) -> String {
-        let Object { resource, subresource, .. } = &self.object_ref;
+        let Object {
+            resource,
+            subresource,
+            ..
+        } = &self.object_ref;
         let slash = if subresource.is_empty() { "" } else { "/" };
-        format!("{} {resource}{slash}{subresource}", self.verb).trim_end().to_owned()
+        format!("{} {resource}{slash}{subresource}", self.verb)
+            .trim_end()
+            .to_owned()
     }
 
     pub(crate) fn name(&self) -> &str {
@@ -85,7 +97,8 @@ impl Request {
 pub(crate) struct Tally {
     pub(crate) requests: u64,
     pub(crate) writes: u64,
-    /// Requests answered with a status of 400 or above, by kind and status, for example `patch nodes 422`.
+    /// Requests answered with a status of 400 or above, by kind and status, for example `patch
+    /// nodes 422`.
     pub(crate) refused: BTreeMap<String, u64>,
     /// Numbers by verb, resource and subresource.
     pub(crate) by_kind: BTreeMap<String, u64>,
@@ -96,7 +109,14 @@ impl Tally {
         self.requests += 1;
         self.writes += u64::from(request.is_write());
         if !request.succeeded() {
-            *self.refused.entry(format!("{} {}", request.kind(), request.response_status.code)).or_default() += 1;
+            *self
+                .refused
+                .entry(format!(
+                    "{} {}",
+                    request.kind(),
+                    request.response_status.code
+                ))
+                .or_default() += 1;
         }
         *self.by_kind.entry(request.kind()).or_default() += 1;
     }
@@ -112,7 +132,11 @@ pub(crate) struct AuditLog {
 
 impl AuditLog {
     pub(crate) fn new(path: &Path) -> Self {
-        Self { path: path.to_owned(), reader: None, partial: String::new() }
+        Self {
+            path: path.to_owned(),
+            reader: None,
+            partial: String::new(),
+        }
     }
 
     /// Returns the requests since the last call. The first request creates the log.
@@ -122,11 +146,18 @@ impl AuditLog {
             none => match File::open(&self.path) {
                 Ok(file) => none.insert(BufReader::new(file)),
                 Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
-                Err(error) => return Err(error).with_context(|| format!("cannot read {}", self.path.display())),
+                Err(error) => {
+                    return Err(error)
+                        .with_context(|| format!("cannot read {}", self.path.display()));
+                }
             },
         };
         let mut requests = Vec::new();
-        while reader.read_line(&mut self.partial).context("cannot read the audit log")? > 0 {
+        while reader
+            .read_line(&mut self.partial)
+            .context("cannot read the audit log")?
+            > 0
+        {
             if self.partial.ends_with('\n') {
                 requests.extend(Request::parse(self.partial.trim_end())?);
                 self.partial.clear();
@@ -153,7 +184,11 @@ mod tests {
 
     #[test]
     fn watches_count_at_the_start_and_others_at_the_answer() {
-        let counts = |stage, verb| Request::parse(&line(stage, verb, "nodes", "", 200)).unwrap().is_some();
+        let counts = |stage, verb| {
+            Request::parse(&line(stage, verb, "nodes", "", 200))
+                .unwrap()
+                .is_some()
+        };
         assert!(counts("ResponseStarted", "watch") && !counts("ResponseComplete", "watch"));
         assert!(counts("ResponseComplete", "list") && !counts("ResponseStarted", "list"));
     }
@@ -169,13 +204,20 @@ mod tests {
             tally.count(&Request::parse(&line).unwrap().unwrap());
         }
         assert_eq!((tally.requests, tally.writes), (3, 2));
-        assert_eq!(tally.refused, BTreeMap::from([("patch nodes 422".to_owned(), 1)]));
-        assert_eq!(tally.by_kind.keys().collect::<Vec<_>>(), ["list nodes", "patch nodes", "patch nodes/status"]);
+        assert_eq!(
+            tally.refused,
+            BTreeMap::from([("patch nodes 422".to_owned(), 1)])
+        );
+        assert_eq!(
+            tally.by_kind.keys().collect::<Vec<_>>(),
+            ["list nodes", "patch nodes", "patch nodes/status"]
+        );
     }
 
     #[test]
     fn a_request_without_an_object_is_parsed() {
-        let line = r#"{"stage":"ResponseComplete","verb":"get","stageTimestamp":"2026-01-01T00:00:00Z"}"#;
+        let line =
+            r#"{"stage":"ResponseComplete","verb":"get","stageTimestamp":"2026-01-01T00:00:00Z"}"#;
         assert_eq!(Request::parse(line).unwrap().unwrap().kind(), "get");
     }
 
@@ -184,7 +226,10 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("audit.log");
         let mut log = AuditLog::new(&path);
-        assert!(log.read().unwrap().is_empty(), "the log need not be there yet");
+        assert!(
+            log.read().unwrap().is_empty(),
+            "the log need not be there yet"
+        );
         let whole = line("ResponseComplete", "list", "nodes", "", 200);
         let (first, second) = whole.split_at(40);
         let mut file = File::create(&path).unwrap();

@@ -35,7 +35,11 @@ impl Built {
 pub fn all_built(files: impl IntoIterator<Item = impl AsRef<Path>>, name: &str) -> Result<()> {
     for file in files {
         let file = file.as_ref();
-        ensure!(file.is_file(), "{} has not been built; `cargo xtask bench {name}` does", file.display());
+        ensure!(
+            file.is_file(),
+            "{} has not been built; `cargo xtask bench {name}` does",
+            file.display()
+        );
     }
     Ok(())
 }
@@ -45,8 +49,12 @@ pub fn all_built(files: impl IntoIterator<Item = impl AsRef<Path>>, name: &str) 
 /// # Errors
 /// Returns a message for the command line if the duration is invalid.
 pub fn duration(text: &str) -> Result<Duration, String> {
-    let duration: SignedDuration = text.parse().map_err(|_| "write it like 5m, 30s or 50ms".to_owned())?;
-    duration.try_into().map_err(|_| "cannot be negative".to_owned())
+    let duration: SignedDuration = text
+        .parse()
+        .map_err(|_| "write it like 5m, 30s or 50ms".to_owned())?;
+    duration
+        .try_into()
+        .map_err(|_| "cannot be negative".to_owned())
 }
 
 /// Writes a report as JSON.
@@ -56,7 +64,10 @@ pub fn duration(text: &str) -> Result<Duration, String> {
 pub fn save(report: &impl Serialize, path: &Path) -> Result<()> {
     let write = || -> Result<()> {
         fs::create_dir_all(path.parent().unwrap_or(path))?;
-        Ok(fs::write(path, serde_json::to_string_pretty(report)? + "\n")?)
+        Ok(fs::write(
+            path,
+            serde_json::to_string_pretty(report)? + "\n",
+        )?)
     };
     write().with_context(|| format!("cannot write {}", path.display()))
 }

@@ -1,4 +1,5 @@
-//! The answers of the clouds of both sides, `plugin` and `peer`, for a node. They depend only on its name.
+//! The answers of the clouds of both sides, `plugin` and `peer`, for a node. They depend only on
+//! its name.
 
 use std::collections::BTreeMap;
 
@@ -17,9 +18,16 @@ pub(crate) struct Instance {
 impl Instance {
     /// Returns the instance of the node with this name, which ends with a number.
     pub(crate) fn of(name: &str) -> Self {
-        let number: u16 = name.rsplit('-').next().and_then(|number| number.parse().ok()).unwrap_or_default();
+        let number: u16 = name
+            .rsplit('-')
+            .next()
+            .and_then(|number| number.parse().ok())
+            .unwrap_or_default();
         let [third, fourth] = number.to_be_bytes();
-        let zone = ["bench-1a", "bench-1b", "bench-1c"].get(usize::from(number % 3)).copied().unwrap_or_default();
+        let zone = ["bench-1a", "bench-1b", "bench-1c"]
+            .get(usize::from(number % 3))
+            .copied()
+            .unwrap_or_default();
         let labels = [
             ("node.kubernetes.io/instance-type", "bench.large"),
             ("beta.kubernetes.io/instance-type", "bench.large"),
@@ -49,9 +57,21 @@ mod tests {
     fn instance_data_follows_from_its_number() {
         let instance = Instance::of("node-1000");
         assert_eq!(instance.provider_id, "bench://node-1000");
-        let addresses = instance.addresses.map(|(kind, address)| format!("{kind} {address}"));
-        assert_eq!(addresses, ["InternalIP 10.0.3.232", "ExternalIP 198.18.3.232", "Hostname node-1000"]);
-        assert_eq!(instance.labels.get("topology.kubernetes.io/zone").unwrap(), "bench-1b");
+        let addresses = instance
+            .addresses
+            .map(|(kind, address)| format!("{kind} {address}"));
+        assert_eq!(
+            addresses,
+            [
+                "InternalIP 10.0.3.232",
+                "ExternalIP 198.18.3.232",
+                "Hostname node-1000"
+            ]
+        );
+        assert_eq!(
+            instance.labels.get("topology.kubernetes.io/zone").unwrap(),
+            "bench-1b"
+        );
         assert_eq!(instance.labels.get("bench.skydock.dev/rack").unwrap(), "r0");
     }
 }

@@ -36,10 +36,21 @@ impl Cluster {
     pub(crate) async fn start() -> Result<Self> {
         let plane = RealPlane::start_without_controllers().await?;
         let kubeconfig = plane.folder().join("manager.kubeconfig");
-        let token = account(&plane.client()).await.context("cannot make the manager's account")?;
-        write(plane.kubeconfig_path(), &token, &kubeconfig).context("cannot write the manager's kubeconfig")?;
-        let (fleet, log) = (Fleet::new(plane.client()), AuditLog::new(&plane.audit_log()));
-        Ok(Self { fleet, log, kubeconfig, plane })
+        let token = account(&plane.client())
+            .await
+            .context("cannot make the manager's account")?;
+        write(plane.kubeconfig_path(), &token, &kubeconfig)
+            .context("cannot write the manager's kubeconfig")?;
+        let (fleet, log) = (
+            Fleet::new(plane.client()),
+            AuditLog::new(&plane.audit_log()),
+        );
+        Ok(Self {
+            fleet,
+            log,
+            kubeconfig,
+            plane,
+        })
     }
 
     pub(crate) fn folder(&self) -> &Path {
@@ -48,12 +59,16 @@ impl Cluster {
 
     /// Creates a client of Skydock with the manager's account.
     pub(crate) async fn manager_client(&self) -> Result<Client> {
-        let access = ClusterAccess { kubeconfig: Some(self.kubeconfig.clone()), master: None };
+        let access = ClusterAccess {
+            kubeconfig: Some(self.kubeconfig.clone()),
+            master: None,
+        };
         Ok(clients::named(&clients::load(&access).await?, "bench")?)
     }
 }
 
-/// Creates a service account with all permissions, because permissions are not measured, and returns its token.
+/// Creates a service account with all permissions, because permissions are not measured, and
+/// returns its token.
 async fn account(client: &Client) -> Result<String> {
     let account: ServiceAccount = serde_json::from_value(json!({"metadata": {"name": ACCOUNT}}))?;
     let accounts = Api::<ServiceAccount>::namespaced(client.clone(), NAMESPACE);
@@ -63,16 +78,28 @@ async fn account(client: &Client) -> Result<String> {
         "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"},
         "subjects": [{"kind": "ServiceAccount", "name": ACCOUNT, "namespace": NAMESPACE}],
     }))?;
-    Api::<ClusterRoleBinding>::all(client.clone()).create(&PostParams::default(), &binding).await?;
-    let spec = TokenRequestSpec { expiration_seconds: Some(TOKEN_LIFE), ..TokenRequestSpec::default() };
-    let request = TokenRequest { spec, ..TokenRequest::default() };
-    let answer = accounts.create_token_request(ACCOUNT, &PostParams::default(), &request).await?;
+    Api::<ClusterRoleBinding>::all(client.clone())
+        .create(&PostParams::default(), &binding)
+        .await?;
+    let spec = TokenRequestSpec {
+        expiration_seconds: Some(TOKEN_LIFE),
+        ..TokenRequestSpec::default()
+    };
+    let request = TokenRequest {
+        spec,
+        ..TokenRequest::default()
+    };
+    let answer = accounts
+        .create_token_request(ACCOUNT, &PostParams::default(), &request)
+        .await?;
     Ok(answer.status.context("the API server gave no token")?.token)
 }
 
 /// Writes the admin's kubeconfig with another token. It is JSON, which is valid YAML.
 fn write(admin: &Path, token: &str, to: &Path) -> Result<()> {
     let mut kubeconfig = serde_json::to_value(Kubeconfig::read_from(admin)?)?;
-    *kubeconfig.pointer_mut("/users/0/user/token").context("the admin has no token")? = token.into();
+    *kubeconfig
+        .pointer_mut("/users/0/user/token")
+        .context("the admin has no token")? = token.into();
     Ok(fs::write(to, kubeconfig.to_string())?)
 }

@@ -1,4 +1,5 @@
-//! Creates Nodes and Services like their owners, and checks whether they have reached the expected state.
+//! Creates Nodes and Services like their owners, and checks whether they have reached the expected
+//! state.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -43,22 +44,34 @@ pub(crate) struct Fleet {
 
 impl Fleet {
     pub(crate) fn new(client: Client) -> Self {
-        Self { client, images: Arc::new(images()) }
+        Self {
+            client,
+            images: Arc::new(images()),
+        }
     }
 
     /// Registers nodes like kubelets that wait for their cloud.
     pub(crate) async fn create_nodes(&self, names: &[String]) -> Result<()> {
-        each(names, |name| self.send(Method::POST, "/api/v1/nodes".to_owned(), JSON, node(&name, &self.images)))
-            .await
-            .context("cannot create a node")
+        each(names, |name| {
+            self.send(
+                Method::POST,
+                "/api/v1/nodes".to_owned(),
+                JSON,
+                node(&name, &self.images),
+            )
+        })
+        .await
+        .context("cannot create a node")
     }
 
     /// Creates services of type LoadBalancer.
     pub(crate) async fn create_services(&self, names: &[String]) -> Result<()> {
         let path = format!("/api/v1/namespaces/{NAMESPACE}/services");
-        each(names, |name| self.send(Method::POST, path.clone(), JSON, service(&name)))
-            .await
-            .context("cannot create a service")
+        each(names, |name| {
+            self.send(Method::POST, path.clone(), JSON, service(&name))
+        })
+        .await
+        .context("cannot create a service")
     }
 
     /// Marks the instances of these nodes as deleted in the cloud.
@@ -84,7 +97,8 @@ impl Fleet {
         .context("cannot change the status of a node")
     }
 
-    /// Reports the status of these nodes like kubelets, each every 5 minutes. Returns only with an error.
+    /// Reports the status of these nodes like kubelets, each every 5 minutes. Returns only with an
+    /// error.
     pub(crate) async fn heartbeats(&self, names: &[String]) -> Result<()> {
         let count = u32::try_from(names.len()).unwrap_or(u32::MAX).max(1);
         let mut tick = tokio::time::interval(HEARTBEAT / count);
@@ -92,16 +106,23 @@ impl Fleet {
         for name in names.iter().cycle() {
             tick.tick().await;
             let body = json!({"status": {"conditions": conditions()}});
-            self.send(Method::PATCH, format!("/api/v1/nodes/{name}/status"), STRATEGIC, body)
-                .await
-                .context("cannot report the status of a node")?;
+            self.send(
+                Method::PATCH,
+                format!("/api/v1/nodes/{name}/status"),
+                STRATEGIC,
+                body,
+            )
+            .await
+            .context("cannot report the status of a node")?;
         }
         Ok(())
     }
 
     /// Checks that there are `count` nodes and that each matches the answers of its cloud.
     pub(crate) async fn all_initialized(&self, count: usize) -> Result<()> {
-        let nodes: Vec<Node> = list(&Api::all(self.client.clone())).await.context("cannot list the nodes")?;
+        let nodes: Vec<Node> = list(&Api::all(self.client.clone()))
+            .await
+            .context("cannot list the nodes")?;
         let lacking: Vec<_> = nodes
             .iter()
             .filter_map(|node| {
@@ -110,29 +131,56 @@ impl Fleet {
             })
             .collect();
         none_of("nodes are not initialized", &lacking)?;
-        ensure!(nodes.len() == count, "{} nodes are there, not {count}", nodes.len());
+        ensure!(
+            nodes.len() == count,
+            "{} nodes are there, not {count}",
+            nodes.len()
+        );
         Ok(())
     }
 
     /// Returns the services without an address.
     pub(crate) async fn services_without_address(&self) -> Result<Vec<String>> {
-        let services: Vec<Service> =
-            list(&Api::namespaced(self.client.clone(), NAMESPACE)).await.context("cannot list the services")?;
-        let is_balanced =
-            |service: &Service| service.spec.as_ref().is_some_and(|spec| spec.type_.as_deref() == Some("LoadBalancer"));
-        let has_address = |service: &Service| {
-            let status = service.status.as_ref().and_then(|status| status.load_balancer.as_ref());
-            status.and_then(|status| status.ingress.as_ref()).is_some_and(|ingress| !ingress.is_empty())
+        let services: Vec<Service> = list(&Api::namespaced(self.client.clone(), NAMESPACE))
+            .await
+            .context("cannot list the services")?;
+        let is_balanced = |service: &Service| {
+            service
+                .spec
+                .as_ref()
+                .is_some_and(|spec| spec.type_.as_deref() == Some("LoadBalancer"))
         };
-        let without = services.into_iter().filter(|service| is_balanced(service) && !has_address(service));
-        Ok(without.filter_map(|service| service.metadata.name).collect())
+        let has_address = |service: &Service| {
+            let status = service
+                .status
+                .as_ref()
+                .and_then(|status| status.load_balancer.as_ref());
+            status
+                .and_then(|status| status.ingress.as_ref())
+                .is_some_and(|ingress| !ingress.is_empty())
+        };
+        let without = services
+            .into_iter()
+            .filter(|service| is_balanced(service) && !has_address(service));
+        Ok(without
+            .filter_map(|service| service.metadata.name)
+            .collect())
     }
 
-    async fn send(&self, method: Method, path: String, content_type: &'static str, body: Value) -> Result<()> {
+    async fn send(
+        &self,
+        method: Method,
+        path: String,
+        content_type: &'static str,
+        body: Value,
+    ) -> Result<()> {
         let request = http::Request::builder()
             .method(method)
             .uri(path)
-            .header(header::ACCEPT, "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1")
+            .header(
+                header::ACCEPT,
+                "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1",
+            )
             .header(header::CONTENT_TYPE, content_type)
             .body(body.to_string().into_bytes())?;
         self.client.request::<IgnoredAny>(request).await?;
@@ -148,7 +196,11 @@ async fn each<F>(names: &[String], act: impl Fn(String) -> F) -> Result<()>
 where
     F: Future<Output = Result<()>>,
 {
-    futures::stream::iter(names).map(|name| act(name.clone())).buffer_unordered(AT_A_TIME).try_collect().await
+    futures::stream::iter(names)
+        .map(|name| act(name.clone()))
+        .buffer_unordered(AT_A_TIME)
+        .try_collect()
+        .await
 }
 
 async fn list<K>(api: &Api<K>) -> Result<Vec<K>>
@@ -173,15 +225,36 @@ fn missing(node: &Node) -> Option<&'static str> {
     let instance = Instance::of(name);
     let spec = node.spec.clone().unwrap_or_default();
     let labels = node.metadata.labels.clone().unwrap_or_default();
-    let addresses = node.status.as_ref().and_then(|status| status.addresses.as_deref()).unwrap_or_default();
-    let addresses: Vec<_> = addresses.iter().map(|it| (it.type_.as_str(), it.address.as_str())).collect();
-    if spec.taints.iter().flatten().any(|taint| taint.key == UNINITIALIZED) {
+    let addresses = node
+        .status
+        .as_ref()
+        .and_then(|status| status.addresses.as_deref())
+        .unwrap_or_default();
+    let addresses: Vec<_> = addresses
+        .iter()
+        .map(|it| (it.type_.as_str(), it.address.as_str()))
+        .collect();
+    if spec
+        .taints
+        .iter()
+        .flatten()
+        .any(|taint| taint.key == UNINITIALIZED)
+    {
         Some("the end of its taint")
     } else if spec.provider_id != Some(instance.provider_id) {
         Some("its provider ID")
-    } else if instance.labels.iter().any(|(key, value)| labels.get(*key) != Some(value)) {
+    } else if instance
+        .labels
+        .iter()
+        .any(|(key, value)| labels.get(*key) != Some(value))
+    {
         Some("its cloud's labels")
-    } else if addresses != instance.addresses.each_ref().map(|(kind, address)| (*kind, address.as_str())) {
+    } else if addresses
+        != instance
+            .addresses
+            .each_ref()
+            .map(|(kind, address)| (*kind, address.as_str()))
+    {
         Some("its cloud's addresses")
     } else {
         None
@@ -191,12 +264,17 @@ fn missing(node: &Node) -> Option<&'static str> {
 /// Returns an error that names a few objects, unless there are none.
 pub(crate) fn none_of(what: &str, names: &[String]) -> Result<()> {
     let few: Vec<_> = names.iter().take(3).map(String::as_str).collect();
-    ensure!(names.is_empty(), "{} {what}, such as {}", names.len(), few.join(", "));
+    ensure!(
+        names.is_empty(),
+        "{} {what}, such as {}",
+        names.len(),
+        few.join(", ")
+    );
     Ok(())
 }
 
-/// Returns a node as a kubelet registers it with `--cloud-provider=external` and without `--node-ip`: tainted and without
-/// addresses.
+/// Returns a node as a kubelet registers it with `--cloud-provider=external` and without
+/// `--node-ip`: tainted and without addresses.
 fn node(name: &str, images: &Value) -> Value {
     let resources = json!({
         "cpu": "16", "memory": "65808784Ki", "pods": "110", "ephemeral-storage": "203056560Ki",
@@ -236,17 +314,40 @@ fn conditions() -> Value {
         })
     };
     json!([
-        condition("MemoryPressure", "False", "KubeletHasSufficientMemory", "kubelet has sufficient memory available"),
-        condition("DiskPressure", "False", "KubeletHasNoDiskPressure", "kubelet has no disk pressure"),
-        condition("PIDPressure", "False", "KubeletHasSufficientPID", "kubelet has sufficient PID available"),
-        condition("Ready", "True", "KubeletReady", "kubelet is posting ready status"),
+        condition(
+            "MemoryPressure",
+            "False",
+            "KubeletHasSufficientMemory",
+            "kubelet has sufficient memory available"
+        ),
+        condition(
+            "DiskPressure",
+            "False",
+            "KubeletHasNoDiskPressure",
+            "kubelet has no disk pressure"
+        ),
+        condition(
+            "PIDPressure",
+            "False",
+            "KubeletHasSufficientPID",
+            "kubelet has sufficient PID available"
+        ),
+        condition(
+            "Ready",
+            "True",
+            "KubeletReady",
+            "kubelet is posting ready status"
+        ),
     ])
 }
 
 /// Returns as many images as a kubelet reports, each with digest and tag.
 fn images() -> Value {
     let image = |number: usize| {
-        let repository = format!("registry.example.com/platform/team-{}/service-{number}", number % 7);
+        let repository = format!(
+            "registry.example.com/platform/team-{}/service-{number}",
+            number % 7
+        );
         json!({
             "names": [format!("{repository}@sha256:{number:064x}"), format!("{repository}:v1.{number}.0")],
             "sizeBytes": 40_000_000 + number * 1_234_567,
@@ -276,9 +377,16 @@ mod tests {
     #[test]
     fn a_new_node_is_realistically_large_and_uninitialized() {
         let value = node("node-1", &images());
-        assert!((9_000..16_000).contains(&value.to_string().len()), "{} bytes", value.to_string().len());
+        assert!(
+            (9_000..16_000).contains(&value.to_string().len()),
+            "{} bytes",
+            value.to_string().len()
+        );
         let node: Node = serde_json::from_value(value).unwrap();
-        assert_eq!(node.status.as_ref().unwrap().images.as_ref().unwrap().len(), IMAGES);
+        assert_eq!(
+            node.status.as_ref().unwrap().images.as_ref().unwrap().len(),
+            IMAGES
+        );
         assert_eq!(missing(&node), Some("the end of its taint"));
     }
 
@@ -298,7 +406,11 @@ mod tests {
         }
         assert_eq!(lacks(&value), None);
         value["metadata"]["labels"]["topology.kubernetes.io/zone"] = "bench-1a".into();
-        assert_eq!(lacks(&value), Some("its cloud's labels"), "node-1 is elsewhere");
+        assert_eq!(
+            lacks(&value),
+            Some("its cloud's labels"),
+            "node-1 is elsewhere"
+        );
         value["metadata"]["labels"]["topology.kubernetes.io/zone"] = "bench-1b".into();
         value["status"]["addresses"][0]["address"] = "10.0.0.2".into();
         assert_eq!(lacks(&value), Some("its cloud's addresses"));
@@ -310,7 +422,10 @@ mod tests {
     fn errors_name_at_most_three_objects() {
         let names: Vec<_> = (0..5).map(|number| name("node", number)).collect();
         let error = none_of("nodes are not initialized", &names).unwrap_err();
-        assert_eq!(error.to_string(), "5 nodes are not initialized, such as node-0, node-1, node-2");
+        assert_eq!(
+            error.to_string(),
+            "5 nodes are not initialized, such as node-0, node-1, node-2"
+        );
         assert!(none_of("nodes", &[]).is_ok());
     }
 }

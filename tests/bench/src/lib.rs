@@ -1,4 +1,5 @@
-//! Common parts of the benchmarks: measured processes, the machine they run on, and the page with the figures.
+//! Common parts of the benchmarks: measured processes, the machine they run on, and the page with
+//! the figures.
 
 #![forbid(unsafe_code)]
 

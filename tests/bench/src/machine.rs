@@ -31,9 +31,15 @@ impl Machine {
     pub fn look(skydock: &Path) -> Self {
         let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
         let version = Command::new(skydock).arg("--version").output();
-        let version = version.map(|output| String::from_utf8_lossy(&output.stdout).trim().to_owned());
+        let version =
+            version.map(|output| String::from_utf8_lossy(&output.stdout).trim().to_owned());
         let tests = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
-        let module = |file: &str, name: &str| required(&fs::read_to_string(tests.join(file)).unwrap_or_default(), name);
+        let module = |file: &str, name: &str| {
+            required(
+                &fs::read_to_string(tests.join(file)).unwrap_or_default(),
+                name,
+            )
+        };
         Self {
             cpu: cpu(&read("/proc/cpuinfo")),
             cores: std::thread::available_parallelism().map_or(1, usize::from),
@@ -47,20 +53,32 @@ impl Machine {
 }
 
 fn cpu(cpuinfo: &str) -> String {
-    let line = cpuinfo.lines().find_map(|line| line.strip_prefix("model name"));
-    let name = line.and_then(|line| line.split_once(':')).map(|(_, name)| name.trim().to_owned());
+    let line = cpuinfo
+        .lines()
+        .find_map(|line| line.strip_prefix("model name"));
+    let name = line
+        .and_then(|line| line.split_once(':'))
+        .map(|(_, name)| name.trim().to_owned());
     name.unwrap_or_else(|| "unknown CPU".to_owned())
 }
 
 /// Returns the memory in GiB. It is rounded, because a part is always reserved.
 fn memory_gib(meminfo: &str) -> u64 {
-    let kib = meminfo.lines().find_map(|line| line.strip_prefix("MemTotal:")?.trim().strip_suffix(" kB")?.parse().ok());
+    let kib = meminfo.lines().find_map(|line| {
+        line.strip_prefix("MemTotal:")?
+            .trim()
+            .strip_suffix(" kB")?
+            .parse()
+            .ok()
+    });
     (kib.unwrap_or(0u64) + (1 << 19)) >> 20
 }
 
 /// Returns the required version of a module in a go.mod.
 fn required(go_mod: &str, module: &str) -> String {
-    let version = go_mod.lines().find_map(|line| line.trim().strip_prefix(module)?.split_whitespace().next());
+    let version = go_mod
+        .lines()
+        .find_map(|line| line.trim().strip_prefix(module)?.split_whitespace().next());
     version.unwrap_or_default().to_owned()
 }
 
@@ -74,7 +92,10 @@ mod tests {
         assert_eq!(cpu(""), "unknown CPU");
         assert_eq!(memory_gib("MemTotal:       24593692 kB\n"), 23);
         assert_eq!(
-            required("require (\n\tk8s.io/api v0.36.3\n\tk8s.io/cloud-provider v0.36.3\n)", "k8s.io/api"),
+            required(
+                "require (\n\tk8s.io/api v0.36.3\n\tk8s.io/cloud-provider v0.36.3\n)",
+                "k8s.io/api"
+            ),
             "v0.36.3"
         );
     }
@@ -82,6 +103,9 @@ mod tests {
     #[test]
     fn module_versions_are_found() {
         let machine = Machine::look(Path::new("/nonexistent"));
-        assert!(machine.kubernetes.starts_with('v') && machine.cloud_provider.starts_with('v'), "{machine:?}");
+        assert!(
+            machine.kubernetes.starts_with('v') && machine.cloud_provider.starts_with('v'),
+            "{machine:?}"
+        );
     }
 }

@@ -1,5 +1,6 @@
-//! `skydock-bench`: compares Skydock with Kubernetes' own cloud controller framework, one after the other on the same kind of
-//! control plane (etcd and kube-apiserver) with the same cloud. `README.md` describes the method.
+//! `skydock-bench`: compares Skydock with Kubernetes' own cloud controller framework, one after the
+//! other on the same kind of control plane (etcd and kube-apiserver) with the same cloud.
+//! `README.md` describes the method.
 
 #![forbid(unsafe_code)]
 
@@ -30,7 +31,8 @@ use crate::row::Row;
 use crate::scenario::{Scenario, Size};
 use crate::side::{Programs, Side};
 
-/// Measures Skydock beside Kubernetes' own cloud controller framework, on the same control plane and with the same cloud.
+/// Measures Skydock beside Kubernetes' own cloud controller framework, on the same control plane
+/// and with the same cloud.
 #[derive(Debug, Parser)]
 #[command(name = "cargo xtask bench controllers")]
 struct Args {
@@ -61,14 +63,27 @@ struct Args {
 
 impl Args {
     fn size(&self) -> Size {
-        let (nodes, services, steady) =
-            if self.quick { (200, 20, Duration::from_secs(5)) } else { (self.nodes, self.services, self.steady) };
-        Size { nodes: nodes.into(), services: services.into(), steady, latency: self.latency }
+        let (nodes, services, steady) = if self.quick {
+            (200, 20, Duration::from_secs(5))
+        } else {
+            (self.nodes, self.services, self.steady)
+        };
+        Size {
+            nodes: nodes.into(),
+            services: services.into(),
+            steady,
+            latency: self.latency,
+        }
     }
 
     /// Returns true for a complete run of full size, whose figures are published.
     fn is_whole(&self) -> bool {
-        let Size { nodes, services, steady, latency } = self.size();
+        let Size {
+            nodes,
+            services,
+            steady,
+            latency,
+        } = self.size();
         let is_full = nodes >= 5000 && services >= 1000 && steady >= Duration::from_secs(300);
         is_full && latency == Duration::from_millis(50) && self.only.is_empty()
     }
@@ -88,34 +103,67 @@ async fn main() -> ExitCode {
 async fn run(args: Args) -> Result<()> {
     let bench = Path::new(env!("CARGO_MANIFEST_DIR"));
     let target = bench.join("../../target");
-    let wanted = if args.only.is_empty() { Scenario::ALL.to_vec() } else { args.only.clone() };
+    let wanted = if args.only.is_empty() {
+        Scenario::ALL.to_vec()
+    } else {
+        args.only.clone()
+    };
     let (size, plan) = (args.size(), scenario::plan(&wanted));
     let progress = Progress::default();
-    progress.line(&format!("about {}", skydock_bench::seconds(scenario::expected(&plan, &size).as_secs_f64())));
+    progress.line(&format!(
+        "about {}",
+        skydock_bench::seconds(scenario::expected(&plan, &size).as_secs_f64())
+    ));
     progress.say("building the peer".to_owned());
     let peer = skydock_clusters::go_binary(&bench.join("peer"), "bench-peer").await?;
-    let programs = Programs { skydock: args.built.skydock.clone(), plugin: args.built.plugin(), peer };
+    let programs = Programs {
+        skydock: args.built.skydock.clone(),
+        plugin: args.built.plugin(),
+        peer,
+    };
     skydock_bench::all_built([&programs.skydock, &programs.plugin], "controllers")?;
     let is_wanted = |scenario: &Scenario| wanted.contains(scenario);
-    let on_a_cluster: Vec<_> = plan.iter().copied().filter(|scenario| *scenario != Scenario::Turns).collect();
+    let on_a_cluster: Vec<_> = plan
+        .iter()
+        .copied()
+        .filter(|scenario| *scenario != Scenario::Turns)
+        .collect();
     let mut scenarios = Vec::new();
     if !on_a_cluster.is_empty() {
-        let upstream = run::side(Side::Upstream, &programs, &on_a_cluster, &size, &progress).await?;
+        let upstream =
+            run::side(Side::Upstream, &programs, &on_a_cluster, &size, &progress).await?;
         let skydock = run::side(Side::Skydock, &programs, &on_a_cluster, &size, &progress).await?;
         for ((scenario, upstream), (_, skydock)) in upstream.into_iter().zip(skydock) {
             if is_wanted(&scenario) {
-                scenarios.push(Row { scenario, upstream, skydock });
+                scenarios.push(Row {
+                    scenario,
+                    upstream,
+                    skydock,
+                });
             }
         }
     }
-    let turns = if is_wanted(&Scenario::Turns) { Some(turns::turns(&programs, &size, &progress).await?) } else { None };
+    let turns = if is_wanted(&Scenario::Turns) {
+        Some(turns::turns(&programs, &size, &progress).await?)
+    } else {
+        None
+    };
     drop(progress);
-    let report = Report { machine: Machine::look(&args.built.skydock), size, scenarios, turns };
+    let report = Report {
+        machine: Machine::look(&args.built.skydock),
+        size,
+        scenarios,
+        turns,
+    };
     skydock_bench::save(&report, &target.join("bench/controllers.json"))?;
     if args.is_whole() {
         report.update(&bench.join("README.md"))?;
     }
-    let text = if args.json { serde_json::to_string_pretty(&report)? } else { report.table() };
+    let text = if args.json {
+        serde_json::to_string_pretty(&report)?
+    } else {
+        report.table()
+    };
     writeln!(std::io::stdout(), "{text}").context("cannot write to stdout")
 }
 
@@ -131,7 +179,10 @@ mod tests {
     fn only_the_default_run_is_whole() {
         let args = parse(&[]).unwrap();
         let size = args.size();
-        assert_eq!((size.nodes, size.services, size.steady), (5000, 1000, Duration::from_secs(300)));
+        assert_eq!(
+            (size.nodes, size.services, size.steady),
+            (5000, 1000, Duration::from_secs(300))
+        );
         assert!(args.is_whole());
         assert!(!parse(&["--quick"]).unwrap().is_whole());
         assert!(!parse(&["--only=a"]).unwrap().is_whole());
@@ -140,7 +191,10 @@ mod tests {
 
     #[test]
     fn scenarios_are_chosen_by_letter_or_name() {
-        assert_eq!(parse(&["--only", "a,services"]).unwrap().only, [Scenario::Nodes, Scenario::Services]);
+        assert_eq!(
+            parse(&["--only", "a,services"]).unwrap().only,
+            [Scenario::Nodes, Scenario::Services]
+        );
         assert!(parse(&["--only", "g"]).is_err());
     }
 

@@ -11,8 +11,8 @@ use crate::audit::{AuditLog, Request, Tally};
 use crate::scenario::Figures;
 use crate::side::Manager;
 
-/// How long the manager must be idle until its work counts as done. Both sides do the last part of it, for example events, some
-/// time after the essential part.
+/// How long the manager must be idle until its work counts as done. Both sides do the last part of
+/// it, for example events, some time after the essential part.
 const REST: Duration = Duration::from_secs(3);
 /// How often the log is read.
 const POLL: Duration = Duration::from_millis(100);
@@ -20,8 +20,8 @@ const POLL: Duration = Duration::from_millis(100);
 const ASK: Duration = Duration::from_secs(1);
 /// How long a scenario may take.
 const PATIENCE: Duration = Duration::from_secs(30 * 60);
-/// How long the work may continue after the goal is reached. Work that repeats forever is cut off then. Skydock's events can take
-/// 205 s: up to 2,048 are queued, and 10 per second are written.
+/// How long the work may continue after the goal is reached. Work that repeats forever is cut off
+/// then. Skydock's events can take 205 s: up to 2,048 are queued, and 10 per second are written.
 const AFTERWARDS: Duration = Duration::from_secs(4 * 60);
 
 /// The objects that must be written, and the requests that write them.
@@ -42,23 +42,48 @@ struct Kind {
 impl Goal {
     /// Requires that each of these nodes is written.
     pub(crate) fn nodes_written(self, names: &[String]) -> Self {
-        self.with(Kind { delete: false, resource: "nodes", subresource: None }, names)
+        self.with(
+            Kind {
+                delete: false,
+                resource: "nodes",
+                subresource: None,
+            },
+            names,
+        )
     }
 
     /// Requires that each of these nodes and its status are written.
     pub(crate) fn nodes_initialized(self, names: &[String]) -> Self {
-        let kind = |subresource| Kind { delete: false, resource: "nodes", subresource: Some(subresource) };
+        let kind = |subresource| Kind {
+            delete: false,
+            resource: "nodes",
+            subresource: Some(subresource),
+        };
         self.with(kind(""), names).with(kind("status"), names)
     }
 
     /// Requires that each of these nodes is deleted.
     pub(crate) fn nodes_deleted(self, names: &[String]) -> Self {
-        self.with(Kind { delete: true, resource: "nodes", subresource: None }, names)
+        self.with(
+            Kind {
+                delete: true,
+                resource: "nodes",
+                subresource: None,
+            },
+            names,
+        )
     }
 
     /// Requires that the status of each of these services is written.
     pub(crate) fn services_written(self, names: &[String]) -> Self {
-        self.with(Kind { delete: false, resource: "services", subresource: Some("status") }, names)
+        self.with(
+            Kind {
+                delete: false,
+                resource: "services",
+                subresource: Some("status"),
+            },
+            names,
+        )
     }
 
     fn with(mut self, kind: Kind, names: &[String]) -> Self {
@@ -79,7 +104,9 @@ impl Goal {
         for (kind, names) in &mut self.wanted {
             let fits = kind.resource == request.resource()
                 && kind.delete == (request.verb == "delete")
-                && kind.subresource.is_none_or(|wanted| wanted == request.subresource());
+                && kind
+                    .subresource
+                    .is_none_or(|wanted| wanted == request.subresource());
             if fits {
                 names.remove(request.name());
                 concerns = true;
@@ -101,21 +128,44 @@ pub(crate) struct Measurement<'a> {
 
 impl<'a> Measurement<'a> {
     /// Starts a measurement of a running manager.
-    pub(crate) async fn of_running(manager: &'a mut Manager, log: &'a mut AuditLog) -> Result<Self> {
+    pub(crate) async fn of_running(
+        manager: &'a mut Manager,
+        log: &'a mut AuditLog,
+    ) -> Result<Self> {
         manager.process.forget_peak()?;
         let (cpu, calls) = (manager.process.cpu()?, manager.calls().await?);
         log.read()?;
-        Ok(Self { manager, log, start: Timestamp::now(), cpu, calls, tally: Tally::default() })
+        Ok(Self {
+            manager,
+            log,
+            start: Timestamp::now(),
+            cpu,
+            calls,
+            tally: Tally::default(),
+        })
     }
 
-    /// Starts a measurement of a manager that has just been started. The log must not have been read since then.
+    /// Starts a measurement of a manager that has just been started. The log must not have been
+    /// read since then.
     pub(crate) fn of_started(manager: &'a mut Manager, log: &'a mut AuditLog) -> Self {
         let start = manager.process.started;
-        Self { manager, log, start, cpu: Duration::ZERO, calls: BTreeMap::new(), tally: Tally::default() }
+        Self {
+            manager,
+            log,
+            start,
+            cpu: Duration::ZERO,
+            calls: BTreeMap::new(),
+            tally: Tally::default(),
+        }
     }
 
-    /// Waits until the goal is reached and the manager is idle, and reports how much of the goal is left.
-    pub(crate) async fn reach(&mut self, mut goal: Goal, progress: impl Fn(usize)) -> Result<Figures> {
+    /// Waits until the goal is reached and the manager is idle, and reports how much of the goal is
+    /// left.
+    pub(crate) async fn reach(
+        &mut self,
+        mut goal: Goal,
+        progress: impl Fn(usize),
+    ) -> Result<Figures> {
         let begun = Instant::now();
         let (mut first, mut last, mut rest) = (None, self.start, self.start);
         let mut calls = self.manager.calls().await?;
@@ -148,7 +198,11 @@ impl<'a> Measurement<'a> {
                     break;
                 }
             } else if begun.elapsed() > PATIENCE {
-                bail!("{} objects were not written in {} min", goal.left(), PATIENCE.as_secs() / 60);
+                bail!(
+                    "{} objects were not written in {} min",
+                    goal.left(),
+                    PATIENCE.as_secs() / 60
+                );
             }
             progress(goal.left());
             sleep(POLL).await;
@@ -160,15 +214,19 @@ impl<'a> Measurement<'a> {
         Ok(figures)
     }
 
-    /// Waits until the goal is reached. Returns the seconds between the first and the last write for the goal, and the requests
-    /// until then.
+    /// Waits until the goal is reached. Returns the seconds between the first and the last write
+    /// for the goal, and the requests until then.
     pub(crate) async fn written(&mut self, mut goal: Goal) -> Result<(f64, Tally)> {
         let begun = Instant::now();
         let (mut first, mut last) = (None, self.start);
         while goal.left() > 0 {
             self.manager.process.check()?;
             if begun.elapsed() > PATIENCE {
-                bail!("{} objects were not written in {} min", goal.left(), PATIENCE.as_secs() / 60);
+                bail!(
+                    "{} objects were not written in {} min",
+                    goal.left(),
+                    PATIENCE.as_secs() / 60
+                );
             }
             for request in self.log.read()? {
                 self.tally.count(&request);
@@ -179,14 +237,20 @@ impl<'a> Measurement<'a> {
             }
             sleep(POLL).await;
         }
-        Ok((first.map(|first| seconds_between(first, last)).unwrap_or_default(), self.tally.clone()))
+        Ok((
+            first
+                .map(|first| seconds_between(first, last))
+                .unwrap_or_default(),
+            self.tally.clone(),
+        ))
     }
 
-    /// Waits for this time since the start, and at least until the manager leads, which shows in a lease renewal. The time of
-    /// that renewal is returned as `seconds`.
+    /// Waits for this time since the start, and at least until the manager leads, which shows in a
+    /// lease renewal. The time of that renewal is returned as `seconds`.
     pub(crate) async fn last(&mut self, time: Duration) -> Result<Figures> {
         let mut leads = None;
-        while leads.is_none() || seconds_between(self.start, Timestamp::now()) < time.as_secs_f64() {
+        while leads.is_none() || seconds_between(self.start, Timestamp::now()) < time.as_secs_f64()
+        {
             self.manager.process.check()?;
             for request in self.log.read()? {
                 self.tally.count(&request);
@@ -208,7 +272,12 @@ impl<'a> Measurement<'a> {
         }
         let mut cloud_calls = self.manager.calls().await?;
         for (kind, count) in &mut cloud_calls {
-            *count -= self.calls.get(kind).copied().unwrap_or_default().min(*count);
+            *count -= self
+                .calls
+                .get(kind)
+                .copied()
+                .unwrap_or_default()
+                .min(*count);
         }
         cloud_calls.retain(|_, count| *count > 0);
         Ok(Figures {
@@ -250,7 +319,10 @@ mod tests {
         assert!(!goal.take(&request("get", "nodes", "", "a", 200)));
         assert_eq!(goal.left(), 2);
         assert!(goal.take(&request("patch", "nodes", "status", "a", 200)));
-        assert!(goal.take(&request("update", "nodes", "", "a", 200)), "what is written again concerns the goal too");
+        assert!(
+            goal.take(&request("update", "nodes", "", "a", 200)),
+            "what is written again concerns the goal too"
+        );
         assert_eq!(goal.left(), 1);
         assert!(goal.take(&request("update", "nodes", "", "b", 200)));
         assert_eq!(goal.left(), 0);
@@ -258,7 +330,9 @@ mod tests {
 
     #[test]
     fn only_a_delete_completes_a_deletion_goal() {
-        let mut goal = Goal::default().nodes_deleted(&names(&["a"])).nodes_written(&names(&["b"]));
+        let mut goal = Goal::default()
+            .nodes_deleted(&names(&["a"]))
+            .nodes_written(&names(&["b"]));
         goal.take(&request("patch", "nodes", "", "a", 200));
         goal.take(&request("delete", "nodes", "", "b", 200));
         assert_eq!(goal.left(), 2);

@@ -37,10 +37,15 @@ impl Process {
     pub fn start(command: Command, log: &Path) -> Result<Self> {
         let started = Timestamp::now();
         let name = command.get_program().to_string_lossy().into_owned();
-        let child = Child::start(name.clone(), command, log).with_context(|| format!("cannot start {name}"))?;
+        let child = Child::start(name.clone(), command, log)
+            .with_context(|| format!("cannot start {name}"))?;
         let anonymous = Arc::default();
         tokio::spawn(sample(child.id(), Arc::clone(&anonymous)));
-        Ok(Self { child, started, anonymous })
+        Ok(Self {
+            child,
+            started,
+            anonymous,
+        })
     }
 
     /// Checks that the process is running.
@@ -67,11 +72,13 @@ impl Process {
     /// # Errors
     /// Fails if the process has ended.
     pub fn peak(&self) -> Result<u64> {
-        self.child.memory("VmHWM").with_context(|| self.last_words())
+        self.child
+            .memory("VmHWM")
+            .with_context(|| self.last_words())
     }
 
-    /// Returns the peak of anonymous memory since then, in bytes, sampled every 50 ms. It is not backed by files, so the system
-    /// cannot reclaim it.
+    /// Returns the peak of anonymous memory since then, in bytes, sampled every 50 ms. It is not
+    /// backed by files, so the system cannot reclaim it.
     #[must_use]
     pub fn peak_anonymous(&self) -> u64 {
         self.anonymous.load(Ordering::Relaxed)
@@ -83,7 +90,8 @@ impl Process {
     /// Fails if the kernel does not allow it.
     pub fn forget_peak(&self) -> Result<()> {
         self.anonymous.store(0, Ordering::Relaxed);
-        fs::write(format!("/proc/{}/clear_refs", self.child.id()), "5").context("cannot reset the peak of the memory")
+        fs::write(format!("/proc/{}/clear_refs", self.child.id()), "5")
+            .context("cannot reset the peak of the memory")
     }
 
     /// Stops the process with SIGTERM and waits for its end.
@@ -91,7 +99,9 @@ impl Process {
     /// # Errors
     /// Fails if it does not end in time.
     pub async fn stop(&mut self) -> Result<()> {
-        self.child.signal(Signal::TERM).context("cannot stop the process")?;
+        self.child
+            .signal(Signal::TERM)
+            .context("cannot stop the process")?;
         self.child.ends_within(STOP).await?;
         Ok(())
     }
@@ -103,7 +113,8 @@ impl Process {
     }
 }
 
-/// Returns the memory that is not backed by files: heap, stacks, and shared memory, which guests use.
+/// Returns the memory that is not backed by files: heap, stacks, and shared memory, which guests
+/// use.
 fn anonymous(id: u32) -> Option<u64> {
     Some(memory_of(id, "RssAnon")? + memory_of(id, "RssShmem")?)
 }
@@ -125,7 +136,10 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let log = folder.path().join("log");
         let mut command = Command::new("sh");
-        command.args(["-c", "i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done; echo done; exec sleep 60"]);
+        command.args([
+            "-c",
+            "i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done; echo done; exec sleep 60",
+        ]);
         let mut process = Process::start(command, &log).unwrap();
         let mut waited = 0;
         while !process.last_words().ends_with("done") {

@@ -18,7 +18,10 @@ impl Default for Progress {
             bar.set_style(style);
         }
         bar.enable_steady_tick(Duration::from_millis(120));
-        Self { bar, is_terminal: std::io::stderr().is_terminal() }
+        Self {
+            bar,
+            is_terminal: std::io::stderr().is_terminal(),
+        }
     }
 }
 

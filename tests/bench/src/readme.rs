@@ -6,7 +6,10 @@ use std::path::Path;
 use anyhow::{Context as _, Result};
 
 fn markers(name: &str) -> (String, String) {
-    (format!("<!-- {name}: written by `cargo xtask bench {name}` -->"), format!("<!-- {name}: end -->"))
+    (
+        format!("<!-- {name}: written by `cargo xtask bench {name}` -->"),
+        format!("<!-- {name}: end -->"),
+    )
 }
 
 /// Writes a section to the page, between its markers.
@@ -14,7 +17,8 @@ fn markers(name: &str) -> (String, String) {
 /// # Errors
 /// Fails if the page has no such markers, or cannot be written.
 pub fn update(page: &Path, name: &str, section: &str) -> Result<()> {
-    let text = fs::read_to_string(page).with_context(|| format!("cannot read {}", page.display()))?;
+    let text =
+        fs::read_to_string(page).with_context(|| format!("cannot read {}", page.display()))?;
     let (begin, end) = markers(name);
     let text = replaced(&text, name, section)
         .with_context(|| format!("{} has no {begin} followed by {end}", page.display()))?;

@@ -22,7 +22,8 @@ pub(crate) struct Report {
     pub(crate) turns: Option<Turns>,
 }
 
-/// One line of the table: the quantity, the values of both sides, and the ratio of Skydock's to upstream's.
+/// One line of the table: the quantity, the values of both sides, and the ratio of Skydock's to
+/// upstream's.
 struct Line {
     what: String,
     upstream: String,
@@ -38,7 +39,9 @@ impl Report {
 
     fn render(&self, preset: TableStyle) -> String {
         let mut table = Table::new();
-        table.load_style(preset).set_header(["", "upstream", "Skydock", "ratio"]);
+        table
+            .load_style(preset)
+            .set_header(["", "upstream", "Skydock", "ratio"]);
         for row in &self.scenarios {
             table.add_row([
                 format!("**{}**", row.scenario.title(&self.size)),
@@ -50,14 +53,29 @@ impl Report {
                 table.add_row([line.what, line.upstream, line.skydock, line.ratio]);
             }
         }
-        if let Some(Turns { floor, at_a_time, upstream, skydock, .. }) = &self.turns {
+        if let Some(Turns {
+            floor,
+            at_a_time,
+            upstream,
+            skydock,
+            ..
+        }) = &self.turns
+        {
             table.add_row([format!("**{}**", Scenario::Turns.title(&self.size))]);
             let mut row = |what: String, other: f64| {
                 let told = |time: f64| format!("{time:.2} ms");
-                table.add_row([what, told(other), told(*skydock), ratio(Some(*skydock), Some(other))]);
+                table.add_row([
+                    what,
+                    told(other),
+                    told(*skydock),
+                    ratio(Some(*skydock), Some(other)),
+                ]);
             };
             row("a node, first to last write".to_owned(), *upstream);
-            row(format!("a bare loop in upstream's place, {at_a_time} at a time"), *floor);
+            row(
+                format!("a bare loop in upstream's place, {at_a_time} at a time"),
+                *floor,
+            );
         }
         for column in table.column_iter_mut().skip(1) {
             column.set_cell_alignment(CellAlignment::Right);
@@ -67,7 +85,15 @@ impl Report {
 
     /// Returns the section of the README in Markdown.
     fn section(&self) -> String {
-        let Machine { cpu, cores, memory_gib, kernel, skydock, kubernetes, cloud_provider } = &self.machine;
+        let Machine {
+            cpu,
+            cores,
+            memory_gib,
+            kernel,
+            skydock,
+            kubernetes,
+            cloud_provider,
+        } = &self.machine;
         let mut text = format!(
             "{} nodes as kubelets report them (50 images each), {} services, {} ms a call to the cloud; {skydock}; \
              k8s.io/cloud-provider {cloud_provider}; etcd and kube-apiserver {kubernetes}.\n\n",
@@ -79,7 +105,10 @@ impl Report {
             let _ = writeln!(text, "{chart}");
         }
         text.push_str(&self.render(presets::ASCII_MARKDOWN));
-        let _ = write!(text, "\n\nMachine: {cpu}, {cores} cores, {memory_gib} GiB, Linux {kernel}.\n");
+        let _ = write!(
+            text,
+            "\n\nMachine: {cpu}, {cores} cores, {memory_gib} GiB, Linux {kernel}.\n"
+        );
         text
     }
 
@@ -93,30 +122,59 @@ impl Report {
 const NAME: &str = "controllers";
 
 fn lines(row: &Row) -> Vec<Line> {
-    let Row { scenario, upstream, skydock } = row;
+    let Row {
+        scenario,
+        upstream,
+        skydock,
+    } = row;
     let mut lines = Vec::new();
-    let mut line = |what: &str, value: &dyn Fn(&Figures) -> Option<f64>, tell: &dyn Fn(f64) -> String| {
-        let (upstream, skydock) = (value(upstream), value(skydock));
-        if upstream.is_some() || skydock.is_some() {
-            let told = |value: Option<f64>| value.map(tell).unwrap_or_default();
-            let ratio = ratio(skydock, upstream);
-            lines.push(Line { what: what.to_owned(), upstream: told(upstream), skydock: told(skydock), ratio });
-        }
-    };
+    let mut line =
+        |what: &str, value: &dyn Fn(&Figures) -> Option<f64>, tell: &dyn Fn(f64) -> String| {
+            let (upstream, skydock) = (value(upstream), value(skydock));
+            if upstream.is_some() || skydock.is_some() {
+                let told = |value: Option<f64>| value.map(tell).unwrap_or_default();
+                let ratio = ratio(skydock, upstream);
+                lines.push(Line {
+                    what: what.to_owned(),
+                    upstream: told(upstream),
+                    skydock: told(skydock),
+                    ratio,
+                });
+            }
+        };
     let count = |count: f64| format!("{count:.0}");
-    line(if *scenario == Scenario::Restart { "leads again after" } else { "time" }, &|f| f.seconds, &seconds);
+    line(
+        if *scenario == Scenario::Restart {
+            "leads again after"
+        } else {
+            "time"
+        },
+        &|f| f.seconds,
+        &seconds,
+    );
     line("first to last write", &|f| f.seconds_writing, &seconds);
     line("until at rest", &|f| f.seconds_to_rest, &seconds);
-    line("API requests", &|f| Some(as_f64(f.requests.requests)), &count);
-    line("writes among them", &|f| Some(as_f64(f.requests.writes)), &count);
+    line(
+        "API requests",
+        &|f| Some(as_f64(f.requests.requests)),
+        &count,
+    );
+    line(
+        "writes among them",
+        &|f| Some(as_f64(f.requests.writes)),
+        &count,
+    );
     line("calls to the cloud", &|f| Some(as_f64(f.calls())), &count);
     line("CPU", &|f| Some(f.cpu_seconds), &seconds);
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // bytes of memory
-    line("peak memory", &|f| Some(as_f64(f.peak_bytes)), &|bytes| mebibytes(bytes as u64));
+    line("peak memory", &|f| Some(as_f64(f.peak_bytes)), &|bytes| {
+        mebibytes(bytes as u64)
+    });
     lines
 }
 
-/// Returns the ratio of Skydock's figure to upstream's, or an empty text if there is nothing to compare.
+/// Returns the ratio of Skydock's figure to upstream's, or an empty text if there is nothing to
+/// compare.
 fn ratio(skydock: Option<f64>, upstream: Option<f64>) -> String {
     match (skydock, upstream) {
         (Some(skydock), Some(upstream)) if upstream > 0.0 => format!("{:.2}", skydock / upstream),
@@ -143,8 +201,21 @@ mod tests {
 
     #[test]
     fn a_scenario_without_an_end_has_no_time() {
-        let row = Row { scenario: Scenario::Steady, upstream: Figures::default(), skydock: Figures::default() };
+        let row = Row {
+            scenario: Scenario::Steady,
+            upstream: Figures::default(),
+            skydock: Figures::default(),
+        };
         let what: Vec<_> = lines(&row).into_iter().map(|line| line.what).collect();
-        assert_eq!(what, ["API requests", "writes among them", "calls to the cloud", "CPU", "peak memory"]);
+        assert_eq!(
+            what,
+            [
+                "API requests",
+                "writes among them",
+                "calls to the cloud",
+                "CPU",
+                "peak memory"
+            ]
+        );
     }
 }

@@ -29,10 +29,27 @@ pub(crate) async fn side(
             Scenario::Replace => stage.replace().await,
             Scenario::Turns => continue,
         };
-        let last_words = || stage.manager.as_ref().map(|manager| manager.process.last_words()).unwrap_or_default();
-        let figures =
-            figures.with_context(|| format!("{}, {}; {}", side.name(), scenario.title(size), last_words()))?;
-        progress.line(&format!("{}: {}: {}", side.name(), scenario.title(size), told(&figures)));
+        let last_words = || {
+            stage
+                .manager
+                .as_ref()
+                .map(|manager| manager.process.last_words())
+                .unwrap_or_default()
+        };
+        let figures = figures.with_context(|| {
+            format!(
+                "{}, {}; {}",
+                side.name(),
+                scenario.title(size),
+                last_words()
+            )
+        })?;
+        progress.line(&format!(
+            "{}: {}: {}",
+            side.name(),
+            scenario.title(size),
+            told(&figures)
+        ));
         all.push((*scenario, figures));
     }
     if let Some(mut manager) = stage.manager.take() {
@@ -43,7 +60,10 @@ pub(crate) async fn side(
 
 /// Returns the result of a scenario as text.
 fn told(figures: &Figures) -> String {
-    let time = figures.seconds.map(|time| format!("{}, ", seconds(time))).unwrap_or_default();
+    let time = figures
+        .seconds
+        .map(|time| format!("{}, ", seconds(time)))
+        .unwrap_or_default();
     format!(
         "{time}{} requests, {} calls to the cloud, {:.2} s of CPU, {}",
         figures.requests.requests,
@@ -65,21 +85,43 @@ struct Stage<'a> {
 }
 
 impl<'a> Stage<'a> {
-    async fn set(side: Side, programs: &'a Programs, size: &'a Size, progress: &'a Progress) -> Result<Self> {
+    async fn set(
+        side: Side,
+        programs: &'a Programs,
+        size: &'a Size,
+        progress: &'a Progress,
+    ) -> Result<Self> {
         progress.say(format!("{}: starting a control plane", side.name()));
         let cluster = Cluster::start().await?;
         let place = Place::of(&cluster, size);
         let names: Vec<_> = (0..size.nodes).map(|number| name("node", number)).collect();
-        progress.say(format!("{}: registering {} nodes", side.name(), names.len()));
+        progress.say(format!(
+            "{}: registering {} nodes",
+            side.name(),
+            names.len()
+        ));
         cluster.fleet.create_nodes(&names).await?;
-        Ok(Self { side, programs, place, size, cluster, progress, names, manager: None })
+        Ok(Self {
+            side,
+            programs,
+            place,
+            size,
+            cluster,
+            progress,
+            names,
+            manager: None,
+        })
     }
 
     async fn nodes(&mut self) -> Result<Figures> {
-        let manager = self.manager.insert(Manager::start(self.side, self.programs, &self.place)?);
+        let manager = self
+            .manager
+            .insert(Manager::start(self.side, self.programs, &self.place)?);
         let mut measurement = Measurement::of_started(manager, &mut self.cluster.log);
         let goal = Goal::default().nodes_written(&self.names);
-        let figures = measurement.reach(goal, |left| self.progress.left(left)).await?;
+        let figures = measurement
+            .reach(goal, |left| self.progress.left(left))
+            .await?;
         self.cluster.fleet.all_initialized(self.names.len()).await?;
         Ok(figures)
     }
@@ -91,11 +133,16 @@ impl<'a> Stage<'a> {
             figures = measurement.last(self.size.steady) => figures?,
             failed = self.cluster.fleet.heartbeats(&self.names) => { failed?; anyhow::bail!("the kubelets are silent") }
         };
-        Ok(Figures { seconds: None, ..figures })
+        Ok(Figures {
+            seconds: None,
+            ..figures
+        })
     }
 
     async fn services(&mut self) -> Result<Figures> {
-        let names: Vec<_> = (0..self.size.services).map(|number| name("service", number)).collect();
+        let names: Vec<_> = (0..self.size.services)
+            .map(|number| name("service", number))
+            .collect();
         let manager = self.manager.as_mut().context("no manager runs")?;
         let mut measurement = Measurement::of_running(manager, &mut self.cluster.log).await?;
         let goal = Goal::default().services_written(&names);
@@ -104,14 +151,24 @@ impl<'a> Stage<'a> {
             self.cluster.fleet.create_services(&names)
         );
         created?;
-        none_of("services have no address", &self.cluster.fleet.services_without_address().await?)?;
+        none_of(
+            "services have no address",
+            &self.cluster.fleet.services_without_address().await?,
+        )?;
         figures
     }
 
     async fn restart(&mut self) -> Result<Figures> {
-        self.manager.take().context("no manager runs")?.process.stop().await?;
+        self.manager
+            .take()
+            .context("no manager runs")?
+            .process
+            .stop()
+            .await?;
         self.cluster.log.read()?;
-        let manager = self.manager.insert(Manager::start(self.side, self.programs, &self.place)?);
+        let manager = self
+            .manager
+            .insert(Manager::start(self.side, self.programs, &self.place)?);
         let mut measurement = Measurement::of_started(manager, &mut self.cluster.log);
         tokio::select! {
             figures = measurement.last(self.size.steady) => figures,
@@ -123,7 +180,9 @@ impl<'a> Stage<'a> {
         let manager = self.manager.as_mut().context("no manager runs")?;
         let count = self.size.replaced();
         let gone: Vec<_> = self.names.drain(..count).collect();
-        let new: Vec<_> = (0..count).map(|number| name("node", self.size.nodes + number)).collect();
+        let new: Vec<_> = (0..count)
+            .map(|number| name("node", self.size.nodes + number))
+            .collect();
         let fleet = &self.cluster.fleet;
         fleet.remove_machines(&gone).await?;
         let mut measurement = Measurement::of_running(manager, &mut self.cluster.log).await?;

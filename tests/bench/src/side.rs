@@ -55,7 +55,11 @@ pub(crate) struct Place {
 impl Place {
     /// Returns the environment for a manager of this cluster.
     pub(crate) fn of(cluster: &Cluster, size: &Size) -> Self {
-        Self { folder: cluster.folder().to_owned(), kubeconfig: cluster.kubeconfig.clone(), latency: size.latency }
+        Self {
+            folder: cluster.folder().to_owned(),
+            kubeconfig: cluster.kubeconfig.clone(),
+            latency: size.latency,
+        }
     }
 }
 
@@ -88,21 +92,31 @@ impl Manager {
             .arg(format!("--kubeconfig={}", place.kubeconfig.display()))
             .args(arguments);
         let process = Process::start(command, &place.folder.join(format!("{}.log", side.name())))?;
-        Ok(Self { side, process, address })
+        Ok(Self {
+            side,
+            process,
+            address,
+        })
     }
 
-    /// Returns the calls to the cloud since the start by kind, or none while the manager does not answer yet.
+    /// Returns the calls to the cloud since the start by kind, or none while the manager does not
+    /// answer yet.
     pub(crate) async fn calls(&mut self) -> Result<BTreeMap<String, u64>> {
         self.process.check()?;
-        let Ok(scrape) = Scrape::of(self.address).await else { return Ok(BTreeMap::new()) };
+        let Ok(scrape) = Scrape::of(self.address).await else {
+            return Ok(BTreeMap::new());
+        };
         match self.side {
-            Side::Upstream => serde_json::from_str(scrape.text()).context("cannot read the peer's calls"),
+            Side::Upstream => {
+                serde_json::from_str(scrape.text()).context("cannot read the peer's calls")
+            }
             Side::Skydock => Ok(calls(scrape.text())),
         }
     }
 }
 
-/// Returns tuned arguments for upstream: as many workers as in large clusters, and no client rate limit (a negative rate).
+/// Returns tuned arguments for upstream: as many workers as in large clusters, and no client rate
+/// limit (a negative rate).
 fn upstream() -> Vec<String> {
     [
         "--concurrent-node-syncs=20",
@@ -121,7 +135,10 @@ fn upstream() -> Vec<String> {
 fn skydock(programs: &Programs, place: &Place, address: SocketAddr) -> Vec<String> {
     vec![
         format!("--plugin=bench={}", programs.plugin.display()),
-        format!("--plugin-cache-dir={}", place.folder.join("compiled").display()),
+        format!(
+            "--plugin-cache-dir={}",
+            place.folder.join("compiled").display()
+        ),
         format!("--metrics-bind-address={address}"),
         // The cloud supports routes for other benchmarks.
         "--configure-cloud-routes=false".to_owned(),

@@ -1,8 +1,9 @@
-//! Initializes nodes in turns: with upstream, with Skydock, and with a bare loop that sends the two patches per node with the
-//! same client. Within a round, all of them run under the same conditions of the machine.
+//! Initializes nodes in turns: with upstream, with Skydock, and with a bare loop that sends the two
+//! patches per node with the same client. Within a round, all of them run under the same conditions
+//! of the machine.
 //!
-//! The loop sends all first patches, then all second patches. Sent directly after each other, the two patches of a node would
-//! cost the API server about twice as much.
+//! The loop sends all first patches, then all second patches. Sent directly after each other, the
+//! two patches of a node would cost the API server about twice as much.
 
 use anyhow::{Context as _, Result, ensure};
 use futures::{StreamExt as _, TryStreamExt as _, stream};
@@ -20,8 +21,8 @@ use crate::measure::{Goal, Measurement, seconds_between};
 use crate::scenario::{ROUNDS, Size};
 use crate::side::{Manager, Place, Programs, Side};
 
-/// How many nodes the loop patches concurrently. Each variant gets half as many nodes as the others, and the better result
-/// counts.
+/// How many nodes the loop patches concurrently. Each variant gets half as many nodes as the
+/// others, and the better result counts.
 const AT_A_TIME: [usize; 2] = [20, 64];
 
 /// Milliseconds per node between the first and the last write, as mean of all rounds.
@@ -45,24 +46,46 @@ struct Round {
     skydock: f64,
 }
 
-/// Lets all of them initialize nodes in turns. Upstream and Skydock each initialize as many nodes as the size specifies.
+/// Lets all of them initialize nodes in turns. Upstream and Skydock each initialize as many nodes
+/// as the size specifies.
 pub(crate) async fn turns(programs: &Programs, size: &Size, progress: &Progress) -> Result<Turns> {
     let mut rounds = Vec::new();
     for number in 1..=ROUNDS {
         let title = format!("turns, {number} of {ROUNDS}");
         progress.say(format!("{title}: starting a control plane"));
-        let round = Stage::set(programs, size, &title, progress).await?.round(number % 2 == 0).await?;
-        let Round { floor: [few, many], upstream, skydock } = round;
+        let round = Stage::set(programs, size, &title, progress)
+            .await?
+            .round(number % 2 == 0)
+            .await?;
+        let Round {
+            floor: [few, many],
+            upstream,
+            skydock,
+        } = round;
         progress.line(&format!(
             "{title}: the loop {few:.2} and {many:.2} ms a node, upstream {upstream:.2} ms, skydock {skydock:.2} ms"
         ));
         rounds.push(round);
     }
     #[allow(clippy::cast_precision_loss)] // four rounds
-    let mean = |of: &dyn Fn(&Round) -> f64| rounds.iter().map(of).sum::<f64>() / rounds.len() as f64;
-    let loops = [(mean(&|it| it.floor[0]), AT_A_TIME[0]), (mean(&|it| it.floor[1]), AT_A_TIME[1])];
-    let (floor, at_a_time) = if loops[0].0 <= loops[1].0 { loops[0] } else { loops[1] };
-    Ok(Turns { floor, at_a_time, upstream: mean(&|it| it.upstream), skydock: mean(&|it| it.skydock), rounds })
+    let mean =
+        |of: &dyn Fn(&Round) -> f64| rounds.iter().map(of).sum::<f64>() / rounds.len() as f64;
+    let loops = [
+        (mean(&|it| it.floor[0]), AT_A_TIME[0]),
+        (mean(&|it| it.floor[1]), AT_A_TIME[1]),
+    ];
+    let (floor, at_a_time) = if loops[0].0 <= loops[1].0 {
+        loops[0]
+    } else {
+        loops[1]
+    };
+    Ok(Turns {
+        floor,
+        at_a_time,
+        upstream: mean(&|it| it.upstream),
+        skydock: mean(&|it| it.skydock),
+        rounds,
+    })
 }
 
 /// A control plane and the number of its nodes.
@@ -77,13 +100,27 @@ struct Stage<'a> {
 }
 
 impl<'a> Stage<'a> {
-    async fn set(programs: &'a Programs, size: &'a Size, title: &'a str, progress: &'a Progress) -> Result<Self> {
+    async fn set(
+        programs: &'a Programs,
+        size: &'a Size,
+        title: &'a str,
+        progress: &'a Progress,
+    ) -> Result<Self> {
         let cluster = Cluster::start().await?;
         let client = cluster.manager_client().await?;
-        Ok(Self { programs, size, title, progress, cluster, client, nodes: 0 })
+        Ok(Self {
+            programs,
+            size,
+            title,
+            progress,
+            cluster,
+            client,
+            nodes: 0,
+        })
     }
 
-    /// Runs one round. Every other round is in reverse order, because a new API server is slow at first.
+    /// Runs one round. Every other round is in reverse order, because a new API server is slow at
+    /// first.
     async fn round(mut self, backwards: bool) -> Result<Round> {
         let share = self.size.nodes.div_ceil(ROUNDS);
         let [few, many] = AT_A_TIME;
@@ -106,8 +143,11 @@ impl<'a> Stage<'a> {
 
     /// Registers this number of additional nodes.
     async fn nodes(&mut self, count: usize, by: &str) -> Result<Vec<String>> {
-        self.progress.say(format!("{}: {count} nodes by {by}", self.title));
-        let names: Vec<_> = (self.nodes..self.nodes + count).map(|number| name("node", number)).collect();
+        self.progress
+            .say(format!("{}: {count} nodes by {by}", self.title));
+        let names: Vec<_> = (self.nodes..self.nodes + count)
+            .map(|number| name("node", number))
+            .collect();
         self.nodes += count;
         self.cluster.fleet.create_nodes(&names).await?;
         Ok(names)
@@ -115,7 +155,9 @@ impl<'a> Stage<'a> {
 
     /// Returns the milliseconds per node of the loop.
     async fn bare(&mut self, count: usize, at_a_time: usize) -> Result<f64> {
-        let names = self.nodes(count, &format!("the loop, {at_a_time} at a time")).await?;
+        let names = self
+            .nodes(count, &format!("the loop, {at_a_time} at a time"))
+            .await?;
         let client = &self.client;
         let start = Timestamp::now();
         let versions: Vec<_> = stream::iter(&names)
@@ -137,14 +179,20 @@ impl<'a> Stage<'a> {
     async fn manager(&mut self, count: usize, side: Side) -> Result<f64> {
         let names = self.nodes(count, side.name()).await?;
         self.cluster.log.read()?;
-        let mut manager = Manager::start(side, self.programs, &Place::of(&self.cluster, self.size))?;
+        let mut manager =
+            Manager::start(side, self.programs, &Place::of(&self.cluster, self.size))?;
         let goal = Goal::default().nodes_initialized(&names);
-        let (seconds, requests) = Measurement::of_started(&mut manager, &mut self.cluster.log).written(goal).await?;
+        let (seconds, requests) = Measurement::of_started(&mut manager, &mut self.cluster.log)
+            .written(goal)
+            .await?;
         manager.process.stop().await?;
         let patches = |kind| requests.by_kind.get(kind).copied().unwrap_or_default();
         let (first, second) = (patches("patch nodes/status"), patches("patch nodes"));
         ensure!(
-            side != Side::Skydock || [first, second].iter().all(|patches| usize::try_from(*patches) == Ok(count)),
+            side != Side::Skydock
+                || [first, second]
+                    .iter()
+                    .all(|patches| usize::try_from(*patches) == Ok(count)),
             "{first} and {second} patches for {count} nodes: that is not the loop's work"
         );
         Ok(per_node(seconds, count))
@@ -181,7 +229,9 @@ async fn initialize(client: &Client, name: &str, version: &str) -> Result<()> {
             "taints": [{"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}],
         },
     });
-    patch(client, &format!("/api/v1/nodes/{name}"), &body).await.map(drop)
+    patch(client, &format!("/api/v1/nodes/{name}"), &body)
+        .await
+        .map(drop)
 }
 
 /// The fields of an answer that are read, as few as in Skydock.
@@ -199,8 +249,14 @@ struct Version {
 /// Sends a patch and returns the new resource version of the object.
 async fn patch(client: &Client, path: &str, body: &Value) -> Result<String> {
     let request = Request::patch(path)
-        .header(header::ACCEPT, "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json")
-        .header(header::CONTENT_TYPE, "application/strategic-merge-patch+json")
+        .header(
+            header::ACCEPT,
+            "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json",
+        )
+        .header(
+            header::CONTENT_TYPE,
+            "application/strategic-merge-patch+json",
+        )
         .body(body.to_string().into_bytes())?;
     let answer: Written = client.request(request).await?;
     Ok(answer.metadata.resource_version)

@@ -1,4 +1,5 @@
-//! The cache for results that are expensive to create, shared by checkouts and locked between processes.
+//! The cache for results that are expensive to create, shared by checkouts and locked between
+//! processes.
 
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -11,8 +12,8 @@ use crate::Error;
 /// A marker file that exists if the folder is complete.
 const READY: &str = "ready";
 
-/// Returns the folder of the clouds in the cache: in `$SKYDOCK_CACHE`, otherwise `$XDG_CACHE_HOME/skydock`, otherwise
-/// `~/.cache/skydock`.
+/// Returns the folder of the clouds in the cache: in `$SKYDOCK_CACHE`, otherwise
+/// `$XDG_CACHE_HOME/skydock`, otherwise `~/.cache/skydock`.
 pub(crate) fn folder() -> Result<PathBuf, Error> {
     let root = root(|name| std::env::var_os(name)).ok_or_else(|| Error::Setup {
         action: "choose a cache folder".to_owned(),
@@ -22,15 +23,22 @@ pub(crate) fn folder() -> Result<PathBuf, Error> {
 }
 
 fn root(variable: impl Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
-    let set = |name| variable(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    let set = |name| {
+        variable(name)
+            .filter(|value| !value.is_empty())
+            .map(PathBuf::from)
+    };
     set("SKYDOCK_CACHE")
         .or_else(|| set("XDG_CACHE_HOME").map(|folder| folder.join("skydock")))
         .or_else(|| set("HOME").map(|folder| folder.join(".cache/skydock")))
 }
 
-/// Returns this folder after filling it with `make`, unless it is complete. Remains of an aborted run are deleted first. Other
-/// processes wait in the meantime.
-pub(crate) fn made_once(folder: &Path, make: impl FnOnce(&Path) -> Result<(), Error>) -> Result<PathBuf, Error> {
+/// Returns this folder after filling it with `make`, unless it is complete. Remains of an aborted
+/// run are deleted first. Other processes wait in the meantime.
+pub(crate) fn made_once(
+    folder: &Path,
+    make: impl FnOnce(&Path) -> Result<(), Error>,
+) -> Result<PathBuf, Error> {
     if folder.join(READY).exists() {
         return Ok(folder.to_owned());
     }
@@ -52,7 +60,9 @@ pub(crate) fn made_once(folder: &Path, make: impl FnOnce(&Path) -> Result<(), Er
 /// Deletes a folder with its contents, if it exists.
 pub(crate) fn remove(folder: &Path) -> Result<(), Error> {
     match fs::remove_dir_all(folder) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(Error::io("remove", folder)(error)),
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            Err(Error::io("remove", folder)(error))
+        }
         _ => Ok(()),
     }
 }
@@ -84,7 +94,10 @@ pub(crate) fn files(folder: &Path, ends: &[&str]) -> Result<Vec<PathBuf>, Error>
             let path = entry.map_err(Error::io("read", &folder))?.path();
             if path.is_dir() {
                 open.push(path);
-            } else if path.extension().is_some_and(|end| ends.iter().any(|wanted| end == *wanted)) {
+            } else if path
+                .extension()
+                .is_some_and(|end| ends.iter().any(|wanted| end == *wanted))
+            {
                 found.push(path);
             }
         }
@@ -100,13 +113,25 @@ mod tests {
     #[test]
     fn the_cache_directory_comes_from_the_environment() {
         let chosen = |variables: &[(&str, &str)]| {
-            root(|name| variables.iter().find(|(key, _)| *key == name).map(|(_, value)| value.into()))
+            root(|name| {
+                variables
+                    .iter()
+                    .find(|(key, _)| *key == name)
+                    .map(|(_, value)| value.into())
+            })
         };
-        let all = [("SKYDOCK_CACHE", "/s"), ("XDG_CACHE_HOME", "/x"), ("HOME", "/h")];
+        let all = [
+            ("SKYDOCK_CACHE", "/s"),
+            ("XDG_CACHE_HOME", "/x"),
+            ("HOME", "/h"),
+        ];
         assert_eq!(chosen(&all), Some("/s".into()));
         assert_eq!(chosen(&all[1..]), Some("/x/skydock".into()));
         assert_eq!(chosen(&all[2..]), Some("/h/.cache/skydock".into()));
-        assert_eq!(chosen(&[("SKYDOCK_CACHE", ""), ("HOME", "/h")]), Some("/h/.cache/skydock".into()));
+        assert_eq!(
+            chosen(&[("SKYDOCK_CACHE", ""), ("HOME", "/h")]),
+            Some("/h/.cache/skydock".into())
+        );
         assert_eq!(chosen(&[]), None);
     }
 
@@ -116,7 +141,10 @@ mod tests {
         let folder = parent.path().join("thing");
         let fail = |folder: &Path| {
             fs::write(folder.join("half"), "").unwrap();
-            Err(Error::Setup { action: "make".to_owned(), reason: "no".to_owned() })
+            Err(Error::Setup {
+                action: "make".to_owned(),
+                reason: "no".to_owned(),
+            })
         };
         assert!(made_once(&folder, fail).is_err());
         made_once(&folder, |folder| {
@@ -139,6 +167,9 @@ mod tests {
         assert_eq!(name(), first);
         write("a.py", "2");
         assert_ne!(name(), first);
-        assert_ne!(digest(&[], &["a", "b"]).unwrap(), digest(&[], &["ab"]).unwrap());
+        assert_ne!(
+            digest(&[], &["a", "b"]).unwrap(),
+            digest(&[], &["ab"]).unwrap()
+        );
     }
 }

@@ -43,10 +43,14 @@ impl Standing {
             Cloud::OpenStack => "openstack",
             Cloud::Aws => "aws",
         };
-        Ok(Self { cloud, home: cache::folder()?.join("up").join(format!("{kind}-{name}")) })
+        Ok(Self {
+            cloud,
+            home: cache::folder()?.join("up").join(format!("{kind}-{name}")),
+        })
     }
 
-    /// Returns the information that the cloud wrote when it was ready, or `None` if it does not run.
+    /// Returns the information that the cloud wrote when it was ready, or `None` if it does not
+    /// run.
     ///
     /// # Errors
     /// Fails if its folder cannot be read.
@@ -74,13 +78,20 @@ impl Standing {
                 fill(&prepared.home, &self.home)?;
                 let mut arguments = prepared.arguments();
                 arguments.extend(["--ports".into(), ports.into()]);
-                self.launch(&prepared.environment, "skydock_clouds.openstack", arguments).await?
+                self.launch(&prepared.environment, "skydock_clouds.openstack", arguments)
+                    .await?
             }
             Cloud::Aws => {
                 let install = || install::environment("aws");
-                let environment =
-                    tokio::task::spawn_blocking(install).await.map_err(Error::setup("install an AWS"))??;
-                self.launch(&environment, "skydock_clouds.aws", vec!["--ports".into(), ports.into()]).await?
+                let environment = tokio::task::spawn_blocking(install)
+                    .await
+                    .map_err(Error::setup("install an AWS"))??;
+                self.launch(
+                    &environment,
+                    "skydock_clouds.aws",
+                    vec!["--ports".into(), ports.into()],
+                )
+                .await?
             }
         };
         let text = match self.cloud {
@@ -102,7 +113,12 @@ impl Standing {
         mut arguments: Vec<OsString>,
     ) -> Result<Ready, Error> {
         arguments.push("--detach".into());
-        let launch = Launch { environment, module, arguments, home: &self.home };
+        let launch = Launch {
+            environment,
+            module,
+            arguments,
+            home: &self.home,
+        };
         launch.start(Stdio::null()).await.map(|(_, ready)| ready)
     }
 
@@ -113,7 +129,9 @@ impl Standing {
     pub fn down(&self) -> Result<bool, Error> {
         let ready = self.ready()?;
         if let Some(pid) = ready.as_ref().and_then(|ready| Pid::from_raw(ready.pid)) {
-            let end = |signal| kill_process(pid, signal).map_err(Error::setup(format!("end process {pid:?}")));
+            let end = |signal| {
+                kill_process(pid, signal).map_err(Error::setup(format!("end process {pid:?}")))
+            };
             end(Signal::TERM)?;
             let began = Instant::now();
             while test_kill_process(pid).is_ok() {
@@ -134,14 +152,19 @@ impl Standing {
     /// See [`Self::down`] and [`Self::up`].
     pub async fn reset(&self) -> Result<String, Error> {
         let ready = self.ready()?;
-        let port = |url: &str| url.rsplit(':').next().and_then(|port| port.parse::<u16>().ok());
+        let port = |url: &str| {
+            url.rsplit(':')
+                .next()
+                .and_then(|port| port.parse::<u16>().ok())
+        };
         let ports: serde_json::Map<String, serde_json::Value> = ready
             .iter()
             .flat_map(|ready| &ready.urls)
             .filter_map(|(name, url)| Some((name.clone(), port(url)?.into())))
             .collect();
         self.down()?;
-        self.start(&serde_json::Value::from(ports).to_string()).await
+        self.start(&serde_json::Value::from(ports).to_string())
+            .await
     }
 
     /// Returns the settings for clients, as `export NAME=VALUE` lines for a shell.
@@ -157,22 +180,38 @@ impl Standing {
         fs::read_to_string(&file).map_err(Error::io("read", file))
     }
 
-    /// Returns a line for each service with its URL, one with the duration of the start, the process ID and the total resident
-    /// memory, and one with the folder of the logs. Returns no lines if the cloud does not run.
+    /// Returns a line for each service with its URL, one with the duration of the start, the
+    /// process ID and the total resident memory, and one with the folder of the logs. Returns no
+    /// lines if the cloud does not run.
     ///
     /// # Errors
     /// Fails if its folder cannot be read.
     pub fn status(&self) -> Result<Vec<String>, Error> {
-        let Some(ready) = self.ready()? else { return Ok(Vec::new()) };
-        let mut lines: Vec<String> = ready.urls.iter().map(|(name, url)| format!("{name} {url}")).collect();
-        let memory: u64 = processes(&self.home).iter().filter_map(|pid| resident(*pid)).sum();
-        lines.push(format!("up in {} s, process {}, {} MiB in all", ready.seconds, ready.pid, memory / 1024));
+        let Some(ready) = self.ready()? else {
+            return Ok(Vec::new());
+        };
+        let mut lines: Vec<String> = ready
+            .urls
+            .iter()
+            .map(|(name, url)| format!("{name} {url}"))
+            .collect();
+        let memory: u64 = processes(&self.home)
+            .iter()
+            .filter_map(|pid| resident(*pid))
+            .sum();
+        lines.push(format!(
+            "up in {} s, process {}, {} MiB in all",
+            ready.seconds,
+            ready.pid,
+            memory / 1024
+        ));
         lines.push(format!("logs in {}", self.home.display()));
         Ok(lines)
     }
 }
 
-/// Returns whether this process runs and belongs to this folder, so that it is not another process with the same ID.
+/// Returns whether this process runs and belongs to this folder, so that it is not another process
+/// with the same ID.
 fn lives(pid: i32, home: &Path) -> bool {
     names(pid, home)
 }
@@ -184,7 +223,10 @@ fn names(pid: i32, home: &Path) -> bool {
 
 /// Returns the processes with this folder in their command line.
 fn processes(home: &Path) -> Vec<i32> {
-    let entries = fs::read_dir("/proc").into_iter().flatten().filter_map(Result::ok);
+    let entries = fs::read_dir("/proc")
+        .into_iter()
+        .flatten()
+        .filter_map(Result::ok);
     let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
     pids.filter(|pid| names(*pid, home)).collect()
 }
@@ -192,12 +234,20 @@ fn processes(home: &Path) -> Vec<i32> {
 /// Returns the resident memory of a process in KiB.
 fn resident(pid: i32) -> Option<u64> {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix("VmRSS:"))?;
     line.split_whitespace().next()?.parse().ok()
 }
 
 fn openstack_environment(project: &Project, ready: &Ready) -> String {
-    let url = |service: Service| ready.urls.get(service.project()).cloned().unwrap_or_default();
+    let url = |service: Service| {
+        ready
+            .urls
+            .get(service.project())
+            .cloned()
+            .unwrap_or_default()
+    };
     let mut lines = vec![
         ("OS_AUTH_URL", format!("{}/v3", url(Service::Identity))),
         ("OS_IDENTITY_API_VERSION", "3".to_owned()),
@@ -213,7 +263,10 @@ fn openstack_environment(project: &Project, ready: &Ready) -> String {
         ("SKYDOCK_OS_SUBNET_ID", project.subnet_id.clone()),
         ("SKYDOCK_OS_SUBNET6_ID", project.subnet6_id.clone()),
         ("SKYDOCK_OS_ROUTER_ID", project.router_id.clone()),
-        ("SKYDOCK_OS_EXTERNAL_NETWORK_ID", project.external_network_id.clone()),
+        (
+            "SKYDOCK_OS_EXTERNAL_NETWORK_ID",
+            project.external_network_id.clone(),
+        ),
     ];
     lines.sort_by_key(|(name, _)| name.starts_with("SKYDOCK"));
     exports(&lines)
@@ -232,5 +285,8 @@ fn aws_environment(ready: &Ready) -> String {
 
 /// No value contains characters that are special in a shell.
 fn exports(lines: &[(&str, String)]) -> String {
-    lines.iter().map(|(name, value)| format!("export {name}={value}\n")).collect()
+    lines
+        .iter()
+        .map(|(name, value)| format!("export {name}={value}\n"))
+        .collect()
 }

@@ -94,15 +94,25 @@ pub enum Error {
 
 impl Error {
     /// Returns a closure for `map_err` of file operations.
-    pub(crate) fn io(action: &'static str, path: impl Into<PathBuf>) -> impl FnOnce(std::io::Error) -> Self {
+    pub(crate) fn io(
+        action: &'static str,
+        path: impl Into<PathBuf>,
+    ) -> impl FnOnce(std::io::Error) -> Self {
         let path = path.into();
-        move |source| Self::Io { action, path, source }
+        move |source| Self::Io {
+            action,
+            path,
+            source,
+        }
     }
 
     /// Returns a closure for `map_err` that converts any error to [`Error::Setup`].
     pub(crate) fn setup<E: std::fmt::Display>(action: impl Into<String>) -> impl FnOnce(E) -> Self {
         let action = action.into();
-        move |reason| Self::Setup { action, reason: reason.to_string() }
+        move |reason| Self::Setup {
+            action,
+            reason: reason.to_string(),
+        }
     }
 }
 
@@ -117,5 +127,9 @@ pub(crate) fn last_lines(text: &str) -> String {
     const SHOWN: usize = 20;
     let lines: Vec<&str> = text.trim_end().lines().collect();
     let skipped = lines.len().saturating_sub(SHOWN);
-    lines.into_iter().skip(skipped).collect::<Vec<_>>().join("\n")
+    lines
+        .into_iter()
+        .skip(skipped)
+        .collect::<Vec<_>>()
+        .join("\n")
 }

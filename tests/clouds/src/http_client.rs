@@ -23,7 +23,9 @@ impl HttpClient {
         let mut connector = HttpConnector::new();
         connector.set_nodelay(true);
         // The services close idle connections after ten minutes.
-        let client = Client::builder(TokioExecutor::new()).pool_idle_timeout(Duration::from_secs(60)).build(connector);
+        let client = Client::builder(TokioExecutor::new())
+            .pool_idle_timeout(Duration::from_secs(60))
+            .build(connector);
         Self(client)
     }
 
@@ -31,7 +33,11 @@ impl HttpClient {
     pub(crate) async fn send(&self, request: Request<Bytes>) -> Result<Response<Bytes>, Error> {
         let what = format!("{} {}", request.method(), request.uri());
         let work = async {
-            let answer = self.0.request(request.map(Full::new)).await.map_err(|error| chain(&error))?;
+            let answer = self
+                .0
+                .request(request.map(Full::new))
+                .await
+                .map_err(|error| chain(&error))?;
             let (head, body) = answer.into_parts();
             let body = body.collect().await.map_err(|error| chain(&error))?;
             Ok(Response::from_parts(head, body.to_bytes()))

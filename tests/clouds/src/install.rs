@@ -1,4 +1,5 @@
-//! Installs the parts of the clouds once and without root permissions: Python environments from committed locks, and MariaDB.
+//! Installs the parts of the clouds once and without root permissions: Python environments from
+//! committed locks, and MariaDB.
 
 mod mariadb;
 mod python;
@@ -22,7 +23,10 @@ pub(crate) fn recipes() -> &'static Path {
 /// Runs a command. Its output is shown only if it fails.
 pub(crate) fn chore(name: &str, command: &mut Command) -> Result<String, Error> {
     let program = PathBuf::from(command.get_program());
-    let output = command.stdin(Stdio::null()).output().map_err(Error::io("start", program))?;
+    let output = command
+        .stdin(Stdio::null())
+        .output()
+        .map_err(Error::io("start", program))?;
     if output.status.success() {
         return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
     }

@@ -56,7 +56,11 @@ fn name(text: &str) -> Result<String, String> {
 #[tokio::main]
 async fn main() -> ExitCode {
     let info = tracing::Level::INFO;
-    tracing_subscriber::fmt().with_max_level(info).with_writer(std::io::stderr).with_target(false).init();
+    tracing_subscriber::fmt()
+        .with_max_level(info)
+        .with_writer(std::io::stderr)
+        .with_target(false)
+        .init();
     match run(&Args::parse()).await {
         Ok(text) => {
             let _ = std::io::stdout().write_all(text.as_bytes()); // a closed pipe is not an error

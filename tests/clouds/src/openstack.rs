@@ -42,8 +42,14 @@ pub enum Service {
 
 impl Service {
     /// All services.
-    pub const ALL: [Self; 6] =
-        [Self::Identity, Self::Compute, Self::Network, Self::LoadBalancer, Self::Image, Self::Placement];
+    pub const ALL: [Self; 6] = [
+        Self::Identity,
+        Self::Compute,
+        Self::Network,
+        Self::LoadBalancer,
+        Self::Image,
+        Self::Placement,
+    ];
 
     /// Returns the type in the catalog, for example `load-balancer`.
     #[must_use]
@@ -72,32 +78,40 @@ impl Service {
     }
 }
 
-/// A real OpenStack on loopback. Initially it has the flavors `m1.tiny`, `m1.small` and `m1.large`, the image `tiny`, the
-/// external networks `public` (IPv4 and IPv6) and `public-2`, the load balancer providers `amphora` and `ovn`, and no quotas.
+/// A real OpenStack on loopback. Initially it has the flavors `m1.tiny`, `m1.small` and `m1.large`,
+/// the image `tiny`, the external networks `public` (IPv4 and IPv6) and `public-2`, the load
+/// balancer providers `amphora` and `ovn`, and no quotas.
 #[derive(Debug)]
 pub struct OpenStack {
     run: Run,
 }
 
 impl OpenStack {
-    /// Starts a cloud and waits until all services answer, which takes about five seconds. The first start on a machine installs
-    /// and prepares it (see [`Self::prepare`]).
+    /// Starts a cloud and waits until all services answer, which takes about five seconds. The
+    /// first start on a machine installs and prepares it (see [`Self::prepare`]).
     ///
     /// # Errors
     /// Fails if it cannot be installed, or if a service ends or does not answer in time.
     pub async fn start() -> Result<Self, Error> {
         let prepared = prepared().await?;
         let began = Instant::now();
-        let run =
-            Run::start(&prepared.environment, MODULE, prepared.arguments(), |home| fill(&prepared.home, home)).await?;
+        let run = Run::start(
+            &prepared.environment,
+            MODULE,
+            prepared.arguments(),
+            |home| fill(&prepared.home, home),
+        )
+        .await?;
         tracing::info!(ms = began.elapsed().as_millis(), "an OpenStack is ready");
         Ok(Self { run })
     }
 
-    /// Installs and prepares the data for all starts, unless the cache has it. This takes one to three minutes.
+    /// Installs and prepares the data for all starts, unless the cache has it. This takes one to
+    /// three minutes.
     ///
     /// # Errors
-    /// Fails if Python or MariaDB are not available, if the cache cannot be written, or if a task fails.
+    /// Fails if Python or MariaDB are not available, if the cache cannot be written, or if a task
+    /// fails.
     pub async fn prepare() -> Result<(), Error> {
         prepared().await.map(|_| ())
     }
@@ -111,7 +125,11 @@ impl OpenStack {
     /// Returns the URL of a service: scheme, host and port.
     #[must_use]
     pub fn url(&self, service: Service) -> &str {
-        self.run.ready.urls.get(service.project()).map_or("", String::as_str)
+        self.run
+            .ready
+            .urls
+            .get(service.project())
+            .map_or("", String::as_str)
     }
 
     /// Returns the password of user `admin` in project `admin`.
@@ -128,7 +146,8 @@ impl OpenStack {
         admin(&self.run.ready).await
     }
 
-    /// Creates a project with everything that a cluster needs, but without resources of a cluster. See [`Project`].
+    /// Creates a project with everything that a cluster needs, but without resources of a cluster.
+    /// See [`Project`].
     ///
     /// # Errors
     /// Fails if a request to the cloud fails, for example because the project exists.
@@ -136,26 +155,38 @@ impl OpenStack {
         Project::create(&self.admin().await?, name).await
     }
 
-    /// Returns all requests that a service has answered since the start, including those of other services.
+    /// Returns all requests that a service has answered since the start, including those of other
+    /// services.
     ///
     /// # Errors
     /// Fails if the log cannot be read.
     pub fn requests(&self, service: Service) -> Result<Vec<LoggedRequest>, Error> {
-        access_log::read(&self.folder().join("log").join(format!("{}.access", service.project())))
+        access_log::read(
+            &self
+                .folder()
+                .join("log")
+                .join(format!("{}.access", service.project())),
+        )
     }
 
-    /// Returns the folder with all files of this cloud: `log`, `etc`, databases. It is deleted with the value, unless a test that
-    /// holds it panics.
+    /// Returns the folder with all files of this cloud: `log`, `etc`, databases. It is deleted with
+    /// the value, unless a test that holds it panics.
     #[must_use]
     pub fn folder(&self) -> &Path {
         self.run.home()
     }
 }
 
-/// Returns a session of the admin of a cloud with this information. The connections belong to the caller's runtime, because tests
-/// that share a cloud have different runtimes.
+/// Returns a session of the admin of a cloud with this information. The connections belong to the
+/// caller's runtime, because tests that share a cloud have different runtimes.
 pub(crate) async fn admin(ready: &Ready) -> Result<Session, Error> {
-    let urls = Service::ALL.map(|service| ready.urls.get(service.project()).cloned().unwrap_or_default());
+    let urls = Service::ALL.map(|service| {
+        ready
+            .urls
+            .get(service.project())
+            .cloned()
+            .unwrap_or_default()
+    });
     Session::log_in(HttpClient::new(), urls, "admin", &ready.password, "admin").await
 }
 
@@ -170,7 +201,11 @@ pub(crate) struct Prepared {
 impl Prepared {
     /// Returns the arguments of the supervisor.
     pub(crate) fn arguments(&self) -> Vec<OsString> {
-        vec!["run".into(), "--mariadb".into(), self.mariadb.clone().into()]
+        vec![
+            "run".into(),
+            "--mariadb".into(),
+            self.mariadb.clone().into(),
+        ]
     }
 }
 
@@ -179,15 +214,21 @@ pub(crate) async fn prepared() -> Result<Prepared, Error> {
         let (environment, mariadb) = std::thread::scope(|scope| {
             let mariadb = scope.spawn(install::mariadb);
             let environment = install::environment("openstack");
-            let mariadb =
-                mariadb.join().unwrap_or_else(|_| Err(Error::setup("fetch MariaDB")("a thread has panicked")));
+            let mariadb = mariadb
+                .join()
+                .unwrap_or_else(|_| Err(Error::setup("fetch MariaDB")("a thread has panicked")));
             Ok::<_, Error>((environment?, mariadb?))
         })?;
         let recipe = cache::files(install::recipes(), &["py", "conf"])?;
         let digest = cache::digest(&recipe, &[&environment.digest])?;
         let folder = cache::folder()?.join("openstack").join(digest);
-        let home = cache::made_once(&folder, |folder| initialize(&environment, &mariadb, folder))?.join("home");
-        Ok(Prepared { environment, mariadb, home })
+        let home = cache::made_once(&folder, |folder| initialize(&environment, &mariadb, folder))?
+            .join("home");
+        Ok(Prepared {
+            environment,
+            mariadb,
+            home,
+        })
     })
     .await
     .map_err(Error::setup("prepare OpenStack"))?
@@ -202,7 +243,12 @@ fn initialize(environment: &Environment, mariadb: &Path, folder: &Path) -> Resul
         .tempdir()
         .map_err(Error::io("create a folder in", std::env::temp_dir()))?;
     let arguments = vec!["init".into(), "--mariadb".into(), mariadb.into()];
-    let launch = Launch { environment, module: MODULE, arguments, home: temporary.path() };
+    let launch = Launch {
+        environment,
+        module: MODULE,
+        arguments,
+        home: temporary.path(),
+    };
     install::chore("preparing OpenStack", launch.command().stdin(Stdio::null()))?;
     fill(temporary.path(), &folder.join("home"))?;
     tracing::info!(seconds = began.elapsed().as_secs(), "prepared");
@@ -212,6 +258,8 @@ fn initialize(environment: &Environment, mariadb: &Path, folder: &Path) -> Resul
 /// Copies a home folder. `cp` shares blocks if the file system supports it.
 pub(crate) fn fill(from: &Path, to: &Path) -> Result<(), Error> {
     let mut copy = std::process::Command::new("cp");
-    copy.args(["-a", "--reflink=auto", "--"]).arg(from.join(".")).arg(to);
+    copy.args(["-a", "--reflink=auto", "--"])
+        .arg(from.join("."))
+        .arg(to);
     install::chore("copying a prepared cloud", &mut copy).map(|_| ())
 }

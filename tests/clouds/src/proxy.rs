@@ -1,4 +1,5 @@
-//! A proxy in front of a cloud that counts requests and injects faults, according to rules and a seed.
+//! A proxy in front of a cloud that counts requests and injects faults, according to rules and a
+//! seed.
 
 mod body;
 mod drip;
@@ -32,13 +33,15 @@ use crate::{Aws, AwsClient, Error, Keys, OpenStack, Project, Session};
 
 /// A proxy on loopback in front of one cloud. It stops when it is dropped.
 ///
-/// In front of OpenStack, each service is below its type (`http://127.0.0.1:PORT/load-balancer/v2/…`), and the proxy replaces the
-/// URLs of services by its own in the catalog, in links and in `Location`. In front of AWS, it also implements features that moto
-/// lacks (see `README.md`).
+/// In front of OpenStack, each service is below its type
+/// (`http://127.0.0.1:PORT/load-balancer/v2/…`), and the proxy replaces the URLs of services by its
+/// own in the catalog, in links and in `Location`. In front of AWS, it also implements features
+/// that moto lacks (see `README.md`).
 ///
-/// Names of operations are `GET compute/servers/{id}`, `POST compute/servers/{id}/action:os-stop`, `ec2:DescribeInstances`,
-/// `elb:…` (classic), `elbv2:…`, `iam:…`, `sts:…` and `imds:GET /latest/…`. In front of another server, they have the method and the
-/// path, or that of SOAP: `GET /rest/com/vmware/cis/session`, `soap:FindByUuid`.
+/// Names of operations are `GET compute/servers/{id}`, `POST compute/servers/{id}/action:os-stop`,
+/// `ec2:DescribeInstances`, `elb:…` (classic), `elbv2:…`, `iam:…`, `sts:…` and `imds:GET
+/// /latest/…`. In front of another server, they have the method and the path, or that of SOAP: `GET
+/// /rest/com/vmware/cis/session`, `soap:FindByUuid`.
 #[derive(Debug)]
 pub struct Proxy {
     shared: Arc<Shared>,
@@ -76,7 +79,10 @@ impl Proxy {
     /// # Errors
     /// Fails if it cannot listen.
     pub async fn before_openstack(cloud: &OpenStack, seed: u64) -> Result<Self, Error> {
-        let urls = Service::ALL.iter().map(|service| (service.name(), cloud.url(*service).to_owned())).collect();
+        let urls = Service::ALL
+            .iter()
+            .map(|service| (service.name(), cloud.url(*service).to_owned()))
+            .collect();
         Self::start(Cloud::OpenStack(urls), seed).await
     }
 
@@ -86,14 +92,25 @@ impl Proxy {
     /// Fails if it cannot listen.
     pub async fn before_aws(cloud: &Aws, seed: u64) -> Result<Self, Error> {
         let shim = Box::new(Shim::new(cloud.client().copied()));
-        Self::start(Cloud::Aws { url: cloud.url().to_owned(), shim }, seed).await
+        Self::start(
+            Cloud::Aws {
+                url: cloud.url().to_owned(),
+                shim,
+            },
+            seed,
+        )
+        .await
     }
 
-    /// Starts a proxy in front of other services, each below its name as for OpenStack: `[("compute", "http://…")]`.
+    /// Starts a proxy in front of other services, each below its name as for OpenStack:
+    /// `[("compute", "http://…")]`.
     ///
     /// # Errors
     /// Fails if it cannot listen.
-    pub async fn before_services(services: &[(&'static str, String)], seed: u64) -> Result<Self, Error> {
+    pub async fn before_services(
+        services: &[(&'static str, String)],
+        seed: u64,
+    ) -> Result<Self, Error> {
         Self::start(Cloud::OpenStack(services.to_vec()), seed).await
     }
 
@@ -107,8 +124,12 @@ impl Proxy {
 
     async fn start(cloud: Cloud, seed: u64) -> Result<Self, Error> {
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
-        let listener = TcpListener::bind(address).await.map_err(Error::setup("listen on 127.0.0.1"))?;
-        let address = listener.local_addr().map_err(Error::setup("listen on 127.0.0.1"))?;
+        let listener = TcpListener::bind(address)
+            .await
+            .map_err(Error::setup("listen on 127.0.0.1"))?;
+        let address = listener
+            .local_addr()
+            .map_err(Error::setup("listen on 127.0.0.1"))?;
         let shared = Arc::new(Shared {
             url: format!("http://{address}"),
             cloud,
@@ -143,7 +164,14 @@ impl Proxy {
     /// Fails if Keystone does not issue a token.
     pub async fn session(&self, project: &Project) -> Result<Session, Error> {
         let urls = Service::ALL.map(|service| format!("{}/{}", self.shared.url, service.name()));
-        Session::log_in(self.shared.http.clone(), urls, &project.name, &project.password, &project.name).await
+        Session::log_in(
+            self.shared.http.clone(),
+            urls,
+            &project.name,
+            &project.password,
+            &project.name,
+        )
+        .await
     }
 
     /// Returns Keystone's URL through the proxy, for clients.
@@ -152,7 +180,8 @@ impl Proxy {
         format!("{}/identity/v3", self.shared.url)
     }
 
-    /// Delays each answer until this time after its request, so that all operations take the same time. For benchmarks.
+    /// Delays each answer until this time after its request, so that all operations take the same
+    /// time. For benchmarks.
     pub fn set_latency(&self, latency: Duration) {
         let micros = u64::try_from(latency.as_micros()).unwrap_or(u64::MAX);
         self.shared.latency.store(micros, Ordering::Relaxed);
@@ -168,7 +197,8 @@ impl Proxy {
         self.shared.rules().clear();
     }
 
-    /// Returns all calls since the start or since [`Self::forget`], in the order in which they ended.
+    /// Returns all calls since the start or since [`Self::forget`], in the order in which they
+    /// ended.
     #[must_use]
     pub fn calls(&self) -> Vec<Call> {
         self.shared.log().calls.clone()
@@ -180,14 +210,20 @@ impl Proxy {
         self.shared.log().counts()
     }
 
-    /// Returns the number of calls of the operations that match this pattern, in which `*` matches anything.
+    /// Returns the number of calls of the operations that match this pattern, in which `*` matches
+    /// anything.
     #[must_use]
     pub fn count(&self, operation: &str) -> u64 {
         let matching = |name: &str| rule::matches(operation, name);
-        self.counts().iter().filter(|(name, _)| matching(name)).map(|(_, count)| count).sum()
+        self.counts()
+            .iter()
+            .filter(|(name, _)| matching(name))
+            .map(|(_, count)| count)
+            .sum()
     }
 
-    /// Returns all tokens that Keystone has issued through the proxy, for tests that revoke tokens or search for leaked ones.
+    /// Returns all tokens that Keystone has issued through the proxy, for tests that revoke tokens
+    /// or search for leaked ones.
     #[must_use]
     pub fn tokens(&self) -> Vec<String> {
         self.shared.log().tokens.clone()
@@ -198,8 +234,8 @@ impl Proxy {
         self.shared.log().calls.clear();
     }
 
-    /// Sets the reported health of this target of target groups (an instance ID or an address), for example `unhealthy`,
-    /// `initial` or `draining`. moto reports `healthy` for all targets.
+    /// Sets the reported health of this target of target groups (an instance ID or an address), for
+    /// example `unhealthy`, `initial` or `draining`. moto reports `healthy` for all targets.
     pub fn set_target_health(&self, target: &str, state: &str) {
         if let Cloud::Aws { shim, .. } = &self.shared.cloud {
             shim.set_target_health(target, state);

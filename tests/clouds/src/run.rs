@@ -69,7 +69,9 @@ impl Launch<'_> {
         let errors = output.try_clone().map_err(Error::io("create", &log))?;
         let mut command = self.command();
         command.stdin(stdin).stdout(output).stderr(errors);
-        let mut child = command.spawn().map_err(Error::io("start", &self.environment.python))?;
+        let mut child = command
+            .spawn()
+            .map_err(Error::io("start", &self.environment.python))?;
         let began = Instant::now();
         let file = self.home.join("ready.json");
         loop {
@@ -78,12 +80,20 @@ impl Launch<'_> {
             }
             if let Some(status) = child.try_wait().map_err(Error::io("watch", &log))? {
                 let log = last_lines(&fs::read_to_string(&log).unwrap_or_default());
-                return Err(Error::Ended { home: self.home.to_owned(), status, log });
+                return Err(Error::Ended {
+                    home: self.home.to_owned(),
+                    status,
+                    log,
+                });
             }
             if began.elapsed() > PATIENCE {
                 end(&mut child);
                 let seen = last_lines(&fs::read_to_string(&log).unwrap_or_default());
-                return Err(Error::TimedOut { what: format!("{} to start", self.module), waited: PATIENCE, seen });
+                return Err(Error::TimedOut {
+                    what: format!("{} to start", self.module),
+                    waited: PATIENCE,
+                    seen,
+                });
             }
             tokio::time::sleep(POLL).await;
         }
@@ -93,13 +103,16 @@ impl Launch<'_> {
 /// Returns the information in the file, or `None` if it does not exist.
 pub(crate) fn read(file: &Path) -> Result<Option<Ready>, Error> {
     match fs::read(file) {
-        Ok(text) => serde_json::from_slice(&text).map(Some).map_err(Error::setup(format!("read {}", file.display()))),
+        Ok(text) => serde_json::from_slice(&text)
+            .map(Some)
+            .map_err(Error::setup(format!("read {}", file.display()))),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(Error::io("read", file)(error)),
     }
 }
 
-/// A cloud that ends with its value or with this process, because it watches the pipe on its standard input.
+/// A cloud that ends with its value or with this process, because it watches the pipe on its
+/// standard input.
 #[derive(Debug)]
 pub(crate) struct Run {
     child: Child,
@@ -121,9 +134,18 @@ impl Run {
             .tempdir()
             .map_err(Error::io("create a folder in", std::env::temp_dir()))?;
         fill(folder.path())?;
-        let launch = Launch { environment, module, arguments, home: folder.path() };
+        let launch = Launch {
+            environment,
+            module,
+            arguments,
+            home: folder.path(),
+        };
         match launch.start(Stdio::piped()).await {
-            Ok((child, ready)) => Ok(Self { child, home: folder.keep(), ready }),
+            Ok((child, ready)) => Ok(Self {
+                child,
+                home: folder.keep(),
+                ready,
+            }),
             Err(error) => {
                 let home = folder.keep(); // kept for analysis of the error
                 tracing::error!(home = %home.display(), "the cloud's logs are kept");
@@ -132,7 +154,8 @@ impl Run {
         }
     }
 
-    /// Returns the cloud's folder with logs and databases. It is deleted with the cloud, unless a test that holds it panics.
+    /// Returns the cloud's folder with logs and databases. It is deleted with the cloud, unless a
+    /// test that holds it panics.
     pub(crate) fn home(&self) -> &Path {
         &self.home
     }
@@ -152,7 +175,8 @@ impl Drop for Run {
     }
 }
 
-/// Stops a supervisor: first by closing its input, so that it stops everything that it started, then by killing it.
+/// Stops a supervisor: first by closing its input, so that it stops everything that it started,
+/// then by killing it.
 fn end(child: &mut Child) {
     drop(child.stdin.take());
     let began = Instant::now();

@@ -9,8 +9,12 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
 fn first<'a>(xml: &'a str, name: &str) -> Result<&'a str> {
-    let inside = xml.split_once(&format!("<{name}>")).and_then(|(_, rest)| rest.split_once(&format!("</{name}>")));
-    inside.map(|(inside, _)| inside).with_context(|| format!("no {name} in {xml}"))
+    let inside = xml
+        .split_once(&format!("<{name}>"))
+        .and_then(|(_, rest)| rest.split_once(&format!("</{name}>")));
+    inside
+        .map(|(inside, _)| inside)
+        .with_context(|| format!("no {name} in {xml}"))
 }
 
 fn refusal<T: std::fmt::Debug>(result: Result<T, Error>) -> Result<(u16, String)> {
@@ -26,19 +30,30 @@ async fn a_wrong_secret_or_policy_is_denied() -> Result<()> {
     aws.call("ec2", "DescribeVpcs", &[]).await?;
     let keys = aws.verify_signatures().await?;
     aws.call_as(&keys, "ec2", "DescribeVpcs", &[]).await?;
-    aws.call_as(&keys, "elbv2", "DescribeLoadBalancers", &[]).await?;
-    let wrong = Keys { secret: "wrong".to_owned(), ..keys.clone() };
+    aws.call_as(&keys, "elbv2", "DescribeLoadBalancers", &[])
+        .await?;
+    let wrong = Keys {
+        secret: "wrong".to_owned(),
+        ..keys.clone()
+    };
     let refused = |api, action| aws.call_as(&wrong, api, action, &[]);
     ensure!(refusal(refused("ec2", "DescribeVpcs").await)? == (401, "AuthFailure".to_owned()));
     ensure!(refusal(refused("elbv2", "DescribeLoadBalancers").await)?.1 == "SignatureDoesNotMatch");
-    let unknown = Keys { id: "AKIAUNKNOWN".to_owned(), ..keys };
-    ensure!(refusal(aws.call_as(&unknown, "sts", "GetCallerIdentity", &[]).await)?.1 == "InvalidClientTokenId");
+    let unknown = Keys {
+        id: "AKIAUNKNOWN".to_owned(),
+        ..keys
+    };
+    ensure!(
+        refusal(aws.call_as(&unknown, "sts", "GetCallerIdentity", &[]).await)?.1
+            == "InvalidClientTokenId"
+    );
 
     let policy = json!({
         "Version": "2012-10-17", "Statement": [{"Effect": "Allow", "Action": "ec2:DescribeInstances", "Resource": "*"}],
     });
     let narrow = aws.user("narrow", Some(&policy)).await?;
-    aws.call_as(&narrow, "ec2", "DescribeInstances", &[]).await?;
+    aws.call_as(&narrow, "ec2", "DescribeInstances", &[])
+        .await?;
     let (status, code) = refusal(aws.call_as(&narrow, "ec2", "DescribeVpcs", &[]).await)?;
     ensure!(status == 403 && code == "AccessDenied", "{status} {code}");
     Ok(())
@@ -49,20 +64,45 @@ async fn a_network_has_instances_in_its_zones() -> Result<()> {
     let aws = Aws::start().await?;
     aws.verify_signatures().await?;
     let network = aws.network(&NewNetwork::of_cluster("kube")).await?;
-    let mut ids = aws.run_instances(&network, 0, &["node-1", "node-2"]).await?;
+    let mut ids = aws
+        .run_instances(&network, 0, &["node-1", "node-2"])
+        .await?;
     ids.extend(aws.run_instances(&network, 1, &["node-3"]).await?);
-    let filter = [("Filter.1.Name", "tag:kubernetes.io/cluster/kube"), ("Filter.1.Value.1", "owned")];
+    let filter = [
+        ("Filter.1.Name", "tag:kubernetes.io/cluster/kube"),
+        ("Filter.1.Value.1", "owned"),
+    ];
     let seen = aws.call("ec2", "DescribeInstances", &filter).await?;
-    for text in ids.iter().map(String::as_str).chain(["us-east-1a", "us-east-1b", "node-3"]) {
+    for text in ids
+        .iter()
+        .map(String::as_str)
+        .chain(["us-east-1a", "us-east-1b", "node-3"])
+    {
         ensure!(seen.contains(text), "no {text} in {seen}");
     }
     aws.change_instances("StopInstances", &ids[..1]).await?;
-    aws.change_instances("TerminateInstances", &ids[1..2]).await?;
-    for (id, state) in [(&ids[0], "stopped"), (&ids[1], "terminated"), (&ids[2], "running")] {
-        let seen = aws.call("ec2", "DescribeInstances", &[("InstanceId.1", id)]).await?;
-        ensure!(first(first(&seen, "instanceState")?, "name")? == state, "{id} is not {state}: {seen}");
+    aws.change_instances("TerminateInstances", &ids[1..2])
+        .await?;
+    for (id, state) in [
+        (&ids[0], "stopped"),
+        (&ids[1], "terminated"),
+        (&ids[2], "running"),
+    ] {
+        let seen = aws
+            .call("ec2", "DescribeInstances", &[("InstanceId.1", id)])
+            .await?;
+        ensure!(
+            first(first(&seen, "instanceState")?, "name")? == state,
+            "{id} is not {state}: {seen}"
+        );
     }
-    let missing = aws.call("ec2", "DescribeInstances", &[("InstanceId.1", "i-00000000000000000")]).await;
+    let missing = aws
+        .call(
+            "ec2",
+            "DescribeInstances",
+            &[("InstanceId.1", "i-00000000000000000")],
+        )
+        .await;
     ensure!(refusal(missing)?.1 == "InvalidInstanceID.NotFound");
     Ok(())
 }
@@ -72,11 +112,24 @@ async fn holdings_are_restored_after_deletion() -> Result<()> {
     let aws = Aws::start().await?;
     let network = aws.network(&NewNetwork::of_cluster("kube")).await?;
     let before = aws.holdings().await?;
-    let (one, two) = (network.zones[0].subnet_id.as_str(), network.zones[1].subnet_id.as_str());
-    let subnets = [("Name", "lb"), ("Type", "network"), ("Subnets.member.1", one), ("Subnets.member.2", two)];
+    let (one, two) = (
+        network.zones[0].subnet_id.as_str(),
+        network.zones[1].subnet_id.as_str(),
+    );
+    let subnets = [
+        ("Name", "lb"),
+        ("Type", "network"),
+        ("Subnets.member.1", one),
+        ("Subnets.member.2", two),
+    ];
     let made = aws.call("elbv2", "CreateLoadBalancer", &subnets).await?;
     let lb = first(&made, "LoadBalancerArn")?;
-    let fields = [("Name", "tg"), ("Protocol", "TCP"), ("Port", "30080"), ("VpcId", network.vpc_id.as_str())];
+    let fields = [
+        ("Name", "tg"),
+        ("Protocol", "TCP"),
+        ("Port", "30080"),
+        ("VpcId", network.vpc_id.as_str()),
+    ];
     let made = aws.call("elbv2", "CreateTargetGroup", &fields).await?;
     let group = first(&made, "TargetGroupArn")?;
     let fields = [
@@ -89,10 +142,15 @@ async fn holdings_are_restored_after_deletion() -> Result<()> {
     aws.call("elbv2", "CreateListener", &fields).await?;
     let during = aws.holdings().await?;
     for kind in ["load balancers", "target groups", "listeners"] {
-        ensure!(during[kind].len() == 1 && before[kind].is_empty(), "{kind}: {during:?}");
+        ensure!(
+            during[kind].len() == 1 && before[kind].is_empty(),
+            "{kind}: {during:?}"
+        );
     }
-    aws.call("elbv2", "DeleteLoadBalancer", &[("LoadBalancerArn", lb)]).await?;
-    aws.call("elbv2", "DeleteTargetGroup", &[("TargetGroupArn", group)]).await?;
+    aws.call("elbv2", "DeleteLoadBalancer", &[("LoadBalancerArn", lb)])
+        .await?;
+    aws.call("elbv2", "DeleteTargetGroup", &[("TargetGroupArn", group)])
+        .await?;
     let after = aws.holdings().await?;
     ensure!(after == before, "before {before:#?}\nafter {after:#?}");
     Ok(())
@@ -103,48 +161,96 @@ async fn the_proxy_corrects_answers_of_moto() -> Result<()> {
     let aws = Aws::start().await?;
     let keys = aws.verify_signatures().await?;
     let network = aws.network(&NewNetwork::of_cluster("kube")).await?;
-    let instances = aws.run_instances(&network, 0, &["node-1", "node-2"]).await?;
+    let instances = aws
+        .run_instances(&network, 0, &["node-1", "node-2"])
+        .await?;
     let proxy = Proxy::before_aws(&aws, 1).await?;
     let through = proxy.aws_client(keys);
 
     let group = [("GroupId", network.security_group_id.as_str())];
     ensure!(
-        refusal(through.call("ec2", "DeleteSecurityGroup", &group).await)? == (400, "DependencyViolation".to_owned())
+        refusal(through.call("ec2", "DeleteSecurityGroup", &group).await)?
+            == (400, "DependencyViolation".to_owned())
     );
-    let fields = [("GroupName", "free"), ("GroupDescription", "free"), ("VpcId", network.vpc_id.as_str())];
+    let fields = [
+        ("GroupName", "free"),
+        ("GroupDescription", "free"),
+        ("VpcId", network.vpc_id.as_str()),
+    ];
     let free = through.call("ec2", "CreateSecurityGroup", &fields).await?;
-    through.call("ec2", "DeleteSecurityGroup", &[("GroupId", first(&free, "groupId")?)]).await?;
+    through
+        .call(
+            "ec2",
+            "DeleteSecurityGroup",
+            &[("GroupId", first(&free, "groupId")?)],
+        )
+        .await?;
 
     let subnet = network.zones[0].subnet_id.as_str();
-    let once = [("Name", "once"), ("Type", "network"), ("Subnets.member.1", subnet)];
+    let once = [
+        ("Name", "once"),
+        ("Type", "network"),
+        ("Subnets.member.1", subnet),
+    ];
     through.call("elbv2", "CreateLoadBalancer", &once).await?;
     let twice = refusal(through.call("elbv2", "CreateLoadBalancer", &once).await)?;
-    ensure!(twice == (400, "DuplicateLoadBalancerName".to_owned()), "{twice:?}");
+    ensure!(
+        twice == (400, "DuplicateLoadBalancerName".to_owned()),
+        "{twice:?}"
+    );
 
     for (at, instance) in instances.iter().enumerate() {
         let cidr = format!("10.244.{at}.0/24");
         let table = network.route_table_id.as_str();
-        let route =
-            [("RouteTableId", table), ("DestinationCidrBlock", cidr.as_str()), ("InstanceId", instance.as_str())];
+        let route = [
+            ("RouteTableId", table),
+            ("DestinationCidrBlock", cidr.as_str()),
+            ("InstanceId", instance.as_str()),
+        ];
         through.call("ec2", "CreateRoute", &route).await?;
     }
     // More than moto lists on a page, and terminated before.
     let names: Vec<String> = (0..110).map(|number| format!("old-{number}")).collect();
     let old = aws.run_instances(&network, 1, &names).await?;
     aws.change_instances("TerminateInstances", &old).await?;
-    aws.change_instances("TerminateInstances", &instances[..1]).await?;
-    let tables = through.call("ec2", "DescribeRouteTables", &[("RouteTableId.1", &network.route_table_id)]).await?;
-    ensure!(tables.matches("<state>blackhole</state>").count() == 1, "{tables}");
+    aws.change_instances("TerminateInstances", &instances[..1])
+        .await?;
+    let tables = through
+        .call(
+            "ec2",
+            "DescribeRouteTables",
+            &[("RouteTableId.1", &network.route_table_id)],
+        )
+        .await?;
+    ensure!(
+        tables.matches("<state>blackhole</state>").count() == 1,
+        "{tables}"
+    );
 
-    let fields = [("Name", "tg"), ("Protocol", "TCP"), ("Port", "30080"), ("VpcId", network.vpc_id.as_str())];
+    let fields = [
+        ("Name", "tg"),
+        ("Protocol", "TCP"),
+        ("Port", "30080"),
+        ("VpcId", network.vpc_id.as_str()),
+    ];
     let made = through.call("elbv2", "CreateTargetGroup", &fields).await?;
-    let target = [("TargetGroupArn", first(&made, "TargetGroupArn")?), ("Targets.member.1.Id", instances[1].as_str())];
+    let target = [
+        ("TargetGroupArn", first(&made, "TargetGroupArn")?),
+        ("Targets.member.1.Id", instances[1].as_str()),
+    ];
     through.call("elbv2", "RegisterTargets", &target).await?;
     proxy.set_target_health(&instances[1], "unhealthy");
-    let health = through.call("elbv2", "DescribeTargetHealth", &target[..1]).await?;
+    let health = through
+        .call("elbv2", "DescribeTargetHealth", &target[..1])
+        .await?;
     ensure!(first(&health, "State")? == "unhealthy", "{health}");
 
-    ensure!(through.call("ec2", "DescribeInstanceTopology", &[]).await?.contains("<instanceSet/>"));
+    ensure!(
+        through
+            .call("ec2", "DescribeInstanceTopology", &[])
+            .await?
+            .contains("<instanceSet/>")
+    );
     ensure!(
         proxy.count("ec2:DescribeInstanceTopology") == 1 && proxy.count("ec2:Create*") == 3,
         "{:?}",
@@ -171,7 +277,10 @@ async fn the_proxy_throttles_with_the_error_of_each_api() -> Result<()> {
     proxy.rule(Rule::new("ec2:DescribeVpcs", Fault::Stale(Duration::from_secs(5))).times(1));
     let stale = through.call("ec2", "DescribeVpcs", &[]).await?;
     let fresh = through.call("ec2", "DescribeVpcs", &[]).await?;
-    ensure!(!stale.contains("10.9.0.0/16") && fresh.contains("10.9.0.0/16"), "{stale}\n{fresh}");
+    ensure!(
+        !stale.contains("10.9.0.0/16") && fresh.contains("10.9.0.0/16"),
+        "{stale}\n{fresh}"
+    );
     Ok(())
 }
 
@@ -180,10 +289,25 @@ async fn instance_metadata_needs_no_signature() -> Result<()> {
     let aws = Aws::start().await?;
     aws.verify_signatures().await?;
     let proxy = Proxy::before_aws(&aws, 1).await?;
-    let token = metadata(&proxy, "PUT", "/latest/api/token", "x-aws-ec2-metadata-token-ttl-seconds: 60").await?;
+    let token = metadata(
+        &proxy,
+        "PUT",
+        "/latest/api/token",
+        "x-aws-ec2-metadata-token-ttl-seconds: 60",
+    )
+    .await?;
     let header = format!("x-aws-ec2-metadata-token: {token}");
-    ensure!(metadata(&proxy, "GET", "/latest/meta-data/placement/region", &header).await? == "us-east-1");
-    let document = metadata(&proxy, "GET", "/latest/dynamic/instance-identity/document", &header).await?;
+    ensure!(
+        metadata(&proxy, "GET", "/latest/meta-data/placement/region", &header).await?
+            == "us-east-1"
+    );
+    let document = metadata(
+        &proxy,
+        "GET",
+        "/latest/dynamic/instance-identity/document",
+        &header,
+    )
+    .await?;
     ensure!(document.contains("\"region\":\"us-east-1\""), "{document}");
     ensure!(proxy.count("imds:*") == 3, "{:?}", proxy.counts());
     Ok(())
@@ -193,7 +317,9 @@ async fn instance_metadata_needs_no_signature() -> Result<()> {
 async fn metadata(proxy: &Proxy, method: &str, path: &str, header: &str) -> Result<String> {
     let host = proxy.url().trim_start_matches("http://");
     let mut stream = TcpStream::connect(host).await?;
-    let request = format!("{method} {path} HTTP/1.1\r\nhost: {host}\r\nconnection: close\r\n{header}\r\n\r\n");
+    let request = format!(
+        "{method} {path} HTTP/1.1\r\nhost: {host}\r\nconnection: close\r\n{header}\r\n\r\n"
+    );
     stream.write_all(request.as_bytes()).await?;
     let mut answer = String::new();
     stream.read_to_string(&mut answer).await?;

@@ -21,7 +21,8 @@ struct Page {
     marker: Option<u32>,
 }
 
-/// Starts a service that lists the created resources after the marker, two per page, and creates resources.
+/// Starts a service that lists the created resources after the marker, two per page, and creates
+/// resources.
 async fn service() -> Result<(String, Made)> {
     let listener = TcpListener::bind("127.0.0.1:0").await?;
     let url = format!("http://{}", listener.local_addr()?);
@@ -33,8 +34,11 @@ async fn service() -> Result<(String, Made)> {
         let next = (first + 2 < all).then(|| format!("{own}/v1/things?marker={}", first + 2));
         axum::Json(json!({"things": things, "next": next})).into_response_with_type()
     };
-    let make = |State(made): State<Made>| async move { made.fetch_add(1, Ordering::Relaxed).to_string() };
-    let app = Router::new().route("/v1/things", get(list).post(make)).with_state(Arc::clone(&made));
+    let make =
+        |State(made): State<Made>| async move { made.fetch_add(1, Ordering::Relaxed).to_string() };
+    let app = Router::new()
+        .route("/v1/things", get(list).post(make))
+        .with_state(Arc::clone(&made));
     tokio::spawn(async move { axum::serve(listener, app).await });
     Ok((url, made))
 }
@@ -74,16 +78,28 @@ impl Answer {
 async fn send(proxy: &Proxy, method: &str, path: &str) -> Result<Answer> {
     let host = proxy.url().trim_start_matches("http://");
     let mut stream = TcpStream::connect(host).await?;
-    let request = format!("{method} {path} HTTP/1.1\r\nhost: {host}\r\nconnection: close\r\ncontent-length: 0\r\n\r\n");
+    let request = format!(
+        "{method} {path} HTTP/1.1\r\nhost: {host}\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
+    );
     stream.write_all(request.as_bytes()).await?;
     let mut bytes = Vec::new();
     let _ = stream.read_to_end(&mut bytes).await; // a connection reset ends the answer too
     let text = String::from_utf8(bytes)?;
     let (head, body) = text.split_once("\r\n\r\n").unwrap_or((&text, ""));
-    let status = head.split_whitespace().nth(1).and_then(|status| status.parse().ok());
-    let length = head.lines().find_map(|line| line.strip_prefix("content-length: ")?.parse().ok());
+    let status = head
+        .split_whitespace()
+        .nth(1)
+        .and_then(|status| status.parse().ok());
+    let length = head
+        .lines()
+        .find_map(|line| line.strip_prefix("content-length: ")?.parse().ok());
     let whole = length.is_none_or(|length: usize| length == body.len());
-    Ok(Answer { status, head: head.to_owned(), body: body.to_owned(), whole })
+    Ok(Answer {
+        status,
+        head: head.to_owned(),
+        body: body.to_owned(),
+        whole,
+    })
 }
 
 const LIST: &str = "/shop/v1/things";
@@ -104,7 +120,10 @@ async fn without_rules_only_links_are_rewritten() -> Result<()> {
     }
     let answer = list(&proxy).await?;
     let next = format!("{}/shop/v1/things?marker=2", proxy.url());
-    ensure!(answer.json()? == json!({"things": [0, 1], "next": next}), "{answer:?}");
+    ensure!(
+        answer.json()? == json!({"things": [0, 1], "next": next}),
+        "{answer:?}"
+    );
     ensure!(answer.whole && send(&proxy, "GET", "/other/v1").await?.status == Some(404));
     Ok(())
 }
@@ -117,8 +136,10 @@ async fn calls_are_logged_and_counted_by_operation() -> Result<()> {
     make(&proxy).await?;
     send(&proxy, "GET", "/shop/v1/things?marker=1").await?;
     let calls = proxy.calls();
-    let seen: Vec<_> =
-        calls.iter().map(|call| (call.operation.as_str(), call.status, call.faults.as_slice())).collect();
+    let seen: Vec<_> = calls
+        .iter()
+        .map(|call| (call.operation.as_str(), call.status, call.faults.as_slice()))
+        .collect();
     let expected: [(&str, Option<u16>, &[&str]); 3] = [
         ("POST shop/things", None, &["lost"]),
         ("POST shop/things", Some(200), &[]),
@@ -137,7 +158,10 @@ async fn a_throttled_request_says_when_to_retry() -> Result<()> {
     let (proxy, made) = proxy().await?;
     proxy.rule(Rule::new("POST shop/things", Fault::Throttle(Some(7))).times(1));
     let answer = make(&proxy).await?;
-    ensure!(answer.status == Some(429) && answer.head.contains("retry-after: 7"), "{answer:?}");
+    ensure!(
+        answer.status == Some(429) && answer.head.contains("retry-after: 7"),
+        "{answer:?}"
+    );
     ensure!(made.load(Ordering::Relaxed) == 0 && make(&proxy).await?.status == Some(200));
     Ok(())
 }
@@ -147,7 +171,10 @@ async fn a_status_fault_answers_without_forwarding() -> Result<()> {
     let (proxy, made) = proxy().await?;
     proxy.rule(Rule::new("*", Fault::Status(503)));
     let answer = make(&proxy).await?;
-    ensure!(answer.status == Some(503) && answer.json()?["error"]["code"] == 503, "{answer:?}");
+    ensure!(
+        answer.status == Some(503) && answer.json()?["error"]["code"] == 503,
+        "{answer:?}"
+    );
     proxy.clear_rules();
     ensure!(made.load(Ordering::Relaxed) == 0 && make(&proxy).await?.status == Some(200));
     Ok(())
@@ -157,10 +184,16 @@ async fn a_status_fault_answers_without_forwarding() -> Result<()> {
 async fn a_proxy_before_another_server_keeps_its_paths() -> Result<()> {
     let (url, made) = service().await?;
     let proxy = Proxy::before_server(&url, 1).await?;
-    ensure!(send(&proxy, "POST", "/v1/things").await?.status == Some(200) && made.load(Ordering::Relaxed) == 1);
+    ensure!(
+        send(&proxy, "POST", "/v1/things").await?.status == Some(200)
+            && made.load(Ordering::Relaxed) == 1
+    );
     proxy.rule(Rule::new("POST /v1/things", Fault::Status(503)));
     let answer = send(&proxy, "POST", "/v1/things").await?;
-    ensure!(answer.status == Some(503) && answer.json()?["error"]["code"] == "Service Unavailable", "{answer:?}");
+    ensure!(
+        answer.status == Some(503) && answer.json()?["error"]["code"] == "Service Unavailable",
+        "{answer:?}"
+    );
     ensure!(made.load(Ordering::Relaxed) == 1 && proxy.count("POST /v1/things") == 2);
     Ok(())
 }
@@ -170,7 +203,10 @@ async fn a_lost_answer_belongs_to_an_executed_request() -> Result<()> {
     let (proxy, made) = proxy().await?;
     proxy.rule(Rule::new("POST *", Fault::Lost));
     let answer = make(&proxy).await?;
-    ensure!(answer.status.is_none() && made.load(Ordering::Relaxed) == 1, "{answer:?}");
+    ensure!(
+        answer.status.is_none() && made.load(Ordering::Relaxed) == 1,
+        "{answer:?}"
+    );
     Ok(())
 }
 
@@ -179,7 +215,10 @@ async fn a_dropped_request_is_not_executed() -> Result<()> {
     let (proxy, made) = proxy().await?;
     proxy.rule(Rule::new("POST *", Fault::Refused));
     let answer = make(&proxy).await?;
-    ensure!(answer.status.is_none() && made.load(Ordering::Relaxed) == 0, "{answer:?}");
+    ensure!(
+        answer.status.is_none() && made.load(Ordering::Relaxed) == 0,
+        "{answer:?}"
+    );
     Ok(())
 }
 
@@ -188,7 +227,10 @@ async fn a_cut_body_is_shorter_than_its_content_length() -> Result<()> {
     let (proxy, _) = proxy().await?;
     proxy.rule(Rule::new("GET *", Fault::Cut(5)));
     let answer = list(&proxy).await?;
-    ensure!(answer.status == Some(200) && answer.body.len() == 5 && !answer.whole, "{answer:?}");
+    ensure!(
+        answer.status == Some(200) && answer.body.len() == 5 && !answer.whole,
+        "{answer:?}"
+    );
     Ok(())
 }
 
@@ -211,7 +253,11 @@ async fn a_wrong_page_repeats_the_first_page() -> Result<()> {
         make(&proxy).await?;
     }
     let first = list(&proxy).await?.json()?;
-    proxy.rule(Rule::new("GET *", Fault::WrongPage).containing("marker=2").times(1));
+    proxy.rule(
+        Rule::new("GET *", Fault::WrongPage)
+            .containing("marker=2")
+            .times(1),
+    );
     let second = format!("{LIST}?marker=2");
     ensure!(send(&proxy, "GET", &second).await?.json()? == first);
     ensure!(send(&proxy, "GET", &second).await?.json()?["things"] == json!([2]));
@@ -223,7 +269,10 @@ async fn a_request_delivered_twice_is_executed_twice() -> Result<()> {
     let (proxy, made) = proxy().await?;
     proxy.rule(Rule::new("POST *", Fault::Twice));
     let answer = make(&proxy).await?;
-    ensure!(answer.body == "1" && made.load(Ordering::Relaxed) == 2, "{answer:?}");
+    ensure!(
+        answer.body == "1" && made.load(Ordering::Relaxed) == 2,
+        "{answer:?}"
+    );
     Ok(())
 }
 
@@ -232,7 +281,10 @@ async fn garbage_is_an_unreadable_success() -> Result<()> {
     let (proxy, _) = proxy().await?;
     proxy.rule(Rule::new("GET *", Fault::Garbage("<html>")));
     let answer = list(&proxy).await?;
-    ensure!(answer.status == Some(200) && answer.body == "<html>" && answer.whole, "{answer:?}");
+    ensure!(
+        answer.status == Some(200) && answer.body == "<html>" && answer.whole,
+        "{answer:?}"
+    );
     Ok(())
 }
 
@@ -243,7 +295,10 @@ async fn a_dripping_answer_arrives_byte_by_byte() -> Result<()> {
     let began = Instant::now();
     let answer = list(&proxy).await?;
     let bytes = answer.head.len() + answer.body.len();
-    ensure!(answer.whole && began.elapsed() >= Duration::from_millis(2) * u32::try_from(bytes)?, "{answer:?}");
+    ensure!(
+        answer.whole && began.elapsed() >= Duration::from_millis(2) * u32::try_from(bytes)?,
+        "{answer:?}"
+    );
     Ok(())
 }
 
@@ -259,7 +314,10 @@ async fn a_delay_is_before_or_after_the_request() -> Result<()> {
             tokio::time::sleep(long / 2).await;
             made.load(Ordering::Relaxed)
         });
-        ensure!(answer?.status == Some(200) && began.elapsed() >= long && seen == done, "half-way {seen} were made");
+        ensure!(
+            answer?.status == Some(200) && began.elapsed() >= long && seen == done,
+            "half-way {seen} were made"
+        );
         Ok(())
     };
     watched(0).await?;
@@ -273,6 +331,10 @@ async fn constant_latency_applies_to_every_operation() -> Result<()> {
     make(&proxy).await?;
     list(&proxy).await?;
     let took: Vec<Duration> = proxy.calls().iter().map(|call| call.took).collect();
-    ensure!(took.iter().all(|took| (50..150).contains(&took.as_millis())), "{took:?}");
+    ensure!(
+        took.iter()
+            .all(|took| (50..150).contains(&took.as_millis())),
+        "{took:?}"
+    );
     Ok(())
 }

@@ -13,10 +13,12 @@ use tempfile::TempDir;
 
 use crate::{Error, NodeSpec, Plane, client};
 
-/// The address before that of the first node. The range is reserved for benchmarks (RFC 2544), so it is not in use.
+/// The address before that of the first node. The range is reserved for benchmarks (RFC 2544), so
+/// it is not in use.
 const NODE_NETWORK: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 0);
 
-/// An embedded control plane with simulated kubelets. It is ready at once, and Nodes follow their kubelets without delay.
+/// An embedded control plane with simulated kubelets. It is ready at once, and Nodes follow their
+/// kubelets without delay.
 pub struct EmbeddedPlane {
     plane: DevPlane,
     /// The provider IDs of all nodes that were ever started.
@@ -40,11 +42,17 @@ impl EmbeddedPlane {
     /// # Errors
     /// See [`Self::start`].
     pub async fn start_without_controllers() -> Result<Self, Error> {
-        Self::launch(Options { controllers: false, ..Options::default() }).await
+        Self::launch(Options {
+            controllers: false,
+            ..Options::default()
+        })
+        .await
     }
 
     async fn launch(options: Options) -> Result<Self, Error> {
-        let plane = DevPlane::start(options).await.map_err(Error::setup("start the embedded plane"))?;
+        let plane = DevPlane::start(options)
+            .await
+            .map_err(Error::setup("start the embedded plane"))?;
         let folder = tempfile::Builder::new()
             .prefix("skydock-plane-")
             .tempdir()
@@ -52,21 +60,34 @@ impl EmbeddedPlane {
         let kubeconfig = folder.path().join("kubeconfig");
         fs::write(&kubeconfig, plane.kubeconfig()).map_err(Error::io("write", &kubeconfig))?;
         let client = client::from_kubeconfig(&kubeconfig).await?;
-        Ok(Self { plane, provider_ids: Mutex::default(), client, kubeconfig, _folder: folder })
+        Ok(Self {
+            plane,
+            provider_ids: Mutex::default(),
+            client,
+            kubeconfig,
+            _folder: folder,
+        })
     }
 
-    /// Returns the plane itself, for features that only an embedded one has, for example ending all watches.
+    /// Returns the plane itself, for features that only an embedded one has, for example ending all
+    /// watches.
     #[must_use]
     pub fn dev_plane(&self) -> &DevPlane {
         &self.plane
     }
 
     fn is_running(&self, name: &str) -> bool {
-        self.plane.kubelets().list().iter().any(|(known, running)| known == name && *running)
+        self.plane
+            .kubelets()
+            .list()
+            .iter()
+            .any(|(known, running)| known == name && *running)
     }
 
     fn provider_ids(&self) -> MutexGuard<'_, HashMap<String, Option<String>>> {
-        self.provider_ids.lock().unwrap_or_else(PoisonError::into_inner)
+        self.provider_ids
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -97,7 +118,9 @@ impl Plane for EmbeddedPlane {
         if provider_ids.contains_key(&node.name) {
             return kubelets.start(&node.name).map_err(kubelet_error);
         }
-        let number = u32::try_from(provider_ids.len()).unwrap_or(u32::MAX).saturating_add(1);
+        let number = u32::try_from(provider_ids.len())
+            .unwrap_or(u32::MAX)
+            .saturating_add(1);
         let address = Ipv4Addr::from_bits(NODE_NETWORK.to_bits().saturating_add(number));
         let spec = skydock_devplane::NodeSpec {
             provider_id: node.provider_id.clone(),
@@ -117,7 +140,11 @@ impl Plane for EmbeddedPlane {
     }
 
     fn provider_id_of(&self, node: &str) -> Option<String> {
-        if self.is_running(node) { self.provider_ids().get(node)?.clone() } else { None }
+        if self.is_running(node) {
+            self.provider_ids().get(node)?.clone()
+        } else {
+            None
+        }
     }
 }
 

@@ -101,13 +101,23 @@ pub enum Error {
 
 impl Error {
     /// Returns a closure for `map_err` of file operations.
-    pub(crate) fn io(action: &'static str, path: impl Into<PathBuf>) -> impl FnOnce(std::io::Error) -> Self {
+    pub(crate) fn io(
+        action: &'static str,
+        path: impl Into<PathBuf>,
+    ) -> impl FnOnce(std::io::Error) -> Self {
         let path = path.into();
-        move |source| Self::Io { action, path, source }
+        move |source| Self::Io {
+            action,
+            path,
+            source,
+        }
     }
 
     /// Returns a closure for `map_err` that converts any error to [`Error::Setup`].
     pub(crate) fn setup<E: std::fmt::Display>(action: &'static str) -> impl FnOnce(E) -> Self {
-        move |reason| Self::Setup { action, reason: reason.to_string() }
+        move |reason| Self::Setup {
+            action,
+            reason: reason.to_string(),
+        }
     }
 }

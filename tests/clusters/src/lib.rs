@@ -1,12 +1,15 @@
-//! Control planes for tests and the demo, with a common trait, so that a scenario can run on each of them.
+//! Control planes for tests and the demo, with a common trait, so that a scenario can run on each
+//! of them.
 //!
-//! [`RealPlane`] is the real Kubernetes: etcd, kube-apiserver, kube-controller-manager, kube-scheduler and kubelets with a fake
-//! container runtime, built once from Go modules (`tests/clusters/control-plane`) and stored in a cache folder.
+//! [`RealPlane`] is the real Kubernetes: etcd, kube-apiserver, kube-controller-manager,
+//! kube-scheduler and kubelets with a fake container runtime, built once from Go modules
+//! (`tests/clusters/control-plane`) and stored in a cache folder.
 //!
 //! [`EmbeddedPlane`] is `skydock-devplane`: without Pods and RBAC, and ready within milliseconds.
 //!
-//! A plane lives as long as its value: when the value is dropped, or the process that holds it ends, everything that it started
-//! ends too. Several planes can run in parallel, because no port is fixed.
+//! A plane lives as long as its value: when the value is dropped, or the process that holds it
+//! ends, everything that it started ends too. Several planes can run in parallel, because no port
+//! is fixed.
 
 #![forbid(unsafe_code)]
 

@@ -14,22 +14,33 @@ pub struct NodeSpec {
 }
 
 impl NodeSpec {
-    /// Creates a node without labels and with the provider ID `kubemark://NAME`, like those of Kubernetes' own hollow nodes.
+    /// Creates a node without labels and with the provider ID `kubemark://NAME`, like those of
+    /// Kubernetes' own hollow nodes.
     pub fn new(name: impl Into<String>) -> Self {
         let name = name.into();
-        Self { provider_id: Some(format!("kubemark://{name}")), name, labels: BTreeMap::new() }
+        Self {
+            provider_id: Some(format!("kubemark://{name}")),
+            name,
+            labels: BTreeMap::new(),
+        }
     }
 
     /// Sets the provider ID.
     #[must_use]
     pub fn with_provider_id(self, provider_id: impl Into<String>) -> Self {
-        Self { provider_id: Some(provider_id.into()), ..self }
+        Self {
+            provider_id: Some(provider_id.into()),
+            ..self
+        }
     }
 
     /// Removes the provider ID, so that the cloud controller has to set it.
     #[must_use]
     pub fn without_provider_id(self) -> Self {
-        Self { provider_id: None, ..self }
+        Self {
+            provider_id: None,
+            ..self
+        }
     }
 
     /// Adds a label.

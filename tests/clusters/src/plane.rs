@@ -22,13 +22,15 @@ pub trait Plane: Send + Sync {
     /// Returns whether Pods are scheduled and run (with a fake container runtime).
     fn runs_pods(&self) -> bool;
 
-    /// Starts a kubelet with `--cloud-provider=external` and waits until its Node exists. The Node has the taint
-    /// `node.cloudprovider.kubernetes.io/uninitialized` until a cloud controller removes it.
+    /// Starts a kubelet with `--cloud-provider=external` and waits until its Node exists. The Node
+    /// has the taint `node.cloudprovider.kubernetes.io/uninitialized` until a cloud controller
+    /// removes it.
     ///
     /// A stopped kubelet can be started again with the same spec.
     ///
     /// # Errors
-    /// Fails if a kubelet with this name is running, cannot be started, or does not register in time.
+    /// Fails if a kubelet with this name is running, cannot be started, or does not register in
+    /// time.
     async fn start_node(&self, node: &NodeSpec) -> Result<(), Error>;
 
     /// Stops a kubelet abruptly. Its Node remains, and is not Ready after about 15 seconds.

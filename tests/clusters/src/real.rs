@@ -24,7 +24,8 @@ use tracing::subscriber::NoSubscriber;
 pub use self::binary::{control_plane_binary, go_binary, go_tool};
 use crate::{Error, NodeSpec, Plane, client};
 
-/// How long a step may take. Usually it takes one or two seconds, but longer on a machine that is busy with a build.
+/// How long a step may take. Usually it takes one or two seconds, but longer on a machine that is
+/// busy with a build.
 const PATIENCE: Duration = Duration::from_secs(90);
 /// The maximum fraction of requests that an API server answers with a GOAWAY.
 const MOST_GOAWAYS: f32 = 0.02;
@@ -33,9 +34,11 @@ const POLL: Duration = Duration::from_millis(25);
 
 /// A real Kubernetes control plane on loopback, with kubelets that use a fake container runtime.
 ///
-/// RBAC is enabled, the API is served over TLS, and none of Kubernetes' controllers does the work of a cloud controller.
+/// RBAC is enabled, the API is served over TLS, and none of Kubernetes' controllers does the work
+/// of a cloud controller.
 pub struct RealPlane {
-    // Fields are dropped in order: first the kubelets, then the programs of the control plane, in reverse order of their start.
+    // Fields are dropped in order: first the kubelets, then the programs of the control plane, in
+    // reverse order of their start.
     kubelets: Mutex<HashMap<String, Kubelet>>,
     _programs: Vec<Process>,
     client: Client,
@@ -51,18 +54,19 @@ struct Kubelet {
 }
 
 impl RealPlane {
-    /// Starts a control plane and waits until the API server is ready and Pods can be created in the default namespace. The API
-    /// server sends clients to other connections as often as it allows. The first start on a machine builds Kubernetes (see
-    /// [`control_plane_binary`]).
+    /// Starts a control plane and waits until the API server is ready and Pods can be created in
+    /// the default namespace. The API server sends clients to other connections as often as it
+    /// allows. The first start on a machine builds Kubernetes (see [`control_plane_binary`]).
     ///
     /// # Errors
-    /// Fails if the binary is not available, or if a program of the control plane ends or is not ready in time.
+    /// Fails if the binary is not available, or if a program of the control plane ends or is not
+    /// ready in time.
     pub async fn start() -> Result<Self, Error> {
         Self::launch(true).await
     }
 
-    /// Starts only etcd and the API server, so that no controller handles nodes with simulated kubelets, and only the cloud
-    /// controller uses the machine. Pods cannot be created.
+    /// Starts only etcd and the API server, so that no controller handles nodes with simulated
+    /// kubelets, and only the cloud controller uses the machine. Pods cannot be created.
     ///
     /// # Errors
     /// See [`Self::start`].
@@ -80,7 +84,10 @@ impl RealPlane {
         let path = folder.path();
         run(&binary, path, &["keys", &path.display().to_string()])?;
         let socket = reserve_port().map_err(Error::setup("reserve a port on 127.0.0.1"))?;
-        let port = socket.local_addr().map_err(Error::setup("reserve a port on 127.0.0.1"))?.port();
+        let port = socket
+            .local_addr()
+            .map_err(Error::setup("reserve a port on 127.0.0.1"))?
+            .port();
         let token = uuid::Uuid::new_v4().simple().to_string();
         let kubeconfig = path.join("kubeconfig");
         write(&path.join("tokens.csv"), &command_line::token_file(&token))?;
@@ -89,29 +96,59 @@ impl RealPlane {
         let client = client::from_kubeconfig(&kubeconfig).await?;
 
         let mut programs = Vec::new();
-        let start = |program: &str, arguments: Vec<String>| process::start(&binary, program, program, &arguments, path);
+        let start = |program: &str, arguments: Vec<String>| {
+            process::start(&binary, program, program, &arguments, path)
+        };
 
         programs.push(start("etcd", command_line::etcd(path))?);
         let etcd_socket = command_line::etcd_socket(path);
-        wait_for("etcd to listen", &mut programs, async || UnixStream::connect(&etcd_socket).await.is_ok()).await?;
+        wait_for("etcd to listen", &mut programs, async || {
+            UnixStream::connect(&etcd_socket).await.is_ok()
+        })
+        .await?;
 
         let goaway_chance = if controllers { MOST_GOAWAYS } else { 0.0 };
-        programs.push(start("kube-apiserver", command_line::kube_apiserver(path, port, goaway_chance))?);
-        wait_for("the API server to be ready", &mut programs, async || is_ready(&client).await).await?;
+        programs.push(start(
+            "kube-apiserver",
+            command_line::kube_apiserver(path, port, goaway_chance),
+        )?);
+        wait_for("the API server to be ready", &mut programs, async || {
+            is_ready(&client).await
+        })
+        .await?;
 
         if controllers {
-            programs.push(start("kube-scheduler", command_line::kube_scheduler(&kubeconfig))?);
-            programs.push(start("kube-controller-manager", command_line::kube_controller_manager(path, &kubeconfig))?);
+            programs.push(start(
+                "kube-scheduler",
+                command_line::kube_scheduler(&kubeconfig),
+            )?);
+            programs.push(start(
+                "kube-controller-manager",
+                command_line::kube_controller_manager(path, &kubeconfig),
+            )?);
             // Pods are not admitted without it, and its creation shows that the controllers work.
             let accounts: Api<ServiceAccount> = Api::namespaced(client.clone(), "default");
-            let made = async || accounts.get_opt("default").await.is_ok_and(|account| account.is_some());
+            let made = async || {
+                accounts
+                    .get_opt("default")
+                    .await
+                    .is_ok_and(|account| account.is_some())
+            };
             wait_for("the default service account", &mut programs, made).await?;
         }
 
         let ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
         tracing::info!(port, ms, "a real control plane is ready");
         programs.reverse();
-        Ok(Self { kubelets: Mutex::default(), _programs: programs, client, kubeconfig, binary, _port: socket, folder })
+        Ok(Self {
+            kubelets: Mutex::default(),
+            _programs: programs,
+            client,
+            kubeconfig,
+            binary,
+            _port: socket,
+            folder,
+        })
     }
 
     /// Runs kubectl of the same version as the admin, and returns its standard output.
@@ -131,15 +168,16 @@ impl RealPlane {
         .map_err(Error::setup("run kubectl"))?
     }
 
-    /// Returns the folder with all files of this plane: `PROGRAM.log`, `NODE.log`, keys, etcd's data. It is deleted with the
-    /// plane, unless a test that holds it panics.
+    /// Returns the folder with all files of this plane: `PROGRAM.log`, `NODE.log`, keys, etcd's
+    /// data. It is deleted with the plane, unless a test that holds it panics.
     #[must_use]
     pub fn folder(&self) -> &Path {
         self.folder.path()
     }
 
-    /// Returns the path of the API server's audit log with the requests of service accounts, including denied ones. It has one
-    /// `audit.k8s.io/v1` event per line, written before the answer is sent. The first such request creates it.
+    /// Returns the path of the API server's audit log with the requests of service accounts,
+    /// including denied ones. It has one `audit.k8s.io/v1` event per line, written before the
+    /// answer is sent. The first such request creates it.
     #[must_use]
     pub fn audit_log(&self) -> PathBuf {
         command_line::audit_log(self.folder.path())
@@ -177,12 +215,28 @@ impl Plane for RealPlane {
             }
             let arguments = command_line::hollow_node(node, &self.kubeconfig);
             let name = format!("kubelet-{}", node.name);
-            let process = process::start(&self.binary, name, "hollow-node", &arguments, self.folder.path())?;
-            kubelets.insert(node.name.clone(), Kubelet { process, provider_id: node.provider_id.clone() });
+            let process = process::start(
+                &self.binary,
+                name,
+                "hollow-node",
+                &arguments,
+                self.folder.path(),
+            )?;
+            kubelets.insert(
+                node.name.clone(),
+                Kubelet {
+                    process,
+                    provider_id: node.provider_id.clone(),
+                },
+            );
         }
         let began = Instant::now();
         let nodes: Api<Node> = Api::all(self.client());
-        while !nodes.get_opt(&node.name).await.is_ok_and(|node| node.is_some()) {
+        while !nodes
+            .get_opt(&node.name)
+            .await
+            .is_ok_and(|node| node.is_some())
+        {
             let failed = match self.kubelets().get_mut(&node.name) {
                 None => Some(Error::NoSuchNode(node.name.clone())), // stopped in the meantime
                 Some(kubelet) => failure("its Node to be registered", began, &mut kubelet.process),
@@ -193,12 +247,19 @@ impl Plane for RealPlane {
             }
             tokio::time::sleep(POLL).await;
         }
-        tracing::info!(node = node.name, ms = began.elapsed().as_millis(), "a kubelet runs");
+        tracing::info!(
+            node = node.name,
+            ms = began.elapsed().as_millis(),
+            "a kubelet runs"
+        );
         Ok(())
     }
 
     async fn stop_node(&self, name: &str) -> Result<(), Error> {
-        let kubelet = self.kubelets().remove(name).ok_or_else(|| Error::NoSuchNode(name.to_owned()))?;
+        let kubelet = self
+            .kubelets()
+            .remove(name)
+            .ok_or_else(|| Error::NoSuchNode(name.to_owned()))?;
         drop(kubelet);
         tracing::info!(node = name, "the kubelet was killed");
         Ok(())
@@ -218,8 +279,8 @@ impl Drop for RealPlane {
     }
 }
 
-/// Returns a socket that reserves a free port on 127.0.0.1 as long as it exists. It never listens. kube-apiserver listens on the
-/// same port, which `SO_REUSEPORT` allows.
+/// Returns a socket that reserves a free port on 127.0.0.1 as long as it exists. It never listens.
+/// kube-apiserver listens on the same port, which `SO_REUSEPORT` allows.
 fn reserve_port() -> std::io::Result<TcpSocket> {
     let socket = TcpSocket::new_v4()?;
     socket.set_reuseport(true)?;
@@ -230,17 +291,29 @@ fn reserve_port() -> std::io::Result<TcpSocket> {
 async fn is_ready(client: &Client) -> bool {
     match http::Request::get("/readyz").body(Vec::new()) {
         // The client would log an error for each attempt before the API server is ready.
-        Ok(request) => client.request_text(request).with_subscriber(NoSubscriber::new()).await.is_ok(),
+        Ok(request) => client
+            .request_text(request)
+            .with_subscriber(NoSubscriber::new())
+            .await
+            .is_ok(),
         Err(_) => false,
     }
 }
 
 /// Waits until `done`. Fails after the time limit, or if one of the programs has ended.
-async fn wait_for(what: &str, programs: &mut [Process], done: impl AsyncFn() -> bool) -> Result<(), Error> {
+async fn wait_for(
+    what: &str,
+    programs: &mut [Process],
+    done: impl AsyncFn() -> bool,
+) -> Result<(), Error> {
     let began = Instant::now();
     while !done().await {
         // Usually the last started program is waited for, but any of them may have ended.
-        if let Some(error) = programs.iter_mut().rev().find_map(|program| failure(what, began, program)) {
+        if let Some(error) = programs
+            .iter_mut()
+            .rev()
+            .find_map(|program| failure(what, began, program))
+        {
             return Err(error);
         }
         tokio::time::sleep(POLL).await;
@@ -263,7 +336,10 @@ fn failure(what: &str, began: Instant, program: &mut Process) -> Option<Error> {
 
 /// Runs a program of the binary to its end.
 fn run(binary: &Path, folder: &Path, arguments: &[&str]) -> Result<String, Error> {
-    let output = process::command(binary, folder).args(arguments).output().map_err(Error::io("start", binary))?;
+    let output = process::command(binary, folder)
+        .args(arguments)
+        .output()
+        .map_err(Error::io("start", binary))?;
     if output.status.success() {
         return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
     }
@@ -272,7 +348,11 @@ fn run(binary: &Path, folder: &Path, arguments: &[&str]) -> Result<String, Error
 
 fn command_failed(arguments: &[&str], status: ExitStatus, errors: &[u8]) -> Error {
     let output = String::from_utf8_lossy(errors).trim_end().to_owned();
-    Error::Command { command: arguments.join(" "), status, output }
+    Error::Command {
+        command: arguments.join(" "),
+        status,
+        output,
+    }
 }
 
 fn write(path: &Path, text: &str) -> Result<(), Error> {

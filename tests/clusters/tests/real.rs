@@ -22,13 +22,20 @@ async fn until(what: &str, mut holds: impl AsyncFnMut() -> Result<bool>) -> Resu
 }
 
 fn taints(node: &Node) -> Vec<&str> {
-    let taints = node.spec.as_ref().and_then(|spec| spec.taints.as_deref()).unwrap_or_default();
+    let taints = node
+        .spec
+        .as_ref()
+        .and_then(|spec| spec.taints.as_deref())
+        .unwrap_or_default();
     taints.iter().map(|taint| taint.key.as_str()).collect()
 }
 
 fn ready(node: &Node) -> Option<&str> {
     let conditions = node.status.as_ref()?.conditions.as_deref()?;
-    conditions.iter().find(|condition| condition.type_ == "Ready").map(|condition| condition.status.as_str())
+    conditions
+        .iter()
+        .find(|condition| condition.type_ == "Ready")
+        .map(|condition| condition.status.as_str())
 }
 
 async fn is_ready(nodes: &Api<Node>, name: &str) -> Result<bool> {
@@ -36,7 +43,10 @@ async fn is_ready(nodes: &Api<Node>, name: &str) -> Result<bool> {
 }
 
 async fn plane() -> Result<RealPlane> {
-    let _ = tracing_subscriber::fmt().with_max_level(tracing::Level::INFO).with_test_writer().try_init();
+    let _ = tracing_subscriber::fmt()
+        .with_max_level(tracing::Level::INFO)
+        .with_test_writer()
+        .try_init();
     Ok(RealPlane::start().await?)
 }
 
@@ -44,17 +54,39 @@ async fn plane() -> Result<RealPlane> {
 async fn pods_wait_until_the_uninitialized_taint_is_gone() -> Result<()> {
     let plane = plane().await?;
     let nodes: Api<Node> = Api::all(plane.client());
-    plane.start_node(&NodeSpec::new("node-1").with_label("pool", "blue")).await?;
+    plane
+        .start_node(&NodeSpec::new("node-1").with_label("pool", "blue"))
+        .await?;
 
     let node = nodes.get("node-1").await?;
-    ensure!(taints(&node).contains(&UNINITIALIZED), "registered without the taint: {:?}", node.spec);
+    ensure!(
+        taints(&node).contains(&UNINITIALIZED),
+        "registered without the taint: {:?}",
+        node.spec
+    );
     let provider_id = node.spec.as_ref().and_then(|spec| spec.provider_id.clone());
-    ensure!(provider_id == plane.provider_id_of("node-1"), "unexpected provider ID {provider_id:?}");
-    ensure!(provider_id.as_deref() == Some("kubemark://node-1"), "unexpected provider ID {provider_id:?}");
-    ensure!(node.labels().get("pool").map(String::as_str) == Some("blue"), "no label: {:?}", node.labels());
+    ensure!(
+        provider_id == plane.provider_id_of("node-1"),
+        "unexpected provider ID {provider_id:?}"
+    );
+    ensure!(
+        provider_id.as_deref() == Some("kubemark://node-1"),
+        "unexpected provider ID {provider_id:?}"
+    );
+    ensure!(
+        node.labels().get("pool").map(String::as_str) == Some("blue"),
+        "no label: {:?}",
+        node.labels()
+    );
 
-    until("the node is Ready", async || is_ready(&nodes, "node-1").await).await?;
-    until("the not-ready taint is gone", async || Ok(taints(&nodes.get("node-1").await?) == [UNINITIALIZED])).await?;
+    until("the node is Ready", async || {
+        is_ready(&nodes, "node-1").await
+    })
+    .await?;
+    until("the not-ready taint is gone", async || {
+        Ok(taints(&nodes.get("node-1").await?) == [UNINITIALIZED])
+    })
+    .await?;
 
     let deployment: Deployment = serde_json::from_value(json!({
         "metadata": {"name": "web"},
@@ -67,21 +99,36 @@ async fn pods_wait_until_the_uninitialized_taint_is_gone() -> Result<()> {
             },
         },
     }))?;
-    Api::<Deployment>::default_namespaced(plane.client()).create(&PostParams::default(), &deployment).await?;
+    Api::<Deployment>::default_namespaced(plane.client())
+        .create(&PostParams::default(), &deployment)
+        .await?;
     let pods: Api<Pod> = Api::default_namespaced(plane.client());
     let the_pod = async || -> Result<Option<Pod>> {
-        Ok(pods.list(&ListParams::default().labels("app=web")).await?.items.into_iter().next())
+        Ok(pods
+            .list(&ListParams::default().labels("app=web"))
+            .await?
+            .items
+            .into_iter()
+            .next())
     };
     until("the scheduler finds no node for the Pod", async || {
-        let conditions = the_pod().await?.and_then(|pod| pod.status?.conditions).unwrap_or_default();
+        let conditions = the_pod()
+            .await?
+            .and_then(|pod| pod.status?.conditions)
+            .unwrap_or_default();
         Ok(conditions.iter().any(|condition| {
             condition.reason.as_deref() == Some("Unschedulable")
-                && condition.message.as_deref().is_some_and(|message| message.contains("untolerated taint"))
+                && condition
+                    .message
+                    .as_deref()
+                    .is_some_and(|message| message.contains("untolerated taint"))
         }))
     })
     .await?;
 
-    plane.kubectl(&["taint", "node", "node-1", &format!("{UNINITIALIZED}-")]).await?;
+    plane
+        .kubectl(&["taint", "node", "node-1", &format!("{UNINITIALIZED}-")])
+        .await?;
     until("the Pod runs", async || {
         let phase = the_pod().await?.and_then(|pod| pod.status?.phase);
         Ok(phase.as_deref() == Some("Running"))
@@ -96,23 +143,47 @@ async fn a_node_is_not_ready_while_its_kubelet_is_killed() -> Result<()> {
     let nodes: Api<Node> = Api::all(plane.client());
     let spec = NodeSpec::new("node-1").without_provider_id();
     plane.start_node(&spec).await?;
-    until("the node is Ready", async || is_ready(&nodes, "node-1").await).await?;
+    until("the node is Ready", async || {
+        is_ready(&nodes, "node-1").await
+    })
+    .await?;
     let registered = nodes.get("node-1").await?;
-    let provider_id = registered.spec.as_ref().and_then(|spec| spec.provider_id.as_ref());
-    ensure!(provider_id.is_none(), "a provider ID where none was asked for: {provider_id:?}");
+    let provider_id = registered
+        .spec
+        .as_ref()
+        .and_then(|spec| spec.provider_id.as_ref());
+    ensure!(
+        provider_id.is_none(),
+        "a provider ID where none was asked for: {provider_id:?}"
+    );
 
     plane.stop_node("node-1").await?;
-    let took = until("the node is not Ready", async || Ok(!is_ready(&nodes, "node-1").await?)).await?;
-    ensure!(took < Duration::from_secs(20), "a dead kubelet was noticed only after {took:?}");
-    ensure!(ready(&nodes.get("node-1").await?) == Some("Unknown"), "not Ready, but not Unknown either");
+    let took = until("the node is not Ready", async || {
+        Ok(!is_ready(&nodes, "node-1").await?)
+    })
+    .await?;
+    ensure!(
+        took < Duration::from_secs(20),
+        "a dead kubelet was noticed only after {took:?}"
+    );
+    ensure!(
+        ready(&nodes.get("node-1").await?) == Some("Unknown"),
+        "not Ready, but not Unknown either"
+    );
     until("the node is tainted unreachable", async || {
         Ok(taints(&nodes.get("node-1").await?).contains(&"node.kubernetes.io/unreachable"))
     })
     .await?;
 
     plane.start_node(&spec).await?;
-    until("the node is Ready again", async || is_ready(&nodes, "node-1").await).await?;
-    ensure!(nodes.get("node-1").await?.uid() == registered.uid(), "the node was registered again");
+    until("the node is Ready again", async || {
+        is_ready(&nodes, "node-1").await
+    })
+    .await?;
+    ensure!(
+        nodes.get("node-1").await?.uid() == registered.uid(),
+        "the node was registered again"
+    );
     Ok(())
 }
 
@@ -122,7 +193,13 @@ async fn planes_are_independent_of_each_other() -> Result<()> {
     let (one, other) = (one?, other?);
     one.start_node(&"only-here".into()).await?;
     ensure!(one.kubectl(&["get", "nodes", "-o", "name"]).await?.trim() == "node/only-here");
-    ensure!(other.kubectl(&["get", "nodes", "-o", "name"]).await?.trim().is_empty());
+    ensure!(
+        other
+            .kubectl(&["get", "nodes", "-o", "name"])
+            .await?
+            .trim()
+            .is_empty()
+    );
     Ok(())
 }
 
@@ -137,10 +214,16 @@ async fn mistakes_are_reported_as_errors() -> Result<()> {
     ensure!(matches!(twice, Err(Error::NodeRuns(_))), "{twice:?}");
 
     let refused = plane.kubectl(&["get", "node", "nobody"]).await;
-    let message = refused.err().context("kubectl found a node that is not there")?.to_string();
+    let message = refused
+        .err()
+        .context("kubectl found a node that is not there")?
+        .to_string();
     ensure!(message.contains("nodes \"nobody\" not found"), "{message}");
 
     let version = plane.kubectl(&["version", "-o", "json"]).await?;
-    ensure!(version.matches("\"gitVersion\": \"v1.36.").count() == 2, "client or server is not 1.36: {version}");
+    ensure!(
+        version.matches("\"gitVersion\": \"v1.36.").count() == 2,
+        "client or server is not 1.36: {version}"
+    );
     Ok(())
 }

@@ -1,5 +1,5 @@
-//! Checks that nothing is left of a control plane after it is dropped, and after the process that held it is killed without any
-//! cleanup.
+//! Checks that nothing is left of a control plane after it is dropped, and after the process that
+//! held it is killed without any cleanup.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
@@ -25,16 +25,26 @@ async fn a_control_plane_ends_with_the_process_that_holds_it() -> Result<()> {
     let lines = BufReader::new(holder.stdout.take().context("no output")?).lines();
     let folder = lines
         .map_while(Result::ok)
-        .find_map(|line| line.split_once("FOLDER=").map(|(_, folder)| folder.to_owned()))
+        .find_map(|line| {
+            line.split_once("FOLDER=")
+                .map(|(_, folder)| folder.to_owned())
+        })
         .context("the holder started no plane")?;
     let running = processes_in(&folder)?;
     holder.kill()?;
     holder.wait()?;
-    ensure!(running == 5, "expected four programs and a kubelet, found {running}");
+    ensure!(
+        running == 5,
+        "expected four programs and a kubelet, found {running}"
+    );
 
     let began = Instant::now();
     while processes_in(&folder)? > 0 {
-        ensure!(began.elapsed() < Duration::from_secs(5), "{} processes outlived the holder", processes_in(&folder)?);
+        ensure!(
+            began.elapsed() < Duration::from_secs(5),
+            "{} processes outlived the holder",
+            processes_in(&folder)?
+        );
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
     std::fs::remove_dir_all(&folder)?; // everything that could delete it was killed
@@ -47,7 +57,10 @@ async fn a_dropped_control_plane_leaves_nothing_behind() -> Result<()> {
     plane.start_node(&"node-1".into()).await?;
     let folder = plane.folder().to_owned();
     let name = folder.to_str().context("an odd path")?;
-    ensure!(processes_in(name)? == 5, "expected four programs and a kubelet");
+    ensure!(
+        processes_in(name)? == 5,
+        "expected four programs and a kubelet"
+    );
     drop(plane);
     ensure!(processes_in(name)? == 0, "a process is still running");
     ensure!(!folder.exists(), "{} is still there", folder.display());

@@ -33,7 +33,9 @@ impl Authority {
         let mut params = CertificateParams::new(Vec::new())?;
         params.distinguished_name.push(DnType::CommonName, name);
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        Ok(Self { issuer: CertifiedIssuer::self_signed(params, KeyPair::generate()?)? })
+        Ok(Self {
+            issuer: CertifiedIssuer::self_signed(params, KeyPair::generate()?)?,
+        })
     }
 
     /// Returns its own certificate in PEM.
@@ -58,7 +60,10 @@ impl Authority {
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH)?;
         // Times in certificates are in whole seconds.
         let at = |after: Duration| rcgen::date_time_ymd(1970, 1, 1) + after;
-        (params.not_before, params.not_after) = (at(now.saturating_sub(Duration::from_secs(60))), at(now + valid));
+        (params.not_before, params.not_after) = (
+            at(now.saturating_sub(Duration::from_secs(60))),
+            at(now + valid),
+        );
         let certificate = params.signed_by(&key, &self.issuer)?;
         Ok(Leaf {
             certificate: certificate.pem(),

@@ -57,7 +57,11 @@ impl<'a> Changes<'a> {
     /// Fails if a request to the cloud or to the API server fails.
     pub(crate) async fn new(site: &'a mut dyn Site, plane: &dyn Plane, seed: u64) -> Result<Self> {
         let before = holdings(site).await?;
-        Ok(Self { users: Users::of(site, plane).await?, chance: StdRng::seed_from_u64(seed), before })
+        Ok(Self {
+            users: Users::of(site, plane).await?,
+            chance: StdRng::seed_from_u64(seed),
+            before,
+        })
     }
 
     /// Injects random faults into the cloud, instead of those before.
@@ -84,7 +88,11 @@ impl<'a> Changes<'a> {
         // There always is one: an instance can be created, or one can be stopped or started.
         loop {
             let step = *STEPS.choose(&mut self.chance).context("a step")?;
-            if self.perform(step).await.with_context(|| format!("{step:?}"))? {
+            if self
+                .perform(step)
+                .await
+                .with_context(|| format!("{step:?}"))?
+            {
                 return Ok(());
             }
         }
@@ -96,34 +104,53 @@ impl<'a> Changes<'a> {
             Step::Join if self.users.wanted.machines.len() < MACHINES => self.users.join(1).await?,
             Step::Join => return Ok(false),
             Step::Stop => {
-                let Some(machine) = self.machine(true) else { return Ok(false) };
+                let Some(machine) = self.machine(true) else {
+                    return Ok(false);
+                };
                 self.users.switch(&machine, false).await?;
             }
             Step::Start => {
-                let Some(machine) = self.machine(false) else { return Ok(false) };
+                let Some(machine) = self.machine(false) else {
+                    return Ok(false);
+                };
                 self.users.switch(&machine, true).await?;
             }
             Step::Delete => {
-                let Some(machine) = self.machine(true) else { return Ok(false) };
+                let Some(machine) = self.machine(true) else {
+                    return Ok(false);
+                };
                 self.users.delete(&machine).await?;
             }
             Step::Serve => return self.serve().await,
             Step::KeepInside => {
-                let Some(service) = self.any_service() else { return Ok(false) };
+                let Some(service) = self.any_service() else {
+                    return Ok(false);
+                };
                 self.users.keep_inside(&service).await?;
             }
             Step::Withdraw => {
-                let Some(service) = self.any_service() else { return Ok(false) };
+                let Some(service) = self.any_service() else {
+                    return Ok(false);
+                };
                 self.users.withdraw(&service).await?;
             }
         }
         Ok(true)
     }
 
-    /// Returns a random instance in this state. The first instance always runs, so that load balancers have a member.
+    /// Returns a random instance in this state. The first instance always runs, so that load
+    /// balancers have a member.
     fn machine(&mut self, runs: bool) -> Option<Machine> {
-        let all: Vec<_> = self.users.wanted.machines.iter().skip(1).filter(|(_, seen)| *seen == runs).collect();
-        all.choose(&mut self.chance).map(|(machine, _)| machine.clone())
+        let all: Vec<_> = self
+            .users
+            .wanted
+            .machines
+            .iter()
+            .skip(1)
+            .filter(|(_, seen)| *seen == runs)
+            .collect();
+        all.choose(&mut self.chance)
+            .map(|(machine, _)| machine.clone())
     }
 
     fn any_service(&mut self) -> Option<String> {
@@ -131,16 +158,24 @@ impl<'a> Changes<'a> {
         all.choose(&mut self.chance).cloned()
     }
 
-    /// Creates a Service or changes its ports, unless one with the same name is being deleted. Returns false in that case.
+    /// Creates a Service or changes its ports, unless one with the same name is being deleted.
+    /// Returns false in that case.
     async fn serve(&mut self) -> Result<bool> {
         if self.users.site.has_only_nodes() {
             return Ok(false);
         }
         let name = *SERVICES.choose(&mut self.chance).context("a name")?;
         let count = self.chance.random_range(1..=2);
-        let mut ports: Vec<&str> = PORTS.choose_multiple(&mut self.chance, count).copied().collect();
+        let mut ports: Vec<&str> = PORTS
+            .choose_multiple(&mut self.chance, count)
+            .copied()
+            .collect();
         if !self.users.site.mixes_protocols() {
-            let protocol = ports.first().and_then(|port| port.split('/').next()).unwrap_or_default().to_owned();
+            let protocol = ports
+                .first()
+                .and_then(|port| port.split('/').next())
+                .unwrap_or_default()
+                .to_owned();
             ports.retain(|port| port.starts_with(&protocol));
         }
         if self.users.cluster.is_deleted(name).await? {

@@ -45,9 +45,14 @@ impl Cluster {
     /// # Errors
     /// Fails if a request to the API server fails.
     pub async fn services(&self) -> Result<Vec<Service>> {
-        let all = self.services_api().list(&ListParams::default()).await?.items;
-        let balanced =
-            |service: &Service| service.spec.as_ref().and_then(|spec| spec.type_.as_deref()) == Some("LoadBalancer");
+        let all = self
+            .services_api()
+            .list(&ListParams::default())
+            .await?
+            .items;
+        let balanced = |service: &Service| {
+            service.spec.as_ref().and_then(|spec| spec.type_.as_deref()) == Some("LoadBalancer")
+        };
         Ok(all.into_iter().filter(balanced).collect())
     }
 
@@ -66,12 +71,16 @@ impl Cluster {
     pub async fn register_machine(&self, name: &str, system_uuid: &str) -> Result<()> {
         let taint = json!({"key": UNINITIALIZED, "value": "true", "effect": "NoSchedule"});
         let status = json!({"nodeInfo": {"systemUUID": system_uuid}});
-        let node = json!({"metadata": {"name": name}, "spec": {"taints": [taint]}, "status": status});
-        self.nodes_api().create(&PostParams::default(), &serde_json::from_value(node)?).await?;
+        let node =
+            json!({"metadata": {"name": name}, "spec": {"taints": [taint]}, "status": status});
+        self.nodes_api()
+            .create(&PostParams::default(), &serde_json::from_value(node)?)
+            .await?;
         self.set_ready(name, true).await
     }
 
-    /// Sets the `Ready` condition of a node to `True`, or to `Unknown` as for a kubelet that does not report.
+    /// Sets the `Ready` condition of a node to `True`, or to `Unknown` as for a kubelet that does
+    /// not report.
     ///
     /// # Errors
     /// Fails if a request to the API server fails.
@@ -79,7 +88,9 @@ impl Cluster {
         let status = if ready { "True" } else { "Unknown" };
         let condition = json!({"type": "Ready", "status": status, "reason": "Test", "message": "", "lastHeartbeatTime": null, "lastTransitionTime": null});
         let patch = Patch::Strategic(json!({"status": {"conditions": [condition]}}));
-        self.nodes_api().patch_status(name, &PatchParams::default(), &patch).await?;
+        self.nodes_api()
+            .patch_status(name, &PatchParams::default(), &patch)
+            .await?;
         Ok(())
     }
 
@@ -89,7 +100,9 @@ impl Cluster {
     /// Fails if a request to the API server fails.
     pub async fn is_initialized(&self, name: &str) -> Result<bool> {
         let node = self.nodes_api().get_opt(name).await?;
-        Ok(node.and_then(|node| node.spec).is_some_and(|spec| spec.provider_id.is_some()))
+        Ok(node
+            .and_then(|node| node.spec)
+            .is_some_and(|spec| spec.provider_id.is_some()))
     }
 
     /// Creates a Secret in `kube-system`.
@@ -99,7 +112,9 @@ impl Cluster {
     pub async fn keep_secret(&self, name: &str, data: &BTreeMap<String, String>) -> Result<()> {
         let secrets: Api<Secret> = Api::namespaced(self.client.clone(), "kube-system");
         let secret = json!({"metadata": {"name": name}, "stringData": data});
-        secrets.create(&PostParams::default(), &serde_json::from_value(secret)?).await?;
+        secrets
+            .create(&PostParams::default(), &serde_json::from_value(secret)?)
+            .await?;
         Ok(())
     }
 
@@ -108,8 +123,14 @@ impl Cluster {
     /// # Errors
     /// Fails if a request to the API server fails.
     pub async fn allow_deletion(&self, name: &str) -> Result<()> {
-        let patch = Patch::Merge(json!({"metadata": {"annotations": {"skydock.dev/allow-deletion": "true"}}}));
-        match self.nodes_api().patch(name, &PatchParams::default(), &patch).await {
+        let patch = Patch::Merge(
+            json!({"metadata": {"annotations": {"skydock.dev/allow-deletion": "true"}}}),
+        );
+        match self
+            .nodes_api()
+            .patch(name, &PatchParams::default(), &patch)
+            .await
+        {
             Ok(_) => Ok(()),
             Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
             Err(error) => Err(error.into()),
@@ -120,7 +141,12 @@ impl Cluster {
     ///
     /// # Errors
     /// Fails if a request to the API server fails.
-    pub async fn serve(&self, name: &str, ports: &[&str], annotations: &BTreeMap<String, String>) -> Result<()> {
+    pub async fn serve(
+        &self,
+        name: &str,
+        ports: &[&str],
+        annotations: &BTreeMap<String, String>,
+    ) -> Result<()> {
         let mut listed = Vec::new();
         for port in ports {
             let (protocol, number) = port.split_once('/').context("PROTOCOL/PORT")?;
@@ -134,7 +160,9 @@ impl Cluster {
             "spec": {"type": "LoadBalancer", "selector": {"app": name}, "ports": listed},
         });
         let params = PatchParams::apply("user").force();
-        self.services_api().patch(name, &params, &Patch::Apply(service)).await?;
+        self.services_api()
+            .patch(name, &params, &Patch::Apply(service))
+            .await?;
         Ok(())
     }
 
@@ -144,7 +172,9 @@ impl Cluster {
     /// Fails if a request to the API server fails.
     pub async fn keep_inside(&self, name: &str) -> Result<()> {
         let patch = Patch::Merge(json!({"spec": {"type": "ClusterIP"}}));
-        self.services_api().patch(name, &PatchParams::default(), &patch).await?;
+        self.services_api()
+            .patch(name, &PatchParams::default(), &patch)
+            .await?;
         Ok(())
     }
 
@@ -153,7 +183,9 @@ impl Cluster {
     /// # Errors
     /// Fails if a request to the API server fails.
     pub async fn withdraw(&self, name: &str) -> Result<()> {
-        self.services_api().delete(name, &DeleteParams::default()).await?;
+        self.services_api()
+            .delete(name, &DeleteParams::default())
+            .await?;
         Ok(())
     }
 
@@ -171,7 +203,11 @@ impl Cluster {
     /// # Errors
     /// Fails if a request to the API server fails.
     pub async fn remove(&self, name: &str) -> Result<()> {
-        match self.nodes_api().delete(name, &DeleteParams::default()).await {
+        match self
+            .nodes_api()
+            .delete(name, &DeleteParams::default())
+            .await
+        {
             Ok(_) => Ok(()),
             Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
             Err(error) => Err(error.into()),
@@ -198,13 +234,18 @@ impl Cluster {
         .with_context(|| format!("event {reason} about {name}"))
     }
 
-    /// Returns all API objects that could contain a secret by mistake: nodes, Services and events, as JSON.
+    /// Returns all API objects that could contain a secret by mistake: nodes, Services and events,
+    /// as JSON.
     ///
     /// # Errors
     /// Fails if a request to the API server fails.
     pub async fn everything(&self) -> Result<String> {
         let events: Api<Event> = Api::all(self.client.clone());
         let events = events.list(&ListParams::default()).await?.items;
-        Ok(serde_json::to_string(&(self.nodes().await?, self.services().await?, events))?)
+        Ok(serde_json::to_string(&(
+            self.nodes().await?,
+            self.services().await?,
+            events,
+        ))?)
     }
 }

@@ -35,7 +35,11 @@ impl Wanted {
     /// Returns the state of a cluster in an empty site.
     #[must_use]
     pub fn of(site: &dyn Site) -> Self {
-        Self { labels: site.labels().to_vec(), only_nodes: site.has_only_nodes(), ..Self::default() }
+        Self {
+            labels: site.labels().to_vec(),
+            only_nodes: site.has_only_nodes(),
+            ..Self::default()
+        }
     }
 
     /// Waits until cluster and cloud have the expected state.
@@ -64,18 +68,28 @@ pub fn wrongs(wanted: &Wanted, nodes: &[Node], services: &[Service], view: &View
     let mut routes = BTreeMap::new();
     for node in nodes {
         let name = node.name_any();
-        match wanted.machines.iter().find(|(machine, _)| machine.node == name) {
+        match wanted
+            .machines
+            .iter()
+            .find(|(machine, _)| machine.node == name)
+        {
             None => wrongs.push(format!("node {name} has no machine")),
             Some((machine, runs)) => {
                 let said = of_node(wanted, node, machine, *runs).into_iter();
                 wrongs.extend(said.map(|wrong| format!("node {name}: {wrong}")));
-                let cidrs = node.spec.iter().filter_map(|spec| spec.pod_cidrs.as_ref()).flatten();
+                let cidrs = node
+                    .spec
+                    .iter()
+                    .filter_map(|spec| spec.pod_cidrs.as_ref())
+                    .flatten();
                 routes.extend(cidrs.map(|cidr| (cidr.clone(), machine.id.clone())));
             }
         }
     }
-    let missing =
-        wanted.machines.iter().filter(|(machine, _)| !nodes.iter().any(|node| node.name_any() == machine.node));
+    let missing = wanted
+        .machines
+        .iter()
+        .filter(|(machine, _)| !nodes.iter().any(|node| node.name_any() == machine.node));
     wrongs.extend(missing.map(|(machine, _)| format!("node {} is not there", machine.node)));
     if routes != view.routes {
         wrongs.push(format!("routes are {:?} and not {routes:?}", view.routes));
@@ -85,15 +99,29 @@ pub fn wrongs(wanted: &Wanted, nodes: &[Node], services: &[Service], view: &View
     let running: BTreeSet<String> = running.map(|(machine, _)| machine.id.clone()).collect();
     for (name, ports) in &wanted.services {
         let service = services.iter().find(|service| service.name_any() == *name);
-        let said = service
-            .map_or_else(|| vec!["is not there".to_owned()], |service| of_service(service, ports, &running, view));
-        wrongs.extend(said.into_iter().map(|wrong| format!("service {name}: {wrong}")));
+        let said = service.map_or_else(
+            || vec!["is not there".to_owned()],
+            |service| of_service(service, ports, &running, view),
+        );
+        wrongs.extend(
+            said.into_iter()
+                .map(|wrong| format!("service {name}: {wrong}")),
+        );
     }
-    let unwanted = services.iter().filter(|service| !wanted.services.contains_key(&service.name_any()));
+    let unwanted = services
+        .iter()
+        .filter(|service| !wanted.services.contains_key(&service.name_any()));
     wrongs.extend(unwanted.map(|service| format!("service {} is still there", service.name_any())));
     if view.balancers.len() != wanted.services.len() {
-        let names: Vec<_> = view.balancers.iter().map(|balancer| &balancer.name).collect();
-        wrongs.push(format!("load balancers are {names:?}, for {} services", wanted.services.len()));
+        let names: Vec<_> = view
+            .balancers
+            .iter()
+            .map(|balancer| &balancer.name)
+            .collect();
+        wrongs.push(format!(
+            "load balancers are {names:?}, for {} services",
+            wanted.services.len()
+        ));
     }
     wrongs
 }
@@ -103,9 +131,17 @@ fn of_node(wanted: &Wanted, node: &Node, machine: &Machine, runs: bool) -> Vec<S
     let nothing = NodeSpec::default();
     let spec = node.spec.as_ref().unwrap_or(&nothing);
     if spec.provider_id.as_ref() != Some(&machine.provider_id) {
-        wrongs.push(format!("its provider ID is {:?} and not {}", spec.provider_id, machine.provider_id));
+        wrongs.push(format!(
+            "its provider ID is {:?} and not {}",
+            spec.provider_id, machine.provider_id
+        ));
     }
-    let taints: BTreeSet<&str> = spec.taints.iter().flatten().map(|taint| taint.key.as_str()).collect();
+    let taints: BTreeSet<&str> = spec
+        .taints
+        .iter()
+        .flatten()
+        .map(|taint| taint.key.as_str())
+        .collect();
     if taints.contains(UNINITIALIZED) {
         wrongs.push("it is not initialized".to_owned());
     }
@@ -114,18 +150,33 @@ fn of_node(wanted: &Wanted, node: &Node, machine: &Machine, runs: bool) -> Vec<S
     }
     for (label, value) in &wanted.labels {
         if node.labels().get(*label).map(String::as_str) != Some(*value) {
-            wrongs.push(format!("label {label} is {:?} and not {value}", node.labels().get(*label)));
+            wrongs.push(format!(
+                "label {label} is {:?} and not {value}",
+                node.labels().get(*label)
+            ));
         }
     }
     let status = node.status.as_ref();
-    let addresses = status.and_then(|status| status.addresses.as_deref()).unwrap_or_default();
-    let addresses: BTreeSet<_> = addresses.iter().map(|one| (one.type_.as_str(), one.address.as_str())).collect();
+    let addresses = status
+        .and_then(|status| status.addresses.as_deref())
+        .unwrap_or_default();
+    let addresses: BTreeSet<_> = addresses
+        .iter()
+        .map(|one| (one.type_.as_str(), one.address.as_str()))
+        .collect();
     if !addresses.contains(&("InternalIP", &machine.address)) {
-        wrongs.push(format!("{} is none of its addresses {addresses:?}", machine.address));
+        wrongs.push(format!(
+            "{} is none of its addresses {addresses:?}",
+            machine.address
+        ));
     }
     if let Some(others) = &machine.others {
         let internal = ("InternalIP", machine.address.as_str());
-        let all: BTreeSet<_> = others.iter().map(|(kind, it)| (*kind, it.as_str())).chain([internal]).collect();
+        let all: BTreeSet<_> = others
+            .iter()
+            .map(|(kind, it)| (*kind, it.as_str()))
+            .chain([internal])
+            .collect();
         if addresses != all {
             wrongs.push(format!("its addresses are {addresses:?} and not {all:?}"));
         }
@@ -133,8 +184,13 @@ fn of_node(wanted: &Wanted, node: &Node, machine: &Machine, runs: bool) -> Vec<S
     if wanted.only_nodes {
         return wrongs;
     }
-    let conditions = status.and_then(|status| status.conditions.as_deref()).unwrap_or_default();
-    if !conditions.iter().any(|one| one.type_ == "NetworkUnavailable" && one.status == "False") {
+    let conditions = status
+        .and_then(|status| status.conditions.as_deref())
+        .unwrap_or_default();
+    if !conditions
+        .iter()
+        .any(|one| one.type_ == "NetworkUnavailable" && one.status == "False")
+    {
         wrongs.push("no condition says that it has a network".to_owned());
     }
     if spec.pod_cidrs.as_ref().is_none_or(Vec::is_empty) {
@@ -143,13 +199,31 @@ fn of_node(wanted: &Wanted, node: &Node, machine: &Machine, runs: bool) -> Vec<S
     wrongs
 }
 
-fn of_service(service: &Service, ports: &BTreeSet<String>, running: &BTreeSet<String>, view: &View) -> Vec<String> {
-    let status = service.status.as_ref().and_then(|status| status.load_balancer.as_ref());
-    let ingress = status.and_then(|status| status.ingress.as_deref()).unwrap_or_default();
-    let told: BTreeSet<String> =
-        ingress.iter().filter_map(|one| one.ip.clone().or_else(|| one.hostname.clone())).collect();
-    let Some(balancer) = view.balancers.iter().find(|balancer| !told.is_empty() && balancer.addresses == told) else {
-        return vec![format!("its status tells {told:?}, which is not a load balancer")];
+fn of_service(
+    service: &Service,
+    ports: &BTreeSet<String>,
+    running: &BTreeSet<String>,
+    view: &View,
+) -> Vec<String> {
+    let status = service
+        .status
+        .as_ref()
+        .and_then(|status| status.load_balancer.as_ref());
+    let ingress = status
+        .and_then(|status| status.ingress.as_deref())
+        .unwrap_or_default();
+    let told: BTreeSet<String> = ingress
+        .iter()
+        .filter_map(|one| one.ip.clone().or_else(|| one.hostname.clone()))
+        .collect();
+    let Some(balancer) = view
+        .balancers
+        .iter()
+        .find(|balancer| !told.is_empty() && balancer.addresses == told)
+    else {
+        return vec![format!(
+            "its status tells {told:?}, which is not a load balancer"
+        )];
     };
     let mut wrongs = Vec::new();
     if !balancer.works {
@@ -157,10 +231,18 @@ fn of_service(service: &Service, ports: &BTreeSet<String>, running: &BTreeSet<St
     }
     let listens: BTreeSet<String> = balancer.ports.keys().cloned().collect();
     if listens != *ports {
-        wrongs.push(format!("{} listens on {listens:?} and not {ports:?}", balancer.name));
+        wrongs.push(format!(
+            "{} listens on {listens:?} and not {ports:?}",
+            balancer.name
+        ));
     }
-    let other = balancer.ports.iter().filter(|(_, behind)| *behind != running);
-    wrongs.extend(other.map(|(port, behind)| format!("behind {port} are {behind:?} and not {running:?}")));
+    let other = balancer
+        .ports
+        .iter()
+        .filter(|(_, behind)| *behind != running);
+    wrongs.extend(
+        other.map(|(port, behind)| format!("behind {port} are {behind:?} and not {running:?}")),
+    );
     wrongs
 }
 

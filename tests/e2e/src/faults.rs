@@ -1,7 +1,9 @@
-//! Clusters in faulty clouds with a host that is killed: at the end, the state must be as expected, and nothing may be left.
+//! Clusters in faulty clouds with a host that is killed: at the end, the state must be as expected,
+//! and nothing may be left.
 //!
-//! All events depend on a seed: the faults of the cloud, the actions of users and operators, and when the host is killed. Another
-//! run with the same seed has the same events, but the host may be doing something else when it is killed.
+//! All events depend on a seed: the faults of the cloud, the actions of users and operators, and
+//! when the host is killed. Another run with the same seed has the same events, but the host may be
+//! doing something else when it is killed.
 
 use std::{
     fmt::{self, Display},
@@ -21,7 +23,8 @@ use crate::{
     tapes::{Figures, Tapes},
 };
 
-/// How long it may take to reach the expected state after the last fault: what failed for minutes is retried after minutes.
+/// How long it may take to reach the expected state after the last fault: what failed for minutes
+/// is retried after minutes.
 const PATIENCE: Duration = Duration::from_secs(300);
 /// The longest pause after a step, and before the host is killed.
 const PAUSE: Duration = Duration::from_millis(2500);
@@ -47,10 +50,22 @@ pub struct Report {
 
 impl Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { steps, kills, requests, faults, settled_in, taped } = self;
+        let Self {
+            steps,
+            kills,
+            requests,
+            faults,
+            settled_in,
+            taped,
+        } = self;
         let seconds = settled_in.as_secs_f64();
-        write!(f, "{steps} steps, {kills} kills, {faults} faults in {requests} requests, well after {seconds:.1} s")?;
-        taped.iter().try_for_each(|figures| write!(f, "; {figures}"))
+        write!(
+            f,
+            "{steps} steps, {kills} kills, {faults} faults in {requests} requests, well after {seconds:.1} s"
+        )?;
+        taped
+            .iter()
+            .try_for_each(|figures| write!(f, "; {figures}"))
     }
 }
 
@@ -71,22 +86,43 @@ pub struct Course<'a> {
     pub tapes: Option<&'a Tapes>,
 }
 
-/// Runs the events of a seed, in an empty site and on a plane without nodes. Recordings must have no secrets, and replay exactly.
+/// Runs the events of a seed, in an empty site and on a plane without nodes. Recordings must have
+/// no secrets, and replay exactly.
 ///
 /// # Errors
 /// Returns the differences from the expected state. The logs of the hosts are kept in this case.
-pub async fn run(site: &mut dyn Site, plane: &dyn Plane, name: &str, course: Course<'_>) -> Result<Report> {
+pub async fn run(
+    site: &mut dyn Site,
+    plane: &dyn Plane,
+    name: &str,
+    course: Course<'_>,
+) -> Result<Report> {
     let Course { seed, steps, tapes } = course;
     let recorded = tapes.map(Tapes::flag);
-    let flags: Vec<_> = ["--leader-elect=false", "--v=4"].into_iter().chain(recorded.as_deref()).collect();
+    let flags: Vec<_> = ["--leader-elect=false", "--v=4"]
+        .into_iter()
+        .chain(recorded.as_deref())
+        .collect();
     let hosts = Hosts::configure(site, name, plane.kubeconfig_path(), &flags)?;
     let changes = Changes::new(site, plane, seed).await?;
-    let mut run = Run { changes, hosts, report: Report::default() };
+    let mut run = Run {
+        changes,
+        hosts,
+        report: Report::default(),
+    };
     let mut played = run.play(steps).await;
     if let (Ok(()), Some(tapes)) = (&played, tapes) {
-        played = tapes.verify(run.changes.users.site).await.map(|figures| run.report.taped = Some(figures));
+        played = tapes
+            .verify(run.changes.users.site)
+            .await
+            .map(|figures| run.report.taped = Some(figures));
     }
-    played.with_context(|| format!("seed {seed}, the logs are in {}", Path::display(run.hosts.keep())))?;
+    played.with_context(|| {
+        format!(
+            "seed {seed}, the logs are in {}",
+            Path::display(run.hosts.keep())
+        )
+    })?;
     Ok(run.report)
 }
 
@@ -123,9 +159,19 @@ impl Run<'_> {
         self.report.faults = calls.iter().filter(|call| !call.faults.is_empty()).count();
         Hosts::stop(host).await?;
         let logs = self.hosts.logs()?;
-        ensure!(self.report.faults > 0 && self.report.kills > 0, "nothing went wrong: {:?}", self.report);
         ensure!(
-            !self.changes.users.site.secrets().iter().any(|secret| logs.contains(secret)),
+            self.report.faults > 0 && self.report.kills > 0,
+            "nothing went wrong: {:?}",
+            self.report
+        );
+        ensure!(
+            !self
+                .changes
+                .users
+                .site
+                .secrets()
+                .iter()
+                .any(|secret| logs.contains(secret)),
             "a log has a secret in it"
         );
         self.changes.left_nothing().await

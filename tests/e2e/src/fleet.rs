@@ -1,4 +1,5 @@
-//! Counts the requests that describe the nodes of a cluster, once the plugin has everything in its caches.
+//! Counts the requests that describe the nodes of a cluster, once the plugin has everything in its
+//! caches.
 
 use std::{
     collections::BTreeMap,
@@ -56,7 +57,15 @@ impl Described {
 
 impl Display for Described {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { nodes, initialized_in, requests, call, cpu, guest, host } = self;
+        let Self {
+            nodes,
+            initialized_in,
+            requests,
+            call,
+            cpu,
+            guest,
+            host,
+        } = self;
         let mib = f64::from(1 << 20);
         write!(
             f,
@@ -70,11 +79,17 @@ impl Display for Described {
     }
 }
 
-/// Measures clusters of these sizes, one after the other, in an empty site and on a plane without nodes.
+/// Measures clusters of these sizes, one after the other, in an empty site and on a plane without
+/// nodes.
 ///
 /// # Errors
 /// Fails if the nodes are not initialized in time.
-pub async fn run(site: &mut dyn Site, plane: &dyn Plane, name: &str, sizes: &[usize]) -> Result<Vec<Described>> {
+pub async fn run(
+    site: &mut dyn Site,
+    plane: &dyn Plane,
+    name: &str,
+    sizes: &[usize],
+) -> Result<Vec<Described>> {
     let mut hosts = Hosts::of_site(site, name, plane.kubeconfig_path(), &FLAGS)?;
     let host = hosts.start().await?;
     let cluster = Cluster::new(plane.client());
@@ -95,21 +110,36 @@ pub async fn run(site: &mut dyn Site, plane: &dyn Plane, name: &str, sizes: &[us
     Ok(all)
 }
 
-async fn measure(site: &dyn Site, host: &Host, nodes: usize, initialized_in: Duration) -> Result<Described> {
+async fn measure(
+    site: &dyn Site,
+    host: &Host,
+    nodes: usize,
+    initialized_in: Duration,
+) -> Result<Described> {
     let (calls, [seconds, cpu]) = (calls(host).await?, times(host).await?);
     site.proxy().forget();
     let ended = after(host, calls + CALLS).await?;
-    ensure!(ended == calls + CALLS, "more than one call describes {nodes} nodes");
+    ensure!(
+        ended == calls + CALLS,
+        "more than one call describes {nodes} nodes"
+    );
     let [seconds_after, cpu_after] = times(host).await?;
     let each = |total: f64| Duration::from_secs_f64(total / CALLS);
-    let requests = site.proxy().counts().into_iter().map(|(operation, count)| (operation, count as f64 / CALLS));
+    let requests = site
+        .proxy()
+        .counts()
+        .into_iter()
+        .map(|(operation, count)| (operation, count as f64 / CALLS));
     Ok(Described {
         nodes,
         initialized_in,
         requests: requests.collect(),
         call: each(seconds_after - seconds),
         cpu: each(cpu_after - cpu),
-        guest: host.scrape().await?.sum("skydock_plugin_memory_peak_bytes", &[]),
+        guest: host
+            .scrape()
+            .await?
+            .sum("skydock_plugin_memory_peak_bytes", &[]),
         host: host.resident()?,
     })
 }
@@ -118,31 +148,52 @@ async fn initialized(cluster: &Cluster, machines: &[Machine]) -> Result<()> {
     eventually(PATIENCE, || async {
         let nodes = cluster.nodes().await?;
         let of = |machine: &Machine| {
-            let node = nodes.iter().find(|node| node.metadata.name.as_ref() == Some(&machine.node))?;
+            let node = nodes
+                .iter()
+                .find(|node| node.metadata.name.as_ref() == Some(&machine.node))?;
             node.spec.as_ref()?.provider_id.clone()
         };
-        let left: Vec<_> = machines.iter().filter(|it| of(it).as_ref() != Some(&it.provider_id)).collect();
-        Ok(Seen::when(left.is_empty(), format!("{} nodes are not initialized: {left:?}", left.len())))
+        let left: Vec<_> = machines
+            .iter()
+            .filter(|it| of(it).as_ref() != Some(&it.provider_id))
+            .collect();
+        Ok(Seen::when(
+            left.is_empty(),
+            format!("{} nodes are not initialized: {left:?}", left.len()),
+        ))
     })
     .await
 }
 
-/// Waits for this number of calls, and returns how many there were. Calls are far apart, so that one has ended when it is counted, and
-/// the next has not begun.
+/// Waits for this number of calls, and returns how many there were. Calls are far apart, so that
+/// one has ended when it is counted, and the next has not begun.
 async fn after(host: &Host, number: f64) -> Result<f64> {
     eventually(PATIENCE, || async {
         let seen = calls(host).await?;
-        Ok(if seen >= number { Seen::Yes(seen) } else { Seen::NotYet(format!("{seen} calls")) })
+        Ok(if seen >= number {
+            Seen::Yes(seen)
+        } else {
+            Seen::NotYet(format!("{seen} calls"))
+        })
     })
     .await
 }
 
 async fn calls(host: &Host) -> Result<f64> {
-    Ok(host.scrape().await?.sum("skydock_plugin_calls_total", &[("function", "describe"), ("outcome", "ok")]))
+    Ok(host.scrape().await?.sum(
+        "skydock_plugin_calls_total",
+        &[("function", "describe"), ("outcome", "ok")],
+    ))
 }
 
 async fn times(host: &Host) -> Result<[f64; 2]> {
     let scrape = host.scrape().await?;
-    let seconds = scrape.sum("skydock_plugin_call_duration_seconds_sum", &[("function", "describe")]);
-    Ok([seconds, scrape.sum("skydock_plugin_guest_cpu_seconds_total", &[])])
+    let seconds = scrape.sum(
+        "skydock_plugin_call_duration_seconds_sum",
+        &[("function", "describe")],
+    );
+    Ok([
+        seconds,
+        scrape.sum("skydock_plugin_guest_cpu_seconds_total", &[]),
+    ])
 }

@@ -24,8 +24,8 @@ use crate::authority::{Authority, Leaf};
 /// Maximum size of a request header in bytes.
 const MAX_HEAD: usize = 64 << 10;
 
-/// A TLS server in front of a server without TLS. Each connection is used for one request only, so that each request needs a TLS
-/// handshake. The server stops when it is dropped.
+/// A TLS server in front of a server without TLS. Each connection is used for one request only, so
+/// that each request needs a TLS handshake. The server stops when it is dropped.
 pub(crate) struct Front {
     address: SocketAddr,
     shared: Arc<Shared>,
@@ -39,8 +39,8 @@ struct Shared {
 }
 
 impl Front {
-    /// Starts a server in front of the one at this address, `127.0.0.1:PORT`. Clients need a certificate that one of these
-    /// authorities has signed, if there are any.
+    /// Starts a server in front of the one at this address, `127.0.0.1:PORT`. Clients need a
+    /// certificate that one of these authorities has signed, if there are any.
     ///
     /// # Errors
     /// Fails if it cannot listen.
@@ -48,14 +48,22 @@ impl Front {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
         let address = listener.local_addr()?;
         let config = Mutex::new(Arc::new(config(leaf, clients)?));
-        let shared = Arc::new(Shared { config, served: AtomicUsize::new(0), failed: AtomicUsize::new(0) });
+        let shared = Arc::new(Shared {
+            config,
+            served: AtomicUsize::new(0),
+            failed: AtomicUsize::new(0),
+        });
         let (of_task, server) = (Arc::clone(&shared), server.to_owned());
         let task = tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
                 tokio::spawn(connection(stream, Arc::clone(&of_task), server.clone()));
             }
         });
-        Ok(Self { address, shared, task: task.abort_handle() })
+        Ok(Self {
+            address,
+            shared,
+            task: task.abort_handle(),
+        })
     }
 
     /// Returns the URL: `https://127.0.0.1:PORT`.
@@ -70,14 +78,21 @@ impl Front {
     /// Fails if they are invalid.
     pub(crate) fn replace(&self, leaf: &Leaf, clients: &[&Authority]) -> Result<()> {
         let config = Arc::new(config(leaf, clients)?);
-        *self.shared.config.lock().unwrap_or_else(PoisonError::into_inner) = config;
+        *self
+            .shared
+            .config
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner) = config;
         Ok(())
     }
 
     /// Returns the number of successful and of failed TLS handshakes.
     #[must_use]
     pub(crate) fn counts(&self) -> (usize, usize) {
-        (self.shared.served.load(Ordering::Relaxed), self.shared.failed.load(Ordering::Relaxed))
+        (
+            self.shared.served.load(Ordering::Relaxed),
+            self.shared.failed.load(Ordering::Relaxed),
+        )
     }
 }
 
@@ -94,11 +109,13 @@ fn config(leaf: &Leaf, clients: &[&Authority]) -> Result<ServerConfig> {
         roots.add(authority.der().clone())?;
     }
     let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(leaf.private().to_vec()));
-    let builder = ServerConfig::builder_with_provider(provider.clone()).with_safe_default_protocol_versions()?;
+    let builder = ServerConfig::builder_with_provider(provider.clone())
+        .with_safe_default_protocol_versions()?;
     let builder = if clients.is_empty() {
         builder.with_no_client_auth()
     } else {
-        let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider).build()?;
+        let verifier =
+            WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider).build()?;
         builder.with_client_cert_verifier(verifier)
     };
     let mut config = builder.with_single_cert(leaf.chain(), key)?;
@@ -120,19 +137,28 @@ async fn connection(stream: TcpStream, shared: Arc<Shared>, server: String) {
 }
 
 /// Forwards one request.
-async fn pass_on(client: &mut tokio_rustls::server::TlsStream<TcpStream>, server: &str) -> Result<()> {
+async fn pass_on(
+    client: &mut tokio_rustls::server::TlsStream<TcpStream>,
+    server: &str,
+) -> Result<()> {
     let mut head = Vec::new();
     let first = loop {
         if client.read_buf(&mut head).await? == 0 || head.len() > MAX_HEAD {
             return Err(io::Error::from(io::ErrorKind::UnexpectedEof).into());
         }
         if head.windows(4).any(|end| end == b"\r\n\r\n") {
-            break head.windows(2).position(|end| end == b"\r\n").context("a line")? + 2;
+            break head
+                .windows(2)
+                .position(|end| end == b"\r\n")
+                .context("a line")?
+                + 2;
         }
     };
     let (line, rest) = head.split_at_checked(first).context("a line")?;
     let mut server = TcpStream::connect(server).await?;
-    server.write_all(&[line, b"connection: close\r\n", rest].concat()).await?;
+    server
+        .write_all(&[line, b"connection: close\r\n", rest].concat())
+        .await?;
     copy_bidirectional(client, &mut server).await?;
     client.shutdown().await?;
     Ok(())

@@ -30,12 +30,25 @@ impl Hosts {
     ///
     /// # Errors
     /// Fails if a binary has not been built, or if files cannot be written.
-    pub fn configure(site: &dyn Site, cluster: &str, kubeconfig: &Path, more: &[&str]) -> Result<Self> {
+    pub fn configure(
+        site: &dyn Site,
+        cluster: &str,
+        kubeconfig: &Path,
+        more: &[&str],
+    ) -> Result<Self> {
         let cidr = format!("--cluster-cidr={PODS}");
         let mut flags = if site.has_only_nodes() {
-            vec!["--controllers=cloud-node,cloud-node-lifecycle", "--configure-cloud-routes=false"]
+            vec![
+                "--controllers=cloud-node,cloud-node-lifecycle",
+                "--configure-cloud-routes=false",
+            ]
         } else {
-            vec![cidr.as_str(), "--controllers=*", "--allocate-node-cidrs", "--configure-cloud-routes"]
+            vec![
+                cidr.as_str(),
+                "--controllers=*",
+                "--allocate-node-cidrs",
+                "--configure-cloud-routes",
+            ]
         };
         flags.push("--node-monitor-period=1s");
         flags.extend(more);
@@ -46,13 +59,21 @@ impl Hosts {
     ///
     /// # Errors
     /// See [`Self::configure`].
-    pub fn of_site(site: &dyn Site, cluster: &str, kubeconfig: &Path, flags: &[&str]) -> Result<Self> {
+    pub fn of_site(
+        site: &dyn Site,
+        cluster: &str,
+        kubeconfig: &Path,
+        flags: &[&str],
+    ) -> Result<Self> {
         let plugin = site.plugin().file(site.provider())?;
-        Self::with(cluster, kubeconfig, flags, |dir| configured(site, &plugin, dir, cluster))
+        Self::with(cluster, kubeconfig, flags, |dir| {
+            configured(site, &plugin, dir, cluster)
+        })
     }
 
-    /// Writes the configuration of a host with these flags. The function returns the configuration, and writes the files that it
-    /// refers to. Compiled plugins are stored in a directory that all hosts share.
+    /// Writes the configuration of a host with these flags. The function returns the configuration,
+    /// and writes the files that it refers to. Compiled plugins are stored in a directory that all
+    /// hosts share.
     ///
     /// # Errors
     /// See [`Self::configure`].
@@ -76,10 +97,16 @@ impl Hosts {
             format!("--cluster-name={cluster}").into(),
         ];
         args.extend(flags.iter().map(OsString::from));
-        Ok(Self { binary: paths.skydock, args, dir, started: 0 })
+        Ok(Self {
+            binary: paths.skydock,
+            args,
+            dir,
+            started: 0,
+        })
     }
 
-    /// Returns the directory with cloud.conf, the files with secrets, and the rest of the configuration.
+    /// Returns the directory with cloud.conf, the files with secrets, and the rest of the
+    /// configuration.
     #[must_use]
     pub fn dir(&self) -> &Path {
         self.dir.path()
@@ -93,13 +120,15 @@ impl Hosts {
         let file = self.dir.path().join(CONFIG);
         let mut document = serde_json::from_slice(&fs::read(&file)?)?;
         change(&mut document);
-        fs::write(&file, serde_json::to_vec_pretty(&document)?).with_context(|| file.display().to_string())
+        fs::write(&file, serde_json::to_vec_pretty(&document)?)
+            .with_context(|| file.display().to_string())
     }
 
     /// Sets an environment variable for hosts that are started afterwards: `NAME=VALUE`.
     pub fn set(&mut self, variable: &str) {
         let binary = std::mem::replace(&mut self.binary, PathBuf::from("/usr/bin/env"));
-        self.args.splice(0..0, [OsString::from(variable), binary.into()]);
+        self.args
+            .splice(0..0, [OsString::from(variable), binary.into()]);
     }
 
     /// Starts a host and waits until it is ready.
@@ -108,7 +137,13 @@ impl Hosts {
     /// Fails if it ends instead, with the end of its log.
     pub async fn start(&mut self) -> Result<Host> {
         self.started += 1;
-        Host::start(&self.binary, self.dir.path(), &format!("host-{}", self.started), &self.args).await
+        Host::start(
+            &self.binary,
+            self.dir.path(),
+            &format!("host-{}", self.started),
+            &self.args,
+        )
+        .await
     }
 
     /// Returns the logs of all hosts so far.
@@ -116,8 +151,11 @@ impl Hosts {
     /// # Errors
     /// Fails if a log cannot be read.
     pub fn logs(&self) -> Result<String> {
-        let names = (1..=self.started).map(|number| self.dir.path().join(format!("host-{number}.log")));
-        names.map(|log| fs::read_to_string(&log).with_context(|| log.display().to_string())).collect()
+        let names =
+            (1..=self.started).map(|number| self.dir.path().join(format!("host-{number}.log")));
+        names
+            .map(|log| fs::read_to_string(&log).with_context(|| log.display().to_string()))
+            .collect()
     }
 
     /// Keeps files and logs, and returns their directory.

@@ -1,4 +1,5 @@
-//! Runs what takes too long for a test: any number of seeds of [`faults`], and everything with the official providers in Go.
+//! Runs what takes too long for a test: any number of seeds of [`faults`], and everything with the
+//! official providers in Go.
 
 #![forbid(unsafe_code)]
 
@@ -28,8 +29,8 @@ use skydock_story::narrator::{Audience, Narrator};
 enum Run {
     /// The life of a cluster, from its first node until everything is deleted.
     Story(On),
-    /// Clusters in bad clouds, served by a host that is killed: seed after seed, on one cloud without a reset. Seeds that have
-    /// succeeded before are skipped.
+    /// Clusters in bad clouds, served by a host that is killed: seed after seed, on one cloud
+    /// without a reset. Seeds that have succeeded before are skipped.
     Faults(Faults),
     /// A cluster that changes all the time in a bad cloud, served by one host, which must not grow.
     Soak(Soak),
@@ -42,7 +43,8 @@ enum Run {
 struct On {
     /// The cloud.
     cloud: CloudKind,
-    /// The plugin: the native one in Rust, which is the default in OpenStack and AWS, or the official provider in Go.
+    /// The plugin: the native one in Rust, which is the default in OpenStack and AWS, or the
+    /// official provider in Go.
     #[arg(long)]
     plugin: Option<Plugin>,
     /// In AWS: classic load balancers instead of network load balancers.
@@ -66,11 +68,13 @@ struct Faults {
     /// Steps of each.
     #[arg(long, default_value_t = 12)]
     steps: usize,
-    /// Record the calls of the plugin in a folder `seed-N` of this directory, and verify that they replay exactly and have no secrets.
-    /// Build Skydock and its plugins before, and do not change them meanwhile.
+    /// Record the calls of the plugin in a folder `seed-N` of this directory, and verify that they
+    /// replay exactly and have no secrets. Build Skydock and its plugins before, and do not change
+    /// them meanwhile.
     #[arg(long, value_name = "DIR")]
     record: Option<PathBuf>,
-    /// Also replay the recordings with a provider of which one line was changed, and show where it first differs.
+    /// Also replay the recordings with a provider of which one line was changed, and show where it
+    /// first differs.
     #[arg(long, requires = "record")]
     edit: bool,
 }
@@ -132,7 +136,8 @@ async fn main() -> Result<()> {
             let plane = RealPlane::start_without_controllers().await?;
             let mut site = cloud.site("soak", 1, on).await?;
             let lasting = Duration::from_secs(minutes * 60);
-            let soaked = soak::run(&mut *site, &plane, "soak", lasting, &mut std::io::stdout()).await?;
+            let soaked =
+                soak::run(&mut *site, &plane, "soak", lasting, &mut std::io::stdout()).await?;
             Ok(writeln!(std::io::stdout(), "{soaked}")?)
         }
         Run::Fleet(Fleet { on, nodes }) => {
@@ -168,7 +173,11 @@ impl On {
     /// Builds the plugin and starts the cloud.
     async fn prepare(self) -> Result<Cloud> {
         let has_native = matches!(self.cloud, CloudKind::Openstack | CloudKind::Aws);
-        ensure!(has_native || self.plugin() == Plugin::Go, "{} has no native plugin", self.provider());
+        ensure!(
+            has_native || self.plugin() == Plugin::Go,
+            "{} has no native plugin",
+            self.provider()
+        );
         self.plugin().prepare(self.provider()).await?;
         Ok(match self.cloud {
             CloudKind::Openstack => Cloud::OpenStack(Box::new(OpenStack::start().await?)),
@@ -186,10 +195,17 @@ impl On {
 impl Cloud {
     async fn site(&self, name: &str, seed: u64, on: On) -> Result<Box<dyn Site + '_>> {
         Ok(match self {
-            Self::OpenStack(cloud) => Box::new(OpenStackSite::new(cloud, name, seed).await?.served_by(on.plugin())),
+            Self::OpenStack(cloud) => Box::new(
+                OpenStackSite::new(cloud, name, seed)
+                    .await?
+                    .served_by(on.plugin()),
+            ),
             Self::Aws(cloud, keys) => {
                 let site = AwsSite::new(cloud, keys.clone(), name, seed).await?;
-                Box::new(site.served_by(on.plugin()).with_classic_balancers(on.classic))
+                Box::new(
+                    site.served_by(on.plugin())
+                        .with_classic_balancers(on.classic),
+                )
             }
             Self::Vsphere => Box::new(VsphereSite::new(seed).await?),
             Self::Azure => Box::new(AzureSite::new(seed).await?),
@@ -198,19 +214,35 @@ impl Cloud {
 }
 
 async fn seeds(run: &Faults) -> Result<()> {
-    let plugin = if run.on.plugin() == Plugin::Go { "-go" } else { "" };
-    let name = format!("{}{}{plugin}", run.on.provider(), if run.on.classic { "-classic" } else { "" });
-    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/e2e").join(format!("faults-{name}.txt"));
+    let plugin = if run.on.plugin() == Plugin::Go {
+        "-go"
+    } else {
+        ""
+    };
+    let name = format!(
+        "{}{}{plugin}",
+        run.on.provider(),
+        if run.on.classic { "-classic" } else { "" }
+    );
+    let file = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../../target/e2e")
+        .join(format!("faults-{name}.txt"));
     let done = done(&file)?;
     let seeds: Vec<u64> = match run.seed {
         Some(seed) => vec![seed],
-        None => (run.first..run.seeds).filter(|seed| !done.contains(seed)).collect(),
+        None => (run.first..run.seeds)
+            .filter(|seed| !done.contains(seed))
+            .collect(),
     };
     ensure!(
         !run.edit || run.on.plugin() == Plugin::Native,
         "--edit changes a line of the native plugin: omit --plugin"
     );
-    let changed = if run.edit { Some(edited(run.on.provider()).await?) } else { None };
+    let changed = if run.edit {
+        Some(edited(run.on.provider()).await?)
+    } else {
+        None
+    };
     let cloud = run.on.prepare().await?;
     let mut log = OpenOptions::new().append(true).create(true).open(&file)?;
     let mut bad = 0;
@@ -223,7 +255,12 @@ async fn seeds(run: &Faults) -> Result<()> {
             }
         }
     }
-    anyhow::ensure!(bad == 0, "{bad} of {} seeds failed; the others are in {}", seeds.len(), file.display());
+    anyhow::ensure!(
+        bad == 0,
+        "{bad} of {} seeds failed; the others are in {}",
+        seeds.len(),
+        file.display()
+    );
     Ok(())
 }
 
@@ -231,10 +268,20 @@ async fn one(cloud: &Cloud, run: &Faults, seed: u64, changed: Option<&Path>) -> 
     let plane = RealPlane::start_without_controllers().await?;
     let name = format!("seed-{seed}");
     let mut site = cloud.site(&name, seed, run.on).await?;
-    let tapes = run.record.as_ref().map(|dir| Tapes::new(&dir.join(&name))).transpose()?;
-    let course = Course { seed, steps: run.steps, tapes: tapes.as_ref() };
+    let tapes = run
+        .record
+        .as_ref()
+        .map(|dir| Tapes::new(&dir.join(&name)))
+        .transpose()?;
+    let course = Course {
+        seed,
+        steps: run.steps,
+        tapes: tapes.as_ref(),
+    };
     let report = faults::run(&mut *site, &plane, &name, course).await?;
-    let (Some(tapes), Some(changed)) = (&tapes, changed) else { return Ok(report.to_string()) };
+    let (Some(tapes), Some(changed)) = (&tapes, changed) else {
+        return Ok(report.to_string());
+    };
     let difference = tapes.differ(changed).await?;
     Ok(format!("{report}; with one line changed: {difference}"))
 }
@@ -246,10 +293,15 @@ fn done(file: &Path) -> Result<BTreeSet<u64>> {
     }
     let text = match fs::read_to_string(file) {
         Ok(text) => text,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => File::create(file).map(|_| String::new())?,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            File::create(file).map(|_| String::new())?
+        }
         Err(error) => return Err(error).with_context(|| PathBuf::from(file).display().to_string()),
     };
-    Ok(text.lines().filter_map(|line| line.split(' ').next()?.parse().ok()).collect())
+    Ok(text
+        .lines()
+        .filter_map(|line| line.split(' ').next()?.parse().ok())
+        .collect())
 }
 
 fn say(log: &mut dyn std::io::Write, line: &str) -> Result<()> {

@@ -29,7 +29,10 @@ struct Story<'a> {
 /// Returns the first step that failed. The logs are kept in this case.
 pub async fn tell(site: &mut dyn Site, plane: &dyn Plane, narrator: &mut Narrator) -> Result<()> {
     let hosts = Hosts::configure(site, "story", plane.kubeconfig_path(), &FLAGS)?;
-    let mut story = Story { users: Users::of(site, plane).await?, hosts };
+    let mut story = Story {
+        users: Users::of(site, plane).await?,
+        hosts,
+    };
     let told = story.chapters(narrator).await;
     told.with_context(|| format!("the logs are in {}", story.hosts.keep().display()))
 }
@@ -39,11 +42,14 @@ impl Story<'_> {
         let mut host = None;
         narrator.chapter("Nodes");
         narrator
-            .step("virtual machines run, and Skydock initializes their nodes", async {
-                self.users.join(3).await?;
-                host = Some(self.hosts.start().await?);
-                self.as_wanted().await
-            })
+            .step(
+                "virtual machines run, and Skydock initializes their nodes",
+                async {
+                    self.users.join(3).await?;
+                    host = Some(self.hosts.start().await?);
+                    self.as_wanted().await
+                },
+            )
             .await?;
         narrator
             .step("a node joins later", async {
@@ -52,8 +58,17 @@ impl Story<'_> {
             })
             .await?;
         narrator.chapter("Machines");
-        let (machine, _) = self.users.wanted.machines.last().context("a machine")?.clone();
-        for (step, runs) in [("one is stopped: taint", false), ("it starts again: no taint", true)] {
+        let (machine, _) = self
+            .users
+            .wanted
+            .machines
+            .last()
+            .context("a machine")?
+            .clone();
+        for (step, runs) in [
+            ("one is stopped: taint", false),
+            ("it starts again: no taint", true),
+        ] {
             narrator.step(step, self.switch(&machine, runs)).await?;
         }
         narrator

@@ -49,26 +49,58 @@ pub struct Rotated {
 
 impl fmt::Display for Rotated {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { churn, rotations, renewals, forms, searched } = self;
+        let Self {
+            churn,
+            rotations,
+            renewals,
+            forms,
+            searched,
+        } = self;
         let mib = searched >> 20;
-        write!(f, "{rotations} rotations, {renewals} renewals, {churn}; no secret of {forms} forms in {mib} MiB")
+        write!(
+            f,
+            "{rotations} rotations, {renewals} renewals, {churn}; no secret of {forms} forms in {mib} MiB"
+        )
     }
 }
 
 /// Flags of all hosts: maximum log level, and no leader election.
 const FLAGS: [&str; 2] = ["--leader-elect=false", "--v=5"];
 
-/// Finishes a run: checks that the rotations were not noticed, that the plugin was not replaced, and that no secret has leaked.
-async fn end(churn: &Churn<'_>, report: Report, rotations: usize, ended: Ended<'_>) -> Result<Rotated> {
-    let Ended { host, hosts, secrets } = ended;
+/// Finishes a run: checks that the rotations were not noticed, that the plugin was not replaced,
+/// and that no secret has leaked.
+async fn end(
+    churn: &Churn<'_>,
+    report: Report,
+    rotations: usize,
+    ended: Ended<'_>,
+) -> Result<Rotated> {
+    let Ended {
+        host,
+        hosts,
+        secrets,
+    } = ended;
     churn.went_unnoticed(&host).await?;
     let renewals = renewals(&host).await?;
     let seen = generation(&host.scrape().await?);
     ensure!(seen == 1.0, "the plugin is its generation {seen}");
-    let places = secrets::places(host, hosts, &churn.cluster, &secrets, &churn.known_to_the_guest()?).await?;
+    let places = secrets::places(
+        host,
+        hosts,
+        &churn.cluster,
+        &secrets,
+        &churn.known_to_the_guest()?,
+    )
+    .await?;
     secrets.are_not_in(&places)?;
     let searched = places.iter().map(|place| place.bytes.len()).sum();
-    Ok(Rotated { churn: report, rotations, renewals, forms: secrets.len(), searched })
+    Ok(Rotated {
+        churn: report,
+        rotations,
+        renewals,
+        forms: secrets.len(),
+        searched,
+    })
 }
 
 /// The state at the end of all rotations.
@@ -80,7 +112,10 @@ struct Ended<'a> {
 
 /// Returns how often credentials were renewed.
 async fn renewals(host: &Host) -> Result<f64> {
-    Ok(host.scrape().await?.sum("skydock_credential_renewals_total", &[("outcome", "renewed")]))
+    Ok(host.scrape().await?.sum(
+        "skydock_credential_renewals_total",
+        &[("outcome", "renewed")],
+    ))
 }
 
 /// Waits until a credential has been renewed again.

@@ -17,7 +17,9 @@ use async_trait::async_trait;
 use serde_json::{Value, json};
 use skydock_clouds::Proxy;
 
-pub use self::{aws::AwsSite, azure::AzureSite, openstack::OpenStackSite, plugin::Plugin, vsphere::VsphereSite};
+pub use self::{
+    aws::AwsSite, azure::AzureSite, openstack::OpenStackSite, plugin::Plugin, vsphere::VsphereSite,
+};
 use crate::cluster::Cluster;
 
 /// The address range of Pods.
@@ -47,8 +49,8 @@ pub struct Balancer {
     pub addresses: BTreeSet<String>,
     /// Whether the cloud reports that it works.
     pub works: bool,
-    /// The IDs of the instances behind each port, for example `TCP/80`. Unknown members are listed with the cloud's name for
-    /// them.
+    /// The IDs of the instances behind each port, for example `TCP/80`. Unknown members are listed
+    /// with the cloud's name for them.
     pub ports: BTreeMap<String, BTreeSet<String>>,
 }
 
@@ -115,7 +117,8 @@ pub trait Site: Send + Sync {
         cluster.register(&machine.node).await
     }
 
-    /// Writes `cloud.conf` and the files with secrets to the directory. Returns what the configuration of the plugin has of its own.
+    /// Writes `cloud.conf` and the files with secrets to the directory. Returns what the
+    /// configuration of the plugin has of its own.
     ///
     /// # Errors
     /// Fails if the directory cannot be written.
@@ -166,7 +169,10 @@ pub trait Site: Send + Sync {
 pub(crate) fn requests(site: &dyn Site) -> String {
     let counts = site.proxy().counts();
     site.proxy().forget();
-    let told: Vec<String> = counts.iter().map(|(operation, count)| format!("{operation} {count}")).collect();
+    let told: Vec<String> = counts
+        .iter()
+        .map(|(operation, count)| format!("{operation} {count}"))
+        .collect();
     told.join(", ")
 }
 
@@ -175,7 +181,8 @@ pub(crate) fn requests(site: &dyn Site) -> String {
 pub struct Configuration {
     /// The options of the plugin.
     pub(crate) options: Value,
-    /// The only entry of `credentials`, without name and binding, unless the provider logs in itself.
+    /// The only entry of `credentials`, without name and binding, unless the provider logs in
+    /// itself.
     pub(crate) credential: Option<Value>,
     /// Fields of the egress rule.
     pub(crate) rule: Value,
@@ -183,8 +190,8 @@ pub struct Configuration {
     pub(crate) grants: Value,
 }
 
-/// Returns a `SkydockConfiguration` for this plugin, which can connect only to the site's proxy. The referenced files are written
-/// to the directory.
+/// Returns a `SkydockConfiguration` for this plugin, which can connect only to the site's proxy.
+/// The referenced files are written to the directory.
 ///
 /// # Errors
 /// Fails if the directory cannot be written.

@@ -1,5 +1,6 @@
-//! One host serves a cluster that changes all the time in a faulty cloud, for as long as its caller wants: at the end, the state must
-//! be as expected, nothing may be left, and what the host takes must not have grown.
+//! One host serves a cluster that changes all the time in a faulty cloud, for as long as its caller
+//! wants: at the end, the state must be as expected, nothing may be left, and what the host takes
+//! must not have grown.
 
 mod growth;
 mod sample;
@@ -18,8 +19,8 @@ use skydock_support::Host;
 use self::{growth::SAMPLES, sample::Sample};
 use crate::{changes::Changes, churn::generation, hosts::Hosts, secrets, site::Site};
 
-/// How long it may take to reach the expected state after the last fault: the longest delay of a retry is 5 minutes, and a provider that
-/// makes one call at a time may have others before it.
+/// How long it may take to reach the expected state after the last fault: the longest delay of a
+/// retry is 5 minutes, and a provider that makes one call at a time may have others before it.
 const PATIENCE: Duration = Duration::from_secs(600);
 /// The longest pause after a step.
 const PAUSE: Duration = Duration::from_secs(5);
@@ -42,9 +43,20 @@ pub struct Report {
 
 impl Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { lasted, settled_in, last, grown, searched } = self;
+        let Self {
+            lasted,
+            settled_in,
+            last,
+            grown,
+            searched,
+        } = self;
         let (minutes, seconds) = (lasted.as_secs_f64() / 60.0, settled_in.as_secs_f64());
-        write!(f, "{minutes:.0} minutes: {}, well after {seconds:.1} s; {}", last.work(), grown.join(", "))?;
+        write!(
+            f,
+            "{minutes:.0} minutes: {}, well after {seconds:.1} s; {}",
+            last.work(),
+            grown.join(", ")
+        )?;
         write!(f, "; secrets are in {searched}")
     }
 }
@@ -57,10 +69,12 @@ struct Run<'a> {
     samples: Vec<Sample>,
 }
 
-/// Changes a cluster for this time, in an empty site and on a plane without nodes. Writes a line for each sample.
+/// Changes a cluster for this time, in an empty site and on a plane without nodes. Writes a line
+/// for each sample.
 ///
 /// # Errors
-/// Returns the differences from the expected state, or what has grown, with all its values. The log of the host is kept in this case.
+/// Returns the differences from the expected state, or what has grown, with all its values. The log
+/// of the host is kept in this case.
 pub async fn run(
     site: &mut dyn Site,
     plane: &dyn Plane,
@@ -68,20 +82,37 @@ pub async fn run(
     lasting: Duration,
     lines: &mut (dyn Write + Send),
 ) -> Result<Report> {
-    let mut hosts = Hosts::configure(site, name, plane.kubeconfig_path(), &["--leader-elect=false", "--v=4"])?;
-    // As in the container image: with many arenas the allocator keeps freed memory and grows for minutes.
+    let mut hosts = Hosts::configure(
+        site,
+        name,
+        plane.kubeconfig_path(),
+        &["--leader-elect=false", "--v=4"],
+    )?;
+    // As in the container image: with many arenas the allocator keeps freed memory and grows for
+    // minutes.
     hosts.set("MALLOC_ARENA_MAX=1");
     let changes = Changes::new(site, plane, 1).await?;
-    let mut run = Run { changes, steps: 0, requests: (0, 0), samples: Vec::new() };
+    let mut run = Run {
+        changes,
+        steps: 0,
+        requests: (0, 0),
+        samples: Vec::new(),
+    };
     let played = run.play(&mut hosts, lasting, lines).await;
     played.with_context(|| format!("the log is in {}", Path::display(hosts.keep())))
 }
 
 impl Run<'_> {
-    async fn play(&mut self, hosts: &mut Hosts, lasting: Duration, lines: &mut (dyn Write + Send)) -> Result<Report> {
+    async fn play(
+        &mut self,
+        hosts: &mut Hosts,
+        lasting: Duration,
+        lines: &mut (dyn Write + Send),
+    ) -> Result<Report> {
         self.changes.users.join(2).await?;
         let host = hosts.start().await?;
-        // Some providers read their cloud many times before the first call, and do not repeat what fails.
+        // Some providers read their cloud many times before the first call, and do not repeat what
+        // fails.
         self.changes.users.settle(PATIENCE).await?;
         let began = Instant::now();
         self.change(&host, lasting, lines).await?;
@@ -95,18 +126,39 @@ impl Run<'_> {
 
         let last = self.sample(&host, began.elapsed()).await?;
         growth::went_on(&self.samples)?;
-        ensure!(generation(&host.scrape().await?) == 1.0, "the plugin was loaded again");
-        ensure!(last.traps == last.deadlines, "an instance was terminated, but not at a deadline: {last}");
-        let searched =
-            secrets::shown_nowhere(host, hosts, &self.changes.users.cluster, &self.changes.users.site.secrets())
-                .await?;
+        ensure!(
+            generation(&host.scrape().await?) == 1.0,
+            "the plugin was loaded again"
+        );
+        ensure!(
+            last.traps == last.deadlines,
+            "an instance was terminated, but not at a deadline: {last}"
+        );
+        let searched = secrets::shown_nowhere(
+            host,
+            hosts,
+            &self.changes.users.cluster,
+            &self.changes.users.site.secrets(),
+        )
+        .await?;
         self.changes.left_nothing().await?;
         let grown = growth::is_bounded(&self.samples)?;
-        Ok(Report { lasted: lasting, settled_in, last, grown, searched })
+        Ok(Report {
+            lasted: lasting,
+            settled_in,
+            last,
+            grown,
+            searched,
+        })
     }
 
     /// Changes the cluster, and takes samples meanwhile.
-    async fn change(&mut self, host: &Host, lasting: Duration, lines: &mut (dyn Write + Send)) -> Result<()> {
+    async fn change(
+        &mut self,
+        host: &Host,
+        lasting: Duration,
+        lines: &mut (dyn Write + Send),
+    ) -> Result<()> {
         let every = EVERY.min(lasting / SAMPLES);
         let (began, mut spoiled, mut sampled) = (Instant::now(), None, Instant::now());
         while began.elapsed() < lasting {

@@ -13,12 +13,17 @@ pub(crate) fn spoil(site: &dyn Site, chance: &mut StdRng) {
     let short = Duration::from_millis(300);
     let (all, reads, stale) = match site.provider() {
         "aws" => ("*", "*:Describe*", Duration::from_secs(4)),
-        // To begin with, the provider reads the endpoints of a cloud that is not Microsoft's 78 times, and repeats none of these requests.
+        // To begin with, the provider reads the endpoints of a cloud that is not Microsoft's 78
+        // times, and repeats none of these requests.
         "azure" => ("* /subscriptions/*", "GET /subscriptions/*", short),
         _ => ("*", "GET *", short),
     };
     let faults = [
-        (all, Fault::Latency(Duration::ZERO, Duration::from_millis(300)), 0.3),
+        (
+            all,
+            Fault::Latency(Duration::ZERO, Duration::from_millis(300)),
+            0.3,
+        ),
         (all, Fault::Throttle(Some(1)), 0.04),
         (all, Fault::Throttle(None), 0.02),
         (all, Fault::Status(500), 0.04),
@@ -32,7 +37,8 @@ pub(crate) fn spoil(site: &dyn Site, chance: &mut StdRng) {
     ];
     for (operations, fault, probability) in faults {
         if chance.random_bool(0.7) {
-            site.proxy().rule(Rule::new(operations, fault).with_probability(probability));
+            site.proxy()
+                .rule(Rule::new(operations, fault).with_probability(probability));
         }
     }
 }

@@ -14,8 +14,9 @@ use crate::{
     site::{Machine, Site, requests},
 };
 
-/// How long a step may take until the expected state is reached: a stopped kubelet is noticed after about 15 s, and providers that
-/// make one call at a time wait for load balancers, which takes minutes on a machine that is busy with something else.
+/// How long a step may take until the expected state is reached: a stopped kubelet is noticed after
+/// about 15 s, and providers that make one call at a time wait for load balancers, which takes
+/// minutes on a machine that is busy with something else.
 const LIMIT: Duration = Duration::from_secs(300);
 
 /// The environment of the story.
@@ -35,7 +36,13 @@ impl<'a> Story<'a> {
     pub fn new(site: &'a mut dyn Site, plane: &'a dyn Plane, name: &str) -> Result<Self> {
         let hosts = Hosts::configure(site, name, plane.kubeconfig_path(), &["--v=4"])?;
         let wanted = Wanted::of(site);
-        Ok(Self { cluster: Cluster::new(plane.client()), site, plane, hosts, wanted })
+        Ok(Self {
+            cluster: Cluster::new(plane.client()),
+            site,
+            plane,
+            hosts,
+            wanted,
+        })
     }
 
     /// Runs the story.
@@ -52,16 +59,26 @@ impl<'a> Story<'a> {
         let mut host = None;
         narrator.chapter("Nodes");
         narrator
-            .step("machines run, kubelets register, and the host makes nodes of them, with routes", async {
-                self.join(3).await?;
-                host = Some(self.hosts.start().await?);
-                self.as_wanted().await
-            })
+            .step(
+                "machines run, kubelets register, and the host makes nodes of them, with routes",
+                async {
+                    self.join(3).await?;
+                    host = Some(self.hosts.start().await?);
+                    self.as_wanted().await
+                },
+            )
             .await?;
         narrator.chapter("Services");
         let annotations = self.site.annotations();
-        let first: &[&str] = if self.site.mixes_protocols() { &["TCP/80", "UDP/53"] } else { &["TCP/80"] };
-        let steps = [("a Service gets a load balancer", first), ("its ports change", &["TCP/80", "TCP/443"])];
+        let first: &[&str] = if self.site.mixes_protocols() {
+            &["TCP/80", "UDP/53"]
+        } else {
+            &["TCP/80"]
+        };
+        let steps = [
+            ("a Service gets a load balancer", first),
+            ("its ports change", &["TCP/80", "TCP/443"]),
+        ];
         for (step, ports) in steps {
             narrator
                 .step(step, async {
@@ -69,7 +86,9 @@ impl<'a> Story<'a> {
                     let ports = ports.iter().map(|&port| port.to_owned()).collect();
                     self.wanted.services.insert("web".to_owned(), ports);
                     let seen = self.as_wanted().await?;
-                    self.cluster.told("web", "EnsuredLoadBalancer", LIMIT).await?;
+                    self.cluster
+                        .told("web", "EnsuredLoadBalancer", LIMIT)
+                        .await?;
                     Ok(seen)
                 })
                 .await?;
@@ -81,23 +100,33 @@ impl<'a> Story<'a> {
             })
             .await?;
         narrator.chapter("Machines");
-        narrator.step("a machine is stopped: taint", self.stop()).await?;
-        narrator.step("it starts again: no taint", self.start()).await?;
-        narrator.step("it is deleted: no Node, no route, no member", self.delete()).await?;
+        narrator
+            .step("a machine is stopped: taint", self.stop())
+            .await?;
+        narrator
+            .step("it starts again: no taint", self.start())
+            .await?;
+        narrator
+            .step("it is deleted: no Node, no route, no member", self.delete())
+            .await?;
         narrator.chapter("The end");
         narrator
-            .step("the Service is deleted, then all machines and their Nodes", async {
-                self.cluster.withdraw("web").await?;
-                self.wanted.services.clear();
-                self.as_wanted().await?;
-                for (machine, _) in self.wanted.machines.drain(..) {
-                    self.plane.stop_node(&machine.node).await?;
-                    self.site.delete(&machine).await?;
-                    // Only an operator deletes all nodes of a cluster: the host assumes that the cloud reports wrong states.
-                    self.cluster.remove(&machine.node).await?;
-                }
-                self.as_wanted().await
-            })
+            .step(
+                "the Service is deleted, then all machines and their Nodes",
+                async {
+                    self.cluster.withdraw("web").await?;
+                    self.wanted.services.clear();
+                    self.as_wanted().await?;
+                    for (machine, _) in self.wanted.machines.drain(..) {
+                        self.plane.stop_node(&machine.node).await?;
+                        self.site.delete(&machine).await?;
+                        // Only an operator deletes all nodes of a cluster: the host assumes that
+                        // the cloud reports wrong states.
+                        self.cluster.remove(&machine.node).await?;
+                    }
+                    self.as_wanted().await
+                },
+            )
             .await?;
         narrator
             .step("the cloud holds what it held before", async {
@@ -109,14 +138,21 @@ impl<'a> Story<'a> {
         narrator
             .step(
                 "nobody has seen a secret",
-                secrets::shown_nowhere(host.context("a host")?, &self.hosts, &self.cluster, &self.site.secrets()),
+                secrets::shown_nowhere(
+                    host.context("a host")?,
+                    &self.hosts,
+                    &self.cluster,
+                    &self.site.secrets(),
+                ),
             )
             .await
     }
 
     async fn join(&mut self, count: usize) -> Result<()> {
         for machine in self.site.add(count).await? {
-            self.plane.start_node(&NodeSpec::new(&machine.node).without_provider_id()).await?;
+            self.plane
+                .start_node(&NodeSpec::new(&machine.node).without_provider_id())
+                .await?;
             self.wanted.machines.push((machine, true));
         }
         Ok(())
@@ -140,7 +176,9 @@ impl<'a> Story<'a> {
         *runs = true;
         let machine = machine.clone();
         self.site.start(&machine).await?;
-        self.plane.start_node(&NodeSpec::new(&machine.node).without_provider_id()).await?;
+        self.plane
+            .start_node(&NodeSpec::new(&machine.node).without_provider_id())
+            .await?;
         self.as_wanted().await
     }
 
@@ -151,7 +189,8 @@ impl<'a> Story<'a> {
         self.as_wanted().await
     }
 
-    /// Waits until cluster and cloud have the expected state, and returns the requests that were needed.
+    /// Waits until cluster and cloud have the expected state, and returns the requests that were
+    /// needed.
     async fn as_wanted(&self) -> Result<String> {
         self.wanted.seen(self.site, &self.cluster, LIMIT).await?;
         Ok(requests(self.site))

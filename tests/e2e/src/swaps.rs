@@ -23,7 +23,8 @@ const BUILDS: usize = 3;
 const WARM: usize = 50;
 /// Memory is the minimum of this number of swaps, because calls need additional memory temporarily.
 const CALM: usize = 25;
-/// The allowed growth since then, as a fraction and in bytes, for memory that the allocator cannot release.
+/// The allowed growth since then, as a fraction and in bytes, for memory that the allocator cannot
+/// release.
 const MORE: (f64, f64) = (0.1, 8.0 * 1024.0 * 1024.0);
 
 /// The results of a run.
@@ -39,7 +40,11 @@ impl Display for Swapped {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}; resident", self.churn)?;
         for (swaps, bytes) in &self.memory {
-            write!(f, " {:.1} MiB after {swaps},", *bytes as f64 / f64::from(1 << 20))?;
+            write!(
+                f,
+                " {:.1} MiB after {swaps},",
+                *bytes as f64 / f64::from(1 << 20)
+            )?;
         }
         write!(f, " swaps")
     }
@@ -49,10 +54,21 @@ impl Display for Swapped {
 ///
 /// # Errors
 /// Fails if a swap is noticed. The logs are kept in this case.
-pub async fn run(site: &mut dyn Site, plane: &dyn Plane, name: &str, swaps: usize, load: Load) -> Result<Swapped> {
-    let mut hosts = Hosts::configure(site, name, plane.kubeconfig_path(), &["--leader-elect=false"])?;
-    // As in the container image: with many arenas the allocator keeps freed memory and grows for minutes, which would hide leaks
-    // of the host.
+pub async fn run(
+    site: &mut dyn Site,
+    plane: &dyn Plane,
+    name: &str,
+    swaps: usize,
+    load: Load,
+) -> Result<Swapped> {
+    let mut hosts = Hosts::configure(
+        site,
+        name,
+        plane.kubeconfig_path(),
+        &["--leader-elect=false"],
+    )?;
+    // As in the container image: with many arenas the allocator keeps freed memory and grows for
+    // minutes, which would hide leaks of the host.
     hosts.set("MALLOC_ARENA_MAX=1");
     let plugin = Plugin::install(&hosts, site)?;
     let host = hosts.start().await?;
@@ -62,7 +78,10 @@ pub async fn run(site: &mut dyn Site, plane: &dyn Plane, name: &str, swaps: usiz
         churn.begin(&host).await?;
         let (memory, churned) = churn.during(&host, plugin.replace(&host, swaps)).await?;
         churn.went_unnoticed(&host).await?;
-        Ok(Swapped { churn: churned, memory })
+        Ok(Swapped {
+            churn: churned,
+            memory,
+        })
     };
     let swapped = told(swapped.await, &mut hosts)?;
     Hosts::stop(host).await?;
@@ -74,11 +93,17 @@ pub async fn run(site: &mut dyn Site, plane: &dyn Plane, name: &str, swaps: usiz
 /// # Errors
 /// Returns how much it has grown.
 pub fn is_bounded(memory: &[(usize, u64)]) -> Result<()> {
-    let (_, warm) = memory.iter().find(|(swaps, _)| *swaps == WARM).context("memory of a warm host")?;
+    let (_, warm) = memory
+        .iter()
+        .find(|(swaps, _)| *swaps == WARM)
+        .context("memory of a warm host")?;
     let warm = *warm as f64;
     for (swaps, bytes) in memory {
         let more = *bytes as f64 - warm;
-        ensure!(*swaps <= WARM || more <= warm * MORE.0 + MORE.1, "{more} bytes more after {swaps} swaps than {warm}");
+        ensure!(
+            *swaps <= WARM || more <= warm * MORE.0 + MORE.1,
+            "{more} bytes more after {swaps} swaps than {warm}"
+        );
     }
     Ok(())
 }
@@ -92,8 +117,13 @@ struct Plugin {
 impl Plugin {
     fn install(hosts: &Hosts, site: &dyn Site) -> Result<Self> {
         let built = fs::read(site.plugin().file(site.provider())?)?;
-        let builds: Vec<_> = (0..BUILDS).map(|build| rebuilt(&built, &build.to_string())).collect();
-        let plugin = Self { file: hosts.dir().join("plugin.wasm"), builds };
+        let builds: Vec<_> = (0..BUILDS)
+            .map(|build| rebuilt(&built, &build.to_string()))
+            .collect();
+        let plugin = Self {
+            file: hosts.dir().join("plugin.wasm"),
+            builds,
+        };
         plugin.put(0)?;
         hosts.edit(|document| {
             if let Some(file) = document.pointer_mut("/plugins/0/file") {
@@ -106,7 +136,12 @@ impl Plugin {
     /// Replaces the file with a build, like the tools of an operator.
     fn put(&self, number: usize) -> Result<()> {
         let new = self.file.with_extension("new");
-        fs::write(&new, self.builds.get(number % self.builds.len()).context("a build")?)?;
+        fs::write(
+            &new,
+            self.builds
+                .get(number % self.builds.len())
+                .context("a build")?,
+        )?;
         Ok(fs::rename(new, &self.file)?)
     }
 
@@ -117,7 +152,11 @@ impl Plugin {
             let wanted = generation_after(swap)?;
             let served = eventually(TAKEN, || async {
                 let seen = generation(&host.scrape().await?);
-                Ok(if seen >= wanted { Seen::Yes(seen) } else { Seen::NotYet(format!("generation {seen}")) })
+                Ok(if seen >= wanted {
+                    Seen::Yes(seen)
+                } else {
+                    Seen::NotYet(format!("generation {seen}"))
+                })
             });
             let served = served.await.with_context(|| format!("swap {swap}"))?;
             ensure!(served == wanted, "generation {served} after {swap} swaps");

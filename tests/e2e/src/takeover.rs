@@ -1,5 +1,5 @@
-//! Skydock and the official cloud controller manager serve a cluster one after the other, and each keeps the resources of the
-//! other.
+//! Skydock and the official cloud controller manager serve a cluster one after the other, and each
+//! keeps the resources of the other.
 
 use std::{
     collections::BTreeMap,
@@ -25,7 +25,8 @@ use crate::{
 };
 
 const LIMIT: Duration = Duration::from_secs(120);
-/// How long there must be no request until a manager has read everything. Both list routes every ten seconds.
+/// How long there must be no request until a manager has read everything. Both list routes every
+/// ten seconds.
 const QUIET: Duration = Duration::from_secs(4);
 
 /// The official cloud controller manager and its settings.
@@ -40,11 +41,17 @@ pub struct Official {
     pub habits: &'static [&'static str],
 }
 
-/// Lets Skydock create resources, the official manager keep them and create others, and Skydock keep those and delete everything.
+/// Lets Skydock create resources, the official manager keep them and create others, and Skydock
+/// keep those and delete everything.
 ///
 /// # Errors
 /// Fails if one of them changed existing resources, or left some.
-pub async fn both_ways(site: &mut dyn Site, plane: &dyn Plane, name: &str, official: &Official) -> Result<()> {
+pub async fn both_ways(
+    site: &mut dyn Site,
+    plane: &dyn Plane,
+    name: &str,
+    official: &Official,
+) -> Result<()> {
     let before = site.holdings().await?;
     let cluster = Cluster::new(plane.client());
     let mut wanted = Wanted::of(site);
@@ -52,23 +59,38 @@ pub async fn both_ways(site: &mut dyn Site, plane: &dyn Plane, name: &str, offic
         cluster.register(&machine.node).await?;
         wanted.machines.push((machine, true));
     }
-    let mut hosts = Hosts::configure(site, name, plane.kubeconfig_path(), &["--leader-elect=false"])?;
+    let mut hosts = Hosts::configure(
+        site,
+        name,
+        plane.kubeconfig_path(),
+        &["--leader-elect=false"],
+    )?;
     let host = hosts.start().await?;
     serve(&cluster, site, &mut wanted, "web", &["TCP/80"]).await?;
-    wanted.seen(site, &cluster, LIMIT).await.context("Skydock")?;
+    wanted
+        .seen(site, &cluster, LIMIT)
+        .await
+        .context("Skydock")?;
     Hosts::stop(host).await?;
 
     let made = site.holdings().await?;
     let peer = start(plane, name, official, &hosts).await?;
-    keeps(site, &made, official.habits).await.context("the official one takes over")?;
+    keeps(site, &made, official.habits)
+        .await
+        .context("the official one takes over")?;
     serve(&cluster, site, &mut wanted, "mail", &["TCP/25"]).await?;
-    wanted.seen(site, &cluster, LIMIT).await.context("the official one")?;
+    wanted
+        .seen(site, &cluster, LIMIT)
+        .await
+        .context("the official one")?;
     settled(site.proxy()).await?;
     drop(peer);
 
     let made = site.holdings().await?;
     let host = hosts.start().await?;
-    keeps(site, &made, &[]).await.context("Skydock takes over")?;
+    keeps(site, &made, &[])
+        .await
+        .context("Skydock takes over")?;
     for service in std::mem::take(&mut wanted.services).into_keys() {
         cluster.withdraw(&service).await?;
     }
@@ -76,20 +98,33 @@ pub async fn both_ways(site: &mut dyn Site, plane: &dyn Plane, name: &str, offic
         site.delete(&machine).await?;
         cluster.remove(&machine.node).await?;
     }
-    wanted.seen(site, &cluster, LIMIT).await.context("the end")?;
+    wanted
+        .seen(site, &cluster, LIMIT)
+        .await
+        .context("the end")?;
     Hosts::stop(host).await?;
     let after = site.holdings().await?;
     ensure!(after == before, "before {before:#?}\nafter {after:#?}");
     Ok(())
 }
 
-async fn serve(cluster: &Cluster, site: &dyn Site, wanted: &mut Wanted, name: &str, ports: &[&str]) -> Result<()> {
+async fn serve(
+    cluster: &Cluster,
+    site: &dyn Site,
+    wanted: &mut Wanted,
+    name: &str,
+    ports: &[&str],
+) -> Result<()> {
     cluster.serve(name, ports, &site.annotations()).await?;
-    wanted.services.insert(name.to_owned(), ports.iter().map(|&port| port.to_owned()).collect());
+    wanted.services.insert(
+        name.to_owned(),
+        ports.iter().map(|&port| port.to_owned()).collect(),
+    );
     Ok(())
 }
 
-/// Starts the official manager. It ends when the value is dropped, because its standard input is closed.
+/// Starts the official manager. It ends when the value is dropped, because its standard input is
+/// closed.
 async fn start(plane: &dyn Plane, name: &str, official: &Official, hosts: &Hosts) -> Result<Child> {
     let folder = hosts.dir().join("official");
     fs::create_dir_all(&folder)?;
@@ -102,12 +137,20 @@ async fn start(plane: &dyn Plane, name: &str, official: &Official, hosts: &Hosts
     settings.environment.clone_from(&official.environment);
     let log = fs::File::create(folder.join("log"))?;
     let mut command = Command::from(official.program.command(&settings));
-    let command = command.stdin(Stdio::piped()).stdout(log.try_clone()?).stderr(log).kill_on_drop(true);
+    let command = command
+        .stdin(Stdio::piped())
+        .stdout(log.try_clone()?)
+        .stderr(log)
+        .kill_on_drop(true);
     command.spawn().with_context(|| official.program.name())
 }
 
 /// Waits until a started manager has read everything, and checks that it has changed nothing.
-async fn keeps(site: &dyn Site, made: &BTreeMap<&'static str, Vec<String>>, habits: &[&str]) -> Result<()> {
+async fn keeps(
+    site: &dyn Site,
+    made: &BTreeMap<&'static str, Vec<String>>,
+    habits: &[&str],
+) -> Result<()> {
     settled(site.proxy()).await?;
     let writes: Vec<_> = site
         .proxy()
@@ -149,10 +192,20 @@ mod tests {
 
     #[test]
     fn write_operations_are_recognized() {
-        for operation in ["POST network/floatingips", "PUT network/ports/{id}", "DELETE x", "ec2:CreateRoute"] {
+        for operation in [
+            "POST network/floatingips",
+            "PUT network/ports/{id}",
+            "DELETE x",
+            "ec2:CreateRoute",
+        ] {
             assert!(writes(operation), "{operation}");
         }
-        for operation in ["GET network/ports", "POST identity/auth/tokens", "elbv2:DescribeTags", "imds:PUT /latest"] {
+        for operation in [
+            "GET network/ports",
+            "POST identity/auth/tokens",
+            "elbv2:DescribeTags",
+            "imds:PUT /latest",
+        ] {
             assert!(!writes(operation), "{operation}");
         }
     }

@@ -1,4 +1,5 @@
-//! Recordings of hosts (`--record`): searched for secrets, replayed with the plugin that was recorded, and with a changed one.
+//! Recordings of hosts (`--record`): searched for secrets, replayed with the plugin that was
+//! recorded, and with a changed one.
 //!
 //! What is run is `skydock-dev plugin replay`, as for an incident.
 
@@ -46,7 +47,14 @@ pub struct Figures {
 
 impl Display for Figures {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { recordings, cut, calls, steps, bytes, replayed_in } = self;
+        let Self {
+            recordings,
+            cut,
+            calls,
+            steps,
+            bytes,
+            replayed_in,
+        } = self;
         let (kib, seconds) = (bytes >> 10, replayed_in.as_secs_f64());
         write!(
             f,
@@ -69,8 +77,14 @@ impl Tapes {
     /// Fails if it has some, or cannot be read.
     pub fn new(dir: &Path) -> Result<Self> {
         let filled = fs::read_dir(dir).is_ok_and(|mut entries| entries.next().is_some());
-        ensure!(!filled, "{} is not empty: recordings of another run would be replayed, too", dir.display());
-        Ok(Self { dir: dir.to_owned() })
+        ensure!(
+            !filled,
+            "{} is not empty: recordings of another run would be replayed, too",
+            dir.display()
+        );
+        Ok(Self {
+            dir: dir.to_owned(),
+        })
     }
 
     /// Returns the flag for hosts.
@@ -78,7 +92,8 @@ impl Tapes {
         format!("--record={}", self.dir.display())
     }
 
-    /// Searches for secrets, and replays everything with the plugin of the site, which must do exactly the same.
+    /// Searches for secrets, and replays everything with the plugin of the site, which must do
+    /// exactly the same.
     ///
     /// # Errors
     /// Fails if a recording has a secret in it, or if a replay differs in any way.
@@ -87,8 +102,17 @@ impl Tapes {
         let begun = Instant::now();
         let replay = self.replay(&site.plugin().file(site.provider())?).await?;
         let figures = replay.figures()?;
-        ensure!(replay.code == Some(0), "the exit code is {:?}: {}", replay.code, replay.said);
-        Ok(Figures { bytes, replayed_in: begun.elapsed(), ..figures })
+        ensure!(
+            replay.code == Some(0),
+            "the exit code is {:?}: {}",
+            replay.code,
+            replay.said
+        );
+        Ok(Figures {
+            bytes,
+            replayed_in: begun.elapsed(),
+            ..figures
+        })
     }
 
     /// Searches for the secrets of a site. Returns the size of all recordings.
@@ -104,28 +128,53 @@ impl Tapes {
             all += bytes.len();
             secrets.are_not_in(&[Place::new(path.display().to_string(), bytes)])?;
         }
-        ensure!(all > 10_000, "the recordings in {} are all but empty", self.dir.display());
+        ensure!(
+            all > 10_000,
+            "the recordings in {} are all but empty",
+            self.dir.display()
+        );
         Ok(u64::try_from(all)?)
     }
 
-    /// Replays everything with a changed plugin, and returns the first difference: the call, and the step in it.
+    /// Replays everything with a changed plugin, and returns the first difference: the call, and
+    /// the step in it.
     ///
     /// # Errors
     /// Fails if there is no difference.
     pub async fn differ(&self, changed: &Path) -> Result<String> {
         let replay = self.replay(changed).await?;
-        ensure!(replay.code == Some(1), "the exit code is {:?}: {}", replay.code, replay.said);
-        replay.difference().map(str::to_owned).with_context(|| replay.said.clone())
+        ensure!(
+            replay.code == Some(1),
+            "the exit code is {:?}: {}",
+            replay.code,
+            replay.said
+        );
+        replay
+            .difference()
+            .map(str::to_owned)
+            .with_context(|| replay.said.clone())
     }
 
     /// Replays everything with this plugin.
     async fn replay(&self, plugin: &Path) -> Result<Replay> {
         let program = Paths::of_checkout()?.skydock.with_file_name("skydock-dev");
         let mut command = Command::new(&program);
-        command.args(["plugin", "replay"]).arg(&self.dir).arg(plugin);
-        let output = command.kill_on_drop(true).output().await.with_context(|| program.display().to_string())?;
-        let said = [output.stdout, output.stderr].map(|it| String::from_utf8_lossy(&it).into_owned()).concat();
-        Ok(Replay { code: output.status.code(), said })
+        command
+            .args(["plugin", "replay"])
+            .arg(&self.dir)
+            .arg(plugin);
+        let output = command
+            .kill_on_drop(true)
+            .output()
+            .await
+            .with_context(|| program.display().to_string())?;
+        let said = [output.stdout, output.stderr]
+            .map(|it| String::from_utf8_lossy(&it).into_owned())
+            .concat();
+        Ok(Replay {
+            code: output.status.code(),
+            said,
+        })
     }
 }
 
@@ -140,7 +189,8 @@ impl Replay {
                 (figures.recordings, figures.cut) = (figures.recordings + 1, figures.cut + 1);
             } else {
                 let (calls, steps) = exactly(line).with_context(|| self.said.clone())?;
-                (figures.recordings, figures.calls) = (figures.recordings + 1, figures.calls + calls);
+                (figures.recordings, figures.calls) =
+                    (figures.recordings + 1, figures.calls + calls);
                 figures.steps += steps;
             }
         }
@@ -156,7 +206,9 @@ impl Replay {
 
 /// Parses `NAME: 3 calls and 20 steps in them as recorded, exactly`.
 fn exactly(line: &str) -> Option<(u64, u64)> {
-    let (_, counts) = line.strip_suffix(" steps in them as recorded, exactly")?.rsplit_once(": ")?;
+    let (_, counts) = line
+        .strip_suffix(" steps in them as recorded, exactly")?
+        .rsplit_once(": ")?;
     let (calls, steps) = counts.split_once(" calls and ")?;
     Some((calls.parse().ok()?, steps.parse().ok()?))
 }
@@ -166,7 +218,10 @@ mod tests {
     use super::*;
 
     fn said(said: &str) -> Replay {
-        Replay { code: Some(0), said: said.to_owned() }
+        Replay {
+            code: Some(0),
+            said: said.to_owned(),
+        }
     }
 
     #[test]
@@ -175,7 +230,15 @@ mod tests {
                     1-aws-1-2.jsonl: 1 calls and 4 steps in them as recorded, exactly\n  the recording is incomplete: its last call has no end\n\
                     /r/1-aws-1-3.jsonl is empty: the process ended before it wrote anything\n";
         let figures = said(text).figures().unwrap();
-        assert_eq!((figures.recordings, figures.cut, figures.calls, figures.steps), (3, 2, 4, 24));
+        assert_eq!(
+            (
+                figures.recordings,
+                figures.cut,
+                figures.calls,
+                figures.steps
+            ),
+            (3, 2, 4, 24)
+        );
         for inexact in [
             "1-aws-1-1.jsonl: 3 calls and 20 steps in them as recorded, except for clocks, randomness, log or timing\n",
             "1-aws-1-1.jsonl: 3 calls and 20 steps in them as recorded, exactly (recorded with another build)\n",
@@ -188,8 +251,14 @@ mod tests {
     fn the_first_difference_is_found() {
         let text = "1-aws-1-1.jsonl: differs after 3 calls (recorded with another build)\n\
                     call 4, zones.locate: request 2 differs\n  recorded: a\n  replayed: b\n";
-        assert_eq!(said(text).difference(), Some("call 4, zones.locate: request 2 differs"));
+        assert_eq!(
+            said(text).difference(),
+            Some("call 4, zones.locate: request 2 differs")
+        );
         assert!(said(text).figures().is_err());
-        assert_eq!(said("x: 3 calls and 20 steps in them as recorded, exactly\n").difference(), None);
+        assert_eq!(
+            said("x: 3 calls and 20 steps in them as recorded, exactly\n").difference(),
+            None
+        );
     }
 }

@@ -26,7 +26,11 @@ impl<'a> Users<'a> {
     pub(crate) async fn of(site: &'a mut dyn Site, plane: &dyn Plane) -> Result<Self> {
         let cluster = Cluster::new(plane.client());
         site.prepare(&cluster).await?;
-        Ok(Self { wanted: Wanted::of(site), cluster, site })
+        Ok(Self {
+            wanted: Wanted::of(site),
+            cluster,
+            site,
+        })
     }
 
     /// Launches instances and registers their nodes.
@@ -35,7 +39,8 @@ impl<'a> Users<'a> {
     /// Fails if a request to the cloud or to the API server fails.
     pub(crate) async fn join(&mut self, count: usize) -> Result<()> {
         for machine in self.site.add(count).await? {
-            // AWS reuses addresses, and therefore names. The Node of the deleted instance may still be there.
+            // AWS reuses addresses, and therefore names. The Node of the deleted instance may still
+            // be there.
             self.cluster.remove(&machine.node).await?;
             self.site.register(&self.cluster, &machine).await?;
             self.wanted.machines.push((machine, true));
@@ -85,8 +90,13 @@ impl<'a> Users<'a> {
     /// # Errors
     /// Fails if a request to the API server fails.
     pub(crate) async fn serve(&mut self, name: &str, ports: &[&str]) -> Result<()> {
-        self.cluster.serve(name, ports, &self.site.annotations()).await?;
-        self.wanted.services.insert(name.to_owned(), ports.iter().map(|&port| port.to_owned()).collect());
+        self.cluster
+            .serve(name, ports, &self.site.annotations())
+            .await?;
+        self.wanted.services.insert(
+            name.to_owned(),
+            ports.iter().map(|&port| port.to_owned()).collect(),
+        );
         Ok(())
     }
 
@@ -128,7 +138,8 @@ impl<'a> Users<'a> {
     pub(crate) async fn delete_all(&mut self) -> Result<()> {
         for (machine, _) in std::mem::take(&mut self.wanted.machines) {
             self.site.delete(&machine).await?;
-            // Only an operator deletes all nodes of a cluster: the host assumes that the cloud reports wrong states.
+            // Only an operator deletes all nodes of a cluster: the host assumes that the cloud
+            // reports wrong states.
             self.cluster.remove(&machine.node).await?;
         }
         Ok(())

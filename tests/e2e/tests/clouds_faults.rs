@@ -1,6 +1,10 @@
-//! Clusters in faulty clouds with a host that is killed. `cargo run -p skydock-e2e -- faults aws --seeds 50` runs more of
-//! them.
-#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "helpers of tests, which clippy does not know for such")]
+//! Clusters in faulty clouds with a host that is killed. `cargo run -p skydock-e2e -- faults aws
+//! --seeds 50` runs more of them.
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "helpers of tests, which clippy does not know for such"
+)]
 
 use std::{fs, path::Path};
 
@@ -22,12 +26,20 @@ async fn nothing_is_lost_or_duplicated_on_a_faulty_openstack() {
         let plane = RealPlane::start_without_controllers().await.unwrap();
         let name = format!("seed-{seed}");
         let mut site = OpenStackSite::new(&cloud, &name, seed).await.unwrap();
-        let course = Course { seed, steps: STEPS, tapes: None };
-        println!("seed {seed}: {}", faults::run(&mut site, &plane, &name, course).await.unwrap());
+        let course = Course {
+            seed,
+            steps: STEPS,
+            tapes: None,
+        };
+        println!(
+            "seed {seed}: {}",
+            faults::run(&mut site, &plane, &name, course).await.unwrap()
+        );
     }
 }
 
-/// Also, the run is recorded: its recordings have no secrets, replay exactly, and show a changed line of the plugin.
+/// Also, the run is recorded: its recordings have no secrets, replay exactly, and show a changed
+/// line of the plugin.
 // Holds: SEC-26, OPS-142, OPS-147
 #[tokio::test(flavor = "multi_thread")]
 async fn nothing_is_lost_or_duplicated_on_a_faulty_aws() {
@@ -40,15 +52,27 @@ async fn nothing_is_lost_or_duplicated_on_a_faulty_aws() {
     for seed in 0..SEEDS {
         let plane = RealPlane::start_without_controllers().await.unwrap();
         let name = format!("seed-{seed}");
-        let mut site = AwsSite::new(&cloud, keys.clone(), &name, seed).await.unwrap();
+        let mut site = AwsSite::new(&cloud, keys.clone(), &name, seed)
+            .await
+            .unwrap();
         let tapes = Tapes::new(&folder.join(&name)).unwrap();
-        let course = Course { seed, steps: STEPS, tapes: Some(&tapes) };
-        println!("seed {seed}: {}", faults::run(&mut site, &plane, &name, course).await.unwrap());
+        let course = Course {
+            seed,
+            steps: STEPS,
+            tapes: Some(&tapes),
+        };
+        println!(
+            "seed {seed}: {}",
+            faults::run(&mut site, &plane, &name, course).await.unwrap()
+        );
         // Another seed may create no load balancer.
         if seed == 0 {
             let difference = tapes.differ(&changed).await.unwrap();
             println!("with one line changed: {difference}");
-            assert!(difference.contains("load-balancers.ensure: the body of request"), "{difference}");
+            assert!(
+                difference.contains("load-balancers.ensure: the body of request"),
+                "{difference}"
+            );
         }
     }
 }

@@ -1,7 +1,13 @@
-//! Credentials are replaced while Services change, without being noticed by users or the plugin. No secret leaks.
+//! Credentials are replaced while Services change, without being noticed by users or the plugin. No
+//! secret leaks.
 //!
 //! `SKYDOCK_SERVICES=50 SKYDOCK_ROTATIONS=8` runs with more Services and rotations.
-#![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout, reason = "a test, which tells what it has seen")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::print_stdout,
+    reason = "a test, which tells what it has seen"
+)]
 
 use std::time::Duration;
 
@@ -15,7 +21,10 @@ use skydock_e2e::{
 
 fn plan(services: usize, pace: u64, rotations: usize) -> Plan {
     Plan {
-        load: Load { services: number("SKYDOCK_SERVICES", services), pace: Duration::from_millis(pace) },
+        load: Load {
+            services: number("SKYDOCK_SERVICES", services),
+            pace: Duration::from_millis(pace),
+        },
         rotations: number("SKYDOCK_ROTATIONS", rotations),
         every: Duration::from_secs(4),
     }

@@ -1,6 +1,10 @@
-//! The life of a cluster in a cloud, with the built host and plugin, a real control plane with kubelets, real OpenStack services,
-//! and an AWS that verifies signatures.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests, which clippy does not know for such")]
+//! The life of a cluster in a cloud, with the built host and plugin, a real control plane with
+//! kubelets, real OpenStack services, and an AWS that verifies signatures.
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "helpers of tests, which clippy does not know for such"
+)]
 
 use skydock_clouds::{Aws, OpenStack};
 use skydock_clusters::RealPlane;

@@ -1,4 +1,5 @@
-//! The life of a cluster in simcloud, with the built host and the example provider, on the embedded control plane.
+//! The life of a cluster in simcloud, with the built host and the example provider, on the embedded
+//! control plane.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
@@ -23,14 +24,28 @@ const LIMIT: Duration = Duration::from_secs(60);
 
 /// A cloud that is slow and lags.
 fn cloud() -> Simcloud {
-    let settings = Settings { lag_ms: 500, lb_delay_ms: 1000, latency_ms: 5, rate_limit: None };
-    Simcloud::start(Options { servers: 2, token: "a-secret-token".to_owned(), settings, ..Options::default() }).unwrap()
+    let settings = Settings {
+        lag_ms: 500,
+        lb_delay_ms: 1000,
+        latency_ms: 5,
+        rate_limit: None,
+    };
+    Simcloud::start(Options {
+        servers: 2,
+        token: "a-secret-token".to_owned(),
+        settings,
+        ..Options::default()
+    })
+    .unwrap()
 }
 
 /// Starts a host whose only way to the cloud is a rule, and to its token a file.
 async fn start(cloud: &Simcloud, kubeconfig: &Path, dir: &Path) -> Result<Host> {
     let paths = Paths::of_checkout()?;
-    fs::write(dir.join("cloud.json"), json!({"url": cloud.url(), "region": "sim"}).to_string())?;
+    fs::write(
+        dir.join("cloud.json"),
+        json!({"url": cloud.url(), "region": "sim"}).to_string(),
+    )?;
     fs::write(dir.join("token"), cloud.token())?;
     let rule = json!({
         "name": "api", "to": cloud.url(), "addresses": ["127.0.0.1/32"], "paths": ["/v1"], "credential": "token",
@@ -62,13 +77,21 @@ async fn start(cloud: &Simcloud, kubeconfig: &Path, dir: &Path) -> Result<Host> 
         "--route-reconciliation-period=2s",
         "--node-monitor-period=1s",
     ];
-    let args: Vec<_> = files.iter().map(String::as_str).chain(flags).map(Into::into).collect();
+    let args: Vec<_> = files
+        .iter()
+        .map(String::as_str)
+        .chain(flags)
+        .map(Into::into)
+        .collect();
     Host::start(&paths.skydock, dir, "host", &args).await
 }
 
 fn hook(cloud: &Simcloud, method: &str, path: &str, body: &Value) -> Value {
     let (status, answer) = cloud.request(method, path, body);
-    assert!((200..300).contains(&status), "{method} {path}: {status} {answer}");
+    assert!(
+        (200..300).contains(&status),
+        "{method} {path}: {status} {answer}"
+    );
     answer
 }
 
@@ -77,21 +100,35 @@ async fn is(cloud: &Simcloud, targets: &[&[&str]], routes: &[&str]) -> Result<()
     eventually(LIMIT, || async {
         let state = hook(cloud, "GET", "/_sim/state", &Value::Null);
         let all = |kind: &str| state[kind].as_array().cloned().unwrap_or_default();
-        let mut led: Vec<_> = all("routes").iter().map(|route| route["target"].clone()).collect();
+        let mut led: Vec<_> = all("routes")
+            .iter()
+            .map(|route| route["target"].clone())
+            .collect();
         led.sort_unstable_by_key(Value::to_string);
-        let balanced: Vec<_> = all("load_balancers").iter().map(|balancer| balancer["targets"].clone()).collect();
-        Ok(Seen::when(json!([balanced, led]) == json!([targets, routes]), format!("{balanced:?} {led:?}")))
+        let balanced: Vec<_> = all("load_balancers")
+            .iter()
+            .map(|balancer| balancer["targets"].clone())
+            .collect();
+        Ok(Seen::when(
+            json!([balanced, led]) == json!([targets, routes]),
+            format!("{balanced:?} {led:?}"),
+        ))
     })
     .await
     .with_context(|| format!("load balancers of {targets:?}, routes to {routes:?}"))
 }
 
-/// Creates the Service `web`. The embedded plane has no server-side apply, which [`Cluster::serve`] uses.
+/// Creates the Service `web`. The embedded plane has no server-side apply, which [`Cluster::serve`]
+/// uses.
 async fn serve(client: &Client) -> Result<()> {
-    let ports = json!([{"name": "http", "port": 80}, {"name": "dns", "port": 53, "protocol": "UDP"}]);
+    let ports =
+        json!([{"name": "http", "port": 80}, {"name": "dns", "port": 53, "protocol": "UDP"}]);
     let spec = json!({"type": "LoadBalancer", "selector": {"app": "web"}, "ports": ports});
-    let service: Service = serde_json::from_value(json!({"metadata": {"name": "web"}, "spec": spec}))?;
-    Api::namespaced(client.clone(), "default").create(&PostParams::default(), &service).await?;
+    let service: Service =
+        serde_json::from_value(json!({"metadata": {"name": "web"}, "spec": spec}))?;
+    Api::namespaced(client.clone(), "default")
+        .create(&PostParams::default(), &service)
+        .await?;
     Ok(())
 }
 
@@ -102,16 +139,30 @@ async fn live(cloud: &Simcloud, client: &Client) -> Result<()> {
     }
     is(cloud, &[], &["srv-1", "srv-2"]).await?;
     let nodes = cluster.nodes().await?;
-    let ids: Vec<_> = nodes.iter().filter_map(|node| node.spec.as_ref()?.provider_id.as_deref()).collect();
-    ensure!(ids == ["simcloud:///zone-a/srv-1", "simcloud:///zone-b/srv-2"], "{ids:?}");
+    let ids: Vec<_> = nodes
+        .iter()
+        .filter_map(|node| node.spec.as_ref()?.provider_id.as_deref())
+        .collect();
+    ensure!(
+        ids == ["simcloud:///zone-a/srv-1", "simcloud:///zone-b/srv-2"],
+        "{ids:?}"
+    );
 
     // The answer to the first request is lost.
-    hook(cloud, "POST", "/_sim/failures", &json!({"operation": "load-balancers.create", "after": true}));
+    hook(
+        cloud,
+        "POST",
+        "/_sim/failures",
+        &json!({"operation": "load-balancers.create", "after": true}),
+    );
     serve(client).await?;
     cluster.told("web", "EnsuredLoadBalancer", LIMIT).await?;
     is(cloud, &[&["srv-1", "srv-2"]], &["srv-1", "srv-2"]).await?;
     let services = serde_json::to_value(cluster.services().await?)?;
-    ensure!(services[0]["status"]["loadBalancer"]["ingress"][0]["ip"] == "198.19.0.1", "{services}");
+    ensure!(
+        services[0]["status"]["loadBalancer"]["ingress"][0]["ip"] == "198.19.0.1",
+        "{services}"
+    );
 
     hook(cloud, "DELETE", "/_sim/servers/srv-2", &Value::Null);
     cluster.allow_deletion("node-2").await?;
@@ -129,7 +180,9 @@ async fn live(cloud: &Simcloud, client: &Client) -> Result<()> {
 async fn the_whole_life_of_a_cluster_works_on_simcloud() {
     let (cloud, plane) = (cloud(), EmbeddedPlane::start().await.unwrap());
     let dir = tempfile::tempdir().unwrap();
-    let host = start(&cloud, plane.kubeconfig_path(), dir.path()).await.unwrap();
+    let host = start(&cloud, plane.kubeconfig_path(), dir.path())
+        .await
+        .unwrap();
     let lived = live(&cloud, &plane.client()).await;
     let calls = hook(&cloud, "GET", "/_sim/calls", &Value::Null);
     if let Err(error) = lived {

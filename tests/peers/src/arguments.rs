@@ -12,11 +12,13 @@ pub struct Settings {
     pub folder: PathBuf,
     /// The kubeconfig of its account.
     pub kubeconfig: PathBuf,
-    /// The cloud configuration, as returned by [`crate::openstack::cloud_conf`] and [`crate::aws::cloud_conf`].
+    /// The cloud configuration, as returned by [`crate::openstack::cloud_conf`] and
+    /// [`crate::aws::cloud_conf`].
     pub cloud_config: PathBuf,
     /// `--cluster-name`, which is part of the names of load balancers in OpenStack.
     pub cluster: String,
-    /// `--controllers`, for example `service-lb-controller` or `-node-route-controller`. `*` stands for the default controllers.
+    /// `--controllers`, for example `service-lb-controller` or `-node-route-controller`. `*` stands
+    /// for the default controllers.
     pub controllers: Vec<String>,
     /// The number of nodes, and of Services, that are processed concurrently.
     pub workers: u16,
@@ -24,16 +26,22 @@ pub struct Settings {
     pub leader_elect: bool,
     /// The address range of Pods. Routes are configured only if it is set.
     pub cluster_cidr: Option<String>,
-    /// The port on loopback at which `/metrics` and `/healthz` are served over TLS without authentication.
+    /// The port on loopback at which `/metrics` and `/healthz` are served over TLS without
+    /// authentication.
     pub secure_port: Option<u16>,
     /// The environment variables.
     pub environment: Vec<(String, String)>,
 }
 
 impl Settings {
-    /// Creates settings with all controllers except routes, 20 workers, leader election, and no port.
+    /// Creates settings with all controllers except routes, 20 workers, leader election, and no
+    /// port.
     #[must_use]
-    pub fn new(folder: impl Into<PathBuf>, kubeconfig: impl Into<PathBuf>, cloud_config: impl Into<PathBuf>) -> Self {
+    pub fn new(
+        folder: impl Into<PathBuf>,
+        kubeconfig: impl Into<PathBuf>,
+        cloud_config: impl Into<PathBuf>,
+    ) -> Self {
         Self {
             folder: folder.into(),
             kubeconfig: kubeconfig.into(),
@@ -64,13 +72,18 @@ impl Settings {
             format!("--configure-cloud-routes={}", self.cluster_cidr.is_some()),
             format!("--secure-port={}", self.secure_port.unwrap_or_default()),
         ];
-        arguments.extend(self.cluster_cidr.iter().map(|cidr| format!("--cluster-cidr={cidr}")));
+        arguments.extend(
+            self.cluster_cidr
+                .iter()
+                .map(|cidr| format!("--cluster-cidr={cidr}")),
+        );
         if self.secure_port.is_some() {
             arguments.extend([
                 "--bind-address=127.0.0.1".to_owned(),
                 format!("--cert-dir={}", self.folder.join("certificates").display()),
                 format!("--authentication-kubeconfig={}", self.kubeconfig.display()),
-                // Otherwise it repeatedly looks up the CA of aggregated APIs, which a bare control plane does not have.
+                // Otherwise it repeatedly looks up the CA of aggregated APIs, which a bare control
+                // plane does not have.
                 "--authentication-skip-lookup".to_owned(),
                 format!("--authorization-kubeconfig={}", self.kubeconfig.display()),
                 "--authorization-always-allow-paths=/healthz,/metrics".to_owned(),
@@ -89,7 +102,10 @@ mod tests {
     }
 
     fn has(settings: &Settings, wanted: &str) -> bool {
-        settings.arguments().iter().any(|argument| argument == wanted)
+        settings
+            .arguments()
+            .iter()
+            .any(|argument| argument == wanted)
     }
 
     #[test]
@@ -109,20 +125,35 @@ mod tests {
     #[test]
     fn routes_are_configured_with_a_cluster_cidr() {
         assert!(has(&settings(), "--configure-cloud-routes=false"));
-        let routes = Settings { cluster_cidr: Some("10.244.0.0/16".to_owned()), ..settings() };
-        assert!(has(&routes, "--configure-cloud-routes=true") && has(&routes, "--cluster-cidr=10.244.0.0/16"));
+        let routes = Settings {
+            cluster_cidr: Some("10.244.0.0/16".to_owned()),
+            ..settings()
+        };
+        assert!(
+            has(&routes, "--configure-cloud-routes=true")
+                && has(&routes, "--cluster-cidr=10.244.0.0/16")
+        );
     }
 
     #[test]
     fn the_port_is_served_only_on_loopback() {
         assert!(!has(&settings(), "--bind-address=127.0.0.1"));
-        let served = Settings { secure_port: Some(1234), ..settings() };
+        let served = Settings {
+            secure_port: Some(1234),
+            ..settings()
+        };
         assert!(has(&served, "--secure-port=1234") && has(&served, "--bind-address=127.0.0.1"));
     }
 
     #[test]
     fn controllers_are_chosen_by_name() {
         let controllers = vec!["*".to_owned(), "-service-lb-controller".to_owned()];
-        assert!(has(&Settings { controllers, ..settings() }, "--controllers=*,-service-lb-controller"));
+        assert!(has(
+            &Settings {
+                controllers,
+                ..settings()
+            },
+            "--controllers=*,-service-lb-controller"
+        ));
     }
 }

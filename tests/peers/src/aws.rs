@@ -12,11 +12,16 @@ const SERVICES: [(&str, &str); 4] = [
 /// The metadata service, whose requests are not signed.
 const METADATA: &str = "ec2imds";
 
-/// Returns a `cloud.conf` for the cluster with this name in this network. All APIs are at `url`, which is that of an AWS or of a
-/// proxy. The manager is configured to run elsewhere, so that it does not look for its own instance.
+/// Returns a `cloud.conf` for the cluster with this name in this network. All APIs are at `url`,
+/// which is that of an AWS or of a proxy. The manager is configured to run elsewhere, so that it
+/// does not look for its own instance.
 #[must_use]
 pub fn cloud_conf(network: &Network, cluster: &str, url: &str, region: &str) -> String {
-    let subnet = network.zones.first().map(|zone| zone.subnet_id.as_str()).unwrap_or_default();
+    let subnet = network
+        .zones
+        .first()
+        .map(|zone| zone.subnet_id.as_str())
+        .unwrap_or_default();
     let mut conf = format!(
         "[Global]\nRegion={region}\nVPC={}\nSubnetID={subnet}\nRouteTableID={}\nKubernetesClusterID={cluster}\n",
         network.vpc_id, network.route_table_id,
@@ -32,7 +37,8 @@ pub fn cloud_conf(network: &Network, cluster: &str, url: &str, region: &str) -> 
     conf
 }
 
-/// Returns the environment variables: these keys, and settings that prevent all access to the real AWS.
+/// Returns the environment variables: these keys, and settings that prevent all access to the real
+/// AWS.
 #[must_use]
 pub fn environment(keys: &Keys, url: &str, region: &str) -> Vec<(String, String)> {
     let variables = [
@@ -42,7 +48,9 @@ pub fn environment(keys: &Keys, url: &str, region: &str) -> Vec<(String, String)
         ("AWS_ENDPOINT_URL", url),
         ("AWS_EC2_METADATA_SERVICE_ENDPOINT", url),
     ];
-    variables.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec()
+    variables
+        .map(|(name, value)| (name.to_owned(), value.to_owned()))
+        .to_vec()
 }
 
 #[cfg(test)]
@@ -51,9 +59,15 @@ mod tests {
 
     #[test]
     fn no_endpoint_leads_to_the_real_aws() {
-        let keys = Keys { id: "id".to_owned(), secret: "secret".to_owned() };
+        let keys = Keys {
+            id: "id".to_owned(),
+            secret: "secret".to_owned(),
+        };
         let variables = environment(&keys, "http://127.0.0.1:1", "us-east-1");
-        let to_proxy: Vec<_> = variables.iter().filter(|(_, value)| value == "http://127.0.0.1:1").collect();
+        let to_proxy: Vec<_> = variables
+            .iter()
+            .filter(|(_, value)| value == "http://127.0.0.1:1")
+            .collect();
         assert_eq!(to_proxy.len(), 2, "{to_proxy:?}");
     }
 }

@@ -2,8 +2,8 @@
 
 use skydock_clouds::Project;
 
-/// Returns a `cloud.conf` for a cluster in this project: load balancers in its IPv4 subnet with floating IPs, and routes in its
-/// router. `auth_url` can be that of a proxy.
+/// Returns a `cloud.conf` for a cluster in this project: load balancers in its IPv4 subnet with
+/// floating IPs, and routes in its router. `auth_url` can be that of a proxy.
 #[must_use]
 pub fn cloud_conf(project: &Project, auth_url: &str) -> String {
     format!(

@@ -45,8 +45,8 @@ pub struct Peer {
 }
 
 impl Peer {
-    /// Returns the manager for OpenStack. It is built if it is not in the cache of [`skydock_clusters::go_binary`], which takes
-    /// some minutes.
+    /// Returns the manager for OpenStack. It is built if it is not in the cache of
+    /// [`skydock_clusters::go_binary`], which takes some minutes.
     ///
     /// # Errors
     /// Fails if the cache cannot be written, if Go is not available, or if the build fails.
@@ -54,8 +54,8 @@ impl Peer {
         Self::build(OPENSTACK).await
     }
 
-    /// Returns the manager for AWS. It is built if it is not in the cache of [`skydock_clusters::go_binary`], which takes some
-    /// minutes.
+    /// Returns the manager for AWS. It is built if it is not in the cache of
+    /// [`skydock_clusters::go_binary`], which takes some minutes.
     ///
     /// # Errors
     /// Fails if the cache cannot be written, if Go is not available, or if the build fails.
@@ -86,9 +86,10 @@ impl Peer {
         &self.binary
     }
 
-    /// Returns the command that runs it with these settings. Of the environment, only `PATH` is inherited. Its standard input
-    /// must be a pipe that is kept open: the program is killed when the pipe is closed, so that it never outlives the process
-    /// that started it. The ID of the process is that of the program. Arguments can be added.
+    /// Returns the command that runs it with these settings. Of the environment, only `PATH` is
+    /// inherited. Its standard input must be a pipe that is kept open: the program is killed when
+    /// the pipe is closed, so that it never outlives the process that started it. The ID of the
+    /// process is that of the program. Arguments can be added.
     #[must_use]
     pub fn command(&self, settings: &Settings) -> Command {
         let mut command = watched::command(&self.binary);
@@ -119,25 +120,42 @@ mod tests {
             let (module, _) = program.package.split_once("/cmd/").unwrap();
             let required = format!("{module} {}", program.version);
             let go_mod = go_mod(&program);
-            assert!(go_mod.lines().any(|line| line.trim().contains(&required)), "no {required} in {go_mod}");
+            assert!(
+                go_mod.lines().any(|line| line.trim().contains(&required)),
+                "no {required} in {go_mod}"
+            );
         }
     }
 
     #[test]
     fn each_go_module_names_its_program_as_a_tool() {
         for program in [OPENSTACK, AWS] {
-            assert!(go_mod(&program).lines().any(|line| line == format!("tool {}", program.package)));
+            assert!(
+                go_mod(&program)
+                    .lines()
+                    .any(|line| line == format!("tool {}", program.package))
+            );
         }
     }
 
     #[test]
     fn a_peer_does_not_inherit_the_environment() {
-        let peer = Peer { program: AWS, binary: "/cache/aws".into() };
+        let peer = Peer {
+            program: AWS,
+            binary: "/cache/aws".into(),
+        };
         let mut settings = Settings::new("/run", "/run/kubeconfig", "/run/cloud.conf");
         settings.environment = vec![("AWS_REGION".to_owned(), "us-east-1".to_owned())];
         let command = peer.command(&settings);
-        let names: Vec<_> = command.get_envs().map(|(name, _)| name.to_str().unwrap()).collect();
+        let names: Vec<_> = command
+            .get_envs()
+            .map(|(name, _)| name.to_str().unwrap())
+            .collect();
         assert_eq!(names, ["AWS_REGION", "HOME", "PATH", "TMPDIR"]);
-        assert!(command.get_args().any(|argument| argument == "--cloud-provider=aws"));
+        assert!(
+            command
+                .get_args()
+                .any(|argument| argument == "--cloud-provider=aws")
+        );
     }
 }

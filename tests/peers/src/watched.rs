@@ -3,8 +3,9 @@
 use std::path::Path;
 use std::process::Command;
 
-/// A shell starts a background process and then becomes the program. The background process kills the program when the standard
-/// input is closed, after checking that the process with this ID is still the program.
+/// A shell starts a background process and then becomes the program. The background process kills
+/// the program when the standard input is closed, after checking that the process with this ID is
+/// still the program.
 const SCRIPT: &str = r#"
 exec 3<&0
 (cat <&3; [ "/proc/$$/exe" -ef "$0" ] && kill -9 "$$") >/dev/null 2>&1 &
@@ -27,7 +28,11 @@ mod tests {
     use super::*;
 
     fn start(arguments: &[&str]) -> Child {
-        command(Path::new("/bin/sleep")).args(arguments).stdin(Stdio::piped()).spawn().unwrap()
+        command(Path::new("/bin/sleep"))
+            .args(arguments)
+            .stdin(Stdio::piped())
+            .spawn()
+            .unwrap()
     }
 
     /// Returns whether this becomes true within five seconds.
@@ -42,7 +47,8 @@ mod tests {
     }
 
     fn is_program(child: &Child) -> bool {
-        std::fs::read_link(format!("/proc/{}/exe", child.id())).is_ok_and(|path| path.ends_with("sleep"))
+        std::fs::read_link(format!("/proc/{}/exe", child.id()))
+            .is_ok_and(|path| path.ends_with("sleep"))
     }
 
     #[test]

@@ -12,7 +12,10 @@ impl Plugin for Nobody {
     }
 
     fn info() -> PluginInfo {
-        PluginInfo { max_batch: u32::MAX, ..PluginInfo::default() }
+        PluginInfo {
+            max_batch: u32::MAX,
+            ..PluginInfo::default()
+        }
     }
 }
 

@@ -1,5 +1,5 @@
-//! A cloud that breaks one demand of the contract, which its cloud-config names; with `none` it breaks none.
-//! Its load balancers and routes are in the host's cache.
+//! A cloud that breaks one demand of the contract, which its cloud-config names; with `none` it
+//! breaks none. Its load balancers and routes are in the host's cache.
 use std::cell::RefCell;
 use std::time::{Duration, SystemTime};
 
@@ -63,12 +63,17 @@ thread_local! {
 
 /// Sends a request, and returns its error.
 fn ask() -> Result<()> {
-    http::send(Request::get("http://cloud.example:80/"))?.success().map(drop)
+    http::send(Request::get("http://cloud.example:80/"))?
+        .success()
+        .map(drop)
 }
 
 /// Returns the time in nanoseconds, which is never the same.
 fn now() -> u128 {
-    SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default().as_nanos()
+    SystemTime::UNIX_EPOCH
+        .elapsed()
+        .unwrap_or_default()
+        .as_nanos()
 }
 
 /// Fails if another instance does the same.
@@ -90,7 +95,11 @@ fn has(fault: &str) -> bool {
 impl Plugin for Faulty {
     fn configure(settings: Settings) -> Result<()> {
         let text = settings.cloud_config.unwrap_or_default().trim().to_owned();
-        let option = settings.options.iter().find(|(key, _)| key == "fault").map(|(_, value)| value.clone());
+        let option = settings
+            .options
+            .iter()
+            .find(|(key, _)| key == "fault")
+            .map(|(_, value)| value.clone());
         let fault = option.unwrap_or_else(|| text.clone());
         if fault == "quotes" && text != "quotes" {
             return Err(CloudError::invalid(format!("line 1: unknown fault {text}")));
@@ -108,7 +117,11 @@ impl Plugin for Faulty {
     fn info() -> PluginInfo {
         PluginInfo {
             name: "faulty".into(),
-            version: if has("other-info") { format!("1.0.{}", now()) } else { "1.0.0".into() },
+            version: if has("other-info") {
+                format!("1.0.{}", now())
+            } else {
+                "1.0.0".into()
+            },
             provider_id_prefixes: vec!["faulty://".into()],
             ..PluginInfo::default()
         }
@@ -132,7 +145,11 @@ impl Instances for Faulty {
         if has("alone") {
             alone()?;
         }
-        if has("poisoned") && nodes.iter().any(|node| node.provider_id.as_ref().is_some_and(|id| id.contains('%'))) {
+        if has("poisoned")
+            && nodes
+                .iter()
+                .any(|node| node.provider_id.as_ref().is_some_and(|id| id.contains('%')))
+        {
             return Err(CloudError::invalid("a provider ID is not valid"));
         }
         if has("guesses-unasked") {
@@ -157,7 +174,11 @@ impl Instances for Faulty {
             }
             memory.len()
         });
-        let zone = if has("counts") || has("remembers") { format!("z{calls}") } else { "z".into() };
+        let zone = if has("counts") || has("remembers") {
+            format!("z{calls}")
+        } else {
+            "z".into()
+        };
         let instance = |node: &Node| {
             let name = &node.name;
             assert!(!has("slices-names") || name.len() < 100, "a name is long");
@@ -186,7 +207,12 @@ fn key(service: &Service) -> String {
 /// Returns a status with this text as its name.
 fn status(address: &[u8]) -> LoadBalancerStatus {
     let hostname = Some(String::from_utf8_lossy(address).into_owned());
-    LoadBalancerStatus { ingress: vec![Ingress { hostname, ..Ingress::default() }] }
+    LoadBalancerStatus {
+        ingress: vec![Ingress {
+            hostname,
+            ..Ingress::default()
+        }],
+    }
 }
 
 impl LoadBalancers for Faulty {
@@ -202,14 +228,21 @@ impl LoadBalancers for Faulty {
     }
 
     fn ensure(service: Service, _: &NodeSet) -> Result<LoadBalancerStatus> {
-        assert!(!has("slices-services") || service.name.len() < 60, "a name is long");
+        assert!(
+            !has("slices-services") || service.name.len() < 60,
+            "a name is long"
+        );
         if has("leaks-in-ensure") {
             MEMORY.with_borrow_mut(|memory| memory.push(vec![1; 10_000]));
         }
         if has("waits") {
             std::thread::sleep(Duration::from_millis(2200));
         }
-        let address = if has("new-address") { format!("h{}.example", now()) } else { "lb.example".to_owned() };
+        let address = if has("new-address") {
+            format!("h{}.example", now())
+        } else {
+            "lb.example".to_owned()
+        };
         _ = cache::set(&key(&service), address.as_bytes(), LIFETIME);
         Ok(status(address.as_bytes()))
     }
@@ -219,7 +252,11 @@ impl LoadBalancers for Faulty {
             return Err(CloudError::internal("it does not work"));
         }
         let exists = has("updates-nothing") || cache::get(&key(&service)).is_some();
-        if exists { Ok(()) } else { Err(CloudError::not_found("there is no load balancer")) }
+        if exists {
+            Ok(())
+        } else {
+            Err(CloudError::not_found("there is no load balancer"))
+        }
     }
 
     fn ensure_deleted(service: Service) -> Result<()> {
@@ -233,7 +270,9 @@ impl LoadBalancers for Faulty {
 
 /// The routes: a line with node and destination for each.
 fn table() -> Vec<String> {
-    let text = cache::get("routes").and_then(|text| String::from_utf8(text).ok()).unwrap_or_default();
+    let text = cache::get("routes")
+        .and_then(|text| String::from_utf8(text).ok())
+        .unwrap_or_default();
     text.lines().map(str::to_owned).collect()
 }
 
@@ -264,11 +303,16 @@ impl Routes for Faulty {
         let mut table = table();
         let create = |new: NewRoute| {
             if has("swaps-results") && new.target_provider_id.is_none() {
-                return Err(CloudError::in_progress(Duration::from_secs(1), "the node has no provider ID"));
+                return Err(CloudError::in_progress(
+                    Duration::from_secs(1),
+                    "the node has no provider ID",
+                ));
             }
             let line = format!("{} {}", new.target_node, new.destination_cidr);
             match table.contains(&line) {
-                true if has("creates-once") => return Err(CloudError::conflict("the route exists")),
+                true if has("creates-once") => {
+                    return Err(CloudError::conflict("the route exists"));
+                }
                 true => {}
                 false => table.push(line),
             }
@@ -283,7 +327,10 @@ impl Routes for Faulty {
     }
 
     fn delete_routes(routes: Vec<Route>) -> Vec<Result<()>> {
-        assert!(!has("needs-a-target") || routes.iter().all(|route| route.target_node.is_some()), "no target");
+        assert!(
+            !has("needs-a-target") || routes.iter().all(|route| route.target_node.is_some()),
+            "no target"
+        );
         let mut table = table();
         table.retain(|line| has("keeps-routes") || routes.iter().all(|route| route.name != *line));
         keep(&table);

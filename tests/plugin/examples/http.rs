@@ -1,5 +1,6 @@
-//! A plugin that sends HTTP requests: one per node, according to the node's annotations, all of them concurrently. The result of
-//! each is in the labels of the instance, or is returned as an error.
+//! A plugin that sends HTTP requests: one per node, according to the node's annotations, all of
+//! them concurrently. The result of each is in the labels of the instance, or is returned as an
+//! error.
 //!
 //! | annotation | value |
 //! | --- | --- |
@@ -24,8 +25,15 @@ static AT_ONCE: Configured<usize> = Configured::new();
 impl Plugin for Http {
     fn configure(settings: Settings) -> Result<()> {
         let text = settings.cloud_config.unwrap_or_default();
-        let number = if text.trim().is_empty() { Ok(32) } else { text.trim().parse() };
-        AT_ONCE.set(number.map_err(|_| CloudError::invalid("the cloud-config is not a number of requests"))?);
+        let number = if text.trim().is_empty() {
+            Ok(32)
+        } else {
+            text.trim().parse()
+        };
+        AT_ONCE
+            .set(number.map_err(|_| {
+                CloudError::invalid("the cloud-config is not a number of requests")
+            })?);
         Ok(())
     }
 
@@ -42,12 +50,18 @@ impl Plugin for Http {
 impl Instances for Http {
     fn check(nodes: Vec<Node>) -> Result<Vec<Result<Presence>>> {
         let answers = send(&nodes)?.into_iter();
-        Ok(answers.map(|answer| answer?.success().map(|_| Presence::Running)).collect())
+        Ok(answers
+            .map(|answer| answer?.success().map(|_| Presence::Running))
+            .collect())
     }
 
     fn describe(nodes: Vec<Node>) -> Result<Vec<Result<Instance>>> {
         let answers = send(&nodes)?;
-        Ok(nodes.iter().zip(answers).map(|(node, answer)| Ok(instance(node, &answer?.success()?))).collect())
+        Ok(nodes
+            .iter()
+            .zip(answers)
+            .map(|(node, answer)| Ok(instance(node, &answer?.success()?)))
+            .collect())
     }
 }
 
@@ -57,10 +71,24 @@ fn send(nodes: &[Node]) -> Result<Vec<Result<Response>>> {
 }
 
 fn request(node: &Node) -> Result<Request> {
-    let wrong = |what| CloudError::invalid(format!("{}: hostile.skydock.dev/{what} is not as expected", node.name));
-    let annotation = |name| node.annotations.lookup(&format!("hostile.skydock.dev/{name}"));
-    let number = |name| annotation(name).map(|text| text.parse().map_err(|_| wrong(name))).transpose();
-    let (method, url) = annotation("request").and_then(|text| text.split_once(' ')).ok_or_else(|| wrong("request"))?;
+    let wrong = |what| {
+        CloudError::invalid(format!(
+            "{}: hostile.skydock.dev/{what} is not as expected",
+            node.name
+        ))
+    };
+    let annotation = |name| {
+        node.annotations
+            .lookup(&format!("hostile.skydock.dev/{name}"))
+    };
+    let number = |name| {
+        annotation(name)
+            .map(|text| text.parse().map_err(|_| wrong(name)))
+            .transpose()
+    };
+    let (method, url) = annotation("request")
+        .and_then(|text| text.split_once(' '))
+        .ok_or_else(|| wrong("request"))?;
     let method = match method {
         "GET" => Method::Get,
         "HEAD" => Method::Head,
@@ -73,10 +101,17 @@ fn request(node: &Node) -> Result<Request> {
     };
     let mut request = Request::new(method, url).header("X-Node", &node.name);
     if let Some(bytes) = number("body")? {
-        request.body = b"0123456789abcdef".iter().copied().cycle().take(bytes).collect();
+        request.body = b"0123456789abcdef"
+            .iter()
+            .copied()
+            .cycle()
+            .take(bytes)
+            .collect();
     }
     if let Some(limit) = number("timeout")? {
-        request = request.timeout(Duration::from_millis(u64::try_from(limit).unwrap_or(u64::MAX)));
+        request = request.timeout(Duration::from_millis(
+            u64::try_from(limit).unwrap_or(u64::MAX),
+        ));
     }
     if let Some(bytes) = number("at-most")? {
         request = request.at_most(bytes);
@@ -93,7 +128,10 @@ fn instance(node: &Node, response: &Response) -> Instance {
         labels: vec![
             label("status", response.status.to_string()),
             label("bytes", response.body.len().to_string()),
-            label("sum", format!("{:08x}", response.body.iter().fold(0x811c_9dc5, sum))),
+            label(
+                "sum",
+                format!("{:08x}", response.body.iter().fold(0x811c_9dc5, sum)),
+            ),
         ],
         ..Instance::default()
     }

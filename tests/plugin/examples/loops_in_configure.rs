@@ -12,7 +12,11 @@ impl Plugin for Loops {
     }
 
     fn info() -> PluginInfo {
-        PluginInfo { name: "hostile".into(), version: "1.0.0".into(), ..PluginInfo::default() }
+        PluginInfo {
+            name: "hostile".into(),
+            version: "1.0.0".into(),
+            ..PluginInfo::default()
+        }
     }
 }
 

@@ -1,8 +1,9 @@
 //! A plugin that uses everything that the host offers, and reports the results in events.
 //!
-//! The options `unused` and `overlap` are passed to `info`. `pages` is the number of pages when routes are listed, each with two
-//! routes, or `endless`. The annotations of a service are `probe.example/read` with the object to read (`KIND NAMESPACE NAME`),
-//! and `probe.example/end` with the way in which `ensure` ends: `error`, `trap` or `retire`.
+//! The options `unused` and `overlap` are passed to `info`. `pages` is the number of pages when
+//! routes are listed, each with two routes, or `endless`. The annotations of a service are
+//! `probe.example/read` with the object to read (`KIND NAMESPACE NAME`), and `probe.example/end`
+//! with the way in which `ensure` ends: `error`, `trap` or `retire`.
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use skydock_sdk::events::{self, Severity};
@@ -10,7 +11,9 @@ use skydock_sdk::load_balancers::{NodeSet, Target};
 use skydock_sdk::plugin::{Overlap, PluginInfo, Settings};
 use skydock_sdk::routes::{NewRoute, Route, RoutePage};
 use skydock_sdk::types::{CloudError, Ingress, LoadBalancerStatus, Pair, Service};
-use skydock_sdk::{Configured, LoadBalancers, Lookup, Maintenance, Plugin, Result, Routes, calls, cluster, objects};
+use skydock_sdk::{
+    Configured, LoadBalancers, Lookup, Maintenance, Plugin, Result, Routes, calls, cluster, objects,
+};
 
 struct Probe;
 
@@ -26,7 +29,9 @@ skydock_sdk::export!(Probe: load_balancers, routes, maintenance);
 
 impl Plugin for Probe {
     fn configure(settings: Settings) -> Result<()> {
-        if objects::annotate("default/web", "probe.example/early", Some("x")) || cluster::revision().is_some() {
+        if objects::annotate("default/web", "probe.example/early", Some("x"))
+            || cluster::revision().is_some()
+        {
             return Err(CloudError::invalid("something could be done too early"));
         }
         if !has_time() {
@@ -70,7 +75,10 @@ impl LoadBalancers for Probe {
         objects::annotate(&object, "probe.example/begun", Some("1"));
         let mut said = vec![
             format!("call={call}"),
-            format!("remaining={}", has_time() && INFO_HAD_TIME.load(Ordering::SeqCst)),
+            format!(
+                "remaining={}",
+                has_time() && INFO_HAD_TIME.load(Ordering::SeqCst)
+            ),
             format!("memory={}", calls::memory_limit()),
             format!("arguments={:?}", std::env::args().collect::<Vec<_>>()),
             format!("uid={:?}", cluster::uid()),
@@ -85,15 +93,26 @@ impl LoadBalancers for Probe {
         }
         let long = "x".repeat(4097);
         for (on, key, value) in [
-            (object.as_str(), "probe.example/id", Some(format!("lb-{call}"))),
+            (
+                object.as_str(),
+                "probe.example/id",
+                Some(format!("lb-{call}")),
+            ),
             (object.as_str(), "probe.example/gone", None),
             ("default/other", "probe.example/id", Some("x".into())),
             (object.as_str(), "other.example/id", Some("x".into())),
             (object.as_str(), "probe.example/", Some("x".into())),
-            (object.as_str(), "probe.example/not a name", Some("x".into())),
+            (
+                object.as_str(),
+                "probe.example/not a name",
+                Some("x".into()),
+            ),
             (object.as_str(), "probe.example/long", Some(long)),
         ] {
-            said.push(format!("{}", u8::from(objects::annotate(on, key, value.as_deref()))));
+            said.push(format!(
+                "{}",
+                u8::from(objects::annotate(on, key, value.as_deref()))
+            ));
         }
         tell(&object, "Ensured", &said.join(" "));
         match service.annotations.lookup("probe.example/end") {
@@ -101,13 +120,20 @@ impl LoadBalancers for Probe {
             Some("trap") => std::process::abort(),
             Some("retire") => calls::retire(),
             Some("many") => {
-                let taken = (0..20).filter(|n| objects::annotate(&object, &format!("probe.example/n{n}"), Some("x")));
+                let taken = (0..20).filter(|n| {
+                    objects::annotate(&object, &format!("probe.example/n{n}"), Some("x"))
+                });
                 tell(&object, "Many", &taken.count().to_string());
             }
             _ => {}
         }
         let ip = Some("192.0.2.1".to_owned());
-        Ok(LoadBalancerStatus { ingress: vec![Ingress { ip, ..Ingress::default() }] })
+        Ok(LoadBalancerStatus {
+            ingress: vec![Ingress {
+                ip,
+                ..Ingress::default()
+            }],
+        })
     }
 
     fn update_nodes(service: Service, nodes: &NodeSet) -> Result<()> {
@@ -123,16 +149,34 @@ impl LoadBalancers for Probe {
 impl Routes for Probe {
     fn list_routes(page: Option<String>) -> Result<RoutePage> {
         let options = OPTIONS.get()?;
-        let number: usize = page.as_deref().unwrap_or("0").parse().map_err(|_| CloudError::internal("no page"))?;
+        let number: usize = page
+            .as_deref()
+            .unwrap_or("0")
+            .parse()
+            .map_err(|_| CloudError::internal("no page"))?;
         let (routes, more) = match options.lookup("pages") {
             Some("endless") => (Vec::new(), true),
-            Some("wordy") => return Ok(RoutePage { routes: Vec::new(), next: Some("x".repeat(5000)) }),
+            Some("wordy") => {
+                return Ok(RoutePage {
+                    routes: Vec::new(),
+                    next: Some("x".repeat(5000)),
+                });
+            }
             pages => {
-                let pages: usize = pages.unwrap_or("1").parse().map_err(|_| CloudError::internal("no number"))?;
-                ((2 * number..2 * number + 2).map(route).collect(), number + 1 < pages)
+                let pages: usize = pages
+                    .unwrap_or("1")
+                    .parse()
+                    .map_err(|_| CloudError::internal("no number"))?;
+                (
+                    (2 * number..2 * number + 2).map(route).collect(),
+                    number + 1 < pages,
+                )
             }
         };
-        Ok(RoutePage { routes, next: more.then(|| (number + 1).to_string()) })
+        Ok(RoutePage {
+            routes,
+            next: more.then(|| (number + 1).to_string()),
+        })
     }
 
     fn create_routes(routes: Vec<NewRoute>) -> Vec<Result<()>> {
@@ -172,8 +216,15 @@ fn tell(object: &str, reason: &str, message: &str) {
 }
 
 fn changes(nodes: &NodeSet) -> String {
-    let names = |all: Vec<Target>| all.into_iter().map(|it| it.name).collect::<Vec<_>>().join("+");
-    nodes.changes().map_or("unknown".into(), |it| format!("{}/{}", names(it.added), names(it.removed)))
+    let names = |all: Vec<Target>| {
+        all.into_iter()
+            .map(|it| it.name)
+            .collect::<Vec<_>>()
+            .join("+")
+    };
+    nodes.changes().map_or("unknown".into(), |it| {
+        format!("{}/{}", names(it.added), names(it.removed))
+    })
 }
 
 fn route(number: usize) -> Route {

@@ -7,11 +7,17 @@ struct Refuses;
 
 impl Plugin for Refuses {
     fn configure(_: Settings) -> Result<()> {
-        Err(CloudError::invalid("inventory.yaml:3: machine n1 is listed twice"))
+        Err(CloudError::invalid(
+            "inventory.yaml:3: machine n1 is listed twice",
+        ))
     }
 
     fn info() -> PluginInfo {
-        PluginInfo { name: "hostile".into(), version: "1.0.0".into(), ..PluginInfo::default() }
+        PluginInfo {
+            name: "hostile".into(),
+            version: "1.0.0".into(),
+            ..PluginInfo::default()
+        }
     }
 }
 

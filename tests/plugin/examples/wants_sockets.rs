@@ -21,7 +21,11 @@ impl Plugin for Caller {
     }
 
     fn info() -> PluginInfo {
-        PluginInfo { name: "hostile".into(), version: "1.0.0".into(), ..PluginInfo::default() }
+        PluginInfo {
+            name: "hostile".into(),
+            version: "1.0.0".into(),
+            ..PluginInfo::default()
+        }
     }
 }
 

@@ -1,8 +1,15 @@
-//! A plugin whose `instances` has the right name but wrong types. Its contract is in `wit-wrong`, not in the SDK.
+//! A plugin whose `instances` has the right name but wrong types. Its contract is in `wit-wrong`,
+//! not in the SDK.
 
 /// The wrong contract.
 mod bindings {
-    #![allow(unsafe_code, missing_docs, unreachable_pub, unused_qualifications, reason = "generated")]
+    #![allow(
+        unsafe_code,
+        missing_docs,
+        unreachable_pub,
+        unused_qualifications,
+        reason = "generated"
+    )]
     wit_bindgen::generate!({ path: "wit-wrong", world: "wrong" });
     #[cfg(target_arch = "wasm32")]
     export!(Wrong with_types_in self);

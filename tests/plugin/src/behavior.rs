@@ -2,7 +2,8 @@
 use skydock_sdk::Lookup;
 use skydock_sdk::types::{CloudError, Pair};
 
-/// Annotation of a node or a service with the name of a behavior, for example `trap` or `error-throttled`.
+/// Annotation of a node or a service with the name of a behavior, for example `trap` or
+/// `error-throttled`.
 pub const ANNOTATION: &str = "hostile.skydock.dev/do";
 
 /// The behavior in calls about an object, or of an interface.
@@ -17,35 +18,38 @@ pub enum Behavior {
     Allocate,
     /// `trap`: executes `unreachable`.
     Trap,
-    /// `log-flood`: writes 10,000 log lines, one of them huge and full of control characters, and as many lines to standard
-    /// output and standard error, then returns a correct answer.
+    /// `log-flood`: writes 10,000 log lines, one of them huge and full of control characters, and
+    /// as many lines to standard output and standard error, then returns a correct answer.
     LogFlood,
     /// `slow`: computes for 200 ms, then returns a correct answer.
     Slow,
-    /// `sleep`: spends a minute inside a call to the host without computing, then returns a correct answer.
+    /// `sleep`: spends a minute inside a call to the host without computing, then returns a correct
+    /// answer.
     Sleep,
-    /// `publish-event`: publishes an event on the object itself, then returns a correct answer, or `internal` if the host rejects
-    /// the event.
+    /// `publish-event`: publishes an event on the object itself, then returns a correct answer, or
+    /// `internal` if the host rejects the event.
     PublishEvent,
-    /// `publish-event-on-other`: publishes an event on another object, then returns a correct answer, or `internal` if the host
-    /// accepts the event.
+    /// `publish-event-on-other`: publishes an event on another object, then returns a correct
+    /// answer, or `internal` if the host accepts the event.
     PublishEventOnOther,
-    /// `reserve`: reserves a key that all objects share with the object's name. Returns a correct answer if the key is held, or
-    /// `conflict` with the name of its holder.
+    /// `reserve`: reserves a key that all objects share with the object's name. Returns a correct
+    /// answer if the key is held, or `conflict` with the name of its holder.
     Reserve,
-    /// `cluster`: returns a correct answer, in which `describe` adds labels with the information from `cluster`.
+    /// `cluster`: returns a correct answer, in which `describe` adds labels with the information
+    /// from `cluster`.
     Cluster,
-    /// `proxy`: returns a correct answer, in which the load balancer's IP address has the mode of a proxy.
+    /// `proxy`: returns a correct answer, in which the load balancer's IP address has the mode of a
+    /// proxy.
     Proxy,
-    /// `nodes`: returns a load balancer whose name consists of the nodes behind it, joined by dots, or `internal` if the host's
-    /// information about them is inconsistent.
+    /// `nodes`: returns a load balancer whose name consists of the nodes behind it, joined by dots,
+    /// or `internal` if the host's information about them is inconsistent.
     Nodes,
     /// `nodes-forever`: requests the nodes behind a load balancer in an endless loop.
     NodesForever,
     /// `keep-nodes`: returns a correct answer, but keeps the handle of the nodes.
     KeepNodes,
-    /// `look-around`: returns `internal` if the standard library shows anything about the machine: variables, files, or arguments other
-    /// than the name of the plugin.
+    /// `look-around`: returns `internal` if the standard library shows anything about the machine:
+    /// variables, files, or arguments other than the name of the plugin.
     LookAround,
     /// `lie-…`: returns a wrong answer.
     Lie(Lie),
@@ -122,7 +126,10 @@ const NAMES: [(&str, Behavior); 33] = [
     ("lie-huge", Behavior::Lie(Lie::Huge)),
     ("not-found", Behavior::Fail(Failure::NotFound)),
     ("error-not-found", Behavior::Fail(Failure::NotFound)),
-    ("implemented-elsewhere", Behavior::Fail(Failure::ImplementedElsewhere)),
+    (
+        "implemented-elsewhere",
+        Behavior::Fail(Failure::ImplementedElsewhere),
+    ),
     ("error-conflict", Behavior::Fail(Failure::Conflict)),
     ("error-throttled", Behavior::Fail(Failure::Throttled)),
     ("error-in-progress", Behavior::Fail(Failure::InProgress)),
@@ -152,7 +159,9 @@ impl Behavior {
     ///
     /// See [`Self::named`].
     pub fn of(annotations: &[Pair], otherwise: Self) -> Result<Self, CloudError> {
-        annotations.lookup(ANNOTATION).map_or(Ok(otherwise), Self::named)
+        annotations
+            .lookup(ANNOTATION)
+            .map_or(Ok(otherwise), Self::named)
     }
 
     /// Returns true if the answer must be wrong in this way.
@@ -171,7 +180,10 @@ mod tests {
         let asks = |value: &str| Behavior::of(&[(ANNOTATION.into(), value.into())], Behavior::Slow);
         assert_eq!(asks("loop"), Ok(Behavior::Loop));
         assert_eq!(asks("lie-count"), Ok(Behavior::Lie(Lie::Count)));
-        assert_eq!(asks("lop"), Err(CloudError::invalid("there is no behavior \"lop\"")));
+        assert_eq!(
+            asks("lop"),
+            Err(CloudError::invalid("there is no behavior \"lop\""))
+        );
         assert_eq!(Behavior::of(&[], Behavior::Slow), Ok(Behavior::Slow));
     }
 }

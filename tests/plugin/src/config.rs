@@ -44,13 +44,24 @@ impl Config {
             routes: Behavior::Good,
             zones: Behavior::Good,
         };
-        let path = settings.cloud_config_path.as_deref().unwrap_or("cloud-config");
-        for (number, line) in settings.cloud_config.as_deref().unwrap_or_default().lines().enumerate() {
+        let path = settings
+            .cloud_config_path
+            .as_deref()
+            .unwrap_or("cloud-config");
+        for (number, line) in settings
+            .cloud_config
+            .as_deref()
+            .unwrap_or_default()
+            .lines()
+            .enumerate()
+        {
             let line = line.trim();
             if line.is_empty() || line.starts_with('#') {
                 continue;
             }
-            config.set(line).map_err(|reason| CloudError::invalid(format!("{path}:{}: {reason}", number + 1)))?;
+            config.set(line).map_err(|reason| {
+                CloudError::invalid(format!("{path}:{}: {reason}", number + 1))
+            })?;
         }
         Ok(config)
     }
@@ -69,7 +80,8 @@ impl Config {
             "zones" => &mut self.zones,
             _ => return Err(format!("unknown key `{key}`")),
         };
-        *interface = Behavior::named(value).map_err(|_| format!("there is no behavior `{value}`"))?;
+        *interface =
+            Behavior::named(value).map_err(|_| format!("there is no behavior `{value}`"))?;
         Ok(())
     }
 }
@@ -89,15 +101,27 @@ mod tests {
     #[test]
     fn a_behavior_is_set_per_interface() {
         let config = parse("# slow today\n\nroutes: slow\nregion: north\n").unwrap();
-        assert_eq!((config.routes, config.zones), (Behavior::Slow, Behavior::Good));
+        assert_eq!(
+            (config.routes, config.zones),
+            (Behavior::Slow, Behavior::Good)
+        );
         assert_eq!(config.region, "north");
     }
 
     #[test]
     fn rejects_invalid_lines_with_their_number() {
         let refusal = |text| parse(text).unwrap_err();
-        assert_eq!(refusal("region: a\nnonsense"), CloudError::invalid("/etc/cloud:2: expected `key: value`"));
-        assert_eq!(refusal("color: red"), CloudError::invalid("/etc/cloud:1: unknown key `color`"));
-        assert_eq!(refusal("zones: lop"), CloudError::invalid("/etc/cloud:1: there is no behavior `lop`"));
+        assert_eq!(
+            refusal("region: a\nnonsense"),
+            CloudError::invalid("/etc/cloud:2: expected `key: value`")
+        );
+        assert_eq!(
+            refusal("color: red"),
+            CloudError::invalid("/etc/cloud:1: unknown key `color`")
+        );
+        assert_eq!(
+            refusal("zones: lop"),
+            CloudError::invalid("/etc/cloud:1: there is no behavior `lop`")
+        );
     }
 }

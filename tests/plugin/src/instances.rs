@@ -20,7 +20,9 @@ impl<I: Identity> Instances for Hostile<I> {
 
     fn describe(nodes: Vec<Node>) -> Result<Vec<Result<Instance>>> {
         let config = CONFIG.get()?;
-        Ok(each(&nodes, config.instances, |node, behavior| Ok(instance(node, behavior, &config))))
+        Ok(each(&nodes, config.instances, |node, behavior| {
+            Ok(instance(node, behavior, &config))
+        }))
     }
 }
 
@@ -54,7 +56,15 @@ fn publish(node: &Node, target: Target) -> bool {
         Target::Itself => node.name.clone(),
         Target::Other => format!("not-{}", node.name),
     };
-    events::on_node(&Node { name, ..Node::default() }, Severity::Warning, "Hostile", "as asked for")
+    events::on_node(
+        &Node {
+            name,
+            ..Node::default()
+        },
+        Severity::Warning,
+        "Hostile",
+        "as asked for",
+    )
 }
 
 fn presence(node: &Node) -> Result<Presence> {
@@ -62,28 +72,53 @@ fn presence(node: &Node) -> Result<Presence> {
         None | Some("running") => Ok(Presence::Running),
         Some("stopped") => Ok(Presence::Stopped),
         Some("absent") => Ok(Presence::Absent),
-        Some(other) => Err(CloudError::invalid(format!("{PRESENCE}: {other:?} is not a state"))),
+        Some(other) => Err(CloudError::invalid(format!(
+            "{PRESENCE}: {other:?} is not a state"
+        ))),
     }
 }
 
 fn instance(node: &Node, behavior: Behavior, config: &Config) -> Instance {
-    let ip = NodeAddress { kind: AddressKind::InternalIp, address: address(10, &node.name) };
-    let hostname = NodeAddress { kind: AddressKind::Hostname, address: node.name.clone() };
+    let ip = NodeAddress {
+        kind: AddressKind::InternalIp,
+        address: address(10, &node.name),
+    };
+    let hostname = NodeAddress {
+        kind: AddressKind::Hostname,
+        address: node.name.clone(),
+    };
     let right = Instance {
-        provider_id: Some(node.provider_id.clone().unwrap_or_else(|| format!("{PREFIX}{}", node.name))),
+        provider_id: Some(
+            node.provider_id
+                .clone()
+                .unwrap_or_else(|| format!("{PREFIX}{}", node.name)),
+        ),
         instance_type: Some("small".into()),
         zone: Some("z1".into()),
         region: Some(config.region.clone()),
         addresses: vec![ip.clone(), hostname],
-        labels: vec![("hostile.skydock.dev/cluster".into(), config.cluster_name.clone())],
+        labels: vec![(
+            "hostile.skydock.dev/cluster".into(),
+            config.cluster_name.clone(),
+        )],
         annotations: Vec::new(),
     };
     match behavior {
-        Behavior::Cluster => Instance { labels: what_the_host_knows(node), ..right },
-        Behavior::Lie(Lie::Prefix) => Instance { provider_id: Some(format!("other://{}", node.name)), ..right },
-        Behavior::Lie(Lie::Address) => {
-            Instance { addresses: vec![NodeAddress { address: "10.0.0.256".into(), ..ip }], ..right }
-        }
+        Behavior::Cluster => Instance {
+            labels: what_the_host_knows(node),
+            ..right
+        },
+        Behavior::Lie(Lie::Prefix) => Instance {
+            provider_id: Some(format!("other://{}", node.name)),
+            ..right
+        },
+        Behavior::Lie(Lie::Address) => Instance {
+            addresses: vec![NodeAddress {
+                address: "10.0.0.256".into(),
+                ..ip
+            }],
+            ..right
+        },
         Behavior::Lie(Lie::Label) => Instance {
             zone: Some("no spaces, please!".into()),
             labels: vec![("hostile.skydock.dev/label".into(), "-".into())],
@@ -91,21 +126,32 @@ fn instance(node: &Node, behavior: Behavior, config: &Config) -> Instance {
         },
         Behavior::Lie(Lie::Count) => Instance {
             addresses: vec![ip; 1000],
-            labels: (0..1000).map(|n| (format!("hostile.skydock.dev/l{n}"), "x".into())).collect(),
+            labels: (0..1000)
+                .map(|n| (format!("hostile.skydock.dev/l{n}"), "x".into()))
+                .collect(),
             ..right
         },
-        Behavior::Lie(Lie::Huge) => Instance { provider_id: Some(format!("{PREFIX}{}", "x".repeat(1 << 20))), ..right },
+        Behavior::Lie(Lie::Huge) => Instance {
+            provider_id: Some(format!("{PREFIX}{}", "x".repeat(1 << 20))),
+            ..right
+        },
         _ => right,
     }
 }
 
-/// Returns labels with the numbers of nodes and services that the host shows, and whether this node can be read completely.
+/// Returns labels with the numbers of nodes and services that the host shows, and whether this node
+/// can be read completely.
 fn what_the_host_knows(node: &Node) -> Vec<(String, String)> {
     let label = |key: &str, value: String| (format!("hostile.skydock.dev/{key}"), value);
     vec![
         label("nodes", cluster::nodes().len().to_string()),
         label("services", cluster::services().len().to_string()),
-        label("json", cluster::node_json(&node.name).is_some_and(|json| json.contains(&node.name)).to_string()),
+        label(
+            "json",
+            cluster::node_json(&node.name)
+                .is_some_and(|json| json.contains(&node.name))
+                .to_string(),
+        ),
     ]
 }
 
@@ -116,20 +162,41 @@ mod tests {
 
     fn node(name: &str, annotation: (&str, &str)) -> Node {
         let annotations = vec![(annotation.0.into(), annotation.1.into())];
-        Node { name: name.into(), annotations, ..Node::default() }
+        Node {
+            name: name.into(),
+            annotations,
+            ..Node::default()
+        }
     }
 
     #[test]
     fn one_failing_node_does_not_affect_the_others() {
-        let nodes = [Node::default(), node("b", (ANNOTATION, "error-denied")), node("c", (PRESENCE, "stopped"))];
+        let nodes = [
+            Node::default(),
+            node("b", (ANNOTATION, "error-denied")),
+            node("c", (PRESENCE, "stopped")),
+        ];
         let answers = each(&nodes, Behavior::Good, |node, _| presence(node));
         let denied = CloudError::denied("b asked for it");
-        assert_eq!(answers, [Ok(Presence::Running), Err(denied), Ok(Presence::Stopped)]);
+        assert_eq!(
+            answers,
+            [Ok(Presence::Running), Err(denied), Ok(Presence::Stopped)]
+        );
     }
 
     #[test]
     fn an_answer_of_the_wrong_length_can_be_requested() {
-        let length = |lie| each(&[Node::default(), node("b", (ANNOTATION, lie))], Behavior::Good, |_, _| Ok(())).len();
-        assert_eq!((length("lie-length"), length("good"), length("lie-longer")), (1, 2, 3));
+        let length = |lie| {
+            each(
+                &[Node::default(), node("b", (ANNOTATION, lie))],
+                Behavior::Good,
+                |_, _| Ok(()),
+            )
+            .len()
+        };
+        assert_eq!(
+            (length("lie-length"), length("good"), length("lie-longer")),
+            (1, 2, 3)
+        );
     }
 }

@@ -38,7 +38,10 @@ impl<I: Identity> LoadBalancers for Hostile<I> {
         begin(&service)?;
         match cache::get(&key(&service)) {
             Some(_) => Ok(()),
-            None => Err(CloudError::not_found(format!("service {} has no load balancer", service.name))),
+            None => Err(CloudError::not_found(format!(
+                "service {} has no load balancer",
+                service.name
+            ))),
         }
     }
 
@@ -51,7 +54,11 @@ impl<I: Identity> LoadBalancers for Hostile<I> {
 
 fn begin(service: &Service) -> Result<Behavior> {
     let behavior = Behavior::of(&service.annotations, CONFIG.get()?.load_balancers)?;
-    commit(behavior, &format!("{}/{}", service.namespace, service.name), &|target| publish(service, target))?;
+    commit(
+        behavior,
+        &format!("{}/{}", service.namespace, service.name),
+        &|target| publish(service, target),
+    )?;
     Ok(behavior)
 }
 
@@ -60,7 +67,11 @@ fn publish(service: &Service, target: Target) -> bool {
         Target::Itself => service.name.clone(),
         Target::Other => format!("not-{}", service.name),
     };
-    let named = Service { namespace: service.namespace.clone(), name, ..Service::default() };
+    let named = Service {
+        namespace: service.namespace.clone(),
+        name,
+        ..Service::default()
+    };
     events::on_service(&named, Severity::Warning, "Hostile", "as asked for")
 }
 
@@ -72,11 +83,14 @@ fn remember(service: &Service) -> Result<()> {
     if cache::set(&key(service), b"here", LIFETIME) {
         return Ok(());
     }
-    Err(CloudError::internal(format!("the host does not remember service {}", service.name)))
+    Err(CloudError::internal(format!(
+        "the host does not remember service {}",
+        service.name
+    )))
 }
 
-/// Returns a load balancer whose name consists of the nodes behind it, or an error if the host's information about them is
-/// inconsistent.
+/// Returns a load balancer whose name consists of the nodes behind it, or an error if the host's
+/// information about them is inconsistent.
 fn named_after(set: &NodeSet) -> Result<LoadBalancerStatus> {
     let (targets, nodes) = (set.targets(), set.nodes());
     let same = |(target, node): (&load_balancers::Target, &Node)| {
@@ -90,8 +104,13 @@ fn named_after(set: &NodeSet) -> Result<LoadBalancerStatus> {
         return Err(CloudError::internal("the nodes are not the same each time"));
     }
     let names: Vec<_> = targets.iter().map(|target| target.name.as_str()).collect();
-    let ingress = Ingress { hostname: Some(names.join(".")), ..Ingress::default() };
-    Ok(LoadBalancerStatus { ingress: vec![ingress] })
+    let ingress = Ingress {
+        hostname: Some(names.join(".")),
+        ..Ingress::default()
+    };
+    Ok(LoadBalancerStatus {
+        ingress: vec![ingress],
+    })
 }
 
 fn read_forever(set: &NodeSet) -> ! {
@@ -101,15 +120,24 @@ fn read_forever(set: &NodeSet) -> ! {
 }
 
 fn status(service: &Service, behavior: Behavior) -> LoadBalancerStatus {
-    let at = |ip: String| Ingress { ip: Some(ip), ..Ingress::default() };
-    let named = |name: String| Ingress { hostname: Some(name), ..Ingress::default() };
+    let at = |ip: String| Ingress {
+        ip: Some(ip),
+        ..Ingress::default()
+    };
+    let named = |name: String| Ingress {
+        hostname: Some(name),
+        ..Ingress::default()
+    };
     let right = at(address(100, &service.uid));
     let ingress = match behavior {
         Behavior::Lie(Lie::Address) => vec![at("100.0.0.256".into())],
         Behavior::Lie(Lie::Count) => vec![right; 1000],
         Behavior::Lie(Lie::Huge) => vec![named("x".repeat(1 << 20))],
         Behavior::Lie(Lie::Label) => vec![named("no spaces, please!".into())],
-        Behavior::Proxy => vec![Ingress { ip_mode: Some(IpMode::Proxy), ..right }],
+        Behavior::Proxy => vec![Ingress {
+            ip_mode: Some(IpMode::Proxy),
+            ..right
+        }],
         _ => vec![right],
     };
     LoadBalancerStatus { ingress }
@@ -121,7 +149,15 @@ mod tests {
 
     #[test]
     fn each_service_has_its_own_stable_address() {
-        let of = |uid: &str| status(&Service { uid: uid.into(), ..Service::default() }, Behavior::Good);
+        let of = |uid: &str| {
+            status(
+                &Service {
+                    uid: uid.into(),
+                    ..Service::default()
+                },
+                Behavior::Good,
+            )
+        };
         assert_eq!(of("a"), of("a"));
         assert_ne!(of("a"), of("b"));
     }
@@ -129,6 +165,9 @@ mod tests {
     #[test]
     fn only_the_proxy_behavior_sets_the_ip_mode() {
         let mode = |behavior| status(&Service::default(), behavior).ingress[0].ip_mode;
-        assert_eq!((mode(Behavior::Proxy), mode(Behavior::Good)), (Some(IpMode::Proxy), None));
+        assert_eq!(
+            (mode(Behavior::Proxy), mode(Behavior::Good)),
+            (Some(IpMode::Proxy), None)
+        );
     }
 }

@@ -16,7 +16,8 @@ const SLEEP: Duration = Duration::from_secs(60);
 /// The delay in throttled and in-progress answers.
 const RETRY: Duration = Duration::from_millis(1500);
 
-/// Publishes an event on the object of the call, or on another object of the same kind. Returns true if the host accepted it.
+/// Publishes an event on the object of the call, or on another object of the same kind. Returns
+/// true if the host accepted it.
 pub(crate) type Publish<'a> = &'a dyn Fn(Target) -> bool;
 
 /// The object of an event.
@@ -26,8 +27,8 @@ pub(crate) enum Target {
     Other,
 }
 
-/// Performs the behavior. If it returns an error, this is the answer. Otherwise a correct or wrong answer follows. `name` is the
-/// name of the object.
+/// Performs the behavior. If it returns an error, this is the answer. Otherwise a correct or wrong
+/// answer follows. `name` is the name of the object.
 pub(crate) fn commit(behavior: Behavior, name: &str, publish: Publish<'_>) -> Result<()> {
     match behavior {
         Behavior::Good
@@ -48,12 +49,16 @@ pub(crate) fn commit(behavior: Behavior, name: &str, publish: Publish<'_>) -> Re
         Behavior::Sleep => std::thread::sleep(SLEEP),
         Behavior::PublishEvent => {
             if !publish(Target::Itself) {
-                return Err(CloudError::internal("the host refused an event on the object of the call"));
+                return Err(CloudError::internal(
+                    "the host refused an event on the object of the call",
+                ));
             }
         }
         Behavior::PublishEventOnOther => {
             if publish(Target::Other) {
-                return Err(CloudError::internal("the host took an event on another object"));
+                return Err(CloudError::internal(
+                    "the host took an event on another object",
+                ));
             }
         }
         Behavior::Reserve => reserve(name)?,
@@ -65,17 +70,36 @@ pub(crate) fn commit(behavior: Behavior, name: &str, publish: Publish<'_>) -> Re
 
 /// Collects everything that a program can find out about its machine, if allowed.
 fn look_around() -> Result<()> {
-    let mut seen: Vec<String> = std::env::vars_os().map(|(name, _)| format!("variable {name:?}")).collect();
-    seen.extend(std::env::args_os().skip(1).map(|argument| format!("argument {argument:?}")));
-    for path in ["/", ".", "/proc/self/environ", "/etc/passwd", "/var/run/secrets/kubernetes.io/serviceaccount/token"] {
-        if std::fs::metadata(path).is_ok() || std::fs::read_dir(path).is_ok() || std::fs::File::open(path).is_ok() {
+    let mut seen: Vec<String> = std::env::vars_os()
+        .map(|(name, _)| format!("variable {name:?}"))
+        .collect();
+    seen.extend(
+        std::env::args_os()
+            .skip(1)
+            .map(|argument| format!("argument {argument:?}")),
+    );
+    for path in [
+        "/",
+        ".",
+        "/proc/self/environ",
+        "/etc/passwd",
+        "/var/run/secrets/kubernetes.io/serviceaccount/token",
+    ] {
+        if std::fs::metadata(path).is_ok()
+            || std::fs::read_dir(path).is_ok()
+            || std::fs::File::open(path).is_ok()
+        {
             seen.push(format!("file {path}"));
         }
     }
     if std::fs::write("left-behind", "x").is_ok() {
         seen.push("a file that it wrote".to_owned());
     }
-    if seen.is_empty() { Ok(()) } else { Err(CloudError::internal(format!("it sees {}", seen.join(", ")))) }
+    if seen.is_empty() {
+        Ok(())
+    } else {
+        Err(CloudError::internal(format!("it sees {}", seen.join(", "))))
+    }
 }
 
 fn run_forever() -> ! {
@@ -92,9 +116,16 @@ fn allocate_forever() -> ! {
     }
 }
 
-#[allow(clippy::print_stdout, clippy::print_stderr, reason = "these are part of the flood")]
+#[allow(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "these are part of the flood"
+)]
 fn flood() {
-    log::error("flood", format_args!("{}\u{1b}[31m\r\n\0", "x".repeat(100 << 10)));
+    log::error(
+        "flood",
+        format_args!("{}\u{1b}[31m\r\n\0", "x".repeat(100 << 10)),
+    );
     for line in 0..FLOOD {
         log::info("flood", format_args!("line {line}"));
         println!("line {line}");
@@ -105,10 +136,13 @@ fn flood() {
 fn reserve(name: &str) -> Result<()> {
     match cache::reserve("reserved", name.as_bytes(), Duration::from_secs(60)) {
         Reservation::Held => Ok(()),
-        Reservation::Taken(holder) => {
-            Err(CloudError::conflict(format!("held by {}", String::from_utf8_lossy(&holder))))
-        }
-        Reservation::Refused => Err(CloudError::internal("the host refused a reservation that is in bounds")),
+        Reservation::Taken(holder) => Err(CloudError::conflict(format!(
+            "held by {}",
+            String::from_utf8_lossy(&holder)
+        ))),
+        Reservation::Refused => Err(CloudError::internal(
+            "the host refused a reservation that is in bounds",
+        )),
     }
 }
 

@@ -1,7 +1,7 @@
 //! Routes: one table, stored in the host's cache instead of a cloud.
 //!
-//! Two plugin instances that write the table at the same time may lose a route, but the host sends calls that create routes one
-//! after the other.
+//! Two plugin instances that write the table at the same time may lose a route, but the host sends
+//! calls that create routes one after the other.
 use std::time::Duration;
 
 use skydock_sdk::routes::{NewRoute, Route, RoutePage};
@@ -22,8 +22,12 @@ impl<I: Identity> Routes for Hostile<I> {
         let mut routes = decode(&cache::get(TABLE).unwrap_or_default());
         match behavior {
             Behavior::Lie(Lie::Address) => routes.push(route("liar", "liar", "10.0.0.0/33")),
-            Behavior::Lie(Lie::Huge) => routes.push(route(&"x".repeat(1 << 20), "liar", "10.0.0.0/24")),
-            Behavior::Lie(Lie::Count) => routes = vec![route("liar", "liar", "10.0.0.0/24"); 100_000],
+            Behavior::Lie(Lie::Huge) => {
+                routes.push(route(&"x".repeat(1 << 20), "liar", "10.0.0.0/24"))
+            }
+            Behavior::Lie(Lie::Count) => {
+                routes = vec![route("liar", "liar", "10.0.0.0/24"); 100_000]
+            }
             _ => {}
         }
         Ok(RoutePage { routes, next: None })
@@ -31,7 +35,11 @@ impl<I: Identity> Routes for Hostile<I> {
 
     fn create_routes(routes: Vec<NewRoute>) -> Vec<Result<()>> {
         let new = routes.iter().map(|new| {
-            route(&format!("{}-{}", new.target_node, new.destination_cidr), &new.target_node, &new.destination_cidr)
+            route(
+                &format!("{}-{}", new.target_node, new.destination_cidr),
+                &new.target_node,
+                &new.destination_cidr,
+            )
         });
         change(new.collect(), |table, route| {
             if !table.contains(&route) {
@@ -41,7 +49,9 @@ impl<I: Identity> Routes for Hostile<I> {
     }
 
     fn delete_routes(routes: Vec<Route>) -> Vec<Result<()>> {
-        change(routes, |table, route| table.retain(|known| known.name != route.name))
+        change(routes, |table, route| {
+            table.retain(|known| known.name != route.name)
+        })
     }
 }
 
@@ -69,7 +79,10 @@ fn change(routes: Vec<Route>, apply: impl Fn(&mut Vec<Route>, Route)) -> Vec<Res
     if cache::set(TABLE, encode(&table).as_bytes(), LIFETIME) {
         return answers;
     }
-    answers.iter().map(|_| Err(CloudError::internal("the table of routes is full"))).collect()
+    answers
+        .iter()
+        .map(|_| Err(CloudError::internal("the table of routes is full")))
+        .collect()
 }
 
 fn route(name: &str, node: &str, cidr: &str) -> Route {
@@ -85,7 +98,12 @@ fn route(name: &str, node: &str, cidr: &str) -> Route {
 /// Encodes one line per route: name, node and CIDR, none of which contains a space.
 fn encode(table: &[Route]) -> String {
     let line = |route: &Route| {
-        format!("{} {} {}\n", route.name, route.target_node.as_deref().unwrap_or_default(), route.destination_cidr)
+        format!(
+            "{} {} {}\n",
+            route.name,
+            route.target_node.as_deref().unwrap_or_default(),
+            route.destination_cidr
+        )
     };
     table.iter().map(line).collect()
 }
@@ -105,7 +123,10 @@ mod tests {
 
     #[test]
     fn a_route_table_survives_encoding_and_decoding() {
-        let table = vec![route("n1-10.0.0.0/24", "n1", "10.0.0.0/24"), route("n2-fd00::/64", "n2", "fd00::/64")];
+        let table = vec![
+            route("n1-10.0.0.0/24", "n1", "10.0.0.0/24"),
+            route("n2-fd00::/64", "n2", "fd00::/64"),
+        ];
         assert_eq!(decode(encode(&table).as_bytes()), table);
         assert_eq!(decode(b""), []);
     }

@@ -10,7 +10,9 @@ use crate::{CONFIG, Hostile, Identity};
 impl<I: Identity> Zones for Hostile<I> {
     fn locate(nodes: Vec<Node>) -> Result<Vec<Result<Zone>>> {
         let config = CONFIG.get()?;
-        Ok(each(&nodes, config.zones, |_, behavior| Ok(zone(behavior, &config.region))))
+        Ok(each(&nodes, config.zones, |_, behavior| {
+            Ok(zone(behavior, &config.region))
+        }))
     }
 }
 
@@ -20,5 +22,8 @@ fn zone(behavior: Behavior, region: &str) -> Zone {
         Behavior::Lie(Lie::Huge) => "x".repeat(1 << 20),
         _ => "z1".into(),
     };
-    Zone { zone: Some(zone), region: Some(region.into()) }
+    Zone {
+        zone: Some(zone),
+        region: Some(region.into()),
+    }
 }

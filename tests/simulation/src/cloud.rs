@@ -45,8 +45,8 @@ pub struct Balancer {
     pub note: String,
     /// Names and provider IDs of the nodes behind it.
     pub nodes: BTreeSet<(String, Option<String>)>,
-    /// False if parts were never created, or are already deleted. An incomplete load balancer is not listed, but still costs
-    /// money.
+    /// False if parts were never created, or are already deleted. An incomplete load balancer is
+    /// not listed, but still costs money.
     pub whole: bool,
 }
 
@@ -74,8 +74,8 @@ struct State {
     lied: BTreeSet<String>,
     /// True if all instances are reported as absent.
     blind: bool,
-    /// UIDs of services whose load balancer may be deleted because they did not need it at some time, and of nodes whose routes
-    /// may be deleted.
+    /// UIDs of services whose load balancer may be deleted because they did not need it at some
+    /// time, and of nodes whose routes may be deleted.
     released: BTreeSet<String>,
     wrongs: Vec<String>,
 }
@@ -98,7 +98,9 @@ impl Cloud {
             released: BTreeSet::new(),
             wrongs: Vec::new(),
         };
-        Self { state: Arc::new(Mutex::new(state)) }
+        Self {
+            state: Arc::new(Mutex::new(state)),
+        }
     }
 
     /// Starts an instance for the node with this name and returns its provider ID.
@@ -107,7 +109,14 @@ impl Cloud {
         let mut state = self.lock();
         let address = state.address("10.0");
         let id = format!("{PREFIX}{name}-{}", state.made);
-        state.machines.insert(id.clone(), Machine { name: name.to_owned(), running: true, address });
+        state.machines.insert(
+            id.clone(),
+            Machine {
+                name: name.to_owned(),
+                running: true,
+                address,
+            },
+        );
         id
     }
 
@@ -137,8 +146,8 @@ impl Cloud {
         self.lock().blind = blind;
     }
 
-    /// Allows the deletion of the load balancer of this service, or of the routes to this node. Returns false if it was already
-    /// allowed.
+    /// Allows the deletion of the load balancer of this service, or of the routes to this node.
+    /// Returns false if it was already allowed.
     pub fn release(&self, uid: &str) -> bool {
         self.lock().released.insert(uid.to_owned())
     }
@@ -171,8 +180,8 @@ impl Cloud {
         self.lock().calls.clone()
     }
 
-    /// Returns how often each mishap has happened, by [`Mishap::name`]. `destination taken` counts requests for a route whose
-    /// destination was still used by another route.
+    /// Returns how often each mishap has happened, by [`Mishap::name`]. `destination taken` counts
+    /// requests for a route whose destination was still used by another route.
     #[must_use]
     pub fn met(&self) -> BTreeMap<&'static str, u64> {
         self.lock().met.clone()
@@ -199,7 +208,10 @@ impl State {
     fn machine_of(&self, node: &skydock_cloud::Node) -> Option<(&String, &Machine)> {
         match &node.provider_id {
             Some(id) => self.machines.get_key_value(id),
-            None => self.machines.iter().rfind(|(_, machine)| machine.name == node.name),
+            None => self
+                .machines
+                .iter()
+                .rfind(|(_, machine)| machine.name == node.name),
         }
     }
 

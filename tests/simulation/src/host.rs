@@ -23,14 +23,15 @@ use tower::{BoxError, ServiceExt as _, retry::Retry, service_fn};
 
 use crate::{Cloud, cloud::CLUSTER_CIDRS};
 
-/// The prefix of the user agent of all clients of the host, so that faults can be limited to the host.
+/// The prefix of the user agent of all clients of the host, so that faults can be limited to the
+/// host.
 pub const USER_AGENT: &str = "skydock/";
 
 /// Longer than a graceful stop can take with the default options.
 const STOP: Duration = Duration::from_secs(60);
 
-/// The prefix length of a node's Pod CIDR in each range. There are as many Pod CIDRs as names of nodes, so that a lost one is
-/// noticed.
+/// The prefix length of a node's Pod CIDR in each range. There are as many Pod CIDRs as names of
+/// nodes, so that a lost one is noticed.
 const NODE_MASKS: [u8; 2] = [24, 64];
 
 /// A process with all controllers.
@@ -68,7 +69,11 @@ impl Host {
             unreleased: false,
             worked: CancellationToken::new(),
         };
-        Self { running: tokio::spawn(run(context, events)), shutdown, generations }
+        Self {
+            running: tokio::spawn(run(context, events)),
+            shutdown,
+            generations,
+        }
     }
 
     /// Aborts the host at its current await point. Requests that were sent still arrive.
@@ -106,24 +111,40 @@ impl Host {
 /// Returns the default options with Pod CIDRs.
 fn options() -> Options {
     let cluster_cidrs = ClusterCidrs::parse(&CLUSTER_CIDRS);
-    let ranges = cluster_cidrs.iter().flat_map(ClusterCidrs::iter).zip(NODE_MASKS);
-    let ranges = ranges.filter_map(|(cluster, mask)| NodeRange::new(cluster, mask).ok()).collect();
+    let ranges = cluster_cidrs
+        .iter()
+        .flat_map(ClusterCidrs::iter)
+        .zip(NODE_MASKS);
+    let ranges = ranges
+        .filter_map(|(cluster, mask)| NodeRange::new(cluster, mask).ok())
+        .collect();
     Options {
-        ipam: IpamOptions { ranges, ..IpamOptions::default() },
-        routes: RouteOptions { cluster_cidrs, ..RouteOptions::default() },
+        ipam: IpamOptions {
+            ranges,
+            ..IpamOptions::default()
+        },
+        routes: RouteOptions {
+            cluster_cidrs,
+            ..RouteOptions::default()
+        },
         ..Options::default()
     }
 }
 
-/// Returns a client that sends requests directly to the router and retries like kube's own client. The router processes a request
-/// to the end even if nobody waits for the answer.
+/// Returns a client that sends requests directly to the router and retries like kube's own client.
+/// The router processes a request to the end even if nobody waits for the answer.
 pub(crate) fn client(router: Router, user_agent: &str) -> Client {
-    let user_agent = HeaderValue::from_str(user_agent).unwrap_or_else(|_| HeaderValue::from_static("unnamed"));
+    let user_agent =
+        HeaderValue::from_str(user_agent).unwrap_or_else(|_| HeaderValue::from_static("unnamed"));
     let send = service_fn(move |mut request: Request<Body>| {
         let router = router.clone();
-        request.headers_mut().insert(header::USER_AGENT, user_agent.clone());
+        request
+            .headers_mut()
+            .insert(header::USER_AGENT, user_agent.clone());
         async move {
-            let answer = tokio::spawn(router.oneshot(request)).await.map_err(BoxError::from)?;
+            let answer = tokio::spawn(router.oneshot(request))
+                .await
+                .map_err(BoxError::from)?;
             answer.map_err(BoxError::from)
         }
     });

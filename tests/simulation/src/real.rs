@@ -1,12 +1,13 @@
 //! The same steps on a real API server with the built binary.
 //!
-//! Two hosts compete for the lease, and a third one runs with `--dry-run`. All of them use the API server through a `Proxy`
-//! that injects the faults of a step. They are killed, stopped and suspended at any time. Their cloud is the inventory file of
-//! the static provider. At the end, the cluster must have the state that the inventory and the operator require. The audit log
-//! must show that two hosts never wrote at the same time, and that the third one never wrote.
+//! Two hosts compete for the lease, and a third one runs with `--dry-run`. All of them use the API
+//! server through a `Proxy` that injects the faults of a step. They are killed, stopped and
+//! suspended at any time. Their cloud is the inventory file of the static provider. At the end, the
+//! cluster must have the state that the inventory and the operator require. The audit log must show
+//! that two hosts never wrote at the same time, and that the third one never wrote.
 //!
-//! Time is real here, so the pauses of a sequence and the periods of the hosts are shorter. Steps that this cloud does not
-//! support, for example about routes, do nothing.
+//! Time is real here, so the pauses of a sequence and the periods of the hosts are shorter. Steps
+//! that this cloud does not support, for example about routes, do nothing.
 
 mod audit;
 mod check;
@@ -33,8 +34,8 @@ use crate::{Step, sequence::Sequence};
 const HASTE: u32 = 4;
 /// The longest suspension of a process, which is much longer than a lease.
 const LONGEST_SUSPENSION: Duration = Duration::from_secs(15);
-/// How long it may take to reach the expected state after the last fault: what failed for a minute is retried after about a
-/// minute.
+/// How long it may take to reach the expected state after the last fault: what failed for a minute
+/// is retried after about a minute.
 const PATIENCE: Duration = Duration::from_secs(300);
 /// When an operator handles nodes that the brake keeps.
 const OPERATOR: Duration = Duration::from_secs(60);
@@ -42,8 +43,8 @@ const OPERATOR: Duration = Duration::from_secs(60);
 const BETWEEN: Duration = Duration::from_secs(1);
 /// How long the expected state must persist.
 const QUIET: Duration = Duration::from_secs(6);
-/// Maximum number of writes in this time, without those to the lease and events. It allows a check that is due, but no endless
-/// loop.
+/// Maximum number of writes in this time, without those to the lease and events. It allows a check
+/// that is due, but no endless loop.
 const QUIET_WRITES: usize = 4;
 /// How long a host may take to stop after SIGTERM.
 const STOP: Duration = Duration::from_secs(15);
@@ -76,7 +77,8 @@ struct Stage {
 /// Runs a sequence on its own control plane.
 ///
 /// # Errors
-/// Returns the differences from the expected state at the end. The error names the folder with all logs, which is kept.
+/// Returns the differences from the expected state at the end. The error names the folder with all
+/// logs, which is kept.
 pub async fn run(seed: u64, sequence: &Sequence) -> Result<Report> {
     let mut stage = Stage::set(seed).await?;
     let played = stage.play(sequence).await;
@@ -93,32 +95,56 @@ pub async fn run(seed: u64, sequence: &Sequence) -> Result<Report> {
 impl Stage {
     async fn set(seed: u64) -> Result<Self> {
         let plane = RealPlane::start_without_controllers().await?;
-        let dir = tempfile::Builder::new().prefix("skydock-chaos-").tempdir()?;
+        let dir = tempfile::Builder::new()
+            .prefix("skydock-chaos-")
+            .tempdir()?;
         let paths = Paths::of_checkout()?;
         let client = plane.client();
         let proxy = Proxy::start(plane.kubeconfig_path()).await?;
         let cluster = Cluster::new(client.clone(), dir.path().join("inventory.yaml"))?;
         let contender = async |name: &str, flags: &[&str]| {
             let token = hosts::account(&client, name).await?;
-            std::fs::write(dir.path().join(format!("{name}.kubeconfig")), proxy.kubeconfig(&token))?;
+            std::fs::write(
+                dir.path().join(format!("{name}.kubeconfig")),
+                proxy.kubeconfig(&token),
+            )?;
             Contender::start(&paths, dir.path(), name, flags)
         };
-        let contenders = [contender("host-a", &[]).await?, contender("host-b", &[]).await?];
+        let contenders = [
+            contender("host-a", &[]).await?,
+            contender("host-b", &[]).await?,
+        ];
         let looker = contender(audit::LOOKER, &["--dry-run"]).await?;
         let chance = StdRng::seed_from_u64(seed);
-        Ok(Self { cluster, contenders, looker, proxy, client, chance, plane, dir })
+        Ok(Self {
+            cluster,
+            contenders,
+            looker,
+            proxy,
+            client,
+            chance,
+            plane,
+            dir,
+        })
     }
 
     async fn play(&mut self, sequence: &Sequence) -> Result<Report> {
         for (step, pause) in sequence {
-            self.step(step).await.with_context(|| format!("step {step:?}"))?;
+            self.step(step)
+                .await
+                .with_context(|| format!("step {step:?}"))?;
             sleep(*pause / HASTE).await;
         }
         let settled_in = self.settle().await?;
         self.stop().await?;
         let log = self.audit()?;
         let mut wrongs = audit::wrongs(&log);
-        wrongs.extend(self.contenders.iter().chain([&self.looker]).flat_map(Contender::wrongs));
+        wrongs.extend(
+            self.contenders
+                .iter()
+                .chain([&self.looker])
+                .flat_map(Contender::wrongs),
+        );
         ensure!(wrongs.is_empty(), wrongs.join("\n"));
         Ok(Report {
             settled_in,
@@ -153,7 +179,10 @@ impl Stage {
             Step::Swap => cluster.touch()?,
             // A partially written file, as after an editor was killed.
             Step::Cloud { .. } => cluster.tear()?,
-            Step::Api { trouble, seed } => self.proxy.faults().set(trouble.faults(), Step::chance(seed)),
+            Step::Api { trouble, seed } => self
+                .proxy
+                .faults()
+                .set(trouble.faults(), Step::chance(seed)),
             Step::ApiWell => self.proxy.faults().clear(),
             Step::CutWatches => self.proxy.cut_watches(),
             Step::Compact => {
@@ -167,7 +196,10 @@ impl Stage {
             }
             Step::Wait(time) => sleep(time / HASTE).await,
             // This cloud has no routes, and tests do not change the clock of the machine.
-            Step::LoseRoutes(_) | Step::Blackhole(_) | Step::StrayRoute { .. } | Step::WallClock { .. } => {}
+            Step::LoseRoutes(_)
+            | Step::Blackhole(_)
+            | Step::StrayRoute { .. }
+            | Step::WallClock { .. } => {}
         }
         Ok(())
     }
@@ -177,10 +209,15 @@ impl Stage {
         let log = self.audit()?;
         let leader = self.chance.random_bool(0.7);
         let [a, b] = &self.contenders;
-        Ok(if (audit::leader(&log) == Some(b.name())) == leader { b } else { a })
+        Ok(if (audit::leader(&log) == Some(b.name())) == leader {
+            b
+        } else {
+            a
+        })
     }
 
-    /// Ends all faults, waits until the expected state is reached and persists, and returns the time it took.
+    /// Ends all faults, waits until the expected state is reached and persists, and returns the
+    /// time it took.
     async fn settle(&mut self) -> Result<Duration> {
         self.proxy.faults().clear();
         self.cluster.touch()?;
@@ -195,7 +232,10 @@ impl Stage {
             }
             if start.elapsed() > PATIENCE {
                 let holder = self.holder().await;
-                bail!("after {PATIENCE:?} without faults, and {holder} leads:\n{}", differences.join("\n"));
+                bail!(
+                    "after {PATIENCE:?} without faults, and {holder} leads:\n{}",
+                    differences.join("\n")
+                );
             }
             sleep(BETWEEN).await;
         }
@@ -203,9 +243,16 @@ impl Stage {
         let before = audit::work(&self.audit()?).count();
         sleep(QUIET).await;
         let writes = audit::work(&self.audit()?).count() - before;
-        ensure!(writes <= QUIET_WRITES, "{writes} writes in {QUIET:?} in which nothing happened");
+        ensure!(
+            writes <= QUIET_WRITES,
+            "{writes} writes in {QUIET:?} in which nothing happened"
+        );
         let differences = self.cluster.differences().await?;
-        ensure!(differences.is_empty(), "it did not stay so:\n{}", differences.join("\n"));
+        ensure!(
+            differences.is_empty(),
+            "it did not stay so:\n{}",
+            differences.join("\n")
+        );
         Ok(took)
     }
 
@@ -226,7 +273,9 @@ impl Stage {
     async fn holder(&self) -> String {
         let leases = Api::<Lease>::namespaced(self.client.clone(), "kube-system");
         let lease = leases.get("cloud-controller-manager").await.ok();
-        lease.and_then(|lease| lease.spec?.holder_identity).unwrap_or_else(|| "nobody".to_owned())
+        lease
+            .and_then(|lease| lease.spec?.holder_identity)
+            .unwrap_or_else(|| "nobody".to_owned())
     }
 
     fn audit(&self) -> Result<Vec<audit::Write>> {
@@ -236,8 +285,13 @@ impl Stage {
 
 /// Returns all nodes by name.
 async fn list_nodes(client: &Client) -> Result<BTreeMap<String, Node>> {
-    let nodes = Api::<Node>::all(client.clone()).list(&kube::api::ListParams::default()).await?;
-    Ok(nodes.into_iter().map(|node| (node.metadata.name.clone().unwrap_or_default(), node)).collect())
+    let nodes = Api::<Node>::all(client.clone())
+        .list(&kube::api::ListParams::default())
+        .await?;
+    Ok(nodes
+        .into_iter()
+        .map(|node| (node.metadata.name.clone().unwrap_or_default(), node))
+        .collect())
 }
 
 /// Replaces a file atomically.

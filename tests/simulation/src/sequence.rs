@@ -24,12 +24,24 @@ pub fn of(seed: u64) -> Sequence {
 pub fn with_steps(seed: u64, count: usize) -> Sequence {
     let mut chance = StdRng::seed_from_u64(seed);
     let begin = [
-        Step::Register { node: "n0", with_id: false },
-        Step::Register { node: "n1", with_id: true },
+        Step::Register {
+            node: "n0",
+            with_id: false,
+        },
+        Step::Register {
+            node: "n1",
+            with_id: true,
+        },
         Step::Create("s0"),
     ];
-    let steps: Vec<Step> = begin.into_iter().chain((0..count).map(|_| Step::any(&mut chance))).collect();
-    steps.into_iter().map(|step| (step, pause(&mut chance))).collect()
+    let steps: Vec<Step> = begin
+        .into_iter()
+        .chain((0..count).map(|_| Step::any(&mut chance)))
+        .collect();
+    steps
+        .into_iter()
+        .map(|step| (step, pause(&mut chance)))
+        .collect()
 }
 
 /// Returns a random pause. Most are so short that the effects of steps overlap.

@@ -19,21 +19,22 @@ use tokio::time::{Instant, advance, sleep};
 use self::{nodes::NodeModel, services::ServiceModel};
 use crate::{Cloud, Host, Step, Trouble, host};
 
-/// How long it may take to reach the expected state after the last failure: a node may be retried only after 1000 s, and a watch
-/// without events is detected after 5 minutes.
+/// How long it may take to reach the expected state after the last failure: a node may be retried
+/// only after 1000 s, and a watch without events is detected after 5 minutes.
 const PATIENCE: Duration = Duration::from_secs(3600);
-/// When an operator handles nodes that the brake keeps: all missing nodes are detected by this time, and previous deletions do
-/// not count.
+/// When an operator handles nodes that the brake keeps: all missing nodes are detected by this
+/// time, and previous deletions do not count.
 const OPERATOR: Duration = Duration::from_secs(1800);
 /// The maximum interval between two checks of the state.
 const LONGEST_PAUSE: Duration = Duration::from_secs(15);
 /// How long the expected state must persist.
 const QUIET: Duration = Duration::from_secs(60);
-/// Maximum number of calls in this time that change something in the cloud. It allows each pending change once, but no endless
-/// loop.
+/// Maximum number of calls in this time that change something in the cloud. It allows each pending
+/// change once, but no endless loop.
 const QUIET_CALLS: usize = 20;
 
-/// Plane, cloud, host, and their expected state. Requires a single-threaded runtime with paused time.
+/// Plane, cloud, host, and their expected state. Requires a single-threaded runtime with paused
+/// time.
 pub struct World {
     plane: DevPlane,
     operator: Client,
@@ -53,7 +54,9 @@ impl World {
     /// # Errors
     /// Fails if the plane cannot be started.
     pub async fn new(seed: u64) -> Result<Self, String> {
-        let plane = DevPlane::start(skydock_devplane::Options::default()).await.map_err(|error| error.to_string())?;
+        let plane = DevPlane::start(skydock_devplane::Options::default())
+            .await
+            .map_err(|error| error.to_string())?;
         let cloud = Cloud::new(seed);
         let operator = host::client(plane.router(), "operator");
         let host = Some(Host::start(&plane, &cloud));
@@ -122,7 +125,10 @@ impl World {
             }
             Step::Swap => self.host.iter().for_each(Host::swap),
             Step::Cloud { calls } => self.cloud.trouble(Trouble::next(calls)),
-            Step::Api { trouble, seed } => self.plane.faults().set(trouble.faults(), Step::chance(seed)),
+            Step::Api { trouble, seed } => self
+                .plane
+                .faults()
+                .set(trouble.faults(), Step::chance(seed)),
             Step::ApiWell => self.plane.faults().clear(),
             Step::CutWatches => self.plane.cut_watches(),
             Step::Compact => {
@@ -148,7 +154,8 @@ impl World {
         Ok(())
     }
 
-    /// Ends all failures, waits until the expected state is reached and persists, and returns the time it took.
+    /// Ends all failures, waits until the expected state is reached and persists, and returns the
+    /// time it took.
     ///
     /// # Errors
     /// Returns all differences from the expected state.
@@ -166,7 +173,10 @@ impl World {
                 self.allow_deletions().await?;
             }
             if start.elapsed() > PATIENCE {
-                return Err(format!("after {PATIENCE:?} without faults:\n{}", differences.join("\n")));
+                return Err(format!(
+                    "after {PATIENCE:?} without faults:\n{}",
+                    differences.join("\n")
+                ));
             }
             sleep(pause).await;
             pause = (pause * 2).min(LONGEST_PAUSE);
@@ -177,14 +187,20 @@ impl World {
         let mut differences = self.differences().await?;
         let calls = self.changing_calls() - before;
         if calls > QUIET_CALLS {
-            differences.push(format!("{calls} calls of the cloud in {QUIET:?} in which nothing happened"));
+            differences.push(format!(
+                "{calls} calls of the cloud in {QUIET:?} in which nothing happened"
+            ));
         }
         differences.extend(self.cloud.wrongs());
         differences.append(&mut self.wrongs);
         if self.host.as_ref().is_none_or(Host::ended) {
             differences.push("the host has ended by itself".to_owned());
         }
-        if differences.is_empty() { Ok(took) } else { Err(differences.join("\n")) }
+        if differences.is_empty() {
+            Ok(took)
+        } else {
+            Err(differences.join("\n"))
+        }
     }
 
     fn start_host(&mut self) {
@@ -192,8 +208,11 @@ impl World {
     }
 
     fn changing_calls(&self) -> usize {
-        let changes =
-            |call: &&String| ["ensure", "update", "create", "delete"].iter().any(|verb| call.starts_with(verb));
+        let changes = |call: &&String| {
+            ["ensure", "update", "create", "delete"]
+                .iter()
+                .any(|verb| call.starts_with(verb))
+        };
         self.cloud.calls().iter().filter(changes).count()
     }
 }

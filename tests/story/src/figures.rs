@@ -14,7 +14,8 @@ use kube::api::{DeleteParams, ListParams, WatchEvent, WatchParams};
 use serde::Serialize;
 use skydock_cloud::{CloudProvider, Node};
 use skydock_plugin::{
-    ClusterSlot, Compiler, Limits, Plugin, PluginSource, Runtime, RuntimeOptions, Stage as LoadStage,
+    ClusterSlot, Compiler, Limits, Plugin, PluginSource, Runtime, RuntimeOptions,
+    Stage as LoadStage,
 };
 use skydock_support::{kubernetes::UNINITIALIZED, rebuilt};
 
@@ -49,7 +50,8 @@ pub struct Figures {
     pub cached_load: Spread,
     /// The time from changing the file until the new generation is in service.
     pub swap: Spread,
-    /// The time from the registration of a node until its taint is removed, both as seen by a watch, with many nodes at once.
+    /// The time from the registration of a node until its taint is removed, both as seen by a
+    /// watch, with many nodes at once.
     pub initialized: Spread,
     /// The number of these nodes.
     pub nodes: usize,
@@ -65,7 +67,10 @@ fn spread(samples: impl IntoIterator<Item = Duration>) -> anyhow::Result<Spread>
         histogram.record(u64::try_from(sample.as_nanos())?)?;
     }
     let at = |quantile| histogram.value_at_quantile(quantile).div_ceil(1_000);
-    Ok(Spread { p50_us: at(0.5), p95_us: at(0.95) })
+    Ok(Spread {
+        p50_us: at(0.5),
+        p95_us: at(0.95),
+    })
 }
 
 impl Figures {
@@ -82,19 +87,36 @@ impl Figures {
         let compiler = Compiler::new(&stage.paths.skydock, ["plugin", "compile"]);
         let load = |limits| load(dir.path(), None, compiler.clone(), limits);
         let warm = calls(&*load(Limits::default()).await?).await?;
-        let fresh = calls(&*load(Limits { uses: 1, ..Limits::default() }).await?).await?;
+        let fresh = calls(
+            &*load(Limits {
+                uses: 1,
+                ..Limits::default()
+            })
+            .await?,
+        )
+        .await?;
         let (mut compile, mut cached, mut swap) = (Vec::new(), Vec::new(), Vec::new());
         let plugin = load(Limits::default()).await?;
         for round in 0..LOADS {
-            // A build that was never compiled before, and then the same build with another runtime that finds it in the cache.
-            std::fs::write(dir.path().join("plugin.wasm"), rebuilt(&component, &round.to_string()))?;
+            // A build that was never compiled before, and then the same build with another runtime
+            // that finds it in the cache.
+            std::fs::write(
+                dir.path().join("plugin.wasm"),
+                rebuilt(&component, &round.to_string()),
+            )?;
             let start = Instant::now();
             plugin.reload().await?;
             swap.push(start.elapsed());
             for stages in [&mut compile, &mut cached] {
                 let cache = dir.path().join("compiled");
-                let loaded =
-                    self::load(dir.path(), Some(&cache), compiler.clone(), Limits::default()).await?.generation();
+                let loaded = self::load(
+                    dir.path(),
+                    Some(&cache),
+                    compiler.clone(),
+                    Limits::default(),
+                )
+                .await?
+                .generation();
                 stages.push(stage_of(&loaded.stages)?);
             }
         }
@@ -114,13 +136,24 @@ impl Figures {
 }
 
 fn stage_of(stages: &[(LoadStage, Duration)]) -> anyhow::Result<Duration> {
-    let compile = stages.iter().find(|(stage, _)| *stage == LoadStage::Compile);
+    let compile = stages
+        .iter()
+        .find(|(stage, _)| *stage == LoadStage::Compile);
     Ok(compile.context("a component is compiled")?.1)
 }
 
-async fn load(dir: &Path, cache: Option<&Path>, compiler: Compiler, limits: Limits) -> anyhow::Result<Arc<Plugin>> {
+async fn load(
+    dir: &Path,
+    cache: Option<&Path>,
+    compiler: Compiler,
+    limits: Limits,
+) -> anyhow::Result<Arc<Plugin>> {
     let cache_dir = cache.map(Path::to_owned);
-    let runtime = Runtime::new(RuntimeOptions { cache_dir, limits, ..RuntimeOptions::new(compiler) })?;
+    let runtime = Runtime::new(RuntimeOptions {
+        cache_dir,
+        limits,
+        ..RuntimeOptions::new(compiler)
+    })?;
     let source = PluginSource {
         name: "static".to_owned(),
         component: dir.join("plugin.wasm"),
@@ -150,7 +183,9 @@ async fn calls(plugin: &Plugin) -> anyhow::Result<Vec<Duration>> {
 
 /// Registers nodes while a host runs, and watches until their taints are removed.
 async fn initialized(stage: &mut Stage) -> anyhow::Result<(Vec<Duration>, u64)> {
-    let names: Vec<_> = (0..NODES).map(|number| format!("figure-{number}")).collect();
+    let names: Vec<_> = (0..NODES)
+        .map(|number| format!("figure-{number}"))
+        .collect();
     for name in &names {
         stage.inventory.add(name, format!("static://{name}"));
     }
@@ -158,22 +193,38 @@ async fn initialized(stage: &mut Stage) -> anyhow::Result<(Vec<Duration>, u64)> 
     stage.start_host("host-figures").await?;
     stage.leader().await?;
     let api = stage.nodes();
-    let from = api.list_metadata(&ListParams::default()).await?.metadata.resource_version.unwrap_or_default();
+    let from = api
+        .list_metadata(&ListParams::default())
+        .await?
+        .metadata
+        .resource_version
+        .unwrap_or_default();
     let mut watch = api.watch(&WatchParams::default(), &from).await?.boxed();
     let register = async {
-        let created = futures::stream::iter(&names).map(|name| crate::chapters::hostile::create_node(stage, name));
+        let created = futures::stream::iter(&names)
+            .map(|name| crate::chapters::hostile::create_node(stage, name));
         created.buffer_unordered(8).try_collect::<Vec<()>>().await
     };
     let seen = async {
         let mut registered = std::collections::HashMap::new();
         let mut took = Vec::new();
         while took.len() < NODES {
-            let event =
-                tokio::time::timeout(Duration::from_secs(60), watch.try_next()).await.context("a node waits")??;
-            let (WatchEvent::Added(node) | WatchEvent::Modified(node)) = event.context("the watch has ended")? else {
+            let event = tokio::time::timeout(Duration::from_secs(60), watch.try_next())
+                .await
+                .context("a node waits")??;
+            let (WatchEvent::Added(node) | WatchEvent::Modified(node)) =
+                event.context("the watch has ended")?
+            else {
                 continue;
             };
-            let Some(name) = node.metadata.name.clone().filter(|name| name.starts_with("figure-")) else { continue };
+            let Some(name) = node
+                .metadata
+                .name
+                .clone()
+                .filter(|name| name.starts_with("figure-"))
+            else {
+                continue;
+            };
             if has_taint(&node, UNINITIALIZED) {
                 registered.entry(name).or_insert_with(Instant::now);
             } else if let Some(start) = registered.remove(&name) {
@@ -194,7 +245,11 @@ async fn initialized(stage: &mut Stage) -> anyhow::Result<(Vec<Duration>, u64)> 
 impl fmt::Display for Spread {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let time = |us: u64| -> String {
-            if us < 1_000 { format!("{us} µs") } else { format!("{}.{} ms", us / 1_000, us % 1_000 / 100) }
+            if us < 1_000 {
+                format!("{us} µs")
+            } else {
+                format!("{}.{} ms", us / 1_000, us % 1_000 / 100)
+            }
         };
         write!(f, "{:>12} {:>12}", time(self.p50_us), time(self.p95_us))
     }
@@ -205,7 +260,10 @@ impl fmt::Display for Figures {
         writeln!(f, "     {:<58} {:>12} {:>12}", "", "p50", "p95")?;
         for (what, spread) in [
             ("call, warm instance", self.warm_call),
-            ("call, fresh instance (made, configured, dropped)", self.fresh_call),
+            (
+                "call, fresh instance (made, configured, dropped)",
+                self.fresh_call,
+            ),
             ("compile the plugin", self.compile),
             ("load it from the cache", self.cached_load),
             ("swap: changed file to new generation in service", self.swap),
@@ -216,8 +274,18 @@ impl fmt::Display for Figures {
         writeln!(f, "     {what:<58} {}", self.initialized)?;
         #[allow(clippy::cast_precision_loss)] // a size in MiB for display
         let mib = |bytes: f64| format!("{:.1} MiB", bytes / f64::from(1 << 20));
-        writeln!(f, "     {:<58} {:>12}", "resident memory of the leading host", mib(self.resident_bytes as f64))?;
-        write!(f, "     {:<58} {:>9} KiB", "size of the plugin", self.plugin_bytes.div_ceil(1024))?;
+        writeln!(
+            f,
+            "     {:<58} {:>12}",
+            "resident memory of the leading host",
+            mib(self.resident_bytes as f64)
+        )?;
+        write!(
+            f,
+            "     {:<58} {:>9} KiB",
+            "size of the plugin",
+            self.plugin_bytes.div_ceil(1024)
+        )?;
         if cfg!(debug_assertions) {
             write!(
                 f,

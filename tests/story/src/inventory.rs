@@ -28,13 +28,18 @@ pub(crate) const ZONE: &str = "rack-1";
 pub(crate) const REGION: &str = "hall-a";
 pub(crate) const LABELS: &[(&str, &str)] = &[("example.com/rack", "17")];
 
-/// The internal and external networks of the machines, which are reserved for benchmarks and documentation.
+/// The internal and external networks of the machines, which are reserved for benchmarks and
+/// documentation.
 const INTERNAL: [u8; 2] = [198, 19];
 const EXTERNAL: &str = "203.0.113";
 
 impl Inventory {
     pub(crate) fn new(path: PathBuf) -> Self {
-        Self { path, machines: Vec::new(), made: 0 }
+        Self {
+            path,
+            machines: Vec::new(),
+            made: 0,
+        }
     }
 
     pub(crate) fn path(&self) -> &std::path::Path {
@@ -55,13 +60,24 @@ impl Inventory {
 
     /// Returns the internal and the external address of a machine.
     pub(crate) fn addresses(&self, name: &str) -> Option<[String; 2]> {
-        let number = self.machines.iter().find(|machine| machine.name == name)?.number;
+        let number = self
+            .machines
+            .iter()
+            .find(|machine| machine.name == name)?
+            .number;
         let [high, low] = INTERNAL;
-        Some([format!("{high}.{low}.0.{number}"), format!("{EXTERNAL}.{number}")])
+        Some([
+            format!("{high}.{low}.0.{number}"),
+            format!("{EXTERNAL}.{number}"),
+        ])
     }
 
     pub(crate) fn stop(&mut self, name: &str) {
-        for machine in self.machines.iter_mut().filter(|machine| machine.name == name) {
+        for machine in self
+            .machines
+            .iter_mut()
+            .filter(|machine| machine.name == name)
+        {
             machine.state = "stopped";
         }
     }
@@ -69,13 +85,21 @@ impl Inventory {
     /// Moves a machine to another zone, with other addresses.
     pub(crate) fn relocate(&mut self, name: &str, zone: &'static str) {
         self.made += 1;
-        for machine in self.machines.iter_mut().filter(|machine| machine.name == name) {
+        for machine in self
+            .machines
+            .iter_mut()
+            .filter(|machine| machine.name == name)
+        {
             (machine.zone, machine.number) = (zone, self.made);
         }
     }
 
     pub(crate) fn label(&mut self, name: &str, labels: &'static [(&'static str, &'static str)]) {
-        for machine in self.machines.iter_mut().filter(|machine| machine.name == name) {
+        for machine in self
+            .machines
+            .iter_mut()
+            .filter(|machine| machine.name == name)
+        {
             machine.labels = labels;
         }
     }
@@ -90,8 +114,19 @@ impl Inventory {
             "apiVersion: static.skydock.dev/v1alpha1\nkind: Inventory\nproviderIDPrefixes: [\"kubemark://\"]\nmachines:\n",
         );
         let [high, low] = INTERNAL;
-        for Machine { name, provider_id, number, state, zone, labels } in &self.machines {
-            let labels: Vec<_> = labels.iter().map(|(key, value)| format!("{key}: \"{value}\"")).collect();
+        for Machine {
+            name,
+            provider_id,
+            number,
+            state,
+            zone,
+            labels,
+        } in &self.machines
+        {
+            let labels: Vec<_> = labels
+                .iter()
+                .map(|(key, value)| format!("{key}: \"{value}\""))
+                .collect();
             write!(
                 yaml,
                 "  - name: {name}\n    match: {{nodeName: {name}}}\n    providerID: {provider_id}\n    \

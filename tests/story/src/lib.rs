@@ -1,7 +1,8 @@
 //! The story of a cluster with a plugin, step by step, checked through the API.
 //!
-//! The same chapters run as the demo on the embedded control plane, and as end-to-end tests on the embedded and on a real control
-//! plane. Everything is done as by a user: the `skydock` binary as a process, files on disk, objects in the API.
+//! The same chapters run as the demo on the embedded control plane, and as end-to-end tests on the
+//! embedded and on a real control plane. Everything is done as by a user: the `skydock` binary as a
+//! process, files on disk, objects in the API.
 
 #![forbid(unsafe_code)]
 

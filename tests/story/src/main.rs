@@ -60,17 +60,26 @@ async fn main() -> ExitCode {
 async fn run(args: Args) -> anyhow::Result<()> {
     let paths = match (args.skydock, args.plugins) {
         // The programs run in directories of their own.
-        (Some(skydock), Some(plugins)) => Paths { skydock: absolute(skydock)?, plugins: absolute(plugins)? },
+        (Some(skydock), Some(plugins)) => Paths {
+            skydock: absolute(skydock)?,
+            plugins: absolute(plugins)?,
+        },
         _ => Paths::of_checkout()?,
     };
-    let audience = if args.json { Audience::Machine } else { Audience::Person };
+    let audience = if args.json {
+        Audience::Machine
+    } else {
+        Audience::Person
+    };
     let mut narrator = Narrator::new(audience);
     let plane: Box<dyn Plane> = match args.plane {
         Where::Embedded => Box::new(skydock_clusters::EmbeddedPlane::start().await?),
         Where::Real => Box::new(skydock_clusters::RealPlane::start().await?),
     };
-    narrator
-        .title("Skydock: one cloud controller manager for every cloud", &format!("({} control plane)", plane.name()));
+    narrator.title(
+        "Skydock: one cloud controller manager for every cloud",
+        &format!("({} control plane)", plane.name()),
+    );
     let mut stage = Stage::set(plane, paths).await?;
     let told = skydock_story::tell(&mut stage, &mut narrator).await;
     if let Err(error) = told {

@@ -47,13 +47,24 @@ impl Narrator {
         let color = audience == Audience::Person
             && std::io::stdout().is_terminal()
             && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
-        Self { audience, color, chapter: "", number: 0, steps: 0, started: Instant::now() }
+        Self {
+            audience,
+            color,
+            chapter: "",
+            number: 0,
+            steps: 0,
+            started: Instant::now(),
+        }
     }
 
     /// Prints the title of the story.
     pub fn title(&self, title: &str, subtitle: &str) {
         if self.audience == Audience::Person {
-            say(&format!("\n{}  {}", self.strong(title), self.faint(subtitle)));
+            say(&format!(
+                "\n{}  {}",
+                self.strong(title),
+                self.faint(subtitle)
+            ));
         }
     }
 
@@ -62,7 +73,11 @@ impl Narrator {
         self.chapter = chapter;
         self.number += 1;
         if self.audience == Audience::Person {
-            say(&format!("\n{} {}", self.faint(&format!("{:>2}", self.number)), self.strong(chapter)));
+            say(&format!(
+                "\n{} {}",
+                self.faint(&format!("{:>2}", self.number)),
+                self.strong(chapter)
+            ));
         }
     }
 
@@ -83,13 +98,21 @@ impl Narrator {
             Err(error) => self.told(step, false, took, &format!("{error:#}")),
         }
         self.steps += 1;
-        ended.map(drop).with_context(|| format!("not seen: {step} ({})", self.chapter))
+        ended
+            .map(drop)
+            .with_context(|| format!("not seen: {step} ({})", self.chapter))
     }
 
     fn told(&self, step: &str, ok: bool, took: Duration, saw: &str) {
         match self.audience {
             Audience::Machine => {
-                let told = Told { chapter: self.chapter, step, ok, seconds: took.as_secs_f64(), saw };
+                let told = Told {
+                    chapter: self.chapter,
+                    step,
+                    ok,
+                    seconds: took.as_secs_f64(),
+                    saw,
+                };
                 say(&serde_json::to_string(&told).unwrap_or_default());
             }
             Audience::Person => {
@@ -106,7 +129,11 @@ impl Narrator {
     pub fn end(&self) {
         if self.audience == Audience::Person {
             let took = self.started.elapsed().as_secs_f64();
-            say(&format!("\n   {} {} steps seen through the API in {took:.0} s", self.mark(true), self.steps));
+            say(&format!(
+                "\n   {} {} steps seen through the API in {took:.0} s",
+                self.mark(true),
+                self.steps
+            ));
         }
     }
 
@@ -134,11 +161,19 @@ impl Narrator {
     }
 
     fn strong(&self, text: &str) -> String {
-        if self.color { text.bold().to_string() } else { text.to_owned() }
+        if self.color {
+            text.bold().to_string()
+        } else {
+            text.to_owned()
+        }
     }
 
     fn faint(&self, text: &str) -> String {
-        if self.color { text.dimmed().to_string() } else { text.to_owned() }
+        if self.color {
+            text.dimmed().to_string()
+        } else {
+            text.to_owned()
+        }
     }
 }
 

@@ -21,7 +21,8 @@ use tempfile::TempDir;
 
 use crate::{inventory::Inventory, narrator::Narrator};
 
-/// The lease duration of the story, which is short so that the failover after a killed leader is fast.
+/// The lease duration of the story, which is short so that the failover after a killed leader is
+/// fast.
 pub(crate) const LEASE_DURATION: Duration = Duration::from_secs(5);
 
 /// The environment of the story.
@@ -40,11 +41,23 @@ impl Stage {
     /// # Errors
     /// Fails if files cannot be written, or if the plane is not reachable.
     pub async fn set(plane: Box<dyn Plane>, paths: Paths) -> anyhow::Result<Self> {
-        let dir = tempfile::Builder::new().prefix("skydock-story-").tempdir()?;
-        std::fs::copy(paths.plugins.join("static.wasm"), dir.path().join("static.wasm"))?;
+        let dir = tempfile::Builder::new()
+            .prefix("skydock-story-")
+            .tempdir()?;
+        std::fs::copy(
+            paths.plugins.join("static.wasm"),
+            dir.path().join("static.wasm"),
+        )?;
         let inventory = Inventory::new(dir.path().join("inventory.yaml"));
         let client = plane.client();
-        Ok(Self { plane, client, paths, inventory, hosts: Vec::new(), dir })
+        Ok(Self {
+            plane,
+            client,
+            paths,
+            inventory,
+            hosts: Vec::new(),
+            dir,
+        })
     }
 
     /// Returns the directory with the files and logs of the story.
@@ -64,11 +77,15 @@ impl Stage {
         self.plane.kubeconfig_path()
     }
 
-    /// Returns a node of the story. On the embedded plane, the cloud controller sets the provider ID. Real hollow nodes register
-    /// with one.
+    /// Returns a node of the story. On the embedded plane, the cloud controller sets the provider
+    /// ID. Real hollow nodes register with one.
     pub(crate) fn node_spec(&self, name: &str) -> NodeSpec {
         let spec = NodeSpec::new(name);
-        if self.plane.runs_pods() { spec } else { spec.without_provider_id() }
+        if self.plane.runs_pods() {
+            spec
+        } else {
+            spec.without_provider_id()
+        }
     }
 
     /// Returns the plugin file that the hosts watch.
@@ -79,7 +96,8 @@ impl Stage {
     /// Reads a built plugin.
     pub(crate) fn built(&self, name: &str) -> anyhow::Result<Vec<u8>> {
         let file = self.paths.plugins.join(name);
-        std::fs::read(&file).with_context(|| format!("read {}: run `cargo xtask guests`", file.display()))
+        std::fs::read(&file)
+            .with_context(|| format!("read {}: run `cargo xtask guests`", file.display()))
     }
 
     /// Replaces a file atomically.
@@ -96,13 +114,21 @@ impl Stage {
     }
 
     /// Starts a host with the static provider and additional flags.
-    pub(crate) async fn start_host_with(&mut self, name: &str, flags: &[&str]) -> anyhow::Result<()> {
+    pub(crate) async fn start_host_with(
+        &mut self,
+        name: &str,
+        flags: &[&str],
+    ) -> anyhow::Result<()> {
         let args = self.flags("static", &self.plugin_file(), self.inventory.path());
         self.stand_for_election(name, args, flags).await
     }
 
     /// Starts a host with the plugin that has all capabilities and behaves as annotations specify.
-    pub(crate) async fn start_hostile_host(&mut self, name: &str, flags: &[&str]) -> anyhow::Result<()> {
+    pub(crate) async fn start_hostile_host(
+        &mut self,
+        name: &str,
+        flags: &[&str],
+    ) -> anyhow::Result<()> {
         let plugin = self.dir().join("hostile.wasm");
         let config = self.dir().join("hostile.conf");
         self.replace(&plugin, &self.built("hostile/good.wasm")?)?;
@@ -111,16 +137,33 @@ impl Stage {
         self.stand_for_election(name, args, flags).await
     }
 
-    async fn stand_for_election(&mut self, name: &str, mut args: Vec<OsString>, more: &[&str]) -> anyhow::Result<()> {
+    async fn stand_for_election(
+        &mut self,
+        name: &str,
+        mut args: Vec<OsString>,
+        more: &[&str],
+    ) -> anyhow::Result<()> {
         args.extend(
-            ["--leader-elect=true", "--leader-elect-renew-deadline=3s", "--leader-elect-retry-period=1s"]
-                .map(OsString::from),
+            [
+                "--leader-elect=true",
+                "--leader-elect-renew-deadline=3s",
+                "--leader-elect-retry-period=1s",
+            ]
+            .map(OsString::from),
         );
-        args.push(format!("--leader-elect-lease-duration={}s", LEASE_DURATION.as_secs()).into());
-        // With real credentials and RBAC on the real plane. The embedded plane does not authenticate clients, but issues tokens.
+        args.push(
+            format!(
+                "--leader-elect-lease-duration={}s",
+                LEASE_DURATION.as_secs()
+            )
+            .into(),
+        );
+        // With real credentials and RBAC on the real plane. The embedded plane does not
+        // authenticate clients, but issues tokens.
         args.push("--use-service-account-credentials".into());
         args.extend(more.iter().map(OsString::from));
-        self.hosts.push(Host::start(&self.paths.skydock, self.dir.path(), name, &args).await?);
+        self.hosts
+            .push(Host::start(&self.paths.skydock, self.dir.path(), name, &args).await?);
         Ok(())
     }
 
@@ -138,7 +181,11 @@ impl Stage {
             format!("--plugin={provider}={}", plugin.display()).into(),
             format!("--cloud-config={}", config.display()).into(),
             format!("--kubeconfig={}", self.kubeconfig().display()).into(),
-            format!("--plugin-cache-dir={}", self.dir.path().join("compiled").display()).into(),
+            format!(
+                "--plugin-cache-dir={}",
+                self.dir.path().join("compiled").display()
+            )
+            .into(),
             "--cluster-name=story".into(),
             "--cluster-cidr=10.244.0.0/16".into(),
             "--controllers=*".into(),
@@ -151,7 +198,11 @@ impl Stage {
     pub(crate) async fn leader(&self) -> anyhow::Result<usize> {
         eventually(Duration::from_secs(30), || async {
             for (at, host) in self.hosts.iter().enumerate() {
-                if host.scrape().await.is_ok_and(|scrape| scrape.sum("leader_election_master_status", &[]) > 0.0) {
+                if host
+                    .scrape()
+                    .await
+                    .is_ok_and(|scrape| scrape.sum("leader_election_master_status", &[]) > 0.0)
+                {
                     return Ok(Seen::Yes(at));
                 }
             }
@@ -163,7 +214,9 @@ impl Stage {
     /// Returns the leading host.
     pub(crate) async fn leading_host(&mut self) -> anyhow::Result<&mut Host> {
         let at = self.leader().await?;
-        self.hosts.get_mut(at).context("the leader is a host of the story")
+        self.hosts
+            .get_mut(at)
+            .context("the leader is a host of the story")
     }
 
     /// Keeps a host running for manual use with kubectl, until it is interrupted.
@@ -211,11 +264,16 @@ impl Stage {
     /// Returns the events about an object with this name, as `REASON: message`.
     pub(crate) async fn events(&self, name: &str) -> anyhow::Result<Vec<String>> {
         let events: Api<Event> = Api::all(self.client.clone());
-        let list = events.list(&ListParams::default().fields(&format!("involvedObject.name={name}"))).await?;
-        let told = list
-            .items
-            .into_iter()
-            .map(|event| format!("{}: {}", event.reason.unwrap_or_default(), event.message.unwrap_or_default()));
+        let list = events
+            .list(&ListParams::default().fields(&format!("involvedObject.name={name}")))
+            .await?;
+        let told = list.items.into_iter().map(|event| {
+            format!(
+                "{}: {}",
+                event.reason.unwrap_or_default(),
+                event.message.unwrap_or_default()
+            )
+        });
         Ok(told.collect())
     }
 
@@ -234,11 +292,16 @@ impl Stage {
 
     /// Deletes a service and waits until it is gone.
     pub(crate) async fn delete_service(&self, name: &str) -> anyhow::Result<()> {
-        self.services().delete(name, &DeleteParams::default()).await?;
+        self.services()
+            .delete(name, &DeleteParams::default())
+            .await?;
         eventually(Duration::from_secs(30), || async {
             Ok(match self.services().get_opt(name).await? {
                 None => Seen::Yes(()),
-                Some(service) => Seen::NotYet(format!("{name} with finalizers {:?}", service.metadata.finalizers)),
+                Some(service) => Seen::NotYet(format!(
+                    "{name} with finalizers {:?}",
+                    service.metadata.finalizers
+                )),
             })
         })
         .await

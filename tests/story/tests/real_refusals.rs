@@ -1,5 +1,5 @@
-//! Unusual objects and restrictive policies of other users, with a real API server: objects that are hard to parse, and policies
-//! that deny the writes of the host.
+//! Unusual objects and restrictive policies of other users, with a real API server: objects that
+//! are hard to parse, and policies that deny the writes of the host.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -39,11 +39,21 @@ addressPools:
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_unusual_object_does_not_hide_others() {
-    let plane = RealPlane::start_without_controllers().await.expect("the plane starts");
+    let plane = RealPlane::start_without_controllers()
+        .await
+        .expect("the plane starts");
     let deep = (0..200).fold(json!({}), |inner, _| json!({ "f:a": inner }));
     for (name, time, fields) in [
-        ("late", "9999-12-31T23:59:59Z", json!({ "f:spec": { "f:ports": {} } })),
-        ("deep", "2026-01-01T00:00:00Z", json!({ "f:metadata": { "f:annotations": deep } })),
+        (
+            "late",
+            "9999-12-31T23:59:59Z",
+            json!({ "f:spec": { "f:ports": {} } }),
+        ),
+        (
+            "deep",
+            "2026-01-01T00:00:00Z",
+            json!({ "f:metadata": { "f:annotations": deep } }),
+        ),
     ] {
         let managed = json!([{
             "manager": "m", "operation": "Apply", "apiVersion": "v1", "time": time, "fieldsType": "FieldsV1", "fieldsV1": fields,
@@ -51,29 +61,64 @@ async fn an_unusual_object_does_not_hide_others() {
         let service = json!({
             "metadata": { "name": name, "managedFields": managed }, "spec": { "type": "ClusterIP", "ports": [{ "port": 80 }] },
         });
-        post(&plane.client(), "/api/v1/namespaces/default/services", &service).await.expect("a service");
+        post(
+            &plane.client(),
+            "/api/v1/namespaces/default/services",
+            &service,
+        )
+        .await
+        .expect("a service");
     }
     let nodes: Api<Node> = Api::all(plane.client());
     make(&nodes, "bad").await;
-    let condition = json!({ "type": "Ready", "status": "True", "lastHeartbeatTime": "9999-12-31T23:59:59Z" });
+    let condition =
+        json!({ "type": "Ready", "status": "True", "lastHeartbeatTime": "9999-12-31T23:59:59Z" });
     let status = json!({ "status": { "conditions": [condition] } }).to_string();
-    let arguments = ["patch", "node", "bad", "--subresource=status", "--type=merge", "--patch", &status];
+    let arguments = [
+        "patch",
+        "node",
+        "bad",
+        "--subresource=status",
+        "--type=merge",
+        "--patch",
+        &status,
+    ];
     plane.kubectl(&arguments).await.expect("a status");
 
     let (dir, host) = start(&plane).await;
     make(&nodes, "good").await;
     let services: Api<Service> = Api::default_namespaced(plane.client());
-    services.create(&PostParams::default(), &of(&load_balancer("web"))).await.expect("a service");
+    services
+        .create(&PostParams::default(), &of(&load_balancer("web")))
+        .await
+        .expect("a service");
     let served = eventually(LIMIT, || async {
-        let waits = nodes.get("good").await?.spec.and_then(|spec| spec.taints).unwrap_or_default();
+        let waits = nodes
+            .get("good")
+            .await?
+            .spec
+            .and_then(|spec| spec.taints)
+            .unwrap_or_default();
         let waits = waits.iter().any(|taint| taint.key == UNINITIALIZED);
-        let ingress = services.get("web").await?.status.and_then(|status| status.load_balancer?.ingress);
-        Ok(if waits || ingress.is_none() { Seen::NotYet("neither".to_owned()) } else { Seen::Yes(()) })
+        let ingress = services
+            .get("web")
+            .await?
+            .status
+            .and_then(|status| status.load_balancer?.ingress);
+        Ok(if waits || ingress.is_none() {
+            Seen::NotYet("neither".to_owned())
+        } else {
+            Seen::Yes(())
+        })
     });
-    served.await.unwrap_or_else(|error| panic!("{error:?}\n{}", host.last_words()));
+    served
+        .await
+        .unwrap_or_else(|error| panic!("{error:?}\n{}", host.last_words()));
     let log = fs::read_to_string(host.log()).expect("a log");
     assert!(
-        !log.contains("cannot watch") && !log.contains("not up to date") && !log.contains("managedFields"),
+        !log.contains("cannot watch")
+            && !log.contains("not up to date")
+            && !log.contains("managedFields"),
         "{log}"
     );
     drop(dir);
@@ -81,51 +126,105 @@ async fn an_unusual_object_does_not_hide_others() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_admission_denial_is_reported_as_an_event() {
-    let plane = RealPlane::start_without_controllers().await.expect("the plane starts");
+    let plane = RealPlane::start_without_controllers()
+        .await
+        .expect("the plane starts");
     let client = plane.client();
     forbid_writes(&client).await.expect("a policy");
     let (dir, host) = start(&plane).await;
     let nodes: Api<Node> = Api::all(client.clone());
     make(&nodes, "good").await;
     let services: Api<Service> = Api::default_namespaced(client.clone());
-    services.create(&PostParams::default(), &of(&load_balancer("web"))).await.expect("a service");
+    services
+        .create(&PostParams::default(), &of(&load_balancer("web")))
+        .await
+        .expect("a service");
     let events: Api<Event> = Api::default_namespaced(client);
-    for (name, reason) in [("good", "FailedToInitialize"), ("web", "SyncLoadBalancerFailed")] {
+    for (name, reason) in [
+        ("good", "FailedToInitialize"),
+        ("web", "SyncLoadBalancerFailed"),
+    ] {
         let told = eventually(LIMIT, || async {
             let all = events.list(&ListParams::default()).await?.items;
-            let of_it = all.iter().filter(|event| event.involved_object.name.as_deref() == Some(name));
+            let of_it = all
+                .iter()
+                .filter(|event| event.involved_object.name.as_deref() == Some(name));
             let told = of_it.filter(|event| event.reason.as_deref() == Some(reason));
             let mut messages = told.filter_map(|event| event.message.clone());
-            Ok(messages.next().map_or_else(|| Seen::NotYet(format!("no event of {name}")), Seen::Yes))
+            Ok(messages
+                .next()
+                .map_or_else(|| Seen::NotYet(format!("no event of {name}")), Seen::Yes))
         });
-        let message = told.await.unwrap_or_else(|error| panic!("{error:?}\n{}", host.last_words()));
-        assert!(message.contains("denied request: not on Sundays"), "{message}");
+        let message = told
+            .await
+            .unwrap_or_else(|error| panic!("{error:?}\n{}", host.last_words()));
+        assert!(
+            message.contains("denied request: not on Sundays"),
+            "{message}"
+        );
     }
     drop(dir);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_leader_overwrites_a_lease_with_unusual_times() {
-    let plane = RealPlane::start_without_controllers().await.expect("the plane starts");
+    let plane = RealPlane::start_without_controllers()
+        .await
+        .expect("the plane starts");
     let (dir, host) = start(&plane).await;
     let nodes: Api<Node> = Api::all(plane.client());
-    for (name, renewed) in [("good", "9999-12-31T23:59:59.999999Z"), ("bad", "2026-01-01T00:00:00.000000Z")] {
+    for (name, renewed) in [
+        ("good", "9999-12-31T23:59:59.999999Z"),
+        ("bad", "2026-01-01T00:00:00.000000Z"),
+    ] {
         make(&nodes, name).await;
         let served = eventually(LIMIT, || async {
-            let waits = nodes.get(name).await?.spec.and_then(|spec| spec.taints).unwrap_or_default();
+            let waits = nodes
+                .get(name)
+                .await?
+                .spec
+                .and_then(|spec| spec.taints)
+                .unwrap_or_default();
             let waits = waits.iter().any(|taint| taint.key == UNINITIALIZED);
-            Ok(if waits { Seen::NotYet("it waits".to_owned()) } else { Seen::Yes(()) })
+            Ok(if waits {
+                Seen::NotYet("it waits".to_owned())
+            } else {
+                Seen::Yes(())
+            })
         });
-        served.await.unwrap_or_else(|error| panic!("{error:?}\n{}", host.last_words()));
-        let lease = ["lease", "cloud-controller-manager", "--namespace=kube-system"];
+        served
+            .await
+            .unwrap_or_else(|error| panic!("{error:?}\n{}", host.last_words()));
+        let lease = [
+            "lease",
+            "cloud-controller-manager",
+            "--namespace=kube-system",
+        ];
         let spec = json!({ "spec": { "renewTime": renewed } }).to_string();
-        plane.kubectl(&[&["patch"], &lease[..], &["--type=merge", "--patch", &spec]].concat()).await.expect("a lease");
+        plane
+            .kubectl(&[&["patch"], &lease[..], &["--type=merge", "--patch", &spec]].concat())
+            .await
+            .expect("a lease");
         let renewed_again = eventually(LIMIT, || async {
-            let time =
-                plane.kubectl(&[&["get"], &lease[..], &["--output=jsonpath={.spec.renewTime}"]].concat()).await?;
-            Ok(if time == renewed { Seen::NotYet(time) } else { Seen::Yes(()) })
+            let time = plane
+                .kubectl(
+                    &[
+                        &["get"],
+                        &lease[..],
+                        &["--output=jsonpath={.spec.renewTime}"],
+                    ]
+                    .concat(),
+                )
+                .await?;
+            Ok(if time == renewed {
+                Seen::NotYet(time)
+            } else {
+                Seen::Yes(())
+            })
         });
-        renewed_again.await.unwrap_or_else(|error| panic!("{error:?}\n{}", host.last_words()));
+        renewed_again
+            .await
+            .unwrap_or_else(|error| panic!("{error:?}\n{}", host.last_words()));
     }
     let log = fs::read_to_string(host.log()).expect("a log");
     assert!(!log.contains("leadership lost"), "{log}");
@@ -134,31 +233,48 @@ async fn the_leader_overwrites_a_lease_with_unusual_times() {
 
 async fn start(plane: &RealPlane) -> (TempDir, Host) {
     let paths = Paths::of_checkout().expect("all is built");
-    let dir = tempfile::Builder::new().prefix("skydock-refusals-").tempdir().expect("a folder");
+    let dir = tempfile::Builder::new()
+        .prefix("skydock-refusals-")
+        .tempdir()
+        .expect("a folder");
     let inventory = dir.path().join("inventory.yaml");
     fs::write(&inventory, INVENTORY).expect("a file");
     let args: Vec<OsString> = vec![
         "--cloud-provider=static".into(),
-        format!("--plugin=static={}", paths.plugins.join("static.wasm").display()).into(),
+        format!(
+            "--plugin=static={}",
+            paths.plugins.join("static.wasm").display()
+        )
+        .into(),
         format!("--cloud-config={}", inventory.display()).into(),
         format!("--kubeconfig={}", plane.kubeconfig_path().display()).into(),
-        format!("--plugin-cache-dir={}", dir.path().join("compiled").display()).into(),
+        format!(
+            "--plugin-cache-dir={}",
+            dir.path().join("compiled").display()
+        )
+        .into(),
     ];
-    let host = Host::start(&paths.skydock, dir.path(), "host", &args).await.expect("the host starts");
+    let host = Host::start(&paths.skydock, dir.path(), "host", &args)
+        .await
+        .expect("the host starts");
     (dir, host)
 }
 
 async fn make(nodes: &Api<Node>, name: &str) {
     let taint = json!({ "key": UNINITIALIZED, "effect": "NoSchedule" });
     let node = json!({ "metadata": { "name": name }, "spec": { "taints": [taint] } });
-    nodes.create(&PostParams::default(), &of(&node)).await.expect("a node");
+    nodes
+        .create(&PostParams::default(), &of(&node))
+        .await
+        .expect("a node");
 }
 
 fn load_balancer(name: &str) -> Value {
     json!({ "metadata": { "name": name }, "spec": { "type": "LoadBalancer", "ports": [{ "port": 80 }] } })
 }
 
-/// Creates a policy that denies changes of nodes and services, without a reason of its own in the answer.
+/// Creates a policy that denies changes of nodes and services, without a reason of its own in the
+/// answer.
 async fn forbid_writes(client: &Client) -> Result<()> {
     let rule = json!({
         "apiGroups": [""], "apiVersions": ["*"], "operations": ["UPDATE"],
@@ -173,23 +289,32 @@ async fn forbid_writes(client: &Client) -> Result<()> {
         },
     });
     let policies: Api<ValidatingAdmissionPolicy> = Api::all(client.clone());
-    policies.create(&PostParams::default(), &of(&policy)).await?;
+    policies
+        .create(&PostParams::default(), &of(&policy))
+        .await?;
     let binding = json!({
         "metadata": { "name": "closed" }, "spec": { "policyName": "closed", "validationActions": ["Deny"] },
     });
     let bindings: Api<ValidatingAdmissionPolicyBinding> = Api::all(client.clone());
-    bindings.create(&PostParams::default(), &of(&binding)).await?;
+    bindings
+        .create(&PostParams::default(), &of(&binding))
+        .await?;
     // It takes a moment until the API server enforces the policy.
     let nodes: Api<Node> = Api::all(client.clone());
     make(&nodes, "bad").await;
     eventually(LIMIT, || async {
         let mut node = nodes.get("bad").await?;
         let version = node.metadata.resource_version.clone().unwrap_or_default();
-        node.metadata.labels.get_or_insert_default().insert("version".to_owned(), version);
-        Ok(match nodes.replace("bad", &PostParams::default(), &node).await {
-            Ok(_) => Seen::NotYet("it is not in force".to_owned()),
-            Err(_) => Seen::Yes(()),
-        })
+        node.metadata
+            .labels
+            .get_or_insert_default()
+            .insert("version".to_owned(), version);
+        Ok(
+            match nodes.replace("bad", &PostParams::default(), &node).await {
+                Ok(_) => Seen::NotYet("it is not in force".to_owned()),
+                Err(_) => Seen::Yes(()),
+            },
+        )
     })
     .await
 }
@@ -200,7 +325,12 @@ fn of<T: DeserializeOwned>(object: &Value) -> T {
 
 /// Sends an object unchanged, even if this program could not parse it.
 async fn post(client: &Client, path: &str, object: &Value) -> Result<()> {
-    let request =
-        http::Request::post(path).header("content-type", "application/json").body(object.to_string().into_bytes());
-    client.request_text(request?).await.map(drop).context("create")
+    let request = http::Request::post(path)
+        .header("content-type", "application/json")
+        .body(object.to_string().into_bytes());
+    client
+        .request_text(request?)
+        .await
+        .map(drop)
+        .context("create")
 }

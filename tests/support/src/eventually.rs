@@ -5,7 +5,8 @@ use std::time::Duration;
 use anyhow::bail;
 use tokio::time::Instant;
 
-/// The interval between two checks: short compared to the waiting time, and long compared to a request.
+/// The interval between two checks: short compared to the waiting time, and long compared to a
+/// request.
 const BETWEEN: Duration = Duration::from_millis(25);
 
 /// The result of a check.
@@ -19,7 +20,11 @@ pub enum Seen<T> {
 impl Seen<()> {
     /// Returns whether a condition is met; if not, with the current state.
     pub fn when(holds: bool, instead: impl Into<String>) -> Self {
-        if holds { Self::Yes(()) } else { Self::NotYet(instead.into()) }
+        if holds {
+            Self::Yes(())
+        } else {
+            Self::NotYet(instead.into())
+        }
     }
 }
 
@@ -35,7 +40,9 @@ pub async fn eventually<T>(
     loop {
         match look().await? {
             Seen::Yes(value) => return Ok(value),
-            Seen::NotYet(instead) if Instant::now() >= give_up => bail!("not within {limit:?}; last seen: {instead}"),
+            Seen::NotYet(instead) if Instant::now() >= give_up => {
+                bail!("not within {limit:?}; last seen: {instead}")
+            }
             Seen::NotYet(_) => tokio::time::sleep(BETWEEN).await,
         }
     }
@@ -51,9 +58,18 @@ mod tests {
         let look = || {
             left -= 1;
             let now = left;
-            async move { Ok(if now == 0 { Seen::Yes("done") } else { Seen::NotYet(format!("{now} left")) }) }
+            async move {
+                Ok(if now == 0 {
+                    Seen::Yes("done")
+                } else {
+                    Seen::NotYet(format!("{now} left"))
+                })
+            }
         };
-        assert_eq!(eventually(Duration::from_secs(60), look).await.unwrap(), "done");
+        assert_eq!(
+            eventually(Duration::from_secs(60), look).await.unwrap(),
+            "done"
+        );
     }
 
     #[tokio::test]

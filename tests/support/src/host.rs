@@ -11,8 +11,8 @@ use rustix::process::Signal;
 
 use crate::{Process, Scrape, Seen, eventually, free_address, metrics};
 
-/// How long it may take until a plugin file is accepted or rejected. The compiler has low priority, so it takes minutes on a
-/// machine whose processors are all busy.
+/// How long it may take until a plugin file is accepted or rejected. The compiler has low priority,
+/// so it takes minutes on a machine whose processors are all busy.
 pub const TAKEN: Duration = Duration::from_secs(240);
 
 /// A host process for a cluster.
@@ -30,16 +30,22 @@ pub struct Ended {
 }
 
 impl Host {
-    /// Starts the binary and waits until it is ready. Its log is written to `NAME.log` in the directory.
+    /// Starts the binary and waits until it is ready. Its log is written to `NAME.log` in the
+    /// directory.
     ///
     /// # Errors
     /// Fails if it ends instead. The error contains the end of its log.
     pub async fn start(binary: &Path, dir: &Path, name: &str, args: &[OsString]) -> Result<Self> {
         let metrics = free_address()?;
         let mut command = Command::new(binary);
-        command.args(args).arg(format!("--metrics-bind-address={metrics}"));
+        command
+            .args(args)
+            .arg(format!("--metrics-bind-address={metrics}"));
         let process = Process::start(name, command, &dir.join(format!("{name}.log")));
-        let mut host = Self { process: process.with_context(|| format!("start {}", binary.display()))?, metrics };
+        let mut host = Self {
+            process: process.with_context(|| format!("start {}", binary.display()))?,
+            metrics,
+        };
         host.is_ready().await?;
         Ok(host)
     }
@@ -80,7 +86,9 @@ impl Host {
     /// # Errors
     /// Fails if the host does not answer.
     pub async fn scrape(&self) -> Result<Scrape> {
-        Scrape::of(self.metrics).await.with_context(|| self.last_words())
+        Scrape::of(self.metrics)
+            .await
+            .with_context(|| self.last_words())
     }
 
     /// Returns the ID of the process.
@@ -172,8 +180,17 @@ impl Host {
 /// Fails if it cannot be started, or still runs after this time.
 pub async fn run(binary: &Path, args: &[OsString], limit: Duration) -> Result<Ended> {
     let mut command = tokio::process::Command::new(binary);
-    let output = command.args(args).stdin(Stdio::null()).kill_on_drop(true).output();
-    let output = tokio::time::timeout(limit, output).await.with_context(|| format!("still runs after {limit:?}"))??;
+    let output = command
+        .args(args)
+        .stdin(Stdio::null())
+        .kill_on_drop(true)
+        .output();
+    let output = tokio::time::timeout(limit, output)
+        .await
+        .with_context(|| format!("still runs after {limit:?}"))??;
     let said = [output.stdout, output.stderr].concat();
-    Ok(Ended { code: output.status.code(), said: String::from_utf8_lossy(&said).into_owned() })
+    Ok(Ended {
+        code: output.status.code(),
+        said: String::from_utf8_lossy(&said).into_owned(),
+    })
 }

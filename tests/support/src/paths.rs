@@ -19,8 +19,13 @@ impl Paths {
     /// # Errors
     /// Names the files that have not been built.
     pub fn of_checkout() -> Result<Self> {
-        let target = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target").canonicalize()?;
-        let paths = Self { skydock: target.join("debug/skydock"), plugins: target.join("plugins") };
+        let target = Path::new(env!("CARGO_MANIFEST_DIR"))
+            .join("../../target")
+            .canonicalize()?;
+        let paths = Self {
+            skydock: target.join("debug/skydock"),
+            plugins: target.join("plugins"),
+        };
         for file in [&paths.skydock, &paths.plugins.join("static.wasm")] {
             ensure!(
                 file.is_file(),

@@ -3,7 +3,8 @@
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 
-/// Returns an address on loopback with a port that nobody uses at this moment, for a program that is told its address.
+/// Returns an address on loopback with a port that nobody uses at this moment, for a program that
+/// is told its address.
 ///
 /// # Errors
 /// Fails if there is none.

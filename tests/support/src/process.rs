@@ -16,8 +16,8 @@ const SHOWN_BYTES: u64 = 16 * 1024;
 /// The interval in which the end of a process is looked for.
 const POLL: Duration = Duration::from_millis(10);
 
-/// A process. It is killed when it is dropped. Its standard input is a pipe that stays open as long as this value, so that a program
-/// that watches it does not outlive this process.
+/// A process. It is killed when it is dropped. Its standard input is a pipe that stays open as long
+/// as this value, so that a program that watches it does not outlive this process.
 #[derive(Debug)]
 pub struct Process {
     name: String,
@@ -33,8 +33,17 @@ impl Process {
     /// Fails if the program does not exist, or if the log cannot be written.
     pub fn start(name: impl Into<String>, mut command: Command, log: &Path) -> io::Result<Self> {
         let file = File::options().create(true).append(true).open(log)?;
-        let child = command.stdin(Stdio::piped()).stdout(file.try_clone()?).stderr(file).spawn()?;
-        Ok(Self { name: name.into(), child, ended: None, log: log.to_owned() })
+        let child = command
+            .stdin(Stdio::piped())
+            .stdout(file.try_clone()?)
+            .stderr(file)
+            .spawn()?;
+        Ok(Self {
+            name: name.into(),
+            child,
+            ended: None,
+            log: log.to_owned(),
+        })
     }
 
     /// Returns the name that it was started with.
@@ -72,8 +81,15 @@ impl Process {
     /// Fails if the process has ended.
     pub fn signal(&self, signal: Signal) -> Result<()> {
         // The ID may belong to another process.
-        let id = if self.ended.is_some() { None } else { i32::try_from(self.id()).ok().and_then(Pid::from_raw) };
-        kill_process(id.with_context(|| format!("{} has ended", self.name))?, signal)?;
+        let id = if self.ended.is_some() {
+            None
+        } else {
+            i32::try_from(self.id()).ok().and_then(Pid::from_raw)
+        };
+        kill_process(
+            id.with_context(|| format!("{} has ended", self.name))?,
+            signal,
+        )?;
         Ok(())
     }
 
@@ -96,7 +112,13 @@ impl Process {
     /// Fails if it still runs after this time, with the end of its log.
     pub async fn ends_within(&mut self, limit: Duration) -> Result<ExitStatus> {
         let ended = tokio::time::timeout(limit, self.wait()).await;
-        Ok(ended.with_context(|| format!("{} still runs after {limit:?}; {}", self.name, self.last_words()))??)
+        Ok(ended.with_context(|| {
+            format!(
+                "{} still runs after {limit:?}; {}",
+                self.name,
+                self.last_words()
+            )
+        })??)
     }
 
     /// Returns the CPU time so far, in user and system mode, of all threads.
@@ -107,15 +129,19 @@ impl Process {
         let stat = fs::read_to_string(format!("/proc/{}/stat", self.id()));
         let ticks = ticks(&stat.with_context(|| format!("{} has ended", self.name))?);
         let per_second = rustix::param::clock_ticks_per_second().max(1);
-        Ok(Duration::from_millis(ticks.context("cannot understand /proc/PID/stat")? * 1000 / per_second))
+        Ok(Duration::from_millis(
+            ticks.context("cannot understand /proc/PID/stat")? * 1000 / per_second,
+        ))
     }
 
-    /// Returns a line of proc(5) `/proc/PID/status` in bytes: `VmRSS` is the resident memory, `VmHWM` its peak.
+    /// Returns a line of proc(5) `/proc/PID/status` in bytes: `VmRSS` is the resident memory,
+    /// `VmHWM` its peak.
     ///
     /// # Errors
     /// Fails if the process has ended.
     pub fn memory(&self, line: &str) -> Result<u64> {
-        memory_of(self.id(), line).with_context(|| format!("{} has ended: no {line} in /proc/PID/status", self.name))
+        memory_of(self.id(), line)
+            .with_context(|| format!("{} has ended: no {line} in /proc/PID/status", self.name))
     }
 
     /// Returns the number of open file descriptors.
@@ -124,7 +150,9 @@ impl Process {
     /// Fails if the process has ended.
     pub fn open_files(&self) -> Result<usize> {
         let files = fs::read_dir(format!("/proc/{}/fd", self.id()));
-        Ok(files.with_context(|| format!("{} has ended", self.name))?.count())
+        Ok(files
+            .with_context(|| format!("{} has ended", self.name))?
+            .count())
     }
 
     /// Returns the end of the log, for an error message.
@@ -162,11 +190,15 @@ fn tail(log: &Path) -> io::Result<String> {
 pub fn last_lines(text: &str) -> String {
     let lines: Vec<&str> = text.lines().collect();
     let skipped = lines.len().saturating_sub(SHOWN_LINES);
-    lines.into_iter().skip(skipped).collect::<Vec<_>>().join("\n")
+    lines
+        .into_iter()
+        .skip(skipped)
+        .collect::<Vec<_>>()
+        .join("\n")
 }
 
-/// Returns the sum of `utime` and `stime`, fields 14 and 15 of proc(5) `/proc/PID/stat`. The second field, a name in parentheses,
-/// can contain spaces.
+/// Returns the sum of `utime` and `stime`, fields 14 and 15 of proc(5) `/proc/PID/stat`. The second
+/// field, a name in parentheses, can contain spaces.
 fn ticks(stat: &str) -> Option<u64> {
     let (_, rest) = stat.rsplit_once(')')?;
     let mut fields = rest.split_whitespace().skip(11);
@@ -177,12 +209,17 @@ fn ticks(stat: &str) -> Option<u64> {
 /// Returns a line of proc(5) `/proc/PID/status` in bytes, or `None` if there is no such process.
 #[must_use]
 pub fn memory_of(id: u32, line: &str) -> Option<u64> {
-    bytes(&fs::read_to_string(format!("/proc/{id}/status")).ok()?, line)
+    bytes(
+        &fs::read_to_string(format!("/proc/{id}/status")).ok()?,
+        line,
+    )
 }
 
 /// Returns a line of such a file in bytes.
 fn bytes(status: &str, name: &str) -> Option<u64> {
-    let line = status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
     let kib: u64 = line.trim().strip_suffix(" kB")?.parse().ok()?;
     Some(kib * 1024)
 }
@@ -196,7 +233,10 @@ mod tests {
         let text: String = (1..=100).map(|line| format!("line {line}\n")).collect();
         let shown = last_lines(&text);
         assert_eq!(shown.lines().count(), SHOWN_LINES);
-        assert!(shown.starts_with("line 86\n") && shown.ends_with("line 100"), "{shown}");
+        assert!(
+            shown.starts_with("line 86\n") && shown.ends_with("line 100"),
+            "{shown}"
+        );
     }
 
     #[test]
@@ -214,7 +254,10 @@ mod tests {
 
     #[test]
     fn memory_is_parsed_in_bytes() {
-        assert_eq!(bytes("VmPeak:\t  9 kB\nVmHWM:\t    2048 kB\n", "VmHWM"), Some(2 << 20));
+        assert_eq!(
+            bytes("VmPeak:\t  9 kB\nVmHWM:\t    2048 kB\n", "VmHWM"),
+            Some(2 << 20)
+        );
         assert_eq!(bytes("Name: x\n", "VmHWM"), None);
     }
 
@@ -228,11 +271,17 @@ mod tests {
             tokio::time::sleep(POLL).await;
         }
         assert!(process.memory("VmRSS").unwrap() > 0 && process.ended().unwrap().is_none());
-        assert!(process.open_files().unwrap() >= 3, "input, output and errors");
+        assert!(
+            process.open_files().unwrap() >= 3,
+            "input, output and errors"
+        );
         process.signal(Signal::TERM).unwrap();
         let status = process.ends_within(Duration::from_secs(60)).await.unwrap();
         assert!(!status.success());
-        assert_eq!(process.signal(Signal::TERM).unwrap_err().to_string(), "sh has ended");
+        assert_eq!(
+            process.signal(Signal::TERM).unwrap_err().to_string(),
+            "sh has ended"
+        );
         assert_eq!(process.last_words(), "the log of sh ends with:\nstarted");
     }
 }

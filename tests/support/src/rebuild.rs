@@ -1,5 +1,5 @@
-//! Simulates another build of a plugin: the same component with a note in a custom section, like the version string of a
-//! compiler.
+//! Simulates another build of a plugin: the same component with a note in a custom section, like
+//! the version string of a compiler.
 
 /// Returns the component with one more custom section (binary format: ID 0, size, name, content).
 #[must_use]

@@ -2,7 +2,8 @@
 
 use sha2::{Digest as _, Sha256};
 
-/// Returns the SHA-256 of the declarations in these files, in hexadecimal. The files are named relative to their directory, and sorted.
+/// Returns the SHA-256 of the declarations in these files, in hexadecimal. The files are named
+/// relative to their directory, and sorted.
 ///
 /// It is computed from the text, so that no new version of a library changes it.
 pub(super) fn digest(files: &[(&str, String)]) -> String {
@@ -15,10 +16,14 @@ pub(super) fn digest(files: &[(&str, String)]) -> String {
         }
         hash.update("\n");
     }
-    hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+    hash.finalize()
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect()
 }
 
-/// Replaces comments with spaces. WIT has those of Rust: to the end of the line, and nested ones. It has no texts in quotes.
+/// Replaces comments with spaces. WIT has those of Rust: to the end of the line, and nested ones.
+/// It has no texts in quotes.
 fn without_comments(text: &str) -> String {
     let (mut left, mut rest, mut depth) = (String::new(), text, 0_usize);
     while let Some(next) = rest.chars().next() {
@@ -52,7 +57,11 @@ fn words(text: &str) -> Vec<&str> {
         let mut rest = part;
         while let Some(first) = rest.chars().next() {
             let is_name = |c: char| c.is_alphanumeric() || c == '-';
-            let end = if is_name(first) { rest.find(|c| !is_name(c)).unwrap_or(rest.len()) } else { first.len_utf8() };
+            let end = if is_name(first) {
+                rest.find(|c| !is_name(c)).unwrap_or(rest.len())
+            } else {
+                first.len_utf8()
+            };
             let (word, after) = rest.split_at(end);
             words.push(word);
             rest = after;
@@ -93,9 +102,24 @@ mod tests {
     #[test]
     fn the_division_into_files_counts() {
         let text = |text: &str| text.to_owned();
-        let two = digest(&[("a.wit", text("interface a {}")), ("b.wit", text("interface b {}"))]);
-        assert_ne!(two, digest(&[("a.wit", text("interface a {} interface b {}")), ("b.wit", text(""))]));
-        assert_ne!(two, digest(&[("a.wit", text("interface a {}")), ("c.wit", text("interface b {}"))]));
+        let two = digest(&[
+            ("a.wit", text("interface a {}")),
+            ("b.wit", text("interface b {}")),
+        ]);
+        assert_ne!(
+            two,
+            digest(&[
+                ("a.wit", text("interface a {} interface b {}")),
+                ("b.wit", text(""))
+            ])
+        );
+        assert_ne!(
+            two,
+            digest(&[
+                ("a.wit", text("interface a {}")),
+                ("c.wit", text("interface b {}"))
+            ])
+        );
     }
 
     #[test]

@@ -1,7 +1,8 @@
 //! Selection of a compiler for `wasm32-wasip2`.
 //!
-//! Usually rustup downloads the target. If rustup cannot download it, cargo can build the standard library from the sources in
-//! Debian's Rust packages. `SKYDOCK_GUESTS=rustup` or `=debian` selects one of them.
+//! Usually rustup downloads the target. If rustup cannot download it, cargo can build the standard
+//! library from the sources in Debian's Rust packages. `SKYDOCK_GUESTS=rustup` or `=debian` selects
+//! one of them.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -16,8 +17,15 @@ use crate::console;
 /// The target of guests.
 const TARGET: &str = "wasm32-wasip2";
 
-/// Debian packages: the compiler, the sources of the standard library, the linker, and the C library for WebAssembly.
-const PACKAGES: [&str; 5] = ["rustc-web", "cargo-web", "rust-web-src", "lld-19", "wasi-libc"];
+/// Debian packages: the compiler, the sources of the standard library, the linker, and the C
+/// library for WebAssembly.
+const PACKAGES: [&str; 5] = [
+    "rustc-web",
+    "cargo-web",
+    "rust-web-src",
+    "lld-19",
+    "wasi-libc",
+];
 
 /// Files that these packages provide.
 const FILES: [&str; 4] = [
@@ -75,7 +83,8 @@ fn wanted(choice: Option<&str>) -> Result<&'static [Way]> {
     }
 }
 
-/// Returns a `cargo build` command for guests in the root of the workspace. The caller adds what to build.
+/// Returns a `cargo build` command for guests in the root of the workspace. The caller adds what to
+/// build.
 ///
 /// # Errors
 /// If no compiler for WebAssembly is available. The error says what to install.
@@ -97,13 +106,18 @@ pub(super) fn find(root: &Path) -> Result<Command> {
     }
 }
 
-/// Returns the command for Debian's cargo, which builds the standard library from its sources and links with the component linker
-/// of our toolchain.
+/// Returns the command for Debian's cargo, which builds the standard library from its sources and
+/// links with the component linker of our toolchain.
 fn debian(root: &Path, toolchain: &Toolchain) -> Result<Command> {
-    let tools = toolchain.sysroot.join("lib/rustlib").join(&toolchain.host).join("bin");
+    let tools = toolchain
+        .sysroot
+        .join("lib/rustlib")
+        .join(&toolchain.host)
+        .join("bin");
     let path = std::env::var_os("PATH").unwrap_or_default();
-    let path = std::env::join_paths(std::iter::once(tools.clone()).chain(std::env::split_paths(&path)))
-        .context("PATH cannot be extended")?;
+    let path =
+        std::env::join_paths(std::iter::once(tools.clone()).chain(std::env::split_paths(&path)))
+            .context("PATH cannot be extended")?;
     let mut cargo = Command::new("/usr/bin/cargo");
     cargo
         .current_dir(root)
@@ -111,8 +125,14 @@ fn debian(root: &Path, toolchain: &Toolchain) -> Result<Command> {
         .env("RUSTC", "/usr/bin/rustc")
         // Building the standard library requires unstable features and the unstable flag `-Z`.
         .env("RUSTC_BOOTSTRAP", "1")
-        .env("CARGO_TARGET_WASM32_WASIP2_LINKER", tools.join("wasm-component-ld"))
-        .env("CARGO_TARGET_WASM32_WASIP2_RUSTFLAGS", "-L native=/usr/lib/wasm32-wasi")
+        .env(
+            "CARGO_TARGET_WASM32_WASIP2_LINKER",
+            tools.join("wasm-component-ld"),
+        )
+        .env(
+            "CARGO_TARGET_WASM32_WASIP2_RUSTFLAGS",
+            "-L native=/usr/lib/wasm32-wasi",
+        )
         .args(["build", "-Zbuild-std=std,panic_abort", "--target", TARGET]);
     Ok(cargo)
 }
@@ -129,14 +149,23 @@ impl Toolchain {
     fn of(root: &Path) -> Result<Self> {
         let sysroot = rustc(root, &["--print", "sysroot"])?.into();
         let host = rustc(root, &["--print", "host-tuple"])?;
-        Ok(Self { sysroot, host, root: root.into() })
+        Ok(Self {
+            sysroot,
+            host,
+            root: root.into(),
+        })
     }
 }
 
 impl Machine for Toolchain {
     fn has(&self, way: Way) -> bool {
         match way {
-            Way::Rustup => self.sysroot.join("lib/rustlib").join(TARGET).join("lib").is_dir(),
+            Way::Rustup => self
+                .sysroot
+                .join("lib/rustlib")
+                .join(TARGET)
+                .join("lib")
+                .is_dir(),
             Way::Debian => FILES.iter().all(|file| Path::new(file).exists()),
         }
     }
@@ -146,12 +175,22 @@ impl Machine for Toolchain {
             Way::Rustup => ("rustup", vec!["target", "add", TARGET], RUSTUP_LIMIT),
             Way::Debian => {
                 let args = ["install", "--yes", "--no-install-recommends"];
-                ("apt-get", args.into_iter().chain(PACKAGES).collect(), APT_LIMIT)
+                (
+                    "apt-get",
+                    args.into_iter().chain(PACKAGES).collect(),
+                    APT_LIMIT,
+                )
             }
         };
         let mut command = Command::new(program);
-        command.args(args).current_dir(&self.root).env("DEBIAN_FRONTEND", "noninteractive");
-        console::note(format_args!("no compiler for {TARGET} yet: trying {}", shown(&command)));
+        command
+            .args(args)
+            .current_dir(&self.root)
+            .env("DEBIAN_FRONTEND", "noninteractive");
+        console::note(format_args!(
+            "no compiler for {TARGET} yet: trying {}",
+            shown(&command)
+        ));
         if !succeeds_within(&mut command, limit) {
             console::note(format_args!("that did not work: {}", shown(&command)));
         }
@@ -159,9 +198,17 @@ impl Machine for Toolchain {
 }
 
 fn rustc(root: &Path, args: &[&str]) -> Result<String> {
-    let output = Command::new("rustc").args(args).current_dir(root).output().context("cannot start rustc")?;
+    let output = Command::new("rustc")
+        .args(args)
+        .current_dir(root)
+        .output()
+        .context("cannot start rustc")?;
     if !output.status.success() {
-        bail!("rustc {} failed: {}", args.join(" "), String::from_utf8_lossy(&output.stderr).trim());
+        bail!(
+            "rustc {} failed: {}",
+            args.join(" "),
+            String::from_utf8_lossy(&output.stderr).trim()
+        );
     }
     Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
 }
@@ -181,7 +228,8 @@ mod tests {
 
     impl Machine for Fake<'_> {
         fn has(&self, way: Way) -> bool {
-            self.there.contains(&way) || (self.tried.borrow().contains(&way) && self.installable.contains(&way))
+            self.there.contains(&way)
+                || (self.tried.borrow().contains(&way) && self.installable.contains(&way))
         }
 
         fn install(&self, way: Way) {
@@ -204,9 +252,21 @@ mod tests {
             (&[Debian], &[], &[Rustup], None, &[Rustup]),
         ];
         for (there, installable, wanted, chosen, tried) in cases {
-            let machine = Fake { there, installable, tried: RefCell::default() };
-            assert_eq!(choose(&machine, wanted), chosen, "there {there:?}, installable {installable:?}");
-            assert_eq!(*machine.tried.borrow(), tried, "there {there:?}, installable {installable:?}");
+            let machine = Fake {
+                there,
+                installable,
+                tried: RefCell::default(),
+            };
+            assert_eq!(
+                choose(&machine, wanted),
+                chosen,
+                "there {there:?}, installable {installable:?}"
+            );
+            assert_eq!(
+                *machine.tried.borrow(),
+                tried,
+                "there {there:?}, installable {installable:?}"
+            );
         }
     }
 
@@ -214,6 +274,9 @@ mod tests {
     fn rejects_an_unknown_toolchain() {
         assert_eq!(wanted(None).unwrap(), [Way::Rustup, Way::Debian]);
         assert_eq!(wanted(Some("debian")).unwrap(), [Way::Debian]);
-        assert_eq!(wanted(Some("nix")).unwrap_err().to_string(), "SKYDOCK_GUESTS=nix: expected `rustup` or `debian`");
+        assert_eq!(
+            wanted(Some("nix")).unwrap_err().to_string(),
+            "SKYDOCK_GUESTS=nix: expected `rustup` or `debian`"
+        );
     }
 }

@@ -10,8 +10,8 @@ use serde::Deserialize;
 pub(super) struct Mutant {
     /// The current name in cargo-mutants, with file, line and column.
     pub(super) name: String,
-    /// Function and change only (`replace < with <= in is_due`), with a number if the change occurs several times (`… #2`). It
-    /// stays the same when lines are added above it.
+    /// Function and change only (`replace < with <= in is_due`), with a number if the change occurs
+    /// several times (`… #2`). It stays the same when lines are added above it.
     pub(super) change: String,
 }
 
@@ -27,17 +27,30 @@ struct Listed {
 /// # Errors
 /// If the output has another format.
 pub(super) fn parse(json: &[u8]) -> Result<BTreeMap<String, Vec<Mutant>>> {
-    let listed: Vec<Listed> = serde_json::from_slice(json).context("cannot read the list of cargo-mutants")?;
+    let listed: Vec<Listed> =
+        serde_json::from_slice(json).context("cannot read the list of cargo-mutants")?;
     let mut seen = BTreeMap::<_, usize>::new();
     let mut mutants = BTreeMap::<_, Vec<_>>::new();
     for Listed { name, file } in listed {
         // file:line:column: change
-        let (_, change) = name.split_once(": ").with_context(|| format!("cargo-mutants names a mutant {name:?}"))?;
+        let (_, change) = name
+            .split_once(": ")
+            .with_context(|| format!("cargo-mutants names a mutant {name:?}"))?;
         // A replaced expression may span several lines.
         let change = change.split_whitespace().collect::<Vec<_>>().join(" ");
-        let count = seen.entry((file.clone(), change.clone())).and_modify(|count| *count += 1).or_insert(1);
-        let change = if *count == 1 { change } else { format!("{change} #{count}") };
-        mutants.entry(file).or_default().push(Mutant { name, change });
+        let count = seen
+            .entry((file.clone(), change.clone()))
+            .and_modify(|count| *count += 1)
+            .or_insert(1);
+        let change = if *count == 1 {
+            change
+        } else {
+            format!("{change} #{count}")
+        };
+        mutants
+            .entry(file)
+            .or_default()
+            .push(Mutant { name, change });
     }
     Ok(mutants)
 }
@@ -55,9 +68,17 @@ mod tests {
                 {"name": format!("host/a.rs:{b}:9: replace < with <= in is_due"), "file": "host/a.rs"},
                 {"name": format!("host/a.rs:{c}:1: replace plan -> Option<String> with\n    None"), "file": "host/a.rs"},
             ]);
-            parse(&serde_json::to_vec(&json).unwrap()).unwrap().remove("host/a.rs").unwrap()
+            parse(&serde_json::to_vec(&json).unwrap())
+                .unwrap()
+                .remove("host/a.rs")
+                .unwrap()
         };
-        let changes = |mutants: Vec<Mutant>| mutants.into_iter().map(|mutant| mutant.change).collect::<Vec<_>>();
+        let changes = |mutants: Vec<Mutant>| {
+            mutants
+                .into_iter()
+                .map(|mutant| mutant.change)
+                .collect::<Vec<_>>()
+        };
         let expected = [
             "replace < with <= in is_due",
             "replace < with <= in is_due #2",

@@ -46,23 +46,43 @@ impl Row {
 
     /// Parses a row of the page.
     fn parse(cells: &[&str]) -> Option<Self> {
-        let [_, caught, timeout, listed] = cells else { return None };
-        Some(Self { caught: caught.parse().ok()?, timeout: timeout.parse().ok()?, listed: listed.parse().ok()? })
+        let [_, caught, timeout, listed] = cells else {
+            return None;
+        };
+        Some(Self {
+            caught: caught.parse().ok()?,
+            timeout: timeout.parse().ok()?,
+            listed: listed.parse().ok()?,
+        })
     }
 
     fn line(self, name: &str) -> String {
-        let Self { caught, timeout, listed } = self;
-        format!("| {name} | {} | {caught} | {timeout} | {listed} |\n", caught + timeout + listed)
+        let Self {
+            caught,
+            timeout,
+            listed,
+        } = self;
+        format!(
+            "| {name} | {} | {caught} | {timeout} | {listed} |\n",
+            caught + timeout + listed
+        )
     }
 }
 
-/// Returns the page. Modules without results, because they were run elsewhere or not completely, keep their previous row.
+/// Returns the page. Modules without results, because they were run elsewhere or not completely,
+/// keep their previous row.
 pub(super) fn page(before: &str, all: &[Mutated], scope: &Scope, results: &Results) -> String {
-    let rows = all.iter().map(|(module, mutants)| (module, Row::of(module, mutants, scope, results)));
+    let rows = all
+        .iter()
+        .map(|(module, mutants)| (module, Row::of(module, mutants, scope, results)));
     written(before, rows, scope)
 }
 
-fn written<'a>(before: &str, rows: impl Iterator<Item = (&'a Module, Option<Row>)>, scope: &Scope) -> String {
+fn written<'a>(
+    before: &str,
+    rows: impl Iterator<Item = (&'a Module, Option<Row>)>,
+    scope: &Scope,
+) -> String {
     let known = known(before);
     let mut page = HEAD.to_owned();
     let mut sum = Row::default();
@@ -87,7 +107,12 @@ fn written<'a>(before: &str, rows: impl Iterator<Item = (&'a Module, Option<Row>
         ));
     }
     for listed in &scope.equivalent {
-        let cell = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ").replace('|', "\\|");
+        let cell = |text: &str| {
+            text.split_whitespace()
+                .collect::<Vec<_>>()
+                .join(" ")
+                .replace('|', "\\|")
+        };
         let (change, why) = (cell(&listed.change), cell(&listed.why));
         page.push_str(&format!("| `{}` | `{change}` | {why} |\n", listed.module()));
     }
@@ -98,7 +123,11 @@ fn written<'a>(before: &str, rows: impl Iterator<Item = (&'a Module, Option<Row>
 fn known(page: &str) -> BTreeMap<String, Row> {
     page.lines()
         .filter_map(|line| {
-            let cells: Vec<_> = line.strip_prefix("| ")?.strip_suffix(" |")?.split(" | ").collect();
+            let cells: Vec<_> = line
+                .strip_prefix("| ")?
+                .strip_suffix(" |")?
+                .split(" | ")
+                .collect();
             let (name, figures) = cells.split_first()?;
             Some(((*name).to_owned(), Row::parse(figures)?))
         })
@@ -111,8 +140,7 @@ mod tests {
 
     fn scope() -> Scope {
         let crates = "crates:\n- {package: p, folder: host/p, modules: [one, two, three]}\n";
-        let listed =
-            "equivalent:\n- {package: p, module: two, change: \"replace || with && in f\", why: It is the same.}\n";
+        let listed = "equivalent:\n- {package: p, module: two, change: \"replace || with && in f\", why: It is the same.}\n";
         Scope::parse(&format!("{crates}{listed}")).unwrap()
     }
 
@@ -123,23 +151,51 @@ mod tests {
     }
 
     fn has(page: &str, row: &str) {
-        assert!(page.lines().any(|line| line == row), "{row} is missing in\n{page}");
+        assert!(
+            page.lines().any(|line| line == row),
+            "{row} is missing in\n{page}"
+        );
     }
 
     #[test]
     fn the_page_has_a_row_per_module_and_a_total() {
-        let (one, two) = (Row { caught: 7, timeout: 1, listed: 0 }, Row { caught: 3, timeout: 0, listed: 1 });
+        let (one, two) = (
+            Row {
+                caught: 7,
+                timeout: 1,
+                listed: 0,
+            },
+            Row {
+                caught: 3,
+                timeout: 0,
+                listed: 1,
+            },
+        );
         let page = made("", [Some(one), Some(two), None]);
         has(&page, "| `p one` | 8 | 7 | 1 | 0 |");
         has(&page, "| `p two` | 4 | 3 | 0 | 1 |");
         has(&page, "| `p three` | not run yet | | | |");
         has(&page, "| all | 12 | 10 | 1 | 1 |");
-        has(&page, "| `p two` | `replace \\|\\| with && in f` | It is the same. |");
+        has(
+            &page,
+            "| `p two` | `replace \\|\\| with && in f` | It is the same. |",
+        );
     }
 
     #[test]
     fn rows_of_modules_not_run_are_kept() {
-        let (one, two) = (Row { caught: 7, timeout: 1, listed: 0 }, Row { caught: 3, timeout: 0, listed: 1 });
+        let (one, two) = (
+            Row {
+                caught: 7,
+                timeout: 1,
+                listed: 0,
+            },
+            Row {
+                caught: 3,
+                timeout: 0,
+                listed: 1,
+            },
+        );
         let before = made("", [Some(one), Some(two), None]);
         let page = made(&before, [None, Some(Row { caught: 4, ..two }), Some(one)]);
         has(&page, "| `p one` | 8 | 7 | 1 | 0 |");

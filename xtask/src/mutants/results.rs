@@ -65,13 +65,22 @@ impl Results {
     ///
     /// # Errors
     /// If a source file cannot be read, or the file does not contain results.
-    pub(super) fn load(root: &Path, file: &Path, modules: impl Iterator<Item = Module>) -> Result<Self> {
+    pub(super) fn load(
+        root: &Path,
+        file: &Path,
+        modules: impl Iterator<Item = Module>,
+    ) -> Result<Self> {
         let entries = match fs::read(file) {
-            Ok(text) => serde_json::from_slice(&text)
-                .with_context(|| format!("cannot read {}; remove it to start over", file.display()))?,
+            Ok(text) => serde_json::from_slice(&text).with_context(|| {
+                format!("cannot read {}; remove it to start over", file.display())
+            })?,
             Err(_) => BTreeMap::new(),
         };
-        Ok(Self { file: file.to_owned(), entries, now: Now::read(root, modules)? })
+        Ok(Self {
+            file: file.to_owned(),
+            entries,
+            now: Now::read(root, modules)?,
+        })
     }
 
     /// Saves all results.
@@ -83,31 +92,47 @@ impl Results {
         // Written atomically, since a run may be interrupted at any time.
         let beside = self.file.with_extension("new");
         fs::write(&beside, text).with_context(|| format!("cannot write {}", beside.display()))?;
-        fs::rename(&beside, &self.file).with_context(|| format!("cannot write {}", self.file.display()))
+        fs::rename(&beside, &self.file)
+            .with_context(|| format!("cannot write {}", self.file.display()))
     }
 
     /// Adds a result.
     pub(super) fn set(&mut self, module: &Module, mutant: &Mutant, ran: &Ran) {
         let file = self.now.file(module);
         let all = self.now.tests(module);
-        let failed: BTreeMap<_, _> = ran.failed.iter().filter_map(|name| all.get_key_value(name)).collect();
+        let failed: BTreeMap<_, _> = ran
+            .failed
+            .iter()
+            .filter_map(|name| all.get_key_value(name))
+            .collect();
         let tests = match ran.outcome {
             Outcome::Timeout | Outcome::Unviable => BTreeMap::new(),
-            Outcome::Caught if !failed.is_empty() => {
-                failed.into_iter().map(|(name, text)| (name.clone(), *text)).collect()
-            }
+            Outcome::Caught if !failed.is_empty() => failed
+                .into_iter()
+                .map(|(name, text)| (name.clone(), *text))
+                .collect(),
             Outcome::Caught | Outcome::Missed => all.clone(),
         };
-        self.entries.insert(key(module, mutant), Entry { outcome: ran.outcome, file, tests });
+        self.entries.insert(
+            key(module, mutant),
+            Entry {
+                outcome: ran.outcome,
+                file,
+                tests,
+            },
+        );
     }
 
-    /// Returns the outcome of a mutant, if it is still valid: the file has not changed, and neither has at least one of the tests that
-    /// caught the mutant, or any test of the crate if none did.
+    /// Returns the outcome of a mutant, if it is still valid: the file has not changed, and neither
+    /// has at least one of the tests that caught the mutant, or any test of the crate if none did.
     pub(super) fn of(&self, module: &Module, mutant: &Mutant) -> Option<Outcome> {
         let entry = self.entries.get(&key(module, mutant))?;
         let all = self.now.tests(module);
         let tests_count = match entry.outcome {
-            Outcome::Caught => entry.tests.iter().any(|(name, text)| all.get(name) == Some(text)),
+            Outcome::Caught => entry
+                .tests
+                .iter()
+                .any(|(name, text)| all.get(name) == Some(text)),
             Outcome::Missed => entry.tests == *all,
             Outcome::Timeout | Outcome::Unviable => true,
         };
@@ -124,7 +149,8 @@ impl Now {
         let (mut now, mut folders) = (Self::default(), BTreeSet::new());
         for module in modules {
             let path = root.join(module.file());
-            let text = fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
+            let text = fs::read_to_string(&path)
+                .with_context(|| format!("cannot read {}", path.display()))?;
             now.files.insert(module.file(), digest(&text));
             folders.insert(module.folder);
         }
@@ -156,8 +182,12 @@ fn tests_in(folder: &Path, tests: &mut BTreeMap<String, u64>) -> Result<()> {
         if path.is_dir() {
             tests_in(&path, tests)?;
         } else if path.extension().is_some_and(|extension| extension == "rs") {
-            let text = fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
-            for test in source::read(&text).with_context(|| format!("cannot read {}", path.display()))?.functions {
+            let text = fs::read_to_string(&path)
+                .with_context(|| format!("cannot read {}", path.display()))?;
+            for test in source::read(&text)
+                .with_context(|| format!("cannot read {}", path.display()))?
+                .functions
+            {
                 let text = format!("{} {}", test.runs, test.text);
                 *tests.entry(test.name).or_default() ^= digest(&text);
             }
@@ -179,23 +209,43 @@ mod tests {
     const CODE: &str = "fn rule() {}\n";
     const TESTS: &str = "#[test]\nfn a() { rule() }\n#[test]\nfn b() { rule() }\n";
 
-    /// Creates a crate with a rule and two tests, and returns the stored outcome of its mutant after the sources were changed to these
-    /// texts.
+    /// Creates a crate with a rule and two tests, and returns the stored outcome of its mutant
+    /// after the sources were changed to these texts.
     fn known(outcome: Outcome, failed: &[&str], code: &str, tests: &str) -> Option<Outcome> {
         let root = tempfile::tempdir().unwrap();
-        let module = Module { package: "p".to_owned(), folder: "host/p".to_owned(), path: "plan".to_owned() };
-        let mutant = Mutant { name: "host/p/src/plan.rs:1:1: change".to_owned(), change: "change".to_owned() };
+        let module = Module {
+            package: "p".to_owned(),
+            folder: "host/p".to_owned(),
+            path: "plan".to_owned(),
+        };
+        let mutant = Mutant {
+            name: "host/p/src/plan.rs:1:1: change".to_owned(),
+            change: "change".to_owned(),
+        };
         let write = |code: &str, tests: &str| {
             fs::create_dir_all(root.path().join("host/p/src/plan")).unwrap();
             fs::write(root.path().join("host/p/src/plan.rs"), code).unwrap();
             fs::write(root.path().join("host/p/src/plan/tests.rs"), tests).unwrap();
         };
-        let load =
-            || Results::load(root.path(), &root.path().join("results.json"), [module.clone()].into_iter()).unwrap();
+        let load = || {
+            Results::load(
+                root.path(),
+                &root.path().join("results.json"),
+                [module.clone()].into_iter(),
+            )
+            .unwrap()
+        };
         write(CODE, TESTS);
         let mut results = load();
         assert_eq!(results.of(&module, &mutant), None);
-        results.set(&module, &mutant, &Ran { outcome, failed: failed.iter().map(|name| (*name).to_owned()).collect() });
+        results.set(
+            &module,
+            &mutant,
+            &Ran {
+                outcome,
+                failed: failed.iter().map(|name| (*name).to_owned()).collect(),
+            },
+        );
         results.save().unwrap();
         write(code, tests);
         load().of(&module, &mutant)
@@ -203,14 +253,24 @@ mod tests {
 
     #[test]
     fn finished_results_are_kept_across_runs() {
-        for outcome in [Outcome::Caught, Outcome::Missed, Outcome::Timeout, Outcome::Unviable] {
+        for outcome in [
+            Outcome::Caught,
+            Outcome::Missed,
+            Outcome::Timeout,
+            Outcome::Unviable,
+        ] {
             assert_eq!(known(outcome, &["a"], CODE, TESTS), Some(outcome));
         }
     }
 
     #[test]
     fn mutants_of_a_changed_file_run_again() {
-        for outcome in [Outcome::Caught, Outcome::Missed, Outcome::Timeout, Outcome::Unviable] {
+        for outcome in [
+            Outcome::Caught,
+            Outcome::Missed,
+            Outcome::Timeout,
+            Outcome::Unviable,
+        ] {
             assert_eq!(known(outcome, &["a"], "fn rule() { }\n", TESTS), None);
         }
     }
@@ -219,16 +279,33 @@ mod tests {
     fn survivors_run_again_if_a_test_is_added_or_changed() {
         let more = format!("{TESTS}#[test]\nfn c() {{ rule() }}\n");
         assert_eq!(known(Outcome::Missed, &[], CODE, &more), None);
-        assert_eq!(known(Outcome::Missed, &[], CODE, &TESTS.replace("rule()", "rule();")), None);
+        assert_eq!(
+            known(
+                Outcome::Missed,
+                &[],
+                CODE,
+                &TESTS.replace("rule()", "rule();")
+            ),
+            None
+        );
     }
 
     #[test]
     fn caught_mutants_run_again_without_the_test_that_caught_them() {
         let caught = |tests: &str| known(Outcome::Caught, &["a"], CODE, tests);
-        assert_eq!(caught(&format!("{TESTS}#[test]\nfn c() {{ rule() }}\n")), Some(Outcome::Caught));
-        assert_eq!(caught("#[test]\nfn a() { rule() }\n"), Some(Outcome::Caught));
+        assert_eq!(
+            caught(&format!("{TESTS}#[test]\nfn c() {{ rule() }}\n")),
+            Some(Outcome::Caught)
+        );
+        assert_eq!(
+            caught("#[test]\nfn a() { rule() }\n"),
+            Some(Outcome::Caught)
+        );
         assert_eq!(caught("#[test]\nfn b() { rule() }\n"), None);
         assert_eq!(caught(&TESTS.replace("a() { rule() }", "a() {}")), None);
-        assert_eq!(caught(&TESTS.replacen("#[test]", "#[test]\n#[ignore]", 1)), None);
+        assert_eq!(
+            caught(&TESTS.replacen("#[test]", "#[test]\n#[ignore]", 1)),
+            None
+        );
     }
 }

@@ -100,10 +100,17 @@ impl Scope {
         })
     }
 
-    /// Returns the content of a file in the copy: manifests of crates do not contain dependencies that mutants do not need.
+    /// Returns the content of a file in the copy: manifests of crates do not contain dependencies
+    /// that mutants do not need.
     pub(super) fn copied(&self, name: &str, content: Vec<u8>) -> Vec<u8> {
-        let owner = self.crates.iter().find(|owner| format!("{}/Cargo.toml", owner.folder) == name);
-        let Some(without) = owner.map(|owner| &owner.without).filter(|without| !without.is_empty()) else {
+        let owner = self
+            .crates
+            .iter()
+            .find(|owner| format!("{}/Cargo.toml", owner.folder) == name);
+        let Some(without) = owner
+            .map(|owner| &owner.without)
+            .filter(|without| !without.is_empty())
+        else {
             return content;
         };
         let is_left_out = |line: &str| {
@@ -111,14 +118,21 @@ impl Scope {
             without.iter().any(|name| name == dependency)
         };
         let text = String::from_utf8_lossy(&content);
-        let (before, development) = text.split_once("[dev-dependencies]\n").unwrap_or((&text, ""));
-        let kept: String = development.split_inclusive('\n').filter(|line| !is_left_out(line)).collect();
+        let (before, development) = text
+            .split_once("[dev-dependencies]\n")
+            .unwrap_or((&text, ""));
+        let kept: String = development
+            .split_inclusive('\n')
+            .filter(|line| !is_left_out(line))
+            .collect();
         format!("{before}[dev-dependencies]\n{kept}").into_bytes()
     }
 
     /// Returns true if a mutant is listed as having no effect.
     pub(super) fn is_equivalent(&self, module: &Module, mutant: &Mutant) -> bool {
-        self.equivalent.iter().any(|listed| listed.module() == module.to_string() && listed.change == mutant.change)
+        self.equivalent
+            .iter()
+            .any(|listed| listed.module() == module.to_string() && listed.change == mutant.change)
     }
 
     /// Returns the problems of the list, one line each.
@@ -130,15 +144,24 @@ impl Scope {
                 module.to_string() == name && mutants.iter().any(|mutant| mutant.change == *change)
             };
             if !all.iter().any(is_it) {
-                problems.push(format!("{SCOPE} lists {change:?} of {name}, which does not exist: take it out"));
+                problems.push(format!(
+                    "{SCOPE} lists {change:?} of {name}, which does not exist: take it out"
+                ));
             }
             if listed.why.trim().is_empty() {
-                problems.push(format!("{SCOPE} does not say why {change:?} of {name} changes nothing"));
+                problems.push(format!(
+                    "{SCOPE} does not say why {change:?} of {name} changes nothing"
+                ));
             }
         }
-        let (count, listed) = (all.iter().map(|(_, mutants)| mutants.len()).sum::<usize>(), self.equivalent.len());
+        let (count, listed) = (
+            all.iter().map(|(_, mutants)| mutants.len()).sum::<usize>(),
+            self.equivalent.len(),
+        );
         if listed * 100 > count * LISTED_PERCENT {
-            problems.push(format!("{SCOPE} lists {listed} of {count} mutants; at most {LISTED_PERCENT} % may be"));
+            problems.push(format!(
+                "{SCOPE} lists {listed} of {count} mutants; at most {LISTED_PERCENT} % may be"
+            ));
         }
         problems
     }
@@ -155,11 +178,16 @@ mod tests {
 
     fn mutated(scope: &Scope, count: usize) -> Vec<Mutated> {
         let mutants = |module: &Module| -> Vec<Mutant> {
-            let mutant =
-                |n| Mutant { name: format!("{}:{n}:1: change {n}", module.file()), change: format!("change {n}") };
+            let mutant = |n| Mutant {
+                name: format!("{}:{n}:1: change {n}", module.file()),
+                change: format!("change {n}"),
+            };
             (0..count).map(mutant).collect()
         };
-        scope.modules().map(|module| (module.clone(), mutants(&module))).collect()
+        scope
+            .modules()
+            .map(|module| (module.clone(), mutants(&module)))
+            .collect()
     }
 
     #[test]
@@ -167,14 +195,21 @@ mod tests {
         let modules: Vec<_> = scope(" []").modules().collect();
         let files: Vec<_> = modules.iter().map(Module::file).collect();
         assert_eq!(files, ["host/a/src/one/plan.rs", "host/a/src/two.rs"]);
-        assert_eq!(modules.iter().map(Module::first_tests).collect::<Vec<_>>(), ["one::", "two::"]);
+        assert_eq!(
+            modules.iter().map(Module::first_tests).collect::<Vec<_>>(),
+            ["one::", "two::"]
+        );
     }
 
     #[test]
     fn all_modules_that_are_mutated_exist() {
         let root = crate::root();
         let scope = Scope::parse(&std::fs::read_to_string(root.join(SCOPE)).unwrap()).unwrap();
-        let missing: Vec<_> = scope.modules().map(|it| it.file()).filter(|file| !root.join(file).is_file()).collect();
+        let missing: Vec<_> = scope
+            .modules()
+            .map(|it| it.file())
+            .filter(|file| !root.join(file).is_file())
+            .collect();
         assert_eq!(missing, [""; 0], "{SCOPE}");
     }
 
@@ -197,11 +232,18 @@ mod tests {
         let all = mutated(&good, 50);
         assert_eq!(good.problems(&all), [""; 0]);
         for ((module, mutants), expected) in all.iter().zip([false, true]) {
-            assert_eq!(good.is_equivalent(module, mutants.get(1).unwrap()), expected, "{module}");
+            assert_eq!(
+                good.is_equivalent(module, mutants.get(1).unwrap()),
+                expected,
+                "{module}"
+            );
         }
         let gone = scope(" [{package: a, module: two, change: change 77, why: It is the same.}]");
         let problems = gone.problems(&all);
-        assert_eq!(problems, ["tests/mutants.yaml lists \"change 77\" of a two, which does not exist: take it out"]);
+        assert_eq!(
+            problems,
+            ["tests/mutants.yaml lists \"change 77\" of a two, which does not exist: take it out"]
+        );
         let unsaid = scope(" [{package: a, module: two, change: change 1, why: \" \"}]");
         assert_eq!(
             unsaid.problems(&all),
@@ -212,11 +254,18 @@ mod tests {
     #[test]
     fn at_most_three_percent_of_mutants_can_be_listed() {
         let listed = |count: usize| {
-            let one = |n| format!("{{package: a, module: two, change: change {n}, why: It is so.}}");
-            scope(&format!(" [{}]", (0..count).map(one).collect::<Vec<_>>().join(", ")))
+            let one =
+                |n| format!("{{package: a, module: two, change: change {n}, why: It is so.}}");
+            scope(&format!(
+                " [{}]",
+                (0..count).map(one).collect::<Vec<_>>().join(", ")
+            ))
         };
         assert_eq!(listed(3).problems(&mutated(&listed(3), 50)), [""; 0]);
         let problems = listed(4).problems(&mutated(&listed(4), 50));
-        assert_eq!(problems, ["tests/mutants.yaml lists 4 of 100 mutants; at most 3 % may be"]);
+        assert_eq!(
+            problems,
+            ["tests/mutants.yaml lists 4 of 100 mutants; at most 3 % may be"]
+        );
     }
 }

@@ -12,7 +12,8 @@ use super::scope::Module;
 /// Options of `cargo xtask mutants`.
 #[derive(Debug, Default, Args)]
 pub(crate) struct Selection {
-    /// Run only the mutants of this module, for example `node::plan`, or package, for example `skydock-egress`. May be repeated.
+    /// Run only the mutants of this module, for example `node::plan`, or package, for example
+    /// `skydock-egress`. May be repeated.
     #[arg(long, value_name = "MODULE")]
     module: Vec<String>,
     /// Run only every N-th mutant, starting with the K-th, for example `2/8`.
@@ -34,7 +35,9 @@ impl FromStr for Shard {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let parts = text.split_once('/').and_then(|(k, n)| Some((k.parse().ok()?, n.parse().ok()?)));
+        let parts = text
+            .split_once('/')
+            .and_then(|(k, n)| Some((k.parse().ok()?, n.parse().ok()?)));
         parts
             .filter(|(k, n)| (1..=*n).contains(k))
             .map(|(k, n)| Self { k, n })
@@ -49,7 +52,12 @@ impl Selection {
     /// If a module is unknown.
     pub(super) fn of<'a>(&self, all: &'a [Mutated]) -> Result<Vec<(&'a Module, Vec<&'a Mutant>)>> {
         for name in &self.module {
-            let all_modules = || all.iter().map(|(module, _)| module.path.as_str()).collect::<Vec<_>>().join(", ");
+            let all_modules = || {
+                all.iter()
+                    .map(|(module, _)| module.path.as_str())
+                    .collect::<Vec<_>>()
+                    .join(", ")
+            };
             ensure!(
                 all.iter().any(|(module, _)| is_named(module, name)),
                 "there is no module {name:?} among those that are mutated: {}",
@@ -59,7 +67,8 @@ impl Selection {
         let mut number = 0;
         let mut selected = Vec::new();
         for (module, mutants) in all {
-            let wanted = self.module.is_empty() || self.module.iter().any(|name| is_named(module, name));
+            let wanted =
+                self.module.is_empty() || self.module.iter().any(|name| is_named(module, name));
             let mut of_module = Vec::new();
             for mutant in mutants {
                 if wanted && self.shard.is_none_or(|Shard { k, n }| number % n == k - 1) {
@@ -86,8 +95,15 @@ mod tests {
     fn all() -> Vec<Mutated> {
         let mutants = |path: &str| -> Mutated {
             let (package, folder) = (format!("p-{}", &path[..1]), "host/p".to_owned());
-            let module = Module { package, folder, path: path.to_owned() };
-            let mutant = |n: u8| Mutant { name: format!("{path} {n}"), change: format!("{path} {n}") };
+            let module = Module {
+                package,
+                folder,
+                path: path.to_owned(),
+            };
+            let mutant = |n: u8| Mutant {
+                name: format!("{path} {n}"),
+                change: format!("{path} {n}"),
+            };
             (module, (0..3).map(mutant).collect())
         };
         ["a", "b::plan", "b::tries"].map(mutants).into()
@@ -95,7 +111,11 @@ mod tests {
 
     fn selected(modules: &[&str], shard: Option<&str>) -> Vec<String> {
         let module = modules.iter().map(|name| (*name).to_owned()).collect();
-        let selection = Selection { module, shard: shard.map(|text| text.parse().unwrap()), again: false };
+        let selection = Selection {
+            module,
+            shard: shard.map(|text| text.parse().unwrap()),
+            again: false,
+        };
         let all = all();
         selection
             .of(&all)
@@ -108,7 +128,10 @@ mod tests {
 
     #[test]
     fn selects_a_module_a_package_or_all() {
-        assert_eq!(selected(&["b::plan"], None), ["b::plan 0", "b::plan 1", "b::plan 2"]);
+        assert_eq!(
+            selected(&["b::plan"], None),
+            ["b::plan 0", "b::plan 1", "b::plan 2"]
+        );
         assert_eq!(selected(&["p-b"], None).len(), 6);
         assert_eq!(selected(&[], None).len(), 9);
     }
@@ -125,8 +148,14 @@ mod tests {
 
     #[test]
     fn an_unknown_module_error_lists_the_valid_ones() {
-        let selection = Selection { module: vec!["b".to_owned()], ..Selection::default() };
+        let selection = Selection {
+            module: vec!["b".to_owned()],
+            ..Selection::default()
+        };
         let error = selection.of(&all()).unwrap_err().to_string();
-        assert_eq!(error, "there is no module \"b\" among those that are mutated: a, b::plan, b::tries");
+        assert_eq!(
+            error,
+            "there is no module \"b\" among those that are mutated: a, b::plan, b::tries"
+        );
     }
 }

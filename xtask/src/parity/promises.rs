@@ -53,7 +53,8 @@ pub(crate) struct Promise {
 /// # Errors
 /// If the file is missing or not valid YAML, or contains an unknown field or an invalid ID.
 pub(crate) fn read(root: &Path) -> Result<Vec<Promises>> {
-    let text = fs::read_to_string(root.join(PROMISES)).with_context(|| format!("cannot read {PROMISES}"))?;
+    let text = fs::read_to_string(root.join(PROMISES))
+        .with_context(|| format!("cannot read {PROMISES}"))?;
     serde_saphyr::from_str(&text).with_context(|| format!("cannot read {PROMISES}"))
 }
 
@@ -70,7 +71,8 @@ pub(crate) fn problems(root: &Path, documents: &[Promises], held: &Held) -> Resu
     let mut problems = Vec::new();
     for document in documents {
         let file = &document.file;
-        let text = fs::read_to_string(root.join(file)).with_context(|| format!("cannot read {file}"))?;
+        let text =
+            fs::read_to_string(root.join(file)).with_context(|| format!("cannot read {file}"))?;
         problems.extend(document.problems(&text));
     }
     for Promise { id, says } in all(documents).filter(|promise| !held.contains_key(&promise.id)) {
@@ -93,17 +95,26 @@ impl Promises {
             if let [before, after] = pair
                 && (before.id.part != after.id.part || before.id >= after.id)
             {
-                problems.push(format!("{} stands after {} in {PROMISES}", after.id, before.id));
+                problems.push(format!(
+                    "{} stands after {} in {PROMISES}",
+                    after.id, before.id
+                ));
             }
         }
         for Promise { id, says } in &self.promises {
             if !document.quote(says) {
-                problems.push(format!("{id}: {file} does not say, word for word: {}", cell(says)));
+                problems.push(format!(
+                    "{id}: {file} does not say, word for word: {}",
+                    cell(says)
+                ));
             }
         }
         for sentence in &self.explains {
             if !document.quote(sentence) {
-                problems.push(format!("{PROMISES}: {file} does not say, word for word: {}", cell(sentence)));
+                problems.push(format!(
+                    "{PROMISES}: {file} does not say, word for word: {}",
+                    cell(sentence)
+                ));
             }
         }
         for (line, rest) in document.rest() {
@@ -120,19 +131,36 @@ impl Promises {
 fn shortened(text: &str) -> String {
     const LETTERS: usize = 120;
     let cut: String = text.chars().take(LETTERS).collect();
-    if cut.len() < text.len() { format!("{cut}…") } else { cut }
+    if cut.len() < text.len() {
+        format!("{cut}…")
+    } else {
+        cut
+    }
 }
 
 /// Returns the page in Markdown.
 pub(crate) fn page(documents: &[Promises], held: &Held) -> String {
     let mut page = HEAD.to_owned();
     for document in documents {
-        let Promises { file, section, promises, .. } = document;
-        let section = section.as_ref().map_or_else(String::new, |section| format!(": {section}"));
-        page.push_str(&format!("\n## [{file}](../{file}){section}\n\n| Id | Promise | Tests |\n| --- | --- | --- |\n"));
+        let Promises {
+            file,
+            section,
+            promises,
+            ..
+        } = document;
+        let section = section
+            .as_ref()
+            .map_or_else(String::new, |section| format!(": {section}"));
+        page.push_str(&format!(
+            "\n## [{file}](../{file}){section}\n\n| Id | Promise | Tests |\n| --- | --- | --- |\n"
+        ));
         for Promise { id, says } in promises {
             let tests: Vec<_> = held.get(id).into_iter().flatten().map(link).collect();
-            let tests = if tests.is_empty() { "**not held**".to_owned() } else { tests.join("<br>") };
+            let tests = if tests.is_empty() {
+                "**not held**".to_owned()
+            } else {
+                tests.join("<br>")
+            };
             // Table rows are shown without their outer bars.
             let says = cell(says.trim().trim_matches('|').trim());
             page.push_str(&format!("| {id} | {says} | {tests} |\n"));
@@ -144,7 +172,10 @@ pub(crate) fn page(documents: &[Promises], held: &Held) -> String {
 /// Returns the summary for the terminal: one line.
 pub(crate) fn sum(documents: &[Promises], held: &Held) -> String {
     let count = all(documents).count();
-    match all(documents).filter(|promise| !held.contains_key(&promise.id)).count() {
+    match all(documents)
+        .filter(|promise| !held.contains_key(&promise.id))
+        .count()
+    {
         0 => format!("{count} promises: all held"),
         open => format!("{count} promises: {open} held by no test"),
     }
@@ -155,24 +186,33 @@ mod tests {
     use super::super::{held, scan::Test};
     use super::*;
 
-    const TEXT: &str = "# Security\n\n## Defends\n\nIt is so:\n\n- It has no\n  files.\n- It | ends.\n";
+    const TEXT: &str =
+        "# Security\n\n## Defends\n\nIt is so:\n\n- It has no\n  files.\n- It | ends.\n";
 
     fn promises(list: &str) -> Vec<Promises> {
         serde_saphyr::from_str(&format!("- file: SECURITY.md\n  section: Defends\n{list}")).unwrap()
     }
 
     fn wrong(list: &str) -> Vec<String> {
-        promises(list).iter().flat_map(|document| document.problems(TEXT)).collect()
+        promises(list)
+            .iter()
+            .flat_map(|document| document.problems(TEXT))
+            .collect()
     }
 
     const BOTH: &str = "  promises:\n  - {id: SEC-01, says: It has no files.}\n  - {id: SEC-04, says: It | ends.}\n";
 
     #[test]
     fn every_sentence_must_be_a_promise_or_an_explanation() {
-        assert_eq!(wrong(&format!("{BOTH}  explains: [\"It is so:\"]\n")), [""; 0]);
+        assert_eq!(
+            wrong(&format!("{BOTH}  explains: [\"It is so:\"]\n")),
+            [""; 0]
+        );
         assert_eq!(
             wrong(BOTH),
-            ["SECURITY.md:5: list this in docs/promises/promises.yaml, as a promise or under `explains`: It is so: -"]
+            [
+                "SECURITY.md:5: list this in docs/promises/promises.yaml, as a promise or under `explains`: It is so: -"
+            ]
         );
     }
 
@@ -191,7 +231,10 @@ mod tests {
     #[test]
     fn promise_ids_must_increase() {
         let list = "  promises:\n  - {id: SEC-02, says: It has no files.}\n  - {id: SEC-02, says: It | ends.}\n  explains: [\"It is so:\"]\n";
-        assert_eq!(wrong(list), ["SEC-02 stands after SEC-02 in docs/promises/promises.yaml"]);
+        assert_eq!(
+            wrong(list),
+            ["SEC-02 stands after SEC-02 in docs/promises/promises.yaml"]
+        );
     }
 
     #[test]
@@ -206,14 +249,25 @@ mod tests {
         };
         let one = held(&[test("SEC-01")]);
         let found = problems(root.path(), &documents, &one).unwrap();
-        let [problem] = found.as_slice() else { panic!("{found:?}") };
-        assert!(problem.starts_with("SEC-04 is held by no test: write `// Holds: SEC-04`"), "{problem}");
+        let [problem] = found.as_slice() else {
+            panic!("{found:?}")
+        };
+        assert!(
+            problem.starts_with("SEC-04 is held by no test: write `// Holds: SEC-04`"),
+            "{problem}"
+        );
         assert_eq!(sum(&documents, &one), "2 promises: 1 held by no test");
         let both = held(&[test("SEC-01"), test("SEC-04")]);
         assert_eq!(problems(root.path(), &documents, &both).unwrap(), [""; 0]);
         assert_eq!(sum(&documents, &both), "2 promises: all held");
-        for row in ["| SEC-01 | It has no files. | [`a`](../host/a.rs) |", "| SEC-04 | It \\| ends. | **not held** |"] {
-            assert!(page(&documents, &one).lines().any(|line| line == row), "{row}");
+        for row in [
+            "| SEC-01 | It has no files. | [`a`](../host/a.rs) |",
+            "| SEC-04 | It \\| ends. | **not held** |",
+        ] {
+            assert!(
+                page(&documents, &one).lines().any(|line| line == row),
+                "{row}"
+            );
         }
     }
 }

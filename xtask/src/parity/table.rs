@@ -22,7 +22,10 @@ does something else on purpose, and why; *quirk* marks what is a bug upstream, o
 pub(crate) fn short(sections: &[Section], held: &Held) -> Vec<String> {
     let mut rows = Vec::new();
     let (mut by_test, mut better, mut neither) = (0, 0, 0);
-    let all: Vec<_> = sections.iter().flat_map(|section| &section.statements).collect();
+    let all: Vec<_> = sections
+        .iter()
+        .flat_map(|section| &section.statements)
+        .collect();
     for statement in &all {
         let count = held.get(&statement.id).map_or(0, Vec::len);
         let mut how = Vec::new();
@@ -56,11 +59,18 @@ pub(crate) fn page(sections: &[Section], held: &Held) -> String {
         if at > 0 {
             page.push('\n');
         }
-        page.push_str(&format!("## {}\n\n| Id | Upstream | Skydock |\n| --- | --- | --- |\n", section.title));
+        page.push_str(&format!(
+            "## {}\n\n| Id | Upstream | Skydock |\n| --- | --- | --- |\n",
+            section.title
+        ));
         for statement in &section.statements {
             let quirk = if statement.quirk { "*Quirk.* " } else { "" };
             let upstream = cell(&statement.upstream);
-            page.push_str(&format!("| {} | {quirk}{upstream} | {} |\n", statement.id, skydock(statement, held)));
+            page.push_str(&format!(
+                "| {} | {quirk}{upstream} | {} |\n",
+                statement.id,
+                skydock(statement, held)
+            ));
         }
     }
     page
@@ -75,7 +85,11 @@ fn skydock(statement: &Statement, held: &Held) -> String {
     for test in held.get(&statement.id).into_iter().flatten() {
         parts.push(link(test));
     }
-    if parts.is_empty() { "**not held**".to_owned() } else { parts.join("<br>") }
+    if parts.is_empty() {
+        "**not held**".to_owned()
+    } else {
+        parts.join("<br>")
+    }
 }
 
 /// Returns a test with a link to its file.
@@ -85,7 +99,10 @@ pub(super) fn link(test: &Test) -> String {
 
 /// Formats text for a table cell: on one line, with bars escaped.
 pub(super) fn cell(text: &str) -> String {
-    text.split_whitespace().collect::<Vec<_>>().join(" ").replace('|', "\\|")
+    text.split_whitespace()
+        .collect::<Vec<_>>()
+        .join(" ")
+        .replace('|', "\\|")
 }
 
 #[cfg(test)]
@@ -96,10 +113,20 @@ mod tests {
     fn example() -> (Vec<Section>, Held) {
         let text = "- title: Nodes\n  statements:\n  - {id: N-01, upstream: \"a | b\"}\n  - {id: N-02, upstream: b, quirk: true, better: \"c\\nd\"}\n  - {id: N-03, upstream: e}\n";
         let test = |name: &str, ids: &str| {
-            let holds = id::listed(ids).into_iter().map(|id| (id.unwrap(), 1)).collect();
-            Test { name: name.to_owned(), file: "host/a.rs".to_owned(), holds }
+            let holds = id::listed(ids)
+                .into_iter()
+                .map(|id| (id.unwrap(), 1))
+                .collect();
+            Test {
+                name: name.to_owned(),
+                file: "host/a.rs".to_owned(),
+                holds,
+            }
         };
-        (statements::parse(text).unwrap(), held(&[test("x", "N-01"), test("y", "N-01, N-02")]))
+        (
+            statements::parse(text).unwrap(),
+            held(&[test("x", "N-01"), test("y", "N-01, N-02")]),
+        )
     }
 
     #[test]
@@ -111,7 +138,10 @@ mod tests {
             "| N-02 | *Quirk.* b | **Better:** c d<br>[`y`](../host/a.rs) |",
             "| N-03 | e | **not held** |",
         ] {
-            assert!(page.lines().any(|line| line == row), "{row} is missing in\n{page}");
+            assert!(
+                page.lines().any(|line| line == row),
+                "{row} is missing in\n{page}"
+            );
         }
     }
 
@@ -122,6 +152,9 @@ mod tests {
         assert_eq!(rows[0], "N-01  2 tests           a | b");
         assert_eq!(rows[1], "N-02  1 test, better    b");
         assert!(rows[2].contains("NOT HELD"));
-        assert_eq!(rows[3], "3 statements: 2 held by tests, 1 done better on purpose, 1 neither");
+        assert_eq!(
+            rows[3],
+            "3 statements: 2 held by tests, 1 done better on purpose, 1 neither"
+        );
     }
 }

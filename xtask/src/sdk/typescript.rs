@@ -11,9 +11,13 @@ use crate::console;
 /// The folder of the SDK.
 const SDK: &str = "sdk/typescript";
 
-/// Folders with tests, and how their dependencies are installed. The first is that of the SDK, which the others use.
-const FOLDERS: [(&str, &[&str]); 3] =
-    [(SDK, &["ci"]), ("sdk/typescript/template", WITHOUT_LOCK), ("sdk/typescript/example", WITHOUT_LOCK)];
+/// Folders with tests, and how their dependencies are installed. The first is that of the SDK,
+/// which the others use.
+const FOLDERS: [(&str, &[&str]); 3] = [
+    (SDK, &["ci"]),
+    ("sdk/typescript/template", WITHOUT_LOCK),
+    ("sdk/typescript/example", WITHOUT_LOCK),
+];
 /// Lock files would contain the path of the checkout.
 const WITHOUT_LOCK: &[&str] = &["install", "--no-package-lock"];
 
@@ -35,7 +39,8 @@ pub(super) fn test(root: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Builds the package of the SDK, and copies the example, with the package as its dependency. Returns the folder.
+/// Builds the package of the SDK, and copies the example, with the package as its dependency.
+/// Returns the folder.
 ///
 /// # Errors
 /// If Node.js is missing, or the package cannot be built.
@@ -52,43 +57,79 @@ pub(super) fn packed_example(root: &Path) -> Result<PathBuf> {
             let file = entry?;
             fs::copy(file.path(), example.join("src").join(file.file_name()))?;
         }
-        fs::copy(original.join("tsconfig.json"), example.join("tsconfig.json"))?;
+        fs::copy(
+            original.join("tsconfig.json"),
+            example.join("tsconfig.json"),
+        )?;
         fs::read_to_string(original.join("package.json"))
     };
     let manifest = copy().context("cannot copy the example")?;
-    fs::write(example.join("package.json"), packed(&manifest)?).context("cannot copy the example")?;
+    fs::write(example.join("package.json"), packed(&manifest)?)
+        .context("cannot copy the example")?;
     Ok(example)
 }
 
 /// Returns a manifest whose dependency is the package.
 fn packed(manifest: &str) -> Result<String> {
-    let package = concat!("\"file:../skydock-sdk-", env!("CARGO_PKG_VERSION"), ".tgz\"");
+    let package = concat!(
+        "\"file:../skydock-sdk-",
+        env!("CARGO_PKG_VERSION"),
+        ".tgz\""
+    );
     let packed = manifest.replace("\"file:..\"", package);
-    ensure!(packed.contains(package), "the manifest of the example is not as expected");
+    ensure!(
+        packed.contains(package),
+        "the manifest of the example is not as expected"
+    );
     Ok(packed)
 }
 
 /// Installs the dependencies in a folder, unless that was done since its manifest was changed.
 fn install(root: &Path, folder: &str, how: &[&str]) -> Result<()> {
-    let modified = |file: &str| fs::metadata(root.join(folder).join(file)).and_then(|data| data.modified()).ok();
+    let modified = |file: &str| {
+        fs::metadata(root.join(folder).join(file))
+            .and_then(|data| data.modified())
+            .ok()
+    };
     if modified(INSTALLED).is_some_and(|installed| Some(installed) > modified("package.json")) {
         return Ok(());
     }
     let mut npm = npm(how);
-    super::show(root, folder, npm.args(["--no-audit", "--no-fund", "--ignore-scripts", "--prefer-offline"]), INSTALL)
+    super::show(
+        root,
+        folder,
+        npm.args([
+            "--no-audit",
+            "--no-fund",
+            "--ignore-scripts",
+            "--prefer-offline",
+        ]),
+        INSTALL,
+    )
 }
 
 /// Runs the tests in a folder, and prints their numbers as libtest does.
 fn count(root: &Path, folder: &str, simcloud: &Path) -> Result<()> {
     console::line(folder);
     let mut npm = npm(&["test", "--silent"]);
-    npm.current_dir(root.join(folder)).env("SKYDOCK_SIMCLOUD", simcloud);
-    let output = npm.stdin(Stdio::null()).stderr(Stdio::inherit()).output().context("cannot start npm")?;
+    npm.current_dir(root.join(folder))
+        .env("SKYDOCK_SIMCLOUD", simcloud);
+    let output = npm
+        .stdin(Stdio::null())
+        .stderr(Stdio::inherit())
+        .output()
+        .context("cannot start npm")?;
     let text = String::from_utf8_lossy(&output.stdout);
     console::line(&text);
     let [passed, failed, skipped] = ["pass", "fail", "skipped"].map(|what| number(&text, what));
-    let word = if output.status.success() { "ok" } else { "FAILED" };
-    console::line(format_args!("test result: {word}. {passed} passed; {failed} failed; {skipped} ignored"));
+    let word = if output.status.success() {
+        "ok"
+    } else {
+        "FAILED"
+    };
+    console::line(format_args!(
+        "test result: {word}. {passed} passed; {failed} failed; {skipped} ignored"
+    ));
     if !output.status.success() || passed == 0 {
         bail!("tests of {folder} failed; see above");
     }
@@ -116,9 +157,13 @@ mod tests {
 
     #[test]
     fn the_packed_example_depends_on_the_package() {
-        let manifest = fs::read_to_string(crate::root().join("sdk/typescript/example/package.json")).unwrap();
+        let manifest =
+            fs::read_to_string(crate::root().join("sdk/typescript/example/package.json")).unwrap();
         let packed = packed(&manifest).unwrap();
-        assert!(packed.contains("\"@skydock/sdk\": \"file:../skydock-sdk-0.1.0.tgz\""), "{packed}");
+        assert!(
+            packed.contains("\"@skydock/sdk\": \"file:../skydock-sdk-0.1.0.tgz\""),
+            "{packed}"
+        );
         assert!(super::packed("{}").is_err());
     }
 
@@ -127,13 +172,19 @@ mod tests {
         // npm leaves out links.
         let license = crate::root().join(SDK).join("LICENSE");
         assert!(fs::symlink_metadata(&license).unwrap().is_file());
-        assert_eq!(fs::read(license).unwrap(), fs::read(crate::root().join("LICENSE")).unwrap());
+        assert_eq!(
+            fs::read(license).unwrap(),
+            fs::read(crate::root().join("LICENSE")).unwrap()
+        );
     }
 
     #[test]
     fn the_numbers_of_node_are_read() {
         let tap = "ok 1 - it\n  # pass 1 of 2\n# tests 12\n# pass 10\n# fail 2\n# skipped 0\n";
-        assert_eq!(["pass", "fail", "skipped"].map(|what| number(tap, what)), [10, 2, 0]);
+        assert_eq!(
+            ["pass", "fail", "skipped"].map(|what| number(tap, what)),
+            [10, 2, 0]
+        );
         assert_eq!(number("\u{2139} tests 3\n\u{2139} pass 3\n", "pass"), 3);
         assert_eq!(number("", "pass"), 0);
     }

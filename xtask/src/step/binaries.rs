@@ -1,4 +1,5 @@
-//! Test binaries, run side by side. Cargo runs one after the other, although many of them wait more than they compute.
+//! Test binaries, run side by side. Cargo runs one after the other, although many of them wait more
+//! than they compute.
 
 use std::fs::{self, File};
 use std::io::Write;
@@ -14,8 +15,9 @@ use serde_json::Value;
 /// How many binaries run at a time. Most of them wait more than they compute.
 const WORKERS: usize = 6;
 
-/// Binaries that take long are started first, with what is added to the priority of the process, as for `nice`. Compilers have
-/// a low priority. The simulation has a lower one: it only computes, with a clock of its own.
+/// Binaries that take long are started first, with what is added to the priority of the process, as
+/// for `nice`. Compilers have a low priority. The simulation has a lower one: it only computes,
+/// with a clock of its own.
 const FIRST: [(&str, &str); 10] = [
     ("tests/story test embedded", "0"),
     ("host/plugin test plugin", "0"),
@@ -46,8 +48,9 @@ struct Ended {
     output: Vec<u8>,
 }
 
-/// Builds the binaries of a `cargo test` command and runs all of them. Everything is written to `log`; what failed, and with
-/// `verbose` everything, also to `screen`. Returns false if the build or a test fails.
+/// Builds the binaries of a `cargo test` command and runs all of them. Everything is written to
+/// `log`; what failed, and with `verbose` everything, also to `screen`. Returns false if the build
+/// or a test fails.
 ///
 /// # Errors
 /// If cargo or a binary cannot be started, or a log cannot be read or written.
@@ -69,7 +72,9 @@ pub(super) fn run(
         }
         Ok(())
     };
-    let (built, binaries) = build(cargo, root, &logs, &mut |output, ok| show(output, verbose || !ok))?;
+    let (built, binaries) = build(cargo, root, &logs, &mut |output, ok| {
+        show(output, verbose || !ok)
+    })?;
     if !built {
         return Ok(false);
     }
@@ -106,7 +111,11 @@ pub(super) fn run(
 fn in_order(mut binaries: Vec<Binary>) -> Vec<(&'static str, Binary)> {
     let mut order = Vec::with_capacity(binaries.len());
     for (name, nice) in FIRST {
-        order.extend(binaries.extract_if(.., |binary| binary.name == name).map(|binary| (nice, binary)));
+        order.extend(
+            binaries
+                .extract_if(.., |binary| binary.name == name)
+                .map(|binary| (nice, binary)),
+        );
     }
     order.extend(binaries.into_iter().map(|binary| ("0", binary)));
     order
@@ -114,7 +123,10 @@ fn in_order(mut binaries: Vec<Binary>) -> Vec<(&'static str, Binary)> {
 
 /// Takes the next one. The lock is not held while it runs.
 fn next<T>(waiting: &Mutex<impl Iterator<Item = T>>) -> Option<T> {
-    waiting.lock().unwrap_or_else(PoisonError::into_inner).next()
+    waiting
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner)
+        .next()
 }
 
 /// Builds the binaries, and passes what cargo prints to `show`, with the result.
@@ -126,12 +138,19 @@ fn build(
 ) -> Result<(bool, Vec<Binary>)> {
     let log = logs.join("build.log");
     let file = File::create(&log).with_context(|| format!("cannot write {}", log.display()))?;
-    cargo.args(["--no-run", "--message-format", "json-render-diagnostics"]).stderr(file);
+    cargo
+        .args(["--no-run", "--message-format", "json-render-diagnostics"])
+        .stderr(file);
     let output = cargo.output().context("cannot start cargo")?;
     let ok = output.status.success();
-    show(&fs::read(&log).with_context(|| format!("cannot read {}", log.display()))?, ok)?;
-    let binaries: Vec<_> =
-        String::from_utf8_lossy(&output.stdout).lines().filter_map(|line| binary(root, line)).collect();
+    show(
+        &fs::read(&log).with_context(|| format!("cannot read {}", log.display()))?,
+        ok,
+    )?;
+    let binaries: Vec<_> = String::from_utf8_lossy(&output.stdout)
+        .lines()
+        .filter_map(|line| binary(root, line))
+        .collect();
     if ok && binaries.is_empty() {
         bail!("cargo has built no tests");
     }
@@ -149,7 +168,11 @@ fn binary(root: &Path, line: &str) -> Option<Binary> {
     let kind = text("/target/kind/0")?;
     let place = folder.strip_prefix(root).unwrap_or(folder).display();
     let name = format!("{place} {kind} {}", text("/target/name")?);
-    Some(Binary { name, file: text("/executable")?.into(), folder: folder.to_owned() })
+    Some(Binary {
+        name,
+        file: text("/executable")?.into(),
+        folder: folder.to_owned(),
+    })
 }
 
 impl Binary {
@@ -177,7 +200,10 @@ impl Binary {
         if !status.success() {
             output.extend(format!("error: {}: {status}\n", self.file.display()).into_bytes());
         }
-        Ok(Ended { ok: status.success(), output })
+        Ok(Ended {
+            ok: status.success(),
+            output,
+        })
     }
 }
 
@@ -187,11 +213,27 @@ mod tests {
 
     #[test]
     fn every_binary_runs_once_and_the_longest_start_first() {
-        let binary = |name: &str| Binary { name: name.to_owned(), file: PathBuf::new(), folder: PathBuf::new() };
+        let binary = |name: &str| Binary {
+            name: name.to_owned(),
+            file: PathBuf::new(),
+            folder: PathBuf::new(),
+        };
         let longest = FIRST.iter().rev().map(|(name, _)| *name);
-        let order = in_order(["host/cloud lib skydock_cloud"].into_iter().chain(longest).map(binary).collect());
-        let names: Vec<_> = order.iter().map(|(nice, binary)| (binary.name.as_str(), *nice)).collect();
-        assert_eq!(names, [&FIRST[..], &[("host/cloud lib skydock_cloud", "0")]].concat());
+        let order = in_order(
+            ["host/cloud lib skydock_cloud"]
+                .into_iter()
+                .chain(longest)
+                .map(binary)
+                .collect(),
+        );
+        let names: Vec<_> = order
+            .iter()
+            .map(|(nice, binary)| (binary.name.as_str(), *nice))
+            .collect();
+        assert_eq!(
+            names,
+            [&FIRST[..], &[("host/cloud lib skydock_cloud", "0")]].concat()
+        );
     }
 
     #[test]
@@ -199,7 +241,10 @@ mod tests {
         for (name, _) in FIRST {
             let (folder, target) = name.split_once(" test ").unwrap();
             let tests = crate::root().join(folder).join("tests");
-            let files = [tests.join(target).join("main.rs"), tests.join(format!("{target}.rs"))];
+            let files = [
+                tests.join(target).join("main.rs"),
+                tests.join(format!("{target}.rs")),
+            ];
             assert!(files.iter().any(|file| file.exists()), "{name}");
         }
     }
@@ -209,7 +254,8 @@ mod tests {
         let root = Path::new("/w");
         let line = |test: bool| {
             let target = serde_json::json!({"kind": ["test"], "name": "api"});
-            let (manifest, executable) = ("/w/host/devplane/Cargo.toml", "/w/target/debug/deps/api-1");
+            let (manifest, executable) =
+                ("/w/host/devplane/Cargo.toml", "/w/target/debug/deps/api-1");
             serde_json::json!({"manifest_path": manifest, "target": target, "profile": {"test": test}, "executable": executable})
                 .to_string()
         };
@@ -220,6 +266,9 @@ mod tests {
         };
         assert_eq!(binary(root, &line(true)), Some(expected));
         assert_eq!(binary(root, &line(false)), None);
-        assert_eq!(binary(root, r#"{"reason":"build-finished","success":true}"#), None);
+        assert_eq!(
+            binary(root, r#"{"reason":"build-finished","success":true}"#),
+            None
+        );
     }
 }

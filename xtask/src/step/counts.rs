@@ -25,7 +25,11 @@ impl AddAssign for Counts {
 
 impl fmt::Display for Counts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} passed, {} failed, {} skipped", self.passed, self.failed, self.skipped)
+        write!(
+            f,
+            "{} passed, {} failed, {} skipped",
+            self.passed, self.failed, self.skipped
+        )
     }
 }
 
@@ -45,7 +49,8 @@ impl Counts {
         Ok(sum)
     }
 
-    /// Parses a line like `test result: ok. 5 passed; 0 failed; 1 ignored; 0 measured; 2 filtered out; finished in 0.01s`.
+    /// Parses a line like `test result: ok. 5 passed; 0 failed; 1 ignored; 0 measured; 2 filtered
+    /// out; finished in 0.01s`.
     fn of_line(line: &str) -> Option<Self> {
         let (_, parts) = line.strip_prefix(RESULT)?.split_once(". ")?;
         let mut counts = Self::default();
@@ -77,7 +82,14 @@ mod tests {
             test a ... ok\n\
             test result: ok. 5 passed; 0 failed; 1 ignored; 0 measured; 2 filtered out; finished in 0.01s\n\n\
             test result: \u{1b}[31mFAILED\u{1b}[0m. 7 passed; 2 failed; 0 ignored; 0 measured; 0 filtered out; finished in 1.50s\n";
-        assert_eq!(of(log), Some(Counts { passed: 12, failed: 2, skipped: 3 }));
+        assert_eq!(
+            of(log),
+            Some(Counts {
+                passed: 12,
+                failed: 2,
+                skipped: 3
+            })
+        );
     }
 
     #[test]
@@ -89,9 +101,11 @@ mod tests {
 
     #[test]
     fn output_of_a_test_is_not_counted_as_a_result() {
-        for line in
-            ["it said: test result: ok. 5 passed; 0 failed", "test result: nothing", "test result: ok. five passed"]
-        {
+        for line in [
+            "it said: test result: ok. 5 passed; 0 failed",
+            "test result: nothing",
+            "test result: ok. five passed",
+        ] {
             assert_eq!(of(line), None, "{line}");
         }
     }

@@ -1,4 +1,5 @@
-//! The copies of the contract in the packages of the SDKs, which contain only what is in their folders.
+//! The copies of the contract in the packages of the SDKs, which contain only what is in their
+//! folders.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -13,7 +14,10 @@ const COPIES: [(&str, &str); 8] = [
     ("wit/", "sdk/rust/wit/"),
     ("wit/v0.1.0/", "sdk/go/wit/v0.1.0/"),
     ("wit/v0.1.0/", "sdk/python/skydock/wit/v0.1.0/"),
-    ("sdk/go/wit/guest/deps/", "sdk/python/skydock/wit/guest/deps/"),
+    (
+        "sdk/go/wit/guest/deps/",
+        "sdk/python/skydock/wit/guest/deps/",
+    ),
     ("wit/v0.1.0/", "sdk/typescript/wit/v0.1.0/"),
     ("sdk/go/wit/guest/deps/", "sdk/typescript/wit/guest/deps/"),
     ("wit/v0.1.0/", "sdk/c/skydock/wit/v0.1.0/"),
@@ -33,10 +37,17 @@ pub(super) fn run(root: &Path, files: &BTreeSet<String>, check: bool) -> Result<
 }
 
 /// Makes one copy, or with `check` only compares it. Returns what differs.
-fn copied(root: &Path, files: &BTreeSet<String>, source: &str, folder: &str, check: bool) -> Result<Vec<String>> {
+fn copied(
+    root: &Path,
+    files: &BTreeSet<String>,
+    source: &str,
+    folder: &str,
+    check: bool,
+) -> Result<Vec<String>> {
     let mut problems = Vec::new();
     for file in wanted(files, source) {
-        let text = fs::read(root.join(source).join(file)).with_context(|| format!("cannot read {source}{file}"))?;
+        let text = fs::read(root.join(source).join(file))
+            .with_context(|| format!("cannot read {source}{file}"))?;
         let copy = root.join(folder).join(file);
         if fs::read(&copy).is_ok_and(|copied| copied == text) {
             continue;
@@ -57,20 +68,31 @@ fn copied(root: &Path, files: &BTreeSet<String>, source: &str, folder: &str, che
             problems
                 .push(format!("{folder}{file} is not in {source}: run `cargo xtask tidy`, and commit what it deletes"));
         } else {
-            fs::remove_file(root.join(folder).join(file)).with_context(|| format!("cannot delete {folder}{file}"))?;
+            fs::remove_file(root.join(folder).join(file))
+                .with_context(|| format!("cannot delete {folder}{file}"))?;
         }
     }
     Ok(problems)
 }
 
-/// Returns the files in a folder of the contract, relative to it. Documents are not part of the packages.
+/// Returns the files in a folder of the contract, relative to it. Documents are not part of the
+/// packages.
 fn wanted<'a>(files: &'a BTreeSet<String>, source: &str) -> impl Iterator<Item = &'a str> {
-    files.iter().filter_map(move |file| file.strip_prefix(source)).filter(|file| file.ends_with(".wit"))
+    files
+        .iter()
+        .filter_map(move |file| file.strip_prefix(source))
+        .filter(|file| file.ends_with(".wit"))
 }
 
 /// Returns the files of a copy that the contract does not have.
-fn surplus<'a>(files: &'a BTreeSet<String>, source: &str, folder: &str) -> impl Iterator<Item = &'a str> {
-    let copied = files.iter().filter_map(move |file| file.strip_prefix(folder));
+fn surplus<'a>(
+    files: &'a BTreeSet<String>,
+    source: &str,
+    folder: &str,
+) -> impl Iterator<Item = &'a str> {
+    let copied = files
+        .iter()
+        .filter_map(move |file| file.strip_prefix(folder));
     copied.filter(move |file| !files.contains(&format!("{source}{file}")))
 }
 
@@ -91,16 +113,37 @@ mod tests {
         write("wit/v1/deps/b.wit", "b");
         write("sdk/rust/wit/v1/a.wit", "an old a");
         write("sdk/rust/wit/v1/c.wit", "c");
-        let files =
-            ["wit/README.md", "wit/v1/a.wit", "wit/v1/deps/b.wit", "sdk/rust/wit/v1/a.wit", "sdk/rust/wit/v1/c.wit"];
+        let files = [
+            "wit/README.md",
+            "wit/v1/a.wit",
+            "wit/v1/deps/b.wit",
+            "sdk/rust/wit/v1/a.wit",
+            "sdk/rust/wit/v1/c.wit",
+        ];
         let files = BTreeSet::from(files.map(str::to_owned));
         let problems = run(root.path(), &files, true).unwrap();
-        let named: Vec<_> = problems.iter().filter_map(|problem| problem.split(' ').next()).collect();
-        assert_eq!(named, ["sdk/rust/wit/v1/a.wit", "sdk/rust/wit/v1/deps/b.wit", "sdk/rust/wit/v1/c.wit"]);
+        let named: Vec<_> = problems
+            .iter()
+            .filter_map(|problem| problem.split(' ').next())
+            .collect();
+        assert_eq!(
+            named,
+            [
+                "sdk/rust/wit/v1/a.wit",
+                "sdk/rust/wit/v1/deps/b.wit",
+                "sdk/rust/wit/v1/c.wit"
+            ]
+        );
         assert!(run(root.path(), &files, false).unwrap().is_empty());
         let read = |file: &str| fs::read_to_string(root.path().join(file)).ok();
         assert_eq!(read("sdk/rust/wit/v1/a.wit").as_deref(), Some("a"));
         assert_eq!(read("sdk/rust/wit/v1/deps/b.wit").as_deref(), Some("b"));
-        assert_eq!((read("sdk/rust/wit/v1/c.wit"), read("sdk/rust/wit/README.md")), (None, None));
+        assert_eq!(
+            (
+                read("sdk/rust/wit/v1/c.wit"),
+                read("sdk/rust/wit/README.md")
+            ),
+            (None, None)
+        );
     }
 }

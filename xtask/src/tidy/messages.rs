@@ -34,7 +34,9 @@ pub(super) struct Message {
 /// # Errors
 /// Fails if the file is not Rust.
 pub(super) fn of(source: &str) -> Result<Vec<Message>> {
-    let tokens: TokenStream = source.parse().map_err(|error| anyhow!("it is not Rust: {error}"))?;
+    let tokens: TokenStream = source
+        .parse()
+        .map_err(|error| anyhow!("it is not Rust: {error}"))?;
     let mut messages = Vec::new();
     walk(tokens, "text", &mut messages);
     Ok(messages)
@@ -57,7 +59,9 @@ fn walk(tokens: TokenStream, kind: &'static str, messages: &mut Vec<Message>) {
                 None => {}
             },
             TokenTree::Ident(name) if is_punct(tokens.get(at), '!') => {
-                let Some(TokenTree::Group(arguments)) = tokens.get(at + 1) else { continue };
+                let Some(TokenTree::Group(arguments)) = tokens.get(at + 1) else {
+                    continue;
+                };
                 let name = name.to_string();
                 if !SILENT.contains(&name.as_str()) {
                     walk(arguments.stream(), level(&name).unwrap_or(kind), messages);
@@ -78,7 +82,11 @@ fn walk(tokens: TokenStream, kind: &'static str, messages: &mut Vec<Message>) {
 
 /// Returns the attribute whose `#` is just before this position, and the position after it.
 fn attribute(tokens: &[TokenTree], at: usize) -> Option<(&Group, usize)> {
-    let at = if is_punct(tokens.get(at), '!') { at + 1 } else { at };
+    let at = if is_punct(tokens.get(at), '!') {
+        at + 1
+    } else {
+        at
+    };
     match tokens.get(at)? {
         TokenTree::Group(group) if group.delimiter() == Delimiter::Bracket => Some((group, at + 1)),
         _ => None,
@@ -97,7 +105,10 @@ fn arguments_of(attribute: &Group, name: &str) -> Option<Group> {
 /// True for `#[cfg(test)]` and its kin, and for `#[test]`.
 fn is_test(attribute: &Group) -> bool {
     let text = attribute.stream().to_string().replace(' ', "");
-    text.starts_with("cfg(test)") || text.starts_with("cfg(any(test,") || text == "test" || text.contains("::test")
+    text.starts_with("cfg(test)")
+        || text.starts_with("cfg(any(test,")
+        || text == "test"
+        || text.contains("::test")
 }
 
 /// Returns the position after the item that begins here.
@@ -107,7 +118,11 @@ fn after_item(tokens: &[TokenTree], at: usize) -> usize {
         TokenTree::Punct(punct) => punct.as_char() == ';',
         _ => false,
     };
-    tokens.iter().skip(at).position(ends).map_or(tokens.len(), |length| at + length + 1)
+    tokens
+        .iter()
+        .skip(at)
+        .position(ends)
+        .map_or(tokens.len(), |length| at + length + 1)
 }
 
 fn is_punct(token: Option<&TokenTree>, wanted: char) -> bool {
@@ -116,7 +131,9 @@ fn is_punct(token: Option<&TokenTree>, wanted: char) -> bool {
 
 /// Returns the level of a macro of `tracing`.
 fn level(name: &str) -> Option<&'static str> {
-    ["ERROR", "WARN", "INFO", "DEBUG", "TRACE"].into_iter().find(|level| level.to_lowercase() == name)
+    ["ERROR", "WARN", "INFO", "DEBUG", "TRACE"]
+        .into_iter()
+        .find(|level| level.to_lowercase() == name)
 }
 
 /// Returns the text of a string literal, without the line breaks that only wrap the source.
@@ -131,7 +148,9 @@ fn text(literal: &Literal) -> Option<String> {
     let mut characters = source.chars().peekable();
     while let Some(character) = characters.next() {
         match (character, characters.peek()) {
-            ('\\', Some('\n')) => while characters.next_if(|next| next.is_whitespace()).is_some() {},
+            ('\\', Some('\n')) => {
+                while characters.next_if(|next| next.is_whitespace()).is_some() {}
+            }
             ('\\', Some('"' | '\'')) => {}
             ('\n', _) => text.push_str("\\n"),
             _ => text.push(character),
@@ -145,7 +164,11 @@ mod tests {
     use super::*;
 
     fn found(source: &str) -> Vec<(&'static str, String)> {
-        of(source).unwrap().into_iter().map(|message| (message.kind, message.text)).collect()
+        of(source)
+            .unwrap()
+            .into_iter()
+            .map(|message| (message.kind, message.text))
+            .collect()
     }
 
     #[test]
@@ -169,7 +192,10 @@ mod tests {
             ("text", "a \"raw\" text"),
             ("ERROR", "it has \"failed\""),
         ];
-        assert_eq!(found(source), expected.map(|(kind, text)| (kind, text.to_owned())));
+        assert_eq!(
+            found(source),
+            expected.map(|(kind, text)| (kind, text.to_owned()))
+        );
     }
 
     #[test]
@@ -184,6 +210,9 @@ mod tests {
         ] {
             assert_eq!(found(source), [], "{source}");
         }
-        assert_eq!(found("#[cfg(test)] use a::b; const A: &str = \"one two three\";").len(), 1);
+        assert_eq!(
+            found("#[cfg(test)] use a::b; const A: &str = \"one two three\";").len(),
+            1
+        );
     }
 }

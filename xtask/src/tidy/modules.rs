@@ -11,7 +11,10 @@ pub(super) const PAGE: &str = "docs/modules.md";
 ///
 /// # Errors
 /// Fails if a file cannot be read.
-pub(super) fn page(files: &BTreeSet<String>, read: &impl Fn(&str) -> Result<String>) -> Result<(String, Vec<String>)> {
+pub(super) fn page(
+    files: &BTreeSet<String>,
+    read: &impl Fn(&str) -> Result<String>,
+) -> Result<(String, Vec<String>)> {
     let mut page = String::from(
         "# Modules\n\nAll modules in Rust, each with the first sentence of its documentation. What belongs together is described in\n\
          [ARCHITECTURE.md](../ARCHITECTURE.md). Written by `cargo xtask tidy`.\n",
@@ -19,7 +22,9 @@ pub(super) fn page(files: &BTreeSet<String>, read: &impl Fn(&str) -> Result<Stri
     let (mut problems, mut last) = (Vec::new(), "");
     for (folder, module, file) in files.iter().filter_map(|file| split(file)) {
         let Some(sentence) = sentence(&read(file)?) else {
-            problems.push(format!("{file}:1: the module has no documentation; begin it with `//! What it is.`"));
+            problems.push(format!(
+                "{file}:1: the module has no documentation; begin it with `//! What it is.`"
+            ));
             continue;
         };
         if folder != last {
@@ -31,22 +36,32 @@ pub(super) fn page(files: &BTreeSet<String>, read: &impl Fn(&str) -> Result<Stri
     Ok((page, problems))
 }
 
-/// Splits the path of a module into the folder with the sources of its crate and the rest. Returns `None` for tests and other files.
+/// Splits the path of a module into the folder with the sources of its crate and the rest. Returns
+/// `None` for tests and other files.
 fn split(file: &str) -> Option<(&str, &str, &str)> {
     let at = file.find("/src/")? + "/src/".len();
     let (folder, module) = file.split_at_checked(at)?;
-    let is_test = module.split('/').any(|part| part == "tests" || part == "tests.rs") || folder.contains("/template/");
+    let is_test = module
+        .split('/')
+        .any(|part| part == "tests" || part == "tests.rs")
+        || folder.contains("/template/");
     (module.ends_with(".rs") && !is_test).then_some((folder, module, file))
 }
 
 /// Returns the first sentence of a module's documentation.
 fn sentence(text: &str) -> Option<String> {
     // Other comments, for example of a license, can stand before it.
-    let lines = text.lines().skip_while(|line| line.is_empty() || (line.starts_with("//") && !line.starts_with("//!")));
-    let lines = lines.map_while(|line| line.strip_prefix("//!")).map(str::trim);
+    let lines = text
+        .lines()
+        .skip_while(|line| line.is_empty() || (line.starts_with("//") && !line.starts_with("//!")));
+    let lines = lines
+        .map_while(|line| line.strip_prefix("//!"))
+        .map(str::trim);
     let paragraph: Vec<_> = lines.take_while(|line| !line.is_empty()).collect();
     let paragraph = paragraph.join(" ").replace("[`", "`").replace("`]", "`");
-    let sentence = paragraph.split_once(". ").map_or(paragraph.as_str(), |(sentence, _)| sentence);
+    let sentence = paragraph
+        .split_once(". ")
+        .map_or(paragraph.as_str(), |(sentence, _)| sentence);
     let sentence = sentence.trim_end_matches(['.', ':']);
     (!sentence.is_empty()).then(|| format!("{sentence}."))
 }
@@ -59,8 +74,14 @@ mod tests {
     fn the_first_sentence_of_a_module_is_shown() {
         for (text, expected) in [
             ("//! Does this. And that.\n\nuse std;\n", Some("Does this.")),
-            ("//! Does [`this`],\n//! and that.\n//!\n//! More.\n", Some("Does `this`, and that.")),
-            ("//! What it does:\n//!\n//! - this\n", Some("What it does.")),
+            (
+                "//! Does [`this`],\n//! and that.\n//!\n//! More.\n",
+                Some("Does `this`, and that."),
+            ),
+            (
+                "//! What it does:\n//!\n//! - this\n",
+                Some("What it does."),
+            ),
             ("// A license.\n\n//! After it.\n", Some("After it.")),
             ("//!\n//! Late.\n", None),
             ("use std;\n//! Not of the module.\n", None),
@@ -98,6 +119,9 @@ mod tests {
     fn a_module_without_a_sentence_is_a_problem() {
         let files = ["a/src/lib.rs".to_owned()].into();
         let (_, problems) = page(&files, &|_| Ok("use std;\n".to_owned())).unwrap();
-        assert_eq!(problems, ["a/src/lib.rs:1: the module has no documentation; begin it with `//! What it is.`"]);
+        assert_eq!(
+            problems,
+            ["a/src/lib.rs:1: the module has no documentation; begin it with `//! What it is.`"]
+        );
     }
 }

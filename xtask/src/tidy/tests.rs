@@ -41,7 +41,14 @@ fn every_check_is_made() {
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(path, text).unwrap();
     }
-    assert!(Command::new("git").args(["init", "--quiet"]).current_dir(root.path()).status().unwrap().success());
+    assert!(
+        Command::new("git")
+            .args(["init", "--quiet"])
+            .current_dir(root.path())
+            .status()
+            .unwrap()
+            .success()
+    );
     let problems = run(root.path(), true).unwrap_err().to_string();
     let starts = [
         "docs/messages.txt is not up to date",

@@ -57,8 +57,8 @@ pub struct FunctionFigures {
     pub requests: f64,
     /// Denied requests of all calls.
     pub denied: u64,
-    /// Requests of all calls that waited because of the rate limit of an egress rule, or of `Retry-After`. The times are then those
-    /// of the limit.
+    /// Requests of all calls that waited because of the rate limit of an egress rule, or of
+    /// `Retry-After`. The times are then those of the limit.
     pub delayed: u64,
 }
 
@@ -108,7 +108,16 @@ impl Figures {
     pub fn table(&self) -> String {
         let mut table = Table::new();
         table.load_style(presets::NOTHING);
-        table.set_header(["function", "calls", "failed", "median", "p99", "CPU", "memory", "requests/call"]);
+        table.set_header([
+            "function",
+            "calls",
+            "failed",
+            "median",
+            "p99",
+            "CPU",
+            "memory",
+            "requests/call",
+        ]);
         for it in &self.functions {
             table.add_row([
                 it.function.clone(),
@@ -132,7 +141,10 @@ impl Figures {
             shown(self.compile),
             shown(self.start)
         );
-        for FunctionFigures { function, error, .. } in &self.functions {
+        for FunctionFigures {
+            function, error, ..
+        } in &self.functions
+        {
             if let Some(error) = error {
                 let _ = writeln!(text, "{function} failed: {}", escape(error));
             }
@@ -186,8 +198,13 @@ mod tests {
             ..Reading::default()
         };
         let error = (1, Some("denied: \u{1b}[31mno".to_owned()));
-        let function =
-            FunctionFigures::of("zones.locate".to_owned(), times, error, &read(10, 1000), &read(260, 201_000));
+        let function = FunctionFigures::of(
+            "zones.locate".to_owned(),
+            times,
+            error,
+            &read(10, 1000),
+            &read(260, 201_000),
+        );
         Figures {
             plugin: "p".into(),
             version: "1".into(),
@@ -205,38 +222,90 @@ mod tests {
         let mut figures = figures();
         figures.functions[0].delayed = 160;
         assert!(
-            figures.table().ends_with("raise `limits.rate` and `limits.burst` of the rule\n"),
+            figures
+                .table()
+                .ends_with("raise `limits.rate` and `limits.burst` of the rule\n"),
             "{}",
             figures.table()
         );
-        assert!(figures.table().contains("\n160 requests waited for the rate limit"), "{}", figures.table());
+        assert!(
+            figures
+                .table()
+                .contains("\n160 requests waited for the rate limit"),
+            "{}",
+            figures.table()
+        );
     }
 
     #[test]
     fn figures_are_per_call() {
         let function = figures().functions.remove(0);
-        assert_eq!((function.median, function.p99), (Duration::from_millis(50), Duration::from_millis(99)));
-        assert_eq!((function.cpu, function.requests.to_string().as_str()), (Duration::from_millis(2), "2.5"));
-        assert_eq!((quantile(&[], 50), quantile(&[Duration::MAX], 1)), (Duration::ZERO, Duration::MAX));
+        assert_eq!(
+            (function.median, function.p99),
+            (Duration::from_millis(50), Duration::from_millis(99))
+        );
+        assert_eq!(
+            (function.cpu, function.requests.to_string().as_str()),
+            (Duration::from_millis(2), "2.5")
+        );
+        assert_eq!(
+            (quantile(&[], 50), quantile(&[Duration::MAX], 1)),
+            (Duration::ZERO, Duration::MAX)
+        );
     }
 
     #[test]
     fn requests_before_the_calls_are_not_counted() {
-        let read = |denied, delayed| Reading { denied, delayed, ..Reading::default() };
-        let function = FunctionFigures::of("f".into(), Vec::new(), (0, None), &read(3, 20), &read(4, 22));
+        let read = |denied, delayed| Reading {
+            denied,
+            delayed,
+            ..Reading::default()
+        };
+        let function = FunctionFigures::of(
+            "f".into(),
+            Vec::new(),
+            (0, None),
+            &read(3, 20),
+            &read(4, 22),
+        );
         assert_eq!((function.denied, function.delayed), (1, 2));
     }
 
     #[test]
     fn the_table_and_json_have_the_same_figures() {
         let table = figures().table();
-        assert!(table.starts_with("p 1, 0.5 MiB, compiled in 2.5 s, started in 3.21 ms\n"), "{table}");
-        let row = table.lines().find(|line| line.contains("zones.locate")).unwrap();
+        assert!(
+            table.starts_with("p 1, 0.5 MiB, compiled in 2.5 s, started in 3.21 ms\n"),
+            "{table}"
+        );
+        let row = table
+            .lines()
+            .find(|line| line.contains("zones.locate"))
+            .unwrap();
         let cells: Vec<_> = row.split_whitespace().collect();
-        assert_eq!(cells, ["zones.locate", "100", "1", "50", "ms", "99", "ms", "2.00", "ms", "3.0", "MiB", "2.5"]);
+        assert_eq!(
+            cells,
+            [
+                "zones.locate",
+                "100",
+                "1",
+                "50",
+                "ms",
+                "99",
+                "ms",
+                "2.00",
+                "ms",
+                "3.0",
+                "MiB",
+                "2.5"
+            ]
+        );
         assert!(table.contains("zones.locate failed: denied: ") && !table.contains('\u{1b}'));
         let json: serde_json::Value = serde_json::from_str(&figures().json().unwrap()).unwrap();
         assert_eq!(json["functions"][0]["p99Milliseconds"], 99.0);
-        assert_eq!((&json["compileMilliseconds"], &json["bytes"]), (&2500.0.into(), &(1 << 19).into()));
+        assert_eq!(
+            (&json["compileMilliseconds"], &json["bytes"]),
+            (&2500.0.into(), &(1 << 19).into())
+        );
     }
 }

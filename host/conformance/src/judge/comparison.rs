@@ -6,7 +6,8 @@ use crate::{
     observation::{Element, Observation},
 };
 
-/// Returns true if both are the same for a controller. After a request was denied, texts of errors may differ.
+/// Returns true if both are the same for a controller. After a request was denied, texts of errors
+/// may differ.
 fn same(one: &Element, other: &Element, exactly: bool) -> bool {
     match (one, other) {
         (Ok(one), Ok(other)) => one == other,
@@ -38,14 +39,25 @@ pub(crate) fn difference(one: &Observation, other: &Observation) -> Option<Strin
     if ones.len() != others.len() {
         return Some(format!("{} and {} elements", ones.len(), others.len()));
     }
-    let differs = ones.iter().zip(&others).enumerate().find(|(_, (one, other))| !same(one, other, exactly));
-    differs.map(|(index, (one, other))| format!("element {index}: {}, and {}", shown(one), shown(other)))
+    let differs = ones
+        .iter()
+        .zip(&others)
+        .enumerate()
+        .find(|(_, (one, other))| !same(one, other, exactly));
+    differs.map(|(index, (one, other))| {
+        format!("element {index}: {}, and {}", shown(one), shown(other))
+    })
 }
 
-/// Returns true if two elements of an answer differ: only then does it have an order that can be seen.
+/// Returns true if two elements of an answer differ: only then does it have an order that can be
+/// seen.
 fn has_order(seen: &Observation) -> bool {
     let elements = seen.elements();
-    elements.iter().skip(1).zip(&elements).any(|(one, other)| !same(one, other, seen.denied == 0))
+    elements
+        .iter()
+        .skip(1)
+        .zip(&elements)
+        .any(|(one, other)| !same(one, other, seen.denied == 0))
 }
 
 /// Judges pairs of calls about the same nodes in different lists.
@@ -53,10 +65,18 @@ pub(crate) fn order(pairs: &[(Observation, Observation)]) -> Verdict {
     let expected = "the answer of each node at its place, alone or with others";
     // If the cloud is asked about several nodes at once, the call fails as a whole.
     let as_whole = |it: &Observation| it.denied > 0 && it.answer.is_err();
-    let seen: Vec<_> = pairs.iter().filter(|(one, other)| !as_whole(one) && !as_whole(other)).cloned().collect();
+    let seen: Vec<_> = pairs
+        .iter()
+        .filter(|(one, other)| !as_whole(one) && !as_whole(other))
+        .cloned()
+        .collect();
     let pairs = if seen.is_empty() { pairs } else { &seen };
     let is_seen = |it: &Observation| !as_whole(it) && has_order(it);
-    match equal(pairs, expected, "answer in the order of the list, and return the error of a node at its place") {
+    match equal(
+        pairs,
+        expected,
+        "answer in the order of the list, and return the error of a node at its place",
+    ) {
         Verdict::Failed { .. } if seen.is_empty() => skipped("its cloud is needed: use a scenario"),
         Verdict::Ok if !pairs.iter().any(|(one, _)| is_seen(one)) => {
             skipped("all nodes have the same answer without its cloud: use a scenario")
@@ -70,17 +90,25 @@ pub(crate) fn equal(pairs: &[(Observation, Observation)], expected: &str, hint: 
     if pairs.is_empty() {
         return skipped("it exports no function to which this applies");
     }
-    let found = pairs.iter().find_map(|(one, other)| difference(one, other).map(|it| format!("{}: {it}", one.call())));
+    let found = pairs
+        .iter()
+        .find_map(|(one, other)| difference(one, other).map(|it| format!("{}: {it}", one.call())));
     found.map_or(Verdict::Ok, |found| failed(expected, found, hint))
 }
 
-/// Judges whether a node with the provider ID of one instance and the name of another is the first: `by_id` is the answer about it, `one` and
-/// `other` those about the nodes with these names.
+/// Judges whether a node with the provider ID of one instance and the name of another is the first:
+/// `by_id` is the answer about it, `one` and `other` those about the nodes with these names.
 pub(crate) fn lookup(one: &Observation, other: &Observation, by_id: &Observation) -> Verdict {
     if [one, other, by_id].iter().any(|it| it.denied > 0) {
         return skipped("its cloud is needed");
     }
-    let first = |it: &Observation| it.elements().into_iter().next().and_then(Result::ok).map(|value| value.shown);
+    let first = |it: &Observation| {
+        it.elements()
+            .into_iter()
+            .next()
+            .and_then(Result::ok)
+            .map(|value| value.shown)
+    };
     let (Some(one), Some(other)) = (first(one), first(other)) else {
         return skipped("it does not know the instances of any nodes");
     };
@@ -105,16 +133,33 @@ mod tests {
 
     #[test]
     fn answers_are_compared_element_by_element() {
-        let of = |one: &str, other: &str| seen("instances.check", Ok(vec![value(one, false), value(other, false)]));
+        let of = |one: &str, other: &str| {
+            seen(
+                "instances.check",
+                Ok(vec![value(one, false), value(other, false)]),
+            )
+        };
         assert_eq!(difference(&of("a", "b"), &of("a", "b")), None);
-        assert_eq!(difference(&of("a", "b"), &of("b", "a")).as_deref(), Some("element 0: a, and b"));
+        assert_eq!(
+            difference(&of("a", "b"), &of("b", "a")).as_deref(),
+            Some("element 0: a, and b")
+        );
         let error = |text: &str| seen("instances.check", Err(CloudError::Unavailable(text.into())));
         assert!(difference(&error("a"), &error("b")).is_some());
         let denied = |it: Observation| Observation { denied: 1, ..it };
         assert!(difference(&denied(error("a")), &denied(error("b"))).is_none());
-        assert!(difference(&denied(error("a")), &error("b")).is_none(), "one of them had a cloud that refused");
-        let hosts = Observation { ended: vec!["trap".into()], ..of("x", "y") };
-        assert!(difference(&hosts, &of("a", "b")).is_none() && difference(&of("a", "b"), &hosts).is_none());
+        assert!(
+            difference(&denied(error("a")), &error("b")).is_none(),
+            "one of them had a cloud that refused"
+        );
+        let hosts = Observation {
+            ended: vec!["trap".into()],
+            ..of("x", "y")
+        };
+        assert!(
+            difference(&hosts, &of("a", "b")).is_none()
+                && difference(&of("a", "b"), &hosts).is_none()
+        );
     }
 
     #[test]
@@ -127,7 +172,15 @@ mod tests {
             (of("a"), of("b"), error(), "ok"),
             (of("a"), of("a"), of("a"), "ok"),
             (error(), of("b"), of("b"), "skipped"),
-            (of("a"), of("b"), Observation { denied: 1, ..of("b") }, "skipped"),
+            (
+                of("a"),
+                of("b"),
+                Observation {
+                    denied: 1,
+                    ..of("b")
+                },
+                "skipped",
+            ),
         ] {
             let word = match lookup(&one, &other, &by_id) {
                 Verdict::Ok => "ok",
@@ -140,20 +193,42 @@ mod tests {
 
     #[test]
     fn order_is_judged_if_it_can_be_seen() {
-        let seen = |denied, answer| Observation { denied, questions: 2, ..seen("instances.check", answer) };
+        let seen = |denied, answer| Observation {
+            denied,
+            questions: 2,
+            ..seen("instances.check", answer)
+        };
         let down = |name: &str| Err(CloudError::Unavailable(format!("no answer about {name}")));
         for (one, other, expected) in [
-            (seen(0, Ok(vec![value("a", false), value("b", false)])), vec![value("a", false), value("b", false)], "ok"),
+            (
+                seen(0, Ok(vec![value("a", false), value("b", false)])),
+                vec![value("a", false), value("b", false)],
+                "ok",
+            ),
             (
                 seen(0, Ok(vec![value("a", false), value("b", false)])),
                 vec![value("b", false), value("a", false)],
                 "failed",
             ),
-            (seen(2, Ok(vec![down("a"), down("b")])), vec![down("b"), down("a")], "skipped"),
+            (
+                seen(2, Ok(vec![down("a"), down("b")])),
+                vec![down("b"), down("a")],
+                "skipped",
+            ),
         ] {
-            let other = Observation { answer: Ok(other), ..one.clone() };
-            let whole = Observation { answer: Err(CloudError::Denied("no".into())), denied: 1, ..one.clone() };
-            assert!(!fails(&order(&[(whole, other.clone())])), "the call failed as a whole");
+            let other = Observation {
+                answer: Ok(other),
+                ..one.clone()
+            };
+            let whole = Observation {
+                answer: Err(CloudError::Denied("no".into())),
+                denied: 1,
+                ..one.clone()
+            };
+            assert!(
+                !fails(&order(&[(whole, other.clone())])),
+                "the call failed as a whole"
+            );
             let word = match order(&[(one, other)]) {
                 Verdict::Ok => "ok",
                 Verdict::Failed { .. } => "failed",
@@ -162,10 +237,25 @@ mod tests {
             assert_eq!(word, expected);
         }
         let both = || seen(2, Ok(vec![value("a", false), value("b", false)]));
-        let swapped = Observation { answer: Ok(vec![value("b", false), value("a", false)]), ..both() };
-        assert!(fails(&order(&[(both(), swapped)])), "it has answers, although requests were denied");
-        let alone = Observation { denied: 0, ..both() };
-        let failed = Observation { answer: Err(CloudError::Internal("x".into())), ..alone.clone() };
-        assert!(fails(&order(&[(alone, failed)])), "it failed as a whole without a request");
+        let swapped = Observation {
+            answer: Ok(vec![value("b", false), value("a", false)]),
+            ..both()
+        };
+        assert!(
+            fails(&order(&[(both(), swapped)])),
+            "it has answers, although requests were denied"
+        );
+        let alone = Observation {
+            denied: 0,
+            ..both()
+        };
+        let failed = Observation {
+            answer: Err(CloudError::Internal("x".into())),
+            ..alone.clone()
+        };
+        assert!(
+            fails(&order(&[(alone, failed)])),
+            "it failed as a whole without a request"
+        );
     }
 }

@@ -3,27 +3,38 @@
 use super::failed;
 use crate::Verdict;
 
-/// Part of the memory by which it may grow while the number of calls doubles: the heap of a garbage collector settles slowly. So a leak must
-/// be larger than that to be found, for example 1,300 bytes a call of a guest with 5 MiB, in 500 calls of each function.
+/// Part of the memory by which it may grow while the number of calls doubles: the heap of a garbage
+/// collector settles slowly. So a leak must be larger than that to be found, for example 1,300
+/// bytes a call of a guest with 5 MiB, in 500 calls of each function.
 const SETTLING: u64 = 16;
 
-/// Number of peaks that are enough for a verdict: memory that was allocated in advance has been used by then.
+/// Number of peaks that are enough for a verdict: memory that was allocated in advance has been
+/// used by then.
 const PEAKS: usize = 4;
 
-/// Judges the peaks of memory, each after twice as many calls as the one before, the last after `calls`. Returns `None` as long as it has
-/// grown each time, but not often enough to say that it does not settle.
+/// Judges the peaks of memory, each after twice as many calls as the one before, the last after
+/// `calls`. Returns `None` as long as it has grown each time, but not often enough to say that it
+/// does not settle.
 pub(crate) fn flat(peaks: &[u64], ended: &[String], calls: usize) -> Option<Verdict> {
     let hint = "free what a call has allocated, and drop requests, bodies and streams";
-    if let Some(kind) =
-        ended.iter().find(|kind| ["memory", "memory_total", "handles", "handles_total"].contains(&kind.as_str()))
-    {
-        return Some(failed("no growth", format!("{kind} exceeded the limit within {calls} calls"), hint));
+    if let Some(kind) = ended.iter().find(|kind| {
+        ["memory", "memory_total", "handles", "handles_total"].contains(&kind.as_str())
+    }) {
+        return Some(failed(
+            "no growth",
+            format!("{kind} exceeded the limit within {calls} calls"),
+            hint,
+        ));
     }
     let grew = |(before, after): (&u64, &u64)| after.saturating_sub(*before) > before / SETTLING;
     if !peaks.iter().zip(peaks.iter().skip(1)).all(grew) {
         return Some(Verdict::Ok);
     }
-    let seen = || format!("bytes of memory, each after twice as many calls, the last after {calls}: {peaks:?}");
+    let seen = || {
+        format!(
+            "bytes of memory, each after twice as many calls, the last after {calls}: {peaks:?}"
+        )
+    };
     (peaks.len() >= PEAKS).then(|| failed("no growth", seen(), hint))
 }
 

@@ -9,7 +9,10 @@ use crate::{
     observation::{Element, Observation, Value},
 };
 
-pub(super) fn seen(function: &'static str, answer: Result<Vec<Element>, CloudError>) -> Observation {
+pub(super) fn seen(
+    function: &'static str,
+    answer: Result<Vec<Element>, CloudError>,
+) -> Observation {
     Observation {
         function,
         with: "nodes",
@@ -24,7 +27,10 @@ pub(super) fn seen(function: &'static str, answer: Result<Vec<Element>, CloudErr
 }
 
 pub(super) fn value(shown: &str, denies: bool) -> Element {
-    Ok(Value { shown: shown.into(), denies })
+    Ok(Value {
+        shown: shown.into(),
+        denies,
+    })
 }
 
 pub(super) fn fails(verdict: &Verdict) -> bool {

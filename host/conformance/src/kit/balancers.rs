@@ -35,25 +35,44 @@ pub(super) struct Balanced {
     fresh: Option<Life>,
 }
 
-pub(super) async fn run(scene: &Scene, fresh: &Scene, nodes: &[Arc<Node>], stage: &Stage) -> Balanced {
+pub(super) async fn run(
+    scene: &Scene,
+    fresh: &Scene,
+    nodes: &[Arc<Node>],
+    stage: &Stage,
+) -> Balanced {
     if !scene.info().can(Capability::LoadBalancers) {
-        return Balanced { kept: None, fresh: None };
+        return Balanced {
+            kept: None,
+            fresh: None,
+        };
     }
-    Balanced { kept: Some(live(scene, nodes, stage).await), fresh: Some(live(fresh, nodes, stage).await) }
+    Balanced {
+        kept: Some(live(scene, nodes, stage).await),
+        fresh: Some(live(fresh, nodes, stage).await),
+    }
 }
 
 async fn live(scene: &Scene, nodes: &[Arc<Node>], stage: &Stage) -> Life {
     let (mut service, nodes): (_, NodeSet) = (objects::service(), nodes.to_vec().into());
     stage.serve(Some(&service));
-    let before = scene.get("a Service without a load balancer", &service).await;
-    let missing = scene.update("a Service without a load balancer", &service, &nodes).await;
+    let before = scene
+        .get("a Service without a load balancer", &service)
+        .await;
+    let missing = scene
+        .update("a Service without a load balancer", &service, &nodes)
+        .await;
     let (first, status) = scene.ensure("a Service", &service, &nodes).await;
     service.status = status.unwrap_or_default();
     stage.serve(Some(&service));
-    let (again, _) = scene.ensure("the same Service again", &service, &nodes).await;
+    let (again, _) = scene
+        .ensure("the same Service again", &service, &nodes)
+        .await;
     let get = scene.get("a Service", &service).await;
     let get_twice = scene.get("a Service again", &service).await;
-    let (without_nodes, _) = scene.ensure("a Service and no nodes", &service, &NodeSet::default()).await;
+    let (without_nodes, _) = scene
+        .ensure("a Service and no nodes", &service, &NodeSet::default())
+        .await;
     let update = scene.update("a Service", &service, &nodes).await;
     let get_again = scene.get("a Service", &service).await;
     service.deleting = true;
@@ -63,7 +82,20 @@ async fn live(scene: &Scene, nodes: &[Arc<Node>], stage: &Stage) -> Life {
     service.status = LoadBalancerStatus::default();
     stage.serve(None);
     let gone = scene.get("a deleted Service", &service).await;
-    Life { before, missing, first, again, get, get_twice, without_nodes, update, get_again, delete, delete_again, gone }
+    Life {
+        before,
+        missing,
+        first,
+        again,
+        get,
+        get_twice,
+        without_nodes,
+        update,
+        get_again,
+        delete,
+        delete_again,
+        gone,
+    }
 }
 
 impl Life {
@@ -96,38 +128,65 @@ impl Balanced {
 
     /// Returns the calls that must have the same answers in both lives.
     pub(super) fn pairs(&self) -> Vec<(Observation, Observation)> {
-        let (Some(kept), Some(fresh)) = (&self.kept, &self.fresh) else { return Vec::new() };
-        kept.all().into_iter().cloned().zip(fresh.all().into_iter().cloned()).collect()
+        let (Some(kept), Some(fresh)) = (&self.kept, &self.fresh) else {
+            return Vec::new();
+        };
+        kept.all()
+            .into_iter()
+            .cloned()
+            .zip(fresh.all().into_iter().cloned())
+            .collect()
     }
 
     /// Returns the verdict of `problem` about the first life that has one.
-    fn judged(&self, needs: fn(&Life) -> Vec<&Observation>, problem: fn(&Life) -> Option<Verdict>) -> Verdict {
+    fn judged(
+        &self,
+        needs: fn(&Life) -> Vec<&Observation>,
+        problem: fn(&Life) -> Option<Verdict>,
+    ) -> Verdict {
         for life in self.lives() {
             if let Some(verdict) = sequence(&needs(life)).or_else(|| problem(life)) {
                 return verdict;
             }
         }
-        if self.kept.is_none() { skipped("it does not export `load-balancers`") } else { Verdict::Ok }
+        if self.kept.is_none() {
+            skipped("it does not export `load-balancers`")
+        } else {
+            Verdict::Ok
+        }
     }
 
     pub(super) fn ensure_again(&self) -> Verdict {
         self.judged(
             |it| vec![&it.first, &it.again, &it.get, &it.get_again],
             |it| {
-                let pairs =
-                    [(&it.first, &it.again), (&it.first, &it.get), (&it.get, &it.get_twice), (&it.get, &it.get_again)];
+                let pairs = [
+                    (&it.first, &it.again),
+                    (&it.first, &it.get),
+                    (&it.get, &it.get_twice),
+                    (&it.get, &it.get_again),
+                ];
                 let found = pairs.into_iter().find_map(|(one, other)| {
-                    difference(one, other).map(|seen| format!("{}, then {}: {seen}", one.call(), other.call()))
+                    difference(one, other)
+                        .map(|seen| format!("{}, then {}: {seen}", one.call(), other.call()))
                 });
                 let hint = "find what exists before you create it, and change nothing in `get`";
-                found.map(|seen| failed("the same complete status", seen, hint)).or_else(|| updated(&it.update))
+                found
+                    .map(|seen| failed("the same complete status", seen, hint))
+                    .or_else(|| updated(&it.update))
             },
         )
     }
 
     pub(super) fn update_missing(&self) -> Verdict {
         self.judged(
-            |it| if it.missing.denied > 0 { vec![&it.missing] } else { vec![&it.first] },
+            |it| {
+                if it.missing.denied > 0 {
+                    vec![&it.missing]
+                } else {
+                    vec![&it.first]
+                }
+            },
             |it| {
                 match &it.missing.answer {
                     Err(CloudError::NotFound(_)) => None,
@@ -135,7 +194,11 @@ impl Balanced {
                     Ok(_) => Some("success".to_owned()),
                 }
                 .map(|seen| {
-                    failed("`not-found`", seen, "look for the load balancer in `update-nodes`, and do not create it")
+                    failed(
+                        "`not-found`",
+                        seen,
+                        "look for the load balancer in `update-nodes`, and do not create it",
+                    )
                 })
             },
         )
@@ -149,9 +212,19 @@ impl Balanced {
                 if let Some(error) = it.delete_again.errors().first() {
                     return Some(failed("success", error.to_string(), hint));
                 }
-                let is_gone = it.gone.elements().iter().all(|it| it.as_ref().is_ok_and(|value| value.denies));
+                let is_gone = it
+                    .gone
+                    .elements()
+                    .iter()
+                    .all(|it| it.as_ref().is_ok_and(|value| value.denies));
                 let seen = || format!("{}: {:?}", it.gone.call(), it.gone.answer);
-                (!is_gone).then(|| failed("no load balancer after `ensure-deleted`", seen(), "delete everything"))
+                (!is_gone).then(|| {
+                    failed(
+                        "no load balancer after `ensure-deleted`",
+                        seen(),
+                        "delete everything",
+                    )
+                })
             },
         )
     }
@@ -160,8 +233,16 @@ impl Balanced {
     pub(super) fn empty(&self, lists: &[Observation]) -> Verdict {
         let worked = |it: &&Life| it.first.answer.is_ok() && it.without_nodes.answer.is_err();
         if let Some(life) = self.lives().find(worked) {
-            let seen = format!("{}: {:?}", life.without_nodes.call(), life.without_nodes.errors());
-            return failed("a load balancer without targets", seen, "accept that there are no nodes");
+            let seen = format!(
+                "{}: {:?}",
+                life.without_nodes.call(),
+                life.without_nodes.errors()
+            );
+            return failed(
+                "a load balancer without targets",
+                seen,
+                "accept that there are no nodes",
+            );
         }
         judge::empty(&lists.iter().collect::<Vec<_>>())
     }
@@ -169,8 +250,18 @@ impl Balanced {
 
 /// Judges `update-nodes` of a load balancer that exists. It may not be ready for a change.
 fn updated(update: &Observation) -> Option<Verdict> {
-    let error = update.errors().into_iter().next().filter(|_| !update.is_hosts())?;
+    let error = update
+        .errors()
+        .into_iter()
+        .next()
+        .filter(|_| !update.is_hosts())?;
     let is_early = matches!(error, CloudError::InProgress(_) | CloudError::Throttled(_));
     let seen = format!("{}: {error}", update.call());
-    (!is_early).then(|| failed("success", seen, "find the load balancer that `ensure` has created"))
+    (!is_early).then(|| {
+        failed(
+            "success",
+            seen,
+            "find the load balancer that `ensure` has created",
+        )
+    })
 }

@@ -63,8 +63,12 @@ pub(super) async fn run(scene: &Scene, fresh: &Scene, nodes: &[Arc<Node>]) -> Ca
     for node in nodes {
         single.push(ask(scene, "one node", std::slice::from_ref(node)).await);
     }
-    let concurrent = join_all((0..4).map(|_| ask(fresh, "nodes, four calls at a time", nodes))).await;
-    let concurrent = concurrent.into_iter().flat_map(|seen| once.iter().cloned().zip(seen)).collect();
+    let concurrent =
+        join_all((0..4).map(|_| ask(fresh, "nodes, four calls at a time", nodes))).await;
+    let concurrent = concurrent
+        .into_iter()
+        .flat_map(|seen| once.iter().cloned().zip(seen))
+        .collect();
     let mixed = mixed(scene, nodes).await;
     let unusual = unusual(scene, nodes).await;
     let mut others = Vec::new();
@@ -94,7 +98,10 @@ async fn mixed(scene: &Scene, nodes: &[Arc<Node>]) -> Vec<Observation> {
     let mut seen = ask(scene, "nodes with unusual ones", &all).await;
     for it in &mut seen {
         // Of the wrong length, it was rejected.
-        let _ = it.answer.as_mut().map(|elements| elements.truncate(nodes.len()));
+        let _ = it
+            .answer
+            .as_mut()
+            .map(|elements| elements.truncate(nodes.len()));
         it.questions = nodes.len();
     }
     seen
@@ -125,8 +132,14 @@ async fn unusual(scene: &Scene, nodes: &[Arc<Node>]) -> Vec<Observation> {
 /// Puts the answers to single questions together, for each function.
 fn joined(once: &[Observation], single: &[Vec<Observation>]) -> Vec<Observation> {
     let of = |index: usize| {
-        let parts: Vec<_> = single.iter().filter_map(|seen| seen.get(index).cloned()).collect();
-        Observation::together(&parts).map(|it| Observation { with: "one node at a time", ..it })
+        let parts: Vec<_> = single
+            .iter()
+            .filter_map(|seen| seen.get(index).cloned())
+            .collect();
+        Observation::together(&parts).map(|it| Observation {
+            with: "one node at a time",
+            ..it
+        })
     };
     (0..once.len()).filter_map(of).collect()
 }
@@ -137,8 +150,18 @@ fn pairs(one: &[Observation], other: &[Observation]) -> Vec<(Observation, Observ
 
 impl Calls {
     pub(super) fn all(&self) -> impl Iterator<Item = &Observation> {
-        let nodes = [&self.once, &self.again, &self.reversed, &self.single, &self.mixed, &self.fresh];
-        nodes.into_iter().chain([&self.others, &self.empty, &self.unusual]).flatten()
+        let nodes = [
+            &self.once,
+            &self.again,
+            &self.reversed,
+            &self.single,
+            &self.mixed,
+            &self.fresh,
+        ];
+        nodes
+            .into_iter()
+            .chain([&self.others, &self.empty, &self.unusual])
+            .flatten()
     }
 
     pub(super) fn is_unusual(&self, seen: &Observation) -> bool {
@@ -153,11 +176,19 @@ impl Calls {
     }
 
     pub(super) fn repeatable(&self) -> Verdict {
-        equal(&pairs(&self.once, &self.again), "the same answer", "answer from the cloud's state only")
+        equal(
+            &pairs(&self.once, &self.again),
+            "the same answer",
+            "answer from the cloud's state only",
+        )
     }
 
     pub(super) fn two_instances(&self) -> Verdict {
-        equal(&self.concurrent, "the same answers", "declare `overlap` if calls may not run at the same time")
+        equal(
+            &self.concurrent,
+            "the same answers",
+            "declare `overlap` if calls may not run at the same time",
+        )
     }
 
     pub(super) fn no_memory(&self, more: Vec<(Observation, Observation)>) -> Verdict {
@@ -180,10 +211,15 @@ pub(super) async fn lookup(scene: &Scene, nodes: &[Arc<Node>]) -> Verdict {
     let (Some(one), Some(other)) = (unset.next(), unset.next()) else {
         return judge::skipped("it takes one node at a time");
     };
-    let describe = async |node: &Arc<Node>| scene.describe("one node", std::slice::from_ref(node)).await;
+    let describe =
+        async |node: &Arc<Node>| scene.describe("one node", std::slice::from_ref(node)).await;
     let (first, second) = (describe(one).await, describe(other).await);
     let provider_id = scene.provider_id(one).await;
-    let by_id = describe(&Arc::new(Node { provider_id, ..Node::clone(other) })).await;
+    let by_id = describe(&Arc::new(Node {
+        provider_id,
+        ..Node::clone(other)
+    }))
+    .await;
     judge::lookup(&first, &second, &by_id)
 }
 
@@ -205,7 +241,9 @@ pub(super) async fn flat(scene: &Scene, nodes: &[Arc<Node>], calls: usize) -> Ve
             }
             if begun.elapsed() > PATIENCE {
                 let each = begun.elapsed() / u32::try_from(rounds).unwrap_or(u32::MAX);
-                return judge::skipped(format!("its functions take {each:.1?} together, which is too long"));
+                return judge::skipped(format!(
+                    "its functions take {each:.1?} together, which is too long"
+                ));
             }
         }
         let reading = scene.reading();
@@ -234,7 +272,9 @@ async fn round(scene: &Scene, nodes: &[Arc<Node>], service: &Service, set: &Node
         let wanted = objects::routes(nodes);
         scene.create_routes("new routes", &wanted).await;
         let (_, routes) = scene.list_routes("nothing").await;
-        scene.delete_routes("routes", &super::routes::ours(routes, &wanted)).await;
+        scene
+            .delete_routes("routes", &super::routes::ours(routes, &wanted))
+            .await;
         made += 3;
     }
     if info.can(Capability::Maintenance) {

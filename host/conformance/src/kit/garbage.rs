@@ -13,11 +13,17 @@ use crate::{
 const VALUE: &str = "qz7wvk";
 
 /// Text in no format, and in several formats with an unknown field.
-const GARBAGE: [&str; 3] =
-    ["\u{7f}{[<( not a configuration\n", "{\"conformance\": \"qz7wvk\"}\n", "conformance: qz7wvk\n"];
+const GARBAGE: [&str; 3] = [
+    "\u{7f}{[<( not a configuration\n",
+    "{\"conformance\": \"qz7wvk\"}\n",
+    "conformance: qz7wvk\n",
+];
 
 /// Loads the plugin with each bad configuration.
-pub(super) async fn run(loader: &Loader, add: &mut impl FnMut(Check, Verdict)) -> Result<(), KitError> {
+pub(super) async fn run(
+    loader: &Loader,
+    add: &mut impl FnMut(Check, Verdict),
+) -> Result<(), KitError> {
     let file = tempfile::NamedTempFile::new()?;
     let (mut accepted, mut wrong, mut quoted) = (0, None, None);
     for text in GARBAGE {
@@ -27,7 +33,10 @@ pub(super) async fn run(loader: &Loader, add: &mut impl FnMut(Check, Verdict)) -
             is_cloud_conf: false,
             ..loader.options.source.clone()
         };
-        match loader.load_with(loader.options.limits.clone(), source).await? {
+        match loader
+            .load_with(loader.options.limits.clone(), source)
+            .await?
+        {
             Ok(_) => accepted += 1,
             Err(error) => {
                 if error.to_string().contains(VALUE) {
@@ -40,12 +49,25 @@ pub(super) async fn run(loader: &Loader, add: &mut impl FnMut(Check, Verdict)) -
             }
         }
     }
-    add(Check::Garbage, garbage(accepted, wrong, loader.options.source.cloud_config.is_some()));
+    add(
+        Check::Garbage,
+        garbage(
+            accepted,
+            wrong,
+            loader.options.source.cloud_config.is_some(),
+        ),
+    );
     let hint = "name the field and its place, never its value: a value may be a secret";
-    let unquoted = quoted.map_or(Verdict::Ok, |it| failed("a reason without values", it, hint));
+    let unquoted = quoted.map_or(Verdict::Ok, |it| {
+        failed("a reason without values", it, hint)
+    });
     add(
         Check::GarbageUnquoted,
-        if accepted == GARBAGE.len() { skipped("it accepts any configuration") } else { unquoted },
+        if accepted == GARBAGE.len() {
+            skipped("it accepts any configuration")
+        } else {
+            unquoted
+        },
     );
     Ok(())
 }
@@ -55,9 +77,11 @@ fn garbage(accepted: usize, wrong: Option<String>, has_config: bool) -> Verdict 
     let hint = "parse the whole configuration in `configure`, and return `invalid` with file, line and reason";
     match wrong {
         Some(seen) => failed("`invalid`, with a reason", seen, hint),
-        None if has_config && accepted == GARBAGE.len() => {
-            failed("`invalid`, with a reason", "any text is accepted as the configuration", hint)
-        }
+        None if has_config && accepted == GARBAGE.len() => failed(
+            "`invalid`, with a reason",
+            "any text is accepted as the configuration",
+            hint,
+        ),
         None => Verdict::Ok,
     }
 }
@@ -69,7 +93,10 @@ mod tests {
     #[test]
     fn only_a_plugin_with_a_configuration_must_reject_others() {
         let fails = |accepted, wrong: Option<&str>, has| {
-            matches!(garbage(accepted, wrong.map(str::to_owned), has), Verdict::Failed { .. })
+            matches!(
+                garbage(accepted, wrong.map(str::to_owned), has),
+                Verdict::Failed { .. }
+            )
         };
         assert!(fails(3, None, true) && !fails(3, None, false) && !fails(1, None, true));
         assert!(fails(0, Some("it trapped"), true) && fails(0, Some("it trapped"), false));

@@ -6,8 +6,18 @@ use super::{
 };
 use crate::Check;
 
-const fn of(id: &'static str, file: &'static str, quote: &'static str, held: super::Held) -> Obligation {
-    Obligation { id, file, quote, held }
+const fn of(
+    id: &'static str,
+    file: &'static str,
+    quote: &'static str,
+    held: super::Held,
+) -> Obligation {
+    Obligation {
+        id,
+        file,
+        quote,
+        held,
+    }
 }
 
 /// Skydock's answer to an answer that violates the contract.
@@ -43,7 +53,9 @@ pub const OBLIGATIONS: &[Obligation] = &[
         "annotation-hint",
         "host",
         "what must be found again belongs in the cloud, and an annotation is only a hint.",
-        Untestable("a host that stops in between is needed, and the plugin's own cloud; use a scenario"),
+        Untestable(
+            "a host that stops in between is needed, and the plugin's own cloud; use a scenario",
+        ),
     ),
     of(
         "wait-in-time",
@@ -57,7 +69,12 @@ pub const OBLIGATIONS: &[Obligation] = &[
         "for work that cannot be stopped, or state that cannot be trusted.",
         Untestable("only the plugin knows its state; `no-memory` shows what follows from it"),
     ),
-    of("event-object", "host", "other objects are rejected (false).", Host("rejects events on other objects")),
+    of(
+        "event-object",
+        "host",
+        "other objects are rejected (false).",
+        Host("rejects events on other objects"),
+    ),
     of(
         "borrowed-nodes",
         "host",
@@ -70,13 +87,43 @@ pub const OBLIGATIONS: &[Obligation] = &[
         "Never return this as a guess, or after a failed or empty query.",
         Checked(Check::RefusedCloud),
     ),
-    of("provider-id-own", "instances", "it must have one of the plugin's prefixes;", REJECTS),
-    of("provider-id-size", "instances", "at most 512 bytes.", REJECTS),
+    of(
+        "provider-id-own",
+        "instances",
+        "it must have one of the plugin's prefixes;",
+        REJECTS,
+    ),
+    of(
+        "provider-id-size",
+        "instances",
+        "at most 512 bytes.",
+        REJECTS,
+    ),
     of("labels-valid", "instances", "a valid label value.", REJECTS),
-    of("lists-limited", "instances", "Value of `status.addresses`, in this order; at most 64.", REJECTS),
-    of("check-in-order", "instances", "Returns one element for each node, in the same order;", Checked(Check::Order)),
-    of("check-each", "instances", "an element that fails does not affect the others.", Checked(Check::Order)),
-    of("check-answers", "instances", "The outer error is for a call that fails as a whole.", Checked(Check::Answers)),
+    of(
+        "lists-limited",
+        "instances",
+        "Value of `status.addresses`, in this order; at most 64.",
+        REJECTS,
+    ),
+    of(
+        "check-in-order",
+        "instances",
+        "Returns one element for each node, in the same order;",
+        Checked(Check::Order),
+    ),
+    of(
+        "check-each",
+        "instances",
+        "an element that fails does not affect the others.",
+        Checked(Check::Order),
+    ),
+    of(
+        "check-answers",
+        "instances",
+        "The outer error is for a call that fails as a whole.",
+        Checked(Check::Answers),
+    ),
     of(
         "describe-in-order",
         "instances",
@@ -107,7 +154,12 @@ pub const OBLIGATIONS: &[Obligation] = &[
         "or none if it does not exist. Changes nothing.",
         Checked(Check::EnsureAgain),
     ),
-    of("ensure-complete", "load-balancers", "Returns its complete status.", Checked(Check::EnsureAgain)),
+    of(
+        "ensure-complete",
+        "load-balancers",
+        "Returns its complete status.",
+        Checked(Check::EnsureAgain),
+    ),
     of(
         "ensure-without-nodes",
         "load-balancers",
@@ -132,15 +184,30 @@ pub const OBLIGATIONS: &[Obligation] = &[
         "Deletes the load balancer and everything that was created for it, including partially created resources.",
         Untestable("the plugin's own cloud is needed to see what is left; use a scenario"),
     ),
-    of("delete-twice", "load-balancers", "Succeeds if nothing exists.", Checked(Check::DeleteTwice)),
-    of("maintain-delay", "maintenance", "the host limits them to between 10 s and 24 hours.", Host("limits the delay")),
+    of(
+        "delete-twice",
+        "load-balancers",
+        "Succeeds if nothing exists.",
+        Checked(Check::DeleteTwice),
+    ),
+    of(
+        "maintain-delay",
+        "maintenance",
+        "the host limits them to between 10 s and 24 hours.",
+        Host("limits the delay"),
+    ),
     of(
         "no-memory",
         "plugin",
         "a plugin must not keep anything in memory that it cannot find again in the cloud, in the cluster's objects or in `cache`.",
         Checked(Check::NoMemory),
     ),
-    of("any-instance", "plugin", "Instances are created and dropped at any time:", Checked(Check::TwoInstances)),
+    of(
+        "any-instance",
+        "plugin",
+        "Instances are created and dropped at any time:",
+        Checked(Check::TwoInstances),
+    ),
     of(
         "no-trap",
         "plugin",
@@ -177,17 +244,42 @@ pub const OBLIGATIONS: &[Obligation] = &[
         "8 MiB of arguments and answer, measured in the host's memory.",
         Checked(Check::Answers),
     ),
-    of("limits-log", "plugin", "100 log lines and 16 KiB of log a second.", Host("drops the other lines")),
-    of("concurrent", "plugin", "Up to 36 calls run at a time, each in its own instance:", Checked(Check::TwoInstances)),
-    of("info-valid", "plugin", "lower-case letters, digits and dashes, at most 63.", Checked(Check::Info)),
-    of("info-prefixes", "plugin", "at least one if `instances` is exported.", Checked(Check::Info)),
+    of(
+        "limits-log",
+        "plugin",
+        "100 log lines and 16 KiB of log a second.",
+        Host("drops the other lines"),
+    ),
+    of(
+        "concurrent",
+        "plugin",
+        "Up to 36 calls run at a time, each in its own instance:",
+        Checked(Check::TwoInstances),
+    ),
+    of(
+        "info-valid",
+        "plugin",
+        "lower-case letters, digits and dashes, at most 63.",
+        Checked(Check::Info),
+    ),
+    of(
+        "info-prefixes",
+        "plugin",
+        "at least one if `instances` is exported.",
+        Checked(Check::Info),
+    ),
     of(
         "info-same-name",
         "plugin",
         "A plugin is only replaced by a plugin of the same name.",
         Host("keeps the plugin in service"),
     ),
-    of("info-stable", "plugin", "Read once per generation.", Checked(Check::InfoStable)),
+    of(
+        "info-stable",
+        "plugin",
+        "Read once per generation.",
+        Checked(Check::InfoStable),
+    ),
     of(
         "info-quiet",
         "plugin",
@@ -200,7 +292,12 @@ pub const OBLIGATIONS: &[Obligation] = &[
         "It does this for each instance, and an instance handles one call at a time.",
         Checked(Check::Configure),
     ),
-    of("configure-quiet", "plugin", "It must check it and cannot call the cloud.", Checked(Check::NoEarlyRequest)),
+    of(
+        "configure-quiet",
+        "plugin",
+        "It must check it and cannot call the cloud.",
+        Checked(Check::NoEarlyRequest),
+    ),
     of(
         "configure-checks",
         "plugin",
@@ -213,7 +310,12 @@ pub const OBLIGATIONS: &[Obligation] = &[
         "its text states file, line and reason.",
         Untestable("formats of configurations differ, and not all have lines"),
     ),
-    of("configure-unquoted", "plugin", "name the field, never quote the value.", Checked(Check::GarbageUnquoted)),
+    of(
+        "configure-unquoted",
+        "plugin",
+        "name the field, never quote the value.",
+        Checked(Check::GarbageUnquoted),
+    ),
     of(
         "configure-unseen",
         "plugin",
@@ -232,30 +334,60 @@ pub const OBLIGATIONS: &[Obligation] = &[
         "Routes that belong to others are not listed.",
         Untestable("the plugin's own cloud is needed to create routes of others; use a scenario"),
     ),
-    of("list-token", "routes", "at most 4 KiB; none after the last page.", REJECTS),
+    of(
+        "list-token",
+        "routes",
+        "at most 4 KiB; none after the last page.",
+        REJECTS,
+    ),
     of(
         "routes-in-order",
         "routes",
         "Returns one result for each route, in the same order.",
         Checked(Check::RoutesAgain),
     ),
-    of("create-again", "routes", "A route that exists already is a success.", Checked(Check::RoutesAgain)),
-    of("delete-again", "routes", "A route that does not exist is a success.", Checked(Check::RoutesAgain)),
+    of(
+        "create-again",
+        "routes",
+        "A route that exists already is a success.",
+        Checked(Check::RoutesAgain),
+    ),
+    of(
+        "delete-again",
+        "routes",
+        "A route that does not exist is a success.",
+        Checked(Check::RoutesAgain),
+    ),
     of(
         "any-object",
         "types",
         "Records contain the fields of the Kubernetes objects that providers read, under their Kubernetes names.",
         Checked(Check::Unusual),
     ),
-    of("not-found-certain", "types", "Never use it if the cloud could not be asked.", Checked(Check::RefusedCloud)),
+    of(
+        "not-found-certain",
+        "types",
+        "Never use it if the cloud could not be asked.",
+        Checked(Check::RefusedCloud),
+    ),
     of(
         "error-case",
         "types",
         "The host derives retry, delay, event and metric from the case alone, never from the text.",
         Checked(Check::ErrorCase),
     ),
-    of("error-text", "types", "Texts are for people: one sentence, without secrets.", Checked(Check::ErrorText)),
-    of("retry-delay", "types", "The host limits it to between 100 ms and 1 hour.", Host("limits the delay")),
+    of(
+        "error-text",
+        "types",
+        "Texts are for people: one sentence, without secrets.",
+        Checked(Check::ErrorText),
+    ),
+    of(
+        "retry-delay",
+        "types",
+        "The host limits it to between 100 ms and 1 hour.",
+        Host("limits the delay"),
+    ),
     of(
         "addresses-valid",
         "types",
@@ -268,13 +400,28 @@ pub const OBLIGATIONS: &[Obligation] = &[
         "At most 64. Empty means that the load balancer exists and does not have an address yet.",
         REJECTS,
     ),
-    of("status-complete", "types", "it replaces the current one.", Checked(Check::EnsureAgain)),
-    of("imports-granted", "types", "Only the host creates it; a plugin only reads it.", Checked(Check::Component)),
+    of(
+        "status-complete",
+        "types",
+        "it replaces the current one.",
+        Checked(Check::EnsureAgain),
+    ),
+    of(
+        "imports-granted",
+        "types",
+        "Only the host creates it; a plugin only reads it.",
+        Checked(Check::Component),
+    ),
     of(
         "reads-repeatable",
         "instances",
         "It runs, or starts, or the cloud is not sure: the host does nothing.",
         Checked(Check::Repeatable),
     ),
-    of("locate-in-order", "zones", "one element for each node, in the same order.", Checked(Check::Order)),
+    of(
+        "locate-in-order",
+        "zones",
+        "one element for each node, in the same order.",
+        Checked(Check::Order),
+    ),
 ];

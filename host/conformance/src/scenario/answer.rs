@@ -1,13 +1,18 @@
 //! Answers as JSON, with the names that their fields have in Kubernetes.
 
 use serde_json::{Value, json};
-use skydock_cloud::{Answers, CloudError, Instance, IpMode, LoadBalancerStatus, NodeAddress, Presence, Route, Zone};
+use skydock_cloud::{
+    Answers, CloudError, Instance, IpMode, LoadBalancerStatus, NodeAddress, Presence, Route, Zone,
+};
 
 use super::file::ErrorCase;
 
 /// Returns one element for each answer.
 pub(super) fn each<T>(answers: &Answers<T>, value: impl Fn(&T) -> Value) -> Value {
-    answers.iter().map(|answer| answer.as_ref().map_or_else(error, &value)).collect()
+    answers
+        .iter()
+        .map(|answer| answer.as_ref().map_or_else(error, &value))
+        .collect()
 }
 
 /// Returns the error of an element.
@@ -25,7 +30,15 @@ pub(super) fn presence(presence: &Presence) -> Value {
 }
 
 pub(super) fn instance(instance: &Instance) -> Value {
-    let Instance { provider_id, instance_type, zone, region, addresses: at, labels, annotations } = instance;
+    let Instance {
+        provider_id,
+        instance_type,
+        zone,
+        region,
+        addresses: at,
+        labels,
+        annotations,
+    } = instance;
     json!({
         "providerID": provider_id, "instanceType": instance_type, "zone": zone, "region": region,
         "addresses": addresses(at), "labels": labels, "annotations": annotations,
@@ -59,5 +72,7 @@ pub(super) fn route(route: &Route) -> Value {
 }
 
 fn addresses(all: &[NodeAddress]) -> Value {
-    all.iter().map(|it| json!({"type": it.kind.as_str(), "address": it.address})).collect()
+    all.iter()
+        .map(|it| json!({"type": it.kind.as_str(), "address": it.address}))
+        .collect()
 }

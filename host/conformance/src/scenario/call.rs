@@ -19,12 +19,22 @@ pub(crate) struct Answered {
 
 impl Answered {
     fn one<T>(answer: Result<T, CloudError>, value: impl FnOnce(&T) -> Value) -> Self {
-        Self { answer: answer.map(|it| value(&it)), failed: Vec::new() }
+        Self {
+            answer: answer.map(|it| value(&it)),
+            failed: Vec::new(),
+        }
     }
 
     fn each<T>(answers: Result<Answers<T>, CloudError>, value: impl Fn(&T) -> Value) -> Self {
-        let failed = answers.iter().flatten().filter_map(|it| it.as_ref().err().cloned()).collect();
-        Self { answer: answers.map(|it| answer::each(&it, value)), failed }
+        let failed = answers
+            .iter()
+            .flatten()
+            .filter_map(|it| it.as_ref().err().cloned())
+            .collect();
+        Self {
+            answer: answers.map(|it| answer::each(&it, value)),
+            failed,
+        }
     }
 
     /// Returns the error of the call, or the first of an element.
@@ -37,27 +47,39 @@ impl Answered {
         let is_expected = match (&self.answer, expect.error) {
             (Err(error), Some(case)) => ErrorCase::of(error) == case,
             // A function that answers for each element has no error of its own.
-            (Ok(_), Some(case)) => !self.failed.is_empty() && self.failed.iter().all(|it| ErrorCase::of(it) == case),
+            (Ok(_), Some(case)) => {
+                !self.failed.is_empty() && self.failed.iter().all(|it| ErrorCase::of(it) == case)
+            }
             (Ok(_), None) => self.failed.is_empty() || expect.answer.is_some(),
             (Err(_), None) => false,
         };
         if !is_expected {
             let expected = expect.error.map_or_else(
-                || expect.answer.as_ref().map_or_else(|| "success".to_owned(), Value::to_string),
+                || {
+                    expect
+                        .answer
+                        .as_ref()
+                        .map_or_else(|| "success".to_owned(), Value::to_string)
+                },
                 |case| format!("the error {}", case.name()),
             );
             return Some((expected, self.shown()));
         }
-        let (Some(expected), Ok(seen)) = (&expect.answer, &self.answer) else { return None };
+        let (Some(expected), Ok(seen)) = (&expect.answer, &self.answer) else {
+            return None;
+        };
         // The order of a list of routes does not count; that of nodes and of addresses does.
-        let differs = difference(expected, seen, Order::Counts)
-            .filter(|_| !self.is_list_of_routes() || difference(expected, seen, Order::Any).is_some());
+        let differs = difference(expected, seen, Order::Counts).filter(|_| {
+            !self.is_list_of_routes() || difference(expected, seen, Order::Any).is_some()
+        });
         differs.map(|it| (expected.to_string(), format!("{it}; {}", self.shown())))
     }
 
     fn is_list_of_routes(&self) -> bool {
         let is_route = |it: &Value| it.get("destinationCIDR").is_some();
-        self.answer.as_ref().is_ok_and(|it| it.as_array().is_some_and(|all| all.iter().any(is_route)))
+        self.answer
+            .as_ref()
+            .is_ok_and(|it| it.as_array().is_some_and(|all| all.iter().any(is_route)))
     }
 
     pub(super) fn shown(&self) -> String {
@@ -69,7 +91,8 @@ impl Answered {
     }
 }
 
-/// Makes the call of a step. With `writes`, the cluster changes as controllers change it after the answer.
+/// Makes the call of a step. With `writes`, the cluster changes as controllers change it after the
+/// answer.
 ///
 /// # Errors
 /// A sentence, if the call cannot be made.
@@ -80,8 +103,15 @@ pub(crate) async fn make(
     step: &Step,
     writes: bool,
 ) -> Result<Answered, String> {
-    let (names, service) = (step.nodes.as_deref(), step.service.as_deref().unwrap_or_default());
-    let object = |deleting| world.service(service, deleting).ok_or_else(|| format!("unknown Service `{service}`"));
+    let (names, service) = (
+        step.nodes.as_deref(),
+        step.service.as_deref().unwrap_or_default(),
+    );
+    let object = |deleting| {
+        world
+            .service(service, deleting)
+            .ok_or_else(|| format!("unknown Service `{service}`"))
+    };
     Ok(match function {
         Function::Check => Answered::each(cloud.check(&world.nodes(names)).await, answer::presence),
         Function::Locate => Answered::each(cloud.locate(&world.nodes(names)).await, answer::zone),
@@ -99,18 +129,24 @@ pub(crate) async fn make(
             status.as_ref().map_or(Value::Null, answer::status)
         }),
         Function::Ensure => {
-            let answer = cloud.ensure_load_balancer(&object(Some(false))?, &world.targets(names)).await;
+            let answer = cloud
+                .ensure_load_balancer(&object(Some(false))?, &world.targets(names))
+                .await;
             if let Some(status) = answer.as_ref().ok().filter(|_| writes) {
                 world.ensured(service, status);
             }
             Answered::one(answer, answer::status)
         }
         Function::UpdateNodes => {
-            let answer = cloud.update_load_balancer(&object(None)?, &world.targets(names)).await;
+            let answer = cloud
+                .update_load_balancer(&object(None)?, &world.targets(names))
+                .await;
             Answered::one(answer, |()| Value::Null)
         }
         Function::EnsureDeleted => {
-            let answer = cloud.ensure_load_balancer_deleted(&object(Some(true))?).await;
+            let answer = cloud
+                .ensure_load_balancer_deleted(&object(Some(true))?)
+                .await;
             if answer.is_ok() && writes {
                 world.deleted(service);
             }
@@ -123,12 +159,20 @@ pub(crate) async fn make(
             }
             Answered::one(answer, |routes| routes.iter().map(answer::route).collect())
         }
-        Function::CreateRoutes => Answered::each(cloud.create_routes(&world.new_routes(names)).await, |()| Value::Null),
+        Function::CreateRoutes => {
+            Answered::each(cloud.create_routes(&world.new_routes(names)).await, |()| {
+                Value::Null
+            })
+        }
         Function::DeleteRoutes => {
-            let routes = world.routes(names).ok_or("no routes were listed: call routes.list-routes first")?;
+            let routes = world
+                .routes(names)
+                .ok_or("no routes were listed: call routes.list-routes first")?;
             Answered::each(cloud.delete_routes(&routes).await, |()| Value::Null)
         }
-        Function::Maintain => Answered::one(cloud.maintain().await, |delay| delay.as_secs_f64().into()),
+        Function::Maintain => {
+            Answered::one(cloud.maintain().await, |delay| delay.as_secs_f64().into())
+        }
     })
 }
 
@@ -148,7 +192,10 @@ mod tests {
     fn an_answer_is_success_unless_something_else_is_expected() {
         let not_found = || CloudError::NotFound("n2".into());
         let good = Answered::each(Ok(vec![Ok(Presence::Running)]), answer::presence);
-        let mixed = Answered::each(Ok(vec![Ok(Presence::Running), Err(not_found())]), answer::presence);
+        let mixed = Answered::each(
+            Ok(vec![Ok(Presence::Running), Err(not_found())]),
+            answer::presence,
+        );
         let whole = Answered::each::<Presence>(Err(not_found()), answer::presence);
         let none = Answered::one(Ok(()), |()| Value::Null);
         for (answered, text, bad) in [
@@ -181,9 +228,22 @@ mod tests {
             destination_cidr: cidr.into(),
             blackhole: false,
         };
-        let routes = Answered::one(Ok(vec![route("a"), route("b")]), |all| all.iter().map(answer::route).collect());
-        assert_eq!(routes.judge(&expect("answer: [{destinationCIDR: b}, {destinationCIDR: a}]")), None);
-        assert!(routes.judge(&expect("answer: [{destinationCIDR: b}, {destinationCIDR: c}]")).is_some());
+        let routes = Answered::one(Ok(vec![route("a"), route("b")]), |all| {
+            all.iter().map(answer::route).collect()
+        });
+        assert_eq!(
+            routes.judge(&expect(
+                "answer: [{destinationCIDR: b}, {destinationCIDR: a}]"
+            )),
+            None
+        );
+        assert!(
+            routes
+                .judge(&expect(
+                    "answer: [{destinationCIDR: b}, {destinationCIDR: c}]"
+                ))
+                .is_some()
+        );
     }
 
     #[test]
@@ -197,11 +257,21 @@ mod tests {
     fn what_was_seen_is_shown() {
         let denied = || CloudError::Denied("no".into());
         let done = Answered::one(Ok(()), |()| Value::Null);
-        let mixed = Answered::each(Ok(vec![Ok(Presence::Running), Err(denied())]), answer::presence);
+        let mixed = Answered::each(
+            Ok(vec![Ok(Presence::Running), Err(denied())]),
+            answer::presence,
+        );
         let whole = Answered::one::<()>(Err(denied()), |()| Value::Null);
         assert_eq!((done.shown().as_str(), done.error()), ("success", None));
-        assert!(mixed.shown().starts_with("[\"running\","), "{}", mixed.shown());
-        assert_eq!((mixed.error(), whole.error()), (Some(&denied()), Some(&denied())));
+        assert!(
+            mixed.shown().starts_with("[\"running\","),
+            "{}",
+            mixed.shown()
+        );
+        assert_eq!(
+            (mixed.error(), whole.error()),
+            (Some(&denied()), Some(&denied()))
+        );
         assert_eq!(whole.shown(), denied().to_string());
     }
 
@@ -221,16 +291,32 @@ mod tests {
 
     #[tokio::test]
     async fn a_service_is_gone_after_its_load_balancer_was_deleted() {
-        let step: Step = serde_saphyr::from_str("{call: load-balancers.ensure-deleted, service: web}").unwrap();
-        for (result, writes, gone) in
-            [(Ok(()), true, true), (Ok(()), false, false), (Err(CloudError::Denied("no".into())), true, false)]
-        {
+        let step: Step =
+            serde_saphyr::from_str("{call: load-balancers.ensure-deleted, service: web}").unwrap();
+        for (result, writes, gone) in [
+            (Ok(()), true, true),
+            (Ok(()), false, false),
+            (Err(CloudError::Denied("no".into())), true, false),
+        ] {
             let world = World::default();
-            world.give(&serde_saphyr::from_str("services: [{name: web, ports: [{port: 80}]}]").unwrap());
-            let answered =
-                make(&Deleting(result.clone()), &world, Function::EnsureDeleted, &step, writes).await.unwrap();
+            world.give(
+                &serde_saphyr::from_str("services: [{name: web, ports: [{port: 80}]}]").unwrap(),
+            );
+            let answered = make(
+                &Deleting(result.clone()),
+                &world,
+                Function::EnsureDeleted,
+                &step,
+                writes,
+            )
+            .await
+            .unwrap();
             assert_eq!(answered.error(), result.as_ref().err());
-            assert_eq!(world.stage.services().is_empty(), gone, "{result:?} {writes}");
+            assert_eq!(
+                world.stage.services().is_empty(),
+                gone,
+                "{result:?} {writes}"
+            );
         }
     }
 }

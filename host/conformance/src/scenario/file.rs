@@ -52,7 +52,8 @@ pub struct Scenarios {
 pub(crate) struct Scenario {
     /// In reports: lower-case letters, digits and dashes.
     pub(crate) name: String,
-    /// Objects of the cluster, in addition to those of the file. Those with the same name replace them.
+    /// Objects of the cluster, in addition to those of the file. Those with the same name replace
+    /// them.
     #[serde(default)]
     pub(crate) given: Given,
     pub(crate) steps: Vec<Spanned<Step>>,
@@ -68,8 +69,15 @@ pub(crate) struct Span(pub(crate) std::time::Duration);
 impl<'de> Deserialize<'de> for Span {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = String::deserialize(deserializer)?;
-        let parsed = text.parse::<jiff::SignedDuration>().ok().and_then(|it| std::time::Duration::try_from(it).ok());
-        let wrong = || serde::de::Error::custom(format!("{text:?} is not a valid duration; expected for example 10s"));
+        let parsed = text
+            .parse::<jiff::SignedDuration>()
+            .ok()
+            .and_then(|it| std::time::Duration::try_from(it).ok());
+        let wrong = || {
+            serde::de::Error::custom(format!(
+                "{text:?} is not a valid duration; expected for example 10s"
+            ))
+        };
         parsed.map(Self).ok_or_else(wrong)
     }
 }

@@ -20,15 +20,28 @@ impl Files {
             let to = dir.path().join(file.file_name().unwrap_or_default());
             fs::copy(file, &to).map(|_| to)
         };
-        let (component, cloud_config) =
-            (copied(&source.component)?, source.cloud_config.as_ref().map(copied).transpose()?);
-        let copies =
-            PluginSource { component: component.clone(), cloud_config: cloud_config.clone(), ..source.clone() };
-        Ok((Self { _dir: dir, component, cloud_config, replaced: 0 }, copies))
+        let (component, cloud_config) = (
+            copied(&source.component)?,
+            source.cloud_config.as_ref().map(copied).transpose()?,
+        );
+        let copies = PluginSource {
+            component: component.clone(),
+            cloud_config: cloud_config.clone(),
+            ..source.clone()
+        };
+        Ok((
+            Self {
+                _dir: dir,
+                component,
+                cloud_config,
+                replaced: 0,
+            },
+            copies,
+        ))
     }
 
-    /// Changes what makes a new generation, and nothing that means something: an empty line at the end of the configuration, or else a
-    /// custom section at the end of the component.
+    /// Changes what makes a new generation, and nothing that means something: an empty line at the
+    /// end of the configuration, or else a custom section at the end of the component.
     pub(super) fn change(&mut self) -> io::Result<()> {
         let (file, more) = match &self.cloud_config {
             Some(file) => (file, vec![b'\n']),
@@ -41,7 +54,8 @@ impl Files {
     }
 }
 
-/// Returns a custom section of WebAssembly: its ID, its size, its name after the length of that, and a byte.
+/// Returns a custom section of WebAssembly: its ID, its size, its name after the length of that,
+/// and a byte.
 fn section(content: u8) -> Vec<u8> {
     const NAME: &[u8; 12] = b"skydock-test";
     [[0, 14, 12].as_slice(), NAME, &[content]].concat()
@@ -57,17 +71,33 @@ mod tests {
         let (wasm, conf) = (dir.path().join("p.wasm"), dir.path().join("cloud.json"));
         fs::write(&wasm, b"\0asm").unwrap();
         fs::write(&conf, "{}").unwrap();
-        let source =
-            PluginSource { component: wasm.clone(), cloud_config: Some(conf.clone()), ..PluginSource::default() };
+        let source = PluginSource {
+            component: wasm.clone(),
+            cloud_config: Some(conf.clone()),
+            ..PluginSource::default()
+        };
         let (mut files, copies) = Files::copy(&source).unwrap();
         files.change().unwrap();
-        assert_eq!(fs::read_to_string(copies.cloud_config.unwrap()).unwrap(), "{}\n");
-        let (mut files, copies) = Files::copy(&PluginSource { cloud_config: None, ..source }).unwrap();
+        assert_eq!(
+            fs::read_to_string(copies.cloud_config.unwrap()).unwrap(),
+            "{}\n"
+        );
+        let (mut files, copies) = Files::copy(&PluginSource {
+            cloud_config: None,
+            ..source
+        })
+        .unwrap();
         files.change().unwrap();
         files.change().unwrap();
         let changed = fs::read(copies.component).unwrap();
         assert_eq!(changed.len(), 4 + 2 * 16);
         assert!(changed.ends_with(b"\0\x0e\x0cskydock-test\x01"));
-        assert_eq!((fs::read(wasm).unwrap().len(), fs::read_to_string(conf).unwrap().len()), (4, 2));
+        assert_eq!(
+            (
+                fs::read(wasm).unwrap().len(),
+                fs::read_to_string(conf).unwrap().len()
+            ),
+            (4, 2)
+        );
     }
 }

@@ -40,37 +40,71 @@ pub(super) async fn request(http: &Http, variables: &Variables) -> Result<Seen, 
     for (name, value) in &http.headers {
         request = request.header(name, variables.expand(value)?);
     }
-    let body = http.body.as_ref().map(|body| variables.expand_all(body)).transpose()?;
-    let sent = tokio::task::spawn_blocking(move || send(request, body.as_ref()).map_err(|error| error.to_string()));
+    let body = http
+        .body
+        .as_ref()
+        .map(|body| variables.expand_all(body))
+        .transpose()?;
+    let sent = tokio::task::spawn_blocking(move || {
+        send(request, body.as_ref()).map_err(|error| error.to_string())
+    });
     sent.await.unwrap_or_else(|error| Err(error.to_string()))
 }
 
 fn send(request: ureq::http::request::Builder, body: Option<&Value>) -> Result<Seen, ureq::Error> {
     let config = ureq::config::Config::builder();
-    let config = config.http_status_as_error(false).allow_non_standard_methods(true).timeout_global(Some(DEADLINE));
+    let config = config
+        .http_status_as_error(false)
+        .allow_non_standard_methods(true)
+        .timeout_global(Some(DEADLINE));
     let agent = ureq::Agent::new_with_config(config.build());
     let mut answer = match body {
         None => agent.run(request.body(())?)?,
         Some(body) => agent.run(request.body(body.to_string())?)?,
     };
-    let text = answer.body_mut().with_config().limit(ANSWER).read_to_string()?;
-    Ok(Seen { code: answer.status().as_u16().into(), text, said: String::new() })
+    let text = answer
+        .body_mut()
+        .with_config()
+        .limit(ANSWER)
+        .read_to_string()?;
+    Ok(Seen {
+        code: answer.status().as_u16().into(),
+        text,
+        said: String::new(),
+    })
 }
 
 /// Runs a program with JSON on standard input.
 ///
 /// # Errors
 /// A sentence, if it cannot be started or takes too long.
-pub(super) async fn run(argv: &[String], input: &Value, folder: &Path, variables: &Variables) -> Result<Seen, String> {
-    let argv = argv.iter().map(|word| variables.expand(word)).collect::<Result<Vec<_>, _>>()?;
-    let Some((program, arguments)) = argv.split_first() else { return Err("no program".to_owned()) };
+pub(super) async fn run(
+    argv: &[String],
+    input: &Value,
+    folder: &Path,
+    variables: &Variables,
+) -> Result<Seen, String> {
+    let argv = argv
+        .iter()
+        .map(|word| variables.expand(word))
+        .collect::<Result<Vec<_>, _>>()?;
+    let Some((program, arguments)) = argv.split_first() else {
+        return Err("no program".to_owned());
+    };
     let mut command = Command::new(program);
     // An empty folder is the current one.
     if !folder.as_os_str().is_empty() {
         command.current_dir(folder);
     }
-    command.args(arguments).kill_on_drop(true).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut child = command.spawn().map_err(|error| format!("cannot start {program}: {error}"))?;
+    command
+        .args(arguments)
+        .kill_on_drop(true)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    let mut child = command
+        .spawn()
+        .map_err(|error| format!("cannot start {program}: {error}"))?;
     let text = input.to_string();
     let running = async {
         if let Some(mut stdin) = child.stdin.take() {
@@ -90,23 +124,48 @@ pub(super) async fn run(argv: &[String], input: &Value, folder: &Path, variables
     })
 }
 
-/// Compares the status and the body of an answer with what is expected. Returns what was expected, and what was seen.
-pub(super) fn judge_answer(seen: &Seen, expect: &Expect, variables: &Variables) -> Option<(String, String)> {
-    let is_status = expect.status.map_or((200..300).contains(&seen.code), |status| i32::from(status) == seen.code);
+/// Compares the status and the body of an answer with what is expected. Returns what was expected,
+/// and what was seen.
+pub(super) fn judge_answer(
+    seen: &Seen,
+    expect: &Expect,
+    variables: &Variables,
+) -> Option<(String, String)> {
+    let is_status = expect
+        .status
+        .map_or((200..300).contains(&seen.code), |status| {
+            i32::from(status) == seen.code
+        });
     if !is_status {
-        let expected =
-            expect.status.map_or_else(|| "an answer with status 2xx".to_owned(), |it| format!("status {it}"));
-        return Some((expected, format!("status {}: {}", seen.code, short(&seen.text))));
+        let expected = expect.status.map_or_else(
+            || "an answer with status 2xx".to_owned(),
+            |it| format!("status {it}"),
+        );
+        return Some((
+            expected,
+            format!("status {}: {}", seen.code, short(&seen.text)),
+        ));
     }
     judge_json(seen, expect, variables)
 }
 
 /// Compares the exit code and the output of a program with what is expected.
-pub(super) fn judge_program(seen: &Seen, expect: &Expect, variables: &Variables) -> Option<(String, String)> {
+pub(super) fn judge_program(
+    seen: &Seen,
+    expect: &Expect,
+    variables: &Variables,
+) -> Option<(String, String)> {
     let exit = expect.exit.unwrap_or(0);
     if seen.code != exit {
-        let said = if seen.said.trim().is_empty() { &seen.text } else { &seen.said };
-        return Some((format!("exit code {exit}"), format!("exit code {}: {}", seen.code, short(said))));
+        let said = if seen.said.trim().is_empty() {
+            &seen.text
+        } else {
+            &seen.said
+        };
+        return Some((
+            format!("exit code {exit}"),
+            format!("exit code {}: {}", seen.code, short(said)),
+        ));
     }
     judge_json(seen, expect, variables)
 }
@@ -118,10 +177,17 @@ fn judge_json(seen: &Seen, expect: &Expect, variables: &Variables) -> Option<(St
         Err(sentence) => return Some((expected.to_string(), sentence)),
     };
     let Ok(there) = serde_json::from_str::<Value>(&seen.text) else {
-        return Some((format!("{expected}"), format!("the output is not valid JSON: {}", short(&seen.text))));
+        return Some((
+            format!("{expected}"),
+            format!("the output is not valid JSON: {}", short(&seen.text)),
+        ));
     };
-    difference(&expected, &there, Order::Any)
-        .map(|it| (expected.to_string(), format!("{it}; {}", short(&there.to_string()))))
+    difference(&expected, &there, Order::Any).map(|it| {
+        (
+            expected.to_string(),
+            format!("{it}; {}", short(&there.to_string())),
+        )
+    })
 }
 
 fn short(text: &str) -> String {
@@ -133,7 +199,12 @@ fn short(text: &str) -> String {
 }
 
 /// Returns the input of a program: what the file says, and the objects of the cluster.
-pub(super) fn input(scenario: &str, given: Option<&Value>, nodes: &Value, services: &Value) -> Value {
+pub(super) fn input(
+    scenario: &str,
+    given: Option<&Value>,
+    nodes: &Value,
+    services: &Value,
+) -> Value {
     json!({"scenario": scenario, "input": given, "nodes": nodes, "services": services})
 }
 
@@ -152,25 +223,57 @@ mod tests {
             let argv: Vec<_> = words.iter().map(|word| (*word).to_owned()).collect();
             run(&argv, &json!({"a": 1}), Path::new(""), &variables).await
         };
-        let echoed = run(&["cat"]).await.unwrap_or_else(|error| panic!("{error}"));
-        assert_eq!(judge_program(&echoed, &expect("json: {a: 1}"), &variables), None);
+        let echoed = run(&["cat"])
+            .await
+            .unwrap_or_else(|error| panic!("{error}"));
+        assert_eq!(
+            judge_program(&echoed, &expect("json: {a: 1}"), &variables),
+            None
+        );
         let (expected, seen) = judge_program(&echoed, &expect("json: {a: 2}"), &variables).unwrap();
-        assert_eq!((expected.as_str(), seen.as_str()), ("{\"a\":2}", ".a is 1, not 2; {\"a\":1}"));
-        let failed = run(&["sh", "-c", "echo ${WORD} >&2; exit 3"]).await.unwrap_or_else(|error| panic!("{error}"));
+        assert_eq!(
+            (expected.as_str(), seen.as_str()),
+            ("{\"a\":2}", ".a is 1, not 2; {\"a\":1}")
+        );
+        let failed = run(&["sh", "-c", "echo ${WORD} >&2; exit 3"])
+            .await
+            .unwrap_or_else(|error| panic!("{error}"));
         assert_eq!(judge_program(&failed, &expect("exit: 3"), &variables), None);
-        assert_eq!(judge_program(&failed, &expect("{}"), &variables).unwrap().1, "exit code 3: x");
-        assert!(run(&["/no/such/program"]).await.is_err_and(|error| error.starts_with("cannot start /no/such")));
+        assert_eq!(
+            judge_program(&failed, &expect("{}"), &variables).unwrap().1,
+            "exit code 3: x"
+        );
+        assert!(
+            run(&["/no/such/program"])
+                .await
+                .is_err_and(|error| error.starts_with("cannot start /no/such"))
+        );
     }
 
     #[test]
     fn an_answer_is_judged_by_its_status_first() {
         let variables = Variables::new([("ID".to_owned(), "7".to_owned())].into());
-        let seen = |code, text: &str| Seen { code, text: text.to_owned(), said: String::new() };
+        let seen = |code, text: &str| Seen {
+            code,
+            text: text.to_owned(),
+            said: String::new(),
+        };
         let judge = |seen: &Seen, text: &str| judge_answer(seen, &expect(text), &variables);
         assert_eq!(judge(&seen(204, ""), "{}"), None);
         assert_eq!(judge(&seen(404, ""), "status: 404"), None);
-        assert_eq!(judge(&seen(500, "down"), "{}").unwrap().1, "status 500: down");
-        assert_eq!(judge(&seen(200, r#"{"id": "7"}"#), "json: {id: '${ID}'}"), None);
-        assert!(judge(&seen(200, "<html>"), "json: {}").unwrap().1.starts_with("the output is not valid JSON: <html>"));
+        assert_eq!(
+            judge(&seen(500, "down"), "{}").unwrap().1,
+            "status 500: down"
+        );
+        assert_eq!(
+            judge(&seen(200, r#"{"id": "7"}"#), "json: {id: '${ID}'}"),
+            None
+        );
+        assert!(
+            judge(&seen(200, "<html>"), "json: {}")
+                .unwrap()
+                .1
+                .starts_with("the output is not valid JSON: <html>")
+        );
     }
 }

@@ -7,22 +7,31 @@ use skydock_cloud::CloudError;
 /// Minimum and maximum delay that a cloud may ask for.
 const DELAY: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(3600));
 
-/// First delay after a failure. Controllers begin with 5 s; nobody wants to wait that long in a test.
+/// First delay after a failure. Controllers begin with 5 s; nobody wants to wait that long in a
+/// test.
 const BACK_OFF: Duration = Duration::from_millis(500);
 
 /// Largest delay after repeated failures.
 const LONGEST: Duration = Duration::from_secs(10);
 
-/// Returns the delay before the call is repeated, after this many earlier failures; `None` if only a change of the object can help.
+/// Returns the delay before the call is repeated, after this many earlier failures; `None` if only
+/// a change of the object can help.
 pub(crate) fn delay(error: &CloudError, failures: u32) -> Option<Duration> {
-    let doubled = |first: Duration| first.saturating_mul(2_u32.saturating_pow(failures)).min(LONGEST);
+    let doubled = |first: Duration| {
+        first
+            .saturating_mul(2_u32.saturating_pow(failures))
+            .min(LONGEST)
+    };
     match error {
         CloudError::ImplementedElsewhere | CloudError::Invalid(_) => None,
-        CloudError::InProgress(retry) | CloudError::Throttled(retry) => Some(retry.after.clamp(DELAY.0, DELAY.1)),
-        CloudError::Conflict(_) => Some(doubled(DELAY.0)),
-        CloudError::NotFound(_) | CloudError::Denied(_) | CloudError::Unavailable(_) | CloudError::Internal(_) => {
-            Some(doubled(BACK_OFF))
+        CloudError::InProgress(retry) | CloudError::Throttled(retry) => {
+            Some(retry.after.clamp(DELAY.0, DELAY.1))
         }
+        CloudError::Conflict(_) => Some(doubled(DELAY.0)),
+        CloudError::NotFound(_)
+        | CloudError::Denied(_)
+        | CloudError::Unavailable(_)
+        | CloudError::Internal(_) => Some(doubled(BACK_OFF)),
     }
 }
 
@@ -35,7 +44,10 @@ mod tests {
     #[test]
     fn calls_are_repeated_as_controllers_do() {
         let text = || "x".to_owned();
-        let retry = |millis| Retry { after: Duration::from_millis(millis), message: text() };
+        let retry = |millis| Retry {
+            after: Duration::from_millis(millis),
+            message: text(),
+        };
         for (error, failures, millis) in [
             (CloudError::Invalid(text()), 0, None),
             (CloudError::ImplementedElsewhere, 0, None),
@@ -46,7 +58,11 @@ mod tests {
             (CloudError::Unavailable(text()), 1, Some(1000)),
             (CloudError::NotFound(text()), 40, Some(10_000)),
         ] {
-            assert_eq!(delay(&error, failures), millis.map(Duration::from_millis), "{error}");
+            assert_eq!(
+                delay(&error, failures),
+                millis.map(Duration::from_millis),
+                "{error}"
+            );
         }
     }
 }

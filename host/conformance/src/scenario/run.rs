@@ -30,10 +30,12 @@ use crate::{
 /// Time between two looks at something that is not yet as expected.
 const LOOK: Duration = Duration::from_millis(250);
 
-/// Time between two looks at the number of requests of a call that is to be killed, or during which the plugin is to be replaced.
+/// Time between two looks at the number of requests of a call that is to be killed, or during which
+/// the plugin is to be replaced.
 const WATCH: Duration = Duration::from_millis(2);
 
-const HINT: &str = "see the log of the cloud, and the documentation of the function in the contract";
+const HINT: &str =
+    "see the log of the cloud, and the documentation of the function in the contract";
 
 /// The plugin, its replicas and the cluster.
 pub(super) struct Run<'a> {
@@ -60,21 +62,36 @@ impl<'a> Run<'a> {
         let (meter, world) = (Arc::new(meter), World::default());
         world.give(&context.file.scenarios.given);
         world.give(&context.scenario.given);
-        let mut run = Self { context, runtime, meter, source, files, world, scenes: Vec::new() };
+        let mut run = Self {
+            context,
+            runtime,
+            meter,
+            source,
+            files,
+            world,
+            scenes: Vec::new(),
+        };
         Ok(run.load().await.map(|()| run))
     }
 
     /// Loads the plugin, in one more replica.
     async fn load(&mut self) -> Result<(), LoadError> {
         // The future is large, as that of `reload`.
-        let scene = Box::pin(Scene::open(&self.runtime, Arc::clone(&self.meter), self.source.clone())).await?;
+        let scene = Box::pin(Scene::open(
+            &self.runtime,
+            Arc::clone(&self.meter),
+            self.source.clone(),
+        ))
+        .await?;
         scene.show(Arc::clone(&self.world.stage) as _);
         self.scenes.push(scene);
         Ok(())
     }
 
     pub(super) fn can(&self, capability: Capability) -> bool {
-        self.scenes.first().is_some_and(|scene| scene.info().can(capability))
+        self.scenes
+            .first()
+            .is_some_and(|scene| scene.info().can(capability))
     }
 
     /// Performs a step.
@@ -82,7 +99,9 @@ impl<'a> Run<'a> {
     /// # Errors
     /// [`KitError`], if a file cannot be written.
     pub(super) async fn perform(&mut self, step: &Step) -> Result<Verdict, KitError> {
-        let Some(action) = step.action() else { return Ok(skipped("the step does nothing")) };
+        let Some(action) = step.action() else {
+            return Ok(skipped("the step does nothing"));
+        };
         let ended = match action {
             Action::Call(function) => return Box::pin(self.call(function, step)).await,
             Action::Http(_) | Action::Run(_) => self.look(action, step).await,
@@ -106,12 +125,17 @@ impl<'a> Run<'a> {
     /// Returns the verdict without secrets.
     fn verdict(&self, ended: Result<(), Problem>) -> Verdict {
         let redact = |text: &str| self.context.variables.redact(text);
-        ended.map_or_else(|(expected, seen)| failed(&redact(&expected), redact(&seen), HINT), |()| Verdict::Ok)
+        ended.map_or_else(
+            |(expected, seen)| failed(&redact(&expected), redact(&seen), HINT),
+            |()| Verdict::Ok,
+        )
     }
 
     async fn reload(&self) -> Result<(), Problem> {
         let expected = || "a new generation in service".to_owned();
-        let Some(scene) = self.scenes.first() else { return Ok(()) };
+        let Some(scene) = self.scenes.first() else {
+            return Ok(());
+        };
         match Box::pin(scene.plugin.reload()).await {
             Ok(Reload::Swapped(_)) => Ok(()),
             Ok(Reload::Unchanged) => Err((expected(), "the files have not changed".to_owned())),
@@ -121,12 +145,20 @@ impl<'a> Run<'a> {
 
     async fn restart(&mut self) -> Result<(), Problem> {
         self.scenes.clear();
-        self.load().await.map_err(|error| ("a plugin that is loaded again".to_owned(), error.to_string()))
+        self.load().await.map_err(|error| {
+            (
+                "a plugin that is loaded again".to_owned(),
+                error.to_string(),
+            )
+        })
     }
 
     /// Looks at the vendor's cloud until all is as expected, or time is over.
     async fn look(&self, action: Action<'_>, step: &Step) -> Result<(), Problem> {
-        let (begun, within) = (Instant::now(), step.within.map_or(Duration::ZERO, |Span(time)| time));
+        let (begun, within) = (
+            Instant::now(),
+            step.within.map_or(Duration::ZERO, |Span(time)| time),
+        );
         loop {
             let problem = match self.seen(action, step).await {
                 Ok(None) => return Ok(()),
@@ -143,13 +175,28 @@ impl<'a> Run<'a> {
     async fn seen(&self, action: Action<'_>, step: &Step) -> Result<Option<Problem>, String> {
         let (variables, expect) = (self.context.variables, &step.expect);
         Ok(match action {
-            Action::Http(http) => hook::judge_answer(&hook::request(http, variables).await?, expect, variables),
+            Action::Http(http) => {
+                hook::judge_answer(&hook::request(http, variables).await?, expect, variables)
+            }
             Action::Run(argv) => {
                 let folder = self.context.file.path.parent().unwrap_or(Path::new(""));
-                let given = step.input.as_ref().map(|input| variables.expand_all(input)).transpose()?;
+                let given = step
+                    .input
+                    .as_ref()
+                    .map(|input| variables.expand_all(input))
+                    .transpose()?;
                 let (nodes, services) = self.world.shown();
-                let input = hook::input(&self.context.scenario.name, given.as_ref(), &nodes, &services);
-                hook::judge_program(&hook::run(argv, &input, folder, variables).await?, expect, variables)
+                let input = hook::input(
+                    &self.context.scenario.name,
+                    given.as_ref(),
+                    &nodes,
+                    &services,
+                );
+                hook::judge_program(
+                    &hook::run(argv, &input, folder, variables).await?,
+                    expect,
+                    variables,
+                )
             }
             _ => None,
         })
@@ -171,7 +218,11 @@ impl<'a> Run<'a> {
         }
         let mut ended = Ok(());
         for _ in 0..step.times.unwrap_or(1) {
-            let calls = self.scenes.iter().take(at_once).map(|scene| self.attempts(scene, function, step));
+            let calls = self
+                .scenes
+                .iter()
+                .take(at_once)
+                .map(|scene| self.attempts(scene, function, step));
             ended = join_all(calls).await.into_iter().collect();
             if ended.is_err() {
                 break;
@@ -184,15 +235,32 @@ impl<'a> Run<'a> {
     }
 
     /// Makes a call, and repeats it as controllers do until it is as expected, or time is over.
-    async fn attempts(&self, scene: &Scene, function: Function, step: &Step) -> Result<(), Problem> {
-        let (begun, within) = (Instant::now(), step.within.map_or(Duration::ZERO, |Span(time)| time));
+    async fn attempts(
+        &self,
+        scene: &Scene,
+        function: Function,
+        step: &Step,
+    ) -> Result<(), Problem> {
+        let (begun, within) = (
+            Instant::now(),
+            step.within.map_or(Duration::ZERO, |Span(time)| time),
+        );
         let mut failures = 0;
         loop {
             let before = self.meter.read();
-            let made = call::make(&*scene.plugin, &self.world, function, step, !step.answer_lost).await;
+            let made = call::make(
+                &*scene.plugin,
+                &self.world,
+                function,
+                step,
+                !step.answer_lost,
+            )
+            .await;
             let answered = made.map_err(|sentence| ("a call".to_owned(), sentence))?;
             let after = self.meter.read();
-            let Some(problem) = judged(&answered, &step.expect, &before, &after) else { return Ok(()) };
+            let Some(problem) = judged(&answered, &step.expect, &before, &after) else {
+                return Ok(());
+            };
             let delay = match answered.error() {
                 Some(error) => patience::delay(error, failures),
                 // The next check may find something else.
@@ -201,7 +269,11 @@ impl<'a> Run<'a> {
             failures += 1;
             let Some(delay) = delay.filter(|delay| begun.elapsed() + *delay <= within) else {
                 let (expected, seen) = problem;
-                let tried = if failures > 1 { format!(", after {failures} calls") } else { String::new() };
+                let tried = if failures > 1 {
+                    format!(", after {failures} calls")
+                } else {
+                    String::new()
+                };
                 return Err((expected, seen + &tried));
             };
             sleep(delay).await;
@@ -210,10 +282,18 @@ impl<'a> Run<'a> {
 
     /// Makes a call and drops it in the middle, which ends its instance.
     async fn killed(&self, function: Function, step: &Step, kill: Kill) -> Verdict {
-        let Some(scene) = self.scenes.first() else { return skipped("the plugin is not loaded") };
+        let Some(scene) = self.scenes.first() else {
+            return skipped("the plugin is not loaded");
+        };
         let (begun, before) = (Instant::now(), self.meter.read());
         let is_time = || {
-            let answered = || self.meter.read().requests_since(&before).values().sum::<u64>();
+            let answered = || {
+                self.meter
+                    .read()
+                    .requests_since(&before)
+                    .values()
+                    .sum::<u64>()
+            };
             kill.after.is_some_and(|Span(time)| begun.elapsed() >= time)
                 || kill.requests.is_some_and(|requests| answered() >= requests)
         };
@@ -228,7 +308,9 @@ impl<'a> Run<'a> {
 
     /// Makes a call, and replaces the plugin while it waits for the answer to its first request.
     async fn call_and_swap(&self, function: Function, step: &Step) -> Verdict {
-        let Some(scene) = self.scenes.first() else { return skipped("the plugin is not loaded") };
+        let Some(scene) = self.scenes.first() else {
+            return skipped("the plugin is not loaded");
+        };
         let before = self.meter.read();
         let is_asked = || {
             let now = self.meter.read();
@@ -243,9 +325,9 @@ impl<'a> Run<'a> {
         let (replaced, (called, ended)) = join(replaced, called).await;
         match replaced {
             Err(problem) => self.verdict(Err(problem)),
-            Ok(at) if called.is_ok() && at > ended => {
-                skipped("the call ended before the plugin was replaced: let the cloud answer more slowly")
-            }
+            Ok(at) if called.is_ok() && at > ended => skipped(
+                "the call ended before the plugin was replaced: let the cloud answer more slowly",
+            ),
             Ok(_) => self.verdict(called),
         }
     }
@@ -258,11 +340,19 @@ async fn until(mut is_true: impl FnMut() -> bool) {
 }
 
 /// Returns what was expected of a call and what was seen, if they differ.
-fn judged(answered: &Answered, expect: &Expect, before: &Reading, after: &Reading) -> Option<Problem> {
+fn judged(
+    answered: &Answered,
+    expect: &Expect,
+    before: &Reading,
+    after: &Reading,
+) -> Option<Problem> {
     if let Some((expected, seen)) = answered.judge(expect) {
         let denied = after.denied - before.denied;
-        let more =
-            if denied > 0 { format!("; {denied} requests were denied by the egress rules") } else { String::new() };
+        let more = if denied > 0 {
+            format!("; {denied} requests were denied by the egress rules")
+        } else {
+            String::new()
+        };
         return Some((expected, seen + &more));
     }
     let sent = after.requests_since(before);
@@ -284,12 +374,20 @@ mod tests {
 
     #[test]
     fn requests_are_limited_by_method_or_together() {
-        let map = |pairs: &[(&str, u64)]| pairs.iter().map(|(key, count)| ((*key).to_owned(), *count)).collect();
+        let map = |pairs: &[(&str, u64)]| {
+            pairs
+                .iter()
+                .map(|(key, count)| ((*key).to_owned(), *count))
+                .collect()
+        };
         let sent = map(&[("GET", 2), ("POST", 1)]);
         for (limits, expected) in [
             (map(&[("all", 3), ("GET", 2), ("PUT", 0)]), None),
             (map(&[("all", 2)]), Some("at most 2 requests (all) a call")),
-            (map(&[("POST", 0)]), Some("at most 0 requests (POST) a call")),
+            (
+                map(&[("POST", 0)]),
+                Some("at most 0 requests (POST) a call"),
+            ),
         ] {
             assert_eq!(exceeded(&limits, &sent).as_deref(), expected);
         }

@@ -16,7 +16,10 @@ pub(super) struct Variables {
 impl Variables {
     /// Values that are not given are those of environment variables.
     pub(super) fn new(given: BTreeMap<String, String>) -> Self {
-        Self { given, used: Mutex::default() }
+        Self {
+            given,
+            used: Mutex::default(),
+        }
     }
 
     /// Replaces `${NAME}` in a text.
@@ -43,9 +46,15 @@ impl Variables {
     pub(super) fn expand_all(&self, value: &Value) -> Result<Value, String> {
         Ok(match value {
             Value::String(text) => Value::String(self.expand(text)?),
-            Value::Array(all) => Value::Array(all.iter().map(|it| self.expand_all(it)).collect::<Result<_, _>>()?),
+            Value::Array(all) => Value::Array(
+                all.iter()
+                    .map(|it| self.expand_all(it))
+                    .collect::<Result<_, _>>()?,
+            ),
             Value::Object(all) => {
-                let expanded = all.iter().map(|(key, it)| Ok((key.clone(), self.expand_all(it)?)));
+                let expanded = all
+                    .iter()
+                    .map(|(key, it)| Ok((key.clone(), self.expand_all(it)?)));
                 Value::Object(expanded.collect::<Result<_, String>>()?)
             }
             other => other.clone(),
@@ -56,19 +65,25 @@ impl Variables {
         if let Some(value) = self.given.get(name) {
             return Ok(value.clone());
         }
-        let value = std::env::var(name).map_err(|_| format!("the environment variable {name} is not set"))?;
+        let value = std::env::var(name)
+            .map_err(|_| format!("the environment variable {name} is not set"))?;
         let mut used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
         used.insert(name.to_owned(), value.clone());
         Ok(value)
     }
 
-    /// Returns the text with names instead of the values of environment variables: they may be secrets.
+    /// Returns the text with names instead of the values of environment variables: they may be
+    /// secrets.
     pub(super) fn redact(&self, text: &str) -> String {
         let used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
         let mut values: Vec<_> = used.iter().filter(|(_, value)| !value.is_empty()).collect();
         // A value may be part of another.
         values.sort_by_key(|(_, value)| std::cmp::Reverse(value.len()));
-        values.into_iter().fold(text.to_owned(), |text, (name, value)| text.replace(value, &format!("${{{name}}}")))
+        values
+            .into_iter()
+            .fold(text.to_owned(), |text, (name, value)| {
+                text.replace(value, &format!("${{{name}}}"))
+            })
     }
 }
 
@@ -83,10 +98,20 @@ mod tests {
         let variables = Variables::new([("URL".to_owned(), "http://x".to_owned())].into());
         assert_eq!(variables.expand("${URL}/a").unwrap(), "http://x/a");
         let home = std::env::var("PATH").unwrap();
-        let expanded = variables.expand_all(&json!({"a": ["${URL} ${PATH}", 1]})).unwrap();
+        let expanded = variables
+            .expand_all(&json!({"a": ["${URL} ${PATH}", 1]}))
+            .unwrap();
         assert_eq!(expanded, json!({"a": [format!("http://x {home}"), 1]}));
-        assert_eq!(variables.redact(&format!("http://x {home}")), "http://x ${PATH}");
-        assert!(variables.expand("${SKYDOCK_NO_SUCH}").unwrap_err().contains("SKYDOCK_NO_SUCH is not set"));
+        assert_eq!(
+            variables.redact(&format!("http://x {home}")),
+            "http://x ${PATH}"
+        );
+        assert!(
+            variables
+                .expand("${SKYDOCK_NO_SUCH}")
+                .unwrap_err()
+                .contains("SKYDOCK_NO_SUCH is not set")
+        );
         assert!(variables.expand("${URL").is_err());
     }
 }

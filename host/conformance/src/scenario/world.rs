@@ -26,19 +26,23 @@ struct State {
     routes: Option<Vec<Route>>,
 }
 
-/// A Service. After its load balancer was deleted, it does not exist in the cluster until it is ensured again.
+/// A Service. After its load balancer was deleted, it does not exist in the cluster until it is
+/// ensured again.
 struct Served {
     service: Service,
     exists: bool,
 }
 
 impl World {
-    /// Creates or replaces objects. A Service keeps its status, and a node its provider ID unless it is given one.
+    /// Creates or replaces objects. A Service keeps its status, and a node its provider ID unless
+    /// it is given one.
     pub(crate) fn give(&self, given: &Given) {
         let mut state = self.state();
         for spec in &given.nodes {
             let mut node = spec.node();
-            node.provider_id = node.provider_id.or_else(|| state.nodes.get(&node.name)?.provider_id.clone());
+            node.provider_id = node
+                .provider_id
+                .or_else(|| state.nodes.get(&node.name)?.provider_id.clone());
             state.nodes.insert(node.name.clone(), node);
         }
         for spec in &given.services {
@@ -46,7 +50,13 @@ impl World {
             if let Some(before) = state.services.get(&service.name) {
                 service.status = before.service.status.clone();
             }
-            state.services.insert(service.name.clone(), Served { service, exists: true });
+            state.services.insert(
+                service.name.clone(),
+                Served {
+                    service,
+                    exists: true,
+                },
+            );
         }
         self.show(&state);
     }
@@ -75,7 +85,8 @@ impl World {
         let served = state.services.get_mut(name)?;
         if let Some(deleting) = deleting {
             served.service.deleting = deleting;
-            // Also if it is already gone: the call is then repeated for a Service that still has its finalizer.
+            // Also if it is already gone: the call is then repeated for a Service that still has
+            // its finalizer.
             served.exists = true;
         }
         let service = served.service.clone();
@@ -86,7 +97,9 @@ impl World {
     /// Writes what was described to a node, as the node controller does.
     pub(super) fn described(&self, name: &str, instance: &Instance) {
         let mut state = self.state();
-        let Some(node) = state.nodes.get_mut(name) else { return };
+        let Some(node) = state.nodes.get_mut(name) else {
+            return;
+        };
         if node.provider_id.is_none() {
             node.provider_id.clone_from(&instance.provider_id);
         }
@@ -131,11 +144,17 @@ impl World {
         self.state().routes = Some(routes.to_vec());
     }
 
-    /// Returns the routes of the last list that lead to these nodes; all by default. `None` if there was no list.
+    /// Returns the routes of the last list that lead to these nodes; all by default. `None` if
+    /// there was no list.
     pub(super) fn routes(&self, names: Option<&[String]>) -> Option<Vec<Route>> {
         let routes = self.state().routes.clone()?;
         let leads = |route: &Route| {
-            names.is_none_or(|names| route.target_node.as_ref().is_some_and(|node| names.contains(node)))
+            names.is_none_or(|names| {
+                route
+                    .target_node
+                    .as_ref()
+                    .is_some_and(|node| names.contains(node))
+            })
         };
         Some(routes.into_iter().filter(leads).collect())
     }
@@ -175,9 +194,14 @@ impl World {
     }
 
     fn show(&self, state: &State) {
-        self.stage.set_nodes(state.nodes.values().cloned().map(Arc::new).collect());
+        self.stage
+            .set_nodes(state.nodes.values().cloned().map(Arc::new).collect());
         let services = state.services.values().filter(|served| served.exists);
-        self.stage.set_services(services.map(|served| Arc::new(served.service.clone())).collect());
+        self.stage.set_services(
+            services
+                .map(|served| Arc::new(served.service.clone()))
+                .collect(),
+        );
     }
 }
 
@@ -195,39 +219,79 @@ mod tests {
 
     #[test]
     fn a_described_node_gets_its_provider_id() {
-        let world = world("nodes: [{name: n2, podCIDRs: [10.1.0.0/24]}, {name: n1, podCIDRs: [10.2.0.0/24]}]");
-        let instance = Instance { provider_id: Some("x://1".into()), zone: Some("z".into()), ..Instance::default() };
+        let world = world(
+            "nodes: [{name: n2, podCIDRs: [10.1.0.0/24]}, {name: n1, podCIDRs: [10.2.0.0/24]}]",
+        );
+        let instance = Instance {
+            provider_id: Some("x://1".into()),
+            zone: Some("z".into()),
+            ..Instance::default()
+        };
         world.described("n1", &instance);
         let names = ["n2".to_owned(), "n1".to_owned(), "n1".to_owned()];
         let routes = world.new_routes(Some(names.get(1..2).unwrap()));
-        assert_eq!(routes.first().unwrap().target_provider_id.as_deref(), Some("x://1"));
-        let order: Vec<_> = world.targets(Some(&names)).iter().map(|node| node.name.clone()).collect();
+        assert_eq!(
+            routes.first().unwrap().target_provider_id.as_deref(),
+            Some("x://1")
+        );
+        let order: Vec<_> = world
+            .targets(Some(&names))
+            .iter()
+            .map(|node| node.name.clone())
+            .collect();
         assert_eq!(order, ["n1", "n2"]);
         let node = world.stage.node("n1").unwrap();
-        assert_eq!(node.labels.get("topology.kubernetes.io/zone").map(String::as_str), Some("z"));
+        assert_eq!(
+            node.labels
+                .get("topology.kubernetes.io/zone")
+                .map(String::as_str),
+            Some("z")
+        );
         world.give(&serde_saphyr::from_str("nodes: [{name: n1}]").unwrap());
-        assert_eq!(world.stage.node("n1").unwrap().provider_id.as_deref(), Some("x://1"));
+        assert_eq!(
+            world.stage.node("n1").unwrap().provider_id.as_deref(),
+            Some("x://1")
+        );
     }
 
     #[test]
     fn a_deleted_service_does_not_exist() {
         let world = world("services: [{name: web, ports: [{port: 80}]}]");
-        let status =
-            LoadBalancerStatus { ingress: vec![Ingress { ip: Some("192.0.2.1".into()), ..Ingress::default() }] };
+        let status = LoadBalancerStatus {
+            ingress: vec![Ingress {
+                ip: Some("192.0.2.1".into()),
+                ..Ingress::default()
+            }],
+        };
         world.service("web", Some(false)).unwrap();
         world.ensured("web", &status);
-        assert_eq!(world.stage.service("default", "web").unwrap().status, status);
+        assert_eq!(
+            world.stage.service("default", "web").unwrap().status,
+            status
+        );
         assert!(world.service("web", Some(true)).unwrap().deleting);
         world.deleted("web");
         assert!(world.stage.services().is_empty());
-        assert_eq!(world.service("web", None).unwrap().status, LoadBalancerStatus::default());
+        assert_eq!(
+            world.service("web", None).unwrap().status,
+            LoadBalancerStatus::default()
+        );
     }
 
     #[test]
     fn a_described_node_gets_addresses_and_keeps_them() {
         let world = world("nodes: [{name: n1}]");
-        let address = NodeAddress { kind: AddressKind::InternalIp, address: "10.0.0.1".into() };
-        world.described("n1", &Instance { addresses: vec![address.clone()], ..Instance::default() });
+        let address = NodeAddress {
+            kind: AddressKind::InternalIp,
+            address: "10.0.0.1".into(),
+        };
+        world.described(
+            "n1",
+            &Instance {
+                addresses: vec![address.clone()],
+                ..Instance::default()
+            },
+        );
         world.described("n1", &Instance::default());
         assert_eq!(world.stage.node("n1").unwrap().addresses, [address]);
     }
@@ -250,8 +314,12 @@ mod tests {
 
     #[test]
     fn programs_see_nodes_and_services() {
-        let (nodes, services) = world("nodes: [{name: n1}]\nservices: [{name: web, ports: [{port: 80}]}]").shown();
+        let (nodes, services) =
+            world("nodes: [{name: n1}]\nservices: [{name: web, ports: [{port: 80}]}]").shown();
         assert_eq!(nodes[0]["name"], "n1");
-        assert_eq!((&services[0]["namespace"], &services[0]["name"]), (&"default".into(), &"web".into()));
+        assert_eq!(
+            (&services[0]["namespace"], &services[0]["name"]),
+            (&"default".into(), &"web".into())
+        );
     }
 }

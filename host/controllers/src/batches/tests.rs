@@ -17,25 +17,50 @@ struct Numbers {
 
 impl Numbers {
     fn new(fails: fn(&[u32]) -> Option<(Duration, CloudError)>) -> Self {
-        Self { fails, calls: Mutex::default(), settled: Mutex::default(), start: Instant::now() }
+        Self {
+            fails,
+            calls: Mutex::default(),
+            settled: Mutex::default(),
+            start: Instant::now(),
+        }
     }
 
     async fn ask_all(&self, count: u32, max: usize) {
-        ask_all(self, (0..count).map(|number| (number, Fit::default())), max, &Lanes::new(4)).await;
+        ask_all(
+            self,
+            (0..count).map(|number| (number, Fit::default())),
+            max,
+            &Lanes::new(4),
+        )
+        .await;
     }
 
-    /// Returns the numbers without an answer, and the time at which the last of the others was answered.
+    /// Returns the numbers without an answer, and the time at which the last of the others was
+    /// answered.
     fn unanswered(&self) -> (Vec<u32>, Duration) {
         let settled = self.settled.lock().unwrap();
-        let good =
-            |answered: &Answered<u32, u32>| matches!(answered.result, Some(Ok(number)) if number == answered.item);
-        let bad = settled.iter().filter(|(_, answered)| !good(answered)).map(|(_, answered)| answered.item);
-        let last = settled.iter().filter(|(_, answered)| good(answered)).map(|(at, _)| *at).max();
+        let good = |answered: &Answered<u32, u32>| matches!(answered.result, Some(Ok(number)) if number == answered.item);
+        let bad = settled
+            .iter()
+            .filter(|(_, answered)| !good(answered))
+            .map(|(_, answered)| answered.item);
+        let last = settled
+            .iter()
+            .filter(|(_, answered)| good(answered))
+            .map(|(at, _)| *at)
+            .max();
         (bad.collect(), last.unwrap_or_default())
     }
 
     fn fit(&self, number: u32) -> Fit {
-        self.settled.lock().unwrap().iter().find(|(_, answered)| answered.item == number).unwrap().1.fit
+        self.settled
+            .lock()
+            .unwrap()
+            .iter()
+            .find(|(_, answered)| answered.item == number)
+            .unwrap()
+            .1
+            .fit
     }
 }
 
@@ -55,7 +80,10 @@ impl Ask for Numbers {
 
     async fn settle(&self, answered: Vec<Answered<u32, u32>>) {
         let at = self.start.elapsed();
-        self.settled.lock().unwrap().extend(answered.into_iter().map(|answered| (at, answered)));
+        self.settled
+            .lock()
+            .unwrap()
+            .extend(answered.into_iter().map(|answered| (at, answered)));
     }
 }
 
@@ -77,9 +105,24 @@ async fn an_item_that_traps_or_times_out_delays_no_other() {
     numbers.ask_all(100, 100).await;
     let (bad, last) = numbers.unanswered();
     assert_eq!(bad, [17, 71]);
-    assert_eq!(last, DEADLINE, "all others have their answer when the first call is over");
-    assert_eq!(numbers.fit(17), Fit { size: 1, slow: false });
-    assert_eq!(numbers.fit(71), Fit { size: 1, slow: true });
+    assert_eq!(
+        last, DEADLINE,
+        "all others have their answer when the first call is over"
+    );
+    assert_eq!(
+        numbers.fit(17),
+        Fit {
+            size: 1,
+            slow: false
+        }
+    );
+    assert_eq!(
+        numbers.fit(71),
+        Fit {
+            size: 1,
+            slow: true
+        }
+    );
     assert_eq!(numbers.settled.lock().unwrap().len(), 100, "each once");
 }
 
@@ -95,38 +138,72 @@ async fn an_unavailable_cloud_gets_few_calls_and_batches_stay_large() {
         assert_eq!(numbers.unanswered().0.len(), 100);
         let calls = numbers.calls.lock().unwrap().clone();
         assert!(calls.len() <= 6, "{calls:?}");
-        let smaller = (0..100).filter(|number| numbers.fit(*number) != Fit::default()).count();
+        let smaller = (0..100)
+            .filter(|number| numbers.fit(*number) != Fit::default())
+            .count();
         assert!(smaller <= 4, "{smaller} would go in smaller batches");
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn many_trapping_items_do_not_block_the_others() {
-    let numbers =
-        Numbers::new(|batch| batch.iter().any(|number| number % 10 == 3).then(|| (Duration::from_millis(1), trap())));
+    let numbers = Numbers::new(|batch| {
+        batch
+            .iter()
+            .any(|number| number % 10 == 3)
+            .then(|| (Duration::from_millis(1), trap()))
+    });
     let lanes = Lanes::new(4);
-    // Before the cloud is considered unavailable, a single number is queried, which may be one that traps.
+    // Before the cloud is considered unavailable, a single number is queried, which may be one that
+    // traps.
     for _ in 0..6 {
         let known: Vec<_> = {
             let settled = numbers.settled.lock().unwrap();
-            let fit = |number| settled.iter().rev().find(|(_, answered)| answered.item == number);
-            (0..100).map(|number| (number, fit(number).map_or(Fit::default(), |(_, answered)| answered.fit))).collect()
+            let fit = |number| {
+                settled
+                    .iter()
+                    .rev()
+                    .find(|(_, answered)| answered.item == number)
+            };
+            (0..100)
+                .map(|number| {
+                    (
+                        number,
+                        fit(number).map_or(Fit::default(), |(_, answered)| answered.fit),
+                    )
+                })
+                .collect()
         };
         ask_all(&numbers, known, 100, &lanes).await;
     }
     let settled = numbers.settled.lock().unwrap();
-    let answered: std::collections::HashSet<_> =
-        settled.iter().filter(|(_, it)| matches!(it.result, Some(Ok(_)))).map(|(_, it)| it.item).collect();
-    let left: Vec<_> = (0..100).filter(|number| number % 10 != 3 && !answered.contains(number)).collect();
+    let answered: std::collections::HashSet<_> = settled
+        .iter()
+        .filter(|(_, it)| matches!(it.result, Some(Ok(_))))
+        .map(|(_, it)| it.item)
+        .collect();
+    let left: Vec<_> = (0..100)
+        .filter(|number| number % 10 != 3 && !answered.contains(number))
+        .collect();
     assert!(left.is_empty(), "{left:?}");
 }
 
 #[tokio::test(start_paused = true)]
 async fn throttling_progress_and_conflicts_do_not_split_a_batch() {
-    let retry = || Retry { after: Duration::from_secs(7), message: String::new() };
-    for error in [CloudError::Throttled(retry()), CloudError::InProgress(retry()), CloudError::Conflict(String::new())]
-    {
-        let failure = Failure { error: &error, size: 100, took: DEADLINE };
+    let retry = || Retry {
+        after: Duration::from_secs(7),
+        message: String::new(),
+    };
+    for error in [
+        CloudError::Throttled(retry()),
+        CloudError::InProgress(retry()),
+        CloudError::Conflict(String::new()),
+    ] {
+        let failure = Failure {
+            error: &error,
+            size: 100,
+            took: DEADLINE,
+        };
         assert_eq!(failure.cut(), None, "{error}");
         assert_eq!(Fit::default().failed(&failure), Fit::default(), "{error}");
         assert_eq!(failure.of_each(), error);
@@ -135,12 +212,26 @@ async fn throttling_progress_and_conflicts_do_not_split_a_batch() {
 
 #[tokio::test(start_paused = true)]
 async fn a_permanent_error_counts_only_for_a_single_item() {
-    for error in [CloudError::Invalid("bad".into()), CloudError::ImplementedElsewhere] {
-        let of_each = |size| Failure { error: &error, size, took: Duration::ZERO }.of_each();
+    for error in [
+        CloudError::Invalid("bad".into()),
+        CloudError::ImplementedElsewhere,
+    ] {
+        let of_each = |size| {
+            Failure {
+                error: &error,
+                size,
+                took: Duration::ZERO,
+            }
+            .of_each()
+        };
         assert_eq!(of_each(1), error);
         assert!(matches!(of_each(2), CloudError::Internal(_)), "{error}");
     }
-    let numbers = Numbers::new(|batch| batch.contains(&3).then(|| (Duration::ZERO, CloudError::Invalid("3".into()))));
+    let numbers = Numbers::new(|batch| {
+        batch
+            .contains(&3)
+            .then(|| (Duration::ZERO, CloudError::Invalid("3".into())))
+    });
     numbers.ask_all(10, 10).await;
     assert_eq!(numbers.unanswered().0, [3]);
 }
@@ -150,21 +241,72 @@ async fn a_permanent_error_counts_only_for_a_single_item() {
 fn a_failed_batch_is_halved_or_split_into_singles_if_slow() {
     let quick = Duration::from_millis(4999);
     for (size, took, pieces, fit) in [
-        (100, quick, Some(50), Fit { size: 50, slow: false }),
-        (3, quick, Some(1), Fit { size: 1, slow: false }),
-        (100, SLOW, Some(1), Fit { size: 1, slow: false }),
-        (1, quick, None, Fit { size: 1, slow: false }),
-        (1, SLOW, None, Fit { size: 1, slow: true }),
+        (
+            100,
+            quick,
+            Some(50),
+            Fit {
+                size: 50,
+                slow: false,
+            },
+        ),
+        (
+            3,
+            quick,
+            Some(1),
+            Fit {
+                size: 1,
+                slow: false,
+            },
+        ),
+        (
+            100,
+            SLOW,
+            Some(1),
+            Fit {
+                size: 1,
+                slow: false,
+            },
+        ),
+        (
+            1,
+            quick,
+            None,
+            Fit {
+                size: 1,
+                slow: false,
+            },
+        ),
+        (
+            1,
+            SLOW,
+            None,
+            Fit {
+                size: 1,
+                slow: true,
+            },
+        ),
     ] {
         let error = late();
-        let failure = Failure { error: &error, size, took };
-        assert_eq!((failure.cut(), Fit::default().failed(&failure)), (pieces, fit), "{size} {took:?}");
+        let failure = Failure {
+            error: &error,
+            size,
+            took,
+        };
+        assert_eq!(
+            (failure.cut(), Fit::default().failed(&failure)),
+            (pieces, fit),
+            "{size} {took:?}"
+        );
     }
 }
 
 #[test]
 fn the_batch_size_doubles_after_each_answer() {
-    let mut fit = Fit { size: 1, slow: true };
+    let mut fit = Fit {
+        size: 1,
+        slow: true,
+    };
     let mut sizes = Vec::new();
     for _ in 0..5 {
         fit = fit.answered(10);
@@ -177,12 +319,24 @@ fn the_batch_size_doubles_after_each_answer() {
 #[test]
 fn batches_are_filled_with_items_of_the_same_fit() {
     let fit = |size| Fit { size, slow: false };
-    let slow = Fit { size: 1, slow: true };
-    let items =
-        [("a", Fit::default()), ("b", slow), ("c", fit(2)), ("d", Fit::default()), ("e", fit(1)), ("f", fit(2))];
+    let slow = Fit {
+        size: 1,
+        slow: true,
+    };
+    let items = [
+        ("a", Fit::default()),
+        ("b", slow),
+        ("c", fit(2)),
+        ("d", Fit::default()),
+        ("e", fit(1)),
+        ("f", fit(2)),
+    ];
     let names = |max| -> Vec<String> {
         let batches = in_batches(items, max);
-        batches.iter().map(|batch| batch.iter().map(|(name, _)| *name).collect()).collect()
+        batches
+            .iter()
+            .map(|batch| batch.iter().map(|(name, _)| *name).collect())
+            .collect()
     };
     assert_eq!(names(100), ["ad", "cf", "e", "b"]);
     assert_eq!(names(2), ["ac", "df", "e", "b"]);
@@ -193,9 +347,46 @@ fn batches_are_filled_with_items_of_the_same_fit() {
 fn each_batch_size_has_its_own_lane() {
     let lanes = Lanes::new(4);
     let is = |fit, lane| std::ptr::eq(lanes.of(fit, 100), lane);
-    assert!(is(Fit::default(), &lanes.first) && is(Fit { size: 100, slow: false }, &lanes.first));
-    assert!(is(Fit { size: 99, slow: false }, &lanes.pieces) && is(Fit { size: 2, slow: false }, &lanes.pieces));
-    assert!(is(Fit { size: 1, slow: false }, &lanes.single) && is(Fit { size: 1, slow: true }, &lanes.slow));
+    assert!(
+        is(Fit::default(), &lanes.first)
+            && is(
+                Fit {
+                    size: 100,
+                    slow: false
+                },
+                &lanes.first
+            )
+    );
+    assert!(
+        is(
+            Fit {
+                size: 99,
+                slow: false
+            },
+            &lanes.pieces
+        ) && is(
+            Fit {
+                size: 2,
+                slow: false
+            },
+            &lanes.pieces
+        )
+    );
+    assert!(
+        is(
+            Fit {
+                size: 1,
+                slow: false
+            },
+            &lanes.single
+        ) && is(
+            Fit {
+                size: 1,
+                slow: true
+            },
+            &lanes.slow
+        )
+    );
 }
 
 /// Returns lanes in which the last calls have all failed.
@@ -210,7 +401,13 @@ async fn one_answered_item_shows_that_the_cloud_is_available() {
     let numbers = Numbers::new(|batch| batch.contains(&3).then(|| (Duration::ZERO, trap())));
     for first in [0, 2] {
         numbers.settled.lock().unwrap().clear();
-        ask_all(&numbers, (first..4).map(|number| (number, Fit::default())), 4, &dead_lanes()).await;
+        ask_all(
+            &numbers,
+            (first..4).map(|number| (number, Fit::default())),
+            4,
+            &dead_lanes(),
+        )
+        .await;
         assert_eq!(numbers.unanswered().0, [3]);
     }
 }
@@ -218,16 +415,42 @@ async fn one_answered_item_shows_that_the_cloud_is_available() {
 #[tokio::test(start_paused = true)]
 async fn an_item_is_not_blamed_while_the_cloud_is_unavailable() {
     let numbers = Numbers::new(|_| Some((Duration::ZERO, late())));
-    ask_all(&numbers, [(0, Fit::default())].into_iter(), 100, &dead_lanes()).await;
+    ask_all(
+        &numbers,
+        [(0, Fit::default())].into_iter(),
+        100,
+        &dead_lanes(),
+    )
+    .await;
     assert_eq!(numbers.fit(0), Fit::default());
 }
 
 #[tokio::test(start_paused = true)]
 async fn slow_single_items_do_not_delay_other_items() {
     let numbers = Numbers::new(|batch| (batch[0] < 20).then(|| (DEADLINE, late())));
-    let slow = (0..20).map(|number| (number, Fit { size: 1, slow: true }));
-    let others = (20..24).map(|number| (number, Fit { size: 1, slow: false }));
+    let slow = (0..20).map(|number| {
+        (
+            number,
+            Fit {
+                size: 1,
+                slow: true,
+            },
+        )
+    });
+    let others = (20..24).map(|number| {
+        (
+            number,
+            Fit {
+                size: 1,
+                slow: false,
+            },
+        )
+    });
     let lanes = Lanes::new(4);
     ask_all(&numbers, slow.chain(others), 100, &lanes).await;
-    assert_eq!(numbers.unanswered().1, Duration::ZERO, "nobody waited for those");
+    assert_eq!(
+        numbers.unanswered().1,
+        Duration::ZERO,
+        "nobody waited for those"
+    );
 }

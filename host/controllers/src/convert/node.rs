@@ -18,14 +18,26 @@ pub fn node(object: &k8s::Node) -> Node {
         provider_id: filled(spec.and_then(|spec| spec.provider_id.as_ref())),
         labels: meta.labels.clone().unwrap_or_default(),
         annotations: meta.annotations.clone().unwrap_or_default(),
-        taints: spec.and_then(|spec| spec.taints.as_deref()).unwrap_or_default().iter().filter_map(taint).collect(),
+        taints: spec
+            .and_then(|spec| spec.taints.as_deref())
+            .unwrap_or_default()
+            .iter()
+            .filter_map(taint)
+            .collect(),
         addresses: status
             .and_then(|status| status.addresses.as_deref())
             .unwrap_or_default()
             .iter()
-            .filter_map(|a| Some(NodeAddress { kind: AddressKind::parse(&a.type_)?, address: a.address.clone() }))
+            .filter_map(|a| {
+                Some(NodeAddress {
+                    kind: AddressKind::parse(&a.type_)?,
+                    address: a.address.clone(),
+                })
+            })
             .collect(),
-        pod_cidrs: spec.and_then(|spec| spec.pod_cidrs.clone()).unwrap_or_default(),
+        pod_cidrs: spec
+            .and_then(|spec| spec.pod_cidrs.clone())
+            .unwrap_or_default(),
         ready: status
             .and_then(|status| status.conditions.as_deref())
             .unwrap_or_default()
@@ -48,7 +60,11 @@ fn taint(taint: &k8s::Taint) -> Option<Taint> {
         "NoExecute" => TaintEffect::NoExecute,
         _ => return None,
     };
-    Some(Taint { key: taint.key.clone(), value: text(taint.value.as_ref()), effect })
+    Some(Taint {
+        key: taint.key.clone(),
+        value: text(taint.value.as_ref()),
+        effect,
+    })
 }
 
 #[cfg(test)]
@@ -77,12 +93,32 @@ mod tests {
         }))
         .unwrap();
         let node = node(&object);
-        assert_eq!((node.name.as_str(), node.uid.as_str(), node.provider_id), ("n1", "u1", None));
-        assert_eq!(node.taints, [Taint { key: "k".into(), value: String::new(), effect: TaintEffect::NoExecute }]);
-        assert_eq!(node.addresses, [NodeAddress { kind: AddressKind::InternalIp, address: "10.0.0.1".into() }]);
+        assert_eq!(
+            (node.name.as_str(), node.uid.as_str(), node.provider_id),
+            ("n1", "u1", None)
+        );
+        assert_eq!(
+            node.taints,
+            [Taint {
+                key: "k".into(),
+                value: String::new(),
+                effect: TaintEffect::NoExecute
+            }]
+        );
+        assert_eq!(
+            node.addresses,
+            [NodeAddress {
+                kind: AddressKind::InternalIp,
+                address: "10.0.0.1".into()
+            }]
+        );
         assert!(node.ready && node.unschedulable);
         assert_eq!(
-            (node.architecture.as_str(), node.machine_id.as_str(), node.system_uuid.as_str()),
+            (
+                node.architecture.as_str(),
+                node.machine_id.as_str(),
+                node.system_uuid.as_str()
+            ),
             ("arm64", "m", "s")
         );
         assert_eq!(node.creation_timestamp, 1_767_225_600);

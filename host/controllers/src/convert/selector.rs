@@ -1,4 +1,5 @@
-//! Selection of the nodes behind the load balancer of a Service: a label selector as in `kubectl -l`.
+//! Selection of the nodes behind the load balancer of a Service: a label selector as in `kubectl
+//! -l`.
 
 use std::collections::BTreeSet;
 
@@ -10,27 +11,41 @@ use crate::constants::ANNOTATION_NODE_SELECTOR;
 
 /// Maximum length of a label's name or value.
 const LONGEST: usize = 63;
-/// Maximum length of a selector in bytes: all its requirements are evaluated for each node whenever nodes change.
+/// Maximum length of a selector in bytes: all its requirements are evaluated for each node whenever
+/// nodes change.
 const LONGEST_SELECTOR: usize = 4096;
 /// Maximum length of the prefix of a qualified name, a DNS subdomain.
 const LONGEST_PREFIX: usize = 253;
 
-/// Returns the selector in the annotation of a Service. Without the annotation, it selects all nodes.
+/// Returns the selector in the annotation of a Service. Without the annotation, it selects all
+/// nodes.
 ///
 /// # Errors
 ///
 /// Returns an error if the annotation is not a label selector.
 pub fn node_selector(object: &k8s::Service) -> Result<Selector, ConvertError> {
-    let annotation = object.metadata.annotations.as_ref().and_then(|all| all.get(ANNOTATION_NODE_SELECTOR));
+    let annotation = object
+        .metadata
+        .annotations
+        .as_ref()
+        .and_then(|all| all.get(ANNOTATION_NODE_SELECTOR));
     let text = annotation.map_or("", |text| text.trim());
     if text.is_empty() {
         return Ok(Selector::default());
     }
     if text.len() > LONGEST_SELECTOR {
-        return Err(ConvertError::LongNodeSelector { length: text.len(), most: LONGEST_SELECTOR });
+        return Err(ConvertError::LongNodeSelector {
+            length: text.len(),
+            most: LONGEST_SELECTOR,
+        });
     }
-    let wrong = |part: &str| ConvertError::NodeSelector { part: part.to_owned() };
-    requirements(text).into_iter().map(|part| requirement(part).ok_or_else(|| wrong(part))).collect()
+    let wrong = |part: &str| ConvertError::NodeSelector {
+        part: part.to_owned(),
+    };
+    requirements(text)
+        .into_iter()
+        .map(|part| requirement(part).ok_or_else(|| wrong(part)))
+        .collect()
 }
 
 /// Splits the text at commas that are not inside parentheses.
@@ -49,7 +64,10 @@ fn requirement(text: &str) -> Option<Expression> {
     if let Some(head) = text.strip_suffix(')') {
         let (head, list) = head.split_once('(')?;
         let (name, operator) = head.trim().rsplit_once(char::is_whitespace)?;
-        let values = list.split(',').map(value).collect::<Option<BTreeSet<_>>>()?;
+        let values = list
+            .split(',')
+            .map(value)
+            .collect::<Option<BTreeSet<_>>>()?;
         return match operator {
             "in" => Some(Expression::In(key(name)?, values)),
             "notin" => Some(Expression::NotIn(key(name)?, values)),
@@ -68,7 +86,8 @@ fn requirement(text: &str) -> Option<Expression> {
     }
 }
 
-/// Returns true for a name, or a DNS name, a slash and a name, as in label keys and load balancer classes.
+/// Returns true for a name, or a DNS name, a slash and a name, as in label keys and load balancer
+/// classes.
 pub(crate) fn is_qualified_name(text: &str) -> bool {
     match text.split_once('/') {
         Some((prefix, name)) => is_dns_name(prefix) && !name.is_empty() && is_label_value(name),
@@ -78,17 +97,23 @@ pub(crate) fn is_qualified_name(text: &str) -> bool {
 
 fn is_dns_name(text: &str) -> bool {
     let word = |word: &str| {
-        is_label_value(word) && !word.is_empty() && word.chars().all(|c| matches!(c, 'a'..='z' | '0'..='9' | '-'))
+        is_label_value(word)
+            && !word.is_empty()
+            && word
+                .chars()
+                .all(|c| matches!(c, 'a'..='z' | '0'..='9' | '-'))
     };
     text.len() <= LONGEST_PREFIX && text.split('.').all(word)
 }
 
-/// Returns true for at most 63 letters, digits, `-`, `_` and `.` that start and end with a letter or digit, and for an empty
-/// text.
+/// Returns true for at most 63 letters, digits, `-`, `_` and `.` that start and end with a letter
+/// or digit, and for an empty text.
 fn is_label_value(text: &str) -> bool {
     let ends = |c: char| c.is_ascii_alphanumeric();
     text.len() <= LONGEST
-        && text.chars().all(|c| ends(c) || matches!(c, '-' | '_' | '.'))
+        && text
+            .chars()
+            .all(|c| ends(c) || matches!(c, '-' | '_' | '.'))
         && (text.is_empty() || (text.starts_with(ends) && text.ends_with(ends)))
 }
 
@@ -107,7 +132,9 @@ mod tests {
     #[test]
     fn a_selector_matches_the_same_labels_as_in_kubectl() {
         let labels = [("pool", "web"), ("zone", "z1"), ("example.com/edge", "")];
-        let labels = labels.map(|(key, value)| (key.to_owned(), value.to_owned())).into();
+        let labels = labels
+            .map(|(key, value)| (key.to_owned(), value.to_owned()))
+            .into();
         for (text, selected) in [
             ("", true),
             ("  ", true),
@@ -133,7 +160,11 @@ mod tests {
         ] {
             assert_eq!(parse(text).unwrap().matches(&labels), selected, "{text:?}");
         }
-        assert!(node_selector(&k8s::Service::default()).unwrap().selects_all());
+        assert!(
+            node_selector(&k8s::Service::default())
+                .unwrap()
+                .selects_all()
+        );
     }
 
     #[test]
@@ -162,6 +193,10 @@ mod tests {
         let long = vec!["!a"; LONGEST_SELECTOR / 3].join(",");
         assert!(parse(&long).is_ok() && parse(&format!("{long},!a,!a")).is_err());
         let error = parse("zone=z1,pool in web").unwrap_err().to_string();
-        assert!(error.starts_with("annotation service.skydock.dev/node-selector: \"pool in web\" is no"), "{error}");
+        assert!(
+            error
+                .starts_with("annotation service.skydock.dev/node-selector: \"pool in web\" is no"),
+            "{error}"
+        );
     }
 }

@@ -13,7 +13,9 @@ use crate::constants::ANNOTATION_SOURCE_RANGES;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ConvertError {
     /// A source range is not a valid CIDR.
-    #[error("{field}: {value:?} is not a valid CIDR; expected for example 10.0.0.0/24 or 2001:db8::/32")]
+    #[error(
+        "{field}: {value:?} is not a valid CIDR; expected for example 10.0.0.0/24 or 2001:db8::/32"
+    )]
     SourceRange {
         /// Field that contains it.
         field: &'static str,
@@ -48,8 +50,8 @@ pub enum ConvertError {
     Protocol(String),
 }
 
-/// Converts a Service, and returns an error if something in it is not valid. Invalid values are omitted, so that the load
-/// balancer of such a Service can still be deleted.
+/// Converts a Service, and returns an error if something in it is not valid. Invalid values are
+/// omitted, so that the load balancer of such a Service can still be deleted.
 #[must_use]
 pub fn service(object: &k8s::Service) -> (Service, Option<ConvertError>) {
     let meta = &object.metadata;
@@ -79,7 +81,10 @@ pub fn service(object: &k8s::Service) -> (Service, Option<ConvertError>) {
         source_ranges,
         external_traffic_policy: traffic_policy(spec.external_traffic_policy.as_deref()),
         internal_traffic_policy: traffic_policy(spec.internal_traffic_policy.as_deref()),
-        health_check_node_port: spec.health_check_node_port.and_then(|port| u16::try_from(port).ok()).unwrap_or(0),
+        health_check_node_port: spec
+            .health_check_node_port
+            .and_then(|port| u16::try_from(port).ok())
+            .unwrap_or(0),
         client_ip_affinity_seconds: affinity(spec),
         ip_families: spec
             .ip_families
@@ -110,30 +115,65 @@ pub fn service(object: &k8s::Service) -> (Service, Option<ConvertError>) {
 }
 
 fn traffic_policy(text: Option<&str>) -> TrafficPolicy {
-    if text == Some("Local") { TrafficPolicy::Local } else { TrafficPolicy::Cluster }
+    if text == Some("Local") {
+        TrafficPolicy::Local
+    } else {
+        TrafficPolicy::Cluster
+    }
 }
 
-/// Returns the ranges of the spec, or else those of the annotation, each once; both are lists of CIDRs.
-fn source_ranges(object: &k8s::Service, spec: &k8s::ServiceSpec) -> Result<Vec<String>, ConvertError> {
+/// Returns the ranges of the spec, or else those of the annotation, each once; both are lists of
+/// CIDRs.
+fn source_ranges(
+    object: &k8s::Service,
+    spec: &k8s::ServiceSpec,
+) -> Result<Vec<String>, ConvertError> {
     let mut seen = HashSet::new();
-    Ok(listed_ranges(object, spec)?.into_iter().filter(|range| seen.insert(range.clone())).collect())
+    Ok(listed_ranges(object, spec)?
+        .into_iter()
+        .filter(|range| seen.insert(range.clone()))
+        .collect())
 }
 
-fn listed_ranges(object: &k8s::Service, spec: &k8s::ServiceSpec) -> Result<Vec<String>, ConvertError> {
+fn listed_ranges(
+    object: &k8s::Service,
+    spec: &k8s::ServiceSpec,
+) -> Result<Vec<String>, ConvertError> {
     let parse = |field: &'static str, value: &str| {
         let value = value.trim();
-        let range: IpNet = value.parse().map_err(|_| ConvertError::SourceRange { field, value: value.to_owned() })?;
+        let range: IpNet = value.parse().map_err(|_| ConvertError::SourceRange {
+            field,
+            value: value.to_owned(),
+        })?;
         Ok(range.trunc().to_string())
     };
-    let ranges = spec.load_balancer_source_ranges.as_deref().unwrap_or_default();
+    let ranges = spec
+        .load_balancer_source_ranges
+        .as_deref()
+        .unwrap_or_default();
     if !ranges.is_empty() {
-        return ranges.iter().map(|range| parse("spec.loadBalancerSourceRanges", range)).collect();
+        return ranges
+            .iter()
+            .map(|range| parse("spec.loadBalancerSourceRanges", range))
+            .collect();
     }
-    let annotation = object.metadata.annotations.as_ref().and_then(|all| all.get(ANNOTATION_SOURCE_RANGES));
-    match annotation.map(|value| value.trim()).filter(|value| !value.is_empty()) {
+    let annotation = object
+        .metadata
+        .annotations
+        .as_ref()
+        .and_then(|all| all.get(ANNOTATION_SOURCE_RANGES));
+    match annotation
+        .map(|value| value.trim())
+        .filter(|value| !value.is_empty())
+    {
         Some(list) => list
             .split(',')
-            .map(|range| parse("annotation service.beta.kubernetes.io/load-balancer-source-ranges", range))
+            .map(|range| {
+                parse(
+                    "annotation service.beta.kubernetes.io/load-balancer-source-ranges",
+                    range,
+                )
+            })
             .collect(),
         None => Ok(Vec::new()),
     }
@@ -161,9 +201,15 @@ fn transport(protocol: &str) -> Result<Transport, ConvertError> {
 
 /// Returns the timeout of session affinity in seconds. Kubernetes' default is three hours.
 fn affinity(spec: &k8s::ServiceSpec) -> Option<u32> {
-    let seconds = spec.session_affinity_config.as_ref().and_then(|config| config.client_ip.as_ref()?.timeout_seconds);
-    (spec.session_affinity.as_deref() == Some("ClientIP"))
-        .then(|| seconds.and_then(|seconds| u32::try_from(seconds).ok()).unwrap_or(10_800))
+    let seconds = spec
+        .session_affinity_config
+        .as_ref()
+        .and_then(|config| config.client_ip.as_ref()?.timeout_seconds);
+    (spec.session_affinity.as_deref() == Some("ClientIP")).then(|| {
+        seconds
+            .and_then(|seconds| u32::try_from(seconds).ok())
+            .unwrap_or(10_800)
+    })
 }
 
 #[cfg(test)]
@@ -180,7 +226,8 @@ mod tests {
     fn ranges(spec: &[&str], annotation: Option<&str>) -> Result<Vec<String>, ConvertError> {
         let mut object = parse(json!({ "spec": { "loadBalancerSourceRanges": spec } }));
         if let Some(annotation) = annotation {
-            object.metadata.annotations = Some([(ANNOTATION_SOURCE_RANGES.to_owned(), annotation.to_owned())].into());
+            object.metadata.annotations =
+                Some([(ANNOTATION_SOURCE_RANGES.to_owned(), annotation.to_owned())].into());
         }
         let (service, problem) = service(&object);
         problem.map_or(Ok(service.source_ranges), Err)
@@ -188,20 +235,39 @@ mod tests {
 
     #[test]
     fn source_ranges_in_the_spec_override_the_annotation() {
-        assert_eq!(ranges(&["10.0.0.0/8"], Some("nonsense")).unwrap(), ["10.0.0.0/8"]);
-        assert_eq!(ranges(&[], Some(" 10.0.0.0/8 , 2001:db8::/32")).unwrap(), ["10.0.0.0/8", "2001:db8::/32"]);
+        assert_eq!(
+            ranges(&["10.0.0.0/8"], Some("nonsense")).unwrap(),
+            ["10.0.0.0/8"]
+        );
+        assert_eq!(
+            ranges(&[], Some(" 10.0.0.0/8 , 2001:db8::/32")).unwrap(),
+            ["10.0.0.0/8", "2001:db8::/32"]
+        );
         assert_eq!(ranges(&[], Some("  ")).unwrap(), Vec::<String>::new());
         assert_eq!(ranges(&[], None).unwrap(), Vec::<String>::new());
-        assert_eq!(ranges(&["10.1.2.3/8", "10.0.0.0/8", "::/0"], None).unwrap(), ["10.0.0.0/8", "::/0"]);
+        assert_eq!(
+            ranges(&["10.1.2.3/8", "10.0.0.0/8", "::/0"], None).unwrap(),
+            ["10.0.0.0/8", "::/0"]
+        );
     }
 
     #[test]
     fn an_invalid_source_range_is_an_error_that_says_where() {
-        for bad in ["foo.bar", "10.0.0.1", "10.0.0.1/foo", "1.2.3.0/33", "1.2.3.4/24,", "1.2.3.4.5/24"] {
+        for bad in [
+            "foo.bar",
+            "10.0.0.1",
+            "10.0.0.1/foo",
+            "1.2.3.0/33",
+            "1.2.3.4/24,",
+            "1.2.3.4.5/24",
+        ] {
             assert!(ranges(&[], Some(bad)).is_err(), "{bad}");
         }
         let error = ranges(&["10.0.0.1"], None).unwrap_err().to_string();
-        assert!(error.starts_with("spec.loadBalancerSourceRanges: \"10.0.0.1\" is not a valid CIDR"), "{error}");
+        assert!(
+            error.starts_with("spec.loadBalancerSourceRanges: \"10.0.0.1\" is not a valid CIDR"),
+            "{error}"
+        );
     }
 
     #[test]
@@ -219,12 +285,26 @@ mod tests {
             "status": {"loadBalancer": {"ingress": [{"ip": "192.0.2.1", "ipMode": "Proxy"}]}},
         })));
         assert_eq!(problem, None);
-        let [http, dns] = service.ports.as_slice() else { panic!("{:?}", service.ports) };
-        assert_eq!((http.target_port.as_str(), http.node_port, http.transport), ("web", 30080, Transport::Tcp));
-        assert_eq!((dns.target_port.as_str(), dns.node_port, dns.transport), ("5353", 0, Transport::Udp));
+        let [http, dns] = service.ports.as_slice() else {
+            panic!("{:?}", service.ports)
+        };
+        assert_eq!(
+            (http.target_port.as_str(), http.node_port, http.transport),
+            ("web", 30080, Transport::Tcp)
+        );
+        assert_eq!(
+            (dns.target_port.as_str(), dns.node_port, dns.transport),
+            ("5353", 0, Transport::Udp)
+        );
         assert_eq!(service.client_ip_affinity_seconds, Some(10_800));
         assert_eq!(service.ip_families, [IpFamily::V6, IpFamily::V4]);
-        assert_eq!((service.external_traffic_policy, service.health_check_node_port), (TrafficPolicy::Local, 31000));
+        assert_eq!(
+            (
+                service.external_traffic_policy,
+                service.health_check_node_port
+            ),
+            (TrafficPolicy::Local, 31000)
+        );
         assert_eq!(service.load_balancer_ip, None);
         assert!(service.deleting && service.allocate_node_ports);
         assert_eq!(service.status.ingress[0].ip_mode, Some(IpMode::Proxy));

@@ -8,7 +8,10 @@ use super::filled;
 
 /// Returns the status in a Service.
 pub(super) fn status(object: &k8s::Service) -> LoadBalancerStatus {
-    let ingress = object.status.as_ref().and_then(|status| status.load_balancer.as_ref()?.ingress.as_deref());
+    let ingress = object
+        .status
+        .as_ref()
+        .and_then(|status| status.load_balancer.as_ref()?.ingress.as_deref());
     let convert = |ingress: &k8s::LoadBalancerIngress| Ingress {
         ip: filled(ingress.ip.as_ref()),
         hostname: filled(ingress.hostname.as_ref()),
@@ -31,7 +34,9 @@ pub(super) fn status(object: &k8s::Service) -> LoadBalancerStatus {
             })
             .collect(),
     };
-    LoadBalancerStatus { ingress: ingress.unwrap_or_default().iter().map(convert).collect() }
+    LoadBalancerStatus {
+        ingress: ingress.unwrap_or_default().iter().map(convert).collect(),
+    }
 }
 
 /// Converts a status to the JSON of `status.loadBalancer`.
@@ -39,7 +44,9 @@ pub(super) fn status(object: &k8s::Service) -> LoadBalancerStatus {
 pub fn status_json(status: &LoadBalancerStatus) -> Value {
     let ingress = |ingress: &Ingress| {
         let mut object = Map::new();
-        let mut set = |key: &str, value: Option<Value>| value.map(|value| object.insert(key.to_owned(), value));
+        let mut set = |key: &str, value: Option<Value>| {
+            value.map(|value| object.insert(key.to_owned(), value))
+        };
         set("ip", ingress.ip.as_deref().map(Value::from));
         set("hostname", ingress.hostname.as_deref().map(Value::from));
         let mode = ingress.ip_mode.map(|mode| match mode {
@@ -74,15 +81,25 @@ mod tests {
     fn a_status_survives_a_round_trip() {
         let status = LoadBalancerStatus {
             ingress: vec![
-                Ingress { ip: Some("192.0.2.1".into()), ip_mode: Some(IpMode::Vip), ..Ingress::default() },
+                Ingress {
+                    ip: Some("192.0.2.1".into()),
+                    ip_mode: Some(IpMode::Vip),
+                    ..Ingress::default()
+                },
                 Ingress {
                     hostname: Some("lb.example".into()),
-                    ports: vec![PortStatus { port: 53, transport: Transport::Udp, error: Some("NoQuota".into()) }],
+                    ports: vec![PortStatus {
+                        port: 53,
+                        transport: Transport::Udp,
+                        error: Some("NoQuota".into()),
+                    }],
                     ..Ingress::default()
                 },
             ],
         };
-        let object = serde_json::from_value(json!({ "status": { "loadBalancer": status_json(&status) } })).unwrap();
+        let object =
+            serde_json::from_value(json!({ "status": { "loadBalancer": status_json(&status) } }))
+                .unwrap();
         assert_eq!(super::status(&object), status);
     }
 }

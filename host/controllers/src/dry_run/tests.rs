@@ -3,7 +3,12 @@ use crate::testing::{FakeApi, FakeCloud};
 
 fn all(api: &FakeApi) -> Clients {
     let client = api.client();
-    Clients { informers: client.clone(), node: client.clone(), service: client.clone(), route: client }
+    Clients {
+        informers: client.clone(),
+        node: client.clone(),
+        service: client.clone(),
+        route: client,
+    }
 }
 
 // Holds: OPS-03
@@ -11,11 +16,28 @@ fn all(api: &FakeApi) -> Clients {
 async fn a_dry_run_reads_from_the_cloud_but_changes_nothing() {
     let cloud = Arc::new(FakeCloud::default());
     let (harmless, _) = harmless(cloud.clone(), &all(&FakeApi::default()), &Arc::default());
-    let service = Service { namespace: "ns".into(), name: "web".into(), ..Service::default() };
+    let service = Service {
+        namespace: "ns".into(),
+        name: "web".into(),
+        ..Service::default()
+    };
     let elsewhere = CloudError::ImplementedElsewhere;
-    assert_eq!(harmless.ensure_load_balancer(&service, &NodeSet::default()).await, Err(elsewhere.clone()));
-    assert_eq!(harmless.update_load_balancer(&service, &NodeSet::default()).await, Err(elsewhere.clone()));
-    assert_eq!(harmless.ensure_load_balancer_deleted(&service).await, Err(elsewhere.clone()));
+    assert_eq!(
+        harmless
+            .ensure_load_balancer(&service, &NodeSet::default())
+            .await,
+        Err(elsewhere.clone())
+    );
+    assert_eq!(
+        harmless
+            .update_load_balancer(&service, &NodeSet::default())
+            .await,
+        Err(elsewhere.clone())
+    );
+    assert_eq!(
+        harmless.ensure_load_balancer_deleted(&service).await,
+        Err(elsewhere.clone())
+    );
     let route = NewRoute {
         name_hint: String::new(),
         target_node: "n1".into(),
@@ -23,7 +45,10 @@ async fn a_dry_run_reads_from_the_cloud_but_changes_nothing() {
         target_addresses: Vec::new(),
         destination_cidr: "10.0.0.0/24".into(),
     };
-    assert_eq!(harmless.create_routes(&[route.clone(), route]).await, Ok(vec![Err(elsewhere.clone()), Err(elsewhere)]));
+    assert_eq!(
+        harmless.create_routes(&[route.clone(), route]).await,
+        Ok(vec![Err(elsewhere.clone()), Err(elsewhere)])
+    );
     let old = Route {
         name: "r".into(),
         target_node: None,
@@ -31,7 +56,10 @@ async fn a_dry_run_reads_from_the_cloud_but_changes_nothing() {
         destination_cidr: "10.0.0.0/24".into(),
         blackhole: false,
     };
-    assert_eq!(harmless.delete_routes(&[old]).await, Ok(vec![Err(CloudError::ImplementedElsewhere)]));
+    assert_eq!(
+        harmless.delete_routes(&[old]).await,
+        Ok(vec![Err(CloudError::ImplementedElsewhere)])
+    );
     assert_eq!(cloud.calls(), Vec::<String>::new());
     harmless.get_load_balancer(&service).await.unwrap();
     assert_eq!(cloud.calls(), ["get web"]);

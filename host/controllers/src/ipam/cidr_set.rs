@@ -8,22 +8,31 @@ use super::{metrics::CidrSetMetrics, range::NodeRange};
 
 /// The Pod CIDRs of one range.
 ///
-/// The holders of each CIDR are counted, and it is free when it has none: if two nodes share one by mistake, it does not become
-/// free for a third when one of them is deleted.
+/// The holders of each CIDR are counted, and it is free when it has none: if two nodes share one by
+/// mistake, it does not become free for a third when one of them is deleted.
 pub(crate) struct CidrSet {
     range: NodeRange,
     /// Number of holders of each Pod CIDR, in the order of addresses.
     holders: Vec<u32>,
     used: usize,
-    /// Index at which the next search starts: a CIDR that was just released is the last one to be allocated again.
+    /// Index at which the next search starts: a CIDR that was just released is the last one to be
+    /// allocated again.
     next: usize,
     metrics: CidrSetMetrics,
 }
 
 impl CidrSet {
     pub(super) fn new(range: NodeRange, metrics: CidrSetMetrics) -> Self {
-        metrics.max.set(i64::try_from(range.len()).unwrap_or(i64::MAX));
-        Self { range, holders: vec![0; range.len()], used: 0, next: 0, metrics }
+        metrics
+            .max
+            .set(i64::try_from(range.len()).unwrap_or(i64::MAX));
+        Self {
+            range,
+            holders: vec![0; range.len()],
+            used: 0,
+            next: 0,
+            metrics,
+        }
     }
 
     pub(crate) fn range(&self) -> NodeRange {
@@ -41,10 +50,13 @@ impl CidrSet {
 
     /// Returns true if any part of the CIDR has two or more holders.
     pub(crate) fn is_shared(&self, cidr: IpNet) -> bool {
-        self.span(cidr).and_then(|span| self.holders.get(span)).is_some_and(|held| held.iter().any(|&held| held > 1))
+        self.span(cidr)
+            .and_then(|span| self.holders.get(span))
+            .is_some_and(|held| held.iter().any(|&held| held > 1))
     }
 
-    /// Allocates the next free CIDR: searches from the one after the last allocated, and wraps around.
+    /// Allocates the next free CIDR: searches from the one after the last allocated, and wraps
+    /// around.
     pub(crate) fn allocate(&mut self) -> Option<IpNet> {
         if self.is_full() {
             return None;
@@ -72,8 +84,8 @@ impl CidrSet {
         self.measure();
     }
 
-    /// Removes a holder from all Pod CIDRs that overlap with this one. The holder must have been added by [`CidrSet::hold`] or
-    /// [`CidrSet::allocate`].
+    /// Removes a holder from all Pod CIDRs that overlap with this one. The holder must have been
+    /// added by [`CidrSet::hold`] or [`CidrSet::allocate`].
     pub(crate) fn release(&mut self, cidr: IpNet) {
         let Some(span) = self.span(cidr) else { return };
         for held in self.holders.get_mut(span).into_iter().flatten() {
@@ -87,7 +99,9 @@ impl CidrSet {
     }
 
     fn measure(&self) {
-        self.metrics.usage.set(self.used as f64 / self.holders.len() as f64);
+        self.metrics
+            .usage
+            .set(self.used as f64 / self.holders.len() as f64);
     }
 
     /// Returns the number of address bits after the prefix of a Pod CIDR.
@@ -98,7 +112,9 @@ impl CidrSet {
     fn cidr(&self, index: usize) -> Option<IpNet> {
         let offset = (index as u128).checked_shl(self.shift()).unwrap_or(0);
         let address: IpAddr = match self.range.cluster().network() {
-            IpAddr::V4(base) => (base.to_bits() | u32::try_from(offset).ok()?).to_be_bytes().into(),
+            IpAddr::V4(base) => (base.to_bits() | u32::try_from(offset).ok()?)
+                .to_be_bytes()
+                .into(),
             IpAddr::V6(base) => (base.to_bits() | offset).to_be_bytes().into(),
         };
         IpNet::new(address, self.range.mask()).ok()

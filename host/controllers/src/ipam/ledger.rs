@@ -1,8 +1,10 @@
-//! Tracks which nodes hold which Pod CIDRs, and decides what to do about a node. It has no side effects outside of itself.
+//! Tracks which nodes hold which Pod CIDRs, and decides what to do about a node. It has no side
+//! effects outside of itself.
 //!
-//! A node is identified by its UID: a node that was recreated with the same name is a different one. CIDRs that were reserved
-//! for a node stay reserved until the node is deleted or has other Pod CIDRs. So a lost answer does no harm: the same CIDRs are
-//! written again, and no other node gets them in the meantime.
+//! A node is identified by its UID: a node that was recreated with the same name is a different
+//! one. CIDRs that were reserved for a node stay reserved until the node is deleted or has other
+//! Pod CIDRs. So a lost answer does no harm: the same CIDRs are written again, and no other node
+//! gets them in the meantime.
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -91,22 +93,32 @@ impl fmt::Display for Problem {
 
 /// Joins CIDRs for a sentence.
 pub(crate) fn list(cidrs: &[IpNet]) -> String {
-    cidrs.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+    cidrs
+        .iter()
+        .map(ToString::to_string)
+        .collect::<Vec<_>>()
+        .join(", ")
 }
 
 impl Ledger {
-    /// Creates a ledger. Nodes get one Pod CIDR from each set, and none that overlaps with the addresses of Services.
+    /// Creates a ledger. Nodes get one Pod CIDR from each set, and none that overlaps with the
+    /// addresses of Services.
     pub(crate) fn new(mut sets: Vec<CidrSet>, service_cidrs: &[IpNet]) -> Self {
         for set in &mut sets {
             service_cidrs.iter().for_each(|cidr| set.hold(*cidr));
         }
-        Self { sets, holdings: HashMap::new(), waiting: BTreeSet::new() }
+        Self {
+            sets,
+            holdings: HashMap::new(),
+            waiting: BTreeSet::new(),
+        }
     }
 
     /// Records the Pod CIDRs of a node. Returns true if [`Ledger::decide`] is to be called for it.
     pub(crate) fn observe(&mut self, node: &Node) -> bool {
         if node.pod_cidrs.is_empty() {
-            // Pod CIDRs that the node had before, for example before etcd was restored from a backup, stay reserved for it.
+            // Pod CIDRs that the node had before, for example before etcd was restored from a
+            // backup, stay reserved for it.
             if let Some(holding) = self.holdings.get_mut(&node.uid) {
                 holding.shown = false;
             }
@@ -126,15 +138,26 @@ impl Ledger {
             Some(known) if known.cidrs == cidrs => {}
             other => {
                 problems.extend(
-                    other.filter(|known| !known.shown).map(|known| Problem::WrittenByOther(known.cidrs.clone())),
+                    other
+                        .filter(|known| !known.shown)
+                        .map(|known| Problem::WrittenByOther(known.cidrs.clone())),
                 );
                 self.release(&node.uid);
                 cidrs.iter().for_each(|cidr| self.hold(*cidr));
             }
         }
-        problems.extend(cidrs.iter().filter_map(|cidr| self.problem(&node.uid, *cidr)));
+        problems.extend(
+            cidrs
+                .iter()
+                .filter_map(|cidr| self.problem(&node.uid, *cidr)),
+        );
         let asks = !problems.is_empty();
-        let holding = Holding { node: node.name.clone(), cidrs, shown: true, problems };
+        let holding = Holding {
+            node: node.name.clone(),
+            cidrs,
+            shown: true,
+            problems,
+        };
         self.holdings.insert(node.uid.clone(), holding);
         asks
     }
@@ -147,14 +170,20 @@ impl Ledger {
 
     /// Decides what to do about a node, and reserves the Pod CIDRs to assign.
     ///
-    /// A node that is being deleted gets nothing, and keeps its Pod CIDRs until it is deleted: its Pods may still be running.
-    /// (Upstream allocates them to others at once.)
+    /// A node that is being deleted gets nothing, and keeps its Pod CIDRs until it is deleted: its
+    /// Pods may still be running. (Upstream allocates them to others at once.)
     pub(crate) fn decide(&mut self, node: &Node, deleting: bool) -> Decision {
         self.waiting.remove(&node.name);
         let known = self.holdings.get_mut(&node.uid);
         if !node.pod_cidrs.is_empty() {
-            let problems = known.map(|known| std::mem::take(&mut known.problems)).unwrap_or_default();
-            return if problems.is_empty() { Decision::Nothing } else { Decision::Warn(problems) };
+            let problems = known
+                .map(|known| std::mem::take(&mut known.problems))
+                .unwrap_or_default();
+            return if problems.is_empty() {
+                Decision::Nothing
+            } else {
+                Decision::Warn(problems)
+            };
         }
         if deleting {
             return Decision::Nothing;
@@ -173,14 +202,23 @@ impl Ledger {
             return Decision::Exhausted(range);
         }
         let cidrs: Vec<IpNet> = self.sets.iter_mut().filter_map(CidrSet::allocate).collect();
-        let holding = Holding { node: node.name.clone(), cidrs: cidrs.clone(), shown: false, problems: Vec::new() };
+        let holding = Holding {
+            node: node.name.clone(),
+            cidrs: cidrs.clone(),
+            shown: false,
+            problems: Vec::new(),
+        };
         self.holdings.insert(node.uid.clone(), holding);
         Decision::Assign(cidrs)
     }
 
     /// Removes and returns a waiting node if a Pod CIDR may be free for it.
     pub(crate) fn next_waiting(&mut self) -> Option<String> {
-        if self.sets.iter().any(CidrSet::is_full) { None } else { self.waiting.pop_first() }
+        if self.sets.iter().any(CidrSet::is_full) {
+            None
+        } else {
+            self.waiting.pop_first()
+        }
     }
 
     fn hold(&mut self, cidr: IpNet) {
@@ -188,7 +226,12 @@ impl Ledger {
     }
 
     fn release(&mut self, uid: &str) {
-        for cidr in self.holdings.remove(uid).into_iter().flat_map(|holding| holding.cidrs) {
+        for cidr in self
+            .holdings
+            .remove(uid)
+            .into_iter()
+            .flat_map(|holding| holding.cidrs)
+        {
             self.sets.iter_mut().for_each(|set| set.release(cidr));
         }
     }
@@ -201,11 +244,13 @@ impl Ledger {
             return None;
         }
         let overlaps = |other: &IpNet| other.contains(&cidr) || cidr.contains(other);
-        let mut others = self
-            .holdings
-            .iter()
-            .filter(|(other, holding)| *other != uid && holding.shown && holding.cidrs.iter().any(overlaps));
-        others.next().map(|(_, other)| Problem::Shared { cidr, with: other.node.clone() })
+        let mut others = self.holdings.iter().filter(|(other, holding)| {
+            *other != uid && holding.shown && holding.cidrs.iter().any(overlaps)
+        });
+        others.next().map(|(_, other)| Problem::Shared {
+            cidr,
+            with: other.node.clone(),
+        })
     }
 }
 

@@ -42,7 +42,9 @@ impl IpamMetrics {
             releases: Family::default(),
             usage: Family::default(),
             max: Family::default(),
-            tries: Family::new_with_constructor(|| Histogram::new(exponential_buckets(1.0, 5.0, 5))),
+            tries: Family::new_with_constructor(|| {
+                Histogram::new(exponential_buckets(1.0, 5.0, 5))
+            }),
         };
         registry.register(
             "node_ipam_controller_cidrset_cidrs_allocations",

@@ -4,7 +4,8 @@ use ipnet::IpNet;
 
 /// Maximum difference between the prefix lengths of an IPv6 range, as in upstream.
 const MOST_BITS_IPV6: u8 = 16;
-/// Maximum difference between the prefix lengths of an IPv4 range: 16 million Pod CIDRs. Not in upstream; it limits memory.
+/// Maximum difference between the prefix lengths of an IPv4 range: 16 million Pod CIDRs. Not in
+/// upstream; it limits memory.
 const MOST_BITS_IPV4: u8 = 24;
 
 /// A cluster CIDR that is divided into Pod CIDRs of equal size.
@@ -63,10 +64,18 @@ impl NodeRange {
         if mask > cluster.max_prefix_len() {
             return Err(NodeRangeError::NoPrefix { cluster, mask });
         }
-        let most = if cluster.addr().is_ipv4() { MOST_BITS_IPV4 } else { MOST_BITS_IPV6 };
+        let most = if cluster.addr().is_ipv4() {
+            MOST_BITS_IPV4
+        } else {
+            MOST_BITS_IPV6
+        };
         match mask.checked_sub(cluster.prefix_len()) {
             None => Err(NodeRangeError::LargerThanCluster { cluster, mask }),
-            Some(bits) if bits > most => Err(NodeRangeError::TooMany { cluster, mask, most }),
+            Some(bits) if bits > most => Err(NodeRangeError::TooMany {
+                cluster,
+                mask,
+                most,
+            }),
             Some(_) => Ok(Self { cluster, mask }),
         }
     }
@@ -94,7 +103,9 @@ mod tests {
     use super::*;
 
     fn range(cluster: &str, mask: u8) -> Result<usize, String> {
-        NodeRange::new(cluster.parse().unwrap(), mask).map(NodeRange::len).map_err(|error| error.to_string())
+        NodeRange::new(cluster.parse().unwrap(), mask)
+            .map(NodeRange::len)
+            .map_err(|error| error.to_string())
     }
 
     // Holds: I-03, I-07
@@ -121,7 +132,11 @@ mod tests {
                 15,
                 "a /15 for each node does not fit into 10.244.0.0/16: use a prefix length of at least 16",
             ),
-            ("10.244.0.0/16", 33, "/33 is not a valid prefix length for 10.244.0.0/16; expected at most 32"),
+            (
+                "10.244.0.0/16",
+                33,
+                "/33 is not a valid prefix length for 10.244.0.0/16; expected at most 32",
+            ),
             ("fd00::/64", 129, "expected at most 128"),
             (
                 "fd00::/47",
@@ -129,7 +144,11 @@ mod tests {
                 "a /64 for each node makes too many Pod CIDRs in fd00::/47: the prefix lengths may differ by at most 16 bits, so use a \
                  prefix length of at most 63",
             ),
-            ("0.0.0.0/0", 25, "the prefix lengths may differ by at most 24 bits, so use a prefix length of at most 24"),
+            (
+                "0.0.0.0/0",
+                25,
+                "the prefix lengths may differ by at most 24 bits, so use a prefix length of at most 24",
+            ),
         ] {
             let error = range(cluster, mask).unwrap_err();
             assert!(error.contains(expected), "{cluster} {mask}: {error}");

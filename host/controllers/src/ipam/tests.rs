@@ -21,27 +21,54 @@ fn start(ranges: &[(&str, u8)], nodes: &[Node], prepare: impl FnOnce(&FakeApi)) 
     start_after(Duration::ZERO, ranges, nodes, prepare)
 }
 
-fn start_after(quiet: Duration, ranges: &[(&str, u8)], nodes: &[Node], prepare: impl FnOnce(&FakeApi)) -> Bench {
+fn start_after(
+    quiet: Duration,
+    ranges: &[(&str, u8)],
+    nodes: &[Node],
+    prepare: impl FnOnce(&FakeApi),
+) -> Bench {
     let api = FakeApi::default();
     prepare(&api);
     let mut registry = Registry::default();
     let metrics = Metrics::register(&mut registry);
     let shared = shared(&CONTROLLER, &api, Arc::default(), &metrics);
-    nodes.iter().for_each(|node| drop(shared.nodes.apply(node.clone())));
-    let ranges = ranges.iter().map(|(cluster, mask)| NodeRange::new(cluster.parse().unwrap(), *mask).unwrap());
-    let options = IpamOptions { ranges: ranges.collect(), service_cidrs: vec!["10.96.0.0/12".parse().unwrap()] };
-    let controller = Arc::new(IpamController::new(shared, &metrics.ipam, api.client(), &options, quiet));
+    nodes
+        .iter()
+        .for_each(|node| drop(shared.nodes.apply(node.clone())));
+    let ranges = ranges
+        .iter()
+        .map(|(cluster, mask)| NodeRange::new(cluster.parse().unwrap(), *mask).unwrap());
+    let options = IpamOptions {
+        ranges: ranges.collect(),
+        service_cidrs: vec!["10.96.0.0/12".parse().unwrap()],
+    };
+    let controller = Arc::new(IpamController::new(
+        shared,
+        &metrics.ipam,
+        api.client(),
+        &options,
+        quiet,
+    ));
     let shutdown = CancellationToken::new();
     let running = tokio::spawn({
         let (controller, shutdown) = (Arc::clone(&controller), shutdown.clone());
         async move { controller.run(shutdown).await }
     });
-    Bench { api, controller, registry, shutdown, running }
+    Bench {
+        api,
+        controller,
+        registry,
+        shutdown,
+        running,
+    }
 }
 
 fn carrying(name: &str, cidrs: &[&str]) -> Node {
     let spec = json!({"podCIDR": cidrs.first(), "podCIDRs": cidrs});
-    with(&node(name), &json!({"spec": spec, "metadata": {"resourceVersion": "2"}}))
+    with(
+        &node(name),
+        &json!({"spec": spec, "metadata": {"resourceVersion": "2"}}),
+    )
 }
 
 impl Bench {
@@ -54,14 +81,23 @@ impl Bench {
     }
 
     fn patches(&self) -> Vec<Request> {
-        self.api.requests().into_iter().filter(|request| request.method == "PATCH" && is_node(request)).collect()
+        self.api
+            .requests()
+            .into_iter()
+            .filter(|request| request.method == "PATCH" && is_node(request))
+            .collect()
     }
 
     /// Returns `NODE CIDR,…` for each patch.
     fn assigned(&self) -> Vec<String> {
         let line = |request: Request| {
-            let cidrs: Vec<String> = serde_json::from_value(request.body["spec"]["podCIDRs"].clone()).unwrap();
-            format!("{} {}", request.path.rsplit('/').next().unwrap(), cidrs.join(","))
+            let cidrs: Vec<String> =
+                serde_json::from_value(request.body["spec"]["podCIDRs"].clone()).unwrap();
+            format!(
+                "{} {}",
+                request.path.rsplit('/').next().unwrap(),
+                cidrs.join(",")
+            )
         };
         self.patches().into_iter().map(line).collect()
     }
@@ -72,7 +108,13 @@ impl Bench {
         let told = self.api.events().into_iter();
         told.map(|event| {
             assert_eq!(event["source"]["component"], "cidrAllocator");
-            [&event["involvedObject"]["name"], &event["type"], &event["reason"]].map(text).join(" ")
+            [
+                &event["involvedObject"]["name"],
+                &event["type"],
+                &event["reason"],
+            ]
+            .map(text)
+            .join(" ")
         })
         .collect()
     }
@@ -120,7 +162,11 @@ async fn one_patch_with_the_uid_sets_pod_cidr_and_pod_cidrs() {
 // Holds: I-05
 #[tokio::test(start_paused = true)]
 async fn existing_cidrs_are_recorded_before_the_first_allocation() {
-    let nodes = [node("a"), carrying("b", &["10.244.0.0/24"]), carrying("c", &["10.244.2.0/24"])];
+    let nodes = [
+        node("a"),
+        carrying("b", &["10.244.0.0/24"]),
+        carrying("c", &["10.244.2.0/24"]),
+    ];
     let bench = start(&NODES, &nodes, |_| {});
     moment().await;
     assert_eq!(bench.assigned(), ["a 10.244.1.0/24"]);
@@ -138,16 +184,24 @@ async fn a_range_inside_the_service_range_has_no_free_cidr() {
 // Holds: I-05, OPS-42, OPS-50
 #[tokio::test(start_paused = true)]
 async fn pod_cidr_problems_get_events_and_are_counted() {
-    let nodes = [carrying("a", &["10.0.0.0/24"]), carrying("b", &["10.244.0.0/24"]), carrying("c", &["10.244.0.0/24"])];
+    let nodes = [
+        carrying("a", &["10.0.0.0/24"]),
+        carrying("b", &["10.244.0.0/24"]),
+        carrying("c", &["10.244.0.0/24"]),
+    ];
     let bench = start(&NODES, &nodes, |_| {});
     bench.shows(node("d"));
     moment().await;
     let mut events = bench.events();
     events.sort();
-    assert_eq!(events, ["a Warning PodCIDROutOfRange", "c Warning PodCIDRConflict"]);
+    assert_eq!(
+        events,
+        ["a Warning PodCIDROutOfRange", "c Warning PodCIDRConflict"]
+    );
     assert_eq!(bench.assigned(), ["d 10.244.1.0/24"]);
     for kind in ["pod-cidr-out-of-range", "pod-cidr-conflict"] {
-        let line = format!("skydock_controller_errors_total{{controller=\"nodeipam\",kind=\"{kind}\"}} 1");
+        let line =
+            format!("skydock_controller_errors_total{{controller=\"nodeipam\",kind=\"{kind}\"}} 1");
         assert!(bench.metrics().contains(&line), "{line}");
     }
 }
@@ -155,16 +209,25 @@ async fn pod_cidr_problems_get_events_and_are_counted() {
 // Holds: I-06
 #[tokio::test(start_paused = true)]
 async fn up_to_30_nodes_are_patched_at_once_with_distinct_cidrs() {
-    let nodes: Vec<Node> = (0..40).map(|number| node(&format!("n{number:02}"))).collect();
+    let nodes: Vec<Node> = (0..40)
+        .map(|number| node(&format!("n{number:02}")))
+        .collect();
     let bench = start(&NODES, &nodes, |api| {
         (0..30).for_each(|number| api.hang("PATCH", &format!("/api/v1/nodes/n{number:02}")));
     });
     moment().await;
     assert_eq!(bench.assigned().len(), 30);
-    let cidrs: std::collections::BTreeSet<String> =
-        bench.assigned().iter().map(|line| line.split_once(' ').unwrap().1.to_owned()).collect();
+    let cidrs: std::collections::BTreeSet<String> = bench
+        .assigned()
+        .iter()
+        .map(|line| line.split_once(' ').unwrap().1.to_owned())
+        .collect();
     assert_eq!(cidrs.len(), 30);
-    assert!(bench.metrics().contains("workqueue_depth{name=\"cidrallocator_node\"} 10"));
+    assert!(
+        bench
+            .metrics()
+            .contains("workqueue_depth{name=\"cidrallocator_node\"} 10")
+    );
 }
 
 // Holds: I-08, I-09
@@ -177,7 +240,15 @@ async fn a_failed_write_is_retried_with_the_same_reserved_cidr() {
     moment().await;
     bench.shows(node("b"));
     moment().await;
-    assert_eq!(bench.assigned(), ["a 10.244.0.0/24", "a 10.244.0.0/24", "a 10.244.0.0/24", "b 10.244.1.0/24"]);
+    assert_eq!(
+        bench.assigned(),
+        [
+            "a 10.244.0.0/24",
+            "a 10.244.0.0/24",
+            "a 10.244.0.0/24",
+            "b 10.244.1.0/24"
+        ]
+    );
     assert_eq!(bench.events()[0], "a Warning CIDRAssignmentFailed");
 }
 
@@ -188,7 +259,9 @@ async fn a_cidr_from_another_allocator_is_kept_and_ours_is_freed() {
         "kind": "Status", "apiVersion": "v1", "status": "Failure", "code": 422, "reason": "Invalid", "message": "no",
         "details": {"name": "a", "kind": "Node", "causes": [{"reason": "FieldValueForbidden", "field": "spec.podCIDRs"}]},
     });
-    let bench = start(&TWO, &[node("a")], |api| api.answer("PATCH", "/api/v1/nodes/a", 422, refused));
+    let bench = start(&TWO, &[node("a")], |api| {
+        api.answer("PATCH", "/api/v1/nodes/a", 422, refused)
+    });
     sleep(Duration::from_millis(50)).await;
     bench.shows(carrying("a", &["10.244.1.0/24"]));
     moment().await;
@@ -201,11 +274,20 @@ async fn a_cidr_from_another_allocator_is_kept_and_ours_is_freed() {
 // Holds: I-06, I-08
 #[tokio::test(start_paused = true)]
 async fn a_recreated_node_is_treated_as_another_node() {
-    let bench = start(&TWO, &[node("a")], |api| api.fail("PATCH", "/api/v1/nodes/a", 409, "Conflict"));
+    let bench = start(&TWO, &[node("a")], |api| {
+        api.fail("PATCH", "/api/v1/nodes/a", 409, "Conflict")
+    });
     sleep(Duration::from_millis(50)).await;
-    bench.shows(with(&node("a"), &json!({"metadata": {"uid": "another", "resourceVersion": "7"}})));
+    bench.shows(with(
+        &node("a"),
+        &json!({"metadata": {"uid": "another", "resourceVersion": "7"}}),
+    ));
     moment().await;
-    let uids: Vec<Value> = bench.patches().iter().map(|patch| patch.body["metadata"]["uid"].clone()).collect();
+    let uids: Vec<Value> = bench
+        .patches()
+        .iter()
+        .map(|patch| patch.body["metadata"]["uid"].clone())
+        .collect();
     assert_eq!(uids, ["uid-a", "another"]);
     assert_eq!(bench.assigned(), ["a 10.244.0.0/24", "a 10.244.1.0/24"]);
     // The CIDR of the first one is free.
@@ -218,32 +300,63 @@ async fn a_recreated_node_is_treated_as_another_node() {
 #[tokio::test(start_paused = true)]
 async fn an_exhausted_range_names_the_flag_of_its_family() {
     let table = [
-        ([("10.244.0.0/24", 24), ("fd00:10:244::/56", 64)], "10.244.0.0/24", "--node-cidr-mask-size-ipv4"),
-        ([("10.244.0.0/16", 24), ("fd00:10:244::/64", 64)], "fd00:10:244::/64", "--node-cidr-mask-size-ipv6"),
+        (
+            [("10.244.0.0/24", 24), ("fd00:10:244::/56", 64)],
+            "10.244.0.0/24",
+            "--node-cidr-mask-size-ipv4",
+        ),
+        (
+            [("10.244.0.0/16", 24), ("fd00:10:244::/64", 64)],
+            "fd00:10:244::/64",
+            "--node-cidr-mask-size-ipv6",
+        ),
     ];
     for (ranges, taken, flag) in table {
         let bench = start(&ranges, &[carrying("a", &[taken]), node("b")], |_| {});
         moment().await;
-        let post = bench.api.requests().into_iter().find(|request| request.method == "POST").unwrap();
+        let post = bench
+            .api
+            .requests()
+            .into_iter()
+            .find(|request| request.method == "POST")
+            .unwrap();
         let message = post.body["message"].as_str().unwrap();
-        assert!(message.contains(&format!("{taken} is exhausted")) && message.contains(&format!("increase {flag} (")));
+        assert!(
+            message.contains(&format!("{taken} is exhausted"))
+                && message.contains(&format!("increase {flag} ("))
+        );
     }
 }
 
 // Holds: I-06, I-09
 #[tokio::test(start_paused = true)]
 async fn a_node_without_cidr_has_a_warning_and_gets_the_next_free() {
-    let nodes = [carrying("a", &["10.244.0.0/24"]), carrying("b", &["10.244.1.0/24"]), node("c"), node("d")];
+    let nodes = [
+        carrying("a", &["10.244.0.0/24"]),
+        carrying("b", &["10.244.1.0/24"]),
+        node("c"),
+        node("d"),
+    ];
     let bench = start(&TWO, &nodes, |_| {});
     moment().await;
     let mut events = bench.events();
     events.sort();
-    assert_eq!(events, ["c Warning CIDRNotAvailable", "d Warning CIDRNotAvailable"]);
-    let post = bench.api.requests().into_iter().find(|request| request.method == "POST").unwrap();
+    assert_eq!(
+        events,
+        ["c Warning CIDRNotAvailable", "d Warning CIDRNotAvailable"]
+    );
+    let post = bench
+        .api
+        .requests()
+        .into_iter()
+        .find(|request| request.method == "POST")
+        .unwrap();
     let message = post.body["message"].as_str().unwrap();
     assert!(
         message.contains("10.244.0.0/23 is exhausted")
-            && message.ends_with("increase --node-cidr-mask-size-ipv4 (--node-cidr-mask-size if that is set)")
+            && message.ends_with(
+                "increase --node-cidr-mask-size-ipv4 (--node-cidr-mask-size if that is set)"
+            )
     );
     // Both nodes are deleted at the same time: each wakes one waiting node.
     bench.deletes("a");
@@ -257,10 +370,18 @@ async fn a_node_without_cidr_has_a_warning_and_gets_the_next_free() {
 // Holds: I-09
 #[tokio::test(start_paused = true)]
 async fn an_exhausted_range_is_rechecked_rarely() {
-    let bench = start(&[("10.244.0.0/24", 24)], &[carrying("a", &["10.244.0.0/24"]), node("b")], |_| {});
+    let bench = start(
+        &[("10.244.0.0/24", 24)],
+        &[carrying("a", &["10.244.0.0/24"]), node("b")],
+        |_| {},
+    );
     let exhausted = |bench: &Bench| {
         let text = bench.metrics();
-        let line = text.lines().find(|line| line.contains("pod-cidrs-exhausted")).unwrap().to_owned();
+        let line = text
+            .lines()
+            .find(|line| line.contains("pod-cidrs-exhausted"))
+            .unwrap()
+            .to_owned();
         line.rsplit(' ').next().unwrap().parse::<u64>().unwrap()
     };
     sleep(Duration::from_secs(29)).await;
@@ -288,7 +409,10 @@ async fn metrics_have_upstreams_names_and_both_spellings() {
         "cidrset_allocation_tries_per_request_sum{clusterCIDR=\"10.244.0.0/16\"} 3.0",
     ] {
         let line = format!("node_ipam_controller_{line}");
-        assert!(text.lines().any(|other| other == line), "{line} is missing in:\n{text}");
+        assert!(
+            text.lines().any(|other| other == line),
+            "{line} is missing in:\n{text}"
+        );
     }
 }
 
@@ -307,7 +431,12 @@ async fn no_work_starts_after_shutdown() {
 #[tokio::test(start_paused = true)]
 async fn nothing_is_allocated_while_late_writes_may_arrive() {
     let quiet = Duration::from_secs(40);
-    let bench = start_after(quiet, &[("10.244.0.0/16", 24)], &[node("a"), node("b")], |_| {});
+    let bench = start_after(
+        quiet,
+        &[("10.244.0.0/16", 24)],
+        &[node("a"), node("b")],
+        |_| {},
+    );
     sleep(Duration::from_secs(33)).await;
     assert!(bench.assigned().is_empty());
     // A write of the previous process arrives.

@@ -1,15 +1,16 @@
-//! Decodes nodes in protobuf, as client-go does: encoding the 20 KiB of a typical kubelet's node as JSON costs the API server a
-//! tenth of its time whenever nodes change.
+//! Decodes nodes in protobuf, as client-go does: encoding the 20 KiB of a typical kubelet's node as
+//! JSON costs the API server a tenth of its time whenever nodes change.
 //!
-//! The messages have the fields that Skydock reads; all other fields are skipped. The field numbers are those of `generated.proto`
-//! in k8s.io/api/core/v1 and k8s.io/apimachinery/pkg/apis/meta/v1.
+//! The messages have the fields that Skydock reads; all other fields are skipped. The field numbers
+//! are those of `generated.proto` in k8s.io/api/core/v1 and k8s.io/apimachinery/pkg/apis/meta/v1.
 //!
-//! Go writes fields that are not pointers even if they are empty: an empty string, or a time without fields, means that there
-//! is no value.
+//! Go writes fields that are not pointers even if they are empty: an empty string, or a time
+//! without fields, means that there is no value.
 //!
-//! A single node that cannot be decoded would make a whole list fail, and a watch could not continue past it. Values that the
-//! API server does not validate are therefore accepted as they are: text that is not UTF-8, which a kubelet can send in
-//! protobuf, and times that are out of range.
+//! A single node that cannot be decoded would make a whole list fail, and a watch could not
+//! continue past it. Values that the API server does not validate are therefore accepted as they
+//! are: text that is not UTF-8, which a kubelet can send in protobuf, and times that are out of
+//! range.
 
 use std::collections::BTreeMap;
 
@@ -23,7 +24,8 @@ use prost::{DecodeError, Message};
 
 use crate::constants::NODE_CONDITIONS;
 
-/// Decodes a node. It lacks capacity, volumes, images, managed fields and the conditions that Skydock does not read.
+/// Decodes a node. It lacks capacity, volumes, images, managed fields and the conditions that
+/// Skydock does not read.
 pub(super) fn node(raw: Bytes) -> Result<core::Node, DecodeError> {
     Node::decode(raw).map(Into::into)
 }
@@ -118,7 +120,9 @@ fn text(text: String) -> Option<String> {
 }
 
 fn list<T, U: From<T>>(list: Vec<T>) -> Option<Vec<U>> {
-    Some(list).filter(|list| !list.is_empty()).map(|list| list.into_iter().map(Into::into).collect())
+    Some(list)
+        .filter(|list| !list.is_empty())
+        .map(|list| list.into_iter().map(Into::into).collect())
 }
 
 /// Decodes text that was not validated; invalid UTF-8 is replaced.
@@ -128,17 +132,32 @@ fn free(text: impl AsRef<[u8]>) -> String {
 
 fn map(pairs: BTreeMap<String, Vec<u8>>) -> Option<BTreeMap<String, String>> {
     let text = |value| String::from_utf8(value).unwrap_or_else(|error| free(error.as_bytes()));
-    Some(pairs).filter(|it| !it.is_empty()).map(|it| it.into_iter().map(|(key, value)| (key, text(value))).collect())
+    Some(pairs).filter(|it| !it.is_empty()).map(|it| {
+        it.into_iter()
+            .map(|(key, value)| (key, text(value)))
+            .collect()
+    })
 }
 
 /// Converts a time; returns `None` if it is missing or out of range.
 fn time(time: Option<Time>) -> Option<meta::Time> {
     let told = time.filter(|it| it.seconds.is_some() || it.nanos.is_some())?;
-    Timestamp::new(told.seconds.unwrap_or_default(), told.nanos.unwrap_or_default()).ok().map(meta::Time)
+    Timestamp::new(
+        told.seconds.unwrap_or_default(),
+        told.nanos.unwrap_or_default(),
+    )
+    .ok()
+    .map(meta::Time)
 }
 
 impl From<Node> for core::Node {
-    fn from(Node { metadata, spec, status }: Node) -> Self {
+    fn from(
+        Node {
+            metadata,
+            spec,
+            status,
+        }: Node,
+    ) -> Self {
         Self {
             metadata: metadata.unwrap_or_default().into(),
             spec: spec.map(Into::into),
@@ -165,9 +184,25 @@ impl From<ObjectMeta> for meta::ObjectMeta {
 }
 
 impl From<Owner> for OwnerReference {
-    fn from(Owner { kind, name, uid, api_version, controller, block_owner_deletion }: Owner) -> Self {
+    fn from(
+        Owner {
+            kind,
+            name,
+            uid,
+            api_version,
+            controller,
+            block_owner_deletion,
+        }: Owner,
+    ) -> Self {
         let (kind, name, uid, api_version) = (free(kind), free(name), free(uid), free(api_version));
-        Self { kind, name, uid, api_version, controller, block_owner_deletion }
+        Self {
+            kind,
+            name,
+            uid,
+            api_version,
+            controller,
+            block_owner_deletion,
+        }
     }
 }
 
@@ -185,14 +220,28 @@ impl From<NodeSpec> for core::NodeSpec {
 }
 
 impl From<Taint> for core::Taint {
-    fn from(Taint { key, value, effect, time_added }: Taint) -> Self {
-        Self { key, value: text(value), effect, time_added: time(time_added) }
+    fn from(
+        Taint {
+            key,
+            value,
+            effect,
+            time_added,
+        }: Taint,
+    ) -> Self {
+        Self {
+            key,
+            value: text(value),
+            effect,
+            time_added: time(time_added),
+        }
     }
 }
 
 impl From<NodeStatus> for core::NodeStatus {
     fn from(it: NodeStatus) -> Self {
-        let read = |condition: &NodeCondition| NODE_CONDITIONS.iter().any(|kind| condition.r#type == *kind);
+        let read = |condition: &NodeCondition| {
+            NODE_CONDITIONS.iter().any(|kind| condition.r#type == *kind)
+        };
         Self {
             conditions: list(it.conditions.into_iter().filter(read).collect()),
             addresses: list(it.addresses),
@@ -217,7 +266,10 @@ impl From<NodeCondition> for core::NodeCondition {
 
 impl From<NodeAddress> for core::NodeAddress {
     fn from(NodeAddress { r#type, address }: NodeAddress) -> Self {
-        Self { type_: free(r#type), address: free(address) }
+        Self {
+            type_: free(r#type),
+            address: free(address),
+        }
     }
 }
 
@@ -234,7 +286,9 @@ impl From<NodeSystemInfo> for core::NodeSystemInfo {
             kube_proxy_version: free(it.kube_proxy_version),
             operating_system: free(it.operating_system),
             architecture: free(it.architecture),
-            swap: it.swap.map(|NodeSwapStatus { capacity }| core::NodeSwapStatus { capacity }),
+            swap: it
+                .swap
+                .map(|NodeSwapStatus { capacity }| core::NodeSwapStatus { capacity }),
         }
     }
 }

@@ -10,35 +10,55 @@ use skydock_kube::{
 };
 
 use super::plan::Change;
-use crate::constants::{ANNOTATION_OUT_OF_SERVICE, OUT_OF_SERVICE_VALUE, TAINT_OUT_OF_SERVICE, TAINT_SHUTDOWN};
+use crate::constants::{
+    ANNOTATION_OUT_OF_SERVICE, OUT_OF_SERVICE_VALUE, TAINT_OUT_OF_SERVICE, TAINT_SHUTDOWN,
+};
 use crate::kinds::NodeKind;
 
 /// Changes taints in one patch.
 ///
-/// `spec.taints` is an atomic list: a merge patch would revert changes that others made in the meantime.
-pub(super) async fn taints(client: &Client, entry: &Entry<NodeKind>, changes: &[Change]) -> Result<(), ApiError> {
+/// `spec.taints` is an atomic list: a merge patch would revert changes that others made in the
+/// meantime.
+pub(super) async fn taints(
+    client: &Client,
+    entry: &Entry<NodeKind>,
+    changes: &[Change],
+) -> Result<(), ApiError> {
     let mut body = vec![json!({ "op": "test", "path": "/metadata/uid", "value": entry.uid() })];
     body.extend(operations(entry, changes));
-    let target = Target { namespace: None, name: entry.name(), subresource: None };
-    patch::<Node>(client, &target, &Patch::Json(Value::from(body))).await.map(drop)
+    let target = Target {
+        namespace: None,
+        name: entry.name(),
+        subresource: None,
+    };
+    patch::<Node>(client, &target, &Patch::Json(Value::from(body)))
+        .await
+        .map(drop)
 }
 
 fn operations(entry: &Entry<NodeKind>, changes: &[Change]) -> Vec<Value> {
-    let mark = format!("/metadata/annotations/{}", pointer_step(ANNOTATION_OUT_OF_SERVICE));
+    let mark = format!(
+        "/metadata/annotations/{}",
+        pointer_step(ANNOTATION_OUT_OF_SERVICE)
+    );
     let mut added = Vec::new();
     let mut gone = Vec::new();
     let mut operations = Vec::new();
     for change in changes {
         match change {
-            Change::AddShutdown => added.push(json!({ "key": TAINT_SHUTDOWN, "effect": "NoSchedule" })),
+            Change::AddShutdown => {
+                added.push(json!({ "key": TAINT_SHUTDOWN, "effect": "NoSchedule" }))
+            }
             Change::AddOutOfService => {
                 added
                     .push(json!({ "key": TAINT_OUT_OF_SERVICE, "value": OUT_OF_SERVICE_VALUE, "effect": "NoExecute" }));
                 if entry.view.annotations.is_empty() {
                     operations.push(unchanged(entry));
-                    operations.push(json!({ "op": "add", "path": "/metadata/annotations", "value": {} }));
+                    operations
+                        .push(json!({ "op": "add", "path": "/metadata/annotations", "value": {} }));
                 }
-                operations.push(json!({ "op": "add", "path": mark, "value": OUT_OF_SERVICE_VALUE }));
+                operations
+                    .push(json!({ "op": "add", "path": mark, "value": OUT_OF_SERVICE_VALUE }));
             }
             Change::RemoveShutdown => gone.push(TAINT_SHUTDOWN),
             Change::RemoveOutOfService => {
@@ -52,7 +72,11 @@ fn operations(entry: &Entry<NodeKind>, changes: &[Change]) -> Vec<Value> {
             && (taint.key == TAINT_SHUTDOWN || taint.value.as_deref() == Some(OUT_OF_SERVICE_VALUE))
     }));
     if !entry.object.taints.is_empty() {
-        operations.extend(added.iter().map(|taint| json!({ "op": "add", "path": "/spec/taints/-", "value": taint })));
+        operations.extend(
+            added
+                .iter()
+                .map(|taint| json!({ "op": "add", "path": "/spec/taints/-", "value": taint })),
+        );
     } else if !added.is_empty() {
         operations.push(unchanged(entry));
         operations.push(json!({ "op": "add", "path": "/spec/taints", "value": added }));
@@ -60,25 +84,37 @@ fn operations(entry: &Entry<NodeKind>, changes: &[Change]) -> Vec<Value> {
     operations
 }
 
-/// Returns operations that remove these taints, the last one first, so that the other indices stay valid.
+/// Returns operations that remove these taints, the last one first, so that the other indices stay
+/// valid.
 fn remove_taints(entry: &Entry<NodeKind>, these: impl Fn(&Taint) -> bool) -> Vec<Value> {
     let mut operations = Vec::new();
-    for (index, taint) in entry.object.taints.iter().enumerate().rev().filter(|(_, taint)| these(taint)) {
+    for (index, taint) in entry
+        .object
+        .taints
+        .iter()
+        .enumerate()
+        .rev()
+        .filter(|(_, taint)| these(taint))
+    {
         operations.push(json!({ "op": "test", "path": format!("/spec/taints/{index}/key"), "value": taint.key }));
         operations.push(json!({ "op": "remove", "path": format!("/spec/taints/{index}") }));
     }
     operations
 }
 
-/// Returns a test of the resource version. Adding the first element means adding the whole list or map, which would overwrite
-/// one that someone else has just added.
+/// Returns a test of the resource version. Adding the first element means adding the whole list or
+/// map, which would overwrite one that someone else has just added.
 fn unchanged(entry: &Entry<NodeKind>) -> Value {
     json!({ "op": "test", "path": "/metadata/resourceVersion", "value": entry.resource_version() })
 }
 
-/// Deletes this node, but not one that was recreated with the same name. In a dry run, this is only reported, and the API
-/// server is not called.
-pub(super) async fn delete(client: &Client, entry: &Entry<NodeKind>, dry_run: Option<&Said>) -> Result<(), ApiError> {
+/// Deletes this node, but not one that was recreated with the same name. In a dry run, this is only
+/// reported, and the API server is not called.
+pub(super) async fn delete(
+    client: &Client,
+    entry: &Entry<NodeKind>,
+    dry_run: Option<&Said>,
+) -> Result<(), ApiError> {
     if let Some(said) = dry_run {
         said.once(&format!("delete nodes/{}", entry.name()));
         return Ok(());
@@ -113,7 +149,10 @@ mod tests {
         let mark = "/metadata/annotations/node.skydock.dev~1out-of-service";
         let version = json!({"op": "test", "path": "/metadata/resourceVersion", "value": "1"});
         assert_eq!(
-            operations(&entry(&json!({"metadata": {"annotations": {"a": "b"}}})), &changes),
+            operations(
+                &entry(&json!({"metadata": {"annotations": {"a": "b"}}})),
+                &changes
+            ),
             [
                 json!({"op": "add", "path": mark, "value": "nodeshutdown"}),
                 json!({"op": "add", "path": "/spec/taints/-", "value": shutdown()}),
@@ -150,7 +189,14 @@ mod tests {
                 json!({"op": "remove", "path": "/spec/taints/0"}),
             ]
         );
-        let foreign = json!([{"key": TAINT_OUT_OF_SERVICE, "value": "other", "effect": "NoExecute"}]);
-        assert_eq!(operations(&entry(&json!({"spec": {"taints": foreign}})), &[Change::RemoveOutOfService]), [mark]);
+        let foreign =
+            json!([{"key": TAINT_OUT_OF_SERVICE, "value": "other", "effect": "NoExecute"}]);
+        assert_eq!(
+            operations(
+                &entry(&json!({"spec": {"taints": foreign}})),
+                &[Change::RemoveOutOfService]
+            ),
+            [mark]
+        );
     }
 }

@@ -1,4 +1,5 @@
-//! Stops mass deletions of nodes, which are usually a mistake of a cloud, its credentials or a plugin.
+//! Stops mass deletions of nodes, which are usually a mistake of a cloud, its credentials or a
+//! plugin.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -11,11 +12,12 @@ use tokio::time::Instant;
 /// How many nodes may be deleted within an interval.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BrakeOptions {
-    /// Maximum number of nodes (`--node-deletion-limit`). If 0, only nodes whose deletion an operator has allowed are deleted.
+    /// Maximum number of nodes (`--node-deletion-limit`). If 0, only nodes whose deletion an
+    /// operator has allowed are deleted.
     pub limit: usize,
-    /// Maximum number of nodes, in percent of the cluster's nodes (`--node-deletion-share`). In a small cluster, up to ten
-    /// nodes may be deleted as long as half of the nodes remain. If 0, only nodes whose deletion an operator has allowed are
-    /// deleted.
+    /// Maximum number of nodes, in percent of the cluster's nodes (`--node-deletion-share`). In a
+    /// small cluster, up to ten nodes may be deleted as long as half of the nodes remain. If 0,
+    /// only nodes whose deletion an operator has allowed are deleted.
     pub share_percent: u8,
     /// The interval (`--node-deletion-interval`).
     pub interval: Duration,
@@ -27,12 +29,17 @@ const SMALL: usize = 10;
 impl Default for BrakeOptions {
     /// A quarter of the cluster, but not more than the nodes of a large zone.
     fn default() -> Self {
-        Self { limit: 500, share_percent: 25, interval: Duration::from_secs(600) }
+        Self {
+            limit: 500,
+            share_percent: 25,
+            interval: Duration::from_secs(600),
+        }
     }
 }
 
 impl BrakeOptions {
-    /// Returns the maximum number of nodes that may be deleted within the interval in a cluster of this size.
+    /// Returns the maximum number of nodes that may be deleted within the interval in a cluster of
+    /// this size.
     #[must_use]
     pub fn most(&self, nodes: usize) -> usize {
         if self.share_percent == 0 {
@@ -42,27 +49,49 @@ impl BrakeOptions {
         share.max(SMALL.min(nodes / 2)).min(self.limit)
     }
 
-    /// Decides whether these candidates may be deleted, in a cluster with `nodes` remaining nodes, after `deleted` nodes were
-    /// deleted within the interval: either all or none. If the cloud is wrong, deleting some of them would be as wrong as
-    /// deleting all.
+    /// Decides whether these candidates may be deleted, in a cluster with `nodes` remaining nodes,
+    /// after `deleted` nodes were deleted within the interval: either all or none. If the cloud is
+    /// wrong, deleting some of them would be as wrong as deleting all.
     ///
     /// # Errors
     ///
     /// Returns the reason if none may be deleted.
     pub fn judge(&self, candidates: usize, nodes: usize, deleted: usize) -> Result<(), Stopped> {
-        // The share refers to the original size of the cluster: otherwise each deletion would lower the limit for the next.
+        // The share refers to the original size of the cluster: otherwise each deletion would lower
+        // the limit for the next.
         let before = nodes.saturating_add(deleted);
         let most = self.most(before);
         let wanted = candidates.saturating_add(deleted);
-        if wanted <= most { Ok(()) } else { Err(Stopped { wanted, nodes: before, most, interval: self.interval }) }
+        if wanted <= most {
+            Ok(())
+        } else {
+            Err(Stopped {
+                wanted,
+                nodes: before,
+                most,
+                interval: self.interval,
+            })
+        }
     }
 
     /// Like [`BrakeOptions::judge`], while the answers about `open` other nodes are still missing.
     #[must_use]
-    pub fn judge_early(&self, candidates: usize, open: usize, nodes: usize, deleted: usize) -> Verdict {
+    pub fn judge_early(
+        &self,
+        candidates: usize,
+        open: usize,
+        nodes: usize,
+        deleted: usize,
+    ) -> Verdict {
         match self.judge(candidates, nodes, deleted) {
             Err(stopped) => Verdict::Stop(stopped),
-            Ok(()) if self.judge(candidates.saturating_add(open), nodes, deleted).is_ok() => Verdict::Go,
+            Ok(())
+                if self
+                    .judge(candidates.saturating_add(open), nodes, deleted)
+                    .is_ok() =>
+            {
+                Verdict::Go
+            }
             Ok(()) => Verdict::Wait,
         }
     }
@@ -92,10 +121,12 @@ pub struct Stopped {
     interval: Duration,
 }
 
-/// UIDs of deleted nodes, and the times of their deletion. It is lost when the process restarts, which makes new deletions
-/// possible; but before that, the cloud must confirm each missing instance again, as often and as long as usual.
+/// UIDs of deleted nodes, and the times of their deletion. It is lost when the process restarts,
+/// which makes new deletions possible; but before that, the cloud must confirm each missing
+/// instance again, as often and as long as usual.
 ///
-/// Attempts are counted: an answer may be lost, and the cache may contain a node for a while after its deletion.
+/// Attempts are counted: an answer may be lost, and the cache may contain a node for a while after
+/// its deletion.
 #[derive(Debug, Default)]
 pub struct History(HashMap<String, Instant>);
 
@@ -107,7 +138,8 @@ impl History {
 
     /// Removes entries that are older than the interval, and returns the UIDs of the others.
     pub fn within(&mut self, interval: Duration, now: Instant) -> HashSet<String> {
-        self.0.retain(|_, at| now.saturating_duration_since(*at) < interval);
+        self.0
+            .retain(|_, at| now.saturating_duration_since(*at) < interval);
         self.0.keys().cloned().collect()
     }
 }
@@ -119,15 +151,53 @@ mod tests {
     #[test]
     fn the_limit_is_a_share_or_half_of_a_small_cluster() {
         let options = BrakeOptions::default();
-        for (nodes, most) in
-            [(0, 0), (1, 0), (2, 1), (3, 1), (4, 2), (8, 4), (20, 10), (39, 10), (100, 25), (2000, 500), (5000, 500)]
-        {
+        for (nodes, most) in [
+            (0, 0),
+            (1, 0),
+            (2, 1),
+            (3, 1),
+            (4, 2),
+            (8, 4),
+            (20, 10),
+            (39, 10),
+            (100, 25),
+            (2000, 500),
+            (5000, 500),
+        ] {
             assert_eq!(options.most(nodes), most, "{nodes} nodes");
         }
-        assert_eq!(BrakeOptions { share_percent: 100, ..options }.most(40), 40);
-        assert_eq!(BrakeOptions { share_percent: 0, ..options }.most(40), 0);
-        assert_eq!(BrakeOptions { share_percent: 1, ..options }.most(40), 10);
-        assert_eq!(BrakeOptions { limit: 0, ..options }.most(40), 0);
+        assert_eq!(
+            BrakeOptions {
+                share_percent: 100,
+                ..options
+            }
+            .most(40),
+            40
+        );
+        assert_eq!(
+            BrakeOptions {
+                share_percent: 0,
+                ..options
+            }
+            .most(40),
+            0
+        );
+        assert_eq!(
+            BrakeOptions {
+                share_percent: 1,
+                ..options
+            }
+            .most(40),
+            10
+        );
+        assert_eq!(
+            BrakeOptions {
+                limit: 0,
+                ..options
+            }
+            .most(40),
+            0
+        );
     }
 
     // Holds: OPS-17, OPS-18, OPS-19, OPS-20
@@ -150,7 +220,11 @@ mod tests {
             (500, 5000, 0, true),
             (501, 5000, 0, false),
         ] {
-            assert_eq!(options.judge(candidates, nodes, deleted).is_ok(), goes, "{candidates} {nodes} {deleted}");
+            assert_eq!(
+                options.judge(candidates, nodes, deleted).is_ok(),
+                goes,
+                "{candidates} {nodes} {deleted}"
+            );
         }
         let stopped = options.judge(20, 70, 10).unwrap_err();
         assert_eq!(

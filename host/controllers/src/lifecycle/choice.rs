@@ -24,14 +24,16 @@ pub(super) struct Choice {
     pub(super) told: Vec<NodeEntry>,
 }
 
-/// Decides about the nodes that the last answers have condemned. If they are too many, only those are deleted that an operator has
-/// allowed, and those whose deletion was attempted before. All of them count, so that allowing a few does not release the others.
+/// Decides about the nodes that the last answers have condemned. If they are too many, only those
+/// are deleted that an operator has allowed, and those whose deletion was attempted before. All of
+/// them count, so that allowing a few does not release the others.
 ///
-/// It need not be known for every node that is not ready whether its instance exists: if the limit would not be exceeded even if
-/// none did, no more answers are waited for.
+/// It need not be known for every node that is not ready whether its instance exists: if the limit
+/// would not be exceeded even if none did, no more answers are waited for.
 ///
-/// `deleted` has the UIDs of nodes whose deletion was attempted within the interval. Each decision to delete a node, or to hold it
-/// with an event, is made once for each answer; this is recorded in `memory`.
+/// `deleted` has the UIDs of nodes whose deletion was attempted within the interval. Each decision
+/// to delete a node, or to hold it with an event, is made once for each answer; this is recorded in
+/// `memory`.
 pub(super) fn choose(
     nodes: &[NodeEntry],
     deleted: &HashSet<String>,
@@ -51,10 +53,21 @@ pub(super) fn choose(
     let candidates = condemned.iter().filter(|entry| !counted(entry)).count();
     let others = nodes.iter().filter(|entry| !counted(entry)).count();
     let verdict = brake.judge_early(candidates, open, others, deleted.len());
-    let goes = |entry: &NodeEntry| verdict == Verdict::Go || plan::deletion_is_allowed(&entry.view) || counted(entry);
+    let goes = |entry: &NodeEntry| {
+        verdict == Verdict::Go || plan::deletion_is_allowed(&entry.view) || counted(entry)
+    };
     let stopped = matches!(verdict, Verdict::Stop(_));
-    let held = if stopped { condemned.iter().filter(|entry| !goes(entry)).count() } else { 0 };
-    let mut choice = Choice { verdict, going: Vec::new(), held, told: Vec::new() };
+    let held = if stopped {
+        condemned.iter().filter(|entry| !goes(entry)).count()
+    } else {
+        0
+    };
+    let mut choice = Choice {
+        verdict,
+        going: Vec::new(),
+        held,
+        told: Vec::new(),
+    };
     for entry in condemned {
         let known = memory.entry(entry.uid());
         if !known.doomed || (verdict == Verdict::Wait && !goes(entry)) {
@@ -64,7 +77,10 @@ pub(super) fn choose(
         if goes(entry) {
             known.going = true;
             choice.going.push(entry.clone());
-        } else if known.told.is_none_or(|told| now.duration_since(told) >= TELL_AGAIN) {
+        } else if known
+            .told
+            .is_none_or(|told| now.duration_since(told) >= TELL_AGAIN)
+        {
             known.told = Some(now);
             choice.told.push(entry.clone());
         }
@@ -86,10 +102,18 @@ mod tests {
         testing::{node, with},
     };
 
-    /// Returns this many nodes, of which the first ones are condemned by the last answer, and the following ones are in question.
-    fn cluster(nodes: usize, condemned: usize, open: usize, now: Instant) -> (Vec<NodeEntry>, Memory) {
+    /// Returns this many nodes, of which the first ones are condemned by the last answer, and the
+    /// following ones are in question.
+    fn cluster(
+        nodes: usize,
+        condemned: usize,
+        open: usize,
+        now: Instant,
+    ) -> (Vec<NodeEntry>, Memory) {
         let mut memory = Memory::default();
-        let entries: Vec<NodeEntry> = (0..nodes).map(|n| Arc::new(Entry::new(node(&format!("n{n}"))))).collect();
+        let entries: Vec<NodeEntry> = (0..nodes)
+            .map(|n| Arc::new(Entry::new(node(&format!("n{n}")))))
+            .collect();
         for entry in &entries[..condemned] {
             memory.entry(entry.uid()).answer(Presence::Absent, now, now);
             memory.entry(entry.uid()).condemn(false);
@@ -121,9 +145,15 @@ mod tests {
             let (nodes, mut memory) = cluster(100, condemned, open, now);
             let deleted = (0..deleted).map(|n| format!("gone-{n}")).collect();
             let choice = choose(&nodes, &deleted, &brake, &mut memory, now);
-            assert_eq!((choice.going.len(), choice.held), (going, held), "{condemned} {open} {deleted:?}");
+            assert_eq!(
+                (choice.going.len(), choice.held),
+                (going, held),
+                "{condemned} {open} {deleted:?}"
+            );
             assert_eq!(choice.told.len(), held, "{condemned} {open} {deleted:?}");
-            let goes = (0..100).filter(|n| memory.goes(&format!("uid-n{n}"))).count();
+            let goes = (0..100)
+                .filter(|n| memory.goes(&format!("uid-n{n}")))
+                .count();
             assert_eq!(goes, going, "{condemned} {open} {deleted:?}");
         }
     }
@@ -139,8 +169,16 @@ mod tests {
             let deleted = HashSet::from(["uid-n2".to_owned()]);
             let choice = choose(&nodes, &deleted, &brake, &mut memory, now);
             assert_eq!(names(&choice.going), ["n1", "n2"], "{open} open");
-            let held = if open == 0 { vec!["n0", "n3", "n4", "n5"] } else { vec![] };
-            assert_eq!((names(&choice.told), choice.held), (held.clone(), held.len()), "{open} open");
+            let held = if open == 0 {
+                vec!["n0", "n3", "n4", "n5"]
+            } else {
+                vec![]
+            };
+            assert_eq!(
+                (names(&choice.told), choice.held),
+                (held.clone(), held.len()),
+                "{open} open"
+            );
         }
     }
 
@@ -149,14 +187,25 @@ mod tests {
         let (brake, now) = (BrakeOptions::default(), Instant::now());
         // With five more, the limit of 25 would be reached, and with six exceeded.
         let (nodes, mut memory) = cluster(100, 20, 5, now);
-        memory.entry(nodes[30].uid()).answer(Presence::Running, now, now);
-        assert_eq!(choose(&nodes, &HashSet::new(), &brake, &mut memory, now).verdict, Verdict::Go);
+        memory
+            .entry(nodes[30].uid())
+            .answer(Presence::Running, now, now);
+        assert_eq!(
+            choose(&nodes, &HashSet::new(), &brake, &mut memory, now).verdict,
+            Verdict::Go
+        );
         let (nodes, mut memory) = cluster(100, 20, 6, now);
-        assert_eq!(choose(&nodes, &HashSet::new(), &brake, &mut memory, now).verdict, Verdict::Wait);
+        assert_eq!(
+            choose(&nodes, &HashSet::new(), &brake, &mut memory, now).verdict,
+            Verdict::Wait
+        );
         // The deletion of one of those in question was attempted before: it counts already.
         let (nodes, mut memory) = cluster(100, 20, 5, now);
         let attempted = HashSet::from([nodes[20].uid().to_owned()]);
-        assert_eq!(choose(&nodes, &attempted, &brake, &mut memory, now).verdict, Verdict::Go);
+        assert_eq!(
+            choose(&nodes, &attempted, &brake, &mut memory, now).verdict,
+            Verdict::Go
+        );
     }
 
     #[test]
@@ -164,13 +213,35 @@ mod tests {
         let (brake, now) = (BrakeOptions::default(), Instant::now());
         let nobody = HashSet::new();
         let (nodes, mut memory) = cluster(100, 5, 0, now);
-        assert_eq!(choose(&nodes, &nobody, &brake, &mut memory, now).going.len(), 5);
-        assert_eq!(choose(&nodes, &nobody, &brake, &mut memory, now).going.len(), 0);
+        assert_eq!(
+            choose(&nodes, &nobody, &brake, &mut memory, now)
+                .going
+                .len(),
+            5
+        );
+        assert_eq!(
+            choose(&nodes, &nobody, &brake, &mut memory, now)
+                .going
+                .len(),
+            0
+        );
         // Those that have to wait are decided about when the others have answered.
         let (nodes, mut memory) = cluster(100, 20, 6, now);
-        assert_eq!(choose(&nodes, &nobody, &brake, &mut memory, now).going.len(), 0);
-        nodes[20..26].iter().for_each(|entry| memory.forget(entry.uid()));
-        assert_eq!(choose(&nodes, &nobody, &brake, &mut memory, now).going.len(), 20);
+        assert_eq!(
+            choose(&nodes, &nobody, &brake, &mut memory, now)
+                .going
+                .len(),
+            0
+        );
+        nodes[20..26]
+            .iter()
+            .for_each(|entry| memory.forget(entry.uid()));
+        assert_eq!(
+            choose(&nodes, &nobody, &brake, &mut memory, now)
+                .going
+                .len(),
+            20
+        );
     }
 
     #[test]

@@ -27,12 +27,25 @@ impl LifecycleController {
 
     /// Returns the nodes to delete now, and reports those that are held.
     fn choose(&self) -> Vec<NodeEntry> {
-        let (now, brake, nodes) = (Instant::now(), &self.options.brake, self.shared.nodes.list());
+        let (now, brake, nodes) = (
+            Instant::now(),
+            &self.options.brake,
+            self.shared.nodes.list(),
+        );
         let (mut memory, mut history) = (self.memory(), self.history());
-        let choice = choice::choose(&nodes, &history.within(brake.interval, now), brake, &mut memory, now);
+        let choice = choice::choose(
+            &nodes,
+            &history.within(brake.interval, now),
+            brake,
+            &mut memory,
+            now,
+        );
         self.count_held(&choice);
         if let Verdict::Stop(stopped) = &choice.verdict {
-            choice.told.iter().for_each(|entry| self.tell_stopped(entry, stopped));
+            choice
+                .told
+                .iter()
+                .for_each(|entry| self.tell_stopped(entry, stopped));
         }
         choice.going
     }
@@ -43,7 +56,9 @@ impl LifecycleController {
         match &choice.verdict {
             Verdict::Go if before > 0 => tracing::info!("node deletions resumed"),
             Verdict::Stop(stopped) if before != held => {
-                tracing::warn!("node deletions stopped: {stopped}; see the events NodeDeletionStopped");
+                tracing::warn!(
+                    "node deletions stopped: {stopped}; see the events NodeDeletionStopped"
+                );
             }
             _ => {}
         }
@@ -55,14 +70,19 @@ impl LifecycleController {
             "Node {name} is not deleted although the cloud reports that its instance does not exist: {stopped}. If the instance does \
              exist, fix the cloud or its credentials; to delete the node anyway, run: kubectl annotate node {name} {ANNOTATION_ALLOW_DELETION}=true"
         );
-        self.shared.warning(entry, reason::NODE_DELETION_STOPPED, message);
+        self.shared
+            .warning(entry, reason::NODE_DELETION_STOPPED, message);
     }
 
     async fn delete(&self, doomed: &NodeEntry) {
-        let Some(entry) = self.still_in_question(doomed) else { return };
-        let Some(_claim) = self.claim(&entry) else { return };
-        // This may have waited for a long time: if the cloud has given another answer since, or the plugin was replaced, the
-        // node is not deleted.
+        let Some(entry) = self.still_in_question(doomed) else {
+            return;
+        };
+        let Some(_claim) = self.claim(&entry) else {
+            return;
+        };
+        // This may have waited for a long time: if the cloud has given another answer since, or the
+        // plugin was replaced, the node is not deleted.
         if !self.memory().goes(entry.uid()) {
             return;
         }
@@ -72,13 +92,15 @@ impl LifecycleController {
         if self.said.is_none() {
             tracing::info!(node = name, "deleting node: its instance does not exist");
         }
-        let message = format!("Deleting node {name} because it does not exist in the cloud provider");
+        let message =
+            format!("Deleting node {name} because it does not exist in the cloud provider");
         self.shared.normal(&entry, reason::DELETING_NODE, message);
         if let Err(error) = apply::delete(&self.client, &entry, self.said.as_deref()).await {
             self.shared.api_error(name, &error);
             if !matches!(error, ApiError::Changed(_)) {
                 let message = format!("Failed deleting node {name}: {error}");
-                self.shared.warning(&entry, reason::DELETING_NODE_FAILED, message);
+                self.shared
+                    .warning(&entry, reason::DELETING_NODE_FAILED, message);
             }
         }
     }

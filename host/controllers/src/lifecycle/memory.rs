@@ -12,7 +12,8 @@ use tokio::time::Instant;
 
 use crate::{batches::Fit, patience::Patience, retry::Again};
 
-/// Longest delay after consecutive errors: the absence of an instance must not be noticed much later than without errors.
+/// Longest delay after consecutive errors: the absence of an instance must not be noticed much
+/// later than without errors.
 const LONGEST_WAIT: Duration = Duration::from_secs(60);
 
 /// A series of equal answers.
@@ -31,8 +32,15 @@ impl Row {
     #[must_use]
     pub fn after(row: Option<Self>, presence: Presence, now: Instant) -> Self {
         match row.filter(|row| row.presence == presence) {
-            Some(row) => Self { answers: row.answers.saturating_add(1), ..row },
-            None => Self { presence, answers: 1, since: now },
+            Some(row) => Self {
+                answers: row.answers.saturating_add(1),
+                ..row
+            },
+            None => Self {
+                presence,
+                answers: 1,
+                since: now,
+            },
         }
     }
 }
@@ -79,7 +87,8 @@ impl Known {
         row
     }
 
-    /// Records the decision to delete the node. If someone else is deleting it already (`leaving`), nothing needs to be done.
+    /// Records the decision to delete the node. If someone else is deleting it already (`leaving`),
+    /// nothing needs to be done.
     pub fn condemn(&mut self, leaving: bool) {
         (self.condemned, self.doomed) = (!leaving, !leaving);
     }
@@ -90,15 +99,16 @@ impl Known {
         self.row.is_some_and(|row| row.presence == presence)
     }
 
-    /// Returns true if a useful answer is expected: there is an open query, and the previous one has not failed.
+    /// Returns true if a useful answer is expected: there is an open query, and the previous one
+    /// has not failed.
     #[must_use]
     pub fn is_open(&self) -> bool {
         self.asked.is_some() && self.failures == 0
     }
 
-    /// Records an error. An error does not mean that the instance is absent, and ends the series of answers; but a cloud that
-    /// asks to wait says nothing about the instance. `condemned` is not changed: if half of the answers fail, the other half
-    /// must not seem few.
+    /// Records an error. An error does not mean that the instance is absent, and ends the series of
+    /// answers; but a cloud that asks to wait says nothing about the instance. `condemned` is not
+    /// changed: if half of the answers fail, the other half must not seem few.
     pub fn error(&mut self, error: &CloudError, node: &Arc<Node>, period: Duration, now: Instant) {
         self.doomed = false;
         self.wait = match Again::after(error) {
@@ -109,10 +119,17 @@ impl Known {
             Again::OnChange => Some(Wait::Change(Arc::clone(node))),
             Again::Soon => None,
             Again::BackOff => {
-                let wait = period.saturating_mul(2_u32.saturating_pow(self.failures)).min(LONGEST_WAIT);
+                let wait = period
+                    .saturating_mul(2_u32.saturating_pow(self.failures))
+                    .min(LONGEST_WAIT);
                 self.failures = self.failures.saturating_add(1);
-                // Spreads the retries of nodes that failed together, but not the first one, which should come soon.
-                let wait = if self.failures > 1 { apart(wait, &(&node.uid, self.failures)) } else { wait };
+                // Spreads the retries of nodes that failed together, but not the first one, which
+                // should come soon.
+                let wait = if self.failures > 1 {
+                    apart(wait, &(&node.uid, self.failures))
+                } else {
+                    wait
+                };
                 Some(Wait::Until(now + wait))
             }
         };
@@ -144,10 +161,13 @@ impl Memory {
         self.nodes.clear();
     }
 
-    /// Starts a query about a node. Returns its number and how large its batch may be; `None` if a query is open, or if the
-    /// node must not be queried now.
+    /// Starts a query about a node. Returns its number and how large its batch may be; `None` if a
+    /// query is open, or if the node must not be queried now.
     pub(crate) fn ask(&mut self, uid: &str, node: &Node, now: Instant) -> Option<(u64, Fit)> {
-        if self.get(uid).is_some_and(|known| known.asked.is_some() || !known.may_ask(node, now)) {
+        if self
+            .get(uid)
+            .is_some_and(|known| known.asked.is_some() || !known.may_ask(node, now))
+        {
             return None;
         }
         self.questions += 1;
@@ -159,14 +179,20 @@ impl Memory {
 
     /// Ends a query; returns `None` if it was forgotten.
     pub fn answered(&mut self, uid: &str, question: u64) -> Option<&mut Known> {
-        let known = self.nodes.get_mut(uid).filter(|known| known.asked == Some(question))?;
+        let known = self
+            .nodes
+            .get_mut(uid)
+            .filter(|known| known.asked == Some(question))?;
         known.asked = None;
         Some(known)
     }
 
-    /// Returns true once each time the deletion of a node was allowed, unless a later answer has reverted that.
+    /// Returns true once each time the deletion of a node was allowed, unless a later answer has
+    /// reverted that.
     pub fn goes(&mut self, uid: &str) -> bool {
-        self.nodes.get_mut(uid).is_some_and(|known| std::mem::take(&mut known.going))
+        self.nodes
+            .get_mut(uid)
+            .is_some_and(|known| std::mem::take(&mut known.going))
     }
 
     /// Forgets all nodes except these.
@@ -202,11 +228,18 @@ mod tests {
     #[test]
     fn each_error_decides_when_a_node_is_queried_again() {
         let start = Instant::now();
-        let retry = || Retry { after: Duration::from_secs(42), message: String::new() };
+        let retry = || Retry {
+            after: Duration::from_secs(42),
+            message: String::new(),
+        };
         let node = Arc::new(Node::default());
-        let changed = Node { ready: true, ..Node::default() };
+        let changed = Node {
+            ready: true,
+            ..Node::default()
+        };
         let seconds = |seconds| start + Duration::from_secs(seconds);
-        // error, whether the series of answers continues, when the same node and a changed one may be queried again
+        // error, whether the series of answers continues, when the same node and a changed one may
+        // be queried again
         for (error, goes_on, same, other) in [
             (CloudError::NotFound(String::new()), false, Some(5), Some(5)),
             (CloudError::ImplementedElsewhere, false, None, Some(0)),
@@ -215,7 +248,12 @@ mod tests {
             (CloudError::InProgress(retry()), true, Some(42), Some(42)),
             (CloudError::Denied(String::new()), false, Some(5), Some(5)),
             (CloudError::Invalid(String::new()), false, None, Some(0)),
-            (CloudError::Unavailable(String::new()), false, Some(5), Some(5)),
+            (
+                CloudError::Unavailable(String::new()),
+                false,
+                Some(5),
+                Some(5),
+            ),
             (CloudError::Internal(String::new()), false, Some(5), Some(5)),
         ] {
             let mut known = Known::default();
@@ -237,12 +275,22 @@ mod tests {
         let node = Arc::new(Node::default());
         let mut known = Known::default();
         let wait = |known: &mut Known| {
-            known.error(&CloudError::Unavailable("down".into()), &node, PERIOD, start);
-            (0..100).find(|&second| known.may_ask(&node, start + Duration::from_secs(second))).unwrap()
+            known.error(
+                &CloudError::Unavailable("down".into()),
+                &node,
+                PERIOD,
+                start,
+            );
+            (0..100)
+                .find(|&second| known.may_ask(&node, start + Duration::from_secs(second)))
+                .unwrap()
         };
         for longest in [5, 10, 20, 40, 60, 60] {
             let wait = wait(&mut known);
-            assert!((longest * 4 / 5..=longest).contains(&wait), "{wait} s, not {longest} s");
+            assert!(
+                (longest * 4 / 5..=longest).contains(&wait),
+                "{wait} s, not {longest} s"
+            );
         }
         known.answer(Presence::Running, start, start);
         assert_eq!(wait(&mut known), 5);
@@ -253,16 +301,30 @@ mod tests {
         let start = Instant::now();
         let waits: HashSet<_> = (0..100)
             .map(|number| {
-                let node = Arc::new(Node { uid: format!("uid-{number}"), ..Node::default() });
+                let node = Arc::new(Node {
+                    uid: format!("uid-{number}"),
+                    ..Node::default()
+                });
                 let mut known = Known::default();
-                known.error(&CloudError::Unavailable("down".into()), &node, PERIOD, start);
+                known.error(
+                    &CloudError::Unavailable("down".into()),
+                    &node,
+                    PERIOD,
+                    start,
+                );
                 let soon = start + PERIOD;
                 assert!(
-                    known.may_ask(&node, soon) && !known.may_ask(&node, soon - Duration::from_nanos(1)),
+                    known.may_ask(&node, soon)
+                        && !known.may_ask(&node, soon - Duration::from_nanos(1)),
                     "the first time"
                 );
                 for _ in 0..3 {
-                    known.error(&CloudError::Unavailable("down".into()), &node, PERIOD, start);
+                    known.error(
+                        &CloudError::Unavailable("down".into()),
+                        &node,
+                        PERIOD,
+                        start,
+                    );
                 }
                 (0..100).find(|&second| known.may_ask(&node, start + Duration::from_secs(second)))
             })
@@ -292,12 +354,20 @@ mod tests {
         known.answer(Presence::Absent, start, start);
         assert_eq!(
             known.answer(Presence::Absent, later, later),
-            Row { presence: Presence::Absent, answers: 2, since: start }
+            Row {
+                presence: Presence::Absent,
+                answers: 2,
+                since: start
+            }
         );
         known.condemned = true;
         assert_eq!(
             known.answer(Presence::Stopped, later, later),
-            Row { presence: Presence::Stopped, answers: 1, since: later }
+            Row {
+                presence: Presence::Stopped,
+                answers: 1,
+                since: later
+            }
         );
         assert!(!known.condemned);
     }

@@ -5,7 +5,8 @@ use prometheus_client::{metrics::gauge::Gauge, registry::Registry};
 /// Metrics of the node lifecycle controller.
 #[derive(Clone)]
 pub(crate) struct LifecycleMetrics {
-    /// Nodes whose instance does not exist, and whose deletion is stopped because the deletion limit is exceeded.
+    /// Nodes whose instance does not exist, and whose deletion is stopped because the deletion
+    /// limit is exceeded.
     pub(super) deletions_held: Gauge,
 }
 

@@ -1,4 +1,5 @@
-//! Decides what to do about a node whose instance may be stopped or missing. All functions are pure.
+//! Decides what to do about a node whose instance may be stopped or missing. All functions are
+//! pure.
 
 use std::time::Duration;
 
@@ -8,15 +9,16 @@ use tokio::time::Instant;
 use super::memory::Row;
 use crate::{
     constants::{
-        ANNOTATION_ALLOW_DELETION, ANNOTATION_OUT_OF_SERVICE, OUT_OF_SERVICE_VALUE, TAINT_OUT_OF_SERVICE,
-        TAINT_SHUTDOWN,
+        ANNOTATION_ALLOW_DELETION, ANNOTATION_OUT_OF_SERVICE, OUT_OF_SERVICE_VALUE,
+        TAINT_OUT_OF_SERVICE, TAINT_SHUTDOWN,
     },
     node::plan::uninitialized,
 };
 
 /// Number of equal answers of the cloud that are required before an irreversible action.
 const ANSWERS: u32 = 2;
-/// Time for which the instance of an uninitialized node must be missing: the cloud may not know it yet.
+/// Time for which the instance of an uninitialized node must be missing: the cloud may not know it
+/// yet.
 const PATIENCE_BEFORE_INITIALIZATION: Duration = Duration::from_secs(600);
 
 /// A change of a node's taints.
@@ -35,13 +37,15 @@ pub enum Change {
 /// Result of looking at the node alone.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Look {
-    /// It is ready, or not owned by this provider: change its taints in this way; the list may be empty.
+    /// It is ready, or not owned by this provider: change its taints in this way; the list may be
+    /// empty.
     Settled(Vec<Change>),
     /// Query the cloud.
     Ask,
 }
 
-/// Looks at a node. The cloud is only queried about nodes that are not ready and whose provider ID this provider owns.
+/// Looks at a node. The cloud is only queried about nodes that are not ready and whose provider ID
+/// this provider owns.
 #[must_use]
 pub fn look(node: &Node, info: &ProviderInfo) -> Look {
     let owned = node.provider_id.as_ref().is_some_and(|id| info.owns(id));
@@ -63,7 +67,8 @@ pub fn same_question(asked: &Node, now: &Node) -> bool {
 pub enum Act {
     /// Change its taints in this way; the list may be empty.
     Taint(Vec<Change>),
-    /// The cloud has reported that the instance does not exist, but not often or long enough: query it again.
+    /// The cloud has reported that the instance does not exist, but not often or long enough: query
+    /// it again.
     Confirm,
     /// The instance does not exist: delete the node.
     Delete,
@@ -72,7 +77,11 @@ pub enum Act {
 /// Decides by the current series of equal answers.
 #[must_use]
 pub fn decide(node: &Node, row: Row, now: Instant, period: Duration, out_of_service: bool) -> Act {
-    let patience = if uninitialized(node) { PATIENCE_BEFORE_INITIALIZATION.max(period) } else { period };
+    let patience = if uninitialized(node) {
+        PATIENCE_BEFORE_INITIALIZATION.max(period)
+    } else {
+        period
+    };
     let lasts = now.saturating_duration_since(row.since);
     let sure = row.answers >= ANSWERS && lasts >= patience;
     match row.presence {
@@ -84,8 +93,13 @@ pub fn decide(node: &Node, row: Row, now: Instant, period: Duration, out_of_serv
             if !has(node, TAINT_SHUTDOWN, TaintEffect::NoSchedule) {
                 changes.push(Change::AddShutdown);
             }
-            // The taint is only set once: if someone has removed it or set it themselves, it is not changed.
-            if out_of_service && sure && !marked(node) && !has(node, TAINT_OUT_OF_SERVICE, TaintEffect::NoExecute) {
+            // The taint is only set once: if someone has removed it or set it themselves, it is not
+            // changed.
+            if out_of_service
+                && sure
+                && !marked(node)
+                && !has(node, TAINT_OUT_OF_SERVICE, TaintEffect::NoExecute)
+            {
                 changes.push(Change::AddOutOfService);
             }
             Act::Taint(changes)
@@ -93,10 +107,13 @@ pub fn decide(node: &Node, row: Row, now: Instant, period: Duration, out_of_serv
     }
 }
 
-/// Returns true if an operator has allowed deleting the node, however many others are to be deleted.
+/// Returns true if an operator has allowed deleting the node, however many others are to be
+/// deleted.
 #[must_use]
 pub fn deletion_is_allowed(node: &Node) -> bool {
-    node.annotations.get(ANNOTATION_ALLOW_DELETION).is_some_and(|value| value == "true")
+    node.annotations
+        .get(ANNOTATION_ALLOW_DELETION)
+        .is_some_and(|value| value == "true")
 }
 
 /// Returns the changes for a node whose instance is running.
@@ -113,12 +130,16 @@ fn back(node: &Node) -> Vec<Change> {
 
 /// Compares key and effect, as upstream compares taints.
 fn has(node: &Node, key: &str, effect: TaintEffect) -> bool {
-    node.taints.iter().any(|taint| taint.key == key && taint.effect == effect)
+    node.taints
+        .iter()
+        .any(|taint| taint.key == key && taint.effect == effect)
 }
 
 /// Returns true if Skydock has set the out-of-service taint.
 fn marked(node: &Node) -> bool {
-    node.annotations.get(ANNOTATION_OUT_OF_SERVICE).is_some_and(|value| value == OUT_OF_SERVICE_VALUE)
+    node.annotations
+        .get(ANNOTATION_OUT_OF_SERVICE)
+        .is_some_and(|value| value == OUT_OF_SERVICE_VALUE)
 }
 
 #[cfg(test)]
@@ -133,7 +154,11 @@ mod tests {
     const OUT_OF_SERVICE: (&str, TaintEffect) = (TAINT_OUT_OF_SERVICE, TaintEffect::NoExecute);
 
     fn node(provider_id: Option<&str>, ready: bool, taints: &[(&str, TaintEffect)]) -> Node {
-        let taint = |&(key, effect): &(&str, TaintEffect)| Taint { key: key.to_owned(), value: String::new(), effect };
+        let taint = |&(key, effect): &(&str, TaintEffect)| Taint {
+            key: key.to_owned(),
+            value: String::new(),
+            effect,
+        };
         Node {
             provider_id: provider_id.map(str::to_owned),
             ready,
@@ -147,14 +172,36 @@ mod tests {
     }
 
     fn with_mark(node: Node) -> Node {
-        let mark = (ANNOTATION_OUT_OF_SERVICE.to_owned(), OUT_OF_SERVICE_VALUE.to_owned());
-        Node { annotations: [mark].into(), ..node }
+        let mark = (
+            ANNOTATION_OUT_OF_SERVICE.to_owned(),
+            OUT_OF_SERVICE_VALUE.to_owned(),
+        );
+        Node {
+            annotations: [mark].into(),
+            ..node
+        }
     }
 
     /// Decides after this many equal answers, the first of which was given this long ago.
-    fn after(node: &Node, presence: Presence, answers: u32, lasts: Duration, out_of_service: bool) -> Act {
+    fn after(
+        node: &Node,
+        presence: Presence,
+        answers: u32,
+        lasts: Duration,
+        out_of_service: bool,
+    ) -> Act {
         let since = Instant::now();
-        decide(node, Row { presence, answers, since }, since + lasts, PERIOD, out_of_service)
+        decide(
+            node,
+            Row {
+                presence,
+                answers,
+                since,
+            },
+            since + lasts,
+            PERIOD,
+            out_of_service,
+        )
     }
 
     // Holds: L-05, L-06, L-13
@@ -163,8 +210,18 @@ mod tests {
         let settled = |changes: &[Change]| Look::Settled(changes.to_vec());
         for (id, ready, taints, expected) in [
             (Some("fake://1"), true, vec![], settled(&[])),
-            (Some("fake://1"), true, vec![SHUTDOWN], settled(&[Change::RemoveShutdown])),
-            (Some("fake://1"), true, vec![(TAINT_SHUTDOWN, TaintEffect::NoExecute)], settled(&[])),
+            (
+                Some("fake://1"),
+                true,
+                vec![SHUTDOWN],
+                settled(&[Change::RemoveShutdown]),
+            ),
+            (
+                Some("fake://1"),
+                true,
+                vec![(TAINT_SHUTDOWN, TaintEffect::NoExecute)],
+                settled(&[]),
+            ),
             (Some("fake://1"), false, vec![], Look::Ask),
             (Some("fake://1"), false, vec![SHUTDOWN], Look::Ask),
             (Some("aws:///i-1"), false, vec![], settled(&[])),
@@ -172,7 +229,11 @@ mod tests {
             (None, false, vec![], settled(&[])),
             (None, true, vec![SHUTDOWN], settled(&[])),
         ] {
-            assert_eq!(look(&node(id, ready, &taints), &info()), expected, "{id:?} ready={ready} {taints:?}");
+            assert_eq!(
+                look(&node(id, ready, &taints), &info()),
+                expected,
+                "{id:?} ready={ready} {taints:?}"
+            );
         }
     }
 
@@ -181,9 +242,18 @@ mod tests {
         let asked = ours(&[]);
         assert!(same_question(&asked, &ours(&[SHUTDOWN])));
         for other in [
-            Node { uid: "another".into(), ..asked.clone() },
-            Node { provider_id: Some("fake://2".into()), ..asked.clone() },
-            Node { ready: true, ..asked.clone() },
+            Node {
+                uid: "another".into(),
+                ..asked.clone()
+            },
+            Node {
+                provider_id: Some("fake://2".into()),
+                ..asked.clone()
+            },
+            Node {
+                ready: true,
+                ..asked.clone()
+            },
         ] {
             assert!(!same_question(&asked, &other), "{other:?}");
         }
@@ -200,7 +270,13 @@ mod tests {
             (2, 5, Act::Delete),
             (9, 60, Act::Delete),
         ] {
-            let act = after(&node, Presence::Absent, answers, Duration::from_secs(seconds), false);
+            let act = after(
+                &node,
+                Presence::Absent,
+                answers,
+                Duration::from_secs(seconds),
+                false,
+            );
             assert_eq!(act, expected, "{answers} answers in {seconds} s");
         }
     }
@@ -210,7 +286,13 @@ mod tests {
     fn an_uninitialized_node_has_ten_minutes_to_appear() {
         let node = ours(&[(TAINT_UNINITIALIZED, TaintEffect::NoSchedule)]);
         for (seconds, expected) in [(5, Act::Confirm), (599, Act::Confirm), (600, Act::Delete)] {
-            let act = after(&node, Presence::Absent, 100, Duration::from_secs(seconds), false);
+            let act = after(
+                &node,
+                Presence::Absent,
+                100,
+                Duration::from_secs(seconds),
+                false,
+            );
             assert_eq!(act, expected, "{seconds} s");
         }
     }
@@ -221,8 +303,16 @@ mod tests {
         for (presence, taints, expected) in [
             (Presence::Stopped, vec![], vec![Change::AddShutdown]),
             (Presence::Stopped, vec![SHUTDOWN], vec![]),
-            (Presence::Stopped, vec![(TAINT_SHUTDOWN, TaintEffect::NoExecute)], vec![Change::AddShutdown]),
-            (Presence::Running, vec![SHUTDOWN], vec![Change::RemoveShutdown]),
+            (
+                Presence::Stopped,
+                vec![(TAINT_SHUTDOWN, TaintEffect::NoExecute)],
+                vec![Change::AddShutdown],
+            ),
+            (
+                Presence::Running,
+                vec![SHUTDOWN],
+                vec![Change::RemoveShutdown],
+            ),
             (Presence::Running, vec![], vec![]),
         ] {
             let act = after(&ours(&taints), presence, 1, Duration::ZERO, false);
@@ -236,7 +326,12 @@ mod tests {
         let add = vec![Change::AddOutOfService];
         for (node, answers, wanted, expected) in [
             (ours(&[SHUTDOWN]), 2, true, add),
-            (ours(&[]), 2, true, vec![Change::AddShutdown, Change::AddOutOfService]),
+            (
+                ours(&[]),
+                2,
+                true,
+                vec![Change::AddShutdown, Change::AddOutOfService],
+            ),
             (ours(&[SHUTDOWN]), 1, true, vec![]),
             (ours(&[SHUTDOWN]), 2, false, vec![]),
             (ours(&[SHUTDOWN, OUT_OF_SERVICE]), 2, true, vec![]),
@@ -245,7 +340,10 @@ mod tests {
             let act = after(&node, Presence::Stopped, answers, PERIOD, wanted);
             assert_eq!(act, Act::Taint(expected), "{node:?} {answers} {wanted}");
         }
-        assert_eq!(after(&ours(&[SHUTDOWN]), Presence::Absent, 1, PERIOD, true), Act::Confirm);
+        assert_eq!(
+            after(&ours(&[SHUTDOWN]), Presence::Absent, 1, PERIOD, true),
+            Act::Confirm
+        );
     }
 
     // Holds: L-15, OPS-38
@@ -255,19 +353,40 @@ mod tests {
         let both = vec![Change::RemoveShutdown, Change::RemoveOutOfService];
         // Also if the option was switched off in the meantime.
         for out_of_service in [true, false] {
-            let act = after(&with_mark(ours(&taints)), Presence::Running, 1, Duration::ZERO, out_of_service);
+            let act = after(
+                &with_mark(ours(&taints)),
+                Presence::Running,
+                1,
+                Duration::ZERO,
+                out_of_service,
+            );
             assert_eq!(act, Act::Taint(both.clone()));
         }
-        assert_eq!(look(&with_mark(node(Some("fake://1"), true, &taints)), &info()), Look::Settled(both));
-        assert_eq!(look(&node(Some("fake://1"), true, &taints), &info()), Look::Settled(vec![Change::RemoveShutdown]));
+        assert_eq!(
+            look(&with_mark(node(Some("fake://1"), true, &taints)), &info()),
+            Look::Settled(both)
+        );
+        assert_eq!(
+            look(&node(Some("fake://1"), true, &taints), &info()),
+            Look::Settled(vec![Change::RemoveShutdown])
+        );
     }
 
     // Holds: OPS-35
     #[test]
     fn only_the_value_true_allows_a_deletion() {
-        for (value, allowed) in [(None, false), (Some("true"), true), (Some("false"), false), (Some(""), false)] {
-            let annotation = value.map(|value| (ANNOTATION_ALLOW_DELETION.to_owned(), value.to_owned()));
-            let node = Node { annotations: annotation.into_iter().collect(), ..Node::default() };
+        for (value, allowed) in [
+            (None, false),
+            (Some("true"), true),
+            (Some("false"), false),
+            (Some(""), false),
+        ] {
+            let annotation =
+                value.map(|value| (ANNOTATION_ALLOW_DELETION.to_owned(), value.to_owned()));
+            let node = Node {
+                annotations: annotation.into_iter().collect(),
+                ..Node::default()
+            };
             assert_eq!(deletion_is_allowed(&node), allowed, "{value:?}");
         }
     }

@@ -40,7 +40,8 @@ impl<'a> Round<'a> {
     /// Queries a batch. After a conflict in the cloud, it is queried once more within moments.
     async fn check(&self, nodes: &[Arc<Node>]) -> Result<Answers<Presence>, CloudError> {
         let provider = &self.controller.shared.provider;
-        let lost = |answer: &Result<Presence, CloudError>| matches!(answer, Err(CloudError::Conflict(_)));
+        let lost =
+            |answer: &Result<Presence, CloudError>| matches!(answer, Err(CloudError::Conflict(_)));
         let answers = match provider.check(nodes).await {
             Err(CloudError::Conflict(_)) => {
                 sleep(SOON).await;
@@ -50,22 +51,40 @@ impl<'a> Round<'a> {
             other => return other,
         };
         sleep(SOON).await;
-        let again: Vec<_> =
-            nodes.iter().zip(&answers).filter(|(_, answer)| lost(answer)).map(|(node, _)| Arc::clone(node)).collect();
+        let again: Vec<_> = nodes
+            .iter()
+            .zip(&answers)
+            .filter(|(_, answer)| lost(answer))
+            .map(|(node, _)| Arc::clone(node))
+            .collect();
         // If the second attempt fails as a whole, the answers about the other nodes are kept.
         let mut second = provider.check(&again).await.unwrap_or_default().into_iter();
         Ok(answers
             .into_iter()
-            .map(|answer| if lost(&answer) { second.next().unwrap_or(answer) } else { answer })
+            .map(|answer| {
+                if lost(&answer) {
+                    second.next().unwrap_or(answer)
+                } else {
+                    answer
+                }
+            })
             .collect())
     }
 
     /// Records an answer and returns its consequence for the current state of the node.
     fn note(&self, answered: Answered<Question, Presence>) -> Option<(NodeEntry, Presence, Act)> {
-        let Answered { item: Question { entry: asked, number }, result, fit } = answered;
+        let Answered {
+            item: Question {
+                entry: asked,
+                number,
+            },
+            result,
+            fit,
+        } = answered;
         let controller = self.controller;
         let mut memory = controller.memory();
-        // Otherwise the answer is from the previous plugin, or about a node that was ready in the meantime.
+        // Otherwise the answer is from the previous plugin, or about a node that was ready in the
+        // meantime.
         memory.answered(asked.uid(), number)?.fit = fit;
         let result = result?;
         // The answer may have taken long: it is about a node that was not ready then.
@@ -75,7 +94,11 @@ impl<'a> Round<'a> {
         };
         let now = Instant::now();
         let known = memory.entry(entry.uid());
-        let LifecycleOptions { period, out_of_service_taint, .. } = controller.options;
+        let LifecycleOptions {
+            period,
+            out_of_service_taint,
+            ..
+        } = controller.options;
         match result {
             Ok(presence) => {
                 let row = known.answer(presence, now + period, now);
@@ -88,7 +111,11 @@ impl<'a> Round<'a> {
             Err(error) => {
                 known.error(&error, &asked.view, period, now);
                 let shared = &controller.shared;
-                let lasted = known.patience.note(&error, &shared.metrics.long_in_progress(shared.controller), now);
+                let lasted = known.patience.note(
+                    &error,
+                    &shared.metrics.long_in_progress(shared.controller),
+                    now,
+                );
                 shared.cloud_error(entry.name(), &error);
                 if let Some(lasted) = lasted.map(minutes) {
                     let message = format!(
@@ -111,7 +138,10 @@ impl Ask for Round<'_> {
         if self.stop.is_cancelled() || self.controller.pause.left().is_some() {
             return None;
         }
-        let nodes: Vec<_> = batch.iter().map(|question| Arc::clone(&question.entry.view)).collect();
+        let nodes: Vec<_> = batch
+            .iter()
+            .map(|question| Arc::clone(&question.entry.view))
+            .collect();
         let answers = tokio::select! {
             // No consequences are to be started after the shutdown.
             () = self.stop.cancelled() => return None,
@@ -126,7 +156,10 @@ impl Ask for Round<'_> {
     async fn settle(&self, answered: Vec<Answered<Question, Presence>>) {
         let mut changed = Vec::new();
         let mut condemned = false;
-        for (entry, presence, act) in answered.into_iter().filter_map(|answered| self.note(answered)) {
+        for (entry, presence, act) in answered
+            .into_iter()
+            .filter_map(|answered| self.note(answered))
+        {
             match act {
                 Act::Delete => condemned = true,
                 Act::Confirm => {
@@ -136,7 +169,11 @@ impl Ask for Round<'_> {
                     );
                 }
                 Act::Taint(changes) if !changes.is_empty() => {
-                    changed.push(Tainting { entry, changes, said: Some(presence) });
+                    changed.push(Tainting {
+                        entry,
+                        changes,
+                        said: Some(presence),
+                    });
                 }
                 Act::Taint(_) => {}
             }

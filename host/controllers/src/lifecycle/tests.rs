@@ -29,9 +29,18 @@ fn bench_saying(options: LifecycleOptions, said: Option<Arc<Said>>) -> Bench {
     let (api, cloud) = (FakeApi::default(), Arc::new(FakeCloud::default()));
     let metrics = Metrics::register(&mut Registry::default());
     let shared = shared(&CONTROLLER, &api, cloud.clone(), &metrics);
-    let controller =
-        Arc::new(LifecycleController::new(shared, metrics.lifecycle, with_deadline(&api.client()), options, said));
-    Bench { api, cloud, controller }
+    let controller = Arc::new(LifecycleController::new(
+        shared,
+        metrics.lifecycle,
+        with_deadline(&api.client()),
+        options,
+        said,
+    ));
+    Bench {
+        api,
+        cloud,
+        controller,
+    }
 }
 
 impl Bench {
@@ -44,7 +53,11 @@ impl Bench {
     }
 
     fn says(&self, name: &str, answer: Result<Presence, CloudError>) {
-        self.cloud.presences.lock().unwrap().insert(name.into(), answer);
+        self.cloud
+            .presences
+            .lock()
+            .unwrap()
+            .insert(name.into(), answer);
     }
 
     async fn pass(&self) {
@@ -57,7 +70,10 @@ impl Bench {
     }
 
     fn reasons(&self) -> Vec<String> {
-        self.events().iter().map(|event| event["reason"].as_str().unwrap().to_owned()).collect()
+        self.events()
+            .iter()
+            .map(|event| event["reason"].as_str().unwrap().to_owned())
+            .collect()
     }
 
     /// Adds the ready nodes n0, n1, …
@@ -73,17 +89,24 @@ impl Bench {
         }
     }
 
-    /// Returns the names of twenty nodes. Writes to the first ones are never answered, so that the others have to wait.
+    /// Returns the names of twenty nodes. Writes to the first ones are never answered, so that the
+    /// others have to wait.
     fn stand_in_line(&self, method: &str) -> Vec<String> {
         *self.cloud.max_batch.lock().unwrap() = 100;
         let names: Vec<_> = (0..20).map(|number| format!("a{number:02}")).collect();
-        names.iter().take(WRITERS).for_each(|name| self.api.hang(method, &format!("/api/v1/nodes/{name}")));
+        names
+            .iter()
+            .take(WRITERS)
+            .for_each(|name| self.api.hang(method, &format!("/api/v1/nodes/{name}")));
         names
     }
 
     fn deleted(&self) -> Vec<String> {
         let calls = self.api.calls();
-        calls.iter().filter_map(|call| Some(call.strip_prefix("DELETE /api/v1/nodes/")?.to_owned())).collect()
+        calls
+            .iter()
+            .filter_map(|call| Some(call.strip_prefix("DELETE /api/v1/nodes/")?.to_owned()))
+            .collect()
     }
 
     fn held(&self) -> i64 {
@@ -111,12 +134,24 @@ async fn a_node_is_deleted_by_its_uid_after_the_second_answer() {
     bench.pass().await;
     assert_eq!(bench.api.calls(), ["DELETE /api/v1/nodes/a"]);
     let requests = bench.api.requests();
-    let delete = requests.iter().find(|request| request.method == "DELETE").unwrap();
+    let delete = requests
+        .iter()
+        .find(|request| request.method == "DELETE")
+        .unwrap();
     assert_eq!(delete.body["preconditions"], json!({"uid": "uid-a"}));
     let event = bench.events().remove(0);
-    assert_eq!((&event["reason"], &event["type"]), (&json!("DeletingNode"), &json!("Normal")));
-    assert_eq!(event["message"], "Deleting node a because it does not exist in the cloud provider");
-    assert_eq!(event["involvedObject"], json!({"apiVersion": "v1", "kind": "Node", "name": "a", "uid": "uid-a"}));
+    assert_eq!(
+        (&event["reason"], &event["type"]),
+        (&json!("DeletingNode"), &json!("Normal"))
+    );
+    assert_eq!(
+        event["message"],
+        "Deleting node a because it does not exist in the cloud provider"
+    );
+    assert_eq!(
+        event["involvedObject"],
+        json!({"apiVersion": "v1", "kind": "Node", "name": "a", "uid": "uid-a"})
+    );
 }
 
 // Holds: L-04, L-05, L-06, L-08
@@ -140,7 +175,11 @@ async fn upstreams_table_of_node_deletions() {
         bench.says("a", answer.clone());
         bench.pass().await;
         bench.pass().await;
-        assert_eq!(!bench.deleted().is_empty(), deleted, "{status:?} {answer:?}");
+        assert_eq!(
+            !bench.deleted().is_empty(),
+            deleted,
+            "{status:?} {answer:?}"
+        );
     }
 }
 
@@ -155,7 +194,10 @@ async fn a_slow_taint_write_delays_no_other_node() {
     bench.api.hang("PATCH", "/api/v1/nodes/a");
     let hangs = timeout(Duration::from_secs(1), bench.pass()).await;
     assert!(hangs.is_err());
-    assert_eq!(bench.api.calls(), ["PATCH /api/v1/nodes/a", "PATCH /api/v1/nodes/b"]);
+    assert_eq!(
+        bench.api.calls(),
+        ["PATCH /api/v1/nodes/a", "PATCH /api/v1/nodes/b"]
+    );
 }
 
 // Holds: L-08, L-09
@@ -172,7 +214,11 @@ async fn upstreams_table_of_nodes_with_stopped_instances() {
         bench.says("a", Ok(answer));
         bench.pass().await;
         bench.pass().await;
-        assert_eq!(bench.api.calls().first().map_or("", String::as_str), expected, "{answer:?}");
+        assert_eq!(
+            bench.api.calls().first().map_or("", String::as_str),
+            expected,
+            "{answer:?}"
+        );
     }
 }
 
@@ -203,12 +249,17 @@ async fn a_failed_deletion_gets_an_event_and_is_retried() {
     bench.has("other", &ready());
     bench.has("a", &json!({}));
     bench.says("a", Ok(Presence::Absent));
-    bench.api.fail("DELETE", "/api/v1/nodes/a", 403, "Forbidden");
+    bench
+        .api
+        .fail("DELETE", "/api/v1/nodes/a", 403, "Forbidden");
     for _ in 0..3 {
         bench.pass().await;
     }
     assert_eq!(bench.api.calls(), ["DELETE /api/v1/nodes/a"; 2]);
-    assert_eq!(bench.reasons(), ["DeletingNode", "DeletingNodeFailed", "DeletingNode"]);
+    assert_eq!(
+        bench.reasons(),
+        ["DeletingNode", "DeletingNodeFailed", "DeletingNode"]
+    );
 }
 
 // Holds: L-05, L-13, SEC-06, OPS-07, OPS-13
@@ -261,7 +312,10 @@ async fn the_shutdown_taint_is_removed_when_ready_or_running_again() {
     assert_eq!(bench.cloud.calls(), ["check b"]);
     let mut requests = bench.api.requests();
     requests.sort_by(|one, other| one.path.cmp(&other.path));
-    assert_eq!((requests.len(), requests[0].path.as_str()), (2, "/api/v1/nodes/a"));
+    assert_eq!(
+        (requests.len(), requests[0].path.as_str()),
+        (2, "/api/v1/nodes/a")
+    );
     assert_eq!(
         requests[1].body,
         json!([
@@ -282,7 +336,10 @@ async fn queries_are_batched_and_a_failed_batch_changes_nothing() {
     *bench.cloud.whole.lock().unwrap() = Some(CloudError::Unavailable("down".into()));
     bench.pass().await;
     let calls = bench.cloud.calls();
-    assert!(calls.contains(&"check a,b,c".to_owned()) && calls.contains(&"check d".to_owned()), "{calls:?}");
+    assert!(
+        calls.contains(&"check a,b,c".to_owned()) && calls.contains(&"check d".to_owned()),
+        "{calls:?}"
+    );
     assert_eq!(bench.api.calls(), Vec::<String>::new());
 }
 
@@ -299,7 +356,10 @@ async fn a_node_that_changed_during_the_query_is_not_deleted() {
         *bench.cloud.gate.lock().unwrap() = Some(Arc::clone(&gate));
         tokio::join!(bench.pass(), async {
             sleep(Duration::from_secs(60)).await;
-            bench.has("a", &with::<Value>(&change, &json!({"metadata": {"resourceVersion": "2"}})));
+            bench.has(
+                "a",
+                &with::<Value>(&change, &json!({"metadata": {"resourceVersion": "2"}})),
+            );
             gate.add_permits(100);
         });
         assert_eq!(bench.api.calls(), Vec::<String>::new(), "{change}");
@@ -319,14 +379,21 @@ async fn only_throttled_and_in_progress_keep_the_absence_count() {
         bench.pass().await;
         // Longer than every delay; an error that waits for a change of the node gets one.
         sleep(Duration::from_secs(100)).await;
-        bench.has("a", &json!({"metadata": {"resourceVersion": "2", "labels": {"x": "y"}}}));
+        bench.has(
+            "a",
+            &json!({"metadata": {"resourceVersion": "2", "labels": {"x": "y"}}}),
+        );
         bench.says("a", Ok(Presence::Absent));
         bench.pass().await;
         let asked_to_wait = matches!(error, CloudError::Throttled(_) | CloudError::InProgress(_));
         assert_eq!(bench.deleted().len(), usize::from(asked_to_wait), "{error}");
         bench.pass().await;
         assert!(bench.deleted().contains(&"a".to_owned()), "{error}");
-        assert_eq!(bench.reasons()[0], "DeletingNode", "an error is told in the log alone: {error}");
+        assert_eq!(
+            bench.reasons()[0],
+            "DeletingNode",
+            "an error is told in the log alone: {error}"
+        );
     }
 }
 
@@ -423,7 +490,10 @@ async fn absences_of_the_previous_plugin_do_not_count() {
 async fn an_uninitialized_node_is_deleted_only_after_ten_minutes() {
     let bench = bench();
     bench.has("other", &ready());
-    bench.has("a", &json!({"spec": {"taints": [{"key": TAINT_UNINITIALIZED, "effect": "NoSchedule"}]}}));
+    bench.has(
+        "a",
+        &json!({"spec": {"taints": [{"key": TAINT_UNINITIALIZED, "effect": "NoSchedule"}]}}),
+    );
     bench.says("a", Ok(Presence::Absent));
     for _ in 0..100 {
         bench.pass().await;
@@ -455,11 +525,17 @@ async fn too_many_deletions_are_all_held_with_events() {
     );
     assert_eq!(events[0]["type"], "Warning");
 
-    bench.has("n5", &with::<Value>(&ready(), &json!({"metadata": {"resourceVersion": "3"}})));
+    bench.has(
+        "n5",
+        &with::<Value>(&ready(), &json!({"metadata": {"resourceVersion": "3"}})),
+    );
     bench.pass().await;
     let mut deleted = bench.deleted();
     deleted.sort();
-    assert_eq!((deleted.join(" "), bench.held()), ("n0 n1 n2 n3 n4".to_owned(), 0));
+    assert_eq!(
+        (deleted.join(" "), bench.held()),
+        ("n0 n1 n2 n3 n4".to_owned(), 0)
+    );
 }
 
 // Holds: OPS-23
@@ -473,13 +549,18 @@ async fn a_node_whose_instance_exists_again_is_not_held() {
     bench.pass().await;
     assert_eq!(bench.held(), 6);
     // The instances run again, but their nodes are not ready yet.
-    gone.iter().for_each(|name| bench.says(name, Ok(Presence::Running)));
+    gone.iter()
+        .for_each(|name| bench.says(name, Ok(Presence::Running)));
     bench.pass().await;
     bench.pass().await;
     assert_eq!((bench.deleted(), bench.held()), (Vec::new(), 0));
     bench.says("n0", Ok(Presence::Absent));
     bench.pass().await;
-    assert_eq!(bench.deleted(), Vec::<String>::new(), "what was said before counts no more");
+    assert_eq!(
+        bench.deleted(),
+        Vec::<String>::new(),
+        "what was said before counts no more"
+    );
     bench.pass().await;
     assert_eq!(bench.deleted(), ["n0"]);
 }
@@ -494,7 +575,8 @@ async fn recent_deletions_count_for_the_interval() {
     bench.pass().await;
     bench.pass().await;
     assert_eq!(bench.deleted().len(), 4);
-    gone.iter().for_each(|name| bench.controller.shared.nodes.delete(name));
+    gone.iter()
+        .for_each(|name| bench.controller.shared.nodes.delete(name));
     bench.loses(&["n4"]);
     for _ in 0..3 {
         bench.pass().await;
@@ -502,10 +584,17 @@ async fn recent_deletions_count_for_the_interval() {
     assert_eq!((bench.deleted().len(), bench.held()), (4, 1));
     sleep(Duration::from_secs(560)).await;
     bench.pass().await;
-    assert_eq!((bench.deleted().len(), bench.held()), (4, 1), "nine minutes and a half after that");
+    assert_eq!(
+        (bench.deleted().len(), bench.held()),
+        (4, 1),
+        "nine minutes and a half after that"
+    );
     sleep(Duration::from_secs(30)).await;
     bench.pass().await;
-    assert_eq!((bench.deleted().last().unwrap().as_str(), bench.held()), ("n4", 0));
+    assert_eq!(
+        (bench.deleted().last().unwrap().as_str(), bench.held()),
+        ("n4", 0)
+    );
 }
 
 fn allowed() -> Value {
@@ -517,7 +606,9 @@ async fn a_deletion_with_lost_answer_or_stale_cache_still_counts() {
     let bench = bench();
     bench.has_ready(4);
     bench.loses(&["n0"]);
-    bench.api.fail("DELETE", "/api/v1/nodes/n0", 500, "InternalError");
+    bench
+        .api
+        .fail("DELETE", "/api/v1/nodes/n0", 500, "InternalError");
     bench.pass().await;
     bench.pass().await;
     bench.controller.shared.nodes.delete("n0");
@@ -529,7 +620,11 @@ async fn a_deletion_with_lost_answer_or_stale_cache_still_counts() {
     for _ in 0..3 {
         bench.pass().await;
     }
-    assert!(!bench.deleted().contains(&"n2".to_owned()), "{:?}", bench.deleted());
+    assert!(
+        !bench.deleted().contains(&"n2".to_owned()),
+        "{:?}",
+        bench.deleted()
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -539,7 +634,11 @@ async fn an_allowed_node_also_needs_the_second_absence() {
     bench.loses(&["n0", "n1"]);
     bench.has("n0", &allowed());
     bench.pass().await;
-    assert_eq!(bench.deleted(), Vec::<String>::new(), "allowed is not an answer of the cloud");
+    assert_eq!(
+        bench.deleted(),
+        Vec::<String>::new(),
+        "allowed is not an answer of the cloud"
+    );
     bench.pass().await;
     let mut deleted = bench.deleted();
     deleted.sort();
@@ -555,8 +654,8 @@ async fn allowing_some_nodes_does_not_release_the_rest() {
     bench.pass().await;
     bench.pass().await;
     assert_eq!((bench.deleted(), bench.held()), (Vec::new(), 6));
-    // Of ten nodes, five may be deleted, and of eight, four: if the two allowed deletions did not count, the other four would
-    // be within the limit.
+    // Of ten nodes, five may be deleted, and of eight, four: if the two allowed deletions did not
+    // count, the other four would be within the limit.
     for name in ["n0", "n1"] {
         bench.has(name, &allowed());
     }
@@ -564,7 +663,9 @@ async fn allowing_some_nodes_does_not_release_the_rest() {
     let mut deleted = bench.deleted();
     deleted.sort();
     assert_eq!((deleted, bench.held()), (vec!["n0".into(), "n1".into()], 4));
-    ["n0", "n1"].iter().for_each(|name| bench.controller.shared.nodes.delete(name));
+    ["n0", "n1"]
+        .iter()
+        .for_each(|name| bench.controller.shared.nodes.delete(name));
     for _ in 0..3 {
         bench.pass().await;
     }
@@ -574,8 +675,14 @@ async fn allowing_some_nodes_does_not_release_the_rest() {
 // Holds: OPS-25
 #[tokio::test(start_paused = true)]
 async fn a_limit_of_0_deletes_only_allowed_nodes() {
-    let brake = BrakeOptions { limit: 0, ..BrakeOptions::default() };
-    let bench = bench_with(LifecycleOptions { brake, ..LifecycleOptions::default() });
+    let brake = BrakeOptions {
+        limit: 0,
+        ..BrakeOptions::default()
+    };
+    let bench = bench_with(LifecycleOptions {
+        brake,
+        ..LifecycleOptions::default()
+    });
     bench.has_ready(100);
     bench.loses(&["n0", "n1"]);
     bench.has("n1", &allowed());
@@ -606,16 +713,34 @@ async fn a_partial_answer_does_not_bypass_the_deletion_limit() {
 #[tokio::test(start_paused = true)]
 async fn out_of_service_is_set_after_two_stopped_answers_if_enabled() {
     for wanted in [false, true] {
-        let bench = bench_with(LifecycleOptions { out_of_service_taint: wanted, ..LifecycleOptions::default() });
+        let bench = bench_with(LifecycleOptions {
+            out_of_service_taint: wanted,
+            ..LifecycleOptions::default()
+        });
         bench.has("a", &json!({}));
         bench.says("a", Ok(Presence::Stopped));
         bench.pass().await;
-        bench.has("a", &with::<Value>(&shutdown_taint(), &json!({"metadata": {"resourceVersion": "2"}})));
+        bench.has(
+            "a",
+            &with::<Value>(
+                &shutdown_taint(),
+                &json!({"metadata": {"resourceVersion": "2"}}),
+            ),
+        );
         bench.pass().await;
-        let bodies: Vec<_> = bench.api.requests().iter().map(|request| request.body.to_string()).collect();
+        let bodies: Vec<_> = bench
+            .api
+            .requests()
+            .iter()
+            .map(|request| request.body.to_string())
+            .collect();
         assert_eq!(bodies.len(), if wanted { 2 } else { 1 });
         assert!(!bodies[0].contains("out-of-service"), "{bodies:?}");
-        assert_eq!(bodies.last().unwrap().contains("nodeshutdown"), wanted, "{bodies:?}");
+        assert_eq!(
+            bodies.last().unwrap().contains("nodeshutdown"),
+            wanted,
+            "{bodies:?}"
+        );
     }
 }
 
@@ -628,7 +753,10 @@ async fn a_pass_queries_only_unready_nodes_in_full_batches() {
         bench.has(&format!("x{number}"), &json!({}));
     }
     bench.pass().await;
-    assert_eq!(bench.cloud.calls(), ["check x0,x1,x2", "check x3,x4,x5", "check x6,x7,x8"]);
+    assert_eq!(
+        bench.cloud.calls(),
+        ["check x0,x1,x2", "check x3,x4,x5", "check x6,x7,x8"]
+    );
     assert_eq!(bench.api.calls(), Vec::<String>::new());
 }
 
@@ -664,17 +792,32 @@ async fn trapping_and_late_queries_delay_no_other_deletion() {
     bench.has_ready(1000);
     let dead: Vec<_> = (0..100).map(|number| format!("n{number}")).collect();
     bench.loses(&dead);
-    bench.cloud.breaks("n13", Duration::ZERO, CloudError::Internal("it trapped".into()));
-    bench.cloud.breaks("n77", DEADLINE, CloudError::Unavailable("it gave no answer".into()));
+    bench.cloud.breaks(
+        "n13",
+        Duration::ZERO,
+        CloudError::Internal("it trapped".into()),
+    );
+    bench.cloud.breaks(
+        "n77",
+        DEADLINE,
+        CloudError::Unavailable("it gave no answer".into()),
+    );
     let shutdown = CancellationToken::new();
     let period = bench.controller.options.period;
     tokio::join!(Arc::clone(&bench.controller).run(shutdown.clone()), async {
         sleep(2 * period).await;
         sleep(Duration::from_secs(1)).await;
-        assert!(bench.deleted().len() >= 49, "what was answered at once does not wait: {}", bench.deleted().len());
+        assert!(
+            bench.deleted().len() >= 49,
+            "what was answered at once does not wait: {}",
+            bench.deleted().len()
+        );
         sleep(period + DEADLINE - Duration::from_secs(1)).await;
         let deleted: HashSet<_> = bench.deleted().into_iter().collect();
-        let left: Vec<_> = dead.iter().filter(|name| !deleted.contains(*name)).collect();
+        let left: Vec<_> = dead
+            .iter()
+            .filter(|name| !deleted.contains(*name))
+            .collect();
         assert_eq!(left, ["n13", "n77"]);
         assert_eq!(deleted.len(), 98);
         shutdown.cancel();
@@ -696,7 +839,14 @@ async fn a_queued_deletion_is_dropped_when_its_reason_is_gone() {
             assert_eq!(bench.deleted(), dead[..WRITERS]);
             for name in &dead {
                 let silent = || CloudError::Unavailable("it gave no answer".into());
-                bench.says(name, if replaced { Err(silent()) } else { Ok(Presence::Running) });
+                bench.says(
+                    name,
+                    if replaced {
+                        Err(silent())
+                    } else {
+                        Ok(Presence::Running)
+                    },
+                );
             }
             if replaced {
                 bench.controller.recheck();
@@ -718,7 +868,10 @@ async fn a_queued_taint_is_dropped_when_its_reason_is_gone() {
 }
 
 async fn taint_in_line(what: &str) {
-    let bench = bench_with(LifecycleOptions { out_of_service_taint: true, ..LifecycleOptions::default() });
+    let bench = bench_with(LifecycleOptions {
+        out_of_service_taint: true,
+        ..LifecycleOptions::default()
+    });
     let names = bench.stand_in_line("PATCH");
     for name in &names {
         bench.has(name, &json!({}));
@@ -732,14 +885,22 @@ async fn taint_in_line(what: &str) {
             match what {
                 "ready" => bench.has(name, &ready()),
                 "running" => bench.says(name, Ok(Presence::Running)),
-                _ => bench.says(name, Err(CloudError::Unavailable("it gave no answer".into()))),
+                _ => bench.says(
+                    name,
+                    Err(CloudError::Unavailable("it gave no answer".into())),
+                ),
             }
         }
         if what == "replaced" {
             bench.controller.recheck();
         }
         sleep(Duration::from_secs(600)).await;
-        assert_eq!(bench.api.calls().len(), WRITERS, "{what}: {:?}", bench.api.calls());
+        assert_eq!(
+            bench.api.calls().len(),
+            WRITERS,
+            "{what}: {:?}",
+            bench.api.calls()
+        );
         shutdown.cancel();
     });
 }
@@ -760,7 +921,11 @@ async fn only_attempted_deletions_are_counted() {
         let all: Vec<_> = (0..80).map(|number| format!("n{number}")).collect();
         bench.loses(&all);
         sleep(Duration::from_secs(120)).await;
-        let others: Vec<_> = bench.deleted().into_iter().filter(|name| !dead[..WRITERS].contains(name)).collect();
+        let others: Vec<_> = bench
+            .deleted()
+            .into_iter()
+            .filter(|name| !dead[..WRITERS].contains(name))
+            .collect();
         assert_eq!(others, [""; 0]);
         shutdown.cancel();
     });
@@ -771,14 +936,31 @@ async fn a_single_late_node_delays_no_pass() {
     let bench = bench();
     bench.has_ready(10);
     bench.loses(&["n0"]);
-    bench.cloud.breaks("n0", DEADLINE, CloudError::Unavailable("it gave no answer".into()));
+    bench.cloud.breaks(
+        "n0",
+        DEADLINE,
+        CloudError::Unavailable("it gave no answer".into()),
+    );
     let shutdown = CancellationToken::new();
     tokio::join!(Arc::clone(&bench.controller).run(shutdown.clone()), async {
         sleep(Duration::from_secs(6)).await;
         bench.loses(&["n1"]);
         sleep(Duration::from_secs(15)).await;
-        assert!(bench.deleted().contains(&"n1".to_owned()), "{:?}", bench.deleted());
-        assert_eq!(bench.cloud.calls().iter().filter(|call| *call == "check n0").count(), 1, "it is not asked twice");
+        assert!(
+            bench.deleted().contains(&"n1".to_owned()),
+            "{:?}",
+            bench.deleted()
+        );
+        assert_eq!(
+            bench
+                .cloud
+                .calls()
+                .iter()
+                .filter(|call| *call == "check n0")
+                .count(),
+            1,
+            "it is not asked twice"
+        );
         shutdown.cancel();
     });
 }
@@ -794,20 +976,37 @@ async fn nothing_is_deleted_while_open_queries_may_exceed_the_limit() {
         bench.has(name, &json!({}));
         bench.says(name, Ok(Presence::Absent));
     }
-    // Of 31 nodes, ten may be deleted. Three nodes are a batch that is answered at once; the cloud takes its time for the other
-    // eight.
+    // Of 31 nodes, ten may be deleted. Three nodes are a batch that is answered at once; the cloud
+    // takes its time for the other eight.
     for name in &others {
-        bench.cloud.breaks(name, DEADLINE, CloudError::Unavailable("it gave no answer".into()));
+        bench.cloud.breaks(
+            name,
+            DEADLINE,
+            CloudError::Unavailable("it gave no answer".into()),
+        );
     }
     let shutdown = CancellationToken::new();
     tokio::join!(Arc::clone(&bench.controller).run(shutdown.clone()), async {
         sleep(Duration::from_secs(20)).await;
-        let answers = bench.cloud.calls().iter().filter(|call| *call == "check x00,x01,x02").count();
-        assert!(answers >= 2, "that they are gone was said twice: {:?}", bench.cloud.calls());
+        let answers = bench
+            .cloud
+            .calls()
+            .iter()
+            .filter(|call| *call == "check x00,x01,x02")
+            .count();
+        assert!(
+            answers >= 2,
+            "that they are gone was said twice: {:?}",
+            bench.cloud.calls()
+        );
         assert_eq!((bench.deleted(), bench.held()), (Vec::new(), 0));
         sleep(Duration::from_secs(120)).await;
         let deleted: HashSet<_> = bench.deleted().into_iter().collect();
-        assert_eq!(deleted, known.map(str::to_owned).into(), "in the end it is known that they are few");
+        assert_eq!(
+            deleted,
+            known.map(str::to_owned).into(),
+            "in the end it is known that they are few"
+        );
         shutdown.cancel();
     });
 }
@@ -824,7 +1023,11 @@ async fn shutdown_starts_no_deletion_and_waits_for_no_answer() {
         sleep(Duration::from_secs(1)).await;
         *bench.cloud.gate.lock().unwrap() = Some(Arc::clone(&gate));
         sleep(Duration::from_secs(6)).await;
-        assert_eq!(bench.cloud.calls().len(), 2, "the second answer is on its way");
+        assert_eq!(
+            bench.cloud.calls().len(),
+            2,
+            "the second answer is on its way"
+        );
         shutdown.cancel();
     });
     assert_eq!(started.elapsed(), Duration::from_secs(7));
@@ -841,7 +1044,11 @@ async fn a_hanging_deletion_is_not_started_twice() {
     let run = Arc::clone(&bench.controller).run(shutdown.clone());
     drop(timeout(Duration::from_secs(60), run).await);
     let deleted = bench.deleted();
-    assert_eq!(deleted.iter().filter(|name| *name == "n0").count(), 1, "{deleted:?}");
+    assert_eq!(
+        deleted.iter().filter(|name| *name == "n0").count(),
+        1,
+        "{deleted:?}"
+    );
     assert!(deleted.contains(&"n1".to_owned()), "{deleted:?}");
 }
 
@@ -851,7 +1058,13 @@ async fn a_held_node_gets_an_event_every_half_hour() {
     let bench = bench();
     bench.has_ready(3);
     bench.loses(&["n0", "n1"]);
-    let told = || bench.reasons().iter().filter(|reason| *reason == "NodeDeletionStopped").count();
+    let told = || {
+        bench
+            .reasons()
+            .iter()
+            .filter(|reason| *reason == "NodeDeletionStopped")
+            .count()
+    };
     for _ in 0..300 {
         bench.pass().await;
     }
@@ -860,7 +1073,10 @@ async fn a_held_node_gets_an_event_every_half_hour() {
         bench.pass().await;
     }
     let again = bench.api.requests();
-    let again = again.iter().filter(|request| request.method == "PATCH" && request.path.contains("/events/")).count();
+    let again = again
+        .iter()
+        .filter(|request| request.method == "PATCH" && request.path.contains("/events/"))
+        .count();
     assert_eq!((told(), again), (4, 2), "the same events, counted on");
 }
 
@@ -868,13 +1084,23 @@ async fn a_held_node_gets_an_event_every_half_hour() {
 #[tokio::test(start_paused = true)]
 async fn a_single_node_is_kept_and_a_share_of_0_keeps_all() {
     for (nodes, share_percent, deleted) in [(1, 25, 0), (2, 25, 1), (40, 0, 0), (40, 1, 1)] {
-        let brake = BrakeOptions { share_percent, ..BrakeOptions::default() };
-        let bench = bench_with(LifecycleOptions { brake, ..LifecycleOptions::default() });
+        let brake = BrakeOptions {
+            share_percent,
+            ..BrakeOptions::default()
+        };
+        let bench = bench_with(LifecycleOptions {
+            brake,
+            ..LifecycleOptions::default()
+        });
         bench.has_ready(nodes);
         bench.loses(&["n0"]);
         bench.pass().await;
         bench.pass().await;
-        assert_eq!(bench.deleted().len(), deleted, "{nodes} nodes, {share_percent} %");
+        assert_eq!(
+            bench.deleted().len(),
+            deleted,
+            "{nodes} nodes, {share_percent} %"
+        );
         assert_eq!(bench.held(), i64::from(deleted == 0));
     }
 }
@@ -899,8 +1125,21 @@ async fn a_query_in_progress_for_ten_minutes_gets_an_event() {
     bench.has_ready(2);
     bench.has("a", &json!({}));
     bench.says("a", Err(every_error()[4].clone()));
-    let long = || bench.controller.shared.metrics.long_in_progress(&CONTROLLER).get();
-    let told = || bench.reasons().iter().filter(|reason| *reason == "StillInProgress").count();
+    let long = || {
+        bench
+            .controller
+            .shared
+            .metrics
+            .long_in_progress(&CONTROLLER)
+            .get()
+    };
+    let told = || {
+        bench
+            .reasons()
+            .iter()
+            .filter(|reason| *reason == "StillInProgress")
+            .count()
+    };
     for _ in 0..119 {
         bench.pass().await;
     }

@@ -1,4 +1,5 @@
-//! Determines the addresses of a node: the cloud's addresses in the cloud's order, adapted to the flags of the kubelet.
+//! Determines the addresses of a node: the cloud's addresses in the cloud's order, adapted to the
+//! flags of the kubelet.
 
 use std::{collections::HashSet, net::IpAddr};
 
@@ -21,13 +22,16 @@ pub enum ProvidedIpError {
     Unknown(IpAddr),
 }
 
-/// Returns the addresses that the node should have, without duplicates, which the API server rejects; `None` if it has them
-/// already, or if the cloud reports none.
+/// Returns the addresses that the node should have, without duplicates, which the API server
+/// rejects; `None` if it has them already, or if the cloud reports none.
 ///
 /// # Errors
 ///
 /// Returns an error if the annotation with the kubelet's `--node-ip` cannot be used.
-pub fn wanted(node: &Node, cloud: &[NodeAddress]) -> Result<Option<Vec<NodeAddress>>, ProvidedIpError> {
+pub fn wanted(
+    node: &Node,
+    cloud: &[NodeAddress],
+) -> Result<Option<Vec<NodeAddress>>, ProvidedIpError> {
     if cloud.is_empty() {
         return Ok(None);
     }
@@ -46,11 +50,15 @@ pub fn wanted(node: &Node, cloud: &[NodeAddress]) -> Result<Option<Vec<NodeAddre
 
 fn provided_ips(annotation: &str) -> Result<Vec<IpAddr>, ProvidedIpError> {
     let unreadable = || ProvidedIpError::Unreadable(annotation.to_owned());
-    let ips: Vec<IpAddr> =
-        annotation.split(',').map(|ip| parse_ip(ip).ok_or_else(unreadable)).collect::<Result<_, _>>()?;
+    let ips: Vec<IpAddr> = annotation
+        .split(',')
+        .map(|ip| parse_ip(ip).ok_or_else(unreadable))
+        .collect::<Result<_, _>>()?;
     match ips.as_slice() {
         [_] => Ok(ips),
-        [a, b] if a.is_ipv4() != b.is_ipv4() && !a.is_unspecified() && !b.is_unspecified() => Ok(ips),
+        [a, b] if a.is_ipv4() != b.is_ipv4() && !a.is_unspecified() && !b.is_unspecified() => {
+            Ok(ips)
+        }
         _ => Err(unreadable()),
     }
 }
@@ -64,22 +72,40 @@ fn parse_ip(text: &str) -> Option<IpAddr> {
         "" if !part.is_empty() => "0".to_owned(),
         rest => rest.to_owned(),
     };
-    text.split('.').map(digits).collect::<Vec<_>>().join(".").parse().ok()
+    text.split('.')
+        .map(digits)
+        .collect::<Vec<_>>()
+        .join(".")
+        .parse()
+        .ok()
 }
 
-/// Returns the provided addresses first, in their order and of all kinds, and then the addresses of kinds of which none was
-/// provided.
-fn provided_first(ips: &[IpAddr], addresses: &[NodeAddress]) -> Result<Vec<NodeAddress>, ProvidedIpError> {
+/// Returns the provided addresses first, in their order and of all kinds, and then the addresses of
+/// kinds of which none was provided.
+fn provided_first(
+    ips: &[IpAddr],
+    addresses: &[NodeAddress],
+) -> Result<Vec<NodeAddress>, ProvidedIpError> {
     let mut ordered: Vec<NodeAddress> = Vec::new();
     for ip in ips {
         let before = ordered.len();
-        ordered.extend(addresses.iter().filter(|address| parse_ip(&address.address) == Some(*ip)).cloned());
+        ordered.extend(
+            addresses
+                .iter()
+                .filter(|address| parse_ip(&address.address) == Some(*ip))
+                .cloned(),
+        );
         if ordered.len() == before {
             return Err(ProvidedIpError::Unknown(*ip));
         }
     }
     let matched: Vec<AddressKind> = ordered.iter().map(|address| address.kind).collect();
-    ordered.extend(addresses.iter().filter(|address| !matched.contains(&address.kind)).cloned());
+    ordered.extend(
+        addresses
+            .iter()
+            .filter(|address| !matched.contains(&address.kind))
+            .cloned(),
+    );
     Ok(ordered)
 }
 
@@ -90,18 +116,32 @@ mod tests {
     use super::*;
 
     fn list(addresses: &[(AddressKind, &str)]) -> Vec<NodeAddress> {
-        addresses.iter().map(|&(kind, address)| NodeAddress { kind, address: address.to_owned() }).collect()
+        addresses
+            .iter()
+            .map(|&(kind, address)| NodeAddress {
+                kind,
+                address: address.to_owned(),
+            })
+            .collect()
     }
 
     fn node(annotation: Option<&str>, addresses: &[(AddressKind, &str)]) -> Node {
-        let annotations = annotation.map(|ip| (ANNOTATION_PROVIDED_NODE_IP.to_owned(), ip.to_owned()));
-        Node { annotations: annotations.into_iter().collect(), addresses: list(addresses), ..Node::default() }
+        let annotations =
+            annotation.map(|ip| (ANNOTATION_PROVIDED_NODE_IP.to_owned(), ip.to_owned()));
+        Node {
+            annotations: annotations.into_iter().collect(),
+            addresses: list(addresses),
+            ..Node::default()
+        }
     }
 
     // Holds: N-30
     #[test]
     fn an_empty_answer_keeps_the_addresses() {
-        assert_eq!(wanted(&node(None, &[(InternalIp, "10.0.0.1")]), &[]), Ok(None));
+        assert_eq!(
+            wanted(&node(None, &[(InternalIp, "10.0.0.1")]), &[]),
+            Ok(None)
+        );
     }
 
     // Holds: N-31
@@ -133,9 +173,13 @@ mod tests {
             let error = wanted(&node(Some(bad), &[]), &cloud).unwrap_err();
             assert_eq!(error, ProvidedIpError::Unreadable(bad.to_owned()));
         }
-        let error = wanted(&node(Some("10.0.0.2"), &[]), &cloud).unwrap_err().to_string();
+        let error = wanted(&node(Some("10.0.0.2"), &[]), &cloud)
+            .unwrap_err()
+            .to_string();
         assert!(
-            error.starts_with("failed to get node address from cloud provider that matches ip: 10.0.0.2"),
+            error.starts_with(
+                "failed to get node address from cloud provider that matches ip: 10.0.0.2"
+            ),
             "{error}"
         );
     }
@@ -152,7 +196,14 @@ mod tests {
             (ExternalDns, "a.example"),
         ]);
         for (annotation, expected) in [
-            ("10.0.0.2", vec![(InternalIp, "10.0.0.2"), (ExternalIp, "192.0.2.1"), (ExternalDns, "a.example")]),
+            (
+                "10.0.0.2",
+                vec![
+                    (InternalIp, "10.0.0.2"),
+                    (ExternalIp, "192.0.2.1"),
+                    (ExternalDns, "a.example"),
+                ],
+            ),
             (
                 "fd00::1,10.0.0.1",
                 vec![
@@ -164,20 +215,42 @@ mod tests {
             ),
             (
                 "192.0.2.1,fd00:0::1",
-                vec![(ExternalIp, "192.0.2.1"), (InternalIp, "fd00::1"), (ExternalDns, "a.example")],
+                vec![
+                    (ExternalIp, "192.0.2.1"),
+                    (InternalIp, "fd00::1"),
+                    (ExternalDns, "a.example"),
+                ],
             ),
-            ("010.000.0.01", vec![(InternalIp, "10.0.0.1"), (ExternalIp, "192.0.2.1"), (ExternalDns, "a.example")]),
+            (
+                "010.000.0.01",
+                vec![
+                    (InternalIp, "10.0.0.1"),
+                    (ExternalIp, "192.0.2.1"),
+                    (ExternalDns, "a.example"),
+                ],
+            ),
         ] {
-            assert_eq!(wanted(&node(Some(annotation), &[]), &cloud), Ok(Some(list(&expected))), "{annotation}");
+            assert_eq!(
+                wanted(&node(Some(annotation), &[]), &cloud),
+                Ok(Some(list(&expected))),
+                "{annotation}"
+            );
         }
     }
 
     // Holds: N-33
     #[test]
     fn one_ip_that_is_internal_and_external_is_kept_as_both() {
-        let cloud = list(&[(InternalIp, "10.0.0.1"), (ExternalIp, "10.0.0.1"), (InternalIp, "10.0.0.2")]);
+        let cloud = list(&[
+            (InternalIp, "10.0.0.1"),
+            (ExternalIp, "10.0.0.1"),
+            (InternalIp, "10.0.0.2"),
+        ]);
         let expected = list(&[(InternalIp, "10.0.0.1"), (ExternalIp, "10.0.0.1")]);
-        assert_eq!(wanted(&node(Some("10.0.0.1"), &[]), &cloud), Ok(Some(expected)));
+        assert_eq!(
+            wanted(&node(Some("10.0.0.1"), &[]), &cloud),
+            Ok(Some(expected))
+        );
     }
 
     /// Upstream's TestGetNodeAddressesFromNodeIP.
@@ -195,7 +268,11 @@ mod tests {
         ];
         type List<'a> = Vec<(AddressKind, &'a str)>;
         let cases: Vec<(&str, List<'_>, Option<List<'_>>)> = vec![
-            ("10.0.0.1", vec![(InternalIp, "10.0.0.1")], Some(vec![(InternalIp, "10.0.0.1")])),
+            (
+                "10.0.0.1",
+                vec![(InternalIp, "10.0.0.1")],
+                Some(vec![(InternalIp, "10.0.0.1")]),
+            ),
             (
                 "192.0.2.1",
                 vec![(InternalIp, "10.0.0.1"), (ExternalIp, "192.0.2.1")],
@@ -213,28 +290,62 @@ mod tests {
             ),
             (
                 "10.0.0.1",
-                vec![(Hostname, "h"), (ExternalDns, "e.example"), (InternalIp, "10.0.0.1")],
-                Some(vec![(InternalIp, "10.0.0.1"), (Hostname, "h"), (ExternalDns, "e.example")]),
+                vec![
+                    (Hostname, "h"),
+                    (ExternalDns, "e.example"),
+                    (InternalIp, "10.0.0.1"),
+                ],
+                Some(vec![
+                    (InternalIp, "10.0.0.1"),
+                    (Hostname, "h"),
+                    (ExternalDns, "e.example"),
+                ]),
             ),
             (
                 "10.0.0.2",
-                vec![(InternalIp, "10.0.0.1"), (InternalIp, "10.0.0.2"), (ExternalIp, "192.0.2.1")],
+                vec![
+                    (InternalIp, "10.0.0.1"),
+                    (InternalIp, "10.0.0.2"),
+                    (ExternalIp, "192.0.2.1"),
+                ],
                 Some(vec![(InternalIp, "10.0.0.2"), (ExternalIp, "192.0.2.1")]),
             ),
             ("10.0.0.9", ab.to_vec(), None),
-            ("fd00:0:0::1", vec![(InternalIp, "fd00:0::0001")], Some(vec![(InternalIp, "fd00:0::0001")])),
+            (
+                "fd00:0:0::1",
+                vec![(InternalIp, "fd00:0::0001")],
+                Some(vec![(InternalIp, "fd00:0::0001")]),
+            ),
             ("10.0.0.1,fd00::1", vec![(InternalIp, "10.0.0.1")], None),
             ("10.0.0.1,fd00::1", ab.to_vec(), Some(ab.to_vec())),
             ("10.0.0.1,fd00::1", vec![ab[1], ab[0]], Some(ab.to_vec())),
-            ("10.0.0.1,fd00::1", more[..4].to_vec(), Some(vec![(InternalIp, "10.0.0.1"), (InternalIp, "fd00::1")])),
-            ("10.0.0.1,fd00::1", more.to_vec(), Some(vec![more[0], more[2], more[4], more[5]])),
+            (
+                "10.0.0.1,fd00::1",
+                more[..4].to_vec(),
+                Some(vec![(InternalIp, "10.0.0.1"), (InternalIp, "fd00::1")]),
+            ),
+            (
+                "10.0.0.1,fd00::1",
+                more.to_vec(),
+                Some(vec![more[0], more[2], more[4], more[5]]),
+            ),
             ("fd00::1,10.0.0.1", ab.to_vec(), Some(vec![ab[1], ab[0]])),
-            ("192.0.2.1,fd00::1", more.to_vec(), Some(vec![more[4], more[2]])),
+            (
+                "192.0.2.1,fd00::1",
+                more.to_vec(),
+                Some(vec![more[4], more[2]]),
+            ),
         ];
         assert_eq!(cases.len(), 14);
         for (annotation, cloud, expected) in cases {
-            let ordered = provided_ips(annotation).and_then(|ips| provided_first(&ips, &list(&cloud))).ok();
-            assert_eq!(ordered, expected.map(|expected| list(&expected)), "{annotation} of {cloud:?}");
+            let ordered = provided_ips(annotation)
+                .and_then(|ips| provided_first(&ips, &list(&cloud)))
+                .ok();
+            assert_eq!(
+                ordered,
+                expected.map(|expected| list(&expected)),
+                "{annotation} of {cloud:?}"
+            );
         }
     }
 
@@ -256,9 +367,19 @@ mod tests {
             (InternalIp, "10.0.0.2"),
         ]);
         assert_eq!(wanted(&node(None, &[]), &cloud), Ok(Some(once.clone())));
-        let has = Node { addresses: once, ..Node::default() };
-        assert_eq!(wanted(&has, &cloud), Ok(None), "what is repeated is not a change");
-        let provided = Ok(Some(list(&[(InternalIp, "10.0.0.1"), (ExternalIp, "10.0.0.1")])));
+        let has = Node {
+            addresses: once,
+            ..Node::default()
+        };
+        assert_eq!(
+            wanted(&has, &cloud),
+            Ok(None),
+            "what is repeated is not a change"
+        );
+        let provided = Ok(Some(list(&[
+            (InternalIp, "10.0.0.1"),
+            (ExternalIp, "10.0.0.1"),
+        ])));
         assert_eq!(wanted(&node(Some("10.0.0.1"), &[]), &cloud), provided);
     }
 
@@ -269,12 +390,24 @@ mod tests {
         let base = [(InternalIp, "10.0.0.1"), (ExternalIp, "192.0.2.1")];
         for (old, new, changed) in [
             (base.to_vec(), base.to_vec(), false),
-            (base.to_vec(), vec![base[0], (ExternalIp, "192.0.2.2")], true),
+            (
+                base.to_vec(),
+                vec![base[0], (ExternalIp, "192.0.2.2")],
+                true,
+            ),
             (base.to_vec(), base[..1].to_vec(), true),
             (base[..1].to_vec(), base.to_vec(), true),
-            (base.to_vec(), vec![(ExternalIp, "10.0.0.1"), (InternalIp, "192.0.2.1")], true),
+            (
+                base.to_vec(),
+                vec![(ExternalIp, "10.0.0.1"), (InternalIp, "192.0.2.1")],
+                true,
+            ),
         ] {
-            assert_eq!(wanted(&node(None, &old), &list(&new)).unwrap().is_some(), changed, "{old:?} {new:?}");
+            assert_eq!(
+                wanted(&node(None, &old), &list(&new)).unwrap().is_some(),
+                changed,
+                "{old:?} {new:?}"
+            );
         }
     }
 
@@ -284,8 +417,17 @@ mod tests {
         let dual = [(InternalIp, "10.0.0.1"), (InternalIp, "fd00::1")];
         let swapped = [(InternalIp, "fd00::1"), (InternalIp, "10.0.0.1")];
         assert_eq!(wanted(&node(None, &dual), &list(&dual)), Ok(None));
-        assert_eq!(wanted(&node(None, &dual), &list(&swapped)), Ok(Some(list(&swapped))));
-        assert_eq!(wanted(&node(None, &dual), &list(&dual[..1])), Ok(Some(list(&dual[..1]))));
-        assert_eq!(wanted(&node(None, &dual[..1]), &list(&dual)), Ok(Some(list(&dual))));
+        assert_eq!(
+            wanted(&node(None, &dual), &list(&swapped)),
+            Ok(Some(list(&swapped)))
+        );
+        assert_eq!(
+            wanted(&node(None, &dual), &list(&dual[..1])),
+            Ok(Some(list(&dual[..1])))
+        );
+        assert_eq!(
+            wanted(&node(None, &dual[..1]), &list(&dual)),
+            Ok(Some(list(&dual)))
+        );
     }
 }

@@ -1,4 +1,5 @@
-//! Calls the provider about a batch of nodes: describes their instances, and locates them if the provider can.
+//! Calls the provider about a batch of nodes: describes their instances, and locates them if the
+//! provider can.
 
 use std::sync::Arc;
 
@@ -6,7 +7,8 @@ use skydock_cloud::{Capability, CloudError, CloudProvider, Instance, Node, Zone}
 
 use crate::shared::complete;
 
-/// Returns one answer for each node. Zones and regions come from `zones` if the provider has this capability.
+/// Returns one answer for each node. Zones and regions come from `zones` if the provider has this
+/// capability.
 ///
 /// # Errors
 ///
@@ -16,8 +18,12 @@ pub(super) async fn describe(
     nodes: &[Arc<Node>],
 ) -> Result<Vec<Result<Instance, CloudError>>, CloudError> {
     let answers: Vec<_> = complete(provider.describe(nodes).await?, nodes.len()).collect();
-    let known: Vec<_> =
-        nodes.iter().zip(&answers).filter(|(_, answer)| answer.is_ok()).map(|(node, _)| Arc::clone(node)).collect();
+    let known: Vec<_> = nodes
+        .iter()
+        .zip(&answers)
+        .filter(|(_, answer)| answer.is_ok())
+        .map(|(node, _)| Arc::clone(node))
+        .collect();
     if known.is_empty() || !provider.info().can(Capability::Zones) {
         return Ok(answers);
     }
@@ -29,18 +35,23 @@ pub(super) async fn describe(
     let mut zones = complete(zones, known.len());
     let locate = |answer: Result<Instance, CloudError>| {
         let instance = answer?;
-        zones.next().map_or(Ok(instance.clone()), |zone| located(instance, zone))
+        zones
+            .next()
+            .map_or(Ok(instance.clone()), |zone| located(instance, zone))
     };
     Ok(answers.into_iter().map(locate).collect())
 }
 
-/// Merges the answers of `zones` and `describe`; those of `zones` take precedence. If `zones` fails, so does the node's answer,
-/// because its labels would be wrong. If `zones` leaves the node to another implementation, the values of `describe` are kept.
+/// Merges the answers of `zones` and `describe`; those of `zones` take precedence. If `zones`
+/// fails, so does the node's answer, because its labels would be wrong. If `zones` leaves the node
+/// to another implementation, the values of `describe` are kept.
 fn located(instance: Instance, zone: Result<Zone, CloudError>) -> Result<Instance, CloudError> {
     match zone {
-        Ok(Zone { zone, region }) => {
-            Ok(Instance { zone: zone.or(instance.zone), region: region.or(instance.region), ..instance })
-        }
+        Ok(Zone { zone, region }) => Ok(Instance {
+            zone: zone.or(instance.zone),
+            region: region.or(instance.region),
+            ..instance
+        }),
         Err(CloudError::ImplementedElsewhere) => Ok(instance),
         Err(error) => Err(error),
     }
@@ -52,18 +63,35 @@ mod tests {
     use crate::testing::{FakeCloud, every_error};
 
     fn instance(zone: Option<&str>, region: Option<&str>) -> Instance {
-        Instance { zone: zone.map(Into::into), region: region.map(Into::into), ..Instance::default() }
+        Instance {
+            zone: zone.map(Into::into),
+            region: region.map(Into::into),
+            ..Instance::default()
+        }
     }
 
     fn nodes(names: &[&str]) -> Vec<Arc<Node>> {
-        names.iter().map(|name| Arc::new(Node { name: (*name).to_owned(), ..Node::default() })).collect()
+        names
+            .iter()
+            .map(|name| {
+                Arc::new(Node {
+                    name: (*name).to_owned(),
+                    ..Node::default()
+                })
+            })
+            .collect()
     }
 
     fn cloud() -> FakeCloud {
         let cloud = FakeCloud::default();
-        *cloud.capabilities.lock().unwrap() = Some([Capability::Instances, Capability::Zones].into());
+        *cloud.capabilities.lock().unwrap() =
+            Some([Capability::Instances, Capability::Zones].into());
         for name in ["a", "b"] {
-            cloud.instances.lock().unwrap().insert(name.into(), Ok(instance(Some("z1"), Some("r1"))));
+            cloud
+                .instances
+                .lock()
+                .unwrap()
+                .insert(name.into(), Ok(instance(Some("z1"), Some("r1"))));
         }
         cloud
     }
@@ -78,8 +106,14 @@ mod tests {
             (None, Some("r9"), (Some("z1"), Some("r9"))),
             (None, None, (Some("z1"), Some("r1"))),
         ] {
-            let zone = Zone { zone: zone.map(Into::into), region: region.map(Into::into) };
-            assert_eq!(located(told.clone(), Ok(zone)), Ok(instance(expected.0, expected.1)));
+            let zone = Zone {
+                zone: zone.map(Into::into),
+                region: region.map(Into::into),
+            };
+            assert_eq!(
+                located(told.clone(), Ok(zone)),
+                Ok(instance(expected.0, expected.1))
+            );
         }
     }
 
@@ -87,7 +121,11 @@ mod tests {
     async fn a_zones_error_about_one_node_affects_only_that_node() {
         for error in every_error() {
             let cloud = cloud();
-            cloud.zones.lock().unwrap().insert("a".into(), Err(error.clone()));
+            cloud
+                .zones
+                .lock()
+                .unwrap()
+                .insert("a".into(), Err(error.clone()));
             let answers = describe(&cloud, &nodes(&["a", "b"])).await.unwrap();
             let first = match error {
                 CloudError::ImplementedElsewhere => Ok(instance(Some("z1"), Some("r1"))),
@@ -107,7 +145,10 @@ mod tests {
                 CloudError::ImplementedElsewhere => {
                     assert_eq!(
                         answers.unwrap(),
-                        [Ok(instance(Some("z1"), Some("r1"))), Ok(instance(Some("z1"), Some("r1")))]
+                        [
+                            Ok(instance(Some("z1"), Some("r1"))),
+                            Ok(instance(Some("z1"), Some("r1")))
+                        ]
                     );
                 }
                 error => assert_eq!(answers, Err(error)),

@@ -31,18 +31,28 @@ impl State {
 }
 
 impl Due {
-    /// Makes these nodes due, and no others. Nodes for which the cloud had no answer and that have not changed are skipped,
-    /// unless `all` is set: after the plugin was replaced, it may answer for them. Returns the names of the due nodes.
-    pub(super) fn mark(&self, nodes: impl IntoIterator<Item = Arc<Node>>, all: bool) -> Vec<String> {
+    /// Makes these nodes due, and no others. Nodes for which the cloud had no answer and that have
+    /// not changed are skipped, unless `all` is set: after the plugin was replaced, it may answer
+    /// for them. Returns the names of the due nodes.
+    pub(super) fn mark(
+        &self,
+        nodes: impl IntoIterator<Item = Arc<Node>>,
+        all: bool,
+    ) -> Vec<String> {
         let mut state = self.state();
         if all {
             state.refused.clear();
         }
-        let mut now = State { marks: state.marks + 1, ..State::default() };
+        let mut now = State {
+            marks: state.marks + 1,
+            ..State::default()
+        };
         let mut names = Vec::new();
         for node in nodes {
             match state.refused.remove(&node.name) {
-                Some(refused) if refused == node => drop(now.refused.insert(node.name.clone(), node)),
+                Some(refused) if refused == node => {
+                    drop(now.refused.insert(node.name.clone(), node))
+                }
                 _ => {
                     now.names.insert(node.name.clone(), now.marks);
                     names.push(node.name.clone());
@@ -57,20 +67,21 @@ impl Due {
         self.state().names.contains_key(name)
     }
 
-    /// Returns how often nodes have been marked. A query records this number when it starts, so that a node that became due
-    /// during the query, maybe because the plugin was replaced, stays due after the answer.
+    /// Returns how often nodes have been marked. A query records this number when it starts, so
+    /// that a node that became due during the query, maybe because the plugin was replaced, stays
+    /// due after the answer.
     pub(super) fn marks(&self) -> u64 {
         self.state().marks
     }
 
-    /// Records that the node was looked up, or that it is too late for that. `asked` is the number of marks when the query
-    /// started.
+    /// Records that the node was looked up, or that it is too late for that. `asked` is the number
+    /// of marks when the query started.
     pub(super) fn done(&self, name: &str, asked: u64) {
         self.state().done(name, asked);
     }
 
-    /// Records that the cloud has no answer for the node until it changes. `asked` is the number of marks when the query
-    /// started.
+    /// Records that the cloud has no answer for the node until it changes. `asked` is the number of
+    /// marks when the query started.
     pub(super) fn refuse(&self, node: &Arc<Node>, asked: u64) {
         let mut state = self.state();
         if state.done(&node.name, asked) {
@@ -88,7 +99,11 @@ mod tests {
     use super::*;
 
     fn node(name: &str, ready: bool) -> Arc<Node> {
-        Arc::new(Node { name: name.into(), ready, ..Node::default() })
+        Arc::new(Node {
+            name: name.into(),
+            ready,
+            ..Node::default()
+        })
     }
 
     #[test]
@@ -116,6 +131,10 @@ mod tests {
         due.refuse(&node("a", true), asked);
         assert!(due.contains("a"));
         due.refuse(&node("a", true), due.marks());
-        assert_eq!(due.mark([node("a", true)], false), Vec::<String>::new(), "now it is refused");
+        assert_eq!(
+            due.mark([node("a", true)], false),
+            Vec::<String>::new(),
+            "now it is refused"
+        );
     }
 }

@@ -1,8 +1,9 @@
 //! Waits until the cache contains what was written.
 //!
-//! The API server applies a patch to the node in its own watch cache, and repeats the work if that was outdated. Once the watch
-//! has delivered the result of one patch, the next one is cheap; if it is sent immediately, both together cost the API server
-//! about twice as much. Besides, the taints of the delivered version are known.
+//! The API server applies a patch to the node in its own watch cache, and repeats the work if that
+//! was outdated. Once the watch has delivered the result of one patch, the next one is cheap; if it
+//! is sent immediately, both together cost the API server about twice as much. Besides, the taints
+//! of the delivered version are known.
 
 use std::{
     collections::HashMap,
@@ -35,7 +36,11 @@ impl Echo {
     /// Registers these addresses to be waited for. To be called before they are written.
     pub(super) fn expect(&self, node: &NodeEntry, addresses: &[NodeAddress]) -> Expectation {
         let (shown, receiver) = oneshot::channel();
-        let expected = Expected { uid: node.uid().to_owned(), addresses: addresses.to_vec(), shown };
+        let expected = Expected {
+            uid: node.uid().to_owned(),
+            addresses: addresses.to_vec(),
+            shown,
+        };
         self.expected().insert(node.name().to_owned(), expected);
         Expectation(receiver)
     }
@@ -66,7 +71,8 @@ impl Echo {
 pub(super) struct Expectation(oneshot::Receiver<NodeEntry>);
 
 impl Expectation {
-    /// Returns the first version with the addresses; `None` if it does not arrive in time, or the node was deleted.
+    /// Returns the first version with the addresses; `None` if it does not arrive in time, or the
+    /// node was deleted.
     pub(super) async fn shown(self) -> Option<NodeEntry> {
         timeout(PATIENCE, self.0).await.ok()?.ok()
     }
@@ -82,11 +88,17 @@ mod tests {
 
     fn entry(uid: &str, address: &str) -> NodeEntry {
         let status = json!({"addresses": [{"type": "InternalIP", "address": address}]});
-        Arc::new(Entry::new(with(&node("a"), &json!({"metadata": {"uid": uid}, "status": status}))))
+        Arc::new(Entry::new(with(
+            &node("a"),
+            &json!({"metadata": {"uid": uid}, "status": status}),
+        )))
     }
 
     fn wanted() -> [NodeAddress; 1] {
-        [NodeAddress { kind: AddressKind::InternalIp, address: "10.0.0.2".into() }]
+        [NodeAddress {
+            kind: AddressKind::InternalIp,
+            address: "10.0.0.2".into(),
+        }]
     }
 
     #[tokio::test(start_paused = true)]
@@ -103,7 +115,12 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn the_wait_ends_if_the_watch_lags_or_the_node_is_gone() {
         let echo = Echo::default();
-        assert!(echo.expect(&entry("1", "10.0.0.1"), &wanted()).shown().await.is_none());
+        assert!(
+            echo.expect(&entry("1", "10.0.0.1"), &wanted())
+                .shown()
+                .await
+                .is_none()
+        );
         let gone = echo.expect(&entry("1", "10.0.0.1"), &wanted());
         echo.forget("a");
         assert!(gone.shown().await.is_none());

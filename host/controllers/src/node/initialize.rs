@@ -36,12 +36,18 @@ enum Unfinished {
 }
 
 impl NodeController {
-    /// Initializes a node: writes the addresses first, so that no Pods are scheduled to a node that cannot be reached, and then
-    /// the rest.
+    /// Initializes a node: writes the addresses first, so that no Pods are scheduled to a node that
+    /// cannot be reached, and then the rest.
     ///
-    /// Turns are given in order, so that the second patch of a node waits until all nodes of its batch have their addresses.
-    /// This distance between the two patches saves the API server some 10 % of the time.
-    pub(super) async fn initialize(&self, entry: NodeEntry, instance: &Instance, turns: &Semaphore) {
+    /// Turns are given in order, so that the second patch of a node waits until all nodes of its
+    /// batch have their addresses. This distance between the two patches saves the API server some
+    /// 10 % of the time.
+    pub(super) async fn initialize(
+        &self,
+        entry: NodeEntry,
+        instance: &Instance,
+        turns: &Semaphore,
+    ) {
         if let Err(unfinished) = self.write_addresses(&entry, instance, turns).await {
             return self.unfinished(&entry, unfinished);
         }
@@ -53,7 +59,8 @@ impl NodeController {
         let age = age(&latest).as_secs_f64();
         self.metrics.taint_removal_delay.observe(age);
         self.metrics.initial_sync_delay.observe(age);
-        self.shared.normal(&latest, reason::SYNCED, "Node synced successfully");
+        self.shared
+            .normal(&latest, reason::SYNCED, "Node synced successfully");
         self.finish(&latest, Ok(()));
     }
 
@@ -65,21 +72,30 @@ impl NodeController {
         turns: &Semaphore,
     ) -> Result<(), Unfinished> {
         let turn = turns.acquire().await;
-        let Some(wanted) = plan::initialize(&entry.view, instance)?.addresses else { return Ok(()) };
+        let Some(wanted) = plan::initialize(&entry.view, instance)?.addresses else {
+            return Ok(());
+        };
         let expectation = self.echo.expect(entry, &wanted);
         let written = apply::addresses(&self.client, entry, &wanted).await?;
         drop(turn);
         let shows = |now: &NodeEntry| now.uid() == entry.uid() && now.view.addresses == wanted;
-        // Otherwise it was a dry run, or the addresses were there already, for example because someone else has written them
-        // during the query.
-        if written != entry.resource_version() && !self.shared.nodes.get(&entry.key()).as_ref().is_some_and(shows) {
+        // Otherwise it was a dry run, or the addresses were there already, for example because
+        // someone else has written them during the query.
+        if written != entry.resource_version()
+            && !self
+                .shared
+                .nodes
+                .get(&entry.key())
+                .as_ref()
+                .is_some_and(shows)
+        {
             expectation.shown().await.ok_or(Unfinished::Behind)?;
         }
         Ok(())
     }
 
-    /// Writes everything else. Returns the version of the node that was changed: the latest one, because others may have
-    /// written the node while this waited for its turn.
+    /// Writes everything else. Returns the version of the node that was changed: the latest one,
+    /// because others may have written the node while this waited for its turn.
     async fn write_rest(
         &self,
         asked: &NodeEntry,
@@ -88,10 +104,9 @@ impl NodeController {
     ) -> Result<NodeEntry, Unfinished> {
         let _turn = turns.acquire().await;
         let info = self.shared.provider.info();
-        let latest =
-            self.shared.nodes.get(&asked.key()).filter(|latest| {
-                latest.uid() == asked.uid() && plan::need(&latest.view, &info) == Need::Initialization
-            });
+        let latest = self.shared.nodes.get(&asked.key()).filter(|latest| {
+            latest.uid() == asked.uid() && plan::need(&latest.view, &info) == Need::Initialization
+        });
         let latest = latest.ok_or(Unfinished::Needless)?;
         let plan = plan::initialize(&latest.view, instance)?;
         for refused in plan.labels.refused.iter().chain(&plan.annotations.refused) {
@@ -113,7 +128,8 @@ impl NodeController {
             Unfinished::Refused(refusal) => {
                 tracing::warn!(node = entry.name(), "{refusal}");
                 let message = format!("Node cannot be initialized: {refusal}");
-                self.shared.warning(entry, reason::FAILED_TO_INITIALIZE, message);
+                self.shared
+                    .warning(entry, reason::FAILED_TO_INITIALIZE, message);
                 self.queue.retry(entry.key());
             }
         }
@@ -123,7 +139,11 @@ impl NodeController {
         self.shared.cloud_error(entry.name(), error);
         self.tell_if_long(entry, error);
         if retry::warns(error) {
-            self.shared.warning(entry, reason::FAILED_TO_INITIALIZE, format!("Node cannot be initialized: {error}"));
+            self.shared.warning(
+                entry,
+                reason::FAILED_TO_INITIALIZE,
+                format!("Node cannot be initialized: {error}"),
+            );
         }
         match Again::after(error) {
             // They are retried together with the others of the same call.
@@ -132,22 +152,31 @@ impl NodeController {
         }
     }
 
-    /// Reports an operation that has been in progress for a long time: it is not an error, so nothing else reports it.
+    /// Reports an operation that has been in progress for a long time: it is not an error, so
+    /// nothing else reports it.
     fn tell_if_long(&self, entry: &NodeEntry, error: &CloudError) {
         let long = self.shared.metrics.long_in_progress(self.shared.controller);
         if let Some(lasted) = self.memory.wait(entry.name(), error, &long, Instant::now()) {
             let lasted = minutes(lasted);
-            let message = format!("An operation on the instance has not finished after {lasted}: {error}");
-            self.shared.warning(entry, reason::STILL_IN_PROGRESS, message);
+            let message =
+                format!("An operation on the instance has not finished after {lasted}: {error}");
+            self.shared
+                .warning(entry, reason::STILL_IN_PROGRESS, message);
         }
     }
 
     pub(super) fn finish(&self, entry: &NodeEntry, result: Result<(), ApiError>) {
-        let Err(error) = result else { return self.queue.forget(&entry.key()) };
+        let Err(error) = result else {
+            return self.queue.forget(&entry.key());
+        };
         self.shared.api_error(entry.name(), &error);
         let again = Again::after_write(&error);
         if again == Again::BackOff {
-            self.shared.warning(entry, reason::FAILED_TO_INITIALIZE, format!("Node cannot be updated: {error}"));
+            self.shared.warning(
+                entry,
+                reason::FAILED_TO_INITIALIZE,
+                format!("Node cannot be updated: {error}"),
+            );
         }
         again.schedule(&self.queue, &entry.key());
     }

@@ -21,16 +21,26 @@ impl NodeController {
         }
     }
 
-    /// Makes all initialized nodes due at once, so that they are queried in full batches. With `all`, this includes those for
-    /// which the cloud had no answer.
+    /// Makes all initialized nodes due at once, so that they are queried in full batches. With
+    /// `all`, this includes those for which the cloud had no answer.
     pub(super) fn mark_due(&self, all: bool) {
         let info = self.shared.provider.info();
         let nodes = self.shared.nodes.list();
-        let kept = nodes.iter().filter(|entry| plan::kept(&entry.view, &info)).map(|entry| Arc::clone(&entry.view));
-        self.queue.add_all(self.due.mark(kept, all), Priority::Recheck);
+        let kept = nodes
+            .iter()
+            .filter(|entry| plan::kept(&entry.view, &info))
+            .map(|entry| Arc::clone(&entry.view));
+        self.queue
+            .add_all(self.due.mark(kept, all), Priority::Recheck);
     }
 
-    pub(super) async fn repair(&self, entry: &NodeEntry, instance: &Instance, asked: u64, turns: &Semaphore) {
+    pub(super) async fn repair(
+        &self,
+        entry: &NodeEntry,
+        instance: &Instance,
+        asked: u64,
+        turns: &Semaphore,
+    ) {
         let _turn = turns.acquire().await;
         let plan = plan::repair(&entry.view, instance, self.options.kept);
         for refused in plan.labels.refused.iter().chain(&plan.annotations.refused) {
@@ -49,7 +59,8 @@ impl NodeController {
         }
     }
 
-    /// Handles an error about an initialized node: the node is not changed, and is due again in the next period at the latest.
+    /// Handles an error about an initialized node: the node is not changed, and is due again in the
+    /// next period at the latest.
     pub(super) fn put_off(&self, entry: &NodeEntry, error: &CloudError, asked: u64) {
         self.shared.cloud_error(entry.name(), error);
         match Again::after(error) {

@@ -1,12 +1,13 @@
-//! Determines the labels and annotations of a node: type and location of its instance, and additional ones from the cloud.
+//! Determines the labels and annotations of a node: type and location of its instance, and
+//! additional ones from the cloud.
 
 use std::collections::BTreeSet;
 
 use skydock_cloud::{Instance, Node, Pairs};
 
 use crate::constants::{
-    ANNOTATION_ANNOTATIONS, ANNOTATION_LABELS, LABEL_INSTANCE_TYPE, LABEL_INSTANCE_TYPE_BETA, LABEL_REGION,
-    LABEL_REGION_BETA, LABEL_ZONE, LABEL_ZONE_BETA,
+    ANNOTATION_ANNOTATIONS, ANNOTATION_LABELS, LABEL_INSTANCE_TYPE, LABEL_INSTANCE_TYPE_BETA,
+    LABEL_REGION, LABEL_REGION_BETA, LABEL_ZONE, LABEL_ZONE_BETA,
 };
 
 /// Changes of a node's labels or annotations.
@@ -16,8 +17,8 @@ pub struct KeyPlan {
     pub set: Pairs,
     /// Keys to remove.
     pub remove: Vec<String>,
-    /// Value of the annotation [`ANNOTATION_LABELS`] or [`ANNOTATION_ANNOTATIONS`]; if empty, it is removed, and if `None`, it
-    /// is not changed.
+    /// Value of the annotation [`ANNOTATION_LABELS`] or [`ANNOTATION_ANNOTATIONS`]; if empty, it is
+    /// removed, and if `None`, it is not changed.
     pub remembered: Option<String>,
     /// Values of the cloud that are ignored, with the reason.
     pub refused: Vec<String>,
@@ -33,23 +34,34 @@ impl KeyPlan {
 
 /// Returns the changes of a node's labels.
 ///
-/// Instance type, zone and region are owned by the cloud and overwrite other values. An additional label is set if the node
-/// does not have it. From then on, it is owned by the cloud too: its name is recorded on the node, its value is kept up to
-/// date, and it is removed when the cloud omits it.
+/// Instance type, zone and region are owned by the cloud and overwrite other values. An additional
+/// label is set if the node does not have it. From then on, it is owned by the cloud too: its name
+/// is recorded on the node, its value is kept up to date, and it is removed when the cloud omits
+/// it.
 #[must_use]
 pub fn plan(node: &Node, instance: &Instance) -> KeyPlan {
-    let mut plan =
-        follow("label", &node.labels, &remembered(node, ANNOTATION_LABELS, reserved), &instance.labels, reserved);
+    let mut plan = follow(
+        "label",
+        &node.labels,
+        &remembered(node, ANNOTATION_LABELS, reserved),
+        &instance.labels,
+        reserved,
+    );
     for (value, keys) in [
-        (&instance.instance_type, [LABEL_INSTANCE_TYPE_BETA, LABEL_INSTANCE_TYPE]),
+        (
+            &instance.instance_type,
+            [LABEL_INSTANCE_TYPE_BETA, LABEL_INSTANCE_TYPE],
+        ),
         (&instance.zone, [LABEL_ZONE_BETA, LABEL_ZONE]),
         (&instance.region, [LABEL_REGION_BETA, LABEL_REGION]),
     ] {
         if let Some(value) = value.as_ref().filter(|value| !value.is_empty()) {
-            plan.set.extend(keys.map(|key| (key.to_owned(), value.clone())));
+            plan.set
+                .extend(keys.map(|key| (key.to_owned(), value.clone())));
         }
     }
-    plan.set.retain(|key, value| node.labels.get(key) != Some(value));
+    plan.set
+        .retain(|key, value| node.labels.get(key) != Some(value));
     plan
 }
 
@@ -57,8 +69,15 @@ pub fn plan(node: &Node, instance: &Instance) -> KeyPlan {
 #[must_use]
 pub fn annotations(node: &Node, instance: &Instance) -> KeyPlan {
     let before = remembered(node, ANNOTATION_ANNOTATIONS, our_own);
-    let mut plan = follow("annotation", &node.annotations, &before, &instance.annotations, our_own);
-    plan.set.retain(|key, value| node.annotations.get(key) != Some(value));
+    let mut plan = follow(
+        "annotation",
+        &node.annotations,
+        &before,
+        &instance.annotations,
+        our_own,
+    );
+    plan.set
+        .retain(|key, value| node.annotations.get(key) != Some(value));
     plan
 }
 
@@ -74,7 +93,9 @@ fn follow(
     for (key, value) in in_cloud {
         match on_node.get(key) {
             _ if reserved(key) => {
-                plan.refused.push(format!("{what} {key} of the cloud is ignored: this key is reserved"));
+                plan.refused.push(format!(
+                    "{what} {key} of the cloud is ignored: this key is reserved"
+                ));
             }
             Some(other) if !before.contains(key.as_str()) => {
                 if other != value {
@@ -89,30 +110,49 @@ fn follow(
             }
         }
     }
-    let gone = before.difference(&now).filter(|key| on_node.contains_key(**key));
+    let gone = before
+        .difference(&now)
+        .filter(|key| on_node.contains_key(**key));
     plan.remove = gone.map(|key| (*key).to_owned()).collect();
     plan.remembered = (now != *before).then(|| now.into_iter().collect::<Vec<_>>().join(","));
     plan
 }
 
-/// Returns the recorded names of keys that came from the cloud. The annotation is not trusted: a kubelet can write it, but
-/// cannot write the labels for which `reserved` is true. These are ignored here.
-fn remembered<'a>(node: &'a Node, annotation: &str, reserved: fn(&str) -> bool) -> BTreeSet<&'a str> {
-    let names = node.annotations.get(annotation).map(String::as_str).unwrap_or_default();
-    names.split(',').filter(|name| !name.is_empty() && !reserved(name)).collect()
+/// Returns the recorded names of keys that came from the cloud. The annotation is not trusted: a
+/// kubelet can write it, but cannot write the labels for which `reserved` is true. These are
+/// ignored here.
+fn remembered<'a>(
+    node: &'a Node,
+    annotation: &str,
+    reserved: fn(&str) -> bool,
+) -> BTreeSet<&'a str> {
+    let names = node
+        .annotations
+        .get(annotation)
+        .map(String::as_str)
+        .unwrap_or_default();
+    names
+        .split(',')
+        .filter(|name| !name.is_empty() && !reserved(name))
+        .collect()
 }
 
 /// Returns true for annotations of Skydock itself.
 fn our_own(key: &str) -> bool {
-    key.split_once('/').is_some_and(|(domain, _)| domain == "skydock.dev" || domain.ends_with(".skydock.dev"))
+    key.split_once('/')
+        .is_some_and(|(domain, _)| domain == "skydock.dev" || domain.ends_with(".skydock.dev"))
 }
 
 /// Returns true for label keys under `kubernetes.io`, `k8s.io` and their subdomains.
 fn reserved(key: &str) -> bool {
-    let Some((domain, _)) = key.split_once('/') else { return false };
-    ["kubernetes.io", "k8s.io"]
-        .iter()
-        .any(|reserved| domain.strip_suffix(reserved).is_some_and(|rest| rest.is_empty() || rest.ends_with('.')))
+    let Some((domain, _)) = key.split_once('/') else {
+        return false;
+    };
+    ["kubernetes.io", "k8s.io"].iter().any(|reserved| {
+        domain
+            .strip_suffix(reserved)
+            .is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
+    })
 }
 
 #[cfg(test)]
@@ -122,11 +162,18 @@ mod tests {
 
     fn node(labels: &[(&str, &str)], remembered: Option<&str>) -> Node {
         let annotation = remembered.map(|names| (ANNOTATION_LABELS.to_owned(), names.to_owned()));
-        Node { labels: pairs(labels), annotations: annotation.into_iter().collect(), ..Node::default() }
+        Node {
+            labels: pairs(labels),
+            annotations: annotation.into_iter().collect(),
+            ..Node::default()
+        }
     }
 
     fn cloud(labels: &[(&str, &str)]) -> Instance {
-        Instance { labels: pairs(labels), ..Instance::default() }
+        Instance {
+            labels: pairs(labels),
+            ..Instance::default()
+        }
     }
 
     // Holds: N-14, N-15, N-16
@@ -146,8 +193,17 @@ mod tests {
             (LABEL_ZONE, "us-west-1a"),
             (LABEL_REGION_BETA, "us-west"),
         ]);
-        assert_eq!(plan(&node, &instance), KeyPlan { set: expected, ..KeyPlan::default() });
-        let empty = Instance { zone: Some(String::new()), ..Instance::default() };
+        assert_eq!(
+            plan(&node, &instance),
+            KeyPlan {
+                set: expected,
+                ..KeyPlan::default()
+            }
+        );
+        let empty = Instance {
+            zone: Some(String::new()),
+            ..Instance::default()
+        };
         assert!(plan(&node, &empty).is_empty());
     }
 
@@ -167,12 +223,23 @@ mod tests {
             ("k8snio/bar", "2"),
         ]);
         let plan = plan(&node, &instance);
-        let expected = pairs(&[("topology.k8s.cp/zone-id", "az1"), ("app.k8snio/bar", "1"), ("k8snio/bar", "2")]);
+        let expected = pairs(&[
+            ("topology.k8s.cp/zone-id", "az1"),
+            ("app.k8snio/bar", "1"),
+            ("k8snio/bar", "2"),
+        ]);
         assert_eq!(plan.set, expected);
         assert_eq!(plan.refused.len(), 5, "{:?}", plan.refused);
         let other = "label my.custom.label/foo of the cloud is ignored: the node already has the value \"bar\"";
-        assert!(plan.refused.contains(&other.to_owned()), "{:?}", plan.refused);
-        assert_eq!(plan.remembered.as_deref(), Some("app.k8snio/bar,k8snio/bar,topology.k8s.cp/zone-id"));
+        assert!(
+            plan.refused.contains(&other.to_owned()),
+            "{:?}",
+            plan.refused
+        );
+        assert_eq!(
+            plan.remembered.as_deref(),
+            Some("app.k8snio/bar,k8snio/bar,topology.k8s.cp/zone-id")
+        );
     }
 
     // Holds: N-23, OPS-28, OPS-37
@@ -180,27 +247,86 @@ mod tests {
     fn cloud_labels_follow_the_cloud_and_others_stay() {
         for (on_node, remembered, in_cloud, set, remove, remember) in [
             // not changed
-            (vec![("a", "1")], Some("a"), vec![("a", "1")], vec![], vec![], None),
+            (
+                vec![("a", "1")],
+                Some("a"),
+                vec![("a", "1")],
+                vec![],
+                vec![],
+                None,
+            ),
             // another value in the cloud, or one that was set manually
-            (vec![("a", "1")], Some("a"), vec![("a", "2")], vec![("a", "2")], vec![], None),
+            (
+                vec![("a", "1")],
+                Some("a"),
+                vec![("a", "2")],
+                vec![("a", "2")],
+                vec![],
+                None,
+            ),
             // removed manually
-            (vec![], Some("a"), vec![("a", "1")], vec![("a", "1")], vec![], None),
+            (
+                vec![],
+                Some("a"),
+                vec![("a", "1")],
+                vec![("a", "1")],
+                vec![],
+                None,
+            ),
             // omitted by the cloud: one of several, the only one, and one that was removed manually
-            (vec![("a", "1"), ("b", "1")], Some("a,b"), vec![("b", "1")], vec![], vec!["a"], Some("b")),
-            (vec![("a", "1")], Some("a"), vec![], vec![], vec!["a"], Some("")),
+            (
+                vec![("a", "1"), ("b", "1")],
+                Some("a,b"),
+                vec![("b", "1")],
+                vec![],
+                vec!["a"],
+                Some("b"),
+            ),
+            (
+                vec![("a", "1")],
+                Some("a"),
+                vec![],
+                vec![],
+                vec!["a"],
+                Some(""),
+            ),
             (vec![], Some("a"), vec![], vec![], vec![], Some("")),
             // added in the cloud
-            (vec![("a", "1")], Some("a"), vec![("a", "1"), ("b", "1")], vec![("b", "1")], vec![], Some("a,b")),
+            (
+                vec![("a", "1")],
+                Some("a"),
+                vec![("a", "1"), ("b", "1")],
+                vec![("b", "1")],
+                vec![],
+                Some("a,b"),
+            ),
             // owned by someone else, with the cloud's value or another
-            (vec![("a", "1")], None, vec![("a", "1")], vec![], vec![], None),
-            (vec![("a", "1")], None, vec![("a", "2")], vec![], vec![], None),
+            (
+                vec![("a", "1")],
+                None,
+                vec![("a", "1")],
+                vec![],
+                vec![],
+                None,
+            ),
+            (
+                vec![("a", "1")],
+                None,
+                vec![("a", "2")],
+                vec![],
+                vec![],
+                None,
+            ),
             (vec![("a", "1")], None, vec![], vec![], vec![], None),
         ] {
             let what = format!("{on_node:?} {remembered:?} {in_cloud:?}");
             let plan = plan(&node(&on_node, remembered), &cloud(&in_cloud));
             assert_eq!(
                 (plan.set, plan.remove),
-                (pairs(&set), remove.iter().map(ToString::to_string).collect()),
+                (
+                    pairs(&set),
+                    remove.iter().map(ToString::to_string).collect()
+                ),
                 "{what}"
             );
             assert_eq!(plan.remembered.as_deref(), remember, "{what}");
@@ -210,16 +336,27 @@ mod tests {
     // Holds: OPS-104
     #[test]
     fn cloud_annotations_follow_the_cloud_and_others_stay() {
-        let annotated = |pairs_: &[(&str, &str)]| Node { annotations: pairs(pairs_), ..Node::default() };
-        let cloud = |all: &[(&str, &str)]| Instance { annotations: pairs(all), ..Instance::default() };
+        let annotated = |pairs_: &[(&str, &str)]| Node {
+            annotations: pairs(pairs_),
+            ..Node::default()
+        };
+        let cloud = |all: &[(&str, &str)]| Instance {
+            annotations: pairs(all),
+            ..Instance::default()
+        };
         let fresh = annotations(
             &annotated(&[("x.example/theirs", "1")]),
             &cloud(&[("x.example/a", "1"), ("x.example/theirs", "2")]),
         );
-        assert_eq!((fresh.set, fresh.remembered.as_deref()), (pairs(&[("x.example/a", "1")]), Some("x.example/a")));
+        assert_eq!(
+            (fresh.set, fresh.remembered.as_deref()),
+            (pairs(&[("x.example/a", "1")]), Some("x.example/a"))
+        );
         assert_eq!(
             fresh.refused,
-            ["annotation x.example/theirs of the cloud is ignored: the node already has the value \"1\""]
+            [
+                "annotation x.example/theirs of the cloud is ignored: the node already has the value \"1\""
+            ]
         );
         let names = "node.skydock.dev/labels,x.example/a";
         let node = annotated(&[
@@ -228,14 +365,20 @@ mod tests {
             ("node.skydock.dev/labels", "b"),
         ]);
         let gone = annotations(&node, &cloud(&[]));
-        assert_eq!((gone.remove, gone.remembered.as_deref()), (vec!["x.example/a".to_owned()], Some("")));
+        assert_eq!(
+            (gone.remove, gone.remembered.as_deref()),
+            (vec!["x.example/a".to_owned()], Some(""))
+        );
         assert!(annotations(&node, &cloud(&[("x.example/a", "1")])).is_empty());
     }
 
     #[test]
     fn a_reserved_label_in_the_annotation_is_not_removed() {
         let restricted = "tenant.node-restriction.kubernetes.io/secure";
-        let node = node(&[(restricted, "yes"), ("a", "1")], Some(&format!("{restricted},a")));
+        let node = node(
+            &[(restricted, "yes"), ("a", "1")],
+            Some(&format!("{restricted},a")),
+        );
         assert!(plan(&node, &cloud(&[("a", "1")])).is_empty());
         assert_eq!(plan(&node, &cloud(&[])).remove, ["a"]);
     }

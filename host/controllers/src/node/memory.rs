@@ -32,7 +32,12 @@ struct Remembered {
 
 impl Remembered {
     fn is_nothing(&self) -> bool {
-        let Self { settled, foreign, fit, patience } = self;
+        let Self {
+            settled,
+            foreign,
+            fit,
+            patience,
+        } = self;
         settled.is_none() && foreign.is_none() && fit.is_none() && patience.is_none()
     }
 }
@@ -62,20 +67,29 @@ impl Memory {
     pub(super) fn settle(&self, entry: &Entry<NodeKind>) {
         let version = entry.resource_version();
         let version = (!version.is_empty()).then(|| version.to_owned());
-        self.note(entry.name(), |node| (node.settled, node.patience) = (version, None));
+        self.note(entry.name(), |node| {
+            (node.settled, node.patience) = (version, None)
+        });
     }
 
     /// Returns true if the cache still contains the version from before the initialization.
     pub(super) fn is_settled(&self, entry: &Entry<NodeKind>) -> bool {
         let nodes = self.nodes();
-        nodes.get(entry.name()).and_then(|node| node.settled.as_deref()) == Some(entry.resource_version())
+        nodes
+            .get(entry.name())
+            .and_then(|node| node.settled.as_deref())
+            == Some(entry.resource_version())
     }
 
     /// Returns the nodes that were initialized and have not changed since.
     #[cfg(test)]
     pub(super) fn settled(&self) -> std::collections::HashSet<String> {
         let nodes = self.nodes();
-        nodes.iter().filter(|(_, node)| node.settled.is_some()).map(|(name, _)| name.clone()).collect()
+        nodes
+            .iter()
+            .filter(|(_, node)| node.settled.is_some())
+            .map(|(name, _)| name.clone())
+            .collect()
     }
 
     /// Records that the cache contains another version of the node.
@@ -83,11 +97,22 @@ impl Memory {
         self.change(name, |node| node.settled = None);
     }
 
-    /// Records that a node is foreign. Returns `None` if an event is to be published, otherwise the time until the next one.
-    pub(super) fn told_as_foreign(&self, entry: &Entry<NodeKind>, now: Instant) -> Option<Duration> {
+    /// Records that a node is foreign. Returns `None` if an event is to be published, otherwise the
+    /// time until the next one.
+    pub(super) fn told_as_foreign(
+        &self,
+        entry: &Entry<NodeKind>,
+        now: Instant,
+    ) -> Option<Duration> {
         self.note(entry.name(), |node| {
-            let told = node.foreign.as_ref().filter(|(uid, _)| uid == entry.uid()).map(|(_, at)| *at);
-            let waits = told.map(|at| (at + TELL_AGAIN).saturating_duration_since(now)).filter(|it| !it.is_zero());
+            let told = node
+                .foreign
+                .as_ref()
+                .filter(|(uid, _)| uid == entry.uid())
+                .map(|(_, at)| *at);
+            let waits = told
+                .map(|at| (at + TELL_AGAIN).saturating_duration_since(now))
+                .filter(|it| !it.is_zero());
             if waits.is_none() {
                 node.foreign = Some((entry.uid().to_owned(), now));
             }
@@ -97,7 +122,10 @@ impl Memory {
 
     /// Returns how large a batch with this node may be.
     pub(super) fn fit(&self, name: &str) -> Fit {
-        self.nodes().get(name).and_then(|node| node.fit).unwrap_or_default()
+        self.nodes()
+            .get(name)
+            .and_then(|node| node.fit)
+            .unwrap_or_default()
     }
 
     pub(super) fn set_fit(&self, name: &str, fit: Fit) {
@@ -116,8 +144,15 @@ impl Memory {
         });
     }
 
-    /// Records an error. Returns how long an operation on the node has been in progress if it is to be reported.
-    pub(super) fn wait(&self, name: &str, error: &CloudError, long: &Gauge, now: Instant) -> Option<Duration> {
+    /// Records an error. Returns how long an operation on the node has been in progress if it is to
+    /// be reported.
+    pub(super) fn wait(
+        &self,
+        name: &str,
+        error: &CloudError,
+        long: &Gauge,
+        now: Instant,
+    ) -> Option<Duration> {
         self.note(name, |node| {
             let mut patience = node.patience.take().unwrap_or_default();
             let lasted = patience.note(error, long, now);
@@ -156,12 +191,33 @@ mod tests {
         memory.changed("a");
         assert!(!memory.is_settled(&entry));
         memory.forget("a");
-        memory.set_fit("a", Fit { size: 1, slow: true });
-        assert_eq!(memory.fit("a"), Fit { size: 1, slow: true });
+        memory.set_fit(
+            "a",
+            Fit {
+                size: 1,
+                slow: true,
+            },
+        );
+        assert_eq!(
+            memory.fit("a"),
+            Fit {
+                size: 1,
+                slow: true
+            }
+        );
         memory.set_fit("a", Fit::default());
-        memory.set_fit("b", Fit { size: 2, slow: false });
+        memory.set_fit(
+            "b",
+            Fit {
+                size: 2,
+                slow: false,
+            },
+        );
         memory.forget_fits();
-        let at_it = CloudError::InProgress(Retry { after: Duration::ZERO, message: String::new() });
+        let at_it = CloudError::InProgress(Retry {
+            after: Duration::ZERO,
+            message: String::new(),
+        });
         memory.wait("c", &at_it, &gauge, now);
         memory.wait("c", &CloudError::Denied(String::new()), &gauge, now);
         memory.wait("c", &at_it, &gauge, now);

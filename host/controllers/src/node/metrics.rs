@@ -17,7 +17,10 @@ pub(crate) struct NodeMetrics {
 impl NodeMetrics {
     pub(crate) fn register(registry: &mut Registry) -> Self {
         let delay = || Histogram::new(exponential_buckets(1.0, 4.0, 6));
-        let metrics = Self { taint_removal_delay: delay(), initial_sync_delay: delay() };
+        let metrics = Self {
+            taint_removal_delay: delay(),
+            initial_sync_delay: delay(),
+        };
         registry.register(
             "node_controller_cloud_provider_taint_removal_delay_seconds",
             "Seconds from the creation of a node to the removal of its uninitialized taint",

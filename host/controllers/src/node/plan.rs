@@ -7,8 +7,8 @@ use super::{
     labels::{self, KeyPlan},
 };
 use crate::constants::{
-    LABEL_INSTANCE_TYPE, LABEL_INSTANCE_TYPE_BETA, LABEL_REGION, LABEL_REGION_BETA, LABEL_ZONE, LABEL_ZONE_BETA,
-    TAINT_UNINITIALIZED,
+    LABEL_INSTANCE_TYPE, LABEL_INSTANCE_TYPE_BETA, LABEL_REGION, LABEL_REGION_BETA, LABEL_ZONE,
+    LABEL_ZONE_BETA, TAINT_UNINITIALIZED,
 };
 
 /// What a node needs.
@@ -25,13 +25,18 @@ pub enum Need {
 }
 
 /// Pairs of labels with the same meaning: beta, GA.
-const TWINS: [(&str, &str); 3] =
-    [(LABEL_ZONE_BETA, LABEL_ZONE), (LABEL_REGION_BETA, LABEL_REGION), (LABEL_INSTANCE_TYPE_BETA, LABEL_INSTANCE_TYPE)];
+const TWINS: [(&str, &str); 3] = [
+    (LABEL_ZONE_BETA, LABEL_ZONE),
+    (LABEL_REGION_BETA, LABEL_REGION),
+    (LABEL_INSTANCE_TYPE_BETA, LABEL_INSTANCE_TYPE),
+];
 
 /// Returns true if a node waits for initialization.
 #[must_use]
 pub fn uninitialized(node: &Node) -> bool {
-    node.taints.iter().any(|taint| taint.key == TAINT_UNINITIALIZED)
+    node.taints
+        .iter()
+        .any(|taint| taint.key == TAINT_UNINITIALIZED)
 }
 
 /// Returns what this node needs.
@@ -50,7 +55,11 @@ pub fn need(node: &Node, info: &ProviderInfo) -> Need {
         .filter(|&(ga, value)| node.labels.get(ga) != Some(value))
         .map(|(ga, value)| (ga.to_owned(), value.clone()))
         .collect();
-    if labels.is_empty() { Need::Nothing } else { Need::Labels(labels) }
+    if labels.is_empty() {
+        Need::Nothing
+    } else {
+        Need::Labels(labels)
+    }
 }
 
 /// Everything that is written to initialize a node.
@@ -81,14 +90,18 @@ pub enum Refusal {
 ///
 /// # Errors
 ///
-/// Returns an error if the node would have no provider ID, or if the kubelet's `--node-ip` is not one of the cloud's addresses.
+/// Returns an error if the node would have no provider ID, or if the kubelet's `--node-ip` is not
+/// one of the cloud's addresses.
 pub fn initialize(node: &Node, instance: &Instance) -> Result<Initialization, Refusal> {
     if node.provider_id.is_none() && instance.provider_id.is_none() {
         return Err(Refusal::NoProviderId(node.name.clone()));
     }
     Ok(Initialization {
         addresses: addresses::wanted(node, &instance.addresses)?,
-        provider_id: instance.provider_id.clone().filter(|_| node.provider_id.is_none()),
+        provider_id: instance
+            .provider_id
+            .clone()
+            .filter(|_| node.provider_id.is_none()),
         labels: labels::plan(node, instance),
         annotations: labels::annotations(node, instance),
     })
@@ -150,7 +163,11 @@ mod tests {
         Node {
             name: "node0".into(),
             provider_id: provider_id.map(str::to_owned),
-            taints: vec![Taint { key: TAINT_UNINITIALIZED.into(), value: "whatever".into(), effect }],
+            taints: vec![Taint {
+                key: TAINT_UNINITIALIZED.into(),
+                value: "whatever".into(),
+                effect,
+            }],
             ..Node::default()
         }
     }
@@ -160,13 +177,20 @@ mod tests {
     }
 
     fn known() -> Instance {
-        Instance { provider_id: Some("fake://12345".into()), ..Instance::default() }
+        Instance {
+            provider_id: Some("fake://12345".into()),
+            ..Instance::default()
+        }
     }
 
     // Holds: N-07
     #[test]
     fn the_taint_key_alone_marks_a_node_as_uninitialized() {
-        for effect in [TaintEffect::NoSchedule, TaintEffect::NoExecute, TaintEffect::PreferNoSchedule] {
+        for effect in [
+            TaintEffect::NoSchedule,
+            TaintEffect::NoExecute,
+            TaintEffect::PreferNoSchedule,
+        ] {
             assert_eq!(need(&tainted(effect, None), &info()), Need::Initialization);
         }
         assert_eq!(need(&Node::default(), &info()), Need::Nothing);
@@ -178,7 +202,11 @@ mod tests {
         let foreign = tainted(TaintEffect::NoSchedule, Some("aws:///i-1"));
         assert_eq!(need(&foreign, &info()), Need::Foreign("aws:///i-1".into()));
         let labels = pairs(&[(LABEL_ZONE_BETA, "z")]);
-        let initialized = Node { provider_id: Some("aws:///i-1".into()), labels, ..Node::default() };
+        let initialized = Node {
+            provider_id: Some("aws:///i-1".into()),
+            labels,
+            ..Node::default()
+        };
         assert_eq!(need(&initialized, &info()), Need::Nothing);
     }
 
@@ -186,7 +214,10 @@ mod tests {
     #[test]
     fn a_node_without_provider_id_keeps_its_taint() {
         let error = initialize(&fresh(), &Instance::default()).unwrap_err();
-        assert_eq!(error.to_string(), "cloud provider does not set node provider ID for node node0");
+        assert_eq!(
+            error.to_string(),
+            "cloud provider does not set node provider ID for node node0"
+        );
     }
 
     // Holds: N-10, N-13
@@ -194,8 +225,17 @@ mod tests {
     fn an_existing_provider_id_is_kept() {
         let preset = tainted(TaintEffect::NoSchedule, Some("fake://preset"));
         assert_eq!(initialize(&preset, &known()).unwrap().provider_id, None);
-        assert_eq!(initialize(&preset, &Instance::default()).unwrap(), Initialization::default());
-        assert_eq!(initialize(&fresh(), &known()).unwrap().provider_id.as_deref(), Some("fake://12345"));
+        assert_eq!(
+            initialize(&preset, &Instance::default()).unwrap(),
+            Initialization::default()
+        );
+        assert_eq!(
+            initialize(&fresh(), &known())
+                .unwrap()
+                .provider_id
+                .as_deref(),
+            Some("fake://12345")
+        );
     }
 
     // Holds: N-12
@@ -203,16 +243,33 @@ mod tests {
     fn an_unknown_provided_ip_keeps_the_taint() {
         let mut node = fresh();
         node.annotations = pairs(&[("alpha.kubernetes.io/provided-node-ip", "10.0.0.2")]);
-        let addresses = vec![NodeAddress { kind: AddressKind::InternalIp, address: "10.0.0.1".into() }];
-        let error = initialize(&node, &Instance { addresses, ..known() }).unwrap_err();
-        assert!(matches!(error, Refusal::ProvidedIp(ProvidedIpError::Unknown(_))), "{error}");
+        let addresses = vec![NodeAddress {
+            kind: AddressKind::InternalIp,
+            address: "10.0.0.1".into(),
+        }];
+        let error = initialize(
+            &node,
+            &Instance {
+                addresses,
+                ..known()
+            },
+        )
+        .unwrap_err();
+        assert!(
+            matches!(error, Refusal::ProvidedIp(ProvidedIpError::Unknown(_))),
+            "{error}"
+        );
     }
 
-    /// The cases of upstream's Test_syncNode that are decided here; V1 providers do not exist in the plugin contract.
+    /// The cases of upstream's Test_syncNode that are decided here; V1 providers do not exist in
+    /// the plugin contract.
     // Holds: N-08, N-10, N-12, N-13
     #[test]
     fn upstreams_table_of_nodes_to_initialize() {
-        let address = |kind, address: &str| NodeAddress { kind, address: address.to_owned() };
+        let address = |kind, address: &str| NodeAddress {
+            kind,
+            address: address.to_owned(),
+        };
         let internal = || address(AddressKind::InternalIp, "10.0.0.1");
         let external = || address(AddressKind::ExternalIp, "132.143.154.163");
         let cloud_name = || address(AddressKind::Hostname, "node0.cloud.internal");
@@ -220,12 +277,27 @@ mod tests {
         let all = || vec![cloud_name(), internal(), external()];
         let nameless = || vec![internal(), external()];
         let id = "fake://12345";
-        // the cloud's ID and addresses, the ID and the provided IP of the node; the ID and the addresses that are written
+        // the cloud's ID and addresses, the ID and the provided IP of the node; the ID and the
+        // addresses that are written
         for (cloud_id, addresses, node_id, provided, written_id, expected) in [
             (Some(id), all(), None, None, Some(id), Some(all())),
-            (Some(id), nameless(), None, None, Some(id), Some(vec![internal(), external(), own_name()])),
+            (
+                Some(id),
+                nameless(),
+                None,
+                None,
+                Some(id),
+                Some(vec![internal(), external(), own_name()]),
+            ),
             (Some(id), vec![], None, None, Some(id), None),
-            (Some(id), all(), Some("fake://node0"), None, None, Some(all())),
+            (
+                Some(id),
+                all(),
+                Some("fake://node0"),
+                None,
+                None,
+                Some(all()),
+            ),
             (None, all(), Some("fake://node0"), None, None, Some(all())),
             (
                 Some(id),
@@ -236,22 +308,53 @@ mod tests {
                 Some(vec![internal(), external(), own_name()]),
             ),
         ] {
-            let annotation = provided.map(|ip| ("alpha.kubernetes.io/provided-node-ip".to_owned(), ip.to_owned()));
+            let annotation = provided.map(|ip| {
+                (
+                    "alpha.kubernetes.io/provided-node-ip".to_owned(),
+                    ip.to_owned(),
+                )
+            });
             let node = Node {
                 addresses: vec![own_name()],
                 annotations: annotation.into_iter().collect(),
                 ..tainted(TaintEffect::NoSchedule, node_id)
             };
-            let instance = Instance { provider_id: cloud_id.map(Into::into), addresses, ..Instance::default() };
+            let instance = Instance {
+                provider_id: cloud_id.map(Into::into),
+                addresses,
+                ..Instance::default()
+            };
             let plan = initialize(&node, &instance).unwrap();
-            assert_eq!((plan.provider_id.as_deref(), plan.addresses), (written_id, expected), "{node:?}");
+            assert_eq!(
+                (plan.provider_id.as_deref(), plan.addresses),
+                (written_id, expected),
+                "{node:?}"
+            );
         }
-        for (cloud_id, provided) in [(None, None), (Some(id), Some("invalid-ip")), (Some(id), Some("10.0.0.2"))] {
-            let annotation =
-                provided.map(|ip: &str| ("alpha.kubernetes.io/provided-node-ip".to_owned(), ip.to_owned()));
-            let node = Node { annotations: annotation.into_iter().collect(), ..fresh() };
-            let instance = Instance { provider_id: cloud_id.map(Into::into), addresses: all(), ..Instance::default() };
-            assert!(initialize(&node, &instance).is_err(), "{cloud_id:?} {provided:?}");
+        for (cloud_id, provided) in [
+            (None, None),
+            (Some(id), Some("invalid-ip")),
+            (Some(id), Some("10.0.0.2")),
+        ] {
+            let annotation = provided.map(|ip: &str| {
+                (
+                    "alpha.kubernetes.io/provided-node-ip".to_owned(),
+                    ip.to_owned(),
+                )
+            });
+            let node = Node {
+                annotations: annotation.into_iter().collect(),
+                ..fresh()
+            };
+            let instance = Instance {
+                provider_id: cloud_id.map(Into::into),
+                addresses: all(),
+                ..Instance::default()
+            };
+            assert!(
+                initialize(&node, &instance).is_err(),
+                "{cloud_id:?} {provided:?}"
+            );
         }
     }
 
@@ -259,20 +362,61 @@ mod tests {
     #[test]
     fn only_own_initialized_nodes_are_updated() {
         for (node, expected) in [
-            (Node { provider_id: Some("fake://1".into()), ..Node::default() }, true),
+            (
+                Node {
+                    provider_id: Some("fake://1".into()),
+                    ..Node::default()
+                },
+                true,
+            ),
             (tainted(TaintEffect::NoSchedule, Some("fake://1")), false),
-            (Node { provider_id: Some("aws:///i".into()), ..Node::default() }, false),
+            (
+                Node {
+                    provider_id: Some("aws:///i".into()),
+                    ..Node::default()
+                },
+                false,
+            ),
             (Node::default(), false),
         ] {
             assert_eq!(kept(&node, &info()), expected, "{node:?}");
         }
-        let node =
-            Node { annotations: pairs(&[("alpha.kubernetes.io/provided-node-ip", "10.0.0.9")]), ..Node::default() };
-        let addresses = vec![NodeAddress { kind: AddressKind::InternalIp, address: "10.0.0.1".into() }];
-        let instance = Instance { addresses, zone: Some("z1".into()), ..Instance::default() };
-        let plan = repair(&node, &instance, Kept { addresses: true, labels: true });
-        assert!(plan.addresses.is_none() && plan.refused.is_some() && plan.labels.set.len() == 2, "{plan:?}");
-        assert_eq!(repair(&node, &instance, Kept { addresses: false, labels: false }), Repair::default());
+        let node = Node {
+            annotations: pairs(&[("alpha.kubernetes.io/provided-node-ip", "10.0.0.9")]),
+            ..Node::default()
+        };
+        let addresses = vec![NodeAddress {
+            kind: AddressKind::InternalIp,
+            address: "10.0.0.1".into(),
+        }];
+        let instance = Instance {
+            addresses,
+            zone: Some("z1".into()),
+            ..Instance::default()
+        };
+        let plan = repair(
+            &node,
+            &instance,
+            Kept {
+                addresses: true,
+                labels: true,
+            },
+        );
+        assert!(
+            plan.addresses.is_none() && plan.refused.is_some() && plan.labels.set.len() == 2,
+            "{plan:?}"
+        );
+        assert_eq!(
+            repair(
+                &node,
+                &instance,
+                Kept {
+                    addresses: false,
+                    labels: false
+                }
+            ),
+            Repair::default()
+        );
     }
 
     // Holds: N-26, N-28
@@ -281,13 +425,23 @@ mod tests {
         for (labels, expected) in [
             (vec![(LABEL_ZONE_BETA, "z")], vec![(LABEL_ZONE, "z")]),
             (vec![(LABEL_ZONE_BETA, "z"), (LABEL_ZONE, "z")], vec![]),
-            (vec![(LABEL_REGION_BETA, "r"), (LABEL_REGION, "other")], vec![(LABEL_REGION, "r")]),
+            (
+                vec![(LABEL_REGION_BETA, "r"), (LABEL_REGION, "other")],
+                vec![(LABEL_REGION, "r")],
+            ),
             (vec![(LABEL_INSTANCE_TYPE, "t")], vec![]),
             (vec![], vec![]),
         ] {
-            let node = Node { labels: pairs(&labels), ..Node::default() };
+            let node = Node {
+                labels: pairs(&labels),
+                ..Node::default()
+            };
             let expected = pairs(&expected);
-            let expected = if expected.is_empty() { Need::Nothing } else { Need::Labels(expected) };
+            let expected = if expected.is_empty() {
+                Need::Nothing
+            } else {
+                Need::Labels(expected)
+            };
             assert_eq!(need(&node, &info()), expected, "{labels:?}");
         }
     }

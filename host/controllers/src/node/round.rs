@@ -1,5 +1,5 @@
-//! One round of questions about nodes: has the cloud describe a batch, pairs the answers with the nodes, and has them initialized or
-//! repaired. `batches.rs` calls it for each batch.
+//! One round of questions about nodes: has the cloud describe a batch, pairs the answers with the
+//! nodes, and has them initialized or repaired. `batches.rs` calls it for each batch.
 
 use std::{
     sync::{
@@ -21,7 +21,8 @@ use crate::{
     retry::Again,
 };
 
-/// Maximum time for which nodes are gathered while a query is in progress, so that fewer calls are about more nodes.
+/// Maximum time for which nodes are gathered while a query is in progress, so that fewer calls are
+/// about more nodes.
 const GATHER: Duration = Duration::from_millis(250);
 
 /// The queries of one batch.
@@ -39,7 +40,13 @@ pub(super) struct Round<'a> {
 impl<'a> Round<'a> {
     pub(super) fn new(controller: &'a NodeController, stop: &'a CancellationToken) -> Self {
         let marks = controller.due.marks();
-        Self { controller, stop, marks, turns: Semaphore::new(WRITERS), failed: AtomicBool::new(false) }
+        Self {
+            controller,
+            stop,
+            marks,
+            turns: Semaphore::new(WRITERS),
+            failed: AtomicBool::new(false),
+        }
     }
 
     async fn follow(&self, entry: NodeEntry, answer: Result<Instance, CloudError>) {
@@ -48,17 +55,26 @@ impl<'a> Round<'a> {
         match (plan::uninitialized(&entry.view), answer) {
             (true, Ok(instance)) => controller.initialize(entry, &instance, &self.turns).await,
             (true, Err(error)) => controller.refuse(&entry, &error),
-            (false, Ok(instance)) => controller.repair(&entry, &instance, self.marks, &self.turns).await,
+            (false, Ok(instance)) => {
+                controller
+                    .repair(&entry, &instance, self.marks, &self.turns)
+                    .await
+            }
             (false, Err(error)) => controller.put_off(&entry, &error, self.marks),
         }
         controller.queue.done(&key);
     }
 
-    /// Queues a node again that was not queried: when the cloud may be called again, unless this process is shutting down.
+    /// Queues a node again that was not queried: when the cloud may be called again, unless this
+    /// process is shutting down.
     fn put_back(&self, entry: &NodeEntry) {
         let queue = &self.controller.queue;
         if !self.stop.is_cancelled() {
-            queue.add_after(entry.key(), self.controller.pause.left().unwrap_or_default(), added(entry));
+            queue.add_after(
+                entry.key(),
+                self.controller.pause.left().unwrap_or_default(),
+                added(entry),
+            );
         }
         queue.done(&entry.key());
     }
@@ -90,13 +106,20 @@ impl Ask for Round<'_> {
     async fn settle(&self, answered: Vec<Answered<NodeEntry, Instance>>) {
         let mut answers = Vec::new();
         let mut failed = Vec::new();
-        for Answered { item: entry, result, fit } in answered {
+        for Answered {
+            item: entry,
+            result,
+            fit,
+        } in answered
+        {
             self.controller.memory.set_fit(entry.name(), fit);
             let Some(answer) = result else {
                 self.put_back(&entry);
                 continue;
             };
-            let backs_off = answer.as_ref().is_err_and(|error| Again::after(error) == Again::BackOff);
+            let backs_off = answer
+                .as_ref()
+                .is_err_and(|error| Again::after(error) == Again::BackOff);
             if backs_off && plan::uninitialized(&entry.view) {
                 failed.push(entry.key());
             }
@@ -107,6 +130,8 @@ impl Ask for Round<'_> {
             let counts = !self.failed.swap(true, Ordering::Relaxed);
             self.controller.queue.retry_together(failed, counts);
         }
-        stream::iter(answers).for_each_concurrent(None, |(entry, answer)| self.follow(entry, answer)).await;
+        stream::iter(answers)
+            .for_each_concurrent(None, |(entry, answer)| self.follow(entry, answer))
+            .await;
     }
 }

@@ -29,9 +29,22 @@ fn bench_with(options: NodeOptions) -> Bench {
     let metrics = Metrics::register(&mut registry);
     let shared = shared(&CONTROLLER, &api, cloud.clone(), &metrics);
     echoes(&api, &shared.nodes);
-    let controller =
-        Arc::new(NodeController::new(shared, metrics.node, api.client(), NodeOptions { workers: 2, ..options }));
-    Bench { api, cloud, controller, shutdown: CancellationToken::new(), registry }
+    let controller = Arc::new(NodeController::new(
+        shared,
+        metrics.node,
+        api.client(),
+        NodeOptions {
+            workers: 2,
+            ..options
+        },
+    ));
+    Bench {
+        api,
+        cloud,
+        controller,
+        shutdown: CancellationToken::new(),
+        registry,
+    }
 }
 
 impl Bench {
@@ -45,7 +58,10 @@ impl Bench {
             name,
             Ok(Instance {
                 provider_id: Some(format!("fake://{name}")),
-                addresses: vec![NodeAddress { kind: AddressKind::InternalIp, address: "10.0.0.1".into() }],
+                addresses: vec![NodeAddress {
+                    kind: AddressKind::InternalIp,
+                    address: "10.0.0.1".into(),
+                }],
                 zone: Some("z1".into()),
                 ..Instance::default()
             }),
@@ -53,17 +69,28 @@ impl Bench {
     }
 
     fn says(&self, name: &str, answer: Result<Instance, CloudError>) {
-        self.cloud.instances.lock().unwrap().insert(name.into(), answer);
+        self.cloud
+            .instances
+            .lock()
+            .unwrap()
+            .insert(name.into(), answer);
     }
 
     fn events(&self) -> Vec<(String, String)> {
         let text = |value: &Value| value.as_str().unwrap().to_owned();
-        self.api.events().iter().map(|event| (text(&event["reason"]), text(&event["message"]))).collect()
+        self.api
+            .events()
+            .iter()
+            .map(|event| (text(&event["reason"]), text(&event["message"])))
+            .collect()
     }
 }
 
 fn initialized(name: &str) -> k8s_openapi::api::core::v1::Node {
-    with(&node(name), &json!({"spec": {"taints": null, "providerID": format!("fake://{name}")}}))
+    with(
+        &node(name),
+        &json!({"spec": {"taints": null, "providerID": format!("fake://{name}")}}),
+    )
 }
 
 async fn wait() {
@@ -79,12 +106,24 @@ async fn addresses_are_patched_before_id_labels_and_taint() {
     bench.controller.shared.nodes.apply(node("a"));
     wait().await;
 
-    assert_eq!(bench.api.calls(), ["PATCH /api/v1/nodes/a/status", "PATCH /api/v1/nodes/a"]);
+    assert_eq!(
+        bench.api.calls(),
+        ["PATCH /api/v1/nodes/a/status", "PATCH /api/v1/nodes/a"]
+    );
     let requests = bench.api.requests();
-    assert_eq!(requests[0].content_type, "application/strategic-merge-patch+json");
+    assert_eq!(
+        requests[0].content_type,
+        "application/strategic-merge-patch+json"
+    );
     let addresses = json!([{"type": "InternalIP", "address": "10.0.0.1"}, {"type": "Hostname", "address": "a"}, {"$patch": "replace"}]);
-    assert_eq!(requests[0].body, json!({"metadata": {"uid": "uid-a"}, "status": {"addresses": addresses}}));
-    assert_eq!(requests[1].content_type, "application/strategic-merge-patch+json");
+    assert_eq!(
+        requests[0].body,
+        json!({"metadata": {"uid": "uid-a"}, "status": {"addresses": addresses}})
+    );
+    assert_eq!(
+        requests[1].content_type,
+        "application/strategic-merge-patch+json"
+    );
     assert_eq!(
         requests[1].body,
         json!({
@@ -95,7 +134,10 @@ async fn addresses_are_patched_before_id_labels_and_taint() {
             "spec": {"providerID": "fake://a", "taints": [{"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}]},
         })
     );
-    assert_eq!(bench.events(), [("Synced".into(), "Node synced successfully".into())]);
+    assert_eq!(
+        bench.events(),
+        [("Synced".into(), "Node synced successfully".into())]
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -108,7 +150,10 @@ async fn waiting_nodes_are_described_in_batches() {
     bench.start();
     wait().await;
     let calls = bench.cloud.calls();
-    assert!(calls.contains(&"describe a,b,c".to_owned()) && calls.contains(&"describe d".to_owned()), "{calls:?}");
+    assert!(
+        calls.contains(&"describe a,b,c".to_owned()) && calls.contains(&"describe d".to_owned()),
+        "{calls:?}"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
@@ -132,29 +177,50 @@ async fn one_failed_node_does_not_hold_back_its_batch() {
     bench.controller.shared.nodes.apply(node("b"));
     bench.start();
     sleep(Duration::from_millis(2)).await;
-    assert_eq!(bench.api.calls(), ["PATCH /api/v1/nodes/a/status", "PATCH /api/v1/nodes/a"]);
-    let failed = ("FailedToInitialize".into(), "Node cannot be initialized: denied: no key".into());
+    assert_eq!(
+        bench.api.calls(),
+        ["PATCH /api/v1/nodes/a/status", "PATCH /api/v1/nodes/a"]
+    );
+    let failed = (
+        "FailedToInitialize".into(),
+        "Node cannot be initialized: denied: no key".into(),
+    );
     assert!(bench.events().contains(&failed), "{:?}", bench.events());
 }
 
 #[tokio::test(start_paused = true)]
 async fn addresses_of_a_batch_are_written_before_any_taint_removal() {
     let bench = bench();
-    let names: Vec<_> = (0..3 * WRITERS).map(|number| format!("n{number}")).collect();
+    let names: Vec<_> = (0..3 * WRITERS)
+        .map(|number| format!("n{number}"))
+        .collect();
     for name in &names {
         bench.knows(name);
         bench.controller.shared.nodes.apply(node(name));
     }
     bench.api.hang("PATCH", "/api/v1/nodes/n0/status");
-    let batch = names.iter().filter_map(|name| bench.controller.shared.nodes.get(name)).collect();
+    let batch = names
+        .iter()
+        .filter_map(|name| bench.controller.shared.nodes.get(name))
+        .collect();
     let controller = Arc::clone(&bench.controller);
     tokio::spawn(async move { controller.ask(batch, &CancellationToken::new()).await });
     wait().await;
     let calls = bench.api.calls();
     let (first, second) = calls.split_at(names.len());
-    assert!(first.iter().all(|call| call.ends_with("/status")), "{calls:?}");
-    assert!(second.iter().all(|call| !call.ends_with("/status")), "{calls:?}");
-    assert_eq!(second.len(), names.len() - 1, "all but the slow one are done");
+    assert!(
+        first.iter().all(|call| call.ends_with("/status")),
+        "{calls:?}"
+    );
+    assert!(
+        second.iter().all(|call| !call.ends_with("/status")),
+        "{calls:?}"
+    );
+    assert_eq!(
+        second.len(),
+        names.len() - 1,
+        "all but the slow one are done"
+    );
 }
 
 // Holds: N-03, N-08
@@ -173,24 +239,43 @@ async fn an_error_keeps_the_taint_and_is_retried_with_backoff() {
 #[tokio::test(start_paused = true)]
 async fn a_new_instance_long_in_progress_gets_an_event() {
     let bench = bench();
-    let retry = Retry { after: Duration::from_secs(60), message: "it boots".into() };
+    let retry = Retry {
+        after: Duration::from_secs(60),
+        message: "it boots".into(),
+    };
     bench.says("a", Err(CloudError::InProgress(retry)));
     bench.start();
     bench.controller.shared.nodes.apply(node("a"));
-    let long = || bench.controller.shared.metrics.long_in_progress(&CONTROLLER).get();
+    let long = || {
+        bench
+            .controller
+            .shared
+            .metrics
+            .long_in_progress(&CONTROLLER)
+            .get()
+    };
     sleep(Duration::from_secs(590)).await;
     assert_eq!((bench.events(), long()), (Vec::new(), 0));
     sleep(Duration::from_secs(60)).await;
     let (reason, message) = bench.events().pop().unwrap();
     assert_eq!((reason.as_str(), long()), ("StillInProgress", 1));
-    assert!(message.starts_with("An operation on the instance has not finished after 10 minutes"), "{message}");
+    assert!(
+        message.starts_with("An operation on the instance has not finished after 10 minutes"),
+        "{message}"
+    );
     sleep(Duration::from_secs(40 * 60)).await;
     assert_eq!(bench.events().len(), 2, "each half hour");
     bench.knows("a");
     sleep(Duration::from_secs(60)).await;
-    assert_eq!((bench.events().pop().unwrap().0.as_str(), long()), ("Synced", 0));
+    assert_eq!(
+        (bench.events().pop().unwrap().0.as_str(), long()),
+        ("Synced", 0)
+    );
     // A node that is deleted is not counted either.
-    let retry = Retry { after: Duration::from_secs(60), message: "it boots".into() };
+    let retry = Retry {
+        after: Duration::from_secs(60),
+        message: "it boots".into(),
+    };
     bench.says("b", Err(CloudError::InProgress(retry)));
     bench.controller.shared.nodes.apply(node("b"));
     sleep(Duration::from_secs(700)).await;
@@ -202,7 +287,10 @@ async fn a_new_instance_long_in_progress_gets_an_event() {
 #[tokio::test(start_paused = true)]
 async fn an_instance_in_progress_is_queried_again_without_an_event() {
     let bench = bench();
-    let retry = Retry { after: Duration::from_secs(7), message: "booting".into() };
+    let retry = Retry {
+        after: Duration::from_secs(7),
+        message: "booting".into(),
+    };
     bench.says("a", Err(CloudError::InProgress(retry)));
     bench.controller.shared.nodes.apply(node("a"));
     bench.start();
@@ -211,7 +299,10 @@ async fn an_instance_in_progress_is_queried_again_without_an_event() {
     bench.knows("a");
     wait().await;
     assert_eq!(bench.cloud.calls().len(), 2);
-    assert_eq!(bench.events(), [("Synced".into(), "Node synced successfully".into())]);
+    assert_eq!(
+        bench.events(),
+        [("Synced".into(), "Node synced successfully".into())]
+    );
 }
 
 // Holds: N-02
@@ -229,11 +320,10 @@ async fn an_invalid_node_waits_for_a_change_other_than_heartbeats() {
     })));
     wait().await;
     assert_eq!(bench.cloud.calls().len(), 1);
-    bench
-        .controller
-        .shared
-        .nodes
-        .apply(with(&node("a"), &json!({"metadata": {"resourceVersion": "3", "labels": {"x": "y"}}})));
+    bench.controller.shared.nodes.apply(with(
+        &node("a"),
+        &json!({"metadata": {"resourceVersion": "3", "labels": {"x": "y"}}}),
+    ));
     wait().await;
     assert_eq!(bench.cloud.calls().len(), 2);
 }
@@ -246,22 +336,41 @@ async fn initialization_delays_are_measured_once_per_node() {
     bench.knows("b");
     let created = jiff::Timestamp::now() - jiff::SignedDuration::from_secs(100);
     let created = json!({"metadata": {"creationTimestamp": created.to_string()}});
-    bench.controller.shared.nodes.apply(with(&node("a"), &created));
-    bench.controller.shared.nodes.apply(with(&initialized("b"), &created));
+    bench
+        .controller
+        .shared
+        .nodes
+        .apply(with(&node("a"), &created));
+    bench
+        .controller
+        .shared
+        .nodes
+        .apply(with(&initialized("b"), &created));
     bench.start();
     wait().await;
     let version = |version: &str| json!({"metadata": {"resourceVersion": version, "labels": {"version": version}}});
     for later in ["100", "101"] {
-        bench.controller.shared.nodes.apply(with(&with(&initialized("a"), &created), &version(later)));
+        bench
+            .controller
+            .shared
+            .nodes
+            .apply(with(&with(&initialized("a"), &created), &version(later)));
         bench.controller.recheck();
         wait().await;
     }
     let mut text = String::new();
     prometheus_client::encoding::text::encode(&mut text, &bench.registry).unwrap();
-    for name in ["cloud_provider_taint_removal_delay", "initial_node_sync_delay"] {
+    for name in [
+        "cloud_provider_taint_removal_delay",
+        "initial_node_sync_delay",
+    ] {
         let value = |part: &str| -> f64 {
             let name = format!("node_controller_{name}_seconds_{part} ");
-            text.lines().find_map(|line| line.strip_prefix(&name)).unwrap().parse().unwrap()
+            text.lines()
+                .find_map(|line| line.strip_prefix(&name))
+                .unwrap()
+                .parse()
+                .unwrap()
         };
         assert!((value("count") - 1.0).abs() < 0.5, "{name}:\n{text}");
         assert!((100.0..200.0).contains(&value("sum")), "{name}:\n{text}");
@@ -271,18 +380,37 @@ async fn initialization_delays_are_measured_once_per_node() {
 // Holds: N-27
 #[tokio::test(start_paused = true)]
 async fn derived_labels_are_patched_and_a_failure_is_retried() {
-    let bench = bench_with(NodeOptions { kept: Kept { addresses: false, labels: false }, ..NodeOptions::default() });
+    let bench = bench_with(NodeOptions {
+        kept: Kept {
+            addresses: false,
+            labels: false,
+        },
+        ..NodeOptions::default()
+    });
     let labels = json!({"metadata": {"labels": {"failure-domain.beta.kubernetes.io/zone": "z1"}}});
-    bench.api.fail("PATCH", "/api/v1/nodes/a", 500, "InternalError");
-    bench.controller.shared.nodes.apply(with(&initialized("a"), &labels));
+    bench
+        .api
+        .fail("PATCH", "/api/v1/nodes/a", 500, "InternalError");
+    bench
+        .controller
+        .shared
+        .nodes
+        .apply(with(&initialized("a"), &labels));
     bench.start();
     sleep(Duration::from_millis(3)).await;
     assert_eq!(bench.api.calls(), ["PATCH /api/v1/nodes/a"]);
     wait().await;
     assert_eq!(bench.api.calls(), ["PATCH /api/v1/nodes/a"; 2]);
-    let expected = json!({"metadata": {"uid": "uid-a", "labels": {"topology.kubernetes.io/zone": "z1"}}});
+    let expected =
+        json!({"metadata": {"uid": "uid-a", "labels": {"topology.kubernetes.io/zone": "z1"}}});
     let requests = bench.api.requests();
-    assert_eq!(requests.iter().filter(|request| request.body == expected).count(), 2);
+    assert_eq!(
+        requests
+            .iter()
+            .filter(|request| request.body == expected)
+            .count(),
+        2
+    );
     assert_eq!(bench.cloud.calls(), Vec::<String>::new());
 }
 
@@ -297,23 +425,35 @@ async fn a_conflict_is_retried_soon_without_an_event() {
     wait().await;
     assert_eq!(
         bench.api.calls(),
-        ["PATCH /api/v1/nodes/a/status", "PATCH /api/v1/nodes/a", "PATCH /api/v1/nodes/a"],
+        [
+            "PATCH /api/v1/nodes/a/status",
+            "PATCH /api/v1/nodes/a",
+            "PATCH /api/v1/nodes/a"
+        ],
         "the addresses are there already"
     );
-    assert_eq!(bench.events(), [("Synced".into(), "Node synced successfully".into())]);
+    assert_eq!(
+        bench.events(),
+        [("Synced".into(), "Node synced successfully".into())]
+    );
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_missing_permission_gets_an_event_on_the_node() {
     let bench = bench();
     bench.knows("a");
-    bench.api.fail("PATCH", "/api/v1/nodes/a/status", 403, "Forbidden");
+    bench
+        .api
+        .fail("PATCH", "/api/v1/nodes/a/status", 403, "Forbidden");
     bench.controller.shared.nodes.apply(node("a"));
     bench.start();
     sleep(Duration::from_millis(2)).await;
     let (reason, message) = bench.events().remove(0);
     assert_eq!(reason, "FailedToInitialize");
-    assert!(message.contains("the verb \"patch\" on resource \"nodes/status\""), "{message}");
+    assert!(
+        message.contains("the verb \"patch\" on resource \"nodes/status\""),
+        "{message}"
+    );
     wait().await;
     assert_eq!(bench.api.calls().last().unwrap(), "PATCH /api/v1/nodes/a");
 }
@@ -326,11 +466,10 @@ async fn a_foreign_node_is_not_changed_and_gets_one_warning() {
     bench.controller.shared.nodes.apply(foreign.clone());
     bench.start();
     wait().await;
-    bench
-        .controller
-        .shared
-        .nodes
-        .apply(with(&foreign, &json!({"metadata": {"resourceVersion": "2", "labels": {"x": "y"}}})));
+    bench.controller.shared.nodes.apply(with(
+        &foreign,
+        &json!({"metadata": {"resourceVersion": "2", "labels": {"x": "y"}}}),
+    ));
     wait().await;
     assert_eq!(bench.cloud.calls(), Vec::<String>::new());
     let events = bench.events();
@@ -342,9 +481,19 @@ async fn a_foreign_node_is_not_changed_and_gets_one_warning() {
 #[tokio::test(start_paused = true)]
 async fn the_warning_on_a_foreign_node_is_repeated() {
     let bench = bench();
-    bench.controller.shared.nodes.apply(with(&node("a"), &json!({"spec": {"providerID": "aws:///i-1"}})));
+    bench.controller.shared.nodes.apply(with(
+        &node("a"),
+        &json!({"spec": {"providerID": "aws:///i-1"}}),
+    ));
     bench.start();
-    let told = || bench.api.requests().iter().filter(|request| request.path.contains("/events")).count();
+    let told = || {
+        bench
+            .api
+            .requests()
+            .iter()
+            .filter(|request| request.path.contains("/events"))
+            .count()
+    };
     for (minutes, expected) in [(1, 1), (28, 1), (2, 2), (28, 2), (3, 3)] {
         sleep(Duration::from_secs(minutes * 60)).await;
         assert_eq!(told(), expected, "{minutes} minutes later");
@@ -365,8 +514,14 @@ async fn a_stale_cache_does_not_initialize_a_node_twice() {
     wait().await;
     assert_eq!(bench.cloud.calls().len(), 1);
     assert_eq!(bench.api.calls().len(), 2);
-    bench.controller.shared.nodes.apply(with(&initialized("a"), &json!({"metadata": {"resourceVersion": "100"}})));
-    assert!(bench.controller.memory.settled().is_empty(), "the cache has caught up");
+    bench.controller.shared.nodes.apply(with(
+        &initialized("a"),
+        &json!({"metadata": {"resourceVersion": "100"}}),
+    ));
+    assert!(
+        bench.controller.memory.settled().is_empty(),
+        "the cache has caught up"
+    );
 }
 
 // Holds: N-12
@@ -374,14 +529,22 @@ async fn a_stale_cache_does_not_initialize_a_node_twice() {
 async fn an_unknown_node_ip_gets_an_event_and_no_patch() {
     let bench = bench();
     bench.knows("a");
-    let annotation = json!({"metadata": {"annotations": {"alpha.kubernetes.io/provided-node-ip": "10.0.0.9"}}});
-    bench.controller.shared.nodes.apply(with(&node("a"), &annotation));
+    let annotation =
+        json!({"metadata": {"annotations": {"alpha.kubernetes.io/provided-node-ip": "10.0.0.9"}}});
+    bench
+        .controller
+        .shared
+        .nodes
+        .apply(with(&node("a"), &annotation));
     bench.start();
     sleep(Duration::from_secs(2)).await;
     assert_eq!(bench.api.calls(), Vec::<String>::new());
     let (reason, message) = bench.events().remove(0);
     assert_eq!(reason, "FailedToInitialize");
-    assert!(message.contains("provided node ip is not valid") && message.contains("10.0.0.9"), "{message}");
+    assert!(
+        message.contains("provided node ip is not valid") && message.contains("10.0.0.9"),
+        "{message}"
+    );
     let calls = bench.cloud.calls().len();
     assert!((8..=10).contains(&calls), "again with back-off: {calls}");
 }
@@ -391,34 +554,72 @@ async fn an_unknown_node_ip_gets_an_event_and_no_patch() {
 async fn the_second_patch_keeps_the_taints_of_the_newest_version() {
     let bench = bench();
     *bench.cloud.look_up.lock().unwrap() = Duration::from_secs(10);
-    bench.says("a", Ok(Instance { provider_id: Some("fake://a".into()), ..Instance::default() }));
+    bench.says(
+        "a",
+        Ok(Instance {
+            provider_id: Some("fake://a".into()),
+            ..Instance::default()
+        }),
+    );
     bench.controller.shared.nodes.apply(node("a"));
     bench.start();
     sleep(Duration::from_secs(5)).await;
     let taint = |key: &str| json!({"key": key, "effect": "NoExecute"});
     let uninitialized = "node.cloudprovider.kubernetes.io/uninitialized";
-    let taints = [taint("z"), taint(uninitialized), taint("a"), taint("m"), taint(uninitialized), taint("b")];
+    let taints = [
+        taint("z"),
+        taint(uninitialized),
+        taint("a"),
+        taint("m"),
+        taint(uninitialized),
+        taint("b"),
+    ];
     let change = json!({"metadata": {"resourceVersion": "7"}, "spec": {"taints": taints}});
-    bench.controller.shared.nodes.apply(with(&node("a"), &change));
+    bench
+        .controller
+        .shared
+        .nodes
+        .apply(with(&node("a"), &change));
     sleep(Duration::from_secs(6)).await;
     let requests = bench.api.requests();
     assert_eq!(bench.api.calls(), ["PATCH /api/v1/nodes/a"]);
     assert_eq!(requests[0].body["metadata"]["resourceVersion"], "7");
-    assert_eq!(requests[0].body["spec"]["taints"], json!([taint("z"), taint("a"), taint("m"), taint("b")]));
+    assert_eq!(
+        requests[0].body["spec"]["taints"],
+        json!([taint("z"), taint("a"), taint("m"), taint("b")])
+    );
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_node_initialized_by_others_meanwhile_is_not_patched() {
-    for change in [json!({"spec": {"taints": null}}), json!({"metadata": {"uid": "uid-2"}})] {
-        let bench =
-            bench_with(NodeOptions { kept: Kept { addresses: false, labels: false }, ..NodeOptions::default() });
+    for change in [
+        json!({"spec": {"taints": null}}),
+        json!({"metadata": {"uid": "uid-2"}}),
+    ] {
+        let bench = bench_with(NodeOptions {
+            kept: Kept {
+                addresses: false,
+                labels: false,
+            },
+            ..NodeOptions::default()
+        });
         *bench.cloud.look_up.lock().unwrap() = Duration::from_secs(10);
-        bench.says("a", Ok(Instance { provider_id: Some("fake://a".into()), ..Instance::default() }));
+        bench.says(
+            "a",
+            Ok(Instance {
+                provider_id: Some("fake://a".into()),
+                ..Instance::default()
+            }),
+        );
         bench.controller.shared.nodes.apply(node("a"));
         bench.start();
         sleep(Duration::from_secs(5)).await;
         let newer = json!({"metadata": {"resourceVersion": "7"}});
-        bench.controller.shared.nodes.apply(with(&with(&node("a"), &change), &newer));
+        bench
+            .controller
+            .shared
+            .nodes
+            .apply(with(&with(&node("a"), &change), &newer));
         sleep(Duration::from_secs(7)).await;
         assert_eq!(bench.api.calls(), Vec::<String>::new(), "{change}");
         assert_eq!(bench.events(), []);
@@ -428,33 +629,62 @@ async fn a_node_initialized_by_others_meanwhile_is_not_patched() {
 // Holds: N-29, N-37
 #[tokio::test(start_paused = true)]
 async fn the_status_patch_replaces_addresses_and_nothing_else() {
-    let bench = bench_with(NodeOptions { kept: Kept { addresses: true, labels: false }, ..NodeOptions::default() });
+    let bench = bench_with(NodeOptions {
+        kept: Kept {
+            addresses: true,
+            labels: false,
+        },
+        ..NodeOptions::default()
+    });
     bench.knows("a");
     let before = json!({"status": {
         "addresses": [{"type": "InternalIP", "address": "10.0.0.1"}, {"type": "InternalIP", "address": "10.0.0.2"}],
         "conditions": [{"type": "Ready", "status": "True"}],
     }});
-    bench.controller.shared.nodes.apply(with(&initialized("a"), &before));
+    bench
+        .controller
+        .shared
+        .nodes
+        .apply(with(&initialized("a"), &before));
     bench.start();
     wait().await;
     let requests = bench.api.requests();
     assert_eq!(requests[0].path, "/api/v1/nodes/a/status");
-    assert_eq!(requests[0].content_type, "application/strategic-merge-patch+json");
+    assert_eq!(
+        requests[0].content_type,
+        "application/strategic-merge-patch+json"
+    );
     let addresses = json!([{"type": "InternalIP", "address": "10.0.0.1"}, {"$patch": "replace"}]);
-    assert_eq!(requests[0].body, json!({"metadata": {"uid": "uid-a"}, "status": {"addresses": addresses}}));
+    assert_eq!(
+        requests[0].body,
+        json!({"metadata": {"uid": "uid-a"}, "status": {"addresses": addresses}})
+    );
 }
 
 // Holds: N-29, N-37, OPS-28
 #[tokio::test(start_paused = true)]
 async fn addresses_are_updated_from_the_cloud_each_period() {
-    let bench = bench_with(NodeOptions { kept: Kept { addresses: true, labels: false }, ..NodeOptions::default() });
+    let bench = bench_with(NodeOptions {
+        kept: Kept {
+            addresses: true,
+            labels: false,
+        },
+        ..NodeOptions::default()
+    });
     bench.knows("a");
     bench.knows("b");
     bench.knows("c");
     let current = json!({"status": {"addresses": [{"type": "InternalIP", "address": "10.0.0.1"}]}});
     bench.controller.shared.nodes.apply(initialized("a"));
-    bench.controller.shared.nodes.apply(with(&initialized("b"), &current));
-    bench.controller.shared.nodes.apply(with(&initialized("c"), &json!({"spec": {"providerID": "aws:///i"}})));
+    bench
+        .controller
+        .shared
+        .nodes
+        .apply(with(&initialized("b"), &current));
+    bench.controller.shared.nodes.apply(with(
+        &initialized("c"),
+        &json!({"spec": {"providerID": "aws:///i"}}),
+    ));
     let start = Instant::now();
     bench.start();
     wait().await;
@@ -481,12 +711,19 @@ async fn labels_follow_the_cloud_and_their_names_are_recorded() {
         },
         "annotations": {"node.skydock.dev/labels": "gone,kept"},
     }});
-    bench.controller.shared.nodes.apply(with(&initialized("a"), &labels));
+    bench
+        .controller
+        .shared
+        .nodes
+        .apply(with(&initialized("a"), &labels));
     bench.start();
     wait().await;
     assert_eq!(bench.api.calls(), ["PATCH /api/v1/nodes/a"]);
     let request = &bench.api.requests()[0];
-    assert_eq!(request.content_type, "application/strategic-merge-patch+json");
+    assert_eq!(
+        request.content_type,
+        "application/strategic-merge-patch+json"
+    );
     assert_eq!(
         request.body,
         json!({"metadata": {
@@ -505,7 +742,14 @@ async fn labels_follow_the_cloud_and_their_names_are_recorded() {
 async fn the_second_patch_of_a_new_node_includes_extra_labels() {
     let bench = bench();
     let labels = pairs(&[("rack", "r7")]);
-    bench.says("a", Ok(Instance { provider_id: Some("fake://a".into()), labels, ..Instance::default() }));
+    bench.says(
+        "a",
+        Ok(Instance {
+            provider_id: Some("fake://a".into()),
+            labels,
+            ..Instance::default()
+        }),
+    );
     bench.controller.shared.nodes.apply(node("a"));
     bench.start();
     wait().await;
@@ -540,9 +784,15 @@ async fn the_second_patch_uses_the_version_seen_after_the_first() {
     nodes.apply(with(&node("a"), &shown));
     wait().await;
     let requests = bench.api.requests();
-    let second = requests.iter().find(|request| request.path == "/api/v1/nodes/a").unwrap();
+    let second = requests
+        .iter()
+        .find(|request| request.path == "/api/v1/nodes/a")
+        .unwrap();
     assert_eq!(second.body["metadata"]["resourceVersion"], "5");
-    assert_eq!(second.body["spec"]["taints"], json!([{"key": "since", "effect": "NoExecute"}]));
+    assert_eq!(
+        second.body["spec"]["taints"],
+        json!([{"key": "since", "effect": "NoExecute"}])
+    );
     assert_eq!(bench.cloud.calls(), ["describe a"]);
 }
 
@@ -556,21 +806,39 @@ async fn the_taint_stays_until_the_watch_shows_the_addresses() {
     bench.start();
     sleep(Duration::from_secs(60)).await;
     let calls = bench.api.calls();
-    assert!(calls.len() > 2 && calls.iter().all(|call| call == "PATCH /api/v1/nodes/a/status"), "{calls:?}");
+    assert!(
+        calls.len() > 2
+            && calls
+                .iter()
+                .all(|call| call == "PATCH /api/v1/nodes/a/status"),
+        "{calls:?}"
+    );
     assert_eq!(bench.events(), []);
 }
 
 // Holds: OPS-28
 #[tokio::test(start_paused = true)]
 async fn disabled_updates_are_skipped_and_need_no_call() {
-    let bench = bench_with(NodeOptions { kept: Kept { addresses: false, labels: true }, ..NodeOptions::default() });
+    let bench = bench_with(NodeOptions {
+        kept: Kept {
+            addresses: false,
+            labels: true,
+        },
+        ..NodeOptions::default()
+    });
     bench.knows("a");
     bench.controller.shared.nodes.apply(initialized("a"));
     bench.start();
     wait().await;
     assert_eq!(bench.api.calls(), ["PATCH /api/v1/nodes/a"]);
 
-    let idle = bench_with(NodeOptions { kept: Kept { addresses: false, labels: false }, ..NodeOptions::default() });
+    let idle = bench_with(NodeOptions {
+        kept: Kept {
+            addresses: false,
+            labels: false,
+        },
+        ..NodeOptions::default()
+    });
     idle.knows("a");
     idle.controller.shared.nodes.apply(initialized("a"));
     idle.start();
@@ -584,11 +852,21 @@ async fn a_restart_queries_full_batches_and_writes_nothing() {
     let bench = bench();
     for number in 0..100 {
         let name = format!("n{number:02}");
-        bench.says(&name, Ok(Instance { zone: Some("z1".into()), ..Instance::default() }));
+        bench.says(
+            &name,
+            Ok(Instance {
+                zone: Some("z1".into()),
+                ..Instance::default()
+            }),
+        );
         let labels = json!({"metadata": {"labels": {
             "topology.kubernetes.io/zone": "z1", "failure-domain.beta.kubernetes.io/zone": "z1",
         }}});
-        bench.controller.shared.nodes.apply(with(&initialized(&name), &labels));
+        bench
+            .controller
+            .shared
+            .nodes
+            .apply(with(&initialized(&name), &labels));
     }
     bench.start();
     wait().await;
@@ -602,7 +880,8 @@ async fn a_restart_queries_full_batches_and_writes_nothing() {
 // Holds: N-03, N-08, OPS-39
 #[tokio::test(start_paused = true)]
 async fn each_error_of_a_new_node_decides_on_retry_and_event() {
-    // Calls within 90 ms, 6 s and 8 s; whether an event is written. The back-off starts at 5 ms and doubles each time.
+    // Calls within 90 ms, 6 s and 8 s; whether an event is written. The back-off starts at 5 ms and
+    // doubles each time.
     for (error, (expected, told)) in every_error().into_iter().zip([
         ([5, 11, 11], true), // not found
         ([1, 1, 1], false),  // implemented elsewhere
@@ -630,8 +909,16 @@ async fn each_error_of_a_new_node_decides_on_retry_and_event() {
             }
             assert_eq!(calls, expected, "{error}, as a whole: {whole}");
             assert_eq!(bench.api.calls(), Vec::<String>::new(), "{error}");
-            let event = ("FailedToInitialize".to_owned(), format!("Node cannot be initialized: {error}"));
-            assert_eq!(bench.events().contains(&event), told, "{error}: {:?}", bench.events());
+            let event = (
+                "FailedToInitialize".to_owned(),
+                format!("Node cannot be initialized: {error}"),
+            );
+            assert_eq!(
+                bench.events().contains(&event),
+                told,
+                "{error}: {:?}",
+                bench.events()
+            );
         }
     }
 }
@@ -642,13 +929,18 @@ async fn other_initialization_failures_get_an_event_too() {
     let told = |bench: &Bench| bench.events().remove(0);
     let bench = bench();
     bench.knows("a");
-    bench.api.fail("PATCH", "/api/v1/nodes/a/status", 403, "Forbidden");
+    bench
+        .api
+        .fail("PATCH", "/api/v1/nodes/a/status", 403, "Forbidden");
     bench.start();
     bench.controller.shared.nodes.apply(node("a"));
     wait().await;
     let (reason, message) = told(&bench);
     assert_eq!(reason, "FailedToInitialize");
-    assert!(message.starts_with("Node cannot be updated: forbidden: cannot patch nodes/status"), "{message}");
+    assert!(
+        message.starts_with("Node cannot be updated: forbidden: cannot patch nodes/status"),
+        "{message}"
+    );
     let mut text = String::new();
     prometheus_client::encoding::text::encode(&mut text, &bench.registry).unwrap();
     let line = "skydock_controller_errors_total{controller=\"cloud-node\",kind=\"kubernetes\"} 1";
@@ -662,7 +954,10 @@ async fn other_initialization_failures_get_an_event_too() {
     wait().await;
     let (reason, message) = told(&bench);
     assert_eq!(reason, "FailedToInitialize");
-    assert!(message.starts_with("Node cannot be initialized: ") && message.contains("provider ID"), "{message}");
+    assert!(
+        message.starts_with("Node cannot be initialized: ") && message.contains("provider ID"),
+        "{message}"
+    );
     assert_eq!(bench.api.calls(), Vec::<String>::new());
 }
 
@@ -696,7 +991,11 @@ async fn each_error_of_an_initialized_node_decides_on_the_retry() {
             let later = bench.cloud.calls().len();
             assert_eq!([soon, later], expected, "{error}, as a whole: {whole}");
             sleep(Duration::from_secs(300)).await;
-            assert_eq!(bench.cloud.calls().len() > later, next_period, "{error}, as a whole: {whole}");
+            assert_eq!(
+                bench.cloud.calls().len() > later,
+                next_period,
+                "{error}, as a whole: {whole}"
+            );
             assert_eq!(bench.events(), [], "{error}");
             assert_eq!(bench.api.calls(), Vec::<String>::new(), "{error}");
         }
@@ -719,8 +1018,16 @@ async fn a_throttling_cloud_is_not_queried_until_the_delay_is_over() {
     assert_eq!(bench.cloud.calls(), ["describe a"]);
     sleep(Duration::from_secs(1)).await;
     assert_eq!(bench.api.calls().len(), 4, "{:?}", bench.cloud.calls());
-    let reasons: Vec<_> = bench.events().into_iter().map(|(reason, _)| reason).collect();
-    assert_eq!(reasons, ["FailedToInitialize", "Synced", "Synced"], "the one that only waited is not told a failure");
+    let reasons: Vec<_> = bench
+        .events()
+        .into_iter()
+        .map(|(reason, _)| reason)
+        .collect();
+    assert_eq!(
+        reasons,
+        ["FailedToInitialize", "Synced", "Synced"],
+        "the one that only waited is not told a failure"
+    );
 }
 
 // Holds: OPS-31
@@ -747,15 +1054,27 @@ async fn existing_addresses_are_not_waited_for() {
     sleep(Duration::from_secs(1)).await;
     let addresses = json!([{"type": "InternalIP", "address": "10.0.0.1"}, {"type": "Hostname", "address": "a"}]);
     let change = json!({"metadata": {"resourceVersion": "2"}, "status": {"addresses": addresses}});
-    bench.controller.shared.nodes.apply(with(&node("a"), &change));
+    bench
+        .controller
+        .shared
+        .nodes
+        .apply(with(&node("a"), &change));
     sleep(Duration::from_millis(1500)).await;
-    assert_eq!(bench.api.calls().last().unwrap(), "PATCH /api/v1/nodes/a", "{:?}", bench.api.calls());
+    assert_eq!(
+        bench.api.calls().last().unwrap(),
+        "PATCH /api/v1/nodes/a",
+        "{:?}",
+        bench.api.calls()
+    );
 }
 
 // Holds: OPS-31
 #[tokio::test(start_paused = true)]
 async fn a_late_answer_of_the_previous_plugin_is_ignored() {
-    for late in [Err(CloudError::Invalid("not here".into())), Err(CloudError::Unavailable("away".into()))] {
+    for late in [
+        Err(CloudError::Invalid("not here".into())),
+        Err(CloudError::Unavailable("away".into())),
+    ] {
         let bench = bench();
         *bench.cloud.look_up.lock().unwrap() = Duration::from_secs(20);
         bench.says("a", late);
@@ -774,32 +1093,45 @@ async fn a_deleted_node_is_skipped_and_a_recreated_one_initialized() {
     let bench = bench();
     bench.knows("a");
     bench.start();
-    bench.controller.queue.add("nobody".into(), Priority::Change);
+    bench
+        .controller
+        .queue
+        .add("nobody".into(), Priority::Change);
     bench.controller.shared.nodes.apply(node("a"));
     wait().await;
     bench.controller.shared.nodes.delete("a");
-    bench
-        .controller
-        .shared
-        .nodes
-        .apply(with(&node("a"), &json!({"metadata": {"uid": "uid-2", "resourceVersion": "7"}})));
+    bench.controller.shared.nodes.apply(with(
+        &node("a"),
+        &json!({"metadata": {"uid": "uid-2", "resourceVersion": "7"}}),
+    ));
     wait().await;
     assert_eq!(bench.cloud.calls(), ["describe a"; 2]);
     assert_eq!(bench.api.calls().len(), 4);
-    assert_eq!(bench.api.requests().last().unwrap().body.pointer("/type"), Some(&json!("Normal")));
-    let patched: Vec<_> =
-        bench.api.requests().into_iter().filter(|request| request.path == "/api/v1/nodes/a").collect();
+    assert_eq!(
+        bench.api.requests().last().unwrap().body.pointer("/type"),
+        Some(&json!("Normal"))
+    );
+    let patched: Vec<_> = bench
+        .api
+        .requests()
+        .into_iter()
+        .filter(|request| request.path == "/api/v1/nodes/a")
+        .collect();
     assert_eq!(patched[1].body["metadata"]["uid"], "uid-2");
 }
 
 #[tokio::test(start_paused = true)]
 async fn zones_override_the_zone_of_describe() {
     let bench = bench();
-    *bench.cloud.capabilities.lock().unwrap() = Some([Capability::Instances, Capability::Zones].into());
+    *bench.cloud.capabilities.lock().unwrap() =
+        Some([Capability::Instances, Capability::Zones].into());
     bench.knows("a");
     bench.controller.shared.nodes.apply(node("a"));
     bench.start();
     wait().await;
     let body = bench.api.requests()[1].body.to_string();
-    assert!(body.contains("\"z9\"") && !body.contains("\"z1\""), "{body}");
+    assert!(
+        body.contains("\"z9\"") && !body.contains("\"z1\""),
+        "{body}"
+    );
 }

@@ -1,4 +1,5 @@
-//! Writes the conditions of nodes, each as soon as it is known. A condition that cannot be written does not delay others.
+//! Writes the conditions of nodes, each as soon as it is known. A condition that cannot be written
+//! does not delay others.
 
 use std::{
     collections::BTreeMap,
@@ -34,14 +35,20 @@ pub(super) struct Conditions {
 struct Wanted {
     entry: NodeEntry,
     network: Network,
-    /// Another condition was wanted before this one and may be in progress: the cache may not contain it yet.
+    /// Another condition was wanted before this one and may be in progress: the cache may not
+    /// contain it yet.
     after_another: bool,
 }
 
 impl Conditions {
     pub(super) fn new(shared: Shared, client: Client) -> Self {
         let queue = Queue::new(LIMITER, shared.metrics.queue("RouteConditions"));
-        Self { shared, client, queue, wanted: Mutex::default() }
+        Self {
+            shared,
+            client,
+            queue,
+            wanted: Mutex::default(),
+        }
     }
 
     /// Queues the condition of a node to be written, unless the node has it.
@@ -49,21 +56,35 @@ impl Conditions {
         let name = entry.name();
         let mut wanted = self.lock();
         let before = wanted.get(name);
-        if before.is_some_and(|before| before.network == network && before.entry.uid() == entry.uid()) {
+        if before
+            .is_some_and(|before| before.network == network && before.entry.uid() == entry.uid())
+        {
             return;
         }
         let after_another = before.is_some();
-        if !after_another && network.condition(&entry.object.conditions, Timestamp::now()).is_none() {
+        if !after_another
+            && network
+                .condition(&entry.object.conditions, Timestamp::now())
+                .is_none()
+        {
             return;
         }
-        wanted.insert(name.to_owned(), Wanted { entry: entry.clone(), network, after_another });
+        wanted.insert(
+            name.to_owned(),
+            Wanted {
+                entry: entry.clone(),
+                network,
+                after_another,
+            },
+        );
         drop(wanted);
         self.queue.add(name.to_owned(), Priority::Change);
     }
 
     /// Writes queued conditions until the token is cancelled.
     pub(super) async fn run(&self, shutdown: &CancellationToken) {
-        let write = |name: String, _| async move { self.write(&name).await.schedule(&self.queue, &name) };
+        let write =
+            |name: String, _| async move { self.write(&name).await.schedule(&self.queue, &name) };
         self.queue.run_workers(WRITERS, shutdown, write).await;
     }
 
@@ -80,14 +101,31 @@ impl Conditions {
     /// Writes a condition; returns when to write it again.
     async fn write(&self, name: &str) -> Again {
         let wanted = self.lock().get(name).cloned();
-        let Some(Wanted { entry, network, after_another }) = wanted else { return Again::OnChange };
-        let has = if after_another { &[][..] } else { entry.object.conditions.as_slice() };
+        let Some(Wanted {
+            entry,
+            network,
+            after_another,
+        }) = wanted
+        else {
+            return Again::OnChange;
+        };
+        let has = if after_another {
+            &[][..]
+        } else {
+            entry.object.conditions.as_slice()
+        };
         let error = match network.condition(has, Timestamp::now()) {
             Some(condition) => {
                 // A strategic merge patch is merged with conditions of other types.
                 let body = json!({ "metadata": { "uid": entry.uid() }, "status": { "conditions": [condition] } });
-                let target = Target { namespace: None, name, subresource: Some("status") };
-                patch::<Node>(&self.client, &target, &Patch::Strategic(body)).await.err()
+                let target = Target {
+                    namespace: None,
+                    name,
+                    subresource: Some("status"),
+                };
+                patch::<Node>(&self.client, &target, &Patch::Strategic(body))
+                    .await
+                    .err()
             }
             None => None,
         };

@@ -1,4 +1,5 @@
-//! Tracks changes that the cloud was asked for and has not answered yet. They may outlast the round that started them.
+//! Tracks changes that the cloud was asked for and has not answered yet. They may outlast the round
+//! that started them.
 
 use std::{collections::HashMap, iter::successors};
 
@@ -12,7 +13,8 @@ use super::work::Change;
 pub(super) struct Flight {
     creates: HashMap<String, String>,
     deletes: HashMap<String, Route>,
-    /// For each CIDR, the number of routes being created whose destination is equal to it or inside it.
+    /// For each CIDR, the number of routes being created whose destination is equal to it or inside
+    /// it.
     inside: HashMap<IpNet, usize>,
     /// For each CIDR, the number of routes being created whose destination is equal to it.
     exact: HashMap<IpNet, usize>,
@@ -25,7 +27,11 @@ fn around(net: IpNet) -> impl Iterator<Item = IpNet> {
 
 fn count(counts: &mut HashMap<IpNet, usize>, net: IpNet, up: bool) {
     let count = counts.entry(net).or_default();
-    *count = if up { count.saturating_add(1) } else { count.saturating_sub(1) };
+    *count = if up {
+        count.saturating_add(1)
+    } else {
+        count.saturating_sub(1)
+    };
     if *count == 0 {
         counts.remove(&net);
     }
@@ -42,17 +48,24 @@ impl Flight {
 
     /// Returns the routes to this node that are being deleted.
     pub(super) fn deletes_of(&self, node: &str) -> impl Iterator<Item = &Route> {
-        self.deletes.values().filter(move |route| route.target_node.as_deref() == Some(node))
+        self.deletes
+            .values()
+            .filter(move |route| route.target_node.as_deref() == Some(node))
     }
 
-    /// Returns true if a route that overlaps with this one is being created: a cloud has one route for each destination.
+    /// Returns true if a route that overlaps with this one is being created: a cloud has one route
+    /// for each destination.
     pub(super) fn is_in_the_place_of(&self, route: &NewRoute) -> bool {
-        let Ok(net) = route.destination_cidr.parse::<IpNet>() else { return false };
-        self.inside.contains_key(&net.trunc()) || around(net).any(|outer| self.exact.contains_key(&outer))
+        let Ok(net) = route.destination_cidr.parse::<IpNet>() else {
+            return false;
+        };
+        self.inside.contains_key(&net.trunc())
+            || around(net).any(|outer| self.exact.contains_key(&outer))
     }
 
     pub(super) fn begin_create(&mut self, route: &NewRoute) {
-        self.creates.insert(route.key(), route.destination_cidr.clone());
+        self.creates
+            .insert(route.key(), route.destination_cidr.clone());
         self.count(&route.destination_cidr, true);
     }
 

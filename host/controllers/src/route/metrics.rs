@@ -19,8 +19,16 @@ pub(crate) struct RouteMetrics {
 impl RouteMetrics {
     pub(crate) fn register(registry: &mut Registry) -> Self {
         let metrics = Self::default();
-        registry.register("route_controller_route_sync", "Runs of the route controller", metrics.syncs.clone());
-        registry.register("skydock_routes", "Routes in the last answer of the cloud", metrics.routes.clone());
+        registry.register(
+            "route_controller_route_sync",
+            "Runs of the route controller",
+            metrics.syncs.clone(),
+        );
+        registry.register(
+            "skydock_routes",
+            "Routes in the last answer of the cloud",
+            metrics.routes.clone(),
+        );
         registry.register(
             "skydock_routes_limit",
             "Maximum number of routes in an answer of the cloud; with more, no route is created or deleted",

@@ -1,4 +1,5 @@
-//! The condition NetworkUnavailable, which says whether the network routes traffic to a node's Pods.
+//! The condition NetworkUnavailable, which says whether the network routes traffic to a node's
+//! Pods.
 
 use jiff::Timestamp;
 use k8s_openapi::{api::core::v1::NodeCondition, apimachinery::pkg::apis::meta::v1::Time};
@@ -23,15 +24,17 @@ pub(super) enum Standing {
     Missing,
     /// The route did not exist, and the first attempt to create it failed for a temporary reason.
     Shaky,
-    /// The route exists with outdated properties, belongs to someone else, or was not attempted: nothing is known about it.
+    /// The route exists with outdated properties, belongs to someone else, or was not attempted:
+    /// nothing is known about it.
     Unknown,
 }
 
 impl Network {
     /// Returns the value for a node; `None` leaves its condition unchanged.
     ///
-    /// Difference from upstream: it reports that a working node has no network as soon as one attempt to create a route fails,
-    /// even if the cloud is only busy. Here, such a node gets a second attempt first.
+    /// Difference from upstream: it reports that a working node has no network as soon as one
+    /// attempt to create a route fails, even if the cloud is only busy. Here, such a node gets a
+    /// second attempt first.
     #[must_use]
     pub(super) fn of(standings: &[Standing], conditions: &[NodeCondition]) -> Option<Self> {
         let has = |standing| standings.contains(&standing);
@@ -47,12 +50,22 @@ impl Network {
 
     /// Returns the condition to write; `None` if the node has one with the same status and reason.
     #[must_use]
-    pub(super) fn condition(self, conditions: &[NodeCondition], now: Timestamp) -> Option<NodeCondition> {
+    pub(super) fn condition(
+        self,
+        conditions: &[NodeCondition],
+        now: Timestamp,
+    ) -> Option<NodeCondition> {
         let (status, reason, message) = match self {
             Self::Available => ("False", "RouteCreated", "RouteController created a route"),
-            Self::Unavailable => ("True", "NoRouteCreated", "RouteController failed to create a route"),
+            Self::Unavailable => (
+                "True",
+                "NoRouteCreated",
+                "RouteController failed to create a route",
+            ),
         };
-        let has = |condition: &NodeCondition| condition.status == status && condition.reason.as_deref() == Some(reason);
+        let has = |condition: &NodeCondition| {
+            condition.status == status && condition.reason.as_deref() == Some(reason)
+        };
         (!reported(conditions).is_some_and(has)).then(|| NodeCondition {
             type_: TYPE.to_owned(),
             status: status.to_owned(),
@@ -84,17 +97,28 @@ mod tests {
         condition.into_iter().collect()
     }
 
-    fn written(current: Option<(&str, &str)>, network: Network) -> Option<(String, String, String)> {
+    fn written(
+        current: Option<(&str, &str)>,
+        network: Network,
+    ) -> Option<(String, String, String)> {
         let condition = network.condition(&reporting(current), Timestamp::UNIX_EPOCH)?;
         assert_eq!(condition.type_, "NetworkUnavailable");
-        Some((condition.status, condition.reason.unwrap(), condition.message.unwrap()))
+        Some((
+            condition.status,
+            condition.reason.unwrap(),
+            condition.message.unwrap(),
+        ))
     }
 
     // Holds
     #[test]
     fn a_condition_is_written_unless_status_and_reason_match() {
         let created = Some(("False", "RouteCreated", "RouteController created a route"));
-        let failed = Some(("True", "NoRouteCreated", "RouteController failed to create a route"));
+        let failed = Some((
+            "True",
+            "NoRouteCreated",
+            "RouteController failed to create a route",
+        ));
         for (current, network, expected) in [
             (None, Network::Available, created),
             (None, Network::Unavailable, failed),
@@ -102,11 +126,20 @@ mod tests {
             (Some(("False", "CalicoIsUp")), Network::Available, created),
             (Some(("False", "SomeOther")), Network::Available, created),
             (Some(("True", "SomeOther")), Network::Unavailable, failed),
-            (Some(("False", "RouteCreated")), Network::Unavailable, failed),
+            (
+                Some(("False", "RouteCreated")),
+                Network::Unavailable,
+                failed,
+            ),
             (Some(("True", "NoRouteCreated")), Network::Unavailable, None),
         ] {
-            let expected = expected.map(|(status, reason, text)| (status.into(), reason.into(), text.into()));
-            assert_eq!(written(current, network), expected, "{current:?} {network:?}");
+            let expected =
+                expected.map(|(status, reason, text)| (status.into(), reason.into(), text.into()));
+            assert_eq!(
+                written(current, network),
+                expected,
+                "{current:?} {network:?}"
+            );
         }
     }
 
@@ -128,7 +161,11 @@ mod tests {
             (&[Unknown, Missing], Some(Network::Unavailable)),
             (&[There, Unknown], None),
         ] {
-            assert_eq!(Network::of(standings, &reporting(None)), expected, "{standings:?}");
+            assert_eq!(
+                Network::of(standings, &reporting(None)),
+                expected,
+                "{standings:?}"
+            );
         }
     }
 
@@ -141,9 +178,16 @@ mod tests {
             (Some(("True", "NoRouteCreated")), Some(Network::Unavailable)),
             (None, Some(Network::Unavailable)),
         ] {
-            assert_eq!(Network::of(&[There, Shaky], &reporting(current)), expected, "{current:?}");
+            assert_eq!(
+                Network::of(&[There, Shaky], &reporting(current)),
+                expected,
+                "{current:?}"
+            );
         }
         let worked = reporting(Some(("False", "RouteCreated")));
-        assert_eq!(Network::of(&[Shaky, Missing], &worked), Some(Network::Unavailable));
+        assert_eq!(
+            Network::of(&[Shaky, Missing], &worked),
+            Some(Network::Unavailable)
+        );
     }
 }

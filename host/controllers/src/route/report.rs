@@ -22,13 +22,22 @@ pub(super) enum Report {
     /// A route was created, or could not be created; with its node, if that exists.
     Created(Done<NewRoute>, Option<NodeEntry>),
     /// Creating a route to a node has been in progress for a long time.
-    CreatingForLong { entry: NodeEntry, key: String, lasted: Duration, error: CloudError },
+    CreatingForLong {
+        entry: NodeEntry,
+        key: String,
+        lasted: Duration,
+        error: CloudError,
+    },
     /// A route was deleted.
     Deleted(Route),
     /// A route could not be deleted.
     NotDeleted { key: String, error: CloudError },
     /// Deleting a route has been in progress for a long time.
-    DeletingForLong { key: String, lasted: Duration, error: CloudError },
+    DeletingForLong {
+        key: String,
+        lasted: Duration,
+        error: CloudError,
+    },
 }
 
 impl RouteController {
@@ -39,7 +48,10 @@ impl RouteController {
             Report::ListFailed(error) => {
                 shared.cloud_error("routes", error);
                 if retry::warns(error) {
-                    self.warn(reason::FAILED_TO_LIST_ROUTES, format!("No route is created or deleted: {error}"));
+                    self.warn(
+                        reason::FAILED_TO_LIST_ROUTES,
+                        format!("No route is created or deleted: {error}"),
+                    );
                 }
             }
             Report::NearLimit { routes, limit } => {
@@ -58,28 +70,48 @@ impl RouteController {
                      extend --cluster-cidr; otherwise delete the node, and let it register again"
                 );
                 tracing::warn!(node = entry.name(), "{message}");
-                shared.metrics.error(shared.controller, "pod-cidr-out-of-range");
+                shared
+                    .metrics
+                    .error(shared.controller, "pod-cidr-out-of-range");
                 shared.warning(entry, reason::POD_CIDR_OUT_OF_RANGE, message);
             }
             Report::Created(done, entry) => self.report_created(done, entry.as_ref()),
-            Report::CreatingForLong { entry, key, lasted, error } => {
+            Report::CreatingForLong {
+                entry,
+                key,
+                lasted,
+                error,
+            } => {
                 let lasted = minutes(*lasted);
-                let message = format!("An operation on route {key} has not finished after {lasted}: {error}");
+                let message =
+                    format!("An operation on route {key} has not finished after {lasted}: {error}");
                 shared.warning(entry, reason::STILL_IN_PROGRESS, message);
             }
             Report::Deleted(route) => {
-                tracing::info!(route = route.name, cidr = route.destination_cidr, "deleted a route");
+                tracing::info!(
+                    route = route.name,
+                    cidr = route.destination_cidr,
+                    "deleted a route"
+                );
             }
             Report::NotDeleted { key, error } => shared.cloud_error(key, error),
             Report::DeletingForLong { key, lasted, error } => {
                 let lasted = minutes(*lasted);
-                tracing::warn!(route = key, "route deletion has not finished after {lasted}: {error}");
+                tracing::warn!(
+                    route = key,
+                    "route deletion has not finished after {lasted}: {error}"
+                );
             }
         }
     }
 
     fn report_created(&self, done: &Done<NewRoute>, entry: Option<&NodeEntry>) {
-        let Done { change, result, took, .. } = done;
+        let Done {
+            change,
+            result,
+            took,
+            ..
+        } = done;
         let (node, cidr) = (change.target_node.as_str(), &change.destination_cidr);
         let Err(error) = result else {
             tracing::info!(node, cidr, "created a route");
@@ -88,12 +120,16 @@ impl RouteController {
         self.shared.cloud_error(&change.key(), error);
         if let Some(entry) = entry.filter(|_| retry::warns(error)) {
             let hint = &change.name_hint;
-            let message = format!("Could not create route {hint} {cidr} for node {node} after {took:?}: {error}");
-            self.shared.warning(entry, reason::FAILED_TO_CREATE_ROUTE, message);
+            let message = format!(
+                "Could not create route {hint} {cidr} for node {node} after {took:?}: {error}"
+            );
+            self.shared
+                .warning(entry, reason::FAILED_TO_CREATE_ROUTE, message);
         }
     }
 
-    /// Publishes a warning that is not about a single object of the cluster, on the object that represents this process.
+    /// Publishes a warning that is not about a single object of the cluster, on the object that
+    /// represents this process.
     fn warn(&self, reason: &str, message: String) {
         self.shared.recorder.publish(Notice {
             source: self.shared.controller.event_source,

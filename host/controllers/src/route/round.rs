@@ -22,7 +22,8 @@ pub(super) struct Round {
     /// Indices in the plan of the routes to create, by key and by node.
     creates: HashMap<String, usize>,
     by_node: HashMap<String, Vec<usize>>,
-    /// Indices in the plan of the routes to delete, by key, and of the routes to create that wait for each of them.
+    /// Indices in the plan of the routes to delete, by key, and of the routes to create that wait
+    /// for each of them.
     deletes: HashMap<String, usize>,
     waiting: HashMap<usize, Vec<usize>>,
     made: HashSet<usize>,
@@ -40,15 +41,40 @@ pub(super) struct Due {
 
 impl Round {
     pub(super) fn new(plan: Plan, entries: Vec<NodeEntry>) -> Self {
-        let keys = |keys: Vec<String>| keys.into_iter().enumerate().map(|(index, key)| (key, index)).collect();
-        let creates = keys(plan.creates.iter().map(|create| create.route.key()).collect());
+        let keys = |keys: Vec<String>| {
+            keys.into_iter()
+                .enumerate()
+                .map(|(index, key)| (key, index))
+                .collect()
+        };
+        let creates = keys(
+            plan.creates
+                .iter()
+                .map(|create| create.route.key())
+                .collect(),
+        );
         let deletes = keys(plan.deletes.iter().map(Change::key).collect());
-        let (mut by_node, mut waiting): (HashMap<String, Vec<usize>>, HashMap<usize, Vec<usize>>) = Default::default();
+        let (mut by_node, mut waiting): (HashMap<String, Vec<usize>>, HashMap<usize, Vec<usize>>) =
+            Default::default();
         for (index, create) in plan.creates.iter().enumerate() {
-            by_node.entry(create.route.target_node.clone()).or_default().push(index);
-            create.after.iter().for_each(|delete| waiting.entry(*delete).or_default().push(index));
+            by_node
+                .entry(create.route.target_node.clone())
+                .or_default()
+                .push(index);
+            create
+                .after
+                .iter()
+                .for_each(|delete| waiting.entry(*delete).or_default().push(index));
         }
-        Self { entries, plan, creates, by_node, deletes, waiting, ..Self::default() }
+        Self {
+            entries,
+            plan,
+            creates,
+            by_node,
+            deletes,
+            waiting,
+            ..Self::default()
+        }
     }
 
     pub(super) fn entries(&self) -> &[NodeEntry] {
@@ -61,7 +87,10 @@ impl Round {
     }
 
     pub(super) fn entry(&self, node: &str) -> Option<&NodeEntry> {
-        let index = self.entries.binary_search_by(|entry| entry.name().cmp(node)).ok()?;
+        let index = self
+            .entries
+            .binary_search_by(|entry| entry.name().cmp(node))
+            .ok()?;
         self.entries.get(index)
     }
 
@@ -73,7 +102,12 @@ impl Round {
     }
 
     fn creation(&self, route: &NewRoute) -> Option<usize> {
-        let same = |index: &usize| self.plan.creates.get(*index).is_some_and(|create| create.route == *route);
+        let same = |index: &usize| {
+            self.plan
+                .creates
+                .get(*index)
+                .is_some_and(|create| create.route == *route)
+        };
         self.creates.get(&route.key()).copied().filter(same)
     }
 
@@ -98,30 +132,63 @@ impl Round {
         })
     }
 
-    /// Returns true if a node needs a route to this destination and the list contains one, so that none is to be created.
+    /// Returns true if a node needs a route to this destination and the list contains one, so that
+    /// none is to be created.
     pub(super) fn keeps(&self, node: &str, destination: &str) -> bool {
         let needs = |entry: &NodeEntry| plan::has(&entry.view, destination);
-        self.entry(node).is_some_and(needs) && !self.creates.contains_key(&key(node, &plan::canonical(destination)))
+        self.entry(node).is_some_and(needs)
+            && !self
+                .creates
+                .contains_key(&key(node, &plan::canonical(destination)))
     }
 
     /// Returns all changes that can be started now.
     pub(super) fn due(&self, memory: &Memory, flight: &Flight, now: Instant) -> Due {
-        let deletes = self.plan.deletes.iter().enumerate().filter(|(index, route)| {
-            !self.gone.contains(index) && !flight.deletes(route) && memory.deletes.due(route, now)
-        });
-        let deletes = deletes.map(|(_, route)| (route.clone(), memory.deletes.batch(route))).collect();
-        Due { deletes, ..self.creates_due(0..self.plan.creates.len(), memory, flight, now) }
+        let deletes = self
+            .plan
+            .deletes
+            .iter()
+            .enumerate()
+            .filter(|(index, route)| {
+                !self.gone.contains(index)
+                    && !flight.deletes(route)
+                    && memory.deletes.due(route, now)
+            });
+        let deletes = deletes
+            .map(|(_, route)| (route.clone(), memory.deletes.batch(route)))
+            .collect();
+        Due {
+            deletes,
+            ..self.creates_due(0..self.plan.creates.len(), memory, flight, now)
+        }
     }
 
     /// Returns the changes that can be started after these routes were deleted.
-    pub(super) fn freed_by(&self, routes: &[Route], memory: &Memory, flight: &Flight, now: Instant) -> Due {
-        let waiting: BTreeSet<usize> = routes.iter().flat_map(|route| self.waiting_for(route)).collect();
+    pub(super) fn freed_by(
+        &self,
+        routes: &[Route],
+        memory: &Memory,
+        flight: &Flight,
+        now: Instant,
+    ) -> Due {
+        let waiting: BTreeSet<usize> = routes
+            .iter()
+            .flat_map(|route| self.waiting_for(route))
+            .collect();
         self.creates_due(waiting.into_iter(), memory, flight, now)
     }
 
-    fn creates_due(&self, indices: impl Iterator<Item = usize>, memory: &Memory, flight: &Flight, now: Instant) -> Due {
+    fn creates_due(
+        &self,
+        indices: impl Iterator<Item = usize>,
+        memory: &Memory,
+        flight: &Flight,
+        now: Instant,
+    ) -> Due {
         let mut due = Due::default();
-        for (index, create) in indices.filter_map(|index| Some((index, self.plan.creates.get(index)?))) {
+        for (index, create) in
+            indices.filter_map(|index| Some((index, self.plan.creates.get(index)?)))
+        {
             let route = &create.route;
             if self.made.contains(&index) || !self.is_free(index) || flight.creates(route) {
                 continue;
@@ -129,7 +196,8 @@ impl Round {
             if flight.is_in_the_place_of(route) {
                 due.blocked = true;
             } else if memory.creates.due(route, now) {
-                due.creates.push((route.clone(), memory.creates.batch(route)));
+                due.creates
+                    .push((route.clone(), memory.creates.batch(route)));
             }
         }
         due
@@ -137,18 +205,29 @@ impl Round {
 
     fn waiting_for(&self, route: &Route) -> impl Iterator<Item = usize> {
         let index = self.deletes.get(&route.key());
-        index.and_then(|index| self.waiting.get(index)).into_iter().flatten().copied()
+        index
+            .and_then(|index| self.waiting.get(index))
+            .into_iter()
+            .flatten()
+            .copied()
     }
 
     /// Returns the nodes whose routes wait for the deletion of this one.
     pub(super) fn nodes_waiting_for(&self, route: &Route) -> Vec<String> {
-        let creates = self.waiting_for(route).filter_map(|index| self.plan.creates.get(index));
-        creates.map(|create| create.route.target_node.clone()).collect()
+        let creates = self
+            .waiting_for(route)
+            .filter_map(|index| self.plan.creates.get(index));
+        creates
+            .map(|create| create.route.target_node.clone())
+            .collect()
     }
 
     /// Returns true if all routes that this one replaces were deleted.
     fn is_free(&self, create: usize) -> bool {
-        self.plan.creates.get(create).is_some_and(|create| create.after.iter().all(|index| self.gone.contains(index)))
+        self.plan
+            .creates
+            .get(create)
+            .is_some_and(|create| create.after.iter().all(|index| self.gone.contains(index)))
     }
 
     /// Returns when the first of the failed changes is to be retried.
@@ -162,18 +241,35 @@ impl Round {
         creates.or(deletes)
     }
 
-    /// Returns whether a node has a network; `None` if this is not known, for example while one of its routes is being created.
-    pub(super) fn verdict(&self, entry: &NodeEntry, memory: &Memory, flight: &Flight) -> Option<Network> {
+    /// Returns whether a node has a network; `None` if this is not known, for example while one of
+    /// its routes is being created.
+    pub(super) fn verdict(
+        &self,
+        entry: &NodeEntry,
+        memory: &Memory,
+        flight: &Flight,
+    ) -> Option<Network> {
         // The list may show a route that an earlier round is deleting.
-        let goes = |route: &Route| !self.deletes(route) && self.keeps(entry.name(), &route.destination_cidr);
+        let goes = |route: &Route| {
+            !self.deletes(route) && self.keeps(entry.name(), &route.destination_cidr)
+        };
         if flight.deletes_of(entry.name()).any(goes) {
             return None;
         }
-        let indices = self.by_node.get(entry.name()).map(Vec::as_slice).unwrap_or_default();
+        let indices = self
+            .by_node
+            .get(entry.name())
+            .map(Vec::as_slice)
+            .unwrap_or_default();
         let mut standings = Vec::new();
         for index in indices {
             let create = self.plan.creates.get(*index)?;
-            let goes = |delete: &usize| self.plan.deletes.get(*delete).is_some_and(|route| flight.deletes(route));
+            let goes = |delete: &usize| {
+                self.plan
+                    .deletes
+                    .get(*delete)
+                    .is_some_and(|route| flight.deletes(route))
+            };
             if flight.creates(&create.route) || create.after.iter().any(goes) {
                 return None;
             }

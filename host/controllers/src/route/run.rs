@@ -1,5 +1,5 @@
-//! The main loop for routes: lists and compares them, starts changes, and passes their results to the state. A slow call does not
-//! delay anything else.
+//! The main loop for routes: lists and compares them, starts changes, and passes their results to
+//! the state. A slow call does not delay anything else.
 
 use std::sync::Arc;
 
@@ -55,7 +55,11 @@ impl<'a> Run<'a> {
     /// Runs until the queue is closed, and then waits for calls in progress.
     pub(super) async fn work(mut self) {
         loop {
-            let (pause, stop, queue) = (sleep_until(self.not_before), self.stop.clone(), &self.controller.queue);
+            let (pause, stop, queue) = (
+                sleep_until(self.not_before),
+                self.stop.clone(),
+                &self.controller.queue,
+            );
             let turn = async move {
                 tokio::select! { () = pause => {}, () = stop.cancelled() => {} }
                 queue.take().await
@@ -79,7 +83,8 @@ impl<'a> Run<'a> {
         self.state.begin_list(&self.controller.memory());
         self.started = Instant::now();
         let provider = Arc::clone(&self.controller.shared.provider);
-        self.tasks.spawn(async move { Event::Listed(provider.list_routes().await) });
+        self.tasks
+            .spawn(async move { Event::Listed(provider.list_routes().await) });
     }
 
     /// Returns the next completed call; `None` if none is in progress.
@@ -97,11 +102,20 @@ impl<'a> Run<'a> {
     /// Passes the result of a call to the state, and performs what follows from it.
     pub(super) fn handle(&mut self, event: Event) {
         let (controller, now) = (self.controller, Instant::now());
-        let long = controller.shared.metrics.long_in_progress(controller.shared.controller);
+        let long = controller
+            .shared
+            .metrics
+            .long_in_progress(controller.shared.controller);
         let turn = match event {
             Event::Listed(listed) => self.listed(listed, now),
-            Event::Created(done, begun) => self.state.created(&mut controller.memory(), done, begun, (now, &long)),
-            Event::Deleted(done, begun) => self.state.deleted(&mut controller.memory(), done, begun, (now, &long)),
+            Event::Created(done, begun) => {
+                self.state
+                    .created(&mut controller.memory(), done, begun, (now, &long))
+            }
+            Event::Deleted(done, begun) => {
+                self.state
+                    .deleted(&mut controller.memory(), done, begun, (now, &long))
+            }
         };
         self.perform(turn);
         self.schedule();
@@ -111,24 +125,31 @@ impl<'a> Run<'a> {
         let controller = self.controller;
         controller.queue.done(&());
         let ended = self.state.end_list(&controller.memory());
-        let Some(meanwhile) = ended else { return Turn::default() };
+        let Some(meanwhile) = ended else {
+            return Turn::default();
+        };
         let routes = match listed {
             Ok(routes) => routes,
             Err(error) => return self.state.list_failed(&mut controller.memory(), error, now),
         };
         let near_limit = self.measure(routes.len(), now);
-        // Nodes are read after the list: the node of a listed route is known by then, unless it does not exist.
+        // Nodes are read after the list: the node of a listed route is known by then, unless it
+        // does not exist.
         let entries = controller.shared.nodes.list();
         let nodes: Vec<_> = entries.iter().map(|entry| &*entry.view).collect();
         let plan = plan::plan(routes, &nodes, &controller.cidrs);
-        let mut turn = self.state.listed(&mut controller.memory(), &meanwhile, (plan, entries), now);
+        let mut turn =
+            self.state
+                .listed(&mut controller.memory(), &meanwhile, (plan, entries), now);
         turn.reports.splice(0..0, near_limit);
         turn
     }
 
     /// Sets the metrics of the number of routes, and returns what to report about it.
     fn measure(&self, routes: usize, now: Instant) -> Option<Report> {
-        let RouteController { shared, metrics, .. } = self.controller;
+        let RouteController {
+            shared, metrics, ..
+        } = self.controller;
         let limit = shared.provider.max_routes();
         let gauge = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
         metrics.routes.set(gauge(routes));
@@ -136,22 +157,34 @@ impl<'a> Run<'a> {
         self.controller.memory().near_limit(routes, limit, now)
     }
 
-    fn perform(&mut self, Turn { reports, due, networks, list_again }: Turn) {
+    fn perform(
+        &mut self,
+        Turn {
+            reports,
+            due,
+            networks,
+            list_again,
+        }: Turn,
+    ) {
         let controller = self.controller;
         reports.iter().for_each(|report| controller.report(report));
         let begun = controller.memory().forgotten;
         for batch in self.work.batches(due.deletes) {
             let work = self.work.clone();
-            self.tasks.spawn(async move { Event::Deleted(work.batch(batch).await, begun) });
+            self.tasks
+                .spawn(async move { Event::Deleted(work.batch(batch).await, begun) });
         }
         for batch in self.work.batches(due.creates) {
             let work = self.work.clone();
-            self.tasks.spawn(async move { Event::Created(work.batch(batch).await, begun) });
+            self.tasks
+                .spawn(async move { Event::Created(work.batch(batch).await, begun) });
         }
         if list_again && matches!(controller.rhythm, Rhythm::Watch { .. }) {
             controller.queue.add_after((), GATHER, Priority::Change);
         }
-        networks.iter().for_each(|(entry, network)| controller.conditions.want(entry, *network));
+        networks
+            .iter()
+            .for_each(|(entry, network)| controller.conditions.want(entry, *network));
     }
 
     /// Returns when something is to be retried.
@@ -166,7 +199,10 @@ impl<'a> Run<'a> {
         let now = Instant::now();
         let Next { at, asked } = self.next_try();
         let [again, asked] = [at, asked].map(|at| at.map(|at| at.saturating_duration_since(now)));
-        let (next, pause) = self.controller.rhythm.after(self.started.elapsed(), again, asked);
+        let (next, pause) = self
+            .controller
+            .rhythm
+            .after(self.started.elapsed(), again, asked);
         if let Some(next) = next {
             self.controller.queue.add_after((), next, Priority::Recheck);
         }

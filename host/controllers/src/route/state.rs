@@ -1,5 +1,5 @@
-//! What is known about routes, and what follows from each answer of the cloud. There is no I/O here; `run.rs` performs what a
-//! [`Turn`] says.
+//! What is known about routes, and what follows from each answer of the cloud. There is no I/O
+//! here; `run.rs` performs what a [`Turn`] says.
 
 use std::collections::HashSet;
 
@@ -26,13 +26,15 @@ pub(super) struct State {
     listing: Option<Listing>,
     round: Round,
     flight: Flight,
-    /// When to retry the last list if it failed: nothing else can be retried before it has succeeded.
+    /// When to retry the last list if it failed: nothing else can be retried before it has
+    /// succeeded.
     relist: Option<Next>,
     /// True if a route waits because an overlapping one is being created.
     blocked: bool,
 }
 
-/// Changes that were completed while the list was being requested: it is not known whether the list contains them.
+/// Changes that were completed while the list was being requested: it is not known whether the list
+/// contains them.
 #[derive(Default)]
 pub(super) struct Listing {
     /// [`Memory::forgotten`] when the request was sent.
@@ -56,7 +58,10 @@ pub(super) struct Turn {
 impl State {
     /// Records that the list of routes is being requested.
     pub(super) fn begin_list(&mut self, memory: &Memory) {
-        self.listing = Some(Listing { begun: memory.forgotten, ..Listing::default() });
+        self.listing = Some(Listing {
+            begun: memory.forgotten,
+            ..Listing::default()
+        });
     }
 
     /// Returns true while the list of routes is being requested.
@@ -64,18 +69,27 @@ impl State {
         self.listing.is_some()
     }
 
-    /// Ends a request of the list. Returns `None` if the plugin was replaced in the meantime and will be queried at once: the list
-    /// of the previous plugin may come from a different cloud.
+    /// Ends a request of the list. Returns `None` if the plugin was replaced in the meantime and
+    /// will be queried at once: the list of the previous plugin may come from a different cloud.
     pub(super) fn end_list(&mut self, memory: &Memory) -> Option<Listing> {
         self.relist = None;
-        Some(self.listing.take().unwrap_or_default()).filter(|listing| listing.begun == memory.forgotten)
+        Some(self.listing.take().unwrap_or_default())
+            .filter(|listing| listing.begun == memory.forgotten)
     }
 
     /// Handles a list that failed: nothing is changed.
-    pub(super) fn list_failed(&mut self, memory: &mut Memory, error: CloudError, now: Instant) -> Turn {
+    pub(super) fn list_failed(
+        &mut self,
+        memory: &mut Memory,
+        error: CloudError,
+        now: Instant,
+    ) -> Turn {
         self.relist = Some(Next::after(&error, memory.failures, now));
         memory.failures = memory.failures.saturating_add(1);
-        Turn { reports: vec![Report::ListFailed(error)], ..Turn::default() }
+        Turn {
+            reports: vec![Report::ListFailed(error)],
+            ..Turn::default()
+        }
     }
 
     /// Begins a round with this comparison of the listed routes with these nodes.
@@ -88,12 +102,17 @@ impl State {
     ) -> Turn {
         memory.failures = 0;
         memory.deletes.keep(plan.deletes.iter());
-        memory.creates.keep(plan.creates.iter().map(|create| &create.route));
+        memory
+            .creates
+            .keep(plan.creates.iter().map(|create| &create.route));
         self.round = Round::new(plan, entries);
         // Of a change that the nodes do not want in this form, another list shows the result.
         let (mut list_again, mut doubtful) = (false, HashSet::new());
         for route in &meanwhile.created {
-            list_again |= !self.round.created(route) && !self.round.keeps(&route.target_node, &route.destination_cidr);
+            list_again |= !self.round.created(route)
+                && !self
+                    .round
+                    .keeps(&route.target_node, &route.destination_cidr);
         }
         for route in &meanwhile.deleted {
             if !self.round.deleted(route)
@@ -107,19 +126,34 @@ impl State {
         self.blocked = false;
         let due = self.start(self.round.due(memory, &self.flight, now));
         let reports = self.outside(memory, now);
-        let entries = self.round.entries().iter().filter(|entry| !doubtful.contains(entry.name()));
+        let entries = self
+            .round
+            .entries()
+            .iter()
+            .filter(|entry| !doubtful.contains(entry.name()));
         let networks = self.networks(entries, memory);
-        Turn { reports, due, networks, list_again }
+        Turn {
+            reports,
+            due,
+            networks,
+            list_again,
+        }
     }
 
-    /// Returns reports about nodes whose Pod CIDRs are outside of the cluster's; again after a while, because events expire.
+    /// Returns reports about nodes whose Pod CIDRs are outside of the cluster's; again after a
+    /// while, because events expire.
     fn outside(&self, memory: &mut Memory, now: Instant) -> Vec<Report> {
         let before = std::mem::take(&mut memory.tell_of_outside);
         let mut reports = Vec::new();
         for (node, cidrs) in self.round.outside() {
-            let Some(entry) = self.round.entry(node) else { continue };
+            let Some(entry) = self.round.entry(node) else {
+                continue;
+            };
             let waits = before.get(entry.uid()).filter(|at| now < **at);
-            memory.tell_of_outside.insert(entry.uid().to_owned(), waits.copied().unwrap_or(now + TELL_AGAIN));
+            memory.tell_of_outside.insert(
+                entry.uid().to_owned(),
+                waits.copied().unwrap_or(now + TELL_AGAIN),
+            );
             if waits.is_none() {
                 reports.push(Report::Outside(entry.clone(), cidrs.clone()));
             }
@@ -130,7 +164,9 @@ impl State {
     /// Records that changes are being requested, and returns those that can be.
     fn start(&mut self, due: Due) -> Due {
         self.blocked |= due.blocked;
-        due.deletes.iter().for_each(|(route, _)| self.flight.begin_delete(route));
+        due.deletes
+            .iter()
+            .for_each(|(route, _)| self.flight.begin_delete(route));
         let mut creates = Vec::new();
         for (route, size) in due.creates {
             // Overlapping routes are created one after the other.
@@ -163,26 +199,40 @@ impl State {
                 Ok(()) => {
                     memory.creates.succeeded(&route);
                     list_again |= !self.round.created(&route);
-                    self.listing.iter_mut().for_each(|listing| listing.created.push(route.clone()));
+                    self.listing
+                        .iter_mut()
+                        .for_each(|listing| listing.created.push(route.clone()));
                     reports.push(Report::Created(done, node));
                 }
-                // The current round does not want this change, or it was requested from the previous plugin: the error says
-                // nothing about the next attempt.
+                // The current round does not want this change, or it was requested from the
+                // previous plugin: the error says nothing about the next attempt.
                 Err(_) if begun != memory.forgotten || !self.round.makes(&route) => {
                     list_again = true;
                     reports.push(Report::Created(done, node));
                 }
                 Err(error) => {
                     let (error, key) = (error.clone(), route.key());
-                    let lasted = memory.creates.failed(route, &error, done.spoiled, now, long);
+                    let lasted = memory
+                        .creates
+                        .failed(route, &error, done.spoiled, now, long);
                     reports.push(Report::Created(done, node.clone()));
                     if let (Some(lasted), Some(entry)) = (lasted, node) {
-                        reports.push(Report::CreatingForLong { entry, key, lasted, error });
+                        reports.push(Report::CreatingForLong {
+                            entry,
+                            key,
+                            lasted,
+                            error,
+                        });
                     }
                 }
             }
         }
-        Turn { reports, networks: self.networks_of(nodes, memory), list_again, due: Due::default() }
+        Turn {
+            reports,
+            networks: self.networks_of(nodes, memory),
+            list_again,
+            due: Due::default(),
+        }
     }
 
     /// Records results of deletions that were requested when [`Memory::forgotten`] was `begun`.
@@ -195,12 +245,20 @@ impl State {
     ) -> Turn {
         let (mut nodes, mut reports, mut gone) = (Vec::new(), Vec::new(), Vec::new());
         let mut list_again = false;
-        for Done { change, result, spoiled, .. } in done {
+        for Done {
+            change,
+            result,
+            spoiled,
+            ..
+        } in done
+        {
             self.flight.end_delete(&change);
             nodes.extend(self.round.nodes_waiting_for(&change));
             match result {
                 Ok(()) => {
-                    self.listing.iter_mut().for_each(|listing| listing.deleted.push(change.clone()));
+                    self.listing
+                        .iter_mut()
+                        .for_each(|listing| listing.deleted.push(change.clone()));
                     list_again |= !self.round.deleted(&change);
                     memory.deletes.succeeded(&change);
                     reports.push(Report::Deleted(change.clone()));
@@ -208,40 +266,68 @@ impl State {
                 }
                 Err(error) => {
                     let key = change.key();
-                    reports.push(Report::NotDeleted { key: key.clone(), error: error.clone() });
+                    reports.push(Report::NotDeleted {
+                        key: key.clone(),
+                        error: error.clone(),
+                    });
                     if begun != memory.forgotten || !self.round.deletes(&change) {
                         list_again = true;
-                    } else if let Some(lasted) = memory.deletes.failed(change, &error, spoiled, now, long) {
+                    } else if let Some(lasted) =
+                        memory.deletes.failed(change, &error, spoiled, now, long)
+                    {
                         reports.push(Report::DeletingForLong { key, lasted, error });
                     }
                 }
             }
         }
         let due = self.start(self.round.freed_by(&gone, memory, &self.flight, now));
-        Turn { reports, due, networks: self.networks_of(nodes, memory), list_again }
+        Turn {
+            reports,
+            due,
+            networks: self.networks_of(nodes, memory),
+            list_again,
+        }
     }
 
     fn networks_of(&self, mut nodes: Vec<String>, memory: &Memory) -> Vec<(NodeEntry, Network)> {
         nodes.sort_unstable();
         nodes.dedup();
-        self.networks(nodes.iter().filter_map(|node| self.round.entry(node)), memory)
+        self.networks(
+            nodes.iter().filter_map(|node| self.round.entry(node)),
+            memory,
+        )
     }
 
-    fn networks<'a>(&self, entries: impl Iterator<Item = &'a NodeEntry>, memory: &Memory) -> Vec<(NodeEntry, Network)> {
-        let known = |entry: &NodeEntry| Some((entry.clone(), self.round.verdict(entry, memory, &self.flight)?));
+    fn networks<'a>(
+        &self,
+        entries: impl Iterator<Item = &'a NodeEntry>,
+        memory: &Memory,
+    ) -> Vec<(NodeEntry, Network)> {
+        let known = |entry: &NodeEntry| {
+            Some((
+                entry.clone(),
+                self.round.verdict(entry, memory, &self.flight)?,
+            ))
+        };
         entries.filter_map(known).collect()
     }
 
     /// Returns when something is to be retried. Changes are retried after a list.
     pub(super) fn next_try(&self, memory: &Memory) -> Next {
-        self.relist.unwrap_or_else(|| self.round.next(memory, &self.flight))
+        self.relist
+            .unwrap_or_else(|| self.round.next(memory, &self.flight))
     }
 }
 
 impl Memory {
-    /// Returns the report that the limit of routes is nearly reached, unless it was made recently: a longer list is rejected as a
-    /// whole, and then new nodes get no routes.
-    pub(super) fn near_limit(&mut self, routes: usize, limit: Option<usize>, now: Instant) -> Option<Report> {
+    /// Returns the report that the limit of routes is nearly reached, unless it was made recently:
+    /// a longer list is rejected as a whole, and then new nodes get no routes.
+    pub(super) fn near_limit(
+        &mut self,
+        routes: usize,
+        limit: Option<usize>,
+        now: Instant,
+    ) -> Option<Report> {
         let limit = limit.filter(|limit| routes >= limit - limit / 5)?;
         if self.tell_of_limit.is_some_and(|at| now < at) {
             return None;

@@ -42,11 +42,19 @@ fn bench(rhythm: Rhythm) -> Bench {
         rhythm,
         crate::Options::default().process,
     ));
-    Bench { api, cloud, controller, registry, stop: CancellationToken::new() }
+    Bench {
+        api,
+        cloud,
+        controller,
+        registry,
+        stop: CancellationToken::new(),
+    }
 }
 
 fn watching() -> Bench {
-    bench(Rhythm::Watch { check_period: NEVER })
+    bench(Rhythm::Watch {
+        check_period: NEVER,
+    })
 }
 
 fn ip(address: &str) -> Value {
@@ -72,13 +80,19 @@ pub(super) fn unavailable() -> CloudError {
 }
 
 fn retry(seconds: u64) -> Retry {
-    Retry { after: Duration::from_secs(seconds), message: "busy".into() }
+    Retry {
+        after: Duration::from_secs(seconds),
+        message: "busy".into(),
+    }
 }
 
 impl Bench {
     fn has(&self, name: &str, pod_cidrs: &[&str], change: &Value) {
         let spec = json!({"spec": {"podCIDRs": pod_cidrs, "providerID": format!("fake://{name}")}});
-        self.controller.shared.nodes.apply(with(&with(&node(name), &spec), change));
+        self.controller
+            .shared
+            .nodes
+            .apply(with(&with(&node(name), &spec), change));
     }
 
     /// Changes the node with this name.
@@ -90,7 +104,8 @@ impl Bench {
         self.controller.shared.nodes.apply(with(&changed, &version));
     }
 
-    /// Runs one round until everything has ended. Returns the delay before the next retry, if there is one.
+    /// Runs one round until everything has ended. Returns the delay before the next retry, if there
+    /// is one.
     async fn pass(&self) -> Option<Duration> {
         let mut run = Run::new(&self.controller, self.stop.clone());
         run.list();
@@ -116,17 +131,32 @@ impl Bench {
     }
 
     fn patches(&self) -> Vec<Request> {
-        self.api.requests().into_iter().filter(|request| request.method == "PATCH").collect()
+        self.api
+            .requests()
+            .into_iter()
+            .filter(|request| request.method == "PATCH")
+            .collect()
     }
 
     /// Returns `NODE STATUS REASON` for each condition that was written.
     fn conditions(&self) -> Vec<String> {
         let text = |request: &Request| {
             let condition = &request.body["status"]["conditions"][0];
-            let name = request.path.trim_start_matches("/api/v1/nodes/").trim_end_matches("/status");
-            format!("{name} {} {}", condition["status"].as_str().unwrap(), condition["reason"].as_str().unwrap())
+            let name = request
+                .path
+                .trim_start_matches("/api/v1/nodes/")
+                .trim_end_matches("/status");
+            format!(
+                "{name} {} {}",
+                condition["status"].as_str().unwrap(),
+                condition["reason"].as_str().unwrap()
+            )
         };
-        self.patches().iter().filter(|request| request.path.ends_with("/status")).map(text).collect()
+        self.patches()
+            .iter()
+            .filter(|request| request.path.ends_with("/status"))
+            .map(text)
+            .collect()
     }
 
     async fn events(&self) -> Vec<Value> {
@@ -137,7 +167,10 @@ impl Bench {
     fn metric(&self, name: &str) -> String {
         let mut text = String::new();
         prometheus_client::encoding::text::encode(&mut text, &self.registry).unwrap();
-        let line = text.lines().find(|line| line.starts_with(name)).unwrap_or_default();
+        let line = text
+            .lines()
+            .find(|line| line.starts_with(name))
+            .unwrap_or_default();
         line.rsplit(' ').next().unwrap().to_owned()
     }
 }
@@ -149,18 +182,43 @@ async fn the_event_for_an_out_of_range_pod_cidr_is_repeated() {
     bench.has("a", &["10.244.1.0/24"], &json!({}));
     bench.has("b", &["10.96.0.0/16"], &json!({}));
     bench.pass().await;
-    assert_eq!(bench.calls().iter().filter(|call| call.contains("10.96")).count(), 0);
-    assert_eq!(bench.conditions(), ["a False RouteCreated"], "of the other nothing is said");
-    let events = bench.events().await;
-    let [event] = events.as_slice() else { panic!("{events:?}") };
     assert_eq!(
-        (event["reason"].as_str(), event["involvedObject"]["name"].as_str()),
+        bench
+            .calls()
+            .iter()
+            .filter(|call| call.contains("10.96"))
+            .count(),
+        0
+    );
+    assert_eq!(
+        bench.conditions(),
+        ["a False RouteCreated"],
+        "of the other nothing is said"
+    );
+    let events = bench.events().await;
+    let [event] = events.as_slice() else {
+        panic!("{events:?}")
+    };
+    assert_eq!(
+        (
+            event["reason"].as_str(),
+            event["involvedObject"]["name"].as_str()
+        ),
         (Some("PodCIDROutOfRange"), Some("b"))
     );
     let message = event["message"].as_str().unwrap();
-    assert!(message.starts_with("No route is created to Pod CIDR 10.96.0.0/16 of the node"), "{message}");
+    assert!(
+        message.starts_with("No route is created to Pod CIDR 10.96.0.0/16 of the node"),
+        "{message}"
+    );
     bench.pass().await;
-    let patched = |bench: &Bench| bench.patches().iter().filter(|request| request.path.contains("/events/")).count();
+    let patched = |bench: &Bench| {
+        bench
+            .patches()
+            .iter()
+            .filter(|request| request.path.contains("/events/"))
+            .count()
+    };
     sleep(Duration::from_millis(1)).await;
     assert_eq!(patched(&bench), 0, "not with each round");
     sleep(Duration::from_secs(31 * 60)).await;
@@ -185,13 +243,20 @@ async fn a_node_with_all_routes_created_has_a_network() {
 #[tokio::test(start_paused = true)]
 async fn a_route_with_other_known_addresses_is_replaced() {
     let bench = watching();
-    bench.cloud.routes.knows_addresses.store(true, Ordering::Relaxed);
+    bench
+        .cloud
+        .routes
+        .knows_addresses
+        .store(true, Ordering::Relaxed);
     bench.has("a", &["10.244.0.0/24"], &ip("10.0.0.1"));
     bench.pass().await;
     bench.changes("a", &ip("10.0.0.2"));
     bench.calls();
     bench.pass().await;
-    assert_eq!(bench.calls(), ["list", "unroute a-10.244.0.0/24", "create 10.244.0.0/24"]);
+    assert_eq!(
+        bench.calls(),
+        ["list", "unroute a-10.244.0.0/24", "create 10.244.0.0/24"]
+    );
     bench.pass().await;
     assert_eq!(bench.calls(), ["list"]);
 }
@@ -205,7 +270,10 @@ async fn the_condition_patch_merges_and_is_bound_to_the_uid() {
     let patch = bench.patches().remove(0);
     assert_eq!(
         (patch.path.as_str(), patch.content_type.as_str()),
-        ("/api/v1/nodes/a/status", "application/strategic-merge-patch+json")
+        (
+            "/api/v1/nodes/a/status",
+            "application/strategic-merge-patch+json"
+        )
     );
     assert_eq!(patch.body["metadata"], json!({"uid": "uid-a"}));
     let conditions = patch.body["status"]["conditions"].as_array().unwrap();
@@ -213,8 +281,13 @@ async fn the_condition_patch_merges_and_is_bound_to_the_uid() {
     assert_eq!(conditions[0]["type"], "NetworkUnavailable");
     assert_eq!(conditions[0]["message"], "RouteController created a route");
     let heartbeat = conditions[0]["lastHeartbeatTime"].as_str().unwrap();
-    let ago = Timestamp::now().duration_since(heartbeat.parse().unwrap()).as_secs();
-    assert!((0..600).contains(&ago) && conditions[0]["lastTransitionTime"] == heartbeat, "{heartbeat}");
+    let ago = Timestamp::now()
+        .duration_since(heartbeat.parse().unwrap())
+        .as_secs();
+    assert!(
+        (0..600).contains(&ago) && conditions[0]["lastTransitionTime"] == heartbeat,
+        "{heartbeat}"
+    );
 }
 
 // Holds: R-20
@@ -236,8 +309,14 @@ async fn a_failed_list_changes_nothing_and_is_retried_with_backoff() {
     bench.has("a", &["10.244.0.0/24"], &json!({}));
     bench.cloud.routes.fails("list", unavailable());
     bench.cloud.routes.fails("list", unavailable());
-    bench.cloud.routes.fails("list", CloudError::Throttled(retry(7)));
-    bench.cloud.routes.fails("list", CloudError::ImplementedElsewhere);
+    bench
+        .cloud
+        .routes
+        .fails("list", CloudError::Throttled(retry(7)));
+    bench
+        .cloud
+        .routes
+        .fails("list", CloudError::ImplementedElsewhere);
     assert_eq!(bench.pass().await, Some(Duration::from_secs(1)));
     assert_eq!(bench.pass().await, Some(Duration::from_secs(2)));
     assert_eq!(bench.pass().await, Some(Duration::from_secs(7)));
@@ -259,7 +338,11 @@ async fn the_route_of_a_node_added_during_the_list_stays() {
     sleep(Duration::from_secs(1)).await;
     bench.has("b", &["10.244.1.0/24"], &network("False", "RouteCreated"));
     sleep(Duration::from_secs(20)).await;
-    let changes: Vec<_> = bench.calls().into_iter().filter(|call| call != "list").collect();
+    let changes: Vec<_> = bench
+        .calls()
+        .into_iter()
+        .filter(|call| call != "list")
+        .collect();
     assert_eq!(changes, [""; 0]);
     assert_eq!(bench.conditions(), [""; 0]);
     running.abort();
@@ -270,17 +353,29 @@ async fn the_route_of_a_node_added_during_the_list_stays() {
 async fn each_failed_attempt_gets_an_event_on_the_node() {
     let bench = watching();
     bench.has("a", &["10.244.0.0/24"], &json!({}));
-    bench.cloud.routes.fails("10.244.0.0/24", CloudError::Denied("no right to make routes".into()));
+    bench.cloud.routes.fails(
+        "10.244.0.0/24",
+        CloudError::Denied("no right to make routes".into()),
+    );
     bench.pass().await;
     let events = bench.events().await;
     assert_eq!(events.len(), 1);
-    assert_eq!((&events[0]["type"], &events[0]["reason"]), (&"Warning".into(), &"FailedToCreateRoute".into()));
+    assert_eq!(
+        (&events[0]["type"], &events[0]["reason"]),
+        (&"Warning".into(), &"FailedToCreateRoute".into())
+    );
     assert_eq!(events[0]["source"]["component"], "route_controller");
     assert_eq!(events[0]["involvedObject"]["apiVersion"], "v1");
     assert_eq!(events[0]["involvedObject"]["uid"], "uid-a");
     let message = events[0]["message"].as_str().unwrap();
-    assert!(message.starts_with("Could not create route uid-a 10.244.0.0/24 for node a after "), "{message}");
-    assert!(message.ends_with(": denied: no right to make routes"), "{message}");
+    assert!(
+        message.starts_with("Could not create route uid-a 10.244.0.0/24 for node a after "),
+        "{message}"
+    );
+    assert!(
+        message.ends_with(": denied: no right to make routes"),
+        "{message}"
+    );
     assert_eq!(bench.conditions(), ["a True NoRouteCreated"]);
 }
 
@@ -290,11 +385,21 @@ async fn in_progress_and_implemented_elsewhere_get_no_event() {
     let bench = watching();
     bench.has("a", &["10.244.0.0/24"], &json!({}));
     bench.has("b", &["10.244.1.0/24"], &json!({}));
-    bench.cloud.routes.fails("10.244.0.0/24", CloudError::InProgress(retry(4)));
-    bench.cloud.routes.fails("10.244.1.0/24", CloudError::ImplementedElsewhere);
+    bench
+        .cloud
+        .routes
+        .fails("10.244.0.0/24", CloudError::InProgress(retry(4)));
+    bench
+        .cloud
+        .routes
+        .fails("10.244.1.0/24", CloudError::ImplementedElsewhere);
     assert_eq!(bench.pass().await, Some(Duration::from_secs(4)));
     assert!(bench.events().await.is_empty());
-    assert_eq!(bench.conditions(), ["a True NoRouteCreated"], "what others own is theirs to tell");
+    assert_eq!(
+        bench.conditions(),
+        ["a True NoRouteCreated"],
+        "what others own is theirs to tell"
+    );
     assert!(bench.metric("skydock_controller_errors_total").is_empty());
 }
 
@@ -309,13 +414,22 @@ async fn only_failed_changes_are_retried_without_another_trigger() {
     bench.cloud.routes.fails("10.244.9.0/24", unavailable());
     let running = bench.run();
     sleep(Duration::from_millis(2900)).await;
-    assert_eq!(bench.cloud.routes.all(), ["b 10.244.1.0/24", "x 10.244.9.0/24"]);
+    assert_eq!(
+        bench.cloud.routes.all(),
+        ["b 10.244.1.0/24", "x 10.244.9.0/24"]
+    );
     bench.calls();
     sleep(Duration::from_millis(200)).await;
     let mut calls = bench.calls();
     calls.sort();
-    assert_eq!(calls, ["create 10.244.0.0/24", "list", "unroute x-10.244.9.0/24"]);
-    assert_eq!(bench.cloud.routes.all(), ["a 10.244.0.0/24", "b 10.244.1.0/24"]);
+    assert_eq!(
+        calls,
+        ["create 10.244.0.0/24", "list", "unroute x-10.244.9.0/24"]
+    );
+    assert_eq!(
+        bench.cloud.routes.all(),
+        ["a 10.244.0.0/24", "b 10.244.1.0/24"]
+    );
     sleep(Duration::from_secs(3600)).await;
     assert!(bench.calls().is_empty());
     bench.stop.cancel();
@@ -327,7 +441,10 @@ async fn only_failed_changes_are_retried_without_another_trigger() {
 async fn an_invalid_route_is_not_retried_until_its_node_changes() {
     let bench = watching();
     bench.has("a", &["10.244.0.0/24"], &ip("10.0.0.1"));
-    bench.cloud.routes.fails("10.244.0.0/24", CloudError::Invalid("not in the network".into()));
+    bench.cloud.routes.fails(
+        "10.244.0.0/24",
+        CloudError::Invalid("not in the network".into()),
+    );
     assert_eq!(bench.pass().await, None);
     bench.calls();
     bench.pass().await;
@@ -335,7 +452,14 @@ async fn an_invalid_route_is_not_retried_until_its_node_changes() {
     bench.changes("a", &ip("10.0.0.2"));
     bench.pass().await;
     assert_eq!(bench.calls(), ["list", "create 10.244.0.0/24"]);
-    assert_eq!(bench.conditions(), ["a True NoRouteCreated", "a True NoRouteCreated", "a False RouteCreated"]);
+    assert_eq!(
+        bench.conditions(),
+        [
+            "a True NoRouteCreated",
+            "a True NoRouteCreated",
+            "a False RouteCreated"
+        ]
+    );
 }
 
 // Holds: R-17
@@ -364,8 +488,14 @@ async fn at_most_200_routes_are_in_flight_in_batches_of_the_provider() {
     let bench = watching();
     for n in 0..150 {
         bench.has(&format!("n{n}"), &[&format!("10.244.{n}.0/24")], &json!({}));
-        bench.cloud.routes.has(route("gone", &format!("10.244.0.{n}/32")));
-        bench.cloud.routes.has(route("gone", &format!("fd00::{n}/128")));
+        bench
+            .cloud
+            .routes
+            .has(route("gone", &format!("10.244.0.{n}/32")));
+        bench
+            .cloud
+            .routes
+            .has(route("gone", &format!("fd00::{n}/128")));
     }
     let gate = bench.cloud.routes.gated();
     let running = bench.run();
@@ -375,7 +505,12 @@ async fn at_most_200_routes_are_in_flight_in_batches_of_the_provider() {
     sleep(Duration::from_secs(1)).await;
     assert_eq!(bench.cloud.routes.all().len(), 150);
     assert!((198..=200).contains(&bench.cloud.routes.most_in_flight()));
-    assert!(bench.calls().iter().all(|call| call.split(',').count() <= 3));
+    assert!(
+        bench
+            .calls()
+            .iter()
+            .all(|call| call.split(',').count() <= 3)
+    );
     running.abort();
 }
 
@@ -391,9 +526,19 @@ async fn a_route_that_breaks_its_batches_ends_up_alone() {
     assert!(bench.cloud.routes.all().is_empty());
     sleep(Duration::from_secs(1)).await;
     bench.pass().await;
-    assert_eq!(bench.cloud.routes.all(), ["n0 10.244.0.0/24", "n2 10.244.2.0/24"]);
+    assert_eq!(
+        bench.cloud.routes.all(),
+        ["n0 10.244.0.0/24", "n2 10.244.2.0/24"]
+    );
     let last = bench.conditions().split_off(3);
-    assert_eq!(last, ["n0 False RouteCreated", "n1 True NoRouteCreated", "n2 False RouteCreated"]);
+    assert_eq!(
+        last,
+        [
+            "n0 False RouteCreated",
+            "n1 True NoRouteCreated",
+            "n2 False RouteCreated"
+        ]
+    );
 }
 
 // Holds: R-12
@@ -407,11 +552,20 @@ async fn a_route_waits_if_the_one_it_replaces_cannot_be_deleted() {
     bench.pass().await;
     let mut calls = bench.calls();
     calls.sort();
-    assert_eq!(calls, ["create 10.244.1.0/24", "list", "unroute gone-10.244.0.0/24"]);
-    assert_eq!(bench.conditions(), ["a True NoRouteCreated", "b False RouteCreated"]);
+    assert_eq!(
+        calls,
+        ["create 10.244.1.0/24", "list", "unroute gone-10.244.0.0/24"]
+    );
+    assert_eq!(
+        bench.conditions(),
+        ["a True NoRouteCreated", "b False RouteCreated"]
+    );
     sleep(Duration::from_secs(1)).await;
     bench.pass().await;
-    assert_eq!(bench.cloud.routes.all(), ["a 10.244.0.0/24", "b 10.244.1.0/24"]);
+    assert_eq!(
+        bench.cloud.routes.all(),
+        ["a 10.244.0.0/24", "b 10.244.1.0/24"]
+    );
 }
 
 // Holds: R-12
@@ -425,7 +579,10 @@ async fn a_slow_deletion_delays_no_other_route() {
     sleep(Duration::from_secs(1)).await;
     let mut calls = bench.calls();
     calls.sort();
-    assert_eq!(calls, ["create 10.244.0.0/24", "list", "unroute gone-10.244.1.0/24"]);
+    assert_eq!(
+        calls,
+        ["create 10.244.0.0/24", "list", "unroute gone-10.244.1.0/24"]
+    );
     running.abort();
 }
 
@@ -437,13 +594,27 @@ async fn failed_route_deletions_set_no_condition_and_no_event() {
     bench.cloud.routes.has(route("a", "10.244.0.0/24"));
     bench.cloud.routes.has(route("a", "10.244.7.0/24"));
     bench.cloud.routes.has(route("gone", "10.244.8.0/24"));
-    bench.cloud.routes.fails("10.244.7.0/24", CloudError::Denied("no right".into()));
-    bench.cloud.routes.fails("10.244.8.0/24", CloudError::NotFound("it is gone".into()));
+    bench
+        .cloud
+        .routes
+        .fails("10.244.7.0/24", CloudError::Denied("no right".into()));
+    bench
+        .cloud
+        .routes
+        .fails("10.244.8.0/24", CloudError::NotFound("it is gone".into()));
     bench.pass().await;
     assert_eq!(bench.conditions(), Vec::<String>::new());
     assert!(bench.events().await.is_empty());
-    assert!(bench.metric("skydock_controller_errors_total{controller=\"route\",kind=\"denied\"}").starts_with('1'));
-    assert!(bench.metric("skydock_controller_errors_total{controller=\"route\",kind=\"not_found\"}").is_empty());
+    assert!(
+        bench
+            .metric("skydock_controller_errors_total{controller=\"route\",kind=\"denied\"}")
+            .starts_with('1')
+    );
+    assert!(
+        bench
+            .metric("skydock_controller_errors_total{controller=\"route\",kind=\"not_found\"}")
+            .is_empty()
+    );
 }
 
 // Holds: R-19
@@ -480,27 +651,53 @@ async fn a_working_node_keeps_its_network_through_one_failure() {
 #[tokio::test(start_paused = true)]
 async fn failing_to_replace_an_old_route_changes_no_condition() {
     let bench = watching();
-    bench.cloud.routes.knows_addresses.store(true, Ordering::Relaxed);
-    let merged = with(&json_node(&ip("10.0.0.1")), &network("False", "RouteCreated"));
+    bench
+        .cloud
+        .routes
+        .knows_addresses
+        .store(true, Ordering::Relaxed);
+    let merged = with(
+        &json_node(&ip("10.0.0.1")),
+        &network("False", "RouteCreated"),
+    );
     bench.controller.shared.nodes.apply(merged);
-    bench.cloud.routes.has(Route { target_addresses: Some(Vec::new()), ..route("a", "10.244.0.0/24") });
-    bench.cloud.routes.fails("10.244.0.0/24", CloudError::Denied("no right".into()));
+    bench.cloud.routes.has(Route {
+        target_addresses: Some(Vec::new()),
+        ..route("a", "10.244.0.0/24")
+    });
+    bench
+        .cloud
+        .routes
+        .fails("10.244.0.0/24", CloudError::Denied("no right".into()));
     bench.pass().await;
     assert_eq!(bench.conditions(), Vec::<String>::new());
 }
 
 fn json_node(change: &Value) -> k8s_openapi::api::core::v1::Node {
-    with(&with(&node("a"), &json!({"spec": {"podCIDRs": ["10.244.0.0/24"]}})), change)
+    with(
+        &with(
+            &node("a"),
+            &json!({"spec": {"podCIDRs": ["10.244.0.0/24"]}}),
+        ),
+        change,
+    )
 }
 
 // Holds, OPS-30
 #[tokio::test(start_paused = true)]
 async fn changes_made_outside_are_fixed_by_the_check() {
-    let bench = bench(Rhythm::Watch { check_period: Duration::from_secs(300) });
+    let bench = bench(Rhythm::Watch {
+        check_period: Duration::from_secs(300),
+    });
     bench.has("a", &["10.244.0.0/24"], &json!({}));
     let running = bench.run();
     sleep(Duration::from_secs(5)).await;
-    bench.cloud.routes.delete(&[route("a", "10.244.0.0/24")]).await.unwrap();
+    bench
+        .cloud
+        .routes
+        .delete(&[route("a", "10.244.0.0/24")])
+        .await
+        .unwrap();
     sleep(Duration::from_secs(290)).await;
     assert!(bench.cloud.routes.all().is_empty());
     sleep(Duration::from_secs(10)).await;
@@ -514,7 +711,9 @@ async fn changes_made_outside_are_fixed_by_the_check() {
 // Holds: R-03
 #[tokio::test(start_paused = true)]
 async fn periodic_runs_start_at_once_and_ignore_changes() {
-    let bench = bench(Rhythm::Periodic { period: Duration::from_secs(10) });
+    let bench = bench(Rhythm::Periodic {
+        period: Duration::from_secs(10),
+    });
     let gate = bench.cloud.routes.gated();
     let running = bench.run();
     sleep(Duration::from_millis(1)).await;
@@ -554,7 +753,10 @@ async fn relevant_node_changes_trigger_a_run() {
     assert_eq!(runs().await, 1, "provider ID");
     bench.changes("a", &json!({"metadata": {"uid": "uid-new"}}));
     assert_eq!(runs().await, 1, "recreated unnoticed");
-    bench.changes("a", &json!({"metadata": {"labels": {"x": "y"}}, "status": {"images": [{"names": ["x"]}]}}));
+    bench.changes(
+        "a",
+        &json!({"metadata": {"labels": {"x": "y"}}, "status": {"images": [{"names": ["x"]}]}}),
+    );
     bench.changes("a", &network("True", "SomeOther"));
     assert_eq!(runs().await, 0, "labels, images, conditions");
     bench.controller.shared.nodes.delete("a");
@@ -598,7 +800,10 @@ async fn a_change_during_a_run_triggers_another_run() {
     sleep(Duration::from_secs(1)).await;
     gate.add_permits(2);
     sleep(Duration::from_secs(2)).await;
-    assert_eq!(bench.cloud.routes.all(), ["a 10.244.0.0/24", "b 10.244.1.0/24"]);
+    assert_eq!(
+        bench.cloud.routes.all(),
+        ["a 10.244.0.0/24", "b 10.244.1.0/24"]
+    );
     running.abort();
 }
 
@@ -611,24 +816,49 @@ async fn a_failed_condition_write_is_retried() {
     }
     let running = bench.run();
     sleep(Duration::from_secs(5)).await;
-    bench.api.fail("PATCH", "/api/v1/nodes/a/status", 500, "InternalError");
-    bench.has("a", &["10.244.0.0/24"], &json!({"metadata": {"resourceVersion": "2"}}));
+    bench
+        .api
+        .fail("PATCH", "/api/v1/nodes/a/status", 500, "InternalError");
+    bench.has(
+        "a",
+        &["10.244.0.0/24"],
+        &json!({"metadata": {"resourceVersion": "2"}}),
+    );
     sleep(Duration::from_secs(1)).await;
     assert_eq!(bench.conditions(), ["a False RouteCreated"; 1]);
     sleep(Duration::from_millis(200)).await;
     assert_eq!(bench.conditions(), ["a False RouteCreated"; 2]);
     bench.changes("a", &network("False", "RouteCreated"));
-    bench.api.fail("PATCH", "/api/v1/nodes/b/status", 409, "Conflict");
-    bench.has("b", &["10.244.1.0/24"], &json!({"metadata": {"resourceVersion": "2"}}));
+    bench
+        .api
+        .fail("PATCH", "/api/v1/nodes/b/status", 409, "Conflict");
+    bench.has(
+        "b",
+        &["10.244.1.0/24"],
+        &json!({"metadata": {"resourceVersion": "2"}}),
+    );
     sleep(Duration::from_secs(4)).await;
     assert_eq!(bench.conditions()[2..], ["b False RouteCreated"; 2]);
     bench.changes("b", &network("False", "RouteCreated"));
     // The node was deleted.
-    bench.api.fail("PATCH", "/api/v1/nodes/c/status", 404, "NotFound");
-    bench.has("c", &["10.244.2.0/24"], &json!({"metadata": {"resourceVersion": "2"}}));
+    bench
+        .api
+        .fail("PATCH", "/api/v1/nodes/c/status", 404, "NotFound");
+    bench.has(
+        "c",
+        &["10.244.2.0/24"],
+        &json!({"metadata": {"resourceVersion": "2"}}),
+    );
     sleep(Duration::from_secs(60)).await;
     assert_eq!(bench.conditions()[4..], ["c False RouteCreated"]);
-    assert_eq!(bench.calls().iter().filter(|call| call.starts_with("create")).count(), 3);
+    assert_eq!(
+        bench
+            .calls()
+            .iter()
+            .filter(|call| call.starts_with("create"))
+            .count(),
+        3
+    );
     running.abort();
 }
 
@@ -646,10 +876,20 @@ async fn a_slow_deletion_delays_no_condition_and_no_next_node() {
     for n in 1..=5 {
         bench.has(&format!("n{n}"), &[&format!("10.244.{n}.0/24")], &json!({}));
         sleep(Duration::from_secs(4)).await;
-        assert_eq!(bench.conditions().last().unwrap(), &format!("n{n} False RouteCreated"));
+        assert_eq!(
+            bench.conditions().last().unwrap(),
+            &format!("n{n} False RouteCreated")
+        );
         bench.changes(&format!("n{n}"), &network("False", "RouteCreated"));
     }
-    let deletions = || bench.cloud.calls().iter().filter(|call| call.starts_with("unroute")).count();
+    let deletions = || {
+        bench
+            .cloud
+            .calls()
+            .iter()
+            .filter(|call| call.starts_with("unroute"))
+            .count()
+    };
     assert_eq!(deletions(), 1, "what is under way is not asked for again");
     gate.add_permits(1);
     sleep(Duration::from_secs(60)).await;
@@ -668,14 +908,27 @@ async fn a_slow_creation_delays_only_its_own_node() {
     for n in 1..=3 {
         bench.has(&format!("n{n}"), &[&format!("10.244.{n}.0/24")], &json!({}));
         sleep(Duration::from_secs(4)).await;
-        assert_eq!(bench.conditions(), [format!("n{n} False RouteCreated")], "and nothing about the slow one yet");
+        assert_eq!(
+            bench.conditions(),
+            [format!("n{n} False RouteCreated")],
+            "and nothing about the slow one yet"
+        );
         bench.changes(&format!("n{n}"), &network("False", "RouteCreated"));
         bench.api.forget();
     }
     gate.add_permits(1);
     sleep(Duration::from_millis(10)).await;
-    assert_eq!(bench.conditions(), ["slow False RouteCreated"], "at once, when it is done");
-    let asked = bench.cloud.calls().iter().filter(|call| call.contains("10.244.0.0/24")).count();
+    assert_eq!(
+        bench.conditions(),
+        ["slow False RouteCreated"],
+        "at once, when it is done"
+    );
+    let asked = bench
+        .cloud
+        .calls()
+        .iter()
+        .filter(|call| call.contains("10.244.0.0/24"))
+        .count();
     assert_eq!(asked, 1);
     running.abort();
 }
@@ -691,7 +944,15 @@ async fn a_route_waits_for_that_of_another_node_being_created() {
     bench.controller.shared.nodes.delete("old");
     bench.has("new", &["10.244.0.0/24"], &json!({}));
     sleep(Duration::from_secs(20)).await;
-    assert_eq!(bench.cloud.calls().iter().filter(|call| call.starts_with("create")).count(), 1);
+    assert_eq!(
+        bench
+            .cloud
+            .calls()
+            .iter()
+            .filter(|call| call.starts_with("create"))
+            .count(),
+        1
+    );
     gate.add_permits(10);
     sleep(Duration::from_secs(10)).await;
     assert_eq!(bench.cloud.routes.all(), ["new 10.244.0.0/24"]);
@@ -717,7 +978,14 @@ async fn changes_completed_during_a_list_are_not_repeated() {
     let mut changes = bench.calls();
     changes.retain(|call| call != "list");
     changes.sort();
-    assert_eq!(changes, ["create 10.244.0.0/24", "create 10.244.3.0/24", "unroute gone-10.244.9.0/24"]);
+    assert_eq!(
+        changes,
+        [
+            "create 10.244.0.0/24",
+            "create 10.244.3.0/24",
+            "unroute gone-10.244.9.0/24"
+        ]
+    );
     let mut conditions = bench.conditions();
     conditions.dedup();
     assert_eq!(conditions, ["a False RouteCreated", "c False RouteCreated"]);
@@ -729,9 +997,15 @@ async fn changes_completed_during_a_list_are_not_repeated() {
 async fn a_black_hole_that_names_its_node_is_replaced_at_once() {
     let bench = watching();
     bench.has("a", &["10.244.0.0/24"], &json!({}));
-    bench.cloud.routes.has(Route { blackhole: true, ..route("a", "10.244.0.0/24") });
+    bench.cloud.routes.has(Route {
+        blackhole: true,
+        ..route("a", "10.244.0.0/24")
+    });
     bench.pass().await;
-    assert_eq!(bench.calls(), ["list", "unroute a-10.244.0.0/24", "create 10.244.0.0/24"]);
+    assert_eq!(
+        bench.calls(),
+        ["list", "unroute a-10.244.0.0/24", "create 10.244.0.0/24"]
+    );
     assert!(!bench.cloud.routes.list().unwrap()[0].blackhole);
     assert_eq!(bench.conditions(), ["a False RouteCreated"]);
 }
@@ -739,11 +1013,17 @@ async fn a_black_hole_that_names_its_node_is_replaced_at_once() {
 // Holds: R-22
 #[tokio::test(start_paused = true)]
 async fn an_interrupted_run_is_completed_by_the_next_process() {
-    let nodes =
-        |bench: &Bench| (0..9).for_each(|n| bench.has(&format!("n{n}"), &[&format!("10.244.{n}.0/24")], &json!({})));
+    let nodes = |bench: &Bench| {
+        (0..9).for_each(|n| bench.has(&format!("n{n}"), &[&format!("10.244.{n}.0/24")], &json!({})))
+    };
     let first = watching();
     nodes(&first);
-    (0..6).for_each(|n| first.cloud.routes.has(route("gone", &format!("10.244.{n}.0/24"))));
+    (0..6).for_each(|n| {
+        first
+            .cloud
+            .routes
+            .has(route("gone", &format!("10.244.{n}.0/24")))
+    });
     let gate = first.cloud.routes.gated();
     let running = first.run();
     sleep(Duration::from_secs(1)).await;
@@ -753,13 +1033,25 @@ async fn an_interrupted_run_is_completed_by_the_next_process() {
     running.abort();
     drop(running.await);
     let routes = first.cloud.routes.list().unwrap();
-    assert!(first.cloud.routes.all() != (0..9).map(|n| format!("n{n} 10.244.{n}.0/24")).collect::<Vec<_>>());
+    assert!(
+        first.cloud.routes.all()
+            != (0..9)
+                .map(|n| format!("n{n} 10.244.{n}.0/24"))
+                .collect::<Vec<_>>()
+    );
 
     let second = watching();
     nodes(&second);
-    routes.into_iter().for_each(|route| second.cloud.routes.has(route));
+    routes
+        .into_iter()
+        .for_each(|route| second.cloud.routes.has(route));
     assert_eq!(second.pass().await, None);
-    assert_eq!(second.cloud.routes.all(), (0..9).map(|n| format!("n{n} 10.244.{n}.0/24")).collect::<Vec<_>>());
+    assert_eq!(
+        second.cloud.routes.all(),
+        (0..9)
+            .map(|n| format!("n{n} 10.244.{n}.0/24"))
+            .collect::<Vec<_>>()
+    );
     second.calls();
     // A failed round does not keep anything that the next one would need.
     second.cloud.routes.fails("list", unavailable());
@@ -773,14 +1065,25 @@ async fn an_interrupted_run_is_completed_by_the_next_process() {
 async fn a_route_long_in_progress_gets_an_event_on_its_node() {
     let bench = watching();
     bench.has("a", &["10.244.0.0/24"], &json!({}));
-    (0..1000).for_each(|_| bench.cloud.routes.fails("10.244.0.0/24", CloudError::InProgress(retry(5))));
+    (0..1000).for_each(|_| {
+        bench
+            .cloud
+            .routes
+            .fails("10.244.0.0/24", CloudError::InProgress(retry(5)))
+    });
     let running = bench.run();
     sleep(Duration::from_secs(9 * 60)).await;
     assert!(bench.events().await.is_empty());
     sleep(Duration::from_secs(70)).await;
     let events = bench.events().await;
-    assert_eq!((events.len(), &events[0]["reason"]), (1, &json!("StillInProgress")));
-    assert_eq!(bench.metric("skydock_long_in_progress{controller=\"route\"}"), "1");
+    assert_eq!(
+        (events.len(), &events[0]["reason"]),
+        (1, &json!("StillInProgress"))
+    );
+    assert_eq!(
+        bench.metric("skydock_long_in_progress{controller=\"route\"}"),
+        "1"
+    );
     running.abort();
 }
 
@@ -789,7 +1092,10 @@ async fn a_route_long_in_progress_gets_an_event_on_its_node() {
 async fn a_new_plugin_gets_what_the_previous_one_rejected() {
     let bench = watching();
     bench.has("a", &["10.244.0.0/24"], &json!({}));
-    bench.cloud.routes.fails("10.244.0.0/24", CloudError::Invalid("not yet".into()));
+    bench
+        .cloud
+        .routes
+        .fails("10.244.0.0/24", CloudError::Invalid("not yet".into()));
     let running = bench.run();
     sleep(Duration::from_secs(60)).await;
     assert!(bench.cloud.routes.all().is_empty());
@@ -806,7 +1112,10 @@ async fn an_outdated_rejection_is_ignored() {
     for replaced in [false, true] {
         let bench = watching();
         let gate = bench.cloud.routes.slow("10.244.0.0/24");
-        bench.cloud.routes.fails("10.244.0.0/24", CloudError::Invalid("no such address".into()));
+        bench.cloud.routes.fails(
+            "10.244.0.0/24",
+            CloudError::Invalid("no such address".into()),
+        );
         bench.has("a", &["10.244.0.0/24"], &ip("10.0.0.1"));
         let running = bench.run();
         sleep(Duration::from_secs(4)).await;
@@ -818,7 +1127,11 @@ async fn an_outdated_rejection_is_ignored() {
         sleep(Duration::from_secs(4)).await;
         gate.add_permits(10);
         sleep(Duration::from_secs(10)).await;
-        assert_eq!(bench.cloud.routes.all(), ["a 10.244.0.0/24"], "replaced: {replaced}");
+        assert_eq!(
+            bench.cloud.routes.all(),
+            ["a 10.244.0.0/24"],
+            "replaced: {replaced}"
+        );
         running.abort();
     }
 }
@@ -845,7 +1158,10 @@ async fn a_deletion_rejected_by_the_previous_plugin_is_retried() {
     let bench = watching();
     let gate = bench.cloud.routes.slow("10.244.7.0/24");
     bench.cloud.routes.has(route("gone", "10.244.7.0/24"));
-    bench.cloud.routes.fails("10.244.7.0/24", CloudError::Invalid("not yet".into()));
+    bench
+        .cloud
+        .routes
+        .fails("10.244.7.0/24", CloudError::Invalid("not yet".into()));
     let running = bench.run();
     sleep(Duration::from_secs(4)).await;
     bench.controller.recheck();
@@ -873,7 +1189,11 @@ async fn shutdown_waits_for_running_calls_and_starts_no_others() {
     assert_eq!(bench.cloud.routes.all().len(), 198);
     let conditions = bench.conditions();
     assert_eq!(conditions.len(), 198);
-    assert!(conditions.iter().all(|condition| condition.ends_with("False RouteCreated")));
+    assert!(
+        conditions
+            .iter()
+            .all(|condition| condition.ends_with("False RouteCreated"))
+    );
 }
 
 // Holds: R-06
@@ -889,7 +1209,11 @@ async fn a_failing_list_is_called_when_its_error_says() {
         bench.cloud.routes.fails("10.244.0.0/24", unavailable());
         let running = bench.run();
         sleep(Duration::from_millis(500)).await;
-        assert_eq!(bench.runs(), 1, "its creation has failed, and is due after a second");
+        assert_eq!(
+            bench.runs(),
+            1,
+            "its creation has failed, and is due after a second"
+        );
         for _ in 0..1000 {
             bench.cloud.routes.fails("list", error.clone());
         }
@@ -904,7 +1228,9 @@ async fn a_failing_list_is_called_when_its_error_says() {
 #[test]
 fn the_next_run_starts_when_it_is_due() {
     let seconds = Duration::from_secs;
-    let watch = |period| Rhythm::Watch { check_period: seconds(period) };
+    let watch = |period| Rhythm::Watch {
+        check_period: seconds(period),
+    };
     for (rhythm, took, again, asked, expected) in [
         (watch(300), 1, None, None, (Some(300), 2)),
         (watch(0), 1, None, None, (None, 2)),
@@ -916,8 +1242,24 @@ fn the_next_run_starts_when_it_is_due() {
         (watch(300), 0, Some(60), Some(60), (Some(60), 3)),
         (watch(0), 0, Some(3600), None, (Some(3600), 3)),
         (watch(300), 0, Some(3600), None, (Some(300), 3)),
-        (Rhythm::Periodic { period: seconds(10) }, 4, Some(1), Some(1), (Some(6), 0)),
-        (Rhythm::Periodic { period: seconds(10) }, 40, None, None, (Some(0), 0)),
+        (
+            Rhythm::Periodic {
+                period: seconds(10),
+            },
+            4,
+            Some(1),
+            Some(1),
+            (Some(6), 0),
+        ),
+        (
+            Rhythm::Periodic {
+                period: seconds(10),
+            },
+            40,
+            None,
+            None,
+            (Some(0), 0),
+        ),
     ] {
         let (next, pause) = rhythm.after(seconds(took), again.map(seconds), asked.map(seconds));
         let seen = (next.map(|next| next.as_secs()), pause.as_secs());
@@ -948,7 +1290,9 @@ async fn runs_stay_apart_while_creations_keep_failing() {
 // Holds: OPS-89, OPS-90
 #[tokio::test(start_paused = true)]
 async fn a_warning_precedes_the_route_limit() {
-    let bench = bench(Rhythm::Watch { check_period: Duration::from_secs(300) });
+    let bench = bench(Rhythm::Watch {
+        check_period: Duration::from_secs(300),
+    });
     *bench.cloud.routes.limit.lock().unwrap() = Some(10);
     for n in 0..7 {
         bench.has(&format!("n{n}"), &[&format!("10.244.{n}.0/24")], &json!({}));
@@ -959,15 +1303,37 @@ async fn a_warning_precedes_the_route_limit() {
     bench.has("n7", &["10.244.7.0/24"], &json!({}));
     sleep(Duration::from_secs(400)).await;
     let events = bench.events().await;
-    assert_eq!((events.len(), &events[0]["reason"]), (1, &json!("RoutesNearLimit")), "{events:?}");
+    assert_eq!(
+        (events.len(), &events[0]["reason"]),
+        (1, &json!("RoutesNearLimit")),
+        "{events:?}"
+    );
     assert_eq!(events[0]["involvedObject"]["kind"], "Lease");
     let message = events[0]["message"].as_str().unwrap();
-    assert!(message.contains("8 routes") && message.contains("--plugin-limit routes=20"), "{message}");
-    assert_eq!((bench.metric("skydock_routes "), bench.metric("skydock_routes_limit")), ("8".into(), "10".into()));
-    bench.cloud.routes.fails("list", CloudError::Internal("11 routes, but at most 10 are allowed".into()));
+    assert!(
+        message.contains("8 routes") && message.contains("--plugin-limit routes=20"),
+        "{message}"
+    );
+    assert_eq!(
+        (
+            bench.metric("skydock_routes "),
+            bench.metric("skydock_routes_limit")
+        ),
+        ("8".into(), "10".into())
+    );
+    bench.cloud.routes.fails(
+        "list",
+        CloudError::Internal("11 routes, but at most 10 are allowed".into()),
+    );
     sleep(Duration::from_secs(300)).await;
     let last = bench.events().await.pop().unwrap();
     assert_eq!(last["reason"], "FailedToListRoutes");
-    assert!(last["message"].as_str().unwrap().contains("at most 10 are allowed"), "{last}");
+    assert!(
+        last["message"]
+            .as_str()
+            .unwrap()
+            .contains("at most 10 are allowed"),
+        "{last}"
+    );
     running.abort();
 }

@@ -1,4 +1,5 @@
-//! Tracks changes that failed, and when to retry them. If this is lost, it only costs one more attempt for each.
+//! Tracks changes that failed, and when to retry them. If this is lost, it only costs one more
+//! attempt for each.
 
 use std::{collections::HashMap, time::Duration};
 
@@ -14,8 +15,11 @@ use crate::{
 };
 
 /// Delay after a failure: 1 s, doubling up to a minute.
-pub(super) const LIMITER: Limiter =
-    Limiter { base: Duration::from_secs(1), max: Duration::from_secs(60), bucket: None };
+pub(super) const LIMITER: Limiter = Limiter {
+    base: Duration::from_secs(1),
+    max: Duration::from_secs(60),
+    bucket: None,
+};
 
 /// When to retry something.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -31,13 +35,19 @@ impl Next {
     pub(super) fn after(error: &CloudError, failures: u32, now: Instant) -> Self {
         let again = Again::after(error);
         let at = again.wait(&LIMITER, failures).map(|wait| now + wait);
-        Self { at, asked: at.filter(|_| matches!(again, Again::After(_))) }
+        Self {
+            at,
+            asked: at.filter(|_| matches!(again, Again::After(_))),
+        }
     }
 
     /// Returns the earlier times of the two.
     pub(super) fn or(self, other: Self) -> Self {
         let earlier = |one: Option<Instant>, other| one.into_iter().chain(other).min();
-        Self { at: earlier(self.at, other.at), asked: earlier(self.asked, other.asked) }
+        Self {
+            at: earlier(self.at, other.at),
+            asked: earlier(self.asked, other.asked),
+        }
     }
 }
 
@@ -47,7 +57,8 @@ pub(super) struct Tries<T>(HashMap<String, Tried<T>>);
 struct Tried<T> {
     change: T,
     failures: u32,
-    /// When to retry; if not by itself, then when the change is different because the node has changed.
+    /// When to retry; if not by itself, then when the change is different because the node has
+    /// changed.
     next: Next,
     standing: Standing,
     /// Maximum size of the next batch with this change.
@@ -63,14 +74,18 @@ impl<T> Default for Tries<T> {
 }
 
 impl<T: Change> Tries<T> {
-    /// Returns what is known about exactly this change. A different change of the same route was not tried.
+    /// Returns what is known about exactly this change. A different change of the same route was
+    /// not tried.
     fn get(&self, change: &T) -> Option<&Tried<T>> {
-        self.0.get(&change.key()).filter(|tried| tried.change == *change)
+        self.0
+            .get(&change.key())
+            .filter(|tried| tried.change == *change)
     }
 
     /// Returns true if the change was not tried, or its delay is over.
     pub(super) fn due(&self, change: &T, now: Instant) -> bool {
-        self.get(change).is_none_or(|tried| tried.next.at.is_some_and(|next| next <= now))
+        self.get(change)
+            .is_none_or(|tried| tried.next.at.is_some_and(|next| next <= now))
     }
 
     /// Returns the maximum size of a batch with this change.
@@ -85,7 +100,8 @@ impl<T: Change> Tries<T> {
 
     /// Records a failure. `spoiled` is the size of the batch if it failed as a whole.
     ///
-    /// A single element may make a whole batch fail. Such batches are therefore halved until the good elements succeed.
+    /// A single element may make a whole batch fail. Such batches are therefore halved until the
+    /// good elements succeed.
     ///
     /// Returns how long the operation has been in progress if it is to be reported.
     pub(super) fn failed(
@@ -96,9 +112,10 @@ impl<T: Change> Tries<T> {
         now: Instant,
         long: &Gauge,
     ) -> Option<Duration> {
-        let (failures, batch, mut patience) = self
-            .get(&change)
-            .map_or_else(|| (0, usize::MAX, Patience::default()), |it| (it.failures, it.batch, it.patience.clone()));
+        let (failures, batch, mut patience) = self.get(&change).map_or_else(
+            || (0, usize::MAX, Patience::default()),
+            |it| (it.failures, it.batch, it.patience.clone()),
+        );
         let lasted = patience.note(error, long, now);
         let tried = Tried {
             failures: failures.saturating_add(1),
@@ -139,7 +156,9 @@ impl<T: Change> Tries<T> {
     /// Returns when the first of the changes that can be tried is due.
     pub(super) fn next(&self, can_be_tried: impl Fn(&T) -> bool) -> Next {
         let tried = self.0.values().filter(|tried| can_be_tried(&tried.change));
-        tried.map(|tried| tried.next).fold(Next::default(), Next::or)
+        tried
+            .map(|tried| tried.next)
+            .fold(Next::default(), Next::or)
     }
 }
 
@@ -167,7 +186,10 @@ mod tests {
     #[test]
     fn each_error_decides_when_a_change_is_due_again() {
         let (now, second) = (Instant::now(), Duration::from_secs(1));
-        let retry = || Retry { after: Duration::from_secs(7), message: String::new() };
+        let retry = || Retry {
+            after: Duration::from_secs(7),
+            message: String::new(),
+        };
         for (error, wait) in [
             (CloudError::NotFound("x".into()), Some(second)),
             (unavailable(), Some(second)),
@@ -187,9 +209,22 @@ mod tests {
             let asked = matches!(error, CloudError::Throttled(_) | CloudError::InProgress(_));
             assert_eq!(next.asked, next.at.filter(|_| asked), "{error}");
             assert!(!tries.due(&route("a"), now), "{error}");
-            assert_eq!(tries.due(&route("a"), now + 3600 * second), wait.is_some(), "{error}");
+            assert_eq!(
+                tries.due(&route("a"), now + 3600 * second),
+                wait.is_some(),
+                "{error}"
+            );
             assert!(tries.due(&route("b"), now));
-            assert!(tries.due(&Route { blackhole: true, ..route("a") }, now), "another change is new: {error}");
+            assert!(
+                tries.due(
+                    &Route {
+                        blackhole: true,
+                        ..route("a")
+                    },
+                    now
+                ),
+                "another change is new: {error}"
+            );
         }
     }
 
@@ -197,7 +232,12 @@ mod tests {
     fn the_earliest_times_are_those_of_any_change() {
         let (now, second) = (Instant::now(), Duration::from_secs(1));
         let mut tries = Tries::default();
-        let asked = |after| CloudError::InProgress(Retry { after, message: String::new() });
+        let asked = |after| {
+            CloudError::InProgress(Retry {
+                after,
+                message: String::new(),
+            })
+        };
         for (name, error, at, told) in [
             ("a", asked(50 * second), Some(50), Some(50)),
             ("b", asked(70 * second), Some(50), Some(50)),
@@ -206,7 +246,14 @@ mod tests {
         ] {
             tries.failed(route(name), &error, None, now, &Gauge::default());
             let later = |seconds: Option<u32>| seconds.map(|seconds| now + seconds * second);
-            assert_eq!(tries.next(|_| true), Next { at: later(at), asked: later(told) }, "{name}");
+            assert_eq!(
+                tries.next(|_| true),
+                Next {
+                    at: later(at),
+                    asked: later(told)
+                },
+                "{name}"
+            );
         }
         assert_eq!(tries.next(|route| route.name == "d"), Next::default());
     }
@@ -236,7 +283,13 @@ mod tests {
         let (now, mut tries) = (Instant::now(), Tries::default());
         assert_eq!(tries.batch(&route("a")), usize::MAX);
         for (size, next) in [(5, 2), (2, 1), (1, 1)] {
-            tries.failed(route("a"), &unavailable(), Some(size), now, &Gauge::default());
+            tries.failed(
+                route("a"),
+                &unavailable(),
+                Some(size),
+                now,
+                &Gauge::default(),
+            );
             assert_eq!(tries.batch(&route("a")), next);
         }
         tries.failed(route("a"), &unavailable(), None, now, &Gauge::default());
@@ -248,17 +301,60 @@ mod tests {
     #[test]
     fn a_first_transient_failure_is_shaky_and_a_second_missing() {
         let (now, mut tries) = (Instant::now(), Tries::default());
-        let retry = || Retry { after: Duration::from_secs(7), message: String::new() };
+        let retry = || Retry {
+            after: Duration::from_secs(7),
+            message: String::new(),
+        };
         for (name, error, first, second) in [
-            ("a", CloudError::Throttled(retry()), Standing::Shaky, Standing::Missing),
-            ("b", CloudError::InProgress(retry()), Standing::Shaky, Standing::Missing),
-            ("c", CloudError::Conflict("x".into()), Standing::Shaky, Standing::Missing),
+            (
+                "a",
+                CloudError::Throttled(retry()),
+                Standing::Shaky,
+                Standing::Missing,
+            ),
+            (
+                "b",
+                CloudError::InProgress(retry()),
+                Standing::Shaky,
+                Standing::Missing,
+            ),
+            (
+                "c",
+                CloudError::Conflict("x".into()),
+                Standing::Shaky,
+                Standing::Missing,
+            ),
             ("d", unavailable(), Standing::Shaky, Standing::Missing),
-            ("e", CloudError::NotFound("x".into()), Standing::Missing, Standing::Missing),
-            ("f", CloudError::Denied("x".into()), Standing::Missing, Standing::Missing),
-            ("g", CloudError::Invalid("x".into()), Standing::Missing, Standing::Missing),
-            ("h", CloudError::Internal("x".into()), Standing::Missing, Standing::Missing),
-            ("i", CloudError::ImplementedElsewhere, Standing::Unknown, Standing::Unknown),
+            (
+                "e",
+                CloudError::NotFound("x".into()),
+                Standing::Missing,
+                Standing::Missing,
+            ),
+            (
+                "f",
+                CloudError::Denied("x".into()),
+                Standing::Missing,
+                Standing::Missing,
+            ),
+            (
+                "g",
+                CloudError::Invalid("x".into()),
+                Standing::Missing,
+                Standing::Missing,
+            ),
+            (
+                "h",
+                CloudError::Internal("x".into()),
+                Standing::Missing,
+                Standing::Missing,
+            ),
+            (
+                "i",
+                CloudError::ImplementedElsewhere,
+                Standing::Unknown,
+                Standing::Unknown,
+            ),
         ] {
             assert_eq!(tries.standing(&route(name)), None);
             for expected in [first, second] {
@@ -273,11 +369,23 @@ mod tests {
     fn failures_of_unwanted_changes_are_forgotten() {
         let (now, mut tries) = (Instant::now(), Tries::default());
         for name in ["a", "b"] {
-            tries.failed(route(name), &CloudError::Invalid("x".into()), None, now, &Gauge::default());
+            tries.failed(
+                route(name),
+                &CloudError::Invalid("x".into()),
+                None,
+                now,
+                &Gauge::default(),
+            );
         }
         tries.keep([route("b"), route("c")].iter());
         assert!(tries.due(&route("a"), now) && !tries.due(&route("b"), now));
-        tries.keep([Route { blackhole: true, ..route("b") }].iter());
+        tries.keep(
+            [Route {
+                blackhole: true,
+                ..route("b")
+            }]
+            .iter(),
+        );
         assert!(tries.due(&route("b"), now));
     }
 }

@@ -15,8 +15,8 @@ use crate::shared::complete;
 /// Maximum number of routes in concurrent calls, as in upstream.
 const IN_FLIGHT: u32 = 200;
 
-/// Number of attempts after conflicts within one run, and the delay after the first, which grows by the same amount each time.
-/// Upstream makes as many attempts, with the same average delay.
+/// Number of attempts after conflicts within one run, and the delay after the first, which grows by
+/// the same amount each time. Upstream makes as many attempts, with the same average delay.
 const CONFLICT_TRIES: u32 = 5;
 const CONFLICT_PAUSE: Duration = Duration::from_millis(50);
 
@@ -55,7 +55,13 @@ impl Change for Route {
     /// A route that does not exist counts as deleted.
     async fn ask(provider: &dyn CloudProvider, batch: &[Self]) -> Result<Answers<()>, CloudError> {
         let answers = provider.delete_routes(batch).await?;
-        let gone = |answer| if matches!(answer, Err(CloudError::NotFound(_))) { Ok(()) } else { answer };
+        let gone = |answer| {
+            if matches!(answer, Err(CloudError::NotFound(_))) {
+                Ok(())
+            } else {
+                answer
+            }
+        };
         Ok(answers.into_iter().map(gone).collect())
     }
 }
@@ -81,7 +87,11 @@ pub(super) struct Work {
 impl Work {
     pub(super) fn new(provider: Arc<dyn CloudProvider>, stop: CancellationToken) -> Self {
         let permits = usize::try_from(IN_FLIGHT).unwrap_or(Semaphore::MAX_PERMITS);
-        Self { provider, in_flight: Arc::new(Semaphore::new(permits)), stop }
+        Self {
+            provider,
+            in_flight: Arc::new(Semaphore::new(permits)),
+            stop,
+        }
     }
 
     /// Divides changes into batches; each change has a maximum size of its batch.
@@ -89,12 +99,17 @@ impl Work {
         batches(changes.into_iter(), self.provider.info().max_batch)
     }
 
-    /// Requests a batch. Changes that had not been requested before the shutdown are missing in the result.
+    /// Requests a batch. Changes that had not been requested before the shutdown are missing in the
+    /// result.
     pub(super) async fn batch<T: Change>(self, mut batch: Vec<T>) -> Vec<Done<T>> {
         let mut done = Vec::new();
-        let count = u32::try_from(batch.len()).unwrap_or(IN_FLIGHT).min(IN_FLIGHT);
+        let count = u32::try_from(batch.len())
+            .unwrap_or(IN_FLIGHT)
+            .min(IN_FLIGHT);
         // The semaphore is never closed.
-        let Ok(_permits) = self.in_flight.acquire_many(count).await else { return done };
+        let Ok(_permits) = self.in_flight.acquire_many(count).await else {
+            return done;
+        };
         let started = Instant::now();
         for attempt in 1..=CONFLICT_TRIES {
             if self.stop.is_cancelled() {
@@ -111,7 +126,12 @@ impl Work {
                 if attempt < CONFLICT_TRIES && matches!(result, Err(CloudError::Conflict(_))) {
                     again.push(change);
                 } else {
-                    done.push(Done { change, result, took, spoiled });
+                    done.push(Done {
+                        change,
+                        result,
+                        took,
+                        spoiled,
+                    });
                 }
             }
             batch = again;
@@ -131,7 +151,10 @@ fn batches<T>(changes: impl Iterator<Item = (T, usize)>, max: usize) -> Vec<Vec<
     let most = usize::try_from(IN_FLIGHT).map_or(max, |most| most.min(max));
     let mut by_size: BTreeMap<usize, Vec<T>> = BTreeMap::new();
     for (change, size) in changes {
-        by_size.entry(size.min(most).max(1)).or_default().push(change);
+        by_size
+            .entry(size.min(most).max(1))
+            .or_default()
+            .push(change);
     }
     let mut batches = Vec::new();
     for (size, changes) in by_size {
@@ -151,7 +174,10 @@ mod tests {
     #[test]
     fn batches_are_limited_by_the_provider_and_the_flight_limit() {
         let sizes = |count: usize, limit, max| -> Vec<usize> {
-            batches((0..count).map(|n| (n, limit)), max).iter().map(Vec::len).collect()
+            batches((0..count).map(|n| (n, limit)), max)
+                .iter()
+                .map(Vec::len)
+                .collect()
         };
         assert_eq!(sizes(7, usize::MAX, 3), [3, 3, 1]);
         assert_eq!(sizes(450, usize::MAX, 1000), [200, 200, 50]);
@@ -164,6 +190,9 @@ mod tests {
     #[test]
     fn routes_from_a_failed_batch_are_batched_separately() {
         let changes = [("good", 3), ("bad", 1), ("fine", 3), ("odd", 1)];
-        assert_eq!(batches(changes.into_iter(), 3), [vec!["bad"], vec!["odd"], vec!["good", "fine"]]);
+        assert_eq!(
+            batches(changes.into_iter(), 3),
+            [vec!["bad"], vec!["odd"], vec!["good", "fine"]]
+        );
     }
 }

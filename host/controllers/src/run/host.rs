@@ -44,9 +44,18 @@ pub(super) struct Host {
 
 impl Host {
     pub(super) fn new(context: Context, said: Option<Arc<Said>>) -> Self {
-        let (nodes, services): (Arc<Informer<NodeKind>>, Arc<Informer<ServiceKind>>) = Default::default();
-        let clients = (context.clients.node.clone(), context.clients.service.clone());
-        let notes = Notes::new(clients, Arc::clone(&nodes), &services, &context.metrics.shared);
+        let (nodes, services): (Arc<Informer<NodeKind>>, Arc<Informer<ServiceKind>>) =
+            Default::default();
+        let clients = (
+            context.clients.node.clone(),
+            context.clients.service.clone(),
+        );
+        let notes = Notes::new(
+            clients,
+            Arc::clone(&nodes),
+            &services,
+            &context.metrics.shared,
+        );
         let reads = Reads::new(context.clients.service.clone());
         Self {
             context,
@@ -78,7 +87,8 @@ impl Host {
         result
     }
 
-    /// Watches only the required objects, so that a host with fewer controllers needs fewer permissions.
+    /// Watches only the required objects, so that a host with fewer controllers needs fewer
+    /// permissions.
     fn watch(&self) -> JoinSet<()> {
         let mut watching = JoinSet::new();
         let client = &self.context.clients.informers;
@@ -107,7 +117,10 @@ impl Host {
     }
 
     fn watches_services(&self) -> bool {
-        self.context.enabled.iter().any(|controller| controller.needs_services)
+        self.context
+            .enabled
+            .iter()
+            .any(|controller| controller.needs_services)
     }
 
     pub(super) async fn control(&mut self, uid: Arc<OnceLock<String>>) -> Result<(), RunError> {
@@ -115,7 +128,10 @@ impl Host {
         tracing::info!(nodes = self.nodes.list().len(), "node cache synced");
         let on_cluster = std::mem::replace(&mut self.context.on_cluster, Box::new(|_| {}));
         let (nodes, services) = (Arc::clone(&self.nodes), Arc::clone(&self.services));
-        let (recorder, classes) = (self.context.recorder.clone(), self.context.options.services.classes.clone());
+        let (recorder, classes) = (
+            self.context.recorder.clone(),
+            self.context.options.services.classes.clone(),
+        );
         on_cluster(Arc::new(ClusterView {
             revision: cluster_view::count_changes(&nodes, &services),
             nodes,
@@ -153,7 +169,8 @@ impl Host {
         }
     }
 
-    /// Starts all controllers that are enabled, possible and not started yet. `listed` says whether all Services are known.
+    /// Starts all controllers that are enabled, possible and not started yet. `listed` says whether
+    /// all Services are known.
     fn start(&mut self, listed: bool) {
         let info = self.context.provider.info();
         for constructor in CONSTRUCTORS {
@@ -179,8 +196,21 @@ impl Host {
         }
     }
 
-    fn build(&self, constructor: &Constructor, info: &ProviderInfo, listed: bool) -> Result<Arc<dyn Runner>, Obstacle> {
-        let Context { clients, options, provider, metrics, recorder, unreleased, .. } = &self.context;
+    fn build(
+        &self,
+        constructor: &Constructor,
+        info: &ProviderInfo,
+        listed: bool,
+    ) -> Result<Arc<dyn Runner>, Obstacle> {
+        let Context {
+            clients,
+            options,
+            provider,
+            metrics,
+            recorder,
+            unreleased,
+            ..
+        } = &self.context;
         constructor.check(options, info, listed)?;
         let controller = constructor.controller;
         (constructor.build)(Setup {

@@ -43,9 +43,25 @@ fn start(capabilities: &[Capability]) -> Bench {
 
 fn start_with(capabilities: &[Capability], options: Options) -> Bench {
     let api = FakeApi::default();
-    let plain = with(&node("n1"), &json!({"spec": {"taints": null, "providerID": "fake://n1"}}));
-    api.answer("GET", "/api/v1/nodes", 200, list("NodeList", &[serde_json::to_value(plain).unwrap()]));
-    api.answer("GET", "/api/v1/services", 200, list("ServiceList", &[serde_json::to_value(service("web")).unwrap()]));
+    let plain = with(
+        &node("n1"),
+        &json!({"spec": {"taints": null, "providerID": "fake://n1"}}),
+    );
+    api.answer(
+        "GET",
+        "/api/v1/nodes",
+        200,
+        list("NodeList", &[serde_json::to_value(plain).unwrap()]),
+    );
+    api.answer(
+        "GET",
+        "/api/v1/services",
+        200,
+        list(
+            "ServiceList",
+            &[serde_json::to_value(service("web")).unwrap()],
+        ),
+    );
     start_on(api, capabilities, options)
 }
 
@@ -54,7 +70,8 @@ fn start_on(api: FakeApi, capabilities: &[Capability], options: Options) -> Benc
     bench(tokio::spawn(run(context, events)))
 }
 
-/// Creates a context, the writer of its events, and a function that creates the bench from the running task.
+/// Creates a context, the writer of its events, and a function that creates the bench from the
+/// running task.
 fn context(
     api: FakeApi,
     capabilities: &[Capability],
@@ -70,7 +87,12 @@ fn context(
     let metrics = Metrics::register(&mut registry);
     let (recorder, events) = recorder(&metrics);
     let context = Context {
-        clients: Clients { informers: client.clone(), node: client.clone(), service: client.clone(), route: client },
+        clients: Clients {
+            informers: client.clone(),
+            node: client.clone(),
+            service: client.clone(),
+            route: client,
+        },
         provider: cloud.clone(),
         generations: receiver,
         options,
@@ -82,7 +104,16 @@ fn context(
         shutdown: shutdown.clone(),
         worked: worked.clone(),
     };
-    let bench = |running| Bench { api, cloud, generations: sender, cluster, shutdown, worked, registry, running };
+    let bench = |running| Bench {
+        api,
+        cloud,
+        generations: sender,
+        cluster,
+        shutdown,
+        worked,
+        registry,
+        running,
+    };
     (context, events, bench)
 }
 
@@ -96,11 +127,16 @@ impl Bench {
     /// Returns the error with which it ends within a minute, although it is not shut down.
     async fn ends(self) -> RunError {
         let ended = timeout(Duration::from_secs(60), self.running).await;
-        ended.expect("it goes on as if nothing had happened").unwrap().unwrap_err()
+        ended
+            .expect("it goes on as if nothing had happened")
+            .unwrap()
+            .unwrap_err()
     }
 
     fn runs(&self, name: &str) -> bool {
-        let line = format!("running_managed_controllers{{name=\"{name}\",manager=\"cloud-controller-manager\"}} 1");
+        let line = format!(
+            "running_managed_controllers{{name=\"{name}\",manager=\"cloud-controller-manager\"}} 1"
+        );
         self.metrics().contains(&line)
     }
 }
@@ -112,10 +148,19 @@ async fn a_controller_starts_when_a_later_plugin_has_its_capability() {
     sleep(Duration::from_secs(1)).await;
     let cluster = bench.cluster.try_recv().unwrap();
     assert_eq!((cluster.nodes().len(), cluster.services().len()), (1, 1));
-    assert!(bench.runs("cloud-node") && bench.runs("cloud-node-lifecycle") && !bench.runs("service"));
-    assert!(!bench.cloud.calls().iter().any(|call| call.starts_with("ensure")));
+    assert!(
+        bench.runs("cloud-node") && bench.runs("cloud-node-lifecycle") && !bench.runs("service")
+    );
+    assert!(
+        !bench
+            .cloud
+            .calls()
+            .iter()
+            .any(|call| call.starts_with("ensure"))
+    );
 
-    *bench.cloud.capabilities.lock().unwrap() = Some([Capability::Instances, Capability::LoadBalancers].into());
+    *bench.cloud.capabilities.lock().unwrap() =
+        Some([Capability::Instances, Capability::LoadBalancers].into());
     bench.generations.send(2).unwrap();
     sleep(Duration::from_secs(1)).await;
     assert!(bench.runs("service"));
@@ -125,7 +170,9 @@ async fn a_controller_starts_when_a_later_plugin_has_its_capability() {
     bench.running.await.unwrap().unwrap();
     let mut text = String::new();
     prometheus_client::encoding::text::encode(&mut text, &bench.registry).unwrap();
-    assert!(text.contains("running_managed_controllers{name=\"service\",manager=\"cloud-controller-manager\"} 0"));
+    assert!(text.contains(
+        "running_managed_controllers{name=\"service\",manager=\"cloud-controller-manager\"} 0"
+    ));
 }
 
 // Holds: C-05, N-01, L-01
@@ -134,8 +181,15 @@ async fn a_provider_without_capabilities_is_not_called_or_fatal() {
     let bench = start(&[]);
     sleep(Duration::from_secs(3600)).await;
     assert!(!bench.running.is_finished());
-    for controller in CONTROLLERS.iter().filter(|controller| controller.needs.is_some()) {
-        assert!(!bench.runs(controller.alias), "{controller}: {}", bench.metrics());
+    for controller in CONTROLLERS
+        .iter()
+        .filter(|controller| controller.needs.is_some())
+    {
+        assert!(
+            !bench.runs(controller.alias),
+            "{controller}: {}",
+            bench.metrics()
+        );
     }
     assert_eq!(bench.cloud.calls(), [""; 0]);
     bench.shutdown.cancel();
@@ -147,10 +201,26 @@ async fn a_provider_without_capabilities_is_not_called_or_fatal() {
 async fn no_controller_starts_before_the_nodes_are_listed() {
     let api = FakeApi::default();
     // The list of nodes is never answered.
-    api.answer("GET", "/api/v1/services", 200, list("ServiceList", &[serde_json::to_value(service("web")).unwrap()]));
-    let bench = start_on(api, &[Capability::Instances, Capability::LoadBalancers], Options::default());
+    api.answer(
+        "GET",
+        "/api/v1/services",
+        200,
+        list(
+            "ServiceList",
+            &[serde_json::to_value(service("web")).unwrap()],
+        ),
+    );
+    let bench = start_on(
+        api,
+        &[Capability::Instances, Capability::LoadBalancers],
+        Options::default(),
+    );
     sleep(Duration::from_secs(60)).await;
-    assert!(!bench.running.is_finished() && !bench.runs("cloud-node"), "{}", bench.metrics());
+    assert!(
+        !bench.running.is_finished() && !bench.runs("cloud-node"),
+        "{}",
+        bench.metrics()
+    );
     assert_eq!(bench.cloud.calls(), [""; 0]);
 }
 
@@ -161,16 +231,38 @@ async fn node_controllers_run_even_if_services_cannot_be_listed() {
     let new = serde_json::to_value(node("n1")).unwrap();
     api.answer("GET", "/api/v1/nodes", 200, list("NodeList", &[new]));
     (0..10).for_each(|_| api.fail("GET", "/api/v1/services", 403, "Forbidden"));
-    api.answer("GET", "/api/v1/services", 200, list("ServiceList", &[serde_json::to_value(service("web")).unwrap()]));
-    let mut bench = start_on(api, &[Capability::Instances, Capability::LoadBalancers], Options::default());
+    api.answer(
+        "GET",
+        "/api/v1/services",
+        200,
+        list(
+            "ServiceList",
+            &[serde_json::to_value(service("web")).unwrap()],
+        ),
+    );
+    let mut bench = start_on(
+        api,
+        &[Capability::Instances, Capability::LoadBalancers],
+        Options::default(),
+    );
     sleep(Duration::from_secs(5)).await;
-    assert!(bench.runs("cloud-node") && bench.runs("cloud-node-lifecycle") && !bench.runs("service"));
-    assert!(bench.cloud.calls().contains(&"describe n1".to_owned()), "{:?}", bench.cloud.calls());
+    assert!(
+        bench.runs("cloud-node") && bench.runs("cloud-node-lifecycle") && !bench.runs("service")
+    );
+    assert!(
+        bench.cloud.calls().contains(&"describe n1".to_owned()),
+        "{:?}",
+        bench.cloud.calls()
+    );
     assert_eq!(bench.cluster.try_recv().unwrap().services().len(), 0);
     // The permission is granted.
     sleep(Duration::from_secs(600)).await;
     assert!(bench.runs("service"));
-    assert!(bench.cloud.calls().contains(&"ensure web n1".to_owned()), "{:?}", bench.cloud.calls());
+    assert!(
+        bench.cloud.calls().contains(&"ensure web n1".to_owned()),
+        "{:?}",
+        bench.cloud.calls()
+    );
 }
 
 /// Calls its function for each log event.
@@ -195,7 +287,11 @@ impl<F: Fn() + Send + Sync + 'static> tracing::Subscriber for OnEvent<F> {
 // Holds: N-05, S-04
 #[tokio::test(start_paused = true)]
 async fn a_skipped_service_controller_starts_once_services_are_listed() {
-    let (mut context, _events, _bench) = context(FakeApi::default(), &[Capability::LoadBalancers], Options::default());
+    let (mut context, _events, _bench) = context(
+        FakeApi::default(),
+        &[Capability::LoadBalancers],
+        Options::default(),
+    );
     context.enabled = [&service::CONTROLLER as Controller].into();
     let mut host = Host::new(context, None);
     host.nodes.complete();
@@ -207,8 +303,15 @@ async fn a_skipped_service_controller_starts_once_services_are_listed() {
             services.complete();
         }
     }));
-    assert!(timeout(Duration::from_secs(60), host.control(Arc::default())).await.is_err());
-    assert!(host.skipped.contains_key(&service::CONTROLLER), "the list came before");
+    assert!(
+        timeout(Duration::from_secs(60), host.control(Arc::default()))
+            .await
+            .is_err()
+    );
+    assert!(
+        host.skipped.contains_key(&service::CONTROLLER),
+        "the list came before"
+    );
     assert!(host.started.contains_key(&service::CONTROLLER));
 }
 
@@ -220,12 +323,15 @@ async fn another_process_may_lead_while_the_last_events_are_written() {
     assert!(!bench.worked.is_cancelled());
     bench.shutdown.cancel();
     sleep(Duration::from_secs(1)).await;
-    assert!(bench.worked.is_cancelled() && !bench.running.is_finished(), "an event hangs");
+    assert!(
+        bench.worked.is_cancelled() && !bench.running.is_finished(),
+        "an event hangs"
+    );
     bench.running.await.unwrap().unwrap();
 }
 
-/// Upstream restarts a worker that has returned, and only a panic ends its process. Here, nothing continues with the state that
-/// a bug has left behind.
+/// Upstream restarts a worker that has returned, and only a panic ends its process. Here, nothing
+/// continues with the state that a bug has left behind.
 // Holds: C-06
 #[tokio::test(start_paused = true)]
 async fn a_panic_ends_the_process_and_names_the_controller() {
@@ -238,25 +344,35 @@ async fn a_panic_ends_the_process_and_names_the_controller() {
     });
     assert!(poisoned.join().is_err());
     let error = bench.ends().await;
-    assert!(matches!(&error, RunError::Ended(name) if name == "service-lb-controller"), "{error}");
+    assert!(
+        matches!(&error, RunError::Ended(name) if name == "service-lb-controller"),
+        "{error}"
+    );
 }
 
 // Holds: C-06
 #[tokio::test(start_paused = true)]
 async fn a_worker_that_returns_ends_the_process_and_is_named() {
     let api = FakeApi::default();
-    for (path, kind) in [("/api/v1/nodes", "NodeList"), ("/api/v1/services", "ServiceList")] {
+    for (path, kind) in [
+        ("/api/v1/nodes", "NodeList"),
+        ("/api/v1/services", "ServiceList"),
+    ] {
         api.answer("GET", path, 200, list(kind, &[]));
     }
     let (context, _events, bench) = context(api, &[], Options::default());
     let mut host = Host::new(context, None);
     let worker = host.tasks.spawn(sleep(Duration::from_secs(60)));
-    host.names.insert(worker.id(), "node-route-controller".to_owned());
+    host.names
+        .insert(worker.id(), "node-route-controller".to_owned());
     let bench = bench(tokio::spawn(host.run()));
     sleep(Duration::from_secs(59)).await;
     assert!(!bench.running.is_finished());
     let error = bench.ends().await;
-    assert!(matches!(&error, RunError::Ended(name) if name == "node-route-controller"), "{error}");
+    assert!(
+        matches!(&error, RunError::Ended(name) if name == "node-route-controller"),
+        "{error}"
+    );
 }
 
 // Holds: OPS-31
@@ -280,9 +396,19 @@ async fn shutdown_lets_a_running_call_end_and_writes_its_result() {
     bench.running.await.unwrap().unwrap();
     let requests = bench.api.requests();
     let posted = requests.iter().filter(|request| request.method == "POST");
-    let reasons: Vec<_> = posted.map(|request| request.body["reason"].as_str().unwrap()).collect();
+    let reasons: Vec<_> = posted
+        .map(|request| request.body["reason"].as_str().unwrap())
+        .collect();
     assert_eq!(reasons, ["EnsuringLoadBalancer", "EnsuredLoadBalancer"]);
-    assert_eq!(bench.api.calls().iter().filter(|call| call.starts_with("PATCH")).count(), 2);
+    assert_eq!(
+        bench
+            .api
+            .calls()
+            .iter()
+            .filter(|call| call.starts_with("PATCH"))
+            .count(),
+        2
+    );
 }
 
 // Holds: C-08
@@ -302,19 +428,37 @@ async fn a_hanging_call_is_dropped_after_the_grace_period() {
 
 #[tokio::test(start_paused = true)]
 async fn shutdown_does_not_wait_for_idle_controllers() {
-    let all = [Capability::Instances, Capability::LoadBalancers, Capability::Routes];
+    let all = [
+        Capability::Instances,
+        Capability::LoadBalancers,
+        Capability::Routes,
+    ];
     let bench = start_with(&all, with_pod_cidrs());
     sleep(Duration::from_secs(60)).await;
-    assert!(["cloud-node", "cloud-node-lifecycle", "service", "route"].iter().all(|name| bench.runs(name)));
+    assert!(
+        ["cloud-node", "cloud-node-lifecycle", "service", "route"]
+            .iter()
+            .all(|name| bench.runs(name))
+    );
     let asked = Instant::now();
     bench.shutdown.cancel();
     bench.running.await.unwrap().unwrap();
-    assert!(asked.elapsed() < Duration::from_secs(1), "{:?}", asked.elapsed());
+    assert!(
+        asked.elapsed() < Duration::from_secs(1),
+        "{:?}",
+        asked.elapsed()
+    );
 }
 
 fn with_pod_cidrs() -> Options {
     let cluster_cidrs = ClusterCidrs::parse(&["10.244.0.0/16"]);
-    Options { routes: RouteOptions { cluster_cidrs, ..RouteOptions::default() }, ..Options::default() }
+    Options {
+        routes: RouteOptions {
+            cluster_cidrs,
+            ..RouteOptions::default()
+        },
+        ..Options::default()
+    }
 }
 
 // Holds: R-01
@@ -326,16 +470,30 @@ async fn the_route_capability_alone_starts_the_route_controller() {
     assert_eq!(bench.cloud.calls(), ["list"]);
     bench.generations.send(2).unwrap();
     sleep(Duration::from_secs(5)).await;
-    assert_eq!(bench.cloud.calls(), ["list", "list"], "another plugin looks again");
+    assert_eq!(
+        bench.cloud.calls(),
+        ["list", "list"],
+        "another plugin looks again"
+    );
 }
 
 // Holds: R-01
 #[tokio::test(start_paused = true)]
 async fn the_route_controller_needs_the_capability_and_the_flag() {
-    let off = RouteOptions { configure: false, ..with_pod_cidrs().routes };
-    for (capability, options) in
-        [(Capability::Instances, with_pod_cidrs()), (Capability::Routes, Options { routes: off, ..Options::default() })]
-    {
+    let off = RouteOptions {
+        configure: false,
+        ..with_pod_cidrs().routes
+    };
+    for (capability, options) in [
+        (Capability::Instances, with_pod_cidrs()),
+        (
+            Capability::Routes,
+            Options {
+                routes: off,
+                ..Options::default()
+            },
+        ),
+    ] {
         let mut bench = start_with(&[capability], options);
         sleep(Duration::from_secs(1)).await;
         assert!(bench.cluster.try_recv().is_ok() && !bench.runs("route"));
@@ -348,7 +506,8 @@ async fn the_route_controller_needs_the_capability_and_the_flag() {
 async fn a_later_plugin_with_routes_needs_cluster_cidrs() {
     let bench = start(&[Capability::Instances]);
     sleep(Duration::from_secs(1)).await;
-    *bench.cloud.capabilities.lock().unwrap() = Some([Capability::Instances, Capability::Routes].into());
+    *bench.cloud.capabilities.lock().unwrap() =
+        Some([Capability::Instances, Capability::Routes].into());
     bench.generations.send(2).unwrap();
     sleep(Duration::from_secs(1)).await;
     assert!(!bench.runs("route") && bench.runs("cloud-node") && !bench.running.is_finished());
@@ -357,12 +516,24 @@ async fn a_later_plugin_with_routes_needs_cluster_cidrs() {
 // Holds: R-02, OPS-12
 #[test]
 fn cluster_cidrs_are_required_only_if_routes_are_configured() {
-    let info = |capability| ProviderInfo { capabilities: [capability].into(), ..crate::testing::info() };
-    let options = |configure| RouteOptions { configure, ..RouteOptions::default() };
-    assert_eq!(options(true).check(&info(Capability::Routes)), Err(ClusterCidrsError::Missing));
+    let info = |capability| ProviderInfo {
+        capabilities: [capability].into(),
+        ..crate::testing::info()
+    };
+    let options = |configure| RouteOptions {
+        configure,
+        ..RouteOptions::default()
+    };
+    assert_eq!(
+        options(true).check(&info(Capability::Routes)),
+        Err(ClusterCidrsError::Missing)
+    );
     assert_eq!(options(false).check(&info(Capability::Routes)), Ok(()));
     assert_eq!(options(true).check(&info(Capability::Instances)), Ok(()));
-    assert_eq!(with_pod_cidrs().routes.check(&info(Capability::Routes)), Ok(()));
+    assert_eq!(
+        with_pod_cidrs().routes.check(&info(Capability::Routes)),
+        Ok(())
+    );
 }
 
 // Holds: S-04
@@ -379,19 +550,38 @@ async fn the_service_controller_waits_for_the_service_cache() {
 #[tokio::test(start_paused = true)]
 async fn pod_cidrs_wait_for_late_writes_of_a_killed_process() {
     let range = || crate::ipam::NodeRange::new("10.244.0.0/16".parse().unwrap(), 24).unwrap();
-    for (ranges, unreleased, given) in
-        [(vec![range()], true, [false, true]), (vec![range()], false, [true; 2]), (vec![], false, [false; 2])]
-    {
+    for (ranges, unreleased, given) in [
+        (vec![range()], true, [false, true]),
+        (vec![range()], false, [true; 2]),
+        (vec![], false, [false; 2]),
+    ] {
         let api = FakeApi::default();
         let new = serde_json::to_value(node("n1")).unwrap();
         api.answer("GET", "/api/v1/nodes", 200, list("NodeList", &[new]));
-        let options = Options { ipam: IpamOptions { ranges, ..IpamOptions::default() }, ..Options::default() };
+        let options = Options {
+            ipam: IpamOptions {
+                ranges,
+                ..IpamOptions::default()
+            },
+            ..Options::default()
+        };
         let (context, events, bench) = context(api, &[], options);
-        let bench = bench(tokio::spawn(run(Context { unreleased, ..context }, events)));
+        let bench = bench(tokio::spawn(run(
+            Context {
+                unreleased,
+                ..context
+            },
+            events,
+        )));
         let mut seen = Vec::new();
         for seconds in [39, 2] {
             sleep(Duration::from_secs(seconds)).await;
-            seen.push(bench.api.calls().contains(&"PATCH /api/v1/nodes/n1".to_owned()));
+            seen.push(
+                bench
+                    .api
+                    .calls()
+                    .contains(&"PATCH /api/v1/nodes/n1".to_owned()),
+            );
         }
         assert_eq!(seen, given, "after 39 and 41 s, unreleased: {unreleased}");
         assert_eq!(bench.runs("nodeipam"), given[1]);
@@ -402,15 +592,50 @@ async fn pod_cidrs_wait_for_late_writes_of_a_killed_process() {
 #[tokio::test(start_paused = true)]
 async fn a_dry_run_changes_nothing_with_all_controllers() {
     let api = FakeApi::default();
-    let gone = with(&node("gone"), &json!({"spec": {"taints": null, "providerID": "fake://gone"}}));
+    let gone = with(
+        &node("gone"),
+        &json!({"spec": {"taints": null, "providerID": "fake://gone"}}),
+    );
     let nodes = [node("new"), gone].map(|node| serde_json::to_value(node).unwrap());
     api.answer("GET", "/api/v1/nodes", 200, list("NodeList", &nodes));
-    api.answer("GET", "/api/v1/services", 200, list("ServiceList", &[serde_json::to_value(service("web")).unwrap()]));
-    let all = [Capability::Instances, Capability::LoadBalancers, Capability::Routes];
-    let bench = start_on(api, &all, Options { dry_run: true, ..with_pod_cidrs() });
-    let known = skydock_cloud::Instance { provider_id: Some("fake://new".into()), ..Default::default() };
-    bench.cloud.instances.lock().unwrap().insert("new".into(), Ok(known));
-    bench.cloud.presences.lock().unwrap().insert("gone".into(), Ok(skydock_cloud::Presence::Absent));
+    api.answer(
+        "GET",
+        "/api/v1/services",
+        200,
+        list(
+            "ServiceList",
+            &[serde_json::to_value(service("web")).unwrap()],
+        ),
+    );
+    let all = [
+        Capability::Instances,
+        Capability::LoadBalancers,
+        Capability::Routes,
+    ];
+    let bench = start_on(
+        api,
+        &all,
+        Options {
+            dry_run: true,
+            ..with_pod_cidrs()
+        },
+    );
+    let known = skydock_cloud::Instance {
+        provider_id: Some("fake://new".into()),
+        ..Default::default()
+    };
+    bench
+        .cloud
+        .instances
+        .lock()
+        .unwrap()
+        .insert("new".into(), Ok(known));
+    bench
+        .cloud
+        .presences
+        .lock()
+        .unwrap()
+        .insert("gone".into(), Ok(skydock_cloud::Presence::Absent));
     bench.cloud.routes.has(skydock_cloud::Route {
         name: "old".into(),
         target_node: None,
@@ -421,17 +646,40 @@ async fn a_dry_run_changes_nothing_with_all_controllers() {
     sleep(Duration::from_secs(60)).await;
     let asked = ["check gone", "describe new", "list"];
     let calls = bench.cloud.calls();
-    assert!(asked.iter().all(|call| calls.contains(&(*call).to_owned())), "{calls:?}");
+    assert!(
+        asked.iter().all(|call| calls.contains(&(*call).to_owned())),
+        "{calls:?}"
+    );
     assert!(
         calls
             .iter()
-            .all(|call| !["ensure", "update", "delete", "create", "unroute"].iter().any(|it| call.starts_with(it))),
+            .all(|call| !["ensure", "update", "delete", "create", "unroute"]
+                .iter()
+                .any(|it| call.starts_with(it))),
         "{calls:?}"
     );
-    let writes: Vec<_> = bench.api.requests().into_iter().filter(|request| request.method != "GET").collect();
-    assert!(writes.iter().any(|request| request.path == "/api/v1/nodes/new"), "{writes:?}");
-    assert!(writes.iter().any(|request| request.path == "/api/v1/namespaces/ns/services/web/status"), "{writes:?}");
+    let writes: Vec<_> = bench
+        .api
+        .requests()
+        .into_iter()
+        .filter(|request| request.method != "GET")
+        .collect();
+    assert!(
+        writes
+            .iter()
+            .any(|request| request.path == "/api/v1/nodes/new"),
+        "{writes:?}"
+    );
+    assert!(
+        writes
+            .iter()
+            .any(|request| request.path == "/api/v1/namespaces/ns/services/web/status"),
+        "{writes:?}"
+    );
     for request in writes {
-        assert!(request.method == "PATCH" && request.query.contains("dryRun=All"), "{request:?}");
+        assert!(
+            request.method == "PATCH" && request.query.contains("dryRun=All"),
+            "{request:?}"
+        );
     }
 }

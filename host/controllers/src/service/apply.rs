@@ -18,22 +18,33 @@ use crate::{
 };
 
 impl ServiceController {
-    /// Adds the finalizer, and the annotation with the class, which later shows that this host has created the load balancer.
-    pub(super) async fn add_finalizer(&self, entry: &Entry<ServiceKind>, note: Option<&str>) -> Result<(), ApiError> {
+    /// Adds the finalizer, and the annotation with the class, which later shows that this host has
+    /// created the load balancer.
+    pub(super) async fn add_finalizer(
+        &self,
+        entry: &Entry<ServiceKind>,
+        note: Option<&str>,
+    ) -> Result<(), ApiError> {
         let mut metadata = vec![("finalizers", json!([FINALIZER]))];
         if let Some(note) = note {
             metadata.push(("annotations", json!({ ANNOTATION_CLASS: note })));
         }
-        self.patch(entry, &Patch::Strategic(with_metadata(entry, metadata))).await
+        self.patch(entry, &Patch::Strategic(with_metadata(entry, metadata)))
+            .await
     }
 
     /// Removes the finalizer, and with `note` the annotation with the class.
-    pub(super) async fn remove_finalizer(&self, entry: &Entry<ServiceKind>, note: bool) -> Result<(), ApiError> {
+    pub(super) async fn remove_finalizer(
+        &self,
+        entry: &Entry<ServiceKind>,
+        note: bool,
+    ) -> Result<(), ApiError> {
         let mut metadata = vec![("$deleteFromPrimitiveList/finalizers", json!([FINALIZER]))];
         if note {
             metadata.push(("annotations", json!({ ANNOTATION_CLASS: null })));
         }
-        self.patch(entry, &Patch::Strategic(with_metadata(entry, metadata))).await
+        self.patch(entry, &Patch::Strategic(with_metadata(entry, metadata)))
+            .await
     }
 
     /// Writes the status of the load balancer.
@@ -43,14 +54,25 @@ impl ServiceController {
         status: &LoadBalancerStatus,
     ) -> Result<(), ApiError> {
         let status = json!({ "loadBalancer": status_json(status) });
-        self.patch(entry, &Patch::Merge(json!({ "metadata": { "uid": entry.uid() }, "status": status }))).await
+        self.patch(
+            entry,
+            &Patch::Merge(json!({ "metadata": { "uid": entry.uid() }, "status": status })),
+        )
+        .await
     }
 
-    /// Also used for metadata: with the subresource, no other field of the Service can change, and fewer permissions are needed.
+    /// Also used for metadata: with the subresource, no other field of the Service can change, and
+    /// fewer permissions are needed.
     async fn patch(&self, entry: &Entry<ServiceKind>, body: &Patch) -> Result<(), ApiError> {
         let namespace = entry.object.metadata.namespace.as_deref();
-        let target = Target { namespace, name: entry.name(), subresource: Some("status") };
-        patch::<Service>(&self.client, &target, body).await.map(drop)
+        let target = Target {
+            namespace,
+            name: entry.name(),
+            subresource: Some("status"),
+        };
+        patch::<Service>(&self.client, &target, body)
+            .await
+            .map(drop)
     }
 }
 

@@ -1,20 +1,28 @@
-//! Which nodes may be behind load balancers, and which changes of nodes matter. All functions are pure.
+//! Which nodes may be behind load balancers, and which changes of nodes matter. All functions are
+//! pure.
 
 use skydock_kube::informer::Entry;
 
 use super::NodeRules;
-use crate::constants::{LABEL_CONTROL_PLANE, LABEL_EXCLUDE_FROM_LB, TAINT_SHUTDOWN, TAINT_TO_BE_DELETED};
+use crate::constants::{
+    LABEL_CONTROL_PLANE, LABEL_EXCLUDE_FROM_LB, TAINT_SHUTDOWN, TAINT_TO_BE_DELETED,
+};
 use crate::kinds::NodeKind;
 
-/// Returns true if a node may be behind load balancers. Whether it is ready is left to health checks. A node whose instance is
-/// reported as stopped needs no health check, and AWS rejects it as a target.
+/// Returns true if a node may be behind load balancers. Whether it is ready is left to health
+/// checks. A node whose instance is reported as stopped needs no health check, and AWS rejects it
+/// as a target.
 ///
-/// A cordoned node is excluded only if this is configured: it may serve for a long time, and cordoning all old nodes before
-/// their Pods are moved would cut off all traffic. The autoscaler's taint `DeletionCandidateOfClusterAutoscaler` does not
-/// exclude a node either: it is removed when the node is needed.
+/// A cordoned node is excluded only if this is configured: it may serve for a long time, and
+/// cordoning all old nodes before their Pods are moved would cut off all traffic. The autoscaler's
+/// taint `DeletionCandidateOfClusterAutoscaler` does not exclude a node either: it is removed when
+/// the node is needed.
 pub fn eligible(entry: &Entry<NodeKind>, rules: NodeRules) -> bool {
     let node = &entry.view;
-    let excluded = node.labels.get(LABEL_EXCLUDE_FROM_LB).is_some_and(|value| !is_false(value));
+    let excluded = node
+        .labels
+        .get(LABEL_EXCLUDE_FROM_LB)
+        .is_some_and(|value| !is_false(value));
     let has = |key: &str| node.taints.iter().any(|taint| taint.key == key);
     // A node that is ready is running, whatever taints are left on it.
     let leaving = has(TAINT_TO_BE_DELETED) || (has(TAINT_SHUTDOWN) && !node.ready);
@@ -23,22 +31,24 @@ pub fn eligible(entry: &Entry<NodeKind>, rules: NodeRules) -> bool {
     entry.object.deletion_timestamp.is_none() && !excluded && !leaving && !by_role && !cordoned
 }
 
-/// Returns true if nothing that is read here has changed, for example after a heartbeat: then no new selection is needed.
+/// Returns true if nothing that is read here has changed, for example after a heartbeat: then no
+/// new selection is needed.
 pub(super) fn same(old: &Entry<NodeKind>, new: &Entry<NodeKind>) -> bool {
     old.view == new.view && old.object.deletion_timestamp == new.object.deletion_timestamp
 }
 
 /// Returns true if this change may affect load balancers without a node selector.
 ///
-/// Upstream does not react when a node is about to leave (deletion, autoscaler's taint) until something else changes; here, the
-/// node is removed at once.
+/// Upstream does not react when a node is about to leave (deletion, autoscaler's taint) until
+/// something else changes; here, the node is removed at once.
 pub fn matters(old: &Entry<NodeKind>, new: &Entry<NodeKind>, rules: NodeRules) -> bool {
     let was = eligible(old, rules);
     let is = eligible(new, rules);
     was != is || (is && old.view.provider_id != new.view.provider_id)
 }
 
-/// Returns true for texts that Go's `strconv.ParseBool` parses as false. All others count as true here, even invalid ones.
+/// Returns true for texts that Go's `strconv.ParseBool` parses as false. All others count as true
+/// here, even invalid ones.
 fn is_false(text: &str) -> bool {
     matches!(text, "0" | "f" | "F" | "FALSE" | "false" | "False")
 }
@@ -51,7 +61,10 @@ mod tests {
     use crate::testing::{node, with};
 
     fn entry(change: &Value) -> Entry<NodeKind> {
-        let plain = with(&node("a"), &json!({"spec": {"taints": null, "providerID": "fake://a"}}));
+        let plain = with(
+            &node("a"),
+            &json!({"spec": {"taints": null, "providerID": "fake://a"}}),
+        );
         Entry::new(with(&plain, change))
     }
 
@@ -82,9 +95,15 @@ mod tests {
     fn exclusion_shutdown_and_deletion_make_a_node_ineligible() {
         for (change, expected) in [
             (json!({}), true),
-            (json!({"status": {"conditions": [{"type": "Ready", "status": "False"}]}}), true),
+            (
+                json!({"status": {"conditions": [{"type": "Ready", "status": "False"}]}}),
+                true,
+            ),
             (json!({"spec": {"providerID": null}}), true),
-            (json!({"metadata": {"labels": {"node-role.kubernetes.io/control-plane": ""}}}), true),
+            (
+                json!({"metadata": {"labels": {"node-role.kubernetes.io/control-plane": ""}}}),
+                true,
+            ),
             (excluded(""), false),
             (excluded("true"), false),
             (excluded("foo"), false),
@@ -97,9 +116,16 @@ mod tests {
             (tainted("node.kubernetes.io/unreachable"), true),
             (deleted(), false),
         ] {
-            assert_eq!(eligible(&entry(&change), NodeRules::default()), expected, "{change}");
+            assert_eq!(
+                eligible(&entry(&change), NodeRules::default()),
+                expected,
+                "{change}"
+            );
         }
-        assert!(eligible(&Entry::new(node("a")), NodeRules::default()), "uninitialized");
+        assert!(
+            eligible(&Entry::new(node("a")), NodeRules::default()),
+            "uninitialized"
+        );
     }
 
     #[test]
@@ -109,7 +135,12 @@ mod tests {
             "metadata": {"resourceVersion": "2"}, "status": {"conditions": [{"type": "MemoryPressure", "status": "False"}]},
         });
         assert!(same(&plain, &entry(&heartbeat)));
-        for change in [excluded(""), leaving(), deleted(), json!({"spec": {"providerID": "fake://b"}})] {
+        for change in [
+            excluded(""),
+            leaving(),
+            deleted(),
+            json!({"spec": {"providerID": "fake://b"}}),
+        ] {
             assert!(!same(&plain, &entry(&change)), "{change}");
         }
     }
@@ -123,15 +154,35 @@ mod tests {
             (excluded("true"), plain.clone(), true),
             (excluded("true"), excluded("foo"), false),
             (json!({"spec": {"providerID": null}}), plain.clone(), true),
-            (plain.clone(), json!({"spec": {"providerID": "fake://b"}}), true),
+            (
+                plain.clone(),
+                json!({"spec": {"providerID": "fake://b"}}),
+                true,
+            ),
             (plain.clone(), leaving(), true),
             (plain.clone(), deleted(), true),
-            (plain.clone(), json!({"status": {"conditions": [{"type": "Ready", "status": "True"}]}}), false),
-            (plain.clone(), json!({"spec": {"taints": [{"key": "x", "effect": "NoExecute"}]}}), false),
-            (plain.clone(), json!({"metadata": {"labels": {"x": "y"}}}), false),
+            (
+                plain.clone(),
+                json!({"status": {"conditions": [{"type": "Ready", "status": "True"}]}}),
+                false,
+            ),
+            (
+                plain.clone(),
+                json!({"spec": {"taints": [{"key": "x", "effect": "NoExecute"}]}}),
+                false,
+            ),
+            (
+                plain.clone(),
+                json!({"metadata": {"labels": {"x": "y"}}}),
+                false,
+            ),
             (plain.clone(), json!({"status": {"addresses": []}}), false),
         ] {
-            assert_eq!(matters(&entry(&old), &entry(&new), NodeRules::default()), expected, "{old} > {new}");
+            assert_eq!(
+                matters(&entry(&old), &entry(&new), NodeRules::default()),
+                expected,
+                "{old} > {new}"
+            );
         }
     }
 
@@ -140,7 +191,8 @@ mod tests {
     fn upstreams_cases_of_a_changed_node() {
         let machine = |id: Value| json!({"spec": {"providerID": id}});
         let taints = |taints: Value| json!({"spec": {"taints": taints}});
-        let ready = |status: &str| json!({"status": {"conditions": [{"type": "Ready", "status": status}]}});
+        let ready =
+            |status: &str| json!({"status": {"conditions": [{"type": "Ready", "status": status}]}});
         let other = json!([{"key": "other", "effect": "NoSchedule"}]);
         let providers = [
             (json!({}), json!({}), false),
@@ -153,7 +205,11 @@ mod tests {
             (json!({}), json!({}), false),
             (json!({}), excluded("true"), true),
             (excluded("true"), json!({}), true),
-            (json!({}), json!({"metadata": {"labels": {"x": "y"}}}), false),
+            (
+                json!({}),
+                json!({"metadata": {"labels": {"x": "y"}}}),
+                false,
+            ),
         ];
         let noise = [
             (json!({}), json!({})),
@@ -161,20 +217,36 @@ mod tests {
             (taints(other), taints(json!(null))),
             (ready("False"), ready("True")),
             (ready("True"), ready("Unknown")),
-            (json!({}), json!({"status": {"conditions": [{"type": "DiskPressure", "status": "True"}]}})),
+            (
+                json!({}),
+                json!({"status": {"conditions": [{"type": "DiskPressure", "status": "True"}]}}),
+            ),
         ];
         let both = |one: &Value, two: &Value, three: &Value| entry(&with(&with(one, two), three));
-        for (provider, label) in providers.iter().flat_map(|provider| labels.iter().map(move |label| (provider, label)))
+        for (provider, label) in providers
+            .iter()
+            .flat_map(|provider| labels.iter().map(move |label| (provider, label)))
         {
             for (before, after) in &noise {
-                let (old, new) = (both(&provider.0, &label.0, before), both(&provider.1, &label.1, after));
+                let (old, new) = (
+                    both(&provider.0, &label.0, before),
+                    both(&provider.1, &label.1, after),
+                );
                 let expected = provider.2 || label.2;
-                assert_eq!(matters(&old, &new, NodeRules::default()), expected, "{old:?} > {new:?}");
+                assert_eq!(
+                    matters(&old, &new, NodeRules::default()),
+                    expected,
+                    "{old:?} > {new:?}"
+                );
             }
         }
         // Upstream treats it as a change; but no load balancer has such a node.
         let hidden = |id: &str| entry(&with(&machine(json!(id)), &excluded("true")));
-        assert!(!matters(&hidden("fake://a"), &hidden("fake://b"), NodeRules::default()));
+        assert!(!matters(
+            &hidden("fake://a"),
+            &hidden("fake://b"),
+            NodeRules::default()
+        ));
     }
 
     #[test]
@@ -183,16 +255,33 @@ mod tests {
         let cordoned = json!({
             "spec": {"unschedulable": true, "taints": [{"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}]},
         });
-        let tainted =
-            json!({"spec": {"taints": [{"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}]}});
+        let tainted = json!({"spec": {"taints": [{"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}]}});
         for (exclude_control_plane, exclude_unschedulable) in
             [(false, false), (true, false), (false, true), (true, true)]
         {
-            let rules = NodeRules { exclude_control_plane, exclude_unschedulable };
-            assert_eq!(eligible(&entry(&master), rules), !exclude_control_plane, "{rules:?}");
-            assert_eq!(eligible(&entry(&cordoned), rules), !exclude_unschedulable, "{rules:?}");
-            assert_eq!(matters(&entry(&json!({})), &entry(&cordoned), rules), exclude_unschedulable, "{rules:?}");
-            assert!(eligible(&entry(&json!({})), rules) && eligible(&entry(&tainted), rules), "{rules:?}");
+            let rules = NodeRules {
+                exclude_control_plane,
+                exclude_unschedulable,
+            };
+            assert_eq!(
+                eligible(&entry(&master), rules),
+                !exclude_control_plane,
+                "{rules:?}"
+            );
+            assert_eq!(
+                eligible(&entry(&cordoned), rules),
+                !exclude_unschedulable,
+                "{rules:?}"
+            );
+            assert_eq!(
+                matters(&entry(&json!({})), &entry(&cordoned), rules),
+                exclude_unschedulable,
+                "{rules:?}"
+            );
+            assert!(
+                eligible(&entry(&json!({})), rules) && eligible(&entry(&tainted), rules),
+                "{rules:?}"
+            );
         }
     }
 }

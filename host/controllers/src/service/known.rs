@@ -1,4 +1,5 @@
-//! What this process knows about the Services that it has processed, or that already had a load balancer.
+//! What this process knows about the Services that it has processed, or that already had a load
+//! balancer.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -35,7 +36,8 @@ pub(super) struct Known {
 struct Memory {
     /// The version that was processed last.
     entry: ServiceEntry,
-    /// Its node selector, if it has one. When the labels of a node change, they are compared with all selectors in use.
+    /// Its node selector, if it has one. When the labels of a node change, they are compared with
+    /// all selectors in use.
     selector: Option<Arc<Selector>>,
     state: State,
     /// How long the cloud has answered during the current work that an operation is in progress.
@@ -51,8 +53,17 @@ pub(super) struct Waiting {
 impl Known {
     fn new(entry: ServiceEntry, selector: Option<Arc<Selector>>) -> Self {
         let state = State::new(plan::served(&entry.object));
-        let memory = Memory { entry, selector, state, patience: Patience::default() };
-        Self { busy: tokio::sync::Mutex::default(), memory: Mutex::new(memory), waiting: Mutex::default() }
+        let memory = Memory {
+            entry,
+            selector,
+            state,
+            patience: Patience::default(),
+        };
+        Self {
+            busy: tokio::sync::Mutex::default(),
+            memory: Mutex::new(memory),
+            waiting: Mutex::default(),
+        }
     }
 
     /// Returns the version that was processed last.
@@ -76,7 +87,8 @@ impl Known {
         turn
     }
 
-    /// Records that an operation failed. Returns for how long it has been in progress if this is to be reported.
+    /// Records that an operation failed. Returns for how long it has been in progress if this is to
+    /// be reported.
     pub(super) fn note(&self, error: &CloudError, long: &Gauge) -> Option<Duration> {
         self.lock().patience.note(error, long, Instant::now())
     }
@@ -112,7 +124,10 @@ impl KnownServices {
     }
 
     pub(super) fn all(&self) -> Vec<(String, Arc<Known>)> {
-        self.lock().iter().map(|(key, known)| (key.clone(), Arc::clone(known))).collect()
+        self.lock()
+            .iter()
+            .map(|(key, known)| (key.clone(), Arc::clone(known)))
+            .collect()
     }
 
     pub(super) fn len(&self) -> usize {
@@ -123,11 +138,11 @@ impl KnownServices {
         self.lock().remove(key);
     }
 
-    /// Remembers a Service. Called before it is processed, so that changes of nodes also reach a Service whose first attempt
-    /// fails.
+    /// Remembers a Service. Called before it is processed, so that changes of nodes also reach a
+    /// Service whose first attempt fails.
     ///
-    /// An invalid version does not replace a valid one: it may lack the source ranges, and updating nodes with it would open
-    /// the load balancer to all clients.
+    /// An invalid version does not replace a valid one: it may lack the source ranges, and updating
+    /// nodes with it would open the load balancer to all clients.
     pub(super) fn remember(&self, key: &str, entry: &ServiceEntry) -> Arc<Known> {
         let selector = self.selectors.in_use(&entry.view.node_selector);
         let mut all = self.lock();
@@ -141,8 +156,8 @@ impl KnownServices {
         Arc::clone(known)
     }
 
-    /// Moves the data of a Service that does not exist to a separate key, so that a new Service with the same name can use its
-    /// key.
+    /// Moves the data of a Service that does not exist to a separate key, so that a new Service
+    /// with the same name can use its key.
     pub(super) fn set_aside(&self, key: &str, uid: &str) -> String {
         let aside = format!("{key}@{uid}");
         let mut all = self.lock();
@@ -157,20 +172,25 @@ impl KnownServices {
     }
 }
 
-/// The node selectors in use, without duplicates: the cost of a change of a node's labels depends on their number, not on that
-/// of Services.
+/// The node selectors in use, without duplicates: the cost of a change of a node's labels depends
+/// on their number, not on that of Services.
 #[derive(Default)]
 pub(super) struct Selectors(Mutex<Vec<Weak<Selector>>>);
 
 impl Selectors {
-    /// Returns the selector, which is in use for as long as the result is held; `None` if it selects all nodes.
+    /// Returns the selector, which is in use for as long as the result is held; `None` if it
+    /// selects all nodes.
     fn in_use(&self, selector: &Selector) -> Option<Arc<Selector>> {
         if selector.selects_all() {
             return None;
         }
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         all.retain(|known| known.strong_count() > 0);
-        if let Some(known) = all.iter().filter_map(Weak::upgrade).find(|known| **known == *selector) {
+        if let Some(known) = all
+            .iter()
+            .filter_map(Weak::upgrade)
+            .find(|known| **known == *selector)
+        {
             return Some(known);
         }
         let new = Arc::new(selector.clone());
@@ -179,9 +199,15 @@ impl Selectors {
     }
 
     /// Returns true if a selector in use matches one of the two sets of labels but not the other.
-    pub(super) fn tell_apart(&self, old: &BTreeMap<String, String>, new: &BTreeMap<String, String>) -> bool {
+    pub(super) fn tell_apart(
+        &self,
+        old: &BTreeMap<String, String>,
+        new: &BTreeMap<String, String>,
+    ) -> bool {
         let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        all.iter().filter_map(Weak::upgrade).any(|selector| selector.matches(old) != selector.matches(new))
+        all.iter()
+            .filter_map(Weak::upgrade)
+            .any(|selector| selector.matches(old) != selector.matches(new))
     }
 }
 
@@ -211,11 +237,20 @@ mod tests {
     #[test]
     fn work_arriving_while_busy_is_kept_until_requested() {
         let known = Known::new(entry(&json!({})), None);
-        known.wait(Waiting { nodes: true, sync: Some(Priority::Recheck) });
-        known.wait(Waiting { nodes: false, sync: Some(Priority::Change) });
+        known.wait(Waiting {
+            nodes: true,
+            sync: Some(Priority::Recheck),
+        });
+        known.wait(Waiting {
+            nodes: false,
+            sync: Some(Priority::Change),
+        });
         known.wait(Waiting::default());
         let waiting = known.waiting();
-        assert_eq!((waiting.nodes, waiting.sync), (true, Some(Priority::Change)));
+        assert_eq!(
+            (waiting.nodes, waiting.sync),
+            (true, Some(Priority::Change))
+        );
         let waiting = known.waiting();
         assert_eq!((waiting.nodes, waiting.sync), (false, None));
     }
@@ -223,21 +258,41 @@ mod tests {
     #[test]
     fn an_invalid_service_replaces_only_another_invalid_one() {
         let all = KnownServices::default();
-        let remembered = |entry| all.remember("ns/web", &entry).entry().resource_version().to_owned();
+        let remembered = |entry| {
+            all.remember("ns/web", &entry)
+                .entry()
+                .resource_version()
+                .to_owned()
+        };
         assert_eq!(remembered(odd("1")), "1");
         assert_eq!(remembered(odd("2")), "2");
-        assert_eq!(remembered(entry(&json!({"metadata": {"resourceVersion": "3"}}))), "3");
+        assert_eq!(
+            remembered(entry(&json!({"metadata": {"resourceVersion": "3"}}))),
+            "3"
+        );
         assert_eq!(remembered(odd("4")), "3");
-        assert_eq!(remembered(entry(&json!({"metadata": {"resourceVersion": "5"}}))), "5");
+        assert_eq!(
+            remembered(entry(&json!({"metadata": {"resourceVersion": "5"}}))),
+            "5"
+        );
     }
 
     #[test]
     fn a_selector_is_shared_and_held_while_in_use() {
         let selectors = Selectors::default();
-        let (edge, other) = (selectors.in_use(&selector("edge")), selectors.in_use(&selector("other")));
+        let (edge, other) = (
+            selectors.in_use(&selector("edge")),
+            selectors.in_use(&selector("other")),
+        );
         let (edge, other) = (edge.unwrap(), other.unwrap());
-        assert!(Arc::ptr_eq(&edge, &selectors.in_use(&selector("edge")).unwrap()));
-        assert!(Arc::ptr_eq(&other, &selectors.in_use(&selector("other")).unwrap()));
+        assert!(Arc::ptr_eq(
+            &edge,
+            &selectors.in_use(&selector("edge")).unwrap()
+        ));
+        assert!(Arc::ptr_eq(
+            &other,
+            &selectors.in_use(&selector("other")).unwrap()
+        ));
         assert_eq!(selectors.in_use(&Selector::default()), None);
         drop(other);
         selectors.in_use(&selector("edge")).unwrap();
@@ -248,7 +303,10 @@ mod tests {
     fn only_selectors_in_use_distinguish_labels() {
         let selectors = Selectors::default();
         let edge = selectors.in_use(&selector("edge"));
-        let (inside, outside) = (pairs(&[("pool", "edge"), ("a", "b")]), pairs(&[("pool", "core")]));
+        let (inside, outside) = (
+            pairs(&[("pool", "edge"), ("a", "b")]),
+            pairs(&[("pool", "core")]),
+        );
         assert!(selectors.tell_apart(&inside, &outside) && selectors.tell_apart(&outside, &inside));
         assert!(!selectors.tell_apart(&inside, &pairs(&[("pool", "edge")])));
         assert!(!selectors.tell_apart(&outside, &pairs(&[])));

@@ -28,7 +28,8 @@ pub(super) enum Nodes {
 #[derive(Default)]
 pub(super) struct Passes(Mutex<HashMap<String, Arc<Pass>>>);
 
-/// One pass over all load balancers. It measures the time from its start until the last of them is updated.
+/// One pass over all load balancers. It measures the time from its start until the last of them is
+/// updated.
 struct Pass {
     start: Instant,
     latency: Histogram,
@@ -42,17 +43,25 @@ impl Drop for Pass {
 
 impl Passes {
     fn begin(&self, key: &str, pass: &Arc<Pass>) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(key.to_owned(), Arc::clone(pass));
+        self.0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .insert(key.to_owned(), Arc::clone(pass));
     }
 
     fn end(&self, key: &str) {
-        drop(self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(key));
+        drop(
+            self.0
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .remove(key),
+        );
     }
 }
 
 impl ServiceController {
-    /// Performs one piece of work. However many nodes have changed, a load balancer is updated once, with the nodes at the time of its
-    /// turn. A slow load balancer does not delay others.
+    /// Performs one piece of work. However many nodes have changed, a load balancer is updated
+    /// once, with the nodes at the time of its turn. A slow load balancer does not delay others.
     pub(super) async fn work_nodes(self: &Arc<Self>, nodes: Nodes) {
         match nodes {
             Nodes::Pass => self.pass().await,
@@ -65,11 +74,15 @@ impl ServiceController {
     }
 
     async fn pass(&self) {
-        let pass = Arc::new(Pass { start: Instant::now(), latency: self.metrics.nodesync_latency.clone() });
+        let pass = Arc::new(Pass {
+            start: Instant::now(),
+            latency: self.metrics.nodesync_latency.clone(),
+        });
         let mut behind = Vec::new();
         for (key, known) in self.known.all() {
             let fingerprint = self.selection.fingerprint(&known.entry()).await;
-            // Read after waiting for the fingerprint: in the meantime, other nodes may have been sent to the cloud.
+            // Read after waiting for the fingerprint: in the meantime, other nodes may have been
+            // sent to the cloud.
             if known.read(|state| state.follow(fingerprint, Instant::now())) != Follow::Nothing {
                 self.passes.begin(&key, &pass);
                 behind.push(Nodes::Of(key));
@@ -79,7 +92,10 @@ impl ServiceController {
     }
 
     async fn update_nodes(&self, key: &str) {
-        let Some(known) = self.known.get(key) else { return };
-        self.attempt(key, &known, Goal::UpdateNodes, None, Priority::Change).await;
+        let Some(known) = self.known.get(key) else {
+            return;
+        };
+        self.attempt(key, &known, Goal::UpdateNodes, None, Priority::Change)
+            .await;
     }
 }

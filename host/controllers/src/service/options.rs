@@ -16,10 +16,12 @@ const PERIOD: Duration = Duration::from_secs(30 * 60);
 /// Options of the service controller.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServiceOptions {
-    /// Number of Services that are processed concurrently (`--concurrent-service-syncs`); at least 1.
+    /// Number of Services that are processed concurrently (`--concurrent-service-syncs`); at least
+    /// 1.
     pub concurrent_syncs: usize,
-    /// Period of comparing each load balancer with its Service and fixing it (`--load-balancer-check-period`). If `None`, this
-    /// is only done after a start and after the plugin was replaced.
+    /// Period of comparing each load balancer with its Service and fixing it
+    /// (`--load-balancer-check-period`). If `None`, this is only done after a start and after the
+    /// plugin was replaced.
     pub check_period: Option<Duration>,
     /// Which Services are served.
     pub classes: Classes,
@@ -40,12 +42,16 @@ impl Default for ServiceOptions {
 }
 
 impl ServiceOptions {
-    /// Returns the pace of re-checks for this number of Services: one per second, or faster if the period would be too short.
-    /// They never occupy more than half of the workers.
+    /// Returns the pace of re-checks for this number of Services: one per second, or faster if the
+    /// period would be too short. They never occupy more than half of the workers.
     pub(super) fn pace(&self, services: usize) -> Pace {
         let services = u32::try_from(services).unwrap_or(u32::MAX).max(1);
         let interval = (self.check_period.unwrap_or(PERIOD) / services).min(SLOWEST);
-        Pace { interval, burst: BURST, in_flight: (self.concurrent_syncs / 2).max(1) }
+        Pace {
+            interval,
+            burst: BURST,
+            in_flight: (self.concurrent_syncs / 2).max(1),
+        }
     }
 }
 
@@ -61,7 +67,10 @@ pub struct Classes {
 impl Default for Classes {
     /// As in upstream: only Services without a class.
     fn default() -> Self {
-        Self { named: BTreeSet::new(), unnamed: true }
+        Self {
+            named: BTreeSet::new(),
+            unnamed: true,
+        }
     }
 }
 
@@ -72,10 +81,11 @@ impl Classes {
         class.map_or(self.unnamed, |class| self.named.contains(class))
     }
 
-    /// Returns true if this host has to remove the finalizer of a Service with this class. Other implementations use the same
-    /// finalizer: if classes are configured, several of them share a cluster, and each cleans up after itself. Without
-    /// configured classes, this host cleans up after all, as upstream does: the class may have been set after the load balancer
-    /// was created.
+    /// Returns true if this host has to remove the finalizer of a Service with this class. Other
+    /// implementations use the same finalizer: if classes are configured, several of them share a
+    /// cluster, and each cleans up after itself. Without configured classes, this host cleans up
+    /// after all, as upstream does: the class may have been set after the load balancer was
+    /// created.
     #[must_use]
     pub(super) fn clean_up(&self, class: Option<&str>) -> bool {
         self.serve(class) || (class.is_some() && self.named.is_empty())
@@ -87,7 +97,8 @@ impl Classes {
 pub struct NodeRules {
     /// Exclude nodes of the control plane (`--load-balancer-exclude-control-plane`).
     pub exclude_control_plane: bool,
-    /// Exclude cordoned nodes, for example while they are drained (`--load-balancer-exclude-unschedulable`).
+    /// Exclude cordoned nodes, for example while they are drained
+    /// (`--load-balancer-exclude-unschedulable`).
     pub exclude_unschedulable: bool,
 }
 
@@ -102,7 +113,11 @@ pub struct ClassError(String);
 ///
 /// Returns an error if no Service can have this class.
 pub fn parse_class(text: &str) -> Result<String, ClassError> {
-    if is_qualified_name(text) { Ok(text.to_owned()) } else { Err(ClassError(text.to_owned())) }
+    if is_qualified_name(text) {
+        Ok(text.to_owned())
+    } else {
+        Err(ClassError(text.to_owned()))
+    }
 }
 
 #[cfg(test)]
@@ -113,19 +128,30 @@ mod tests {
     #[test]
     fn rechecks_are_one_per_second_or_faster_to_fit_the_period() {
         let pace = |period, services| {
-            ServiceOptions { check_period: period, ..ServiceOptions::default() }.pace(services).interval
+            ServiceOptions {
+                check_period: period,
+                ..ServiceOptions::default()
+            }
+            .pace(services)
+            .interval
         };
         assert_eq!(pace(Some(PERIOD), 0), Duration::from_secs(1));
         assert_eq!(pace(Some(PERIOD), 1000), Duration::from_secs(1));
         assert_eq!(pace(Some(PERIOD), 18_000), Duration::from_millis(100));
         assert_eq!(pace(None, 18_000), Duration::from_millis(100));
-        assert_eq!(pace(Some(Duration::from_secs(60)), 600), Duration::from_millis(100));
+        assert_eq!(
+            pace(Some(Duration::from_secs(60)), 600),
+            Duration::from_millis(100)
+        );
     }
 
     #[test]
     fn rechecks_leave_half_of_the_workers_to_changes() {
         for (workers, rechecks) in [(1, 1), (2, 1), (3, 1), (10, 5)] {
-            let options = ServiceOptions { concurrent_syncs: workers, ..ServiceOptions::default() };
+            let options = ServiceOptions {
+                concurrent_syncs: workers,
+                ..ServiceOptions::default()
+            };
             assert_eq!(options.pace(1).in_flight, rechecks, "{workers} workers");
         }
     }

@@ -17,8 +17,9 @@ use super::{
 };
 
 impl ServiceController {
-    /// Attempts a goal for a version of a Service, or for the last version that is known. If other work on the Service is in
-    /// progress, the attempt is scheduled for when that has ended: a worker must not wait for a slow load balancer.
+    /// Attempts a goal for a version of a Service, or for the last version that is known. If other
+    /// work on the Service is in progress, the attempt is scheduled for when that has ended: a
+    /// worker must not wait for a slow load balancer.
     pub(super) async fn attempt(
         &self,
         key: &str,
@@ -31,24 +32,48 @@ impl ServiceController {
             Ok(busy) => busy,
             Err(_) => {
                 known.wait(match goal {
-                    Goal::UpdateNodes => Waiting { sync: None, nodes: true },
-                    _ => Waiting { sync: Some(priority), nodes: false },
+                    Goal::UpdateNodes => Waiting {
+                        sync: None,
+                        nodes: true,
+                    },
+                    _ => Waiting {
+                        sync: Some(priority),
+                        nodes: false,
+                    },
                 });
                 // The other work may have ended just before.
-                let Ok(busy) = known.busy.try_lock() else { return };
+                let Ok(busy) = known.busy.try_lock() else {
+                    return;
+                };
                 busy
             }
         };
-        if self.known.get(key).is_some_and(|current| std::ptr::eq(&*current, known)) {
+        if self
+            .known
+            .get(key)
+            .is_some_and(|current| std::ptr::eq(&*current, known))
+        {
             let entry = entry.unwrap_or_else(|| known.entry());
-            let attempt = Attempt { goal, entry: &entry, priority, classes: &self.options.classes };
+            let attempt = Attempt {
+                goal,
+                entry: &entry,
+                priority,
+                classes: &self.options.classes,
+            };
             self.perform(key, known, &attempt).await;
         }
         drop(busy);
         match known.waiting() {
             // It includes the nodes.
-            Waiting { sync: Some(priority), .. } => self.queue.try_after(key.to_owned(), Duration::ZERO, priority),
-            Waiting { nodes: true, .. } => self.node_queue.add(Nodes::Of(key.to_owned()), Priority::Change),
+            Waiting {
+                sync: Some(priority),
+                ..
+            } => self
+                .queue
+                .try_after(key.to_owned(), Duration::ZERO, priority),
+            Waiting { nodes: true, .. } => self
+                .node_queue
+                .add(Nodes::Of(key.to_owned()), Priority::Change),
             Waiting { .. } => {}
         }
     }
@@ -95,7 +120,9 @@ impl ServiceController {
                     known.advance(|state| attempt.after_write_status(state, written))
                 }
                 Step::ClearStatus => {
-                    let cleared = self.write_status(entry, &LoadBalancerStatus::default()).await;
+                    let cleared = self
+                        .write_status(entry, &LoadBalancerStatus::default())
+                        .await;
                     known.advance(|state| attempt.after_clear_status(state, cleared))
                 }
                 Step::RemoveFinalizer { note } => {
@@ -114,7 +141,9 @@ impl ServiceController {
                     known.advance(|state| attempt.after_set_aside(state))
                 }
                 Step::Done(requeue) => {
-                    return requeue.into_iter().for_each(|requeue| self.requeue(&key, attempt, requeue));
+                    return requeue
+                        .into_iter()
+                        .for_each(|requeue| self.requeue(&key, attempt, requeue));
                 }
             };
         }
@@ -155,10 +184,13 @@ impl ServiceController {
                 tracing::warn!(service = key, "{error}");
             }
         }
-        turn.events.iter().for_each(|event| self.publish(attempt, event));
+        turn.events
+            .iter()
+            .for_each(|event| self.publish(attempt, event));
     }
 
-    /// Reports an operation that has been in progress for a long time: it is not an error, so nothing else reports it.
+    /// Reports an operation that has been in progress for a long time: it is not an error, so
+    /// nothing else reports it.
     fn report_if_long(&self, known: &Known, attempt: &Attempt<'_>, error: &CloudError) {
         let long = self.shared.metrics.long_in_progress(self.shared.controller);
         if let Some(lasted) = known.note(error, &long) {

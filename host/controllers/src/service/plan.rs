@@ -1,7 +1,7 @@
 //! Decides what to do about a Service. All functions are pure.
 //!
-//! This module has the rules about the object: whether a change matters, and what is needed. `machine` says which steps achieve
-//! that, with what is known about the Service (`state`).
+//! This module has the rules about the object: whether a change matters, and what is needed.
+//! `machine` says which steps achieve that, with what is known about the Service (`state`).
 
 mod cleanup;
 mod ensure;
@@ -30,7 +30,8 @@ pub enum Need {
     Cleanup,
 }
 
-/// Returns what this Service needs. `known` says whether this process has processed it before, or found its load balancer.
+/// Returns what this Service needs. `known` says whether this process has processed it before, or
+/// found its load balancer.
 #[must_use]
 pub fn need(service: &Service, classes: &Classes, known: bool) -> Need {
     if needs_cleanup(service, classes) {
@@ -45,7 +46,8 @@ pub fn need(service: &Service, classes: &Classes, known: bool) -> Need {
     }
 }
 
-/// Returns the goal for a Service in the cache; `None` if nothing is to be done. `known` says the same as for [`need`].
+/// Returns the goal for a Service in the cache; `None` if nothing is to be done. `known` says the
+/// same as for [`need`].
 pub(crate) fn goal(present: &Service, classes: &Classes, known: bool) -> Option<Goal> {
     match need(present, classes, known) {
         Need::Nothing => None,
@@ -54,15 +56,18 @@ pub(crate) fn goal(present: &Service, classes: &Classes, known: bool) -> Option<
     }
 }
 
-/// Returns the goal for a known Service that has disappeared, maybe because it was deleted and recreated unnoticed: its load
-/// balancer is deleted first. `present` is what the cache has under its name.
+/// Returns the goal for a known Service that has disappeared, maybe because it was deleted and
+/// recreated unnoticed: its load balancer is deleted first. `present` is what the cache has under
+/// its name.
 pub(crate) fn goal_if_gone(known: &Service, present: Option<&Service>) -> Option<Goal> {
     let same = present.is_some_and(|present| present.metadata.uid == known.metadata.uid);
-    (!same).then_some(Goal::Forget { recreated: present.is_some() })
+    (!same).then_some(Goal::Forget {
+        recreated: present.is_some(),
+    })
 }
 
-/// Returns whether and with which priority a Service that appears in the cache is processed: one that has its load balancer can
-/// wait.
+/// Returns whether and with which priority a Service that appears in the cache is processed: one
+/// that has its load balancer can wait.
 pub(crate) fn appeared(service: &Service, classes: &Classes) -> Option<Priority> {
     match need(service, classes, false) {
         Need::Nothing => None,
@@ -78,17 +83,21 @@ pub(crate) fn matters(
     classes: &Classes,
     echo: impl Fn(&str, Option<&str>) -> bool,
 ) -> bool {
-    needs_update(old, new, classes, echo) || needs_cleanup(new, classes) || needs_mending(old, new, classes)
+    needs_update(old, new, classes, echo)
+        || needs_cleanup(new, classes)
+        || needs_mending(old, new, classes)
 }
 
-/// Returns true for Services of type LoadBalancer with a class that is served; others belong to other implementations.
+/// Returns true for Services of type LoadBalancer with a class that is served; others belong to
+/// other implementations.
 #[must_use]
 pub fn wants_load_balancer(service: &Service, classes: &Classes) -> bool {
     spec(service).is_some_and(is_load_balancer) && classes.serve(class(service))
 }
 
-/// Returns true for Services that have the finalizer and are being deleted or are not of type LoadBalancer, and for those whose
-/// load balancer was created here but whose class now belongs to another implementation.
+/// Returns true for Services that have the finalizer and are being deleted or are not of type
+/// LoadBalancer, and for those whose load balancer was created here but whose class now belongs to
+/// another implementation.
 #[must_use]
 pub fn needs_cleanup(service: &Service, classes: &Classes) -> bool {
     let unwanted = deleting(service) || !spec(service).is_some_and(is_load_balancer);
@@ -98,18 +107,26 @@ pub fn needs_cleanup(service: &Service, classes: &Classes) -> bool {
 
 /// Returns true if this host has to remove what the load balancer of a Service has left on it.
 ///
-/// The class with which it was created decides: the API server drops the class when the type of a Service changes.
+/// The class with which it was created decides: the API server drops the class when the type of a
+/// Service changes.
 #[must_use]
 pub fn is_ours(service: &Service, classes: &Classes) -> bool {
-    made_as(service).map_or_else(|| classes.clean_up(class(service)), |made_as| classes.serve(Some(made_as)))
+    made_as(service).map_or_else(
+        || classes.clean_up(class(service)),
+        |made_as| classes.serve(Some(made_as)),
+    )
 }
 
-/// Returns the value of the annotation with the class, to be written on a Service that this host serves with a class; `None` if
-/// the Service has the annotation or no class. The annotation of another host stays until that host has cleaned up.
+/// Returns the value of the annotation with the class, to be written on a Service that this host
+/// serves with a class; `None` if the Service has the annotation or no class. The annotation of
+/// another host stays until that host has cleaned up.
 #[must_use]
 pub fn note_to_write(service: &Service) -> Option<String> {
     let class = class(service).filter(|_| made_as(service).is_none())?;
-    Some(format!("{class}@{}", service.metadata.uid.as_deref().unwrap_or_default()))
+    Some(format!(
+        "{class}@{}",
+        service.metadata.uid.as_deref().unwrap_or_default()
+    ))
 }
 
 /// Returns true if the class with which the load balancer was created is recorded on the Service.
@@ -118,21 +135,33 @@ pub fn is_noted(service: &Service) -> bool {
     made_as(service).is_some()
 }
 
-/// Returns the class with which the load balancer of a Service was created, if Skydock created it with one. An annotation with
-/// the UID of another Service is ignored: annotations are copied with manifests.
+/// Returns the class with which the load balancer of a Service was created, if Skydock created it
+/// with one. An annotation with the UID of another Service is ignored: annotations are copied with
+/// manifests.
 fn made_as(service: &Service) -> Option<&str> {
-    let (class, uid) = service.metadata.annotations.as_ref()?.get(ANNOTATION_CLASS)?.rsplit_once('@')?;
+    let (class, uid) = service
+        .metadata
+        .annotations
+        .as_ref()?
+        .get(ANNOTATION_CLASS)?
+        .rsplit_once('@')?;
     (service.metadata.uid.as_deref() == Some(uid)).then_some(class)
 }
 
 /// Returns true if the Service has the finalizer.
 #[must_use]
 pub fn has_finalizer(service: &Service) -> bool {
-    service.metadata.finalizers.iter().flatten().any(|finalizer| finalizer == FINALIZER)
+    service
+        .metadata
+        .finalizers
+        .iter()
+        .flatten()
+        .any(|finalizer| finalizer == FINALIZER)
 }
 
-/// Returns true if a change of a Service affects its load balancer. `echo` returns true for an annotation, or its removal, that
-/// Skydock wrote for the provider, and that is therefore not a change.
+/// Returns true if a change of a Service affects its load balancer. `echo` returns true for an
+/// annotation, or its removal, that Skydock wrote for the provider, and that is therefore not a
+/// change.
 #[must_use]
 pub fn needs_update(
     old: &Service,
@@ -140,7 +169,10 @@ pub fn needs_update(
     classes: &Classes,
     echo: impl Fn(&str, Option<&str>) -> bool,
 ) -> bool {
-    let (wanted, wants) = (wants_load_balancer(old, classes), wants_load_balancer(new, classes));
+    let (wanted, wants) = (
+        wants_load_balancer(old, classes),
+        wants_load_balancer(new, classes),
+    );
     if !wanted && !wants {
         return false;
     }
@@ -150,21 +182,25 @@ pub fn needs_update(
         || old.metadata.uid != new.metadata.uid
         || class(old) != class(new)
         || annotations_differ(old, new, echo)
-        || list(a.load_balancer_source_ranges.as_ref()) != list(b.load_balancer_source_ranges.as_ref())
+        || list(a.load_balancer_source_ranges.as_ref())
+            != list(b.load_balancer_source_ranges.as_ref())
         || list(a.ports.as_ref()) != list(b.ports.as_ref())
         || a.session_affinity != b.session_affinity
         || a.session_affinity_config != b.session_affinity_config
-        || a.load_balancer_ip.as_deref().unwrap_or_default() != b.load_balancer_ip.as_deref().unwrap_or_default()
+        || a.load_balancer_ip.as_deref().unwrap_or_default()
+            != b.load_balancer_ip.as_deref().unwrap_or_default()
         || list(a.external_ips.as_ref()) != list(b.external_ips.as_ref())
         || a.external_traffic_policy != b.external_traffic_policy
         || a.health_check_node_port.unwrap_or(0) != b.health_check_node_port.unwrap_or(0)
         || list(a.ip_families.as_ref()).len() != list(b.ip_families.as_ref()).len()
 }
 
-/// Returns true if a Service that wants its load balancer has lost the finalizer, the annotation with its class or the status.
+/// Returns true if a Service that wants its load balancer has lost the finalizer, the annotation
+/// with its class or the status.
 ///
-/// If the type is changed back during a cleanup, the cleanup removes them, and this appears in the cache only after the Service
-/// was ensured again. Upstream does not restore them, and forgets such a load balancer when the Service is deleted.
+/// If the type is changed back during a cleanup, the cleanup removes them, and this appears in the
+/// cache only after the Service was ensured again. Upstream does not restore them, and forgets such
+/// a load balancer when the Service is deleted.
 #[must_use]
 pub fn needs_mending(old: &Service, new: &Service, classes: &Classes) -> bool {
     let lost = |has: fn(&Service) -> bool| has(old) && !has(new);
@@ -175,18 +211,29 @@ pub fn needs_mending(old: &Service, new: &Service, classes: &Classes) -> bool {
 /// Returns true if the status contains a load balancer.
 #[must_use]
 pub fn served(service: &Service) -> bool {
-    let status = service.status.as_ref().and_then(|status| status.load_balancer.as_ref()?.ingress.as_ref());
+    let status = service
+        .status
+        .as_ref()
+        .and_then(|status| status.load_balancer.as_ref()?.ingress.as_ref());
     status.is_some_and(|ingress| !ingress.is_empty())
 }
 
-/// Returns true if two statuses are equivalent. The API server sets mode VIP for an address without a mode.
+/// Returns true if two statuses are equivalent. The API server sets mode VIP for an address without
+/// a mode.
 #[must_use]
 pub fn same_status(a: &LoadBalancerStatus, b: &LoadBalancerStatus) -> bool {
     let meaning = |ingress: &Ingress| Ingress {
-        ip_mode: if ingress.ip.is_some() { Some(ingress.ip_mode.unwrap_or(IpMode::Vip)) } else { None },
+        ip_mode: if ingress.ip.is_some() {
+            Some(ingress.ip_mode.unwrap_or(IpMode::Vip))
+        } else {
+            None
+        },
         ..ingress.clone()
     };
-    a.ingress.iter().map(meaning).eq(b.ingress.iter().map(meaning))
+    a.ingress
+        .iter()
+        .map(meaning)
+        .eq(b.ingress.iter().map(meaning))
 }
 
 fn spec(service: &Service) -> Option<&ServiceSpec> {
@@ -209,11 +256,17 @@ fn list<T>(list: Option<&Vec<T>>) -> &[T] {
     list.map_or(&[], Vec::as_slice)
 }
 
-/// Compares annotations. A missing map equals an empty one, and the annotation with the class is ignored, because Skydock
-/// writes it.
-fn annotations_differ(old: &Service, new: &Service, echo: impl Fn(&str, Option<&str>) -> bool) -> bool {
+/// Compares annotations. A missing map equals an empty one, and the annotation with the class is
+/// ignored, because Skydock writes it.
+fn annotations_differ(
+    old: &Service,
+    new: &Service,
+    echo: impl Fn(&str, Option<&str>) -> bool,
+) -> bool {
     let value = |of: &Service, key: &str| of.metadata.annotations.as_ref()?.get(key).cloned();
-    let keys = [old, new].into_iter().flat_map(|it| it.metadata.annotations.iter().flatten().map(|(key, _)| key));
+    let keys = [old, new]
+        .into_iter()
+        .flat_map(|it| it.metadata.annotations.iter().flatten().map(|(key, _)| key));
     keys.filter(|key| *key != ANNOTATION_CLASS).any(|key| {
         let now = value(new, key);
         value(old, key) != now && !echo(key, now.as_deref())

@@ -15,9 +15,9 @@ use skydock_kube::informer::{Entry, Informer};
 use super::{NodeRules, eligibility::eligible};
 use crate::kinds::{NodeKind, ServiceKind};
 
-/// Identifies the nodes of a load balancer, by their names and provider IDs, as a keyed hash of 128 bits. While nodes are added
-/// and removed, each of thousands of load balancers was last updated with a different set of thousands of nodes: storing the
-/// sets would fill the memory.
+/// Identifies the nodes of a load balancer, by their names and provider IDs, as a keyed hash of 128
+/// bits. While nodes are added and removed, each of thousands of load balancers was last updated
+/// with a different set of thousands of nodes: storing the sets would fill the memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Fingerprint(u64, u64);
 
@@ -35,10 +35,12 @@ pub(crate) struct Choice {
     pub(crate) fingerprint: Fingerprint,
 }
 
-/// Selects nodes. A selection is made once for each state of the cache, and shared by all Services with the same selector.
+/// Selects nodes. A selection is made once for each state of the cache, and shared by all Services
+/// with the same selector.
 ///
-/// There are two versions, because most changes of nodes do not affect which nodes are selected: `version` determines the
-/// selected nodes, while `views` is only needed to send their current data to the cloud.
+/// There are two versions, because most changes of nodes do not affect which nodes are selected:
+/// `version` determines the selected nodes, while `views` is only needed to send their current data
+/// to the cloud.
 pub(super) struct Selection {
     nodes: Arc<Informer<NodeKind>>,
     rules: NodeRules,
@@ -48,8 +50,8 @@ pub(super) struct Selection {
     /// Counts all changes of nodes.
     views: AtomicU64,
     choices: Mutex<Option<Arc<Choices>>>,
-    /// Locked while a selection is made, so that it is made only once if several tasks need it. Waiting for it does not block a
-    /// thread.
+    /// Locked while a selection is made, so that it is made only once if several tasks need it.
+    /// Waiting for it does not block a thread.
     making: tokio::sync::Mutex<()>,
 }
 
@@ -69,7 +71,10 @@ impl Choices {
         if selector.selects_all() {
             return Some(&self.eligible);
         }
-        self.selected.iter().find(|(known, _)| known == selector).map(|(_, choice)| choice)
+        self.selected
+            .iter()
+            .find(|(known, _)| known == selector)
+            .map(|(_, choice)| choice)
     }
 }
 
@@ -77,10 +82,19 @@ impl Selection {
     pub(super) fn new(nodes: Arc<Informer<NodeKind>>, rules: NodeRules) -> Self {
         let keys = (RandomState::new(), RandomState::new());
         let (version, views) = (AtomicU64::new(0), AtomicU64::new(0));
-        Self { nodes, rules, keys, version, views, choices: Mutex::default(), making: tokio::sync::Mutex::default() }
+        Self {
+            nodes,
+            rules,
+            keys,
+            version,
+            views,
+            choices: Mutex::default(),
+            making: tokio::sync::Mutex::default(),
+        }
     }
 
-    /// Must be called after each change of a node; `chosen` says whether the change may affect which nodes are selected.
+    /// Must be called after each change of a node; `chosen` says whether the change may affect
+    /// which nodes are selected.
     pub(super) fn changed(&self, chosen: bool) {
         self.views.fetch_add(1, Ordering::SeqCst);
         if chosen {
@@ -90,7 +104,9 @@ impl Selection {
 
     /// Returns the fingerprint of the current nodes for the load balancer of this Service.
     pub(super) async fn fingerprint(&self, service: &Entry<ServiceKind>) -> Fingerprint {
-        self.choose(&service.view.node_selector, false).await.fingerprint
+        self.choose(&service.view.node_selector, false)
+            .await
+            .fingerprint
     }
 
     /// Returns the current nodes for the load balancer of this Service.
@@ -106,17 +122,34 @@ impl Selection {
         if let Some(choice) = self.made(selector, as_now) {
             return choice;
         }
-        // Read before the list, which may then be newer than these versions, but never older. So the fingerprint is that of the
-        // listed nodes, also if their version has one: they may contain a change that is not counted yet.
-        let (version, views) = (self.version.load(Ordering::SeqCst), self.views.load(Ordering::SeqCst));
+        // Read before the list, which may then be newer than these versions, but never older. So
+        // the fingerprint is that of the listed nodes, also if their version has one: they may
+        // contain a change that is not counted yet.
+        let (version, views) = (
+            self.version.load(Ordering::SeqCst),
+            self.views.load(Ordering::SeqCst),
+        );
         let mut choices = match self.known() {
-            Some(known) if known.version == version && known.views == views => Choices::clone(&known),
-            _ => Choices { version, views, eligible: self.eligible(), selected: Vec::new() },
+            Some(known) if known.version == version && known.views == views => {
+                Choices::clone(&known)
+            }
+            _ => Choices {
+                version,
+                views,
+                eligible: self.eligible(),
+                selected: Vec::new(),
+            },
         };
         let choice = choices.get(selector).cloned().unwrap_or_else(|| {
             let all = choices.eligible.nodes.iter();
-            let nodes: NodeSet = all.filter(|node| selector.matches(&node.labels)).cloned().collect();
-            let choice = Choice { fingerprint: self.hash(&nodes), nodes };
+            let nodes: NodeSet = all
+                .filter(|node| selector.matches(&node.labels))
+                .cloned()
+                .collect();
+            let choice = Choice {
+                fingerprint: self.hash(&nodes),
+                nodes,
+            };
             choices.selected.push((selector.clone(), choice.clone()));
             choice
         });
@@ -126,26 +159,39 @@ impl Selection {
 
     /// Returns an existing selection that is still valid.
     fn made(&self, selector: &Selector, as_now: bool) -> Option<Choice> {
-        let (version, views) = (self.version.load(Ordering::SeqCst), self.views.load(Ordering::SeqCst));
-        let known = self.known().filter(|known| known.version == version && (!as_now || known.views == views))?;
+        let (version, views) = (
+            self.version.load(Ordering::SeqCst),
+            self.views.load(Ordering::SeqCst),
+        );
+        let known = self
+            .known()
+            .filter(|known| known.version == version && (!as_now || known.views == views))?;
         known.get(selector).cloned()
     }
 
     fn known(&self) -> Option<Arc<Choices>> {
-        self.choices.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.choices
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
     }
 
     fn eligible(&self) -> Choice {
         let list = self.nodes.list();
         let may_be = list.iter().filter(|entry| eligible(entry, self.rules));
         let nodes: NodeSet = may_be.map(|entry| Arc::clone(&entry.view)).collect();
-        Choice { fingerprint: self.hash(&nodes), nodes }
+        Choice {
+            fingerprint: self.hash(&nodes),
+            nodes,
+        }
     }
 
     fn hash(&self, nodes: &NodeSet) -> Fingerprint {
         let hash = |key: &RandomState| {
             let mut hasher = key.build_hasher();
-            nodes.iter().for_each(|node| (&node.name, &node.provider_id).hash(&mut hasher));
+            nodes
+                .iter()
+                .for_each(|node| (&node.name, &node.provider_id).hash(&mut hasher));
             hasher.finish()
         };
         Fingerprint(hash(&self.keys.0), hash(&self.keys.1))
@@ -172,25 +218,50 @@ mod tests {
     async fn services_with_equal_selectors_share_a_node_set() {
         let nodes = Arc::new(Informer::default());
         let selection = Selection::new(Arc::clone(&nodes), NodeRules::default());
-        nodes.apply(with(&node("a"), &json!({"metadata": {"labels": {"pool": "edge"}}})));
+        nodes.apply(with(
+            &node("a"),
+            &json!({"metadata": {"labels": {"pool": "edge"}}}),
+        ));
         nodes.apply(node("b"));
         let mut seen = Vec::new();
-        for (selector, names) in [(None, 2), (Some("pool=edge"), 1), (Some("pool!=edge"), 1), (Some("pool=x"), 0)] {
+        for (selector, names) in [
+            (None, 2),
+            (Some("pool=edge"), 1),
+            (Some("pool!=edge"), 1),
+            (Some("pool=x"), 0),
+        ] {
             let one = selection.of(&choosing("one", selector)).await;
             let other = selection.of(&choosing("other", selector)).await;
             assert_eq!(one.nodes.len(), names, "{selector:?}");
-            assert!(Arc::ptr_eq(&one.nodes, &other.nodes) && one.fingerprint == other.fingerprint, "{selector:?}");
-            assert_eq!(selection.fingerprint(&choosing("one", selector)).await, one.fingerprint, "{selector:?}");
+            assert!(
+                Arc::ptr_eq(&one.nodes, &other.nodes) && one.fingerprint == other.fingerprint,
+                "{selector:?}"
+            );
+            assert_eq!(
+                selection.fingerprint(&choosing("one", selector)).await,
+                one.fingerprint,
+                "{selector:?}"
+            );
             assert!(!seen.contains(&one.fingerprint), "{selector:?}");
             seen.push(one.fingerprint);
         }
         let edge = selection.of(&choosing("one", Some("pool=edge"))).await;
         selection.of(&choosing("one", Some("pool=y"))).await;
         let still = selection.of(&choosing("one", Some("pool=edge"))).await;
-        assert!(Arc::ptr_eq(&edge.nodes, &still.nodes), "another choice takes away none");
+        assert!(
+            Arc::ptr_eq(&edge.nodes, &still.nodes),
+            "another choice takes away none"
+        );
         nodes.delete("a");
         selection.changed(true);
-        assert_eq!(selection.of(&choosing("one", Some("pool=edge"))).await.nodes.len(), 0);
+        assert_eq!(
+            selection
+                .of(&choosing("one", Some("pool=edge")))
+                .await
+                .nodes
+                .len(),
+            0
+        );
         assert_eq!(selection.of(&choosing("one", None)).await.nodes.len(), 1);
     }
 
@@ -206,11 +277,15 @@ mod tests {
         nodes.apply(with(&node("a"), &ready));
         selection.changed(false);
         assert_eq!(selection.fingerprint(&service).await, first.fingerprint);
-        assert!(Arc::ptr_eq(&selection.known().unwrap().eligible.nodes, &first.nodes), "nothing was selected again");
+        assert!(
+            Arc::ptr_eq(&selection.known().unwrap().eligible.nodes, &first.nodes),
+            "nothing was selected again"
+        );
         let now = selection.of(&service).await;
         assert!(now.nodes[0].ready && now.fingerprint == first.fingerprint);
 
-        let moved = json!({"metadata": {"resourceVersion": "3"}, "spec": {"providerID": "fake://moved"}});
+        let moved =
+            json!({"metadata": {"resourceVersion": "3"}, "spec": {"providerID": "fake://moved"}});
         nodes.apply(with(&node("a"), &moved));
         selection.changed(true);
         let moved = selection.of(&service).await;
@@ -220,7 +295,11 @@ mod tests {
         assert_ne!(selection.fingerprint(&service).await, moved.fingerprint);
         nodes.delete("b");
         selection.changed(true);
-        assert_eq!(selection.fingerprint(&service).await, moved.fingerprint, "the same nodes are the same set");
+        assert_eq!(
+            selection.fingerprint(&service).await,
+            moved.fingerprint,
+            "the same nodes are the same set"
+        );
     }
 
     #[tokio::test]
@@ -252,8 +331,18 @@ mod tests {
         selection.changed(true);
         selection.of(&choosing("all", None)).await;
         // No selector used this label when it was added.
-        nodes.apply(with(&node("a"), &json!({"metadata": {"resourceVersion": "2", "labels": {"pool": "edge"}}})));
+        nodes.apply(with(
+            &node("a"),
+            &json!({"metadata": {"resourceVersion": "2", "labels": {"pool": "edge"}}}),
+        ));
         selection.changed(false);
-        assert_eq!(selection.of(&choosing("edge", Some("pool=edge"))).await.nodes.len(), 1);
+        assert_eq!(
+            selection
+                .of(&choosing("edge", Some("pool=edge")))
+                .await
+                .nodes
+                .len(),
+            1
+        );
     }
 }

@@ -31,7 +31,10 @@ struct Bench {
 }
 
 fn bench() -> Bench {
-    bench_with(ServiceOptions { concurrent_syncs: 4, ..ServiceOptions::default() })
+    bench_with(ServiceOptions {
+        concurrent_syncs: 4,
+        ..ServiceOptions::default()
+    })
 }
 
 fn bench_with(options: ServiceOptions) -> Bench {
@@ -44,9 +47,13 @@ fn bench_where(options: ServiceOptions, nodes: &[Node], services: &[Service]) ->
     let mut registry = Registry::default();
     let metrics = Metrics::register(&mut registry);
     let shared = shared(&CONTROLLER, &api, cloud.clone(), &metrics);
-    nodes.iter().for_each(|node| drop(shared.nodes.apply(node.clone())));
+    nodes
+        .iter()
+        .for_each(|node| drop(shared.nodes.apply(node.clone())));
     let present = Arc::new(Informer::default());
-    services.iter().for_each(|service| drop(present.apply(service.clone())));
+    services
+        .iter()
+        .for_each(|service| drop(present.apply(service.clone())));
     let controller = Arc::new(ServiceController::new(
         shared,
         metrics.service,
@@ -57,7 +64,12 @@ fn bench_where(options: ServiceOptions, nodes: &[Node], services: &[Service]) ->
     ));
     let running = Arc::clone(&controller);
     tokio::spawn(async move { running.run(CancellationToken::new()).await });
-    Bench { api, cloud, controller, registry }
+    Bench {
+        api,
+        cloud,
+        controller,
+        registry,
+    }
 }
 
 impl Bench {
@@ -87,16 +99,26 @@ impl Bench {
     fn metric(&self, name: &str) -> Vec<String> {
         let mut text = String::new();
         prometheus_client::encoding::text::encode(&mut text, &self.registry).unwrap();
-        text.lines().filter(|line| line.starts_with(name)).map(str::to_owned).collect()
+        text.lines()
+            .filter(|line| line.starts_with(name))
+            .map(str::to_owned)
+            .collect()
     }
 
     fn reasons(&self) -> Vec<String> {
-        self.events().into_iter().map(|(reason, _)| reason).collect()
+        self.events()
+            .into_iter()
+            .map(|(reason, _)| reason)
+            .collect()
     }
 
     fn events(&self) -> Vec<(String, String)> {
         let text = |value: &Value| value.as_str().unwrap().to_owned();
-        self.api.events().iter().map(|event| (text(&event["reason"]), text(&event["message"]))).collect()
+        self.api
+            .events()
+            .iter()
+            .map(|event| (text(&event["reason"]), text(&event["message"])))
+            .collect()
     }
 }
 
@@ -105,7 +127,10 @@ async fn wait() {
 }
 
 fn plain_node(name: &str) -> Node {
-    with(&node(name), &json!({"spec": {"taints": null, "providerID": format!("fake://{name}")}}))
+    with(
+        &node(name),
+        &json!({"spec": {"taints": null, "providerID": format!("fake://{name}")}}),
+    )
 }
 
 fn served(version: &str) -> Service {
@@ -119,15 +144,24 @@ fn served(version: &str) -> Service {
 }
 
 fn deleted(version: &str) -> Service {
-    with(&served(version), &json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}}))
+    with(
+        &served(version),
+        &json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}}),
+    )
 }
 
 fn changed(service: &Service, version: &str) -> Service {
-    with(service, &json!({"metadata": {"resourceVersion": version, "annotations": {"version": version}}}))
+    with(
+        service,
+        &json!({"metadata": {"resourceVersion": version, "annotations": {"version": version}}}),
+    )
 }
 
 fn retry_after(seconds: u64) -> Retry {
-    Retry { after: Duration::from_secs(seconds), message: "wait".into() }
+    Retry {
+        after: Duration::from_secs(seconds),
+        message: "wait".into(),
+    }
 }
 
 // Holds: S-19, S-20, S-23, S-27, S-28
@@ -138,9 +172,20 @@ async fn a_service_gets_finalizer_then_load_balancer_then_status() {
     bench.has(service("web")).await;
     assert_eq!(bench.calls(), ["ensure web n1"]);
     assert_eq!(bench.api.calls(), [STATUS, STATUS]);
-    let requests: Vec<_> = bench.api.requests().into_iter().filter(|request| request.method == "PATCH").collect();
-    assert_eq!(requests[0].content_type, "application/strategic-merge-patch+json");
-    assert_eq!(requests[0].body, json!({"metadata": {"uid": "uid-web", "finalizers": [FINALIZER]}}));
+    let requests: Vec<_> = bench
+        .api
+        .requests()
+        .into_iter()
+        .filter(|request| request.method == "PATCH")
+        .collect();
+    assert_eq!(
+        requests[0].content_type,
+        "application/strategic-merge-patch+json"
+    );
+    assert_eq!(
+        requests[0].body,
+        json!({"metadata": {"uid": "uid-web", "finalizers": [FINALIZER]}})
+    );
     assert_eq!(requests[1].content_type, "application/merge-patch+json");
     assert_eq!(
         requests[1].body,
@@ -148,7 +193,10 @@ async fn a_service_gets_finalizer_then_load_balancer_then_status() {
             "metadata": {"uid": "uid-web"}, "status": {"loadBalancer": {"ingress": [{"ip": "192.0.2.1"}]}},
         })
     );
-    assert_eq!(bench.reasons(), ["EnsuringLoadBalancer", "EnsuredLoadBalancer"]);
+    assert_eq!(
+        bench.reasons(),
+        ["EnsuringLoadBalancer", "EnsuredLoadBalancer"]
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
@@ -156,7 +204,10 @@ async fn services_are_computed_on_two_threads_at_a_time() {
     let bench = bench();
     let meeting = bench.cloud.meets("ensure");
     for name in ["web", "other"] {
-        bench.controller.services.apply(with(&service(name), &json!({"metadata": {"uid": format!("uid-{name}")}})));
+        bench.controller.services.apply(with(
+            &service(name),
+            &json!({"metadata": {"uid": format!("uid-{name}")}}),
+        ));
     }
     assert!(meeting.took_place().await, "{:?}", bench.calls());
 }
@@ -190,14 +241,22 @@ async fn after_a_restart_a_check_writes_no_patch_and_no_event() {
 #[tokio::test(start_paused = true)]
 async fn a_service_with_a_foreign_class_is_not_changed() {
     let bench = bench();
-    bench.has(with(&service("web"), &json!({"spec": {"loadBalancerClass": "x.io/y"}}))).await;
+    bench
+        .has(with(
+            &service("web"),
+            &json!({"spec": {"loadBalancerClass": "x.io/y"}}),
+        ))
+        .await;
     bench
         .has(with(
             &service("web"),
             &json!({"metadata": {"resourceVersion": "2"}, "spec": {"loadBalancerClass": "x.io/y", "ports": []}}),
         ))
         .await;
-    assert_eq!((bench.calls(), bench.api.calls(), bench.reasons()), Default::default());
+    assert_eq!(
+        (bench.calls(), bench.api.calls(), bench.reasons()),
+        Default::default()
+    );
 }
 
 // Holds: S-21
@@ -206,20 +265,33 @@ async fn without_nodes_there_is_a_warning_and_the_cloud_is_called() {
     let bench = bench();
     bench.has(service("web")).await;
     assert_eq!(bench.calls(), ["ensure web "]);
-    assert!(bench.reasons().contains(&"UnAvailableLoadBalancer".to_owned()));
+    assert!(
+        bench
+            .reasons()
+            .contains(&"UnAvailableLoadBalancer".to_owned())
+    );
 }
 
 // Holds: S-24
 #[tokio::test(start_paused = true)]
 async fn a_service_implemented_elsewhere_is_not_retried() {
     let bench = bench();
-    bench.cloud.ensure.lock().unwrap().push_back(Err(CloudError::ImplementedElsewhere));
+    bench
+        .cloud
+        .ensure
+        .lock()
+        .unwrap()
+        .push_back(Err(CloudError::ImplementedElsewhere));
     bench.has(service("web")).await;
     sleep(Duration::from_secs(3600)).await;
     assert_eq!(bench.calls().len(), 1);
     assert_eq!(bench.api.calls(), [STATUS]);
     assert!(!bench.reasons().contains(&"EnsuredLoadBalancer".to_owned()));
-    assert!(!bench.reasons().contains(&"SyncLoadBalancerFailed".to_owned()));
+    assert!(
+        !bench
+            .reasons()
+            .contains(&"SyncLoadBalancerFailed".to_owned())
+    );
 }
 
 // Holds: S-17, S-26, S-40
@@ -227,7 +299,12 @@ async fn a_service_implemented_elsewhere_is_not_retried() {
 async fn a_failure_is_reported_and_retried_after_5_then_10_seconds() {
     let bench = bench();
     for _ in 0..2 {
-        bench.cloud.ensure.lock().unwrap().push_back(Err(CloudError::Denied("no key".into())));
+        bench
+            .cloud
+            .ensure
+            .lock()
+            .unwrap()
+            .push_back(Err(CloudError::Denied("no key".into())));
     }
     bench.has(service("web")).await;
     assert_eq!(bench.calls().len(), 1);
@@ -237,7 +314,8 @@ async fn a_failure_is_reported_and_retried_after_5_then_10_seconds() {
         last,
         (
             "SyncLoadBalancerFailed".to_owned(),
-            "Error syncing load balancer: failed to ensure load balancer: denied: no key".to_owned(),
+            "Error syncing load balancer: failed to ensure load balancer: denied: no key"
+                .to_owned(),
         )
     );
     sleep(Duration::from_millis(4500)).await;
@@ -249,24 +327,42 @@ async fn a_failure_is_reported_and_retried_after_5_then_10_seconds() {
     sleep(Duration::from_secs(1)).await;
     assert_eq!(bench.calls().len(), 1);
     let reasons = bench.reasons();
-    assert_eq!(reasons.iter().filter(|reason| *reason == "EnsuringLoadBalancer").count(), 1);
+    assert_eq!(
+        reasons
+            .iter()
+            .filter(|reason| *reason == "EnsuringLoadBalancer")
+            .count(),
+        1
+    );
     assert_eq!(reasons.last().unwrap(), "EnsuredLoadBalancer");
 }
 
 // Holds: S-39
 #[tokio::test(start_paused = true)]
 async fn a_requested_delay_is_exact_and_progress_is_not_a_failure() {
-    for (error, warned) in
-        [(CloudError::InProgress(retry_after(42)), false), (CloudError::Throttled(retry_after(42)), true)]
-    {
+    for (error, warned) in [
+        (CloudError::InProgress(retry_after(42)), false),
+        (CloudError::Throttled(retry_after(42)), true),
+    ] {
         let bench = bench();
-        bench.cloud.ensure.lock().unwrap().push_back(Err(error.clone()));
+        bench
+            .cloud
+            .ensure
+            .lock()
+            .unwrap()
+            .push_back(Err(error.clone()));
         bench.has(service("web")).await;
         sleep(Duration::from_millis(41_500)).await;
         assert_eq!(bench.calls().len(), 1, "{error}");
         sleep(Duration::from_millis(500)).await;
         assert_eq!(bench.calls().len(), 1, "{error}");
-        assert_eq!(bench.reasons().contains(&"SyncLoadBalancerFailed".to_owned()), warned, "{error}");
+        assert_eq!(
+            bench
+                .reasons()
+                .contains(&"SyncLoadBalancerFailed".to_owned()),
+            warned,
+            "{error}"
+        );
     }
 }
 
@@ -274,14 +370,27 @@ async fn a_requested_delay_is_exact_and_progress_is_not_a_failure() {
 async fn an_invalid_service_is_retried_on_a_change_or_by_the_check() {
     let bench = bench();
     let invalid = || Err(CloudError::Invalid("no UDP".into()));
-    bench.cloud.ensure.lock().unwrap().extend([invalid(), invalid()]);
+    bench
+        .cloud
+        .ensure
+        .lock()
+        .unwrap()
+        .extend([invalid(), invalid()]);
     bench.has(service("web")).await;
     sleep(Duration::from_secs(1780)).await;
     assert_eq!(bench.calls().len(), 1);
-    // The cloud may accept what it rejected before, whatever the plugin calls it; and events expire.
+    // The cloud may accept what it rejected before, whatever the plugin calls it; and events
+    // expire.
     sleep(Duration::from_secs(60)).await;
     assert_eq!(bench.calls().len(), 1);
-    assert_eq!(bench.reasons().iter().filter(|reason| *reason == "SyncLoadBalancerFailed").count(), 2);
+    assert_eq!(
+        bench
+            .reasons()
+            .iter()
+            .filter(|reason| *reason == "SyncLoadBalancerFailed")
+            .count(),
+        2
+    );
     bench.has(changed(&service("web"), "2")).await;
     assert_eq!(bench.calls().len(), 1);
 }
@@ -289,28 +398,62 @@ async fn an_invalid_service_is_retried_on_a_change_or_by_the_check() {
 #[tokio::test(start_paused = true)]
 async fn an_invalid_source_range_gets_an_event_without_a_cloud_call() {
     let bench = bench();
-    bench.has(with(&service("web"), &json!({"spec": {"loadBalancerSourceRanges": ["10.0.0.1"]}}))).await;
+    bench
+        .has(with(
+            &service("web"),
+            &json!({"spec": {"loadBalancerSourceRanges": ["10.0.0.1"]}}),
+        ))
+        .await;
     assert_eq!(bench.calls(), Vec::<String>::new());
-    assert!(bench.events()[0].1.contains("\"10.0.0.1\" is not a valid CIDR"));
+    assert!(
+        bench.events()[0]
+            .1
+            .contains("\"10.0.0.1\" is not a valid CIDR")
+    );
 }
 
 // Holds: S-28
 #[tokio::test(start_paused = true)]
 async fn a_failed_status_write_is_retried_unless_the_service_is_gone() {
     let bench = bench();
-    bench.api.answer("PATCH", STATUS_PATH, 200, json!({"metadata": {}}));
+    bench
+        .api
+        .answer("PATCH", STATUS_PATH, 200, json!({"metadata": {}}));
     bench.api.fail("PATCH", STATUS_PATH, 409, "Conflict");
     bench.has(service("web")).await;
-    let (_, message) = bench.events().into_iter().find(|(reason, _)| reason == "SyncLoadBalancerFailed").unwrap();
-    assert!(message.contains("failed to update load balancer status: "), "{message}");
+    let (_, message) = bench
+        .events()
+        .into_iter()
+        .find(|(reason, _)| reason == "SyncLoadBalancerFailed")
+        .unwrap();
+    assert!(
+        message.contains("failed to update load balancer status: "),
+        "{message}"
+    );
     assert_eq!(bench.calls().len(), 2);
-    assert_eq!(bench.reasons().iter().filter(|reason| *reason == "EnsuringLoadBalancer").count(), 1);
+    assert_eq!(
+        bench
+            .reasons()
+            .iter()
+            .filter(|reason| *reason == "EnsuringLoadBalancer")
+            .count(),
+        1
+    );
 
     let bench = self::bench();
-    bench.api.answer("PATCH", STATUS_PATH, 200, json!({"metadata": {}}));
+    bench
+        .api
+        .answer("PATCH", STATUS_PATH, 200, json!({"metadata": {}}));
     bench.api.fail("PATCH", STATUS_PATH, 404, "NotFound");
     bench.has(service("web")).await;
-    assert_eq!(bench.reasons(), ["EnsuringLoadBalancer", "UnAvailableLoadBalancer", "EnsuredLoadBalancer"]);
+    assert_eq!(
+        bench.reasons(),
+        [
+            "EnsuringLoadBalancer",
+            "UnAvailableLoadBalancer",
+            "EnsuredLoadBalancer"
+        ]
+    );
 }
 
 // Holds: S-09, S-18, S-30, S-31, S-33, S-34, S-35
@@ -322,13 +465,23 @@ async fn a_deleted_service_loses_load_balancer_then_finalizer() {
     bench.has(deleted("3")).await;
     assert_eq!(bench.calls(), ["get web", "delete web uid-web"]);
     let requests = bench.api.requests();
-    let patches: Vec<_> = requests.iter().filter(|request| request.method == "PATCH").skip(before).collect();
+    let patches: Vec<_> = requests
+        .iter()
+        .filter(|request| request.method == "PATCH")
+        .skip(before)
+        .collect();
     assert_eq!(
         patches[0].body,
         json!({"metadata": {"uid": "uid-web", "$deleteFromPrimitiveList/finalizers": [FINALIZER]}})
     );
-    assert_eq!(patches[1].body, json!({"metadata": {"uid": "uid-web"}, "status": {"loadBalancer": {"ingress": null}}}));
-    assert_eq!(bench.reasons()[2..], ["DeletingLoadBalancer", "DeletedLoadBalancer"]);
+    assert_eq!(
+        patches[1].body,
+        json!({"metadata": {"uid": "uid-web"}, "status": {"loadBalancer": {"ingress": null}}})
+    );
+    assert_eq!(
+        bench.reasons()[2..],
+        ["DeletingLoadBalancer", "DeletedLoadBalancer"]
+    );
     bench.controller.services.delete("ns/web");
     wait().await;
     assert_eq!(bench.calls(), Vec::<String>::new());
@@ -359,11 +512,25 @@ async fn a_missing_load_balancer_gets_no_deleting_event() {
 #[tokio::test(start_paused = true)]
 async fn the_finalizer_stays_until_the_cloud_answers_and_deletes() {
     let bench = bench();
-    bench.cloud.get.lock().unwrap().push_back(Err(CloudError::Unavailable("down".into())));
-    bench.cloud.delete.lock().unwrap().push_back(Err(CloudError::InProgress(retry_after(7))));
+    bench
+        .cloud
+        .get
+        .lock()
+        .unwrap()
+        .push_back(Err(CloudError::Unavailable("down".into())));
+    bench
+        .cloud
+        .delete
+        .lock()
+        .unwrap()
+        .push_back(Err(CloudError::InProgress(retry_after(7))));
     bench.has(deleted("3")).await;
     assert_eq!(bench.calls(), ["get web"]);
-    assert!(bench.events()[0].1.contains("failed to check if load balancer exists before cleanup: unavailable: down"));
+    assert!(
+        bench.events()[0]
+            .1
+            .contains("failed to check if load balancer exists before cleanup: unavailable: down")
+    );
     sleep(Duration::from_secs(5)).await;
     assert_eq!(bench.calls(), ["get web", "delete web uid-web"]);
     sleep(Duration::from_millis(6500)).await;
@@ -372,7 +539,14 @@ async fn the_finalizer_stays_until_the_cloud_answers_and_deletes() {
     // The deletion was started, so it is finished whether or not the cloud reports a load balancer.
     assert_eq!(bench.calls(), ["delete web uid-web"]);
     assert_eq!(bench.api.calls().len(), 2);
-    assert_eq!(bench.reasons(), ["SyncLoadBalancerFailed", "DeletingLoadBalancer", "DeletedLoadBalancer"]);
+    assert_eq!(
+        bench.reasons(),
+        [
+            "SyncLoadBalancerFailed",
+            "DeletingLoadBalancer",
+            "DeletedLoadBalancer"
+        ]
+    );
 }
 
 // Holds: S-36
@@ -384,14 +558,33 @@ async fn changing_the_type_deletes_and_recreates_the_load_balancer() {
     bench.api.forget();
     bench.has(cluster_ip).await;
     assert_eq!(bench.calls(), ["get web", "delete web uid-web"]);
-    let patches: Vec<_> = bench.api.requests().into_iter().filter(|request| request.method == "PATCH").collect();
-    assert_eq!(patches[0].body["metadata"]["$deleteFromPrimitiveList/finalizers"], json!([FINALIZER]));
-    assert_eq!(patches[1].body["status"], json!({"loadBalancer": {"ingress": null}}));
+    let patches: Vec<_> = bench
+        .api
+        .requests()
+        .into_iter()
+        .filter(|request| request.method == "PATCH")
+        .collect();
+    assert_eq!(
+        patches[0].body["metadata"]["$deleteFromPrimitiveList/finalizers"],
+        json!([FINALIZER])
+    );
+    assert_eq!(
+        patches[1].body["status"],
+        json!({"loadBalancer": {"ingress": null}})
+    );
     bench
-        .has(with(&service("web"), &json!({"metadata": {"resourceVersion": "4"}, "spec": {"type": "ClusterIP"}})))
+        .has(with(
+            &service("web"),
+            &json!({"metadata": {"resourceVersion": "4"}, "spec": {"type": "ClusterIP"}}),
+        ))
         .await;
     assert_eq!(bench.calls(), Vec::<String>::new());
-    bench.has(with(&service("web"), &json!({"metadata": {"resourceVersion": "5"}}))).await;
+    bench
+        .has(with(
+            &service("web"),
+            &json!({"metadata": {"resourceVersion": "5"}}),
+        ))
+        .await;
     assert_eq!(bench.calls(), ["ensure web n1"]);
 }
 
@@ -401,12 +594,18 @@ async fn failing_to_clear_the_status_of_a_gone_service_is_ignored() {
     for (code, reason) in [(404, "NotFound"), (409, "Conflict")] {
         let bench = bench();
         bench.serves().await;
-        bench.api.answer("PATCH", STATUS_PATH, 200, json!({"metadata": {}}));
+        bench
+            .api
+            .answer("PATCH", STATUS_PATH, 200, json!({"metadata": {}}));
         bench.api.fail("PATCH", STATUS_PATH, code, reason);
         bench.has(deleted("3")).await;
         sleep(Duration::from_secs(60)).await;
         assert_eq!(bench.calls(), ["get web", "delete web uid-web"], "{reason}");
-        assert_eq!(bench.reasons().last().unwrap(), "DeletedLoadBalancer", "{reason}");
+        assert_eq!(
+            bench.reasons().last().unwrap(),
+            "DeletedLoadBalancer",
+            "{reason}"
+        );
         assert_eq!(bench.controller.known.len(), 0, "{reason}");
     }
 }
@@ -416,15 +615,31 @@ async fn failing_to_clear_the_status_of_a_gone_service_is_ignored() {
 async fn a_recreated_service_loses_its_old_load_balancer_first() {
     let bench = bench();
     bench.serves().await;
-    bench.cloud.delete.lock().unwrap().push_back(Err(CloudError::Internal("boom".into())));
-    bench.has(with(&service("web"), &json!({"metadata": {"uid": "uid-new", "resourceVersion": "9"}}))).await;
+    bench
+        .cloud
+        .delete
+        .lock()
+        .unwrap()
+        .push_back(Err(CloudError::Internal("boom".into())));
+    bench
+        .has(with(
+            &service("web"),
+            &json!({"metadata": {"uid": "uid-new", "resourceVersion": "9"}}),
+        ))
+        .await;
     assert_eq!(bench.calls(), ["delete web uid-web"]);
-    let failed =
-        ("DeleteLoadBalancerFailed".to_owned(), "Error deleting load balancer: internal error: boom".to_owned());
+    let failed = (
+        "DeleteLoadBalancerFailed".to_owned(),
+        "Error deleting load balancer: internal error: boom".to_owned(),
+    );
     assert!(bench.events().contains(&failed), "{:?}", bench.events());
     sleep(Duration::from_secs(5)).await;
     assert_eq!(bench.calls(), ["delete web uid-web", "ensure web n1"]);
-    assert!(!bench.reasons().contains(&"SyncLoadBalancerFailed".to_owned()));
+    assert!(
+        !bench
+            .reasons()
+            .contains(&"SyncLoadBalancerFailed".to_owned())
+    );
 }
 
 // Holds: S-09, S-43, S-44, S-54
@@ -432,14 +647,22 @@ async fn a_recreated_service_loses_its_old_load_balancer_first() {
 async fn only_a_known_vanished_service_loses_its_load_balancer() {
     let bench = bench();
     bench.serves().await;
-    bench.cloud.delete.lock().unwrap().push_back(Err(CloudError::Throttled(retry_after(3))));
+    bench
+        .cloud
+        .delete
+        .lock()
+        .unwrap()
+        .push_back(Err(CloudError::Throttled(retry_after(3))));
     bench.controller.services.delete("ns/web");
     wait().await;
     assert_eq!(bench.calls(), ["delete web uid-web"]);
     sleep(Duration::from_secs(3)).await;
     assert_eq!(bench.calls(), ["delete web uid-web"]);
     assert!(bench.controller.known.all().is_empty());
-    bench.controller.queue.add("ns/never".into(), Priority::Change);
+    bench
+        .controller
+        .queue
+        .add("ns/never".into(), Priority::Change);
     wait().await;
     assert_eq!(bench.calls(), Vec::<String>::new());
 }
@@ -452,7 +675,12 @@ async fn a_new_plugin_rechecks_all_services() {
     bench.controller.recheck();
     wait().await;
     assert_eq!(bench.calls(), ["ensure web n1"]);
-    let drifted = LoadBalancerStatus { ingress: vec![Ingress { hostname: Some("x".into()), ..Ingress::default() }] };
+    let drifted = LoadBalancerStatus {
+        ingress: vec![Ingress {
+            hostname: Some("x".into()),
+            ..Ingress::default()
+        }],
+    };
     bench.cloud.ensure.lock().unwrap().push_back(Ok(drifted));
     bench.controller.recheck();
     wait().await;
@@ -464,7 +692,12 @@ async fn a_new_plugin_rechecks_all_services() {
 async fn a_new_plugin_retries_a_failed_cleanup_at_once() {
     let bench = bench();
     bench.serves().await;
-    bench.cloud.get.lock().unwrap().push_back(Err(CloudError::Throttled(retry_after(3600))));
+    bench
+        .cloud
+        .get
+        .lock()
+        .unwrap()
+        .push_back(Err(CloudError::Throttled(retry_after(3600))));
     bench.has(deleted("3")).await;
     assert_eq!(bench.calls(), ["get web"]);
     bench.controller.recheck();
@@ -478,9 +711,15 @@ async fn a_failed_finalizer_removal_is_retried() {
     let bench = bench();
     bench.api.fail("PATCH", STATUS_PATH, 500, "InternalError");
     bench.has(deleted("3")).await;
-    let (_, message) = bench.events().into_iter().find(|(reason, _)| reason == "SyncLoadBalancerFailed").unwrap();
+    let (_, message) = bench
+        .events()
+        .into_iter()
+        .find(|(reason, _)| reason == "SyncLoadBalancerFailed")
+        .unwrap();
     assert!(
-        message.contains("failed to remove load balancer cleanup finalizer: cannot patch services/status"),
+        message.contains(
+            "failed to remove load balancer cleanup finalizer: cannot patch services/status"
+        ),
         "{message}"
     );
     assert!(!bench.reasons().contains(&"DeletedLoadBalancer".to_owned()));
@@ -489,7 +728,10 @@ async fn a_failed_finalizer_removal_is_retried() {
 }
 
 fn invalid(version: &str) -> Service {
-    with(&served(version), &json!({"spec": {"loadBalancerSourceRanges": ["10.0.0.1"]}}))
+    with(
+        &served(version),
+        &json!({"spec": {"loadBalancerSourceRanges": ["10.0.0.1"]}}),
+    )
 }
 
 // Holds: S-12
@@ -497,17 +739,25 @@ fn invalid(version: &str) -> Service {
 async fn a_service_restored_during_cleanup_is_written_again() {
     let bench = bench();
     bench.serves().await;
-    // The cleanup of an earlier version ends after the cache has shown that a load balancer is wanted again, and the cache
-    // shows what the cleanup has written only after the Service was ensured.
+    // The cleanup of an earlier version ends after the cache has shown that a load balancer is
+    // wanted again, and the cache shows what the cleanup has written only after the Service was
+    // ensured.
     bench.has(changed(&served("4"), "4")).await;
     bench.calls();
     let before = bench.api.calls().len();
-    let without = with(&changed(&served("5"), "4"), &json!({"metadata": {"resourceVersion": "5", "finalizers": null}}));
+    let without = with(
+        &changed(&served("5"), "4"),
+        &json!({"metadata": {"resourceVersion": "5", "finalizers": null}}),
+    );
     bench.has(without.clone()).await;
     assert_eq!(bench.calls(), ["ensure web n1"]);
     assert_eq!(bench.api.calls()[before..], [STATUS], "the finalizer");
     bench.has(changed(&served("6"), "4")).await;
-    assert_eq!(bench.calls(), Vec::<String>::new(), "its own writing is not a reason to write");
+    assert_eq!(
+        bench.calls(),
+        Vec::<String>::new(),
+        "its own writing is not a reason to write"
+    );
     let before = bench.api.calls().len();
     let cleared = json!({"metadata": {"resourceVersion": "7"}, "status": {"loadBalancer": null}});
     bench.has(with(&changed(&served("6"), "4"), &cleared)).await;

@@ -29,7 +29,11 @@ impl SharedMetrics {
             workqueue: WorkqueueMetrics::register(registry),
         };
         let m = &metrics;
-        registry.register("running_managed_controllers", "1 while the controller is running", m.running.clone());
+        registry.register(
+            "running_managed_controllers",
+            "1 while the controller is running",
+            m.running.clone(),
+        );
         registry.register(
             "skydock_controller_errors",
             "Errors of the cloud (by error case), of the API server (kind kubernetes), and of Pod CIDRs",
@@ -48,20 +52,29 @@ impl SharedMetrics {
         self.workqueue.queue(name)
     }
 
-    /// Counts an error. `kind` is [`skydock_cloud::CloudError::kind`], `kubernetes`, or a problem with Pod CIDRs.
+    /// Counts an error. `kind` is [`skydock_cloud::CloudError::kind`], `kubernetes`, or a problem
+    /// with Pod CIDRs.
     pub(crate) fn error(&self, controller: Controller, kind: &str) {
-        let labels = [("controller", controller.alias.to_owned()), ("kind", kind.to_owned())];
+        let labels = [
+            ("controller", controller.alias.to_owned()),
+            ("kind", kind.to_owned()),
+        ];
         self.errors.get_or_create(&labels).inc();
     }
 
-    /// Returns the number of objects whose operation in the cloud has been in progress for a long time.
+    /// Returns the number of objects whose operation in the cloud has been in progress for a long
+    /// time.
     pub(crate) fn long_in_progress(&self, controller: Controller) -> Gauge {
-        self.long_in_progress.get_or_create_owned(&[("controller", controller.alias.to_owned())])
+        self.long_in_progress
+            .get_or_create_owned(&[("controller", controller.alias.to_owned())])
     }
 
     /// Sets whether a controller is running.
     pub(crate) fn running(&self, controller: Controller, running: bool) {
-        let labels = [("name", controller.alias.to_owned()), ("manager", "cloud-controller-manager".to_owned())];
+        let labels = [
+            ("name", controller.alias.to_owned()),
+            ("manager", "cloud-controller-manager".to_owned()),
+        ];
         self.running.get_or_create(&labels).set(running.into());
     }
 }

@@ -20,7 +20,10 @@ impl Meeting {
         let mut there = self.there.lock().unwrap();
         *there += 1;
         self.came.notify_all();
-        let (mut there, alone) = self.came.wait_timeout_while(there, Self::PATIENCE, |there| *there < 2).unwrap();
+        let (mut there, alone) = self
+            .came
+            .wait_timeout_while(there, Self::PATIENCE, |there| *there < 2)
+            .unwrap();
         *there -= usize::from(alone.timed_out());
     }
 

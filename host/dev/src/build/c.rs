@@ -1,5 +1,6 @@
-//! Builds plugins in C with clang: the functions that the plugin defines say what it exports, the bindings for these are generated, and
-//! everything is linked to a core module for WASI 0.1, of which the component is made.
+//! Builds plugins in C with clang: the functions that the plugin defines say what it exports, the
+//! bindings for these are generated, and everything is linked to a core module for WASI 0.1, of
+//! which the component is made.
 
 mod bindings;
 mod capability;
@@ -46,9 +47,17 @@ pub(super) fn build(dir: &Path) -> anyhow::Result<Built> {
     let bindings = bindings::write(&folder, &capabilities, &generated)?;
     let bindings_object = object(&objects, "bindings", &bindings);
     // Memory is freed as a whole when a call has ended.
-    compiler.compile(&bindings, &bindings_object, &["-w", "-Dfree=skydock_free_nothing"], &[])?;
+    compiler.compile(
+        &bindings,
+        &bindings_object,
+        &["-w", "-Dfree=skydock_free_nothing"],
+        &[],
+    )?;
     linked.push(bindings_object);
-    let served: Vec<_> = capabilities.iter().map(|it| format!("-D{}", capability::macro_name(*it))).collect();
+    let served: Vec<_> = capabilities
+        .iter()
+        .map(|it| format!("-D{}", capability::macro_name(*it)))
+        .collect();
     let served: Vec<_> = served.iter().map(String::as_str).collect();
     for (prefix, folder) in [("sdk", sdk.clone()), ("guest", sdk.join("guest"))] {
         for source in sources(&folder)? {
@@ -61,19 +70,33 @@ pub(super) fn build(dir: &Path) -> anyhow::Result<Built> {
     let (core, file) = (work.join("core.wasm"), work.join("component.wasm"));
     compiler.link(&linked, &core)?;
     component::make(&core, &folder, &file)?;
-    Ok(Built { name: name(dir)?, file })
+    Ok(Built {
+        name: name(dir)?,
+        file,
+    })
 }
 
 /// Returns the folder of the SDK.
 fn sdk(dir: &Path) -> anyhow::Result<PathBuf> {
     let is_sdk = |folder: &PathBuf| folder.join("skydock.h").is_file();
-    let found = [dir.join(SDK), dir.join("..").join(SDK)].into_iter().find(is_sdk);
-    found.with_context(|| format!("the SDK is missing: copy its folder `{SDK}` into {} or beside it", dir.display()))
+    let found = [dir.join(SDK), dir.join("..").join(SDK)]
+        .into_iter()
+        .find(is_sdk);
+    found.with_context(|| {
+        format!(
+            "the SDK is missing: copy its folder `{SDK}` into {} or beside it",
+            dir.display()
+        )
+    })
 }
 
 /// Returns the C files in a folder, sorted.
 fn sources(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
-    let read = || fs::read_dir(folder)?.map(|entry| Ok(entry?.path())).collect::<Result<Vec<_>, std::io::Error>>();
+    let read = || {
+        fs::read_dir(folder)?
+            .map(|entry| Ok(entry?.path()))
+            .collect::<Result<Vec<_>, std::io::Error>>()
+    };
     let mut files = read().with_context(|| format!("cannot read {}", folder.display()))?;
     files.retain(|file| file.extension().is_some_and(|extension| extension == "c"));
     files.sort();
@@ -81,7 +104,9 @@ fn sources(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
 }
 
 fn is_test(source: &Path) -> bool {
-    source.file_name().is_some_and(|name| name.to_string_lossy().ends_with(TEST))
+    source
+        .file_name()
+        .is_some_and(|name| name.to_string_lossy().ends_with(TEST))
 }
 
 /// Returns the object file for a source. The prefix keeps those of different folders apart.
@@ -93,9 +118,13 @@ fn object(objects: &Path, prefix: &str, source: &Path) -> PathBuf {
 /// Returns the name of a plugin: that of its folder.
 fn name(dir: &Path) -> anyhow::Result<String> {
     let folder = fs::canonicalize(dir).with_context(|| format!("cannot read {}", dir.display()))?;
-    let name = folder.file_name().context("the root of the file system is not the folder of a plugin")?;
+    let name = folder
+        .file_name()
+        .context("the root of the file system is not the folder of a plugin")?;
     let name = name.to_str().filter(|name| !name.is_empty());
-    Ok(name.with_context(|| format!("the name of {} is not valid text", folder.display()))?.to_owned())
+    Ok(name
+        .with_context(|| format!("the name of {} is not valid text", folder.display()))?
+        .to_owned())
 }
 
 #[cfg(test)]
@@ -108,11 +137,17 @@ mod tests {
         let project = root.path().join("my-cloud");
         fs::create_dir_all(&project).unwrap();
         let error = sdk(&project).unwrap_err().to_string();
-        assert!(error.starts_with("the SDK is missing: copy its folder `skydock` into "), "{error}");
+        assert!(
+            error.starts_with("the SDK is missing: copy its folder `skydock` into "),
+            "{error}"
+        );
         for folder in [root.path().join("skydock"), project.join("skydock")] {
             fs::create_dir_all(&folder).unwrap();
             fs::write(folder.join("skydock.h"), "").unwrap();
-            assert_eq!(fs::canonicalize(sdk(&project).unwrap()).unwrap(), fs::canonicalize(folder).unwrap());
+            assert_eq!(
+                fs::canonicalize(sdk(&project).unwrap()).unwrap(),
+                fs::canonicalize(folder).unwrap()
+            );
         }
         assert_eq!(name(&project).unwrap(), "my-cloud");
     }
@@ -124,8 +159,15 @@ mod tests {
             fs::write(dir.path().join(file), "").unwrap();
         }
         let all = sources(dir.path()).unwrap();
-        let built: Vec<_> = all.iter().filter(|source| !is_test(source)).filter_map(|file| file.file_name()).collect();
+        let built: Vec<_> = all
+            .iter()
+            .filter(|source| !is_test(source))
+            .filter_map(|file| file.file_name())
+            .collect();
         assert_eq!(built, ["api.c", "plugin.c"]);
-        assert_eq!(object(Path::new("o"), "plugin", &all[0]), Path::new("o/plugin-api.o"));
+        assert_eq!(
+            object(Path::new("o"), "plugin", &all[0]),
+            Path::new("o/plugin-api.o")
+        );
     }
 }

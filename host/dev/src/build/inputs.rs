@@ -23,19 +23,25 @@ impl Inputs {
         self.0.update(Sha256::digest(bytes));
     }
 
-    /// Adds the names and contents of all files below a folder for which `matters` is true, given their path in it. Folders for which it
-    /// is false are not entered.
+    /// Adds the names and contents of all files below a folder for which `matters` is true, given
+    /// their path in it. Folders for which it is false are not entered.
     ///
     /// # Errors
     /// If something cannot be read.
-    pub(super) fn add_folder(&mut self, folder: &Path, matters: impl Fn(&Path) -> bool) -> anyhow::Result<()> {
+    pub(super) fn add_folder(
+        &mut self,
+        folder: &Path,
+        matters: impl Fn(&Path) -> bool,
+    ) -> anyhow::Result<()> {
         for file in files(folder, matters)? {
             self.add(file.as_os_str().as_encoded_bytes());
             let path = folder.join(&file);
             if path.is_dir() {
                 self.add(canonical(&path)?.as_os_str().as_encoded_bytes());
             } else {
-                self.add(fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?);
+                self.add(
+                    fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?,
+                );
             }
         }
         Ok(())
@@ -45,7 +51,11 @@ impl Inputs {
     ///
     /// # Errors
     /// If it cannot be made.
-    pub(super) fn make(self, output: &Path, make: impl FnOnce() -> anyhow::Result<()>) -> anyhow::Result<()> {
+    pub(super) fn make(
+        self,
+        output: &Path,
+        make: impl FnOnce() -> anyhow::Result<()>,
+    ) -> anyhow::Result<()> {
         let key = hex::encode(self.0.finalize());
         let key_file = output.with_extension("inputs");
         if output.exists() && fs::read_to_string(&key_file).is_ok_and(|before| before == key) {
@@ -63,7 +73,8 @@ impl Inputs {
     }
 }
 
-/// Returns the files below a folder, relative to it, sorted; and links to folders that are there already: they may lead in circles.
+/// Returns the files below a folder, relative to it, sorted; and links to folders that are there
+/// already: they may lead in circles.
 fn files(folder: &Path, matters: impl Fn(&Path) -> bool) -> anyhow::Result<Vec<PathBuf>> {
     let (mut folders, mut files) = (vec![PathBuf::new()], Vec::new());
     let mut entered = BTreeSet::from([canonical(folder)?]);
@@ -78,7 +89,11 @@ fn files(folder: &Path, matters: impl Fn(&Path) -> bool) -> anyhow::Result<Vec<P
                 continue;
             }
             let is_new = entry.path().is_dir() && entered.insert(canonical(&entry.path())?);
-            if is_new { folders.push(name) } else { files.push(name) }
+            if is_new {
+                folders.push(name)
+            } else {
+                files.push(name)
+            }
         }
     }
     files.sort();
@@ -123,7 +138,10 @@ mod tests {
             std::os::unix::fs::symlink(dir.path(), dir.path().join(link)).unwrap();
         }
         let found = files(dir.path(), |_| true).unwrap();
-        assert_eq!(found, ["deep/a", "deep/again", "deep/up", "other"].map(PathBuf::from));
+        assert_eq!(
+            found,
+            ["deep/a", "deep/again", "deep/up", "other"].map(PathBuf::from)
+        );
         Inputs::new().add_folder(dir.path(), |_| true).unwrap();
     }
 
@@ -134,9 +152,15 @@ mod tests {
         fs::create_dir_all(folder.join("deep")).unwrap();
         let made = |secret: bool| {
             let mut inputs = Inputs::new();
-            inputs.add_folder(&folder, |path| secret || path != Path::new("deep/ignored")).unwrap();
+            inputs
+                .add_folder(&folder, |path| secret || path != Path::new("deep/ignored"))
+                .unwrap();
             let mut made = false;
-            inputs.make(&output, || Ok(fs::write(&output, "")?).inspect(|()| made = true)).unwrap();
+            inputs
+                .make(&output, || {
+                    Ok(fs::write(&output, "")?).inspect(|()| made = true)
+                })
+                .unwrap();
             made
         };
         fs::write(folder.join("deep/a"), "1").unwrap();

@@ -26,7 +26,11 @@ pub(super) fn take(folder: &Path) -> anyhow::Result<Lock> {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
                 // Standard error may be closed.
-                let _ = writeln!(io::stderr(), "waiting for another build in {}", folder.display());
+                let _ = writeln!(
+                    io::stderr(),
+                    "waiting for another build in {}",
+                    folder.display()
+                );
                 file.lock()?;
             }
             Err(TryLockError::Error(error)) => return Err(error),
@@ -49,9 +53,15 @@ mod tests {
         let first = take(&folder).unwrap();
         let (sender, receiver) = mpsc::channel();
         let other = thread::spawn(move || sender.send(take(&folder).map(drop)).unwrap());
-        assert!(receiver.recv_timeout(Duration::from_millis(200)).is_err(), "it did not wait");
+        assert!(
+            receiver.recv_timeout(Duration::from_millis(200)).is_err(),
+            "it did not wait"
+        );
         drop(first);
-        receiver.recv_timeout(Duration::from_secs(60)).unwrap().unwrap();
+        receiver
+            .recv_timeout(Duration::from_secs(60))
+            .unwrap()
+            .unwrap();
         other.join().unwrap();
     }
 }

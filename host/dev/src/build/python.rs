@@ -1,5 +1,6 @@
-//! Builds plugins in Python: componentize-py makes a component of the modules, with an interpreter of its own, and what the host does not
-//! offer is stripped from it. Its WIT and its entry points are those of the SDK that the project uses.
+//! Builds plugins in Python: componentize-py makes a component of the modules, with an interpreter
+//! of its own, and what the host does not offer is stripped from it. Its WIT and its entry points
+//! are those of the SDK that the project uses.
 
 mod project;
 mod tools;
@@ -18,8 +19,14 @@ use serde::Deserialize;
 use self::project::Project;
 use super::{Built, WORK, inputs::Inputs, strip, tool::Tool, wit};
 
-const PYTHON: Tool = Tool { name: "python3", install: "install Python 3.11 or later from https://python.org" };
-const COMPONENTIZE: Tool = Tool { name: "componentize-py", install: "delete its folder, and build again" };
+const PYTHON: Tool = Tool {
+    name: "python3",
+    install: "install Python 3.11 or later from https://python.org",
+};
+const COMPONENTIZE: Tool = Tool {
+    name: "componentize-py",
+    install: "delete its folder, and build again",
+};
 
 /// The oldest version that the SDK supports.
 const OLDEST: (u32, u32) = (3, 11);
@@ -42,9 +49,11 @@ struct Description {
 /// Builds the plugin in a folder.
 ///
 /// # Errors
-/// If Python is missing or too old, if something cannot be installed, or if the program is not a plugin.
+/// If Python is missing or too old, if something cannot be installed, or if the program is not a
+/// plugin.
 pub(super) fn build(dir: &Path) -> anyhow::Result<Built> {
-    let version = PYTHON.ask(Command::new("python3").args(["-c", "import sys; print(*sys.version_info[:2])"]))?;
+    let version = PYTHON
+        .ask(Command::new("python3").args(["-c", "import sys; print(*sys.version_info[:2])"]))?;
     ensure!(
         is_supported(&version),
         "Python 3.11 or later is needed, and python3 is {}",
@@ -58,7 +67,11 @@ pub(super) fn build(dir: &Path) -> anyhow::Result<Built> {
 
     let wit = work.join("wit");
     wit::copy(&plugin.sdk.join("wit"), &wit)?;
-    let served = plugin.capabilities.iter().map(String::as_str).chain(["plugin"]);
+    let served = plugin
+        .capabilities
+        .iter()
+        .map(String::as_str)
+        .chain(["plugin"]);
     wit::write_world(&wit, &served.map(wit::interface).collect::<BTreeSet<_>>())?;
     let code = app(&project.module, &plugin.capabilities);
     let folder = work.join("app");
@@ -73,7 +86,9 @@ pub(super) fn build(dir: &Path) -> anyhow::Result<Built> {
     for path in &paths {
         // Only the package of the SDK in its folder: there are projects below it.
         let sdk = plugin.sdk.parent() == Some(path.as_path());
-        inputs.add_folder(path, |file| matters(file) && (!sdk || file.starts_with("skydock")))?;
+        inputs.add_folder(path, |file| {
+            matters(file) && (!sdk || file.starts_with("skydock"))
+        })?;
     }
     let file = work.join("component.wasm");
     inputs.make(&file, || {
@@ -81,7 +96,10 @@ pub(super) fn build(dir: &Path) -> anyhow::Result<Built> {
         componentize(&wit, &folder, &paths, &whole)?;
         strip::strip(&whole, &file)
     })?;
-    Ok(Built { name: project.name, file })
+    Ok(Built {
+        name: project.name,
+        file,
+    })
 }
 
 fn is_supported(version: &str) -> bool {
@@ -93,36 +111,63 @@ fn is_supported(version: &str) -> bool {
 fn describe(dir: &Path, module: &str, paths: &[PathBuf]) -> anyhow::Result<Description> {
     let mut python = Command::new("python3");
     python.args(["-c", DESCRIBE, module]).current_dir(dir);
-    python.env("PYTHONPATH", std::env::join_paths(paths)?).env("PYTHONDONTWRITEBYTECODE", "1");
+    python
+        .env("PYTHONPATH", std::env::join_paths(paths)?)
+        .env("PYTHONDONTWRITEBYTECODE", "1");
     let printed = PYTHON.ask(&mut python)?;
     let last = printed.lines().next_back().unwrap_or_default();
     serde_json::from_str(last).with_context(|| format!("cannot read the description of {module}"))
 }
 
-/// Returns the code of the first module: it imports the plugin, and the entry points of what it serves.
+/// Returns the code of the first module: it imports the plugin, and the entry points of what it
+/// serves.
 fn app(module: &str, capabilities: &[String]) -> String {
     let entry = |name: &str| format!("from skydock._guest.{} import *\n", name.replace('-', "_"));
     let entries: String = capabilities.iter().map(|name| entry(name)).collect();
-    // Everything that exists lives as long as the instance, and need not be looked at by the collector again.
-    format!("import gc\n\n{}import {module}\n{entries}\ngc.collect()\ngc.freeze()\n", entry("plugin"))
+    // Everything that exists lives as long as the instance, and need not be looked at by the
+    // collector again.
+    format!(
+        "import gc\n\n{}import {module}\n{entries}\ngc.collect()\ngc.freeze()\n",
+        entry("plugin")
+    )
 }
 
 /// True for files of which a component may be made: not for hidden ones, caches and components.
 fn matters(file: &Path) -> bool {
-    let name = file.file_name().map(OsStr::to_string_lossy).unwrap_or_default();
-    !name.starts_with('.') && name != "__pycache__" && !name.ends_with(".wasm") && !name.ends_with(".egg-info")
+    let name = file
+        .file_name()
+        .map(OsStr::to_string_lossy)
+        .unwrap_or_default();
+    !name.starts_with('.')
+        && name != "__pycache__"
+        && !name.ends_with(".wasm")
+        && !name.ends_with(".egg-info")
 }
 
 /// Makes the component, which imports everything that an interpreter can use.
 fn componentize(wit: &Path, app: &Path, paths: &[PathBuf], output: &Path) -> anyhow::Result<()> {
     let tools = tools::folder()?;
     let mut command = Command::new(tools.join("bin/componentize-py"));
-    command.args(["--quiet", "--full-names", "--world", wit::WORLD, "--wit-path"]).arg(wit).args(["componentize", APP]);
+    command
+        .args([
+            "--quiet",
+            "--full-names",
+            "--world",
+            wit::WORLD,
+            "--wit-path",
+        ])
+        .arg(wit)
+        .args(["componentize", APP]);
     for path in [app].into_iter().chain(paths.iter().map(PathBuf::as_path)) {
         command.arg("--python-path").arg(path);
     }
     // Otherwise, the packages of the Python that is installed would be in the component, too.
-    COMPONENTIZE.run(command.arg("--output").arg(output).env("VIRTUAL_ENV", &tools))
+    COMPONENTIZE.run(
+        command
+            .arg("--output")
+            .arg(output)
+            .env("VIRTUAL_ENV", &tools),
+    )
 }
 
 #[cfg(test)]
@@ -131,8 +176,13 @@ mod tests {
 
     #[test]
     fn old_versions_are_not_supported() {
-        for (version, expected) in [("3 11\n", true), ("3 14\n", true), ("4 0\n", true), ("3 9\n", false), ("", false)]
-        {
+        for (version, expected) in [
+            ("3 11\n", true),
+            ("3 14\n", true),
+            ("4 0\n", true),
+            ("3 9\n", false),
+            ("", false),
+        ] {
             assert_eq!(is_supported(version), expected, "{version}");
         }
     }
@@ -147,7 +197,17 @@ mod tests {
 
     #[test]
     fn caches_and_components_do_not_matter() {
-        let files = ["provider.py", "a/data.json", ".venv", "a/__pycache__", "my-cloud.wasm", "my_cloud.egg-info"];
-        assert_eq!(files.map(|file| matters(Path::new(file))), [true, true, false, false, false, false]);
+        let files = [
+            "provider.py",
+            "a/data.json",
+            ".venv",
+            "a/__pycache__",
+            "my-cloud.wasm",
+            "my_cloud.egg-info",
+        ];
+        assert_eq!(
+            files.map(|file| matters(Path::new(file))),
+            [true, true, false, false, false, false]
+        );
     }
 }

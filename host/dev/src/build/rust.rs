@@ -10,8 +10,14 @@ use serde_json::Value;
 
 use super::{Built, tool::Tool};
 
-const CARGO: Tool = Tool { name: "cargo", install: "install Rust from https://rustup.rs" };
-const RUSTC: Tool = Tool { name: "rustc", install: CARGO.install };
+const CARGO: Tool = Tool {
+    name: "cargo",
+    install: "install Rust from https://rustup.rs",
+};
+const RUSTC: Tool = Tool {
+    name: "rustc",
+    install: CARGO.install,
+};
 
 /// The target of components.
 const TARGET: &str = "wasm32-wasip2";
@@ -21,30 +27,57 @@ const TARGET: &str = "wasm32-wasip2";
 /// # Errors
 /// If a tool is missing or fails, or if the crate is not a plugin.
 pub(super) fn build(dir: &Path) -> anyhow::Result<Built> {
-    let libraries =
-        RUSTC.ask(Command::new("rustc").args(["--print", "target-libdir", "--target", TARGET]).current_dir(dir))?;
+    let libraries = RUSTC.ask(
+        Command::new("rustc")
+            .args(["--print", "target-libdir", "--target", TARGET])
+            .current_dir(dir),
+    )?;
     ensure!(
         Path::new(libraries.trim()).is_dir(),
         "the Rust target {TARGET} is missing: run `rustup target add {TARGET}`"
     );
     let mut cargo = Command::new("cargo");
-    cargo.args(["build", "--release", "--target", TARGET, "--message-format", "json-render-diagnostics"]);
+    cargo.args([
+        "build",
+        "--release",
+        "--target",
+        TARGET,
+        "--message-format",
+        "json-render-diagnostics",
+    ]);
     let messages = CARGO.ask(cargo.current_dir(dir))?;
     messages
         .lines()
         .filter_map(component)
         .next_back()
-        .with_context(|| format!("{} is not a plugin: expected a library with crate-type cdylib", dir.display()))
+        .with_context(|| {
+            format!(
+                "{} is not a plugin: expected a library with crate-type cdylib",
+                dir.display()
+            )
+        })
 }
 
 /// Parses a line of cargo's messages. Returns `None` if it does not describe a component.
 fn component(line: &str) -> Option<Built> {
     let message: Value = serde_json::from_str(line).ok()?;
-    let is_library = message.get("target")?.get("kind")?.as_array()?.iter().any(|kind| kind == "cdylib");
+    let is_library = message
+        .get("target")?
+        .get("kind")?
+        .as_array()?
+        .iter()
+        .any(|kind| kind == "cdylib");
     let files = message.get("filenames")?.as_array()?;
-    let file = files.iter().filter_map(Value::as_str).find(|file| file.ends_with(".wasm")).filter(|_| is_library)?;
+    let file = files
+        .iter()
+        .filter_map(Value::as_str)
+        .find(|file| file.ends_with(".wasm"))
+        .filter(|_| is_library)?;
     let name = message.get("target")?.get("name")?.as_str()?.to_owned();
-    Some(Built { name: name.replace('_', "-"), file: PathBuf::from(file) })
+    Some(Built {
+        name: name.replace('_', "-"),
+        file: PathBuf::from(file),
+    })
 }
 
 #[cfg(test)]
@@ -56,7 +89,10 @@ mod tests {
         let line = r#"{"reason":"compiler-artifact","target":{"kind":["cdylib","rlib"],"name":"my_cloud"},
             "filenames":["/t/libmy_cloud.rlib","/t/my_cloud.wasm"]}"#;
         let built = component(line).unwrap();
-        assert_eq!((built.name.as_str(), built.file.as_path()), ("my-cloud", Path::new("/t/my_cloud.wasm")));
+        assert_eq!(
+            (built.name.as_str(), built.file.as_path()),
+            ("my-cloud", Path::new("/t/my_cloud.wasm"))
+        );
         assert!(component(&line.replace("cdylib", "bin")).is_none());
         assert!(component(r#"{"reason":"build-finished","success":true}"#).is_none());
     }

@@ -1,5 +1,6 @@
-//! Strips imports that the host does not offer from a component, for example sockets: standard libraries import them, and plugins do not
-//! use them. The component is composed with another one, which exports them, and whose functions trap.
+//! Strips imports that the host does not offer from a component, for example sockets: standard
+//! libraries import them, and plugins do not use them. The component is composed with another one,
+//! which exports them, and whose functions trap.
 
 use std::{fmt::Write as _, fs, path::Path};
 
@@ -7,7 +8,8 @@ use anyhow::{Context as _, ensure};
 use skydock_plugin::{ComponentType, Limits};
 use wac_graph::{CompositionGraph, EncodeOptions, plug, types::Package};
 use wit_component::{
-    ComponentEncoder, DecodedWasm, StringEncoding, WitPrinter, dummy_module, embed_component_metadata,
+    ComponentEncoder, DecodedWasm, StringEncoding, WitPrinter, dummy_module,
+    embed_component_metadata,
 };
 use wit_parser::{LiftLowerAbi, ManglingAndAbi, Resolve};
 
@@ -19,8 +21,10 @@ const WORLD: &str = "stub";
 /// # Errors
 /// If a file cannot be read or written, or if an import cannot be stripped.
 pub(super) fn strip(component: &Path, output: &Path) -> anyhow::Result<()> {
-    let bytes = fs::read(component).with_context(|| format!("cannot read {}", component.display()))?;
-    let stripped = stripped(bytes).with_context(|| format!("cannot strip imports from {}", component.display()))?;
+    let bytes =
+        fs::read(component).with_context(|| format!("cannot read {}", component.display()))?;
+    let stripped = stripped(bytes)
+        .with_context(|| format!("cannot strip imports from {}", component.display()))?;
     fs::write(output, stripped).with_context(|| format!("cannot write {}", output.display()))
 }
 
@@ -35,9 +39,15 @@ fn stripped(component: Vec<u8>) -> anyhow::Result<Vec<u8>> {
         let package = Package::from_bytes(name, None, bytes, graph.types_mut())?;
         anyhow::Ok(graph.register_package(package)?)
     };
-    let (stub, plugin) = (register("skydock:stub", stub)?, register("skydock:plugin", component)?);
+    let (stub, plugin) = (
+        register("skydock:stub", stub)?,
+        register("skydock:plugin", component)?,
+    );
     plug(&mut graph, vec![stub], plugin)?;
-    let composed = graph.encode(EncodeOptions { define_components: true, ..EncodeOptions::default() })?;
+    let composed = graph.encode(EncodeOptions {
+        define_components: true,
+        ..EncodeOptions::default()
+    })?;
     let rest = self::surplus(&composed)?;
     ensure!(rest.is_empty(), "it still imports {}", rest.join(", "));
     Ok(composed)
@@ -53,8 +63,17 @@ fn stub(component: &[u8], imports: &[String]) -> anyhow::Result<Vec<u8>> {
     let DecodedWasm::Component(decoded, world) = wit_component::decode(component)? else {
         anyhow::bail!("it is not a component");
     };
-    let package = decoded.worlds.get(world).and_then(|world| world.package).context("its world has no package")?;
-    let others: Vec<_> = decoded.packages.iter().map(|(id, _)| id).filter(|id| *id != package).collect();
+    let package = decoded
+        .worlds
+        .get(world)
+        .and_then(|world| world.package)
+        .context("its world has no package")?;
+    let others: Vec<_> = decoded
+        .packages
+        .iter()
+        .map(|(id, _)| id)
+        .filter(|id| *id != package)
+        .collect();
     let mut printer = WitPrinter::default();
     printer.print(&decoded, package, &others)?;
     let text = with_world(&printer.output.to_string(), imports)?;
@@ -64,7 +83,10 @@ fn stub(component: &[u8], imports: &[String]) -> anyhow::Result<Vec<u8>> {
     let world = resolve.select_world(&[package], Some(WORLD))?;
     let mut module = dummy_module(&resolve, world, ManglingAndAbi::Legacy(LiftLowerAbi::Sync));
     embed_component_metadata(&mut module, &resolve, world, StringEncoding::UTF8)?;
-    ComponentEncoder::default().validate(true).module(&module)?.encode()
+    ComponentEncoder::default()
+        .validate(true)
+        .module(&module)?
+        .encode()
 }
 
 /// Adds a world that exports these interfaces after the first line, which names the package.
@@ -82,7 +104,8 @@ fn with_world(text: &str, exports: &[String]) -> anyhow::Result<String> {
 mod tests {
     use super::*;
 
-    /// A plugin that imports sockets, whose functions use a resource of `wasi:io`, which the host offers.
+    /// A plugin that imports sockets, whose functions use a resource of `wasi:io`, which the host
+    /// offers.
     const WIT: &str = "package test:plugin;
         world plugin {
             import wasi:io/poll@0.2.9;
@@ -110,7 +133,12 @@ mod tests {
         let world = resolve.select_world(&[package], Some("plugin")).unwrap();
         let mut module = dummy_module(&resolve, world, ManglingAndAbi::Legacy(LiftLowerAbi::Sync));
         embed_component_metadata(&mut module, &resolve, world, StringEncoding::UTF8).unwrap();
-        ComponentEncoder::default().validate(true).module(&module).unwrap().encode().unwrap()
+        ComponentEncoder::default()
+            .validate(true)
+            .module(&module)
+            .unwrap()
+            .encode()
+            .unwrap()
     }
 
     #[test]
@@ -125,9 +153,15 @@ mod tests {
 
     #[test]
     fn a_component_without_them_is_not_changed() {
-        let sockets =
-            ["            import wasi:sockets/network@0.2.9;\n", "            import wasi:sockets/tcp@0.2.9;\n"];
-        let component = plugin(&sockets.iter().fold(WIT.to_owned(), |text, line| text.replace(line, "")));
+        let sockets = [
+            "            import wasi:sockets/network@0.2.9;\n",
+            "            import wasi:sockets/tcp@0.2.9;\n",
+        ];
+        let component = plugin(
+            &sockets
+                .iter()
+                .fold(WIT.to_owned(), |text, line| text.replace(line, "")),
+        );
         assert_eq!(stripped(component.clone()).unwrap(), component);
     }
 }

@@ -22,8 +22,15 @@ impl Tool {
     /// # Errors
     /// If it is missing or fails.
     pub(super) fn run(self, command: &mut Command) -> anyhow::Result<()> {
-        let status = command.stdin(Stdio::null()).status().map_err(|error| self.missing(error))?;
-        ensure!(status.success(), "{} failed; its output is above", self.name);
+        let status = command
+            .stdin(Stdio::null())
+            .status()
+            .map_err(|error| self.missing(error))?;
+        ensure!(
+            status.success(),
+            "{} failed; its output is above",
+            self.name
+        );
         Ok(())
     }
 
@@ -32,12 +39,16 @@ impl Tool {
     /// # Errors
     /// If it is missing or fails.
     pub(super) fn ask(self, command: &mut Command) -> anyhow::Result<String> {
-        let output = command.stdin(Stdio::null()).stderr(Stdio::inherit()).output();
+        let output = command
+            .stdin(Stdio::null())
+            .stderr(Stdio::inherit())
+            .output();
         let output = output.map_err(|error| self.missing(error))?;
         if !output.status.success() {
             bail!("{} failed; its output is above", self.name);
         }
-        String::from_utf8(output.stdout).with_context(|| format!("the output of {} is not text", self.name))
+        String::from_utf8(output.stdout)
+            .with_context(|| format!("the output of {} is not text", self.name))
     }
 
     /// Returns the error for a program that does not exist.
@@ -60,9 +71,15 @@ mod tests {
 
     #[test]
     fn a_missing_tool_is_reported_in_one_line() {
-        let tool = Tool { name: "go", install: "install Go" };
+        let tool = Tool {
+            name: "go",
+            install: "install Go",
+        };
         let error = tool.run(&mut Command::new("/no/such/program")).unwrap_err();
-        assert_eq!(format!("{error:#}"), "the program `go` is missing: install Go");
+        assert_eq!(
+            format!("{error:#}"),
+            "the program `go` is missing: install Go"
+        );
         let error = tool.ask(&mut Command::new("false")).unwrap_err();
         assert_eq!(format!("{error:#}"), "go failed; its output is above");
     }

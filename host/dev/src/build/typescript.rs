@@ -1,5 +1,6 @@
-//! Builds plugins in TypeScript: esbuild bundles the modules, componentize-js makes a component of them with an engine of its own, and
-//! what the host does not offer is stripped from it. Its WIT and its entry points are those of the SDK that the project uses.
+//! Builds plugins in TypeScript: esbuild bundles the modules, componentize-js makes a component of
+//! them with an engine of its own, and what the host does not offer is stripped from it. Its WIT
+//! and its entry points are those of the SDK that the project uses.
 
 mod project;
 mod tools;
@@ -16,8 +17,14 @@ use serde::Deserialize;
 
 use super::{Built, WORK, inputs::Inputs, strip, tool::Tool, wit};
 
-const NODE: Tool = Tool { name: "node", install: "install Node.js 20 or later from https://nodejs.org" };
-const NPM: Tool = Tool { name: "npm", install: "install Node.js 20 or later, with npm, from https://nodejs.org" };
+const NODE: Tool = Tool {
+    name: "node",
+    install: "install Node.js 20 or later from https://nodejs.org",
+};
+const NPM: Tool = Tool {
+    name: "npm",
+    install: "install Node.js 20 or later, with npm, from https://nodejs.org",
+};
 
 /// The oldest version of Node.js that works.
 const OLDEST: u32 = 20;
@@ -36,10 +43,15 @@ struct Description {
 /// Builds the plugin in a folder.
 ///
 /// # Errors
-/// If Node.js is missing or too old, if something cannot be installed, if there is an error in the code, or if it is not a plugin.
+/// If Node.js is missing or too old, if something cannot be installed, if there is an error in the
+/// code, or if it is not a plugin.
 pub(super) fn build(dir: &Path) -> anyhow::Result<Built> {
     let version = NODE.ask(Command::new("node").arg("--version"))?;
-    ensure!(is_supported(&version), "Node.js {OLDEST} or later is needed, and node is {}", version.trim());
+    ensure!(
+        is_supported(&version),
+        "Node.js {OLDEST} or later is needed, and node is {}",
+        version.trim()
+    );
     let dir = fs::canonicalize(dir).with_context(|| format!("cannot read {}", dir.display()))?;
     let work = dir.join(WORK);
     fs::create_dir_all(&work).with_context(|| format!("cannot create {}", work.display()))?;
@@ -49,7 +61,11 @@ pub(super) fn build(dir: &Path) -> anyhow::Result<Built> {
 
     let wit = work.join("wit");
     wit::copy(&plugin.sdk.join("wit"), &wit)?;
-    let served = plugin.capabilities.iter().map(String::as_str).chain(["plugin"]);
+    let served = plugin
+        .capabilities
+        .iter()
+        .map(String::as_str)
+        .chain(["plugin"]);
     wit::write_world(&wit, &served.map(wit::interface).collect::<BTreeSet<_>>())?;
     let app = work.join("app.js");
     let mut inputs = Inputs::new();
@@ -59,20 +75,36 @@ pub(super) fn build(dir: &Path) -> anyhow::Result<Built> {
     let file = work.join("component.wasm");
     inputs.make(&file, || {
         let whole = work.join("whole.wasm");
-        NODE.run(Command::new("node").arg(tools.join(tools::COMPONENTIZE)).args([&work, &whole]))?;
+        NODE.run(
+            Command::new("node")
+                .arg(tools.join(tools::COMPONENTIZE))
+                .args([&work, &whole]),
+        )?;
         strip::strip(&whole, &file)
     })?;
-    Ok(Built { name: name(&plugin.name).to_owned(), file })
+    Ok(Built {
+        name: name(&plugin.name).to_owned(),
+        file,
+    })
 }
 
 fn is_supported(version: &str) -> bool {
-    let major = version.trim().trim_start_matches('v').split('.').next().and_then(|major| major.parse().ok());
+    let major = version
+        .trim()
+        .trim_start_matches('v')
+        .split('.')
+        .next()
+        .and_then(|major| major.parse().ok());
     major.is_some_and(|major: u32| major >= OLDEST)
 }
 
 /// Bundles the plugin, and loads it natively to see what it is. The reason is shown if it fails.
 fn bundle(tools: &Path, dir: &Path, work: &Path) -> anyhow::Result<Description> {
-    let printed = NODE.ask(Command::new("node").arg(tools.join(tools::BUNDLE)).args([dir, work]))?;
+    let printed = NODE.ask(
+        Command::new("node")
+            .arg(tools.join(tools::BUNDLE))
+            .args([dir, work]),
+    )?;
     let last = printed.lines().next_back().unwrap_or_default();
     serde_json::from_str(last).context("cannot read the description of the plugin")
 }
@@ -88,7 +120,12 @@ mod tests {
 
     #[test]
     fn old_versions_are_not_supported() {
-        for (version, expected) in [("v20.0.0\n", true), ("v24.1.0", true), ("v18.20.4\n", false), ("", false)] {
+        for (version, expected) in [
+            ("v20.0.0\n", true),
+            ("v24.1.0", true),
+            ("v18.20.4\n", false),
+            ("", false),
+        ] {
             assert_eq!(is_supported(version), expected, "{version}");
         }
     }

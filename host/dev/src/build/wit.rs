@@ -11,8 +11,12 @@ pub(super) const WORLD: &str = "built";
 const FILE: &str = "built.wit";
 
 /// Folders with WIT in a SDK, and where they go.
-const FOLDERS: [(&str, &str); 4] =
-    [("guest", ""), ("guest/deps", "deps"), ("v0.1.0", "deps/skydock"), ("v0.1.0/deps/wasi-logging", "deps")];
+const FOLDERS: [(&str, &str); 4] = [
+    ("guest", ""),
+    ("guest/deps", "deps"),
+    ("v0.1.0", "deps/skydock"),
+    ("v0.1.0/deps/wasi-logging", "deps"),
+];
 
 /// Copies the WIT of a SDK into one folder, as tools of WIT expect it.
 ///
@@ -37,8 +41,8 @@ pub(super) fn copy(from: &Path, to: &Path) -> anyhow::Result<()> {
     copy().with_context(|| format!("cannot copy {} to {}", from.display(), to.display()))
 }
 
-/// Adds the world of a plugin that exports these interfaces, for example `skydock:provider/plugin@0.1.0`. The package has a world
-/// `imports`.
+/// Adds the world of a plugin that exports these interfaces, for example
+/// `skydock:provider/plugin@0.1.0`. The package has a world `imports`.
 ///
 /// # Errors
 /// If the file cannot be written.
@@ -67,19 +71,27 @@ mod tests {
 
     #[test]
     fn exported_interfaces_are_the_world() {
-        let expected = "world built {\n    include imports;\n    export skydock:provider/plugin@0.1.0;\n}\n";
+        let expected =
+            "world built {\n    include imports;\n    export skydock:provider/plugin@0.1.0;\n}\n";
         assert_eq!(world(&BTreeSet::from([interface("plugin")])), expected);
     }
 
     #[test]
     fn the_wit_of_each_sdk_is_valid() {
-        for sdk in
-            ["../../sdk/go/wit", "../../sdk/python/skydock/wit", "../../sdk/typescript/wit", "../../sdk/c/skydock/wit"]
-        {
+        for sdk in [
+            "../../sdk/go/wit",
+            "../../sdk/python/skydock/wit",
+            "../../sdk/typescript/wit",
+            "../../sdk/c/skydock/wit",
+        ] {
             let dir = tempfile::tempdir().unwrap();
             let wit = dir.path().join("wit");
             copy(Path::new(sdk), &wit).unwrap();
-            write_world(&wit, &BTreeSet::from([interface("plugin"), interface("zones")])).unwrap();
+            write_world(
+                &wit,
+                &BTreeSet::from([interface("plugin"), interface("zones")]),
+            )
+            .unwrap();
             let mut resolve = wit_parser::Resolve::default();
             let (package, _) = resolve.push_dir(&wit).unwrap();
             let world = resolve.select_world(&[package], Some(WORLD)).unwrap();

@@ -1,4 +1,5 @@
-//! The template for C, and the SDK, which is copied into the project: C has no packages that a project could name.
+//! The template for C, and the SDK, which is copied into the project: C has no packages that a
+//! project could name.
 
 use std::{fs, path::Path};
 
@@ -8,13 +9,29 @@ use super::{File, name::ProviderName, sdk::Sdk};
 
 /// The template. It uses the name `my-cloud`.
 const TEMPLATE: [File; 4] = [
-    (".gitignore", include_str!("../../../../sdk/c/template/.gitignore")),
-    ("README.md", include_str!("../../../../sdk/c/template/README.md")),
-    ("plugin.c", include_str!("../../../../sdk/c/template/plugin.c")),
-    ("plugin_test.c", include_str!("../../../../sdk/c/template/plugin_test.c")),
+    (
+        ".gitignore",
+        include_str!("../../../../sdk/c/template/.gitignore"),
+    ),
+    (
+        "README.md",
+        include_str!("../../../../sdk/c/template/README.md"),
+    ),
+    (
+        "plugin.c",
+        include_str!("../../../../sdk/c/template/plugin.c"),
+    ),
+    (
+        "plugin_test.c",
+        include_str!("../../../../sdk/c/template/plugin_test.c"),
+    ),
 ];
 
-const CHECKOUT: Sdk = Sdk { manifest: "skydock/skydock.h", line: "#define SKYDOCK_H", example: "../skydock/sdk/c" };
+const CHECKOUT: Sdk = Sdk {
+    manifest: "skydock/skydock.h",
+    line: "#define SKYDOCK_H",
+    example: "../skydock/sdk/c",
+};
 
 /// Returns the SDK's files: their paths in a project, and their texts.
 macro_rules! sdk {
@@ -57,17 +74,24 @@ const SDK: [File; 30] = sdk![
     "wit/v0.1.0/zones.wit",
 ];
 
-/// Returns the files of a provider. `sdk` is the folder of the SDK in a checkout, whose files are copied instead of those of this program.
+/// Returns the files of a provider. `sdk` is the folder of the SDK in a checkout, whose files are
+/// copied instead of those of this program.
 ///
 /// # Errors
 /// If `sdk` is not the SDK, or a file of it cannot be read.
-pub(super) fn files(name: &ProviderName, sdk: Option<&Path>) -> anyhow::Result<Vec<(&'static str, String)>> {
+pub(super) fn files(
+    name: &ProviderName,
+    sdk: Option<&Path>,
+) -> anyhow::Result<Vec<(&'static str, String)>> {
     let sdk = sdk.map(|sdk| CHECKOUT.checked(sdk)).transpose()?;
-    let mut files: Vec<_> = TEMPLATE.map(|(file, text)| (file, text.replace("my-cloud", name.as_str()))).into();
+    let mut files: Vec<_> = TEMPLATE
+        .map(|(file, text)| (file, text.replace("my-cloud", name.as_str())))
+        .into();
     for (file, text) in SDK {
         let text = match sdk.as_deref().map(|sdk| Path::new(sdk).join(file)) {
             None => text.to_owned(),
-            Some(path) => fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?,
+            Some(path) => fs::read_to_string(&path)
+                .with_context(|| format!("cannot read {}", path.display()))?,
         };
         files.push((file, text));
     }
@@ -86,7 +110,11 @@ mod tests {
         for entry in fs::read_dir(Path::new(FOLDER).join(folder)).unwrap() {
             let entry = entry.unwrap();
             let name = format!("{folder}/{}", entry.file_name().into_string().unwrap());
-            if entry.file_type().unwrap().is_dir() { found.extend(all(&name)) } else { found.push(name) }
+            if entry.file_type().unwrap().is_dir() {
+                found.extend(all(&name))
+            } else {
+                found.push(name)
+            }
         }
         found.sort();
         found
@@ -101,6 +129,9 @@ mod tests {
     #[test]
     fn the_sdk_of_a_checkout_is_the_same() {
         let name: ProviderName = "big-metal".parse().unwrap();
-        assert_eq!(files(&name, Some(Path::new(FOLDER))).unwrap(), files(&name, None).unwrap());
+        assert_eq!(
+            files(&name, Some(Path::new(FOLDER))).unwrap(),
+            files(&name, None).unwrap()
+        );
     }
 }

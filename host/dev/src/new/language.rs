@@ -13,7 +13,8 @@ pub(crate) enum Language {
     Rust,
     /// A Go module.
     Go,
-    /// A Go module that serves an existing provider for k8s.io/cloud-provider: that for OpenStack, to be replaced.
+    /// A Go module that serves an existing provider for k8s.io/cloud-provider: that for OpenStack,
+    /// to be replaced.
     GoProvider,
     /// A Python project.
     Python,
@@ -25,8 +26,9 @@ pub(crate) enum Language {
 }
 
 impl Language {
-    /// Returns where the SDK is in a checkout, for example. No registry has it, so that a provider must not depend on its name: anyone
-    /// could register that, and a build would run what they publish. `None` if a provider contains the SDK.
+    /// Returns where the SDK is in a checkout, for example. No registry has it, so that a provider
+    /// must not depend on its name: anyone could register that, and a build would run what they
+    /// publish. `None` if a provider contains the SDK.
     pub(super) fn unpublished(self) -> Option<&'static str> {
         match self {
             Self::Rust => Some(rust::SDK.example),
@@ -41,7 +43,11 @@ impl Language {
     ///
     /// # Errors
     /// If `sdk` is not the SDK of the language.
-    pub(super) fn files(self, name: &ProviderName, sdk: Option<&Path>) -> anyhow::Result<Vec<(&'static str, String)>> {
+    pub(super) fn files(
+        self,
+        name: &ProviderName,
+        sdk: Option<&Path>,
+    ) -> anyhow::Result<Vec<(&'static str, String)>> {
         match self {
             Self::Rust => rust::files(name, sdk),
             Self::Go => go::files(name, sdk),

@@ -2,7 +2,8 @@
 
 use std::str::FromStr;
 
-/// Maximum length: that of a label in a domain name, since the name is part of one (`NAME.example/rack`).
+/// Maximum length: that of a label in a domain name, since the name is part of one
+/// (`NAME.example/rack`).
 const MAX_LENGTH: usize = 63;
 
 /// Names that a project cannot have: words of Rust, and the packages that every provider uses.
@@ -100,8 +101,9 @@ impl FromStr for ProviderName {
     type Err = NameError;
 
     fn from_str(text: &str) -> Result<Self, NameError> {
-        let allowed =
-            |character: char| character.is_ascii_lowercase() || character.is_ascii_digit() || character == '-';
+        let allowed = |character: char| {
+            character.is_ascii_lowercase() || character.is_ascii_digit() || character == '-'
+        };
         let is_valid = text.starts_with(|first: char| first.is_ascii_lowercase())
             && text.chars().all(allowed)
             && !text.ends_with('-')
@@ -127,9 +129,10 @@ mod tests {
             assert_eq!(text.parse::<ProviderName>().unwrap().as_str(), text);
         }
         let too_long = format!("{longest}a");
-        for text in
-            ["", "2metal", "-a", "a-", "My-cloud", "my_cloud", "my cloud", "a/b", "../a", "müller", "a.b", &too_long]
-        {
+        for text in [
+            "", "2metal", "-a", "a-", "My-cloud", "my_cloud", "my cloud", "a/b", "../a", "müller",
+            "a.b", &too_long,
+        ] {
             assert_eq!(text.parse::<ProviderName>(), Err(NameError::Form), "{text}");
         }
     }
@@ -137,12 +140,19 @@ mod tests {
     #[test]
     fn words_of_rust_are_not_names() {
         for text in ["static", "crate", "std", "test", "skydock-sdk"] {
-            assert_eq!(text.parse::<ProviderName>(), Err(NameError::Reserved(text.to_owned())), "{text}");
+            assert_eq!(
+                text.parse::<ProviderName>(),
+                Err(NameError::Reserved(text.to_owned())),
+                "{text}"
+            );
         }
     }
 
     #[test]
     fn a_library_has_underscores() {
-        assert_eq!("my-big-cloud".parse::<ProviderName>().unwrap().library(), "my_big_cloud");
+        assert_eq!(
+            "my-big-cloud".parse::<ProviderName>().unwrap().library(),
+            "my_big_cloud"
+        );
     }
 }

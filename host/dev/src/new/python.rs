@@ -7,30 +7,64 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use super::{File, name::ProviderName, sdk::Sdk};
 
 const FILES: [File; 5] = [
-    (".gitignore", include_str!("../../../../sdk/python/template/.gitignore")),
-    ("pyproject.toml", include_str!("../../../../sdk/python/template/pyproject.toml")),
-    ("provider.py", include_str!("../../../../sdk/python/template/provider.py")),
-    ("tests/__init__.py", include_str!("../../../../sdk/python/template/tests/__init__.py")),
-    ("tests/test_provider.py", include_str!("../../../../sdk/python/template/tests/test_provider.py")),
+    (
+        ".gitignore",
+        include_str!("../../../../sdk/python/template/.gitignore"),
+    ),
+    (
+        "pyproject.toml",
+        include_str!("../../../../sdk/python/template/pyproject.toml"),
+    ),
+    (
+        "provider.py",
+        include_str!("../../../../sdk/python/template/provider.py"),
+    ),
+    (
+        "tests/__init__.py",
+        include_str!("../../../../sdk/python/template/tests/__init__.py"),
+    ),
+    (
+        "tests/test_provider.py",
+        include_str!("../../../../sdk/python/template/tests/test_provider.py"),
+    ),
 ];
 
-pub(super) const SDK: Sdk =
-    Sdk { manifest: "pyproject.toml", line: r#"name = "skydock""#, example: "../skydock/sdk/python" };
+pub(super) const SDK: Sdk = Sdk {
+    manifest: "pyproject.toml",
+    line: r#"name = "skydock""#,
+    example: "../skydock/sdk/python",
+};
 
 /// The dependency on the SDK in the template.
 const DEPENDENCY: &str = concat!("skydock==", env!("CARGO_PKG_VERSION"));
 
 /// Characters of a path that are not encoded in a URL.
-const PATH: AsciiSet = NON_ALPHANUMERIC.remove(b'/').remove(b'-').remove(b'_').remove(b'.').remove(b'~');
+const PATH: AsciiSet = NON_ALPHANUMERIC
+    .remove(b'/')
+    .remove(b'-')
+    .remove(b'_')
+    .remove(b'.')
+    .remove(b'~');
 
 /// Returns the files of a provider.
 ///
 /// # Errors
 /// If `sdk` is not the SDK.
-pub(super) fn files(name: &ProviderName, sdk: Option<&Path>) -> anyhow::Result<Vec<(&'static str, String)>> {
-    let url = |sdk| anyhow::Ok(format!("skydock @ file://{}", utf8_percent_encode(&SDK.checked(sdk)?, &PATH)));
+pub(super) fn files(
+    name: &ProviderName,
+    sdk: Option<&Path>,
+) -> anyhow::Result<Vec<(&'static str, String)>> {
+    let url = |sdk| {
+        anyhow::Ok(format!(
+            "skydock @ file://{}",
+            utf8_percent_encode(&SDK.checked(sdk)?, &PATH)
+        ))
+    };
     let dependency = sdk.map_or_else(|| Ok(DEPENDENCY.to_owned()), url)?;
-    let text = |text: &str| text.replace(DEPENDENCY, &dependency).replace("my-cloud", name.as_str());
+    let text = |text: &str| {
+        text.replace(DEPENDENCY, &dependency)
+            .replace("my-cloud", name.as_str())
+    };
     Ok(FILES.map(|(file, it)| (file, text(it))).to_vec())
 }
 
@@ -41,7 +75,11 @@ mod tests {
     #[test]
     fn the_sdk_has_the_version_of_this_program() {
         let files = files(&"a".parse().unwrap(), None).unwrap();
-        assert!(files[1].1.contains(&format!("[\"{DEPENDENCY}\"]")), "{}", files[1].1);
+        assert!(
+            files[1].1.contains(&format!("[\"{DEPENDENCY}\"]")),
+            "{}",
+            files[1].1
+        );
         let version = format!("version = \"{}\"", env!("CARGO_PKG_VERSION"));
         assert!(include_str!("../../../../sdk/python/pyproject.toml").contains(&version));
         let own = format!("__version__ = \"{}\"", env!("CARGO_PKG_VERSION"));

@@ -15,18 +15,30 @@ pub(super) struct Sdk {
 }
 
 impl Sdk {
-    /// Returns the absolute path of the SDK: the project may be moved, and the path may be relative to the current directory.
+    /// Returns the absolute path of the SDK: the project may be moved, and the path may be relative
+    /// to the current directory.
     ///
     /// # Errors
     /// If it is not the folder of the SDK.
     pub(super) fn checked(&self, sdk: &Path) -> anyhow::Result<String> {
-        let Self { manifest, line, example } = self;
+        let Self {
+            manifest,
+            line,
+            example,
+        } = self;
         let text = fs::read_to_string(sdk.join(manifest));
         if !text.is_ok_and(|text| text.lines().any(|other| other == *line)) {
-            bail!("--sdk-path: {} is not the SDK; expected for example {example}", sdk.display());
+            bail!(
+                "--sdk-path: {} is not the SDK; expected for example {example}",
+                sdk.display()
+            );
         }
-        let path = fs::canonicalize(sdk).with_context(|| format!("cannot read {}", sdk.display()))?;
-        match path.to_str().filter(|path| !path.contains(['\'', '"', '\n'])) {
+        let path =
+            fs::canonicalize(sdk).with_context(|| format!("cannot read {}", sdk.display()))?;
+        match path
+            .to_str()
+            .filter(|path| !path.contains(['\'', '"', '\n']))
+        {
             Some(path) => Ok(path.to_owned()),
             None => bail!(
                 "--sdk-path: {} contains a quote or a line break, which {manifest} cannot represent: move the checkout",

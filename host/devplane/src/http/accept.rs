@@ -10,16 +10,24 @@ pub(super) fn form(accept: &str, include: Include) -> Result<Form, Refusal> {
     if accept.trim().is_empty() {
         return Ok(Form::Whole);
     }
-    accept.split(',').find_map(|media| offered(media, include)).ok_or_else(|| {
-        let message = format!("only application/json is offered, and the client accepts none of it: {accept}");
-        // If the media type is known, but not the form, an API server processes more of the request before it rejects it.
-        let known = accept.split(',').any(|media| is_json(Media::parse(media).name));
-        if known {
-            Refusal::new(Reason::NotAcceptable, message)
-        } else {
-            Refusal::of_server(Reason::NotAcceptable, message)
-        }
-    })
+    accept
+        .split(',')
+        .find_map(|media| offered(media, include))
+        .ok_or_else(|| {
+            let message = format!(
+                "only application/json is offered, and the client accepts none of it: {accept}"
+            );
+            // If the media type is known, but not the form, an API server processes more of the
+            // request before it rejects it.
+            let known = accept
+                .split(',')
+                .any(|media| is_json(Media::parse(media).name));
+            if known {
+                Refusal::new(Reason::NotAcceptable, message)
+            } else {
+                Refusal::of_server(Reason::NotAcceptable, message)
+            }
+        })
 }
 
 /// Returns whether aggregated discovery is requested.
@@ -42,11 +50,17 @@ fn offered(media: &str, include: Include) -> Option<Form> {
     if !is_json(media.name) {
         return None;
     }
-    match (media.parameter("as"), media.parameter("g"), media.parameter("v")) {
+    match (
+        media.parameter("as"),
+        media.parameter("g"),
+        media.parameter("v"),
+    ) {
         (None, ..) => Some(Form::Whole),
         (Some("Table"), Some("meta.k8s.io"), Some("v1")) => Some(Form::Table(include)),
         (Some("PartialObjectMetadata"), Some("meta.k8s.io"), Some("v1")) => Some(Form::Metadata),
-        (Some("PartialObjectMetadataList"), Some("meta.k8s.io"), Some("v1")) => Some(Form::MetadataList),
+        (Some("PartialObjectMetadataList"), Some("meta.k8s.io"), Some("v1")) => {
+            Some(Form::MetadataList)
+        }
         _ => None,
     }
 }
@@ -60,12 +74,20 @@ struct Media<'a> {
 impl<'a> Media<'a> {
     fn parse(text: &'a str) -> Self {
         let (name, rest) = text.split_once(';').unwrap_or((text, ""));
-        Self { name: name.trim(), rest }
+        Self {
+            name: name.trim(),
+            rest,
+        }
     }
 
     fn parameter(&self, wanted: &str) -> Option<&'a str> {
-        let mut pairs = self.rest.split(';').filter_map(|pair| pair.trim().split_once('='));
-        pairs.find(|(key, _)| *key == wanted).map(|(_, value)| value)
+        let mut pairs = self
+            .rest
+            .split(';')
+            .filter_map(|pair| pair.trim().split_once('='));
+        pairs
+            .find(|(key, _)| *key == wanted)
+            .map(|(_, value)| value)
     }
 }
 
@@ -79,14 +101,23 @@ mod tests {
         for (accept, expected) in [
             ("", Some(Form::Whole)),
             ("*/*", Some(Form::Whole)),
-            ("application/vnd.kubernetes.protobuf, application/json", Some(Form::Whole)),
+            (
+                "application/vnd.kubernetes.protobuf, application/json",
+                Some(Form::Whole),
+            ),
             (table, Some(Form::Table(Include::Metadata))),
-            ("application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1", Some(Form::Metadata)),
+            (
+                "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1",
+                Some(Form::Metadata),
+            ),
             (
                 "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1, application/json",
                 Some(Form::MetadataList),
             ),
-            ("application/json;as=Odd;g=meta.k8s.io;v=v1, application/json;q=0.5", Some(Form::Whole)),
+            (
+                "application/json;as=Odd;g=meta.k8s.io;v=v1, application/json;q=0.5",
+                Some(Form::Whole),
+            ),
             ("application/vnd.kubernetes.protobuf", None),
         ] {
             assert_eq!(form(accept, Include::Metadata).ok(), expected, "{accept}");

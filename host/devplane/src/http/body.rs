@@ -23,40 +23,57 @@ pub(super) async fn object(request: Request, schema: &schema::Object) -> Result<
 }
 
 /// Reads an object, or nothing if the body is empty.
-pub(super) async fn optional(request: Request, schema: &schema::Object) -> Result<Option<Value>, Refusal> {
+pub(super) async fn optional(
+    request: Request,
+    schema: &schema::Object,
+) -> Result<Option<Value>, Refusal> {
     let media = media(&request);
     let body = bytes(request).await?;
-    if body.is_empty() { Ok(None) } else { parse(&media, &body, schema).map(Some) }
+    if body.is_empty() {
+        Ok(None)
+    } else {
+        parse(&media, &body, schema).map(Some)
+    }
 }
 
 fn parse(media: &str, body: &[u8], schema: &schema::Object) -> Result<Value, Refusal> {
     match media {
-        // Pages of other sites can send text without a preflight request; API clients set a JSON or protobuf type, or none.
+        // Pages of other sites can send text without a preflight request; API clients set a JSON or
+        // protobuf type, or none.
         "" | "application/json" => json(body),
         "application/vnd.kubernetes.protobuf" => {
             protobuf::decode(body, schema).map_err(|error| Refusal::bad_request(error.to_string()))
         }
         _ => Err(Refusal::new(
             Reason::UnsupportedMediaType,
-            unsupported(media, "application/json or application/vnd.kubernetes.protobuf"),
+            unsupported(
+                media,
+                "application/json or application/vnd.kubernetes.protobuf",
+            ),
         )),
     }
 }
 
-/// Reads a patch of the type in `Content-Type`. The inner error means that the body is not a valid patch.
+/// Reads a patch of the type in `Content-Type`. The inner error means that the body is not a valid
+/// patch.
 pub(super) async fn patch(request: Request) -> Result<Result<Patch, Refusal>, Refusal> {
     let media = media(&request);
     let read: fn(&[u8]) -> Result<Patch, Refusal> = match media.as_str() {
         "application/json-patch+json" => |body| {
             let read = serde_json::from_value(json(body)?).map(Patch::Json);
-            read.map_err(|error| Refusal::bad_request(format!("the body is not a JSON patch: {error}")))
+            read.map_err(|error| {
+                Refusal::bad_request(format!("the body is not a JSON patch: {error}"))
+            })
         },
         "application/merge-patch+json" => |body| map(body).map(Patch::Merge),
         "application/strategic-merge-patch+json" => |body| map(body).map(Patch::Strategic),
         _ => {
             let offered = "application/json-patch+json, application/merge-patch+json or \
                            application/strategic-merge-patch+json";
-            return Err(Refusal::of_server(Reason::UnsupportedMediaType, unsupported(&media, offered)));
+            return Err(Refusal::of_server(
+                Reason::UnsupportedMediaType,
+                unsupported(&media, offered),
+            ));
         }
     };
     Ok(read(&bytes(request).await?))
@@ -65,12 +82,23 @@ pub(super) async fn patch(request: Request) -> Result<Result<Patch, Refusal>, Re
 /// Parses a JSON object.
 fn map(body: &[u8]) -> Result<Value, Refusal> {
     let value = json(body)?;
-    if value.is_object() { Ok(value) } else { Err(Refusal::bad_request("the body of this patch must be an object")) }
+    if value.is_object() {
+        Ok(value)
+    } else {
+        Err(Refusal::bad_request(
+            "the body of this patch must be an object",
+        ))
+    }
 }
 
 fn media(request: &Request) -> String {
     let content_type = header_text(request, header::CONTENT_TYPE);
-    content_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase()
+    content_type
+        .split(';')
+        .next()
+        .unwrap_or_default()
+        .trim()
+        .to_ascii_lowercase()
 }
 
 fn unsupported(media: &str, offered: &str) -> String {
@@ -79,16 +107,19 @@ fn unsupported(media: &str, offered: &str) -> String {
 
 async fn bytes(request: Request) -> Result<bytes::Bytes, Refusal> {
     let collected = Limited::new(request.into_body(), LIMIT).collect().await;
-    collected.map(http_body_util::Collected::to_bytes).map_err(|error| {
-        if error.is::<LengthLimitError>() {
-            let message = format!("the body of the request is larger than {LIMIT} bytes");
-            Refusal::new(Reason::RequestEntityTooLarge, message)
-        } else {
-            Refusal::bad_request(format!("the body of the request broke off: {error}"))
-        }
-    })
+    collected
+        .map(http_body_util::Collected::to_bytes)
+        .map_err(|error| {
+            if error.is::<LengthLimitError>() {
+                let message = format!("the body of the request is larger than {LIMIT} bytes");
+                Refusal::new(Reason::RequestEntityTooLarge, message)
+            } else {
+                Refusal::bad_request(format!("the body of the request broke off: {error}"))
+            }
+        })
 }
 
 fn json(body: &[u8]) -> Result<Value, Refusal> {
-    serde_json::from_slice(body).map_err(|error| Refusal::bad_request(format!("the body is not JSON: {error}")))
+    serde_json::from_slice(body)
+        .map_err(|error| Refusal::bad_request(format!("the body is not JSON: {error}")))
 }

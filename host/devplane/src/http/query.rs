@@ -30,7 +30,8 @@ pub(super) struct Query {
     pub(super) dry_run: Vec<String>,
     /// Precondition of a deletion without a body.
     pub(super) uid: String,
-    /// Values that should be numbers and are not, with their names. Only requests that use them are rejected.
+    /// Values that should be numbers and are not, with their names. Only requests that use them are
+    /// rejected.
     pub(super) bad: Vec<(String, String)>,
     pub(super) propagation: Option<String>,
     pub(super) orphan: Option<bool>,
@@ -45,7 +46,11 @@ impl Query {
             // All values except these two are true.
             let flag = !matches!(value.to_ascii_lowercase().as_str(), "0" | "false");
             let number = value.parse::<i64>().ok();
-            if matches!(name.as_str(), "limit" | "timeoutSeconds" | "gracePeriodSeconds") && number.is_none() {
+            if matches!(
+                name.as_str(),
+                "limit" | "timeoutSeconds" | "gracePeriodSeconds"
+            ) && number.is_none()
+            {
                 query.bad.push((name, value));
                 continue;
             }
@@ -56,7 +61,11 @@ impl Query {
                 "fieldSelector" => query.fields = value,
                 "resourceVersion" => query.resource_version = value,
                 "resourceVersionMatch" => query.version_match = value,
-                "limit" => query.limit = number.and_then(|number| usize::try_from(number).ok()).unwrap_or_default(),
+                "limit" => {
+                    query.limit = number
+                        .and_then(|number| usize::try_from(number).ok())
+                        .unwrap_or_default()
+                }
                 "continue" => query.next = value,
                 "allowWatchBookmarks" => query.bookmarks = flag,
                 "sendInitialEvents" => query.initial_events = Some(flag),
@@ -76,10 +85,14 @@ impl Query {
 
     /// Rejects invalid values of these numbers.
     pub(super) fn numbers(&self, names: &[&str]) -> Result<(), Refusal> {
-        match self.bad.iter().find(|(name, _)| names.contains(&name.as_str())) {
-            Some((_, value)) => {
-                Err(Refusal::bad_request(format!("strconv.ParseInt: parsing {value:?}: invalid syntax")))
-            }
+        match self
+            .bad
+            .iter()
+            .find(|(name, _)| names.contains(&name.as_str()))
+        {
+            Some((_, value)) => Err(Refusal::bad_request(format!(
+                "strconv.ParseInt: parsing {value:?}: invalid syntax"
+            ))),
             None => Ok(()),
         }
     }
@@ -91,12 +104,21 @@ impl Query {
         let matched = self.version_match.as_str();
         match (self.watch, self.initial_events) {
             (true, Some(_)) if matched != "NotOlderThan" => {
-                forbid(MATCH, "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan");
+                forbid(
+                    MATCH,
+                    "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan",
+                );
             }
             (true, None) if !matched.is_empty() => {
-                forbid(MATCH, "is forbidden for watch unless sendInitialEvents is provided");
+                forbid(
+                    MATCH,
+                    "is forbidden for watch unless sendInitialEvents is provided",
+                );
             }
-            (false, Some(_)) => forbid("sendInitialEvents", "sendInitialEvents is forbidden for list"),
+            (false, Some(_)) => forbid(
+                "sendInitialEvents",
+                "sendInitialEvents is forbidden for list",
+            ),
             _ => {}
         }
         if !matched.is_empty() {
@@ -109,12 +131,20 @@ impl Query {
             if !self.watch && matched == "Exact" && self.resource_version == "0" {
                 forbid(MATCH, "\"exact\" is forbidden for resourceVersion \"0\"");
             }
-            let supported: &[&str] = if self.watch { &["NotOlderThan"] } else { &["Exact", "NotOlderThan", ""] };
+            let supported: &[&str] = if self.watch {
+                &["NotOlderThan"]
+            } else {
+                &["Exact", "NotOlderThan", ""]
+            };
             if !supported.contains(&matched) {
                 causes.push(Cause::not_supported(MATCH, matched, supported));
             }
         }
-        if causes.is_empty() { Ok(()) } else { Err(Refusal::invalid_options("ListOptions", &causes)) }
+        if causes.is_empty() {
+            Ok(())
+        } else {
+            Err(Refusal::invalid_options("ListOptions", &causes))
+        }
     }
 
     /// Returns how much of each object a table contains.
@@ -127,21 +157,34 @@ impl Query {
         }
     }
 
-    /// Returns the duration of a watch: the requested one, or between 30 and 60 minutes, so that not all watches end at the same time.
+    /// Returns the duration of a watch: the requested one, or between 30 and 60 minutes, so that
+    /// not all watches end at the same time.
     pub(super) fn timeout(&self) -> Duration {
-        let seconds = self.timeout.filter(|seconds| *seconds > 0).map(|seconds| seconds.min(MAX_TIMEOUT));
+        let seconds = self
+            .timeout
+            .filter(|seconds| *seconds > 0)
+            .map(|seconds| seconds.min(MAX_TIMEOUT));
         Duration::from_secs(seconds.unwrap_or_else(|| rand::rng().random_range(1800..=3600)))
     }
 
-    /// Returns the options of a write. `kind` is `CreateOptions`, `UpdateOptions` or `PatchOptions`.
+    /// Returns the options of a write. `kind` is `CreateOptions`, `UpdateOptions` or
+    /// `PatchOptions`.
     pub(super) fn options(&self, kind: &str) -> Result<Options, Refusal> {
         let mut causes = Vec::new();
         if self.manager.len() > MANAGER_LIMIT {
             let message = format!("Too long: may not be more than {MANAGER_LIMIT} bytes");
-            causes.push(Cause { reason: "FieldValueTooLong", field: "fieldManager".into(), message });
+            causes.push(Cause {
+                reason: "FieldValueTooLong",
+                field: "fieldManager".into(),
+                message,
+            });
         }
         if self.manager.chars().any(char::is_control) {
-            causes.push(Cause::invalid("fieldManager", &self.manager.as_str().into(), "invalid character"));
+            causes.push(Cause::invalid(
+                "fieldManager",
+                &self.manager.as_str().into(),
+                "invalid character",
+            ));
         }
         let (dry_run, not_all) = write::dry_run(&self.dry_run);
         causes.extend(not_all);
@@ -150,19 +193,27 @@ impl Query {
             "Ignore" => FieldValidation::Ignore,
             "Strict" => FieldValidation::Strict,
             other => {
-                causes.push(Cause::not_supported("fieldValidation", other, &["", "Ignore", "Strict", "Warn"]));
+                causes.push(Cause::not_supported(
+                    "fieldValidation",
+                    other,
+                    &["", "Ignore", "Strict", "Warn"],
+                ));
                 FieldValidation::Warn
             }
         };
         if causes.is_empty() {
-            Ok(Options { dry_run, validation })
+            Ok(Options {
+                dry_run,
+                validation,
+            })
         } else {
             Err(Refusal::invalid_options(kind, &causes))
         }
     }
 }
 
-/// Maximum duration of a watch in seconds, a day: longer ones end earlier, which clients expect at any time.
+/// Maximum duration of a watch in seconds, a day: longer ones end earlier, which clients expect at
+/// any time.
 const MAX_TIMEOUT: u64 = 86_400;
 
 /// Maximum bytes of the name of a field manager.

@@ -19,8 +19,16 @@ use crate::{
     write::{self, Target},
 };
 
-pub(super) fn get(plane: &Plane, target: &Target, accept: &str, query: &Query) -> Result<Response, Refusal> {
-    let rendering = Rendering { resource: target.resource, form: accept::form(accept, query.include())? };
+pub(super) fn get(
+    plane: &Plane,
+    target: &Target,
+    accept: &str,
+    query: &Query,
+) -> Result<Response, Refusal> {
+    let rendering = Rendering {
+        resource: target.resource,
+        form: accept::form(accept, query.include())?,
+    };
     let wanted = version(target.resource, query)?;
     let object = plane.read(|store| {
         not_to_come(wanted, store.revision())?;
@@ -29,20 +37,32 @@ pub(super) fn get(plane: &Plane, target: &Target, accept: &str, query: &Query) -
     Ok(raw(StatusCode::OK, JSON, rendering.object(&object)?))
 }
 
-/// Returns the namespace, if there is one, and the selectors of a list, a watch or a deletion of a collection.
-pub(super) fn selection(target: &Target, query: &Query) -> Result<(Option<String>, Selector), Refusal> {
+/// Returns the namespace, if there is one, and the selectors of a list, a watch or a deletion of a
+/// collection.
+pub(super) fn selection(
+    target: &Target,
+    query: &Query,
+) -> Result<(Option<String>, Selector), Refusal> {
     query.numbers(&["limit", "timeoutSeconds"])?;
     let selector = Selector::parse(&query.labels, &query.fields, target.resource);
     // Unsupported fields in a selector are reported last.
-    if !matches!(selector, Err(SelectorError::Labels { .. } | SelectorError::Fields(_))) {
+    if !matches!(
+        selector,
+        Err(SelectorError::Labels { .. } | SelectorError::Fields(_))
+    ) {
         query.list_options()?;
     }
     let mut selector = selector.map_err(|error| Refusal::bad_request(error.to_string()))?;
     // Watching one object means watching all objects with its name.
     if !target.name.is_empty() && !selector.narrow_to(&target.name) {
-        return Err(Refusal::bad_request("fieldSelector metadata.name doesn't match requested name"));
+        return Err(Refusal::bad_request(
+            "fieldSelector metadata.name doesn't match requested name",
+        ));
     }
-    Ok(((!target.namespace.is_empty()).then(|| target.namespace.clone()), selector))
+    Ok((
+        (!target.namespace.is_empty()).then(|| target.namespace.clone()),
+        selector,
+    ))
 }
 
 pub(super) fn list_or_watch(
@@ -52,7 +72,10 @@ pub(super) fn list_or_watch(
     query: &Query,
 ) -> Result<Response, Refusal> {
     let resource = target.resource;
-    let rendering = Rendering { resource, form: accept::form(accept, query.include())? };
+    let rendering = Rendering {
+        resource,
+        form: accept::form(accept, query.include())?,
+    };
     let (namespace, selector) = selection(target, query)?;
     if query.watch {
         revision(&query.resource_version).map_err(|refusal| unforeseen(&refusal))?;
@@ -72,20 +95,34 @@ pub(super) fn list_or_watch(
         });
         return Ok(raw(StatusCode::OK, JSON, Body::from_stream(lines)));
     }
-    let (objects, meta) = plane.read(|store| page(store, resource, namespace.as_deref(), &selector, query, false))?;
+    let (objects, meta) = plane.read(|store| {
+        page(
+            store,
+            resource,
+            namespace.as_deref(),
+            &selector,
+            query,
+            false,
+        )
+    })?;
     Ok(raw(StatusCode::OK, JSON, rendering.list(&objects, &meta)?))
 }
 
 /// Returns where a watch starts.
 fn start(query: &Query, current: u64) -> Result<Start, Refusal> {
     if query.initial_events == Some(true) {
-        return Ok(if query.bookmarks { Start::Initial } else { Start::Everything });
+        return Ok(if query.bookmarks {
+            Start::Initial
+        } else {
+            Start::Everything
+        });
     }
     match revision(&query.resource_version)? {
         // Clients that allow bookmarks get one after the initial objects.
         0 if query.bookmarks => Ok(Start::Initial),
         0 => Ok(Start::Everything),
-        // A revision from before the state was lost is treated as expired, so that the client lists again.
+        // A revision from before the state was lost is treated as expired, so that the client lists
+        // again.
         after if after > current => Err(Refusal::expired(after, current)),
         after => Ok(Start::After(after)),
     }
@@ -93,7 +130,11 @@ fn start(query: &Query, current: u64) -> Result<Start, Refusal> {
 
 /// Rejects a revision in the future instead of waiting for it.
 fn not_to_come(wanted: u64, current: u64) -> Result<(), Refusal> {
-    if wanted > current { Err(Refusal::too_large(wanted, current)) } else { Ok(()) }
+    if wanted > current {
+        Err(Refusal::too_large(wanted, current))
+    } else {
+        Ok(())
+    }
 }
 
 /// Returns one page of a list, or the complete list.
@@ -110,19 +151,29 @@ pub(super) fn page(
         let wanted = revision(&query.resource_version)?;
         not_to_come(wanted, current)?;
         // A page at a revision contains exactly that revision, unless the query says otherwise.
-        let exact = query.version_match == "Exact" || query.version_match.is_empty() && (query.limit > 0 || paged);
+        let exact = query.version_match == "Exact"
+            || query.version_match.is_empty() && (query.limit > 0 || paged);
         (if exact && wanted > 0 { wanted } else { current }, None)
     } else {
         let (at, after) = read_token(&query.next)?;
         (at, Some(after))
     };
     let in_range = |object: &Arc<Object>| {
-        let key = (object::namespace(&object.value), object::name(&object.value));
+        let key = (
+            object::namespace(&object.value),
+            object::name(&object.value),
+        );
         namespace.is_none_or(|namespace| namespace == key.0)
-            && after.as_ref().is_none_or(|(of, name)| key > (of.as_str(), name.as_str()))
+            && after
+                .as_ref()
+                .is_none_or(|(of, name)| key > (of.as_str(), name.as_str()))
     };
     let mut rest: VecDeque<Arc<Object>> = if at == current {
-        store.objects(resource.shelf, namespace).filter(|object| in_range(object)).cloned().collect()
+        store
+            .objects(resource.shelf, namespace)
+            .filter(|object| in_range(object))
+            .cloned()
+            .collect()
     } else {
         let past = store.objects_at(resource.shelf, at).map_err(|_| {
             let message = "The provided continue parameter is too old to display a consistent list result. \
@@ -131,10 +182,15 @@ pub(super) fn page(
         })?;
         past.into_values().filter(in_range).collect()
     };
-    let mut meta = ListMeta { revision: at, ..ListMeta::default() };
+    let mut meta = ListMeta {
+        revision: at,
+        ..ListMeta::default()
+    };
     let mut objects = Vec::new();
     while query.limit == 0 || objects.len() < query.limit {
-        let Some(object) = rest.pop_front() else { break };
+        let Some(object) = rest.pop_front() else {
+            break;
+        };
         if selector.matches(&object.value) {
             objects.push(object);
         }
@@ -151,7 +207,8 @@ pub(super) fn page(
     Ok((objects, meta))
 }
 
-/// Returns the requested revision. For an invalid one, an API server returns another error for resources that it caches.
+/// Returns the requested revision. For an invalid one, an API server returns another error for
+/// resources that it caches.
 fn version(resource: &crate::resource::Resource, query: &Query) -> Result<u64, Refusal> {
     revision(&query.resource_version).map_err(|refusal| match resource.shelf {
         Shelf::Events => refusal,
@@ -160,32 +217,45 @@ fn version(resource: &crate::resource::Resource, query: &Query) -> Result<u64, R
 }
 
 fn unforeseen(refusal: &Refusal) -> Refusal {
-    Refusal::new(Reason::Unknown, format!("resourceVersion: Invalid value: {refusal}"))
+    Refusal::new(
+        Reason::Unknown,
+        format!("resourceVersion: Invalid value: {refusal}"),
+    )
 }
 
 fn revision(text: &str) -> Result<u64, Refusal> {
     if text.is_empty() {
         return Ok(0);
     }
-    text.parse()
-        .map_err(|_| Refusal::bad_request(format!("invalid resource version {text:?}: expected a whole number")))
+    text.parse().map_err(|_| {
+        Refusal::bad_request(format!(
+            "invalid resource version {text:?}: expected a whole number"
+        ))
+    })
 }
 
 /// Returns the token of the next page: after this object, at this revision.
 fn token(at: u64, last: &Value) -> String {
-    let text = json!({"v": 1, "at": at, "after": [object::namespace(last), object::name(last)]}).to_string();
+    let text = json!({"v": 1, "at": at, "after": [object::namespace(last), object::name(last)]})
+        .to_string();
     text.bytes().map(|byte| format!("{byte:02x}")).collect()
 }
 
 fn read_token(token: &str) -> Result<(u64, (String, String)), Refusal> {
-    let byte = |index| token.get(index..index + 2).and_then(|digits| u8::from_str_radix(digits, 16).ok());
+    let byte = |index| {
+        token
+            .get(index..index + 2)
+            .and_then(|digits| u8::from_str_radix(digits, 16).ok())
+    };
     let text: Option<Vec<u8>> = (0..token.len()).step_by(2).map(byte).collect();
     let value: Option<Value> = text.and_then(|text| serde_json::from_slice(&text).ok());
     let read = value.and_then(|value| {
         let after = |index| Some(value.get("after")?.get(index)?.as_str()?.to_owned());
         Some((value.get("at")?.as_u64()?, (after(0)?, after(1)?)))
     });
-    read.ok_or_else(|| Refusal::bad_request("the continue parameter is not one that this server gave out"))
+    read.ok_or_else(|| {
+        Refusal::bad_request("the continue parameter is not one that this server gave out")
+    })
 }
 
 #[cfg(test)]
@@ -195,7 +265,10 @@ mod tests {
     #[test]
     fn a_continue_token_survives_a_round_trip() {
         let last = json!({"metadata": {"namespace": "a", "name": "b"}});
-        assert_eq!(read_token(&token(7, &last)).unwrap(), (7, ("a".into(), "b".into())));
+        assert_eq!(
+            read_token(&token(7, &last)).unwrap(),
+            (7, ("a".into(), "b".into()))
+        );
         for bad in ["x", "7b7d", "ü", "123"] {
             assert!(read_token(bad).is_err(), "{bad}");
         }
@@ -203,14 +276,31 @@ mod tests {
 
     #[test]
     fn a_watch_starts_at_the_requested_version() {
-        let query = |version: &str| Query { resource_version: version.into(), ..Query::default() };
+        let query = |version: &str| Query {
+            resource_version: version.into(),
+            ..Query::default()
+        };
         assert_eq!(start(&query(""), 9).unwrap(), Start::Everything);
         assert_eq!(start(&query("0"), 9).unwrap(), Start::Everything);
         assert_eq!(start(&query("5"), 9).unwrap(), Start::After(5));
-        assert_eq!(start(&query("10"), 9).unwrap_err().reason(), Reason::Expired);
-        assert_eq!(start(&query("x"), 9).unwrap_err().reason(), Reason::BadRequest);
         assert_eq!(
-            start(&Query { initial_events: Some(true), bookmarks: true, ..query("") }, 9).unwrap(),
+            start(&query("10"), 9).unwrap_err().reason(),
+            Reason::Expired
+        );
+        assert_eq!(
+            start(&query("x"), 9).unwrap_err().reason(),
+            Reason::BadRequest
+        );
+        assert_eq!(
+            start(
+                &Query {
+                    initial_events: Some(true),
+                    bookmarks: true,
+                    ..query("")
+                },
+                9
+            )
+            .unwrap(),
             Start::Initial
         );
     }

@@ -26,11 +26,18 @@ pub(super) async fn create(
     const SECONDS: (i64, i64) = (600, 3600);
     let body = body::object(request, &schema::groups::TOKEN_REQUEST).await?;
     let mut answer = schema::decode(body, &schema::groups::TOKEN_REQUEST, &mut Vec::new())
-        .map_err(|mismatch| Refusal::bad_request(format!("cannot read the TokenRequest: {mismatch}")))?;
+        .map_err(|mismatch| {
+            Refusal::bad_request(format!("cannot read the TokenRequest: {mismatch}"))
+        })?;
     let account = plane.read(|store| write::current(store, target))?;
     let spec = child(&mut answer, "spec");
-    let seconds = spec.entry("expirationSeconds").or_insert_with(|| SECONDS.1.into()).as_i64().unwrap_or(SECONDS.1);
-    spec.entry("audiences").or_insert_with(|| json!(["https://kubernetes.default.svc"]));
+    let seconds = spec
+        .entry("expirationSeconds")
+        .or_insert_with(|| SECONDS.1.into())
+        .as_i64()
+        .unwrap_or(SECONDS.1);
+    spec.entry("audiences")
+        .or_insert_with(|| json!(["https://kubernetes.default.svc"]));
     spec.entry("boundObjectRef").or_insert(Value::Null);
     if !(SECONDS.0..=1 << 32).contains(&seconds) {
         let why = "may not be less than 10 minutes or more than 2^32 seconds";
@@ -38,7 +45,9 @@ pub(super) async fn create(
         return Err(Refusal::invalid(target.resource, &target.name, &[cause]));
     }
     let now = plane.now();
-    let expires = now.checked_add(SignedDuration::from_secs(seconds)).unwrap_or(Timestamp::MAX);
+    let expires = now
+        .checked_add(SignedDuration::from_secs(seconds))
+        .unwrap_or(Timestamp::MAX);
     let fields = as_map(&mut answer);
     fields.insert("kind".into(), "TokenRequest".into());
     fields.insert("apiVersion".into(), "authentication.k8s.io/v1".into());
@@ -48,6 +57,9 @@ pub(super) async fn create(
     });
     fields.insert("metadata".into(), metadata);
     let token = format!("devplane-{}", uuid::Uuid::new_v4());
-    fields.insert("status".into(), json!({"token": token, "expirationTimestamp": object::time(expires)}));
+    fields.insert(
+        "status".into(),
+        json!({"token": token, "expirationTimestamp": object::time(expires)}),
+    );
     Ok(json(StatusCode::CREATED, &answer))
 }

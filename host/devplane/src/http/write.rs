@@ -23,7 +23,10 @@ pub(super) async fn create(
     query: &Query,
     request: Request,
 ) -> Result<Response, Refusal> {
-    let (rendering, options) = (rendering(&target, query, &request)?, query.options("CreateOptions")?);
+    let (rendering, options) = (
+        rendering(&target, query, &request)?,
+        query.options("CreateOptions")?,
+    );
     let body = body::object(request, target.resource.schema).await?;
     let written = plane.write(|store, now| write::create(store, &target, body, &options, now))?;
     answer(rendering, &written)
@@ -35,14 +38,25 @@ pub(super) async fn update(
     query: &Query,
     request: Request,
 ) -> Result<Response, Refusal> {
-    let (rendering, options) = (rendering(&target, query, &request)?, query.options("UpdateOptions")?);
+    let (rendering, options) = (
+        rendering(&target, query, &request)?,
+        query.options("UpdateOptions")?,
+    );
     let body = body::object(request, target.resource.schema).await?;
     let written = plane.write(|store, now| write::update(store, &target, body, &options, now))?;
     answer(rendering, &written)
 }
 
-pub(super) async fn patch(plane: &Plane, target: Target, query: &Query, request: Request) -> Result<Response, Refusal> {
-    let (rendering, options) = (rendering(&target, query, &request)?, query.options("PatchOptions")?);
+pub(super) async fn patch(
+    plane: &Plane,
+    target: Target,
+    query: &Query,
+    request: Request,
+) -> Result<Response, Refusal> {
+    let (rendering, options) = (
+        rendering(&target, query, &request)?,
+        query.options("PatchOptions")?,
+    );
     let patch = body::patch(request).await?;
     let written = plane.write(|store, _| {
         // A missing object is reported before an invalid patch.
@@ -69,12 +83,15 @@ pub(super) async fn delete(
         if !target.resource.group.is_empty() {
             as_map(&mut details).insert("group".into(), target.resource.group.into());
         }
-        let status =
-            json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details});
+        let status = json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details});
         return Ok(super::json(StatusCode::OK, &status));
     }
     let waits_for_dependents = !gone && options.orphan_dependents == Some(false);
-    let code = if waits_for_dependents { StatusCode::ACCEPTED } else { StatusCode::OK };
+    let code = if waits_for_dependents {
+        StatusCode::ACCEPTED
+    } else {
+        StatusCode::OK
+    };
     Ok(raw(code, JSON, rendering.object(&object)?))
 }
 
@@ -88,9 +105,19 @@ pub(super) async fn delete_collection(
     let (namespace, selector) = super::read::selection(target, query)?;
     let options = delete_options(query, request).await?;
     let (listed, meta) = plane.write(|store, now| {
-        let page = super::read::page(store, target.resource, namespace.as_deref(), &selector, query, true)?;
+        let page = super::read::page(
+            store,
+            target.resource,
+            namespace.as_deref(),
+            &selector,
+            query,
+            true,
+        )?;
         for object in &page.0 {
-            let target = Target { name: object::name(&object.value).to_owned(), ..target.clone() };
+            let target = Target {
+                name: object::name(&object.value).to_owned(),
+                ..target.clone()
+            };
             write::delete::delete(store, &target, &options, now)?;
         }
         Ok::<_, Refusal>(page)
@@ -100,7 +127,10 @@ pub(super) async fn delete_collection(
 
 fn rendering(target: &Target, query: &Query, request: &Request) -> Result<Rendering, Refusal> {
     let form = accept::form(&header_text(request, header::ACCEPT), query.include())?;
-    Ok(Rendering { resource: target.resource, form })
+    Ok(Rendering {
+        resource: target.resource,
+        form,
+    })
 }
 
 /// Reads the options from the body if there is one, otherwise from the query, never from both.
@@ -120,11 +150,18 @@ async fn delete_options(query: &Query, request: Request) -> Result<DeleteOptions
     };
     let kind = (text(&body, "/apiVersion"), text(&body, "/kind"));
     if !matches!(kind, ("" | "v1" | "meta.k8s.io/v1", "" | "DeleteOptions")) {
-        return Err(Refusal::bad_request("decoded object cannot be converted to DeleteOptions"));
+        return Err(Refusal::bad_request(
+            "decoded object cannot be converted to DeleteOptions",
+        ));
     }
-    let body = schema::decode(body, &DELETE_OPTIONS, &mut Vec::new())
-        .map_err(|mismatch| Refusal::bad_request(format!("cannot read DeleteOptions: {mismatch}")))?;
-    let given = |pointer| body.pointer(pointer).and_then(Value::as_str).map(str::to_owned);
+    let body = schema::decode(body, &DELETE_OPTIONS, &mut Vec::new()).map_err(|mismatch| {
+        Refusal::bad_request(format!("cannot read DeleteOptions: {mismatch}"))
+    })?;
+    let given = |pointer| {
+        body.pointer(pointer)
+            .and_then(Value::as_str)
+            .map(str::to_owned)
+    };
     let options = DeleteOptions {
         dry_run: false,
         uid: given("/preconditions/uid"),
@@ -136,7 +173,11 @@ async fn delete_options(query: &Query, request: Request) -> Result<DeleteOptions
 }
 
 fn answer(rendering: Rendering, written: &Written) -> Result<Response, Refusal> {
-    let status = if written.created { StatusCode::CREATED } else { StatusCode::OK };
+    let status = if written.created {
+        StatusCode::CREATED
+    } else {
+        StatusCode::OK
+    };
     let mut response = raw(status, JSON, rendering.object(&written.object)?);
     for warning in &written.warnings {
         // RFC 7234: code, agent, and the text in quotes.

@@ -41,7 +41,8 @@ pub(super) fn node(spec: &NodeSpec) -> Value {
     ] {
         labels.insert(key.to_owned(), value.to_owned());
     }
-    let resources = json!({"cpu": "4", "memory": "16Gi", "pods": "110", "ephemeral-storage": "100Gi"});
+    let resources =
+        json!({"cpu": "4", "memory": "16Gi", "pods": "110", "ephemeral-storage": "100Gi"});
     let (major, minor) = discovery::VERSION;
     let machine = uuid::Uuid::new_v4();
     json!({
@@ -72,18 +73,28 @@ pub(super) fn node(spec: &NodeSpec) -> Value {
     })
 }
 
-/// Returns the conditions of a kubelet. Heartbeat times change with each report, except for a silent node; transition times change only
-/// with the status.
+/// Returns the conditions of a kubelet. Heartbeat times change with each report, except for a
+/// silent node; transition times change only with the status.
 pub(super) fn conditions(node: &Value, health: Health, now: Timestamp) -> Value {
     let now = object::time(now);
     let one = |(kind, good, reason, message): (&str, &str, &str, &str)| {
-        let known = list(node, "/status/conditions").iter().find(|condition| text(condition, "/type") == kind);
+        let known = list(node, "/status/conditions")
+            .iter()
+            .find(|condition| text(condition, "/type") == kind);
         let (status, reason, message) = match (health, kind) {
-            (Health::Silent, _) => ("Unknown", "NodeStatusUnknown", "Kubelet stopped posting node status."),
+            (Health::Silent, _) => (
+                "Unknown",
+                "NodeStatusUnknown",
+                "Kubelet stopped posting node status.",
+            ),
             (Health::Starting, "Ready") => ("False", "KubeletNotReady", "the node is starting"),
             _ => (good, reason, message),
         };
-        let before = |field: &str| known.map(|known| text(known, field).to_owned()).filter(|time| !time.is_empty());
+        let before = |field: &str| {
+            known
+                .map(|known| text(known, field).to_owned())
+                .filter(|time| !time.is_empty())
+        };
         let same = known.is_some_and(|known| text(known, "/status") == status);
         let transition = before("/lastTransitionTime").filter(|_| same);
         let heartbeat = before("/lastHeartbeatTime").filter(|_| health == Health::Silent);
@@ -94,30 +105,63 @@ pub(super) fn conditions(node: &Value, health: Health, now: Timestamp) -> Value 
         })
     };
     let conditions = [
-        ("MemoryPressure", "False", "KubeletHasSufficientMemory", "kubelet has sufficient memory available"),
-        ("DiskPressure", "False", "KubeletHasNoDiskPressure", "kubelet has no disk pressure"),
-        ("PIDPressure", "False", "KubeletHasSufficientPID", "kubelet has sufficient PID available"),
-        ("Ready", "True", "KubeletReady", "kubelet is posting ready status"),
+        (
+            "MemoryPressure",
+            "False",
+            "KubeletHasSufficientMemory",
+            "kubelet has sufficient memory available",
+        ),
+        (
+            "DiskPressure",
+            "False",
+            "KubeletHasNoDiskPressure",
+            "kubelet has no disk pressure",
+        ),
+        (
+            "PIDPressure",
+            "False",
+            "KubeletHasSufficientPID",
+            "kubelet has sufficient PID available",
+        ),
+        (
+            "Ready",
+            "True",
+            "KubeletReady",
+            "kubelet is posting ready status",
+        ),
     ];
     conditions.map(one).to_vec().into()
 }
 
-/// Returns the taints of a node after the node lifecycle controller has handled it: only its own taints change.
+/// Returns the taints of a node after the node lifecycle controller has handled it: only its own
+/// taints change.
 pub(super) fn taints(node: &Value, health: Health, now: Timestamp) -> Vec<Value> {
     let wanted: &[(&str, &str)] = match health {
         Health::Ready => &[],
         Health::Starting => &[(NOT_READY, "NoSchedule")],
         Health::Silent => &[(UNREACHABLE, "NoSchedule"), (UNREACHABLE, "NoExecute")],
     };
-    let identity = |taint: &Value| (text(taint, "/key").to_owned(), text(taint, "/effect").to_owned());
+    let identity = |taint: &Value| {
+        (
+            text(taint, "/key").to_owned(),
+            text(taint, "/effect").to_owned(),
+        )
+    };
     let own = |key: &str| key == NOT_READY || key == UNREACHABLE;
     let is_wanted = |taint: &Value| {
         let (key, effect) = identity(taint);
         !own(&key) || wanted.contains(&(key.as_str(), effect.as_str()))
     };
-    let mut taints: Vec<Value> = list(node, "/spec/taints").iter().filter(|taint| is_wanted(taint)).cloned().collect();
+    let mut taints: Vec<Value> = list(node, "/spec/taints")
+        .iter()
+        .filter(|taint| is_wanted(taint))
+        .cloned()
+        .collect();
     for (key, effect) in wanted {
-        if !taints.iter().any(|taint| identity(taint) == ((*key).to_owned(), (*effect).to_owned())) {
+        if !taints
+            .iter()
+            .any(|taint| identity(taint) == ((*key).to_owned(), (*effect).to_owned()))
+        {
             taints.push(json!({"key": key, "effect": effect, "timeAdded": object::time(now)}));
         }
     }
@@ -145,7 +189,12 @@ mod tests {
     }
 
     fn ready(conditions: &Value) -> &Value {
-        conditions.as_array().unwrap().iter().find(|condition| condition["type"] == "Ready").unwrap()
+        conditions
+            .as_array()
+            .unwrap()
+            .iter()
+            .find(|condition| condition["type"] == "Ready")
+            .unwrap()
     }
 
     #[test]
@@ -155,7 +204,11 @@ mod tests {
         let second = conditions(&node, Health::Ready, at(10));
         assert_eq!(ready(&second)["lastHeartbeatTime"], "1970-01-01T00:00:10Z");
         assert_eq!(ready(&second)["lastTransitionTime"], "1970-01-01T00:00:00Z");
-        let silent = conditions(&json!({"status": {"conditions": second}}), Health::Silent, at(50));
+        let silent = conditions(
+            &json!({"status": {"conditions": second}}),
+            Health::Silent,
+            at(50),
+        );
         assert_eq!(ready(&silent)["status"], "Unknown");
         assert_eq!(ready(&silent)["lastHeartbeatTime"], "1970-01-01T00:00:10Z");
         assert_eq!(ready(&silent)["lastTransitionTime"], "1970-01-01T00:00:50Z");
@@ -164,12 +217,20 @@ mod tests {
     #[test]
     fn only_node_lifecycle_taints_are_added_and_removed() {
         let foreign = json!({"key": UNINITIALIZED, "value": "true", "effect": "NoSchedule"});
-        let node = json!({"spec": {"taints": [foreign, {"key": NOT_READY, "effect": "NoSchedule"}]}});
-        assert_eq!(taints(&node, Health::Ready, at(0)), std::slice::from_ref(&foreign));
+        let node =
+            json!({"spec": {"taints": [foreign, {"key": NOT_READY, "effect": "NoSchedule"}]}});
+        assert_eq!(
+            taints(&node, Health::Ready, at(0)),
+            std::slice::from_ref(&foreign)
+        );
         let silent = taints(&node, Health::Silent, at(0));
         assert_eq!(silent.len(), 3);
         let node = json!({"spec": {"taints": silent}});
-        assert_eq!(taints(&node, Health::Silent, at(9)), silent, "nothing is added twice");
+        assert_eq!(
+            taints(&node, Health::Silent, at(9)),
+            silent,
+            "nothing is added twice"
+        );
         assert_eq!(taints(&node, Health::Ready, at(9)), [foreign]);
     }
 }

@@ -1,7 +1,9 @@
-//! Strategic merge patches: merge patches that merge some lists by keys, and that contain directives.
+//! Strategic merge patches: merge patches that merge some lists by keys, and that contain
+//! directives.
 //!
-//! The rules are those of `k8s.io/apimachinery/pkg/util/strategicpatch`, including its order of lists: elements of the patch have the
-//! order of the patch (or of `$setElementOrder`), and elements that only the server has keep their positions relative to them.
+//! The rules are those of `k8s.io/apimachinery/pkg/util/strategicpatch`, including its order of
+//! lists: elements of the patch have the order of the patch (or of `$setElementOrder`), and
+//! elements that only the server has keep their positions relative to them.
 
 use serde_json::{Map, Value};
 
@@ -21,8 +23,14 @@ pub(crate) enum PatchError {
     UnknownDirective(Value),
     #[error("strategic merge patch: {0} must be a list")]
     NotAList(String),
-    #[error("strategic merge patch: an element of {list:?} does not contain its merge key {key:?}: {element}")]
-    NoMergeKey { list: String, key: &'static str, element: Value },
+    #[error(
+        "strategic merge patch: an element of {list:?} does not contain its merge key {key:?}: {element}"
+    )]
+    NoMergeKey {
+        list: String,
+        key: &'static str,
+        element: Value,
+    },
     #[error("strategic merge patch: an element of {list:?} must be an object: {element}")]
     NotAMap { list: String, element: Value },
     #[error("strategic merge patch: {0:?} is in the patch, but not in its $retainKeys")]
@@ -50,7 +58,11 @@ impl Fields<'_> {
 }
 
 /// Merges a patch into an object of the given type.
-pub(crate) fn merge(original: &mut Value, patch: &Value, schema: &Object) -> Result<(), PatchError> {
+pub(crate) fn merge(
+    original: &mut Value,
+    patch: &Value,
+    schema: &Object,
+) -> Result<(), PatchError> {
     let (Value::Object(original), Value::Object(patch)) = (original, patch) else {
         return Err(PatchError::NotAnObject);
     };
@@ -78,7 +90,10 @@ fn merge_map(
     if let Some(keys) = patch.remove(RETAIN_KEYS) {
         let keys = as_list(RETAIN_KEYS, keys)?;
         let retained = |name: &String| keys.iter().any(|key| key == name);
-        if let Some(name) = patch.keys().find(|name| !name.starts_with('$') && !retained(name)) {
+        if let Some(name) = patch
+            .keys()
+            .find(|name| !name.starts_with('$') && !retained(name))
+        {
             return Err(PatchError::NotRetained(name.clone()));
         }
         original.retain(|name, _| retained(name));
@@ -87,7 +102,11 @@ fn merge_map(
     for (name, value) in patch {
         if let Some(list) = name.strip_prefix(SET_ORDER) {
             // The order of the server's own elements.
-            let server = original.get(list).and_then(Value::as_array).cloned().unwrap_or_default();
+            let server = original
+                .get(list)
+                .and_then(Value::as_array)
+                .cloned()
+                .unwrap_or_default();
             orders.push((list.to_owned(), as_list(&name, value)?, server));
         } else if let Some(list) = name.strip_prefix(DELETE_FROM_LIST) {
             let gone = as_list(&name, value)?;
@@ -101,7 +120,9 @@ fn merge_map(
         }
     }
     for (name, order, server) in orders {
-        let Some(Value::Array(list)) = original.get_mut(&name) else { continue };
+        let Some(Value::Array(list)) = original.get_mut(&name) else {
+            continue;
+        };
         let key = merge_key(fields.ty(&name));
         *list = ordered(std::mem::take(list), &order, &server, key);
     }
@@ -117,20 +138,26 @@ fn merge_field(
     let ty = fields.ty(&name);
     let present = original.get_mut(&name);
     match (present, patch) {
-        (Some(Value::Object(original)), Value::Object(patch)) => merge_map(original, patch, inner(ty)),
+        (Some(Value::Object(original)), Value::Object(patch)) => {
+            merge_map(original, patch, inner(ty))
+        }
         (Some(Value::Array(original)), Value::Array(patch)) if merges(ty) => {
             *original = merge_list(std::mem::take(original), patch, &name, ty)?;
             Ok(())
         }
         (_, Value::Array(mut patch)) if merges(ty) => {
-            // There is no list to merge with: the patch's list is used unchanged, even with duplicate keys.
+            // There is no list to merge with: the patch's list is used unchanged, even with
+            // duplicate keys.
             patch.retain(|element| element.get(DIRECTIVE).is_none());
             original.insert(name, Value::Array(patch));
             Ok(())
         }
         (_, Value::Object(patch)) => {
-            // There is no object to merge with: directives and nulls of the patch must still not appear in the object.
-            let deleted = patch.get(DIRECTIVE).is_some_and(|directive| directive == "delete" || directive == "replace");
+            // There is no object to merge with: directives and nulls of the patch must still not
+            // appear in the object.
+            let deleted = patch
+                .get(DIRECTIVE)
+                .is_some_and(|directive| directive == "delete" || directive == "replace");
             let mut fresh = Map::new();
             merge_map(&mut fresh, patch, inner(ty))?;
             if !deleted {
@@ -164,12 +191,17 @@ fn merge_list(
     let mut replace = false;
     for element in patch {
         let Value::Object(mut element) = element else {
-            return Err(PatchError::NotAMap { list: name.to_owned(), element });
+            return Err(PatchError::NotAMap {
+                list: name.to_owned(),
+                element,
+            });
         };
         match element.get(DIRECTIVE).and_then(Value::as_str) {
             Some("replace") => replace = true,
             Some("delete") => {
-                let wanted = element.remove(key).ok_or_else(|| no_merge_key(name, key, element))?;
+                let wanted = element
+                    .remove(key)
+                    .ok_or_else(|| no_merge_key(name, key, element))?;
                 original.retain(|element| element.get(key) != Some(&wanted));
             }
             _ => elements.push(element),
@@ -180,8 +212,14 @@ fn merge_list(
     }
     let order: Vec<Value> = elements.iter().cloned().map(Value::Object).collect();
     for element in elements {
-        let wanted = element.get(key).cloned().ok_or_else(|| no_merge_key(name, key, element.clone()))?;
-        match original.iter_mut().find(|present| present.get(key) == Some(&wanted)) {
+        let wanted = element
+            .get(key)
+            .cloned()
+            .ok_or_else(|| no_merge_key(name, key, element.clone()))?;
+        match original
+            .iter_mut()
+            .find(|present| present.get(key) == Some(&wanted))
+        {
             Some(Value::Object(present)) => merge_map(present, element, Fields::Of(object))?,
             _ => {
                 let mut fresh = Map::new();
@@ -193,8 +231,8 @@ fn merge_list(
     Ok(ordered(original, &order, &server, Some(key)))
 }
 
-/// Sorts the elements that the patch names into the order of the patch, and inserts those that only the server has where they were
-/// before.
+/// Sorts the elements that the patch names into the order of the patch, and inserts those that only
+/// the server has where they were before.
 fn ordered(list: Vec<Value>, order: &[Value], server: &[Value], key: Option<&str>) -> Vec<Value> {
     let position = |list: &[Value], element: &Value| {
         list.iter().position(|other| match key {
@@ -202,8 +240,9 @@ fn ordered(list: Vec<Value>, order: &[Value], server: &[Value], key: Option<&str
             None => other == element,
         })
     };
-    let (mut named, mut others): (Vec<_>, Vec<_>) =
-        list.into_iter().partition(|element| position(order, element).is_some());
+    let (mut named, mut others): (Vec<_>, Vec<_>) = list
+        .into_iter()
+        .partition(|element| position(order, element).is_some());
     named.sort_by_key(|element| position(order, element));
     others.sort_by_key(|element| position(server, element));
     let mut merged = Vec::with_capacity(named.len() + others.len());
@@ -213,7 +252,11 @@ fn ordered(list: Vec<Value>, order: &[Value], server: &[Value], key: Option<&str
             (Some(of_server), Some(of_patch)) => of_server < of_patch,
             _ => false,
         };
-        merged.extend(if server_first { others.next() } else { named.next() });
+        merged.extend(if server_first {
+            others.next()
+        } else {
+            named.next()
+        });
     }
     merged.extend(named);
     merged.extend(others);
@@ -247,7 +290,11 @@ fn as_list(name: &str, value: Value) -> Result<Vec<Value>, PatchError> {
 }
 
 fn no_merge_key(list: &str, key: &'static str, element: Map<String, Value>) -> PatchError {
-    PatchError::NoMergeKey { list: list.to_owned(), key, element: Value::Object(element) }
+    PatchError::NoMergeKey {
+        list: list.to_owned(),
+        key,
+        element: Value::Object(element),
+    }
 }
 
 #[cfg(test)]

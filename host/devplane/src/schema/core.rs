@@ -3,8 +3,8 @@
 use super::{
     Object,
     Type::{
-        self, Bool, Bytes, Int32, Int64, IntOrString, Keyed, List, Map, MicroTime, Object as Nested, Quantity, Set,
-        Str, Time,
+        self, Bool, Bytes, Int32, Int64, IntOrString, Keyed, List, Map, MicroTime,
+        Object as Nested, Quantity, Set, Str, Time,
     },
     meta::{CONDITION, EVENT_SERIES, OBJECT_META, STRINGS},
 };
@@ -37,7 +37,12 @@ static NODE_SPEC: Object = Object {
 
 static TAINT: Object = Object {
     name: "io.k8s.api.core.v1.Taint",
-    fields: &[(3, "effect", Str), (1, "key", Str), (4, "timeAdded", Time), (2, "value", Str)],
+    fields: &[
+        (3, "effect", Str),
+        (1, "key", Str),
+        (4, "timeAdded", Time),
+        (2, "value", Str),
+    ],
 };
 
 static NODE_CONFIG_SOURCE: Object = Object {
@@ -76,8 +81,10 @@ static NODE_STATUS: Object = Object {
     ],
 };
 
-static NODE_ADDRESS: Object =
-    Object { name: "io.k8s.api.core.v1.NodeAddress", fields: &[(2, "address", Str), (1, "type", Str)] };
+static NODE_ADDRESS: Object = Object {
+    name: "io.k8s.api.core.v1.NodeAddress",
+    fields: &[(2, "address", Str), (1, "type", Str)],
+};
 
 static NODE_CONDITION: Object = Object {
     name: "io.k8s.api.core.v1.NodeCondition",
@@ -106,13 +113,20 @@ static NODE_DAEMON_ENDPOINTS: Object = Object {
     fields: &[(1, "kubeletEndpoint", Nested(&DAEMON_ENDPOINT))],
 };
 
-static DAEMON_ENDPOINT: Object = Object { name: "io.k8s.api.core.v1.DaemonEndpoint", fields: &[(1, "Port", Int32)] };
+static DAEMON_ENDPOINT: Object = Object {
+    name: "io.k8s.api.core.v1.DaemonEndpoint",
+    fields: &[(1, "Port", Int32)],
+};
 
-static NODE_FEATURES: Object =
-    Object { name: "io.k8s.api.core.v1.NodeFeatures", fields: &[(1, "supplementalGroupsPolicy", Bool)] };
+static NODE_FEATURES: Object = Object {
+    name: "io.k8s.api.core.v1.NodeFeatures",
+    fields: &[(1, "supplementalGroupsPolicy", Bool)],
+};
 
-static CONTAINER_IMAGE: Object =
-    Object { name: "io.k8s.api.core.v1.ContainerImage", fields: &[(1, "names", List(&Str)), (2, "sizeBytes", Int64)] };
+static CONTAINER_IMAGE: Object = Object {
+    name: "io.k8s.api.core.v1.ContainerImage",
+    fields: &[(1, "names", List(&Str)), (2, "sizeBytes", Int64)],
+};
 
 static NODE_SYSTEM_INFO: Object = Object {
     name: "io.k8s.api.core.v1.NodeSystemInfo",
@@ -131,21 +145,31 @@ static NODE_SYSTEM_INFO: Object = Object {
     ],
 };
 
-static NODE_SWAP_STATUS: Object =
-    Object { name: "io.k8s.api.core.v1.NodeSwapStatus", fields: &[(1, "capacity", Int64)] };
+static NODE_SWAP_STATUS: Object = Object {
+    name: "io.k8s.api.core.v1.NodeSwapStatus",
+    fields: &[(1, "capacity", Int64)],
+};
 
 static NODE_RUNTIME_HANDLER: Object = Object {
     name: "io.k8s.api.core.v1.NodeRuntimeHandler",
-    fields: &[(2, "features", Nested(&NODE_RUNTIME_HANDLER_FEATURES)), (1, "name", Str)],
+    fields: &[
+        (2, "features", Nested(&NODE_RUNTIME_HANDLER_FEATURES)),
+        (1, "name", Str),
+    ],
 };
 
 static NODE_RUNTIME_HANDLER_FEATURES: Object = Object {
     name: "io.k8s.api.core.v1.NodeRuntimeHandlerFeatures",
-    fields: &[(1, "recursiveReadOnlyMounts", Bool), (2, "userNamespaces", Bool)],
+    fields: &[
+        (1, "recursiveReadOnlyMounts", Bool),
+        (2, "userNamespaces", Bool),
+    ],
 };
 
-static ATTACHED_VOLUME: Object =
-    Object { name: "io.k8s.api.core.v1.AttachedVolume", fields: &[(2, "devicePath", Str), (1, "name", Str)] };
+static ATTACHED_VOLUME: Object = Object {
+    name: "io.k8s.api.core.v1.AttachedVolume",
+    fields: &[(2, "devicePath", Str), (1, "name", Str)],
+};
 
 pub(crate) static SERVICE: Object = Object {
     name: "io.k8s.api.core.v1.Service",
@@ -178,7 +202,11 @@ static SERVICE_SPEC: Object = Object {
         (13, "publishNotReadyAddresses", Bool),
         (2, "selector", Map(&Str)),
         (7, "sessionAffinity", Str),
-        (14, "sessionAffinityConfig", Nested(&SESSION_AFFINITY_CONFIG)),
+        (
+            14,
+            "sessionAffinityConfig",
+            Nested(&SESSION_AFFINITY_CONFIG),
+        ),
         (23, "trafficDistribution", Str),
         (4, "type", Str),
     ],
@@ -196,15 +224,22 @@ static SERVICE_PORT: Object = Object {
     ],
 };
 
-static SESSION_AFFINITY_CONFIG: Object =
-    Object { name: "io.k8s.api.core.v1.SessionAffinityConfig", fields: &[(1, "clientIP", Nested(&CLIENT_IP_CONFIG))] };
+static SESSION_AFFINITY_CONFIG: Object = Object {
+    name: "io.k8s.api.core.v1.SessionAffinityConfig",
+    fields: &[(1, "clientIP", Nested(&CLIENT_IP_CONFIG))],
+};
 
-static CLIENT_IP_CONFIG: Object =
-    Object { name: "io.k8s.api.core.v1.ClientIPConfig", fields: &[(1, "timeoutSeconds", Int32)] };
+static CLIENT_IP_CONFIG: Object = Object {
+    name: "io.k8s.api.core.v1.ClientIPConfig",
+    fields: &[(1, "timeoutSeconds", Int32)],
+};
 
 static SERVICE_STATUS: Object = Object {
     name: "io.k8s.api.core.v1.ServiceStatus",
-    fields: &[(2, "conditions", Keyed(&CONDITION, "type")), (1, "loadBalancer", Nested(&LOAD_BALANCER_STATUS))],
+    fields: &[
+        (2, "conditions", Keyed(&CONDITION, "type")),
+        (1, "loadBalancer", Nested(&LOAD_BALANCER_STATUS)),
+    ],
 };
 
 static LOAD_BALANCER_STATUS: Object = Object {
@@ -214,7 +249,12 @@ static LOAD_BALANCER_STATUS: Object = Object {
 
 static LOAD_BALANCER_INGRESS: Object = Object {
     name: "io.k8s.api.core.v1.LoadBalancerIngress",
-    fields: &[(2, "hostname", Str), (1, "ip", Str), (3, "ipMode", Str), (4, "ports", List(&Nested(&PORT_STATUS)))],
+    fields: &[
+        (2, "hostname", Str),
+        (1, "ip", Str),
+        (3, "ipMode", Str),
+        (4, "ports", List(&Nested(&PORT_STATUS))),
+    ],
 };
 
 static PORT_STATUS: Object = Object {
@@ -245,8 +285,10 @@ pub(crate) static EVENT: Object = Object {
     ],
 };
 
-pub(super) static EVENT_SOURCE: Object =
-    Object { name: "io.k8s.api.core.v1.EventSource", fields: &[(1, "component", Str), (2, "host", Str)] };
+pub(super) static EVENT_SOURCE: Object = Object {
+    name: "io.k8s.api.core.v1.EventSource",
+    fields: &[(1, "component", Str), (2, "host", Str)],
+};
 
 pub(super) static OBJECT_REFERENCE: Object = Object {
     name: "io.k8s.api.core.v1.ObjectReference",
@@ -272,12 +314,17 @@ pub(crate) static NAMESPACE: Object = Object {
     ],
 };
 
-static NAMESPACE_SPEC: Object =
-    Object { name: "io.k8s.api.core.v1.NamespaceSpec", fields: &[(1, "finalizers", List(&Str))] };
+static NAMESPACE_SPEC: Object = Object {
+    name: "io.k8s.api.core.v1.NamespaceSpec",
+    fields: &[(1, "finalizers", List(&Str))],
+};
 
 static NAMESPACE_STATUS: Object = Object {
     name: "io.k8s.api.core.v1.NamespaceStatus",
-    fields: &[(2, "conditions", Keyed(&NAMESPACE_CONDITION, "type")), (1, "phase", Str)],
+    fields: &[
+        (2, "conditions", Keyed(&NAMESPACE_CONDITION, "type")),
+        (1, "phase", Str),
+    ],
 };
 
 static NAMESPACE_CONDITION: Object = Object {
@@ -308,18 +355,28 @@ pub(crate) static SERVICE_ACCOUNT: Object = Object {
     fields: &[
         (0, "apiVersion", Str),
         (4, "automountServiceAccountToken", Bool),
-        (3, "imagePullSecrets", Keyed(&LOCAL_OBJECT_REFERENCE, "name")),
+        (
+            3,
+            "imagePullSecrets",
+            Keyed(&LOCAL_OBJECT_REFERENCE, "name"),
+        ),
         (0, "kind", Str),
         (1, "metadata", Nested(&OBJECT_META)),
         (2, "secrets", Keyed(&OBJECT_REFERENCE, "name")),
     ],
 };
 
-static LOCAL_OBJECT_REFERENCE: Object =
-    Object { name: "io.k8s.api.core.v1.LocalObjectReference", fields: &[(1, "name", Str)] };
+static LOCAL_OBJECT_REFERENCE: Object = Object {
+    name: "io.k8s.api.core.v1.LocalObjectReference",
+    fields: &[(1, "name", Str)],
+};
 
 /// Pods are listed, but never stored: their fields do not matter here.
 pub(crate) static POD: Object = Object {
     name: "io.k8s.api.core.v1.Pod",
-    fields: &[(0, "apiVersion", Str), (0, "kind", Str), (1, "metadata", Nested(&OBJECT_META))],
+    fields: &[
+        (0, "apiVersion", Str),
+        (0, "kind", Str),
+        (1, "metadata", Nested(&OBJECT_META)),
+    ],
 };

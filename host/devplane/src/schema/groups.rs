@@ -76,7 +76,12 @@ static TOKEN_REQUEST_SPEC: Object = Object {
 
 static BOUND_OBJECT_REFERENCE: Object = Object {
     name: "io.k8s.api.authentication.v1.BoundObjectReference",
-    fields: &[(2, "apiVersion", Str), (1, "kind", Str), (3, "name", Str), (4, "uid", Str)],
+    fields: &[
+        (2, "apiVersion", Str),
+        (1, "kind", Str),
+        (3, "name", Str),
+        (4, "uid", Str),
+    ],
 };
 
 static TOKEN_REQUEST_STATUS: Object = Object {

@@ -1,4 +1,5 @@
-//! Events, like `pkg/apis/core/validation/events.go`. The newer API requires more than the older one.
+//! Events, like `pkg/apis/core/validation/events.go`. The newer API requires more than the older
+//! one.
 
 use serde_json::{Value, json};
 
@@ -35,14 +36,24 @@ pub(super) fn create(value: &Value, resource: &Resource) -> Vec<Cause> {
         causes.push(Cause::required("eventTime", ""));
     }
     if !matches!(text(value, "/type"), "Normal" | "Warning") {
-        causes.push(Cause::invalid("type", &"".into(), format!("has invalid value: {}", text(value, "/type"))));
+        causes.push(Cause::invalid(
+            "type",
+            &"".into(),
+            format!("has invalid value: {}", text(value, "/type")),
+        ));
     }
-    let count = value.get("count").and_then(Value::as_i64).unwrap_or_default();
+    let count = value
+        .get("count")
+        .and_then(Value::as_i64)
+        .unwrap_or_default();
     for (field, set) in [
         ("firstTimestamp", !text(value, "/firstTimestamp").is_empty()),
         ("lastTimestamp", !text(value, "/lastTimestamp").is_empty()),
         ("count", count != 0),
-        ("source", !text(value, "/source/component").is_empty() || !text(value, "/source/host").is_empty()),
+        (
+            "source",
+            !text(value, "/source/component").is_empty() || !text(value, "/source/host").is_empty(),
+        ),
     ] {
         if set {
             causes.push(Cause::invalid(field, &"".into(), "needs to be unset"));
@@ -76,38 +87,69 @@ pub(super) fn update(value: &Value, old: &Value, resource: &Resource) -> Vec<Cau
         ("reportingInstance", "reportingInstance"),
     ] {
         if value.get(field) != old.get(field) {
-            causes.push(Cause::invalid(name, value.get(field).unwrap_or(&Value::Null), "field is immutable"));
+            causes.push(Cause::invalid(
+                name,
+                value.get(field).unwrap_or(&Value::Null),
+                "field is immutable",
+            ));
         }
     }
     causes
 }
 
 fn series(value: &Value, causes: &mut Vec<Cause>) {
-    let Some(series) = value.get("series") else { return };
-    if series.get("count").and_then(Value::as_i64).unwrap_or_default() < 2 {
-        causes.push(Cause::invalid("series.count", &"".into(), "should be at least 2"));
+    let Some(series) = value.get("series") else {
+        return;
+    };
+    if series
+        .get("count")
+        .and_then(Value::as_i64)
+        .unwrap_or_default()
+        < 2
+    {
+        causes.push(Cause::invalid(
+            "series.count",
+            &"".into(),
+            "should be at least 2",
+        ));
     }
     if text(series, "/lastObservedTime").is_empty() {
         causes.push(Cause::required("series.lastObservedTime", ""));
     }
 }
 
-/// Checks that an event is in the namespace of its object; for cluster-scoped objects, in `default`.
+/// Checks that an event is in the namespace of its object; for cluster-scoped objects, in
+/// `default`.
 fn legacy(value: &Value, resource: &Resource) -> Vec<Cause> {
     let mut causes = Vec::new();
-    let (namespace, about) = (object::namespace(value), text(value, "/involvedObject/namespace"));
+    let (namespace, about) = (
+        object::namespace(value),
+        text(value, "/involvedObject/namespace"),
+    );
     let newer = !text(value, "/eventTime").is_empty();
     let fits = match about {
         "" => namespace == "default" || newer && namespace == "kube-system",
         about => newer || about == namespace,
     };
     if !fits {
-        causes.push(Cause::invalid("involvedObject.namespace", &about.into(), "does not match event.namespace"));
+        causes.push(Cause::invalid(
+            "involvedObject.namespace",
+            &about.into(),
+            "does not match event.namespace",
+        ));
     }
     if newer {
-        let controller = if resource.group.is_empty() { "reportingComponent" } else { "reportingController" };
+        let controller = if resource.group.is_empty() {
+            "reportingComponent"
+        } else {
+            "reportingController"
+        };
         if let Err(why) = qualified_name(text(value, "/reportingComponent")) {
-            causes.push(Cause::invalid(controller, &text(value, "/reportingComponent").into(), why));
+            causes.push(Cause::invalid(
+                controller,
+                &text(value, "/reportingComponent").into(),
+                why,
+            ));
         }
         for (pointer, field) in [
             ("/reportingComponent", controller),
@@ -134,12 +176,21 @@ mod tests {
             let value = json!({"metadata": {"namespace": namespace}, "involvedObject": {"namespace": about}});
             create(&value, &CORE_EVENTS).len()
         };
-        assert_eq!((event("a", "a"), event("a", "b"), event("default", ""), event("a", "")), (0, 1, 0, 1));
+        assert_eq!(
+            (
+                event("a", "a"),
+                event("a", "b"),
+                event("default", ""),
+                event("a", "")
+            ),
+            (0, 1, 0, 1)
+        );
     }
 
     #[test]
     fn the_newer_event_api_requires_more_fields() {
-        let value = json!({"metadata": {"namespace": "default"}, "reason": "R", "type": "Odd", "count": 2});
+        let value =
+            json!({"metadata": {"namespace": "default"}, "reason": "R", "type": "Odd", "count": 2});
         let causes = create(&value, &EVENTS);
         let fields: Vec<_> = causes.iter().map(|cause| cause.field.as_str()).collect();
         assert_eq!(fields, ["eventTime", "type", "count"]);
@@ -155,7 +206,10 @@ mod tests {
         let new = json!({"metadata": {"namespace": "default"}, "reason": "R", "message": "n", "series": {"count": 1}});
         let causes = update(&new, &old, &EVENTS);
         let fields: Vec<_> = causes.iter().map(|cause| cause.field.as_str()).collect();
-        assert_eq!(fields, ["series.count", "series.lastObservedTime", "message"]);
+        assert_eq!(
+            fields,
+            ["series.count", "series.lastObservedTime", "message"]
+        );
         assert!(update(&new, &old, &CORE_EVENTS).is_empty());
     }
 }

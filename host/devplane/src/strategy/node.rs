@@ -16,9 +16,12 @@ const NOT_READY: &str = "node.kubernetes.io/not-ready";
 /// Completes a new Node: Pods are not scheduled to it before it has been ready.
 pub(super) fn create(value: &mut Value) {
     complete(value);
-    let is_not_ready = |taint: &Value| text(taint, "/key") == NOT_READY && text(taint, "/effect") == "NoSchedule";
+    let is_not_ready =
+        |taint: &Value| text(taint, "/key") == NOT_READY && text(taint, "/effect") == "NoSchedule";
     if !list(value, "/spec/taints").iter().any(is_not_ready) {
-        let taints = child(value, "spec").entry("taints").or_insert_with(|| json!([]));
+        let taints = child(value, "spec")
+            .entry("taints")
+            .or_insert_with(|| json!([]));
         if let Some(taints) = taints.as_array_mut() {
             taints.push(json!({"key": NOT_READY, "effect": "NoSchedule"}));
         }
@@ -32,7 +35,9 @@ pub(super) fn complete(value: &mut Value) {
         status.insert("allocatable".into(), capacity);
     }
     let ports = as_map(status.entry("daemonEndpoints").or_insert(Value::Null));
-    as_map(ports.entry("kubeletEndpoint").or_insert(Value::Null)).entry("Port").or_insert_with(|| 0.into());
+    as_map(ports.entry("kubeletEndpoint").or_insert(Value::Null))
+        .entry("Port")
+        .or_insert_with(|| 0.into());
     let info = as_map(status.entry("nodeInfo").or_insert(Value::Null));
     for field in NODE_INFO {
         info.entry(field).or_insert_with(|| "".into());
@@ -40,15 +45,24 @@ pub(super) fn complete(value: &mut Value) {
     let spec = child(value, "spec");
     // An empty value means the same as a missing field.
     spec.retain(|_, value| !(value == "" || *value == false));
-    for taint in spec.get_mut("taints").and_then(Value::as_array_mut).into_iter().flatten() {
+    for taint in spec
+        .get_mut("taints")
+        .and_then(Value::as_array_mut)
+        .into_iter()
+        .flatten()
+    {
         as_map(taint).retain(|field, value| field != "value" || value != "");
         as_map(taint).entry("key").or_insert_with(|| "".into());
         as_map(taint).entry("effect").or_insert_with(|| "".into());
     }
     spec.remove("configSource");
-    let only = spec.get("podCIDR").filter(|cidr| spec.get("podCIDRs").is_some_and(|all| all.get(0) != Some(*cidr)));
+    let only = spec.get("podCIDR").filter(|cidr| {
+        spec.get("podCIDRs")
+            .is_some_and(|all| all.get(0) != Some(*cidr))
+    });
     if let Some(only) = only.cloned() {
-        // The older field has priority, because it was written by a client that does not know the other one.
+        // The older field has priority, because it was written by a client that does not know the
+        // other one.
         spec.insert("podCIDRs".into(), Value::Array(vec![only]));
     } else if let Some(first) = spec.get("podCIDRs").and_then(|cidrs| cidrs.get(0)).cloned() {
         spec.insert("podCIDR".into(), first);
@@ -73,18 +87,27 @@ const NODE_INFO: [&str; 10] = [
 
 pub(super) fn validate(value: &Value, old: Option<&Value>) -> Vec<Cause> {
     let mut causes = Vec::new();
-    let addresses = if old.is_some() { list(value, "/status/addresses") } else { &[] };
+    let addresses = if old.is_some() {
+        list(value, "/status/addresses")
+    } else {
+        &[]
+    };
     let mut seen = HashSet::new();
     for (index, address) in addresses.iter().enumerate() {
         if !seen.insert(address) {
-            causes.push(Cause::duplicate(format!("status.addresses[{index}]"), address));
+            causes.push(Cause::duplicate(
+                format!("status.addresses[{index}]"),
+                address,
+            ));
         }
     }
     let cidrs = strings(value, "/spec/podCIDRs");
     let families = |v4: bool| {
         cidrs
             .iter()
-            .filter(|cidr| super::service::network(cidr).is_some_and(|(address, _)| address.is_ipv4() == v4))
+            .filter(|cidr| {
+                super::service::network(cidr).is_some_and(|(address, _)| address.is_ipv4() == v4)
+            })
             .count()
     };
     if families(true) > 1 || families(false) > 1 {
@@ -94,16 +117,30 @@ pub(super) fn validate(value: &Value, old: Option<&Value>) -> Vec<Cause> {
     for (index, cidr) in strings(value, "/spec/podCIDRs").iter().enumerate() {
         if super::service::network(cidr).is_none() {
             let why = "must be a network in CIDR notation, such as 10.0.0.0/24";
-            causes.push(Cause::invalid(format!("spec.podCIDRs[{index}]"), &(*cidr).into(), why));
+            causes.push(Cause::invalid(
+                format!("spec.podCIDRs[{index}]"),
+                &(*cidr).into(),
+                why,
+            ));
         }
     }
     taints(value, &mut causes);
     if let Some(old) = old {
         for (field, pointer, message) in [
-            ("podCIDRs", "/spec/podCIDRs", "node updates may not change podCIDR except from \"\" to valid"),
-            ("providerID", "/spec/providerID", "node updates may not change providerID except from \"\" to valid"),
+            (
+                "podCIDRs",
+                "/spec/podCIDRs",
+                "node updates may not change podCIDR except from \"\" to valid",
+            ),
+            (
+                "providerID",
+                "/spec/providerID",
+                "node updates may not change providerID except from \"\" to valid",
+            ),
         ] {
-            let before = old.pointer(pointer).filter(|before| before.as_str() != Some(""));
+            let before = old
+                .pointer(pointer)
+                .filter(|before| before.as_str() != Some(""));
             if before.is_some() && before != value.pointer(pointer) {
                 causes.push(Cause::forbidden(format!("spec.{field}"), message));
             }
@@ -122,7 +159,11 @@ fn taints(value: &Value, causes: &mut Vec<Cause>) {
             causes.push(Cause::invalid(at(".key"), &key.into(), why));
         }
         if let Err(why) = label_value(text(taint, "/value")) {
-            causes.push(Cause::invalid(at(".value"), &text(taint, "/value").into(), why));
+            causes.push(Cause::invalid(
+                at(".value"),
+                &text(taint, "/value").into(),
+                why,
+            ));
         }
         const EFFECTS: [&str; 3] = ["NoSchedule", "PreferNoSchedule", "NoExecute"];
         if effect.is_empty() {
@@ -143,7 +184,10 @@ mod tests {
     use super::*;
 
     fn fields(value: &Value, old: Option<&Value>) -> Vec<String> {
-        validate(value, old).into_iter().map(|cause| cause.field).collect()
+        validate(value, old)
+            .into_iter()
+            .map(|cause| cause.field)
+            .collect()
     }
 
     #[test]
@@ -151,7 +195,10 @@ mod tests {
         let old = json!({"spec": {"providerID": "a://1", "podCIDRs": ["10.0.0.0/24"]}});
         assert!(fields(&old, Some(&old)).is_empty());
         assert!(fields(&old, Some(&json!({"spec": {"providerID": ""}}))).is_empty());
-        assert_eq!(fields(&json!({"spec": {}}), Some(&old)), ["spec.podCIDRs", "spec.providerID"]);
+        assert_eq!(
+            fields(&json!({"spec": {}}), Some(&old)),
+            ["spec.podCIDRs", "spec.providerID"]
+        );
         let other = json!({"spec": {"providerID": "a://2", "podCIDRs": ["10.0.0.0/24"]}});
         assert_eq!(fields(&other, Some(&old)), ["spec.providerID"]);
     }

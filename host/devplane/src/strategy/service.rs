@@ -22,7 +22,11 @@ pub(super) fn begin_create(value: &mut Value, store: &Store) -> Vec<Cause> {
     default(value);
     if text(value, "/spec/clusterIP").is_empty() && !list(value, "/spec/clusterIPs").is_empty() {
         let why = "must be empty when `clusterIP` is not specified";
-        return vec![Cause::invalid("spec.clusterIPs", &list(value, "/spec/clusterIPs").into(), why)];
+        return vec![Cause::invalid(
+            "spec.clusterIPs",
+            &list(value, "/spec/clusterIPs").into(),
+            why,
+        )];
     }
     allocate::allocate(value, store)
 }
@@ -95,11 +99,16 @@ impl Spec<'_> {
     }
 
     fn externally_accessible(self) -> bool {
-        self.may_have_node_ports() || (self.is("ClusterIP") && !list(self.0, "/spec/externalIPs").is_empty())
+        self.may_have_node_ports()
+            || (self.is("ClusterIP") && !list(self.0, "/spec/externalIPs").is_empty())
     }
 
     fn node_ports(self) -> BTreeSet<i64> {
-        list(self.0, "/spec/ports").iter().map(|port| number(port, "nodePort")).filter(|port| *port != 0).collect()
+        list(self.0, "/spec/ports")
+            .iter()
+            .map(|port| number(port, "nodePort"))
+            .filter(|port| *port != 0)
+            .collect()
     }
 }
 
@@ -109,7 +118,9 @@ fn number(value: &Value, field: &str) -> i64 {
 }
 
 fn ports(value: &mut Value) -> impl Iterator<Item = &mut Map<String, Value>> {
-    let ports = child(value, "spec").get_mut("ports").and_then(Value::as_array_mut);
+    let ports = child(value, "spec")
+        .get_mut("ports")
+        .and_then(Value::as_array_mut);
     ports.into_iter().flatten().filter_map(Value::as_object_mut)
 }
 
@@ -118,14 +129,23 @@ fn default(value: &mut Value) {
     let spec = child(value, "spec");
     // An empty string means the same as a missing field.
     spec.retain(|_, value| value.as_str() != Some(""));
-    let affinity = spec.entry("sessionAffinity").or_insert_with(|| "None".into()).clone();
+    let affinity = spec
+        .entry("sessionAffinity")
+        .or_insert_with(|| "None".into())
+        .clone();
     if affinity == "None" {
         spec.remove("sessionAffinityConfig");
     } else if affinity == "ClientIP"
-        && spec.get("sessionAffinityConfig").and_then(|config| config.pointer("/clientIP/timeoutSeconds")).is_none()
+        && spec
+            .get("sessionAffinityConfig")
+            .and_then(|config| config.pointer("/clientIP/timeoutSeconds"))
+            .is_none()
     {
         // Three hours.
-        spec.insert("sessionAffinityConfig".into(), json!({"clientIP": {"timeoutSeconds": 10_800}}));
+        spec.insert(
+            "sessionAffinityConfig".into(),
+            json!({"clientIP": {"timeoutSeconds": 10_800}}),
+        );
     }
     spec.entry("type").or_insert_with(|| "ClusterIP".into());
     for port in ports(value) {
@@ -141,36 +161,56 @@ fn default(value: &mut Value) {
         }
     }
     let spec = Spec(value);
-    let (external, balanced, internal) =
-        (spec.externally_accessible(), spec.is("LoadBalancer"), spec.needs_cluster_ip());
+    let (external, balanced, internal) = (
+        spec.externally_accessible(),
+        spec.is("LoadBalancer"),
+        spec.needs_cluster_ip(),
+    );
     let spec = child(value, "spec");
     if external {
-        spec.entry("externalTrafficPolicy").or_insert_with(|| "Cluster".into());
+        spec.entry("externalTrafficPolicy")
+            .or_insert_with(|| "Cluster".into());
     }
     if internal {
-        spec.entry("internalTrafficPolicy").or_insert_with(|| "Cluster".into());
+        spec.entry("internalTrafficPolicy")
+            .or_insert_with(|| "Cluster".into());
     }
     if balanced {
-        spec.entry("allocateLoadBalancerNodePorts").or_insert(Value::Bool(true));
+        spec.entry("allocateLoadBalancerNodePorts")
+            .or_insert(Value::Bool(true));
     }
     let status = child(value, "status");
     let balancer = as_map(status.entry("loadBalancer").or_insert(Value::Null));
-    for ingress in balancer.get_mut("ingress").and_then(Value::as_array_mut).into_iter().flatten() {
+    for ingress in balancer
+        .get_mut("ingress")
+        .and_then(Value::as_array_mut)
+        .into_iter()
+        .flatten()
+    {
         if balanced && !text(ingress, "/ip").is_empty() {
-            as_map(ingress).entry("ipMode").or_insert_with(|| "VIP".into());
+            as_map(ingress)
+                .entry("ipMode")
+                .or_insert_with(|| "VIP".into());
         }
     }
 }
 
-/// Keeps allocated values like `patchAllocatedValues`, so that clients that do not know them do not lose them.
+/// Keeps allocated values like `patchAllocatedValues`, so that clients that do not know them do not
+/// lose them.
 fn keep_allocated(value: &mut Value, old: &Value) {
     let (before, after) = (Spec(old), Spec(value));
     let node_ports = before.may_have_node_ports() && after.may_have_node_ports();
     let health_check = before.needs_health_check() && after.needs_health_check();
     let cluster_ip = before.needs_cluster_ip() && after.needs_cluster_ip();
-    let used: BTreeSet<_> = before.node_ports().intersection(&after.node_ports()).copied().collect();
+    let used: BTreeSet<_> = before
+        .node_ports()
+        .intersection(&after.node_ports())
+        .copied()
+        .collect();
     let keep = |spec: &mut Map<String, Value>, field: &str| {
-        let missing = spec.get(field).is_none_or(|value| value == "" || value == 0);
+        let missing = spec
+            .get(field)
+            .is_none_or(|value| value == "" || value == 0);
         if missing && let Some(kept) = old["spec"].get(field) {
             spec.insert(field.to_owned(), kept.clone());
         }
@@ -194,19 +234,28 @@ fn keep_allocated(value: &mut Value, old: &Value) {
         for port in ports(value) {
             let name = port.get("name").and_then(Value::as_str).unwrap_or_default();
             let missing = port.get("nodePort").is_none_or(|port| port == 0);
-            if missing && let Some(kept) = by_name(name).filter(|kept| *kept != 0 && !used.contains(kept)) {
+            if missing
+                && let Some(kept) = by_name(name).filter(|kept| *kept != 0 && !used.contains(kept))
+            {
                 port.insert("nodePort".into(), kept.into());
             }
         }
     }
 }
 
-/// Removes fields like `dropTypeDependentFields`: those that the old type needs and the new type cannot have, if they were not changed.
+/// Removes fields like `dropTypeDependentFields`: those that the old type needs and the new type
+/// cannot have, if they were not changed.
 fn drop_type_dependent(value: &mut Value, old: &Value) {
     let (before, after) = (Spec(old), Spec(value));
     let mut gone: Vec<&str> = Vec::new();
     if before.needs_cluster_ip() && !after.needs_cluster_ip() {
-        gone.extend(["clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy", "internalTrafficPolicy"]);
+        gone.extend([
+            "clusterIP",
+            "clusterIPs",
+            "ipFamilies",
+            "ipFamilyPolicy",
+            "internalTrafficPolicy",
+        ]);
     }
     if before.needs_health_check() && !after.needs_health_check() {
         gone.push("healthCheckNodePort");

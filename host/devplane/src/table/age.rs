@@ -2,7 +2,8 @@
 
 use jiff::Timestamp;
 
-/// Returns the age of a time in Kubernetes' format, for example `3m20s`; `<unknown>` if there is none.
+/// Returns the age of a time in Kubernetes' format, for example `3m20s`; `<unknown>` if there is
+/// none.
 pub(super) fn age(time: &str, now: Timestamp) -> String {
     match time.parse::<Timestamp>() {
         Ok(then) => human(now.duration_since(then).as_secs()),
@@ -10,8 +11,8 @@ pub(super) fn age(time: &str, now: Timestamp) -> String {
     }
 }
 
-/// Formats like `HumanDuration` of `k8s.io/apimachinery/pkg/util/duration`: at most two units, the smaller one only for short
-/// durations.
+/// Formats like `HumanDuration` of `k8s.io/apimachinery/pkg/util/duration`: at most two units, the
+/// smaller one only for short durations.
 fn human(seconds: i64) -> String {
     const MINUTE: i64 = 60;
     const HOUR: i64 = 60 * MINUTE;

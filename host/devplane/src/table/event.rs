@@ -21,11 +21,27 @@ pub(super) const COLUMNS: [Column; 10] = [
 
 pub(super) fn cells(event: &Value, now: Timestamp) -> Vec<Value> {
     let first = or(text(event, "/firstTimestamp"), text(event, "/eventTime"));
-    let last = or(text(event, "/series/lastObservedTime"), or(text(event, "/lastTimestamp"), first));
-    let count = event.pointer("/series/count").or_else(|| event.get("count")).and_then(Value::as_i64);
-    let component = or(text(event, "/source/component"), text(event, "/reportingComponent"));
-    let instance = or(text(event, "/source/host"), text(event, "/reportingInstance"));
-    let source = if instance.is_empty() { component.to_owned() } else { format!("{component}, {instance}") };
+    let last = or(
+        text(event, "/series/lastObservedTime"),
+        or(text(event, "/lastTimestamp"), first),
+    );
+    let count = event
+        .pointer("/series/count")
+        .or_else(|| event.get("count"))
+        .and_then(Value::as_i64);
+    let component = or(
+        text(event, "/source/component"),
+        text(event, "/reportingComponent"),
+    );
+    let instance = or(
+        text(event, "/source/host"),
+        text(event, "/reportingInstance"),
+    );
+    let source = if instance.is_empty() {
+        component.to_owned()
+    } else {
+        format!("{component}, {instance}")
+    };
     let kind = text(event, "/involvedObject/kind").to_lowercase();
     let about = match text(event, "/involvedObject/name") {
         "" => kind,

@@ -20,7 +20,13 @@ pub(super) const COLUMNS: [Column; 10] = [
 
 pub(super) fn cells(node: &Value, age: &str) -> Vec<Value> {
     let info = |field: &str| text(node, &format!("/status/nodeInfo/{field}")).to_owned();
-    let known = |text: String| if text.is_empty() { "<unknown>".to_owned() } else { text };
+    let known = |text: String| {
+        if text.is_empty() {
+            "<unknown>".to_owned()
+        } else {
+            text
+        }
+    };
     let architecture = info("architecture");
     let mut kernel = known(info("kernelVersion"));
     if !architecture.is_empty() {
@@ -43,7 +49,9 @@ pub(super) fn cells(node: &Value, age: &str) -> Vec<Value> {
 }
 
 fn status(node: &Value) -> String {
-    let ready = list(node, "/status/conditions").iter().find(|condition| text(condition, "/type") == "Ready");
+    let ready = list(node, "/status/conditions")
+        .iter()
+        .find(|condition| text(condition, "/type") == "Ready");
     let mut status = match ready.map(|ready| text(ready, "/status")) {
         Some("True") => "Ready",
         Some(_) => "NotReady",
@@ -56,15 +64,22 @@ fn status(node: &Value) -> String {
     status
 }
 
-/// Returns the roles from the labels `node-role.kubernetes.io/ROLE` and `kubernetes.io/role=ROLE`, in order.
+/// Returns the roles from the labels `node-role.kubernetes.io/ROLE` and `kubernetes.io/role=ROLE`,
+/// in order.
 fn roles(node: &Value) -> String {
     let labels = node.pointer("/metadata/labels").and_then(Value::as_object);
-    let role = |(key, value): (&String, &Value)| match key.strip_prefix("node-role.kubernetes.io/") {
+    let role = |(key, value): (&String, &Value)| match key.strip_prefix("node-role.kubernetes.io/")
+    {
         Some(role) => Some(role.to_owned()),
         None if key == "kubernetes.io/role" => value.as_str().map(str::to_owned),
         None => None,
     };
-    let mut roles: Vec<_> = labels.into_iter().flatten().filter_map(role).filter(|role| !role.is_empty()).collect();
+    let mut roles: Vec<_> = labels
+        .into_iter()
+        .flatten()
+        .filter_map(role)
+        .filter(|role| !role.is_empty())
+        .collect();
     roles.sort();
     roles.dedup();
     roles.join(",")
@@ -72,5 +87,9 @@ fn roles(node: &Value) -> String {
 
 fn address(node: &Value, kind: &str) -> String {
     let addresses = list(node, "/status/addresses");
-    addresses.iter().find(|address| text(address, "/type") == kind).map_or("", |it| text(it, "/address")).to_owned()
+    addresses
+        .iter()
+        .find(|address| text(address, "/type") == kind)
+        .map_or("", |it| text(it, "/address"))
+        .to_owned()
 }

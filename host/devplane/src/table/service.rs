@@ -21,7 +21,13 @@ pub(super) fn cells(service: &Value, age: &str) -> Vec<Value> {
         text(service, "/spec/type").to_owned(),
         or_none(text(service, "/spec/clusterIPs/0").to_owned()),
         external(service),
-        or_none(list(service, "/spec/ports").iter().map(port).collect::<Vec<_>>().join(",")),
+        or_none(
+            list(service, "/spec/ports")
+                .iter()
+                .map(port)
+                .collect::<Vec<_>>()
+                .join(","),
+        ),
         age.to_owned(),
         or_none(selector(service)),
     ]
@@ -58,9 +64,14 @@ fn port(port: &Value) -> String {
 }
 
 fn selector(service: &Value) -> String {
-    let labels = service.pointer("/spec/selector").and_then(Value::as_object).into_iter().flatten();
-    let mut labels: Vec<_> =
-        labels.map(|(key, value)| format!("{key}={}", value.as_str().unwrap_or_default())).collect();
+    let labels = service
+        .pointer("/spec/selector")
+        .and_then(Value::as_object)
+        .into_iter()
+        .flatten();
+    let mut labels: Vec<_> = labels
+        .map(|(key, value)| format!("{key}={}", value.as_str().unwrap_or_default()))
+        .collect();
     labels.sort();
     labels.join(",")
 }

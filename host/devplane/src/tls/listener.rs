@@ -1,4 +1,5 @@
-//! Accepts connections with TLS. Handshakes have a task and a time limit each, so that a client that sends nothing delays nobody.
+//! Accepts connections with TLS. Handshakes have a task and a time limit each, so that a client
+//! that sends nothing delays nobody.
 
 use std::{io, net::SocketAddr, sync::Arc, time::Duration};
 
@@ -20,7 +21,8 @@ const HANDSHAKE: Duration = Duration::from_secs(10);
 /// Limit of what is read from a client that does not use TLS, in bytes.
 const PLAIN: u64 = 64 * 1024;
 
-/// A listener whose connections have completed the handshake. When it is dropped, handshakes in progress end.
+/// A listener whose connections have completed the handshake. When it is dropped, handshakes in
+/// progress end.
 pub(crate) struct TlsListener {
     tcp: TcpListener,
     acceptor: TlsAcceptor,
@@ -29,7 +31,11 @@ pub(crate) struct TlsListener {
 
 impl TlsListener {
     pub(crate) fn new(tcp: TcpListener, config: Arc<ServerConfig>) -> Self {
-        Self { tcp, acceptor: config.into(), handshakes: JoinSet::new() }
+        Self {
+            tcp,
+            acceptor: config.into(),
+            handshakes: JoinSet::new(),
+        }
     }
 }
 
@@ -72,7 +78,10 @@ async fn connect(
     None
 }
 
-async fn handshake(acceptor: TlsAcceptor, mut stream: TcpStream) -> io::Result<TlsStream<TcpStream>> {
+async fn handshake(
+    acceptor: TlsAcceptor,
+    mut stream: TcpStream,
+) -> io::Result<TlsStream<TcpStream>> {
     let mut first = [0];
     stream.peek(&mut first).await?;
     // A method starts with a letter, and a TLS handshake with the byte 22.
@@ -85,7 +94,10 @@ async fn handshake(acceptor: TlsAcceptor, mut stream: TcpStream) -> io::Result<T
 
 /// Answers a request that was sent without TLS.
 async fn reject(stream: &mut TcpStream) -> io::Result<()> {
-    let refusal = Refusal::new(Reason::BadRequest, "this server uses HTTPS, and the request was sent over HTTP");
+    let refusal = Refusal::new(
+        Reason::BadRequest,
+        "this server uses HTTPS, and the request was sent over HTTP",
+    );
     let body = refusal.status().to_string();
     let head = format!(
         "HTTP/1.1 400 Bad Request\r\nContent-Type: application/json\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
@@ -108,7 +120,9 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_silent_client_is_disconnected_after_a_while() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let mut client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+        let mut client = TcpStream::connect(listener.local_addr().unwrap())
+            .await
+            .unwrap();
         let (stream, peer) = listener.accept().await.unwrap();
         let before = Instant::now();
         let config = Certificate::create(peer.ip()).unwrap().config;

@@ -12,7 +12,13 @@ use serde_json::json;
 use crate::{Stage, config_map, create, is};
 
 fn only_if(uid: Option<String>, resource_version: Option<String>) -> DeleteParams {
-    DeleteParams { preconditions: Some(Preconditions { uid, resource_version }), ..DeleteParams::default() }
+    DeleteParams {
+        preconditions: Some(Preconditions {
+            uid,
+            resource_version,
+        }),
+        ..DeleteParams::default()
+    }
 }
 
 #[tokio::test]
@@ -20,14 +26,29 @@ async fn a_deletion_with_wrong_preconditions_is_a_conflict() -> Result<()> {
     let stage = Stage::new().await?;
     let maps: Api<ConfigMap> = stage.api();
     let map = create(&maps, config_map("a", "0")).await?;
-    is(maps.delete("a", &only_if(Some("other".into()), None)).await, 409, "Conflict")?;
-    is(maps.delete("a", &only_if(map.uid(), Some("1".into()))).await, 409, "Conflict")?;
+    is(
+        maps.delete("a", &only_if(Some("other".into()), None)).await,
+        409,
+        "Conflict",
+    )?;
+    is(
+        maps.delete("a", &only_if(map.uid(), Some("1".into())))
+            .await,
+        409,
+        "Conflict",
+    )?;
     assert!(maps.get_opt("a").await?.is_some());
-    maps.delete("a", &only_if(map.uid(), map.resource_version())).await?;
-    is(maps.delete("a", &DeleteParams::default()).await, 404, "NotFound")
+    maps.delete("a", &only_if(map.uid(), map.resource_version()))
+        .await?;
+    is(
+        maps.delete("a", &DeleteParams::default()).await,
+        404,
+        "NotFound",
+    )
 }
 
-/// Like an API server: if a client sets `dryRun` in the query and sends a body, the object is deleted.
+/// Like an API server: if a client sets `dryRun` in the query and sends a body, the object is
+/// deleted.
 #[tokio::test]
 async fn a_deletion_body_overrides_the_options_in_the_query() -> Result<()> {
     let stage = Stage::new().await?;
@@ -46,7 +67,9 @@ async fn a_deletion_body_overrides_the_options_in_the_query() -> Result<()> {
             create(&maps, config_map("a", "0")).await?;
         }
         let path = format!("/api/v1/namespaces/default/configmaps/a{query}");
-        let (answered, answer) = stage.send("DELETE", &path, "application/json", body).await?;
+        let (answered, answer) = stage
+            .send("DELETE", &path, "application/json", body)
+            .await?;
         assert_eq!(answered, code, "{query} {body}: {answer}");
         assert_eq!(maps.get_opt("a").await?.is_none(), goes, "{query} {body}");
     }
@@ -60,26 +83,48 @@ async fn removing_the_last_finalizer_deletes_the_object() -> Result<()> {
     let finalizers = ["example.com/a", "example.com/b"];
     let body = json!({"metadata": {"name": "s", "finalizers": finalizers}, "spec": {"ports": [{"port": 80}]}});
     let created = create(&services, body).await?;
-    let mut events =
-        pin!(services.watch(&WatchParams::default(), &created.resource_version().unwrap_or_default()).await?);
+    let mut events = pin!(
+        services
+            .watch(
+                &WatchParams::default(),
+                &created.resource_version().unwrap_or_default()
+            )
+            .await?
+    );
     let marked = services.delete("s", &DeleteParams::default()).await?.left();
     assert!(marked.is_some_and(|service| service.metadata.deletion_timestamp.is_some()));
     services.delete("s", &DeleteParams::default()).await?;
     let set = |finalizers: &[&str]| Patch::Merge(json!({"metadata": {"finalizers": finalizers}}));
-    let added = services.patch("s", &PatchParams::default(), &set(&["example.com/a", "example.com/c"])).await;
+    let added = services
+        .patch(
+            "s",
+            &PatchParams::default(),
+            &set(&["example.com/a", "example.com/c"]),
+        )
+        .await;
     is(added, 422, "Invalid")?;
-    services.patch("s", &PatchParams::default(), &set(&["example.com/b"])).await?;
-    services.patch_status("s", &PatchParams::default(), &set(&[])).await?;
+    services
+        .patch("s", &PatchParams::default(), &set(&["example.com/b"]))
+        .await?;
+    services
+        .patch_status("s", &PatchParams::default(), &set(&[]))
+        .await?;
     assert!(services.get_opt("s").await?.is_none());
     let mut told = Vec::new();
-    while let Some(event) = tokio::time::timeout(Duration::from_secs(10), events.try_next()).await?? {
+    while let Some(event) =
+        tokio::time::timeout(Duration::from_secs(10), events.try_next()).await??
+    {
         match event {
             WatchEvent::Modified(service) => told.push(service.finalizers().len()),
             WatchEvent::Deleted(_) => break,
             other => bail!("unexpected: {other:?}"),
         }
     }
-    assert_eq!(told, [2, 1], "marked once, and one finalizer less; the last one goes with the object");
+    assert_eq!(
+        told,
+        [2, 1],
+        "marked once, and one finalizer less; the last one goes with the object"
+    );
     Ok(())
 }
 
@@ -88,14 +133,32 @@ async fn a_collection_is_deleted_by_selector_within_its_namespace() -> Result<()
     let stage = Stage::new().await?;
     let maps: Api<ConfigMap> = stage.api();
     let elsewhere: Api<ConfigMap> = Api::namespaced(stage.client.clone(), "kube-public");
-    for (api, name, color) in [(&maps, "a", "red"), (&maps, "b", "red"), (&maps, "c", "blue"), (&elsewhere, "a", "red")]
-    {
-        create(api, json!({"metadata": {"name": name, "labels": {"color": color}}})).await?;
+    for (api, name, color) in [
+        (&maps, "a", "red"),
+        (&maps, "b", "red"),
+        (&maps, "c", "blue"),
+        (&elsewhere, "a", "red"),
+    ] {
+        create(
+            api,
+            json!({"metadata": {"name": name, "labels": {"color": color}}}),
+        )
+        .await?;
     }
-    let deleted = maps.delete_collection(&DeleteParams::default(), &ListParams::default().labels("color=red")).await?;
+    let deleted = maps
+        .delete_collection(
+            &DeleteParams::default(),
+            &ListParams::default().labels("color=red"),
+        )
+        .await?;
     assert_eq!(deleted.left().map(|list| list.items.len()), Some(2));
     let all: Api<ConfigMap> = stage.cluster();
-    let left: Vec<_> = all.list(&ListParams::default()).await?.iter().map(kube::ResourceExt::name_any).collect();
+    let left: Vec<_> = all
+        .list(&ListParams::default())
+        .await?
+        .iter()
+        .map(kube::ResourceExt::name_any)
+        .collect();
     assert_eq!(left, ["c", "a"]);
     Ok(())
 }
@@ -107,8 +170,15 @@ async fn a_terminating_namespace_waits_for_its_content() -> Result<()> {
     create(&namespaces, json!({"metadata": {"name": "shop"}})).await?;
     let maps: Api<ConfigMap> = Api::namespaced(stage.client.clone(), "shop");
     create(&maps, config_map("plain", "0")).await?;
-    create(&maps, json!({"metadata": {"name": "held", "finalizers": ["example.com/hold"]}})).await?;
-    let terminating = namespaces.delete("shop", &DeleteParams::default()).await?.left();
+    create(
+        &maps,
+        json!({"metadata": {"name": "held", "finalizers": ["example.com/hold"]}}),
+    )
+    .await?;
+    let terminating = namespaces
+        .delete("shop", &DeleteParams::default())
+        .await?
+        .left();
     let phase = terminating.and_then(|namespace| namespace.status?.phase);
     assert_eq!(phase.as_deref(), Some("Terminating"));
     assert!(maps.get_opt("plain").await?.is_none());
@@ -117,7 +187,13 @@ async fn a_terminating_namespace_waits_for_its_content() -> Result<()> {
     maps.patch("held", &PatchParams::default(), &free).await?;
     assert!(namespaces.get_opt("shop").await?.is_none());
     is(create_kube(&maps, "late").await, 404, "NotFound")?;
-    is(namespaces.delete("kube-system", &DeleteParams::default()).await, 403, "Forbidden")
+    is(
+        namespaces
+            .delete("kube-system", &DeleteParams::default())
+            .await,
+        403,
+        "Forbidden",
+    )
 }
 
 async fn create_kube(maps: &Api<ConfigMap>, name: &str) -> kube::Result<ConfigMap> {

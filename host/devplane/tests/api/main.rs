@@ -49,13 +49,25 @@ impl Stage {
     }
 
     /// Sends a body unchanged. Returns the status code and the response.
-    async fn send(&self, method: &str, path: &str, media: &str, body: impl Into<Vec<u8>>) -> Result<(u16, Value)> {
-        let request = http::Request::builder().method(method).uri(path).header("Content-Type", media);
+    async fn send(
+        &self,
+        method: &str,
+        path: &str,
+        media: &str,
+        body: impl Into<Vec<u8>>,
+    ) -> Result<(u16, Value)> {
+        let request = http::Request::builder()
+            .method(method)
+            .uri(path)
+            .header("Content-Type", media);
         let request = request.body(kube::client::Body::from(body.into()))?;
         let response = self.client.send(request).await?;
         let code = response.status().as_u16();
         let body = response.into_body().collect_bytes().await?;
-        Ok((code, serde_json::from_slice(&body).context("the answer is not JSON")?))
+        Ok((
+            code,
+            serde_json::from_slice(&body).context("the answer is not JSON")?,
+        ))
     }
 }
 
@@ -64,7 +76,9 @@ async fn create<K>(api: &Api<K>, body: Value) -> Result<K>
 where
     K: Clone + Debug + Serialize + DeserializeOwned,
 {
-    Ok(api.create(&PostParams::default(), &serde_json::from_value(body)?).await?)
+    Ok(api
+        .create(&PostParams::default(), &serde_json::from_value(body)?)
+        .await?)
 }
 
 fn config_map(name: &str, value: &str) -> Value {
@@ -73,7 +87,10 @@ fn config_map(name: &str, value: &str) -> Value {
 
 /// Returns the value of a config map that `config_map` created.
 fn value(map: &ConfigMap) -> &str {
-    map.data.as_ref().and_then(|data| data.get("value")).map_or("", String::as_str)
+    map.data
+        .as_ref()
+        .and_then(|data| data.get("value"))
+        .map_or("", String::as_str)
 }
 
 /// Returns the Status of a rejected request.
@@ -91,6 +108,9 @@ fn reason<T: Debug>(result: kube::Result<T>) -> Result<(u16, String)> {
 
 fn is<T: Debug>(result: kube::Result<T>, code: u16, expected: &str) -> Result<()> {
     let found = reason(result)?;
-    anyhow::ensure!(found == (code, expected.to_owned()), "refused with {found:?}, expected {code} {expected}");
+    anyhow::ensure!(
+        found == (code, expected.to_owned()),
+        "refused with {found:?}, expected {code} {expected}"
+    );
     Ok(())
 }

@@ -17,11 +17,19 @@ use crate::{Stage, config_map, create, is, refused};
 async fn only_one_of_several_concurrent_candidates_gets_a_lease() -> Result<()> {
     let stage = Stage::new().await?;
     let leases: Api<Lease> = stage.api();
-    let lease = create(&leases, json!({"metadata": {"name": "leader"}, "spec": {"leaseDurationSeconds": 15}})).await?;
+    let lease = create(
+        &leases,
+        json!({"metadata": {"name": "leader"}, "spec": {"leaseDurationSeconds": 15}}),
+    )
+    .await?;
     let attempts = (0..8).map(|index| {
         let (leases, mut lease) = (leases.clone(), lease.clone());
         lease.spec.get_or_insert_default().holder_identity = Some(format!("candidate-{index}"));
-        async move { leases.replace("leader", &PostParams::default(), &lease).await }
+        async move {
+            leases
+                .replace("leader", &PostParams::default(), &lease)
+                .await
+        }
     });
     let results = futures::future::join_all(attempts).await;
     let (won, lost): (Vec<_>, Vec<_>) = results.into_iter().partition(Result::is_ok);
@@ -47,8 +55,19 @@ async fn an_event_is_one_object_in_both_of_its_versions() -> Result<()> {
     .await?;
     let params = ListParams::default().fields("involvedObject.name=n,type=Warning");
     let found = core.list(&params).await?;
-    assert_eq!(found.items.first().and_then(|event| event.message.as_deref()), Some("hello"));
-    assert!(core.list(&params.fields("involvedObject.name=other")).await?.items.is_empty());
+    assert_eq!(
+        found
+            .items
+            .first()
+            .and_then(|event| event.message.as_deref()),
+        Some("hello")
+    );
+    assert!(
+        core.list(&params.fields("involvedObject.name=other"))
+            .await?
+            .items
+            .is_empty()
+    );
     Ok(())
 }
 
@@ -58,21 +77,34 @@ async fn a_service_account_gets_tokens_that_expire() -> Result<()> {
     let accounts: Api<ServiceAccount> = stage.api();
     let request: TokenRequest =
         serde_json::from_value(json!({"spec": {"audiences": ["a"], "expirationSeconds": 900}}))?;
-    let missing = accounts.create_token_request("bot", &PostParams::default(), &request).await;
+    let missing = accounts
+        .create_token_request("bot", &PostParams::default(), &request)
+        .await;
     is(missing, 404, "NotFound")?;
     create(&accounts, json!({"metadata": {"name": "bot"}})).await?;
     let mut tokens = Vec::new();
     for _ in 0..2 {
-        let answer = accounts.create_token_request("bot", &PostParams::default(), &request).await?;
-        let Some(status) = answer.status else { bail!("no token") };
-        let lifetime = status.expiration_timestamp.0.duration_since(jiff::Timestamp::now()).as_secs();
+        let answer = accounts
+            .create_token_request("bot", &PostParams::default(), &request)
+            .await?;
+        let Some(status) = answer.status else {
+            bail!("no token")
+        };
+        let lifetime = status
+            .expiration_timestamp
+            .0
+            .duration_since(jiff::Timestamp::now())
+            .as_secs();
         assert!((890..=900).contains(&lifetime), "{lifetime}");
         assert_eq!(answer.spec.audiences, ["a"]);
         tokens.push(status.token);
     }
     assert_ne!(tokens.first(), tokens.last());
-    let short: TokenRequest = serde_json::from_value(json!({"spec": {"audiences": [], "expirationSeconds": 599}}))?;
-    let result = accounts.create_token_request("bot", &PostParams::default(), &short).await;
+    let short: TokenRequest =
+        serde_json::from_value(json!({"spec": {"audiences": [], "expirationSeconds": 599}}))?;
+    let result = accounts
+        .create_token_request("bot", &PostParams::default(), &short)
+        .await;
     assert_eq!(refused(result.map(|_| ()))?.code, 422);
     Ok(())
 }
@@ -93,9 +125,14 @@ async fn the_pages_of_a_list_show_one_consistent_version() -> Result<()> {
             Some(token) => params.continue_token = Some(token),
             None => break,
         }
-        maps.delete("m9", &kube::api::DeleteParams::default()).await.ok();
+        maps.delete("m9", &kube::api::DeleteParams::default())
+            .await
+            .ok();
     }
-    assert_eq!(names, (0..10).map(|index| format!("m{index}")).collect::<Vec<_>>());
+    assert_eq!(
+        names,
+        (0..10).map(|index| format!("m{index}")).collect::<Vec<_>>()
+    );
     stage.plane.compact();
     is(maps.list(&params).await, 410, "Expired")
 }
@@ -106,7 +143,10 @@ async fn dry_runs_and_generated_names_work_as_in_an_api_server() -> Result<()> {
     let maps: Api<ConfigMap> = stage.api();
     let mut map = ConfigMap::default();
     map.metadata.generate_name = Some("a-".to_owned());
-    let dry = PostParams { dry_run: true, ..PostParams::default() };
+    let dry = PostParams {
+        dry_run: true,
+        ..PostParams::default()
+    };
     assert!(maps.create(&dry, &map).await?.name_any().starts_with("a-"));
     assert!(maps.list(&ListParams::default()).await?.items.is_empty());
     let first = maps.create(&PostParams::default(), &map).await?;

@@ -1,9 +1,10 @@
-//! Names of the operations in a SOAP envelope, found without an XML parser: unusual XML is rejected.
+//! Names of the operations in a SOAP envelope, found without an XML parser: unusual XML is
+//! rejected.
 
 use super::Unclear;
 
-/// Returns the names of all children of the envelope's bodies, without namespace prefixes; empty if the document is not an
-/// envelope.
+/// Returns the names of all children of the envelope's bodies, without namespace prefixes; empty if
+/// the document is not an envelope.
 ///
 /// # Errors
 /// If the document is not valid UTF-8 XML, or has markup that could hide a name.
@@ -18,9 +19,15 @@ pub(super) fn operations(document: &[u8]) -> Result<Vec<&str>, Unclear> {
     let mut rest = text;
     while let Some((_, after)) = rest.split_once('<') {
         if let Some(instruction) = after.strip_prefix('?') {
-            let (instruction, after) = instruction.split_once("?>").ok_or("its XML is not well-formed")?;
+            let (instruction, after) = instruction
+                .split_once("?>")
+                .ok_or("its XML is not well-formed")?;
             let instruction = instruction.to_ascii_lowercase();
-            if instruction.contains("encoding") && !["utf-8", "us-ascii"].iter().any(|it| instruction.contains(it)) {
+            if instruction.contains("encoding")
+                && !["utf-8", "us-ascii"]
+                    .iter()
+                    .any(|it| instruction.contains(it))
+            {
                 return Err("its XML is not UTF-8");
             }
             rest = after;
@@ -48,7 +55,11 @@ pub(super) fn operations(document: &[u8]) -> Result<Vec<&str>, Unclear> {
             open.push(name);
         }
     }
-    if open.is_empty() { Ok(found) } else { Err("its XML is not well-formed") }
+    if open.is_empty() {
+        Ok(found)
+    } else {
+        Err("its XML is not well-formed")
+    }
 }
 
 /// Returns the position of the `>` that ends the tag, ignoring those in attribute values.
@@ -67,7 +78,10 @@ fn tag_end(text: &str) -> Option<usize> {
 }
 
 fn local(tag: &str) -> &str {
-    let name = tag.split(|it: char| it.is_ascii_whitespace() || it == '/').next().unwrap_or_default();
+    let name = tag
+        .split(|it: char| it.is_ascii_whitespace() || it == '/')
+        .next()
+        .unwrap_or_default();
     name.rsplit(':').next().unwrap_or_default()
 }
 
@@ -78,17 +92,27 @@ mod tests {
     #[test]
     fn the_children_of_the_soap_body_are_the_operations() {
         let table: [(&str, &[&str]); 5] = [
-            ("<Envelope><Body><Login a='>'><x/></Login></Body></Envelope>", &["Login"]),
+            (
+                "<Envelope><Body><Login a='>'><x/></Login></Body></Envelope>",
+                &["Login"],
+            ),
             (
                 "<s:Envelope><s:Header><s:Body><Fake/></s:Body></s:Header><s:Body>\n<v:Real>x</v:Real><Next/></s:Body></s:Envelope>",
                 &["Real", "Next"],
             ),
-            ("<Envelope><Body><A/></Body><Body><B/></Body></Envelope>", &["A", "B"]),
+            (
+                "<Envelope><Body><A/></Body><Body><B/></Body></Envelope>",
+                &["A", "B"],
+            ),
             ("<Tagging><Tag/></Tagging>", &[]),
             ("no markup", &[]),
         ];
         for (document, expected) in table {
-            assert_eq!(operations(document.as_bytes()).unwrap(), expected, "{document}");
+            assert_eq!(
+                operations(document.as_bytes()).unwrap(),
+                expected,
+                "{document}"
+            );
         }
     }
 

@@ -3,18 +3,31 @@ use super::*;
 fn check(policy: &AddressPolicy, closed: &Closed, address: &str) -> Result<String, Reason> {
     let address: IpAddr = address.parse().expect(address);
     let checked = policy.check(SocketAddr::new(address, 443), closed);
-    checked.map(|it| it.ip().to_string()).map_err(|denied| denied.reason)
+    checked
+        .map(|it| it.ip().to_string())
+        .map_err(|denied| denied.reason)
 }
 
 fn opened<const N: usize>(nets: [&str; N]) -> AddressPolicy {
-    AddressPolicy { opened: nets.map(|net| net.parse().unwrap()).to_vec(), ..AddressPolicy::default() }
+    AddressPolicy {
+        opened: nets.map(|net| net.parse().unwrap()).to_vec(),
+        ..AddressPolicy::default()
+    }
 }
 
 fn closed() -> Closed {
     Closed {
-        api_server: vec!["10.96.0.1:443".parse().unwrap(), "127.0.0.1:6443".parse().unwrap()],
-        cluster: vec!["10.96.0.0/12".parse().unwrap(), "fd00:10:96::/112".parse().unwrap()],
-        own: ["127.0.0.1", "::1", "192.168.7.10", "8.8.4.4", "fe80::10"].map(|it| it.parse().unwrap()).to_vec(),
+        api_server: vec![
+            "10.96.0.1:443".parse().unwrap(),
+            "127.0.0.1:6443".parse().unwrap(),
+        ],
+        cluster: vec![
+            "10.96.0.0/12".parse().unwrap(),
+            "fd00:10:96::/112".parse().unwrap(),
+        ],
+        own: ["127.0.0.1", "::1", "192.168.7.10", "8.8.4.4", "fe80::10"]
+            .map(|it| it.parse().unwrap())
+            .to_vec(),
     }
 }
 
@@ -59,20 +72,36 @@ fn only_public_addresses_are_allowed_by_default() {
         ("::ffff:10.0.0.1", Some(Reason::Private)),
     ];
     for (address, reason) in table {
-        assert_eq!(check(&AddressPolicy::default(), &Closed::default(), address).err(), reason, "{address}");
+        assert_eq!(
+            check(&AddressPolicy::default(), &Closed::default(), address).err(),
+            reason,
+            "{address}"
+        );
     }
 }
 
 #[test]
 fn a_denial_names_the_address_and_what_opens_it() {
     let table = [
-        ("169.254.169.254", " is a metadata service, which is always denied", None),
+        (
+            "169.254.169.254",
+            " is a metadata service, which is always denied",
+            None,
+        ),
         ("10.96.0.1", " and port belong to the Kubernetes API ", None),
         ("0.0.0.0", " is reserved or not that of one machine, ", None),
         ("127.0.0.1", " is loopback: ", Some("127.0.0.1")),
         ("fe80::1", " is link-local: ", Some("fe80::1")),
-        ("10.96.0.2", " belongs to the cluster or to this machine: ", Some("10.96.0.2")),
-        ("8.8.4.4", " belongs to the cluster or to this machine: ", Some("8.8.4.4")),
+        (
+            "10.96.0.2",
+            " belongs to the cluster or to this machine: ",
+            Some("10.96.0.2"),
+        ),
+        (
+            "8.8.4.4",
+            " belongs to the cluster or to this machine: ",
+            Some("8.8.4.4"),
+        ),
         ("10.0.0.1", " is private: ", Some("10.0.0.1")),
         ("::ffff:10.0.0.1", " is private: ", Some("10.0.0.1")),
         ("64:ff9b::a00:1", " is private: ", Some("10.0.0.1")),
@@ -81,13 +110,19 @@ fn a_denial_names_the_address_and_what_opens_it() {
         let to = SocketAddr::new(address.parse().unwrap(), 443);
         let denied = AddressPolicy::default().check(to, &closed()).unwrap_err();
         let sentence = denied.to_string();
-        assert!(sentence.starts_with(&format!("address {address}{reason}")), "{sentence}");
+        assert!(
+            sentence.starts_with(&format!("address {address}{reason}")),
+            "{sentence}"
+        );
         match remedy {
             None => assert!(sentence.ends_with("always denied"), "{sentence}"),
             Some(remedy) => {
                 assert!(sentence.contains(&format!("add {remedy} ")), "{sentence}");
                 let network = IpNet::from(remedy.parse::<IpAddr>().unwrap());
-                let policy = AddressPolicy { opened: vec![network], ..AddressPolicy::default() };
+                let policy = AddressPolicy {
+                    opened: vec![network],
+                    ..AddressPolicy::default()
+                };
                 assert!(policy.check(to, &closed()).is_ok(), "{sentence}");
             }
         }
@@ -115,7 +150,11 @@ fn a_wide_network_opens_private_addresses_only() {
         ("0.0.0.0", Some(Reason::Special)),
     ];
     for (address, reason) in table {
-        assert_eq!(check(&policy, &closed(), address).err(), reason, "{address}");
+        assert_eq!(
+            check(&policy, &closed(), address).err(),
+            reason,
+            "{address}"
+        );
     }
 }
 
@@ -148,7 +187,11 @@ fn local_addresses_need_a_network_of_their_own() {
         ("224.0.0.1", Some(Reason::Special)),
     ];
     for (address, reason) in table {
-        assert_eq!(check(&policy, &closed(), address).err(), reason, "{address}");
+        assert_eq!(
+            check(&policy, &closed(), address).err(),
+            reason,
+            "{address}"
+        );
     }
 }
 
@@ -175,9 +218,19 @@ fn control_plane_ports_stay_closed_on_the_local_machine() {
 
 #[test]
 fn nat64_addresses_are_checked_by_the_embedded_address() {
-    let named = ["2001:db8::/32", "2a00:1::/40", "2a00:2::/48", "2a00:3::/56", "2a00:4::/64", "2a00:5::/96"];
+    let named = [
+        "2001:db8::/32",
+        "2a00:1::/40",
+        "2a00:2::/48",
+        "2a00:3::/56",
+        "2a00:4::/64",
+        "2a00:5::/96",
+    ];
     let nat64 = named.map(|net| net.parse().unwrap()).to_vec();
-    let policy = AddressPolicy { nat64, ..AddressPolicy::default() };
+    let policy = AddressPolicy {
+        nat64,
+        ..AddressPolicy::default()
+    };
     let table = [
         // RFC 6052, 2.4: 192.0.2.33 in each length; here 169.254.169.254 and 1.1.1.1.
         ("2001:db8:a9fe:a9fe::", Some(Reason::Metadata)),
@@ -191,9 +244,19 @@ fn nat64_addresses_are_checked_by_the_embedded_address() {
         ("64:ff9b::101:101", None),
     ];
     for (address, reason) in table {
-        assert_eq!(check(&policy, &Closed::default(), address).err(), reason, "{address}");
+        assert_eq!(
+            check(&policy, &Closed::default(), address).err(),
+            reason,
+            "{address}"
+        );
     }
     // The connection goes to the translator's IPv6 address, not to the embedded IPv4 address.
-    assert_eq!(check(&policy, &Closed::default(), "64:ff9b::101:101").unwrap(), "64:ff9b::101:101");
-    assert_eq!(check(&policy, &Closed::default(), "::ffff:1.1.1.1").unwrap(), "1.1.1.1");
+    assert_eq!(
+        check(&policy, &Closed::default(), "64:ff9b::101:101").unwrap(),
+        "64:ff9b::101:101"
+    );
+    assert_eq!(
+        check(&policy, &Closed::default(), "::ffff:1.1.1.1").unwrap(),
+        "1.1.1.1"
+    );
 }

@@ -1,4 +1,5 @@
-//! The `cloud.conf` of the OpenStack cloud-controller-manager: the host uses the secrets, and the plugin receives the rest.
+//! The `cloud.conf` of the OpenStack cloud-controller-manager: the host uses the secrets, and the
+//! plugin receives the rest.
 
 mod ini;
 
@@ -51,34 +52,60 @@ pub enum CloudConfError {
 }
 
 /// Keys in `[Global]` whose values only the host uses.
-const SECRETS: [&str; 4] = ["password", "application-credential-secret", "trustee-password", "token"];
+const SECRETS: [&str; 4] = [
+    "password",
+    "application-credential-secret",
+    "trustee-password",
+    "token",
+];
 
 /// Substrings of keys that look like secrets.
-const SECRET_WORDS: [&str; 9] =
-    ["password", "passwd", "passphrase", "secret", "token", "private-key", "api-key", "apikey", "credential"];
+const SECRET_WORDS: [&str; 9] = [
+    "password",
+    "passwd",
+    "passphrase",
+    "secret",
+    "token",
+    "private-key",
+    "api-key",
+    "apikey",
+    "credential",
+];
 
 /// Keys with such a substring that are not secrets.
-const NO_SECRETS: [&str; 4] =
-    ["application-credential-id", "application-credential-name", "secret-name", "secret-namespace"];
+const NO_SECRETS: [&str; 4] = [
+    "application-credential-id",
+    "application-credential-name",
+    "secret-name",
+    "secret-namespace",
+];
 
 /// Returns the login for the host, and the text without its secrets, line by line, for the plugin.
 ///
 /// # Errors
 /// [`CloudConfError`] if the text does not contain a login, or contains a secret in a wrong place.
 pub fn split_cloud_conf(text: &str) -> Result<(KeystoneLogin, String), CloudConfError> {
-    let entries = entries(text).map_err(|(line, problem)| CloudConfError::Syntax { line, problem })?;
+    let entries =
+        entries(text).map_err(|(line, problem)| CloudConfError::Syntax { line, problem })?;
     let global: Vec<&Entry> = entries.iter().filter(|entry| entry.is_global()).collect();
     for entry in &entries {
         let taken = entry.is_global() && SECRETS.contains(&entry.key.as_str());
         if !taken && looks_secret(&entry.key) {
-            return Err(CloudConfError::Secret { line: entry.lines.start, key: entry.key.clone() });
+            return Err(CloudConfError::Secret {
+                line: entry.lines.start,
+                key: entry.key.clone(),
+            });
         }
     }
     let login = login(&global).map_err(|problem| CloudConfError::Login { problem })?;
-    let hidden =
-        |line: usize| global.iter().any(|entry| SECRETS.contains(&entry.key.as_str()) && entry.lines.contains(&line));
+    let hidden = |line: usize| {
+        global
+            .iter()
+            .any(|entry| SECRETS.contains(&entry.key.as_str()) && entry.lines.contains(&line))
+    };
     let is_comment = |number: usize, line: &str| {
-        line.trim_start_matches(['\u{feff}', ' ', '\t']).starts_with(['#', ';'])
+        line.trim_start_matches(['\u{feff}', ' ', '\t'])
+            .starts_with(['#', ';'])
             && !entries.iter().any(|entry| entry.lines.contains(&number))
     };
     let mut out = String::with_capacity(text.len());
@@ -95,14 +122,17 @@ pub fn split_cloud_conf(text: &str) -> Result<(KeystoneLogin, String), CloudConf
     Ok((login, out))
 }
 
-/// Checks that the text has no secrets, so that a plugin may receive it: it is not a `cloud.conf`, or a `cloud.conf` without
-/// secrets.
+/// Checks that the text has no secrets, so that a plugin may receive it: it is not a `cloud.conf`,
+/// or a `cloud.conf` without secrets.
 ///
 /// # Errors
 /// [`CloudConfError`] if the text has a secret, or if this cannot be determined.
 pub fn has_no_secrets(text: &str) -> Result<(), CloudConfError> {
     let is_header = |line: &str| {
-        let inner = line.trim().strip_prefix('[').and_then(|rest| rest.split_once(']'));
+        let inner = line
+            .trim()
+            .strip_prefix('[')
+            .and_then(|rest| rest.split_once(']'));
         inner.is_some_and(|(name, _)| name.trim().eq_ignore_ascii_case("global"))
     };
     let entries = match entries(text) {
@@ -113,9 +143,14 @@ pub fn has_no_secrets(text: &str) -> Result<(), CloudConfError> {
         // The file has another format.
         Err(_) => return Ok(()),
     };
-    let secret = |entry: &&Entry| looks_secret(&entry.key) && entry.value.expose_str().is_some_and(|it| !it.is_empty());
+    let secret = |entry: &&Entry| {
+        looks_secret(&entry.key) && entry.value.expose_str().is_some_and(|it| !it.is_empty())
+    };
     match entries.iter().find(secret) {
-        Some(entry) => Err(CloudConfError::Kept { line: entry.lines.start, key: entry.key.clone() }),
+        Some(entry) => Err(CloudConfError::Kept {
+            line: entry.lines.start,
+            key: entry.key.clone(),
+        }),
         None => Ok(()),
     }
 }
@@ -129,14 +164,23 @@ fn looks_secret(key: &str) -> bool {
 fn login(global: &[&Entry]) -> Result<KeystoneLogin, String> {
     // As in gcfg, the last value is used. An empty value counts as missing.
     let get = |key: &str| {
-        let value = global.iter().rev().find(|entry| entry.key == key).map(|entry| entry.value.expose_str());
-        value.flatten().filter(|value| !value.is_empty()).map(str::to_owned)
+        let value = global
+            .iter()
+            .rev()
+            .find(|entry| entry.key == key)
+            .map(|entry| entry.value.expose_str());
+        value
+            .flatten()
+            .filter(|value| !value.is_empty())
+            .map(str::to_owned)
     };
     let secret = |key: &str| get(key).map(Secret::new);
     if get("use-clouds").is_some_and(|value| !value.eq_ignore_ascii_case("false")) {
-        return Err("`use-clouds` would read secrets from another file: write the login here, or into the \
+        return Err(
+            "`use-clouds` would read secrets from another file: write the login here, or into the \
                     configuration of the credential"
-            .to_owned());
+                .to_owned(),
+        );
     }
     let auth_url = get("auth-url").ok_or("`auth-url` is missing")?;
     let auth_url = IssuerUrl::try_from(auth_url).map_err(|error| format!("`auth-url`: {error}"))?;
@@ -161,16 +205,33 @@ fn login(global: &[&Entry]) -> Result<KeystoneLogin, String> {
     };
     if let Some(secret) = secret("application-credential-secret") {
         let method = words.application_credential(&secret)?;
-        return Ok(KeystoneLogin { auth_url, method, scope: KeystoneScope::None });
+        return Ok(KeystoneLogin {
+            auth_url,
+            method,
+            scope: KeystoneScope::None,
+        });
     }
-    let method = match (trustee_password.or_else(|| secret("password")), secret("token")) {
-        (Some(password), _) => KeystoneMethod::Password { user: words.user()?, password },
+    let method = match (
+        trustee_password.or_else(|| secret("password")),
+        secret("token"),
+    ) {
+        (Some(password), _) => KeystoneMethod::Password {
+            user: words.user()?,
+            password,
+        },
         (None, Some(token)) => KeystoneMethod::Token(token),
         (None, None) => {
-            return Err("one of `password`, `application-credential-secret` and `token` is needed".to_owned());
+            return Err(
+                "one of `password`, `application-credential-secret` and `token` is needed"
+                    .to_owned(),
+            );
         }
     };
-    Ok(KeystoneLogin { auth_url, method, scope: words.scope()? })
+    Ok(KeystoneLogin {
+        auth_url,
+        method,
+        scope: words.scope()?,
+    })
 }
 
 #[cfg(test)]

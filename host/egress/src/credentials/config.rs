@@ -13,7 +13,9 @@ use serde::Deserialize;
 pub use self::{
     aws::{AssumeRole, AwsConfig, AwsSource, StsConfig},
     oauth2::{Grant, OAuth2Config},
-    session::{Attach, Capture, Escape, KeystoneConfig, Login, SessionConfig, Template, VsphereSoapConfig},
+    session::{
+        Attach, Capture, Escape, KeystoneConfig, Login, SessionConfig, Template, VsphereSoapConfig,
+    },
     text::{DigestPin, IssuerUrl},
 };
 use crate::absolute_path::AbsolutePath;
@@ -52,7 +54,10 @@ impl CredentialConfig {
     #[must_use]
     pub fn cloud_conf(&self) -> Option<&Path> {
         match self {
-            Self::Session(SessionConfig { login: Login::Keystone(keystone), .. }) => keystone.cloud_conf.as_deref(),
+            Self::Session(SessionConfig {
+                login: Login::Keystone(keystone),
+                ..
+            }) => keystone.cloud_conf.as_deref(),
             _ => None,
         }
     }
@@ -70,7 +75,8 @@ impl CredentialConfig {
     }
 }
 
-/// Which plugin may use a credential. The operator decides this; names that a plugin gives itself are not considered.
+/// Which plugin may use a credential. The operator decides this; names that a plugin gives itself
+/// are not considered.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Binding {
@@ -81,8 +87,8 @@ pub struct Binding {
 }
 
 impl Binding {
-    /// Returns true if the plugin with this name and this digest of its file (`sha256:` and hexadecimal digits) may use the
-    /// credential.
+    /// Returns true if the plugin with this name and this digest of its file (`sha256:` and
+    /// hexadecimal digits) may use the credential.
     #[must_use]
     pub fn admits(&self, plugin: &str, digest: &str) -> bool {
         self.plugin == plugin && self.digest.admits(digest)

@@ -18,19 +18,31 @@ pub(crate) struct Failure {
 
 impl Failure {
     pub(crate) fn unavailable(sentence: impl Into<String>) -> Self {
-        Self { kind: CredentialErrorKind::Unavailable, sentence: sentence.into() }
+        Self {
+            kind: CredentialErrorKind::Unavailable,
+            sentence: sentence.into(),
+        }
     }
 
     pub(crate) fn denied(sentence: impl Into<String>) -> Self {
-        Self { kind: CredentialErrorKind::Denied, sentence: sentence.into() }
+        Self {
+            kind: CredentialErrorKind::Denied,
+            sentence: sentence.into(),
+        }
     }
 
     pub(crate) fn minting(sentence: impl Into<String>) -> Self {
-        Self { kind: CredentialErrorKind::Minting, sentence: sentence.into() }
+        Self {
+            kind: CredentialErrorKind::Minting,
+            sentence: sentence.into(),
+        }
     }
 
     pub(crate) fn malformed(sentence: impl Into<String>) -> Self {
-        Self { kind: CredentialErrorKind::Malformed, sentence: sentence.into() }
+        Self {
+            kind: CredentialErrorKind::Malformed,
+            sentence: sentence.into(),
+        }
     }
 
     pub(crate) fn named(self, name: &str) -> CredentialError {
@@ -48,7 +60,9 @@ impl From<FileError> for Failure {
     fn from(error: FileError) -> Self {
         match error {
             // The volume may not be mounted yet, or may be in the middle of an update.
-            FileError::Read { .. } | FileError::Empty { .. } => Self::unavailable(error.to_string()),
+            FileError::Read { .. } | FileError::Empty { .. } => {
+                Self::unavailable(error.to_string())
+            }
             FileError::Kind { .. } | FileError::Large { .. } | FileError::Text { .. } => {
                 Self::malformed(error.to_string())
             }
@@ -62,7 +76,8 @@ impl From<IssuerError> for Failure {
     }
 }
 
-/// Number of secrets that are remembered: several generations of any credential, which has only a few at a time.
+/// Number of secrets that are remembered: several generations of any credential, which has only a
+/// few at a time.
 const REMEMBERED: usize = 32;
 
 /// The secrets seen most recently, which are redacted in messages.
@@ -82,13 +97,23 @@ impl Vault {
 
     /// Returns all remembered secrets.
     pub(crate) fn all(&self) -> Vec<Secret> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
     }
 
-    /// Returns text of an issuer for use in an error: secrets redacted, unprintable characters replaced, at most 64 characters.
+    /// Returns text of an issuer for use in an error: secrets redacted, unprintable characters
+    /// replaced, at most 64 characters.
     pub(crate) fn quote(&self, text: &str) -> String {
         let text = redact(text, &self.all());
-        let plain = text.chars().map(|letter| if letter.is_ascii_graphic() || letter == ' ' { letter } else { '?' });
+        let plain = text.chars().map(|letter| {
+            if letter.is_ascii_graphic() || letter == ' ' {
+                letter
+            } else {
+                '?'
+            }
+        });
         plain.take(64).collect()
     }
 }
@@ -113,14 +138,19 @@ mod tests {
         let all = vault.all();
         assert_eq!(all.len(), REMEMBERED);
         assert!(all.contains(&Secret::from("always-new")));
-        assert!(!all.contains(&Secret::from("secret-1")) && all.contains(&Secret::from("secret-39")));
+        assert!(
+            !all.contains(&Secret::from("secret-1")) && all.contains(&Secret::from("secret-39"))
+        );
     }
 
     #[test]
     fn quotes_from_issuers_are_short_and_redacted() {
         let vault = Vault::default();
         vault.note(&Secret::from("hunter22"));
-        assert_eq!(vault.quote("bad hunter22\r\n\u{1b}[31m"), "bad [redacted]???[31m");
+        assert_eq!(
+            vault.quote("bad hunter22\r\n\u{1b}[31m"),
+            "bad [redacted]???[31m"
+        );
         assert_eq!(vault.quote(&"a".repeat(100)).len(), 64);
     }
 }

@@ -1,5 +1,5 @@
-//! Files with secrets. A file is read again when it changes, whether it is written in place, replaced by a rename, or reached
-//! through a symbolic link that a projected volume switches.
+//! Files with secrets. A file is read again when it changes, whether it is written in place,
+//! replaced by a rename, or reached through a symbolic link that a projected volume switches.
 
 use std::{
     io::{self, Read as _},
@@ -11,11 +11,13 @@ use std::{
 
 use crate::secret::Secret;
 
-/// Maximum size in bytes. Keys with certificates and service account tokens have a few thousand bytes.
+/// Maximum size in bytes. Keys with certificates and service account tokens have a few thousand
+/// bytes.
 const MAX_FILE: u64 = 256 * 1024;
 
-/// File systems have coarse timestamps (ext4: a timer tick; others: one or two seconds). A file that changed this recently before
-/// it was read may change again without a change of its timestamp.
+/// File systems have coarse timestamps (ext4: a timer tick; others: one or two seconds). A file
+/// that changed this recently before it was read may change again without a change of its
+/// timestamp.
 const COARSEST_STAMP: Duration = Duration::from_secs(2);
 
 /// Why a file does not provide a secret.
@@ -46,7 +48,8 @@ struct Stamp {
 #[derive(Clone, Debug)]
 struct Read {
     stamp: Stamp,
-    /// True if the timestamp was old enough when the file was read that every later change gets a different one.
+    /// True if the timestamp was old enough when the file was read that every later change gets a
+    /// different one.
     sure: bool,
     value: Secret,
     /// Number of the value, from 1. It increases when the value changes.
@@ -62,7 +65,10 @@ pub(crate) struct SecretFile {
 
 impl SecretFile {
     pub(crate) fn new(path: impl AsRef<Path>) -> Self {
-        Self { path: path.as_ref().into(), last: Arc::default() }
+        Self {
+            path: path.as_ref().into(),
+            last: Arc::default(),
+        }
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -76,18 +82,29 @@ impl SecretFile {
         let known = last.as_ref().map(|last| (last.stamp, last.sure));
         let found = tokio::task::spawn_blocking(move || read(&path, known, SystemTime::now()))
             .await
-            .map_err(|_| FileError::Read { path: self.path.to_path_buf(), kind: io::ErrorKind::Interrupted })??;
+            .map_err(|_| FileError::Read {
+                path: self.path.to_path_buf(),
+                kind: io::ErrorKind::Interrupted,
+            })??;
         let mut guard = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((stamp, sure, value)) = found {
-            // A concurrent reader may have finished first: its version is kept if the value is the same.
+            // A concurrent reader may have finished first: its version is kept if the value is the
+            // same.
             let version = match guard.as_ref() {
                 Some(last) if last.value == value => last.version,
                 Some(last) => last.version.saturating_add(1),
                 None => 1,
             };
-            *guard = Some(Read { stamp, sure, value, version });
+            *guard = Some(Read {
+                stamp,
+                sure,
+                value,
+                version,
+            });
         }
-        let last = guard.as_ref().ok_or_else(|| FileError::Empty { path: self.path.to_path_buf() })?;
+        let last = guard.as_ref().ok_or_else(|| FileError::Empty {
+            path: self.path.to_path_buf(),
+        })?;
         Ok((last.value.clone(), last.version))
     }
 
@@ -95,7 +112,9 @@ impl SecretFile {
     pub(crate) async fn text(&self) -> Result<Secret, FileError> {
         let (value, _) = self.read().await?;
         if value.expose_str().is_none() {
-            return Err(FileError::Text { path: self.path.to_path_buf() });
+            return Err(FileError::Text {
+                path: self.path.to_path_buf(),
+            });
         }
         Ok(value)
     }
@@ -106,7 +125,10 @@ impl SecretFile {
     }
 
     fn last(&self) -> Option<Read> {
-        self.last.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.last
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
     }
 }
 
@@ -116,7 +138,10 @@ fn read(
     known: Option<(Stamp, bool)>,
     now: SystemTime,
 ) -> Result<Option<(Stamp, bool, Secret)>, FileError> {
-    let failed = |error: io::Error| FileError::Read { path: path.to_owned(), kind: error.kind() };
+    let failed = |error: io::Error| FileError::Read {
+        path: path.to_owned(),
+        kind: error.kind(),
+    };
     let metadata = std::fs::metadata(path).map_err(failed)?;
     let stamp = stamp(&metadata);
     if known == Some((stamp, true)) {
@@ -124,22 +149,40 @@ fn read(
     }
     // A pipe provides the secret only once, and a second reader would wait forever.
     if !metadata.is_file() {
-        return Err(FileError::Kind { path: path.to_owned() });
+        return Err(FileError::Kind {
+            path: path.to_owned(),
+        });
     }
     let mut value = Vec::new();
     let file = std::fs::File::open(path).map_err(failed)?;
-    file.take(MAX_FILE + 1).read_to_end(&mut value).map_err(failed)?;
+    file.take(MAX_FILE + 1)
+        .read_to_end(&mut value)
+        .map_err(failed)?;
     if value.len() as u64 > MAX_FILE {
-        return Err(FileError::Large { path: path.to_owned() });
+        return Err(FileError::Large {
+            path: path.to_owned(),
+        });
     }
-    while value.last().is_some_and(|byte| matches!(byte, b'\n' | b'\r')) {
+    while value
+        .last()
+        .is_some_and(|byte| matches!(byte, b'\n' | b'\r'))
+    {
         value.pop();
     }
     if value.is_empty() {
-        return Err(FileError::Empty { path: path.to_owned() });
+        return Err(FileError::Empty {
+            path: path.to_owned(),
+        });
     }
-    let age = metadata.modified().ok().and_then(|modified| now.duration_since(modified).ok());
-    Ok(Some((stamp, age.is_some_and(|age| age > COARSEST_STAMP), Secret::new(value))))
+    let age = metadata
+        .modified()
+        .ok()
+        .and_then(|modified| now.duration_since(modified).ok());
+    Ok(Some((
+        stamp,
+        age.is_some_and(|age| age > COARSEST_STAMP),
+        Secret::new(value),
+    )))
 }
 
 fn stamp(metadata: &std::fs::Metadata) -> Stamp {
@@ -168,7 +211,10 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("secret");
         fs::write(&path, " a b \r\n\n").unwrap();
-        assert_eq!(value(&SecretFile::new(&path)).await, (" a b ".to_owned(), 1));
+        assert_eq!(
+            value(&SecretFile::new(&path)).await,
+            (" a b ".to_owned(), 1)
+        );
     }
 
     #[tokio::test]
@@ -183,7 +229,11 @@ mod tests {
         assert_eq!(value(&file).await, ("other".to_owned(), 2));
         assert_eq!(value(&file).await, ("other".to_owned(), 2));
         fs::write(&path, "other\n").unwrap();
-        assert_eq!(value(&file).await, ("other".to_owned(), 2), "the same value is the same version");
+        assert_eq!(
+            value(&file).await,
+            ("other".to_owned(), 2),
+            "the same value is the same version"
+        );
     }
 
     #[tokio::test]
@@ -194,7 +244,12 @@ mod tests {
             let path = folder.path().join(name).join("token");
             fs::write(&path, text).unwrap();
             let old = SystemTime::now() - Duration::from_secs(3600);
-            fs::File::options().append(true).open(&path).unwrap().set_modified(old).unwrap();
+            fs::File::options()
+                .append(true)
+                .open(&path)
+                .unwrap()
+                .set_modified(old)
+                .unwrap();
         }
         symlink("..1", folder.path().join("..data")).unwrap();
         symlink("..data/token", folder.path().join("token")).unwrap();
@@ -211,7 +266,10 @@ mod tests {
         let path = folder.path().join("secret");
         let file = SecretFile::new(&path);
         let error = file.read().await.unwrap_err().to_string();
-        assert!(error.contains("secret cannot be read: entity not found"), "{error}");
+        assert!(
+            error.contains("secret cannot be read: entity not found"),
+            "{error}"
+        );
         fs::write(&path, "\n").unwrap();
         assert!(matches!(file.read().await, Err(FileError::Empty { .. })));
         fs::write(&path, vec![b'a'; 300_000]).unwrap();
@@ -220,7 +278,14 @@ mod tests {
         assert!(matches!(file.text().await, Err(FileError::Text { .. })));
         // A directory and a device. A pipe is detected in the same way, before it is opened.
         for path in [folder.path(), Path::new("/dev/zero")] {
-            assert!(matches!(SecretFile::new(path).read().await, Err(FileError::Kind { .. })), "{}", path.display());
+            assert!(
+                matches!(
+                    SecretFile::new(path).read().await,
+                    Err(FileError::Kind { .. })
+                ),
+                "{}",
+                path.display()
+            );
         }
     }
 

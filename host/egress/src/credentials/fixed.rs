@@ -34,17 +34,32 @@ pub(crate) struct Fixed {
 impl Fixed {
     pub(crate) fn header(config: &HeaderConfig) -> Result<Self, String> {
         let place = Place::header(&config.header, &config.prefix)?;
-        Ok(Self::new(&config.name, place, vec![SecretFile::new(&config.value_file)], false))
+        Ok(Self::new(
+            &config.name,
+            place,
+            vec![SecretFile::new(&config.value_file)],
+            false,
+        ))
     }
 
     pub(crate) fn basic(config: &BasicConfig) -> Result<Self, String> {
         let place = Place::header("authorization", "Basic ")?;
-        let files = vec![SecretFile::new(&config.user_file), SecretFile::new(&config.password_file)];
+        let files = vec![
+            SecretFile::new(&config.user_file),
+            SecretFile::new(&config.password_file),
+        ];
         Ok(Self::new(&config.name, place, files, true))
     }
 
     fn new(name: &str, place: Place, files: Vec<SecretFile>, basic: bool) -> Self {
-        Self { name: name.to_owned(), place, files, basic, vault: Vault::default(), last: Mutex::default() }
+        Self {
+            name: name.to_owned(),
+            place,
+            files,
+            basic,
+            vault: Vault::default(),
+            last: Mutex::default(),
+        }
     }
 
     /// Returns the current value and its number.
@@ -89,7 +104,11 @@ impl Credential for Fixed {
         false
     }
 
-    async fn prepare(&self, head: &mut request::Parts, body: Option<&Bytes>) -> Result<Prepared, CredentialError> {
+    async fn prepare(
+        &self,
+        head: &mut request::Parts,
+        body: Option<&Bytes>,
+    ) -> Result<Prepared, CredentialError> {
         let prepared = async {
             // The cloud is not known; the name of the header indicates OpenStack at best.
             Mint::OAuth2.check(head, body)?;
@@ -101,7 +120,9 @@ impl Credential for Fixed {
             self.place.insert(&mut head.headers, &value)?;
             Ok(Prepared::Send { used })
         };
-        prepared.await.map_err(|failure: Failure| failure.named(&self.name))
+        prepared
+            .await
+            .map_err(|failure: Failure| failure.named(&self.name))
     }
 
     fn accepted(&self, _used: u64, _kind: u64) {}

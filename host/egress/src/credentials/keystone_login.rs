@@ -110,7 +110,9 @@ impl Words {
         };
         match &self.user_id {
             Some(id) => Ok(Named::Id(id.clone())),
-            None => by_name().ok_or_else(|| "the user must be given by ID, or by name with its domain".to_owned()),
+            None => by_name().ok_or_else(|| {
+                "the user must be given by ID, or by name with its domain".to_owned()
+            }),
         }
     }
 
@@ -126,13 +128,19 @@ impl Words {
             let name_of_domain = self.project_domain_name.clone();
             let (id, name_of_domain) = match (id, name_of_domain) {
                 (None, None) => (
-                    self.domain_id.clone().or_else(|| self.user_domain_id.clone()),
-                    self.domain_name.clone().or_else(|| self.user_domain_name.clone()),
+                    self.domain_id
+                        .clone()
+                        .or_else(|| self.user_domain_id.clone()),
+                    self.domain_name
+                        .clone()
+                        .or_else(|| self.user_domain_name.clone()),
                 ),
                 given => given,
             };
             let project = named(name, id, name_of_domain);
-            return project.map(KeystoneScope::Project).ok_or_else(|| "a project by name needs its domain".to_owned());
+            return project
+                .map(KeystoneScope::Project)
+                .ok_or_else(|| "a project by name needs its domain".to_owned());
         }
         Ok(match (&self.domain_id, &self.domain_name) {
             (Some(id), _) => KeystoneScope::DomainId(id.clone()),
@@ -143,13 +151,27 @@ impl Words {
 
     pub(crate) fn application_credential(&self, secret: &Secret) -> Result<KeystoneMethod, String> {
         let secret = secret.clone();
-        match (&self.application_credential_id, &self.application_credential_name) {
-            (Some(id), _) => Ok(KeystoneMethod::ApplicationCredential { credential: id.clone(), user: None, secret }),
+        match (
+            &self.application_credential_id,
+            &self.application_credential_name,
+        ) {
+            (Some(id), _) => Ok(KeystoneMethod::ApplicationCredential {
+                credential: id.clone(),
+                user: None,
+                secret,
+            }),
             (None, Some(name)) => {
                 let user = Some(self.user()?);
-                Ok(KeystoneMethod::ApplicationCredential { credential: name.clone(), user, secret })
+                Ok(KeystoneMethod::ApplicationCredential {
+                    credential: name.clone(),
+                    user,
+                    secret,
+                })
             }
-            (None, None) => Err("an application credential must be given by ID, or by name with its user".to_owned()),
+            (None, None) => Err(
+                "an application credential must be given by ID, or by name with its user"
+                    .to_owned(),
+            ),
         }
     }
 }
@@ -159,11 +181,18 @@ fn named(name: &str, domain_id: Option<String>, domain_name: Option<String>) -> 
     let known = domain_id.is_some() || domain_name.is_some();
     // Keystone accepts only one of them.
     let domain_name = domain_name.filter(|_| domain_id.is_none());
-    known.then(|| Named::Name { name: name.to_owned(), domain_id, domain_name })
+    known.then(|| Named::Name {
+        name: name.to_owned(),
+        domain_id,
+        domain_name,
+    })
 }
 
 /// Returns the login in the configuration.
-pub(crate) fn from_config(config: &KeystoneConfig, secret: &Secret) -> Result<KeystoneLogin, String> {
+pub(crate) fn from_config(
+    config: &KeystoneConfig,
+    secret: &Secret,
+) -> Result<KeystoneLogin, String> {
     let it = config.clone();
     let auth_url = it.auth_url.ok_or("`authUrl` is missing")?;
     let words = Words {
@@ -183,12 +212,23 @@ pub(crate) fn from_config(config: &KeystoneConfig, secret: &Secret) -> Result<Ke
     };
     if it.application_credential_secret_file.is_some() {
         let method = words.application_credential(secret)?;
-        return Ok(KeystoneLogin { auth_url, method, scope: KeystoneScope::None });
+        return Ok(KeystoneLogin {
+            auth_url,
+            method,
+            scope: KeystoneScope::None,
+        });
     }
     let method = if it.token_file.is_some() {
         KeystoneMethod::Token(secret.clone())
     } else {
-        KeystoneMethod::Password { user: words.user()?, password: secret.clone() }
+        KeystoneMethod::Password {
+            user: words.user()?,
+            password: secret.clone(),
+        }
     };
-    Ok(KeystoneLogin { auth_url, method, scope: words.scope()? })
+    Ok(KeystoneLogin {
+        auth_url,
+        method,
+        scope: words.scope()?,
+    })
 }

@@ -30,6 +30,11 @@ impl CredentialMetrics {
     }
 
     pub(crate) fn renewed(&self, credential: &str, outcome: &'static str) {
-        self.renewals.get_or_create(&Renewal { credential: credential.to_owned(), outcome }).inc();
+        self.renewals
+            .get_or_create(&Renewal {
+                credential: credential.to_owned(),
+                outcome,
+            })
+            .inc();
     }
 }

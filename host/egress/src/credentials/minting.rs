@@ -1,5 +1,5 @@
-//! Detection of requests whose answer is a secret. A plugin could keep this secret, or obtain one that is valid for longer, so
-//! such requests are denied however their path is written.
+//! Detection of requests whose answer is a secret. A plugin could keep this secret, or obtain one
+//! that is valid for longer, so such requests are denied however their path is written.
 
 pub(crate) mod keystone;
 pub(crate) mod oauth2;
@@ -33,8 +33,9 @@ impl Mint {
         match self {
             Self::Keystone => keystone::check(head),
             Self::VsphereSoap => {
-                let body =
-                    body.ok_or_else(|| Failure::malformed("the complete body is needed to determine the operation"))?;
+                let body = body.ok_or_else(|| {
+                    Failure::malformed("the complete body is needed to determine the operation")
+                })?;
                 soap::check(head, body)
             }
             Self::OAuth2 => oauth2::check(head),
@@ -46,7 +47,9 @@ impl Mint {
 pub(crate) fn plain_body(head: &Parts) -> Result<(), Failure> {
     let mut packed = head.headers.get_all(http::header::CONTENT_ENCODING).iter();
     if packed.any(|value| !value.as_bytes().eq_ignore_ascii_case(b"identity")) {
-        return Err(Failure::malformed("bodies with Content-Encoding are not allowed with this credential"));
+        return Err(Failure::malformed(
+            "bodies with Content-Encoding are not allowed with this credential",
+        ));
     }
     Ok(())
 }
@@ -54,9 +57,9 @@ pub(crate) fn plain_body(head: &Parts) -> Result<(), Failure> {
 /// Maximum number of nested encodings of a path: each proxy and server may decode it once.
 const MAX_ENCODED: usize = 4;
 
-/// Returns the segments of a path in every way that a proxy or a server may interpret it: as sent, and percent-decoded once,
-/// twice and so on; in lower case, without empty segments, parameters (`;x`) and spaces, with `.` and `..` resolved, and
-/// backslashes as slashes.
+/// Returns the segments of a path in every way that a proxy or a server may interpret it: as sent,
+/// and percent-decoded once, twice and so on; in lower case, without empty segments, parameters
+/// (`;x`) and spaces, with `.` and `..` resolved, and backslashes as slashes.
 pub(crate) fn path_segments(path: &str) -> Vec<Vec<String>> {
     let mut all: Vec<Vec<String>> = Vec::new();
     let mut text = path.to_owned();
@@ -77,7 +80,12 @@ pub(crate) fn path_segments(path: &str) -> Vec<Vec<String>> {
 fn segments(path: &str) -> Vec<String> {
     let mut segments: Vec<String> = Vec::new();
     for segment in path.split(['/', '\\']) {
-        let segment = segment.split([';', '?', '#', '\0']).next().unwrap_or_default().trim().to_lowercase();
+        let segment = segment
+            .split([';', '?', '#', '\0'])
+            .next()
+            .unwrap_or_default()
+            .trim()
+            .to_lowercase();
         match segment.as_str() {
             "" | "." => {}
             ".." => {
@@ -113,7 +121,11 @@ mod tests {
             "/v3/auth/tokens%00.json",
             "/v3/x/%2e%2e/auth/tokens",
         ] {
-            assert!(path_segments(path).contains(&plain), "{path}: {:?}", path_segments(path));
+            assert!(
+                path_segments(path).contains(&plain),
+                "{path}: {:?}",
+                path_segments(path)
+            );
         }
         assert_eq!(path_segments("/v3/auth/tokens").len(), 1);
     }
@@ -131,18 +143,37 @@ mod tests {
                 1 => Just(format!("%2525{code:02X}")),
             ]
         };
-        let slash =
-            prop::sample::select(vec!["/", "//", "/./", "/x/../", "%2f", "/%2F", "\\", "/%2e/", "/a/%2E%2e/", ";p=1/"]);
+        let slash = prop::sample::select(vec![
+            "/",
+            "//",
+            "/./",
+            "/x/../",
+            "%2f",
+            "/%2F",
+            "\\",
+            "/%2e/",
+            "/a/%2E%2e/",
+            ";p=1/",
+        ]);
         let segments: Vec<_> = path.split('/').skip(1).collect();
-        let segments: Vec<_> =
-            segments.into_iter().map(|segment| segment.chars().map(letter).collect::<Vec<_>>()).collect();
+        let segments: Vec<_> = segments
+            .into_iter()
+            .map(|segment| segment.chars().map(letter).collect::<Vec<_>>())
+            .collect();
         let slashes = prop::collection::vec(slash, segments.len());
         let end = prop::sample::select(vec!["", "/", "//", "/.", ";x", "%20", "%00", "/x/.."]);
         (segments, slashes, end).prop_map(|(segments, slashes, end)| {
-            let parts = segments.iter().zip(&slashes).map(|(letters, slash)| format!("{slash}{}", letters.concat()));
+            let parts = segments
+                .iter()
+                .zip(&slashes)
+                .map(|(letters, slash)| format!("{slash}{}", letters.concat()));
             let path: String = parts.collect::<String>() + end;
             // The path of a request must start with a slash.
-            if path.starts_with('/') { path } else { format!("/{path}") }
+            if path.starts_with('/') {
+                path
+            } else {
+                format!("/{path}")
+            }
         })
     }
 

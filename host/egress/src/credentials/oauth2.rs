@@ -25,7 +25,8 @@ use crate::{encode, secret::Secret};
 /// The assertion type of signed JWTs (RFC 7523, section 2.2).
 const JWT_BEARER: &str = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer";
 
-/// Validity of assertions that are signed here, in seconds. They are used immediately, but clocks may differ.
+/// Validity of assertions that are signed here, in seconds. They are used immediately, but clocks
+/// may differ.
 const ASSERTION: i64 = 600;
 
 /// A source of access tokens.
@@ -41,8 +42,14 @@ impl OAuth2 {
         let mut files = Vec::new();
         let mut fields = Vec::new();
         match &config.grant {
-            Grant::ClientSecret { client_secret_file, .. } => files.push(SecretFile::new(client_secret_file)),
-            Grant::PrivateKey { key_file, certificate_file, .. } => {
+            Grant::ClientSecret {
+                client_secret_file, ..
+            } => files.push(SecretFile::new(client_secret_file)),
+            Grant::PrivateKey {
+                key_file,
+                certificate_file,
+                ..
+            } => {
                 files.push(SecretFile::new(key_file));
                 files.extend(certificate_file.as_ref().map(SecretFile::new));
             }
@@ -53,7 +60,9 @@ impl OAuth2 {
                 }
             }
             Grant::Federated { assertion_file, .. } => files.push(SecretFile::new(assertion_file)),
-            Grant::GoogleFederated { subject_token_file, .. } => {
+            Grant::GoogleFederated {
+                subject_token_file, ..
+            } => {
                 files.push(SecretFile::new(subject_token_file));
                 if config.scopes.is_empty() {
                     return Err("Google's token exchange needs `scopes`".to_owned());
@@ -63,23 +72,36 @@ impl OAuth2 {
             Grant::Form { fields: given, .. } => {
                 for (name, text) in given {
                     // No escaping here: the complete form is encoded later.
-                    let filled =
-                        Filled::parse(text, Escape::None).map_err(|error| format!("field `{name}`: {error}"))?;
+                    let filled = Filled::parse(text, Escape::None)
+                        .map_err(|error| format!("field `{name}`: {error}"))?;
                     files.extend(filled.files().cloned());
                     fields.push((name.clone(), filled));
                 }
             }
         }
-        Ok(Self { upstream, config: config.clone(), files, fields })
+        Ok(Self {
+            upstream,
+            config: config.clone(),
+            files,
+            fields,
+        })
     }
 
     /// Reads the file with this index.
     async fn file(&self, number: usize) -> Result<Secret, Failure> {
-        let file = self.files.get(number).ok_or_else(|| Failure::malformed("it has no file"))?;
+        let file = self
+            .files
+            .get(number)
+            .ok_or_else(|| Failure::malformed("it has no file"))?;
         Ok(self.upstream.read(file).await?)
     }
 
-    async fn client_secret(&self, url: &str, client: &str, basic: bool) -> Result<Fresh<Secret>, Failure> {
+    async fn client_secret(
+        &self,
+        url: &str,
+        client: &str,
+        basic: bool,
+    ) -> Result<Fresh<Secret>, Failure> {
         let secret = self.file(0).await?;
         let text = secret.expose_str().unwrap_or_default();
         let scope = self.scope();
@@ -87,7 +109,10 @@ impl OAuth2 {
         let authorization = if basic {
             // RFC 6749, section 2.3.1: both values are form-encoded first.
             let both = Zeroizing::new(format!("{}:{}", encode::form(client), encode::form(text)));
-            let encoded = Zeroizing::new(base64::Engine::encode(&base64::engine::general_purpose::STANDARD, &*both));
+            let encoded = Zeroizing::new(base64::Engine::encode(
+                &base64::engine::general_purpose::STANDARD,
+                &*both,
+            ));
             self.upstream.keep(encoded.as_bytes());
             Some(self.upstream.keep(format!("Basic {}", *encoded)))
         } else {
@@ -97,7 +122,12 @@ impl OAuth2 {
         self.ask(url, pairs, &scope, authorization.as_ref()).await
     }
 
-    async fn asserted(&self, url: &str, client: &str, assertion: &Secret) -> Result<Fresh<Secret>, Failure> {
+    async fn asserted(
+        &self,
+        url: &str,
+        client: &str,
+        assertion: &Secret,
+    ) -> Result<Fresh<Secret>, Failure> {
         let assertion = assertion.expose_str().unwrap_or_default();
         let pairs = vec![
             ("grant_type", "client_credentials"),
@@ -110,14 +140,20 @@ impl OAuth2 {
 
     async fn private_key(&self, url: &str, client: &str) -> Result<Fresh<Secret>, Failure> {
         let key = self.file(0).await?;
-        let certificate = if self.files.len() > 1 { Some(self.file(1).await?) } else { None };
+        let certificate = if self.files.len() > 1 {
+            Some(self.file(1).await?)
+        } else {
+            None
+        };
         let now = self.upstream.now().as_second();
         let claims = json!({
             "aud": url, "iss": client, "sub": client, "jti": jwt::id()?,
             "iat": now, "nbf": now, "exp": now.saturating_add(ASSERTION),
         });
         let header = jwt::header(certificate.as_ref(), None)?;
-        let assertion = self.upstream.keep(jwt::sign(&header, &claims, key.expose())?);
+        let assertion = self
+            .upstream
+            .keep(jwt::sign(&header, &claims, key.expose())?);
         self.asserted(url, client, &assertion).await
     }
 
@@ -126,7 +162,10 @@ impl OAuth2 {
         for (name, text) in &self.fields {
             filled.push((name.as_str(), text.fill(&self.upstream).await?));
         }
-        let pairs = filled.iter().map(|(name, text)| (*name, text.as_str())).collect();
+        let pairs = filled
+            .iter()
+            .map(|(name, text)| (*name, text.as_str()))
+            .collect();
         self.ask(url, pairs, &self.scope(), None).await
     }
 
@@ -144,22 +183,53 @@ impl OAuth2 {
         if !scope.is_empty() {
             pairs.push(("scope", scope));
         }
-        token(&self.upstream, &self.upstream.form(url, &pairs, authorization).await?)
+        token(
+            &self.upstream,
+            &self.upstream.form(url, &pairs, authorization).await?,
+        )
     }
 
     async fn get(&self) -> Result<Fresh<Secret>, Failure> {
         match &self.config.grant {
-            Grant::ClientSecret { token_url, client_id, basic, .. } => {
-                self.client_secret(token_url.as_str(), client_id, *basic).await
+            Grant::ClientSecret {
+                token_url,
+                client_id,
+                basic,
+                ..
+            } => {
+                self.client_secret(token_url.as_str(), client_id, *basic)
+                    .await
             }
-            Grant::PrivateKey { token_url, client_id, .. } => self.private_key(token_url.as_str(), client_id).await,
+            Grant::PrivateKey {
+                token_url,
+                client_id,
+                ..
+            } => self.private_key(token_url.as_str(), client_id).await,
             Grant::GoogleServiceAccount { token_url, .. } => {
-                google::service_account(&self.upstream, &self.file(0).await?, token_url.as_ref(), &self.scope()).await
+                google::service_account(
+                    &self.upstream,
+                    &self.file(0).await?,
+                    token_url.as_ref(),
+                    &self.scope(),
+                )
+                .await
             }
-            Grant::Federated { token_url, client_id, .. } => {
-                self.asserted(token_url.as_str(), client_id, &self.file(0).await?).await
+            Grant::Federated {
+                token_url,
+                client_id,
+                ..
+            } => {
+                self.asserted(token_url.as_str(), client_id, &self.file(0).await?)
+                    .await
             }
-            Grant::GoogleFederated { audience, subject_token_type, service_account, sts_url, iam_url, .. } => {
+            Grant::GoogleFederated {
+                audience,
+                subject_token_type,
+                service_account,
+                sts_url,
+                iam_url,
+                ..
+            } => {
                 let exchange = google::Exchange {
                     audience,
                     subject: &self.file(0).await?,
@@ -172,10 +242,26 @@ impl OAuth2 {
                 exchange.run(&self.upstream).await
             }
             Grant::GceMetadata { account, endpoint } => {
-                metadata::gce(&self.upstream, endpoint.as_ref(), account, &self.config.scopes).await
+                metadata::gce(
+                    &self.upstream,
+                    endpoint.as_ref(),
+                    account,
+                    &self.config.scopes,
+                )
+                .await
             }
-            Grant::AzureMetadata { resource, client_id, endpoint } => {
-                metadata::azure(&self.upstream, endpoint.as_ref(), resource, client_id.as_deref()).await
+            Grant::AzureMetadata {
+                resource,
+                client_id,
+                endpoint,
+            } => {
+                metadata::azure(
+                    &self.upstream,
+                    endpoint.as_ref(),
+                    resource,
+                    client_id.as_deref(),
+                )
+                .await
             }
             Grant::Form { token_url, .. } => self.form(token_url.as_str()).await,
         }
@@ -192,7 +278,13 @@ impl Source for OAuth2 {
 
     async fn renew(&self) -> Result<Fresh<Token>, Failure> {
         let fresh = self.get().await?;
-        Ok(Fresh { value: Token { value: fresh.value, answer: None }, lifetime: fresh.lifetime })
+        Ok(Fresh {
+            value: Token {
+                value: fresh.value,
+                answer: None,
+            },
+            lifetime: fresh.lifetime,
+        })
     }
 
     async fn inputs(&self) -> u64 {

@@ -5,7 +5,8 @@ use http::{HeaderMap, HeaderName, HeaderValue, header};
 use super::{config::Attach, failure::Failure};
 use crate::secret::{Secret, redact};
 
-/// Headers with which a plugin could authenticate to any cloud, or change the meaning of a request after it was checked.
+/// Headers with which a plugin could authenticate to any cloud, or change the meaning of a request
+/// after it was checked.
 const FROM_GUEST: [&str; 9] = [
     "authorization",
     "proxy-authorization",
@@ -40,13 +41,23 @@ pub(crate) enum Place {
 impl Place {
     /// Creates a header place from the name in the configuration.
     pub(crate) fn header(name: &str, prefix: &str) -> Result<Self, String> {
-        let name: HeaderName = name.parse().map_err(|_| format!("`{name}` is not a valid header name"))?;
+        let name: HeaderName = name
+            .parse()
+            .map_err(|_| format!("`{name}` is not a valid header name"))?;
         // These headers define the framing or the destination of a request.
-        let fixed = [header::HOST, header::CONTENT_LENGTH, header::TRANSFER_ENCODING, header::CONNECTION];
+        let fixed = [
+            header::HOST,
+            header::CONTENT_LENGTH,
+            header::TRANSFER_ENCODING,
+            header::CONNECTION,
+        ];
         if fixed.contains(&name) {
             return Err(format!("header `{name}` cannot carry a credential"));
         }
-        Ok(Self::Header { name, prefix: prefix.to_owned() })
+        Ok(Self::Header {
+            name,
+            prefix: prefix.to_owned(),
+        })
     }
 
     pub(crate) fn of(attach: &Attach) -> Result<Self, String> {
@@ -55,7 +66,8 @@ impl Place {
             Attach::Cookie(name) => {
                 let token = |b: u8| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b);
                 let good = !name.is_empty() && name.bytes().all(token);
-                good.then(|| Self::Cookie(name.clone())).ok_or_else(|| format!("`{name}` is not a valid cookie name"))
+                good.then(|| Self::Cookie(name.clone()))
+                    .ok_or_else(|| format!("`{name}` is not a valid cookie name"))
             }
         }
     }
@@ -83,15 +95,25 @@ impl Place {
 
     /// Adds the secret.
     pub(crate) fn insert(&self, headers: &mut HeaderMap, secret: &Secret) -> Result<(), Failure> {
-        let malformed = || Failure::malformed("the secret contains bytes that are not allowed in headers");
+        let malformed =
+            || Failure::malformed("the secret contains bytes that are not allowed in headers");
         match self {
             Self::Header { name, prefix } => {
                 headers.insert(name, secret.header(prefix).ok_or_else(malformed)?);
             }
             Self::Cookie(name) => {
                 let others = other_cookies(headers, name);
-                let others = if others.is_empty() { others } else { format!("{others}; ") };
-                headers.insert(header::COOKIE, secret.header(&format!("{others}{name}=")).ok_or_else(malformed)?);
+                let others = if others.is_empty() {
+                    others
+                } else {
+                    format!("{others}; ")
+                };
+                headers.insert(
+                    header::COOKIE,
+                    secret
+                        .header(&format!("{others}{name}="))
+                        .ok_or_else(malformed)?,
+                );
             }
         }
         Ok(())
@@ -103,7 +125,8 @@ pub(crate) fn strip(headers: &mut HeaderMap) {
     remove(headers, &FROM_GUEST);
 }
 
-/// Removes these headers under every name that a server could treat as the same: many (WSGI, CGI) do not distinguish `_` and `-`.
+/// Removes these headers under every name that a server could treat as the same: many (WSGI, CGI)
+/// do not distinguish `_` and `-`.
 pub(crate) fn remove(headers: &mut HeaderMap, names: &[&str]) {
     let alike = |name: &&HeaderName| names.contains(&name.as_str().replace('_', "-").as_str());
     let found: Vec<HeaderName> = headers.keys().filter(alike).cloned().collect();
@@ -112,7 +135,8 @@ pub(crate) fn remove(headers: &mut HeaderMap, names: &[&str]) {
     }
 }
 
-/// Removes secrets from the headers of an answer: headers that hand out sessions, and any value that quotes a secret.
+/// Removes secrets from the headers of an answer: headers that hand out sessions, and any value
+/// that quotes a secret.
 pub(crate) fn mask(headers: &mut HeaderMap, secrets: &[Secret]) {
     for name in FROM_CLOUD {
         headers.remove(name);
@@ -121,16 +145,24 @@ pub(crate) fn mask(headers: &mut HeaderMap, secrets: &[Secret]) {
         let text = String::from_utf8_lossy(value.as_bytes());
         let redacted = redact(&text, secrets);
         if redacted != text {
-            *value = HeaderValue::from_str(&redacted).unwrap_or_else(|_| HeaderValue::from_static("[redacted]"));
+            *value = HeaderValue::from_str(&redacted)
+                .unwrap_or_else(|_| HeaderValue::from_static("[redacted]"));
         }
     }
 }
 
 /// Returns all cookies except those with this name.
 fn other_cookies(headers: &HeaderMap, name: &str) -> String {
-    let texts = headers.get_all(header::COOKIE).iter().map(|value| String::from_utf8_lossy(value.as_bytes()));
+    let texts = headers
+        .get_all(header::COOKIE)
+        .iter()
+        .map(|value| String::from_utf8_lossy(value.as_bytes()));
     let cookies: Vec<String> = texts
-        .flat_map(|text| text.split(';').map(|cookie| cookie.trim().to_owned()).collect::<Vec<_>>())
+        .flat_map(|text| {
+            text.split(';')
+                .map(|cookie| cookie.trim().to_owned())
+                .collect::<Vec<_>>()
+        })
         .filter(|cookie| {
             let found = cookie.split('=').next().unwrap_or_default().trim();
             !found.is_empty() && !found.eq_ignore_ascii_case(name)
@@ -179,7 +211,10 @@ mod tests {
 
     #[test]
     fn a_session_cookie_replaces_only_its_own_name() {
-        let mut map = headers(&[("cookie", "a=1; SID=guest;sid=guest"), ("cookie", "b=2; =x; SID")]);
+        let mut map = headers(&[
+            ("cookie", "a=1; SID=guest;sid=guest"),
+            ("cookie", "b=2; =x; SID"),
+        ]);
         let place = Place::of(&Attach::Cookie("sid".to_owned())).unwrap();
         place.strip(&mut map);
         assert_eq!(map["cookie"], "a=1; b=2");

@@ -1,9 +1,11 @@
 //! A value that is renewed before it expires, by one task for all users of the value.
 //!
-//! The task starts at the first use. It renews a value that is in use some time before it expires, and stops renewing when the
-//! value is not used any more. Requests without a valid value wait for the attempt in progress. If an attempt fails while the old
-//! value is still valid, a warning is logged. Further attempts back off, so that an issuer that is down does not receive too many
-//! requests and accounts are not locked. After a change of a file, the next attempt follows immediately.
+//! The task starts at the first use. It renews a value that is in use some time before it expires,
+//! and stops renewing when the value is not used any more. Requests without a valid value wait for
+//! the attempt in progress. If an attempt fails while the old value is still valid, a warning is
+//! logged. Further attempts back off, so that an issuer that is down does not receive too many
+//! requests and accounts are not locked. After a change of a file, the next attempt follows
+//! immediately.
 
 mod refusals;
 mod rule;
@@ -28,8 +30,8 @@ use super::{failure::Failure, metrics::CredentialMetrics};
 /// Timeout of an attempt. An issuer that takes longer counts as unavailable.
 const ATTEMPT: Duration = Duration::from_secs(30);
 
-/// After a file has changed, requests that still have a valid value wait at most this long for the one that is created from the
-/// changed file.
+/// After a file has changed, requests that still have a valid value wait at most this long for the
+/// one that is created from the changed file.
 const MOMENT: Duration = Duration::from_secs(2);
 
 /// A value that was obtained from an issuer.
@@ -72,7 +74,16 @@ struct Shared<S: Source> {
 impl<S: Source> Renewed<S> {
     pub(crate) fn new(source: S, metrics: CredentialMetrics) -> Self {
         let (state, attempts, wake) = (Mutex::default(), watch::Sender::new(0), Notify::new());
-        Self { shared: Arc::new(Shared { source, state, attempts, wake, metrics }), task: Mutex::default() }
+        Self {
+            shared: Arc::new(Shared {
+                source,
+                state,
+                attempts,
+                wake,
+                metrics,
+            }),
+            task: Mutex::default(),
+        }
     }
 
     pub(crate) fn source(&self) -> &S {
@@ -85,7 +96,11 @@ impl<S: Source> Renewed<S> {
         let inputs = self.shared.source.inputs().await;
         let ask = self.shared.state().ask(Instant::now(), inputs);
         match ask {
-            Ask::Have { number, value, first_use } => {
+            Ask::Have {
+                number,
+                value,
+                first_use,
+            } => {
                 if first_use {
                     self.shared.wake.notify_one();
                 }
@@ -95,7 +110,8 @@ impl<S: Source> Renewed<S> {
             Ask::Wait { attempts, valid } => {
                 let attempt = self.attempt_after(attempts);
                 if valid {
-                    // Requests with a valid value do not wait long for an issuer that does not answer.
+                    // Requests with a valid value do not wait long for an issuer that does not
+                    // answer.
                     let _ = timeout(MOMENT, attempt).await;
                 } else {
                     attempt.await;
@@ -112,8 +128,8 @@ impl<S: Source> Renewed<S> {
         self.shared.state().accept(used, kind);
     }
 
-    /// Reports that the cloud rejected the value with this number for this kind of request. Returns true if there is a newer
-    /// value.
+    /// Reports that the cloud rejected the value with this number for this kind of request. Returns
+    /// true if there is a newer value.
     pub(crate) async fn rejected(&self, used: u64, kind: u64) -> bool {
         self.start();
         loop {
@@ -130,7 +146,8 @@ impl<S: Source> Renewed<S> {
         }
     }
 
-    /// Returns true if there is a value with a higher number, which is obtained first if a file has changed.
+    /// Returns true if there is a value with a higher number, which is obtained first if a file has
+    /// changed.
     pub(crate) async fn changed(&self, used: u64) -> bool {
         self.get().await.is_ok_and(|(number, _)| number > used)
     }
@@ -153,7 +170,12 @@ impl<S: Source> Renewed<S> {
 
 impl<S: Source> Drop for Renewed<S> {
     fn drop(&mut self) {
-        if let Some(task) = self.task.get_mut().unwrap_or_else(PoisonError::into_inner).take() {
+        if let Some(task) = self
+            .task
+            .get_mut()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take()
+        {
             task.abort();
         }
     }
@@ -161,7 +183,9 @@ impl<S: Source> Drop for Renewed<S> {
 
 impl<S: Source> fmt::Debug for Renewed<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Renewed").field("name", &self.shared.source.name()).finish_non_exhaustive()
+        f.debug_struct("Renewed")
+            .field("name", &self.shared.source.name())
+            .finish_non_exhaustive()
     }
 }
 
@@ -173,23 +197,34 @@ impl<S: Source> Shared<S> {
     async fn attempt(&self) {
         let name = self.source.name();
         let inputs = self.source.inputs().await;
-        let result = timeout(ATTEMPT, self.source.renew()).await.unwrap_or_else(|_| {
-            Err(Failure::unavailable(format!("its issuer did not answer within {} s", ATTEMPT.as_secs())))
-        });
+        let result = timeout(ATTEMPT, self.source.renew())
+            .await
+            .unwrap_or_else(|_| {
+                Err(Failure::unavailable(format!(
+                    "its issuer did not answer within {} s",
+                    ATTEMPT.as_secs()
+                )))
+            });
         let result = result.and_then(|fresh| match fresh.lifetime {
             // If this counted as success, every request would cause a renewal.
-            Some(Duration::ZERO) => {
-                Err(Failure::unavailable("its issuer returned an expired value: check the clock of this machine"))
-            }
+            Some(Duration::ZERO) => Err(Failure::unavailable(
+                "its issuer returned an expired value: check the clock of this machine",
+            )),
             _ => Ok(fresh),
         });
-        let outcome = result.as_ref().map_or_else(|failure| failure.kind.as_str(), |_| "renewed");
+        let outcome = result
+            .as_ref()
+            .map_or_else(|failure| failure.kind.as_str(), |_| "renewed");
         self.metrics.renewed(name, outcome);
         let now = Instant::now();
         match &result {
             Ok(fresh) => {
                 let lifetime = fresh.lifetime.map(|it| it.as_secs());
-                tracing::debug!(credential = name, lifetime_seconds = lifetime, "credential renewed");
+                tracing::debug!(
+                    credential = name,
+                    lifetime_seconds = lifetime,
+                    "credential renewed"
+                );
             }
             Err(failure) => match self.state().valid_for(now) {
                 Some(left) => {

@@ -43,25 +43,45 @@ struct LoggedIn {
 }
 
 impl Session {
-    /// Returns the source, the place for its token, and what the credential could be used to obtain.
-    pub(crate) fn new(config: &SessionConfig, upstream: Upstream) -> Result<(Self, Place, Mint), String> {
+    /// Returns the source, the place for its token, and what the credential could be used to
+    /// obtain.
+    pub(crate) fn new(
+        config: &SessionConfig,
+        upstream: Upstream,
+    ) -> Result<(Self, Place, Mint), String> {
         let (kind, place, mint) = match &config.login {
             Login::Keystone(it) => {
                 let place = Place::header("x-auth-token", "")?;
-                (Kind::Keystone(Keystone::new(it, config.masked)?), place, Mint::Keystone)
+                (
+                    Kind::Keystone(Keystone::new(it, config.masked)?),
+                    place,
+                    Mint::Keystone,
+                )
             }
-            Login::VsphereSoap(it) => {
-                (Kind::Vsphere(Vsphere::new(it)), Place::Cookie(vsphere::COOKIE.to_owned()), Mint::VsphereSoap)
-            }
-            Login::Template(it) => {
-                (Kind::Template(Box::new(TemplateLogin::new(it)?)), Place::of(&it.attach)?, Mint::OAuth2)
-            }
+            Login::VsphereSoap(it) => (
+                Kind::Vsphere(Vsphere::new(it)),
+                Place::Cookie(vsphere::COOKIE.to_owned()),
+                Mint::VsphereSoap,
+            ),
+            Login::Template(it) => (
+                Kind::Template(Box::new(TemplateLogin::new(it)?)),
+                Place::of(&it.attach)?,
+                Mint::OAuth2,
+            ),
         };
-        Ok((Self { upstream, kind, masked: config.masked }, place, mint))
+        Ok((
+            Self {
+                upstream,
+                kind,
+                masked: config.masked,
+            },
+            place,
+            mint,
+        ))
     }
 
-    /// Returns the mask that answers or denies logins by plugins. For Keystone with `cloudConf`, the file must be readable at
-    /// this time, since it contains the URL of logins.
+    /// Returns the mask that answers or denies logins by plugins. For Keystone with `cloudConf`,
+    /// the file must be readable at this time, since it contains the URL of logins.
     pub(crate) fn mask(&self) -> Result<Option<Mask>, String> {
         let post = http::Method::POST;
         let mask = match &self.kind {
@@ -71,12 +91,14 @@ impl Session {
                 let capture = Capture::Header("X-Subject-Token".to_owned());
                 Mask::new(Protocol::Keystone, post, it.login_uri()?, capture)?
             }
-            Kind::Vsphere(it) => {
-                Mask::new(Protocol::VsphereSoap, post, it.uri(), Capture::Cookie(vsphere::COOKIE.to_owned()))?
-            }
-            Kind::Template(it) => {
-                Mask::new(Protocol::Plain, it.method(), it.uri(), it.capture())?.with_expiry(it.expires())
-            }
+            Kind::Vsphere(it) => Mask::new(
+                Protocol::VsphereSoap,
+                post,
+                it.uri(),
+                Capture::Cookie(vsphere::COOKIE.to_owned()),
+            )?,
+            Kind::Template(it) => Mask::new(Protocol::Plain, it.method(), it.uri(), it.capture())?
+                .with_expiry(it.expires()),
         };
         Ok(Some(if self.masked { mask } else { mask.refusing() }))
     }
@@ -91,12 +113,22 @@ impl Source for Session {
     }
 
     async fn renew(&self) -> Result<Fresh<Token>, Failure> {
-        let LoggedIn { token, lifetime, answer } = match &self.kind {
+        let LoggedIn {
+            token,
+            lifetime,
+            answer,
+        } = match &self.kind {
             Kind::Keystone(it) => it.log_in(&self.upstream).await?,
             Kind::Vsphere(it) => it.log_in(&self.upstream).await?,
             Kind::Template(it) => it.log_in(&self.upstream).await?,
         };
-        Ok(Fresh { value: Token { value: token, answer: self.masked.then_some(answer) }, lifetime })
+        Ok(Fresh {
+            value: Token {
+                value: token,
+                answer: self.masked.then_some(answer),
+            },
+            lifetime,
+        })
     }
 
     async fn inputs(&self) -> u64 {
@@ -115,16 +147,27 @@ impl TokenSource for Session {
 }
 
 /// Extracts the token from an answer.
-fn captured(upstream: &Upstream, answer: &Response<Bytes>, capture: &Capture) -> Result<Secret, Failure> {
+fn captured(
+    upstream: &Upstream,
+    answer: &Response<Bytes>,
+    capture: &Capture,
+) -> Result<Secret, Failure> {
     match capture {
         Capture::Header(name) => {
             let value = answer.headers().get(name).filter(|value| !value.is_empty());
-            value.map(|value| upstream.keep(value.as_bytes())).ok_or_else(|| missing(&format!("header `{name}`")))
+            value
+                .map(|value| upstream.keep(value.as_bytes()))
+                .ok_or_else(|| missing(&format!("header `{name}`")))
         }
         Capture::Cookie(name) => {
-            let cookies = answer.headers().get_all(header::SET_COOKIE).iter().filter_map(|value| value.to_str().ok());
+            let cookies = answer
+                .headers()
+                .get_all(header::SET_COOKIE)
+                .iter()
+                .filter_map(|value| value.to_str().ok());
             let mut pairs = cookies.filter_map(|text| text.split(';').next()?.split_once('='));
-            let value = pairs.find(|(found, value)| found.trim() == name && !value.trim().is_empty());
+            let value =
+                pairs.find(|(found, value)| found.trim() == name && !value.trim().is_empty());
             let value = value.map(|(_, value)| {
                 upstream.keep(value.trim().trim_matches('"'));
                 upstream.keep(value.trim())
@@ -141,6 +184,8 @@ fn captured(upstream: &Upstream, answer: &Response<Bytes>, capture: &Capture) ->
 
 /// Creates a request with a body of this media type.
 fn post(url: &str, kind: &str, body: impl Into<Bytes>) -> Result<Request<Bytes>, Failure> {
-    let request = Request::post(url).header(header::CONTENT_TYPE, kind).header(header::ACCEPT, "*/*");
+    let request = Request::post(url)
+        .header(header::CONTENT_TYPE, kind)
+        .header(header::ACCEPT, "*/*");
     super::upstream::finish(request, body.into())
 }

@@ -74,8 +74,22 @@ mod tests {
     fn placeholders_must_be_absolute_paths() {
         let filled = Filled::parse("a={{/run/a}}&b={{/run/b}}!", Escape::Form).unwrap();
         assert_eq!(filled.files().count(), 2);
-        assert!(Filled::parse("{{a}}", Escape::Form).unwrap_err().contains("absolute path"));
-        assert!(Filled::parse("{{/a", Escape::Form).unwrap_err().contains("is missing"));
-        assert_eq!(Filled::parse("{\"a\": {}}", Escape::Json).unwrap().files().count(), 0);
+        assert!(
+            Filled::parse("{{a}}", Escape::Form)
+                .unwrap_err()
+                .contains("absolute path")
+        );
+        assert!(
+            Filled::parse("{{/a", Escape::Form)
+                .unwrap_err()
+                .contains("is missing")
+        );
+        assert_eq!(
+            Filled::parse("{\"a\": {}}", Escape::Json)
+                .unwrap()
+                .files()
+                .count(),
+            0
+        );
     }
 }

@@ -38,24 +38,40 @@ pub(crate) struct TokenCredential<S: TokenSource> {
 
 impl<S: TokenSource> TokenCredential<S> {
     pub(crate) fn new(renewed: Renewed<S>, place: Place, mint: Mint, mask: Option<Mask>) -> Self {
-        Self { renewed, place, mint, mask }
+        Self {
+            renewed,
+            place,
+            mint,
+            mask,
+        }
     }
 
-    async fn try_prepare(&self, head: &mut request::Parts, body: Option<&Bytes>) -> Result<Prepared, Failure> {
-        let guest = self.mask.as_ref().map_or(Guest::Other, |mask| mask.recognize(head, body));
+    async fn try_prepare(
+        &self,
+        head: &mut request::Parts,
+        body: Option<&Bytes>,
+    ) -> Result<Prepared, Failure> {
+        let guest = self
+            .mask
+            .as_ref()
+            .map_or(Guest::Other, |mask| mask.recognize(head, body));
         match (guest, &self.mask) {
             (Guest::Login, Some(mask)) => {
                 mask.check()?;
                 let (_, token) = self.renewed.get().await?;
                 let answer = token.answer.as_ref();
-                let answer = answer.ok_or_else(|| Failure::unavailable("Skydock's own login is not available"))?;
+                let answer = answer
+                    .ok_or_else(|| Failure::unavailable("Skydock's own login is not available"))?;
                 return Ok(Prepared::Answer(mask.login(answer, &token.value)?));
             }
             (Guest::Logout, Some(mask)) => return Ok(Prepared::Answer(mask.logout())),
             _ => {}
         }
         self.mint.check(head, body)?;
-        let subject = self.mask.as_ref().is_some_and(|mask| mask.is_subject(&head.headers));
+        let subject = self
+            .mask
+            .as_ref()
+            .is_some_and(|mask| mask.is_subject(&head.headers));
         self.place.strip(&mut head.headers);
         let (used, token) = self.renewed.get().await?;
         self.place.insert(&mut head.headers, &token.value)?;
@@ -71,7 +87,10 @@ impl<S: TokenSource> TokenCredential<S> {
 impl<S: TokenSource> fmt::Debug for TokenCredential<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let name = self.renewed.source().name();
-        f.debug_struct("TokenCredential").field("name", &name).field("place", &self.place).finish_non_exhaustive()
+        f.debug_struct("TokenCredential")
+            .field("name", &name)
+            .field("place", &self.place)
+            .finish_non_exhaustive()
     }
 }
 
@@ -83,11 +102,21 @@ impl<S: TokenSource> Credential for TokenCredential<S> {
 
     fn needs_body(&self, head: &request::Parts) -> bool {
         // The body of a login is read and discarded.
-        self.mint.needs_body() || self.mask.as_ref().is_some_and(|mask| mask.is_at_login(head))
+        self.mint.needs_body()
+            || self
+                .mask
+                .as_ref()
+                .is_some_and(|mask| mask.is_at_login(head))
     }
 
-    async fn prepare(&self, head: &mut request::Parts, body: Option<&Bytes>) -> Result<Prepared, CredentialError> {
-        self.try_prepare(head, body).await.map_err(|failure| failure.named(self.name()))
+    async fn prepare(
+        &self,
+        head: &mut request::Parts,
+        body: Option<&Bytes>,
+    ) -> Result<Prepared, CredentialError> {
+        self.try_prepare(head, body)
+            .await
+            .map_err(|failure| failure.named(self.name()))
     }
 
     fn accepted(&self, used: u64, kind: u64) {

@@ -25,7 +25,12 @@ pub(crate) struct Upstream {
 
 impl Upstream {
     pub(crate) fn new(name: &str, issuer: Arc<dyn Issuer>, clock: Arc<dyn Clock>) -> Self {
-        Self { name: name.to_owned(), issuer, clock, vault: Vault::default() }
+        Self {
+            name: name.to_owned(),
+            issuer,
+            clock,
+            vault: Vault::default(),
+        }
     }
 
     pub(crate) fn name(&self) -> &str {
@@ -59,7 +64,10 @@ impl Upstream {
     pub(crate) async fn ask(&self, request: Request<Bytes>) -> Result<Response<Bytes>, Failure> {
         self.issuer.send(request).await.map_err(|error| {
             let failure = Failure::from(error);
-            Failure { sentence: crate::secret::redact(&failure.sentence, &self.vault.all()), ..failure }
+            Failure {
+                sentence: crate::secret::redact(&failure.sentence, &self.vault.all()),
+                ..failure
+            }
         })
     }
 
@@ -71,13 +79,22 @@ impl Upstream {
     }
 
     /// Returns the answer if it is a success, or else the failure.
-    pub(crate) fn succeeded(&self, host: &str, response: Response<Bytes>) -> Result<Response<Bytes>, Failure> {
+    pub(crate) fn succeeded(
+        &self,
+        host: &str,
+        response: Response<Bytes>,
+    ) -> Result<Response<Bytes>, Failure> {
         let status = response.status();
         if status.is_success() {
             return Ok(response);
         }
-        let code = error_code(response.body()).map(|code| format!(" ({})", self.vault.quote(&code)));
-        let sentence = format!("its issuer {host} answered {}{}", status.as_u16(), code.unwrap_or_default());
+        let code =
+            error_code(response.body()).map(|code| format!(" ({})", self.vault.quote(&code)));
+        let sentence = format!(
+            "its issuer {host} answered {}{}",
+            status.as_u16(),
+            code.unwrap_or_default()
+        );
         Err(if is_passing(status) {
             Failure::unavailable(sentence)
         } else {
@@ -105,20 +122,29 @@ impl Upstream {
     /// Sends a request and parses the answer as JSON.
     pub(crate) async fn json(&self, request: Request<Bytes>) -> Result<Value, Failure> {
         let response = self.send(request).await?;
-        serde_json::from_slice(response.body()).map_err(|_| Failure::unavailable("its issuer did not return JSON"))
+        serde_json::from_slice(response.body())
+            .map_err(|_| Failure::unavailable("its issuer did not return JSON"))
     }
 
     /// Returns a secret as a header value.
-    pub(crate) fn header_value(&self, secret: &Secret, prefix: &str) -> Result<http::HeaderValue, Failure> {
-        secret
-            .header(prefix)
-            .ok_or_else(|| Failure::malformed("the secret contains bytes that are not allowed in headers"))
+    pub(crate) fn header_value(
+        &self,
+        secret: &Secret,
+        prefix: &str,
+    ) -> Result<http::HeaderValue, Failure> {
+        secret.header(prefix).ok_or_else(|| {
+            Failure::malformed("the secret contains bytes that are not allowed in headers")
+        })
     }
 
     /// Returns the text at a JSON pointer in the answer as a secret.
     pub(crate) fn secret_at(&self, answer: &Value, pointer: &str) -> Result<Secret, Failure> {
-        let text = answer.pointer(pointer).and_then(Value::as_str).filter(|text| !text.is_empty());
-        text.map(|text| self.keep(text)).ok_or_else(|| missing(pointer))
+        let text = answer
+            .pointer(pointer)
+            .and_then(Value::as_str)
+            .filter(|text| !text.is_empty());
+        text.map(|text| self.keep(text))
+            .ok_or_else(|| missing(pointer))
     }
 
     /// Returns the time until `end`; zero if it has passed.
@@ -133,14 +159,17 @@ pub(crate) fn missing(what: &str) -> Failure {
 }
 
 /// Completes a request.
-pub(crate) fn finish(request: http::request::Builder, body: Bytes) -> Result<Request<Bytes>, Failure> {
-    request
-        .body(body)
-        .map_err(|_| Failure::malformed("cannot create a request to its issuer: check its URL and headers"))
+pub(crate) fn finish(
+    request: http::request::Builder,
+    body: Bytes,
+) -> Result<Request<Bytes>, Failure> {
+    request.body(body).map_err(|_| {
+        Failure::malformed("cannot create a request to its issuer: check its URL and headers")
+    })
 }
 
-/// Returns the sum of the versions of files, which increases whenever one changes. A file that cannot be read counts with its
-/// previous version.
+/// Returns the sum of the versions of files, which increases whenever one changes. A file that
+/// cannot be read counts with its previous version.
 pub(crate) async fn versions(files: &[SecretFile]) -> u64 {
     let mut sum = 0_u64;
     for file in files {
@@ -156,15 +185,20 @@ pub(crate) async fn versions(files: &[SecretFile]) -> u64 {
 /// Returns true for answers after which a retry may succeed.
 fn is_passing(status: StatusCode) -> bool {
     status.is_server_error()
-        || matches!(status, StatusCode::REQUEST_TIMEOUT | StatusCode::TOO_EARLY | StatusCode::TOO_MANY_REQUESTS)
+        || matches!(
+            status,
+            StatusCode::REQUEST_TIMEOUT | StatusCode::TOO_EARLY | StatusCode::TOO_MANY_REQUESTS
+        )
 }
 
-/// Returns the short name of an error, if the issuer uses one of these formats: OAuth2 (`error`), Google (`error.status`),
-/// Keystone (`error.title`), AWS (XML `Code`, JSON `code`).
+/// Returns the short name of an error, if the issuer uses one of these formats: OAuth2 (`error`),
+/// Google (`error.status`), Keystone (`error.title`), AWS (XML `Code`, JSON `code`).
 fn error_code(body: &[u8]) -> Option<String> {
     if let Ok(value) = serde_json::from_slice::<Value>(body) {
         let pointers = ["/error", "/error/status", "/error/title", "/code", "/Code"];
-        return pointers.iter().find_map(|pointer| value.pointer(pointer)?.as_str().map(str::to_owned));
+        return pointers
+            .iter()
+            .find_map(|pointer| value.pointer(pointer)?.as_str().map(str::to_owned));
     }
     element(std::str::from_utf8(body).ok()?, "Code")
 }
@@ -183,10 +217,22 @@ mod tests {
     #[test]
     fn finds_the_error_code_of_an_issuer() {
         for (body, code) in [
-            (r#"{"error":"invalid_client","error_description":"x"}"#, Some("invalid_client")),
-            (r#"{"error":{"code":403,"status":"PERMISSION_DENIED"}}"#, Some("PERMISSION_DENIED")),
-            (r#"{"error":{"code":401,"title":"Unauthorized"}}"#, Some("Unauthorized")),
-            ("<ErrorResponse><Error><Code>AccessDenied</Code></Error></ErrorResponse>", Some("AccessDenied")),
+            (
+                r#"{"error":"invalid_client","error_description":"x"}"#,
+                Some("invalid_client"),
+            ),
+            (
+                r#"{"error":{"code":403,"status":"PERMISSION_DENIED"}}"#,
+                Some("PERMISSION_DENIED"),
+            ),
+            (
+                r#"{"error":{"code":401,"title":"Unauthorized"}}"#,
+                Some("Unauthorized"),
+            ),
+            (
+                "<ErrorResponse><Error><Code>AccessDenied</Code></Error></ErrorResponse>",
+                Some("AccessDenied"),
+            ),
             ("<html>", None),
             ("{}", None),
         ] {
@@ -196,16 +242,29 @@ mod tests {
 
     #[test]
     fn some_statuses_are_transient() {
-        for (status, passing) in
-            [(400, false), (401, false), (403, false), (404, false), (429, true), (408, true), (500, true)]
-        {
-            assert_eq!(is_passing(StatusCode::from_u16(status).unwrap()), passing, "{status}");
+        for (status, passing) in [
+            (400, false),
+            (401, false),
+            (403, false),
+            (404, false),
+            (429, true),
+            (408, true),
+            (500, true),
+        ] {
+            assert_eq!(
+                is_passing(StatusCode::from_u16(status).unwrap()),
+                passing,
+                "{status}"
+            );
         }
     }
 
     #[test]
     fn reads_the_text_of_an_xml_element() {
-        assert_eq!(element("<a><Code> x&amp;y </Code></a>", "Code").as_deref(), Some("x&y"));
+        assert_eq!(
+            element("<a><Code> x&amp;y </Code></a>", "Code").as_deref(),
+            Some("x&y")
+        );
         assert_eq!(element("<Code><b/></Code>", "Code"), None);
         assert_eq!(element("<Code>x", "Code"), None);
     }

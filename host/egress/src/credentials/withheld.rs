@@ -7,7 +7,8 @@ use http::{request, response};
 use crate::credential::{Credential, CredentialError, CredentialErrorKind, Prepared};
 use crate::secret::Secret;
 
-/// A placeholder for a credential that belongs to another plugin, or to another file of this plugin.
+/// A placeholder for a credential that belongs to another plugin, or to another file of this
+/// plugin.
 #[derive(Debug)]
 pub struct Withheld(String);
 
@@ -29,9 +30,18 @@ impl Credential for Withheld {
         false
     }
 
-    async fn prepare(&self, _: &mut request::Parts, _: Option<&Bytes>) -> Result<Prepared, CredentialError> {
-        let sentence = "it is for another plugin or another build of it: see `for` of the credential";
-        Err(CredentialError::new(&self.0, CredentialErrorKind::Denied, sentence))
+    async fn prepare(
+        &self,
+        _: &mut request::Parts,
+        _: Option<&Bytes>,
+    ) -> Result<Prepared, CredentialError> {
+        let sentence =
+            "it is for another plugin or another build of it: see `for` of the credential";
+        Err(CredentialError::new(
+            &self.0,
+            CredentialErrorKind::Denied,
+            sentence,
+        ))
     }
 
     fn accepted(&self, _: u64, _: u64) {}

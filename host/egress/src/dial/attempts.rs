@@ -10,20 +10,26 @@ use crate::{
     rule::Target,
 };
 
-/// Delay before the next address is tried, unless the previous attempt fails earlier (RFC 8305, section 5).
+/// Delay before the next address is tried, unless the previous attempt fails earlier (RFC 8305,
+/// section 5).
 const STAGGER: Duration = Duration::from_millis(250);
 
 /// Connects to the first address that accepts the connection.
 ///
 /// # Errors
 /// [`Code::ConnectionRefused`] if no address does.
-pub(super) async fn connect(target: &Target, addresses: &[SocketAddr]) -> Result<TcpStream, Refusal> {
+pub(super) async fn connect(
+    target: &Target,
+    addresses: &[SocketAddr],
+) -> Result<TcpStream, Refusal> {
     let mut waiting = alternate(addresses).into_iter();
     let mut running = FuturesUnordered::new();
     let mut failure = nowhere(target);
     loop {
         if running.is_empty() {
-            let Some(address) = waiting.next() else { return Err(failure) };
+            let Some(address) = waiting.next() else {
+                return Err(failure);
+            };
             running.push(TcpStream::connect(address));
         }
         tokio::select! {
@@ -42,15 +48,23 @@ pub(super) async fn connect(target: &Target, addresses: &[SocketAddr]) -> Result
 
 /// Returns the error for a host without addresses.
 pub(super) fn nowhere(target: &Target) -> Refusal {
-    Refusal::new(Code::DnsError, Cause::Dns, format!("{target} has no address"))
+    Refusal::new(
+        Code::DnsError,
+        Cause::Dns,
+        format!("{target} has no address"),
+    )
 }
 
-/// Returns the addresses in the resolver's order, but alternating between IPv4 and IPv6, so that a family that does not work
-/// costs one attempt.
+/// Returns the addresses in the resolver's order, but alternating between IPv4 and IPv6, so that a
+/// family that does not work costs one attempt.
 fn alternate(addresses: &[SocketAddr]) -> Vec<SocketAddr> {
-    let Some(first) = addresses.first() else { return Vec::new() };
-    let (same, other): (Vec<_>, Vec<_>) =
-        addresses.iter().copied().partition::<Vec<SocketAddr>, _>(|it| it.is_ipv4() == first.is_ipv4());
+    let Some(first) = addresses.first() else {
+        return Vec::new();
+    };
+    let (same, other): (Vec<_>, Vec<_>) = addresses
+        .iter()
+        .copied()
+        .partition::<Vec<SocketAddr>, _>(|it| it.is_ipv4() == first.is_ipv4());
     let (mut same, mut other) = (same.into_iter(), other.into_iter());
     let mut all = Vec::with_capacity(addresses.len());
     while all.len() < addresses.len() {
@@ -68,7 +82,11 @@ mod tests {
     use crate::rule::{Host, Scheme};
 
     fn target() -> Target {
-        Target { scheme: Scheme::Http, host: Host::parse("a.example").unwrap(), port: 80 }
+        Target {
+            scheme: Scheme::Http,
+            host: Host::parse("a.example").unwrap(),
+            port: 80,
+        }
     }
 
     #[test]
@@ -81,12 +99,21 @@ mod tests {
     #[tokio::test]
     async fn tries_the_next_address_if_one_fails() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let closed = { TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap() };
+        let closed = {
+            TcpListener::bind("127.0.0.1:0")
+                .await
+                .unwrap()
+                .local_addr()
+                .unwrap()
+        };
         let open = listener.local_addr().unwrap();
         let stream = connect(&target(), &[closed, open]).await.unwrap();
         assert_eq!(stream.peer_addr().unwrap(), open);
         let refusal = connect(&target(), &[closed]).await.unwrap_err();
         assert_eq!(refusal.code(), Code::ConnectionRefused);
-        assert_eq!(connect(&target(), &[]).await.unwrap_err().code(), Code::DnsError);
+        assert_eq!(
+            connect(&target(), &[]).await.unwrap_err().code(),
+            Code::DnsError
+        );
     }
 }

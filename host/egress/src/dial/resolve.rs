@@ -19,8 +19,8 @@ pub trait Resolver: Send + Sync {
     async fn resolve(&self, name: &str) -> io::Result<Vec<IpAddr>>;
 }
 
-/// Maximum number of concurrent lookups. Each blocks a thread until the system resolver returns, even if the caller no longer
-/// waits.
+/// Maximum number of concurrent lookups. Each blocks a thread until the system resolver returns,
+/// even if the caller no longer waits.
 const LOOKUPS: usize = 8;
 
 /// The system resolver, which uses `/etc/hosts`, `/etc/resolv.conf` and other configured sources.
@@ -31,14 +31,21 @@ pub struct SystemResolver {
 
 impl Default for SystemResolver {
     fn default() -> Self {
-        Self { lookups: Arc::new(Semaphore::new(LOOKUPS)) }
+        Self {
+            lookups: Arc::new(Semaphore::new(LOOKUPS)),
+        }
     }
 }
 
 #[async_trait]
 impl Resolver for SystemResolver {
     async fn resolve(&self, name: &str) -> io::Result<Vec<IpAddr>> {
-        let permit = self.lookups.clone().acquire_owned().await.map_err(io::Error::other)?;
+        let permit = self
+            .lookups
+            .clone()
+            .acquire_owned()
+            .await
+            .map_err(io::Error::other)?;
         let name = name.to_owned();
         let lookup = spawn_blocking(move || {
             // The permit is held while the thread is busy, even if the caller no longer waits.
@@ -56,7 +63,13 @@ mod tests {
 
     #[tokio::test]
     async fn the_system_resolver_resolves_localhost() {
-        let found = SystemResolver::default().resolve("localhost").await.unwrap();
-        assert!(found.iter().all(IpAddr::is_loopback) && !found.is_empty(), "{found:?}");
+        let found = SystemResolver::default()
+            .resolve("localhost")
+            .await
+            .unwrap();
+        assert!(
+            found.iter().all(IpAddr::is_loopback) && !found.is_empty(),
+            "{found:?}"
+        );
     }
 }

@@ -35,11 +35,19 @@ enum Io {
 
 impl Stream {
     pub(super) fn plain(tcp: TcpStream, permit: OwnedSemaphorePermit) -> Self {
-        Self { io: Io::Plain(tcp), opened: Opened(Instant::now()), _permit: permit }
+        Self {
+            io: Io::Plain(tcp),
+            opened: Opened(Instant::now()),
+            _permit: permit,
+        }
     }
 
     pub(super) fn tls(tls: TlsStream<TcpStream>, permit: OwnedSemaphorePermit) -> Self {
-        Self { io: Io::Tls(Box::new(tls)), opened: Opened(Instant::now()), _permit: permit }
+        Self {
+            io: Io::Tls(Box::new(tls)),
+            opened: Opened(Instant::now()),
+            _permit: permit,
+        }
     }
 
     fn io(self: Pin<&mut Self>) -> &mut Io {
@@ -54,7 +62,11 @@ impl Connection for Stream {
 }
 
 impl AsyncRead for Stream {
-    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
         match self.io() {
             Io::Plain(tcp) => Pin::new(tcp).poll_read(cx, buf),
             Io::Tls(tls) => Pin::new(tls).poll_read(cx, buf),
@@ -63,7 +75,11 @@ impl AsyncRead for Stream {
 }
 
 impl AsyncWrite for Stream {
-    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &[u8],
+    ) -> Poll<io::Result<usize>> {
         match self.io() {
             Io::Plain(tcp) => Pin::new(tcp).poll_write(cx, buf),
             Io::Tls(tls) => Pin::new(tls).poll_write(cx, buf),

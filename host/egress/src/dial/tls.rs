@@ -45,8 +45,8 @@ struct Read {
     config: Arc<ClientConfig>,
 }
 
-/// Metadata that differs between two states of a file. Kubernetes updates mounted files by switching a link, which changes the
-/// inode.
+/// Metadata that differs between two states of a file. Kubernetes updates mounted files by
+/// switching a link, which changes the inode.
 type Stamp = Option<(SystemTime, u64, u64)>;
 
 /// Why TLS cannot be used; names the file.
@@ -54,32 +54,68 @@ type Problem = String;
 
 impl Tls {
     pub(super) fn new(wanted: TlsConfig, pin: Option<Pin>, metrics: EgressMetrics) -> Self {
-        Self(Arc::new(Shared { wanted, pin, metrics, read: Mutex::default() }))
+        Self(Arc::new(Shared {
+            wanted,
+            pin,
+            metrics,
+            read: Mutex::default(),
+        }))
     }
 
     /// Performs the TLS handshake and verifies that the server is the target.
     ///
     /// # Errors
-    /// [`Code::TlsCertificateError`] if the server is not the target, or if a file cannot be read; [`Code::TlsProtocolError`] if
-    /// the handshake fails for another reason.
-    pub(super) async fn agree(&self, target: &Target, tcp: TcpStream) -> Result<TlsStream<TcpStream>, Refusal> {
+    /// [`Code::TlsCertificateError`] if the server is not the target, or if a file cannot be read;
+    /// [`Code::TlsProtocolError`] if the handshake fails for another reason.
+    pub(super) async fn agree(
+        &self,
+        target: &Target,
+        tcp: TcpStream,
+    ) -> Result<TlsStream<TcpStream>, Refusal> {
         let failed = |code, why: &dyn std::fmt::Display| {
-            Refusal::new(code, Cause::Tls, format!("TLS connection to {target} failed: {why}"))
+            Refusal::new(
+                code,
+                Cause::Tls,
+                format!("TLS connection to {target} failed: {why}"),
+            )
         };
         let shared = self.0.clone();
-        let config =
-            spawn_blocking(move || shared.config()).await.map_err(|error| failed(Code::InternalError, &error))?;
+        let config = spawn_blocking(move || shared.config())
+            .await
+            .map_err(|error| failed(Code::InternalError, &error))?;
         let config = config.map_err(|problem| failed(Code::TlsCertificateError, &problem))?;
-        let name = self.name(target).map_err(|error| failed(Code::TlsCertificateError, &error))?;
-        TlsConnector::from(config).connect(name, tcp).await.map_err(|error| {
-            let cause = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
-            let certificate =
-                matches!(cause, Some(rustls::Error::InvalidCertificate(_) | rustls::Error::NoCertificatesPresented));
-            failed(if certificate { Code::TlsCertificateError } else { Code::TlsProtocolError }, &error)
-        })
+        let name = self
+            .name(target)
+            .map_err(|error| failed(Code::TlsCertificateError, &error))?;
+        TlsConnector::from(config)
+            .connect(name, tcp)
+            .await
+            .map_err(|error| {
+                let cause = error
+                    .get_ref()
+                    .and_then(|inner| inner.downcast_ref::<rustls::Error>());
+                let certificate = matches!(
+                    cause,
+                    Some(
+                        rustls::Error::InvalidCertificate(_)
+                            | rustls::Error::NoCertificatesPresented
+                    )
+                );
+                failed(
+                    if certificate {
+                        Code::TlsCertificateError
+                    } else {
+                        Code::TlsProtocolError
+                    },
+                    &error,
+                )
+            })
     }
 
-    fn name(&self, target: &Target) -> Result<ServerName<'static>, rustls_pki_types::InvalidDnsNameError> {
+    fn name(
+        &self,
+        target: &Target,
+    ) -> Result<ServerName<'static>, rustls_pki_types::InvalidDnsNameError> {
         match (&self.0.wanted.server_name, &target.host) {
             (Some(name), _) => ServerName::try_from(name.clone()),
             (None, Host::Name(name)) => ServerName::try_from(name.clone()),
@@ -89,10 +125,19 @@ impl Tls {
 }
 
 impl Shared {
-    /// Returns the TLS configuration, which is read again if a file has changed. If this fails, the previous one is used.
+    /// Returns the TLS configuration, which is read again if a file has changed. If this fails, the
+    /// previous one is used.
     fn config(&self) -> Result<Arc<ClientConfig>, Problem> {
-        let files = [&self.wanted.ca_file, &self.wanted.cert_file, &self.wanted.key_file];
-        let stamps: Vec<_> = files.into_iter().flatten().map(|file| stamp(file)).collect();
+        let files = [
+            &self.wanted.ca_file,
+            &self.wanted.cert_file,
+            &self.wanted.key_file,
+        ];
+        let stamps: Vec<_> = files
+            .into_iter()
+            .flatten()
+            .map(|file| stamp(file))
+            .collect();
         let before = lock(&self.read).clone();
         if let Some(read) = before.as_ref().filter(|read| read.stamps == stamps) {
             return Ok(read.config.clone());
@@ -100,7 +145,10 @@ impl Shared {
         match self.build() {
             Ok(config) => {
                 let config = Arc::new(config);
-                *lock(&self.read) = Some(Read { stamps, config: config.clone() });
+                *lock(&self.read) = Some(Read {
+                    stamps,
+                    config: config.clone(),
+                });
                 Ok(config)
             }
             Err(problem) => match before {
@@ -125,7 +173,9 @@ impl Shared {
                 let (chain, key) = (certificates(cert)?, private_key(key)?);
                 let until = chain.first().and_then(expiration);
                 let fits = builder.with_client_auth_cert(chain, key);
-                let config = fits.map_err(|error| format!("{} and its key do not match: {error}", cert.display()))?;
+                let config = fits.map_err(|error| {
+                    format!("{} and its key do not match: {error}", cert.display())
+                })?;
                 if let Some(until) = until {
                     self.metrics.expires(cert, until);
                 }
@@ -135,24 +185,34 @@ impl Shared {
         }
     }
 
-    fn verifier(&self, provider: &Arc<CryptoProvider>) -> Result<Arc<dyn ServerCertVerifier>, Problem> {
-        let authorities: Option<Arc<dyn ServerCertVerifier>> = match (&self.wanted.ca_file, self.pin) {
-            (Some(file), _) => {
-                let mut roots = RootCertStore::empty();
-                for certificate in certificates(file)? {
-                    roots.add(certificate).map_err(|error| format!("{}: {error}", file.display()))?;
+    fn verifier(
+        &self,
+        provider: &Arc<CryptoProvider>,
+    ) -> Result<Arc<dyn ServerCertVerifier>, Problem> {
+        let authorities: Option<Arc<dyn ServerCertVerifier>> =
+            match (&self.wanted.ca_file, self.pin) {
+                (Some(file), _) => {
+                    let mut roots = RootCertStore::empty();
+                    for certificate in certificates(file)? {
+                        roots
+                            .add(certificate)
+                            .map_err(|error| format!("{}: {error}", file.display()))?;
+                    }
+                    let verifier = WebPkiServerVerifier::builder_with_provider(
+                        Arc::new(roots),
+                        provider.clone(),
+                    )
+                    .build();
+                    Some(verifier.map_err(|error| format!("{}: {error}", file.display()))?)
                 }
-                let verifier = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider.clone()).build();
-                Some(verifier.map_err(|error| format!("{}: {error}", file.display()))?)
-            }
-            (None, Some(_)) => None,
-            (None, None) => {
-                let verifier = rustls_platform_verifier::Verifier::new(provider.clone());
-                Some(Arc::new(
-                    verifier.map_err(|error| format!("cannot load the system's certificate authorities: {error}"))?,
-                ))
-            }
-        };
+                (None, Some(_)) => None,
+                (None, None) => {
+                    let verifier = rustls_platform_verifier::Verifier::new(provider.clone());
+                    Some(Arc::new(verifier.map_err(|error| {
+                        format!("cannot load the system's certificate authorities: {error}")
+                    })?))
+                }
+            };
         Ok(match (self.pin, authorities) {
             (None, Some(authorities)) => authorities,
             (pin, authorities) => Arc::new(pin::Pinned::new(
@@ -174,7 +234,10 @@ fn certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>, Problem> {
     let read: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&bytes(file)?).collect();
     match read {
         Ok(all) if !all.is_empty() => Ok(all),
-        Ok(_) => Err(format!("{} does not contain a PEM certificate", file.display())),
+        Ok(_) => Err(format!(
+            "{} does not contain a PEM certificate",
+            file.display()
+        )),
         Err(error) => Err(format!("{}: {error}", file.display())),
     }
 }
@@ -187,7 +250,8 @@ fn expiration(certificate: &CertificateDer<'_>) -> Option<i64> {
 
 fn private_key(file: &Path) -> Result<PrivateKeyDer<'static>, Problem> {
     let bytes = zeroize::Zeroizing::new(bytes(file)?);
-    PrivateKeyDer::from_pem_slice(&bytes).map_err(|_| format!("{} does not contain a PEM private key", file.display()))
+    PrivateKeyDer::from_pem_slice(&bytes)
+        .map_err(|_| format!("{} does not contain a PEM private key", file.display()))
 }
 
 fn bytes(file: &Path) -> Result<Vec<u8>, Problem> {

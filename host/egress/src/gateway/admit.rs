@@ -33,11 +33,22 @@ const SHOWN: usize = 128;
 /// A refusal, and the rule that caused it.
 type Refused = (Option<Arc<str>>, Refusal);
 
-pub(super) fn admit(shared: &Arc<Shared>, head: &Parts, call: &Call<'_>) -> Result<Admitted, Refusal> {
+pub(super) fn admit(
+    shared: &Arc<Shared>,
+    head: &Parts,
+    call: &Call<'_>,
+) -> Result<Admitted, Refusal> {
     decide(shared, head, call).map_err(|(rule, refusal)| {
         let name = rule.clone().unwrap_or_else(|| Arc::from(""));
-        shared.surroundings.metrics.denied(&shared.plugin, &name, refusal.cause());
-        refusal.of(About { rule, method: head.method.clone(), target: uri::target(&head.uri).ok() })
+        shared
+            .surroundings
+            .metrics
+            .denied(&shared.plugin, &name, refusal.cause());
+        refusal.of(About {
+            rule,
+            method: head.method.clone(),
+            target: uri::target(&head.uri).ok(),
+        })
     })
 }
 
@@ -45,11 +56,19 @@ fn decide(shared: &Arc<Shared>, head: &Parts, call: &Call<'_>) -> Result<Admitte
     let started = Instant::now();
     let nobody = |refusal| (None, refusal);
     if call.phase == Phase::Loading {
-        return Err(nobody(Refusal::new(Code::InternalError, Cause::Loading, NOT_YET)));
+        return Err(nobody(Refusal::new(
+            Code::InternalError,
+            Cause::Loading,
+            NOT_YET,
+        )));
     }
     if !METHODS.contains(&head.method) {
         let sentence = "the method must be one of GET, HEAD, POST, PUT, PATCH, DELETE and OPTIONS";
-        return Err(nobody(Refusal::new(Code::HttpRequestMethodInvalid, Cause::Method, sentence)));
+        return Err(nobody(Refusal::new(
+            Code::HttpRequestMethodInvalid,
+            Cause::Method,
+            sentence,
+        )));
     }
     let target = uri::target(&head.uri).map_err(nobody)?;
     uri::refuse_metadata(&target).map_err(nobody)?;
@@ -58,23 +77,40 @@ fn decide(shared: &Arc<Shared>, head: &Parts, call: &Call<'_>) -> Result<Admitte
     let rules = policy.for_target(&target);
     // If no rule uses actions, parameters with these names can have any meaning.
     let asked = call.dry_run || rules.iter().any(|wired| !wired.grant.actions.is_empty());
-    let actions = if asked { actions::of_head(head) } else { Ok(Actions::default()) };
+    let actions = if asked {
+        actions::of_head(head)
+    } else {
+        Ok(Actions::default())
+    };
     let actions = actions.map_err(|why| nobody(unclear(why)))?;
     let candidates = choose(&rules, head, &target, &actions)?;
-    let Some(first) = candidates.first() else { return Err(nobody(unruled(&target, &head.method))) };
+    let Some(first) = candidates.first() else {
+        return Err(nobody(unruled(&target, &head.method)));
+    };
     let rule = |refusal| (Some(first.grant.name.clone()), refusal);
-    if call.dry_run && candidates.iter().all(|wired| wired.grant.reads(&head.method, &actions) == Verdict::No) {
+    if call.dry_run
+        && candidates
+            .iter()
+            .all(|wired| wired.grant.reads(&head.method, &actions) == Verdict::No)
+    {
         return Err(rule(writes(&head.method)));
     }
     let authentication = Authentication::of(head);
-    // A credential replaces authentication by the plugin. Without a credential, the request must be denied.
-    let refuses = |wired: &Arc<Wired>| wired.grant.guest_auth == GuestAuth::Denied && wired.grant.credential.is_none();
+    // A credential replaces authentication by the plugin. Without a credential, the request must be
+    // denied.
+    let refuses = |wired: &Arc<Wired>| {
+        wired.grant.guest_auth == GuestAuth::Denied && wired.grant.credential.is_none()
+    };
     if candidates.iter().all(refuses)
         && let Some(name) = authentication.name()
     {
         return Err(rule(guest_authenticates(&first.grant.name, &name)));
     }
-    let most = candidates.iter().map(|wired| wired.grant.limits.request_body).max().unwrap_or_default();
+    let most = candidates
+        .iter()
+        .map(|wired| wired.grant.limits.request_body)
+        .max()
+        .unwrap_or_default();
     if headers::content_length(&head.headers).is_some_and(|length| length > most) {
         return Err(rule(too_long(most)));
     }
@@ -111,17 +147,28 @@ fn decide(shared: &Arc<Shared>, head: &Parts, call: &Call<'_>) -> Result<Admitte
     })
 }
 
-/// Returns the rules that may apply: the first that allows the request, and all rules before it for which the body must be read
-/// to decide.
-fn choose(rules: &[&Arc<Wired>], head: &Parts, target: &Target, actions: &Actions) -> Result<Vec<Arc<Wired>>, Refused> {
+/// Returns the rules that may apply: the first that allows the request, and all rules before it for
+/// which the body must be read to decide.
+fn choose(
+    rules: &[&Arc<Wired>],
+    head: &Parts,
+    target: &Target,
+    actions: &Actions,
+) -> Result<Vec<Arc<Wired>>, Refused> {
     let path = head.uri.path();
-    // Also if a later rule allows every path: it must not apply to a request that an earlier rule would handle if the path were
-    // unambiguous.
+    // Also if a later rule allows every path: it must not apply to a request that an earlier rule
+    // would handle if the path were unambiguous.
     if let Some(first) = rules.iter().find(|wired| !wired.grant.paths.is_empty())
         && let Some(trick) = path::trick(path)
     {
-        let sentence = format!("{trick}, but rule `{}` allows only certain paths", first.grant.name);
-        return Err((Some(first.grant.name.clone()), Refusal::denied(Cause::Path, sentence)));
+        let sentence = format!(
+            "{trick}, but rule `{}` allows only certain paths",
+            first.grant.name
+        );
+        return Err((
+            Some(first.grant.name.clone()),
+            Refusal::denied(Cause::Path, sentence),
+        ));
     }
     let mut chosen = Vec::new();
     let mut nearest: Option<(u8, Refused)> = None;
@@ -129,14 +176,22 @@ fn choose(rules: &[&Arc<Wired>], head: &Parts, target: &Target, actions: &Action
         if nearest.as_ref().is_none_or(|(other, _)| *other < nearness) {
             let name = &wired.grant.name;
             let sentence = format!("rule `{name}` allows {target}, but not {what}");
-            nearest = Some((nearness, (Some(name.clone()), Refusal::denied(cause, sentence))));
+            nearest = Some((
+                nearness,
+                (Some(name.clone()), Refusal::denied(cause, sentence)),
+            ));
         }
     };
     for wired in rules {
         if !wired.grant.methods.contains(&head.method) {
             // A rule for this path is nearer than one for this method.
             let nearness = if wired.grant.permits_path(path) { 3 } else { 1 };
-            note(nearness, wired, Cause::RuleMethod, &format!("method {}: add it to `methods`", head.method));
+            note(
+                nearness,
+                wired,
+                Cause::RuleMethod,
+                &format!("method {}: add it to `methods`", head.method),
+            );
         } else if !wired.grant.permits_path(path) {
             let what = match path {
                 "/" => "path /: adding it to `paths` would allow all paths".to_owned(),

@@ -9,12 +9,19 @@ use crate::{
 
 /// The refusal of a request whose actions cannot be determined.
 pub(super) fn unclear(why: Unclear) -> Refusal {
-    Refusal::denied(Cause::Action, format!("cannot determine the action of the request: {why}"))
+    Refusal::denied(
+        Cause::Action,
+        format!("cannot determine the action of the request: {why}"),
+    )
 }
 
 /// The refusal of a request that may change something, if only reads are sent.
 pub(super) fn writes(method: &Method) -> Refusal {
-    let remedy = if can_read(method) { "; if it is a read, add its action to `reads` of the rule" } else { "" };
+    let remedy = if can_read(method) {
+        "; if it is a read, add its action to `reads` of the rule"
+    } else {
+        ""
+    };
     let sentence = format!(
         "only reads are sent (--dry-run, or `skydock dev` without --allow-cloud-writes), and this {method} may change something{remedy}"
     );

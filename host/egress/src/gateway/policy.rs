@@ -19,8 +19,8 @@ pub(super) struct Policy {
     pub(super) warnings: Vec<String>,
 }
 
-/// A rule with its HTTP client. Rules do not share connections, since the address of a connection is not checked again when it is
-/// reused.
+/// A rule with its HTTP client. Rules do not share connections, since the address of a connection
+/// is not checked again when it is reused.
 #[derive(Debug)]
 pub(super) struct Wired {
     pub(super) grant: Grant,
@@ -47,19 +47,34 @@ impl Policy {
             let wire = match before.and_then(|before| before.grants.iter().find(same)) {
                 Some(other) => other.wire.clone(),
                 None => {
-                    let Surroundings { resolver, closed, metrics } = surroundings.clone();
-                    let connector =
-                        Connector::new(&grant, resolver, closed, (connections.clone(), CONNECTIONS), metrics);
+                    let Surroundings {
+                        resolver,
+                        closed,
+                        metrics,
+                    } = surroundings.clone();
+                    let connector = Connector::new(
+                        &grant,
+                        resolver,
+                        closed,
+                        (connections.clone(), CONNECTIONS),
+                        metrics,
+                    );
                     Wire::new(connector, usize::from(grant.limits.concurrency))
                 }
             };
             Arc::new(Wired { grant, wire })
         };
-        Ok(Self { grants: grants.into_iter().map(wired).collect(), warnings })
+        Ok(Self {
+            grants: grants.into_iter().map(wired).collect(),
+            warnings,
+        })
     }
 
     /// Returns the rules that allow a target, in order.
     pub(super) fn for_target(&self, target: &Target) -> Vec<&Arc<Wired>> {
-        self.grants.iter().filter(|wired| wired.grant.to.permits(target)).collect()
+        self.grants
+            .iter()
+            .filter(|wired| wired.grant.to.permits(target))
+            .collect()
     }
 }

@@ -43,8 +43,8 @@ use crate::{
     veil::Veil,
 };
 
-/// Maximum number of retries after the authentication of a request was rejected. The first renewal may have happened just before
-/// a change of the password took effect.
+/// Maximum number of retries after the authentication of a request was rejected. The first renewal
+/// may have happened just before a change of the password took effect.
 const REFUSALS: u32 = 2;
 
 /// A request that is allowed as far as its head shows. It is sent with [`Admitted::send`].
@@ -77,8 +77,8 @@ enum Answer {
 }
 
 impl Admitted {
-    /// Sends the request whose `head` was admitted, and returns the answer when its head has arrived. Dropping the future or the
-    /// answer's body cancels the request.
+    /// Sends the request whose `head` was admitted, and returns the answer when its head has
+    /// arrived. Dropping the future or the answer's body cancels the request.
     ///
     /// # Errors
     /// [`Refusal`] if the request is denied or fails. It is counted in the metrics.
@@ -88,7 +88,11 @@ impl Admitted {
         B::Error: Into<BoxError>,
     {
         let body: GuestBody = Box::pin(Boxed(Box::pin(body)));
-        let total = self.candidates.iter().filter_map(|wired| wired.grant.limits.total).min();
+        let total = self
+            .candidates
+            .iter()
+            .filter_map(|wired| wired.grant.limits.total)
+            .min();
         let deadline = self.started + total.map_or(self.left, |total| total.min(self.left));
         let sent = timeout_at(deadline, Box::pin(self.go(head, body, deadline))).await;
         match sent.unwrap_or_else(|_| Err(over())) {
@@ -132,26 +136,49 @@ impl Admitted {
         self.meter.rule(&grant.name);
         let times = times(grant, self.options);
         let lane = self.host.lane(&grant.limits);
-        let slots = [slot, self::slot(lane.slots.clone()).await?, self::slot(self.shared.slots.clone()).await?];
-        let permits = Arc::new(Permits { _ticket: self.ticket.clone(), _slots: slots });
-        let bounds = Bounds { most: grant.limits.response_body, between: times.between, deadline };
+        let slots = [
+            slot,
+            self::slot(lane.slots.clone()).await?,
+            self::slot(self.shared.slots.clone()).await?,
+        ];
+        let permits = Arc::new(Permits {
+            _ticket: self.ticket.clone(),
+            _slots: slots,
+        });
+        let bounds = Bounds {
+            most: grant.limits.response_body,
+            between: times.between,
+            deadline,
+        };
         let length = headers::content_length(&head.headers);
         rewrite(&mut head, &content, length);
         if grant.credential.is_some() {
             // Secrets cannot be found in a compressed body or in a part of a body.
-            head.headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
+            head.headers
+                .insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
             head.headers.remove(RANGE);
             head.headers.remove(IF_RANGE);
         }
-        let sign = Sign { grant, authentication: &self.authentication, target: &self.target };
+        let sign = Sign {
+            grant,
+            authentication: &self.authentication,
+            target: &self.target,
+        };
         let mut content = Some(content);
         let (mut refused, mut resent) = (0, false);
         loop {
             match lane.wait(&self.host, &grant.name, deadline).await {
                 Ok(false) => {}
-                Ok(true) => self.shared.surroundings.metrics.throttled(&self.shared.plugin, &grant.name),
+                Ok(true) => self
+                    .shared
+                    .surroundings
+                    .metrics
+                    .throttled(&self.shared.plugin, &grant.name),
                 Err(pause) => {
-                    self.shared.surroundings.metrics.throttled(&self.shared.plugin, &grant.name);
+                    self.shared
+                        .surroundings
+                        .metrics
+                        .throttled(&self.shared.plugin, &grant.name);
                     return Ok((Answer::Own(paused(pause)), bounds, permits, Veil::default()));
                 }
             }
@@ -161,26 +188,46 @@ impl Admitted {
             };
             let (prepared, used) = match sign.prepare(head.clone(), held.as_ref()).await? {
                 Signed::Send(prepared, used) => (prepared, used),
-                Signed::Answer(answer) => return Ok((Answer::Own(answer), bounds, permits, Veil::default())),
+                Signed::Answer(answer) => {
+                    return Ok((Answer::Own(answer), bounds, permits, Veil::default()));
+                }
             };
-            let veil = grant.credential.as_ref().map_or_else(Veil::default, |credential| {
-                Veil::new(credential.secrets(), &head.headers, &prepared.headers)
-            });
+            let veil = grant
+                .credential
+                .as_ref()
+                .map_or_else(Veil::default, |credential| {
+                    Veil::new(credential.secrets(), &head.headers, &prepared.headers)
+                });
             let keep = used.is_some() && held.is_none() && refused == 0;
-            let progress = Progress::new(self.meter.sent.clone(), keep.then(|| self.shared.held.clone()));
+            let progress = Progress::new(
+                self.meter.sent.clone(),
+                keep.then(|| self.shared.held.clone()),
+            );
             let upload = match content.take() {
                 Some(Content::Streamed(body)) => {
                     let most = grant.limits.request_body;
-                    Upload::streamed(body, length, most, deadline, progress.clone(), permits.clone())
+                    Upload::streamed(
+                        body,
+                        length,
+                        most,
+                        deadline,
+                        progress.clone(),
+                        permits.clone(),
+                    )
                 }
-                Some(Content::Held(bytes)) => Upload::whole(bytes, progress.clone(), permits.clone()),
+                Some(Content::Held(bytes)) => {
+                    Upload::whole(bytes, progress.clone(), permits.clone())
+                }
                 None => Upload::whole(Bytes::new(), progress.clone(), permits.clone()),
             };
             let request = Request::from_parts(prepared, upload);
             let answer = self.exchange(&wired, request, &progress, times).await;
-            // The server may have started to process the request. With an action in the query, even a GET may change something.
-            let repeatable =
-                || is_bodiless(&head.method) && of_head(&head).is_ok_and(|actions| actions.named.is_empty());
+            // The server may have started to process the request. With an action in the query, even
+            // a GET may change something.
+            let repeatable = || {
+                is_bodiless(&head.method)
+                    && of_head(&head).is_ok_and(|actions| actions.named.is_empty())
+            };
             if !resent && answer.as_ref().is_err_and(|it| it.stale) && repeatable() {
                 (content, resent) = (Some(Content::Held(Bytes::new())), true);
                 continue;
@@ -191,11 +238,16 @@ impl Admitted {
                 self.host.pause(&grant.name, pause);
             }
             // ELB answers 403 both to a deleted key and to a request that a policy forbids.
-            if let (StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN, Some(used), Some(credential), ..REFUSALS) =
-                (answer.status, used, &grant.credential, refused)
+            if let (
+                StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN,
+                Some(used),
+                Some(credential),
+                ..REFUSALS,
+            ) = (answer.status, used, &grant.credential, refused)
                 && let Some(bytes) = held.or_else(|| progress.whole())
                 && (credential.changed(used).await
-                    || (answer.status == StatusCode::UNAUTHORIZED && credential.rejected(used, self.kind(&head)).await))
+                    || (answer.status == StatusCode::UNAUTHORIZED
+                        && credential.rejected(used, self.kind(&head)).await))
             {
                 content = Some(Content::Held(bytes));
                 refused += 1;
@@ -210,7 +262,12 @@ impl Admitted {
                     return Err(encoded());
                 }
             }
-            return Ok((Answer::Network(Response::from_parts(answer, body)), bounds, permits, veil));
+            return Ok((
+                Answer::Network(Response::from_parts(answer, body)),
+                bounds,
+                permits,
+                veil,
+            ));
         }
     }
 
@@ -230,9 +287,13 @@ impl Admitted {
         let hurried = times.connect < limits.connect || times.first_byte < limits.first_byte;
         passed.ended(match &answer {
             Ok(_) => Outcome::Answered,
-            Err(Unanswered { refusal, .. }) if !refusal.cause().is_unreachable() => Outcome::Unknown,
+            Err(Unanswered { refusal, .. }) if !refusal.cause().is_unreachable() => {
+                Outcome::Unknown
+            }
             Err(Unanswered { refusal, .. }) => match refusal.code() {
-                Code::ConnectionTimeout | Code::ConnectionReadTimeout if hurried => Outcome::Unknown,
+                Code::ConnectionTimeout | Code::ConnectionReadTimeout if hurried => {
+                    Outcome::Unknown
+                }
                 Code::ConnectionReadTimeout => Outcome::Late,
                 _ => Outcome::Unreachable,
             },
@@ -247,33 +308,53 @@ impl Admitted {
         body: GuestBody,
         deadline: Instant,
     ) -> Result<(Arc<Wired>, Content), Refusal> {
-        let Some(first) = self.candidates.first() else { return Err(nothing_left()) };
+        let Some(first) = self.candidates.first() else {
+            return Err(nothing_left());
+        };
         let between = times(&first.grant, self.options).between;
         if is_bodiless(&head.method) {
-            // Servers differ in whether they read the body of such requests, so its meaning cannot be determined.
+            // Servers differ in whether they read the body of such requests, so its meaning cannot
+            // be determined.
             let none = collect(body, 0, between, deadline).await;
             none.map_err(|refusal| match refusal.code() {
-                Code::HttpRequestBodySize => {
-                    Refusal::denied(Cause::RequestBody, format!("a {} request must not have a body", head.method))
-                }
+                Code::HttpRequestBodySize => Refusal::denied(
+                    Cause::RequestBody,
+                    format!("a {} request must not have a body", head.method),
+                ),
                 _ => refusal,
             })?;
             return Ok((self.decide(&self.actions)?, Content::Held(Bytes::new())));
         }
         let undecided = self.actions.open
             && (self.dry_run
-                || self.candidates.iter().any(|it| it.grant.permits_actions(&self.actions) == Verdict::Open));
-        let signed = self.candidates.iter().filter_map(|wired| wired.grant.credential.as_ref());
-        let needed = undecided || signed.into_iter().any(|credential| credential.needs_body(head));
+                || self
+                    .candidates
+                    .iter()
+                    .any(|it| it.grant.permits_actions(&self.actions) == Verdict::Open));
+        let signed = self
+            .candidates
+            .iter()
+            .filter_map(|wired| wired.grant.credential.as_ref());
+        let needed = undecided
+            || signed
+                .into_iter()
+                .any(|credential| credential.needs_body(head));
         if !needed {
             return Ok((self.decide(&self.actions)?, Content::Streamed(body)));
         }
-        let most = self.candidates.iter().map(|wired| wired.grant.limits.request_body).max().unwrap_or_default();
+        let most = self
+            .candidates
+            .iter()
+            .map(|wired| wired.grant.limits.request_body)
+            .max()
+            .unwrap_or_default();
         let most = most.min(MAX_HELD);
         let room = self.shared.held.room(most).await?;
         let bytes = room.hold(collect(body, most, between, deadline).await?);
         if undecided {
-            self.actions.named.extend(actions::of_body(&head.headers, &bytes).map_err(unclear)?);
+            self.actions
+                .named
+                .extend(actions::of_body(&head.headers, &bytes).map_err(unclear)?);
             self.actions.open = false;
         }
         let wired = self.decide(&self.actions)?;
@@ -286,19 +367,36 @@ impl Admitted {
         Ok((wired, Content::Held(bytes)))
     }
 
-    /// Returns a number that is equal for requests of the same kind. A cloud may reject a credential for one kind of request
-    /// only.
+    /// Returns a number that is equal for requests of the same kind. A cloud may reject a
+    /// credential for one kind of request only.
     fn kind(&self, head: &Parts) -> u64 {
         let mut hasher = DefaultHasher::new();
-        (&self.target, &head.method, head.uri.path(), head.uri.query(), &self.actions.named).hash(&mut hasher);
+        (
+            &self.target,
+            &head.method,
+            head.uri.path(),
+            head.uri.query(),
+            &self.actions.named,
+        )
+            .hash(&mut hasher);
         hasher.finish()
     }
 
     /// Returns the first rule that allows these actions.
     fn decide(&self, actions: &Actions) -> Result<Arc<Wired>, Refusal> {
-        let decides = self.candidates.iter().find(|wired| wired.grant.permits_actions(actions) == Verdict::Yes);
-        let Some(wired) = decides else { return Err(nothing_left()) };
-        let Grant { guest_auth, credential, name, .. } = &wired.grant;
+        let decides = self
+            .candidates
+            .iter()
+            .find(|wired| wired.grant.permits_actions(actions) == Verdict::Yes);
+        let Some(wired) = decides else {
+            return Err(nothing_left());
+        };
+        let Grant {
+            guest_auth,
+            credential,
+            name,
+            ..
+        } = &wired.grant;
         if *guest_auth == GuestAuth::Denied
             && credential.is_none()
             && let Some(what) = self.authentication.name()
@@ -316,7 +414,8 @@ fn rewrite(head: &mut Parts, content: &Content, length: Option<u64>) {
     if let (Content::Streamed(body), Some(length)) = (content, length)
         && body.size_hint().exact().is_none()
     {
-        head.headers.insert(CONTENT_LENGTH, HeaderValue::from(length));
+        head.headers
+            .insert(CONTENT_LENGTH, HeaderValue::from(length));
     }
     head.extensions.clear();
     head.version = http::Version::HTTP_11;
@@ -324,13 +423,20 @@ fn rewrite(head: &mut Parts, content: &Content, length: Option<u64>) {
 
 async fn slot(slots: Arc<Semaphore>) -> Result<OwnedSemaphorePermit, Refusal> {
     // The semaphores are never closed.
-    let closed = |_| Refusal::new(Code::InternalError, Cause::Internal, "the gateway is closed");
+    let closed = |_| {
+        Refusal::new(
+            Code::InternalError,
+            Cause::Internal,
+            "the gateway is closed",
+        )
+    };
     slots.acquire_owned().await.map_err(closed)
 }
 
 /// Returns the timeouts. A plugin may request shorter ones than those of the rule.
 fn times(grant: &Grant, options: Options) -> Times {
-    let least = |limit: Duration, wish: Option<Duration>| wish.map_or(limit, |wish| wish.min(limit));
+    let least =
+        |limit: Duration, wish: Option<Duration>| wish.map_or(limit, |wish| wish.min(limit));
     // The connector's own timeout produces a more specific error, so it should expire first.
     let connect = grant.limits.connect + Duration::from_secs(1);
     Times {
@@ -341,7 +447,10 @@ fn times(grant: &Grant, options: Options) -> Times {
 }
 
 fn is_encoded(headers: &HeaderMap) -> bool {
-    headers.get_all(CONTENT_ENCODING).iter().any(|coding| !coding.as_bytes().eq_ignore_ascii_case(b"identity"))
+    headers
+        .get_all(CONTENT_ENCODING)
+        .iter()
+        .any(|coding| !coding.as_bytes().eq_ignore_ascii_case(b"identity"))
 }
 
 fn encoded() -> Refusal {
@@ -351,17 +460,25 @@ fn encoded() -> Refusal {
 }
 
 fn nothing_left() -> Refusal {
-    Refusal::denied(Cause::Action, "no rule allows the actions in the request body, or the body does not name one")
+    Refusal::denied(
+        Cause::Action,
+        "no rule allows the actions in the request body, or the body does not name one",
+    )
 }
 
 /// Returns the answer during a pause that the cloud has asked for, without asking the cloud again.
 fn paused(pause: Duration) -> Response<Bytes> {
     let seconds = pause.as_secs() + u64::from(pause.subsec_nanos() > 0);
-    let mut response =
-        Response::new(Bytes::from_static(b"the cloud has asked for a pause; this answer is Skydock's\n"));
+    let mut response = Response::new(Bytes::from_static(
+        b"the cloud has asked for a pause; this answer is Skydock's\n",
+    ));
     *response.status_mut() = StatusCode::TOO_MANY_REQUESTS;
-    response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(seconds));
-    response.headers_mut().insert("x-skydock-paused", HeaderValue::from_static("true"));
+    response
+        .headers_mut()
+        .insert(RETRY_AFTER, HeaderValue::from(seconds));
+    response
+        .headers_mut()
+        .insert("x-skydock-paused", HeaderValue::from_static("true"));
     response
 }
 
@@ -385,7 +502,10 @@ where
         mut self: std::pin::Pin<&mut Self>,
         cx: &mut std::task::Context<'_>,
     ) -> std::task::Poll<Option<Result<http_body::Frame<Bytes>, BoxError>>> {
-        self.0.as_mut().poll_frame(cx).map(|frame| frame.map(|frame| frame.map_err(Into::into)))
+        self.0
+            .as_mut()
+            .poll_frame(cx)
+            .map(|frame| frame.map(|frame| frame.map_err(Into::into)))
     }
 
     fn is_end_stream(&self) -> bool {
@@ -399,6 +519,8 @@ where
 
 impl std::fmt::Debug for Admitted {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Admitted").field("target", &self.target).finish_non_exhaustive()
+        f.debug_struct("Admitted")
+            .field("target", &self.target)
+            .finish_non_exhaustive()
     }
 }

@@ -13,14 +13,14 @@ use crate::{
     rule::Target,
 };
 
-/// Returns the error for a failed credential. A retry may succeed if the credential is temporarily unavailable; otherwise the
-/// operator must fix it.
+/// Returns the error for a failed credential. A retry may succeed if the credential is temporarily
+/// unavailable; otherwise the operator must fix it.
 fn without_credential(error: &CredentialError) -> Refusal {
     let code = match error.kind() {
         CredentialErrorKind::Unavailable => Code::DestinationUnavailable,
-        CredentialErrorKind::Denied | CredentialErrorKind::Minting | CredentialErrorKind::Malformed => {
-            Code::HttpRequestDenied
-        }
+        CredentialErrorKind::Denied
+        | CredentialErrorKind::Minting
+        | CredentialErrorKind::Malformed => Code::HttpRequestDenied,
     };
     Refusal::new(code, Cause::Credential, error.to_string())
 }
@@ -39,9 +39,15 @@ pub(super) enum Signed {
 }
 
 impl Sign<'_> {
-    pub(super) async fn prepare(&self, mut head: Parts, body: Option<&Bytes>) -> Result<Signed, Refusal> {
+    pub(super) async fn prepare(
+        &self,
+        mut head: Parts,
+        body: Option<&Bytes>,
+    ) -> Result<Signed, Refusal> {
         self.aim(&mut head)?;
-        let Some(credential) = &self.grant.credential else { return Ok(Signed::Send(head, None)) };
+        let Some(credential) = &self.grant.credential else {
+            return Ok(Signed::Send(head, None));
+        };
         let prepared = credential.prepare(&mut head, body).await;
         let used = match prepared.map_err(|error| without_credential(&error))? {
             Prepared::Answer(answer) => return Ok(Signed::Answer(answer)),
@@ -51,7 +57,10 @@ impl Sign<'_> {
             self.authentication.strip(&mut head.headers);
             if let Some(parameter) = self.authentication.kept_in(head.uri.query()) {
                 let name = parameter.split('=').next().unwrap_or_default();
-                return Err(guest_authenticates(&self.grant.name, &format!("query parameter {name}")));
+                return Err(guest_authenticates(
+                    &self.grant.name,
+                    &format!("query parameter {name}"),
+                ));
             }
         }
         // A credential must not change the target of a request.
@@ -60,12 +69,29 @@ impl Sign<'_> {
     }
 
     fn aim(&self, head: &mut Parts) -> Result<(), Refusal> {
-        let internal = |_| Refusal::new(Code::InternalError, Cause::Internal, "the request's target has no URI");
+        let internal = |_| {
+            Refusal::new(
+                Code::InternalError,
+                Cause::Internal,
+                "the request's target has no URI",
+            )
+        };
         let authority = authority(self.target);
         let path = head.uri.path_and_query().map_or("/", |it| it.as_str());
-        let path = if path.starts_with('/') { path.to_owned() } else { format!("/{path}") };
-        head.headers.insert(HOST, HeaderValue::from_str(&authority).map_err(|error| internal(error.into()))?);
-        let uri = Uri::builder().scheme(self.target.scheme.as_str()).authority(authority).path_and_query(path).build();
+        let path = if path.starts_with('/') {
+            path.to_owned()
+        } else {
+            format!("/{path}")
+        };
+        head.headers.insert(
+            HOST,
+            HeaderValue::from_str(&authority).map_err(|error| internal(error.into()))?,
+        );
+        let uri = Uri::builder()
+            .scheme(self.target.scheme.as_str())
+            .authority(authority)
+            .path_and_query(path)
+            .build();
         head.uri = uri.map_err(internal)?;
         Ok(())
     }

@@ -38,7 +38,8 @@ pub(super) struct Times {
 }
 
 impl Wire {
-    /// Creates a client with its own connections: HTTP/1.1, no redirects, no proxy except that of the rule.
+    /// Creates a client with its own connections: HTTP/1.1, no redirects, no proxy except that of
+    /// the rule.
     pub(super) fn new(connector: Connector, idle: usize) -> Self {
         let mut builder = Client::builder(TokioExecutor::new());
         builder
@@ -93,13 +94,21 @@ impl Wire {
         };
         let answer = answer.map_err(|error| {
             let refusal = progress.failure().unwrap_or_else(|| failure(&error));
-            let closed = matches!(refusal.code(), Code::HttpResponseIncomplete | Code::ConnectionTerminated);
+            let closed = matches!(
+                refusal.code(),
+                Code::HttpResponseIncomplete | Code::ConnectionTerminated
+            );
             let mut extensions = Extensions::new();
             if let Some(connection) = captured.connection_metadata().as_ref() {
                 connection.get_extras(&mut extensions);
             }
-            let used_before = extensions.get::<Opened>().is_some_and(|opened| opened.0 < started);
-            Unanswered { refusal, stale: closed && used_before }
+            let used_before = extensions
+                .get::<Opened>()
+                .is_some_and(|opened| opened.0 < started);
+            Unanswered {
+                refusal,
+                stale: closed && used_before,
+            }
         })?;
         if answer.status() == http::StatusCode::SWITCHING_PROTOCOLS {
             let sentence = "the cloud tried to switch protocols";
@@ -119,24 +128,36 @@ impl Wire {
 #[derive(Debug)]
 pub(super) struct Unanswered {
     pub(super) refusal: Refusal,
-    /// The server closed an idle connection, which is normal. A retry on another connection may succeed.
+    /// The server closed an idle connection, which is normal. A retry on another connection may
+    /// succeed.
     pub(super) stale: bool,
 }
 
 impl From<Refusal> for Unanswered {
     fn from(refusal: Refusal) -> Self {
-        Self { refusal, stale: false }
+        Self {
+            refusal,
+            stale: false,
+        }
     }
 }
 
 fn silent(code: Code, times: Times) -> Refusal {
     match code {
         Code::ConnectionWriteTimeout => {
-            let sentence = format!("no part of the request body could be sent for {:?}", times.between);
-            // The plugin may have stopped writing or the cloud stopped reading; this cannot be distinguished here.
+            let sentence = format!(
+                "no part of the request body could be sent for {:?}",
+                times.between
+            );
+            // The plugin may have stopped writing or the cloud stopped reading; this cannot be
+            // distinguished here.
             Refusal::new(code, Cause::Guest, sentence)
         }
-        _ => Refusal::new(code, Cause::Timeout, format!("no answer within {:?}", times.first_byte)),
+        _ => Refusal::new(
+            code,
+            Cause::Timeout,
+            format!("no answer within {:?}", times.first_byte),
+        ),
     }
 }
 
@@ -152,15 +173,25 @@ fn failure(error: &hyper_util::client::legacy::Error) -> Refusal {
         }
         cause = inner.source();
     }
-    Refusal::new(Code::ConnectionTerminated, Cause::Protocol, format!("no answer: {error}"))
+    Refusal::new(
+        Code::ConnectionTerminated,
+        Cause::Protocol,
+        format!("no answer: {error}"),
+    )
 }
 
 fn hyper_failure(error: &hyper::Error) -> Refusal {
     let code = match error {
         it if it.is_parse_too_large() => {
-            let sentence =
-                format!("the answer has more than {MAX_FIELDS} headers, or more than {} KiB of them", MAX_HEAD / 1024);
-            return Refusal::new(Code::HttpResponseHeaderSectionSize, Cause::Response, sentence);
+            let sentence = format!(
+                "the answer has more than {MAX_FIELDS} headers, or more than {} KiB of them",
+                MAX_HEAD / 1024
+            );
+            return Refusal::new(
+                Code::HttpResponseHeaderSectionSize,
+                Cause::Response,
+                sentence,
+            );
         }
         it if it.is_incomplete_message() => Code::HttpResponseIncomplete,
         it if it.is_parse() => Code::HttpProtocolError,

@@ -28,39 +28,72 @@ pub(crate) fn compile(
     let mut errors = Vec::new();
     let mut grants = Vec::new();
     for (at, rule) in rules.iter().enumerate() {
-        let mut reader = Reader { rule: label(rule, at), errors: &mut errors };
+        let mut reader = Reader {
+            rule: label(rule, at),
+            errors: &mut errors,
+        };
         if rules.iter().take(at).any(|other| other.name == rule.name) {
-            reader.error("name", format!("`{}` is the name of another rule; names are unique", rule.name));
+            reader.error(
+                "name",
+                format!(
+                    "`{}` is the name of another rule; names are unique",
+                    rule.name
+                ),
+            );
         }
         grants.extend(reader.read(rule, credentials, nat64));
     }
-    if let Some(prefix) = nat64.iter().find(|it| ![32, 40, 48, 56, 64, 96].contains(&it.prefix_len())) {
-        let problem =
-            format!("{prefix} does not have a valid prefix length (RFC 6052); expected 32, 40, 48, 56, 64 or 96");
-        errors.push(ConfigError { rule: "(all)".to_owned(), field: "nat64", problem });
+    if let Some(prefix) = nat64
+        .iter()
+        .find(|it| ![32, 40, 48, 56, 64, 96].contains(&it.prefix_len()))
+    {
+        let problem = format!(
+            "{prefix} does not have a valid prefix length (RFC 6052); expected 32, 40, 48, 56, 64 or 96"
+        );
+        errors.push(ConfigError {
+            rule: "(all)".to_owned(),
+            field: "nat64",
+            problem,
+        });
     }
-    if errors.is_empty() { Ok(grants) } else { Err(ConfigErrors(errors)) }
+    if errors.is_empty() {
+        Ok(grants)
+    } else {
+        Err(ConfigErrors(errors))
+    }
 }
 
-/// Parses networks, for example those that a rule opens. An address without a prefix length is a single address.
+/// Parses networks, for example those that a rule opens. An address without a prefix length is a
+/// single address.
 ///
 /// # Errors
 /// The first text that is not a valid network.
 fn networks(texts: &[String]) -> Result<Vec<IpNet>, &str> {
     let read = |text: &str| {
         let text = text.trim();
-        text.parse::<IpNet>().ok().or_else(|| text.parse::<IpAddr>().ok().map(IpNet::from))
+        text.parse::<IpNet>()
+            .ok()
+            .or_else(|| text.parse::<IpAddr>().ok().map(IpNet::from))
     };
-    texts.iter().map(|text| read(text).ok_or(text.as_str())).collect()
+    texts
+        .iter()
+        .map(|text| read(text).ok_or(text.as_str()))
+        .collect()
 }
 
 fn label(rule: &EgressRule, at: usize) -> String {
-    if is_name(&rule.name) { rule.name.clone() } else { format!("number {}", at + 1) }
+    if is_name(&rule.name) {
+        rule.name.clone()
+    } else {
+        format!("number {}", at + 1)
+    }
 }
 
 fn is_name(text: &str) -> bool {
     (1..=63).contains(&text.len())
-        && text.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-')
+        && text
+            .bytes()
+            .all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-')
 }
 
 struct Reader<'a> {
@@ -70,7 +103,11 @@ struct Reader<'a> {
 
 impl Reader<'_> {
     fn error(&mut self, field: &'static str, problem: impl Display) {
-        self.errors.push(ConfigError { rule: self.rule.clone(), field, problem: problem.to_string() });
+        self.errors.push(ConfigError {
+            rule: self.rule.clone(),
+            field,
+            problem: problem.to_string(),
+        });
     }
 
     /// Returns the value, or records the error.
@@ -84,7 +121,10 @@ impl Reader<'_> {
         texts: &[String],
         read: impl Fn(&str) -> Result<T, E>,
     ) -> Vec<T> {
-        texts.iter().filter_map(|text| self.note(field, read(text))).collect()
+        texts
+            .iter()
+            .filter_map(|text| self.note(field, read(text)))
+            .collect()
     }
 
     fn read(
@@ -100,30 +140,44 @@ impl Reader<'_> {
             );
         }
         let to = self.note("to", rule.to.parse::<Rule>());
-        if let Some(Target { host: Host::Address(address), .. }) = to.as_ref().and_then(Rule::exact)
+        if let Some(Target {
+            host: Host::Address(address),
+            ..
+        }) = to.as_ref().and_then(Rule::exact)
             && is_metadata(&address.into())
         {
-            self.error("to", format!("{address} is a metadata service, which is always denied; use a credential"));
+            self.error(
+                "to",
+                format!(
+                    "{address} is a metadata service, which is always denied; use a credential"
+                ),
+            );
         }
         let methods = self.each("methods", &rule.methods, |text| {
             let known = METHODS.into_iter().find(|method| method.as_str() == text);
-            known.ok_or_else(|| format!("`{text}` is not one of GET, HEAD, POST, PUT, PATCH, DELETE and OPTIONS"))
+            known.ok_or_else(|| {
+                format!("`{text}` is not one of GET, HEAD, POST, PUT, PATCH, DELETE and OPTIONS")
+            })
         });
-        let paths =
-            self.each("paths", &rule.paths, |text| Prefix::parse(text).map_err(|why| format!("`{text}`: {why}")));
+        let paths = self.each("paths", &rule.paths, |text| {
+            Prefix::parse(text).map_err(|why| format!("`{text}`: {why}"))
+        });
         let glob = |text: &str| {
             let why = "is not a valid action; expected letters, digits, `_`, `-`, `.`, `:`, and `*` for any text";
             Glob::parse(text).ok_or_else(|| format!("`{text}` {why}"))
         };
         let actions = self.each("actions", &rule.actions, glob);
         let reads = self.each("reads", &rule.reads, glob);
-        let opened = networks(&rule.addresses)
-            .map_err(|text| format!("`{text}` is not a valid CIDR; expected for example 10.1.0.0/16"));
+        let opened = networks(&rule.addresses).map_err(|text| {
+            format!("`{text}` is not a valid CIDR; expected for example 10.1.0.0/16")
+        });
         let opened = self.note("addresses", opened).unwrap_or_default();
         if let Some(net) = opened.iter().find(|net| is_metadata(net)) {
             self.error(
                 "addresses",
-                format!("{net} contains a metadata service, which is always denied; use a credential"),
+                format!(
+                    "{net} contains a metadata service, which is always denied; use a credential"
+                ),
             );
         }
         let credential = rule.credential.as_ref().and_then(|name| {
@@ -137,11 +191,18 @@ impl Reader<'_> {
         Some(Grant {
             name: rule.name.as_str().into(),
             to: to?,
-            methods: if methods.is_empty() { METHODS.to_vec() } else { methods },
+            methods: if methods.is_empty() {
+                METHODS.to_vec()
+            } else {
+                methods
+            },
             paths,
             actions,
             reads,
-            addresses: AddressPolicy { opened, nat64: nat64.to_vec() },
+            addresses: AddressPolicy {
+                opened,
+                nat64: nat64.to_vec(),
+            },
             credential,
             guest_auth: rule.guest_auth,
             tls: rule.tls.clone().unwrap_or_default(),
@@ -157,16 +218,26 @@ impl Reader<'_> {
             self.error("tls", "`to` is http: use https, or remove `tls`");
         }
         if tls.cert_file.is_some() != tls.key_file.is_some() {
-            self.error("tls", "a client certificate needs both certFile and keyFile");
+            self.error(
+                "tls",
+                "a client certificate needs both certFile and keyFile",
+            );
         }
         if let Some(name) = &tls.server_name
             && rustls_pki_types::ServerName::try_from(name.as_str()).is_err()
         {
-            self.error("tls", format!("serverName `{name}` is neither a DNS name nor an address"));
+            self.error(
+                "tls",
+                format!("serverName `{name}` is neither a DNS name nor an address"),
+            );
         }
         let pin = tls.pin.as_ref().map(|text| {
-            let digits = text.strip_prefix("sha256:").map(|digits| digits.replace(':', ""));
-            let bytes = digits.and_then(|digits| hex::decode(digits).ok()).and_then(|bytes| bytes.try_into().ok());
+            let digits = text
+                .strip_prefix("sha256:")
+                .map(|digits| digits.replace(':', ""));
+            let bytes = digits
+                .and_then(|digits| hex::decode(digits).ok())
+                .and_then(|bytes| bytes.try_into().ok());
             bytes.ok_or("pin is not valid; expected `sha256:` and 64 hexadecimal digits")
         });
         pin.and_then(|pin| self.note("tls", pin))
@@ -174,40 +245,79 @@ impl Reader<'_> {
 
     fn proxy(&mut self, text: &str) -> Option<Target> {
         let read = text.strip_suffix('/').unwrap_or(text).parse::<Rule>();
-        let target = self.note("proxy", read)?.exact().filter(|target| target.scheme == Scheme::Http);
-        self.note("proxy", target.ok_or("not a valid proxy; expected http://host:port, without `*`"))
+        let target = self
+            .note("proxy", read)?
+            .exact()
+            .filter(|target| target.scheme == Scheme::Http);
+        self.note(
+            "proxy",
+            target.ok_or("not a valid proxy; expected http://host:port, without `*`"),
+        )
     }
 
     fn limits(&mut self, limits: &RuleLimits) -> Limits {
         let default = Limits::default();
         Limits {
-            connect: self.duration("limits.connect", limits.connect.as_deref(), MINUTE).unwrap_or(default.connect),
+            connect: self
+                .duration("limits.connect", limits.connect.as_deref(), MINUTE)
+                .unwrap_or(default.connect),
             first_byte: self
-                .duration("limits.firstByte", limits.first_byte.as_deref(), 10 * MINUTE)
+                .duration(
+                    "limits.firstByte",
+                    limits.first_byte.as_deref(),
+                    10 * MINUTE,
+                )
                 .unwrap_or(default.first_byte),
             between_bytes: self
-                .duration("limits.betweenBytes", limits.between_bytes.as_deref(), 10 * MINUTE)
+                .duration(
+                    "limits.betweenBytes",
+                    limits.between_bytes.as_deref(),
+                    10 * MINUTE,
+                )
                 .unwrap_or(default.between_bytes),
             total: self.duration("limits.total", limits.total.as_deref(), 10 * MINUTE),
             request_body: self
-                .size("limits.requestBody", limits.request_body.as_deref(), 64 << 20)
+                .size(
+                    "limits.requestBody",
+                    limits.request_body.as_deref(),
+                    64 << 20,
+                )
                 .unwrap_or(default.request_body),
             response_body: self
-                .size("limits.responseBody", limits.response_body.as_deref(), 256 << 20)
+                .size(
+                    "limits.responseBody",
+                    limits.response_body.as_deref(),
+                    256 << 20,
+                )
                 .unwrap_or(default.response_body),
-            concurrency: self.number("limits.concurrency", limits.concurrency, 1..=64).unwrap_or(default.concurrency),
-            rate: self.number("limits.rate", limits.rate, 0.01..=10_000.0).unwrap_or(default.rate),
-            burst: self.number("limits.burst", limits.burst, 1..=10_000).unwrap_or(default.burst),
-            pause: self.duration("limits.pause", limits.pause.as_deref(), 10 * MINUTE).unwrap_or(default.pause),
+            concurrency: self
+                .number("limits.concurrency", limits.concurrency, 1..=64)
+                .unwrap_or(default.concurrency),
+            rate: self
+                .number("limits.rate", limits.rate, 0.01..=10_000.0)
+                .unwrap_or(default.rate),
+            burst: self
+                .number("limits.burst", limits.burst, 1..=10_000)
+                .unwrap_or(default.burst),
+            pause: self
+                .duration("limits.pause", limits.pause.as_deref(), 10 * MINUTE)
+                .unwrap_or(default.pause),
         }
     }
 
-    fn duration(&mut self, field: &'static str, text: Option<&str>, most: Duration) -> Option<Duration> {
+    fn duration(
+        &mut self,
+        field: &'static str,
+        text: Option<&str>,
+        most: Duration,
+    ) -> Option<Duration> {
         let text = text?;
         let read = units::duration(text).filter(|it| !it.is_zero() && *it <= most);
         let problem = || {
             let most = units::written(most);
-            format!("`{text}` is not a valid duration from 1ms to {most}; expected for example 5s or 1m30s")
+            format!(
+                "`{text}` is not a valid duration from 1ms to {most}; expected for example 5s or 1m30s"
+            )
         };
         self.note(field, read.ok_or_else(problem))
     }
@@ -215,8 +325,12 @@ impl Reader<'_> {
     fn size(&mut self, field: &'static str, text: Option<&str>, most: u64) -> Option<u64> {
         let text = text?;
         let read = units::size(text).filter(|it| *it <= most);
-        let problem =
-            || format!("`{text}` is not a valid size of up to {}MiB; expected for example 512KiB or 8MiB", most >> 20);
+        let problem = || {
+            format!(
+                "`{text}` is not a valid size of up to {}MiB; expected for example 512KiB or 8MiB",
+                most >> 20
+            )
+        };
         self.note(field, read.ok_or_else(problem))
     }
 
@@ -227,8 +341,21 @@ impl Reader<'_> {
         range: std::ops::RangeInclusive<T>,
     ) -> Option<T> {
         let value = value?;
-        let problem = || format!("{value} is out of range; expected {} to {}", range.start(), range.end());
-        self.note(field, if range.contains(&value) { Ok(value) } else { Err(problem()) })
+        let problem = || {
+            format!(
+                "{value} is out of range; expected {} to {}",
+                range.start(),
+                range.end()
+            )
+        };
+        self.note(
+            field,
+            if range.contains(&value) {
+                Ok(value)
+            } else {
+                Err(problem())
+            },
+        )
     }
 }
 

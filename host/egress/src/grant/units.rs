@@ -11,12 +11,16 @@ pub(super) fn duration(text: &str) -> Option<Duration> {
 
 /// Writes a duration so that [`duration`] can parse it: `5s`, `1m30s`, `10m`.
 pub(super) fn written(duration: Duration) -> String {
-    SpanPrinter::new().spacing(Spacing::None).unsigned_duration_to_string(&duration)
+    SpanPrinter::new()
+        .spacing(Spacing::None)
+        .unsigned_duration_to_string(&duration)
 }
 
 /// Parses a size in bytes: `512KiB`, `8MiB`, `100`.
 pub(super) fn size(text: &str) -> Option<u64> {
-    let digits = text.find(|it: char| !it.is_ascii_digit()).unwrap_or(text.len());
+    let digits = text
+        .find(|it: char| !it.is_ascii_digit())
+        .unwrap_or(text.len());
     let (number, unit) = text.split_at(digits);
     let unit: u64 = match unit {
         "" => 1,
@@ -33,12 +37,23 @@ mod tests {
 
     #[test]
     fn parses_durations_and_sizes_with_units() {
-        let table =
-            [("5s", Some(5000)), ("1m30s", Some(90_000)), ("250ms", Some(250)), ("-5s", None), ("5", None), ("", None)];
+        let table = [
+            ("5s", Some(5000)),
+            ("1m30s", Some(90_000)),
+            ("250ms", Some(250)),
+            ("-5s", None),
+            ("5", None),
+            ("", None),
+        ];
         for (text, millis) in table {
             assert_eq!(duration(text), millis.map(Duration::from_millis), "{text}");
         }
-        for (millis, text) in [(250, "250ms"), (5000, "5s"), (90_000, "1m30s"), (600_000, "10m")] {
+        for (millis, text) in [
+            (250, "250ms"),
+            (5000, "5s"),
+            (90_000, "1m30s"),
+            (600_000, "10m"),
+        ] {
             assert_eq!(written(Duration::from_millis(millis)), text);
         }
         let table = [

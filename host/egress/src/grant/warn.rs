@@ -12,7 +12,11 @@ pub(crate) fn warnings(grants: &[Grant]) -> Vec<String> {
     let mut all = Vec::new();
     for (at, grant) in grants.iter().enumerate() {
         let before = grants.iter().take(at);
-        all.extend(alone(grant).into_iter().map(|what| format!("egress rule `{}`: {what}", grant.name)));
+        all.extend(
+            alone(grant)
+                .into_iter()
+                .map(|what| format!("egress rule `{}`: {what}", grant.name)),
+        );
         all.extend(before.filter_map(|first| against(first, grant)));
     }
     all
@@ -31,7 +35,10 @@ fn alone(grant: &Grant) -> Vec<String> {
     }
     if let Some(target) = grant.to.exact()
         && let Host::Address(address) = target.host
-        && grant.addresses.check((address, target.port).into(), &crate::Closed::default()).is_err()
+        && grant
+            .addresses
+            .check((address, target.port).into(), &crate::Closed::default())
+            .is_err()
     {
         all.push(format!(
             "{address} is not a public address: add it to `addresses`, otherwise all requests are denied"
@@ -39,10 +46,15 @@ fn alone(grant: &Grant) -> Vec<String> {
     }
     if grant.to.scheme() == Scheme::Http {
         if grant.credential.is_some() {
-            all.push("its credential is sent unencrypted because `to` is http: use https".to_owned());
+            all.push(
+                "its credential is sent unencrypted because `to` is http: use https".to_owned(),
+            );
         }
         if grant.guest_auth == GuestAuth::Allowed {
-            all.push("the plugin's own credentials are sent unencrypted because `to` is http: use https".to_owned());
+            all.push(
+                "the plugin's own credentials are sent unencrypted because `to` is http: use https"
+                    .to_owned(),
+            );
         }
     }
     if grant.credential.is_some() && grant.guest_auth == GuestAuth::Allowed {

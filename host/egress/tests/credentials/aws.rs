@@ -11,14 +11,26 @@ pub(crate) const SOURCES: [(&str, &str); 7] = [
         "type: aws-sigv4, source: {files: {accessKeyIdFile: DIR/aws-id, secretAccessKeyFile: DIR/aws-secret}}",
         "AKIDEXAMPLE",
     ),
-    ("type: aws-sigv4, source: {sharedFile: {file: DIR/shared, profile: ccm}}", "AKIDEXAMPLE"),
-    ("type: aws-sigv4, source: {imds: {endpoint: URL}}", "ASIAEXAMPLE"),
+    (
+        "type: aws-sigv4, source: {sharedFile: {file: DIR/shared, profile: ccm}}",
+        "AKIDEXAMPLE",
+    ),
+    (
+        "type: aws-sigv4, source: {imds: {endpoint: URL}}",
+        "ASIAEXAMPLE",
+    ),
     (
         "type: aws-sigv4, source: {webIdentity: {roleArn: 'arn:r', tokenFile: DIR/web-identity}}, sts: {endpoint: URL/sts}",
         "ASIASTS",
     ),
-    ("type: aws-sigv4, source: {podIdentity: {url: URL/v1/credentials, tokenFile: DIR/pod-token}}", "ASIAEXAMPLE"),
-    ("type: aws-sigv4, source: {ecs: {url: URL/v2/credentials/x}}", "ASIAEXAMPLE"),
+    (
+        "type: aws-sigv4, source: {podIdentity: {url: URL/v1/credentials, tokenFile: DIR/pod-token}}",
+        "ASIAEXAMPLE",
+    ),
+    (
+        "type: aws-sigv4, source: {ecs: {url: URL/v2/credentials/x}}",
+        "ASIAEXAMPLE",
+    ),
     (
         "type: aws-sigv4, source: {imds: {endpoint: URL}}, sts: {endpoint: URL/sts}, assume: [{roleArn: 'arn:a'}, {roleArn: 'arn:b', externalIdFile: DIR/external-id, sourceArn: 'arn:c', sourceAccount: '1'}]",
         "ASIASTS",
@@ -49,14 +61,34 @@ async fn a_chain_assumes_each_role_with_the_previous_keys() {
     let world = World::new().await;
     key_id(&world, SOURCES[6].0).await.unwrap();
     let chain = world.cloud.seen("/sts/");
-    let found: Vec<_> = chain.iter().map(|seen| (seen.field("RoleArn"), seen.field("ExternalId"))).collect();
-    let expected = [("arn:a", ""), ("arn:b", crate::cloud::EXTERNAL_ID)].map(|(a, b)| (a.to_owned(), b.to_owned()));
+    let found: Vec<_> = chain
+        .iter()
+        .map(|seen| (seen.field("RoleArn"), seen.field("ExternalId")))
+        .collect();
+    let expected = [("arn:a", ""), ("arn:b", crate::cloud::EXTERNAL_ID)]
+        .map(|(a, b)| (a.to_owned(), b.to_owned()));
     assert_eq!(found, expected);
-    assert!(chain[0].header("authorization").contains("Credential=ASIAEXAMPLE/"));
-    assert!(chain[1].header("authorization").contains("Credential=ASIASTS/"));
-    assert!(chain[1].header("x-amz-security-token").starts_with("sts-session&<-issued-"), "entities are read");
+    assert!(
+        chain[0]
+            .header("authorization")
+            .contains("Credential=ASIAEXAMPLE/")
+    );
+    assert!(
+        chain[1]
+            .header("authorization")
+            .contains("Credential=ASIASTS/")
+    );
+    assert!(
+        chain[1]
+            .header("x-amz-security-token")
+            .starts_with("sts-session&<-issued-"),
+        "entities are read"
+    );
     assert_eq!(
-        (chain[1].header("x-amz-source-arn"), chain[1].header("x-amz-source-account")),
+        (
+            chain[1].header("x-amz-source-arn"),
+            chain[1].header("x-amz-source-account")
+        ),
         ("arn:c".into(), "1".into())
     );
     assert_eq!(chain[0].field("DurationSeconds"), "3600");
@@ -80,12 +112,23 @@ async fn rejects_invalid_services_regions_and_durations() {
     for (allowed, said) in [
         ("services: [], regions: [eu-central-1]", "must not be empty"),
         ("services: [ec2], regions: []", "is empty"),
-        ("services: [sts], regions: [eu-central-1]", "returns credentials"),
+        (
+            "services: [sts], regions: [eu-central-1]",
+            "returns credentials",
+        ),
         ("services: [s3], regions: [eu-central-1]", "another way"),
-        ("services: [ec2], regions: [europe]", "is not a valid region"),
-        ("services: [ec2], regions: [eu-central-1], assume: [{roleArn: a, duration: 13h}]", "15m to 12h"),
+        (
+            "services: [ec2], regions: [europe]",
+            "is not a valid region",
+        ),
+        (
+            "services: [ec2], regions: [eu-central-1], assume: [{roleArn: a, duration: 13h}]",
+            "15m to 12h",
+        ),
     ] {
-        let error = world.try_credential(&format!("{}, {allowed}", SOURCES[0].0)).unwrap_err();
+        let error = world
+            .try_credential(&format!("{}, {allowed}", SOURCES[0].0))
+            .unwrap_err();
         assert!(error.to_string().contains(said), "{allowed}: {error}");
     }
 }
@@ -101,14 +144,27 @@ async fn dummy_keys_of_the_guest_do_not_reach_the_cloud() {
         )
         .header("x-amz-date", "20200101T000000Z")
         .header("x-amz-security-token", "dummy");
-    let answer = world.send(&*credential, request, "Action=DescribeInstances").await.unwrap();
+    let answer = world
+        .send(&*credential, request, "Action=DescribeInstances")
+        .await
+        .unwrap();
     assert_eq!(answer.body, "things");
     let seen = world.cloud.last();
-    assert!(!format!("{:?}", seen.headers).to_lowercase().contains("dummy"));
+    assert!(
+        !format!("{:?}", seen.headers)
+            .to_lowercase()
+            .contains("dummy")
+    );
     assert!(!seen.header("x-amz-date").starts_with("2020"));
-    assert_eq!(seen.header("host"), world.cloud.url.strip_prefix("http://").unwrap());
+    assert_eq!(
+        seen.header("host"),
+        world.cloud.url.strip_prefix("http://").unwrap()
+    );
     assert_eq!(seen.body, "Action=DescribeInstances");
     let request = Request::post(format!("{}/cloud/", world.cloud.url));
-    let error = world.send(&*credential, request, "Action=GetSessionToken").await.unwrap_err();
+    let error = world
+        .send(&*credential, request, "Action=GetSessionToken")
+        .await
+        .unwrap_err();
     assert_eq!(error.kind(), CredentialErrorKind::Minting);
 }

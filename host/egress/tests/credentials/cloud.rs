@@ -1,4 +1,5 @@
-//! A fake cloud with all its issuers in one server. It rejects what the real ones reject, and can simulate failures.
+//! A fake cloud with all its issuers in one server. It rejects what the real ones reject, and can
+//! simulate failures.
 
 mod aws;
 mod oauth2;
@@ -13,7 +14,8 @@ use axum::{Router, body::Bytes, extract::State, http::HeaderMap, response::IntoR
 use http::{Method, Response, StatusCode, Uri};
 use serde_json::{Value, json};
 
-/// The files that the credentials of a test read. All of them are secrets except those with `id` or `user` in their names.
+/// The files that the credentials of a test read. All of them are secrets except those with `id` or
+/// `user` in their names.
 pub(crate) fn files(url: &str) -> Vec<(&'static str, String)> {
     let key = include_str!("../data/rsa.key");
     let google = json!({
@@ -39,7 +41,10 @@ pub(crate) fn files(url: &str) -> Vec<(&'static str, String)> {
         ("pod-token", POD_TOKEN),
         ("google.json", &google.to_string()),
         ("cloud.conf", &conf),
-        ("shared", &format!("[ccm]\naws_access_key_id=AKIDEXAMPLE\naws_secret_access_key={AWS_SECRET}\n")),
+        (
+            "shared",
+            &format!("[ccm]\naws_access_key_id=AKIDEXAMPLE\naws_secret_access_key={AWS_SECRET}\n"),
+        ),
     ]
     .map(|(name, text)| (name, text.to_owned()))
     .to_vec()
@@ -86,7 +91,10 @@ pub(crate) struct Cloud {
 impl Cloud {
     pub(crate) async fn start() -> Self {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let cloud = Self { url: format!("http://{}", listener.local_addr().unwrap()), inner: Arc::default() };
+        let cloud = Self {
+            url: format!("http://{}", listener.local_addr().unwrap()),
+            inner: Arc::default(),
+        };
         cloud.inner.lifetime.store(3600, SeqCst);
         let router = Router::new().fallback(handle).with_state(cloud.clone());
         tokio::spawn(async move { axum::serve(listener, router).await });
@@ -101,7 +109,10 @@ impl Cloud {
     /// Returns all requests whose path contains this text.
     pub(crate) fn seen(&self, path: &str) -> Vec<Seen> {
         let seen = self.inner.seen.lock().unwrap();
-        seen.iter().filter(|seen| seen.uri.path().contains(path)).cloned().collect()
+        seen.iter()
+            .filter(|seen| seen.uri.path().contains(path))
+            .cloned()
+            .collect()
     }
 
     /// Returns how often a token, session or keys were issued.
@@ -119,7 +130,8 @@ impl Cloud {
         self.inner.failing.store(status, SeqCst);
     }
 
-    /// Lets issuers answer with success, but with the content of the request instead of a valid answer.
+    /// Lets issuers answer with success, but with the content of the request instead of a valid
+    /// answer.
     pub(crate) fn garble(&self, garbled: bool) {
         self.inner.garbage.store(garbled.into(), SeqCst);
     }
@@ -130,32 +142,58 @@ impl Cloud {
 
     /// Issues a token of this kind.
     fn issue(&self, kind: &str) -> String {
-        format!("{kind}-issued-{:04}", self.inner.issued.fetch_add(1, SeqCst) + 1)
+        format!(
+            "{kind}-issued-{:04}",
+            self.inner.issued.fetch_add(1, SeqCst) + 1
+        )
     }
 
     /// Returns true if the token was issued and is not revoked.
     fn is_good(&self, token: &str) -> bool {
-        let number = token.rsplit("-issued-").next().and_then(|number| number.get(..4)?.parse::<u64>().ok());
+        let number = token
+            .rsplit("-issued-")
+            .next()
+            .and_then(|number| number.get(..4)?.parse::<u64>().ok());
         number.is_some_and(|number| number >= self.inner.oldest.load(SeqCst))
     }
 }
 
 type Reply = Response<axum::body::Body>;
 
-async fn handle(State(cloud): State<Cloud>, method: Method, uri: Uri, headers: HeaderMap, body: Bytes) -> Reply {
+async fn handle(
+    State(cloud): State<Cloud>,
+    method: Method,
+    uri: Uri,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Reply {
     let body = String::from_utf8(body.to_vec()).unwrap();
-    let seen = Seen { method, uri, headers, body };
+    let seen = Seen {
+        method,
+        uri,
+        headers,
+        body,
+    };
     cloud.inner.seen.lock().unwrap().push(seen.clone());
     if seen.uri.path().starts_with("/cloud/") {
         return things(&cloud, &seen);
     }
-    // Only the beginning of an answer may be quoted, so it contains either the body or the headers with secrets.
-    let texts = ["authorization", "x-aws-ec2-metadata-token", "x-auth-token"].map(|name| seen.header(name)).join(" ");
+    // Only the beginning of an answer may be quoted, so it contains either the body or the headers
+    // with secrets.
+    let texts = ["authorization", "x-aws-ec2-metadata-token", "x-auth-token"]
+        .map(|name| seen.header(name))
+        .join(" ");
     let last_value = seen.body.rsplit('=').next().unwrap_or_default().to_owned();
     let echo = || match cloud.inner.failing.load(SeqCst) {
         400 => format!("{} {texts}", seen.body),
         401 => format!("{last_value} {}", seen.body),
-        _ => format!("{} {:?} {} {}", texts.trim(), seen.headers, seen.uri, seen.body),
+        _ => format!(
+            "{} {:?} {} {}",
+            texts.trim(),
+            seen.headers,
+            seen.uri,
+            seen.body
+        ),
     };
     let failing = cloud.inner.failing.load(SeqCst);
     if failing != 0 {
@@ -165,45 +203,75 @@ async fn handle(State(cloud): State<Cloud>, method: Method, uri: Uri, headers: H
     if cloud.inner.garbage.load(SeqCst) != 0 {
         return echo().into_response();
     }
-    let answer =
-        oauth2::answer(&cloud, &seen).or_else(|| aws::answer(&cloud, &seen)).or_else(|| session::answer(&cloud, &seen));
+    let answer = oauth2::answer(&cloud, &seen)
+        .or_else(|| aws::answer(&cloud, &seen))
+        .or_else(|| session::answer(&cloud, &seen));
     answer.unwrap_or_else(|| refused(404, &format!("nothing at {} {}", seen.method, seen.uri)))
 }
 
 /// The API for plugins, which accepts any issued token in any place.
 fn things(cloud: &Cloud, seen: &Seen) -> Reply {
-    let texts = ["authorization", "x-auth-token", "cookie", "x-amz-security-token"].map(|name| seen.header(name));
+    let texts = [
+        "authorization",
+        "x-auth-token",
+        "cookie",
+        "x-amz-security-token",
+    ]
+    .map(|name| seen.header(name));
     let issued = texts.iter().find(|text| text.contains("-issued-"));
     if issued.is_some_and(|token| !cloud.is_good(token)) {
         return refused(401, "the token is not good any more");
     }
     let echo = texts.join(" ");
-    ([("x-subject-token", echo.clone()), ("set-cookie", format!("a={echo}")), ("x-echo", echo)], "things")
+    (
+        [
+            ("x-subject-token", echo.clone()),
+            ("set-cookie", format!("a={echo}")),
+            ("x-echo", echo),
+        ],
+        "things",
+    )
         .into_response()
 }
 
 impl Seen {
     /// Returns the values of a header, or an empty text.
     pub(crate) fn header(&self, name: &str) -> String {
-        let values = self.headers.get_all(name).iter().map(|value| String::from_utf8_lossy(value.as_bytes()));
+        let values = self
+            .headers
+            .get_all(name)
+            .iter()
+            .map(|value| String::from_utf8_lossy(value.as_bytes()));
         values.collect::<Vec<_>>().join(", ")
     }
 
     /// Returns a field of the form, or an empty text.
     pub(crate) fn field(&self, name: &str) -> String {
         let pairs = serde_urlencoded(&self.body);
-        pairs.into_iter().find(|(found, _)| found == name).map(|(_, value)| value).unwrap_or_default()
+        pairs
+            .into_iter()
+            .find(|(found, _)| found == name)
+            .map(|(_, value)| value)
+            .unwrap_or_default()
     }
 }
 
 /// Parses a form like a server, without the code under test.
 fn serde_urlencoded(body: &str) -> Vec<(String, String)> {
-    let Ok(uri) = Uri::builder().path_and_query(format!("/?{body}")).build() else { return Vec::new() };
-    axum::extract::Query::try_from_uri(&uri).map(|it| it.0).unwrap_or_default()
+    let Ok(uri) = Uri::builder().path_and_query(format!("/?{body}")).build() else {
+        return Vec::new();
+    };
+    axum::extract::Query::try_from_uri(&uri)
+        .map(|it| it.0)
+        .unwrap_or_default()
 }
 
 fn refused(status: u16, said: &str) -> Reply {
-    (StatusCode::from_u16(status).unwrap(), json!({ "error": said }).to_string()).into_response()
+    (
+        StatusCode::from_u16(status).unwrap(),
+        json!({ "error": said }).to_string(),
+    )
+        .into_response()
 }
 
 fn json_reply(value: &Value) -> Reply {

@@ -45,7 +45,9 @@ fn logged() -> &'static Logged {
     static LOGGED: OnceLock<Logged> = OnceLock::new();
     LOGGED.get_or_init(|| {
         let logged = Logged::default();
-        let subscriber = tracing_subscriber::fmt().with_max_level(tracing::Level::TRACE).with_writer(logged.clone());
+        let subscriber = tracing_subscriber::fmt()
+            .with_max_level(tracing::Level::TRACE)
+            .with_writer(logged.clone());
         tracing::subscriber::set_global_default(subscriber.finish()).unwrap();
         logged
     })
@@ -58,7 +60,11 @@ fn forms(secret: &str) -> Vec<String> {
         bytes
             .map(|b| {
                 let plain = b.is_ascii_alphanumeric() || keep.as_bytes().contains(&b);
-                if plain { char::from(b).to_string() } else { format!("%{b:02X}") }
+                if plain {
+                    char::from(b).to_string()
+                } else {
+                    format!("%{b:02X}")
+                }
             })
             .collect::<String>()
     };
@@ -80,7 +86,9 @@ fn forms(secret: &str) -> Vec<String> {
 
 fn secrets() -> Vec<String> {
     // The lines of the PEM key. No single line may leak either.
-    let key = include_str!("../data/rsa.key").lines().filter(|line| !line.starts_with('-'));
+    let key = include_str!("../data/rsa.key")
+        .lines()
+        .filter(|line| !line.starts_with('-'));
     let fixed = [
         cloud::PASSWORD,
         cloud::CLIENT_SECRET,
@@ -130,7 +138,13 @@ fn kinds() -> Vec<String> {
     let masked = [CLOUD_CONF, VSPHERE, FORM, JSON].map(|yaml| format!("{yaml}, masked: true"));
     let grants = GRANTS.iter().map(|(yaml, _)| (*yaml).to_owned());
     let sources = aws::SOURCES.iter().map(|(source, _)| aws::yaml(source));
-    fixed.iter().map(|yaml| (*yaml).to_owned()).chain(masked).chain(grants).chain(sources).collect()
+    fixed
+        .iter()
+        .map(|yaml| (*yaml).to_owned())
+        .chain(masked)
+        .chain(grants)
+        .chain(sources)
+        .collect()
 }
 
 async fn request(world: &World, credential: &dyn Credential) -> String {
@@ -151,7 +165,12 @@ async fn logs_errors_metrics_and_answers_contain_no_secrets() {
         // First a success; then the session ends, and its renewal fails in every way.
         let credential = world.credential(&yaml);
         texts.push(request(&world, &*credential).await);
-        for path in ["/identity/v3/auth/tokens", "/sdk", "/api/session/create", "/api/login"] {
+        for path in [
+            "/identity/v3/auth/tokens",
+            "/sdk",
+            "/api/session/create",
+            "/api/login",
+        ] {
             let body = "<Envelope><Body><Login></Login></Body></Envelope>";
             let login = Request::post(format!("{}{path}", world.cloud.url));
             texts.push(match world.send(&*credential, login, body).await {
@@ -180,7 +199,13 @@ async fn logs_errors_metrics_and_answers_contain_no_secrets() {
         for name in ["tls.key", "google.json", "shared", "tls.crt"] {
             world.write(name, &format!("{} {}", cloud::PASSWORD, cloud::AWS_SECRET));
         }
-        world.write("cloud.conf", &format!("[Global]\nauth-url=https://a\npassword={0}\nx {0}\n", cloud::PASSWORD));
+        world.write(
+            "cloud.conf",
+            &format!(
+                "[Global]\nauth-url=https://a\npassword={0}\nx {0}\n",
+                cloud::PASSWORD
+            ),
+        );
         if let Ok(credential) = world.try_credential(&yaml) {
             texts.push(request(&world, &*credential).await);
         }
@@ -195,14 +220,21 @@ async fn logs_errors_metrics_and_answers_contain_no_secrets() {
     }
     let logged = String::from_utf8(logged().0.lock().unwrap().clone()).unwrap();
     // The test's own server and client log bytes on the wire, which is not relevant here.
-    let ours: Vec<&str> = logged.lines().filter(|line| line.contains("skydock_egress")).collect();
+    let ours: Vec<&str> = logged
+        .lines()
+        .filter(|line| line.contains("skydock_egress"))
+        .collect();
     assert!(ours.len() > 50, "{}", ours.len());
     assert_none(&ours.join("\n"), "logs");
 }
 
 #[test]
 fn the_leak_check_finds_a_leak() {
-    for text in ["Authorization: Bearer static-t0ken", "c3RhdGljLXQwa2Vu", "%73%74%61%74%69%63%2d%74%30%6b%65%6e"] {
+    for text in [
+        "Authorization: Bearer static-t0ken",
+        "c3RhdGljLXQwa2Vu",
+        "%73%74%61%74%69%63%2d%74%30%6b%65%6e",
+    ] {
         let found = std::panic::catch_unwind(|| assert_none(text, "test"));
         assert_eq!(found.is_err(), !text.starts_with('%'), "{text}");
     }

@@ -29,7 +29,10 @@ pub(crate) const GRANTS: [(&str, &str); 9] = [
         "type: oauth2, scopes: [compute], grant: {googleFederated: {audience: //iam/pool, subjectTokenFile: DIR/assertion, serviceAccount: ccm@project, stsUrl: URL/sts/v1/token, iamUrl: URL}}",
         "Bearer acting-issued-",
     ),
-    ("type: oauth2, grant: {gceMetadata: {endpoint: URL}}", "Bearer gce-issued-"),
+    (
+        "type: oauth2, grant: {gceMetadata: {endpoint: URL}}",
+        "Bearer gce-issued-",
+    ),
     (
         "type: oauth2, grant: {azureMetadata: {endpoint: URL, resource: 'https://management.azure.com/'}}",
         "Bearer msi-issued-",
@@ -56,9 +59,16 @@ async fn a_token_can_be_sent_in_another_header() {
     let (yaml, _) = GRANTS[0];
     let yaml = format!("{yaml}, header: x-ms-authorization-auxiliary");
     let credential = world.credential(&yaml);
-    let sent = world.header(&*credential, "x-ms-authorization-auxiliary").await.unwrap();
+    let sent = world
+        .header(&*credential, "x-ms-authorization-auxiliary")
+        .await
+        .unwrap();
     assert!(sent.starts_with("Bearer access-issued-"), "{sent}");
-    assert_eq!(world.cloud.last().header("authorization"), "", "the guest's is gone");
+    assert_eq!(
+        world.cloud.last().header("authorization"),
+        "",
+        "the guest's is gone"
+    );
 }
 
 #[tokio::test]
@@ -87,7 +97,10 @@ async fn a_secret_changed_in_its_file_is_used_immediately() {
     let world = World::new().await;
     world.write("client-secret", "wrong-secret");
     let credential = world.credential(GRANTS[0].0);
-    let error = world.header(&*credential, "authorization").await.unwrap_err();
+    let error = world
+        .header(&*credential, "authorization")
+        .await
+        .unwrap_err();
     assert_eq!(error.kind(), CredentialErrorKind::Denied);
     assert_eq!(
         error.to_string(),
@@ -102,10 +115,16 @@ async fn an_issuer_that_is_down_is_unavailable() {
     let world = World::new().await;
     world.cloud.fail(503);
     let credential = world.credential(GRANTS[0].0);
-    let error = world.header(&*credential, "authorization").await.unwrap_err();
+    let error = world
+        .header(&*credential, "authorization")
+        .await
+        .unwrap_err();
     assert_eq!(error.kind(), CredentialErrorKind::Unavailable);
     let nobody = GRANTS[0].0.replace("URL", "http://127.0.0.1:1");
-    let error = world.header(&*world.credential(&nobody), "authorization").await.unwrap_err();
+    let error = world
+        .header(&*world.credential(&nobody), "authorization")
+        .await
+        .unwrap_err();
     assert_eq!(error.kind(), CredentialErrorKind::Unavailable);
 }
 
@@ -113,7 +132,10 @@ async fn an_issuer_that_is_down_is_unavailable() {
 async fn requests_for_credentials_are_not_sent() {
     let world = World::new().await;
     let credential = world.credential(GRANTS[0].0);
-    let request = Request::post(format!("{}/cloud/v1/projects/-/serviceAccounts/a:signJwt", world.cloud.url));
+    let request = Request::post(format!(
+        "{}/cloud/v1/projects/-/serviceAccounts/a:signJwt",
+        world.cloud.url
+    ));
     let error = world.send(&*credential, request, "{}").await.unwrap_err();
     assert_eq!(error.kind(), CredentialErrorKind::Minting);
     assert!(world.cloud.seen("/").is_empty(), "not even a token was got");
@@ -123,15 +145,27 @@ async fn requests_for_credentials_are_not_sent() {
 async fn static_headers_follow_their_files() {
     let world = World::new().await;
     let credential = world.credential("type: header, prefix: 'Bearer ', valueFile: DIR/token");
-    assert_eq!(world.header(&*credential, "authorization").await.unwrap(), "Bearer static-t0ken");
+    assert_eq!(
+        world.header(&*credential, "authorization").await.unwrap(),
+        "Bearer static-t0ken"
+    );
     world.write("token", "next-t0ken");
-    assert_eq!(world.header(&*credential, "authorization").await.unwrap(), "Bearer next-t0ken");
+    assert_eq!(
+        world.header(&*credential, "authorization").await.unwrap(),
+        "Bearer next-t0ken"
+    );
     assert!(credential.rejected(1, 0).await, "a newer one is there");
     assert!(!credential.rejected(2, 0).await);
     let credential = world.credential("type: basic, userFile: DIR/user, passwordFile: DIR/token");
     let basic = "Basic Y2NtOm5leHQtdDBrZW4=";
-    assert_eq!(world.header(&*credential, "authorization").await.unwrap(), basic);
+    assert_eq!(
+        world.header(&*credential, "authorization").await.unwrap(),
+        basic
+    );
     std::fs::remove_file(world.path("token")).unwrap();
-    let error = world.header(&*credential, "authorization").await.unwrap_err();
+    let error = world
+        .header(&*credential, "authorization")
+        .await
+        .unwrap_err();
     assert_eq!(error.kind(), CredentialErrorKind::Unavailable);
 }

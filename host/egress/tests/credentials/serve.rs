@@ -1,4 +1,5 @@
-//! The fake cloud as a server for the vendors' own clients: `tests/vendors.py` checks that they accept it.
+//! The fake cloud as a server for the vendors' own clients: `tests/vendors.py` checks that they
+//! accept it.
 
 use crate::cloud::{self, Cloud};
 

@@ -6,7 +6,10 @@ use bytes::Bytes;
 use http::{Request, StatusCode};
 use skydock_egress::{
     Credential, CredentialError, Issuer, Prepared,
-    credentials::{CredentialMetrics, Credentials, CredentialsError, SystemClock, Tools, config::CredentialConfig},
+    credentials::{
+        CredentialMetrics, Credentials, CredentialsError, SystemClock, Tools,
+        config::CredentialConfig,
+    },
 };
 use tempfile::TempDir;
 
@@ -50,21 +53,32 @@ impl World {
         fs::write(self.path(name), text).unwrap();
     }
 
-    /// Replaces `URL` and `DIR` in the text with the URL of the cloud and the directory of the files.
+    /// Replaces `URL` and `DIR` in the text with the URL of the cloud and the directory of the
+    /// files.
     fn fill(&self, yaml: &str) -> String {
-        yaml.replace("URL", &self.cloud.url).replace("DIR", self.folder.path().to_str().unwrap())
+        yaml.replace("URL", &self.cloud.url)
+            .replace("DIR", self.folder.path().to_str().unwrap())
     }
 
-    pub(crate) fn try_credential(&self, yaml: &str) -> Result<Arc<dyn Credential>, CredentialsError> {
-        let yaml = format!("{{name: c, for: {{plugin: p, digest: any}}, {}}}", self.fill(yaml));
-        let config: CredentialConfig = serde_saphyr::from_str(&yaml).unwrap_or_else(|error| panic!("{yaml}: {error}"));
+    pub(crate) fn try_credential(
+        &self,
+        yaml: &str,
+    ) -> Result<Arc<dyn Credential>, CredentialsError> {
+        let yaml = format!(
+            "{{name: c, for: {{plugin: p, digest: any}}, {}}}",
+            self.fill(yaml)
+        );
+        let config: CredentialConfig =
+            serde_saphyr::from_str(&yaml).unwrap_or_else(|error| panic!("{yaml}: {error}"));
         let plain = Arc::clone(&self.plain);
         let tools = Tools {
             issuers: Box::new(move |_| Arc::clone(&plain) as Arc<dyn Issuer>),
             clock: Arc::new(SystemClock),
             metrics: self.metrics.clone(),
         };
-        Ok(Credentials::new(&[config], &tools)?.bind("c", "p", "").unwrap())
+        Ok(Credentials::new(&[config], &tools)?
+            .bind("c", "p", "")
+            .unwrap())
     }
 
     pub(crate) fn credential(&self, yaml: &str) -> Arc<dyn Credential> {
@@ -78,7 +92,10 @@ impl World {
         request: http::request::Builder,
         body: &str,
     ) -> Result<Answer, CredentialError> {
-        let (original, body) = request.body(Bytes::copy_from_slice(body.as_bytes())).unwrap().into_parts();
+        let (original, body) = request
+            .body(Bytes::copy_from_slice(body.as_bytes()))
+            .unwrap()
+            .into_parts();
         let mut tried = false;
         loop {
             let mut head = original.clone();
@@ -87,11 +104,18 @@ impl World {
                 Prepared::Send { used } => used,
                 Prepared::Answer(answer) => return Ok(shown(answer)),
             };
-            let answer = self.plain.send(Request::from_parts(head, body.clone())).await.unwrap();
+            let answer = self
+                .plain
+                .send(Request::from_parts(head, body.clone()))
+                .await
+                .unwrap();
             if answer.status().is_success() {
                 credential.accepted(used, 0);
             }
-            if answer.status() == StatusCode::UNAUTHORIZED && !tried && credential.rejected(used, 0).await {
+            if answer.status() == StatusCode::UNAUTHORIZED
+                && !tried
+                && credential.rejected(used, 0).await
+            {
                 tried = true;
                 continue;
             }
@@ -102,17 +126,29 @@ impl World {
     }
 
     /// Returns the value of a header that the cloud received in a simple request of a plugin.
-    pub(crate) async fn header(&self, credential: &dyn Credential, name: &str) -> Result<String, CredentialError> {
-        let request = Request::get(format!("{}/cloud/things", self.cloud.url)).header("authorization", "Bearer guest");
+    pub(crate) async fn header(
+        &self,
+        credential: &dyn Credential,
+        name: &str,
+    ) -> Result<String, CredentialError> {
+        let request = Request::get(format!("{}/cloud/things", self.cloud.url))
+            .header("authorization", "Bearer guest");
         let answer = self.send(credential, request, "").await?;
         assert_eq!(answer.status, 200, "{answer:?}");
         let seen = self.cloud.last();
-        let value = seen.headers.get(name).unwrap_or_else(|| panic!("no {name}: {:?}", seen.headers));
+        let value = seen
+            .headers
+            .get(name)
+            .unwrap_or_else(|| panic!("no {name}: {:?}", seen.headers));
         Ok(value.to_str().unwrap().to_owned())
     }
 }
 
 fn shown(answer: http::Response<Bytes>) -> Answer {
     let (head, body) = answer.into_parts();
-    Answer { status: head.status, headers: head.headers, body: String::from_utf8(body.to_vec()).unwrap() }
+    Answer {
+        status: head.status,
+        headers: head.headers,
+        body: String::from_utf8(body.to_vec()).unwrap(),
+    }
 }

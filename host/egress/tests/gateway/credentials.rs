@@ -13,7 +13,9 @@ use bytes::Bytes;
 use futures::future::join_all;
 use http::{Request, Response, request, response};
 use http_body_util::{BodyExt as _, Full, StreamBody};
-use skydock_egress::{Call, Cause, Code, Credential, CredentialError, CredentialErrorKind, Instance, Prepared, Secret};
+use skydock_egress::{
+    Call, Cause, Code, Credential, CredentialError, CredentialErrorKind, Instance, Prepared, Secret,
+};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 use crate::support::{Plugin, Server, get, post, read, request, rule, settings};
@@ -46,17 +48,27 @@ impl Credential for Tokens {
         self.needs_body
     }
 
-    async fn prepare(&self, head: &mut request::Parts, body: Option<&Bytes>) -> Result<Prepared, CredentialError> {
+    async fn prepare(
+        &self,
+        head: &mut request::Parts,
+        body: Option<&Bytes>,
+    ) -> Result<Prepared, CredentialError> {
         if let Some(kind) = self.fails {
             return Err(CredentialError::new("tokens", kind, "its file is gone"));
         }
         // A copy, since the gateway counts buffered bytes until the last reference is dropped.
-        self.bodies.lock().unwrap().push(body.map(|body| Bytes::copy_from_slice(body)));
+        self.bodies
+            .lock()
+            .unwrap()
+            .push(body.map(|body| Bytes::copy_from_slice(body)));
         if head.uri.path() == "/login" {
-            return Ok(Prepared::Answer(Response::new(Bytes::from_static(b"masked"))));
+            return Ok(Prepared::Answer(Response::new(Bytes::from_static(
+                b"masked",
+            ))));
         }
         let used = self.number.load(Ordering::SeqCst);
-        head.headers.insert("authorization", format!("token-{used}").parse().unwrap());
+        head.headers
+            .insert("authorization", format!("token-{used}").parse().unwrap());
         head.headers.insert("x-session", QUOTED.parse().unwrap());
         if self.leads_astray {
             head.uri = "http://evil.example/x?y".parse().unwrap();
@@ -72,11 +84,17 @@ impl Credential for Tokens {
     async fn rejected(&self, used: u64, kind: u64) -> bool {
         self.told.lock().unwrap().push((used, Some(kind)));
         self.renewals.fetch_add(1, Ordering::SeqCst);
-        self.number.compare_exchange(used, used + 1, Ordering::SeqCst, Ordering::SeqCst).is_ok()
+        self.number
+            .compare_exchange(used, used + 1, Ordering::SeqCst, Ordering::SeqCst)
+            .is_ok()
     }
 
     async fn changed(&self, used: u64) -> bool {
-        self.changes && self.number.compare_exchange(used, used + 1, Ordering::SeqCst, Ordering::SeqCst).is_ok()
+        self.changes
+            && self
+                .number
+                .compare_exchange(used, used + 1, Ordering::SeqCst, Ordering::SeqCst)
+                .is_ok()
     }
 
     fn mask(&self, head: &mut response::Parts) {
@@ -93,10 +111,28 @@ async fn strict() -> Server {
     Server::http(|request| async move {
         let (head, body) = request.into_parts();
         let body = body.collect().await.unwrap().to_bytes();
-        let text = |name| head.headers.get(name).map_or("-", |it| it.to_str().unwrap());
-        let status = if text("authorization") == "token-1" { 200 } else { 401 };
-        let said = format!("{} {} {} {}", text("authorization"), text("cookie"), head.uri, body.len());
-        Response::builder().status(status).header("set-cookie", "secret").body(Full::from(said)).unwrap()
+        let text = |name| {
+            head.headers
+                .get(name)
+                .map_or("-", |it| it.to_str().unwrap())
+        };
+        let status = if text("authorization") == "token-1" {
+            200
+        } else {
+            401
+        };
+        let said = format!(
+            "{} {} {} {}",
+            text("authorization"),
+            text("cookie"),
+            head.uri,
+            body.len()
+        );
+        Response::builder()
+            .status(status)
+            .header("set-cookie", "secret")
+            .body(Full::from(said))
+            .unwrap()
     })
     .await
 }
@@ -104,7 +140,10 @@ async fn strict() -> Server {
 fn plugin(server: &Server, tokens: Tokens, fields: &str) -> (Plugin, Arc<Tokens>) {
     let tokens = Arc::new(tokens);
     let rule = rule(&format!("credential: tokens, {fields}"));
-    (Plugin::new(&settings(&rule, server.port(), Some(tokens.clone()))), tokens)
+    (
+        Plugin::new(&settings(&rule, server.port(), Some(tokens.clone()))),
+        tokens,
+    )
 }
 
 // Holds: OPS-131
@@ -114,10 +153,17 @@ async fn a_rejected_request_is_retried_with_a_new_credential() {
     for method in ["GET", "POST", "DELETE"] {
         let (plugin, tokens) = plugin(&server, Tokens::default(), "");
         let body = if method == "POST" { "hello" } else { "" };
-        let answer = plugin.send(request(method, &server, "/x").map(|_| body)).await.unwrap();
+        let answer = plugin
+            .send(request(method, &server, "/x").map(|_| body))
+            .await
+            .unwrap();
         assert!(!answer.headers().contains_key("set-cookie"));
         let (status, said) = read(answer).await.unwrap();
-        assert_eq!((status, said), (200, Bytes::from(format!("token-1 - /x {}", body.len()))), "{method}");
+        assert_eq!(
+            (status, said),
+            (200, Bytes::from(format!("token-1 - /x {}", body.len()))),
+            "{method}"
+        );
         assert_eq!(tokens.renewals.load(Ordering::SeqCst), 1);
     }
 }
@@ -126,13 +172,31 @@ async fn a_rejected_request_is_retried_with_a_new_credential() {
 async fn a_forbidden_request_is_retried_only_if_a_file_has_changed() {
     let server = Server::http(|request| async move {
         let new = request.headers()["authorization"] == "token-1";
-        Response::builder().status(if new { 200 } else { 403 }).body(Full::from("")).unwrap()
+        Response::builder()
+            .status(if new { 200 } else { 403 })
+            .body(Full::from(""))
+            .unwrap()
     })
     .await;
     for (changes, status) in [(true, 200), (false, 403)] {
-        let (plugin, tokens) = plugin(&server, Tokens { changes, ..Tokens::default() }, "");
-        assert_eq!(plugin.fetch(post(&server, "/", "hello")).await.unwrap().0, status, "{changes}");
-        assert_eq!(tokens.renewals.load(Ordering::SeqCst), 0, "a policy may forbid it: nobody logs in for that");
+        let (plugin, tokens) = plugin(
+            &server,
+            Tokens {
+                changes,
+                ..Tokens::default()
+            },
+            "",
+        );
+        assert_eq!(
+            plugin.fetch(post(&server, "/", "hello")).await.unwrap().0,
+            status,
+            "{changes}"
+        );
+        assert_eq!(
+            tokens.renewals.load(Ordering::SeqCst),
+            0,
+            "a policy may forbid it: nobody logs in for that"
+        );
     }
 }
 
@@ -140,26 +204,56 @@ async fn a_forbidden_request_is_retried_only_if_a_file_has_changed() {
 #[tokio::test]
 async fn a_third_rejection_is_passed_to_the_guest() {
     let server = strict().await;
-    let (plugin, tokens) = plugin(&server, Tokens { number: AtomicU64::new(5), ..Tokens::default() }, "");
-    assert_eq!(plugin.fetch(post(&server, "/", "hello")).await.unwrap().0, 401);
+    let (plugin, tokens) = plugin(
+        &server,
+        Tokens {
+            number: AtomicU64::new(5),
+            ..Tokens::default()
+        },
+        "",
+    );
+    assert_eq!(
+        plugin.fetch(post(&server, "/", "hello")).await.unwrap().0,
+        401
+    );
     assert_eq!(tokens.renewals.load(Ordering::SeqCst), 2);
 }
 
 #[tokio::test]
 async fn a_credential_learns_which_kind_of_request_was_rejected() {
     let server = strict().await;
-    let (plugin, tokens) = plugin(&server, Tokens { number: AtomicU64::new(1), ..Tokens::default() }, "");
+    let (plugin, tokens) = plugin(
+        &server,
+        Tokens {
+            number: AtomicU64::new(1),
+            ..Tokens::default()
+        },
+        "",
+    );
     assert_eq!(plugin.fetch(get(&server, "/a")).await.unwrap().0, 200);
-    assert_eq!(std::mem::take(&mut *tokens.told.lock().unwrap()), [(1, None)]);
+    assert_eq!(
+        std::mem::take(&mut *tokens.told.lock().unwrap()),
+        [(1, None)]
+    );
     tokens.number.store(5, Ordering::SeqCst);
-    let others = [get(&server, "/a?x=2"), get(&server, "/b?x=1"), request("DELETE", &server, "/a?x=1")];
-    for asked in [get(&server, "/a?x=1"), get(&server, "/a?x=1")].into_iter().chain(others) {
+    let others = [
+        get(&server, "/a?x=2"),
+        get(&server, "/b?x=1"),
+        request("DELETE", &server, "/a?x=1"),
+    ];
+    for asked in [get(&server, "/a?x=1"), get(&server, "/a?x=1")]
+        .into_iter()
+        .chain(others)
+    {
         assert_eq!(plugin.fetch(asked).await.unwrap().0, 401);
     }
     let told = std::mem::take(&mut *tokens.told.lock().unwrap());
     assert!(told.iter().all(|(_, kind)| kind.is_some()), "{told:?}");
     let kinds: Vec<_> = told.iter().step_by(2).map(|(_, kind)| *kind).collect();
-    assert_eq!(told.iter().map(|(used, _)| *used).collect::<Vec<_>>(), (5..15).collect::<Vec<_>>());
+    assert_eq!(
+        told.iter().map(|(used, _)| *used).collect::<Vec<_>>(),
+        (5..15).collect::<Vec<_>>()
+    );
     assert_eq!(kinds[0], kinds[1]);
     let different: std::collections::HashSet<_> = kinds.iter().collect();
     assert_eq!(different.len(), 4, "{kinds:?}");
@@ -171,7 +265,8 @@ async fn a_request_with_a_long_body_is_not_retried() {
     for (chunks, status) in [(10, 200), (30, 401)] {
         let (plugin, _) = plugin(&server, Tokens::default(), "");
         let chunk = Bytes::from(vec![b'x'; 64 << 10]);
-        let frames = (0..chunks).map(move |_| Ok::<_, std::io::Error>(http_body::Frame::data(chunk.clone())));
+        let frames = (0..chunks)
+            .map(move |_| Ok::<_, std::io::Error>(http_body::Frame::data(chunk.clone())));
         let (head, _) = request("POST", &server, "/").into_parts();
         let body = StreamBody::new(futures::stream::iter(frames));
         let answer = plugin.send_body(&plugin.call(), head, body).await.unwrap();
@@ -188,19 +283,38 @@ async fn authentication_of_the_guest_is_replaced_or_denied() {
     let server = strict().await;
     let guest = |server| {
         let mut request = get(server, "/x");
-        request.headers_mut().insert("authorization", "guest".parse().unwrap());
-        request.headers_mut().insert("cookie", "guest".parse().unwrap());
+        request
+            .headers_mut()
+            .insert("authorization", "guest".parse().unwrap());
+        request
+            .headers_mut()
+            .insert("cookie", "guest".parse().unwrap());
         request
     };
-    let tokens = || Tokens { number: AtomicU64::new(1), ..Tokens::default() };
+    let tokens = || Tokens {
+        number: AtomicU64::new(1),
+        ..Tokens::default()
+    };
     let (refused, _) = plugin(&server, tokens(), "");
-    assert_eq!(refused.fetch(guest(&server)).await.unwrap().1, "token-1 - /x 0");
+    assert_eq!(
+        refused.fetch(guest(&server)).await.unwrap().1,
+        "token-1 - /x 0"
+    );
     let (allowed, _) = plugin(&server, tokens(), "guestAuth: allowed");
-    assert_eq!(allowed.fetch(guest(&server)).await.unwrap().1, "token-1 guest /x 0");
-    let refusal = refused.fetch(get(&server, "/x?X-Amz-Signature=guest")).await.unwrap_err();
+    assert_eq!(
+        allowed.fetch(guest(&server)).await.unwrap().1,
+        "token-1 guest /x 0"
+    );
+    let refusal = refused
+        .fetch(get(&server, "/x?X-Amz-Signature=guest"))
+        .await
+        .unwrap_err();
     assert_eq!(refusal.cause(), Cause::GuestAuth);
     let alone = Plugin::to(&server, "guestAuth: allowed");
-    assert_eq!(alone.fetch(guest(&server)).await.unwrap().1, "guest guest /x 0");
+    assert_eq!(
+        alone.fetch(guest(&server)).await.unwrap().1,
+        "guest guest /x 0"
+    );
 }
 
 // Holds: SEC-18
@@ -210,10 +324,20 @@ async fn a_secret_quoted_by_a_server_is_hidden_from_the_guest() {
         let mut request = [0; 4096];
         let length = stream.read(&mut request).await.unwrap();
         let request = String::from_utf8_lossy(&request[..length]).to_lowercase();
-        assert!(request.contains("accept-encoding: identity\r\n"), "nothing could be hidden in it: {request}");
-        assert!(!request.contains("range"), "a part of a secret is not found: {request}");
+        assert!(
+            request.contains("accept-encoding: identity\r\n"),
+            "nothing could be hidden in it: {request}"
+        );
+        assert!(
+            !request.contains("range"),
+            "a part of a secret is not found: {request}"
+        );
         let (start, end) = QUOTED.split_at(7);
-        let body = [format!("{{\"sent\": \"{start}"), format!("{end}\", \"by\": \"a-session"), "\"}".to_owned()];
+        let body = [
+            format!("{{\"sent\": \"{start}"),
+            format!("{end}\", \"by\": \"a-session"),
+            "\"}".to_owned(),
+        ];
         let length: usize = body.iter().map(String::len).sum();
         let head = format!("HTTP/1.1 403 Forbidden\r\ncontent-length: {length}\r\n\r\n");
         for piece in [head].iter().chain(&body) {
@@ -224,11 +348,18 @@ async fn a_secret_quoted_by_a_server_is_hidden_from_the_guest() {
     .await;
     let (plugin, _) = plugin(&server, Tokens::default(), "");
     let mut request = get(&server, "/");
-    for (name, value) in [("accept-encoding", "gzip"), ("range", "bytes=5-9"), ("if-range", "\"etag\"")] {
+    for (name, value) in [
+        ("accept-encoding", "gzip"),
+        ("range", "bytes=5-9"),
+        ("if-range", "\"etag\""),
+    ] {
         request.headers_mut().insert(name, value.parse().unwrap());
     }
     let (status, body) = plugin.fetch(request).await.unwrap();
-    let expected = format!("{{\"sent\": \"{}\", \"by\": \"a-session\"}}", "*".repeat(QUOTED.len()));
+    let expected = format!(
+        "{{\"sent\": \"{}\", \"by\": \"a-session\"}}",
+        "*".repeat(QUOTED.len())
+    );
     assert_eq!((status, body), (403, Bytes::from(expected)));
 }
 
@@ -237,29 +368,51 @@ async fn a_secret_quoted_by_a_server_is_hidden_from_the_guest() {
 async fn a_compressed_answer_to_a_signed_request_is_refused() {
     let server = Server::http(|request| async move {
         let coding = request.uri().path().trim_start_matches('/').to_owned();
-        Response::builder().header("content-encoding", coding).body(Full::from("body")).unwrap()
+        Response::builder()
+            .header("content-encoding", coding)
+            .body(Full::from("body"))
+            .unwrap()
     })
     .await;
     let (with, _) = plugin(&server, Tokens::default(), "");
     let without = Plugin::to(&server, "");
-    for (coding, is_refused) in [("gzip", true), ("br", true), ("identity", false), ("Identity", false)] {
+    for (coding, is_refused) in [
+        ("gzip", true),
+        ("br", true),
+        ("identity", false),
+        ("Identity", false),
+    ] {
         let ask = || get(&server, &format!("/{coding}"));
         assert_eq!(without.fetch(ask()).await.unwrap().0, 200, "{coding}");
         let code = with.fetch(ask()).await.err().map(|refusal| refusal.code());
-        assert_eq!(code, is_refused.then_some(Code::HttpResponseContentCoding), "{coding}");
+        assert_eq!(
+            code,
+            is_refused.then_some(Code::HttpResponseContentCoding),
+            "{coding}"
+        );
     }
 }
 
 #[tokio::test]
 async fn a_credential_that_needs_the_body_gets_it() {
     let server = strict().await;
-    let tokens = Tokens { needs_body: true, number: AtomicU64::new(1), ..Tokens::default() };
+    let tokens = Tokens {
+        needs_body: true,
+        number: AtomicU64::new(1),
+        ..Tokens::default()
+    };
     let (plugin, tokens) = plugin(&server, tokens, "");
-    assert_eq!(plugin.fetch(post(&server, "/", "hello")).await.unwrap().1, "token-1 - / 5");
+    assert_eq!(
+        plugin.fetch(post(&server, "/", "hello")).await.unwrap().1,
+        "token-1 - / 5"
+    );
     assert_eq!(*tokens.bodies.lock().unwrap(), [Some(Bytes::from("hello"))]);
     let (head, _) = request("POST", &server, "/").into_parts();
     let big = Full::new(Bytes::from(vec![0; (1 << 20) + 1]));
-    let refusal = plugin.send_body(&plugin.call(), head, big).await.unwrap_err();
+    let refusal = plugin
+        .send_body(&plugin.call(), head, big)
+        .await
+        .unwrap_err();
     assert_eq!(refusal.code(), Code::HttpRequestBodySize);
 }
 
@@ -267,7 +420,10 @@ async fn a_credential_that_needs_the_body_gets_it() {
 async fn a_credential_can_answer_a_request_itself() {
     let silent = Server::plain().await;
     let (plugin, _) = plugin(&silent, Tokens::default(), "");
-    assert_eq!(plugin.fetch(post(&silent, "/login", "user")).await.unwrap(), (200, Bytes::from("masked")));
+    assert_eq!(
+        plugin.fetch(post(&silent, "/login", "user")).await.unwrap(),
+        (200, Bytes::from("masked"))
+    );
     assert_eq!(silent.connections(), 0);
 }
 
@@ -275,14 +431,28 @@ async fn a_credential_can_answer_a_request_itself() {
 async fn nothing_is_sent_if_the_credential_fails() {
     let silent = Server::plain().await;
     for (kind, code) in [
-        (CredentialErrorKind::Unavailable, Code::DestinationUnavailable),
+        (
+            CredentialErrorKind::Unavailable,
+            Code::DestinationUnavailable,
+        ),
         (CredentialErrorKind::Denied, Code::HttpRequestDenied),
         (CredentialErrorKind::Minting, Code::HttpRequestDenied),
         (CredentialErrorKind::Malformed, Code::HttpRequestDenied),
     ] {
-        let (plugin, _) = plugin(&silent, Tokens { fails: Some(kind), ..Tokens::default() }, "");
+        let (plugin, _) = plugin(
+            &silent,
+            Tokens {
+                fails: Some(kind),
+                ..Tokens::default()
+            },
+            "",
+        );
         let refusal = plugin.fetch(get(&silent, "/")).await.unwrap_err();
-        assert_eq!((refusal.code(), refusal.cause()), (code, Cause::Credential), "{kind:?}");
+        assert_eq!(
+            (refusal.code(), refusal.cause()),
+            (code, Cause::Credential),
+            "{kind:?}"
+        );
         assert_eq!(refusal.sentence(), "credential `tokens`: its file is gone");
         assert_eq!(plugin.denials("api", "credential"), 1);
     }
@@ -292,15 +462,25 @@ async fn nothing_is_sent_if_the_credential_fails() {
 #[tokio::test]
 async fn a_credential_cannot_redirect_a_request() {
     let server = strict().await;
-    let tokens = Tokens { leads_astray: true, number: AtomicU64::new(1), ..Tokens::default() };
+    let tokens = Tokens {
+        leads_astray: true,
+        number: AtomicU64::new(1),
+        ..Tokens::default()
+    };
     let (plugin, _) = plugin(&server, tokens, "");
-    assert_eq!(plugin.fetch(get(&server, "/")).await.unwrap().1, "token-1 - /x?y 0");
+    assert_eq!(
+        plugin.fetch(get(&server, "/")).await.unwrap().1,
+        "token-1 - /x?y 0"
+    );
 }
 
 #[tokio::test]
 async fn a_credential_is_only_used_for_requests_of_its_rule() {
     let server = strict().await;
-    let tokens = Arc::new(Tokens { number: AtomicU64::new(1), ..Tokens::default() });
+    let tokens = Arc::new(Tokens {
+        number: AtomicU64::new(1),
+        ..Tokens::default()
+    });
     let rules = "
 - { name: a, to: 'http://api.example.com:PORT', addresses: [127.0.0.1/32], credential: tokens, paths: [/a] }
 - { name: b, to: 'http://api.example.com:PORT', addresses: [127.0.0.1/32] }
@@ -309,7 +489,10 @@ async fn a_credential_is_only_used_for_requests_of_its_rule() {
     let said = |request: Request<&'static str>| async { plugin.fetch(request).await.unwrap().1 };
     assert_eq!(said(get(&server, "/a/x")).await, "token-1 - /a/x 0");
     assert_eq!(said(get(&server, "/b/x")).await, "- - /b/x 0");
-    assert_eq!(plugin.metric("requests_total{plugin=\"test\",rule=\"b\",method=\"GET\",code=\"4xx\"}"), 1);
+    assert_eq!(
+        plugin.metric("requests_total{plugin=\"test\",rule=\"b\",method=\"GET\",code=\"4xx\"}"),
+        1
+    );
 }
 
 // Holds: SEC-25
@@ -331,12 +514,19 @@ async fn the_total_size_of_buffered_bodies_is_limited() {
     .await;
     let (plugin, _) = plugin(
         &server,
-        Tokens { needs_body: true, ..Tokens::default() },
+        Tokens {
+            needs_body: true,
+            ..Tokens::default()
+        },
         "limits: {concurrency: 64, rate: 1000, burst: 1000}",
     );
     let instances: Vec<_> = (0..6).map(|_| Instance::default()).collect();
     let upload = |number: usize, size: usize, left: Duration| {
-        let call = Call { instance: &instances[number % instances.len()], left, ..plugin.call() };
+        let call = Call {
+            instance: &instances[number % instances.len()],
+            left,
+            ..plugin.call()
+        };
         let (head, _) = request("POST", &server, "/").into_parts();
         let body = Full::new(Bytes::from(vec![0; size]));
         let plugin = &plugin;
@@ -354,5 +544,9 @@ async fn the_total_size_of_buffered_bodies_is_limited() {
     peak.store(0, Ordering::SeqCst);
     let small = join_all((0..40).map(|number| upload(number, 1 << 10, MS * 60_000))).await;
     assert!(small.into_iter().all(|answer| answer.unwrap().0 == 200));
-    assert_eq!(peak.load(Ordering::SeqCst), 40, "what is small takes no more than it is");
+    assert_eq!(
+        peak.load(Ordering::SeqCst),
+        40,
+        "what is small takes no more than it is"
+    );
 }

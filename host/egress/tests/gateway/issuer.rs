@@ -17,7 +17,10 @@ fn issuer() -> HostIssuer {
 
 fn post(server: &Server, path: &str) -> Request<Bytes> {
     let uri = format!("http://metadata.google.internal:{}{path}", server.port());
-    Request::post(uri).header("metadata-flavor", "Google").body(Bytes::from("ask")).unwrap()
+    Request::post(uri)
+        .header("metadata-flavor", "Google")
+        .body(Bytes::from("ask"))
+        .unwrap()
 }
 
 #[tokio::test]
@@ -25,20 +28,40 @@ async fn an_issuer_is_reached_without_address_rules() {
     let server = Server::http(|request| async move {
         let flavor = request.headers()["metadata-flavor"].clone();
         let body = request.into_body().collect().await.unwrap().to_bytes();
-        Response::builder().status(302).header("location", "/").header("x", flavor).body(Full::new(body)).unwrap()
+        Response::builder()
+            .status(302)
+            .header("location", "/")
+            .header("x", flavor)
+            .body(Full::new(body))
+            .unwrap()
     })
     .await;
     let answer = issuer().send(post(&server, "/token")).await.unwrap();
-    assert_eq!((answer.status().as_u16(), &answer.headers()["x"]), (302, &"Google".parse().unwrap()));
+    assert_eq!(
+        (answer.status().as_u16(), &answer.headers()["x"]),
+        (302, &"Google".parse().unwrap())
+    );
     assert_eq!(answer.body(), "ask");
 }
 
 #[tokio::test]
 async fn errors_of_an_issuer_omit_the_path() {
     let server = Server::script(&[], true).await;
-    let error = issuer().send(post(&server, "/secret")).await.unwrap_err().to_string();
-    assert!(error.contains("metadata.google.internal") && !error.contains("secret"), "{error}");
-    let endless = Server::http(|_| async { Response::new(Full::from(vec![0; (4 << 20) + 1])) }).await;
-    let error = issuer().send(post(&endless, "/")).await.unwrap_err().to_string();
+    let error = issuer()
+        .send(post(&server, "/secret"))
+        .await
+        .unwrap_err()
+        .to_string();
+    assert!(
+        error.contains("metadata.google.internal") && !error.contains("secret"),
+        "{error}"
+    );
+    let endless =
+        Server::http(|_| async { Response::new(Full::from(vec![0; (4 << 20) + 1])) }).await;
+    let error = issuer()
+        .send(post(&endless, "/"))
+        .await
+        .unwrap_err()
+        .to_string();
     assert!(error.contains("length limit exceeded"), "{error}");
 }

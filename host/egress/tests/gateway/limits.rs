@@ -37,19 +37,35 @@ async fn busy(took: Duration) -> (Server, Arc<AtomicUsize>) {
 
 #[tokio::test]
 async fn concurrent_requests_per_instance_and_host_are_limited() {
-    for (instances, limit, expected) in [(1, "", 8), (4, "concurrency: 3, ", 3), (4, "", 32), (6, "", 36)] {
+    for (instances, limit, expected) in [
+        (1, "", 8),
+        (4, "concurrency: 3, ", 3),
+        (4, "", 32),
+        (6, "", 36),
+    ] {
         let (server, peak) = busy(MS * 30).await;
-        let plugin = Plugin::to(&server, &format!("limits: {{{limit}rate: 10000, burst: 10000}}"));
+        let plugin = Plugin::to(
+            &server,
+            &format!("limits: {{{limit}rate: 10000, burst: 10000}}"),
+        );
         let instances: Vec<_> = (0..instances).map(|_| Instance::default()).collect();
         let all = (0..60).map(|number| {
-            let call = Call { instance: &instances[number % instances.len()], ..plugin.call() };
+            let call = Call {
+                instance: &instances[number % instances.len()],
+                ..plugin.call()
+            };
             let (plugin, server) = (&plugin, &server);
             async move { read(plugin.send_in(&call, get(server, "/")).await?).await }
         });
         for answer in join_all(all).await {
             assert_eq!(answer.unwrap().0, 200);
         }
-        assert_eq!(peak.load(Ordering::SeqCst), expected, "{} instances, {limit}", instances.len());
+        assert_eq!(
+            peak.load(Ordering::SeqCst),
+            expected,
+            "{} instances, {limit}",
+            instances.len()
+        );
     }
 }
 
@@ -57,11 +73,17 @@ async fn concurrent_requests_per_instance_and_host_are_limited() {
 async fn waiting_for_a_free_connection_ends_with_the_call() {
     let (server, _) = busy(MS * 2000).await;
     let plugin = Plugin::to(&server, "limits: {concurrency: 1}");
-    let call = Call { left: MS * 200, ..plugin.call() };
-    let (first, second) = tokio::join!(tokio::time::timeout(MS * 500, plugin.send(get(&server, "/"))), async {
-        tokio::time::sleep(MS * 50).await;
-        plugin.send_in(&call, get(&server, "/")).await
-    });
+    let call = Call {
+        left: MS * 200,
+        ..plugin.call()
+    };
+    let (first, second) = tokio::join!(
+        tokio::time::timeout(MS * 500, plugin.send(get(&server, "/"))),
+        async {
+            tokio::time::sleep(MS * 50).await;
+            plugin.send_in(&call, get(&server, "/")).await
+        }
+    );
     assert!(first.is_err());
     assert_eq!(second.unwrap_err().code(), Code::HttpResponseTimeout);
     assert_eq!(server.connections(), 1);
@@ -79,10 +101,16 @@ async fn requests_are_limited_to_the_rate() {
     assert!(plugin.metric("throttled_total{plugin=\"test\",rule=\"api\"}") > 0);
 }
 
-/// Starts a server that asks for a pause of as many seconds as the last segment of the path, if it is a number.
+/// Starts a server that asks for a pause of as many seconds as the last segment of the path, if it
+/// is a number.
 async fn weary() -> Server {
     Server::http(|request| async move {
-        let after = request.uri().path().rsplit('/').next().and_then(|last| last.parse::<u32>().ok());
+        let after = request
+            .uri()
+            .path()
+            .rsplit('/')
+            .next()
+            .and_then(|last| last.parse::<u32>().ok());
         let mut response = Response::new(Full::<Bytes>::default());
         if let Some(after) = after {
             *response.status_mut() = http::StatusCode::TOO_MANY_REQUESTS;
@@ -102,9 +130,15 @@ async fn retry_after_pauses_only_its_own_rule() {
 - { name: b, to: 'http://api.example.com:PORT', addresses: [127.0.0.1/32] }
 ";
     let plugin = Plugin::new(&settings(rules, server.port(), None));
-    let retry_after = async |path| plugin.send(get(&server, path)).await.unwrap().headers()["retry-after"].clone();
+    let retry_after = async |path| {
+        plugin.send(get(&server, path)).await.unwrap().headers()["retry-after"].clone()
+    };
     assert_eq!(retry_after("/a/3600").await, "3600");
-    assert_eq!(retry_after("/a").await, "120", "the rule says how long at most");
+    assert_eq!(
+        retry_after("/a").await,
+        "120",
+        "the rule says how long at most"
+    );
     assert_eq!(plugin.fetch(get(&server, "/b")).await.unwrap().0, 200);
     assert_eq!(retry_after("/b/3600").await, "3600");
     assert_eq!(retry_after("/b").await, "60", "a minute, if it does not");
@@ -116,15 +150,32 @@ async fn retry_after_pauses_all_instances() {
     let server = weary().await;
     let plugin = Plugin::to(&server, "");
     let other = Instance::default();
-    let call = Call { instance: &other, ..plugin.call() };
+    let call = Call {
+        instance: &other,
+        ..plugin.call()
+    };
     assert_eq!(plugin.fetch(get(&server, "/1")).await.unwrap().0, 429);
     let start = Instant::now();
-    assert_eq!(plugin.send_in(&call, get(&server, "/")).await.unwrap().status(), 200);
-    assert!(start.elapsed() > MS * 900, "a short pause is waited for: {:?}", start.elapsed());
+    assert_eq!(
+        plugin
+            .send_in(&call, get(&server, "/"))
+            .await
+            .unwrap()
+            .status(),
+        200
+    );
+    assert!(
+        start.elapsed() > MS * 900,
+        "a short pause is waited for: {:?}",
+        start.elapsed()
+    );
     assert_eq!(plugin.fetch(get(&server, "/60")).await.unwrap().0, 429);
     let start = Instant::now();
     let answer = plugin.send_in(&call, get(&server, "/")).await.unwrap();
-    assert_eq!((answer.status().as_u16(), &answer.headers()["retry-after"]), (429, &"60".parse().unwrap()));
+    assert_eq!(
+        (answer.status().as_u16(), &answer.headers()["retry-after"]),
+        (429, &"60".parse().unwrap())
+    );
     assert!(answer.headers().contains_key("x-skydock-paused"));
     assert!(start.elapsed() < MS * 500, "a long one is told at once");
 }
@@ -138,18 +189,26 @@ async fn a_path_that_hangs_does_not_delay_others() {
         Response::new(Full::<Bytes>::default())
     })
     .await;
-    // All limits have their defaults: 20 hanging requests, as many as concurrent Services, leave capacity for nodes.
+    // All limits have their defaults: 20 hanging requests, as many as concurrent Services, leave
+    // capacity for nodes.
     let plugin = Plugin::to(&server, "");
     let balancers: Vec<_> = (0..20).map(|_| Instance::default()).collect();
     let nodes = Instance::default();
     let hanging = balancers.iter().map(|instance| {
-        let call = Call { instance, ..plugin.call() };
+        let call = Call {
+            instance,
+            ..plugin.call()
+        };
         let (plugin, server) = (&plugin, &server);
         async move { plugin.send_in(&call, get(server, "/balancers")).await }
     });
     let asked = async {
         tokio::time::sleep(MS * 300).await;
-        let call = Call { instance: &nodes, left: MS * 5000, ..plugin.call() };
+        let call = Call {
+            instance: &nodes,
+            left: MS * 5000,
+            ..plugin.call()
+        };
         plugin.send_in(&call, get(&server, "/nodes")).await
     };
     tokio::select! {

@@ -1,6 +1,12 @@
-//! Tests of the gateway with real servers on loopback: what it denies, and how it limits servers and plugins.
+//! Tests of the gateway with real servers on loopback: what it denies, and how it limits servers
+//! and plugins.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)] // helpers of tests
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing
+)] // helpers of tests
 
 mod answers;
 mod credentials;

@@ -24,26 +24,58 @@ async fn a_dns_failure_has_its_own_code() {
     let server = Server::plain().await;
     let all = "[{name: api, to: 'http://*.example.com:PORT', addresses: [127.0.0.1/32], limits: {connect: 200ms}}]";
     let names = Names::default().with("empty.example.com", &[&[]]);
-    let plugin = Plugin::with(&settings(all, server.port(), None), names, Closed::default());
-    for (host, code) in [("none", Code::DnsError), ("empty", Code::DnsError), ("never", Code::DnsTimeout)] {
+    let plugin = Plugin::with(
+        &settings(all, server.port(), None),
+        names,
+        Closed::default(),
+    );
+    for (host, code) in [
+        ("none", Code::DnsError),
+        ("empty", Code::DnsError),
+        ("never", Code::DnsTimeout),
+    ] {
         let uri = format!("http://{host}.example.com:{}/", server.port());
-        let refusal = plugin.send(http::Request::get(uri).body("").unwrap()).await.unwrap_err();
-        assert_eq!((refusal.code(), refusal.cause()), (code, Cause::Dns), "{host}: {refusal}");
+        let refusal = plugin
+            .send(http::Request::get(uri).body("").unwrap())
+            .await
+            .unwrap_err();
+        assert_eq!(
+            (refusal.code(), refusal.cause()),
+            (code, Cause::Dns),
+            "{host}: {refusal}"
+        );
     }
 }
 
 #[tokio::test]
 async fn requests_to_a_host_that_does_not_answer_are_paused() {
-    let closed = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap().port();
+    let closed = TcpListener::bind("127.0.0.1:0")
+        .await
+        .unwrap()
+        .local_addr()
+        .unwrap()
+        .port();
     let plugin = Plugin::new(&settings(&rule(""), closed, None));
-    let request = || http::Request::get(format!("http://api.example.com:{closed}/")).body("").unwrap();
+    let request = || {
+        http::Request::get(format!("http://api.example.com:{closed}/"))
+            .body("")
+            .unwrap()
+    };
     for _ in 0..5 {
         let refusal = plugin.send(request()).await.unwrap_err();
-        assert_eq!((refusal.code(), refusal.cause()), (Code::ConnectionRefused, Cause::Connect), "{refusal}");
+        assert_eq!(
+            (refusal.code(), refusal.cause()),
+            (Code::ConnectionRefused, Cause::Connect),
+            "{refusal}"
+        );
     }
     let asked = plugin.names.asked();
     let refusal = plugin.send(request()).await.unwrap_err();
-    assert_eq!((refusal.code(), refusal.cause()), (Code::ConnectionRefused, Cause::Breaker), "{refusal}");
+    assert_eq!(
+        (refusal.code(), refusal.cause()),
+        (Code::ConnectionRefused, Cause::Breaker),
+        "{refusal}"
+    );
     assert_eq!(plugin.names.asked(), asked);
     assert_eq!(plugin.metric("circuit_breakers_open{plugin=\"test\"}"), 1);
     assert_eq!(plugin.denials("api", "breaker"), 1);
@@ -55,19 +87,30 @@ async fn requests_resume_when_a_host_answers_again() {
     let port = listener.local_addr().unwrap().port();
     drop(listener);
     let plugin = Plugin::new(&settings(&rule(""), port, None));
-    let request = || http::Request::get(format!("http://api.example.com:{port}/")).body("").unwrap();
+    let request = || {
+        http::Request::get(format!("http://api.example.com:{port}/"))
+            .body("")
+            .unwrap()
+    };
     for _ in 0..5 {
         plugin.send(request()).await.unwrap_err();
     }
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).await.unwrap();
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port))
+        .await
+        .unwrap();
     tokio::spawn(async move {
         loop {
             let (mut stream, _) = listener.accept().await.unwrap();
             let _ = stream.read(&mut [0; 1024]).await;
-            let _ = stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n").await;
+            let _ = stream
+                .write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n")
+                .await;
         }
     });
-    assert_eq!(plugin.send(request()).await.unwrap_err().cause(), Cause::Breaker);
+    assert_eq!(
+        plugin.send(request()).await.unwrap_err().cause(),
+        Cause::Breaker
+    );
     let start = Instant::now();
     while plugin.send(request()).await.is_err() {
         assert!(start.elapsed() < MS * 7000);
@@ -87,7 +130,12 @@ async fn proxy(answer: &'static str) -> (Server, tokio::sync::mpsc::UnboundedRec
             while !head.ends_with(b"\r\n\r\n") {
                 head.push(stream.read_u8().await.unwrap());
             }
-            let line = String::from_utf8(head).unwrap().lines().next().unwrap().to_owned();
+            let line = String::from_utf8(head)
+                .unwrap()
+                .lines()
+                .next()
+                .unwrap()
+                .to_owned();
             asked.send(line.clone()).unwrap();
             stream.write_all(answer.as_bytes()).await.unwrap();
             if answer.contains("200") {
@@ -105,18 +153,28 @@ async fn proxy(answer: &'static str) -> (Server, tokio::sync::mpsc::UnboundedRec
 async fn a_proxy_connects_to_the_checked_address() {
     let server = Server::plain().await;
     let (proxy, mut log) = proxy("HTTP/1.1 200 Connection established\r\n\r\n").await;
-    let plugin = Plugin::to(&server, &format!("proxy: 'http://127.0.0.1:{}'", proxy.port()));
+    let plugin = Plugin::to(
+        &server,
+        &format!("proxy: 'http://127.0.0.1:{}'", proxy.port()),
+    );
     assert_eq!(plugin.fetch(get(&server, "/")).await.unwrap().0, 200);
-    assert_eq!(log.recv().await.unwrap(), format!("CONNECT 127.0.0.1:{} HTTP/1.1", server.port()));
+    assert_eq!(
+        log.recv().await.unwrap(),
+        format!("CONNECT 127.0.0.1:{} HTTP/1.1", server.port())
+    );
 }
 
 #[tokio::test]
 async fn a_denied_address_is_not_requested_from_a_proxy() {
     let server = Server::plain().await;
     let (proxy, _log) = proxy("HTTP/1.1 200 OK\r\n\r\n").await;
-    let rule = rule(&format!("proxy: 'http://127.0.0.1:{}'", proxy.port())).replace("127.0.0.1/32", "10.0.0.0/8");
+    let rule = rule(&format!("proxy: 'http://127.0.0.1:{}'", proxy.port()))
+        .replace("127.0.0.1/32", "10.0.0.0/8");
     let plugin = Plugin::new(&settings(&rule, server.port(), None));
-    assert_eq!(plugin.send(get(&server, "/")).await.unwrap_err().code(), Code::DestinationIpProhibited);
+    assert_eq!(
+        plugin.send(get(&server, "/")).await.unwrap_err().code(),
+        Code::DestinationIpProhibited
+    );
     assert_eq!(proxy.connections(), 0);
 }
 
@@ -124,24 +182,32 @@ async fn a_denied_address_is_not_requested_from_a_proxy() {
 async fn a_denial_by_a_proxy_is_connection_refused() {
     let server = Server::plain().await;
     let (proxy, _log) = proxy("HTTP/1.1 403 Forbidden\r\n\r\n").await;
-    let plugin = Plugin::to(&server, &format!("proxy: 'http://127.0.0.1:{}'", proxy.port()));
+    let plugin = Plugin::to(
+        &server,
+        &format!("proxy: 'http://127.0.0.1:{}'", proxy.port()),
+    );
     let refusal = plugin.send(get(&server, "/")).await.unwrap_err();
     assert_eq!(refusal.code(), Code::ConnectionRefused);
     assert!(refusal.sentence().contains("it answered 403"), "{refusal}");
     let about = refusal.about().unwrap();
-    assert_eq!((about.rule.as_deref(), about.method.as_str()), (Some("api"), "GET"));
+    assert_eq!(
+        (about.rule.as_deref(), about.method.as_str()),
+        (Some("api"), "GET")
+    );
     assert_eq!(about.target.as_ref().unwrap().port, server.port());
     assert_eq!(server.connections(), 0);
 }
 
 #[tokio::test]
 async fn only_reads_are_retried_after_a_closed_connection() {
-    // The server answers one request per connection without announcing that it will close it, and closes it when the next request
-    // arrives.
+    // The server answers one request per connection without announcing that it will close it, and
+    // closes it when the next request arrives.
     let server = Server::raw(|mut stream| async move {
         let mut buffer = [0; 1024];
         let _ = stream.read(&mut buffer).await;
-        let _ = stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n").await;
+        let _ = stream
+            .write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n")
+            .await;
         let _ = stream.read(&mut buffer).await;
     })
     .await;
@@ -150,9 +216,16 @@ async fn only_reads_are_retried_after_a_closed_connection() {
         assert_eq!(plugin.fetch(get(&server, "/")).await.unwrap().0, 200);
         assert_eq!(server.connections(), expected);
     }
-    for request in [post(&server, "/", "x"), get(&server, "/client/api?command=deployVirtualMachine")] {
+    for request in [
+        post(&server, "/", "x"),
+        get(&server, "/client/api?command=deployVirtualMachine"),
+    ] {
         let refusal = plugin.fetch(request).await.unwrap_err();
-        assert_eq!(refusal.code(), Code::HttpResponseIncomplete, "nobody knows whether it was done: {refusal}");
+        assert_eq!(
+            refusal.code(),
+            Code::HttpResponseIncomplete,
+            "nobody knows whether it was done: {refusal}"
+        );
         assert_eq!(plugin.fetch(get(&server, "/")).await.unwrap().0, 200);
     }
 }
@@ -161,9 +234,21 @@ async fn only_reads_are_retried_after_a_closed_connection() {
 async fn short_timeouts_of_a_guest_do_not_open_the_breaker() {
     let server = Server::script(&[], false).await;
     let plugin = Plugin::to(&server, "limits: {rate: 1000, burst: 100}");
-    let options = Options { first_byte: Some(MS), ..Options::default() };
+    let options = Options {
+        first_byte: Some(MS),
+        ..Options::default()
+    };
     for _ in 0..10 {
-        let refusal = plugin.send_in(&Call { options, ..plugin.call() }, get(&server, "/")).await.unwrap_err();
+        let refusal = plugin
+            .send_in(
+                &Call {
+                    options,
+                    ..plugin.call()
+                },
+                get(&server, "/"),
+            )
+            .await
+            .unwrap_err();
         assert_eq!(refusal.code(), Code::ConnectionReadTimeout);
     }
 }
@@ -184,7 +269,10 @@ async fn a_slow_path_does_not_open_the_breaker() {
         plugin.fetch(get(&server, "/nodes")).await
     });
     assert_eq!(between.unwrap().0, 200);
-    assert!(slow.into_iter().all(|late| late.unwrap_err().code() == Code::ConnectionReadTimeout));
+    assert!(
+        slow.into_iter()
+            .all(|late| late.unwrap_err().code() == Code::ConnectionReadTimeout)
+    );
     assert_eq!(plugin.fetch(get(&server, "/nodes")).await.unwrap().0, 200);
     assert_eq!(plugin.metric("circuit_breakers_open{plugin=\"test\"}"), 0);
 }

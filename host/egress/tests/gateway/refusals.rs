@@ -7,7 +7,8 @@ use skydock_egress::{Call, Cause, Closed, Code, Phase};
 
 use crate::support::{LONG, Names, Plugin, Server, get, post, request, rule, settings};
 
-/// Rules for all names and addresses in the table, so that each request is denied only for the reason under test.
+/// Rules for all names and addresses in the table, so that each request is denied only for the
+/// reason under test.
 const WIDE: &str = "
 - { name: api, to: 'http://api.example.com:PORT', addresses: [10.0.0.0/8], paths: [/v3/] }
 - { name: any, to: 'http://*.example.com:PORT', addresses: [0.0.0.0/0, '::/0', 169.254.0.0/16] }
@@ -24,7 +25,10 @@ fn names() -> Names {
     let metadata: &[&str] = &["169.254.169.254"];
     Names::default()
         .with("api.example.com", &[&["127.0.0.1"]])
-        .with("loopback.example.com", &[&["127.0.0.1", "::1", "::ffff:127.0.0.1", "64:ff9b::7f00:1"]])
+        .with(
+            "loopback.example.com",
+            &[&["127.0.0.1", "::1", "::ffff:127.0.0.1", "64:ff9b::7f00:1"]],
+        )
         .with("metadata.example.com", &[metadata])
         .with("mapped.example.com", &[&["::ffff:169.254.169.254"]])
         .with("nat64.example.com", &[&["64:ff9b::a9fe:a9fe"]])
@@ -56,19 +60,79 @@ async fn disguised_targets_are_denied_without_a_connection() {
         ("GET", "http://127.0.0.1:PORT/", "v4", ip(Cause::Address)),
         ("GET", "http://10.0.0.1:PORT/", "near", ip(Cause::Address)),
         ("GET", "http://[::1]:PORT/", "v6", ip(Cause::Address)),
-        ("GET", "http://[::ffff:127.0.0.1]:PORT/", "mapped", ip(Cause::Address)),
-        ("GET", "http://[64:ff9b::7f00:1]:PORT/", "nat64", ip(Cause::Address)),
+        (
+            "GET",
+            "http://[::ffff:127.0.0.1]:PORT/",
+            "mapped",
+            ip(Cause::Address),
+        ),
+        (
+            "GET",
+            "http://[64:ff9b::7f00:1]:PORT/",
+            "nat64",
+            ip(Cause::Address),
+        ),
         ("GET", "http://localhost:PORT/", "local", ip(Cause::Address)),
-        ("GET", "http://xn--bcher-kva.example:PORT/", "idn", ip(Cause::Address)),
-        ("GET", "http://api.example.com:PORT/v3/", "api", ip(Cause::Address)),
-        ("GET", "http://API.EXAMPLE.COM:PORT/v3/", "api", ip(Cause::Address)),
-        ("GET", "http://api.example.com.:PORT/v3/", "api", ip(Cause::Address)),
-        ("GET", "http://loopback.example.com:PORT/", "any", ip(Cause::Address)),
-        ("GET", "http://metadata.example.com:PORT/", "any", ip(Cause::Address)),
-        ("GET", "http://mapped.example.com:PORT/", "any", ip(Cause::Address)),
-        ("GET", "http://nat64.example.com:PORT/", "any", ip(Cause::Address)),
-        ("GET", "http://cluster.example.com:PORT/", "any", ip(Cause::Address)),
-        ("GET", "http://kube.example.com:PORT/", "any", ip(Cause::Address)),
+        (
+            "GET",
+            "http://xn--bcher-kva.example:PORT/",
+            "idn",
+            ip(Cause::Address),
+        ),
+        (
+            "GET",
+            "http://api.example.com:PORT/v3/",
+            "api",
+            ip(Cause::Address),
+        ),
+        (
+            "GET",
+            "http://API.EXAMPLE.COM:PORT/v3/",
+            "api",
+            ip(Cause::Address),
+        ),
+        (
+            "GET",
+            "http://api.example.com.:PORT/v3/",
+            "api",
+            ip(Cause::Address),
+        ),
+        (
+            "GET",
+            "http://loopback.example.com:PORT/",
+            "any",
+            ip(Cause::Address),
+        ),
+        (
+            "GET",
+            "http://metadata.example.com:PORT/",
+            "any",
+            ip(Cause::Address),
+        ),
+        (
+            "GET",
+            "http://mapped.example.com:PORT/",
+            "any",
+            ip(Cause::Address),
+        ),
+        (
+            "GET",
+            "http://nat64.example.com:PORT/",
+            "any",
+            ip(Cause::Address),
+        ),
+        (
+            "GET",
+            "http://cluster.example.com:PORT/",
+            "any",
+            ip(Cause::Address),
+        ),
+        (
+            "GET",
+            "http://kube.example.com:PORT/",
+            "any",
+            ip(Cause::Address),
+        ),
         ("GET", "http://2130706433:PORT/", "", uri),
         ("GET", "http://0177.0.0.1:PORT/", "", uri),
         ("GET", "http://0x7f.0.0.1:PORT/", "", uri),
@@ -81,27 +145,97 @@ async fn disguised_targets_are_denied_without_a_connection() {
         ("GET", "http://api.example.com:/v3/", "", uri),
         ("GET", "/v3/", "", uri),
         ("GET", "ftp://api.example.com:PORT/v3/", "", uri),
-        ("GET", "http://metadata.google.internal:PORT/", "", denied(Cause::Metadata)),
+        (
+            "GET",
+            "http://metadata.google.internal:PORT/",
+            "",
+            denied(Cause::Metadata),
+        ),
         ("GET", "http://METADATA:PORT/", "", denied(Cause::Metadata)),
-        ("GET", "http://169.254.169.254/latest/meta-data/", "", denied(Cause::NoRule)),
-        ("GET", "https://api.example.com:PORT/v3/", "", denied(Cause::NoRule)),
-        ("GET", "http://api.example.com/v3/", "", denied(Cause::NoRule)),
-        ("GET", "http://api.example.com.evil.example:PORT/v3/", "", denied(Cause::NoRule)),
-        ("GET", "http://api.example.com:PORT/v3/../admin", "api", denied(Cause::Path)),
-        ("GET", "http://api.example.com:PORT/v3/%2e%2e/admin", "api", denied(Cause::Path)),
-        ("GET", "http://api.example.com:PORT/v3//admin", "api", denied(Cause::Path)),
-        ("GET", "http://api.example.com:PORT/v3/..%2fadmin", "api", denied(Cause::Path)),
-        ("CONNECT", "api.example.com:PORT", "", (Code::HttpRequestMethodInvalid, Cause::Method)),
-        ("TRACE", "http://api.example.com:PORT/v3/", "", (Code::HttpRequestMethodInvalid, Cause::Method)),
-        ("PROPFIND", "http://api.example.com:PORT/v3/", "", (Code::HttpRequestMethodInvalid, Cause::Method)),
+        (
+            "GET",
+            "http://169.254.169.254/latest/meta-data/",
+            "",
+            denied(Cause::NoRule),
+        ),
+        (
+            "GET",
+            "https://api.example.com:PORT/v3/",
+            "",
+            denied(Cause::NoRule),
+        ),
+        (
+            "GET",
+            "http://api.example.com/v3/",
+            "",
+            denied(Cause::NoRule),
+        ),
+        (
+            "GET",
+            "http://api.example.com.evil.example:PORT/v3/",
+            "",
+            denied(Cause::NoRule),
+        ),
+        (
+            "GET",
+            "http://api.example.com:PORT/v3/../admin",
+            "api",
+            denied(Cause::Path),
+        ),
+        (
+            "GET",
+            "http://api.example.com:PORT/v3/%2e%2e/admin",
+            "api",
+            denied(Cause::Path),
+        ),
+        (
+            "GET",
+            "http://api.example.com:PORT/v3//admin",
+            "api",
+            denied(Cause::Path),
+        ),
+        (
+            "GET",
+            "http://api.example.com:PORT/v3/..%2fadmin",
+            "api",
+            denied(Cause::Path),
+        ),
+        (
+            "CONNECT",
+            "api.example.com:PORT",
+            "",
+            (Code::HttpRequestMethodInvalid, Cause::Method),
+        ),
+        (
+            "TRACE",
+            "http://api.example.com:PORT/v3/",
+            "",
+            (Code::HttpRequestMethodInvalid, Cause::Method),
+        ),
+        (
+            "PROPFIND",
+            "http://api.example.com:PORT/v3/",
+            "",
+            (Code::HttpRequestMethodInvalid, Cause::Method),
+        ),
     ];
     for (method, uri, rule, (code, cause)) in table {
         let uri = uri.replace("PORT", &silent.port().to_string());
         let before = plugin.denials(rule, cause.as_str());
-        let Ok(request) = Request::builder().method(method).uri(&uri).body("") else { continue };
+        let Ok(request) = Request::builder().method(method).uri(&uri).body("") else {
+            continue;
+        };
         let refusal = plugin.send(request).await.expect_err(&uri);
-        assert_eq!((refusal.code(), refusal.cause()), (code, cause), "{uri}: {refusal}");
-        assert_eq!(plugin.denials(rule, cause.as_str()), before + 1, "{uri} is counted");
+        assert_eq!(
+            (refusal.code(), refusal.cause()),
+            (code, cause),
+            "{uri}: {refusal}"
+        );
+        assert_eq!(
+            plugin.denials(rule, cause.as_str()),
+            before + 1,
+            "{uri} is counted"
+        );
     }
     assert_eq!(silent.connections(), 0);
 }
@@ -110,9 +244,16 @@ async fn disguised_targets_are_denied_without_a_connection() {
 #[tokio::test]
 async fn every_resolved_address_is_checked() {
     let silent = Server::plain().await;
-    let names = Names::default().with("api.example.com", &[&["192.0.2.1", "203.0.113.9"], &["127.0.0.1"]]);
+    let names = Names::default().with(
+        "api.example.com",
+        &[&["192.0.2.1", "203.0.113.9"], &["127.0.0.1"]],
+    );
     let plain = rule("limits: {connect: 300ms}").replace("addresses: [127.0.0.1/32], ", "");
-    let plugin = Plugin::with(&settings(&plain, silent.port(), None), names, Closed::default());
+    let plugin = Plugin::with(
+        &settings(&plain, silent.port(), None),
+        names,
+        Closed::default(),
+    );
     for _ in 0..2 {
         let refusal = plugin.send(get(&silent, "/")).await.unwrap_err();
         assert_eq!(refusal.code(), Code::DestinationIpProhibited, "{refusal}");
@@ -124,8 +265,15 @@ async fn every_resolved_address_is_checked() {
 #[tokio::test]
 async fn only_allowed_addresses_of_a_name_are_tried() {
     let server = Server::plain().await;
-    let names = Names::default().with("api.example.com", &[&["169.254.169.254", "10.0.0.1", "127.0.0.1"]]);
-    let plugin = Plugin::with(&settings(&rule(""), server.port(), None), names, Closed::default());
+    let names = Names::default().with(
+        "api.example.com",
+        &[&["169.254.169.254", "10.0.0.1", "127.0.0.1"]],
+    );
+    let plugin = Plugin::with(
+        &settings(&rule(""), server.port(), None),
+        names,
+        Closed::default(),
+    );
     assert_eq!(plugin.fetch(get(&server, "/")).await.unwrap().0, 200);
 }
 
@@ -133,9 +281,15 @@ async fn only_allowed_addresses_of_a_name_are_tried() {
 async fn no_request_is_sent_before_a_plugin_is_in_service() {
     let silent = Server::plain().await;
     let plugin = Plugin::to(&silent, "");
-    let call = Call { phase: Phase::Loading, ..plugin.call() };
+    let call = Call {
+        phase: Phase::Loading,
+        ..plugin.call()
+    };
     let refusal = plugin.send_in(&call, get(&silent, "/")).await.unwrap_err();
-    assert_eq!((refusal.code(), refusal.cause()), (Code::InternalError, Cause::Loading));
+    assert_eq!(
+        (refusal.code(), refusal.cause()),
+        (Code::InternalError, Cause::Loading)
+    );
     assert_eq!(plugin.denials("", "loading"), 1);
     assert_eq!(silent.connections(), 0);
 }
@@ -165,21 +319,45 @@ async fn headers_and_queries_that_mislead_servers_are_denied() {
         let refusal = plugin.send(request).await.unwrap_err();
         assert_eq!(refusal.code(), Code::HttpRequestDenied, "{name}");
         assert_eq!(plugin.denials(rule, reason), before + 1, "{name}");
-        assert!(!refusal.sentence().contains("Bearer") && !refusal.sentence().contains("session="), "{refusal}");
+        assert!(
+            !refusal.sentence().contains("Bearer") && !refusal.sentence().contains("session="),
+            "{refusal}"
+        );
     }
-    for query in ["?X-Amz-Signature=a", "?x%2Damz%2Dsecurity%2Dtoken=a", "?a=b&apiKey=c"] {
-        let refusal = plugin.send(get(&silent, &format!("/{query}"))).await.unwrap_err();
+    for query in [
+        "?X-Amz-Signature=a",
+        "?x%2Damz%2Dsecurity%2Dtoken=a",
+        "?a=b&apiKey=c",
+    ] {
+        let refusal = plugin
+            .send(get(&silent, &format!("/{query}")))
+            .await
+            .unwrap_err();
         assert_eq!(refusal.cause(), Cause::GuestAuth, "{query}");
     }
-    for query in ["_method=DELETE", "a=b&%5Fmethod=DELETE", "a=b;_METHOD=DELETE", "_method"] {
-        let refusal = plugin.send(get(&silent, &format!("/?{query}"))).await.unwrap_err();
-        assert!(refusal.sentence().contains("change the method"), "{query}: {refusal}");
+    for query in [
+        "_method=DELETE",
+        "a=b&%5Fmethod=DELETE",
+        "a=b;_METHOD=DELETE",
+        "_method",
+    ] {
+        let refusal = plugin
+            .send(get(&silent, &format!("/?{query}")))
+            .await
+            .unwrap_err();
+        assert!(
+            refusal.sentence().contains("change the method"),
+            "{query}: {refusal}"
+        );
     }
     let mut flood = get(&silent, "/");
     for _ in 0..101 {
         flood.headers_mut().append("x-a", "b".parse().unwrap());
     }
-    assert_eq!(plugin.send(flood).await.unwrap_err().code(), Code::HttpRequestHeaderSectionSize);
+    assert_eq!(
+        plugin.send(flood).await.unwrap_err().code(),
+        Code::HttpRequestHeaderSectionSize
+    );
     assert_eq!(silent.connections(), 0);
 }
 
@@ -198,8 +376,16 @@ async fn a_denial_names_the_rule_for_the_path() {
         ("GET", "/volume", "identity"),
         ("POST", "/volume", "identity"),
     ] {
-        let refusal = plugin.send(request(method, &silent, path)).await.unwrap_err();
-        assert!(refusal.sentence().starts_with(&format!("rule `{rule}` allows")), "{method} {path}: {refusal}");
+        let refusal = plugin
+            .send(request(method, &silent, path))
+            .await
+            .unwrap_err();
+        assert!(
+            refusal
+                .sentence()
+                .starts_with(&format!("rule `{rule}` allows")),
+            "{method} {path}: {refusal}"
+        );
     }
 }
 
@@ -207,45 +393,107 @@ async fn a_denial_names_the_rule_for_the_path() {
 #[tokio::test]
 async fn requests_outside_the_rules_are_denied_with_the_reason() {
     let silent = Server::plain().await;
-    let plugin = Plugin::to(&silent, "methods: [GET, POST], paths: [/v3], actions: [Describe*]");
+    let plugin = Plugin::to(
+        &silent,
+        "methods: [GET, POST], paths: [/v3], actions: [Describe*]",
+    );
     let table = [
-        (request("DELETE", &silent, "/v3/x"), Cause::RuleMethod, "method DELETE: add it to `methods`"),
-        (get(&silent, "/v30?Action=DescribeTags"), Cause::Path, "path /v30: add a prefix of it to `paths`"),
-        (get(&silent, "/v3?Action=Terminate"), Cause::Action, "the action Terminate: add it"),
+        (
+            request("DELETE", &silent, "/v3/x"),
+            Cause::RuleMethod,
+            "method DELETE: add it to `methods`",
+        ),
+        (
+            get(&silent, "/v30?Action=DescribeTags"),
+            Cause::Path,
+            "path /v30: add a prefix of it to `paths`",
+        ),
+        (
+            get(&silent, "/v3?Action=Terminate"),
+            Cause::Action,
+            "the action Terminate: add it",
+        ),
         (get(&silent, "/v3"), Cause::Action, "names no action"),
-        (get(&silent, "/v3?Action=DescribeTags&Action=Terminate"), Cause::Action, "the action Terminate: add it"),
-        (post(&silent, "/v3", "Action=Terminate"), Cause::Action, "body"),
-        (post(&silent, "/v3?Action=DescribeTags", "Action=Terminate"), Cause::Action, "body"),
+        (
+            get(&silent, "/v3?Action=DescribeTags&Action=Terminate"),
+            Cause::Action,
+            "the action Terminate: add it",
+        ),
+        (
+            post(&silent, "/v3", "Action=Terminate"),
+            Cause::Action,
+            "body",
+        ),
+        (
+            post(&silent, "/v3?Action=DescribeTags", "Action=Terminate"),
+            Cause::Action,
+            "body",
+        ),
         (post(&silent, "/v3", "Version=1"), Cause::Action, "body"),
-        (post(&silent, "/v3", "Action=DescribeTags;Action=Terminate"), Cause::Action, "cannot determine"),
+        (
+            post(&silent, "/v3", "Action=DescribeTags;Action=Terminate"),
+            Cause::Action,
+            "cannot determine",
+        ),
     ];
     for (request, cause, what) in table {
         let shown = format!("{} {}", request.method(), request.uri());
         let refusal = plugin.send(request).await.expect_err(&shown);
-        assert_eq!((refusal.code(), refusal.cause()), (Code::HttpRequestDenied, cause), "{shown}: {refusal}");
+        assert_eq!(
+            (refusal.code(), refusal.cause()),
+            (Code::HttpRequestDenied, cause),
+            "{shown}: {refusal}"
+        );
         assert!(refusal.sentence().contains(what), "{shown}: {refusal}");
         let about = refusal.about().unwrap();
-        assert_eq!((about.rule.as_deref(), Some(about.method.as_str())), (Some("api"), shown.split(' ').next()));
+        assert_eq!(
+            (about.rule.as_deref(), Some(about.method.as_str())),
+            (Some("api"), shown.split(' ').next())
+        );
         assert_eq!(about.target.as_ref().unwrap().port, silent.port());
     }
     let long = format!("/v4/{}?secret=x", "a".repeat(1000));
     let refusal = plugin.send(get(&silent, &long)).await.unwrap_err();
-    assert!(refusal.sentence().len() < 250 && !refusal.sentence().contains("secret"), "{refusal}");
-    let refusal = plugin.send(Request::put("http://other.example").body("").unwrap()).await.unwrap_err();
-    assert_eq!(refusal.sentence(), "no rule allows http://other.example:80: add one that allows PUT");
+    assert!(
+        refusal.sentence().len() < 250 && !refusal.sentence().contains("secret"),
+        "{refusal}"
+    );
+    let refusal = plugin
+        .send(Request::put("http://other.example").body("").unwrap())
+        .await
+        .unwrap_err();
+    assert_eq!(
+        refusal.sentence(),
+        "no rule allows http://other.example:80: add one that allows PUT"
+    );
     assert_eq!(refusal.about().unwrap().rule, None);
     for (request, end) in [
-        (get(&silent, "/"), "not path /: adding it to `paths` would allow all paths"),
-        (get(&silent, "/v30"), "not path /v30: add a prefix of it to `paths`"),
-        (Request::get("http://169.254.169.254/").body("").unwrap(), "a metadata service, which is always denied"),
-        (Request::get("http://[::ffff:a9fe:a9fe]/").body("").unwrap(), "a metadata service, which is always denied"),
+        (
+            get(&silent, "/"),
+            "not path /: adding it to `paths` would allow all paths",
+        ),
+        (
+            get(&silent, "/v30"),
+            "not path /v30: add a prefix of it to `paths`",
+        ),
+        (
+            Request::get("http://169.254.169.254/").body("").unwrap(),
+            "a metadata service, which is always denied",
+        ),
+        (
+            Request::get("http://[::ffff:a9fe:a9fe]/").body("").unwrap(),
+            "a metadata service, which is always denied",
+        ),
     ] {
         let refusal = plugin.send(request).await.unwrap_err();
         assert!(refusal.sentence().ends_with(end), "{refusal}");
     }
     assert_eq!(silent.connections(), 0);
     let server = &silent;
-    for request in [get(server, "/v3?Action=DescribeTags"), post(server, "/v3", "Version=1&Action=DescribeTags")] {
+    for request in [
+        get(server, "/v3?Action=DescribeTags"),
+        post(server, "/v3", "Version=1&Action=DescribeTags"),
+    ] {
         assert_eq!(plugin.fetch(request).await.unwrap().0, 200);
     }
 }
@@ -255,7 +503,10 @@ async fn requests_outside_the_rules_are_denied_with_the_reason() {
 async fn a_dry_run_only_allows_reads() {
     let server = Server::plain().await;
     let plugin = Plugin::to(&server, "reads: [Describe*]");
-    let call = Call { dry_run: true, ..plugin.call() };
+    let call = Call {
+        dry_run: true,
+        ..plugin.call()
+    };
     let refused = [
         request("DELETE", &server, "/x"),
         request("PUT", &server, "/x"),
@@ -279,7 +530,11 @@ async fn a_dry_run_only_allows_reads() {
     ];
     for request in permitted {
         let shown = format!("{} {} {}", request.method(), request.uri(), request.body());
-        assert_eq!(plugin.send_in(&call, request).await.expect(&shown).status(), 200, "{shown}");
+        assert_eq!(
+            plugin.send_in(&call, request).await.expect(&shown).status(),
+            200,
+            "{shown}"
+        );
     }
 }
 
@@ -295,7 +550,9 @@ async fn ten_thousand_concurrent_requests_are_limited() {
     for _ in 0..10_000 {
         let (head, _) = get(&server, "/").into_parts();
         match plugin.gateway.admit(&head, &plugin.call()) {
-            Ok(admitted) => held.push(tokio::spawn(admitted.send(head, http_body_util::Empty::<bytes::Bytes>::new()))),
+            Ok(admitted) => held.push(tokio::spawn(
+                admitted.send(head, http_body_util::Empty::<bytes::Bytes>::new()),
+            )),
             Err(refusal) => {
                 assert_eq!(refusal.code(), Code::ConnectionLimitReached);
                 refused += 1;
@@ -319,16 +576,25 @@ async fn ten_thousand_concurrent_requests_are_limited() {
 async fn disguised_actions_are_denied_in_a_dry_run() {
     let server = Server::plain().await;
     let plugin = Plugin::to(&server, "reads: [Describe*]");
-    let call = Call { dry_run: true, ..plugin.call() };
+    let call = Call {
+        dry_run: true,
+        ..plugin.call()
+    };
     let with = |mut request: Request<&'static str>, headers: &[(&'static str, &'static str)]| {
         for (name, value) in headers {
             request.headers_mut().insert(*name, value.parse().unwrap());
         }
         request
     };
-    let wide: String = "<Envelope><Body><Terminate/></Body></Envelope>".chars().flat_map(|it| [it, '\0']).collect();
+    let wide: String = "<Envelope><Body><Terminate/></Body></Envelope>"
+        .chars()
+        .flat_map(|it| [it, '\0'])
+        .collect();
     let wide: &'static str = wide.leak();
-    let soap: &[_] = &[("content-type", "text/xml"), ("soapaction", "urn:x#DescribeTags")];
+    let soap: &[_] = &[
+        ("content-type", "text/xml"),
+        ("soapaction", "urn:x#DescribeTags"),
+    ];
     let json: &[_] = &[
         ("content-type", "application/json"),
         ("x-amz-target", "X.DescribeTags"),
@@ -336,14 +602,39 @@ async fn disguised_actions_are_denied_in_a_dry_run() {
     ];
     let all = [
         ("semicolon", get(&server, "/?Version=1;Action=Terminate")),
-        ("semicolon in a form", post(&server, "/", "Version=1;Action=Terminate&Action=DescribeTags")),
+        (
+            "semicolon in a form",
+            post(
+                &server,
+                "/",
+                "Version=1;Action=Terminate&Action=DescribeTags",
+            ),
+        ),
         ("operation", get(&server, "/?Operation=Terminate")),
-        ("tencent", with(get(&server, "/"), &[("x-tc-action", "TerminateInstances")])),
-        ("alibaba", with(get(&server, "/"), &[("x-acs-action", "DeleteInstance")])),
-        ("underscore target", with(post(&server, "/", "Action=DescribeTags"), &[("x_amz_target", "X.Terminate")])),
-        ("underscore method", with(get(&server, "/x"), &[("x_http_method_override", "DELETE")])),
+        (
+            "tencent",
+            with(get(&server, "/"), &[("x-tc-action", "TerminateInstances")]),
+        ),
+        (
+            "alibaba",
+            with(get(&server, "/"), &[("x-acs-action", "DeleteInstance")]),
+        ),
+        (
+            "underscore target",
+            with(
+                post(&server, "/", "Action=DescribeTags"),
+                &[("x_amz_target", "X.Terminate")],
+            ),
+        ),
+        (
+            "underscore method",
+            with(get(&server, "/x"), &[("x_http_method_override", "DELETE")]),
+        ),
         ("utf-16", with(post(&server, "/", wide), soap)),
-        ("connection", with(post(&server, "/", "Action=Terminate"), json)),
+        (
+            "connection",
+            with(post(&server, "/", "Action=Terminate"), json),
+        ),
     ];
     let mut passed = Vec::new();
     for (name, request) in all {

@@ -19,8 +19,8 @@ use hyper::{body::Incoming, service::service_fn};
 use hyper_util::rt::TokioIo;
 use prometheus_client::{encoding::text::encode, registry::Registry};
 use skydock_egress::{
-    Call, Closed, Credential, EgressMetrics, Gateway, Instance, Options, Phase, Refusal, Resolver, ResponseBody,
-    Settings, Surroundings,
+    Call, Closed, Credential, EgressMetrics, Gateway, Instance, Options, Phase, Refusal, Resolver,
+    ResponseBody, Settings, Surroundings,
 };
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
@@ -40,7 +40,9 @@ pub(crate) struct Server {
 
 impl Server {
     /// Starts an HTTP/1.1 server.
-    pub(crate) async fn http<F>(answer: impl Fn(Request<Incoming>) -> F + Clone + Send + Sync + 'static) -> Self
+    pub(crate) async fn http<F>(
+        answer: impl Fn(Request<Incoming>) -> F + Clone + Send + Sync + 'static,
+    ) -> Self
     where
         F: Future<Output = Response<Full<Bytes>>> + Send + 'static,
     {
@@ -51,8 +53,9 @@ impl Server {
                     let answer = answer(request);
                     async move { Ok::<_, std::convert::Infallible>(answer.await) }
                 });
-                let _ =
-                    hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(stream), service).await;
+                let _ = hyper::server::conn::http1::Builder::new()
+                    .serve_connection(TokioIo::new(stream), service)
+                    .await;
             }
         })
         .await
@@ -64,7 +67,9 @@ impl Server {
     }
 
     /// Starts a server that calls `serve` for each connection.
-    pub(crate) async fn raw<F>(serve: impl Fn(TcpStream) -> F + Clone + Send + Sync + 'static) -> Self
+    pub(crate) async fn raw<F>(
+        serve: impl Fn(TcpStream) -> F + Clone + Send + Sync + 'static,
+    ) -> Self
     where
         F: Future<Output = ()> + Send + 'static,
     {
@@ -81,11 +86,15 @@ impl Server {
                 }
             }
         });
-        Self { address, connections, task }
+        Self {
+            address,
+            connections,
+            task,
+        }
     }
 
-    /// Starts a server that reads the head of a request and then writes these pieces, each after the given number of
-    /// milliseconds.
+    /// Starts a server that reads the head of a request and then writes these pieces, each after
+    /// the given number of milliseconds.
     pub(crate) async fn script(pieces: &'static [(u64, &'static str)], then_close: bool) -> Self {
         Self::raw(move |mut stream| async move {
             let mut head = vec![0; 16 * 1024];
@@ -127,7 +136,10 @@ pub(crate) struct Names {
 
 impl Names {
     pub(crate) fn with(self, name: &str, lists: &[&[&str]]) -> Self {
-        let lists = lists.iter().map(|list| list.iter().map(|it| it.parse().unwrap()).collect()).collect();
+        let lists = lists
+            .iter()
+            .map(|list| list.iter().map(|it| it.parse().unwrap()).collect())
+            .collect();
         self.lists.lock().unwrap().insert(name.to_owned(), lists);
         self
     }
@@ -145,8 +157,14 @@ impl Resolver for Names {
             std::future::pending::<()>().await;
         }
         let mut lists = self.lists.lock().unwrap();
-        let list = lists.get_mut(name).ok_or_else(|| io::Error::other("no such name"))?;
-        Ok(if list.len() > 1 { list.remove(0) } else { list[0].clone() })
+        let list = lists
+            .get_mut(name)
+            .ok_or_else(|| io::Error::other("no such name"))?;
+        Ok(if list.len() > 1 {
+            list.remove(0)
+        } else {
+            list[0].clone()
+        })
     }
 }
 
@@ -159,15 +177,30 @@ pub(crate) struct Plugin {
 }
 
 /// Parses rules in YAML; `PORT` is replaced by the port.
-pub(crate) fn settings(rules: &str, port: u16, credential: Option<Arc<dyn Credential>>) -> Settings {
+pub(crate) fn settings(
+    rules: &str,
+    port: u16,
+    credential: Option<Arc<dyn Credential>>,
+) -> Settings {
     let rules = rules.replace("PORT", &port.to_string());
-    let credentials = credential.into_iter().map(|it| (it.name().to_owned(), it)).collect::<BTreeMap<_, _>>();
-    Settings { rules: serde_saphyr::from_str(&rules).expect(&rules), credentials, ..Settings::default() }
+    let credentials = credential
+        .into_iter()
+        .map(|it| (it.name().to_owned(), it))
+        .collect::<BTreeMap<_, _>>();
+    Settings {
+        rules: serde_saphyr::from_str(&rules).expect(&rules),
+        credentials,
+        ..Settings::default()
+    }
 }
 
 impl Plugin {
     pub(crate) fn new(settings: &Settings) -> Self {
-        Self::with(settings, Names::default().with("api.example.com", &[&["127.0.0.1"]]), Closed::default())
+        Self::with(
+            settings,
+            Names::default().with("api.example.com", &[&["127.0.0.1"]]),
+            Closed::default(),
+        )
     }
 
     pub(crate) fn with(settings: &Settings, names: Names, closed: Closed) -> Self {
@@ -178,11 +211,18 @@ impl Plugin {
             closed: Arc::new(move || closed.clone()),
             metrics: EgressMetrics::register(&mut registry),
         };
-        let gateway = Gateway::new("test", settings, surroundings).unwrap_or_else(|errors| panic!("{errors}"));
-        Self { gateway, instance: Instance::default(), names, registry }
+        let gateway = Gateway::new("test", settings, surroundings)
+            .unwrap_or_else(|errors| panic!("{errors}"));
+        Self {
+            gateway,
+            instance: Instance::default(),
+            names,
+            registry,
+        }
     }
 
-    /// Creates a plugin with one rule, which has these fields, for api.example.com and the port of the server.
+    /// Creates a plugin with one rule, which has these fields, for api.example.com and the port of
+    /// the server.
     pub(crate) fn to(server: &Server, fields: &str) -> Self {
         Self::new(&settings(&rule(fields), server.port(), None))
     }
@@ -197,7 +237,10 @@ impl Plugin {
         }
     }
 
-    pub(crate) async fn send(&self, request: Request<&str>) -> Result<Response<ResponseBody>, Refusal> {
+    pub(crate) async fn send(
+        &self,
+        request: Request<&str>,
+    ) -> Result<Response<ResponseBody>, Refusal> {
         self.send_in(&self.call(), request).await
     }
 
@@ -207,7 +250,12 @@ impl Plugin {
         request: Request<&str>,
     ) -> Result<Response<ResponseBody>, Refusal> {
         let (head, body) = request.into_parts();
-        self.send_body(call, head, Full::new(Bytes::copy_from_slice(body.as_bytes()))).await
+        self.send_body(
+            call,
+            head,
+            Full::new(Bytes::copy_from_slice(body.as_bytes())),
+        )
+        .await
     }
 
     pub(crate) async fn send_body<B>(
@@ -234,11 +282,15 @@ impl Plugin {
         encode(&mut text, &self.registry).unwrap();
         let start = format!("skydock_egress_{start} ");
         let line = text.lines().find_map(|line| line.strip_prefix(&start));
-        line.map_or(0, |number| number.parse().unwrap_or_else(|_| panic!("{start}{number}")))
+        line.map_or(0, |number| {
+            number.parse().unwrap_or_else(|_| panic!("{start}{number}"))
+        })
     }
 
     pub(crate) fn denials(&self, rule: &str, reason: &str) -> u64 {
-        self.metric(&format!("denials_total{{plugin=\"test\",rule=\"{rule}\",reason=\"{reason}\"}}"))
+        self.metric(&format!(
+            "denials_total{{plugin=\"test\",rule=\"{rule}\",reason=\"{reason}\"}}"
+        ))
     }
 }
 
@@ -249,7 +301,9 @@ pub(crate) async fn read(response: Response<ResponseBody>) -> Result<(u16, Bytes
 
 /// Returns a rule for api.example.com over plain HTTP that opens loopback.
 pub(crate) fn rule(fields: &str) -> String {
-    format!("[{{name: api, to: 'http://api.example.com:PORT', addresses: [127.0.0.1/32], {fields}}}]")
+    format!(
+        "[{{name: api, to: 'http://api.example.com:PORT', addresses: [127.0.0.1/32], {fields}}}]"
+    )
 }
 
 pub(crate) fn get(server: &Server, path: &str) -> Request<&'static str> {

@@ -43,46 +43,65 @@ impl Authority {
         let mut params = CertificateParams::new(vec![name.to_owned()]).unwrap();
         params.not_after = rcgen::date_time_ymd(year, 1, 1);
         let certificate = params.signed_by(&key, &self.issuer).unwrap();
-        Leaf { certificate: certificate.der().clone(), pem: certificate.pem(), key }
+        Leaf {
+            certificate: certificate.der().clone(),
+            pem: certificate.pem(),
+            key,
+        }
     }
 
     fn file(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }
 
-    /// Starts a server that returns the server name it was asked for, and that requires a certificate of `clients` if given.
+    /// Starts a server that returns the server name it was asked for, and that requires a
+    /// certificate of `clients` if given.
     async fn serve(&self, name: &str, clients: Option<&Self>) -> (Server, Leaf) {
         let leaf = self.leaf(name);
         let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let builder =
-            ServerConfig::builder_with_provider(provider.clone()).with_safe_default_protocol_versions().unwrap();
+        let builder = ServerConfig::builder_with_provider(provider.clone())
+            .with_safe_default_protocol_versions()
+            .unwrap();
         let builder = match clients {
             None => builder.with_no_client_auth(),
             Some(clients) => {
                 let mut roots = RootCertStore::empty();
                 roots.add(clients.issuer.der().clone()).unwrap();
-                let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider).build().unwrap();
+                let verifier =
+                    WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider)
+                        .build()
+                        .unwrap();
                 builder.with_client_cert_verifier(verifier)
             }
         };
         let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(leaf.key.serialize_der()));
-        let config = Arc::new(builder.with_single_cert(vec![leaf.certificate.clone()], key).unwrap());
+        let config = Arc::new(
+            builder
+                .with_single_cert(vec![leaf.certificate.clone()], key)
+                .unwrap(),
+        );
         let server = Server::raw(move |stream| {
             let acceptor = TlsAcceptor::from(config.clone());
             async move {
-                let Ok(stream) = acceptor.accept(stream).await else { return };
+                let Ok(stream) = acceptor.accept(stream).await else {
+                    return;
+                };
                 let asked = stream.get_ref().1.server_name().unwrap_or("-").to_owned();
                 let answer = hyper::service::service_fn(move |_| {
                     let body = http_body_util::Full::<bytes::Bytes>::from(asked.clone());
                     async move {
                         // One request per connection, so that each request opens a new one.
                         let mut response = http::Response::new(body);
-                        response.headers_mut().insert("connection", "close".parse().unwrap());
+                        response
+                            .headers_mut()
+                            .insert("connection", "close".parse().unwrap());
                         Ok::<_, std::convert::Infallible>(response)
                     }
                 });
                 let io = hyper_util::rt::TokioIo::new(stream);
-                let _ = hyper::server::conn::http1::Builder::new().serve_connection(io, answer).await;
+                let _ = hyper::server::conn::http1::Builder::new()
+                    .serve_connection(io, answer)
+                    .await;
             }
         })
         .await;
@@ -99,7 +118,9 @@ fn plugin(server: &Server, tls: &str) -> Plugin {
 
 async fn fetch(plugin: &Plugin, server: &Server) -> Result<String, Refusal> {
     let uri = format!("https://api.example.com:{}/", server.port());
-    let (_, body) = plugin.fetch(http::Request::get(uri).body("").unwrap()).await?;
+    let (_, body) = plugin
+        .fetch(http::Request::get(uri).body("").unwrap())
+        .await?;
     Ok(String::from_utf8(body.to_vec()).unwrap())
 }
 
@@ -111,7 +132,12 @@ fn ca(authority: &Authority) -> String {
 async fn a_private_ca_is_trusted_only_if_configured() {
     let authority = Authority::new();
     let (server, _) = authority.serve("api.example.com", None).await;
-    assert_eq!(fetch(&plugin(&server, &ca(&authority)), &server).await.unwrap(), "api.example.com");
+    assert_eq!(
+        fetch(&plugin(&server, &ca(&authority)), &server)
+            .await
+            .unwrap(),
+        "api.example.com"
+    );
     for tls in [String::new(), ca(&Authority::new())] {
         let refusal = fetch(&plugin(&server, &tls), &server).await.unwrap_err();
         assert_eq!(refusal.code(), Code::TlsCertificateError, "{refusal}");
@@ -122,26 +148,52 @@ async fn a_private_ca_is_trusted_only_if_configured() {
 async fn a_certificate_must_match_the_server_name() {
     let authority = Authority::new();
     let (server, _) = authority.serve("other.example", None).await;
-    let refusal = fetch(&plugin(&server, &ca(&authority)), &server).await.unwrap_err();
+    let refusal = fetch(&plugin(&server, &ca(&authority)), &server)
+        .await
+        .unwrap_err();
     assert_eq!(refusal.code(), Code::TlsCertificateError, "{refusal}");
     let named = format!("{}, serverName: other.example", ca(&authority));
-    assert_eq!(fetch(&plugin(&server, &named), &server).await.unwrap(), "other.example");
+    assert_eq!(
+        fetch(&plugin(&server, &named), &server).await.unwrap(),
+        "other.example"
+    );
 }
 
 #[tokio::test]
 async fn a_pin_accepts_only_one_certificate() {
     let authority = Authority::new();
     let (server, leaf) = authority.serve("other.example", None).await;
-    let print = |leaf: &Leaf| hex::encode(ring::digest::digest(&ring::digest::SHA256, &leaf.certificate));
+    let print = |leaf: &Leaf| {
+        hex::encode(ring::digest::digest(
+            &ring::digest::SHA256,
+            &leaf.certificate,
+        ))
+    };
     let right = format!("pin: 'sha256:{}'", print(&leaf).to_uppercase());
-    assert_eq!(fetch(&plugin(&server, &right), &server).await.unwrap(), "api.example.com");
+    assert_eq!(
+        fetch(&plugin(&server, &right), &server).await.unwrap(),
+        "api.example.com"
+    );
     let wrong = format!("pin: 'sha256:{}'", print(&authority.leaf("other.example")));
-    assert_eq!(fetch(&plugin(&server, &wrong), &server).await.unwrap_err().code(), Code::TlsCertificateError);
+    assert_eq!(
+        fetch(&plugin(&server, &wrong), &server)
+            .await
+            .unwrap_err()
+            .code(),
+        Code::TlsCertificateError
+    );
     let both = format!("{right}, {}", ca(&authority));
     let refusal = fetch(&plugin(&server, &both), &server).await.unwrap_err();
-    assert_eq!(refusal.code(), Code::TlsCertificateError, "with an authority the name counts too");
+    assert_eq!(
+        refusal.code(),
+        Code::TlsCertificateError,
+        "with an authority the name counts too"
+    );
     let both = format!("{both}, serverName: other.example");
-    assert_eq!(fetch(&plugin(&server, &both), &server).await.unwrap(), "other.example");
+    assert_eq!(
+        fetch(&plugin(&server, &both), &server).await.unwrap(),
+        "other.example"
+    );
 }
 
 // Holds: OPS-121, OPS-132
@@ -155,13 +207,24 @@ async fn a_changed_client_certificate_is_reloaded() {
         fs::write(authority.file("key.pem"), leaf.key.serialize_pem()).unwrap();
     };
     let (cert, key) = (authority.file("cert.pem"), authority.file("key.pem"));
-    let tls = format!("{}, certFile: {}, keyFile: {}", ca(&authority), cert.display(), key.display());
+    let tls = format!(
+        "{}, certFile: {}, keyFile: {}",
+        ca(&authority),
+        cert.display(),
+        key.display()
+    );
     let plugin = plugin(&server, &tls);
     let refusal = fetch(&plugin, &server).await.unwrap_err();
     assert_eq!(refusal.code(), Code::TlsCertificateError);
-    assert!(refusal.sentence().contains("cert.pem cannot be read"), "{refusal}");
+    assert!(
+        refusal.sentence().contains("cert.pem cannot be read"),
+        "{refusal}"
+    );
     let expires = || {
-        let line = format!("client_certificate_expiration_timestamp_seconds{{file=\"{}\"}}", cert.display());
+        let line = format!(
+            "client_certificate_expiration_timestamp_seconds{{file=\"{}\"}}",
+            cert.display()
+        );
         plugin.metric(&line)
     };
     write(&first, 2030);
@@ -196,6 +259,8 @@ async fn an_issuer_is_verified_by_its_own_name() {
     };
     let issuer = HostIssuer::with(Arc::new(names), tls);
     let uri = format!("https://login.example.com:{}/token", server.port());
-    let answer = issuer.send(http::Request::post(uri).body(bytes::Bytes::new()).unwrap()).await;
+    let answer = issuer
+        .send(http::Request::post(uri).body(bytes::Bytes::new()).unwrap())
+        .await;
     assert_eq!(answer.unwrap().body(), "login.example.com");
 }

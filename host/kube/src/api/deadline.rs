@@ -14,30 +14,36 @@ use kube::{Client, client::Body};
 use tokio::time::{Instant, sleep_until, timeout};
 use tower::{BoxError, service_fn};
 
-/// Maximum time until an answer begins. An API server gives up on a request after 60 s, and begins to answer a watch at once.
+/// Maximum time until an answer begins. An API server gives up on a request after 60 s, and begins
+/// to answer a watch at once.
 const ANSWER: Duration = Duration::from_secs(65);
-/// Maximum time between two pieces of an answer. An API server has the complete answer when it begins to send it.
+/// Maximum time between two pieces of an answer. An API server has the complete answer when it
+/// begins to send it.
 const IDLE: Duration = Duration::from_secs(30);
 
-/// Minimum time between the starts of two watches of the same path. kube restarts a watch that ends without an error at once.
-/// If every watch ends as soon as it starts, for example behind a proxy that answers for the API server, that would be
-/// thousands of requests a second.
+/// Minimum time between the starts of two watches of the same path. kube restarts a watch that ends
+/// without an error at once. If every watch ends as soon as it starts, for example behind a proxy
+/// that answers for the API server, that would be thousands of requests a second.
 const BETWEEN_WATCHES: Duration = Duration::from_secs(1);
 
 #[derive(Debug, thiserror::Error)]
 #[error("the answer is incomplete: no data received for {IDLE:?}")]
 struct Stopped;
 
-/// Returns a client whose requests fail if no answer begins in time, or if the answer stops before its end. Without these
-/// timeouts, kube waits forever, and so does every worker and list that uses a connection whose other end has disappeared. A
-/// watch may be silent for a long time; the informer ends one that is silent for too long.
+/// Returns a client whose requests fail if no answer begins in time, or if the answer stops before
+/// its end. Without these timeouts, kube waits forever, and so does every worker and list that uses
+/// a connection whose other end has disappeared. A watch may be silent for a long time; the
+/// informer ends one that is silent for too long.
 #[must_use]
 pub fn with_deadline(client: &Client) -> Client {
     let (namespace, valid_until) = (client.default_namespace().to_owned(), *client.valid_until());
     let (client, watches) = (client.clone(), Arc::<Watches>::default());
     let send = service_fn(move |request: http::Request<Body>| {
         let (client, watches) = (client.clone(), Arc::clone(&watches));
-        let watch = request.uri().query().is_some_and(|query| query.split('&').any(|part| part == "watch=true"));
+        let watch = request
+            .uri()
+            .query()
+            .is_some_and(|query| query.split('&').any(|part| part == "watch=true"));
         async move {
             if watch {
                 sleep_until(watches.turn(request.uri().path())).await;
@@ -59,7 +65,9 @@ impl Watches {
     fn turn(&self, path: &str) -> Instant {
         let now = Instant::now();
         let mut begun = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let at = begun.get(path).map_or(now, |last| (*last + BETWEEN_WATCHES).max(now));
+        let at = begun
+            .get(path)
+            .map_or(now, |last| (*last + BETWEEN_WATCHES).max(now));
         begun.insert(path.to_owned(), at);
         at
     }
@@ -102,27 +110,58 @@ mod tests {
         let api = FakeApi::default();
         api.hang("PATCH", "/api/v1/nodes/n1");
         let client = with_deadline(&api.client());
-        let target = Target { namespace: None, name: "n1", subresource: None };
+        let target = Target {
+            namespace: None,
+            name: "n1",
+            subresource: None,
+        };
         let body = Patch::Merge(json!({}));
         let start = Instant::now();
         let error = patch::<Node>(&client, &target, &body).await.unwrap_err();
         assert!(matches!(error, ApiError::Failed(..)), "{error}");
-        assert!(start.elapsed() >= ANSWER && start.elapsed() < ANSWER * 2, "{:?}", start.elapsed());
+        assert!(
+            start.elapsed() >= ANSWER && start.elapsed() < ANSWER * 2,
+            "{:?}",
+            start.elapsed()
+        );
         patch::<Node>(&client, &target, &body).await.unwrap();
     }
 
     #[tokio::test(start_paused = true)]
     async fn an_answer_that_stalls_midway_fails() {
-        const PIECES: &[&[u8]] = &[br#"{"kind":"NodeList","#, br#""apiVersion":"v1","#, br#""items":["#];
+        const PIECES: &[&[u8]] = &[
+            br#"{"kind":"NodeList","#,
+            br#""apiVersion":"v1","#,
+            br#""items":["#,
+        ];
         let client = with_deadline(&stops_after("application/json", PIECES));
         let start = Instant::now();
-        let listed = timeout(ANSWER * 10, Api::<Node>::all(client.clone()).list(&ListParams::default())).await;
+        let listed = timeout(
+            ANSWER * 10,
+            Api::<Node>::all(client.clone()).list(&ListParams::default()),
+        )
+        .await;
         assert!(listed.expect("it ends").is_err());
         // The timeout starts again with each piece.
-        assert!(start.elapsed() >= Duration::from_secs(90) && start.elapsed() < ANSWER * 2, "{:?}", start.elapsed());
-        let target = Target { namespace: None, name: "n1", subresource: None };
-        let patched = timeout(ANSWER * 10, patch::<Node>(&client, &target, &Patch::Merge(json!({})))).await;
-        assert!(matches!(patched.expect("it ends"), Err(ApiError::Failed(..))));
+        assert!(
+            start.elapsed() >= Duration::from_secs(90) && start.elapsed() < ANSWER * 2,
+            "{:?}",
+            start.elapsed()
+        );
+        let target = Target {
+            namespace: None,
+            name: "n1",
+            subresource: None,
+        };
+        let patched = timeout(
+            ANSWER * 10,
+            patch::<Node>(&client, &target, &Patch::Merge(json!({}))),
+        )
+        .await;
+        assert!(matches!(
+            patched.expect("it ends"),
+            Err(ApiError::Failed(..))
+        ));
     }
 
     #[tokio::test(start_paused = true)]
@@ -132,18 +171,33 @@ mod tests {
 "#];
         let client = with_deadline(&stops_after("application/json", EVENT));
         let nodes = Api::<Node>::all(client);
-        let mut events = nodes.watch(&WatchParams::default(), "1").await.unwrap().boxed();
+        let mut events = nodes
+            .watch(&WatchParams::default(), "1")
+            .await
+            .unwrap()
+            .boxed();
         assert!(events.next().await.unwrap().is_ok());
-        assert!(timeout(ANSWER * 2, events.next()).await.is_err(), "it goes on");
+        assert!(
+            timeout(ANSWER * 2, events.next()).await.is_err(),
+            "it goes on"
+        );
     }
 
     #[tokio::test(start_paused = true)]
     async fn watches_that_end_at_once_are_restarted_after_a_pause() {
-        let empty = service_fn(|_: http::Request<Body>| async { Ok::<_, BoxError>(Response::new(Body::empty())) });
+        let empty = service_fn(|_: http::Request<Body>| async {
+            Ok::<_, BoxError>(Response::new(Body::empty()))
+        });
         let client = with_deadline(&Client::new(empty, "default"));
         let start = Instant::now();
-        let asks =
-            async |path: &str| drop(client.send(http::Request::get(path).body(Body::empty()).unwrap()).await.unwrap());
+        let asks = async |path: &str| {
+            drop(
+                client
+                    .send(http::Request::get(path).body(Body::empty()).unwrap())
+                    .await
+                    .unwrap(),
+            )
+        };
         for _ in 0..10 {
             asks("/api/v1/nodes?limit=100").await;
         }
@@ -157,6 +211,10 @@ mod tests {
         sleep(Duration::from_secs(290)).await;
         let later = Instant::now();
         asks("/api/v1/nodes?watch=true").await;
-        assert_eq!(later.elapsed(), Duration::ZERO, "one that was held for long is followed at once");
+        assert_eq!(
+            later.elapsed(),
+            Duration::ZERO,
+            "one that was held for long is followed at once"
+        );
     }
 }

@@ -1,4 +1,5 @@
-//! The HTTP stack for requests to the API server: that of kube, but with HTTP/2, which kube cannot enable.
+//! The HTTP stack for requests to the API server: that of kube, but with HTTP/2, which kube cannot
+//! enable.
 
 use std::time::Duration;
 
@@ -18,8 +19,8 @@ use tower::{BoxError, ServiceBuilder, ServiceExt as _, retry::RetryLayer, util::
 
 use super::unprocessed::Unprocessed;
 
-/// After this time without data, a connection is checked by a ping. A dead connection blocks all requests that share it.
-/// client-go uses 30 s and 15 s, which is long; pings are cheap.
+/// After this time without data, a connection is checked by a ping. A dead connection blocks all
+/// requests that share it. client-go uses 30 s and 15 s, which is long; pings are cheap.
 const PING: Duration = Duration::from_secs(10);
 /// The connection is closed if there is no answer to the ping within this time.
 const PONG: Duration = Duration::from_secs(5);
@@ -27,8 +28,8 @@ const PONG: Duration = Duration::from_secs(5);
 /// The builder of a client.
 pub(super) type Stack = ClientBuilder<BoxService<Request<Body>, Response<Box<DynBody>>, BoxError>>;
 
-/// Creates the stack. All requests and watches share a connection if the server supports HTTP/2; otherwise each takes one from a
-/// pool.
+/// Creates the stack. All requests and watches share a connection if the server supports HTTP/2;
+/// otherwise each takes one from a pool.
 ///
 /// # Errors
 /// If TLS or the credentials in the configuration do not work.
@@ -42,12 +43,17 @@ pub(super) fn shared(config: Config) -> Result<Stack, Error> {
         .pool_timer(TokioTimer::new())
         .http2_keep_alive_interval(PING)
         .http2_keep_alive_timeout(PONG)
-        // Otherwise a request that times out on a dead connection would be retried on another idle one that is dead too.
+        // Otherwise a request that times out on a dead connection would be retried on another idle
+        // one that is dead too.
         .http2_keep_alive_while_idle(true)
         .build::<_, Body>(connector(&config)?);
     let service = ServiceBuilder::new()
         .layer(config.base_uri_layer())
-        .option_layer(config.default_retry.then(|| RetryLayer::new(RetryPolicy::server_retry())))
+        .option_layer(
+            config
+                .default_retry
+                .then(|| RetryLayer::new(RetryPolicy::server_retry())),
+        )
         .option_layer(config.auth_layer()?)
         .layer(config.extra_headers_layer()?)
         .map_request(|request: Request<Body>| {
@@ -57,7 +63,9 @@ pub(super) fn shared(config: Config) -> Result<Stack, Error> {
         .layer(RetryLayer::new(Unprocessed::default()))
         .map_err(BoxError::from)
         .service(client)
-        .map_response(|response| response.map(|body| Box::new(body.map_err(BoxError::from)) as Box<DynBody>))
+        .map_response(|response| {
+            response.map(|body| Box::new(body.map_err(BoxError::from)) as Box<DynBody>)
+        })
         .boxed();
     Ok(ClientBuilder::new(service, config.default_namespace))
 }
@@ -65,16 +73,23 @@ pub(super) fn shared(config: Config) -> Result<Stack, Error> {
 type Connector = TimeoutConnector<hyper_rustls::HttpsConnector<HttpConnector>>;
 
 fn connector(config: &Config) -> Result<Connector, Error> {
-    let mut tls = HttpsConnectorBuilder::new().with_tls_config(config.rustls_client_config()?).https_or_http();
+    let mut tls = HttpsConnectorBuilder::new()
+        .with_tls_config(config.rustls_client_config()?)
+        .https_or_http();
     if let Some(name) = &config.tls_server_name {
-        let name = name.clone().try_into().map_err(RustlsTlsError::InvalidServerName).map_err(Error::RustlsTls)?;
+        let name = name
+            .clone()
+            .try_into()
+            .map_err(RustlsTlsError::InvalidServerName)
+            .map_err(Error::RustlsTls)?;
         tls = tls.with_server_name_resolver(FixedServerNameResolver::new(name));
     }
     let mut tcp = HttpConnector::new();
     tcp.enforce_http(false);
     // Small frames of one request must not wait for acknowledgments of others.
     tcp.set_nodelay(true);
-    // TCP keepalive is the counterpart of HTTP/2 pings, but is answered by the other machine and not by its server.
+    // TCP keepalive is the counterpart of HTTP/2 pings, but is answered by the other machine and
+    // not by its server.
     tcp.set_keepalive(Some(PING));
     tcp.set_keepalive_interval(Some(PONG));
     tcp.set_keepalive_retries(Some(1));

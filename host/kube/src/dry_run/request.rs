@@ -1,8 +1,9 @@
 //! Turns requests into dry runs.
 //!
-//! Where the API server reads `dryRun` depends on the verb: for deletions from the body if there is one, otherwise from the
-//! query; for all other writes from the query only. Some subresources ignore it. Therefore only known kinds of requests are
-//! sent; any other request fails in a dry run until it is added here.
+//! Where the API server reads `dryRun` depends on the verb: for deletions from the body if there is
+//! one, otherwise from the query; for all other writes from the query only. Some subresources
+//! ignore it. Therefore only known kinds of requests are sent; any other request fails in a dry run
+//! until it is added here.
 
 use http::{Method, Uri};
 use serde_json::{Map, Value, json};
@@ -35,14 +36,35 @@ pub(super) struct Refused {
 ///
 /// Returns an error if it is not known how to send the request as a dry run.
 pub(super) fn fate(method: &Method, uri: &Uri, body: &[u8]) -> Result<Fate, Refused> {
-    let refused = |why| Refused { method: method.clone(), path: uri.path().to_owned(), why };
+    let refused = |why| Refused {
+        method: method.clone(),
+        path: uri.path().to_owned(),
+        why,
+    };
     let target = Target::parse(uri.path());
-    let plain = target.as_ref().is_some_and(|target| matches!(target.subresource, None | Some("status")));
+    let plain = target
+        .as_ref()
+        .is_some_and(|target| matches!(target.subresource, None | Some("status")));
     match (method, target) {
         (&Method::GET, None) => Ok(Fate::Read),
         (&Method::GET, Some(_)) if plain => Ok(Fate::Read),
-        (&Method::POST, Some(Target { is_event: true, name: None, .. }))
-        | (&Method::PATCH, Some(Target { is_event: true, name: Some(_), subresource: None, .. })) => Ok(Fate::Event),
+        (
+            &Method::POST,
+            Some(Target {
+                is_event: true,
+                name: None,
+                ..
+            }),
+        )
+        | (
+            &Method::PATCH,
+            Some(Target {
+                is_event: true,
+                name: Some(_),
+                subresource: None,
+                ..
+            }),
+        ) => Ok(Fate::Event),
         (&Method::POST, Some(Target { name: None, .. }))
         | (&Method::PUT | &Method::PATCH, Some(Target { name: Some(_), .. }))
             if plain =>
@@ -50,10 +72,19 @@ pub(super) fn fate(method: &Method, uri: &Uri, body: &[u8]) -> Result<Fate, Refu
             let uri = with_dry_run(uri).map_err(|_| refused("its address cannot be changed"))?;
             Ok(Fate::TryByAddress(uri))
         }
-        (&Method::DELETE, Some(Target { name: Some(_), subresource: None, .. })) => {
-            delete_options(body).map(Fate::TryByBody).ok_or_else(|| refused("its body is not a JSON object"))
-        }
-        _ => Err(refused("it is not known whether the API server supports a dry run of it")),
+        (
+            &Method::DELETE,
+            Some(Target {
+                name: Some(_),
+                subresource: None,
+                ..
+            }),
+        ) => delete_options(body)
+            .map(Fate::TryByBody)
+            .ok_or_else(|| refused("its body is not a JSON object")),
+        _ => Err(refused(
+            "it is not known whether the API server supports a dry run of it",
+        )),
     }
 }
 
@@ -85,23 +116,36 @@ impl<'a> Target<'a> {
         let is_event = resource == "events" && matches!(group, "" | "events.k8s.io");
         let (name, subresource) = (rest.next(), rest.next());
         // Longer paths belong to a proxy.
-        let subresource = if rest.next().is_some() { Some("…") } else { subresource };
-        Some(Self { is_event, name, subresource })
+        let subresource = if rest.next().is_some() {
+            Some("…")
+        } else {
+            subresource
+        };
+        Some(Self {
+            is_event,
+            name,
+            subresource,
+        })
     }
 }
 
 /// Adds `dryRun=All` to the query, and removes other values of `dryRun`.
 fn with_dry_run(uri: &Uri) -> Result<Uri, http::uri::InvalidUri> {
     let (path, query) = (uri.path(), uri.query().unwrap_or_default());
-    let kept = query.split('&').filter(|pair| !pair.is_empty() && pair.split('=').next() != Some("dryRun"));
+    let kept = query
+        .split('&')
+        .filter(|pair| !pair.is_empty() && pair.split('=').next() != Some("dryRun"));
     let query: Vec<&str> = kept.chain(["dryRun=All"]).collect();
     format!("{path}?{}", query.join("&")).parse()
 }
 
 /// Adds `dryRun` to the options of a deletion; returns `None` if they cannot be parsed.
 fn delete_options(body: &[u8]) -> Option<Vec<u8>> {
-    let mut options: Map<String, Value> =
-        if body.is_empty() { Map::new() } else { serde_json::from_slice(body).ok()? };
+    let mut options: Map<String, Value> = if body.is_empty() {
+        Map::new()
+    } else {
+        serde_json::from_slice(body).ok()?
+    };
     options.insert("dryRun".to_owned(), json!(["All"]));
     Some(Value::Object(options).to_string().into_bytes())
 }

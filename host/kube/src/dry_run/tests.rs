@@ -22,19 +22,34 @@ fn is_dry(request: &crate::testing::Request) -> bool {
 async fn writes_are_dry_runs_and_events_are_not_sent() {
     let api = FakeApi::default();
     let client = client(&api.client(), &Arc::default());
-    let target = Target { namespace: None, name: "n1", subresource: Some("status") };
+    let target = Target {
+        namespace: None,
+        name: "n1",
+        subresource: Some("status"),
+    };
     let body = Patch::Merge(json!({"status": {}}));
     let answer = patch::<k8s::Node>(&client, &target, &body).await;
     assert_eq!(answer.unwrap(), "99", "the answer is the API server's");
     let nodes = kube::Api::<k8s::Node>::all(client.clone());
-    let preconditions = Preconditions { uid: Some("1".into()), resource_version: None };
-    for params in [DeleteParams::default(), DeleteParams::default().preconditions(preconditions)] {
+    let preconditions = Preconditions {
+        uid: Some("1".into()),
+        resource_version: None,
+    };
+    for params in [
+        DeleteParams::default(),
+        DeleteParams::default().preconditions(preconditions),
+    ] {
         nodes.delete("n1", &params).await.unwrap();
     }
-    let event =
-        json!({"metadata": {"name": "e"}, "involvedObject": {"kind": "Node", "name": "n1"}, "reason": "Synced"});
+    let event = json!({"metadata": {"name": "e"}, "involvedObject": {"kind": "Node", "name": "n1"}, "reason": "Synced"});
     let events = kube::Api::<k8s::Event>::default_namespaced(client);
-    events.create(&PostParams::default(), &serde_json::from_value(event).unwrap()).await.unwrap();
+    events
+        .create(
+            &PostParams::default(),
+            &serde_json::from_value(event).unwrap(),
+        )
+        .await
+        .unwrap();
 
     let sent = api.requests();
     assert_eq!(sent.len(), 3, "no event: {sent:?}");
@@ -54,8 +69,14 @@ async fn requests_that_could_still_act_fail_and_are_not_sent() {
     let request = serde_json::from_value(json!({"spec": {"audiences": []}})).unwrap();
     let errors = [
         pods.evict("p", &EvictParams::default()).await.unwrap_err(),
-        nodes.delete_collection(&DeleteParams::default(), &ListParams::default()).await.unwrap_err(),
-        accounts.create_token_request("a", &PostParams::default(), &request).await.unwrap_err(),
+        nodes
+            .delete_collection(&DeleteParams::default(), &ListParams::default())
+            .await
+            .unwrap_err(),
+        accounts
+            .create_token_request("a", &PostParams::default(), &request)
+            .await
+            .unwrap_err(),
     ];
     for error in errors {
         assert!(error.to_string().contains("dry run: "), "{error}");
@@ -68,7 +89,11 @@ async fn requests_that_could_still_act_fail_and_are_not_sent() {
 fn intended_changes_are_described_in_words() {
     let body = json!({"a": 1});
     for (method, path, expected) in [
-        (Method::PATCH, "/api/v1/nodes/n1/status", "patch nodes/n1/status: {\"a\":1}"),
+        (
+            Method::PATCH,
+            "/api/v1/nodes/n1/status",
+            "patch nodes/n1/status: {\"a\":1}",
+        ),
         (Method::DELETE, "/api/v1/nodes/n1", "delete nodes/n1"),
     ] {
         assert_eq!(asked(&method, path, body.clone()), expected);
@@ -76,8 +101,15 @@ fn intended_changes_are_described_in_words() {
     let event = json!({
         "involvedObject": {"kind": "Node", "name": "n1"}, "type": "Normal", "reason": "DeletingNode", "message": "gone",
     });
-    assert_eq!(told(&Method::POST, &event).unwrap(), "publish event Normal DeletingNode on Node n1: gone");
-    assert_eq!(told(&Method::PATCH, &json!({"count": 2, "message": "gone"})), None, "it was told");
+    assert_eq!(
+        told(&Method::POST, &event).unwrap(),
+        "publish event Normal DeletingNode on Node n1: gone"
+    );
+    assert_eq!(
+        told(&Method::PATCH, &json!({"count": 2, "message": "gone"})),
+        None,
+        "it was told"
+    );
 }
 
 // Holds: OPS-01
@@ -105,9 +137,16 @@ fn versions_and_timestamps_do_not_make_a_message_new() {
             {"op": "add", "path": "/spec/taints", "value": taints},
         ])
     };
-    for (one, other) in [(at("10:00"), at("10:05")), (of("7"), of("8")), (tested("7"), tested("8"))] {
+    for (one, other) in [
+        (at("10:00"), at("10:05")),
+        (of("7"), of("8")),
+        (tested("7"), tested("8")),
+    ] {
         let [one, other] = [one, other].map(|body| asked(&Method::PATCH, "/api/v1/nodes/a", body));
         assert_eq!(one, other);
-        assert!(one.contains("NetworkUnavailable") || one.contains("taints"), "{one}");
+        assert!(
+            one.contains("NetworkUnavailable") || one.contains("taints"),
+            "{one}"
+        );
     }
 }

@@ -7,18 +7,25 @@ use tokio_util::sync::CancellationToken;
 
 use super::Leadership;
 
-/// Returns the reason when this instance is no longer the leader. Never returns once the Lease is released on purpose.
+/// Returns the reason when this instance is no longer the leader. Never returns once the Lease is
+/// released on purpose.
 ///
-/// The elector reports this itself. If it is blocked, this function detects that the Lease has expired and another instance may
-/// lead.
-pub async fn lost(state: &mut Receiver<Leadership>, lease_duration: Duration, release: &CancellationToken) -> String {
+/// The elector reports this itself. If it is blocked, this function detects that the Lease has
+/// expired and another instance may lead.
+pub async fn lost(
+    state: &mut Receiver<Leadership>,
+    lease_duration: Duration,
+    release: &CancellationToken,
+) -> String {
     loop {
         let leads_until = match &*state.borrow_and_update() {
             Leadership::Lost(why) if !release.is_cancelled() => return why.clone(),
             Leadership::Leading(renewed) => Some(*renewed + lease_duration),
             Leadership::Standby | Leadership::Released | Leadership::Lost(_) => None,
         };
-        let Some(leads_until) = leads_until else { break };
+        let Some(leads_until) = leads_until else {
+            break;
+        };
         tokio::select! {
             changed = state.changed() => if changed.is_err() { break },
             () = sleep_until(leads_until.into()) => {
@@ -30,7 +37,11 @@ pub async fn lost(state: &mut Receiver<Leadership>, lease_duration: Duration, re
         }
     }
     // The Lease was released because only events are left to write.
-    if release.is_cancelled() { std::future::pending().await } else { "leader election has stopped".to_owned() }
+    if release.is_cancelled() {
+        std::future::pending().await
+    } else {
+        "leader election has stopped".to_owned()
+    }
 }
 
 #[cfg(test)]
@@ -80,9 +91,15 @@ mod tests {
         assert_eq!(lost(&mut state, LEASE, &release).await, "another holds it");
         let (elector, mut state) = watch::channel(Leadership::Leading(now()));
         drop(elector);
-        assert_eq!(lost(&mut state, LEASE, &release).await, "leader election has stopped");
+        assert_eq!(
+            lost(&mut state, LEASE, &release).await,
+            "leader election has stopped"
+        );
         let (_elector, mut state) = watch::channel(Leadership::Released);
-        assert_eq!(lost(&mut state, LEASE, &release).await, "leader election has stopped");
+        assert_eq!(
+            lost(&mut state, LEASE, &release).await,
+            "leader election has stopped"
+        );
     }
 
     #[tokio::test(start_paused = true)]
@@ -90,10 +107,21 @@ mod tests {
         let release = CancellationToken::new();
         let (elector, mut state) = watch::channel(Leadership::Leading(now()));
         release.cancel();
-        assert!(timeout(AGES, lost(&mut state, LEASE, &release)).await.is_err());
-        for ended in [Leadership::Released, Leadership::Lost("the API server is away".to_owned())] {
+        assert!(
+            timeout(AGES, lost(&mut state, LEASE, &release))
+                .await
+                .is_err()
+        );
+        for ended in [
+            Leadership::Released,
+            Leadership::Lost("the API server is away".to_owned()),
+        ] {
             elector.send_replace(ended);
-            assert!(timeout(AGES, lost(&mut state, LEASE, &release)).await.is_err());
+            assert!(
+                timeout(AGES, lost(&mut state, LEASE, &release))
+                    .await
+                    .is_err()
+            );
         }
     }
 }

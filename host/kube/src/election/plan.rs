@@ -1,7 +1,7 @@
 //! The rules of leader election, as pure functions.
 //!
-//! As in client-go, clocks of different machines are never compared: the rules depend on how long *this* process has seen the
-//! Lease unchanged.
+//! As in client-go, clocks of different machines are never compared: the rules depend on how long
+//! *this* process has seen the Lease unchanged.
 
 use std::time::{Duration, Instant};
 
@@ -47,7 +47,9 @@ pub enum TimingsError {
         retry: Duration,
     },
     /// A duration is too short: a Lease has whole seconds.
-    #[error("--leader-elect-lease-duration must be at least 1s, and --leader-elect-retry-period more than 0")]
+    #[error(
+        "--leader-elect-lease-duration must be at least 1s, and --leader-elect-retry-period more than 0"
+    )]
     Short,
 }
 
@@ -68,17 +70,22 @@ impl Timings {
         if renew <= retry.mul_f64(1.2) {
             return Err(TimingsError::Renew { renew, retry });
         }
-        Ok(Self { lease_duration: lease, renew_deadline: renew, retry_period: retry })
+        Ok(Self {
+            lease_duration: lease,
+            renew_deadline: renew,
+            retry_period: retry,
+        })
     }
 
-    /// Returns the timeout of one request; the same as in client-go. It leaves time for another request, so that a dead
-    /// connection does not cause the loss of the Lease.
+    /// Returns the timeout of one request; the same as in client-go. It leaves time for another
+    /// request, so that a dead connection does not cause the loss of the Lease.
     #[must_use]
     pub(super) fn request_limit(&self) -> Duration {
         (self.renew_deadline / 2).max(Duration::from_secs(1))
     }
 
-    /// Returns the safety margin: this instance must stop this long before others may lead, since exiting takes time.
+    /// Returns the safety margin: this instance must stop this long before others may lead, since
+    /// exiting takes time.
     fn margin(&self) -> Duration {
         (self.lease_duration.saturating_sub(self.renew_deadline) / 2).min(Duration::from_secs(1))
     }
@@ -109,9 +116,12 @@ impl Observed {
         !holder.is_empty() && holder != candidate.identity
     }
 
-    /// Returns the observation after a read of the Lease; its time restarts if anything in the Lease has changed.
+    /// Returns the observation after a read of the Lease; its time restarts if anything in the
+    /// Lease has changed.
     pub(super) fn update(before: Option<Self>, spec: LeaseSpec, now: Instant) -> Self {
-        before.filter(|before| before.spec == spec).unwrap_or(Self { spec, since: now })
+        before
+            .filter(|before| before.spec == spec)
+            .unwrap_or(Self { spec, since: now })
     }
 }
 
@@ -141,10 +151,12 @@ pub(super) fn step(observed: &Observed, candidate: &Candidate, now: Instant) -> 
     }
 }
 
-/// Returns the time until which renewals may be attempted. Other instances count from the arrival of the write at the API server,
-/// which may be any time between sending and the answer. When they may lead, this instance must have stopped.
+/// Returns the time until which renewals may be attempted. Other instances count from the arrival
+/// of the write at the API server, which may be any time between sending and the answer. When they
+/// may lead, this instance must have stopped.
 pub(super) fn deadline(sent: Instant, answered: Instant, timings: &Timings) -> Instant {
-    (answered + timings.renew_deadline).min(sent + timings.lease_duration.saturating_sub(timings.margin()))
+    (answered + timings.renew_deadline)
+        .min(sent + timings.lease_duration.saturating_sub(timings.margin()))
 }
 
 /// Returns the Lease as held by this candidate. A change of the holder counts as a transition.
@@ -152,14 +164,25 @@ pub(super) fn held(before: LeaseSpec, candidate: &Candidate, now: Timestamp) -> 
     let now = micro_time(now);
     let same = before.holder_identity.as_deref() == Some(&candidate.identity);
     let transitions = before.lease_transitions.unwrap_or(0);
-    // As in client-go: a new Lease starts with 0, and the next holder after a release counts as a transition.
+    // As in client-go: a new Lease starts with 0, and the next holder after a release counts as a
+    // transition.
     let new = before.holder_identity.is_none();
     LeaseSpec {
         holder_identity: Some(candidate.identity.clone()),
-        lease_duration_seconds: Some(i32::try_from(candidate.timings.lease_duration.as_secs()).unwrap_or(i32::MAX)),
-        acquire_time: if same { before.acquire_time } else { Some(now.clone()) },
+        lease_duration_seconds: Some(
+            i32::try_from(candidate.timings.lease_duration.as_secs()).unwrap_or(i32::MAX),
+        ),
+        acquire_time: if same {
+            before.acquire_time
+        } else {
+            Some(now.clone())
+        },
         renew_time: Some(now),
-        lease_transitions: Some(if same || new { transitions } else { transitions.saturating_add(1) }),
+        lease_transitions: Some(if same || new {
+            transitions
+        } else {
+            transitions.saturating_add(1)
+        }),
         preferred_holder: before.preferred_holder,
         strategy: before.strategy,
     }
@@ -177,7 +200,8 @@ pub(super) fn released(before: LeaseSpec, now: Timestamp) -> LeaseSpec {
     }
 }
 
-/// Rounds to microseconds, the precision of Leases, so that the written value equals the value that is read back.
+/// Rounds to microseconds, the precision of Leases, so that the written value equals the value that
+/// is read back.
 fn micro_time(now: Timestamp) -> MicroTime {
     MicroTime(now.round(Unit::Microsecond).unwrap_or(now))
 }
@@ -190,7 +214,10 @@ mod tests {
 
     fn candidate(identity: &str) -> Candidate {
         let timings = Timings::new(15 * SECOND, 10 * SECOND, 2 * SECOND).unwrap();
-        Candidate { identity: identity.to_owned(), timings }
+        Candidate {
+            identity: identity.to_owned(),
+            timings,
+        }
     }
 
     fn lease(holder: &str, seconds: i32, renewed: &str) -> LeaseSpec {
@@ -210,7 +237,10 @@ mod tests {
     fn a_lease_without_holder_is_taken_at_once() {
         let now = Instant::now();
         for spec in [LeaseSpec::default(), lease("", 1, T0)] {
-            assert_eq!(step(&Observed::new(spec, now), &candidate("a"), now), Step::Take);
+            assert_eq!(
+                step(&Observed::new(spec, now), &candidate("a"), now),
+                Step::Take
+            );
         }
     }
 
@@ -218,42 +248,81 @@ mod tests {
     fn a_held_lease_is_taken_only_after_its_own_duration() {
         let now = Instant::now();
         let observed = Observed::new(lease("b", 30, T0), now);
-        assert_eq!(step(&observed, &candidate("a"), now), Step::Wait(30 * SECOND));
-        assert_eq!(step(&observed, &candidate("a"), now + 29 * SECOND), Step::Wait(SECOND));
-        assert_eq!(step(&observed, &candidate("a"), now + 30 * SECOND), Step::Take);
+        assert_eq!(
+            step(&observed, &candidate("a"), now),
+            Step::Wait(30 * SECOND)
+        );
+        assert_eq!(
+            step(&observed, &candidate("a"), now + 29 * SECOND),
+            Step::Wait(SECOND)
+        );
+        assert_eq!(
+            step(&observed, &candidate("a"), now + 30 * SECOND),
+            Step::Take
+        );
     }
 
     #[test]
     fn each_renewal_restarts_the_wait_regardless_of_the_clock() {
         let start = Instant::now();
         let first = Observed::update(None, lease("b", 15, T0), start);
-        let unchanged = Observed::update(Some(first.clone()), lease("b", 15, T0), start + 10 * SECOND);
-        assert_eq!(step(&unchanged, &candidate("a"), start + 15 * SECOND), Step::Take);
+        let unchanged =
+            Observed::update(Some(first.clone()), lease("b", 15, T0), start + 10 * SECOND);
+        assert_eq!(
+            step(&unchanged, &candidate("a"), start + 15 * SECOND),
+            Step::Take
+        );
         let renewed = Observed::update(Some(first), lease("b", 15, T1), start + 10 * SECOND);
-        assert_eq!(step(&renewed, &candidate("a"), start + 15 * SECOND), Step::Wait(10 * SECOND));
+        assert_eq!(
+            step(&renewed, &candidate("a"), start + 15 * SECOND),
+            Step::Wait(10 * SECOND)
+        );
     }
 
     #[test]
     fn a_candidate_takes_its_own_lease_again() {
         let now = Instant::now();
-        assert_eq!(step(&Observed::new(lease("a", 15, T0), now), &candidate("a"), now), Step::Take);
+        assert_eq!(
+            step(
+                &Observed::new(lease("a", 15, T0), now),
+                &candidate("a"),
+                now
+            ),
+            Step::Take
+        );
     }
 
     #[test]
     fn a_late_renewal_expires_with_the_lease_seen_by_others() {
         let (sent, timings) = (Instant::now(), candidate("a").timings);
         for (took, left) in [(0, 10), (2, 12), (4, 14), (5, 14), (9, 14)] {
-            assert_eq!(deadline(sent, sent + took * SECOND, &timings), sent + left * SECOND, "answered after {took} s");
+            assert_eq!(
+                deadline(sent, sent + took * SECOND, &timings),
+                sent + left * SECOND,
+                "answered after {took} s"
+            );
         }
     }
 
     #[test]
     fn transitions_count_changes_of_holder() {
         let now: Timestamp = T1.parse().unwrap();
-        assert_eq!(held(LeaseSpec::default(), &candidate("a"), now).lease_transitions, Some(0));
-        assert_eq!(held(lease("b", 15, T0), &candidate("a"), now).lease_transitions, Some(4));
-        assert_eq!(held(lease("", 1, T0), &candidate("a"), now).lease_transitions, Some(4));
-        assert_eq!(held(lease("a", 15, T0), &candidate("a"), now).lease_transitions, Some(3));
+        assert_eq!(
+            held(LeaseSpec::default(), &candidate("a"), now).lease_transitions,
+            Some(0)
+        );
+        assert_eq!(
+            held(lease("b", 15, T0), &candidate("a"), now).lease_transitions,
+            Some(4)
+        );
+        assert_eq!(
+            held(lease("", 1, T0), &candidate("a"), now).lease_transitions,
+            Some(4)
+        );
+        assert_eq!(
+            held(lease("a", 15, T0), &candidate("a"), now).lease_transitions,
+            Some(3)
+        );
     }
 
     #[test]
@@ -269,7 +338,10 @@ mod tests {
         let spec = released(lease("a", 15, T0), T1.parse().unwrap());
         let now = Some(MicroTime(T1.parse().unwrap()));
         assert_eq!((&spec.acquire_time, &spec.renew_time), (&now, &now));
-        assert_eq!((spec.holder_identity.as_deref(), spec.lease_duration_seconds), (Some(""), Some(1)));
+        assert_eq!(
+            (spec.holder_identity.as_deref(), spec.lease_duration_seconds),
+            (Some(""), Some(1))
+        );
         assert_eq!(spec.lease_transitions, Some(3));
     }
 
@@ -278,25 +350,45 @@ mod tests {
     fn the_lease_duration_is_cut_to_whole_seconds() {
         let millis = Duration::from_millis;
         let refused = Timings::new(millis(15_900), millis(15_500), 2 * SECOND);
-        assert_eq!(refused, Err(TimingsError::Lease { lease: 15 * SECOND, renew: millis(15_500) }));
+        assert_eq!(
+            refused,
+            Err(TimingsError::Lease {
+                lease: 15 * SECOND,
+                renew: millis(15_500)
+            })
+        );
         let taken = Timings::new(millis(15_900), millis(14_900), 2 * SECOND).unwrap();
         assert_eq!(taken.lease_duration, 15 * SECOND);
-        // The process has ended when another one may lead, even if the difference between the durations is small.
+        // The process has ended when another one may lead, even if the difference between the
+        // durations is small.
         let sent = Instant::now();
         assert_eq!(deadline(sent, sent + SECOND, &taken), sent + millis(14_950));
     }
 
     #[test]
     fn the_request_limit_leaves_time_for_a_retry() {
-        let limit = |renew| Timings::new(60 * SECOND, renew * SECOND, SECOND).unwrap().request_limit();
+        let limit = |renew| {
+            Timings::new(60 * SECOND, renew * SECOND, SECOND)
+                .unwrap()
+                .request_limit()
+        };
         assert_eq!([10, 40, 2].map(limit), [5 * SECOND, 20 * SECOND, SECOND]);
     }
 
     // Holds: P-20
     #[test]
     fn durations_must_leave_room_for_each_other() {
-        assert!(matches!(Timings::new(10 * SECOND, 10 * SECOND, 2 * SECOND), Err(TimingsError::Lease { .. })));
-        assert!(matches!(Timings::new(15 * SECOND, 10 * SECOND, 9 * SECOND), Err(TimingsError::Renew { .. })));
-        assert_eq!(Timings::new(15 * SECOND, 10 * SECOND, Duration::ZERO), Err(TimingsError::Short));
+        assert!(matches!(
+            Timings::new(10 * SECOND, 10 * SECOND, 2 * SECOND),
+            Err(TimingsError::Lease { .. })
+        ));
+        assert!(matches!(
+            Timings::new(15 * SECOND, 10 * SECOND, 9 * SECOND),
+            Err(TimingsError::Renew { .. })
+        ));
+        assert_eq!(
+            Timings::new(15 * SECOND, 10 * SECOND, Duration::ZERO),
+            Err(TimingsError::Short)
+        );
     }
 }

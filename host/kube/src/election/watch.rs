@@ -12,7 +12,8 @@ use kube::{
 pub(super) struct Changes(futures::stream::BoxStream<'static, ()>);
 
 impl Changes {
-    /// Returns when the Lease has no holder. It may never return, so periodic attempts are needed in addition.
+    /// Returns when the Lease has no holder. It may never return, so periodic attempts are needed
+    /// in addition.
     pub(super) async fn next(&mut self) {
         if self.0.next().await.is_none() {
             std::future::pending::<()>().await;
@@ -27,16 +28,25 @@ pub(super) fn changes(leases: Api<Read<Lease>>, name: &str) -> Changes {
         .default_backoff()
         .touched_objects()
         .try_filter(|lease| {
-            let holder = lease.0.spec.as_ref().and_then(|spec| spec.holder_identity.as_deref()).unwrap_or_default();
+            let holder = lease
+                .0
+                .spec
+                .as_ref()
+                .and_then(|spec| spec.holder_identity.as_deref())
+                .unwrap_or_default();
             std::future::ready(holder.is_empty())
         })
         .filter_map(move |result| {
-            // Without permission to watch, periodic attempts still work, so this is only logged once.
+            // Without permission to watch, periodic attempts still work, so this is only logged
+            // once.
             if let Err(error) = &result
                 && !std::mem::replace(&mut told, true)
             {
                 let error = with_causes(error);
-                tracing::warn!(error, "cannot watch the Lease; its release is noticed only at the next attempt");
+                tracing::warn!(
+                    error,
+                    "cannot watch the Lease; its release is noticed only at the next attempt"
+                );
             }
             std::future::ready(result.ok().map(drop))
         });

@@ -1,5 +1,5 @@
-//! The event correlator of client-go: a repeated event increases a count, many similar events are combined into one, and the
-//! rate of events on one object is limited.
+//! The event correlator of client-go: a repeated event increases a count, many similar events are
+//! combined into one, and the rate of events on one object is limited.
 
 use std::{collections::HashMap, hash::Hash, sync::Arc, time::Duration};
 
@@ -11,10 +11,12 @@ use super::{EventType, Notice};
 /// Events of one source on one object: burst size, and tokens per second.
 const SPAM_BURST: f64 = 25.0;
 const SPAM_REFILL: f64 = 1.0 / 300.0;
-/// Number of different messages with the same reason, within the given time, from which on they are combined.
+/// Number of different messages with the same reason, within the given time, from which on they are
+/// combined.
 const SIMILAR: usize = 10;
 const SIMILAR_WITHIN: Duration = Duration::from_secs(600);
-/// Maximum number of entries in each map; if it is exceeded, the least recently used ones are dropped.
+/// Maximum number of entries in each map; if it is exceeded, the least recently used ones are
+/// dropped.
 const REMEMBERED: usize = 4096;
 
 /// Source and object (kind, namespace, name, UID). Shared by the maps.
@@ -60,36 +62,78 @@ impl Correlator {
             part(&object.name),
             part(&object.uid),
         ]);
-        let group = (Arc::clone(&target), notice.event_type == EventType::Normal, notice.reason.clone());
+        let group = (
+            Arc::clone(&target),
+            notice.event_type == EventType::Normal,
+            notice.reason.clone(),
+        );
         let (identity, message) = self.aggregate(&group, &notice.message, now);
 
-        let known = self.seen.get(&(group.clone(), identity.clone())).map(|(_, write)| write.clone());
+        let known = self
+            .seen
+            .get(&(group.clone(), identity.clone()))
+            .map(|(_, write)| write.clone());
         let write = match known {
-            Some(known) => Write { count: known.count.saturating_add(1), last: wall, message, ..known },
-            None => Write { name: event_name(&part(&object.name), wall), message, count: 1, first: wall, last: wall },
+            Some(known) => Write {
+                count: known.count.saturating_add(1),
+                last: wall,
+                message,
+                ..known
+            },
+            None => Write {
+                name: event_name(&part(&object.name), wall),
+                message,
+                count: 1,
+                first: wall,
+                last: wall,
+            },
         };
-        remember(&mut self.seen, (group, identity), (now, write.clone()), |(at, _)| *at);
-        if self.allows(target, now) { Verdict::Publish(write) } else { Verdict::Drop }
+        remember(
+            &mut self.seen,
+            (group, identity),
+            (now, write.clone()),
+            |(at, _)| *at,
+        );
+        if self.allows(target, now) {
+            Verdict::Publish(write)
+        } else {
+            Verdict::Drop
+        }
     }
 
     /// Returns a text that identifies the event in its group, and the message to show.
     fn aggregate(&mut self, group: &Group, message: &str, now: Instant) -> (String, String) {
-        let recent = self.similar.remove(group).filter(|(at, _)| now.saturating_duration_since(*at) <= SIMILAR_WITHIN);
+        let recent = self
+            .similar
+            .remove(group)
+            .filter(|(at, _)| now.saturating_duration_since(*at) <= SIMILAR_WITHIN);
         let mut messages = recent.map(|(_, messages)| messages).unwrap_or_default();
         if messages.len() < SIMILAR && !messages.iter().any(|other| other == message) {
             messages.push(message.to_owned());
         }
         let many = messages.len() >= SIMILAR;
-        remember(&mut self.similar, group.clone(), (now, messages), |(at, _)| *at);
+        remember(
+            &mut self.similar,
+            group.clone(),
+            (now, messages),
+            |(at, _)| *at,
+        );
         if many {
-            (String::new(), format!("(combined from similar events): {message}"))
+            (
+                String::new(),
+                format!("(combined from similar events): {message}"),
+            )
         } else {
             (message.to_owned(), message.to_owned())
         }
     }
 
     fn allows(&mut self, target: Target, now: Instant) -> bool {
-        let (at, tokens) = self.buckets.get(&target).copied().unwrap_or((now, SPAM_BURST));
+        let (at, tokens) = self
+            .buckets
+            .get(&target)
+            .copied()
+            .unwrap_or((now, SPAM_BURST));
         let earned = now.saturating_duration_since(at).as_secs_f64() * SPAM_REFILL;
         let tokens = (tokens + earned).min(SPAM_BURST);
         let allowed = tokens >= 1.0;
@@ -100,7 +144,12 @@ impl Correlator {
 }
 
 /// Inserts an entry; drops the older half of the entries if the map is full.
-fn remember<K: Hash + Eq, V>(memory: &mut HashMap<K, V>, key: K, value: V, at: impl Fn(&V) -> Instant) {
+fn remember<K: Hash + Eq, V>(
+    memory: &mut HashMap<K, V>,
+    key: K,
+    value: V,
+    at: impl Fn(&V) -> Instant,
+) {
     if memory.len() >= REMEMBERED && !memory.contains_key(&key) {
         let mut times: Vec<Instant> = memory.values().map(&at).collect();
         times.sort_unstable();
@@ -111,7 +160,8 @@ fn remember<K: Hash + Eq, V>(memory: &mut HashMap<K, V>, key: K, value: V, at: i
     memory.insert(key, value);
 }
 
-/// Returns the object's name and the time, as client-go names events. Names of objects have at most 253 bytes.
+/// Returns the object's name and the time, as client-go names events. Names of objects have at most
+/// 253 bytes.
 fn event_name(object: &str, wall: Timestamp) -> String {
     let mut name: String = object.chars().take(200).collect();
     name.push_str(&format!(".{:x}", wall.as_nanosecond()));
@@ -127,7 +177,10 @@ mod tests {
     fn notice(object: &str, message: &str) -> Notice {
         Notice {
             source: "service-controller",
-            object: ObjectReference { name: Some(object.to_owned()), ..ObjectReference::default() },
+            object: ObjectReference {
+                name: Some(object.to_owned()),
+                ..ObjectReference::default()
+            },
             event_type: EventType::Warning,
             reason: "SyncLoadBalancerFailed".to_owned(),
             message: message.to_owned(),
@@ -138,7 +191,12 @@ mod tests {
         Timestamp::from_second(second).unwrap()
     }
 
-    fn publish(correlator: &mut Correlator, notice: &Notice, now: Instant, second: i64) -> Option<Write> {
+    fn publish(
+        correlator: &mut Correlator,
+        notice: &Notice,
+        now: Instant,
+        second: i64,
+    ) -> Option<Write> {
         match correlator.observe(notice, now, wall(second)) {
             Verdict::Publish(write) => Some(write),
             Verdict::Drop => None,
@@ -151,8 +209,20 @@ mod tests {
         let (mut correlator, now) = (Correlator::default(), Instant::now());
         let first = publish(&mut correlator, &notice("a", "boom"), now, 1).unwrap();
         let second = publish(&mut correlator, &notice("a", "boom"), now, 2).unwrap();
-        assert_eq!(second, Write { count: 2, last: wall(2), ..first });
-        assert_eq!(publish(&mut correlator, &notice("b", "boom"), now, 3).unwrap().count, 1);
+        assert_eq!(
+            second,
+            Write {
+                count: 2,
+                last: wall(2),
+                ..first
+            }
+        );
+        assert_eq!(
+            publish(&mut correlator, &notice("b", "boom"), now, 3)
+                .unwrap()
+                .count,
+            1
+        );
     }
 
     // Holds: C-07
@@ -160,14 +230,24 @@ mod tests {
     fn similar_events_are_combined_from_the_tenth_on() {
         let (mut correlator, now) = (Correlator::default(), Instant::now());
         for n in 0..9 {
-            let write = publish(&mut correlator, &notice("a", &format!("try {n}")), now, n).unwrap();
+            let write =
+                publish(&mut correlator, &notice("a", &format!("try {n}")), now, n).unwrap();
             assert_eq!((write.count, write.message), (1, format!("try {n}")));
         }
         let tenth = publish(&mut correlator, &notice("a", "try 9"), now, 9).unwrap();
-        assert_eq!((tenth.count, tenth.message.as_str()), (1, "(combined from similar events): try 9"));
+        assert_eq!(
+            (tenth.count, tenth.message.as_str()),
+            (1, "(combined from similar events): try 9")
+        );
         let next = publish(&mut correlator, &notice("a", "try 10"), now, 10).unwrap();
         assert_eq!((next.count, &next.name), (2, &tenth.name));
-        let later = publish(&mut correlator, &notice("a", "try 11"), now + Duration::from_secs(601), 700).unwrap();
+        let later = publish(
+            &mut correlator,
+            &notice("a", "try 11"),
+            now + Duration::from_secs(601),
+            700,
+        )
+        .unwrap();
         assert_eq!(later.message, "try 11");
     }
 
@@ -176,7 +256,9 @@ mod tests {
     fn after_25_events_on_one_object_one_passes_every_300_seconds() {
         let (mut correlator, now) = (Correlator::default(), Instant::now());
         let same = notice("a", "boom");
-        let passed = (0..40).filter(|&n| publish(&mut correlator, &same, now, n).is_some()).count();
+        let passed = (0..40)
+            .filter(|&n| publish(&mut correlator, &same, now, n).is_some())
+            .count();
         assert_eq!(passed, 25);
         let later = now + Duration::from_secs(301);
         assert!(publish(&mut correlator, &same, later, 400).is_some());
@@ -188,7 +270,11 @@ mod tests {
     fn memory_is_bounded() {
         let (mut correlator, now) = (Correlator::default(), Instant::now());
         for n in 0..10_000_u64 {
-            correlator.observe(&notice(&format!("o{n}"), "x"), now + Duration::from_millis(n), wall(1));
+            correlator.observe(
+                &notice(&format!("o{n}"), "x"),
+                now + Duration::from_millis(n),
+                wall(1),
+            );
         }
         assert!(correlator.seen.len() <= REMEMBERED && correlator.buckets.len() <= REMEMBERED);
     }

@@ -12,15 +12,26 @@ async fn an_event_is_created_then_patched_and_flushed_at_shutdown() {
     let (recorder, writer) = recorder();
     let entry = Entry::<Services>::new(service("web"));
     for _ in 0..3 {
-        recorder.on("service-controller", &entry, EventType::Warning, "SyncLoadBalancerFailed", "Error: boom");
+        recorder.on(
+            "service-controller",
+            &entry,
+            EventType::Warning,
+            "SyncLoadBalancerFailed",
+            "Error: boom",
+        );
     }
     let shutdown = CancellationToken::new();
     shutdown.cancel();
     writer.run(api.client(), shutdown).await;
 
     let requests = api.requests();
-    let [created, second, third] = requests.as_slice() else { panic!("{requests:?}") };
-    assert_eq!((created.method.as_str(), created.path.as_str()), ("POST", "/api/v1/namespaces/ns/events"));
+    let [created, second, third] = requests.as_slice() else {
+        panic!("{requests:?}")
+    };
+    assert_eq!(
+        (created.method.as_str(), created.path.as_str()),
+        ("POST", "/api/v1/namespaces/ns/events")
+    );
     assert_eq!(created.body["type"], "Warning");
     assert_eq!(created.body["source"]["component"], "service-controller");
     assert_eq!(created.body["involvedObject"]["apiVersion"], "v1");
@@ -52,13 +63,24 @@ async fn an_expired_event_is_created_again() {
     recorder.publish(notice("a became leader"));
     let running = tokio::spawn(writer.run(api.client(), CancellationToken::new()));
     sleep(Duration::from_secs(1)).await;
-    let name = api.requests()[0].body["metadata"]["name"].as_str().unwrap().to_owned();
-    api.fail("PATCH", &format!("/api/v1/namespaces/kube-system/events/{name}"), 404, "NotFound");
+    let name = api.requests()[0].body["metadata"]["name"]
+        .as_str()
+        .unwrap()
+        .to_owned();
+    api.fail(
+        "PATCH",
+        &format!("/api/v1/namespaces/kube-system/events/{name}"),
+        404,
+        "NotFound",
+    );
     recorder.publish(notice("a became leader"));
     drop(recorder);
     running.await.unwrap();
     let last = api.requests().pop().unwrap();
-    assert_eq!((last.method.as_str(), &last.body["count"]), ("POST", &2.into()));
+    assert_eq!(
+        (last.method.as_str(), &last.body["count"]),
+        ("POST", &2.into())
+    );
 }
 
 // Holds: OPS-47, OPS-51
@@ -67,11 +89,23 @@ async fn a_full_queue_drops_events_and_never_waits() {
     let (recorder, _writer) = recorder();
     let entry = Entry::<Services>::new(service("web"));
     for _ in 0..2_048 + 3 {
-        recorder.on("service-controller", &entry, EventType::Normal, "EnsuringLoadBalancer", "Ensuring load balancer");
+        recorder.on(
+            "service-controller",
+            &entry,
+            EventType::Normal,
+            "EnsuringLoadBalancer",
+            "Ensuring load balancer",
+        );
     }
     assert_eq!(recorder.dropped.get(), 3);
     for _ in 0..16_384 + 2 {
-        recorder.on("service-controller", &entry, EventType::Warning, "SyncLoadBalancerFailed", "Error: boom");
+        recorder.on(
+            "service-controller",
+            &entry,
+            EventType::Warning,
+            "SyncLoadBalancerFailed",
+            "Error: boom",
+        );
     }
     assert_eq!(recorder.dropped.get(), 5);
 }
@@ -81,7 +115,13 @@ async fn a_silent_api_server_does_not_block_the_shutdown() {
     let api = FakeApi::default();
     api.hang("POST", "/api/v1/namespaces/ns/events");
     let (recorder, writer) = recorder();
-    recorder.on("service-controller", &Entry::<Services>::new(service("web")), EventType::Normal, "Reason", "Message");
+    recorder.on(
+        "service-controller",
+        &Entry::<Services>::new(service("web")),
+        EventType::Normal,
+        "Reason",
+        "Message",
+    );
     let shutdown = CancellationToken::new();
     let running = tokio::spawn(writer.run(api.client(), shutdown.clone()));
     sleep(Duration::from_secs(1)).await;
@@ -97,26 +137,62 @@ async fn normal_events_are_rate_limited_and_warnings_go_first() {
     let (recorder, writer) = recorder();
     for n in 0..1_000 {
         let entry = Entry::<Services>::new(service(&format!("s{n}")));
-        recorder.on("service-controller", &entry, EventType::Normal, "EnsuredLoadBalancer", "Ensured load balancer");
+        recorder.on(
+            "service-controller",
+            &entry,
+            EventType::Normal,
+            "EnsuredLoadBalancer",
+            "Ensured load balancer",
+        );
     }
     let running = tokio::spawn(writer.run(api.client(), CancellationToken::new()));
     sleep(Duration::from_secs(2)).await;
     let written = api.requests().len();
-    assert!((115..=125).contains(&written), "100 at once and 10 a second: {written}");
+    assert!(
+        (115..=125).contains(&written),
+        "100 at once and 10 a second: {written}"
+    );
     let entry = Entry::<Services>::new(service("broken"));
     // Wait for the next normal event, which is written a tenth of a second later.
     while api.requests().len() == written {
         sleep(Duration::from_millis(1)).await;
     }
-    recorder.on("service-controller", &entry, EventType::Warning, "SyncLoadBalancerFailed", "Error: boom");
-    let object = ObjectReference { kind: Some("Lease".to_owned()), ..entry.reference() };
-    let (reason, message) = ("PluginSwapped".to_owned(), "Plugin static: in service".to_owned());
-    recorder.publish(Notice { source: "skydock", object, event_type: EventType::Normal, reason, message });
+    recorder.on(
+        "service-controller",
+        &entry,
+        EventType::Warning,
+        "SyncLoadBalancerFailed",
+        "Error: boom",
+    );
+    let object = ObjectReference {
+        kind: Some("Lease".to_owned()),
+        ..entry.reference()
+    };
+    let (reason, message) = (
+        "PluginSwapped".to_owned(),
+        "Plugin static: in service".to_owned(),
+    );
+    recorder.publish(Notice {
+        source: "skydock",
+        object,
+        event_type: EventType::Normal,
+        reason,
+        message,
+    });
     sleep(Duration::from_millis(2)).await;
     let requests = api.requests();
-    assert!(requests.iter().any(|request| request.body["type"] == "Warning"), "the warning does not wait");
+    assert!(
+        requests
+            .iter()
+            .any(|request| request.body["type"] == "Warning"),
+        "the warning does not wait"
+    );
     let is_swap = |request: &&Request| request.body["reason"] == "PluginSwapped";
-    assert_eq!(requests.iter().filter(is_swap).count(), 1, "an event about this process does not wait");
+    assert_eq!(
+        requests.iter().filter(is_swap).count(),
+        1,
+        "an event about this process does not wait"
+    );
     drop(recorder);
     running.await.unwrap();
     assert_eq!(api.requests().len(), 1_002, "none is lost");

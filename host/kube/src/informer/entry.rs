@@ -19,7 +19,8 @@ pub trait Kind: Debug + Sized + 'static {
     type Read: DeserializeOwned + Into<Self::Object>;
     /// Data that is computed once for each version of an object.
     type View: Debug + Send + Sync + 'static;
-    /// The part of an object that is kept in addition to its view: nothing of thousands of nodes should be in memory twice.
+    /// The part of an object that is kept in addition to its view: nothing of thousands of nodes
+    /// should be in memory twice.
     type Kept: Debug + Send + Sync + 'static;
 
     /// Decodes an object in protobuf; `None` if this kind is only read as JSON.
@@ -65,8 +66,14 @@ impl<K: Kind> Entry<K> {
     #[must_use]
     pub fn key(&self) -> String {
         match K::identity(self) {
-            Identity { namespace: "", name, .. } => name.to_owned(),
-            Identity { namespace, name, .. } => format!("{namespace}/{name}"),
+            Identity {
+                namespace: "",
+                name,
+                ..
+            } => name.to_owned(),
+            Identity {
+                namespace, name, ..
+            } => format!("{namespace}/{name}"),
         }
     }
 
@@ -91,7 +98,12 @@ impl<K: Kind> Entry<K> {
     /// Returns a reference for events on the object, without a version.
     #[must_use]
     pub fn reference(&self) -> ObjectReference {
-        let Identity { namespace, name, uid, .. } = K::identity(self);
+        let Identity {
+            namespace,
+            name,
+            uid,
+            ..
+        } = K::identity(self);
         ObjectReference {
             api_version: Some(K::Object::api_version(&()).into_owned()),
             kind: Some(K::Object::kind(&()).into_owned()),

@@ -16,14 +16,15 @@ use super::{
 };
 use crate::api::{Action, ApiError};
 
-/// First delay before all objects are listed again because a watch could not be resumed; it doubles each time.
+/// First delay before all objects are listed again because a watch could not be resumed; it doubles
+/// each time.
 const PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
-/// A watch that ends earlier without an event counts as failed, as in client-go: a proxy or an overloaded API server may end each
-/// one at once.
+/// A watch that ends earlier without an event counts as failed, as in client-go: a proxy or an
+/// overloaded API server may end each one at once.
 const SHORT: Duration = Duration::from_secs(1);
-/// Maximum time without an event, after which a watch is resumed: the API server ends a watch after 290 s, and this connection
-/// is dead.
+/// Maximum time without an event, after which a watch is resumed: the API server ends a watch after
+/// 290 s, and this connection is dead.
 const SILENCE: Duration = Duration::from_secs(295);
 
 impl<K: Kind> Informer<K> {
@@ -48,7 +49,11 @@ impl<K: Kind> Informer<K> {
             }
         };
         back_off.reset();
-        while self.watch(client, &mut version, &mut back_off).await.is_continue() {}
+        while self
+            .watch(client, &mut version, &mut back_off)
+            .await
+            .is_continue()
+        {}
     }
 
     /// Lists all objects, and removes those that no longer exist. Returns the version of the list.
@@ -60,7 +65,9 @@ impl<K: Kind> Informer<K> {
             listed.extend(page.entries.into_iter().map(|entry| self.put(entry)));
             next = page.next;
             if next.is_none() {
-                let version = page.version.ok_or_else(|| Error::Service("the list has no resource version".into()))?;
+                let version = page
+                    .version
+                    .ok_or_else(|| Error::Service("the list has no resource version".into()))?;
                 self.retain(&listed);
                 self.synced.send_replace(true);
                 return Ok(version);
@@ -69,7 +76,12 @@ impl<K: Kind> Informer<K> {
     }
 
     /// Watches from this version on, and updates it. Breaks if all objects have to be listed again.
-    async fn watch(&self, client: &Client, version: &mut String, back_off: &mut Capped) -> ControlFlow<()> {
+    async fn watch(
+        &self,
+        client: &Client,
+        version: &mut String,
+        back_off: &mut Capped,
+    ) -> ControlFlow<()> {
         let mut events = match wire::watch::<K>(client, version).await {
             Ok(events) => events,
             Err(Error::Api(status)) if status.code == 410 => return expired::<K>(&status),
@@ -106,7 +118,12 @@ impl<K: Kind> Informer<K> {
             back_off.fail::<K>("watch", error).await;
         }
         if useless && begin.elapsed() < SHORT {
-            back_off.fail::<K>("watch", Error::Service("it ended at once, without an event".into())).await;
+            back_off
+                .fail::<K>(
+                    "watch",
+                    Error::Service("it ended at once, without an event".into()),
+                )
+                .await;
         }
         ControlFlow::Continue(())
     }
@@ -118,8 +135,8 @@ fn expired<K: Kind>(status: &Status) -> ControlFlow<()> {
     ControlFlow::Break(())
 }
 
-/// Back-off of a watcher: as in client-go's reflectors, whose jitter can turn 30 s into a minute, but at most
-/// [`LONGEST_PAUSE`].
+/// Back-off of a watcher: as in client-go's reflectors, whose jitter can turn 30 s into a minute,
+/// but at most [`LONGEST_PAUSE`].
 #[derive(Default)]
 struct Capped(DefaultBackoff);
 
@@ -135,7 +152,10 @@ impl Capped {
     /// Logs an error, and waits. If a permission is missing, the message says which one.
     async fn fail<K: Kind>(&mut self, verb: &'static str, error: Error) {
         let resource = K::Object::plural(&());
-        let action = Action { verb, resource: resource.to_string() };
+        let action = Action {
+            verb,
+            resource: resource.to_string(),
+        };
         tracing::warn!(kind = %resource, "cache is not up to date; retrying: {}", ApiError::new(action, error));
         sleep(self.next().unwrap_or(LONGEST_PAUSE)).await;
     }
@@ -147,10 +167,15 @@ impl Backoff for Capped {
     }
 }
 
-/// Returns the delay before all objects are listed again, from the previous delay and the time for which the last watcher ran.
+/// Returns the delay before all objects are listed again, from the previous delay and the time for
+/// which the last watcher ran.
 fn pause_after(before: Duration, held: Duration) -> Duration {
     let was_well = held > 2 * LONGEST_PAUSE;
-    if was_well { PAUSE } else { (2 * before).clamp(PAUSE, LONGEST_PAUSE) }
+    if was_well {
+        PAUSE
+    } else {
+        (2 * before).clamp(PAUSE, LONGEST_PAUSE)
+    }
 }
 
 #[cfg(test)]

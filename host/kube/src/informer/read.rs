@@ -1,5 +1,5 @@
-//! Lenient decoding of objects. If one object cannot be decoded, its whole list fails, and a watch does not get past it: a user
-//! who may write one object must not be able to hide all others.
+//! Lenient decoding of objects. If one object cannot be decoded, its whole list fails, and a watch
+//! does not get past it: a user who may write one object must not be able to hide all others.
 
 mod lease;
 mod service;
@@ -10,8 +10,9 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference,
 use kube::Resource;
 use serde::{Deserialize, Deserializer, Serialize, de::DeserializeOwned};
 
-/// An object without its managed fields. Whoever writes the object controls them, and they may contain times out of range or
-/// JSON that is nested too deeply. Other fields that cannot be decoded and that nothing depends on are omitted too.
+/// An object without its managed fields. Whoever writes the object controls them, and they may
+/// contain times out of range or JSON that is nested too deeply. Other fields that cannot be
+/// decoded and that nothing depends on are omitted too.
 #[derive(Clone, Debug, Serialize)]
 #[serde(transparent)]
 pub struct Read<K>(pub K);

@@ -20,7 +20,12 @@ pub(super) fn record(informer: &Informer<Nodes>) -> Arc<Mutex<Vec<String>>> {
         let line = match change {
             Change::Added(new) => format!("+{}@{}", new.name(), new.resource_version()),
             Change::Updated(old, new) => {
-                format!("{}@{}>{}", new.name(), old.resource_version(), new.resource_version())
+                format!(
+                    "{}@{}>{}",
+                    new.name(),
+                    old.resource_version(),
+                    new.resource_version()
+                )
             }
             Change::Deleted(old) => format!("-{}@{}", old.name(), old.resource_version()),
         };

@@ -21,13 +21,15 @@ use tokio_util::{
 
 use super::{Entry, Kind};
 
-/// Objects per page of a list. While a page is decoded, it is in memory twice, and a node has some 20 KiB: with the 500 of
-/// client-go, pages would take most of the memory at startup.
+/// Objects per page of a list. While a page is decoded, it is in memory twice, and a node has some
+/// 20 KiB: with the 500 of client-go, pages would take most of the memory at startup.
 const PAGE: u32 = 100;
 
 const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
-/// Accepted content types of kinds that can be read from protobuf: servers that do not support it answer in JSON.
-const ACCEPT: HeaderValue = HeaderValue::from_static("application/vnd.kubernetes.protobuf,application/json");
+/// Accepted content types of kinds that can be read from protobuf: servers that do not support it
+/// answer in JSON.
+const ACCEPT: HeaderValue =
+    HeaderValue::from_static("application/vnd.kubernetes.protobuf,application/json");
 
 /// A page of a list.
 pub(super) struct Page<K: Kind> {
@@ -64,11 +66,19 @@ impl<K: Kind> Event<K> {
 
 /// Requests a page.
 pub(super) async fn list<K: Kind>(client: &Client, next: Option<String>) -> Result<Page<K>, Error> {
-    let params = ListParams { limit: Some(PAGE), continue_token: next, ..ListParams::default() };
+    let params = ListParams {
+        limit: Some(PAGE),
+        continue_token: next,
+        ..ListParams::default()
+    };
     let request = core::Request::new(K::Object::url_path(&(), None)).list(&params);
     let (is_protobuf, body) = send::<K>(client, request.map_err(Error::BuildRequest)?).await?;
     let body = body.collect_bytes().await?;
-    if is_protobuf { Ok(protobuf::page(body)?) } else { json::page(&body).map_err(Error::SerdeError) }
+    if is_protobuf {
+        Ok(protobuf::page(body)?)
+    } else {
+        json::page(&body).map_err(Error::SerdeError)
+    }
 }
 
 /// Starts a watch. The stream ends with the answer, and after an error of the connection.
@@ -76,12 +86,20 @@ pub(super) async fn watch<K: Kind>(
     client: &Client,
     version: &str,
 ) -> Result<BoxStream<'static, Result<Event<K>, Error>>, Error> {
-    let request = core::Request::new(K::Object::url_path(&(), None)).watch(&WatchParams::default(), version);
+    let request =
+        core::Request::new(K::Object::url_path(&(), None)).watch(&WatchParams::default(), version);
     let mut request = request.map_err(Error::BuildRequest)?;
     // An API server would compress each event on its own.
-    request.headers_mut().insert(header::ACCEPT_ENCODING, HeaderValue::from_static("identity"));
+    request.headers_mut().insert(
+        header::ACCEPT_ENCODING,
+        HeaderValue::from_static("identity"),
+    );
     let (is_protobuf, body) = send::<K>(client, request).await?;
-    Ok(if is_protobuf { in_protobuf(body).boxed() } else { in_json(body).boxed() })
+    Ok(if is_protobuf {
+        in_protobuf(body).boxed()
+    } else {
+        in_json(body).boxed()
+    })
 }
 
 /// In protobuf, each event is preceded by its length in four bytes.
@@ -98,13 +116,19 @@ fn in_json<K: Kind>(body: Body) -> impl Stream<Item = Result<Event<K>, Error>> +
         ready(match line {
             Ok(line) => json::event(&line).transpose(),
             Err(LinesCodecError::Io(error)) => Some(Err(Error::ReadEvents(error))),
-            Err(LinesCodecError::MaxLineLengthExceeded) => Some(Err(Error::LinesCodecMaxLineLengthExceeded)),
+            Err(LinesCodecError::MaxLineLengthExceeded) => {
+                Some(Err(Error::LinesCodecMaxLineLengthExceeded))
+            }
         })
     })
 }
 
-/// Sends a request. Returns whether the answer is in protobuf, and its body; an error of the API server is an error.
-async fn send<K: Kind>(client: &Client, mut request: Request<Vec<u8>>) -> Result<(bool, Body), Error> {
+/// Sends a request. Returns whether the answer is in protobuf, and its body; an error of the API
+/// server is an error.
+async fn send<K: Kind>(
+    client: &Client,
+    mut request: Request<Vec<u8>>,
+) -> Result<(bool, Body), Error> {
     if K::PROTOBUF.is_some() {
         request.headers_mut().insert(header::ACCEPT, ACCEPT);
     }
@@ -115,14 +139,21 @@ async fn send<K: Kind>(client: &Client, mut request: Request<Vec<u8>>) -> Result
         return Ok((is_protobuf, body));
     }
     let body = body.collect_bytes().await?;
-    let status = if is_protobuf { protobuf::status(body.clone()).ok() } else { serde_json::from_slice(&body).ok() };
+    let status = if is_protobuf {
+        protobuf::status(body.clone()).ok()
+    } else {
+        serde_json::from_slice(&body).ok()
+    };
     // It may be the text of a proxy.
-    let text = || Status::failure(String::from_utf8_lossy(&body).trim(), "").with_code(code.as_u16());
+    let text =
+        || Status::failure(String::from_utf8_lossy(&body).trim(), "").with_code(code.as_u16());
     Err(Error::Api(Box::new(status.unwrap_or_else(text))))
 }
 
 fn is_protobuf(headers: &HeaderMap) -> bool {
-    headers.get(header::CONTENT_TYPE).is_some_and(|kind| kind.as_bytes().starts_with(PROTOBUF.as_bytes()))
+    headers
+        .get(header::CONTENT_TYPE)
+        .is_some_and(|kind| kind.as_bytes().starts_with(PROTOBUF.as_bytes()))
 }
 
 #[cfg(test)]

@@ -7,7 +7,8 @@ use std::{
 
 use tokio::time::Instant;
 
-/// Exponential back-off for each item, and optionally a token bucket for all items; the longer delay applies.
+/// Exponential back-off for each item, and optionally a token bucket for all items; the longer
+/// delay applies.
 #[derive(Clone, Copy, Debug)]
 pub struct Limiter {
     /// Delay after the first failure; it doubles with each further one.
@@ -19,26 +20,36 @@ pub struct Limiter {
 }
 
 impl Limiter {
-    /// The default limiter of controllers in client-go, used for nodes: 5 ms doubling up to 1000 s, and 10 per second with
-    /// bursts of 100 for all items.
-    pub const NODES: Self =
-        Self { base: Duration::from_millis(5), max: Duration::from_secs(1000), bucket: Some((10.0, 100.0)) };
+    /// The default limiter of controllers in client-go, used for nodes: 5 ms doubling up to 1000 s,
+    /// and 10 per second with bursts of 100 for all items.
+    pub const NODES: Self = Self {
+        base: Duration::from_millis(5),
+        max: Duration::from_secs(1000),
+        bucket: Some((10.0, 100.0)),
+    };
 
     /// The limiter of the service controller: 5 s doubling up to 300 s.
-    pub const SERVICES: Self = Self { base: Duration::from_secs(5), max: Duration::from_secs(300), bucket: None };
+    pub const SERVICES: Self = Self {
+        base: Duration::from_secs(5),
+        max: Duration::from_secs(300),
+        bucket: None,
+    };
 
     /// Returns the delay of an item that has failed `failures` times before.
     #[must_use]
     pub fn delay(&self, base: Duration, failures: u32) -> Duration {
-        base.checked_mul(2_u32.saturating_pow(failures.min(31))).unwrap_or(self.max).min(self.max)
+        base.checked_mul(2_u32.saturating_pow(failures.min(31)))
+            .unwrap_or(self.max)
+            .min(self.max)
     }
 }
 
-/// Number of groups into which items that failed together are divided; it is small, so that each group still fills batches.
+/// Number of groups into which items that failed together are divided; it is small, so that each
+/// group still fills batches.
 const GROUPS: u64 = 4;
 
-/// Returns a delay that is up to 15 % shorter, depending on the item, so that items that failed together are not all retried
-/// together.
+/// Returns a delay that is up to 15 % shorter, depending on the item, so that items that failed
+/// together are not all retried together.
 #[must_use]
 pub fn apart(wait: Duration, whose: &impl Hash) -> Duration {
     let mut hasher = DefaultHasher::new();
@@ -60,7 +71,12 @@ pub(crate) struct Bucket {
 
 impl Bucket {
     pub(crate) fn full((rate, burst): (f64, f64), now: Instant) -> Self {
-        Self { rate, burst, tokens: burst, at: now }
+        Self {
+            rate,
+            burst,
+            tokens: burst,
+            at: now,
+        }
     }
 
     /// Takes one token, and returns how long to wait for it.
@@ -68,7 +84,11 @@ impl Bucket {
         let earned = now.saturating_duration_since(self.at).as_secs_f64() * self.rate;
         self.tokens = (self.tokens + earned).min(self.burst) - 1.0;
         self.at = now;
-        if self.tokens >= 0.0 { Duration::ZERO } else { Duration::from_secs_f64(-self.tokens / self.rate) }
+        if self.tokens >= 0.0 {
+            Duration::ZERO
+        } else {
+            Duration::from_secs_f64(-self.tokens / self.rate)
+        }
     }
 }
 
@@ -79,16 +99,27 @@ mod tests {
     // Holds: S-40
     #[test]
     fn the_service_limiter_waits_5_10_20_40_80_160_300_300_seconds() {
-        let waits: Vec<u64> = (0..8).map(|n| Limiter::SERVICES.delay(Limiter::SERVICES.base, n).as_secs()).collect();
+        let waits: Vec<u64> = (0..8)
+            .map(|n| Limiter::SERVICES.delay(Limiter::SERVICES.base, n).as_secs())
+            .collect();
         assert_eq!(waits, [5, 10, 20, 40, 80, 160, 300, 300]);
     }
 
     // Holds: N-03, OPS-77
     #[test]
     fn the_node_limiter_starts_at_5_ms_and_ends_at_1000_s() {
-        assert_eq!(Limiter::NODES.delay(Limiter::NODES.base, 0), Duration::from_millis(5));
-        assert_eq!(Limiter::NODES.delay(Limiter::NODES.base, 3), Duration::from_millis(40));
-        assert_eq!(Limiter::NODES.delay(Limiter::NODES.base, u32::MAX), Duration::from_secs(1000));
+        assert_eq!(
+            Limiter::NODES.delay(Limiter::NODES.base, 0),
+            Duration::from_millis(5)
+        );
+        assert_eq!(
+            Limiter::NODES.delay(Limiter::NODES.base, 3),
+            Duration::from_millis(40)
+        );
+        assert_eq!(
+            Limiter::NODES.delay(Limiter::NODES.base, u32::MAX),
+            Duration::from_secs(1000)
+        );
     }
 
     // Holds: N-03
@@ -101,6 +132,9 @@ mod tests {
         }
         assert_eq!(bucket.reserve(start), Duration::from_millis(100));
         assert_eq!(bucket.reserve(start), Duration::from_millis(200));
-        assert_eq!(bucket.reserve(start + Duration::from_secs(60)), Duration::ZERO);
+        assert_eq!(
+            bucket.reserve(start + Duration::from_secs(60)),
+            Duration::ZERO
+        );
     }
 }

@@ -59,13 +59,21 @@ impl WorkqueueMetrics {
         let m = &metrics;
         registry.register("workqueue_depth", "Items waiting", m.depth.clone());
         registry.register("workqueue_adds", "Items added", m.adds.clone());
-        registry.register("workqueue_retries", "Items added to be retried later", m.retries.clone());
+        registry.register(
+            "workqueue_retries",
+            "Items added to be retried later",
+            m.retries.clone(),
+        );
         registry.register(
             "workqueue_queue_duration_seconds",
             "Seconds an item waited in the queue",
             m.queue_duration.clone(),
         );
-        registry.register("workqueue_work_duration_seconds", "Seconds to process an item", m.work_duration.clone());
+        registry.register(
+            "workqueue_work_duration_seconds",
+            "Seconds to process an item",
+            m.work_duration.clone(),
+        );
         registry.register(
             "workqueue_unfinished_work_seconds",
             "Seconds of work in progress, summed over all items",

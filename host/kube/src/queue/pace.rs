@@ -4,14 +4,16 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// Rate of re-checks. It is limited because nothing waits for re-checks, and each may cost a call to the cloud.
+/// Rate of re-checks. It is limited because nothing waits for re-checks, and each may cost a call
+/// to the cloud.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pace {
     /// Time between two re-checks.
     pub interval: Duration,
     /// Number of re-checks without delay after a time without any.
     pub burst: u32,
-    /// Maximum number that are processed at the same time; at least 1. The other workers are for changes.
+    /// Maximum number that are processed at the same time; at least 1. The other workers are for
+    /// changes.
     pub in_flight: usize,
 }
 
@@ -39,14 +41,28 @@ mod tests {
 
     #[test]
     fn after_a_burst_there_is_one_slot_for_each_interval() {
-        let pace = Pace { interval: Duration::from_secs(1), burst: 3, in_flight: 1 };
+        let pace = Pace {
+            interval: Duration::from_secs(1),
+            burst: 3,
+            in_flight: 1,
+        };
         let start = Instant::now() + Duration::from_secs(3600);
         let mut slots = Slots::default();
         let mut waits = |now: Instant, n: usize| -> Vec<u64> {
-            (0..n).map(|_| (slots.reserve(&pace, now) - now).as_secs()).collect()
+            (0..n)
+                .map(|_| (slots.reserve(&pace, now) - now).as_secs())
+                .collect()
         };
         assert_eq!(waits(start, 6), [0, 0, 0, 1, 2, 3]);
-        assert_eq!(waits(start + Duration::from_secs(2), 1), [2], "what is reserved stays so");
-        assert_eq!(waits(start + Duration::from_secs(600), 5), [0, 0, 0, 1, 2], "no more than a burst is saved up");
+        assert_eq!(
+            waits(start + Duration::from_secs(2), 1),
+            [2],
+            "what is reserved stays so"
+        );
+        assert_eq!(
+            waits(start + Duration::from_secs(600), 5),
+            [0, 0, 0, 1, 2],
+            "no more than a burst is saved up"
+        );
     }
 }

@@ -21,7 +21,12 @@ pub(super) struct Ready<K> {
 
 impl<K> Default for Ready<K> {
     fn default() -> Self {
-        Self { items: BTreeMap::new(), turns: HashMap::new(), behind: 0, ahead: 0 }
+        Self {
+            items: BTreeMap::new(),
+            turns: HashMap::new(),
+            behind: 0,
+            ahead: 0,
+        }
     }
 }
 
@@ -67,7 +72,10 @@ impl<K: Clone + Eq + Hash> Ready<K> {
     }
 
     fn first(&self, priority: Priority) -> Option<(Priority, i64)> {
-        self.items.range((priority, i64::MIN)..=(priority, i64::MAX)).next().map(|(turn, _)| *turn)
+        self.items
+            .range((priority, i64::MIN)..=(priority, i64::MAX))
+            .next()
+            .map(|(turn, _)| *turn)
     }
 }
 

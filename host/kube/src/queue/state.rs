@@ -10,8 +10,9 @@ use tokio::time::Instant;
 
 use super::{Bucket, Limiter, Pace, Priority, pace::Slots, ready::Ready};
 
-/// Number of batches of changes that are handed out while a re-check waits, before it is the re-check's turn. Items that keep
-/// failing are changes; without this, they could occupy all workers and keep re-checks waiting forever.
+/// Number of batches of changes that are handed out while a re-check waits, before it is the
+/// re-check's turn. Items that keep failing are changes; without this, they could occupy all
+/// workers and keep re-checks waiting forever.
 const PRECEDENCE: u32 = 20;
 
 pub(super) struct State<K> {
@@ -19,7 +20,8 @@ pub(super) struct State<K> {
     pub(super) ready: Ready<K>,
     /// Number of batches of changes handed out while a re-check waited.
     pub(super) preceded: u32,
-    /// Items that are ready, or become ready when their current processing ends, and when they were added.
+    /// Items that are ready, or become ready when their current processing ends, and when they were
+    /// added.
     pub(super) dirty: HashMap<K, (Priority, Instant)>,
     /// Items that are being processed, and since when.
     pub(super) processing: HashMap<K, (Priority, Instant)>,
@@ -65,7 +67,9 @@ impl<K: Clone + Eq + Hash> State<K> {
             delayed_at: HashMap::new(),
             sequence: 0,
             failures: HashMap::new(),
-            bucket: limiter.bucket.map(|bucket| Bucket::full(bucket, Instant::now())),
+            bucket: limiter
+                .bucket
+                .map(|bucket| Bucket::full(bucket, Instant::now())),
             pace: None,
             slots: Slots::default(),
             held: None,
@@ -81,12 +85,19 @@ impl<K: Clone + Eq + Hash> State<K> {
             self.preceded = 0;
             return Priority::Recheck;
         }
-        self.preceded = if waits { self.preceded.saturating_add(1) } else { 0 };
+        self.preceded = if waits {
+            self.preceded.saturating_add(1)
+        } else {
+            0
+        };
         Priority::Change
     }
 
     pub(super) fn may_take(&self, priority: Priority) -> bool {
-        priority == Priority::Change || self.pace.is_none_or(|pace| self.rechecks_in_flight() < pace.in_flight)
+        priority == Priority::Change
+            || self
+                .pace
+                .is_none_or(|pace| self.rechecks_in_flight() < pace.in_flight)
     }
 
     /// Counts a failure, and returns how many there were before.
@@ -98,22 +109,32 @@ impl<K: Clone + Eq + Hash> State<K> {
 
     /// Takes a token from the bucket of all items, and returns how long to wait for it.
     pub(super) fn reserve(&mut self) -> Duration {
-        self.bucket.as_mut().map_or(Duration::ZERO, |bucket| bucket.reserve(Instant::now()))
+        self.bucket
+            .as_mut()
+            .map_or(Duration::ZERO, |bucket| bucket.reserve(Instant::now()))
     }
 
     fn rechecks_in_flight(&self) -> usize {
-        self.processing.values().filter(|(priority, _)| *priority == Priority::Recheck).count()
+        self.processing
+            .values()
+            .filter(|(priority, _)| *priority == Priority::Recheck)
+            .count()
     }
 
     /// Returns the slot of a re-check; `None` if it may be added now.
     pub(super) fn slot(&mut self, key: &K, priority: Priority) -> Option<Instant> {
-        let pace = self.pace.filter(|_| priority == Priority::Recheck && !self.dirty.contains_key(key))?;
+        let pace = self
+            .pace
+            .filter(|_| priority == Priority::Recheck && !self.dirty.contains_key(key))?;
         let now = Instant::now();
         Some(self.slots.reserve(&pace, now)).filter(|at| *at > now)
     }
 
     pub(super) fn has_slot(&self, key: &K) -> bool {
-        self.delayed_at.get(key).and_then(|at| self.delayed.get(at)).is_some_and(|delayed| delayed.turn != Turn::Wanted)
+        self.delayed_at
+            .get(key)
+            .and_then(|at| self.delayed.get(at))
+            .is_some_and(|delayed| delayed.turn != Turn::Wanted)
     }
 
     pub(super) fn cancel_delayed(&mut self, key: &K) -> Option<(Instant, Delayed<K>)> {
@@ -122,7 +143,14 @@ impl<K: Clone + Eq + Hash> State<K> {
     }
 
     pub(super) fn delay(&mut self, key: K, at: Instant, priority: Priority, turn: Turn) {
-        let mut next = (at, Delayed { key, priority, turn });
+        let mut next = (
+            at,
+            Delayed {
+                key,
+                priority,
+                turn,
+            },
+        );
         if let Some(earlier) = self.cancel_delayed(&next.1.key) {
             let priority = earlier.1.priority.min(priority);
             if earlier.0 <= at {
@@ -131,7 +159,8 @@ impl<K: Clone + Eq + Hash> State<K> {
             next.1.priority = priority;
         }
         self.sequence += 1;
-        self.delayed_at.insert(next.1.key.clone(), (next.0, self.sequence));
+        self.delayed_at
+            .insert(next.1.key.clone(), (next.0, self.sequence));
         self.delayed.insert((next.0, self.sequence), next.1);
     }
 }

@@ -7,7 +7,11 @@ use super::*;
 fn queue() -> Queue<u8> {
     let metrics = WorkqueueMetrics::register(&mut prometheus_client::registry::Registry::default());
     Queue::new(
-        Limiter { base: Duration::from_secs(5), max: Duration::from_secs(300), bucket: None },
+        Limiter {
+            base: Duration::from_secs(5),
+            max: Duration::from_secs(300),
+            bucket: None,
+        },
         metrics.queue("test"),
     )
 }
@@ -15,7 +19,11 @@ fn queue() -> Queue<u8> {
 /// Takes the items that are ready now.
 async fn ready(queue: &Queue<u8>, max: usize) -> Vec<u8> {
     match tokio::time::timeout(Duration::from_micros(1), queue.take_batch(max)).await {
-        Ok(batch) => batch.unwrap_or_default().into_iter().map(|(key, _)| key).collect(),
+        Ok(batch) => batch
+            .unwrap_or_default()
+            .into_iter()
+            .map(|(key, _)| key)
+            .collect(),
         Err(_) => Vec::new(),
     }
 }
@@ -49,7 +57,11 @@ async fn changes_go_before_rechecks_and_a_change_raises_a_recheck() {
     }
     queue.add(9, Priority::Change);
     queue.add(2, Priority::Change);
-    assert_eq!(ready(&queue, 10).await, [9, 2], "priorities are not mixed in a batch");
+    assert_eq!(
+        ready(&queue, 10).await,
+        [9, 2],
+        "priorities are not mixed in a batch"
+    );
     assert_eq!(ready(&queue, 10).await, [1, 3]);
 }
 
@@ -65,7 +77,11 @@ async fn held_items_go_together_or_when_the_hold_ends() {
     let held = Instant::now();
     let batch = queue.take_changes(10).await.unwrap();
     assert_eq!(batch, [(3, Priority::Change)]);
-    assert!((200..=251).contains(&held.elapsed().as_millis()), "{:?}", held.elapsed());
+    assert!(
+        (200..=251).contains(&held.elapsed().as_millis()),
+        "{:?}",
+        held.elapsed()
+    );
 
     queue.hold(Duration::from_secs(60));
     queue.add(4, Priority::Change);
@@ -75,7 +91,11 @@ async fn held_items_go_together_or_when_the_hold_ends() {
         queue.release();
     });
     assert_eq!(batch.unwrap().len(), 2);
-    assert!(held.elapsed() < Duration::from_secs(1), "the end of the hold is not waited for: {:?}", held.elapsed());
+    assert!(
+        held.elapsed() < Duration::from_secs(1),
+        "the end of the hold is not waited for: {:?}",
+        held.elapsed()
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -95,7 +115,11 @@ async fn a_worker_for_changes_takes_nothing_else() {
     let none = tokio::time::timeout(Duration::from_secs(60), queue.take_changes(10)).await;
     assert!(none.is_err(), "{none:?}");
     queue.add(1, Priority::Change);
-    assert_eq!(queue.take_changes(10).await, Some(vec![(1, Priority::Change)]), "raised to a change");
+    assert_eq!(
+        queue.take_changes(10).await,
+        Some(vec![(1, Priority::Change)]),
+        "raised to a change"
+    );
     assert!(ready(&queue, 10).await.is_empty());
 }
 
@@ -106,10 +130,19 @@ async fn raising_many_rechecks_is_fast() {
     let queue = Queue::new(Limiter::NODES, metrics.queue("test"));
     queue.add_all(0..100_000_u32, Priority::Recheck);
     let started = std::time::Instant::now();
-    (0..100_000).rev().for_each(|key| queue.add(key, Priority::Change));
-    assert!(started.elapsed() < Duration::from_secs(10), "{:?}", started.elapsed());
+    (0..100_000)
+        .rev()
+        .for_each(|key| queue.add(key, Priority::Change));
+    assert!(
+        started.elapsed() < Duration::from_secs(10),
+        "{:?}",
+        started.elapsed()
+    );
     let taken = queue.take_batch(200_000).await.unwrap();
-    assert_eq!((taken.len(), taken[0]), (100_000, (99_999, Priority::Change)));
+    assert_eq!(
+        (taken.len(), taken[0]),
+        (100_000, (99_999, Priority::Change))
+    );
 }
 
 fn with_bucket() -> Queue<u32> {
@@ -121,29 +154,54 @@ fn with_bucket() -> Queue<u32> {
 #[tokio::test(start_paused = true)]
 async fn conflict_retries_do_not_share_a_rate_limit() {
     let queue = with_bucket();
-    let waits: HashSet<_> =
-        (0..1000).map(|key| queue.retry_race(key, Duration::from_millis(100), Priority::Change)).collect();
+    let waits: HashSet<_> = (0..1000)
+        .map(|key| queue.retry_race(key, Duration::from_millis(100), Priority::Change))
+        .collect();
     assert_eq!(waits, HashSet::from([Duration::from_millis(100)]));
-    assert_eq!(queue.retry(2000), Duration::from_millis(5), "the bucket is full for what fails otherwise");
-    assert_eq!(queue.retry_race(1, Duration::from_millis(100), Priority::Change), Duration::from_millis(200));
+    assert_eq!(
+        queue.retry(2000),
+        Duration::from_millis(5),
+        "the bucket is full for what fails otherwise"
+    );
+    assert_eq!(
+        queue.retry_race(1, Duration::from_millis(100), Priority::Change),
+        Duration::from_millis(200)
+    );
 }
 
 // Holds: N-03, OPS-77
 #[tokio::test(start_paused = true)]
 async fn failures_of_one_call_use_one_token_and_are_spread() {
     let metrics = WorkqueueMetrics::register(&mut prometheus_client::registry::Registry::default());
-    let second = Limiter { base: Duration::from_secs(1), ..Limiter::NODES };
+    let second = Limiter {
+        base: Duration::from_secs(1),
+        ..Limiter::NODES
+    };
     let queue = Queue::new(second, metrics.queue("test"));
     for call in 0..100 {
         queue.retry_together((0..100).map(|key| call * 100 + key), true);
     }
     assert_eq!(ready_at(&queue, Duration::from_millis(849)).await, 0);
-    assert!((4000..6000).contains(&ready_at(&queue, Duration::from_millis(76)).await), "not all at once");
-    assert_eq!(ready_at(&queue, Duration::from_millis(76)).await, 10_000, "none later than its failures ask for");
+    assert!(
+        (4000..6000).contains(&ready_at(&queue, Duration::from_millis(76)).await),
+        "not all at once"
+    );
+    assert_eq!(
+        ready_at(&queue, Duration::from_millis(76)).await,
+        10_000,
+        "none later than its failures ask for"
+    );
     (0..20).for_each(|key| queue.retry_together([key + 20_000], true));
-    assert_eq!(ready_at(&queue, Duration::from_millis(1001)).await, 10_020, "tokens come back");
+    assert_eq!(
+        ready_at(&queue, Duration::from_millis(1001)).await,
+        10_020,
+        "tokens come back"
+    );
     (0..110).for_each(|key| queue.retry_together([key + 30_000], true));
-    assert!(ready_at(&queue, Duration::from_millis(1001)).await < 10_130, "and calls without end wait for theirs");
+    assert!(
+        ready_at(&queue, Duration::from_millis(1001)).await < 10_130,
+        "and calls without end wait for theirs"
+    );
 }
 
 /// Returns how many items are ready after this delay, without taking them.
@@ -187,7 +245,11 @@ async fn a_batch_takes_no_more_than_requested() {
 #[tokio::test(start_paused = true)]
 async fn failures_back_off_until_they_are_forgotten() {
     let queue = queue();
-    assert_eq!(queue.retry(1), queue.base(), "the delay after the first failure");
+    assert_eq!(
+        queue.retry(1),
+        queue.base(),
+        "the delay after the first failure"
+    );
     assert_eq!(queue.base(), Duration::from_secs(5));
     assert_eq!(queue.retry(1), Duration::from_secs(10));
     queue.forget(&1);
@@ -255,7 +317,11 @@ async fn a_closed_queue_takes_and_gives_nothing() {
     assert_eq!(queue.take().await, None);
 }
 
-const PACE: Pace = Pace { interval: Duration::from_secs(10), burst: 2, in_flight: 1 };
+const PACE: Pace = Pace {
+    interval: Duration::from_secs(10),
+    burst: 2,
+    in_flight: 1,
+};
 
 fn paced() -> Queue<u8> {
     let queue = queue();
@@ -281,7 +347,10 @@ async fn paced_rechecks_are_sequential_and_changes_are_immediate() {
     assert_eq!(ready(&queue, 10).await, [3]);
     [3, 4, 9].iter().for_each(|key| queue.done(key));
     sleep(Duration::from_secs(100)).await;
-    assert!(ready(&queue, 10).await.is_empty(), "what was a change meanwhile needs no re-check");
+    assert!(
+        ready(&queue, 10).await.is_empty(),
+        "what was a change meanwhile needs no re-check"
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -324,7 +393,11 @@ async fn of_two_delays_the_higher_priority_counts_too() {
 #[tokio::test(start_paused = true)]
 async fn a_failed_recheck_is_retried_exactly_on_time() {
     let queue = queue();
-    queue.pace(Pace { interval: Duration::from_secs(1), burst: 1, in_flight: 1 });
+    queue.pace(Pace {
+        interval: Duration::from_secs(1),
+        burst: 1,
+        in_flight: 1,
+    });
     (0..200).for_each(|n| queue.add(n, Priority::Recheck));
     assert_eq!(ready(&queue, 10).await, [0]);
     queue.try_after(0, Duration::from_millis(4300), Priority::Recheck);
@@ -347,15 +420,29 @@ async fn work_in_progress_is_measured() {
         assert_eq!(ready(&queue, 1).await, [key]);
         sleep(Duration::from_secs(seconds)).await;
     }
-    assert!(tokio::time::timeout(Duration::from_millis(1), queue.observe()).await.is_err());
+    assert!(
+        tokio::time::timeout(Duration::from_millis(1), queue.observe())
+            .await
+            .is_err()
+    );
     let metrics = &queue.metrics;
-    assert_eq!((metrics.unfinished_work.get().round(), metrics.longest_running.get().round()), (8.0, 5.0));
+    assert_eq!(
+        (
+            metrics.unfinished_work.get().round(),
+            metrics.longest_running.get().round()
+        ),
+        (8.0, 5.0)
+    );
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_recheck_that_is_added_again_keeps_its_slot() {
     let queue = queue();
-    queue.pace(Pace { interval: Duration::from_secs(1), burst: 1, in_flight: 10 });
+    queue.pace(Pace {
+        interval: Duration::from_secs(1),
+        burst: 1,
+        in_flight: 10,
+    });
     for key in [0, 1, 1, 1, 2] {
         queue.add(key, Priority::Recheck);
     }
@@ -403,8 +490,8 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
 
-    /// In all cases, no item has two workers, and each item that was added is handed out after its last addition, but not more
-    /// often than it was added.
+    /// In all cases, no item has two workers, and each item that was added is handed out after its
+    /// last addition, but not more often than it was added.
     #[test]
     fn no_item_is_lost_and_none_has_two_workers(steps in steps(), pacing in any::<bool>()) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();

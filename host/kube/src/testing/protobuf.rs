@@ -31,12 +31,23 @@ pub fn number(number: usize, value: usize) -> Vec<u8> {
 #[must_use]
 pub fn object(kind: &str, raw: &[u8]) -> Vec<u8> {
     let types = [field(1, b"v1"), field(2, kind.as_bytes())].concat();
-    [b"k8s\0".to_vec(), field(1, &types), field(2, raw), field(3, b""), field(4, b"")].concat()
+    [
+        b"k8s\0".to_vec(),
+        field(1, &types),
+        field(2, raw),
+        field(3, b""),
+        field(4, b""),
+    ]
+    .concat()
 }
 
 /// Encodes an event of a watch with its length.
 #[must_use]
 pub fn event(kind: &str, object: &[u8]) -> Vec<u8> {
     let event = [field(1, kind.as_bytes()), field(2, &field(1, object))].concat();
-    [u32::try_from(event.len()).unwrap().to_be_bytes().to_vec(), event].concat()
+    [
+        u32::try_from(event.len()).unwrap().to_be_bytes().to_vec(),
+        event,
+    ]
+    .concat()
 }

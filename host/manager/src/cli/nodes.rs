@@ -29,22 +29,24 @@ pub struct NodeArgs {
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_value = "true",
           default_missing_value = "true", action = ArgAction::Set)]
     pub reconcile_node_addresses: bool,
-    /// Update zone, region, instance type and additional cloud labels of initialized nodes when they change in the cloud. Zone,
-    /// region and instance type always come from the cloud; other labels that Skydock did not set are not changed.
+    /// Update zone, region, instance type and additional cloud labels of initialized nodes when
+    /// they change in the cloud. Zone, region and instance type always come from the cloud; other
+    /// labels that Skydock did not set are not changed.
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_value = "true",
           default_missing_value = "true", action = ArgAction::Set)]
     pub reconcile_node_labels: bool,
-    /// Also add the taint node.kubernetes.io/out-of-service to nodes whose instance is stopped, so that their Pods are deleted and
-    /// their volumes detached.
+    /// Also add the taint node.kubernetes.io/out-of-service to nodes whose instance is stopped, so
+    /// that their Pods are deleted and their volumes detached.
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_value = "false",
           default_missing_value = "true", action = ArgAction::Set)]
     pub out_of_service_taint: bool,
-    /// Maximum number of nodes to delete within --node-deletion-interval. If more instances are gone, no node is deleted unless it
-    /// has the annotation skydock.dev/allow-deletion=true.
+    /// Maximum number of nodes to delete within --node-deletion-interval. If more instances are
+    /// gone, no node is deleted unless it has the annotation skydock.dev/allow-deletion=true.
     #[arg(long, value_name = "N", value_parser = parse_count, default_value_t = BrakeOptions::default().limit)]
     pub node_deletion_limit: usize,
-    /// Maximum share of the cluster's nodes to delete within --node-deletion-interval; the lower of this and --node-deletion-limit
-    /// applies. In small clusters, up to ten nodes may be deleted as long as half of the nodes remain. With 0%, no node is deleted unless it has the annotation.
+    /// Maximum share of the cluster's nodes to delete within --node-deletion-interval; the lower of
+    /// this and --node-deletion-limit applies. In small clusters, up to ten nodes may be deleted as
+    /// long as half of the nodes remain. With 0%, no node is deleted unless it has the annotation.
     #[arg(long, value_name = "PERCENT", value_parser = parse_percent, default_value = "25%")]
     pub node_deletion_share: u8,
     /// Time window of --node-deletion-limit and --node-deletion-share.
@@ -58,9 +60,14 @@ impl NodeArgs {
     pub fn node_options(&self) -> NodeOptions {
         let defaults = NodeOptions::default();
         NodeOptions {
-            workers: self.concurrent_node_syncs.map_or(defaults.workers, usize::from),
+            workers: self
+                .concurrent_node_syncs
+                .map_or(defaults.workers, usize::from),
             period: self.node_status_update_frequency,
-            kept: Kept { addresses: self.reconcile_node_addresses, labels: self.reconcile_node_labels },
+            kept: Kept {
+                addresses: self.reconcile_node_addresses,
+                labels: self.reconcile_node_labels,
+            },
         }
     }
 
@@ -94,13 +101,19 @@ mod tests {
     use super::*;
 
     fn args(args: &[&str]) -> NodeArgs {
-        super::super::parse([&["skydock"], args].concat()).unwrap().ccm.nodes
+        super::super::parse([&["skydock"], args].concat())
+            .unwrap()
+            .ccm
+            .nodes
     }
 
     #[test]
     fn options_without_flags_are_the_defaults() {
         let args = args(&[]);
-        assert_eq!((args.node_options(), args.lifecycle_options()), Default::default());
+        assert_eq!(
+            (args.node_options(), args.lifecycle_options()),
+            Default::default()
+        );
     }
 
     #[test]
@@ -115,13 +128,27 @@ mod tests {
             "--node-deletion-share=50%",
             "--node-deletion-interval=1h",
         ]);
-        let kept = Kept { addresses: false, labels: true };
-        assert_eq!(args.node_options(), NodeOptions { workers: 7, period: Duration::from_secs(60), kept });
+        let kept = Kept {
+            addresses: false,
+            labels: true,
+        };
+        assert_eq!(
+            args.node_options(),
+            NodeOptions {
+                workers: 7,
+                period: Duration::from_secs(60),
+                kept
+            }
+        );
         assert_eq!(
             args.lifecycle_options(),
             LifecycleOptions {
                 period: Duration::from_secs(9),
-                brake: BrakeOptions { limit: 3, share_percent: 50, interval: Duration::from_secs(3600) },
+                brake: BrakeOptions {
+                    limit: 3,
+                    share_percent: 50,
+                    interval: Duration::from_secs(3600)
+                },
                 out_of_service_taint: true,
             }
         );
@@ -135,9 +162,14 @@ mod tests {
 
     #[test]
     fn a_share_is_a_percentage() {
-        for (text, share) in
-            [("25%", Some(25)), ("0", Some(0)), ("100%", Some(100)), ("101%", None), ("", None), ("0.25", None)]
-        {
+        for (text, share) in [
+            ("25%", Some(25)),
+            ("0", Some(0)),
+            ("100%", Some(100)),
+            ("101%", None),
+            ("", None),
+            ("0.25", None),
+        ] {
             assert_eq!(parse_percent(text).ok(), share, "{text}");
         }
     }

@@ -12,9 +12,11 @@ const PLUGIN: &str = "plugin";
 /// Subcommands of `skydock plugin`.
 #[derive(Debug, Subcommand)]
 pub enum PluginCommand {
-    /// Load a plugin as Skydock does at startup, and show its name, version, capabilities and requirements.
+    /// Load a plugin as Skydock does at startup, and show its name, version, capabilities and
+    /// requirements.
     ///
-    /// If the plugin is rejected, only its capabilities, imports, size and digest are shown, and the exit code is 1.
+    /// If the plugin is rejected, only its capabilities, imports, size and digest are shown, and
+    /// the exit code is 1.
     Inspect(InspectArgs),
     /// Compile a plugin into a directory for --plugin-cache-dir, for images and init containers.
     Precompile(PrecompileArgs),
@@ -79,7 +81,9 @@ impl PluginTool {
     /// Returns the words that select it.
     #[must_use]
     pub fn words(self) -> [String; 2] {
-        let name = self.to_possible_value().map(|value| value.get_name().to_owned());
+        let name = self
+            .to_possible_value()
+            .map(|value| value.get_name().to_owned());
         [PLUGIN.to_owned(), name.unwrap_or_default()]
     }
 }
@@ -88,7 +92,11 @@ impl PluginTool {
 #[derive(Args, Debug)]
 pub struct Forwarded {
     /// Arguments for `skydock-dev`, the program that this runs.
-    #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGUMENTS")]
+    #[arg(
+        trailing_var_arg = true,
+        allow_hyphen_values = true,
+        value_name = "ARGUMENTS"
+    )]
     pub arguments: Vec<OsString>,
 }
 

@@ -35,7 +35,10 @@ static KEYS: [Key; 19] = [
     Key {
         name: "guest-cpu",
         what: "CPU time of one call; waiting does not count",
-        field: Field::Time(|it| &mut it.guest_cpu, Duration::from_millis(10)..=Duration::from_secs(600)),
+        field: Field::Time(
+            |it| &mut it.guest_cpu,
+            Duration::from_millis(10)..=Duration::from_secs(600),
+        ),
     },
     Key {
         name: "read-deadline",
@@ -52,7 +55,11 @@ static KEYS: [Key; 19] = [
         what: "time that a call waits for an instance while all are busy",
         field: Field::Time(|it| &mut it.queue_deadline, SECOND..=HOUR),
     },
-    Key { name: "memory", what: "memory of one instance", field: Field::Bytes(|it| &mut it.memory, MI..=4 * GI) },
+    Key {
+        name: "memory",
+        what: "memory of one instance",
+        field: Field::Bytes(|it| &mut it.memory, MI..=4 * GI),
+    },
     Key {
         name: "memory-total",
         what: "memory of all instances together, and of what Skydock keeps for them",
@@ -94,13 +101,21 @@ static KEYS: [Key; 19] = [
         what: "log lines per second, on average",
         field: Field::Count(|it| &mut it.log_rate, 1..=100_000),
     },
-    Key { name: "log-burst", what: "log lines in a burst", field: Field::Count(|it| &mut it.log_burst, 1..=1_000_000) },
+    Key {
+        name: "log-burst",
+        what: "log lines in a burst",
+        field: Field::Count(|it| &mut it.log_burst, 1..=1_000_000),
+    },
     Key {
         name: "log-bytes",
         what: "log data per second, on average; 16 times as much in a burst",
         field: Field::Bytes(|it| &mut it.log_bytes, KI..=100 * MI),
     },
-    Key { name: "routes", what: "routes in one answer", field: Field::Count(|it| &mut it.routes, 1..=1_000_000) },
+    Key {
+        name: "routes",
+        what: "routes in one answer",
+        field: Field::Count(|it| &mut it.routes, 1..=1_000_000),
+    },
     Key {
         name: "compile-memory",
         what: "address space of the process that compiles the plugin",
@@ -155,12 +170,20 @@ pub enum PluginLimitsError {
 /// # Errors
 /// What is expected instead.
 pub fn parse(text: &str) -> Result<PluginLimit, String> {
-    let (name, value) = text.split_once('=').ok_or("expected KEY=VALUE, for example memory=256Mi")?;
+    let (name, value) = text
+        .split_once('=')
+        .ok_or("expected KEY=VALUE, for example memory=256Mi")?;
     let key = KEYS.iter().find(|key| key.name == name).ok_or_else(|| {
         let names: Vec<_> = KEYS.iter().map(|key| key.name).collect();
-        format!("unknown limit `{name}`; expected one of {}", names.join(", "))
+        format!(
+            "unknown limit `{name}`; expected one of {}",
+            names.join(", ")
+        )
     })?;
-    let value = key.field.read(value).ok_or_else(|| format!("{name} must be {}", key.field.expected()))?;
+    let value = key
+        .field
+        .read(value)
+        .ok_or_else(|| format!("{name} must be {}", key.field.expected()))?;
     Ok(PluginLimit { key, value })
 }
 
@@ -172,25 +195,38 @@ pub fn merged(mut configured: Vec<PluginLimit>, flags: Vec<PluginLimit>) -> Vec<
     configured
 }
 
-/// Returns the limits of the plugin: the defaults for this number of concurrent services, and what the operator has set.
+/// Returns the limits of the plugin: the defaults for this number of concurrent services, and what
+/// the operator has set.
 ///
 /// # Errors
 /// If settings conflict.
 pub fn limits(services: usize, settings: &[PluginLimit]) -> Result<Limits, PluginLimitsError> {
-    let mut limits = Limits { instances: Limits::instances_for(services), ..Limits::default() };
+    let mut limits = Limits {
+        instances: Limits::instances_for(services),
+        ..Limits::default()
+    };
     for (index, setting) in settings.iter().enumerate() {
         let name = setting.key.name;
-        if settings.iter().take(index).any(|before| before.key.name == name) {
+        if settings
+            .iter()
+            .take(index)
+            .any(|before| before.key.name == name)
+        {
             return Err(PluginLimitsError::Twice(name));
         }
         match (&setting.key.field, setting.value) {
             (Field::Time(at, _), Value::Time(time)) => *at(&mut limits) = time,
-            (Field::Bytes(at, _) | Field::Count(at, _), Value::Number(number)) => *at(&mut limits) = number,
+            (Field::Bytes(at, _) | Field::Count(at, _), Value::Number(number)) => {
+                *at(&mut limits) = number
+            }
             _ => {}
         }
     }
     if limits.memory > limits.memory_total {
-        return Err(PluginLimitsError::MemoryTotal { memory: limits.memory, total: limits.memory_total });
+        return Err(PluginLimitsError::MemoryTotal {
+            memory: limits.memory,
+            total: limits.memory_total,
+        });
     }
     Ok(limits)
 }
@@ -201,7 +237,13 @@ pub fn help() -> String {
     let mut help = "Resource limit of the plugin. May be repeated:".to_owned();
     for key in &KEYS {
         // Writing to a string does not fail.
-        let _ = write!(help, "\n- {}={}: {}", key.name, key.field.default(), key.what);
+        let _ = write!(
+            help,
+            "\n- {}={}: {}",
+            key.name,
+            key.field.default(),
+            key.what
+        );
     }
     help
 }
@@ -209,16 +251,29 @@ pub fn help() -> String {
 impl Field {
     fn read(&self, text: &str) -> Option<Value> {
         match self {
-            Self::Time(_, range) => parse_duration(text).ok().filter(|time| range.contains(time)).map(Value::Time),
-            Self::Bytes(_, range) => parse_bytes(text).filter(|bytes| range.contains(bytes)).map(Value::Number),
-            Self::Count(_, range) => text.parse().ok().filter(|count| range.contains(count)).map(Value::Number),
+            Self::Time(_, range) => parse_duration(text)
+                .ok()
+                .filter(|time| range.contains(time))
+                .map(Value::Time),
+            Self::Bytes(_, range) => parse_bytes(text)
+                .filter(|bytes| range.contains(bytes))
+                .map(Value::Number),
+            Self::Count(_, range) => text
+                .parse()
+                .ok()
+                .filter(|count| range.contains(count))
+                .map(Value::Number),
         }
     }
 
     fn expected(&self) -> String {
         match self {
             Self::Time(_, range) => {
-                format!("a duration from {} to {}, for example 30s", duration(*range.start()), duration(*range.end()))
+                format!(
+                    "a duration from {} to {}, for example 30s",
+                    duration(*range.start()),
+                    duration(*range.end())
+                )
             }
             Self::Bytes(_, range) => {
                 format!(
@@ -244,8 +299,10 @@ impl Field {
 /// Parses a number of bytes in Kubernetes' notation: `512`, `64Ki`, `128Mi`, `1Gi`.
 pub(super) fn parse_bytes(text: &str) -> Option<usize> {
     let units = [("Gi", GI), ("Mi", MI), ("Ki", KI)];
-    let (number, unit) =
-        units.iter().find_map(|(suffix, unit)| Some((text.strip_suffix(suffix)?, *unit))).unwrap_or((text, 1));
+    let (number, unit) = units
+        .iter()
+        .find_map(|(suffix, unit)| Some((text.strip_suffix(suffix)?, *unit)))
+        .unwrap_or((text, 1));
     number.parse::<usize>().ok()?.checked_mul(unit)
 }
 
@@ -258,7 +315,10 @@ mod tests {
     use super::*;
 
     fn set(settings: &[&str]) -> Result<Limits, PluginLimitsError> {
-        let settings: Vec<_> = settings.iter().map(|text| parse(text).expect(text)).collect();
+        let settings: Vec<_> = settings
+            .iter()
+            .map(|text| parse(text).expect(text))
+            .collect();
         limits(20, &settings)
     }
 
@@ -268,25 +328,139 @@ mod tests {
         let defaults = Limits::default();
         assert_eq!(set(&[]), Ok(defaults.clone()));
         let table = [
-            ("guest-cpu=500ms", Limits { guest_cpu: Duration::from_millis(500), ..defaults.clone() }),
-            ("read-deadline=10s", Limits { read_deadline: 10 * SECOND, ..defaults.clone() }),
-            ("write-deadline=5m0s", Limits { write_deadline: 300 * SECOND, ..defaults.clone() }),
-            ("queue-deadline=1m", Limits { queue_deadline: 60 * SECOND, ..defaults.clone() }),
-            ("memory=256Mi", Limits { memory: 256 * MI, ..defaults.clone() }),
-            ("memory-total=4Gi", Limits { memory_total: 4 * GI, ..defaults.clone() }),
-            ("table-elements=100000", Limits { table_elements: 100_000, ..defaults.clone() }),
-            ("instances=1", Limits { instances: 1, ..defaults.clone() }),
-            ("handles=4096", Limits { handles: 4096, ..defaults.clone() }),
-            ("uses=1", Limits { uses: 1, ..defaults.clone() }),
-            ("idle=1h", Limits { idle: HOUR, ..defaults.clone() }),
-            ("call-size=65536", Limits { hostcall_buffer: 64 * KI, ..defaults.clone() }),
-            ("log-rate=5", Limits { log_rate: 5, ..defaults.clone() }),
-            ("log-burst=7", Limits { log_burst: 7, ..defaults.clone() }),
-            ("routes=40000", Limits { routes: 40_000, ..defaults.clone() }),
-            ("log-bytes=1Ki", Limits { log_bytes: KI, ..defaults.clone() }),
-            ("compile-memory=4Gi", Limits { compile_memory: 4 * GI, ..defaults.clone() }),
-            ("compile-cpu=10m", Limits { compile_cpu: Duration::from_secs(600), ..defaults.clone() }),
-            ("compile-deadline=1m", Limits { compile_deadline: Duration::from_secs(60), ..defaults }),
+            (
+                "guest-cpu=500ms",
+                Limits {
+                    guest_cpu: Duration::from_millis(500),
+                    ..defaults.clone()
+                },
+            ),
+            (
+                "read-deadline=10s",
+                Limits {
+                    read_deadline: 10 * SECOND,
+                    ..defaults.clone()
+                },
+            ),
+            (
+                "write-deadline=5m0s",
+                Limits {
+                    write_deadline: 300 * SECOND,
+                    ..defaults.clone()
+                },
+            ),
+            (
+                "queue-deadline=1m",
+                Limits {
+                    queue_deadline: 60 * SECOND,
+                    ..defaults.clone()
+                },
+            ),
+            (
+                "memory=256Mi",
+                Limits {
+                    memory: 256 * MI,
+                    ..defaults.clone()
+                },
+            ),
+            (
+                "memory-total=4Gi",
+                Limits {
+                    memory_total: 4 * GI,
+                    ..defaults.clone()
+                },
+            ),
+            (
+                "table-elements=100000",
+                Limits {
+                    table_elements: 100_000,
+                    ..defaults.clone()
+                },
+            ),
+            (
+                "instances=1",
+                Limits {
+                    instances: 1,
+                    ..defaults.clone()
+                },
+            ),
+            (
+                "handles=4096",
+                Limits {
+                    handles: 4096,
+                    ..defaults.clone()
+                },
+            ),
+            (
+                "uses=1",
+                Limits {
+                    uses: 1,
+                    ..defaults.clone()
+                },
+            ),
+            (
+                "idle=1h",
+                Limits {
+                    idle: HOUR,
+                    ..defaults.clone()
+                },
+            ),
+            (
+                "call-size=65536",
+                Limits {
+                    hostcall_buffer: 64 * KI,
+                    ..defaults.clone()
+                },
+            ),
+            (
+                "log-rate=5",
+                Limits {
+                    log_rate: 5,
+                    ..defaults.clone()
+                },
+            ),
+            (
+                "log-burst=7",
+                Limits {
+                    log_burst: 7,
+                    ..defaults.clone()
+                },
+            ),
+            (
+                "routes=40000",
+                Limits {
+                    routes: 40_000,
+                    ..defaults.clone()
+                },
+            ),
+            (
+                "log-bytes=1Ki",
+                Limits {
+                    log_bytes: KI,
+                    ..defaults.clone()
+                },
+            ),
+            (
+                "compile-memory=4Gi",
+                Limits {
+                    compile_memory: 4 * GI,
+                    ..defaults.clone()
+                },
+            ),
+            (
+                "compile-cpu=10m",
+                Limits {
+                    compile_cpu: Duration::from_secs(600),
+                    ..defaults.clone()
+                },
+            ),
+            (
+                "compile-deadline=1m",
+                Limits {
+                    compile_deadline: Duration::from_secs(60),
+                    ..defaults
+                },
+            ),
         ];
         assert_eq!(table.len(), KEYS.len());
         for (setting, expected) in table {
@@ -297,17 +471,34 @@ mod tests {
     #[test]
     fn instances_default_to_cover_concurrent_services() {
         assert_eq!(limits(100, &[]).unwrap().instances, 116);
-        assert_eq!(limits(100, &[parse("instances=24").unwrap()]).unwrap().instances, 24);
+        assert_eq!(
+            limits(100, &[parse("instances=24").unwrap()])
+                .unwrap()
+                .instances,
+            24
+        );
     }
 
     #[test]
     fn an_error_names_the_key_and_the_allowed_values() {
         let table = [
             ("memory", "expected KEY=VALUE, for example memory=256Mi"),
-            ("memory=1", "memory must be a number of bytes from 1Mi to 4Gi, for example 256Mi"),
-            ("memory=lots", "memory must be a number of bytes from 1Mi to 4Gi, for example 256Mi"),
-            ("memory=99999999999999Gi", "memory must be a number of bytes from 1Mi to 4Gi, for example 256Mi"),
-            ("guest-cpu=0", "guest-cpu must be a duration from 10ms to 10m, for example 30s"),
+            (
+                "memory=1",
+                "memory must be a number of bytes from 1Mi to 4Gi, for example 256Mi",
+            ),
+            (
+                "memory=lots",
+                "memory must be a number of bytes from 1Mi to 4Gi, for example 256Mi",
+            ),
+            (
+                "memory=99999999999999Gi",
+                "memory must be a number of bytes from 1Mi to 4Gi, for example 256Mi",
+            ),
+            (
+                "guest-cpu=0",
+                "guest-cpu must be a duration from 10ms to 10m, for example 30s",
+            ),
             ("instances=0", "instances must be a number from 1 to 500"),
             ("handles=-1", "handles must be a number from 16 to 100000"),
         ];
@@ -315,14 +506,23 @@ mod tests {
             assert_eq!(parse(text).unwrap_err(), expected, "{text}");
         }
         let unknown = parse("cpu=2s").unwrap_err();
-        assert!(unknown.starts_with("unknown limit `cpu`; expected one of guest-cpu, read-deadline"), "{unknown}");
+        assert!(
+            unknown.starts_with("unknown limit `cpu`; expected one of guest-cpu, read-deadline"),
+            "{unknown}"
+        );
     }
 
     #[test]
     fn rejects_duplicate_and_conflicting_settings() {
-        assert_eq!(set(&["uses=1", "uses=2"]), Err(PluginLimitsError::Twice("uses")));
+        assert_eq!(
+            set(&["uses=1", "uses=2"]),
+            Err(PluginLimitsError::Twice("uses"))
+        );
         let error = set(&["memory=2Gi"]).unwrap_err().to_string();
-        assert!(error.starts_with("--plugin-limit memory=2Gi exceeds memory-total=1Gi"), "{error}");
+        assert!(
+            error.starts_with("--plugin-limit memory=2Gi exceeds memory-total=1Gi"),
+            "{error}"
+        );
         assert!(set(&["memory=2Gi", "memory-total=8Gi"]).is_ok());
     }
 
@@ -330,11 +530,21 @@ mod tests {
     #[test]
     fn operating_md_lists_every_limit_with_its_default() {
         let page = include_str!("../../../../docs/operating.md");
-        let section = page.split("## Limits of a plugin").nth(1).and_then(|rest| rest.split("\n## ").next()).unwrap();
-        let rows: Vec<_> = section.lines().filter(|line| line.starts_with("| `")).collect();
+        let section = page
+            .split("## Limits of a plugin")
+            .nth(1)
+            .and_then(|rest| rest.split("\n## ").next())
+            .unwrap();
+        let rows: Vec<_> = section
+            .lines()
+            .filter(|line| line.starts_with("| `"))
+            .collect();
         assert_eq!(rows.len(), KEYS.len());
         for (row, key) in rows.iter().zip(&KEYS) {
-            assert!(row.starts_with(&format!("| `{}` | {} |", key.name, key.field.default())), "{row}");
+            assert!(
+                row.starts_with(&format!("| `{}` | {} |", key.name, key.field.default())),
+                "{row}"
+            );
         }
     }
 }

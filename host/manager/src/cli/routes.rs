@@ -16,7 +16,8 @@ use super::{
 /// Flags of the route controller.
 #[derive(Args, Debug)]
 pub struct RouteArgs {
-    /// Create routes to the Pods of each node, if the provider supports it; requires --cluster-cidr.
+    /// Create routes to the Pods of each node, if the provider supports it; requires
+    /// --cluster-cidr.
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_value = "true",
           default_missing_value = "true", action = ArgAction::Set, help_heading = "Controllers")]
     pub configure_cloud_routes: bool,
@@ -26,8 +27,8 @@ pub struct RouteArgs {
     /// How often routes are checked if they are only checked periodically (see --feature-gates).
     #[arg(long, value_name = "DURATION", value_parser = parse_duration, default_value = "10s", help_heading = "Controllers")]
     pub route_reconciliation_period: Duration,
-    /// Feature gates: CloudControllerManagerWatchBasedRoutesReconciliation (enabled by default; if disabled, routes are checked
-    /// periodically, not when nodes change).
+    /// Feature gates: CloudControllerManagerWatchBasedRoutesReconciliation (enabled by default; if
+    /// disabled, routes are checked periodically, not when nodes change).
     #[arg(long, value_name = "NAME=BOOL", value_delimiter = ',', value_parser = feature_gates::parse,
           help_heading = "Controllers")]
     pub feature_gates: Vec<FeatureGate>,
@@ -37,7 +38,9 @@ pub struct RouteArgs {
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RouteArgsError {
     /// The period of periodic checks is zero.
-    #[error("--route-reconciliation-period must not be 0; to disable routes, set --configure-cloud-routes=false")]
+    #[error(
+        "--route-reconciliation-period must not be 0; to disable routes, set --configure-cloud-routes=false"
+    )]
     NoPeriod,
 }
 
@@ -48,15 +51,27 @@ impl RouteArgs {
     /// If routes are to be checked periodically, but the period is zero.
     pub fn options(&self, cluster_cidrs: &[String]) -> Result<RouteOptions, RouteArgsError> {
         // As upstream: if a gate is set several times, the last value is used.
-        let watch = self.feature_gates.last().is_none_or(|FeatureGate::WatchBasedRoutes(on)| *on);
+        let watch = self
+            .feature_gates
+            .last()
+            .is_none_or(|FeatureGate::WatchBasedRoutes(on)| *on);
         let period = self.route_reconciliation_period;
         if !watch && period.is_zero() {
             return Err(RouteArgsError::NoPeriod);
         }
-        let rhythm =
-            if watch { Rhythm::Watch { check_period: self.route_check_period } } else { Rhythm::Periodic { period } };
+        let rhythm = if watch {
+            Rhythm::Watch {
+                check_period: self.route_check_period,
+            }
+        } else {
+            Rhythm::Periodic { period }
+        };
         let cluster_cidrs = ClusterCidrs::parse(cluster_cidrs);
-        Ok(RouteOptions { configure: self.configure_cloud_routes, cluster_cidrs, rhythm })
+        Ok(RouteOptions {
+            configure: self.configure_cloud_routes,
+            cluster_cidrs,
+            rhythm,
+        })
     }
 }
 
@@ -70,29 +85,63 @@ mod tests {
     }
 
     fn refusal(flag: &str) -> String {
-        crate::cli::parse(["skydock", flag]).expect_err("refused").sentence()
+        crate::cli::parse(["skydock", flag])
+            .expect_err("refused")
+            .sentence()
     }
 
-    const BY_THE_CLOCK: &str = "--feature-gates=CloudControllerManagerWatchBasedRoutesReconciliation=false";
+    const BY_THE_CLOCK: &str =
+        "--feature-gates=CloudControllerManagerWatchBasedRoutesReconciliation=false";
 
     // Holds
     #[test]
     fn routes_are_reconciled_on_node_changes_by_default() {
         assert_eq!(options(&[]), Ok(RouteOptions::default()));
-        assert!(!options(&["--configure-cloud-routes=false"]).unwrap().configure);
+        assert!(
+            !options(&["--configure-cloud-routes=false"])
+                .unwrap()
+                .configure
+        );
         assert!(options(&["--configure-cloud-routes"]).unwrap().configure);
         for (args, rhythm) in [
-            (&[][..], Rhythm::Watch { check_period: Duration::from_secs(300) }),
-            (&["--route-check-period=0"], Rhythm::Watch { check_period: Duration::ZERO }),
-            (&["--route-reconciliation-period=1m"], Rhythm::Watch { check_period: Duration::from_secs(300) }),
-            (&[BY_THE_CLOCK], Rhythm::Periodic { period: Duration::from_secs(10) }),
             (
-                &[BY_THE_CLOCK, "--route-reconciliation-period=1m0s"],
-                Rhythm::Periodic { period: Duration::from_secs(60) },
+                &[][..],
+                Rhythm::Watch {
+                    check_period: Duration::from_secs(300),
+                },
             ),
             (
-                &[BY_THE_CLOCK, "--feature-gates=CloudControllerManagerWatchBasedRoutesReconciliation=True"],
-                Rhythm::Watch { check_period: Duration::from_secs(300) },
+                &["--route-check-period=0"],
+                Rhythm::Watch {
+                    check_period: Duration::ZERO,
+                },
+            ),
+            (
+                &["--route-reconciliation-period=1m"],
+                Rhythm::Watch {
+                    check_period: Duration::from_secs(300),
+                },
+            ),
+            (
+                &[BY_THE_CLOCK],
+                Rhythm::Periodic {
+                    period: Duration::from_secs(10),
+                },
+            ),
+            (
+                &[BY_THE_CLOCK, "--route-reconciliation-period=1m0s"],
+                Rhythm::Periodic {
+                    period: Duration::from_secs(60),
+                },
+            ),
+            (
+                &[
+                    BY_THE_CLOCK,
+                    "--feature-gates=CloudControllerManagerWatchBasedRoutesReconciliation=True",
+                ],
+                Rhythm::Watch {
+                    check_period: Duration::from_secs(300),
+                },
             ),
         ] {
             assert_eq!(options(args).unwrap().rhythm, rhythm, "{args:?}");
@@ -104,9 +153,16 @@ mod tests {
     // Holds: R-02
     #[test]
     fn invalid_cluster_cidrs_are_kept_as_an_error() {
-        let cidrs = options(&["--cluster-cidr=10.244.0.0/16,fd00::/56"]).unwrap().cluster_cidrs.unwrap();
+        let cidrs = options(&["--cluster-cidr=10.244.0.0/16,fd00::/56"])
+            .unwrap()
+            .cluster_cidrs
+            .unwrap();
         assert_eq!(cidrs.iter().count(), 2);
-        for wrong in ["--cluster-cidr=", "--cluster-cidr=10.244.0.0", "--cluster-cidr=10.0.0.0/16,10.1.0.0/16"] {
+        for wrong in [
+            "--cluster-cidr=",
+            "--cluster-cidr=10.244.0.0",
+            "--cluster-cidr=10.0.0.0/16,10.1.0.0/16",
+        ] {
             assert!(options(&[wrong]).unwrap().cluster_cidrs.is_err(), "{wrong}");
         }
     }
@@ -114,9 +170,16 @@ mod tests {
     #[test]
     fn unknown_feature_gates_are_rejected_by_name() {
         let unknown = refusal("--feature-gates=CloudControllerManagerWebhook=true");
-        assert!(unknown.contains("unknown feature gate \"CloudControllerManagerWebhook\""), "{unknown}");
+        assert!(
+            unknown.contains("unknown feature gate \"CloudControllerManagerWebhook\""),
+            "{unknown}"
+        );
         assert!(refusal("--feature-gates=X").contains("NAME=BOOL"));
-        let maybe = refusal("--feature-gates=CloudControllerManagerWatchBasedRoutesReconciliation=maybe");
-        assert!(maybe.contains("\"maybe\" is neither true nor false"), "{maybe}");
+        let maybe =
+            refusal("--feature-gates=CloudControllerManagerWatchBasedRoutesReconciliation=maybe");
+        assert!(
+            maybe.contains("\"maybe\" is neither true nor false"),
+            "{maybe}"
+        );
     }
 }

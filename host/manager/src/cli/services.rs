@@ -16,20 +16,20 @@ pub struct ServiceArgs {
     /// Number of Services that are processed concurrently [default: 20].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..), help_heading = HEADING)]
     pub concurrent_service_syncs: Option<u16>,
-    /// How often each load balancer is compared with its Service, and repaired if it was deleted or changed in the cloud; `0`
-    /// disables this.
+    /// How often each load balancer is compared with its Service, and repaired if it was deleted or
+    /// changed in the cloud; `0` disables this.
     #[arg(long, value_name = "DURATION", value_parser = parse_duration, default_value = "30m", help_heading = HEADING)]
     pub load_balancer_check_period: Duration,
-    /// Address ranges that load balancers may use although they overlap with the cluster's own (--cluster-cidr,
-    /// --service-cluster-ip-range) or are normally rejected, such as loopback and link-local addresses.
-    /// Separated by commas.
+    /// Address ranges that load balancers may use although they overlap with the cluster's own
+    /// (--cluster-cidr, --service-cluster-ip-range) or are normally rejected, such as loopback and
+    /// link-local addresses. Separated by commas.
     #[arg(long, value_name = "CIDR", value_delimiter = ',', value_parser = parse_cidr, help_heading = HEADING)]
     pub load_balancer_allowed_cidrs: Vec<IpNet>,
     /// Also manage Services with these classes (spec.loadBalancerClass). Separated by commas.
     #[arg(long, value_name = "CLASS", value_delimiter = ',', value_parser = parse_class, help_heading = HEADING)]
     pub load_balancer_classes: Vec<String>,
-    /// Manage Services that do not set spec.loadBalancerClass. If several cloud-controller-managers run in a cluster, enable this in
-    /// only one of them.
+    /// Manage Services that do not set spec.loadBalancerClass. If several cloud-controller-managers
+    /// run in a cluster, enable this in only one of them.
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_value = "true",
           default_missing_value = "true", action = ArgAction::Set, help_heading = HEADING)]
     pub load_balancer_default_class: bool,
@@ -39,9 +39,10 @@ pub struct ServiceArgs {
     pub load_balancer_exclude_control_plane: bool,
     /// Exclude cordoned nodes from load balancers, for example while they are drained.
     ///
-    /// By default, the only excluded nodes are those that are being deleted, about to be removed by the cluster autoscaler, or
-    /// labeled node.kubernetes.io/exclude-from-external-load-balancers. To select nodes for a single Service, use the annotation
-    /// service.skydock.dev/node-selector, a label selector such as `pool in (edge,web),!gpu`.
+    /// By default, the only excluded nodes are those that are being deleted, about to be removed by
+    /// the cluster autoscaler, or labeled node.kubernetes.io/exclude-from-external-load-balancers.
+    /// To select nodes for a single Service, use the annotation service.skydock.dev/node-selector,
+    /// a label selector such as `pool in (edge,web),!gpu`.
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_value = "false",
           default_missing_value = "true", action = ArgAction::Set, help_heading = HEADING)]
     pub load_balancer_exclude_unschedulable: bool,
@@ -70,7 +71,9 @@ impl TryFrom<ServiceArgs> for ServiceOptions {
             return Err(ServiceArgsError::NoClass);
         }
         Ok(Self {
-            concurrent_syncs: args.concurrent_service_syncs.map_or(Self::default().concurrent_syncs, usize::from),
+            concurrent_syncs: args
+                .concurrent_service_syncs
+                .map_or(Self::default().concurrent_syncs, usize::from),
             check_period: Some(args.load_balancer_check_period).filter(|period| !period.is_zero()),
             classes,
             nodes: NodeRules {
@@ -86,7 +89,11 @@ mod tests {
     use super::*;
 
     fn options(args: &[&str]) -> Result<ServiceOptions, ServiceArgsError> {
-        super::super::parse([&["skydock"], args].concat()).expect("flags parse").ccm.services.try_into()
+        super::super::parse([&["skydock"], args].concat())
+            .expect("flags parse")
+            .ccm
+            .services
+            .try_into()
     }
 
     #[test]
@@ -107,16 +114,29 @@ mod tests {
         let expected = ServiceOptions {
             concurrent_syncs: 3,
             check_period: Some(Duration::from_secs(600)),
-            classes: Classes { named: ["a".to_owned(), "example.com/b".to_owned()].into(), unnamed: false },
-            nodes: NodeRules { exclude_control_plane: true, exclude_unschedulable: true },
+            classes: Classes {
+                named: ["a".to_owned(), "example.com/b".to_owned()].into(),
+                unnamed: false,
+            },
+            nodes: NodeRules {
+                exclude_control_plane: true,
+                exclude_unschedulable: true,
+            },
         };
         assert_eq!(options(&flags), Ok(expected));
-        assert_eq!(options(&["--load-balancer-check-period=0"]).unwrap().check_period, None);
+        assert_eq!(
+            options(&["--load-balancer-check-period=0"])
+                .unwrap()
+                .check_period,
+            None
+        );
     }
 
     #[test]
     fn rejects_classes_that_match_no_service() {
-        let refused = options(&["--load-balancer-default-class=false"]).unwrap_err().to_string();
+        let refused = options(&["--load-balancer-default-class=false"])
+            .unwrap_err()
+            .to_string();
         assert!(refused.contains("--load-balancer-classes"), "{refused}");
         assert!(super::super::parse(["skydock", "--load-balancer-classes=a b"]).is_err());
     }

@@ -35,8 +35,17 @@ fn parses_the_flags_of_a_typical_ccm_manifest() {
     assert!(args.leader_elect && args.use_service_account_credentials);
     assert_eq!(args.controllers, ["*", "-route"]);
     assert_eq!(args.leader_elect_lease_duration, Duration::from_secs(15));
-    assert_eq!(args.nodes.node_status_update_frequency, Duration::from_secs(300));
-    assert_eq!(args.plugins, [NamedPlugin { name: "static".into(), file: "/plugins/static.wasm".into() }]);
+    assert_eq!(
+        args.nodes.node_status_update_frequency,
+        Duration::from_secs(300)
+    );
+    assert_eq!(
+        args.plugins,
+        [NamedPlugin {
+            name: "static".into(),
+            file: "/plugins/static.wasm".into()
+        }]
+    );
 }
 
 // Holds: OPS-05, OPS-08, OPS-10
@@ -51,7 +60,9 @@ fn defaults_match_upstream() {
     assert_eq!(args.leader_elect_resource_name, "cloud-controller-manager");
     assert_eq!(args.leader_elect_resource_namespace, "kube-system");
     assert_eq!(args.nodes.node_monitor_period, Duration::from_secs(5));
-    let BindAddress::At(address) = args.metrics_bind_address else { panic!("nothing is served") };
+    let BindAddress::At(address) = args.metrics_bind_address else {
+        panic!("nothing is served")
+    };
     assert_eq!(address.to_string(), "127.0.0.1:10258");
 }
 
@@ -96,9 +107,15 @@ fn errors_say_what_is_expected() {
     for (args, expected) in [
         (&["--node-deletion-limit=-1"][..], "expected a number"),
         (&["--v=debug"], "expected a number from 0 to 255"),
-        (&["--load-balancer-allowed-cidrs=10.0.0.1"], "192.0.2.7/32 for a single address"),
+        (
+            &["--load-balancer-allowed-cidrs=10.0.0.1"],
+            "192.0.2.7/32 for a single address",
+        ),
         (&["--leader-elect", "false"], "--leader-elect=false"),
-        (&["--cloud-provider=a", "--allocate-node-cidrs", "true"], "set boolean flags with ="),
+        (
+            &["--cloud-provider=a", "--allocate-node-cidrs", "true"],
+            "set boolean flags with =",
+        ),
         (&["plugin"], "skydock plugin inspect FILE"),
     ] {
         let sentence = refusal(args);
@@ -108,10 +125,20 @@ fn errors_say_what_is_expected() {
 
 #[test]
 fn parses_go_durations() {
-    for (text, millis) in
-        [("15s", 15_000), ("5m0s", 300_000), ("1h30m", 5_400_000), ("100ms", 100), ("1.5s", 1_500), ("0", 0), ("0s", 0)]
-    {
-        assert_eq!(parse_duration(text), Ok(Duration::from_millis(millis)), "{text}");
+    for (text, millis) in [
+        ("15s", 15_000),
+        ("5m0s", 300_000),
+        ("1h30m", 5_400_000),
+        ("100ms", 100),
+        ("1.5s", 1_500),
+        ("0", 0),
+        ("0s", 0),
+    ] {
+        assert_eq!(
+            parse_duration(text),
+            Ok(Duration::from_millis(millis)),
+            "{text}"
+        );
     }
     assert!(parse_duration("-5s").is_err());
 }
@@ -120,20 +147,31 @@ fn parses_go_durations() {
 #[test]
 fn no_flag_accepts_a_duration_of_more_than_a_year() {
     assert!(parse_duration("8760h").is_ok());
-    let too_long = ["8760h1s", "2562047788015215h30m7s", "9223372036854775807s", "100000000000000000000h"];
+    let too_long = [
+        "8760h1s",
+        "2562047788015215h30m7s",
+        "9223372036854775807s",
+        "100000000000000000000h",
+    ];
     for text in too_long {
         assert!(parse_duration(text).is_err(), "{text}");
     }
     let cli = <Cli as clap::CommandFactory>::command();
     let durations: Vec<_> = cli
         .get_arguments()
-        .filter(|arg| arg.get_value_names().is_some_and(|names| names.iter().any(|name| name.as_str() == "DURATION")))
+        .filter(|arg| {
+            arg.get_value_names()
+                .is_some_and(|names| names.iter().any(|name| name.as_str() == "DURATION"))
+        })
         .filter_map(clap::Arg::get_long)
         .collect();
     assert!(durations.len() >= 9, "{durations:?}");
     for flag in durations {
         let refused = parse(["skydock", &format!("--{flag}={}", too_long[2])]);
-        assert!(refused.is_err_and(|stop| stop.sentence().contains(flag)), "--{flag}");
+        assert!(
+            refused.is_err_and(|stop| stop.sentence().contains(flag)),
+            "--{flag}"
+        );
     }
 }
 
@@ -155,10 +193,19 @@ fn help_shows_the_defaults_of_the_controllers() {
 fn help_names_all_controllers() {
     use clap::CommandFactory;
     let cli = Cli::command();
-    let flag = cli.get_arguments().find(|arg| arg.get_long() == Some("controllers")).unwrap();
-    let names: Vec<_> = skydock_controllers::CONTROLLERS.iter().map(|controller| controller.alias).collect();
+    let flag = cli
+        .get_arguments()
+        .find(|arg| arg.get_long() == Some("controllers"))
+        .unwrap();
+    let names: Vec<_> = skydock_controllers::CONTROLLERS
+        .iter()
+        .map(|controller| controller.alias)
+        .collect();
     let help = flag.get_help().unwrap().to_string();
-    assert!(help.ends_with(&format!("Names: {}", names.join(", "))), "{help}");
+    assert!(
+        help.ends_with(&format!("Names: {}", names.join(", "))),
+        "{help}"
+    );
 }
 
 #[test]

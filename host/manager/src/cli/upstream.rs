@@ -1,4 +1,5 @@
-//! Flags of upstream's cloud-controller-manager that Skydock does not support. They are rejected by name, not ignored.
+//! Flags of upstream's cloud-controller-manager that Skydock does not support. They are rejected by
+//! name, not ignored.
 
 use std::ffi::OsString;
 
@@ -15,7 +16,8 @@ pub const SETTLED: &[&str] = &[
 ];
 
 /// Instead of the flags for upstream's server, which uses TLS.
-const INSTEAD_OF_TLS: &str = "use --metrics-bind-address, which serves plain HTTP: set scheme: HTTP in the probes";
+const INSTEAD_OF_TLS: &str =
+    "use --metrics-bind-address, which serves plain HTTP: set scheme: HTTP in the probes";
 
 /// Upstream's other flags (see upstream's `options.go`), and what to use instead, if anything.
 pub const NOT_HONORED: &[(&str, &str)] = &[
@@ -31,8 +33,14 @@ pub const NOT_HONORED: &[(&str, &str)] = &[
     ("bind-address", INSTEAD_OF_TLS),
     ("cert-dir", ""),
     ("client-ca-file", ""),
-    ("cloud-node-lifecycle-monitor-nodes-workers", "remove it: nodes are checked in batches"),
-    ("concurrent-node-status-updates", "remove it: nodes are checked in batches"),
+    (
+        "cloud-node-lifecycle-monitor-nodes-workers",
+        "remove it: nodes are checked in batches",
+    ),
+    (
+        "concurrent-node-status-updates",
+        "remove it: nodes are checked in batches",
+    ),
     ("contention-profiling", ""),
     ("controller-start-interval", ""),
     ("disable-http2-serving", ""),
@@ -40,13 +48,25 @@ pub const NOT_HONORED: &[(&str, &str)] = &[
     ("external-cloud-volume-plugin", "use a CSI driver"),
     ("http2-max-streams-per-connection", ""),
     ("kube-api-burst", "remove it: the client has no rate limit"),
-    ("kube-api-content-type", "remove it: nodes are read as protobuf, everything else as JSON"),
+    (
+        "kube-api-content-type",
+        "remove it: nodes are read as protobuf, everything else as JSON",
+    ),
     ("kube-api-qps", "remove it: the client has no rate limit"),
-    ("leader-elect-resource-lock", "remove it: only Leases are supported"),
+    (
+        "leader-elect-resource-lock",
+        "remove it: only Leases are supported",
+    ),
     ("leader-migration-config", ""),
     ("log-flush-frequency", "remove it: the log is not buffered"),
-    ("min-resync-period", "remove it: caches are kept up to date by watches"),
-    ("node-sync-period", "remove it: it has no effect upstream either"),
+    (
+        "min-resync-period",
+        "remove it: caches are kept up to date by watches",
+    ),
+    (
+        "node-sync-period",
+        "remove it: it has no effect upstream either",
+    ),
     ("permit-address-sharing", ""),
     ("permit-port-sharing", ""),
     ("profiling", "set --profiling=false"),
@@ -74,19 +94,31 @@ pub const NOT_HONORED: &[(&str, &str)] = &[
 ];
 
 /// Removes the flags whose value is already Skydock's behavior.
-pub(super) fn without_settled(args: impl IntoIterator<Item = impl Into<OsString>>) -> impl Iterator<Item = OsString> {
-    args.into_iter().map(Into::into).filter(|arg| !SETTLED.iter().any(|settled| arg == *settled))
+pub(super) fn without_settled(
+    args: impl IntoIterator<Item = impl Into<OsString>>,
+) -> impl Iterator<Item = OsString> {
+    args.into_iter()
+        .map(Into::into)
+        .filter(|arg| !SETTLED.iter().any(|settled| arg == *settled))
 }
 
 /// The error message for a flag that only upstream supports; `None` for other errors.
 pub(super) fn refusal(error: &clap::Error) -> Option<String> {
-    let Some(ContextValue::String(flag)) = error.get(ContextKind::InvalidArg) else { return None };
+    let Some(ContextValue::String(flag)) = error.get(ContextKind::InvalidArg) else {
+        return None;
+    };
     let name = flag.trim_start_matches('-').split('=').next()?;
     let (_, instead) = (error.kind() == ErrorKind::UnknownArgument)
         .then(|| NOT_HONORED.iter().find(|(known, _)| *known == name))
         .flatten()?;
-    let instead = if instead.is_empty() { "remove it" } else { instead };
-    Some(format!("--{name} is a flag of upstream's cloud-controller-manager that Skydock does not support: {instead}"))
+    let instead = if instead.is_empty() {
+        "remove it"
+    } else {
+        instead
+    };
+    Some(format!(
+        "--{name} is a flag of upstream's cloud-controller-manager that Skydock does not support: {instead}"
+    ))
 }
 
 #[cfg(test)]
@@ -101,31 +133,53 @@ mod tests {
     const OPERATING: &str = include_str!("../../../../docs/operating.md");
     const README: &str = include_str!("../../../../README.md");
     /// Flags of cargo, kubectl, `skydock dev` and `skydock plugin new`.
-    const OTHERS: [&str; 8] =
-        ["quick", "release", "target", "field-selector", "for", "allow-cloud-writes", "sdk-path", "simcloud"];
+    const OTHERS: [&str; 8] = [
+        "quick",
+        "release",
+        "target",
+        "field-selector",
+        "for",
+        "allow-cloud-writes",
+        "sdk-path",
+        "simcloud",
+    ];
 
-    /// Returns the words after `--` in a text. A word with a dash at its end stands for several flags with this prefix.
+    /// Returns the words after `--` in a text. A word with a dash at its end stands for several
+    /// flags with this prefix.
     fn flags(text: &str) -> BTreeSet<&str> {
         let behind = text.split("--").skip(1);
-        let name = |rest: &str| rest.find(|c: char| !(c.is_ascii_alphanumeric() || c == '-')).unwrap_or(rest.len());
-        behind.filter_map(|rest| rest.get(..name(rest))).filter(|name| name.starts_with(char::is_alphabetic)).collect()
+        let name = |rest: &str| {
+            rest.find(|c: char| !(c.is_ascii_alphanumeric() || c == '-'))
+                .unwrap_or(rest.len())
+        };
+        behind
+            .filter_map(|rest| rest.get(..name(rest)))
+            .filter(|name| name.starts_with(char::is_alphabetic))
+            .collect()
     }
 
     #[test]
     fn every_flag_in_the_documentation_exists() {
         let cli = Cli::command();
-        let inner = cli.get_subcommands().flat_map(clap::Command::get_subcommands);
+        let inner = cli
+            .get_subcommands()
+            .flat_map(clap::Command::get_subcommands);
         let commands = [&cli].into_iter().chain(cli.get_subcommands()).chain(inner);
-        let mut known: BTreeSet<&str> =
-            commands.flat_map(clap::Command::get_arguments).filter_map(clap::Arg::get_long).collect();
+        let mut known: BTreeSet<&str> = commands
+            .flat_map(clap::Command::get_arguments)
+            .filter_map(clap::Arg::get_long)
+            .collect();
         known.insert("help");
         known.extend(NOT_HONORED.iter().map(|(name, _)| *name));
         known.extend(OTHERS);
         for (page, text) in [("README.md", README), ("docs/operating.md", OPERATING)] {
             let named = flags(text);
             assert!(named.contains("dry-run"), "{page}: {named:?}");
-            let there =
-                |flag: &str| known.iter().any(|known| *known == flag || flag.ends_with('-') && known.starts_with(flag));
+            let there = |flag: &str| {
+                known
+                    .iter()
+                    .any(|known| *known == flag || flag.ends_with('-') && known.starts_with(flag))
+            };
             let unknown: Vec<_> = named.into_iter().filter(|flag| !there(flag)).collect();
             assert!(unknown.is_empty(), "{page} names {unknown:?}");
         }
@@ -134,7 +188,11 @@ mod tests {
     #[test]
     fn operating_md_lists_unsupported_flags_and_accepted_values() {
         let named = flags(OPERATING);
-        let told = |flag: &str| named.iter().any(|name| *name == flag || name.ends_with('-') && flag.starts_with(name));
+        let told = |flag: &str| {
+            named
+                .iter()
+                .any(|name| *name == flag || name.ends_with('-') && flag.starts_with(name))
+        };
         let untold: Vec<_> = NOT_HONORED.iter().filter(|(name, _)| !told(name)).collect();
         assert!(untold.is_empty(), "{untold:?}");
         for settled in SETTLED {
@@ -146,9 +204,21 @@ mod tests {
     #[test]
     fn every_unsupported_upstream_flag_is_rejected_by_name() {
         for (name, instead) in NOT_HONORED {
-            let refused = crate::cli::parse(["skydock", &format!("--{name}=x")]).expect_err(name).sentence();
-            assert!(refused.starts_with(&format!("--{name} is a flag of upstream's")), "{refused}");
-            assert!(refused.ends_with(if instead.is_empty() { "remove it" } else { instead }), "{refused}");
+            let refused = crate::cli::parse(["skydock", &format!("--{name}=x")])
+                .expect_err(name)
+                .sentence();
+            assert!(
+                refused.starts_with(&format!("--{name} is a flag of upstream's")),
+                "{refused}"
+            );
+            assert!(
+                refused.ends_with(if instead.is_empty() {
+                    "remove it"
+                } else {
+                    instead
+                }),
+                "{refused}"
+            );
         }
     }
 
@@ -158,7 +228,10 @@ mod tests {
         for settled in SETTLED {
             assert!(crate::cli::parse(["skydock", settled]).is_ok(), "{settled}");
             let (name, _) = settled.split_once('=').unwrap();
-            assert!(crate::cli::parse(["skydock", &format!("{name}=another")]).is_err(), "{name}");
+            assert!(
+                crate::cli::parse(["skydock", &format!("{name}=another")]).is_err(),
+                "{name}"
+            );
         }
     }
 }

@@ -5,7 +5,9 @@ use std::path::PathBuf;
 use skydock_kube::election::TimingsError;
 
 use crate::{
-    cli::{IpamArgsError, ServiceArgsError, plugin_limits::PluginLimitsError, routes::RouteArgsError},
+    cli::{
+        IpamArgsError, ServiceArgsError, plugin_limits::PluginLimitsError, routes::RouteArgsError,
+    },
     configuration::ConfigurationError,
 };
 
@@ -85,5 +87,9 @@ pub enum ConfigError {
 }
 
 fn known(names: &[String]) -> String {
-    if names.is_empty() { String::new() } else { format!(" (given: {})", names.join(", ")) }
+    if names.is_empty() {
+        String::new()
+    } else {
+        format!(" (given: {})", names.join(", "))
+    }
 }

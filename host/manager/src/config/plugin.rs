@@ -31,8 +31,13 @@ impl Configured {
     ///
     /// # Errors
     /// If a setting is not valid.
-    pub fn of(plugin: Option<&PluginConfiguration>, file: Option<&Path>) -> Result<Self, ConfigError> {
-        let (Some(plugin), Some(file)) = (plugin, file) else { return Ok(Self::default()) };
+    pub fn of(
+        plugin: Option<&PluginConfiguration>,
+        file: Option<&Path>,
+    ) -> Result<Self, ConfigError> {
+        let (Some(plugin), Some(file)) = (plugin, file) else {
+            return Ok(Self::default());
+        };
         let wrong = |sentence| ConfigurationError::said(file, sentence);
         Ok(Self {
             limits: plugin.limits().map_err(wrong)?,
@@ -44,14 +49,18 @@ impl Configured {
     }
 }
 
-/// Selects the plugin named by `--cloud-provider`, or else by the configuration. Its file comes from `--plugin`, then from the
-/// configuration, then from `--plugin-dir`.
+/// Selects the plugin named by `--cloud-provider`, or else by the configuration. Its file comes
+/// from `--plugin`, then from the configuration, then from `--plugin-dir`.
 pub(super) fn choose_plugin(
     args: &CcmArgs,
     configured: Option<&PluginConfiguration>,
 ) -> Result<NamedPlugin, ConfigError> {
     let mut names = BTreeSet::new();
-    if let Some(twice) = args.plugins.iter().find(|plugin| !names.insert(&plugin.name)) {
+    if let Some(twice) = args
+        .plugins
+        .iter()
+        .find(|plugin| !names.insert(&plugin.name))
+    {
         return Err(ConfigError::PluginTwice(twice.name.clone()));
     }
     let mut name = args.cloud_provider.clone();
@@ -59,19 +68,29 @@ pub(super) fn choose_plugin(
         name.clone_from(&configured.name);
     }
     if name.is_empty() {
-        return Err(ConfigError::NoProvider(args.plugins.iter().map(|plugin| plugin.name.clone()).collect()));
+        return Err(ConfigError::NoProvider(
+            args.plugins
+                .iter()
+                .map(|plugin| plugin.name.clone())
+                .collect(),
+        ));
     }
     if let Some(plugin) = args.plugins.iter().find(|plugin| plugin.name == name) {
         return Ok(plugin.clone());
     }
     if let Some(configured) = configured.filter(|configured| configured.name == name) {
-        return Ok(NamedPlugin { name, file: configured.file.clone() });
+        return Ok(NamedPlugin {
+            name,
+            file: configured.file.clone(),
+        });
     }
     let Some(dir) = &args.plugin_dir else {
         return Err(match (configured, &args.config) {
-            (Some(configured), Some(file)) => {
-                ConfigError::OtherPlugin { flag: name, configured: configured.name.clone(), file: file.clone() }
-            }
+            (Some(configured), Some(file)) => ConfigError::OtherPlugin {
+                flag: name,
+                configured: configured.name.clone(),
+                file: file.clone(),
+            },
             _ => ConfigError::NoPlugin { name },
         });
     };
@@ -79,6 +98,9 @@ pub(super) fn choose_plugin(
     if file.is_file() {
         Ok(NamedPlugin { name, file })
     } else {
-        Err(ConfigError::NotInDirectory { name, file: file.display().to_string() })
+        Err(ConfigError::NotInDirectory {
+            name,
+            file: file.display().to_string(),
+        })
     }
 }

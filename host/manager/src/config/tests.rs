@@ -19,9 +19,23 @@ fn the_provider_is_found_by_plugin_flag_then_plugin_dir() {
     let file = dir.path().join("static.wasm");
     let named = format!("--plugin=mine={}", file.display());
     let in_dir = format!("--plugin-dir={}", dir.path().display());
-    assert_eq!(config(&["--cloud-provider=mine", &named]).unwrap().plugin.file, file);
-    assert_eq!(config(&["--cloud-provider=static", &named, &in_dir]).unwrap().plugin.file, file);
-    let missing = config(&["--cloud-provider=aws", &in_dir]).unwrap_err().to_string();
+    assert_eq!(
+        config(&["--cloud-provider=mine", &named])
+            .unwrap()
+            .plugin
+            .file,
+        file
+    );
+    assert_eq!(
+        config(&["--cloud-provider=static", &named, &in_dir])
+            .unwrap()
+            .plugin
+            .file,
+        file
+    );
+    let missing = config(&["--cloud-provider=aws", &in_dir])
+        .unwrap_err()
+        .to_string();
     assert!(missing.contains("aws.wasm does not exist"), "{missing}");
 }
 
@@ -37,8 +51,16 @@ fn cloud_conf_is_recognized_through_symlinks() {
         "[{{name: k, type: session, for: {{plugin: a, digest: any}}, login: {{keystone: {{cloudConf: {}}}}}}}]",
         path("link.conf").display()
     );
-    let permits = Permits { credentials: serde_saphyr::from_str(&text).unwrap(), ..Permits::default() };
-    for (file, expected) in [("link.conf", true), ("cloud.conf", true), ("other.conf", false), ("none", false)] {
+    let permits = Permits {
+        credentials: serde_saphyr::from_str(&text).unwrap(),
+        ..Permits::default()
+    };
+    for (file, expected) in [
+        ("link.conf", true),
+        ("cloud.conf", true),
+        ("other.conf", false),
+        ("none", false),
+    ] {
         assert_eq!(is_cloud_conf(&permits, &path(file)), expected, "{file}");
     }
 }
@@ -53,28 +75,79 @@ fn flags_override_the_configuration_file() {
     std::fs::write(&file, text).unwrap();
     let flag = format!("--config={}", file.display());
     let read = config(&[&flag]).unwrap();
-    assert_eq!((read.plugin.name.as_str(), read.plugin.file.as_path()), ("static", &*dir.path().join("static.wasm")));
-    assert_eq!((read.cloud_config.as_deref(), read.plugin_overlap), (Some(&*file), Some(Overlap::None)));
-    assert_eq!((read.plugin_limits.memory, read.plugin_limits.uses), (64 << 20, 7));
-    let over = config(&[&flag, "--plugin-limit=memory=65Mi", "--plugin-option=b=2", "--plugin-option=c=3"]).unwrap();
-    assert_eq!((over.plugin_limits.memory, over.plugin_limits.uses), (65 << 20, 7));
-    let options: Vec<_> = over.plugin_options.iter().map(|(key, value)| format!("{key}={value}")).collect();
+    assert_eq!(
+        (read.plugin.name.as_str(), read.plugin.file.as_path()),
+        ("static", &*dir.path().join("static.wasm"))
+    );
+    assert_eq!(
+        (read.cloud_config.as_deref(), read.plugin_overlap),
+        (Some(&*file), Some(Overlap::None))
+    );
+    assert_eq!(
+        (read.plugin_limits.memory, read.plugin_limits.uses),
+        (64 << 20, 7)
+    );
+    let over = config(&[
+        &flag,
+        "--plugin-limit=memory=65Mi",
+        "--plugin-option=b=2",
+        "--plugin-option=c=3",
+    ])
+    .unwrap();
+    assert_eq!(
+        (over.plugin_limits.memory, over.plugin_limits.uses),
+        (65 << 20, 7)
+    );
+    let options: Vec<_> = over
+        .plugin_options
+        .iter()
+        .map(|(key, value)| format!("{key}={value}"))
+        .collect();
     assert_eq!(options, ["a=1", "b=2", "c=3"]);
-    let other = format!("--plugin=other={}", dir.path().join("static.wasm").display());
+    let other = format!(
+        "--plugin=other={}",
+        dir.path().join("static.wasm").display()
+    );
     let other = config(&[&flag, "--cloud-provider=other", &other]).unwrap();
-    assert_eq!((other.plugin.name.as_str(), other.cloud_config, other.plugin_overlap), ("other", None, None));
-    let none = config(&[&flag, "--cloud-provider=other"]).unwrap_err().to_string();
-    assert!(none.contains("the plugin in") && none.contains("is static"), "{none}");
+    assert_eq!(
+        (
+            other.plugin.name.as_str(),
+            other.cloud_config,
+            other.plugin_overlap
+        ),
+        ("other", None, None)
+    );
+    let none = config(&[&flag, "--cloud-provider=other"])
+        .unwrap_err()
+        .to_string();
+    assert!(
+        none.contains("the plugin in") && none.contains("is static"),
+        "{none}"
+    );
 }
 
 #[test]
 fn a_missing_setting_is_named_with_its_flag() {
-    assert!(config(&[]).unwrap_err().to_string().starts_with("--cloud-provider is missing"));
-    let none = config(&["--cloud-provider=static"]).unwrap_err().to_string();
+    assert!(
+        config(&[])
+            .unwrap_err()
+            .to_string()
+            .starts_with("--cloud-provider is missing")
+    );
+    let none = config(&["--cloud-provider=static"])
+        .unwrap_err()
+        .to_string();
     assert!(none.contains("--plugin static=FILE"), "{none}");
-    let gone = config(&["--cloud-provider=a", "--plugin=a=/nowhere/a.wasm"]).unwrap_err().to_string();
-    assert!(gone.starts_with("--plugin: cannot read /nowhere/a.wasm"), "{gone}");
-    let twice = config(&["--cloud-provider=a", "--plugin=a=1", "--plugin=a=2"]).unwrap_err().to_string();
+    let gone = config(&["--cloud-provider=a", "--plugin=a=/nowhere/a.wasm"])
+        .unwrap_err()
+        .to_string();
+    assert!(
+        gone.starts_with("--plugin: cannot read /nowhere/a.wasm"),
+        "{gone}"
+    );
+    let twice = config(&["--cloud-provider=a", "--plugin=a=1", "--plugin=a=2"])
+        .unwrap_err()
+        .to_string();
     assert!(twice.contains("twice"), "{twice}");
 }
 
@@ -100,16 +173,28 @@ fn cluster_addresses_come_from_flags_and_environment() {
 fn ingress_rules_are_checked_even_without_routes() {
     let dir = plugin_dir();
     let in_dir = format!("--plugin-dir={}", dir.path().display());
-    let flags = ["--cloud-provider=static", &in_dir, "--cluster-cidr=10.244.0.0/16"];
+    let flags = [
+        "--cloud-provider=static",
+        &in_dir,
+        "--cluster-cidr=10.244.0.0/16",
+    ];
     let allowed = "--load-balancer-allowed-cidrs=10.244.9.0/24";
     let rules = config(&[&flags[..], &[allowed]].concat()).unwrap().ingress;
     assert_eq!((rules.pods.len(), rules.allowed.len()), (1, 1));
-    // Neither Pod CIDRs nor routes are used, but a range that is ignored would not protect anything.
+    // Neither Pod CIDRs nor routes are used, but a range that is ignored would not protect
+    // anything.
     for (wrong, sentence) in [
-        ("--cluster-cidr=10.245.0.0", "--cluster-cidr: \"10.245.0.0\" is not a valid CIDR"),
-        ("--service-cluster-ip-range=10.96", "--service-cluster-ip-range: \"10.96\" is not a valid CIDR"),
+        (
+            "--cluster-cidr=10.245.0.0",
+            "--cluster-cidr: \"10.245.0.0\" is not a valid CIDR",
+        ),
+        (
+            "--service-cluster-ip-range=10.96",
+            "--service-cluster-ip-range: \"10.96\" is not a valid CIDR",
+        ),
     ] {
-        let refused = config(&[&flags[..], &[wrong, "--configure-cloud-routes=false"]].concat()).unwrap_err();
+        let refused =
+            config(&[&flags[..], &[wrong, "--configure-cloud-routes=false"]].concat()).unwrap_err();
         assert!(refused.to_string().starts_with(sentence), "{refused}");
     }
 }
@@ -119,9 +204,24 @@ fn ingress_rules_are_checked_even_without_routes() {
 fn rejects_inconsistent_leader_election_durations() {
     let dir = plugin_dir();
     let in_dir = format!("--plugin-dir={}", dir.path().display());
-    let refused = config(&["--cloud-provider=static", &in_dir, "--leader-elect-renew-deadline=20s"]).unwrap_err();
-    assert!(refused.to_string().contains("--leader-elect-lease-duration"), "{refused}");
-    assert!(config(&["--cloud-provider=static", &in_dir, "--leader-elect=false"]).unwrap().election.is_none());
+    let refused = config(&[
+        "--cloud-provider=static",
+        &in_dir,
+        "--leader-elect-renew-deadline=20s",
+    ])
+    .unwrap_err();
+    assert!(
+        refused
+            .to_string()
+            .contains("--leader-elect-lease-duration"),
+        "{refused}"
+    );
+    assert!(
+        config(&["--cloud-provider=static", &in_dir, "--leader-elect=false"])
+            .unwrap()
+            .election
+            .is_none()
+    );
 }
 
 // Holds: OPS-04
@@ -129,7 +229,12 @@ fn rejects_inconsistent_leader_election_durations() {
 fn a_dry_run_takes_no_part_in_leader_election() {
     let dir = plugin_dir();
     let in_dir = format!("--plugin-dir={}", dir.path().display());
-    let flags = ["--cloud-provider=static", in_dir.as_str(), "--leader-elect=true", "--dry-run"];
+    let flags = [
+        "--cloud-provider=static",
+        in_dir.as_str(),
+        "--leader-elect=true",
+        "--dry-run",
+    ];
     assert!(config(&flags[..3]).unwrap().election.is_some());
     assert!(config(&flags).unwrap().election.is_none());
 }
@@ -139,9 +244,18 @@ fn a_dry_run_takes_no_part_in_leader_election() {
 fn process_events_refer_to_the_configured_lease() {
     let dir = plugin_dir();
     let in_dir = format!("--plugin-dir={}", dir.path().display());
-    let flags = ["--leader-elect-resource-name=mine", "--leader-elect-resource-namespace=here"];
-    let process = config(&[&["--cloud-provider=static", &in_dir], &flags[..]].concat()).unwrap().options.process;
-    assert_eq!((process.kind.as_deref(), process.name.as_deref()), (Some("Lease"), Some("mine")));
+    let flags = [
+        "--leader-elect-resource-name=mine",
+        "--leader-elect-resource-namespace=here",
+    ];
+    let process = config(&[&["--cloud-provider=static", &in_dir], &flags[..]].concat())
+        .unwrap()
+        .options
+        .process;
+    assert_eq!(
+        (process.kind.as_deref(), process.name.as_deref()),
+        (Some("Lease"), Some("mine"))
+    );
     assert_eq!(process.namespace.as_deref(), Some("here"));
 }
 
@@ -150,6 +264,11 @@ fn process_events_refer_to_the_configured_lease() {
 fn an_unknown_controller_is_named() {
     let dir = plugin_dir();
     let in_dir = format!("--plugin-dir={}", dir.path().display());
-    let refused = config(&["--cloud-provider=static", &in_dir, "--controllers=cloud-nodes"]).unwrap_err();
+    let refused = config(&[
+        "--cloud-provider=static",
+        &in_dir,
+        "--controllers=cloud-nodes",
+    ])
+    .unwrap_err();
     assert!(refused.to_string().contains("cloud-nodes"), "{refused}");
 }

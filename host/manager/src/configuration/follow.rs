@@ -20,16 +20,19 @@ const PERIOD: Duration = Duration::from_secs(2);
 enum Outcome {
     /// Nothing has changed.
     Same,
-    /// Rules and credentials of the file are in effect. `restart` is true if something else has changed, which needs a restart.
+    /// Rules and credentials of the file are in effect. `restart` is true if something else has
+    /// changed, which needs a restart.
     Taken { restart: bool },
     /// The file is not valid, and the previous configuration stays in effect.
     Refused(String),
 }
 
-/// Follows the file: changes of the rules and credentials of this plugin take effect, and a warning is logged if other changes
-/// need a restart. `refused` is 1 while the current file is rejected. Never ends.
+/// Follows the file: changes of the rules and credentials of this plugin take effect, and a warning
+/// is logged if other changes need a restart. `refused` is 1 while the current file is rejected.
+/// Never ends.
 pub async fn follow(path: PathBuf, plugin: String, egress: Arc<Egress>, refused: Gauge) {
-    // The file may have changed since the process read it at startup, so its first content is always applied.
+    // The file may have changed since the process read it at startup, so its first content is
+    // always applied.
     let mut known = None;
     let mut text = None;
     let mut refusal = None;
@@ -66,9 +69,10 @@ pub async fn follow(path: PathBuf, plugin: String, egress: Arc<Egress>, refused:
     }
 }
 
-/// Returns the next text that differs from the previous one and did not change between two checks: a file that is being written
-/// may not be valid, or have fewer restrictions than the complete one. After a rejection, the same text is returned again, since
-/// files that it refers to may have been created.
+/// Returns the next text that differs from the previous one and did not change between two checks:
+/// a file that is being written may not be valid, or have fewer restrictions than the complete one.
+/// After a rejection, the same text is returned again, since files that it refers to may have been
+/// created.
 async fn next(path: &Path, taken: Option<&Result<String, String>>) -> Result<String, String> {
     let mut before = None;
     loop {
@@ -83,11 +87,14 @@ async fn next(path: &Path, taken: Option<&Result<String, String>>) -> Result<Str
 
 async fn read(path: &Path) -> Result<String, String> {
     let path = path.to_owned();
-    blocking(async move { super::text(&path) }).await.map_err(|error| format!("{error:#}"))
+    blocking(async move { super::text(&path) })
+        .await
+        .map_err(|error| format!("{error:#}"))
 }
 
 fn parse(text: &Result<String, String>, path: &Path) -> Result<SkydockConfiguration, String> {
-    SkydockConfiguration::parse(text.as_ref().map_err(Clone::clone)?, path).map_err(|error| format!("{error:#}"))
+    SkydockConfiguration::parse(text.as_ref().map_err(Clone::clone)?, path)
+        .map_err(|error| format!("{error:#}"))
 }
 
 /// Applies the file. `known` is the last configuration that was applied.
@@ -102,10 +109,17 @@ fn take(
         Ok(configuration) => configuration,
         Err(why) => return Outcome::Refused(why.clone()),
     };
-    let entry = configuration.plugins.iter().find(|entry| entry.name == plugin);
-    let permits = entry.map(|entry| configuration.permits(entry)).unwrap_or_default();
+    let entry = configuration
+        .plugins
+        .iter()
+        .find(|entry| entry.name == plugin);
+    let permits = entry
+        .map(|entry| configuration.permits(entry))
+        .unwrap_or_default();
     match egress.update(permits) {
-        Ok(()) => Outcome::Taken { restart: known.is_some_and(|known| rest(known) != rest(configuration)) },
+        Ok(()) => Outcome::Taken {
+            restart: known.is_some_and(|known| rest(known) != rest(configuration)),
+        },
         Err(why) => Outcome::Refused(why.to_string()),
     }
 }
@@ -114,7 +128,9 @@ fn take(
 fn rest(configuration: &SkydockConfiguration) -> SkydockConfiguration {
     let mut rest = configuration.clone();
     rest.credentials.clear();
-    rest.plugins.iter_mut().for_each(|plugin| plugin.egress.clear());
+    rest.plugins
+        .iter_mut()
+        .for_each(|plugin| plugin.egress.clear());
     rest
 }
 
@@ -128,25 +144,41 @@ mod tests {
     use crate::egress::Permits;
 
     fn of(plugin: &str) -> Result<SkydockConfiguration, String> {
-        let text =
-            format!("apiVersion: skydock.dev/v1alpha1\nkind: SkydockConfiguration\nplugins:\n- name: a\n{plugin}");
+        let text = format!(
+            "apiVersion: skydock.dev/v1alpha1\nkind: SkydockConfiguration\nplugins:\n- name: a\n{plugin}"
+        );
         SkydockConfiguration::parse(&text, Path::new("/c.yaml")).map_err(|error| error.to_string())
     }
 
     // Holds: OPS-122
     #[test]
     fn new_rules_apply_immediately_other_changes_need_a_restart() {
-        let egress = Egress::new("a", Permits::default(), Vec::new(), &mut Registry::default()).unwrap();
+        let egress = Egress::new(
+            "a",
+            Permits::default(),
+            Vec::new(),
+            &mut Registry::default(),
+        )
+        .unwrap();
         let plain = of("  file: a.wasm");
         let opened = of("  file: a.wasm\n  egress: [{name: x, to: 'https://a.example:443'}]");
         let moved = of("  file: b.wasm\n  egress: [{name: x, to: 'https://a.example:443'}]");
         let wrong = of("  file: b.wasm\n  egress: [{name: x, to: 'https://a.example'}]");
-        assert!(wrong.as_ref().is_err_and(|why| why.contains("https://a.example")), "{wrong:?}");
+        assert!(
+            wrong
+                .as_ref()
+                .is_err_and(|why| why.contains("https://a.example")),
+            "{wrong:?}"
+        );
         for (known, now, expected) in [
             (&plain, &plain, Outcome::Same),
             (&plain, &opened, Outcome::Taken { restart: false }),
             (&opened, &moved, Outcome::Taken { restart: true }),
-            (&opened, &wrong, Outcome::Refused(wrong.clone().unwrap_err())),
+            (
+                &opened,
+                &wrong,
+                Outcome::Refused(wrong.clone().unwrap_err()),
+            ),
         ] {
             assert_eq!(take(known.as_ref().ok(), now, "a", &egress), expected);
         }
@@ -158,15 +190,28 @@ mod tests {
         use skydock_plugin::WayOut as _;
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("c.yaml");
-        let whole =
-            "apiVersion: skydock.dev/v1alpha1\nkind: SkydockConfiguration\nplugins:\n- name: a\n  file: a.wasm\n";
+        let whole = "apiVersion: skydock.dev/v1alpha1\nkind: SkydockConfiguration\nplugins:\n- name: a\n  file: a.wasm\n";
         std::fs::write(&file, whole).unwrap();
-        let egress = Arc::new(Egress::new("a", Permits::default(), Vec::new(), &mut Registry::default()).unwrap());
+        let egress = Arc::new(
+            Egress::new(
+                "a",
+                Permits::default(),
+                Vec::new(),
+                &mut Registry::default(),
+            )
+            .unwrap(),
+        );
         let gateway = egress.gateway("1");
-        let following = tokio::spawn(follow(file.clone(), "a".to_owned(), Arc::clone(&egress), Gauge::default()));
+        let following = tokio::spawn(follow(
+            file.clone(),
+            "a".to_owned(),
+            Arc::clone(&egress),
+            Gauge::default(),
+        ));
         sleep(PERIOD * 2).await;
         // Each text is valid, but has fewer restrictions than the last one.
-        let rule = "  egress:\n  - {name: x, to: 'https://a.example:443', addresses: [0.0.0.0/0]}\n";
+        let rule =
+            "  egress:\n  - {name: x, to: 'https://a.example:443', addresses: [0.0.0.0/0]}\n";
         for more in 0..9 {
             std::fs::write(&file, format!("{whole}{rule}{}", "#\n".repeat(more))).unwrap();
             sleep(PERIOD * 9 / 10).await;
@@ -183,13 +228,27 @@ mod tests {
         use skydock_plugin::WayOut as _;
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("c.yaml");
-        // The process has read a file without rules. The file is changed while the plugin is compiled.
-        let egress = Arc::new(Egress::new("a", Permits::default(), Vec::new(), &mut Registry::default()).unwrap());
+        // The process has read a file without rules. The file is changed while the plugin is
+        // compiled.
+        let egress = Arc::new(
+            Egress::new(
+                "a",
+                Permits::default(),
+                Vec::new(),
+                &mut Registry::default(),
+            )
+            .unwrap(),
+        );
         let gateway = egress.gateway("1");
         let text = "apiVersion: skydock.dev/v1alpha1\nkind: SkydockConfiguration\nplugins:\n- name: a\n  file: a.wasm\n  egress: [{name: x, to: 'https://a.example:443', addresses: [0.0.0.0/0]}]";
         std::fs::write(&file, text).unwrap();
         let refused = Gauge::default();
-        let following = tokio::spawn(follow(file.clone(), "a".to_owned(), Arc::clone(&egress), refused.clone()));
+        let following = tokio::spawn(follow(
+            file.clone(),
+            "a".to_owned(),
+            Arc::clone(&egress),
+            refused.clone(),
+        ));
         sleep(PERIOD * 3).await;
         assert_eq!((gateway.warnings().len(), refused.get()), (1, 0));
         for (text, expected) in [("kind: SkydockConfiguration", 1), (text, 0)] {

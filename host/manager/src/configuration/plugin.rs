@@ -18,7 +18,8 @@ pub struct PluginConfiguration {
     pub name: String,
     /// The WebAssembly component. A relative path is relative to the directory of this file.
     pub file: PathBuf,
-    /// Required digest of the component, as `sha256:` and 64 hexadecimal digits. Default: any digest is accepted.
+    /// Required digest of the component, as `sha256:` and 64 hexadecimal digits. Default: any
+    /// digest is accepted.
     pub digest: Option<String>,
     /// Configuration file of the provider. The plugin receives its text without secrets.
     pub cloud_config: Option<PathBuf>,
@@ -30,10 +31,12 @@ pub struct PluginConfiguration {
     /// Resource limits, with the keys of `--plugin-limit`.
     #[serde(default)]
     pub limits: BTreeMap<String, String>,
-    /// Allowed requests. The first rule that allows a request applies, and requests that no rule allows are denied.
+    /// Allowed requests. The first rule that allows a request applies, and requests that no rule
+    /// allows are denied.
     #[serde(default)]
     pub egress: Vec<EgressRule>,
-    /// Objects of the cluster that the plugin may read, and additional permissions that a replacement may require.
+    /// Objects of the cluster that the plugin may read, and additional permissions that a
+    /// replacement may require.
     #[serde(default)]
     pub grants: GrantsConfiguration,
 }
@@ -54,17 +57,22 @@ pub enum OverlapConfiguration {
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Eq)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct GrantsConfiguration {
-    /// Objects of the cluster that the plugin may read. Skydock's account needs permission to get them.
+    /// Objects of the cluster that the plugin may read. Skydock's account needs permission to get
+    /// them.
     pub objects: Vec<ObjectGrantConfiguration>,
-    /// Interfaces that a replacement may import although the previous plugin did not, for example `wasi:http/outgoing-handler`.
+    /// Interfaces that a replacement may import although the previous plugin did not, for example
+    /// `wasi:http/outgoing-handler`.
     pub imports: Vec<String>,
-    /// Hosts that a replacement may declare although the previous plugin did not, as written by the plugin.
+    /// Hosts that a replacement may declare although the previous plugin did not, as written by the
+    /// plugin.
     pub hosts: Vec<String>,
-    /// Prefixes of provider IDs and of annotations that a replacement may own although the previous plugin did not.
+    /// Prefixes of provider IDs and of annotations that a replacement may own although the previous
+    /// plugin did not.
     pub prefixes: Vec<String>,
 }
 
-/// Objects of the cluster that a plugin may read: one by its name, or those that an annotation of a Service names.
+/// Objects of the cluster that a plugin may read: one by its name, or those that an annotation of a
+/// Service names.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Eq)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ObjectGrantConfiguration {
@@ -74,7 +82,8 @@ pub struct ObjectGrantConfiguration {
     pub namespace: Option<String>,
     /// Name of the object.
     pub name: Option<String>,
-    /// Annotation of the current Service that contains the name of the object, which must be in the namespace of the Service.
+    /// Annotation of the current Service that contains the name of the object, which must be in the
+    /// namespace of the Service.
     pub named_by: Option<String>,
 }
 
@@ -82,7 +91,9 @@ impl PluginConfiguration {
     pub(super) fn check(&self) -> Result<(), String> {
         let name = &self.name;
         let named = (1..=63).contains(&name.len())
-            && name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-');
+            && name
+                .bytes()
+                .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-');
         if !named {
             return Err(format!(
                 "plugins: the name {name:?} is not valid; expected 1 to 63 lower-case letters, digits and dashes"
@@ -100,11 +111,16 @@ impl PluginConfiguration {
     /// # Errors
     /// A sentence, if the digest is not valid.
     pub fn sha256(&self) -> Result<Option<String>, String> {
-        let Some(digest) = &self.digest else { return Ok(None) };
-        let hex =
-            digest.strip_prefix("sha256:").filter(|hex| hex.len() == 64 && hex.bytes().all(|b| b.is_ascii_hexdigit()));
+        let Some(digest) = &self.digest else {
+            return Ok(None);
+        };
+        let hex = digest
+            .strip_prefix("sha256:")
+            .filter(|hex| hex.len() == 64 && hex.bytes().all(|b| b.is_ascii_hexdigit()));
         let hex = hex.ok_or_else(|| {
-            format!("the digest {digest:?} is not valid; expected `sha256:` and 64 hexadecimal digits")
+            format!(
+                "the digest {digest:?} is not valid; expected `sha256:` and 64 hexadecimal digits"
+            )
         })?;
         Ok(Some(hex.to_ascii_lowercase()))
     }
@@ -115,7 +131,8 @@ impl PluginConfiguration {
     /// A sentence, if a key is unknown or its value is not valid.
     pub fn limits(&self) -> Result<Vec<PluginLimit>, String> {
         let limit = |(key, value): (&String, &String)| {
-            plugin_limits::parse(&format!("{key}={value}")).map_err(|problem| format!("limits: {key}: {problem}"))
+            plugin_limits::parse(&format!("{key}={value}"))
+                .map_err(|problem| format!("limits: {key}: {problem}"))
         };
         self.limits.iter().map(limit).collect()
     }
@@ -141,7 +158,10 @@ impl GrantsConfiguration {
     /// # Errors
     /// A sentence, if an object has no name.
     pub fn grants(&self) -> Result<Grants, String> {
-        let objects = self.objects.iter().map(|it| it.grant().map_err(|problem| format!("grants: {problem}")));
+        let objects = self
+            .objects
+            .iter()
+            .map(|it| it.grant().map_err(|problem| format!("grants: {problem}")));
         Ok(Grants {
             objects: objects.collect::<Result<_, _>>()?,
             imports: self.imports.clone(),
@@ -153,20 +173,33 @@ impl GrantsConfiguration {
 
 impl ObjectGrantConfiguration {
     fn grant(&self) -> Result<ObjectGrant, String> {
-        let Self { kind: text, namespace, name, named_by } = self;
-        let kind = ForeignKind::parse(text)
-            .ok_or_else(|| format!("unknown kind {text:?}; expected `v1/Secret`, `v1/ConfigMap` or `v1/Namespace`"))?;
+        let Self {
+            kind: text,
+            namespace,
+            name,
+            named_by,
+        } = self;
+        let kind = ForeignKind::parse(text).ok_or_else(|| {
+            format!("unknown kind {text:?}; expected `v1/Secret`, `v1/ConfigMap` or `v1/Namespace`")
+        })?;
         let is_namespace = kind == ForeignKind::Namespace;
         match (namespace, name, named_by) {
-            (None, None, Some(annotation)) if !is_namespace => {
-                Ok(ObjectGrant::NamedBy { kind, annotation: annotation.clone() })
-            }
+            (None, None, Some(annotation)) if !is_namespace => Ok(ObjectGrant::NamedBy {
+                kind,
+                annotation: annotation.clone(),
+            }),
             (namespace, Some(name), None) if namespace.is_none() == is_namespace => {
                 let namespace = namespace.clone().unwrap_or_default();
-                Ok(ObjectGrant::Exact(ForeignObject { kind, namespace, name: name.clone() }))
+                Ok(ObjectGrant::Exact(ForeignObject {
+                    kind,
+                    namespace,
+                    name: name.clone(),
+                }))
             }
             _ if is_namespace => Err(format!("{text}: set only `name`")),
-            _ => Err(format!("{text}: set either `namespace` and `name`, or `namedBy`")),
+            _ => Err(format!(
+                "{text}: set either `namespace` and `name`, or `namedBy`"
+            )),
         }
     }
 }

@@ -35,7 +35,10 @@ pub enum ConfigurationError {
 impl ConfigurationError {
     /// Creates an error without a position.
     pub(crate) fn said(path: &Path, sentence: String) -> Self {
-        Self::Wrong { path: path.to_owned(), problem: Problem::of_the_whole(sentence) }
+        Self::Wrong {
+            path: path.to_owned(),
+            problem: Problem::of_the_whole(sentence),
+        }
     }
 }
 
@@ -50,16 +53,28 @@ impl Problem {
     pub(super) fn new(error: &Error) -> Self {
         let error = error.without_snippet();
         let sentence = match error {
-            Error::SerdeUnknownField { field, expected, .. } => unknown("field", field, expected),
-            Error::SerdeUnknownVariant { variant, expected, .. } => unknown("word", variant, expected),
+            Error::SerdeUnknownField {
+                field, expected, ..
+            } => unknown("field", field, expected),
+            Error::SerdeUnknownVariant {
+                variant, expected, ..
+            } => unknown("word", variant, expected),
             error => UserMessageFormatter.format_message(error).into_owned(),
         };
-        let place = error.location().filter(|location| *location != Location::UNKNOWN);
-        Self { place: place.map(|at| (at.line(), at.column())), sentence: shown(&sentence, SENTENCE).into_owned() }
+        let place = error
+            .location()
+            .filter(|location| *location != Location::UNKNOWN);
+        Self {
+            place: place.map(|at| (at.line(), at.column())),
+            sentence: shown(&sentence, SENTENCE).into_owned(),
+        }
     }
 
     pub(super) fn of_the_whole(sentence: impl Into<String>) -> Self {
-        Self { place: None, sentence: sentence.into() }
+        Self {
+            place: None,
+            sentence: sentence.into(),
+        }
     }
 }
 
@@ -74,9 +89,15 @@ impl fmt::Display for Problem {
 
 fn unknown(what: &str, found: &str, known: &[&'static str]) -> String {
     let alike = |word: &&&str| strsim::jaro_winkler(&word.to_lowercase(), &found.to_lowercase());
-    let nearest = known.iter().max_by(|a, b| alike(a).total_cmp(&alike(b))).filter(|word| alike(word) >= ALIKE);
+    let nearest = known
+        .iter()
+        .max_by(|a, b| alike(a).total_cmp(&alike(b)))
+        .filter(|word| alike(word) >= ALIKE);
     match nearest {
         Some(word) => format!("unknown {what} `{found}`; did you mean `{word}`?"),
-        None => format!("unknown {what} `{found}`; expected one of `{}`", known.join("`, `")),
+        None => format!(
+            "unknown {what} `{found}`; expected one of `{}`",
+            known.join("`, `")
+        ),
     }
 }

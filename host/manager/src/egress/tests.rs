@@ -1,23 +1,41 @@
 use super::*;
 
 fn permits(digest: &str) -> Permits {
-    let credentials =
-        format!("[{{type: header, name: api, for: {{plugin: a, digest: {digest}}}, valueFile: /nowhere/token}}]");
-    let rules =
-        "[{name: open, to: 'https://a.example:443'}, {name: known, to: 'https://b.example:443', credential: api}]";
-    let (rules, credentials) = (serde_saphyr::from_str(rules), serde_saphyr::from_str(&credentials));
-    Permits { rules: rules.unwrap(), credentials: credentials.unwrap() }
+    let credentials = format!(
+        "[{{type: header, name: api, for: {{plugin: a, digest: {digest}}}, valueFile: /nowhere/token}}]"
+    );
+    let rules = "[{name: open, to: 'https://a.example:443'}, {name: known, to: 'https://b.example:443', credential: api}]";
+    let (rules, credentials) = (
+        serde_saphyr::from_str(rules),
+        serde_saphyr::from_str(&credentials),
+    );
+    Permits {
+        rules: rules.unwrap(),
+        credentials: credentials.unwrap(),
+    }
 }
 
 fn rules(plugin: &str, permits: &Permits, digest: &str) -> Vec<String> {
     let credentials = credentials(permits, &CredentialMetrics::default()).unwrap();
-    let opened = Opened { permits: permits.clone(), credentials };
+    let opened = Opened {
+        permits: permits.clone(),
+        credentials,
+    };
     let settings = settings(plugin, &opened, digest).unwrap();
     let refuses = |rule: &EgressRule| {
-        let credential = rule.credential.as_ref().map(|name| format!("{:?}", settings.credentials[name]));
+        let credential = rule
+            .credential
+            .as_ref()
+            .map(|name| format!("{:?}", settings.credentials[name]));
         credential.is_some_and(|credential| credential.starts_with("Withheld"))
     };
-    let name = |rule: &EgressRule| format!("{}{}", rule.name, if refuses(rule) { " refuses" } else { "" });
+    let name = |rule: &EgressRule| {
+        format!(
+            "{}{}",
+            rule.name,
+            if refuses(rule) { " refuses" } else { "" }
+        )
+    };
     settings.rules.iter().map(name).collect()
 }
 
@@ -27,8 +45,16 @@ fn a_credential_is_bound_to_one_plugin_and_digest() {
     let (one, other) = ("1".repeat(64), "2".repeat(64));
     let pinned = permits(&format!("'sha256:{one}'"));
     assert_eq!(rules("a", &pinned, &one), ["open", "known"]);
-    assert_eq!(rules("a", &pinned, &other), ["open", "known refuses"], "another component");
-    assert_eq!(rules("b", &pinned, &one), ["open", "known refuses"], "another plugin");
+    assert_eq!(
+        rules("a", &pinned, &other),
+        ["open", "known refuses"],
+        "another component"
+    );
+    assert_eq!(
+        rules("b", &pinned, &one),
+        ["open", "known refuses"],
+        "another plugin"
+    );
     assert_eq!(rules("a", &permits("any"), &other), ["open", "known"]);
 }
 
@@ -36,33 +62,58 @@ fn a_credential_is_bound_to_one_plugin_and_digest() {
 fn each_component_digest_has_its_own_gateway() {
     let egress = Egress::new("a", permits("any"), Vec::new(), &mut Registry::default()).unwrap();
     let first = egress.gateway("1");
-    assert!(Arc::ptr_eq(&first, &egress.gateway("1")) && !Arc::ptr_eq(&first, &egress.gateway("2")));
-    let unknown = Permits { credentials: Vec::new(), ..permits("any") };
+    assert!(
+        Arc::ptr_eq(&first, &egress.gateway("1")) && !Arc::ptr_eq(&first, &egress.gateway("2"))
+    );
+    let unknown = Permits {
+        credentials: Vec::new(),
+        ..permits("any")
+    };
     let refused = egress.update(unknown).unwrap_err().to_string();
     assert_eq!(refused, "egress rule `known`: unknown credential `api`");
     egress.update(Permits::default()).unwrap();
-    assert!(Arc::ptr_eq(&first, &egress.gateway("1")), "its rules are others");
+    assert!(
+        Arc::ptr_eq(&first, &egress.gateway("1")),
+        "its rules are others"
+    );
 }
 
 // Holds: OPS-130
 #[test]
 fn a_changed_rule_keeps_credentials_logged_in() {
     let egress = Egress::new("a", permits("any"), Vec::new(), &mut Registry::default()).unwrap();
-    let credential = || egress.state().opened.credentials.bind("api", "a", "sha256:1").unwrap();
+    let credential = || {
+        egress
+            .state()
+            .opened
+            .credentials
+            .bind("api", "a", "sha256:1")
+            .unwrap()
+    };
     let first = credential();
     let mut next = permits("any");
     next.rules.remove(0);
     egress.update(next.clone()).unwrap();
-    assert!(Arc::ptr_eq(&first, &credential()), "what it got from its issuer is kept");
+    assert!(
+        Arc::ptr_eq(&first, &credential()),
+        "what it got from its issuer is kept"
+    );
     next.rules[0].tls = serde_saphyr::from_str("{serverName: b.example}").unwrap();
     egress.update(next.clone()).unwrap();
     let trusted = credential();
-    assert!(!Arc::ptr_eq(&first, &trusted), "its issuer is trusted in another way");
-    next.credentials =
-        serde_saphyr::from_str("[{type: header, name: api, for: {plugin: a, digest: any}, valueFile: /nowhere/other}]")
-            .unwrap();
+    assert!(
+        !Arc::ptr_eq(&first, &trusted),
+        "its issuer is trusted in another way"
+    );
+    next.credentials = serde_saphyr::from_str(
+        "[{type: header, name: api, for: {plugin: a, digest: any}, valueFile: /nowhere/other}]",
+    )
+    .unwrap();
     egress.update(next).unwrap();
-    assert!(!Arc::ptr_eq(&trusted, &credential()), "it is another file's");
+    assert!(
+        !Arc::ptr_eq(&trusted, &credential()),
+        "it is another file's"
+    );
 }
 
 // Holds: OPS-113
@@ -72,8 +123,18 @@ async fn the_addresses_of_the_api_server_are_closed() {
     let closed = || (egress.surroundings.closed)().api_server;
     egress.find_api_server("10.20.0.1", 6443).await;
     egress.find_api_server("localhost", 443).await;
-    assert!(closed().contains(&"10.20.0.1:6443".parse().unwrap()), "{:?}", closed());
-    assert!(closed().iter().any(|address| address.ip().is_loopback() && address.port() == 443), "{:?}", closed());
+    assert!(
+        closed().contains(&"10.20.0.1:6443".parse().unwrap()),
+        "{:?}",
+        closed()
+    );
+    assert!(
+        closed()
+            .iter()
+            .any(|address| address.ip().is_loopback() && address.port() == 443),
+        "{:?}",
+        closed()
+    );
     let known = closed();
     egress.find_api_server("nowhere.invalid", 443).await;
     assert_eq!(closed(), known, "a name that leads nowhere opens nothing");
@@ -85,13 +146,31 @@ fn operating_md_lists_every_egress_metric() {
     let page = include_str!("../../../../docs/operating.md");
     // Metrics without values are not exported, so the sources with their registration are searched.
     let of = |prefix: &str, source: &str| -> Vec<String> {
-        let calls = source.split("registry.register").skip(1).filter(|call| call.starts_with(['(', '_']));
-        calls.filter_map(|call| Some(format!("{prefix}_{}", call.split('"').nth(1)?))).collect()
+        let calls = source
+            .split("registry.register")
+            .skip(1)
+            .filter(|call| call.starts_with(['(', '_']));
+        calls
+            .filter_map(|call| Some(format!("{prefix}_{}", call.split('"').nth(1)?)))
+            .collect()
     };
-    let egress = of("skydock_egress", include_str!("../../../egress/src/metrics.rs"));
-    let credentials = of("skydock_credential", include_str!("../../../egress/src/credentials/metrics.rs"));
-    assert!(egress.len() >= 8 && credentials.len() == 1, "{egress:?} {credentials:?}");
-    let missing: Vec<_> = egress.iter().chain(&credentials).filter(|name| !page.contains(*name)).collect();
+    let egress = of(
+        "skydock_egress",
+        include_str!("../../../egress/src/metrics.rs"),
+    );
+    let credentials = of(
+        "skydock_credential",
+        include_str!("../../../egress/src/credentials/metrics.rs"),
+    );
+    assert!(
+        egress.len() >= 8 && credentials.len() == 1,
+        "{egress:?} {credentials:?}"
+    );
+    let missing: Vec<_> = egress
+        .iter()
+        .chain(&credentials)
+        .filter(|name| !page.contains(*name))
+        .collect();
     assert!(missing.is_empty(), "{missing:?}");
 }
 
@@ -109,14 +188,28 @@ fn rules_for_a_specific_digest_are_checked_too() {
 #[test]
 fn rules_invalid_for_one_component_change_no_gateway() {
     let ones = "1".repeat(64);
-    let others: Vec<String> = (2..9).map(|digit: u32| digit.to_string().repeat(64)).collect();
-    let egress = Egress::new("a", permits(&format!("'sha256:{ones}'")), Vec::new(), &mut Registry::default());
+    let others: Vec<String> = (2..9)
+        .map(|digit: u32| digit.to_string().repeat(64))
+        .collect();
+    let egress = Egress::new(
+        "a",
+        permits(&format!("'sha256:{ones}'")),
+        Vec::new(),
+        &mut Registry::default(),
+    );
     let egress = egress.unwrap();
-    let gateways: Vec<_> = others.iter().chain([&ones]).map(|digest| egress.gateway(digest)).collect();
+    let gateways: Vec<_> = others
+        .iter()
+        .chain([&ones])
+        .map(|digest| egress.gateway(digest))
+        .collect();
     let mut next = broken(&ones);
     // A change that is visible in the warnings.
     next.rules[0].addresses = vec!["0.0.0.0/0".to_owned()];
     egress.update(next).unwrap_err();
-    let changed = gateways.iter().filter(|gateway| !gateway.warnings().is_empty()).count();
+    let changed = gateways
+        .iter()
+        .filter(|gateway| !gateway.warnings().is_empty())
+        .count();
     assert_eq!(changed, 0, "of 8 gateways");
 }

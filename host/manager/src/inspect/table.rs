@@ -10,11 +10,18 @@ pub(super) struct Row {
 impl Row {
     /// Creates a row.
     pub(super) fn new(name: &'static str, values: impl IntoIterator<Item = impl ToString>) -> Self {
-        Self { name, values: values.into_iter().map(|value| value.to_string()).collect() }
+        Self {
+            name,
+            values: values.into_iter().map(|value| value.to_string()).collect(),
+        }
     }
 
     fn line(&self) -> String {
-        let values = if self.values.is_empty() { "none".to_owned() } else { self.values.join(", ") };
+        let values = if self.values.is_empty() {
+            "none".to_owned()
+        } else {
+            self.values.join(", ")
+        };
         format!("{:<15} {values}", self.name)
     }
 }
@@ -24,28 +31,51 @@ pub(super) fn lines(rows: &[Row]) -> Vec<String> {
     rows.iter().map(Row::line).collect()
 }
 
-/// Returns the lines for a plugin compared with an earlier build: values that were added have a `+`, values that were removed a `-`. What
-/// only one of them says is added or removed as a whole.
+/// Returns the lines for a plugin compared with an earlier build: values that were added have a
+/// `+`, values that were removed a `-`. What only one of them says is added or removed as a whole.
 pub(super) fn compared(rows: &[Row], earlier: &[Row]) -> Vec<String> {
     let mut out = Vec::new();
-    let only_earlier = earlier.iter().filter(|before| rows.iter().all(|row| row.name != before.name));
+    let only_earlier = earlier
+        .iter()
+        .filter(|before| rows.iter().all(|row| row.name != before.name));
     let names = rows.iter().chain(only_earlier).map(|row| row.name);
     for name in names {
-        let values = |rows: &[Row]| rows.iter().find(|row| row.name == name).map(|row| row.values.clone());
-        let (now, before) = (values(rows).unwrap_or_default(), values(earlier).unwrap_or_default());
+        let values = |rows: &[Row]| {
+            rows.iter()
+                .find(|row| row.name == name)
+                .map(|row| row.values.clone())
+        };
+        let (now, before) = (
+            values(rows).unwrap_or_default(),
+            values(earlier).unwrap_or_default(),
+        );
         if now == before {
             out.push(Row { name, values: now }.line());
             continue;
         }
-        let removed = before.iter().filter(|value| !now.contains(value)).map(|value| format!("- {value}"));
-        let added = now.iter().filter(|value| !before.contains(value)).map(|value| format!("+ {value}"));
+        let removed = before
+            .iter()
+            .filter(|value| !now.contains(value))
+            .map(|value| format!("- {value}"));
+        let added = now
+            .iter()
+            .filter(|value| !before.contains(value))
+            .map(|value| format!("+ {value}"));
         let mut changes = removed.chain(added).peekable();
         if changes.peek().is_none() {
             // Only their order differs.
-            out.push(Row { name, values: now.clone() }.line());
+            out.push(
+                Row {
+                    name,
+                    values: now.clone(),
+                }
+                .line(),
+            );
         }
         out.extend(
-            changes.enumerate().map(|(index, change)| format!("{:<15} {change}", if index == 0 { name } else { "" })),
+            changes.enumerate().map(|(index, change)| {
+                format!("{:<15} {change}", if index == 0 { name } else { "" })
+            }),
         );
     }
     out

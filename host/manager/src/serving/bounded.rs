@@ -1,5 +1,6 @@
-//! A listener that limits the number and duration of connections. Each connection uses a file descriptor, and without free file
-//! descriptors the process can neither renew its Lease nor read a plugin.
+//! A listener that limits the number and duration of connections. Each connection uses a file
+//! descriptor, and without free file descriptors the process can neither renew its Lease nor read a
+//! plugin.
 
 use std::{
     io,
@@ -18,7 +19,8 @@ use tokio::{
     time::{Sleep, sleep},
 };
 
-/// A listener that accepts a limited number of concurrent connections, and closes each after a maximum duration.
+/// A listener that accepts a limited number of concurrent connections, and closes each after a
+/// maximum duration.
 pub(super) struct Bounded {
     listener: TcpListener,
     room: Arc<Semaphore>,
@@ -27,7 +29,11 @@ pub(super) struct Bounded {
 
 impl Bounded {
     pub(super) fn new(listener: TcpListener, connections: usize, longest: Duration) -> Self {
-        Self { listener, room: Arc::new(Semaphore::new(connections)), longest }
+        Self {
+            listener,
+            room: Arc::new(Semaphore::new(connections)),
+            longest,
+        }
     }
 }
 
@@ -39,7 +45,14 @@ impl Listener for Bounded {
         // The semaphore is never closed. Further connections wait in the kernel.
         let room = Arc::clone(&self.room).acquire_owned().await.ok();
         let (stream, address) = Listener::accept(&mut self.listener).await;
-        (Connection { stream, end: Box::pin(sleep(self.longest)), _room: room }, address)
+        (
+            Connection {
+                stream,
+                end: Box::pin(sleep(self.longest)),
+                _room: room,
+            },
+            address,
+        )
     }
 
     fn local_addr(&self) -> io::Result<SocketAddr> {
@@ -79,7 +92,11 @@ impl AsyncRead for Connection {
 }
 
 impl AsyncWrite for Connection {
-    fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
         self.within(context, |stream, context| stream.poll_write(context, bytes))
     }
 
@@ -117,7 +134,10 @@ mod tests {
         let mut slow = Vec::new();
         for _ in 0..20 {
             let mut stream = TcpStream::connect(address).await.unwrap();
-            stream.write_all(b"GET /healthz HTTP/1.1\r\nX: ").await.unwrap();
+            stream
+                .write_all(b"GET /healthz HTTP/1.1\r\nX: ")
+                .await
+                .unwrap();
             slow.push(stream);
         }
         let held = async {
@@ -127,13 +147,24 @@ mod tests {
         };
         timeout(MINUTE, held).await.unwrap();
         let mut stream = slow.pop().unwrap();
-        stream.write_all(b"\r\nHost: x\r\nConnection: close\r\n\r\n").await.unwrap();
+        stream
+            .write_all(b"\r\nHost: x\r\nConnection: close\r\n\r\n")
+            .await
+            .unwrap();
         let mut answer = String::new();
-        timeout(MINUTE, stream.read_to_string(&mut answer)).await.unwrap().unwrap();
-        assert!(answer.starts_with("HTTP/1.1 200"), "the last of all is served: {answer}");
+        timeout(MINUTE, stream.read_to_string(&mut answer))
+            .await
+            .unwrap()
+            .unwrap();
+        assert!(
+            answer.starts_with("HTTP/1.1 200"),
+            "the last of all is served: {answer}"
+        );
         for mut stream in slow {
             // Closed, or reset because it sent more data.
-            let _ = timeout(MINUTE, stream.read_to_end(&mut Vec::new())).await.unwrap();
+            let _ = timeout(MINUTE, stream.read_to_end(&mut Vec::new()))
+                .await
+                .unwrap();
         }
         serving.abort();
     }

@@ -1,4 +1,5 @@
-//! Escapes log events, so that each stays on one line: their text may come from a plugin, a cloud, a user or the API server.
+//! Escapes log events, so that each stays on one line: their text may come from a plugin, a cloud,
+//! a user or the API server.
 
 use std::fmt;
 
@@ -9,12 +10,17 @@ use tracing_subscriber::{
     fmt::{FormatFields, format::Writer},
 };
 
-/// A format of log events: `MESSAGE NAME=VALUE …`, with control characters in the message and in all values escaped.
+/// A format of log events: `MESSAGE NAME=VALUE …`, with control characters in the message and in
+/// all values escaped.
 pub(super) struct OneLine;
 
 impl<'writer> FormatFields<'writer> for OneLine {
     fn format_fields<R: RecordFields>(&self, writer: Writer<'writer>, fields: R) -> fmt::Result {
-        let mut line = Line { writer, begun: false, result: Ok(()) };
+        let mut line = Line {
+            writer,
+            begun: false,
+            result: Ok(()),
+        };
         fields.record(&mut line);
         line.result
     }

@@ -36,7 +36,11 @@ impl ElectionMetrics for Silent {
 }
 
 fn short() -> Result<Timings, TimingsError> {
-    Timings::new(Duration::from_secs(2), Duration::from_millis(1500), Duration::from_millis(500))
+    Timings::new(
+        Duration::from_secs(2),
+        Duration::from_millis(1500),
+        Duration::from_millis(500),
+    )
 }
 
 struct Candidate {
@@ -52,7 +56,11 @@ impl Candidate {
         Self::stand_with(Box::new(move || Ok(client.clone())), short(), identity)
     }
 
-    fn stand_with(connect: Connect, timings: Result<Timings, TimingsError>, identity: &str) -> Self {
+    fn stand_with(
+        connect: Connect,
+        timings: Result<Timings, TimingsError>,
+        identity: &str,
+    ) -> Self {
         let config = ElectionConfig {
             namespace: "kube-system".to_owned(),
             name: "cloud-controller-manager".to_owned(),
@@ -64,13 +72,22 @@ impl Candidate {
         let release = CancellationToken::new();
         let token = release.clone();
         let task = tokio::spawn(async move { elector.run(&sender, &token).await });
-        Self { state, release, task, unreleased }
+        Self {
+            state,
+            release,
+            task,
+            unreleased,
+        }
     }
 
     async fn leads(&mut self) -> Duration {
         let start = Instant::now();
-        let leading = self.state.wait_for(|state| matches!(state, Leadership::Leading(_)));
-        let won = tokio::time::timeout(Duration::from_secs(10), leading).await.is_ok_and(|state| state.is_ok());
+        let leading = self
+            .state
+            .wait_for(|state| matches!(state, Leadership::Leading(_)));
+        let won = tokio::time::timeout(Duration::from_secs(10), leading)
+            .await
+            .is_ok_and(|state| state.is_ok());
         assert!(won, "it does not lead after 10 s");
         start.elapsed()
     }
@@ -95,11 +112,22 @@ async fn a_released_lease_is_acquired_immediately() {
     first.release.cancel();
     let took = second.leads().await;
     assert!(!second.unreleased.load(Ordering::SeqCst));
-    assert!(took < Duration::from_millis(500), "the standby needed {took:?}: it did not act on the release");
+    assert!(
+        took < Duration::from_millis(500),
+        "the standby needed {took:?}: it did not act on the release"
+    );
     first.task.await.unwrap();
     assert_eq!(*first.state.borrow(), Leadership::Released);
-    let spec = leases.get("cloud-controller-manager").await.unwrap().spec.unwrap();
-    assert_eq!((spec.holder_identity.as_deref(), spec.lease_transitions), (Some("second"), Some(1)));
+    let spec = leases
+        .get("cloud-controller-manager")
+        .await
+        .unwrap()
+        .spec
+        .unwrap();
+    assert_eq!(
+        (spec.holder_identity.as_deref(), spec.lease_transitions),
+        (Some("second"), Some(1))
+    );
 }
 
 // Holds: OPS-79
@@ -112,9 +140,18 @@ async fn a_silent_leader_is_replaced_when_its_lease_expires() {
     tokio::time::sleep(Duration::from_millis(700)).await;
     first.task.abort();
     let took = second.leads().await;
-    assert!(second.unreleased.load(Ordering::SeqCst), "what the first has sent may arrive yet");
-    assert!(!first.unreleased.load(Ordering::SeqCst), "there was none before it");
-    assert!(took > Duration::from_millis(1000) && took < Duration::from_millis(2600), "{took:?}");
+    assert!(
+        second.unreleased.load(Ordering::SeqCst),
+        "what the first has sent may arrive yet"
+    );
+    assert!(
+        !first.unreleased.load(Ordering::SeqCst),
+        "there was none before it"
+    );
+    assert!(
+        took > Duration::from_millis(1000) && took < Duration::from_millis(2600),
+        "{took:?}"
+    );
 }
 
 // Holds: OPS-79
@@ -128,7 +165,10 @@ async fn an_unreleased_lease_is_reported_even_after_a_lost_answer() {
     first.task.abort();
     // Its requests have arrived by then.
     tokio::time::sleep(Duration::from_millis(100)).await;
-    let lost = Rule::new(Fault::AnswerLost).verbs(&[Verb::Update]).resource("leases").times(1);
+    let lost = Rule::new(Fault::AnswerLost)
+        .verbs(&[Verb::Update])
+        .resource("leases")
+        .times(1);
     plane.faults().set(lost, StdRng::seed_from_u64(0));
     second.leads().await;
     assert_eq!(plane.faults().met()["answer lost"], 1);
@@ -138,9 +178,21 @@ async fn an_unreleased_lease_is_reported_even_after_a_lost_answer() {
 #[tokio::test]
 async fn a_lease_acquired_by_a_lost_answer_is_released() {
     let (plane, client, leases) = plane().await;
-    plane.faults().set(Rule::new(Fault::AnswerLost).resource("leases").verbs(&Verb::WRITES), StdRng::seed_from_u64(0));
+    plane.faults().set(
+        Rule::new(Fault::AnswerLost)
+            .resource("leases")
+            .verbs(&Verb::WRITES),
+        StdRng::seed_from_u64(0),
+    );
     let first = Candidate::stand(&client, "first");
-    let holder = async || leases.get_opt("cloud-controller-manager").await.unwrap()?.spec?.holder_identity;
+    let holder = async || {
+        leases
+            .get_opt("cloud-controller-manager")
+            .await
+            .unwrap()?
+            .spec?
+            .holder_identity
+    };
     let begin = Instant::now();
     while holder().await.is_none() {
         assert!(begin.elapsed() < Duration::from_secs(10));
@@ -148,7 +200,11 @@ async fn a_lease_acquired_by_a_lost_answer_is_released() {
     plane.faults().clear();
     first.release.cancel();
     first.task.await.unwrap();
-    assert_eq!(holder().await.unwrap_or_default(), "", "nobody need wait for it");
+    assert_eq!(
+        holder().await.unwrap_or_default(),
+        "",
+        "nobody need wait for it"
+    );
 }
 
 #[tokio::test]
@@ -158,10 +214,22 @@ async fn a_leader_that_loses_its_lease_to_another_stops() {
     first.leads().await;
     let mut lease = leases.get("cloud-controller-manager").await.unwrap();
     lease.spec.as_mut().unwrap().holder_identity = Some("thief".to_owned());
-    leases.replace("cloud-controller-manager", &PostParams::default(), &lease).await.unwrap();
-    let lost = first.state.wait_for(|state| matches!(state, Leadership::Lost(_)));
-    let lost = tokio::time::timeout(Duration::from_secs(3), lost).await.expect("it notices").unwrap().clone();
-    assert!(matches!(&lost, Leadership::Lost(why) if why.contains("another replica")), "{lost:?}");
+    leases
+        .replace("cloud-controller-manager", &PostParams::default(), &lease)
+        .await
+        .unwrap();
+    let lost = first
+        .state
+        .wait_for(|state| matches!(state, Leadership::Lost(_)));
+    let lost = tokio::time::timeout(Duration::from_secs(3), lost)
+        .await
+        .expect("it notices")
+        .unwrap()
+        .clone();
+    assert!(
+        matches!(&lost, Leadership::Lost(why) if why.contains("another replica")),
+        "{lost:?}"
+    );
 }
 
 // Holds: OPS-08
@@ -179,11 +247,22 @@ async fn reads_a_lease_written_by_client_go() {
         },
     }))
     .unwrap();
-    leases.create(&PostParams::default(), &written).await.unwrap();
+    leases
+        .create(&PostParams::default(), &written)
+        .await
+        .unwrap();
     let mut first = Candidate::stand(&client, "first");
     first.leads().await;
-    let spec = leases.get("cloud-controller-manager").await.unwrap().spec.unwrap();
-    assert_eq!((spec.lease_transitions, spec.lease_duration_seconds), (Some(8), Some(2)));
+    let spec = leases
+        .get("cloud-controller-manager")
+        .await
+        .unwrap()
+        .spec
+        .unwrap();
+    assert_eq!(
+        (spec.lease_transitions, spec.lease_duration_seconds),
+        (Some(8), Some(2))
+    );
     assert!(spec.acquire_time > written.spec.unwrap().acquire_time);
 }
 
@@ -199,30 +278,44 @@ async fn clock_jumps_do_not_shorten_or_extend_a_lease() {
     let mut lease = leases.create(&PostParams::default(), &lease).await.unwrap();
     let mut first = Candidate::stand(&client, "first");
     for hours in [5, -5, 48, 0, -1, 2] {
-        lease.spec.as_mut().unwrap().renew_time = Some(MicroTime(Timestamp::now() + SignedDuration::from_hours(hours)));
-        lease = leases.replace("cloud-controller-manager", &PostParams::default(), &lease).await.unwrap();
+        lease.spec.as_mut().unwrap().renew_time = Some(MicroTime(
+            Timestamp::now() + SignedDuration::from_hours(hours),
+        ));
+        lease = leases
+            .replace("cloud-controller-manager", &PostParams::default(), &lease)
+            .await
+            .unwrap();
         tokio::time::sleep(Duration::from_millis(600)).await;
         assert_eq!(*first.state.borrow(), Leadership::Standby, "{hours} hours");
     }
     let took = first.leads().await;
-    assert!(took > Duration::from_secs(1) && took < Duration::from_millis(2600), "{took:?}");
+    assert!(
+        took > Duration::from_secs(1) && took < Duration::from_millis(2600),
+        "{took:?}"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_leader_paused_longer_than_its_lease_stops_leading() {
     const STILL: Duration = Duration::from_secs(4);
     let (plane, client, leases) = plane().await;
-    // The first elector runs on a separate thread, which can be blocked with everything that runs on it.
+    // The first elector runs on a separate thread, which can be blocked with everything that runs
+    // on it.
     let (url, (send, first)) = (plane.url(), tokio::sync::oneshot::channel());
     let (stop, stopped) = std::sync::mpsc::channel::<()>();
     let thread = std::thread::spawn(move || {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .unwrap();
         runtime.block_on(async {
             let client = Client::try_from(Config::new(url.parse().unwrap())).unwrap();
             let first = Candidate::stand(&client, "first");
             drop(send.send(first.state.clone()));
             tokio::task::yield_now().await;
-            while stopped.recv_timeout(Duration::ZERO) == Err(std::sync::mpsc::RecvTimeoutError::Timeout) {
+            while stopped.recv_timeout(Duration::ZERO)
+                == Err(std::sync::mpsc::RecvTimeoutError::Timeout)
+            {
                 tokio::time::sleep(Duration::from_millis(20)).await;
             }
             std::thread::sleep(STILL);
@@ -231,23 +324,41 @@ async fn a_leader_paused_longer_than_its_lease_stops_leading() {
         })
     });
     let mut first = first.await.unwrap();
-    first.wait_for(|state| matches!(state, Leadership::Leading(_))).await.unwrap();
+    first
+        .wait_for(|state| matches!(state, Leadership::Leading(_)))
+        .await
+        .unwrap();
     let mut second = Candidate::stand(&client, "second");
     stop.send(()).unwrap();
     let start = Instant::now();
     second.leads().await;
     assert!(start.elapsed() < STILL, "{:?}", start.elapsed());
     let lost = first.wait_for(|state| matches!(state, Leadership::Lost(_)));
-    tokio::time::timeout(Duration::from_secs(6), lost).await.expect("it notices").unwrap();
+    tokio::time::timeout(Duration::from_secs(6), lost)
+        .await
+        .expect("it notices")
+        .unwrap();
     let took = start.elapsed();
-    assert!(took > STILL && took < STILL + Duration::from_millis(500), "it noticed after {took:?}");
+    assert!(
+        took > STILL && took < STILL + Duration::from_millis(500),
+        "it noticed after {took:?}"
+    );
     assert!(matches!(thread.join().unwrap(), Leadership::Lost(_)));
-    let spec = leases.get("cloud-controller-manager").await.unwrap().spec.unwrap();
-    assert_eq!((spec.holder_identity.as_deref(), spec.lease_transitions), (Some("second"), Some(1)));
+    let spec = leases
+        .get("cloud-controller-manager")
+        .await
+        .unwrap()
+        .spec
+        .unwrap();
+    assert_eq!(
+        (spec.holder_identity.as_deref(), spec.lease_transitions),
+        (Some("second"), Some(1))
+    );
     assert!(matches!(*second.state.borrow(), Leadership::Leading(_)));
 }
 
-/// Forwards connections. On notification, existing connections fall silent: they stay open, but no data comes back.
+/// Forwards connections. On notification, existing connections fall silent: they stay open, but no
+/// data comes back.
 async fn balancer(to: String) -> (String, Arc<Notify>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let (address, silence) = (listener.local_addr().unwrap(), Arc::new(Notify::new()));
@@ -271,7 +382,14 @@ async fn balancer(to: String) -> (String, Arc<Notify>) {
 #[tokio::test]
 async fn a_leader_survives_a_silent_connection() {
     let (plane, _client, _leases) = plane().await;
-    let (url, silence) = balancer(plane.url().trim_start_matches("http://").trim_end_matches('/').to_owned()).await;
+    let (url, silence) = balancer(
+        plane
+            .url()
+            .trim_start_matches("http://")
+            .trim_end_matches('/')
+            .to_owned(),
+    )
+    .await;
     let connect = move || Ok(Client::try_from(Config::new(url.parse().unwrap())).unwrap());
     let seconds = Duration::from_secs;
     let timings = Timings::new(seconds(8), seconds(5), Duration::from_millis(500));
@@ -284,8 +402,11 @@ async fn a_leader_survives_a_silent_connection() {
         Leadership::Leading(at) => *at > silent + Duration::from_secs(1),
         _ => true,
     };
-    let state =
-        tokio::time::timeout(seconds(20), first.state.wait_for(renewed)).await.expect("it renews").unwrap().clone();
+    let state = tokio::time::timeout(seconds(20), first.state.wait_for(renewed))
+        .await
+        .expect("it renews")
+        .unwrap()
+        .clone();
     assert!(matches!(state, Leadership::Leading(_)), "{state:?}");
 }
 
@@ -295,7 +416,14 @@ async fn a_standby_takes_over_despite_a_silent_connection() {
     let (plane, client, _leases) = plane().await;
     let mut first = Candidate::stand(&client, "first");
     first.leads().await;
-    let (url, silence) = balancer(plane.url().trim_start_matches("http://").trim_end_matches('/').to_owned()).await;
+    let (url, silence) = balancer(
+        plane
+            .url()
+            .trim_start_matches("http://")
+            .trim_end_matches('/')
+            .to_owned(),
+    )
+    .await;
     let connect = move || Ok(Client::try_from(Config::new(url.parse().unwrap())).unwrap());
     let mut second = Candidate::stand_with(Box::new(connect), short(), "second");
     tokio::time::sleep(Duration::from_millis(700)).await;
@@ -309,6 +437,11 @@ fn a_failure_is_displayed_with_its_cause() {
     #[derive(Debug, thiserror::Error)]
     #[error("client error (Connect)")]
     struct Outer(#[source] std::num::ParseIntError);
-    let failure = Failure::Api(kube::Error::Service(Box::new(Outer("x".parse::<u8>().unwrap_err()))));
-    assert_eq!(failure.to_string(), "ServiceError: client error (Connect): invalid digit found in string");
+    let failure = Failure::Api(kube::Error::Service(Box::new(Outer(
+        "x".parse::<u8>().unwrap_err(),
+    ))));
+    assert_eq!(
+        failure.to_string(),
+        "ServiceError: client error (Connect): invalid digit found in string"
+    );
 }

@@ -33,15 +33,27 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Returns the flag for a plugin that `cargo xtask guests` has built.
 fn plugin(name: &str) -> String {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/plugins").join(name);
-    assert!(path.is_file(), "there is no plugin {}: run `cargo xtask guests`", path.display());
+    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../../target/plugins")
+        .join(name);
+    assert!(
+        path.is_file(),
+        "there is no plugin {}: run `cargo xtask guests`",
+        path.display()
+    );
     format!("--plugin=it={}", path.display())
 }
 
 fn skydock(dir: &TempDir, args: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_skydock"));
-    command.args(["--cloud-provider=it", "--metrics-bind-address=0"]).args(args);
-    command.current_dir(dir.path()).env("HOME", dir.path()).stdin(Stdio::null()).stdout(Stdio::null());
+    command
+        .args(["--cloud-provider=it", "--metrics-bind-address=0"])
+        .args(args);
+    command
+        .current_dir(dir.path())
+        .env("HOME", dir.path())
+        .stdin(Stdio::null())
+        .stdout(Stdio::null());
     command
 }
 
@@ -51,8 +63,14 @@ fn refusal(args: &[&str]) -> String {
     let output = skydock(&dir, args).output().unwrap();
     let said = String::from_utf8(output.stderr).unwrap();
     // A slow compilation is logged before the error.
-    let errors: Vec<_> = said.lines().filter(|line| !line.contains(" INFO ")).collect();
-    assert!(!output.status.success() && errors.len() == 1, "{args:?}: {said}");
+    let errors: Vec<_> = said
+        .lines()
+        .filter(|line| !line.contains(" INFO "))
+        .collect();
+    assert!(
+        !output.status.success() && errors.len() == 1,
+        "{args:?}: {said}"
+    );
     errors.concat()
 }
 
@@ -70,11 +88,30 @@ impl Running {
         let config = "--cloud-config=cloud.yaml";
         fs::write(dir.path().join("kubeconfig"), kubeconfig(plane)).unwrap();
         // What was compiled once is used by all tests.
-        let compiled = concat!("--plugin-cache-dir=", env!("CARGO_TARGET_TMPDIR"), "/manager").to_owned();
-        let own = [plugin("static.wasm"), master, config.to_owned(), "--kubeconfig=kubeconfig".to_owned(), compiled];
-        let all: Vec<_> = own.iter().map(String::as_str).chain(args.iter().copied()).collect();
-        let process = Process::start("skydock", skydock(&dir, &all), &dir.path().join("log")).unwrap();
-        Self { _process: process, dir }
+        let compiled = concat!(
+            "--plugin-cache-dir=",
+            env!("CARGO_TARGET_TMPDIR"),
+            "/manager"
+        )
+        .to_owned();
+        let own = [
+            plugin("static.wasm"),
+            master,
+            config.to_owned(),
+            "--kubeconfig=kubeconfig".to_owned(),
+            compiled,
+        ];
+        let all: Vec<_> = own
+            .iter()
+            .map(String::as_str)
+            .chain(args.iter().copied())
+            .collect();
+        let process =
+            Process::start("skydock", skydock(&dir, &all), &dir.path().join("log")).unwrap();
+        Self {
+            _process: process,
+            dir,
+        }
     }
 
     fn log(&self) -> String {
@@ -98,7 +135,11 @@ async fn until<T>(what: &str, running: &Running, mut look: impl AsyncFnMut() -> 
         if let Some(found) = look().await {
             return found;
         }
-        assert!(began.elapsed() < PATIENCE, "still not: {what}\n{}", running.log());
+        assert!(
+            began.elapsed() < PATIENCE,
+            "still not: {what}\n{}",
+            running.log()
+        );
         sleep(Duration::from_millis(50)).await;
     }
 }
@@ -109,15 +150,26 @@ fn tools_for_developers_are_next_to_skydock() {
     let alone = dir.path().join("skydock");
     fs::copy(env!("CARGO_BIN_EXE_skydock"), &alone).unwrap();
     let run = |words: &[&str]| {
-        let output = Command::new(&alone).args(words).env("PATH", "/nowhere").output().unwrap();
-        (String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap())
+        let output = Command::new(&alone)
+            .args(words)
+            .env("PATH", "/nowhere")
+            .output()
+            .unwrap();
+        (
+            String::from_utf8(output.stdout).unwrap(),
+            String::from_utf8(output.stderr).unwrap(),
+        )
     };
     let (dev, new) = (["dev", "--help", "x y"], ["plugin", "new", "--help", "x y"]);
     for (words, command) in [(&dev[..], "dev"), (&new, "plugin new")] {
         let (_, said) = run(words);
-        let needs = format!("skydock: `skydock {command}` needs the program skydock-dev, which is neither");
+        let needs =
+            format!("skydock: `skydock {command}` needs the program skydock-dev, which is neither");
         assert!(said.starts_with(&needs), "{said}");
-        assert!(said.lines().count() == 1 && said.contains("cargo build --release -p skydock-dev"), "{said}");
+        assert!(
+            said.lines().count() == 1 && said.contains("cargo build --release -p skydock-dev"),
+            "{said}"
+        );
     }
     let beside = dir.path().join("skydock-dev");
     fs::write(&beside, "#!/bin/sh\nfor word; do echo \"<$word>\"; done\n").unwrap();
@@ -130,8 +182,7 @@ fn tools_for_developers_are_next_to_skydock() {
 #[test]
 fn routes_without_cluster_cidr_fail_at_startup() {
     let said = refusal(&[&plugin("hostile/good.wasm")]);
-    let words =
-        "supports routes: set a valid --cluster-cidr, or set --configure-cloud-routes=false: --cluster-cidr is missing";
+    let words = "supports routes: set a valid --cluster-cidr, or set --configure-cloud-routes=false: --cluster-cidr is missing";
     assert!(said.contains(words), "{said}");
 }
 
@@ -139,7 +190,10 @@ fn routes_without_cluster_cidr_fail_at_startup() {
 #[test]
 fn plugin_limit_flags_apply_to_the_plugin() {
     let said = refusal(&[&plugin("hostile/good.wasm"), "--plugin-limit=memory=1Mi"]);
-    assert!(said.contains("which exceeds the limit of 0x100000 bytes"), "{said}");
+    assert!(
+        said.contains("which exceeds the limit of 0x100000 bytes"),
+        "{said}"
+    );
 }
 
 // Holds: SEC-16, OPS-81, OPS-82
@@ -149,25 +203,40 @@ async fn a_load_balancer_with_a_pod_address_causes_an_event() {
     let client = Client::try_from(Config::new(plane.url().parse().unwrap())).unwrap();
     let services = Api::<Service>::namespaced(client.clone(), "default");
     let service = json!({"metadata": {"name": "web"}, "spec": {"type": "LoadBalancer", "ports": [{"port": 80}]}});
-    services.create(&PostParams::default(), &serde_json::from_value(service).unwrap()).await.unwrap();
+    services
+        .create(
+            &PostParams::default(),
+            &serde_json::from_value(service).unwrap(),
+        )
+        .await
+        .unwrap();
     let inventory = format!("{INVENTORY}addressPools: [{{name: pods, addresses: [10.244.7.7]}}]\n");
     let pods = ["--cluster-cidr=10.244.0.0/16", "--leader-elect=false"];
     let refusing = Running::start(&plane, &pods, &inventory);
     let events = Api::<Event>::all(client);
     let message = until("the service is told", &refusing, async || {
         let all = events.list(&ListParams::default()).await.unwrap();
-        let failed = all.into_iter().find(|event| event.reason.as_deref() == Some("SyncLoadBalancerFailed"));
+        let failed = all
+            .into_iter()
+            .find(|event| event.reason.as_deref() == Some("SyncLoadBalancerFailed"));
         failed.and_then(|event| event.message)
     });
     let message = message.await;
-    assert!(message.contains("10.244.7.7 is rejected: it is in the Pod address range 10.244.0.0/16"), "{message}");
+    assert!(
+        message.contains("10.244.7.7 is rejected: it is in the Pod address range 10.244.0.0/16"),
+        "{message}"
+    );
     drop(refusing);
 
     let allowing = [&pods[..], &["--load-balancer-allowed-cidrs=10.244.7.0/24"]].concat();
     let allowing = Running::start(&plane, &allowing, &inventory);
     until("the address is there", &allowing, async || {
         let status = services.get("web").await.unwrap().status?.load_balancer?;
-        status.ingress?.iter().any(|ingress| ingress.ip.as_deref() == Some("10.244.7.7")).then_some(())
+        status
+            .ingress?
+            .iter()
+            .any(|ingress| ingress.ip.as_deref() == Some("10.244.7.7"))
+            .then_some(())
     })
     .await;
     drop(allowing);
@@ -179,12 +248,23 @@ async fn a_load_balancer_with_a_pod_address_causes_an_event() {
 async fn pod_cidr_allocation_waits_after_a_killed_leader() {
     let plane = DevPlane::start(Options::default()).await.unwrap();
     let client = Client::try_from(Config::new(plane.url().parse().unwrap())).unwrap();
-    let (nodes, leases) = (Api::<Node>::all(client.clone()), Api::<Lease>::namespaced(client, "kube-system"));
+    let (nodes, leases) = (
+        Api::<Node>::all(client.clone()),
+        Api::<Lease>::namespaced(client, "kube-system"),
+    );
     let register = async |name: &str| {
         let node = serde_json::from_value(json!({"metadata": {"name": name}})).unwrap();
         nodes.create(&PostParams::default(), &node).await.unwrap();
     };
-    let has = async |name: &str| nodes.get(name).await.unwrap().spec.and_then(|spec| spec.pod_cidr).is_some();
+    let has = async |name: &str| {
+        nodes
+            .get(name)
+            .await
+            .unwrap()
+            .spec
+            .and_then(|spec| spec.pod_cidr)
+            .is_some()
+    };
     let flags = [
         "--allocate-node-cidrs",
         "--cluster-cidr=10.244.0.0/16",
@@ -194,7 +274,10 @@ async fn pod_cidr_allocation_waits_after_a_killed_leader() {
     ];
     register("a").await;
     let first = Running::start(&plane, &flags, INVENTORY);
-    until("the first gives Pod CIDRs", &first, async || has("a").await.then_some(())).await;
+    until("the first gives Pod CIDRs", &first, async || {
+        has("a").await.then_some(())
+    })
+    .await;
     let lease = async || leases.get("cloud-controller-manager").await.unwrap();
     let before = lease().await.spec.unwrap().holder_identity;
     // Killed by SIGKILL, so the Lease is not released.
@@ -208,7 +291,11 @@ async fn pod_cidr_allocation_waits_after_a_killed_leader() {
     })
     .await;
     sleep(Duration::from_secs(5)).await;
-    assert!(!has("b").await, "what the first has sent may arrive yet\n{}", second.log());
+    assert!(
+        !has("b").await,
+        "what the first has sent may arrive yet\n{}",
+        second.log()
+    );
     drop(second);
     plane.shutdown().await;
 }

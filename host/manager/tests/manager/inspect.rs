@@ -10,24 +10,48 @@ fn inspect(flags: &[&str]) -> Result<String, String> {
 
 /// Returns the output for a plugin, or the error.
 fn inspect_plugin(name: &str, flags: &[&str]) -> Result<String, String> {
-    let plugin = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../../target/plugins/{name}.wasm"));
-    assert!(plugin.is_file(), "there is no plugin {}: run `cargo xtask guests`", plugin.display());
+    let plugin =
+        Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../../target/plugins/{name}.wasm"));
+    assert!(
+        plugin.is_file(),
+        "there is no plugin {}: run `cargo xtask guests`",
+        plugin.display()
+    );
     let dir = tempfile::tempdir().unwrap();
     let inventory = dir.path().join("inventory.yaml");
-    std::fs::write(&inventory, "apiVersion: static.skydock.dev/v1alpha1\nkind: Inventory\nmachines: []\n").unwrap();
+    std::fs::write(
+        &inventory,
+        "apiVersion: static.skydock.dev/v1alpha1\nkind: Inventory\nmachines: []\n",
+    )
+    .unwrap();
     let mut inspect = Command::new(env!("CARGO_BIN_EXE_skydock"));
-    inspect.args(["plugin", "inspect"]).arg(plugin).arg("--cloud-config").arg(inventory).args(flags);
+    inspect
+        .args(["plugin", "inspect"])
+        .arg(plugin)
+        .arg("--cloud-config")
+        .arg(inventory)
+        .args(flags);
     let output = inspect.output().unwrap();
     let text = |bytes| String::from_utf8(bytes).unwrap();
-    if output.status.success() { Ok(text(output.stdout)) } else { Err(text(output.stderr)) }
+    if output.status.success() {
+        Ok(text(output.stdout))
+    } else {
+        Err(text(output.stderr))
+    }
 }
 
 // Holds: OPS-06
 #[test]
 fn inspect_shows_capabilities_and_provider_id_prefixes() {
     let told = inspect(&[]).unwrap();
-    for line in ["capabilities    instances, load-balancers", "provider IDs    static://"] {
-        assert!(told.lines().any(|other| other.trim_end() == line), "{line} is missing in:\n{told}");
+    for line in [
+        "capabilities    instances, load-balancers",
+        "provider IDs    static://",
+    ] {
+        assert!(
+            told.lines().any(|other| other.trim_end() == line),
+            "{line} is missing in:\n{told}"
+        );
     }
 }
 
@@ -35,11 +59,17 @@ fn inspect_shows_capabilities_and_provider_id_prefixes() {
 fn inspect_applies_the_plugin_limits() {
     assert!(inspect(&["--plugin-limit=memory=2Mi"]).is_ok());
     let refused = inspect(&["--plugin-limit=memory=1Mi"]).unwrap_err();
-    assert!(refused.contains("exceeds the limit of 0x100000 bytes"), "{refused}");
+    assert!(
+        refused.contains("exceeds the limit of 0x100000 bytes"),
+        "{refused}"
+    );
 }
 
 #[test]
 fn inspect_shows_why_a_plugin_panicked_but_no_configuration() {
     let refused = inspect_plugin("hostile/traps_in_configure", &[]).unwrap_err();
-    assert!(refused.contains("; its last output: panic: no region in apiVersion: [redacted]"), "{refused}");
+    assert!(
+        refused.contains("; its last output: panic: no region in apiVersion: [redacted]"),
+        "{refused}"
+    );
 }

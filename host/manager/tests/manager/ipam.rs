@@ -50,11 +50,17 @@ impl CloudProvider for Nothing {
         never()
     }
 
-    async fn describe(&self, _: &[Arc<cloud::Node>]) -> Result<Answers<cloud::Instance>, CloudError> {
+    async fn describe(
+        &self,
+        _: &[Arc<cloud::Node>],
+    ) -> Result<Answers<cloud::Instance>, CloudError> {
         never()
     }
 
-    async fn get_load_balancer(&self, _: &cloud::Service) -> Result<Option<cloud::LoadBalancerStatus>, CloudError> {
+    async fn get_load_balancer(
+        &self,
+        _: &cloud::Service,
+    ) -> Result<Option<cloud::LoadBalancerStatus>, CloudError> {
         never()
     }
 
@@ -66,7 +72,11 @@ impl CloudProvider for Nothing {
         never()
     }
 
-    async fn update_load_balancer(&self, _: &cloud::Service, _: &cloud::NodeSet) -> Result<(), CloudError> {
+    async fn update_load_balancer(
+        &self,
+        _: &cloud::Service,
+        _: &cloud::NodeSet,
+    ) -> Result<(), CloudError> {
         never()
     }
 
@@ -114,10 +124,18 @@ impl Host {
         let metrics = Metrics::register(&mut Registry::default());
         let (recorder, events) = recorder(&metrics);
         let context = Context {
-            clients: Clients { informers: all(), node: all(), service: all(), route: all() },
+            clients: Clients {
+                informers: all(),
+                node: all(),
+                service: all(),
+                route: all(),
+            },
             provider: Arc::new(Nothing),
             generations: watch::channel(1).1,
-            options: Options { ipam: ipam_options, ..Options::default() },
+            options: Options {
+                ipam: ipam_options,
+                ..Options::default()
+            },
             enabled: [&ipam::CONTROLLER as Controller].into(),
             metrics,
             recorder,
@@ -126,7 +144,10 @@ impl Host {
             unreleased: false,
             worked: CancellationToken::new(),
         };
-        Self { shutdown, running: tokio::spawn(run(context, events)) }
+        Self {
+            shutdown,
+            running: tokio::spawn(run(context, events)),
+        }
     }
 
     async fn stop(self) {
@@ -137,21 +158,41 @@ impl Host {
 
 async fn register(nodes: &Api<Node>, name: &str) {
     let node = json!({"metadata": {"name": name}});
-    nodes.create(&PostParams::default(), &serde_json::from_value(node).unwrap()).await.unwrap();
+    nodes
+        .create(
+            &PostParams::default(),
+            &serde_json::from_value(node).unwrap(),
+        )
+        .await
+        .unwrap();
 }
 
 fn cidrs(node: &Node) -> Vec<String> {
-    node.spec.as_ref().and_then(|spec| spec.pod_cidrs.clone()).unwrap_or_default()
+    node.spec
+        .as_ref()
+        .and_then(|spec| spec.pod_cidrs.clone())
+        .unwrap_or_default()
 }
 
-/// Returns the nodes with Pod CIDRs when there are this many. Checks that no CIDR is allocated twice.
+/// Returns the nodes with Pod CIDRs when there are this many. Checks that no CIDR is allocated
+/// twice.
 async fn assigned(nodes: &Api<Node>, count: usize) -> BTreeMap<String, Vec<String>> {
     for _ in 0..200 {
         let list = nodes.list(&ListParams::default()).await.unwrap();
-        let with: BTreeMap<_, _> = list.iter().map(|node| (node.name_any(), cidrs(node))).collect();
-        let with: BTreeMap<_, _> = with.into_iter().filter(|(_, cidrs)| !cidrs.is_empty()).collect();
+        let with: BTreeMap<_, _> = list
+            .iter()
+            .map(|node| (node.name_any(), cidrs(node)))
+            .collect();
+        let with: BTreeMap<_, _> = with
+            .into_iter()
+            .filter(|(_, cidrs)| !cidrs.is_empty())
+            .collect();
         let all: Vec<&String> = with.values().flatten().collect();
-        assert_eq!(all.iter().collect::<BTreeSet<_>>().len(), all.len(), "{with:?}");
+        assert_eq!(
+            all.iter().collect::<BTreeSet<_>>().len(),
+            all.len(),
+            "{with:?}"
+        );
         if with.len() == count {
             return with;
         }
@@ -163,14 +204,19 @@ async fn assigned(nodes: &Api<Node>, count: usize) -> BTreeMap<String, Vec<Strin
 // Holds: I-05, I-06, I-09, OPS-33
 #[tokio::test(flavor = "multi_thread")]
 async fn nodes_get_unused_pod_cidrs_until_none_is_left() {
-    let plane = DevPlane::start(skydock_devplane::Options::default()).await.unwrap();
+    let plane = DevPlane::start(skydock_devplane::Options::default())
+        .await
+        .unwrap();
     let client = Client::try_from(Config::new(plane.url().parse().unwrap())).unwrap();
     let nodes = Api::<Node>::all(client.clone());
     for number in 0..8 {
         register(&nodes, &format!("n{number:02}")).await;
     }
     let elsewhere = json!({"spec": {"podCIDR": "10.244.3.0/24", "podCIDRs": ["10.244.3.0/24", "fd00:10:244:3::/64"]}});
-    nodes.patch("n07", &PatchParams::default(), &Patch::Merge(&elsewhere)).await.unwrap();
+    nodes
+        .patch("n07", &PatchParams::default(), &Patch::Merge(&elsewhere))
+        .await
+        .unwrap();
 
     let host = Host::start(&client);
     let before = assigned(&nodes, 8).await;
@@ -184,9 +230,16 @@ async fn nodes_get_unused_pod_cidrs_until_none_is_left() {
     }
     let host = Host::start(&client);
     let after = assigned(&nodes, 16).await;
-    assert!(before.iter().filter(|(name, _)| *name != "n02").all(|(name, cidrs)| after[name] == *cidrs), "{after:?}");
+    assert!(
+        before
+            .iter()
+            .filter(|(name, _)| *name != "n02")
+            .all(|(name, cidrs)| after[name] == *cidrs),
+        "{after:?}"
+    );
 
-    // 17 nodes for 16 CIDRs: one node waits, gets an event, and receives the next CIDR that is released.
+    // 17 nodes for 16 CIDRs: one node waits, gets an event, and receives the next CIDR that is
+    // released.
     let events = Api::<Event>::all(client);
     let mut told = Vec::new();
     for _ in 0..100 {

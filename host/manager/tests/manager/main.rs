@@ -1,4 +1,5 @@
-//! The program `skydock` on the embedded control plane: its flags, its life, and the elector and the IPAM controller by themselves.
+//! The program `skydock` on the embedded control plane: its flags, its life, and the elector and
+//! the IPAM controller by themselves.
 
 mod election;
 mod flags;

@@ -40,7 +40,11 @@ impl Skydock {
     /// Starts the process in its own directory, which may already contain files.
     fn start(dir: TempDir, args: &[&str]) -> Self {
         let mut command = Command::new(env!("CARGO_BIN_EXE_skydock"));
-        command.args(args).current_dir(dir.path()).env("HOME", dir.path()).env("SECRET", "of the host");
+        command
+            .args(args)
+            .current_dir(dir.path())
+            .env("HOME", dir.path())
+            .env("SECRET", "of the host");
         let process = Process::start("skydock", command, &dir.path().join("log")).unwrap();
         Self { process, dir }
     }
@@ -48,19 +52,32 @@ impl Skydock {
     /// Starts the process as a manager with this plugin.
     fn manager(dir: TempDir, plugin: &str, more: &[&str]) -> Self {
         let plugin = format!("--plugin=test={plugin}");
-        let args = ["--cloud-provider=test", &plugin, "--metrics-bind-address=0", "--configure-cloud-routes=false"];
+        let args = [
+            "--cloud-provider=test",
+            &plugin,
+            "--metrics-bind-address=0",
+            "--configure-cloud-routes=false",
+        ];
         Self::start(dir, &[&args, more].concat())
     }
 
     fn log(&self) -> String {
         let log = self.dir.path().join("log");
-        if log.is_file() { fs::read_to_string(log).unwrap() } else { String::new() }
+        if log.is_file() {
+            fs::read_to_string(log).unwrap()
+        } else {
+            String::new()
+        }
     }
 
     fn until(&mut self, what: &str, mut so: impl FnMut(&Self) -> bool) {
         let began = Instant::now();
         while !so(self) {
-            assert!(began.elapsed() < PATIENCE, "still not: {what}\n{}", self.log());
+            assert!(
+                began.elapsed() < PATIENCE,
+                "still not: {what}\n{}",
+                self.log()
+            );
             if let Some(status) = self.process.ended().unwrap() {
                 panic!("{status} before {what}\n{}", self.log());
             }
@@ -70,15 +87,26 @@ impl Skydock {
 
     /// Returns its compiler process once it is running.
     fn compiler(&mut self) -> PathBuf {
-        self.until("a compiler is at work", |it| it.children().iter().any(|child| is_limited(child)));
-        self.children().into_iter().find(|child| is_limited(child)).unwrap()
+        self.until("a compiler is at work", |it| {
+            it.children().iter().any(|child| is_limited(child))
+        });
+        self.children()
+            .into_iter()
+            .find(|child| is_limited(child))
+            .unwrap()
     }
 
     /// Returns the child processes.
     fn children(&self) -> Vec<PathBuf> {
-        let Ok(tasks) = fs::read_dir(format!("/proc/{}/task", self.process.id())) else { return Vec::new() };
-        let ids = tasks.filter_map(|task| fs::read_to_string(task.ok()?.path().join("children")).ok());
-        ids.collect::<String>().split_whitespace().map(|id| Path::new("/proc").join(id)).collect()
+        let Ok(tasks) = fs::read_dir(format!("/proc/{}/task", self.process.id())) else {
+            return Vec::new();
+        };
+        let ids =
+            tasks.filter_map(|task| fs::read_to_string(task.ok()?.path().join("children")).ok());
+        ids.collect::<String>()
+            .split_whitespace()
+            .map(|id| Path::new("/proc").join(id))
+            .collect()
     }
 
     fn signal(&self, signal: Signal) {
@@ -93,7 +121,11 @@ impl Skydock {
             if let Some(status) = self.process.ended().unwrap() {
                 return (status, self.log());
             }
-            assert!(began.elapsed() < ENDS_WITHIN, "it does not hear\n{}", self.log());
+            assert!(
+                began.elapsed() < ENDS_WITHIN,
+                "it does not hear\n{}",
+                self.log()
+            );
             std::thread::sleep(Duration::from_millis(10));
         }
     }
@@ -114,7 +146,10 @@ fn limit(process: &Path, name: &str) -> Option<String> {
 fn ends(process: &Path) {
     let began = Instant::now();
     while fs::read_to_string(process.join("stat")).is_ok_and(|stat| !stat.contains(") Z ")) {
-        assert!(began.elapsed() < ENDS_WITHIN, "the compiler outlives its host");
+        assert!(
+            began.elapsed() < ENDS_WITHIN,
+            "the compiler outlives its host"
+        );
         std::thread::sleep(Duration::from_millis(10));
     }
 }
@@ -126,7 +161,10 @@ fn dir() -> TempDir {
 /// A plugin that is within all limits and takes many seconds to compile.
 static DEAR: LazyLock<Vec<u8>> = LazyLock::new(|| {
     let step = "(if (local.get 0) (then (local.set 1 (i32.mul (local.get 0) (local.get 1)))))";
-    let function = format!("(func (param i32 i32) (result i32) {} (local.get 1))", step.repeat(12));
+    let function = format!(
+        "(func (param i32 i32) (result i32) {} (local.get 1))",
+        step.repeat(12)
+    );
     let text = format!(
         r#"(component
             (core module $m {})
@@ -148,7 +186,11 @@ fn with_dear_plugin() -> TempDir {
 /// Returns a valid plugin that `cargo xtask guests` has built.
 fn good() -> String {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/plugins/hostile/good.wasm");
-    assert!(path.is_file(), "there is no fixture {}: run `cargo xtask guests`", path.display());
+    assert!(
+        path.is_file(),
+        "there is no fixture {}: run `cargo xtask guests`",
+        path.display()
+    );
     path.display().to_string()
 }
 
@@ -166,7 +208,11 @@ fn write_kubeconfig(dir: &Path, server: &str, user: &str) -> String {
 /// Returns the status line of an answer, if there is one.
 fn get(address: SocketAddr, path: &str) -> Option<String> {
     let mut stream = TcpStream::connect(address).ok()?;
-    stream.write_all(format!("GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").as_bytes()).ok()?;
+    stream
+        .write_all(
+            format!("GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").as_bytes(),
+        )
+        .ok()?;
     let mut answer = String::new();
     stream.read_to_string(&mut answer).ok()?;
     Some(answer)
@@ -180,9 +226,17 @@ fn health_and_signals_work_while_compiling() {
     let args = ["--cloud-provider=test", "--plugin=test=dear.wasm", &serve];
     let mut skydock = Skydock::start(with_dear_plugin(), &args);
     let compiler = skydock.compiler();
-    for (path, status) in [("/healthz", "200"), ("/livez", "200"), ("/readyz", "500"), ("/metrics", "200")] {
+    for (path, status) in [
+        ("/healthz", "200"),
+        ("/livez", "200"),
+        ("/readyz", "500"),
+        ("/metrics", "200"),
+    ] {
         let answer = get(address, path).expect("served");
-        assert!(answer.starts_with(&format!("HTTP/1.1 {status}")), "{path}: {answer}");
+        assert!(
+            answer.starts_with(&format!("HTTP/1.1 {status}")),
+            "{path}: {answer}"
+        );
     }
     let (status, log) = skydock.ends_by(Signal::TERM);
     assert_eq!(status.code(), Some(0), "{log}");
@@ -195,29 +249,62 @@ fn the_compiler_inherits_nothing_from_the_host() {
     let mut skydock = Skydock::manager(with_dear_plugin(), "dear.wasm", &[]);
     let compiler = skydock.compiler();
     let environment = fs::read_to_string(compiler.join("environ")).unwrap();
-    assert!(environment.starts_with("RAYON_NUM_THREADS=") && !environment.contains("SECRET"), "{environment:?}");
+    assert!(
+        environment.starts_with("RAYON_NUM_THREADS=") && !environment.contains("SECRET"),
+        "{environment:?}"
+    );
     let arguments = fs::read_to_string(compiler.join("cmdline")).unwrap();
     assert!(arguments.ends_with("\0plugin\0compile\0"), "{arguments:?}");
-    // File descriptors that this test process itself inherited are passed on to all its children, but none of the host's own
-    // files are.
+    // File descriptors that this test process itself inherited are passed on to all its children,
+    // but none of the host's own files are.
     let files = |process: &Path| -> BTreeSet<_> {
-        fs::read_dir(process.join("fd")).unwrap().map(|fd| fd.unwrap().file_name()).collect()
+        fs::read_dir(process.join("fd"))
+            .unwrap()
+            .map(|fd| fd.unwrap().file_name())
+            .collect()
     };
-    let mut other = Command::new("sleep").arg("60").stdin(Stdio::null()).stdout(Stdio::null()).spawn().unwrap();
+    let mut other = Command::new("sleep")
+        .arg("60")
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
     let process = Path::new("/proc").join(other.id().to_string());
-    while !fs::read_link(process.join("exe")).is_ok_and(|exe| exe != std::env::current_exe().unwrap()) {
+    while !fs::read_link(process.join("exe"))
+        .is_ok_and(|exe| exe != std::env::current_exe().unwrap())
+    {
         std::thread::sleep(Duration::from_millis(10));
     }
     assert_eq!(files(&compiler), files(&process));
     other.kill().unwrap();
     other.wait().unwrap();
-    assert_eq!(limit(&compiler, "Max address space").unwrap(), (2_u64 << 30).to_string());
+    assert_eq!(
+        limit(&compiler, "Max address space").unwrap(),
+        (2_u64 << 30).to_string()
+    );
     let stat = fs::read_to_string(compiler.join("stat")).unwrap();
-    let fields: Vec<_> = stat.rsplit_once(')').unwrap().1.split_whitespace().collect();
+    let fields: Vec<_> = stat
+        .rsplit_once(')')
+        .unwrap()
+        .1
+        .split_whitespace()
+        .collect();
     let (group, nice) = (fields[2], fields[16]);
-    assert_eq!(group, compiler.file_name().unwrap().to_str().unwrap(), "a group of its own");
+    assert_eq!(
+        group,
+        compiler.file_name().unwrap().to_str().unwrap(),
+        "a group of its own"
+    );
     let own = fs::read_to_string("/proc/self/stat").unwrap();
-    let own: i32 = own.rsplit_once(')').unwrap().1.split_whitespace().nth(16).unwrap().parse().unwrap();
+    let own: i32 = own
+        .rsplit_once(')')
+        .unwrap()
+        .1
+        .split_whitespace()
+        .nth(16)
+        .unwrap()
+        .parse()
+        .unwrap();
     assert_eq!(nice, (own + 10).min(19).to_string());
 }
 
@@ -235,7 +322,13 @@ fn a_signal_stops_plugin_inspect() {
     let mut skydock = Skydock::start(with_dear_plugin(), &["plugin", "inspect", "dear.wasm"]);
     skydock.compiler();
     let (status, log) = skydock.ends_by(Signal::TERM);
-    assert_eq!((status.code(), log.as_str()), (Some(1), "skydock: stopped before the plugin was inspected\n"));
+    assert_eq!(
+        (status.code(), log.as_str()),
+        (
+            Some(1),
+            "skydock: stopped before the plugin was inspected\n"
+        )
+    );
 }
 
 #[test]
@@ -251,9 +344,14 @@ fn a_signal_stops_reading_a_blocked_file() {
 // Holds: OPS-97
 #[test]
 fn pipes_are_rejected_by_the_name_of_the_flag() {
-    for (plugin, config, flag) in
-        [("pipe", None, "--plugin"), (good().as_str(), Some("--cloud-config=pipe"), "--cloud-config")]
-    {
+    for (plugin, config, flag) in [
+        ("pipe", None, "--plugin"),
+        (
+            good().as_str(),
+            Some("--cloud-config=pipe"),
+            "--cloud-config",
+        ),
+    ] {
         let dir = dir();
         rustix::fs::mkfifoat(rustix::fs::CWD, dir.path().join("pipe"), 0o600.into()).unwrap();
         let mut skydock = Skydock::manager(dir, plugin, config.as_slice());
@@ -270,19 +368,34 @@ fn pipes_are_rejected_by_the_name_of_the_flag() {
 #[test]
 fn a_full_log_disk_does_not_stop_the_process() {
     let runtime = tokio::runtime::Runtime::new().unwrap();
-    let plane = runtime.block_on(DevPlane::start(Options::default())).unwrap();
+    let plane = runtime
+        .block_on(DevPlane::start(Options::default()))
+        .unwrap();
     for format in ["--logging-format=text", "--logging-format=json"] {
         let dir = dir();
         // All writes to this file fail because the disk is full.
         std::os::unix::fs::symlink("/dev/full", dir.path().join("log")).unwrap();
-        let kubeconfig = write_kubeconfig(dir.path(), plane.url().to_string().trim_end_matches('/'), "{}");
+        let kubeconfig = write_kubeconfig(
+            dir.path(),
+            plane.url().to_string().trim_end_matches('/'),
+            "{}",
+        );
         let address = free_address().unwrap();
         let serve = format!("--metrics-bind-address={address}");
         let plugin = format!("--plugin=test={}", good());
-        let args = ["--cloud-provider=test", &plugin, &serve, &kubeconfig, "--cluster-cidr=10.0.0.0/16", format];
+        let args = [
+            "--cloud-provider=test",
+            &plugin,
+            &serve,
+            &kubeconfig,
+            "--cluster-cidr=10.0.0.0/16",
+            format,
+        ];
         let mut skydock = Skydock::start(dir, &args);
         let leads = "master_status{name=\"cloud-controller-manager\"} 1";
-        skydock.until("it leads", |_| get(address, "/metrics").is_some_and(|it| it.contains(leads)));
+        skydock.until("it leads", |_| {
+            get(address, "/metrics").is_some_and(|it| it.contains(leads))
+        });
         assert_eq!(skydock.ends_by(Signal::TERM).0.code(), Some(0));
     }
     runtime.block_on(plane.shutdown());
@@ -297,7 +410,9 @@ fn a_signal_stops_waiting_for_an_exec_credential() {
     let user = "{exec: {apiVersion: client.authentication.k8s.io/v1, command: ./login, interactiveMode: Never}}";
     let kubeconfig = write_kubeconfig(dir.path(), "https://127.0.0.1:1", user);
     let mut skydock = Skydock::manager(dir, &good(), &[&kubeconfig]);
-    skydock.until("credentials are asked for", |it| it.dir.path().join("asked").exists());
+    skydock.until("credentials are asked for", |it| {
+        it.dir.path().join("asked").exists()
+    });
     let (status, log) = skydock.ends_by(Signal::TERM);
     assert_eq!(status.code(), Some(0), "{log}");
 }
@@ -308,7 +423,11 @@ fn a_signal_stops_waiting_for_the_api_server() {
     let dir = dir();
     // This server accepts connections but never answers.
     let server = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
-    let kubeconfig = write_kubeconfig(dir.path(), &format!("http://{}", server.local_addr().unwrap()), "{}");
+    let kubeconfig = write_kubeconfig(
+        dir.path(),
+        &format!("http://{}", server.local_addr().unwrap()),
+        "{}",
+    );
     let skydock = Skydock::manager(dir, &good(), &[&kubeconfig]);
     let connection = server.accept().unwrap();
     let (status, log) = skydock.ends_by(Signal::TERM);
@@ -320,7 +439,9 @@ fn a_signal_stops_waiting_for_the_api_server() {
 #[test]
 fn a_signal_stops_a_leader_and_a_standby() {
     let runtime = tokio::runtime::Runtime::new().unwrap();
-    let plane = runtime.block_on(DevPlane::start(Options::default())).unwrap();
+    let plane = runtime
+        .block_on(DevPlane::start(Options::default()))
+        .unwrap();
     let url = plane.url().to_string();
     let start = |name: &str| {
         let dir = dir();
@@ -328,14 +449,23 @@ fn a_signal_stops_a_leader_and_a_standby() {
         let address = free_address().unwrap();
         let serve = format!("--metrics-bind-address={address}");
         let plugin = format!("--plugin=test={}", good());
-        let args = ["--cloud-provider=test", &plugin, &serve, &kubeconfig, "--cluster-cidr=10.0.0.0/16"];
+        let args = [
+            "--cloud-provider=test",
+            &plugin,
+            &serve,
+            &kubeconfig,
+            "--cluster-cidr=10.0.0.0/16",
+        ];
         let mut skydock = Skydock::start(dir, &args);
-        let ready = |_: &Skydock| get(address, "/readyz").is_some_and(|answer| answer.starts_with("HTTP/1.1 200"));
+        let ready = |_: &Skydock| {
+            get(address, "/readyz").is_some_and(|answer| answer.starts_with("HTTP/1.1 200"))
+        };
         skydock.until(&format!("the {name} is ready"), ready);
         (skydock, address)
     };
     let leads = |address| {
-        get(address, "/metrics").is_some_and(|it| it.contains("master_status{name=\"cloud-controller-manager\"} 1"))
+        get(address, "/metrics")
+            .is_some_and(|it| it.contains("master_status{name=\"cloud-controller-manager\"} 1"))
     };
     let (mut leader, address) = start("leader");
     leader.until("it leads", |_| leads(address));

@@ -1,5 +1,6 @@
-//! Rules for the IP addresses in a plugin's answers. kubelets and load balancers have addresses of their own; an answer with the
-//! address of something else would send requests of the API server, or the traffic of the whole cluster, to that address.
+//! Rules for the IP addresses in a plugin's answers. kubelets and load balancers have addresses of
+//! their own; an answer with the address of something else would send requests of the API server,
+//! or the traffic of the whole cluster, to that address.
 
 use std::{
     fmt,
@@ -26,7 +27,8 @@ pub enum Refused {
     Unspecified,
     /// It is a loopback address, which stands for the machine that connects to it.
     Loopback,
-    /// It is link-local, a neighbor of the machine that connects to it; clouds serve credentials there.
+    /// It is link-local, a neighbor of the machine that connects to it; clouds serve credentials
+    /// there.
     LinkLocal,
     /// It is a multicast address.
     Multicast,
@@ -50,10 +52,16 @@ impl fmt::Display for Refused {
             Self::Broadcast => f.write_str("it is the broadcast address"),
             Self::Embedded => f.write_str("it is an IPv6 address that contains an IPv4 address"),
             Self::Pod(net) => {
-                write!(f, "it is in the Pod address range {net}; to allow it, set --load-balancer-allowed-cidrs")
+                write!(
+                    f,
+                    "it is in the Pod address range {net}; to allow it, set --load-balancer-allowed-cidrs"
+                )
             }
             Self::Service(net) => {
-                write!(f, "it is in the cluster IP range {net}; to allow it, set --load-balancer-allowed-cidrs")
+                write!(
+                    f,
+                    "it is in the cluster IP range {net}; to allow it, set --load-balancer-allowed-cidrs"
+                )
             }
         }
     }
@@ -73,7 +81,8 @@ pub(crate) fn node(address: IpAddr) -> Result<(), Refused> {
         IpAddr::V6(Ipv6Addr::UNSPECIFIED) => Refused::Unspecified,
         IpAddr::V6(Ipv6Addr::LOCALHOST) => Refused::Loopback,
         IpAddr::V6(it) => match it.segments() {
-            // IPv4-mapped addresses, and IPv4-compatible ones, which are their deprecated predecessors (RFC 4291).
+            // IPv4-mapped addresses, and IPv4-compatible ones, which are their deprecated
+            // predecessors (RFC 4291).
             [0, 0, 0, 0, 0, 0 | 0xffff, ..] => Refused::Embedded,
             [0xfe80..=0xfebf, ..] => Refused::LinkLocal,
             [0xff00..=0xffff, ..] => Refused::Multicast,
@@ -83,8 +92,15 @@ pub(crate) fn node(address: IpAddr) -> Result<(), Refused> {
     Err(refused)
 }
 
-/// Names that every machine uses for itself (RFC 6761, and the `/etc/hosts` of Linux distributions).
-const LOCAL: [&str; 5] = ["localhost", "localhost.localdomain", "localhost6", "ip6-localhost", "ip6-loopback"];
+/// Names that every machine uses for itself (RFC 6761, and the `/etc/hosts` of Linux
+/// distributions).
+const LOCAL: [&str; 5] = [
+    "localhost",
+    "localhost.localdomain",
+    "localhost6",
+    "ip6-localhost",
+    "ip6-loopback",
+];
 
 /// Checks a name of a node: if it stands for a fixed address, that address is checked.
 pub(crate) fn name(name: &str) -> Result<(), Refused> {
@@ -100,8 +116,8 @@ pub(crate) fn name(name: &str) -> Result<(), Refused> {
     }
 }
 
-/// Returns the address that resolvers derive from a name in a short form, or with octal or hexadecimal numbers (`inet_aton`), for
-/// example `127.1` or `0x7f000001`.
+/// Returns the address that resolvers derive from a name in a short form, or with octal or
+/// hexadecimal numbers (`inet_aton`), for example `127.1` or `0x7f000001`.
 fn in_disguise(name: &str) -> Option<Ipv4Addr> {
     let number = |text: &str| match text.strip_prefix("0x") {
         Some("") => Some(0),
@@ -111,12 +127,18 @@ fn in_disguise(name: &str) -> Option<Ipv4Addr> {
     };
     let parts = name.split('.').map(number).collect::<Option<Vec<u32>>>()?;
     let (last, leading) = parts.split_last()?;
-    let bits = 32_u32.checked_sub(8 * u32::try_from(leading.len()).ok()?).filter(|bits| *bits > 0)?;
+    let bits = 32_u32
+        .checked_sub(8 * u32::try_from(leading.len()).ok()?)
+        .filter(|bits| *bits > 0)?;
     if u64::from(*last) >= 1_u64 << bits || leading.iter().any(|part| *part > 255) {
         return None;
     }
-    let high = leading.iter().fold(0_u64, |high, part| high << 8 | u64::from(*part));
-    u32::try_from(high << bits | u64::from(*last)).ok().map(Ipv4Addr::from)
+    let high = leading
+        .iter()
+        .fold(0_u64, |high, part| high << 8 | u64::from(*part));
+    u32::try_from(high << bits | u64::from(*last))
+        .ok()
+        .map(Ipv4Addr::from)
 }
 
 impl IngressRules {
@@ -127,7 +149,10 @@ impl IngressRules {
             return Ok(());
         }
         node(address)?;
-        let own = cluster_ips.iter().any(|ip| ip.parse() == Ok(address)).then(|| IpNet::from(address));
+        let own = cluster_ips
+            .iter()
+            .any(|ip| ip.parse() == Ok(address))
+            .then(|| IpNet::from(address));
         if let Some(net) = within(&self.services).or(own) {
             return Err(Refused::Service(net));
         }
@@ -201,7 +226,11 @@ mod tests {
         for (text, expected) in table {
             let address: IpAddr = text.parse().unwrap();
             assert_eq!(node(address).err(), expected, "{text}");
-            assert_eq!(IngressRules::default().check(address, &[]).err(), expected, "{text}");
+            assert_eq!(
+                IngressRules::default().check(address, &[]).err(),
+                expected,
+                "{text}"
+            );
         }
     }
 
@@ -213,8 +242,14 @@ mod tests {
             services: nets(&["10.96.0.0/12"]),
             allowed: nets(&["10.244.9.0/24", "127.0.0.0/8"]),
         };
-        let refused =
-            |text: &str| rules.check(text.parse().unwrap(), &["172.20.0.1".to_owned(), "None".to_owned()]).err();
+        let refused = |text: &str| {
+            rules
+                .check(
+                    text.parse().unwrap(),
+                    &["172.20.0.1".to_owned(), "None".to_owned()],
+                )
+                .err()
+        };
         let pod = |text: &str| Some(Refused::Pod(text.parse().unwrap()));
         let service = |text: &str| Some(Refused::Service(text.parse().unwrap()));
         let table = [
@@ -236,8 +271,17 @@ mod tests {
     // Holds: OPS-81
     #[test]
     fn a_rejection_names_the_range_and_the_flag() {
-        let rules = IngressRules { services: nets(&["10.96.0.0/12"]), ..IngressRules::default() };
-        let said = rules.check("10.96.0.1".parse().unwrap(), &[]).unwrap_err().to_string();
-        assert_eq!(said, "it is in the cluster IP range 10.96.0.0/12; to allow it, set --load-balancer-allowed-cidrs");
+        let rules = IngressRules {
+            services: nets(&["10.96.0.0/12"]),
+            ..IngressRules::default()
+        };
+        let said = rules
+            .check("10.96.0.1".parse().unwrap(), &[])
+            .unwrap_err()
+            .to_string();
+        assert_eq!(
+            said,
+            "it is in the cluster IP range 10.96.0.0/12; to allow it, set --load-balancer-allowed-cidrs"
+        );
     }
 }

@@ -87,18 +87,32 @@ pub enum AnswerError {
     Missing(&'static str),
 }
 
-/// Maximum number of addresses, labels and annotations of an instance, and of ingress points of a load balancer.
+/// Maximum number of addresses, labels and annotations of an instance, and of ingress points of a
+/// load balancer.
 pub(crate) const MAX_LIST: usize = 64;
 
 /// A checked value, or what is wrong with it.
 pub(crate) type Checked<T> = Result<T, AnswerError>;
 
 /// Returns the parsed value, or an error that names the field, its text, and the expected form.
-pub(crate) fn value<T>(what: &'static str, text: &str, expected: &'static str, parsed: Option<T>) -> Checked<T> {
-    parsed.ok_or_else(|| AnswerError::Value { what, value: Quoted::new(text), expected })
+pub(crate) fn value<T>(
+    what: &'static str,
+    text: &str,
+    expected: &'static str,
+    parsed: Option<T>,
+) -> Checked<T> {
+    parsed.ok_or_else(|| AnswerError::Value {
+        what,
+        value: Quoted::new(text),
+        expected,
+    })
 }
 
 /// Checks the length of a list or a text.
 pub(crate) fn count(what: &'static str, count: usize, limit: usize) -> Checked<()> {
-    if count > limit { Err(AnswerError::TooMany { what, count, limit }) } else { Ok(()) }
+    if count > limit {
+        Err(AnswerError::TooMany { what, count, limit })
+    } else {
+        Ok(())
+    }
 }

@@ -8,12 +8,18 @@ use super::{
 };
 use crate::text::Quoted;
 
-/// Checks the labels that an instance adds to its node. Those that belong to Kubernetes are ignored.
+/// Checks the labels that an instance adds to its node. Those that belong to Kubernetes are
+/// ignored.
 pub(crate) fn labels(all: Vec<(String, String)>) -> Checked<Pairs> {
     count("labels", all.len(), MAX_LIST)?;
     let mut labels = Pairs::new();
     for (key, text) in all {
-        value("label", &key, "a qualified name", text::is_qualified(&key).then_some(()))?;
+        value(
+            "label",
+            &key,
+            "a qualified name",
+            text::is_qualified(&key).then_some(()),
+        )?;
         let text = text::label_value("label value", Some(text))?.unwrap_or_default();
         if text::is_reserved(&key) {
             continue;
@@ -23,14 +29,22 @@ pub(crate) fn labels(all: Vec<(String, String)>) -> Checked<Pairs> {
     Ok(labels)
 }
 
-/// Checks the annotations that an instance sets on its node: their keys must begin with one of these prefixes.
+/// Checks the annotations that an instance sets on its node: their keys must begin with one of
+/// these prefixes.
 pub(crate) fn annotations(all: Vec<(String, String)>, prefixes: &[String]) -> Checked<Pairs> {
     count("annotations", all.len(), MAX_LIST)?;
     let mut annotations = Pairs::new();
     for (key, text) in all {
-        let is_owned = prefixes.iter().any(|prefix| key.starts_with(prefix.as_str()));
+        let is_owned = prefixes
+            .iter()
+            .any(|prefix| key.starts_with(prefix.as_str()));
         let ok = is_owned && text::is_qualified(&key);
-        value("annotation", &key, "a qualified name under one of the plugin's annotation prefixes", ok.then_some(()))?;
+        value(
+            "annotation",
+            &key,
+            "a qualified name under one of the plugin's annotation prefixes",
+            ok.then_some(()),
+        )?;
         count("bytes of an annotation", text.len(), text::MAX_ANNOTATION)?;
         add(&mut annotations, "annotation", key, text)?;
     }
@@ -40,7 +54,10 @@ pub(crate) fn annotations(all: Vec<(String, String)>, prefixes: &[String]) -> Ch
 /// Adds a pair, whose key must occur only once.
 fn add(pairs: &mut Pairs, what: &'static str, key: String, text: String) -> Checked<()> {
     if pairs.contains_key(&key) {
-        return Err(AnswerError::Twice { what, value: Quoted::new(&key) });
+        return Err(AnswerError::Twice {
+            what,
+            value: Quoted::new(&key),
+        });
     }
     pairs.insert(key, text);
     Ok(())
@@ -55,22 +72,57 @@ mod tests {
     }
 
     fn annotated(all: Vec<(String, String)>) -> Checked<Pairs> {
-        annotations(all, &["metal.example/".to_owned(), "service.beta.kubernetes.io/metal-".to_owned()])
+        annotations(
+            all,
+            &[
+                "metal.example/".to_owned(),
+                "service.beta.kubernetes.io/metal-".to_owned(),
+            ],
+        )
     }
 
     #[test]
     fn there_are_at_most_64() {
-        let many = |count| (0..count).map(|it| pair(&format!("metal.example/{it}"), "")).collect::<Vec<_>>();
-        assert_eq!((labels(many(64)).unwrap().len(), annotated(many(64)).unwrap().len()), (64, 64));
-        let excess = |what| Err(AnswerError::TooMany { what, count: 65, limit: 64 });
-        assert_eq!((labels(many(65)), annotated(many(65))), (excess("labels"), excess("annotations")));
+        let many = |count| {
+            (0..count)
+                .map(|it| pair(&format!("metal.example/{it}"), ""))
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(
+            (
+                labels(many(64)).unwrap().len(),
+                annotated(many(64)).unwrap().len()
+            ),
+            (64, 64)
+        );
+        let excess = |what| {
+            Err(AnswerError::TooMany {
+                what,
+                count: 65,
+                limit: 64,
+            })
+        };
+        assert_eq!(
+            (labels(many(65)), annotated(many(65))),
+            (excess("labels"), excess("annotations"))
+        );
     }
 
     #[test]
     fn labels_of_kubernetes_are_ignored() {
-        let all = ["kubernetes.io/a", "node.kubernetes.io/b", "k8s.io/c", "x.k8s.io/d", "notk8s.io/e", "f"];
+        let all = [
+            "kubernetes.io/a",
+            "node.kubernetes.io/b",
+            "k8s.io/c",
+            "x.k8s.io/d",
+            "notk8s.io/e",
+            "f",
+        ];
         let all = all.map(|key| pair(key, "1")).to_vec();
-        assert_eq!(labels(all).unwrap().into_keys().collect::<Vec<_>>(), ["f", "notk8s.io/e"]);
+        assert_eq!(
+            labels(all).unwrap().into_keys().collect::<Vec<_>>(),
+            ["f", "notk8s.io/e"]
+        );
     }
 
     #[test]
@@ -87,10 +139,20 @@ mod tests {
             ("metal.example/a/b", "", false, false),
         ] {
             assert_eq!(labels(vec![pair(key, text)]).is_ok(), is_label, "{key}");
-            assert_eq!(annotated(vec![pair(key, text)]).is_ok(), is_annotation, "{key}");
+            assert_eq!(
+                annotated(vec![pair(key, text)]).is_ok(),
+                is_annotation,
+                "{key}"
+            );
         }
-        assert_eq!(labels(vec![pair("a", "1")]), Ok(Pairs::from([pair("a", "1")])));
-        assert_eq!(annotated(vec![pair("metal.example/a", "b c")]), Ok(Pairs::from([pair("metal.example/a", "b c")])));
+        assert_eq!(
+            labels(vec![pair("a", "1")]),
+            Ok(Pairs::from([pair("a", "1")]))
+        );
+        assert_eq!(
+            annotated(vec![pair("metal.example/a", "b c")]),
+            Ok(Pairs::from([pair("metal.example/a", "b c")]))
+        );
     }
 
     #[test]
@@ -108,7 +170,15 @@ mod tests {
     #[test]
     fn a_key_occurs_once() {
         let twice = || vec![pair("metal.example/a", "1"), pair("metal.example/a", "2")];
-        let twice_said = |what| Err(AnswerError::Twice { what, value: Quoted::new("metal.example/a") });
-        assert_eq!((labels(twice()), annotated(twice())), (twice_said("label"), twice_said("annotation")));
+        let twice_said = |what| {
+            Err(AnswerError::Twice {
+                what,
+                value: Quoted::new("metal.example/a"),
+            })
+        };
+        assert_eq!(
+            (labels(twice()), annotated(twice())),
+            (twice_said("label"), twice_said("annotation"))
+        );
     }
 }

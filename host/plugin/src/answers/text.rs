@@ -4,23 +4,31 @@ use std::net::IpAddr;
 
 use super::error::{Checked, value};
 
-/// Maximum bytes of a DNS name, of a node's name and of a label's prefix (RFC 1123, and Kubernetes' own limit).
+/// Maximum bytes of a DNS name, of a node's name and of a label's prefix (RFC 1123, and Kubernetes'
+/// own limit).
 const MAX_NAME: usize = 253;
 
 /// Maximum bytes of a label's value, of its name, and of a provider's name (Kubernetes' own limit).
 pub(crate) const MAX_LABEL: usize = 63;
 
 /// What a label's value must be.
-const LABEL_VALUE: &str = "at most 63 letters, digits, `-`, `_` or `.`, with a letter or digit at both ends";
+const LABEL_VALUE: &str =
+    "at most 63 letters, digits, `-`, `_` or `.`, with a letter or digit at both ends";
 
 /// Maximum bytes of an annotation's value, as in the contract.
 pub(crate) const MAX_ANNOTATION: usize = 4 << 10;
 
-/// Returns true for letters, digits, `-`, `_` and `.`, starting and ending with a letter or digit (Kubernetes' qualified name part).
+/// Returns true for letters, digits, `-`, `_` and `.`, starting and ending with a letter or digit
+/// (Kubernetes' qualified name part).
 fn is_label_name(text: &str) -> bool {
     let bytes = text.as_bytes();
-    let ends = [bytes.first(), bytes.last()].into_iter().all(|end| end.is_some_and(u8::is_ascii_alphanumeric));
-    ends && text.len() <= MAX_LABEL && bytes.iter().all(|b| b.is_ascii_alphanumeric() || b"-_.".contains(b))
+    let ends = [bytes.first(), bytes.last()]
+        .into_iter()
+        .all(|end| end.is_some_and(u8::is_ascii_alphanumeric));
+    ends && text.len() <= MAX_LABEL
+        && bytes
+            .iter()
+            .all(|b| b.is_ascii_alphanumeric() || b"-_.".contains(b))
 }
 
 /// Returns true for an RFC 1123 subdomain in lower case.
@@ -29,7 +37,9 @@ pub(crate) fn is_subdomain(text: &str) -> bool {
         !label.is_empty()
             && !label.starts_with('-')
             && !label.ends_with('-')
-            && label.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
+            && label
+                .bytes()
+                .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
     };
     text.len() <= MAX_NAME && text.split('.').all(label)
 }
@@ -42,14 +52,20 @@ pub(crate) fn is_qualified(text: &str) -> bool {
     }
 }
 
-/// Returns true for a valid name of a machine: a DNS name, in which older clouds also use upper-case letters and underscores.
+/// Returns true for a valid name of a machine: a DNS name, in which older clouds also use
+/// upper-case letters and underscores.
 pub(crate) fn is_host_name(text: &str) -> bool {
-    (1..=MAX_NAME).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_.".contains(&b))
+    (1..=MAX_NAME).contains(&text.len())
+        && text
+            .bytes()
+            .all(|b| b.is_ascii_alphanumeric() || b"-_.".contains(&b))
 }
 
 /// Checks a label's value. An empty value counts as absent.
 pub(crate) fn label_value(what: &'static str, text: Option<String>) -> Checked<Option<String>> {
-    let Some(text) = text.filter(|text| !text.is_empty()) else { return Ok(None) };
+    let Some(text) = text.filter(|text| !text.is_empty()) else {
+        return Ok(None);
+    };
     let ok = is_label_name(&text);
     value(what, &text, LABEL_VALUE, ok.then_some(()))?;
     Ok(Some(text))
@@ -63,18 +79,27 @@ pub(crate) fn ip(what: &'static str, text: &str) -> Checked<IpAddr> {
 /// Returns true for keys that belong to Kubernetes: under `kubernetes.io` or `k8s.io`.
 pub(crate) fn is_reserved(key: &str) -> bool {
     let prefix = key.split_once('/').map_or("", |(prefix, _)| prefix);
-    ["kubernetes.io", "k8s.io"]
-        .into_iter()
-        .any(|domain| prefix.strip_suffix(domain).is_some_and(|before| before.is_empty() || before.ends_with('.')))
+    ["kubernetes.io", "k8s.io"].into_iter().any(|domain| {
+        prefix
+            .strip_suffix(domain)
+            .is_some_and(|before| before.is_empty() || before.ends_with('.'))
+    })
 }
 
-/// Returns true for a valid prefix of a plugin's annotation keys: a domain and `/`, optionally with the beginning of a name after it.
-/// Prefixes that cover all of Kubernetes' annotations, or any of Skydock's, are not valid.
+/// Returns true for a valid prefix of a plugin's annotation keys: a domain and `/`, optionally with
+/// the beginning of a name after it. Prefixes that cover all of Kubernetes' annotations, or any of
+/// Skydock's, are not valid.
 pub(crate) fn is_annotation_prefix(text: &str) -> bool {
-    let Some((domain, family)) = text.split_once('/') else { return false };
-    let of = |owner: &str| domain.strip_suffix(owner).is_some_and(|before| before.is_empty() || before.ends_with('.'));
-    let named =
-        family.is_empty() || (is_label_name(family.trim_end_matches(['-', '.', '_'])) && family.len() < MAX_LABEL);
+    let Some((domain, family)) = text.split_once('/') else {
+        return false;
+    };
+    let of = |owner: &str| {
+        domain
+            .strip_suffix(owner)
+            .is_some_and(|before| before.is_empty() || before.ends_with('.'))
+    };
+    let named = family.is_empty()
+        || (is_label_name(family.trim_end_matches(['-', '.', '_'])) && family.len() < MAX_LABEL);
     let closed = of("skydock.dev") || (family.is_empty() && (of("kubernetes.io") || of("k8s.io")));
     is_subdomain(domain) && domain.contains('.') && named && !closed
 }
@@ -185,14 +210,25 @@ mod tests {
     fn an_empty_label_value_counts_as_absent() {
         assert_eq!(label_value("zone", None), Ok(None));
         assert_eq!(label_value("zone", Some(String::new())), Ok(None));
-        assert_eq!(label_value("zone", Some("z-1".into())), Ok(Some("z-1".into())));
-        let refused = label_value("zone", Some("a b".into())).unwrap_err().to_string();
-        assert!(refused.starts_with("zone `a b` is not valid; expected at most 63 letters"), "{refused}");
+        assert_eq!(
+            label_value("zone", Some("z-1".into())),
+            Ok(Some("z-1".into()))
+        );
+        let refused = label_value("zone", Some("a b".into()))
+            .unwrap_err()
+            .to_string();
+        assert!(
+            refused.starts_with("zone `a b` is not valid; expected at most 63 letters"),
+            "{refused}"
+        );
     }
 
     #[test]
     fn an_ip_address_is_parsed() {
-        assert_eq!(ip("address", "2001:DB8::1").unwrap().to_string(), "2001:db8::1");
+        assert_eq!(
+            ip("address", "2001:DB8::1").unwrap().to_string(),
+            "2001:db8::1"
+        );
         assert_eq!(
             ip("address", "host").unwrap_err().to_string(),
             "address `host` is not valid; expected an IP address"
@@ -202,7 +238,10 @@ mod tests {
     #[test]
     fn annotation_prefixes_are_own_domains_or_known_families() {
         let family = |bytes: usize| format!("metal.example/{}", "x".repeat(bytes));
-        assert!(is_annotation_prefix(&family(62)) && !is_annotation_prefix(&family(63)), "a name needs another letter");
+        assert!(
+            is_annotation_prefix(&family(62)) && !is_annotation_prefix(&family(63)),
+            "a name needs another letter"
+        );
         let table = [
             ("metal.example/", true),
             ("metal.example/x_", true),

@@ -1,8 +1,9 @@
 //! The directory that contains machine code.
 //!
-//! Files in it run with all permissions of this process, so nobody else may write there. It is a directory of our own in the one that
-//! the operator names, in which nothing else is touched. It is checked once and then held open: whoever can rename a directory above it
-//! can replace it for others, but not for this process.
+//! Files in it run with all permissions of this process, so nobody else may write there. It is a
+//! directory of our own in the one that the operator names, in which nothing else is touched. It is
+//! checked once and then held open: whoever can rename a directory above it can replace it for
+//! others, but not for this process.
 
 use std::{
     fs::{self, DirBuilder},
@@ -43,7 +44,9 @@ pub enum CacheDirError {
         source: io::Error,
     },
     /// A temporary directory cannot be created.
-    #[error("cannot create a temporary directory for compiled plugins: {0}; set one with --plugin-cache-dir")]
+    #[error(
+        "cannot create a temporary directory for compiled plugins: {0}; set one with --plugin-cache-dir"
+    )]
     Temporary(io::Error),
     /// It is a file, or a symbolic link.
     #[error("the compile cache {} is not a directory: set one with --plugin-cache-dir", .0.display())]
@@ -94,17 +97,25 @@ pub(super) struct Directory {
 impl Directory {
     /// Creates `parent` and our own directory in it, if they do not exist, and checks both.
     pub(super) fn open(parent: &Path) -> Result<Self, CacheDirError> {
-        let io_error = |source| CacheDirError::Io { path: parent.to_owned(), source };
+        let io_error = |source| CacheDirError::Io {
+            path: parent.to_owned(),
+            source,
+        };
         if let Some(above) = parent.parent() {
             fs::create_dir_all(above).map_err(io_error)?;
         }
         match DirBuilder::new().mode(0o700).create(parent) {
-            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(io_error(error)),
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
+                return Err(io_error(error));
+            }
             _ => {}
         }
         let (outer, _) = checked(rustix::fs::CWD, parent, parent)?;
         let path = parent.join(NAME);
-        let io_error = |error: Errno| CacheDirError::Io { path: path.clone(), source: error.into() };
+        let io_error = |error: Errno| CacheDirError::Io {
+            path: path.clone(),
+            source: error.into(),
+        };
         match rustix::fs::mkdirat(&outer, NAME, Mode::RWXU) {
             Ok(()) | Err(Errno::EXIST) => {}
             Err(error) => return Err(io_error(error)),
@@ -113,13 +124,19 @@ impl Directory {
         if mode & 0o077 != 0 {
             return Err(CacheDirError::Shared { path, mode });
         }
-        let directory = Self { fd, path: path.clone() };
+        let directory = Self {
+            fd,
+            path: path.clone(),
+        };
         if !directory.is_marked().map_err(io_error)? {
-            // An empty directory was created by us: at this moment, or by a process that stopped before marking it.
+            // An empty directory was created by us: at this moment, or by a process that stopped
+            // before marking it.
             if !directory.is_empty().map_err(io_error)? {
                 return Err(CacheDirError::Foreign(path));
             }
-            directory.mark().map_err(|source| CacheDirError::Io { path, source })?;
+            directory
+                .mark()
+                .map_err(|source| CacheDirError::Io { path, source })?;
         }
         Ok(directory)
     }
@@ -156,9 +173,23 @@ impl Directory {
 
     /// Marks a file as used.
     pub(super) fn touch(&self, name: &str) -> io::Result<()> {
-        let now = Timespec { tv_sec: 0, tv_nsec: UTIME_NOW };
-        let times = Timestamps { last_access: Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT }, last_modification: now };
-        Ok(rustix::fs::utimensat(&self.fd, name, &times, AtFlags::SYMLINK_NOFOLLOW)?)
+        let now = Timespec {
+            tv_sec: 0,
+            tv_nsec: UTIME_NOW,
+        };
+        let times = Timestamps {
+            last_access: Timespec {
+                tv_sec: 0,
+                tv_nsec: UTIME_OMIT,
+            },
+            last_modification: now,
+        };
+        Ok(rustix::fs::utimensat(
+            &self.fd,
+            name,
+            &times,
+            AtFlags::SYMLINK_NOFOLLOW,
+        )?)
     }
 
     /// Renames a file, and replaces an existing one.
@@ -176,12 +207,20 @@ impl Directory {
         let mut files = Vec::new();
         for entry in rustix::fs::Dir::read_from(&self.fd)? {
             let entry = entry?;
-            let Ok(name) = entry.file_name().to_str() else { continue };
+            let Ok(name) = entry.file_name().to_str() else {
+                continue;
+            };
             // Deleted in the meantime.
-            let Ok(stat) = rustix::fs::statat(&self.fd, name, AtFlags::SYMLINK_NOFOLLOW) else { continue };
+            let Ok(stat) = rustix::fs::statat(&self.fd, name, AtFlags::SYMLINK_NOFOLLOW) else {
+                continue;
+            };
             if rustix::fs::FileType::from_raw_mode(stat.st_mode).is_file() {
                 let bytes = u64::try_from(stat.st_size).unwrap_or(0);
-                files.push(File { name: name.to_owned(), bytes, used: modified(&stat) });
+                files.push(File {
+                    name: name.to_owned(),
+                    bytes,
+                    used: modified(&stat),
+                });
             }
         }
         Ok(files)
@@ -207,7 +246,8 @@ impl Directory {
 
     fn mark(&self) -> io::Result<()> {
         use std::io::Write as _;
-        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let flags =
+            OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         match rustix::fs::openat(&self.fd, MARKER, flags, Mode::RUSR | Mode::WUSR) {
             Ok(marker) => fs::File::from(marker).write_all(MARKER_TEXT),
             Err(Errno::EXIST) => Ok(()),
@@ -225,18 +265,26 @@ fn modified(stat: &Stat) -> SystemTime {
     SystemTime::UNIX_EPOCH + since
 }
 
-/// Opens a directory that belongs to this user and that nobody else can write to, and returns its mode. Symbolic links are not
-/// followed, because the owner of a link decides where it leads.
+/// Opens a directory that belongs to this user and that nobody else can write to, and returns its
+/// mode. Symbolic links are not followed, because the owner of a link decides where it leads.
 fn checked(at: impl AsFd, name: &Path, path: &Path) -> Result<(OwnedFd, u32), CacheDirError> {
     let path = path.to_owned();
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let fd = match rustix::fs::openat(at, name, flags, Mode::empty()) {
         Ok(fd) => fd,
         Err(Errno::NOTDIR | Errno::LOOP) => return Err(CacheDirError::NotDirectory(path)),
-        Err(error) => return Err(CacheDirError::Io { path, source: error.into() }),
+        Err(error) => {
+            return Err(CacheDirError::Io {
+                path,
+                source: error.into(),
+            });
+        }
     };
     let directory = fs::File::from(fd);
-    let metadata = directory.metadata().map_err(|source| CacheDirError::Io { path: path.clone(), source })?;
+    let metadata = directory.metadata().map_err(|source| CacheDirError::Io {
+        path: path.clone(),
+        source,
+    })?;
     let (owner, user) = (metadata.uid(), user());
     if owner != user {
         return Err(CacheDirError::Owner { path, owner, user });

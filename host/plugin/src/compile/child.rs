@@ -1,7 +1,7 @@
 //! The process of the compiler: it reads one component, writes one file, and exits.
 //!
-//! It sets its own limits before it reads the component. The host holds its standard input open: when the host ends, in whatever way,
-//! the compiler ends too.
+//! It sets its own limits before it reads the component. The host holds its standard input open:
+//! when the host ends, in whatever way, the compiler ends too.
 
 use std::{
     fs::OpenOptions,
@@ -20,7 +20,8 @@ use crate::{artifacts, engine};
 /// Added to the niceness, so that everything else on the machine has priority.
 const NICENESS: i32 = 10;
 
-/// Compiles the component from standard input into the working directory; the process does nothing else. Returns its exit code.
+/// Compiles the component from standard input into the working directory; the process does nothing
+/// else. Returns its exit code.
 #[must_use]
 pub fn compile_as_child() -> u8 {
     match compile() {
@@ -36,19 +37,34 @@ pub fn compile_as_child() -> u8 {
 fn compile() -> Result<(), (u8, String)> {
     let failed = |what: &str, error: io::Error| (FAILED, format!("{what}: {error}"));
     let mut input = io::stdin();
-    let order = Order::read(&mut input).map_err(|error| failed("cannot read the request", error))?;
+    let order =
+        Order::read(&mut input).map_err(|error| failed("cannot read the request", error))?;
     limit(&order).map_err(|error| failed("cannot set limits", error))?;
     let mut component = Vec::new();
-    let length = (&mut input).take(order.component).read_to_end(&mut component);
-    if length.map_err(|error| failed("cannot read the component", error))? as u64 != order.component {
+    let length = (&mut input)
+        .take(order.component)
+        .read_to_end(&mut component);
+    if length.map_err(|error| failed("cannot read the component", error))? as u64 != order.component
+    {
         return Err((FAILED, "the component is truncated".to_owned()));
     }
     end_with_the_host().map_err(|error| failed("cannot start a thread", error))?;
 
-    let machine_code = Engine::new(&engine::config(Some(order.reservation).filter(|bytes| *bytes > 0)))
-        .map_err(|error| (FAILED, format!("{error:#}")))?
-        .precompile_component(&component)
-        .map_err(|error| (if error.is::<OutOfMemory>() { OUT_OF_MEMORY } else { MALFORMED }, format!("{error:#}")))?;
+    let machine_code = Engine::new(&engine::config(
+        Some(order.reservation).filter(|bytes| *bytes > 0),
+    ))
+    .map_err(|error| (FAILED, format!("{error:#}")))?
+    .precompile_component(&component)
+    .map_err(|error| {
+        (
+            if error.is::<OutOfMemory>() {
+                OUT_OF_MEMORY
+            } else {
+                MALFORMED
+            },
+            format!("{error:#}"),
+        )
+    })?;
 
     let seal = artifacts::seal(&component, &machine_code);
     drop(component);
@@ -66,10 +82,14 @@ fn limit(order: &Order) -> io::Result<()> {
     // Limits that are already lower are kept.
     let lower = |resource, most: u64| {
         let before = getrlimit(resource);
-        let at_most = |limit: Option<u64>, most: u64| Some(limit.map_or(most, |limit| limit.min(most)));
-        // At the soft limit of CPU time, the process ends by a signal that shows the reason; at the hard limit, by SIGKILL.
-        let after =
-            Rlimit { current: at_most(before.current, most), maximum: at_most(before.maximum, most.saturating_add(5)) };
+        let at_most =
+            |limit: Option<u64>, most: u64| Some(limit.map_or(most, |limit| limit.min(most)));
+        // At the soft limit of CPU time, the process ends by a signal that shows the reason; at the
+        // hard limit, by SIGKILL.
+        let after = Rlimit {
+            current: at_most(before.current, most),
+            maximum: at_most(before.maximum, most.saturating_add(5)),
+        };
         setrlimit(resource, after)
     };
     nice(NICENESS)?;
@@ -84,9 +104,11 @@ fn limit(order: &Order) -> io::Result<()> {
 
 /// Ends this process when its standard input is closed, which the host holds open.
 fn end_with_the_host() -> io::Result<()> {
-    thread::Builder::new().name("host-watcher".to_owned()).spawn(|| {
-        let _ = io::copy(&mut io::stdin(), &mut io::sink());
-        exit(i32::from(FAILED));
-    })?;
+    thread::Builder::new()
+        .name("host-watcher".to_owned())
+        .spawn(|| {
+            let _ = io::copy(&mut io::stdin(), &mut io::sink());
+            exit(i32::from(FAILED));
+        })?;
     Ok(())
 }

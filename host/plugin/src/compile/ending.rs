@@ -64,11 +64,16 @@ pub enum CompileError {
 
 /// Returns the usual cause of a signal, as the end of a sentence.
 fn likely_cause(signal: i32) -> &'static str {
-    if signal == KILLED { ": the machine or the Pod may be out of memory" } else { "" }
+    if signal == KILLED {
+        ": the machine or the Pod may be out of memory"
+    } else {
+        ""
+    }
 }
 
 impl CompileError {
-    /// Returns true if the component is not the reason: for example a full disk, or a machine that is out of memory or overloaded.
+    /// Returns true if the component is not the reason: for example a full disk, or a machine that
+    /// is out of memory or overloaded.
     pub(crate) fn may_pass(&self) -> bool {
         match self {
             Self::Malformed(_) | Self::Memory(_) | Self::Cpu(_) => false,
@@ -79,7 +84,8 @@ impl CompileError {
     }
 }
 
-/// Derives from the exit status and the output of the process why it gave no machine code; `None` if it succeeded.
+/// Derives from the exit status and the output of the process why it gave no machine code; `None`
+/// if it succeeded.
 pub(super) fn ending(status: ExitStatus, said: &[u8], limits: &Limits) -> Option<CompileError> {
     if status.success() {
         return None;
@@ -88,14 +94,24 @@ pub(super) fn ending(status: ExitStatus, said: &[u8], limits: &Limits) -> Option
     let words = || shown(said.trim_end(), WORDS).into_owned();
     let signal = status.signal();
     let refused_memory = signal == Some(Signal::ABORT.as_raw()) && said.contains(ALLOCATION_FAILED);
-    Some(match (status.code().and_then(|code| u8::try_from(code).ok()), signal) {
-        _ if refused_memory => CompileError::Memory(limits.compile_memory),
-        (Some(OUT_OF_MEMORY), _) => CompileError::Memory(limits.compile_memory),
-        (Some(MALFORMED), _) => CompileError::Malformed(words()),
-        (_, Some(signal)) if signal == Signal::XCPU.as_raw() => CompileError::Cpu(limits.compile_cpu),
-        (_, Some(signal)) => CompileError::Signal(signal),
-        _ => CompileError::Failed { status, said: words() },
-    })
+    Some(
+        match (
+            status.code().and_then(|code| u8::try_from(code).ok()),
+            signal,
+        ) {
+            _ if refused_memory => CompileError::Memory(limits.compile_memory),
+            (Some(OUT_OF_MEMORY), _) => CompileError::Memory(limits.compile_memory),
+            (Some(MALFORMED), _) => CompileError::Malformed(words()),
+            (_, Some(signal)) if signal == Signal::XCPU.as_raw() => {
+                CompileError::Cpu(limits.compile_cpu)
+            }
+            (_, Some(signal)) => CompileError::Signal(signal),
+            _ => CompileError::Failed {
+                status,
+                said: words(),
+            },
+        },
+    )
 }
 
 #[cfg(test)]
@@ -104,34 +120,71 @@ mod tests {
 
     #[test]
     fn each_compiler_exit_status_has_an_error_message() {
-        let limits = Limits { compile_memory: 512 << 20, compile_cpu: Duration::from_secs(90), ..Limits::default() };
-        let (code, signal) = (|code: i32| ExitStatus::from_raw(code << 8), ExitStatus::from_raw);
+        let limits = Limits {
+            compile_memory: 512 << 20,
+            compile_cpu: Duration::from_secs(90),
+            ..Limits::default()
+        };
+        let (code, signal) = (
+            |code: i32| ExitStatus::from_raw(code << 8),
+            ExitStatus::from_raw,
+        );
         let no_memory = "\nthread 'x' says\nmemory allocation of 4096 bytes failed\n";
         let table = [
             (code(0), "warning", None),
-            (code(65), "invalid \u{1b}[2J\nlocal\n", Some("it cannot be compiled: invalid \\u{1b}[2J\\nlocal")),
-            (code(66), "", Some("compilation exceeded the limit of 512Mi of memory (--plugin-limit compile-memory)")),
+            (
+                code(65),
+                "invalid \u{1b}[2J\nlocal\n",
+                Some("it cannot be compiled: invalid \\u{1b}[2J\\nlocal"),
+            ),
+            (
+                code(66),
+                "",
+                Some(
+                    "compilation exceeded the limit of 512Mi of memory (--plugin-limit compile-memory)",
+                ),
+            ),
             (
                 signal(6),
                 no_memory,
-                Some("compilation exceeded the limit of 512Mi of memory (--plugin-limit compile-memory)"),
+                Some(
+                    "compilation exceeded the limit of 512Mi of memory (--plugin-limit compile-memory)",
+                ),
             ),
-            (signal(6), "stack overflow", Some("the compiler was killed by signal 6")),
-            (signal(24), "", Some("compilation exceeded the limit of 1m30s of CPU time (--plugin-limit compile-cpu)")),
+            (
+                signal(6),
+                "stack overflow",
+                Some("the compiler was killed by signal 6"),
+            ),
+            (
+                signal(24),
+                "",
+                Some(
+                    "compilation exceeded the limit of 1m30s of CPU time (--plugin-limit compile-cpu)",
+                ),
+            ),
             (signal(11), "", Some("the compiler was killed by signal 11")),
             (
                 signal(9),
                 no_memory,
-                Some("the compiler was killed by signal 9: the machine or the Pod may be out of memory"),
+                Some(
+                    "the compiler was killed by signal 9: the machine or the Pod may be out of memory",
+                ),
             ),
-            (code(1), "disk full", Some("the compiler failed (exit status: 1): disk full")),
+            (
+                code(1),
+                "disk full",
+                Some("the compiler failed (exit status: 1): disk full"),
+            ),
         ];
         for (status, said, sentence) in table {
             let error = ending(status, said.as_bytes(), &limits).map(|error| error.to_string());
             assert_eq!(error.as_deref(), sentence, "{status} {said}");
         }
         let flood = "x".repeat(100_000);
-        let error = ending(code(65), flood.as_bytes(), &limits).unwrap().to_string();
+        let error = ending(code(65), flood.as_bytes(), &limits)
+            .unwrap()
+            .to_string();
         assert!(error.len() < 600, "{} bytes", error.len());
     }
 }

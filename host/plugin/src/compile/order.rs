@@ -1,8 +1,10 @@
-//! What the host writes to the standard input of the compiler's process: a few numbers, then the component.
+//! What the host writes to the standard input of the compiler's process: a few numbers, then the
+//! component.
 
 use std::io::{self, Read};
 
-/// Start of an order; the number changes with the format. Both sides are the same program, except in tests.
+/// Start of an order; the number changes with the format. Both sides are the same program, except
+/// in tests.
 const MAGIC: u64 = u64::from_le_bytes(*b"skydock2");
 
 /// Count of numbers in an order, including [`MAGIC`].
@@ -18,7 +20,8 @@ pub(super) struct Order {
     pub(super) memory: u64,
     /// Seconds of CPU time.
     pub(super) cpu: u64,
-    /// Bytes of address space to reserve for a memory of the component; 0 if address space is plentiful.
+    /// Bytes of address space to reserve for a memory of the component; 0 if address space is
+    /// plentiful.
     pub(super) reservation: u64,
     /// Number of the file to write.
     pub(super) unfinished: u64,
@@ -29,7 +32,14 @@ pub(super) struct Order {
 impl Order {
     pub(super) fn head(self) -> [u8; HEAD] {
         let mut head = [0; HEAD];
-        let numbers = [MAGIC, self.memory, self.cpu, self.reservation, self.unfinished, self.component];
+        let numbers = [
+            MAGIC,
+            self.memory,
+            self.cpu,
+            self.reservation,
+            self.unfinished,
+            self.component,
+        ];
         for (place, number) in head.chunks_exact_mut(size_of::<u64>()).zip(numbers) {
             place.copy_from_slice(&number.to_le_bytes());
         }
@@ -40,13 +50,23 @@ impl Order {
     pub(super) fn read(input: &mut impl Read) -> io::Result<Self> {
         let mut number = || {
             let mut bytes = [0; size_of::<u64>()];
-            input.read_exact(&mut bytes).map(|()| u64::from_le_bytes(bytes))
+            input
+                .read_exact(&mut bytes)
+                .map(|()| u64::from_le_bytes(bytes))
         };
         if number()? != MAGIC {
-            return Err(io::Error::other("invalid input: this command is for Skydock's internal use"));
+            return Err(io::Error::other(
+                "invalid input: this command is for Skydock's internal use",
+            ));
         }
         let (memory, cpu, reservation) = (number()?, number()?, number()?);
-        Ok(Self { memory, cpu, reservation, unfinished: number()?, component: number()? })
+        Ok(Self {
+            memory,
+            cpu,
+            reservation,
+            unfinished: number()?,
+            component: number()?,
+        })
     }
 }
 
@@ -56,11 +76,20 @@ mod tests {
 
     #[test]
     fn an_order_round_trips() {
-        let order = Order { memory: 1, cpu: 2, reservation: 3, unfinished: u64::MAX, component: 4 };
+        let order = Order {
+            memory: 1,
+            cpu: 2,
+            reservation: 3,
+            unfinished: u64::MAX,
+            component: 4,
+        };
         let bytes = order.head();
         assert_eq!(Order::read(&mut &bytes[..]).unwrap(), order);
         assert!(Order::read(&mut &bytes[..HEAD - 1]).is_err());
         let error = Order::read(&mut &[b'x'; HEAD][..]).unwrap_err();
-        assert!(error.to_string().contains("for Skydock's internal use"), "{error}");
+        assert!(
+            error.to_string().contains("for Skydock's internal use"),
+            "{error}"
+        );
     }
 }

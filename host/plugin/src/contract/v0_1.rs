@@ -1,6 +1,7 @@
 //! Version 0.1 of the contract.
 
-#[allow(missing_docs, unreachable_pub, unused_qualifications, rust_2018_idioms)] // generated; the WIT files document it
+#[allow(missing_docs, unreachable_pub, unused_qualifications, rust_2018_idioms)]
+// generated; the WIT files document it
 mod bindings;
 mod exports;
 mod from_guest;

@@ -14,7 +14,8 @@ const KEY: std::ops::RangeInclusive<usize> = 1..=256;
 /// Maximum bytes of a value, as in the contract.
 const MAX_VALUE: usize = 64 << 10;
 
-/// Maximum bytes in total, as in the contract. Keys and overhead count too: otherwise tiny entries would use a multiple of it.
+/// Maximum bytes in total, as in the contract. Keys and overhead count too: otherwise tiny entries
+/// would use a multiple of it.
 const MAX_TOTAL: usize = 8 << 20;
 
 /// Bytes of an entry in addition to its value and its key, which is stored twice.
@@ -46,12 +47,21 @@ impl State {
 
     /// Sets the value of this key. Returns false if that is not possible.
     pub(crate) fn cache(&self, key: String, value: Vec<u8>, ttl: Duration) -> bool {
-        self.entries().is_some_and(|mut entries| entries.set(key, value, ttl, Instant::now()))
+        self.entries()
+            .is_some_and(|mut entries| entries.set(key, value, ttl, Instant::now()))
     }
 
-    /// Sets the value of this key unless it has another one, which is returned. An empty value means that this is not possible.
-    pub(crate) fn reserve_in_cache(&self, key: String, value: Vec<u8>, ttl: Duration) -> Option<Vec<u8>> {
-        let Some(mut entries) = self.entries() else { return Some(Vec::new()) };
+    /// Sets the value of this key unless it has another one, which is returned. An empty value
+    /// means that this is not possible.
+    pub(crate) fn reserve_in_cache(
+        &self,
+        key: String,
+        value: Vec<u8>,
+        ttl: Duration,
+    ) -> Option<Vec<u8>> {
+        let Some(mut entries) = self.entries() else {
+            return Some(Vec::new());
+        };
         entries.reserve(key, value, ttl, Instant::now())
     }
 
@@ -81,7 +91,10 @@ fn cost(key: &str, value: &[u8]) -> usize {
 
 impl Entries {
     fn get(&self, key: &str, now: Instant) -> Option<&Vec<u8>> {
-        self.by_key.get(key).filter(|entry| entry.expires > now).map(|entry| &entry.value)
+        self.by_key
+            .get(key)
+            .filter(|entry| entry.expires > now)
+            .map(|entry| &entry.value)
     }
 
     fn set(&mut self, key: String, value: Vec<u8>, ttl: Duration, now: Instant) -> bool {
@@ -97,7 +110,13 @@ impl Entries {
         true
     }
 
-    fn reserve(&mut self, key: String, value: Vec<u8>, ttl: Duration, now: Instant) -> Option<Vec<u8>> {
+    fn reserve(
+        &mut self,
+        key: String,
+        value: Vec<u8>,
+        ttl: Duration,
+        now: Instant,
+    ) -> Option<Vec<u8>> {
         match self.get(&key, now).cloned() {
             Some(held) => {
                 if held == value {
@@ -151,9 +170,16 @@ mod tests {
     fn keys_and_values_out_of_bounds_are_rejected() {
         let (mut cache, now) = (Entries::default(), Instant::now());
         let long = "k".repeat(257);
-        for (key, value) in [("", vec![1]), (long.as_str(), vec![1]), ("key", vec![0; MAX_VALUE + 1])] {
+        for (key, value) in [
+            ("", vec![1]),
+            (long.as_str(), vec![1]),
+            ("key", vec![0; MAX_VALUE + 1]),
+        ] {
             assert!(!cache.set(key.into(), value.clone(), SECOND, now));
-            assert_eq!(cache.reserve(key.into(), value, SECOND, now), Some(Vec::new()));
+            assert_eq!(
+                cache.reserve(key.into(), value, SECOND, now),
+                Some(Vec::new())
+            );
             assert_eq!(cache.get(key, now), None);
         }
         assert!(cache.set("k".repeat(256), vec![0; MAX_VALUE], SECOND, now));
@@ -165,7 +191,11 @@ mod tests {
         let mut reserve = |who: &str, at| cache.reserve("10.0.0.1".into(), who.into(), SECOND, at);
         assert_eq!(reserve("a", now), None);
         assert_eq!(reserve("b", now), Some(b"a".to_vec()));
-        assert_eq!(reserve("a", now + SECOND / 2), Some(b"a".to_vec()), "the same value prolongs");
+        assert_eq!(
+            reserve("a", now + SECOND / 2),
+            Some(b"a".to_vec()),
+            "the same value prolongs"
+        );
         assert_eq!(reserve("b", now + SECOND), Some(b"a".to_vec()));
         assert_eq!(reserve("b", now + 2 * SECOND), None);
     }
@@ -174,16 +204,28 @@ mod tests {
     fn the_entry_that_expires_first_is_evicted() {
         let (mut cache, now) = (Entries::default(), Instant::now());
         for index in 0..200_u32 {
-            assert!(cache.set(format!("key{index}"), vec![0; MAX_VALUE], SECOND * (1000 - index), now));
+            assert!(cache.set(
+                format!("key{index}"),
+                vec![0; MAX_VALUE],
+                SECOND * (1000 - index),
+                now
+            ));
         }
         assert!(cache.total <= MAX_TOTAL);
-        assert_eq!(cache.get("key0", now).map(Vec::len), Some(MAX_VALUE), "the longest-lived stays");
+        assert_eq!(
+            cache.get("key0", now).map(Vec::len),
+            Some(MAX_VALUE),
+            "the longest-lived stays"
+        );
         assert_eq!(cache.get("key199", now), None);
         for index in 0..200_000_u32 {
             cache.set(format!("tiny{index}"), Vec::new(), SECOND, now);
         }
         assert!(cache.total <= MAX_TOTAL);
-        assert!(cache.by_key.len() < 70_000, "tiny entries count with what they cost");
+        assert!(
+            cache.by_key.len() < 70_000,
+            "tiny entries count with what they cost"
+        );
         for index in 0..200_000_u32 {
             cache.remove(&format!("tiny{index}"));
             cache.remove(&format!("key{index}"));

@@ -6,7 +6,8 @@ use skydock_cloud::{Cluster, Node, ObjectKind, ObjectName, Service};
 
 use super::{Owned, State};
 
-/// Slot for the cluster that a plugin sees. It is empty until the caches are filled, and again after they are gone.
+/// Slot for the cluster that a plugin sees. It is empty until the caches are filled, and again
+/// after they are gone.
 ///
 /// To the plugin, an empty slot is an empty cluster.
 #[derive(Clone, Default)]
@@ -24,7 +25,10 @@ impl ClusterSlot {
     }
 
     pub(crate) fn get(&self) -> Option<Arc<dyn Cluster>> {
-        self.0.read().unwrap_or_else(PoisonError::into_inner).clone()
+        self.0
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
     }
 }
 
@@ -36,7 +40,10 @@ impl State {
 
     /// Returns the plugin's view of it.
     pub(crate) fn view(&self) -> View {
-        View { cluster: self.cluster(), owned: Arc::clone(&self.owned) }
+        View {
+            cluster: self.cluster(),
+            owned: Arc::clone(&self.owned),
+        }
     }
 }
 
@@ -49,30 +56,56 @@ pub(crate) struct View {
 impl View {
     /// Returns true if the plugin owns the node's provider ID, or if the node has none.
     fn may_see(&self, node: &Node) -> bool {
-        let owned = |id: &str| self.owned.provider_ids.iter().any(|prefix| id.starts_with(prefix.as_str()));
+        let owned = |id: &str| {
+            self.owned
+                .provider_ids
+                .iter()
+                .any(|prefix| id.starts_with(prefix.as_str()))
+        };
         node.provider_id.as_deref().is_none_or(owned)
     }
 
     /// Returns the nodes that the plugin may see, each converted.
     pub(crate) fn nodes<T>(&self, convert: impl Fn(&Node) -> T) -> Vec<T> {
-        let Some(cluster) = &self.cluster else { return Vec::new() };
-        cluster.nodes().iter().filter(|node| self.may_see(node)).map(|node| convert(node)).collect()
+        let Some(cluster) = &self.cluster else {
+            return Vec::new();
+        };
+        cluster
+            .nodes()
+            .iter()
+            .filter(|node| self.may_see(node))
+            .map(|node| convert(node))
+            .collect()
     }
 
     /// Returns the Services, each converted.
     pub(crate) fn services<T>(&self, convert: impl Fn(&Service) -> T) -> Vec<T> {
-        let Some(cluster) = &self.cluster else { return Vec::new() };
-        cluster.services().iter().map(|service| convert(service)).collect()
+        let Some(cluster) = &self.cluster else {
+            return Vec::new();
+        };
+        cluster
+            .services()
+            .iter()
+            .map(|service| convert(service))
+            .collect()
     }
 
     /// Returns the object with this name if the plugin may see it.
-    pub(super) fn object(&self, kind: ObjectKind, namespace: &str, name: &str) -> Option<ObjectName> {
+    pub(super) fn object(
+        &self,
+        kind: ObjectKind,
+        namespace: &str,
+        name: &str,
+    ) -> Option<ObjectName> {
         let cluster = self.cluster.as_ref()?;
         match kind {
-            ObjectKind::Node => {
-                cluster.node(name).filter(|node| self.may_see(node)).map(|node| ObjectName::node(&node))
-            }
-            ObjectKind::Service => cluster.service(namespace, name).map(|service| ObjectName::service(&service)),
+            ObjectKind::Node => cluster
+                .node(name)
+                .filter(|node| self.may_see(node))
+                .map(|node| ObjectName::node(&node)),
+            ObjectKind::Service => cluster
+                .service(namespace, name)
+                .map(|service| ObjectName::service(&service)),
         }
     }
 

@@ -7,22 +7,39 @@ use skydock_cloud::{
 
 use super::State;
 
-/// Maximum number of events of one call. Kubernetes' own limiter allows 25 for each object; a batch has up to 1000 objects.
+/// Maximum number of events of one call. Kubernetes' own limiter allows 25 for each object; a batch
+/// has up to 1000 objects.
 const MAX_PER_CALL: u32 = 1000;
 
 /// Maximum bytes of a reason: Kubernetes' own limit.
 const MAX_REASON: usize = 128;
 
 impl State {
-    /// Publishes an event on the object that the plugin calls by this name. Returns false if it is rejected.
-    pub(crate) fn publish_event(&mut self, name: &str, severity: Severity, reason: String, message: &str) -> bool {
-        let Some(object) = self.named(name) else { return false };
-        let Some(cluster) = self.cluster() else { return false };
+    /// Publishes an event on the object that the plugin calls by this name. Returns false if it is
+    /// rejected.
+    pub(crate) fn publish_event(
+        &mut self,
+        name: &str,
+        severity: Severity,
+        reason: String,
+        message: &str,
+    ) -> bool {
+        let Some(object) = self.named(name) else {
+            return false;
+        };
+        let Some(cluster) = self.cluster() else {
+            return false;
+        };
         if !is_reason(&reason) || self.events >= MAX_PER_CALL {
             return false;
         }
         self.events += 1;
-        cluster.publish(ObjectEvent { object, severity, reason, message: shown(message, SENTENCE).into_owned() });
+        cluster.publish(ObjectEvent {
+            object,
+            severity,
+            reason,
+            message: shown(message, SENTENCE).into_owned(),
+        });
         true
     }
 }

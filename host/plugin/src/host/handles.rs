@@ -1,8 +1,9 @@
 //! Handles: the resources that a guest keeps in the host.
 //!
-//! Requests, bodies, streams and timers stay in the host's memory while the guest holds their handles, also between calls: a guest may
-//! send a request in one call and read its response in a later one. This is therefore not an error, but limited: all instances of a
-//! plugin together have [`Limits::handles`](crate::Limits) of them. Each handle keeps at most [`BYTES`] in memory, which
+//! Requests, bodies, streams and timers stay in the host's memory while the guest holds their
+//! handles, also between calls: a guest may send a request in one call and read its response in a
+//! later one. This is therefore not an error, but limited: all instances of a plugin together have
+//! [`Limits::handles`](crate::Limits) of them. Each handle keeps at most [`BYTES`] in memory, which
 //! [`http`](super::http) ensures, and that much of the plugin's memory is charged for it.
 
 use std::sync::Arc;
@@ -20,8 +21,9 @@ const STEP: usize = 8;
 /// Maximum number of handles that one function of the host creates.
 const AT_ONCE: usize = 2;
 
-/// Maximum bytes that a handle keeps in memory: a request with its headers and trailers (16 KiB each, which take up to 42 KiB in
-/// memory), its path (8 KiB) and two chunks of a body (16 KiB each).
+/// Maximum bytes that a handle keeps in memory: a request with its headers and trailers (16 KiB
+/// each, which take up to 42 KiB in memory), its path (8 KiB) and two chunks of a body (16 KiB
+/// each).
 pub(super) const BYTES: usize = 128 << 10;
 
 /// Whose limit denied a handle.
@@ -45,12 +47,19 @@ pub(super) struct Handles {
 impl Handles {
     pub(super) fn new(count: &Arc<Account>, memory: &Arc<Account>) -> Self {
         let (count, bytes) = (Share::new(count), Share::new(memory));
-        Self { table: empty(), count, bytes, refused: None }
+        Self {
+            table: empty(),
+            count,
+            bytes,
+            refused: None,
+        }
     }
 
-    /// Returns the table, with room for the handles that one function of the host creates, if the plugin has any left.
+    /// Returns the table, with room for the handles that one function of the host creates, if the
+    /// plugin has any left.
     pub(super) fn table(&mut self) -> &mut ResourceTable {
-        // New entries use freed slots, or the end of the table. So if one of the last slots taken is free, there is room.
+        // New entries use freed slots, or the end of the table. So if one of the last slots taken
+        // is free, there is room.
         let taken = self.count.taken();
         let last = taken.saturating_sub(AT_ONCE)..taken;
         let mut last = last.filter_map(|index| u32::try_from(index).ok());
@@ -69,15 +78,24 @@ impl Handles {
             }
             self.count.keep(self.count.taken() - STEP);
         }
-        let (count, memory) = (HandleLimit::Count(self.count.limit()), HandleLimit::Memory(self.bytes.limit()));
-        self.refused = Some(match (self.count.would_suffice(STEP), self.bytes.would_suffice(STEP * BYTES)) {
-            (false, _) => (Refusal::Instance, count),
-            (true, false) => (Refusal::Instance, memory),
-            (true, true) => (Refusal::Total, if counted { memory } else { count }),
-        });
+        let (count, memory) = (
+            HandleLimit::Count(self.count.limit()),
+            HandleLimit::Memory(self.bytes.limit()),
+        );
+        self.refused = Some(
+            match (
+                self.count.would_suffice(STEP),
+                self.bytes.would_suffice(STEP * BYTES),
+            ) {
+                (false, _) => (Refusal::Instance, count),
+                (true, false) => (Refusal::Instance, memory),
+                (true, true) => (Refusal::Total, if counted { memory } else { count }),
+            },
+        );
     }
 
-    /// Returns the shares when the guest has dropped all its handles. The table is replaced, because it would keep its largest size.
+    /// Returns the shares when the guest has dropped all its handles. The table is replaced,
+    /// because it would keep its largest size.
     pub(super) fn tidy(&mut self) {
         if self.count.taken() > 0 && self.table.is_empty() {
             self.table = empty();
@@ -106,12 +124,19 @@ mod tests {
 
     #[test]
     fn all_instances_share_and_release_the_handles() {
-        let (count, memory) = (Account::new(30, Gauge::default()), Account::new(1 << 30, Gauge::default()));
+        let (count, memory) = (
+            Account::new(30, Gauge::default()),
+            Account::new(1 << 30, Gauge::default()),
+        );
         let (mut one, mut other) = (Handles::new(&count, &memory), Handles::new(&count, &memory));
         assert!(other.table().push(0_u8).is_ok());
         let held = fill(&mut one);
         let refused = Some((Refusal::Total, HandleLimit::Count(30)));
-        assert_eq!((held.len(), one.refused), (16, refused), "in steps of eight");
+        assert_eq!(
+            (held.len(), one.refused),
+            (16, refused),
+            "in steps of eight"
+        );
         assert_eq!(memory.taken(), 24 * BYTES);
         one.tidy();
         assert_eq!(count.taken(), 24, "they are still open");
@@ -127,23 +152,41 @@ mod tests {
 
     #[test]
     fn a_deleted_handle_makes_room_for_another() {
-        let (count, memory) = (Account::new(8, Gauge::default()), Account::new(1 << 30, Gauge::default()));
+        let (count, memory) = (
+            Account::new(8, Gauge::default()),
+            Account::new(1 << 30, Gauge::default()),
+        );
         let mut handles = Handles::new(&count, &memory);
         let mut held = fill(&mut handles);
         let refused = Some((Refusal::Instance, HandleLimit::Count(8)));
-        assert_eq!((held.len(), handles.refused), (8, refused), "nobody else has any");
+        assert_eq!(
+            (held.len(), handles.refused),
+            (8, refused),
+            "nobody else has any"
+        );
         handles.table().delete(held.remove(3)).unwrap();
         assert_eq!(fill(&mut handles).len(), 1);
     }
 
     #[test]
     fn handles_count_as_memory_of_the_plugin() {
-        let (count, memory) = (Account::new(100, Gauge::default()), Account::new(20 * BYTES, Gauge::default()));
+        let (count, memory) = (
+            Account::new(100, Gauge::default()),
+            Account::new(20 * BYTES, Gauge::default()),
+        );
         let mut handles = Handles::new(&count, &memory);
         assert_eq!(fill(&mut handles).len(), 16);
-        assert_eq!(count.taken(), 16, "what could not be paid for is given back");
+        assert_eq!(
+            count.taken(),
+            16,
+            "what could not be paid for is given back"
+        );
         let limit = HandleLimit::Memory(20 * BYTES);
-        assert_eq!(handles.refused, Some((Refusal::Instance, limit)), "more handles would not help");
+        assert_eq!(
+            handles.refused,
+            Some((Refusal::Instance, limit)),
+            "more handles would not help"
+        );
         let mut other = Handles::new(&count, &memory);
         assert!(fill(&mut other).is_empty());
         assert_eq!(other.refused, Some((Refusal::Total, limit)));

@@ -1,4 +1,5 @@
-//! `wasi:http/outgoing-handler`: every request goes through the plugin's gateway, which denies requests that no rule allows.
+//! `wasi:http/outgoing-handler`: every request goes through the plugin's gateway, which denies
+//! requests that no rule allows.
 
 mod bounds;
 mod ended;
@@ -33,7 +34,10 @@ pub(super) struct Egress {
     tape: Option<Tape>,
 }
 
-type Answer = Result<(http::Response<WasiBody>, Box<dyn Future<Output = Result<()>> + Send>)>;
+type Answer = Result<(
+    http::Response<WasiBody>,
+    Box<dyn Future<Output = Result<()>> + Send>,
+)>;
 
 /// Why a request failed, as the guest sees it.
 #[derive(Clone, Debug)]
@@ -44,7 +48,10 @@ struct Failure {
 
 impl Failure {
     fn of(refusal: &Refusal) -> Self {
-        Self { code: refusal.code(), message: None }
+        Self {
+            code: refusal.code(),
+            message: None,
+        }
     }
 }
 
@@ -53,18 +60,34 @@ type Sent = BoxFuture<'static, Result<http::Response<Body>, Failure>>;
 type Body = UnsyncBoxBody<bytes::Bytes, Failure>;
 
 impl Egress {
-    pub(super) fn new(shared: Arc<Shared>, generation: u64, gateway: Option<Arc<Gateway>>, tape: Option<Tape>) -> Self {
+    pub(super) fn new(
+        shared: Arc<Shared>,
+        generation: u64,
+        gateway: Option<Arc<Gateway>>,
+        tape: Option<Tape>,
+    ) -> Self {
         let (instance, phase) = (Instance::default(), Phase::Loading);
-        Self { shared, generation, gateway, instance, phase, deadline: None, tape }
+        Self {
+            shared,
+            generation,
+            gateway,
+            instance,
+            phase,
+            deadline: None,
+            tape,
+        }
     }
 
-    /// Returns true if requests are in flight: a call that does not answer is then waiting for the cloud.
+    /// Returns true if requests are in flight: a call that does not answer is then waiting for the
+    /// cloud.
     pub(super) fn is_waiting(&self) -> bool {
         self.instance.in_flight() > 0
     }
 
     fn call(&self, options: Option<RequestOptions>) -> Call<'_> {
-        let left = self.deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+        let left = self
+            .deadline
+            .map(|deadline| deadline.saturating_duration_since(Instant::now()));
         let options = options.map_or_else(Options::default, |options| Options {
             connect: options.connect_timeout,
             first_byte: options.first_byte_timeout,
@@ -83,22 +106,38 @@ impl Egress {
     }
 
     fn refused(&self, about: Option<&About>, sentence: &str, failure: Failure) -> Sent {
-        self.shared.log_request(self.generation, about, &format!("request denied: {sentence}"));
+        self.shared.log_request(
+            self.generation,
+            about,
+            &format!("request denied: {sentence}"),
+        );
         Box::pin(std::future::ready(Err(failure)))
     }
 
     fn send(&self, request: http::Request<WasiBody>, options: Option<RequestOptions>) -> Sent {
         let Some(gateway) = &self.gateway else {
-            let failure = Failure { code: Code::HttpRequestDenied, message: None };
-            return self.refused(None, "this plugin has no network access: it runs without egress rules", failure);
+            let failure = Failure {
+                code: Code::HttpRequestDenied,
+                message: None,
+            };
+            return self.refused(
+                None,
+                "this plugin has no network access: it runs without egress rules",
+                failure,
+            );
         };
         let (head, body) = request.into_parts();
         match gateway.admit(&head, &self.call(options)) {
             Err(refusal) if self.phase == Phase::Loading => {
-                let failure = Failure { code: Code::InternalError, message: Some(NOT_YET.to_owned()) };
+                let failure = Failure {
+                    code: Code::InternalError,
+                    message: Some(NOT_YET.to_owned()),
+                };
                 self.refused(refusal.about(), NOT_YET, failure)
             }
-            Err(refusal) => self.refused(refusal.about(), refusal.sentence(), Failure::of(&refusal)),
+            Err(refusal) => {
+                self.refused(refusal.about(), refusal.sentence(), Failure::of(&refusal))
+            }
             Ok(admitted) => {
                 let (shared, generation) = (Arc::clone(&self.shared), self.generation);
                 Box::pin(async move {
@@ -107,8 +146,12 @@ impl Egress {
                         shared.log_request(generation, refusal.about(), &sentence);
                         Failure::of(refusal)
                     };
-                    let answer = admitted.send(head, body).await.map_err(|refusal| told(&refusal))?;
-                    Ok(answer.map(|body| body.map_err(|refusal| Failure::of(&refusal)).boxed_unsync()))
+                    let answer = admitted
+                        .send(head, body)
+                        .await
+                        .map_err(|refusal| told(&refusal))?;
+                    Ok(answer
+                        .map(|body| body.map_err(|refusal| Failure::of(&refusal)).boxed_unsync()))
                 })
             }
         }
@@ -132,7 +175,8 @@ impl WasiHttpHooks for Egress {
         Box::new(async move {
             let answer = sent.await.map_err(error)?;
             let answer = answer.map(|body| body.map_err(error).boxed_unsync());
-            let sent: Box<dyn Future<Output = Result<()>> + Send> = Box::new(std::future::ready(Ok(())));
+            let sent: Box<dyn Future<Output = Result<()>> + Send> =
+                Box::new(std::future::ready(Ok(())));
             Ok((answer, sent))
         })
     }
@@ -155,7 +199,10 @@ impl WasiHttpHooks for Egress {
 fn error(failure: Failure) -> Error {
     match failure.code {
         Code::DnsTimeout => Error::DnsTimeout,
-        Code::DnsError => Error::DnsError { rcode: None, info_code: None },
+        Code::DnsError => Error::DnsError {
+            rcode: None,
+            info_code: None,
+        },
         Code::DestinationIpProhibited => Error::DestinationIpProhibited,
         Code::DestinationUnavailable => Error::DestinationUnavailable,
         Code::ConnectionRefused => Error::ConnectionRefused,

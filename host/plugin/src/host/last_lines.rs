@@ -1,4 +1,5 @@
-//! The last lines that a guest has written, in case it ends: they say why, in the words of its language.
+//! The last lines that a guest has written, in case it ends: they say why, in the words of its
+//! language.
 
 use std::collections::VecDeque;
 
@@ -6,8 +7,8 @@ use skydock_cloud::text::cut;
 
 use crate::text::LAST_WORDS;
 
-/// Beginnings of lines with a reason, after which the runtime of Go writes the stacks of all goroutines: these lines are more important
-/// than later ones.
+/// Beginnings of lines with a reason, after which the runtime of Go writes the stacks of all
+/// goroutines: these lines are more important than later ones.
 const REASONS: [&str; 2] = ["panic: ", "fatal error: "];
 
 /// Rust's hint after a panic. A plugin has no such variable.
@@ -29,10 +30,14 @@ impl LastLines {
     /// Adds a line.
     pub(super) fn push(&mut self, line: &str) {
         if !self.reasoned && REASONS.iter().any(|reason| line.starts_with(reason)) {
-            *self = Self { reasoned: true, ..Self::default() };
+            *self = Self {
+                reasoned: true,
+                ..Self::default()
+            };
         }
         let line = cut(line.trim(), LAST_WORDS);
-        if line.is_empty() || line.starts_with(HINT) || (self.reasoned && self.bytes >= LAST_WORDS) {
+        if line.is_empty() || line.starts_with(HINT) || (self.reasoned && self.bytes >= LAST_WORDS)
+        {
             return;
         }
         self.bytes += line.len() + BETWEEN.len();
@@ -47,7 +52,11 @@ impl LastLines {
     pub(super) fn take(&mut self, incomplete: &str) -> String {
         self.push(incomplete);
         let lines = std::mem::take(self).lines;
-        lines.iter().map(String::as_str).collect::<Vec<_>>().join(BETWEEN)
+        lines
+            .iter()
+            .map(String::as_str)
+            .collect::<Vec<_>>()
+            .join(BETWEEN)
     }
 }
 
@@ -69,18 +78,30 @@ mod tests {
             kept(["panicked at src/lib.rs:12:9:", "no region", hint], ""),
             "panicked at src/lib.rs:12:9: | no region"
         );
-        assert_eq!(kept(["Traceback:", "", "  File x"], "ValueError"), "Traceback: | File x | ValueError");
+        assert_eq!(
+            kept(["Traceback:", "", "  File x"], "ValueError"),
+            "Traceback: | File x | ValueError"
+        );
         let numbers: Vec<_> = (0..10_000).map(|number| number.to_string()).collect();
         let text = kept(numbers.iter().map(String::as_str), "");
-        assert!(text.ends_with("9998 | 9999") && (400..=LAST_WORDS).contains(&text.len()), "{text}");
+        assert!(
+            text.ends_with("9998 | 9999") && (400..=LAST_WORDS).contains(&text.len()),
+            "{text}"
+        );
     }
 
     #[test]
     fn the_stacks_after_a_panic_do_not_replace_its_message() {
         let stack = "goroutine 1 [running]:";
         for reason in ["panic: no region", "fatal error: all goroutines are asleep"] {
-            let text = kept(["I1 starting", reason, ""].into_iter().chain([stack; 1000]), "");
-            assert!(text.starts_with(&format!("{reason} | {stack}")) && text.len() < 2 * LAST_WORDS, "{text}");
+            let text = kept(
+                ["I1 starting", reason, ""].into_iter().chain([stack; 1000]),
+                "",
+            );
+            assert!(
+                text.starts_with(&format!("{reason} | {stack}")) && text.len() < 2 * LAST_WORDS,
+                "{text}"
+            );
         }
     }
 

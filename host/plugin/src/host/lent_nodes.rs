@@ -26,7 +26,11 @@ impl Targets {
     }
 
     /// Returns the targets of these nodes.
-    fn of<T: Send + Sync + 'static>(&self, nodes: &cloud::NodeSet, convert: impl Fn(&cloud::Node) -> T) -> Arc<Vec<T>> {
+    fn of<T: Send + Sync + 'static>(
+        &self,
+        nodes: &cloud::NodeSet,
+        convert: impl Fn(&cloud::Node) -> T,
+    ) -> Arc<Vec<T>> {
         if let Some(targets) = self.find(nodes) {
             return targets;
         }
@@ -43,7 +47,9 @@ impl Targets {
 
     fn find<T: Send + Sync + 'static>(&self, nodes: &cloud::NodeSet) -> Option<Arc<Vec<T>>> {
         let mut kept = self.kept();
-        let at = kept.iter().position(|(set, targets)| is(set, nodes) && targets.is::<Vec<T>>())?;
+        let at = kept
+            .iter()
+            .position(|(set, targets)| is(set, nodes) && targets.is::<Vec<T>>())?;
         let found = kept.remove(at);
         let targets = Arc::clone(&found.1);
         kept.push(found);
@@ -58,17 +64,25 @@ impl State {
     }
 
     /// Returns the targets of these nodes, which calls about the same nodes share.
-    pub(crate) fn targets<T: Send + Sync + 'static>(&self, convert: impl Fn(&cloud::Node) -> T) -> Arc<Vec<T>> {
+    pub(crate) fn targets<T: Send + Sync + 'static>(
+        &self,
+        convert: impl Fn(&cloud::Node) -> T,
+    ) -> Arc<Vec<T>> {
         self.shared.targets.of(&self.subject.nodes, convert)
     }
 
-    /// Returns the difference from the nodes of the last successful call; `None` if those are not known.
+    /// Returns the difference from the nodes of the last successful call; `None` if those are not
+    /// known.
     pub(crate) fn changes<T>(&self, convert: impl Fn(&cloud::Node) -> T) -> Option<Changes<T>> {
-        self.subject.before.as_ref().map(|before| changes(before, &self.subject.nodes, convert))
+        self.subject
+            .before
+            .as_ref()
+            .map(|before| changes(before, &self.subject.nodes, convert))
     }
 }
 
-/// Number of Services whose last nodes are kept. If it is exceeded, all are forgotten, and the next calls fill the map again.
+/// Number of Services whose last nodes are kept. If it is exceeded, all are forgotten, and the next
+/// calls fill the map again.
 const REMEMBERED: usize = 16_384;
 
 /// The nodes of the last successful call for each Service, with the generation that handled it.
@@ -80,10 +94,13 @@ impl LastNodes {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Removes and returns those of the Service with this UID. They stay unknown until a call succeeds, because a failed call may have
-    /// applied a part of them.
+    /// Removes and returns those of the Service with this UID. They stay unknown until a call
+    /// succeeds, because a failed call may have applied a part of them.
     pub(crate) fn take(&self, uid: &str, generation: u64) -> Option<cloud::NodeSet> {
-        self.known().remove(uid).filter(|(number, _)| *number == generation).map(|(_, nodes)| nodes)
+        self.known()
+            .remove(uid)
+            .filter(|(number, _)| *number == generation)
+            .map(|(_, nodes)| nodes)
     }
 
     /// Records the nodes of a successful call.
@@ -113,13 +130,22 @@ fn changes<T>(
     };
     // Most nodes are the same object, so comparing pointers is enough.
     let kept = |node: &Arc<cloud::Node>, others: &[Arc<cloud::Node>]| {
-        let found = others.binary_search_by(|other| other.name.cmp(&node.name)).ok().and_then(|at| others.get(at));
+        let found = others
+            .binary_search_by(|other| other.name.cmp(&node.name))
+            .ok()
+            .and_then(|at| others.get(at));
         found.is_some_and(|other| Arc::ptr_eq(node, other) || same(node, other))
     };
     let missing = |from: &[Arc<cloud::Node>], others: &[Arc<cloud::Node>]| -> Vec<T> {
-        from.iter().filter(|node| !kept(node, others)).map(|node| convert(node)).collect()
+        from.iter()
+            .filter(|node| !kept(node, others))
+            .map(|node| convert(node))
+            .collect()
     };
-    Changes { added: missing(now, before), removed: missing(before, now) }
+    Changes {
+        added: missing(now, before),
+        removed: missing(before, now),
+    }
 }
 
 fn is(set: &Weak<[Arc<cloud::Node>]>, nodes: &cloud::NodeSet) -> bool {
@@ -136,13 +162,21 @@ mod tests {
 
     #[test]
     fn targets_are_shared_by_calls_with_the_same_nodes() {
-        let set =
-            |name: &str| cloud::NodeSet::from([Arc::new(cloud::Node { name: name.into(), ..cloud::Node::default() })]);
+        let set = |name: &str| {
+            cloud::NodeSet::from([Arc::new(cloud::Node {
+                name: name.into(),
+                ..cloud::Node::default()
+            })])
+        };
         let (targets, one, other) = (Targets::default(), set("a"), set("b"));
         let first = targets.of(&one, name);
         assert_eq!(*first, ["a"]);
         assert!(Arc::ptr_eq(&first, &targets.of(&Arc::clone(&one), name)));
-        assert_eq!(*targets.of(&one, |node| node.name.len()), [1], "another version of the contract has its own");
+        assert_eq!(
+            *targets.of(&one, |node| node.name.len()),
+            [1],
+            "another version of the contract has its own"
+        );
         assert!(Arc::ptr_eq(&first, &targets.of(&one, name)));
         assert_eq!(*targets.of(&other, name), ["b"]);
         assert_eq!(*targets.of(&set("a"), name), ["a"]);
@@ -151,14 +185,41 @@ mod tests {
     #[test]
     fn changes_are_detected_by_name_and_provider_id() {
         let node = |name: &str, id: &str| {
-            Arc::new(cloud::Node { name: name.into(), provider_id: Some(id.into()), ..cloud::Node::default() })
+            Arc::new(cloud::Node {
+                name: name.into(),
+                provider_id: Some(id.into()),
+                ..cloud::Node::default()
+            })
         };
-        let (stays, ready) = (node("a", "1"), Arc::new(cloud::Node { ready: true, ..(*node("b", "2")).clone() }));
-        let before = [Arc::clone(&stays), node("b", "2"), node("c", "3"), node("d", "4")];
+        let (stays, ready) = (
+            node("a", "1"),
+            Arc::new(cloud::Node {
+                ready: true,
+                ..(*node("b", "2")).clone()
+            }),
+        );
+        let before = [
+            Arc::clone(&stays),
+            node("b", "2"),
+            node("c", "3"),
+            node("d", "4"),
+        ];
         let now = [stays, ready, node("c", "5"), node("e", "6")];
-        let shown = |node: &cloud::Node| format!("{}={}", node.name, node.provider_id.as_deref().unwrap_or_default());
+        let shown = |node: &cloud::Node| {
+            format!(
+                "{}={}",
+                node.name,
+                node.provider_id.as_deref().unwrap_or_default()
+            )
+        };
         let found = changes(&before, &now, shown);
-        assert_eq!((found.added, found.removed), (vec!["c=5".into(), "e=6".into()], vec!["c=3".into(), "d=4".into()]));
+        assert_eq!(
+            (found.added, found.removed),
+            (
+                vec!["c=5".into(), "e=6".into()],
+                vec!["c=3".into(), "d=4".into()]
+            )
+        );
         let none = changes(&now, &now, shown);
         assert!(none.added.is_empty() && none.removed.is_empty());
     }
@@ -169,7 +230,10 @@ mod tests {
         assert!(last.take("u", 1).is_none());
         last.set("u", 1, &nodes);
         assert!(Arc::ptr_eq(&last.take("u", 1).unwrap(), &nodes));
-        assert!(last.take("u", 1).is_none(), "until a call has succeeded again");
+        assert!(
+            last.take("u", 1).is_none(),
+            "until a call has succeeded again"
+        );
         last.set("u", 1, &nodes);
         assert!(last.take("u", 2).is_none());
     }

@@ -12,7 +12,8 @@ use crate::{
 /// Maximum number of core instances in one store: as many as the largest component adapters use.
 const MAX_CORE: usize = 64;
 
-/// Maximum number of tables, and of memories, in one store: one of each for the guest, and a few small ones for adapters.
+/// Maximum number of tables, and of memories, in one store: one of each for the guest, and a few
+/// small ones for adapters.
 const MAX_TABLES: usize = 16;
 
 /// The limit that denied memory.
@@ -34,7 +35,8 @@ pub(crate) struct MemoryLimiter {
     share: Share,
     /// Maximum memory granted so far, in bytes.
     pub(crate) peak: usize,
-    /// The limit that denied something during the current call. The guest may handle that; if it traps next, this is the reason.
+    /// The limit that denied something during the current call. The guest may handle that; if it
+    /// traps next, this is the reason.
     pub(crate) refused: Option<Denied>,
 }
 
@@ -57,7 +59,12 @@ impl MemoryLimiter {
 
 impl ResourceLimiter for MemoryLimiter {
     /// Limits all memories of the store together.
-    fn memory_growing(&mut self, current: usize, desired: usize, maximum: Option<usize>) -> wasmtime::Result<bool> {
+    fn memory_growing(
+        &mut self,
+        current: usize,
+        desired: usize,
+        maximum: Option<usize>,
+    ) -> wasmtime::Result<bool> {
         if beyond(desired, maximum) {
             return Ok(false);
         }
@@ -74,8 +81,16 @@ impl ResourceLimiter for MemoryLimiter {
     }
 
     /// The maximum of a table from a pool is that of the pool, which is our own limit.
-    fn table_growing(&mut self, _current: usize, desired: usize, maximum: Option<usize>) -> wasmtime::Result<bool> {
-        if beyond(desired, maximum.filter(|maximum| *maximum < self.table_elements)) {
+    fn table_growing(
+        &mut self,
+        _current: usize,
+        desired: usize,
+        maximum: Option<usize>,
+    ) -> wasmtime::Result<bool> {
+        if beyond(
+            desired,
+            maximum.filter(|maximum| *maximum < self.table_elements),
+        ) {
             return Ok(false);
         }
         if desired > self.table_elements {
@@ -97,8 +112,8 @@ impl ResourceLimiter for MemoryLimiter {
     }
 }
 
-/// Returns true if the guest asks for more than the component itself declares. It would not get that without our limits either, so no
-/// limit is recorded as the reason.
+/// Returns true if the guest asks for more than the component itself declares. It would not get
+/// that without our limits either, so no limit is recorded as the reason.
 fn beyond(desired: usize, maximum: Option<usize>) -> bool {
     maximum.is_some_and(|maximum| desired > maximum)
 }
@@ -110,7 +125,14 @@ mod tests {
     use super::*;
 
     fn limiter(memory: usize, total: &Arc<Account>) -> MemoryLimiter {
-        MemoryLimiter::new(&Limits { memory, table_elements: 10, ..Limits::default() }, total)
+        MemoryLimiter::new(
+            &Limits {
+                memory,
+                table_elements: 10,
+                ..Limits::default()
+            },
+            total,
+        )
     }
 
     #[test]
@@ -157,8 +179,14 @@ mod tests {
     #[test]
     fn a_maximum_declared_by_the_plugin_is_not_a_denial() {
         let mut limiter = limiter(100, &Account::new(100, Gauge::default()));
-        assert!(limiter.memory_growing(0, 60, Some(60)).unwrap() && limiter.table_growing(0, 5, Some(5)).unwrap());
-        assert!(!limiter.memory_growing(60, 61, Some(60)).unwrap() && !limiter.table_growing(5, 6, Some(5)).unwrap());
+        assert!(
+            limiter.memory_growing(0, 60, Some(60)).unwrap()
+                && limiter.table_growing(0, 5, Some(5)).unwrap()
+        );
+        assert!(
+            !limiter.memory_growing(60, 61, Some(60)).unwrap()
+                && !limiter.table_growing(5, 6, Some(5)).unwrap()
+        );
         assert_eq!((limiter.refused, limiter.peak), (None, 60));
     }
 
@@ -168,11 +196,16 @@ mod tests {
         let holds = |inner: &str, count: usize| {
             let module = wat::parse_str(format!("(module {inner})")).unwrap();
             let module = wasmtime::Module::new(&engine, module).unwrap();
-            let mut store = wasmtime::Store::new(&engine, limiter(0, &Account::new(0, Gauge::default())));
+            let mut store =
+                wasmtime::Store::new(&engine, limiter(0, &Account::new(0, Gauge::default())));
             store.limiter(|limiter| limiter);
             (0..count).all(|_| wasmtime::Instance::new(&mut store, &module, &[]).is_ok())
         };
-        for (inner, most) in [("", MAX_CORE), ("(table 0 funcref)", MAX_TABLES), ("(memory 0)", MAX_TABLES)] {
+        for (inner, most) in [
+            ("", MAX_CORE),
+            ("(table 0 funcref)", MAX_TABLES),
+            ("(memory 0)", MAX_TABLES),
+        ] {
             assert!(holds(inner, most) && !holds(inner, most + 1), "{inner}");
         }
     }

@@ -1,8 +1,9 @@
 //! Limits how many complete lists of objects are passed to guests at a time.
 //!
-//! A list of thousands of nodes takes tens of megabytes, and stays in the host until it is copied to the guest's memory. Copying runs
-//! the guest's allocator, which may use up the whole CPU time of the call. Therefore only a few of a plugin's lists exist at a time,
-//! and calls that need another one wait.
+//! A list of thousands of nodes takes tens of megabytes, and stays in the host until it is copied
+//! to the guest's memory. Copying runs the guest's allocator, which may use up the whole CPU time
+//! of the call. Therefore only a few of a plugin's lists exist at a time, and calls that need
+//! another one wait.
 
 use std::{
     any::Any,
@@ -20,7 +21,10 @@ pub(crate) struct Lists(Mutex<Vec<Weak<dyn Any + Send + Sync>>>);
 
 impl Lists {
     /// Creates a list when there is room for it. The list takes up room until it is dropped.
-    pub(crate) async fn lend<T: Send + Sync + 'static>(&self, make: impl FnOnce() -> Vec<T>) -> Arc<Vec<T>> {
+    pub(crate) async fn lend<T: Send + Sync + 'static>(
+        &self,
+        make: impl FnOnce() -> Vec<T>,
+    ) -> Arc<Vec<T>> {
         let place = loop {
             match self.place() {
                 Some(place) => break place,
@@ -35,7 +39,8 @@ impl Lists {
         list
     }
 
-    /// Reserves a place for a list. It is released when the place, or the list that is put there, is dropped.
+    /// Reserves a place for a list. It is released when the place, or the list that is put there,
+    /// is dropped.
     fn place(&self) -> Option<Arc<dyn Any + Send + Sync>> {
         let mut lists = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         lists.retain(|list| list.strong_count() > 0);

@@ -29,7 +29,10 @@ pub(crate) struct Log {
 
 impl Log {
     pub(crate) fn new(limits: &Limits, now: Instant) -> Self {
-        Self { rate: Mutex::new(Rate::new(limits, now)), max_line: limits.log_line }
+        Self {
+            rate: Mutex::new(Rate::new(limits, now)),
+            max_line: limits.log_line,
+        }
     }
 }
 
@@ -39,18 +42,31 @@ impl Shared {
         if !seen(level) {
             return;
         }
-        let (message, context) = (shown(message, self.log.max_line), shown(context, MAX_CONTEXT));
+        let (message, context) = (
+            shown(message, self.log.max_line),
+            shown(context, MAX_CONTEXT),
+        );
         let context = &*context;
         if !self.admits(generation, message.len() + context.len()) {
             return;
         }
         let plugin = self.plugin.as_str();
         match level {
-            Level::TRACE => tracing::trace!(target: "plugin", plugin, generation, context, "{message}"),
-            Level::DEBUG => tracing::debug!(target: "plugin", plugin, generation, context, "{message}"),
-            Level::INFO => tracing::info!(target: "plugin", plugin, generation, context, "{message}"),
-            Level::WARN => tracing::warn!(target: "plugin", plugin, generation, context, "{message}"),
-            Level::ERROR => tracing::error!(target: "plugin", plugin, generation, context, "{message}"),
+            Level::TRACE => {
+                tracing::trace!(target: "plugin", plugin, generation, context, "{message}")
+            }
+            Level::DEBUG => {
+                tracing::debug!(target: "plugin", plugin, generation, context, "{message}")
+            }
+            Level::INFO => {
+                tracing::info!(target: "plugin", plugin, generation, context, "{message}")
+            }
+            Level::WARN => {
+                tracing::warn!(target: "plugin", plugin, generation, context, "{message}")
+            }
+            Level::ERROR => {
+                tracing::error!(target: "plugin", plugin, generation, context, "{message}")
+            }
         }
     }
 
@@ -64,16 +80,26 @@ impl Shared {
         let method = about.map(|about| shown(about.method.as_str(), MAX_METHOD));
         let method = method.as_deref();
         let host = about.and_then(|about| Some(about.target.as_ref()?.to_string()));
-        let fields: usize = [rule, method, host.as_deref()].into_iter().flatten().map(str::len).sum();
+        let fields: usize = [rule, method, host.as_deref()]
+            .into_iter()
+            .flatten()
+            .map(str::len)
+            .sum();
         if self.admits(generation, message.len() + fields) {
             let plugin = self.plugin.as_str();
             tracing::warn!(target: "plugin", plugin, generation, context = "egress", rule, method, host, "{message}");
         }
     }
 
-    /// Returns whether the plugin's rate allows a line with this many bytes, and reports earlier ones that it did not allow.
+    /// Returns whether the plugin's rate allows a line with this many bytes, and reports earlier
+    /// ones that it did not allow.
     fn admits(&self, generation: u64, size: usize) -> bool {
-        let admission = self.log.rate.lock().unwrap_or_else(PoisonError::into_inner).admit(size, Instant::now());
+        let admission = self
+            .log
+            .rate
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .admit(size, Instant::now());
         let plugin = self.plugin.as_str();
         let Some(dropped) = admission else {
             self.metrics.log_dropped(plugin);
@@ -108,12 +134,20 @@ struct Rate {
 impl Rate {
     fn new(limits: &Limits, now: Instant) -> Self {
         let lines = Bucket::new(limits.log_rate, limits.log_burst);
-        let bytes = Bucket::new(limits.log_bytes, limits.log_bytes.saturating_mul(BYTES_AT_ONCE));
-        Self { lines, bytes, last: now, dropped: 0 }
+        let bytes = Bucket::new(
+            limits.log_bytes,
+            limits.log_bytes.saturating_mul(BYTES_AT_ONCE),
+        );
+        Self {
+            lines,
+            bytes,
+            last: now,
+            dropped: 0,
+        }
     }
 
-    /// Returns `None` if a line with this many bytes is to be dropped, otherwise the number of lines dropped since the last admitted
-    /// one.
+    /// Returns `None` if a line with this many bytes is to be dropped, otherwise the number of
+    /// lines dropped since the last admitted one.
     fn admit(&mut self, size: usize, now: Instant) -> Option<u64> {
         let seconds = now.saturating_duration_since(self.last).as_secs_f64();
         self.last = now;
@@ -139,7 +173,11 @@ struct Bucket {
 impl Bucket {
     fn new(rate: usize, burst: usize) -> Self {
         let (rate, burst) = (rate as f64, burst as f64);
-        Self { rate, burst, tokens: burst }
+        Self {
+            rate,
+            burst,
+            tokens: burst,
+        }
     }
 
     fn earn(&mut self, seconds: f64) -> f64 {
@@ -188,7 +226,11 @@ mod tests {
     }
 
     fn shared() -> Shared {
-        let limits = Limits { log_rate: 1, log_burst: 5, ..Limits::default() };
+        let limits = Limits {
+            log_rate: 1,
+            log_burst: 5,
+            ..Limits::default()
+        };
         let source = PluginSource {
             name: "test".into(),
             component: "plugin.wasm".into(),
@@ -197,24 +239,49 @@ mod tests {
             ..PluginSource::default()
         };
         let ticker = Ticker::start(|| true).unwrap();
-        Shared::new(&source, limits, PluginMetrics::default(), ClusterSlot::default(), ticker, Taping::Off)
+        Shared::new(
+            &source,
+            limits,
+            PluginMetrics::default(),
+            ClusterSlot::default(),
+            ticker,
+            Taping::Off,
+        )
     }
 
     #[test]
     fn a_line_about_a_request_names_rule_method_and_host() {
         let (shared, written) = (shared(), Warnings::default());
-        let target = Target { scheme: Scheme::Https, host: Host::parse("a.example").unwrap(), port: 443 };
+        let target = Target {
+            scheme: Scheme::Https,
+            host: Host::parse("a.example").unwrap(),
+            port: 443,
+        };
         let method = "M".repeat(1000).parse().unwrap();
-        let about = About { rule: Some("api".into()), method, target: Some(target) };
+        let about = About {
+            rule: Some("api".into()),
+            method,
+            target: Some(target),
+        };
         tracing::subscriber::with_default(written.clone(), || {
             shared.log_request(1, Some(&about), "request failed: no\nanswer");
             shared.log_request(1, None, "request denied: no rules");
             (0..9).for_each(|_| shared.log_request(1, None, ""));
-            assert_eq!(shared.log.rate.lock().unwrap().dropped, 6, "they count like other lines");
+            assert_eq!(
+                shared.log.rate.lock().unwrap().dropped,
+                6,
+                "they count like other lines"
+            );
         });
         let written = written.0.lock().unwrap();
-        assert!(written.contains("rule=\"api\" method=\"MMM") && !written.contains(&"M".repeat(33)), "{written}");
-        assert!(written.contains("host=\"https://a.example:443\" ") && written.contains("no\\nanswer"), "{written}");
+        assert!(
+            written.contains("rule=\"api\" method=\"MMM") && !written.contains(&"M".repeat(33)),
+            "{written}"
+        );
+        assert!(
+            written.contains("host=\"https://a.example:443\" ") && written.contains("no\\nanswer"),
+            "{written}"
+        );
     }
 
     #[test]
@@ -231,19 +298,34 @@ mod tests {
     }
 
     fn rate(log_bytes: usize, now: Instant) -> Rate {
-        Rate::new(&Limits { log_rate: 100, log_burst: 200, log_bytes, ..Limits::default() }, now)
+        Rate::new(
+            &Limits {
+                log_rate: 100,
+                log_burst: 200,
+                log_bytes,
+                ..Limits::default()
+            },
+            now,
+        )
     }
 
     #[test]
     fn log_lines_beyond_the_rate_are_dropped_and_counted() {
         let start = Instant::now();
         let mut rate = rate(1 << 20, start);
-        let admitted = (0..1000).filter(|_| rate.admit(10, start).is_some()).count();
+        let admitted = (0..1000)
+            .filter(|_| rate.admit(10, start).is_some())
+            .count();
         assert_eq!(admitted, 200);
         assert_eq!(rate.admit(10, start + Duration::from_millis(11)), Some(800));
         assert_eq!(rate.admit(10, start + Duration::from_millis(11)), None);
         let later = start + Duration::from_secs(60);
-        assert_eq!((0..1000).filter(|_| rate.admit(10, later).is_some()).count(), 200);
+        assert_eq!(
+            (0..1000)
+                .filter(|_| rate.admit(10, later).is_some())
+                .count(),
+            200
+        );
     }
 
     // Holds: SEC-04, OPS-85
@@ -251,9 +333,19 @@ mod tests {
     fn log_bytes_are_limited_too() {
         let start = Instant::now();
         let mut rate = rate(1024, start);
-        let admitted = (0..100).filter(|_| rate.admit(4096, start).is_some()).count();
+        let admitted = (0..100)
+            .filter(|_| rate.admit(4096, start).is_some())
+            .count();
         assert_eq!(admitted, 4, "sixteen seconds' worth at once");
-        let hour = (1..=3600).filter(|second| rate.admit(4096, start + Duration::from_secs(*second)).is_some()).count();
-        assert!((890..=904).contains(&hour), "{hour} lines of 4 KiB in an hour of 1 KiB a second");
+        let hour = (1..=3600)
+            .filter(|second| {
+                rate.admit(4096, start + Duration::from_secs(*second))
+                    .is_some()
+            })
+            .count();
+        assert!(
+            (890..=904).contains(&hour),
+            "{hour} lines of 4 KiB in an hour of 1 KiB a second"
+        );
     }
 }

@@ -20,7 +20,10 @@ impl Notes {
     /// Adds an annotation; the last value of a key counts. Returns false if there are too many.
     pub(super) fn take(&self, object: ObjectName, key: String, value: Option<String>) -> bool {
         let mut notes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(note) = notes.iter_mut().find(|note| note.0 == object && note.1 == key) {
+        if let Some(note) = notes
+            .iter_mut()
+            .find(|note| note.0 == object && note.1 == key)
+        {
             note.2 = value;
             return true;
         }
@@ -34,12 +37,17 @@ impl Notes {
     /// Passes all annotations to the cluster, to be written.
     pub(crate) fn hand_over(&self, cluster: &ClusterSlot) {
         let taken = std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner));
-        let Some(cluster) = cluster.get().filter(|_| !taken.is_empty()) else { return };
+        let Some(cluster) = cluster.get().filter(|_| !taken.is_empty()) else {
+            return;
+        };
         let mut notes: Vec<Note> = Vec::new();
         for (object, key, value) in taken {
             match notes.iter_mut().find(|note| note.object == object) {
                 Some(note) => drop(note.annotations.insert(key, value)),
-                None => notes.push(Note { object, annotations: BTreeMap::from([(key, value)]) }),
+                None => notes.push(Note {
+                    object,
+                    annotations: BTreeMap::from([(key, value)]),
+                }),
             }
         }
         notes.into_iter().for_each(|note| cluster.note(note));

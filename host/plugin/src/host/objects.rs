@@ -14,20 +14,37 @@ use crate::{
 const MAX_OBJECT: usize = 1 << 20;
 
 impl State {
-    /// Sets an annotation of the current call, or removes it with `None`. Returns false if the plugin may not do that.
+    /// Sets an annotation of the current call, or removes it with `None`. Returns false if the
+    /// plugin may not do that.
     pub(crate) fn annotate(&self, name: &str, key: String, value: Option<String>) -> bool {
-        let allowed = self.owned.annotations.iter().any(|prefix| key.len() > prefix.len() && key.starts_with(prefix));
-        let fits = value.as_ref().is_none_or(|value| value.len() <= MAX_ANNOTATION);
-        let notes = self.subject.notes.as_ref().and_then(|notes| self.while_serving(notes));
+        let allowed = self
+            .owned
+            .annotations
+            .iter()
+            .any(|prefix| key.len() > prefix.len() && key.starts_with(prefix));
+        let fits = value
+            .as_ref()
+            .is_none_or(|value| value.len() <= MAX_ANNOTATION);
+        let notes = self
+            .subject
+            .notes
+            .as_ref()
+            .and_then(|notes| self.while_serving(notes));
         match (notes, self.named(name)) {
-            (Some(notes), Some(object)) if allowed && fits && is_qualified(&key) => notes.take(object, key, value),
+            (Some(notes), Some(object)) if allowed && fits && is_qualified(&key) => {
+                notes.take(object, key, value)
+            }
             _ => false,
         }
     }
 
     /// Returns the object, where to read it, and for which Service, if the operator grants it.
     pub(crate) fn granted(&self, kind: &str, namespace: String, name: String) -> Option<Granted> {
-        let object = ForeignObject { kind: ForeignKind::parse(kind)?, namespace, name };
+        let object = ForeignObject {
+            kind: ForeignKind::parse(kind)?,
+            namespace,
+            name,
+        };
         let service = self.subject.service.as_ref();
         let granted = |grant: &ObjectGrant| match grant {
             ObjectGrant::Exact(granted) => *granted == object,
@@ -38,8 +55,19 @@ impl State {
             }),
         };
         let cluster = self.cluster()?;
-        let reader = service.filter(|service| service.ensured).map(|service| service.name.clone());
-        self.shared.grants.objects.iter().any(granted).then_some(Granted { cluster, object, reader })
+        let reader = service
+            .filter(|service| service.ensured)
+            .map(|service| service.name.clone());
+        self.shared
+            .grants
+            .objects
+            .iter()
+            .any(granted)
+            .then_some(Granted {
+                cluster,
+                object,
+                reader,
+            })
     }
 }
 
@@ -53,9 +81,15 @@ pub(crate) struct Granted {
 impl Granted {
     /// Reads it as JSON.
     pub(crate) async fn read(self) -> Result<String, ReadError> {
-        let json = self.cluster.read(&self.object, self.reader.as_ref()).await?;
+        let json = self
+            .cluster
+            .read(&self.object, self.reader.as_ref())
+            .await?;
         if json.len() > MAX_OBJECT {
-            return Err(ReadError::Unavailable(format!("{} is larger than 1 MiB", self.object)));
+            return Err(ReadError::Unavailable(format!(
+                "{} is larger than 1 MiB",
+                self.object
+            )));
         }
         Ok(json)
     }

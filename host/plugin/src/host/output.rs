@@ -21,7 +21,8 @@ use crate::tape::{LINE, Tape, observed};
 /// Bytes accepted at a time.
 const CHUNK: usize = 64 << 10;
 
-/// stdout or stderr of one instance. Complete lines are logged at once; only the beginning of an incomplete line is kept.
+/// stdout or stderr of one instance. Complete lines are logged at once; only the beginning of an
+/// incomplete line is kept.
 #[derive(Clone)]
 pub(super) struct Output {
     shared: Arc<Shared>,
@@ -40,8 +41,19 @@ struct Written {
 }
 
 impl Output {
-    pub(super) fn new(shared: &Arc<Shared>, generation: u64, name: &'static str, tape: Option<Tape>) -> Self {
-        Self { shared: Arc::clone(shared), generation, name, written: Arc::default(), tape }
+    pub(super) fn new(
+        shared: &Arc<Shared>,
+        generation: u64,
+        name: &'static str,
+        tape: Option<Tape>,
+    ) -> Self {
+        Self {
+            shared: Arc::clone(shared),
+            generation,
+            name,
+            written: Arc::default(),
+            tape,
+        }
     }
 
     fn written(&self) -> MutexGuard<'_, Written> {
@@ -59,11 +71,17 @@ impl Output {
         let mut written = self.written();
         let Written { line, last } = &mut *written;
         for piece in bytes.split_inclusive(|b| *b == b'\n') {
-            let (text, ended) = piece.strip_suffix(b"\n").map_or((piece, false), |text| (text, true));
+            let (text, ended) = piece
+                .strip_suffix(b"\n")
+                .map_or((piece, false), |text| (text, true));
             let room = self.shared.limits.log_line.saturating_sub(line.len());
             line.extend(text.iter().take(room));
             if ended {
-                let level = if self.name == "stderr" { Level::WARN } else { Level::INFO };
+                let level = if self.name == "stderr" {
+                    Level::WARN
+                } else {
+                    Level::INFO
+                };
                 if !line.is_empty() {
                     let text = String::from_utf8_lossy(line);
                     last.push(&text);
@@ -115,7 +133,11 @@ impl OutputStream for Output {
 }
 
 impl AsyncWrite for Output {
-    fn poll_write(self: Pin<&mut Self>, _: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
         self.take(bytes);
         Poll::Ready(Ok(bytes.len()))
     }

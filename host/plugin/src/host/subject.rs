@@ -15,7 +15,8 @@ pub(crate) struct Subject {
     pub(super) before: Option<NodeSet>,
     /// The call is about all objects that the plugin sees.
     everything: bool,
-    /// The annotations to write on these objects after the call; none in a call that changes nothing.
+    /// The annotations to write on these objects after the call; none in a call that changes
+    /// nothing.
     pub(crate) notes: Option<Arc<Notes>>,
 }
 
@@ -31,19 +32,32 @@ pub(super) struct ServiceSubject {
 impl Subject {
     /// Creates the subject of a call about nodes.
     pub(crate) fn nodes(nodes: &[Arc<Node>]) -> Self {
-        Self { nodes: nodes.into(), ..Self::default() }
+        Self {
+            nodes: nodes.into(),
+            ..Self::default()
+        }
     }
 
     /// Creates the subject of a call that reads or changes a Service's load balancer.
     pub(crate) fn service(service: &Service) -> Self {
         let annotations = Arc::new(service.annotations.clone());
-        let service = ServiceSubject { name: ObjectName::service(service), annotations, ensured: false };
-        Self { service: Some(service), ..Self::default() }
+        let service = ServiceSubject {
+            name: ObjectName::service(service),
+            annotations,
+            ensured: false,
+        };
+        Self {
+            service: Some(service),
+            ..Self::default()
+        }
     }
 
     /// Creates the subject of a call about all objects that the plugin sees.
     pub(crate) fn everything() -> Self {
-        Self { everything: true, ..Self::default() }
+        Self {
+            everything: true,
+            ..Self::default()
+        }
     }
 
     /// Sets the nodes of the load balancer, and those of the last successful call.
@@ -53,10 +67,13 @@ impl Subject {
         self
     }
 
-    /// Marks the Service as being ensured: it is ensured again when an object that was read for it changes.
+    /// Marks the Service as being ensured: it is ensured again when an object that was read for it
+    /// changes.
     #[must_use]
     pub(crate) fn ensured(mut self) -> Self {
-        self.service.iter_mut().for_each(|service| service.ensured = true);
+        self.service
+            .iter_mut()
+            .for_each(|service| service.ensured = true);
         self
     }
 
@@ -69,9 +86,15 @@ impl Subject {
 
     /// Returns the object with this name: `NAME` for a node, `NAMESPACE/NAME` for the Service.
     fn named(&self, name: &str) -> Option<ObjectName> {
-        let service = self.service.as_ref().map(|service| &service.name).filter(|it| it.to_string() == name);
+        let service = self
+            .service
+            .as_ref()
+            .map(|service| &service.name)
+            .filter(|it| it.to_string() == name);
         let node = || self.nodes.iter().find(|node| node.name == name);
-        service.cloned().or_else(|| node().map(|node| ObjectName::node(node)))
+        service
+            .cloned()
+            .or_else(|| node().map(|node| ObjectName::node(node)))
     }
 }
 
@@ -94,11 +117,25 @@ mod tests {
 
     #[test]
     fn finds_nodes_by_name_and_services_by_namespaced_name() {
-        let node = |name: &str| Arc::new(Node { name: name.into(), uid: format!("uid-{name}"), ..Node::default() });
-        let service = Service { namespace: "a".into(), name: "web".into(), uid: "s".into(), ..Service::default() };
+        let node = |name: &str| {
+            Arc::new(Node {
+                name: name.into(),
+                uid: format!("uid-{name}"),
+                ..Node::default()
+            })
+        };
+        let service = Service {
+            namespace: "a".into(),
+            name: "web".into(),
+            uid: "s".into(),
+            ..Service::default()
+        };
         let subject = Subject::service(&service).with_nodes(&[node("a"), node("web")].into(), None);
         let uid = |name: &str| subject.named(name).map(|object| object.uid);
-        assert_eq!((uid("a/web").as_deref(), uid("web").as_deref()), (Some("s"), Some("uid-web")));
+        assert_eq!(
+            (uid("a/web").as_deref(), uid("web").as_deref()),
+            (Some("s"), Some("uid-web"))
+        );
         assert_eq!((uid("b/web"), uid("a/a"), uid("b")), (None, None, None));
         assert_eq!(Subject::default().named("a"), None);
     }

@@ -1,8 +1,10 @@
-//! WASI with a tape: clocks, randomness, and what depends on time, such as which of several requests is answered first.
+//! WASI with a tape: clocks, randomness, and what depends on time, such as which of several
+//! requests is answered first.
 //!
-//! These functions are only linked if instances have tapes. Everything else of WASI depends on what the guest does, or on an HTTP
-//! exchange, which [`http`](super::http) records. When a tape is played, a guest is told that something is ready when it was ready in
-//! the recording, and the host waits for it until then; nothing takes the time that it took.
+//! These functions are only linked if instances have tapes. Everything else of WASI depends on what
+//! the guest does, or on an HTTP exchange, which [`http`](super::http) records. When a tape is
+//! played, a guest is told that something is ready when it was ready in the recording, and the host
+//! waits for it until then; nothing takes the time that it took.
 
 use wasmtime::{
     StoreContextMut,
@@ -84,133 +86,190 @@ fn clocks(linker: &mut Linker<State>) -> wasmtime::Result<()> {
             let now = wall_clock::Host::now(&mut state.clocks())?;
             Ok((now.seconds, now.nanoseconds))
         })?;
-        Ok((wall_clock::Datetime { seconds, nanoseconds },))
+        Ok((wall_clock::Datetime {
+            seconds,
+            nanoseconds,
+        },))
     })?;
     let mut monotonic = linker.instance("wasi:clocks/monotonic-clock@0.2.12")?;
     monotonic.func_wrap("now", |mut call: Call<'_>, (): ()| {
         Ok((call
             .data_mut()
-            .taped("monotonic-clock.now", (), |state, ()| monotonic_clock::Host::now(&mut state.clocks()))?,))
+            .taped("monotonic-clock.now", (), |state, ()| {
+                monotonic_clock::Host::now(&mut state.clocks())
+            })?,))
     })?;
     // When a tape is played, the recording says when a timer has run out.
-    monotonic.func_wrap("subscribe-duration", |mut call: Call<'_>, (duration,): (u64,)| {
-        let state = call.data_mut();
-        let duration = if state.is_played() { 0 } else { duration };
-        Ok((monotonic_clock::Host::subscribe_duration(&mut state.clocks(), duration)?,))
-    })?;
-    monotonic.func_wrap("subscribe-instant", |mut call: Call<'_>, (when,): (u64,)| {
-        let state = call.data_mut();
-        let when = if state.is_played() { 0 } else { when };
-        Ok((monotonic_clock::Host::subscribe_instant(&mut state.clocks(), when)?,))
-    })
+    monotonic.func_wrap(
+        "subscribe-duration",
+        |mut call: Call<'_>, (duration,): (u64,)| {
+            let state = call.data_mut();
+            let duration = if state.is_played() { 0 } else { duration };
+            Ok((monotonic_clock::Host::subscribe_duration(
+                &mut state.clocks(),
+                duration,
+            )?,))
+        },
+    )?;
+    monotonic.func_wrap(
+        "subscribe-instant",
+        |mut call: Call<'_>, (when,): (u64,)| {
+            let state = call.data_mut();
+            let when = if state.is_played() { 0 } else { when };
+            Ok((monotonic_clock::Host::subscribe_instant(
+                &mut state.clocks(),
+                when,
+            )?,))
+        },
+    )
 }
 
 fn randomness(linker: &mut Linker<State>) -> wasmtime::Result<()> {
     let mut secure = linker.instance("wasi:random/random@0.2.12")?;
-    secure.func_wrap("get-random-bytes", |mut call: Call<'_>, (length,): (u64,)| {
-        let bytes = call.data_mut().taped("random.get-random-bytes", (length,), |state, (length,)| {
-            random::Host::get_random_bytes(state.wasi.random(), length).map(Payload)
-        })?;
-        Ok((bytes.0,))
-    })?;
+    secure.func_wrap(
+        "get-random-bytes",
+        |mut call: Call<'_>, (length,): (u64,)| {
+            let bytes = call.data_mut().taped(
+                "random.get-random-bytes",
+                (length,),
+                |state, (length,)| {
+                    random::Host::get_random_bytes(state.wasi.random(), length).map(Payload)
+                },
+            )?;
+            Ok((bytes.0,))
+        },
+    )?;
     secure.func_wrap("get-random-u64", |mut call: Call<'_>, (): ()| {
         Ok((call
             .data_mut()
-            .taped("random.get-random-u64", (), |state, ()| random::Host::get_random_u64(state.wasi.random()))?,))
+            .taped("random.get-random-u64", (), |state, ()| {
+                random::Host::get_random_u64(state.wasi.random())
+            })?,))
     })?;
     let mut fast = linker.instance("wasi:random/insecure@0.2.12")?;
-    fast.func_wrap("get-insecure-random-bytes", |mut call: Call<'_>, (length,): (u64,)| {
-        let bytes = call.data_mut().taped("random.get-insecure-random-bytes", (length,), |state, (length,)| {
-            insecure::Host::get_insecure_random_bytes(state.wasi.random(), length).map(Payload)
-        })?;
-        Ok((bytes.0,))
-    })?;
+    fast.func_wrap(
+        "get-insecure-random-bytes",
+        |mut call: Call<'_>, (length,): (u64,)| {
+            let bytes = call.data_mut().taped(
+                "random.get-insecure-random-bytes",
+                (length,),
+                |state, (length,)| {
+                    insecure::Host::get_insecure_random_bytes(state.wasi.random(), length)
+                        .map(Payload)
+                },
+            )?;
+            Ok((bytes.0,))
+        },
+    )?;
     fast.func_wrap("get-insecure-random-u64", |mut call: Call<'_>, (): ()| {
-        Ok((call.data_mut().taped("random.get-insecure-random-u64", (), |state, ()| {
-            insecure::Host::get_insecure_random_u64(state.wasi.random())
-        })?,))
+        Ok((call
+            .data_mut()
+            .taped("random.get-insecure-random-u64", (), |state, ()| {
+                insecure::Host::get_insecure_random_u64(state.wasi.random())
+            })?,))
     })?;
     let mut seed = linker.instance("wasi:random/insecure-seed@0.2.12")?;
     seed.func_wrap("insecure-seed", |mut call: Call<'_>, (): ()| {
         Ok((call
             .data_mut()
-            .taped("random.insecure-seed", (), |state, ()| insecure_seed::Host::insecure_seed(state.wasi.random()))?,))
+            .taped("random.insecure-seed", (), |state, ()| {
+                insecure_seed::Host::insecure_seed(state.wasi.random())
+            })?,))
     })
 }
 
 fn readiness(linker: &mut Linker<State>) -> wasmtime::Result<()> {
     let mut poll = linker.instance("wasi:io/poll@0.2.12")?;
-    poll.func_wrap_async("poll", |mut call: Call<'_>, (all,): (Vec<Lent<DynPollable>>,)| {
-        Box::new(async move {
-            let state = call.data_mut();
-            let tape = state.tape.clone();
-            let handles: Vec<_> = all.iter().map(Resource::rep).collect();
-            let arguments = (handles,);
-            let table = state.ctx().table;
-            let recorded: Option<Vec<u32>> = recalled(tape.as_ref(), "poll.poll", &arguments)?;
-            if let Some(ready) = recorded {
-                for handle in ready.iter().filter_map(|index| all.get(usize::try_from(*index).ok()?)) {
-                    table.block(Resource::new_borrow(handle.rep())).await?;
+    poll.func_wrap_async(
+        "poll",
+        |mut call: Call<'_>, (all,): (Vec<Lent<DynPollable>>,)| {
+            Box::new(async move {
+                let state = call.data_mut();
+                let tape = state.tape.clone();
+                let handles: Vec<_> = all.iter().map(Resource::rep).collect();
+                let arguments = (handles,);
+                let table = state.ctx().table;
+                let recorded: Option<Vec<u32>> = recalled(tape.as_ref(), "poll.poll", &arguments)?;
+                if let Some(ready) = recorded {
+                    for handle in ready
+                        .iter()
+                        .filter_map(|index| all.get(usize::try_from(*index).ok()?))
+                    {
+                        table.block(Resource::new_borrow(handle.rep())).await?;
+                    }
+                    return Ok((ready,));
                 }
-                return Ok((ready,));
-            }
-            let ready = table.poll(all).await?;
-            tape.iter().for_each(|tape| tape.note("poll.poll", value(&arguments), &ready));
-            Ok((ready,))
-        })
-    })?;
-    poll.func_wrap_async("[method]pollable.block", |mut call: Call<'_>, (handle,): (Lent<DynPollable>,)| {
-        Box::new(async move {
-            let state = call.data_mut();
-            let (tape, arguments) = (state.tape.clone(), (handle.rep(),));
-            let recorded: Option<()> = recalled(tape.as_ref(), "poll.block", &arguments)?;
-            state.ctx().table.block(handle).await?;
-            if let Some(tape) = tape.filter(|_| recorded.is_none()) {
-                tape.note("poll.block", value(&arguments), &());
-            }
-            Ok(())
-        })
-    })?;
-    poll.func_wrap_async("[method]pollable.ready", |mut call: Call<'_>, (handle,): (Lent<DynPollable>,)| {
-        Box::new(async move {
-            let state = call.data_mut();
-            let (tape, arguments) = (state.tape.clone(), (handle.rep(),));
-            let table = state.ctx().table;
-            if let Some(ready) = recalled(tape.as_ref(), "poll.ready", &arguments)? {
-                if ready {
-                    table.block(handle).await?;
+                let ready = table.poll(all).await?;
+                tape.iter()
+                    .for_each(|tape| tape.note("poll.poll", value(&arguments), &ready));
+                Ok((ready,))
+            })
+        },
+    )?;
+    poll.func_wrap_async(
+        "[method]pollable.block",
+        |mut call: Call<'_>, (handle,): (Lent<DynPollable>,)| {
+            Box::new(async move {
+                let state = call.data_mut();
+                let (tape, arguments) = (state.tape.clone(), (handle.rep(),));
+                let recorded: Option<()> = recalled(tape.as_ref(), "poll.block", &arguments)?;
+                state.ctx().table.block(handle).await?;
+                if let Some(tape) = tape.filter(|_| recorded.is_none()) {
+                    tape.note("poll.block", value(&arguments), &());
                 }
-                return Ok((ready,));
-            }
-            let ready = table.ready(handle).await?;
-            tape.iter().for_each(|tape| tape.note("poll.ready", value(&arguments), &ready));
-            Ok((ready,))
-        })
-    })
+                Ok(())
+            })
+        },
+    )?;
+    poll.func_wrap_async(
+        "[method]pollable.ready",
+        |mut call: Call<'_>, (handle,): (Lent<DynPollable>,)| {
+            Box::new(async move {
+                let state = call.data_mut();
+                let (tape, arguments) = (state.tape.clone(), (handle.rep(),));
+                let table = state.ctx().table;
+                if let Some(ready) = recalled(tape.as_ref(), "poll.ready", &arguments)? {
+                    if ready {
+                        table.block(handle).await?;
+                    }
+                    return Ok((ready,));
+                }
+                let ready = table.ready(handle).await?;
+                tape.iter()
+                    .for_each(|tape| tape.note("poll.ready", value(&arguments), &ready));
+                Ok((ready,))
+            })
+        },
+    )
 }
 
 /// Only whether something has arrived depends on time. What arrives is recorded with the exchange.
 fn input(linker: &mut Linker<State>) -> wasmtime::Result<()> {
     let mut interface = linker.instance("wasi:io/streams@0.2.12")?;
     type Read = (Lent<DynInputStream>, u64);
-    interface.func_wrap_async("[method]input-stream.read", |mut call: Call<'_>, (stream, length): Read| {
-        Box::new(async move {
-            let state = call.data_mut();
-            let (tape, arguments) = (state.tape.clone(), (stream.rep(), length));
-            let table = state.ctx().table;
-            let read = match recalled(tape.as_ref(), "streams.read", &arguments)? {
-                Some(false) => Ok(Vec::new()),
-                Some(true) => table.blocking_read(stream, length).await,
-                None => {
-                    let read = table.read(stream, length);
-                    let arrived = !matches!(&read, Ok(bytes) if bytes.is_empty());
-                    tape.iter().for_each(|tape| tape.note("streams.read", value(&arguments), &arrived));
-                    read
-                }
-            };
-            answer(state, read)
-        })
-    })
+    interface.func_wrap_async(
+        "[method]input-stream.read",
+        |mut call: Call<'_>, (stream, length): Read| {
+            Box::new(async move {
+                let state = call.data_mut();
+                let (tape, arguments) = (state.tape.clone(), (stream.rep(), length));
+                let table = state.ctx().table;
+                let read = match recalled(tape.as_ref(), "streams.read", &arguments)? {
+                    Some(false) => Ok(Vec::new()),
+                    Some(true) => table.blocking_read(stream, length).await,
+                    None => {
+                        let read = table.read(stream, length);
+                        let arrived = !matches!(&read, Ok(bytes) if bytes.is_empty());
+                        tape.iter().for_each(|tape| {
+                            tape.note("streams.read", value(&arguments), &arrived)
+                        });
+                        read
+                    }
+                };
+                answer(state, read)
+            })
+        },
+    )
 }
 
 /// How much a guest may write at a time, and whether the other side still reads, depends on time.
@@ -218,55 +277,87 @@ fn output(linker: &mut Linker<State>) -> wasmtime::Result<()> {
     let mut interface = linker.instance("wasi:io/streams@0.2.12")?;
     type Stream = (Lent<DynOutputStream>,);
     type Write = (Lent<DynOutputStream>, Vec<u8>);
-    interface.func_wrap_async("[method]output-stream.check-write", |mut call: Call<'_>, (stream,): Stream| {
-        Box::new(async move {
-            let state = call.data_mut();
-            let (tape, arguments) = (state.tape.clone(), (stream.rep(),));
-            let permit = match recalled::<Option<u64>>(tape.as_ref(), "streams.check-write", &arguments)? {
-                Some(Some(0)) => Ok(0),
-                Some(Some(_)) => {
+    interface.func_wrap_async(
+        "[method]output-stream.check-write",
+        |mut call: Call<'_>, (stream,): Stream| {
+            Box::new(async move {
+                let state = call.data_mut();
+                let (tape, arguments) = (state.tape.clone(), (stream.rep(),));
+                let permit = match recalled::<Option<u64>>(
+                    tape.as_ref(),
+                    "streams.check-write",
+                    &arguments,
+                )? {
+                    Some(Some(0)) => Ok(0),
+                    Some(Some(_)) => {
+                        writable(state, &stream).await?;
+                        state.ctx().table.check_write(stream)
+                    }
+                    Some(None) => Err(StreamError::Closed),
+                    None => {
+                        let permit = state.ctx().table.check_write(stream);
+                        tape.iter().for_each(|tape| {
+                            tape.note(
+                                "streams.check-write",
+                                value(&arguments),
+                                &permit.as_ref().ok(),
+                            );
+                        });
+                        permit
+                    }
+                };
+                answer(state, permit)
+            })
+        },
+    )?;
+    interface.func_wrap_async(
+        "[method]output-stream.write",
+        |mut call: Call<'_>, (stream, bytes): Write| {
+            Box::new(async move {
+                let state = call.data_mut();
+                let closing = Closing::of(state, "streams.write", &stream)?;
+                if closing.was == Some(false) {
                     writable(state, &stream).await?;
-                    state.ctx().table.check_write(stream)
                 }
-                Some(None) => Err(StreamError::Closed),
-                None => {
-                    let permit = state.ctx().table.check_write(stream);
-                    tape.iter().for_each(|tape| {
-                        tape.note("streams.check-write", value(&arguments), &permit.as_ref().ok());
-                    });
-                    permit
-                }
-            };
-            answer(state, permit)
-        })
-    })?;
-    interface.func_wrap_async("[method]output-stream.write", |mut call: Call<'_>, (stream, bytes): Write| {
-        Box::new(async move {
-            let state = call.data_mut();
-            let closing = Closing::of(state, "streams.write", &stream)?;
-            if closing.was == Some(false) {
-                writable(state, &stream).await?;
-            }
-            let written = if closing.is_closed() { CLOSED } else { state.ctx().table.write(stream, bytes) };
-            closing.noted(state, written)
-        })
-    })?;
-    interface.func_wrap_async("[method]output-stream.flush", |mut call: Call<'_>, (stream,): Stream| {
-        Box::new(async move {
-            let state = call.data_mut();
-            let closing = Closing::of(state, "streams.flush", &stream)?;
-            let flushed = if closing.is_closed() { CLOSED } else { state.ctx().table.flush(stream) };
-            closing.noted(state, flushed)
-        })
-    })?;
-    interface.func_wrap_async("[method]output-stream.blocking-flush", |mut call: Call<'_>, (stream,): Stream| {
-        Box::new(async move {
-            let state = call.data_mut();
-            let closing = Closing::of(state, "streams.blocking-flush", &stream)?;
-            let flushed = if closing.is_closed() { CLOSED } else { state.ctx().table.blocking_flush(stream).await };
-            closing.noted(state, flushed)
-        })
-    })?;
+                let written = if closing.is_closed() {
+                    CLOSED
+                } else {
+                    state.ctx().table.write(stream, bytes)
+                };
+                closing.noted(state, written)
+            })
+        },
+    )?;
+    interface.func_wrap_async(
+        "[method]output-stream.flush",
+        |mut call: Call<'_>, (stream,): Stream| {
+            Box::new(async move {
+                let state = call.data_mut();
+                let closing = Closing::of(state, "streams.flush", &stream)?;
+                let flushed = if closing.is_closed() {
+                    CLOSED
+                } else {
+                    state.ctx().table.flush(stream)
+                };
+                closing.noted(state, flushed)
+            })
+        },
+    )?;
+    interface.func_wrap_async(
+        "[method]output-stream.blocking-flush",
+        |mut call: Call<'_>, (stream,): Stream| {
+            Box::new(async move {
+                let state = call.data_mut();
+                let closing = Closing::of(state, "streams.blocking-flush", &stream)?;
+                let flushed = if closing.is_closed() {
+                    CLOSED
+                } else {
+                    state.ctx().table.blocking_flush(stream).await
+                };
+                closing.noted(state, flushed)
+            })
+        },
+    )?;
     let name = "[method]output-stream.blocking-write-and-flush";
     interface.func_wrap_async(name, |mut call: Call<'_>, (stream, bytes): Write| {
         Box::new(async move {
@@ -275,7 +366,11 @@ fn output(linker: &mut Linker<State>) -> wasmtime::Result<()> {
             let written = if closing.is_closed() {
                 CLOSED
             } else {
-                state.ctx().table.blocking_write_and_flush(stream, bytes).await
+                state
+                    .ctx()
+                    .table
+                    .blocking_write_and_flush(stream, bytes)
+                    .await
             };
             closing.noted(state, written)
         })
@@ -294,10 +389,18 @@ struct Closing {
 }
 
 impl Closing {
-    fn of(state: &State, function: &'static str, stream: &Lent<DynOutputStream>) -> Result<Self, Departed> {
+    fn of(
+        state: &State,
+        function: &'static str,
+        stream: &Lent<DynOutputStream>,
+    ) -> Result<Self, Departed> {
         let arguments = (stream.rep(),);
         let was = recalled(state.tape.as_ref(), function, &arguments)?;
-        Ok(Self { function, arguments, was })
+        Ok(Self {
+            function,
+            arguments,
+            was,
+        })
     }
 
     fn is_closed(&self) -> bool {
@@ -306,7 +409,10 @@ impl Closing {
 
     fn noted(self, state: &mut State, result: StreamResult<()>) -> Answer<()> {
         let closed = matches!(result, Err(StreamError::Closed));
-        state.tape.iter().for_each(|tape| tape.note(self.function, value(&self.arguments), &closed));
+        state
+            .tape
+            .iter()
+            .for_each(|tape| tape.note(self.function, value(&self.arguments), &closed));
         answer(state, result)
     }
 }

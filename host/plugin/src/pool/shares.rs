@@ -1,4 +1,5 @@
-//! Divides a plugin's instances among its capabilities, so that one that hangs does not block the others.
+//! Divides a plugin's instances among its capabilities, so that one that hangs does not block the
+//! others.
 
 use std::collections::BTreeSet;
 
@@ -6,7 +7,8 @@ use crate::overlap::Overlap;
 use skydock_cloud::Capability;
 use tokio::sync::{Semaphore, SemaphorePermit};
 
-/// Instances for nodes and zones, and for routes, if there are enough. The controllers send eight queries about nodes at a time.
+/// Instances for nodes and zones, and for routes, if there are enough. The controllers send eight
+/// queries about nodes at a time.
 const ENOUGH: usize = 8;
 
 /// Minimum number of instances that can be divided: one for each kind.
@@ -41,13 +43,17 @@ struct Split {
     load_balancers: usize,
 }
 
-/// Divides all instances among the plugin's capabilities; none if there are too few. Clouds are slowest with load balancers, which
-/// therefore get the most.
+/// Divides all instances among the plugin's capabilities; none if there are too few. Clouds are
+/// slowest with load balancers, which therefore get the most.
 fn split(instances: usize, capabilities: &BTreeSet<Capability>) -> Option<Split> {
     if instances < FEWEST {
         return None;
     }
-    let has = |kind| capabilities.iter().any(|capability| Kind::of(*capability) == kind);
+    let has = |kind| {
+        capabilities
+            .iter()
+            .any(|capability| Kind::of(*capability) == kind)
+    };
     let share = (instances / 4).clamp(1, ENOUGH);
     let mut split = Split {
         nodes: if has(Kind::Nodes) { share } else { 0 },
@@ -71,16 +77,26 @@ pub(super) enum Shares {
     /// One semaphore for all.
     One(Semaphore),
     /// One semaphore for each kind.
-    Each { nodes: Semaphore, routes: Semaphore, load_balancers: Semaphore },
+    Each {
+        nodes: Semaphore,
+        routes: Semaphore,
+        load_balancers: Semaphore,
+    },
     /// One permit for each capability.
     OneEach([Semaphore; Capability::ALL.len()]),
 }
 
 impl Shares {
-    pub(super) fn new(instances: usize, capabilities: &BTreeSet<Capability>, overlap: Overlap) -> Self {
+    pub(super) fn new(
+        instances: usize,
+        capabilities: &BTreeSet<Capability>,
+        overlap: Overlap,
+    ) -> Self {
         match overlap {
             Overlap::Any => {}
-            Overlap::PerInterface => return Self::OneEach(Capability::ALL.map(|_| Semaphore::new(1))),
+            Overlap::PerInterface => {
+                return Self::OneEach(Capability::ALL.map(|_| Semaphore::new(1)));
+            }
             Overlap::None => return Self::One(Semaphore::new(1)),
         }
         match split(instances, capabilities) {

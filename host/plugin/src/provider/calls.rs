@@ -1,4 +1,5 @@
-//! Calls of a plugin: back-off, tracing span, metrics, and the conversion of errors for controllers.
+//! Calls of a plugin: back-off, tracing span, metrics, and the conversion of errors for
+//! controllers.
 
 use std::{sync::Arc, time::Instant};
 
@@ -27,7 +28,12 @@ struct Meter<'a> {
 
 impl Drop for Meter<'_> {
     fn drop(&mut self) {
-        self.metrics.call(self.plugin, self.function, self.outcome, self.started.elapsed());
+        self.metrics.call(
+            self.plugin,
+            self.function,
+            self.outcome,
+            self.started.elapsed(),
+        );
         if let Some(kind) = self.trap {
             self.metrics.trap(self.plugin, kind);
         }
@@ -42,7 +48,9 @@ struct Left<'a> {
 
 impl Drop for Left<'_> {
     fn drop(&mut self) {
-        self.notes.iter().for_each(|notes| notes.hand_over(self.cluster));
+        self.notes
+            .iter()
+            .for_each(|notes| notes.hand_over(self.cluster));
     }
 }
 
@@ -65,10 +73,21 @@ impl Plugin {
         subject: Subject,
         call: impl for<'a> FnOnce(Guest<'a, 's>) -> Running<'a, T> + Send,
     ) -> Result<T, CloudError> {
-        let subject = if function.writes { subject.with_notes() } else { subject };
-        let _left = Left { notes: subject.notes.clone(), cluster: &self.shared.cluster };
+        let subject = if function.writes {
+            subject.with_notes()
+        } else {
+            subject
+        };
+        let _left = Left {
+            notes: subject.notes.clone(),
+            cluster: &self.shared.cluster,
+        };
         let place = self.place(generation, function);
-        let Place { plugin, generation: number, .. } = place;
+        let Place {
+            plugin,
+            generation: number,
+            ..
+        } = place;
         let span = tracing::debug_span!(
             "plugin_call",
             plugin,
@@ -86,7 +105,9 @@ impl Plugin {
         };
         let answer = async {
             let supervisor = &generation.supervisor;
-            let attempt = supervisor.admit(function.capability, Instant::now()).map_err(CallError::BackOff)?;
+            let attempt = supervisor
+                .admit(function.capability, Instant::now())
+                .map_err(CallError::BackOff)?;
             let answer = generation.call(function, subject, call).await;
             attempt.ended(match &answer {
                 Ok(_) | Err(CallError::Cloud(_)) => Some(false),
@@ -97,7 +118,11 @@ impl Plugin {
         };
         let answer = answer.instrument(span).await;
         meter.outcome = answer.as_ref().map_or_else(CallError::kind, |_| "ok");
-        meter.trap = answer.as_ref().err().filter(|error| error.ends_instance()).map(CallError::kind);
+        meter.trap = answer
+            .as_ref()
+            .err()
+            .filter(|error| error.ends_instance())
+            .map(CallError::kind);
         if let Err(CallError::BadAnswer(_) | CallError::Unreadable(_)) = &answer {
             self.shared.metrics.bad_answers(plugin, function, 1);
         }
@@ -115,7 +140,8 @@ impl Plugin {
         })
     }
 
-    /// Runs a call about several objects. An answer that violates the contract becomes an error in its place, and is counted.
+    /// Runs a call about several objects. An answer that violates the contract becomes an error in
+    /// its place, and is counted.
     pub(super) async fn call_for_each<'s, T: Send>(
         &self,
         function: Function,
@@ -127,10 +153,14 @@ impl Plugin {
         let place = self.place(&generation, function);
         let bad = elements.iter().filter(|element| element.is_err()).count();
         self.shared.metrics.bad_answers(place.plugin, function, bad);
-        Ok(elements.into_iter().map(|element| place.element(element)).collect())
+        Ok(elements
+            .into_iter()
+            .map(|element| place.element(element))
+            .collect())
     }
 
-    /// Runs a call with the nodes of a Service's load balancer. The plugin can query the difference from the previous call.
+    /// Runs a call with the nodes of a Service's load balancer. The plugin can query the difference
+    /// from the previous call.
     pub(super) async fn call_with_nodes<'s, T: Send>(
         &self,
         function: Function,
@@ -148,6 +178,10 @@ impl Plugin {
     }
 
     fn place(&self, generation: &Generation, function: Function) -> Place<'_> {
-        Place { plugin: self.name(), generation: generation.info.number, function }
+        Place {
+            plugin: self.name(),
+            generation: generation.info.number,
+            function,
+        }
     }
 }

@@ -1,6 +1,7 @@
 //! The directory of recordings: a file for each instance, and a limit for all.
 //!
-//! A thread writes the files, so that a slow or failing disk delays no call. What it cannot write is missing, and the log says so.
+//! A thread writes the files, so that a slow or failing disk delays no call. What it cannot write
+//! is missing, and the log says so.
 
 mod writer;
 
@@ -79,17 +80,27 @@ struct Archive {
 }
 
 impl Recordings {
-    /// Uses a directory, which is created with mode 0700 if it does not exist. Its recordings take at most `limit` bytes: the oldest are
-    /// removed.
+    /// Uses a directory, which is created with mode 0700 if it does not exist. Its recordings take
+    /// at most `limit` bytes: the oldest are removed.
     ///
     /// # Errors
     /// [`RecordingsError`].
     pub fn open(directory: &Path, limit: u64) -> Result<Self, RecordingsError> {
-        let failed = |source| RecordingsError::Io { path: directory.to_owned(), source };
-        DirBuilder::new().recursive(true).mode(0o700).create(directory).map_err(failed)?;
+        let failed = |source| RecordingsError::Io {
+            path: directory.to_owned(),
+            source,
+        };
+        DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(directory)
+            .map_err(failed)?;
         let mode = fs::metadata(directory).map_err(failed)?.mode() & 0o7777;
         if mode & 0o077 != 0 {
-            return Err(RecordingsError::Open { path: directory.to_owned(), mode });
+            return Err(RecordingsError::Open {
+                path: directory.to_owned(),
+                mode,
+            });
         }
         let (sender, receiver) = channel();
         let (ending, ended) = channel();
@@ -116,10 +127,21 @@ impl Recordings {
     /// Opens the file of an instance. Names of files are ordered by time.
     pub(super) fn open_reel(&self, plugin: &str, generation: u64, started_ms: u64) -> Reel {
         let instance = self.0.instances.fetch_add(1, Ordering::Relaxed) + 1;
-        let plugin: String = plugin.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();
+        let plugin: String = plugin
+            .chars()
+            .map(|c| if c.is_ascii_alphanumeric() { c } else { '-' })
+            .collect();
         let name = format!("{started_ms:014}-{plugin}-{generation}-{instance}{SUFFIX}");
-        self.0.send(Message::Open { file: instance, name });
-        Reel { archive: Arc::clone(&self.0), file: instance, size: 0, cut: false }
+        self.0.send(Message::Open {
+            file: instance,
+            name,
+        });
+        Reel {
+            archive: Arc::clone(&self.0),
+            file: instance,
+            size: 0,
+            cut: false,
+        }
     }
 
     /// Returns masks that know the secrets of all instances.
@@ -142,7 +164,9 @@ impl Drop for Archive {
         drop(self.sender.take());
         let ended = self.ended.get_mut().unwrap_or_else(PoisonError::into_inner);
         if matches!(ended.recv_timeout(PATIENCE), Err(RecvTimeoutError::Timeout)) {
-            tracing::warn!("the last recordings are incomplete: the disk did not accept them in time");
+            tracing::warn!(
+                "the last recordings are incomplete: the disk did not accept them in time"
+            );
         }
     }
 }
@@ -183,11 +207,17 @@ impl Reel {
 
     fn send(&mut self, line: Vec<u8>) {
         self.size += line.len() as u64;
-        self.archive.backlog.fetch_add(line.len(), Ordering::Relaxed);
-        self.archive.send(Message::Line { file: self.file, line });
+        self.archive
+            .backlog
+            .fetch_add(line.len(), Ordering::Relaxed);
+        self.archive.send(Message::Line {
+            file: self.file,
+            line,
+        });
     }
 
-    /// Returns true if another file should follow: this one is so large, or it was cut and the disk has caught up.
+    /// Returns true if another file should follow: this one is so large, or it was cut and the disk
+    /// has caught up.
     pub(super) fn is_full(&self) -> bool {
         let caught_up = self.archive.backlog.load(Ordering::Relaxed) <= BACKLOG / 2;
         self.cut && caught_up || self.size > self.archive.large
@@ -207,9 +237,15 @@ mod tests {
     use super::{super::recorder::Recorder, *};
 
     fn files(dir: &Path) -> Vec<(PathBuf, String)> {
-        let mut found: Vec<_> = fs::read_dir(dir).unwrap().map(|it| it.unwrap().path()).collect();
+        let mut found: Vec<_> = fs::read_dir(dir)
+            .unwrap()
+            .map(|it| it.unwrap().path())
+            .collect();
         found.sort();
-        found.into_iter().map(|path| (path.clone(), fs::read_to_string(path).unwrap())).collect()
+        found
+            .into_iter()
+            .map(|path| (path.clone(), fs::read_to_string(path).unwrap()))
+            .collect()
     }
 
     fn mode(path: &Path) -> u32 {
@@ -225,11 +261,17 @@ mod tests {
         Recorder::begin(&recordings, "p", 1, "digest").call("plugin.info", &());
         drop(recordings);
         let files = files(&dir);
-        assert_eq!((files.len(), mode(&dir), mode(&files[0].0)), (1, 0o700, 0o600));
+        assert_eq!(
+            (files.len(), mode(&dir), mode(&files[0].0)),
+            (1, 0o700, 0o600)
+        );
         assert_eq!(files[0].1.lines().count(), 2, "{files:?}");
         fs::set_permissions(&dir, fs::Permissions::from_mode(0o750)).unwrap();
         let error = Recordings::open(&dir, 1).unwrap_err().to_string();
-        assert!(error.ends_with("is accessible by other users (mode 0750): `chmod 0700` it"), "{error}");
+        assert!(
+            error.ends_with("is accessible by other users (mode 0750): `chmod 0700` it"),
+            "{error}"
+        );
     }
 
     // Holds: OPS-145
@@ -238,17 +280,26 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o700)).unwrap();
         for _ in 0..3 {
-            // Each process finds those of earlier ones. It starts in a later millisecond, which is in the names of its files.
+            // Each process finds those of earlier ones. It starts in a later millisecond, which is
+            // in the names of its files.
             thread::sleep(Duration::from_millis(2));
             let recordings = Recordings::open(dir.path(), 2500).unwrap();
             for _ in 0..3 {
-                Recorder::begin(&recordings, "p", 1, "digest").call("plugin.info", &["x".repeat(500)]);
+                Recorder::begin(&recordings, "p", 1, "digest")
+                    .call("plugin.info", &["x".repeat(500)]);
             }
         }
         let files = files(dir.path());
         let total: usize = files.iter().map(|(_, text)| text.len()).sum();
-        assert!(files.len() == 3 && total <= 2500, "{} files, {total} bytes", files.len());
-        assert!(files.iter().all(|(_, text)| text.lines().count() == 2), "{files:?}");
+        assert!(
+            files.len() == 3 && total <= 2500,
+            "{} files, {total} bytes",
+            files.len()
+        );
+        assert!(
+            files.iter().all(|(_, text)| text.lines().count() == 2),
+            "{files:?}"
+        );
     }
 
     // Holds: OPS-145
@@ -272,18 +323,31 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o700)).unwrap();
         let recordings = Recordings::open(dir.path(), 1 << 20).unwrap();
-        let (one, other) =
-            (Recorder::begin(&recordings, "p", 1, "digest"), Recorder::begin(&recordings, "p", 1, "digest"));
-        let pieces = ["{\"pass", "word\": \"hunter2-", "hunter2\"}"].map(|piece| piece.as_bytes().to_vec());
+        let (one, other) = (
+            Recorder::begin(&recordings, "p", 1, "digest"),
+            Recorder::begin(&recordings, "p", 1, "digest"),
+        );
+        let pieces =
+            ["{\"pass", "word\": \"hunter2-", "hunter2\"}"].map(|piece| piece.as_bytes().to_vec());
         one.pieces(1, &pieces);
-        other.host("cache.get", serde_json::json!(["session"]), serde_json::json!({"text": "hunter2-hunter2"}));
+        other.host(
+            "cache.get",
+            serde_json::json!(["session"]),
+            serde_json::json!({"text": "hunter2-hunter2"}),
+        );
         other.request_body(1, b"password=hunter3-hunter3&user=\xff".to_vec(), true);
         drop((one, other, recordings));
-        let text: String = files(dir.path()).into_iter().map(|(_, text)| text).collect();
+        let text: String = files(dir.path())
+            .into_iter()
+            .map(|(_, text)| text)
+            .collect();
         let piece = "{\"piece\":{\"exchange\":1,\"body\":{\"text\":\"word\\\": \\\"xxxxxxxx\"}}}";
         assert!(text.contains(piece), "{text}");
         let encoded = "{\"base64\":\"cGFzc3dvcmQ9eHh4";
-        assert!(!text.contains("hunter2") && text.contains(encoded), "{text}");
+        assert!(
+            !text.contains("hunter2") && text.contains(encoded),
+            "{text}"
+        );
     }
 
     #[test]
@@ -291,10 +355,19 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let recordings = Recordings::open(&dir.path().join("new"), 1 << 20).unwrap();
         let recorder = Recorder::begin(&recordings, "p", 1, "digest");
-        recordings.0.backlog.fetch_add(2 * BACKLOG, Ordering::Relaxed);
+        recordings
+            .0
+            .backlog
+            .fetch_add(2 * BACKLOG, Ordering::Relaxed);
         recorder.answer(&());
-        assert!(!recorder.is_full(), "another one could not be recorded either");
-        recordings.0.backlog.fetch_sub(2 * BACKLOG, Ordering::Relaxed);
+        assert!(
+            !recorder.is_full(),
+            "another one could not be recorded either"
+        );
+        recordings
+            .0
+            .backlog
+            .fetch_sub(2 * BACKLOG, Ordering::Relaxed);
         recorder.answer(&());
         assert!(recorder.is_full());
     }
@@ -312,8 +385,13 @@ mod tests {
         recorder.answer(&());
         assert!(recorder.is_full());
         drop((recorder, recordings));
-        let [(_, text)] = &*files(dir.path()) else { panic!() };
-        assert!(text.ends_with("{\"cut\":\"the limit of all recordings was reached\"}\n"), "{text}");
+        let [(_, text)] = &*files(dir.path()) else {
+            panic!()
+        };
+        assert!(
+            text.ends_with("{\"cut\":\"the limit of all recordings was reached\"}\n"),
+            "{text}"
+        );
     }
 
     // Holds: OPS-146

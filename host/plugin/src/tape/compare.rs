@@ -28,15 +28,21 @@ impl fmt::Display for Difference {
             0 => f.write_str("instantiation: ")?,
             number => write!(f, "call {number}, {}: ", self.function)?,
         }
-        write!(f, "{} differs\n  recorded: {}\n  replayed: {}", self.what, self.expected, self.came)
+        write!(
+            f,
+            "{} differs\n  recorded: {}\n  replayed: {}",
+            self.what, self.expected, self.came
+        )
     }
 }
 
-/// Minimum number of `x` in a recording that may stand for a secret which this instance has not been told by name.
+/// Minimum number of `x` in a recording that may stand for a secret which this instance has not
+/// been told by name.
 const MASKED: usize = 8;
 
-/// Returns true if a value is as recorded. Secrets are masked in a recording wherever any instance has seen them; so may the beginning of
-/// a label be that happens to be a password. Such a text is the same if everything around the mask is.
+/// Returns true if a value is as recorded. Secrets are masked in a recording wherever any instance
+/// has seen them; so may the beginning of a label be that happens to be a password. Such a text is
+/// the same if everything around the mask is.
 pub(super) fn alike(recorded: &Value, came: &Value) -> bool {
     match (recorded, came) {
         (Value::String(recorded), Value::String(came)) => recorded == came || masks(recorded, came),
@@ -45,24 +51,29 @@ pub(super) fn alike(recorded: &Value, came: &Value) -> bool {
         }
         (Value::Object(one), Value::Object(other)) => {
             one.len() == other.len()
-                && one.iter().all(|(key, one)| other.get(key).is_some_and(|other| alike(one, other)))
+                && one
+                    .iter()
+                    .all(|(key, one)| other.get(key).is_some_and(|other| alike(one, other)))
         }
         (one, other) => one == other,
     }
 }
 
-/// Returns true if the texts have the same length, and are the same where the recorded one is not masked.
+/// Returns true if the texts have the same length, and are the same where the recorded one is not
+/// masked.
 fn masks(recorded: &str, came: &str) -> bool {
     let (recorded, came) = (recorded.as_bytes(), came.as_bytes());
     if recorded.len() != came.len() {
         return false;
     }
     let mut at = 0;
-    recorded.chunk_by(|one, other| (*one == b'x') == (*other == b'x')).all(|run| {
-        let there = came.get(at..at + run.len());
-        at += run.len();
-        there == Some(run) || run.len() >= MASKED && run.starts_with(b"x")
-    })
+    recorded
+        .chunk_by(|one, other| (*one == b'x') == (*other == b'x'))
+        .all(|run| {
+            let there = came.get(at..at + run.len());
+            at += run.len();
+            there == Some(run) || run.len() >= MASKED && run.starts_with(b"x")
+        })
 }
 
 /// Returns the path of the first place at which two values differ, with both values there.
@@ -80,9 +91,11 @@ pub(super) fn first(expected: &Value, came: &Value) -> Option<(String, String, S
             let mut pairs = one.iter().zip(other.values());
             pairs.find_map(|((key, one), other)| at(format!(".{key}"), one, other))
         }
-        (Value::Array(one), Value::Array(other)) => {
-            Some((String::new(), counted(one.len(), expected), counted(other.len(), came)))
-        }
+        (Value::Array(one), Value::Array(other)) => Some((
+            String::new(),
+            counted(one.len(), expected),
+            counted(other.len(), came),
+        )),
         _ => Some((String::new(), shown(expected), shown(came))),
     }
 }
@@ -114,8 +127,13 @@ mod tests {
     fn a_mask_stands_for_any_text_of_its_length() {
         let same = |one: &str, other: &str| alike(&json!({"a": [one]}), &json!({"a": [other]}));
         assert!(same("xxxxxxxxxx.io/name", "kubernetes.io/name") && same("a", "a"));
-        assert!(!same("xxxxxxxxxx.io/name", "kubernetes.io/nama") && !same("xxxxxxxxxx", "kubernete"));
-        assert!(!same("box-1", "boy-1") && !same("xxxxxxx", "1234567"), "an ordinary text");
+        assert!(
+            !same("xxxxxxxxxx.io/name", "kubernetes.io/nama") && !same("xxxxxxxxxx", "kubernete")
+        );
+        assert!(
+            !same("box-1", "boy-1") && !same("xxxxxxx", "1234567"),
+            "an ordinary text"
+        );
     }
 
     #[test]
@@ -125,10 +143,16 @@ mod tests {
         let mut other = one.clone();
         other["Ok"][1]["Ok"]["zone"] = json!("c");
         let found = first(&one, &other).unwrap();
-        assert_eq!(found, (".Ok[1].Ok.zone".into(), "\"b\"".into(), "\"c\"".into()));
+        assert_eq!(
+            found,
+            (".Ok[1].Ok.zone".into(), "\"b\"".into(), "\"c\"".into())
+        );
         other["Ok"][0]["Ok"]["labels"] = json!([["k", "v"]]);
         let found = first(&one, &other).unwrap();
-        assert_eq!((&*found.0, &*found.1), (".Ok[0].Ok.labels", "0 elements: []"));
+        assert_eq!(
+            (&*found.0, &*found.1),
+            (".Ok[0].Ok.labels", "0 elements: []")
+        );
         assert_eq!(first(&json!({"Ok": 1}), &json!({"Err": 1})).unwrap().0, "");
     }
 }

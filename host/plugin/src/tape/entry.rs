@@ -206,23 +206,41 @@ mod tests {
             headers: vec![("accept".into(), "*/*".into())],
             timeouts: None,
         };
-        let failure = Ending::Failure { code: Code::ConnectionRefused, message: None };
+        let failure = Ending::Failure {
+            code: Code::ConnectionRefused,
+            message: None,
+        };
         for (entry, text) in [
             (
                 Entry::Request { exchange: 1, head },
                 r#"{"request":{"exchange":1,"method":"GET","uri":"http://cloud:80/v1","headers":[["accept","*/*"]]}}"#,
             ),
             (
-                Entry::End { exchange: 1, ending: failure },
+                Entry::End {
+                    exchange: 1,
+                    ending: failure,
+                },
                 r#"{"end":{"exchange":1,"failure":{"code":"ConnectionRefused","message":null}}}"#,
             ),
-            (Entry::End { exchange: 1, ending: Ending::Trailers(None) }, r#"{"end":{"exchange":1,"trailers":null}}"#),
             (
-                Entry::Piece { exchange: 2, body: Payload(b"a\nb".to_vec()) },
+                Entry::End {
+                    exchange: 1,
+                    ending: Ending::Trailers(None),
+                },
+                r#"{"end":{"exchange":1,"trailers":null}}"#,
+            ),
+            (
+                Entry::Piece {
+                    exchange: 2,
+                    body: Payload(b"a\nb".to_vec()),
+                },
                 r#"{"piece":{"exchange":2,"body":{"text":"a\nb"}}}"#,
             ),
             (
-                Entry::Piece { exchange: 2, body: Payload(vec![0xff]) },
+                Entry::Piece {
+                    exchange: 2,
+                    body: Payload(vec![0xff]),
+                },
                 r#"{"piece":{"exchange":2,"body":{"base64":"/w=="}}}"#,
             ),
             (Entry::Answer(Value::Null), r#"{"answer":null}"#),

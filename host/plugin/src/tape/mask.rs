@@ -1,8 +1,9 @@
 //! Masks secrets, so that no recording contains them.
 //!
-//! Secrets of credentials never come here: the gateway adds them later, and masks them in answers. What is masked here are secrets that
-//! a plugin knows: values with the name of a secret, private keys, and the data of Secrets. Each byte is replaced by an `x`, so that
-//! lengths stay the same and a plugin does the same with the masked value when it is replayed.
+//! Secrets of credentials never come here: the gateway adds them later, and masks them in answers.
+//! What is masked here are secrets that a plugin knows: values with the name of a secret, private
+//! keys, and the data of Secrets. Each byte is replaced by an `x`, so that lengths stay the same
+//! and a plugin does the same with the masked value when it is replayed.
 
 mod known;
 mod names;
@@ -52,17 +53,24 @@ impl Masks {
             }
             Value::Object(fields) => {
                 for (name, content) in NAMED {
-                    let is_secret = fields.get(name).and_then(Value::as_str).is_some_and(is_secret);
-                    if let Some(Value::String(text)) = fields.get_mut(content).filter(|_| is_secret) {
+                    let is_secret = fields
+                        .get(name)
+                        .and_then(Value::as_str)
+                        .is_some_and(is_secret);
+                    if let Some(Value::String(text)) = fields.get_mut(content).filter(|_| is_secret)
+                    {
                         *text = self.whole(text);
                     }
                 }
                 for (name, it) in fields.iter_mut() {
                     match it {
                         Value::String(text) if is_secret(name) => *text = self.whole(text),
-                        Value::Array(all) if is_secret(name) => all.iter_mut().for_each(|it| self.element(it)),
+                        Value::Array(all) if is_secret(name) => {
+                            all.iter_mut().for_each(|it| self.element(it))
+                        }
                         Value::String(text) if name == "base64" => {
-                            *text = STANDARD.encode(self.bytes(&STANDARD.decode(&*text).unwrap_or_default()));
+                            *text = STANDARD
+                                .encode(self.bytes(&STANDARD.decode(&*text).unwrap_or_default()));
                         }
                         it => self.value(it),
                     }
@@ -90,7 +98,12 @@ impl Masks {
                 }
             }
             "cache.get" | "cache.set" | "cache.reserve" if has_secret(first) => {
-                arguments.as_array_mut().into_iter().flatten().skip(1).for_each(|it| self.payload(it));
+                arguments
+                    .as_array_mut()
+                    .into_iter()
+                    .flatten()
+                    .skip(1)
+                    .for_each(|it| self.payload(it));
                 self.payload(answer);
             }
             _ => {}
@@ -105,7 +118,10 @@ impl Masks {
             *text = self.whole(text);
         }
         if let Some(Value::String(text)) = payload.get_mut("base64") {
-            *text = STANDARD.encode(vec![b'x'; STANDARD.decode(&*text).unwrap_or_default().len()]);
+            *text = STANDARD.encode(vec![
+                b'x';
+                STANDARD.decode(&*text).unwrap_or_default().len()
+            ]);
         }
     }
 
@@ -113,8 +129,14 @@ impl Masks {
     fn secret_object(&self, json: &mut String) {
         let parsed: Value = serde_json::from_str(json).unwrap_or_default();
         let data = parsed.get("data").and_then(Value::as_object);
-        for encoded in data.into_iter().flat_map(serde_json::Map::values).filter_map(Value::as_str) {
-            let Ok(bytes) = STANDARD.decode(encoded) else { continue };
+        for encoded in data
+            .into_iter()
+            .flat_map(serde_json::Map::values)
+            .filter_map(Value::as_str)
+        {
+            let Ok(bytes) = STANDARD.decode(encoded) else {
+                continue;
+            };
             let masked = STANDARD.encode(vec![b'x'; bytes.len()]);
             *json = json.replace(&format!("\"{encoded}\""), &format!("\"{masked}\""));
             if encoded.len() >= known::SHORTEST {
@@ -127,7 +149,9 @@ impl Masks {
             }
         }
         // Here, the data are in other words.
-        let applied = parsed.pointer("/metadata/annotations").and_then(|it| it.get(LAST_APPLIED));
+        let applied = parsed
+            .pointer("/metadata/annotations")
+            .and_then(|it| it.get(LAST_APPLIED));
         if let Some(applied) = applied.filter(|it| it.is_string()).map(Value::to_string) {
             let length = applied.len().saturating_sub(2);
             *json = json.replace(&applied, &format!("\"{}\"", "x".repeat(length)));
@@ -154,25 +178,40 @@ impl Masks {
     fn text(&self, text: &str) -> String {
         let found = text::secrets(text);
         let mut known = self.known();
-        found.iter().filter_map(|range| text.get(range.clone())).for_each(|secret| learn(&mut known, secret));
+        found
+            .iter()
+            .filter_map(|range| text.get(range.clone()))
+            .for_each(|secret| learn(&mut known, secret));
         let mut masked = known.hide(text);
         for range in found {
             let secret = text.get(range.clone()).unwrap_or_default();
-            let blank: String =
-                secret.chars().map(|c| if c.is_whitespace() { c.into() } else { "x".repeat(c.len_utf8()) }).collect();
+            let blank: String = secret
+                .chars()
+                .map(|c| {
+                    if c.is_whitespace() {
+                        c.into()
+                    } else {
+                        "x".repeat(c.len_utf8())
+                    }
+                })
+                .collect();
             masked.replace_range(range, &blank);
         }
         masked
     }
 }
 
-/// Learns a secret and its parts: a kind of authentication may be before it, and the fields of a form behind it.
+/// Learns a secret and its parts: a kind of authentication may be before it, and the fields of a
+/// form behind it.
 fn learn(known: &mut Known, secret: &str) {
     known.learn(secret.trim());
     let parts = secret.split(|c: char| c.is_whitespace() || ",&".contains(c));
-    // The list of what is signed has names that each request and each response has, such as `content-type`.
+    // The list of what is signed has names that each request and each response has, such as
+    // `content-type`.
     let parts = parts.filter(|part| !part.starts_with("SignedHeaders="));
-    parts.flat_map(|part| part.split(';')).for_each(|part| known.learn(part));
+    parts
+        .flat_map(|part| part.split(';'))
+        .for_each(|part| known.learn(part));
 }
 
 #[cfg(test)]
@@ -189,12 +228,30 @@ mod tests {
     #[test]
     fn values_with_the_name_of_a_secret_are_masked() {
         for (text, expected) in [
-            (r#"{"password": "hunter2", "user": "me"}"#, r#"{"password": "xxxxxxx", "user": "me"}"#),
-            ("password: hunter2 # ours\nuser: me", "password: xxxxxxx # ours\nuser: me"),
-            ("[global]\nsecret-key=abc=\nregion=r", "[global]\nsecret-key=xxxx\nregion=r"),
-            ("user=me&client_secret=abc&x=1", "user=me&client_secret=xxx&x=1"),
-            (r#"{"a": "{\"token\":\"abc\"}"}"#, r#"{"a": "{\"token\":\"xxx\"}"}"#),
-            ("api_key: |\n  abc\n  def\nuser: me", "api_key: |\n  xxx\n  xxx\nuser: me"),
+            (
+                r#"{"password": "hunter2", "user": "me"}"#,
+                r#"{"password": "xxxxxxx", "user": "me"}"#,
+            ),
+            (
+                "password: hunter2 # ours\nuser: me",
+                "password: xxxxxxx # ours\nuser: me",
+            ),
+            (
+                "[global]\nsecret-key=abc=\nregion=r",
+                "[global]\nsecret-key=xxxx\nregion=r",
+            ),
+            (
+                "user=me&client_secret=abc&x=1",
+                "user=me&client_secret=xxx&x=1",
+            ),
+            (
+                r#"{"a": "{\"token\":\"abc\"}"}"#,
+                r#"{"a": "{\"token\":\"xxx\"}"}"#,
+            ),
+            (
+                "api_key: |\n  abc\n  def\nuser: me",
+                "api_key: |\n  xxx\n  xxx\nuser: me",
+            ),
             (
                 "-----BEGIN PRIVATE KEY-----\nabc\n-----END PRIVATE KEY-----\nx",
                 "-----BEGIN PRIVATE KEY-----\nxxx\n-----END PRIVATE KEY-----\nx",
@@ -207,7 +264,11 @@ mod tests {
             ("the token: ", "the token: "),
         ] {
             assert_eq!(masked(text), expected);
-            assert_eq!(masked(expected), expected, "and masking again changes nothing");
+            assert_eq!(
+                masked(expected),
+                expected,
+                "and masking again changes nothing"
+            );
         }
     }
 
@@ -215,9 +276,13 @@ mod tests {
     #[test]
     fn headers_options_and_fields_are_masked_everywhere_later() {
         let masks = Masks::default();
-        let mut value = json!([["authorization", "Bearer abcdef"], {"apiToken": "zyxwvuts"}, ["region", "r1"]]);
+        let mut value =
+            json!([["authorization", "Bearer abcdef"], {"apiToken": "zyxwvuts"}, ["region", "r1"]]);
         masks.value(&mut value);
-        assert_eq!(value, json!([["authorization", "xxxxxxxxxxxxx"], {"apiToken": "xxxxxxxx"}, ["region", "r1"]]));
+        assert_eq!(
+            value,
+            json!([["authorization", "xxxxxxxxxxxxx"], {"apiToken": "xxxxxxxx"}, ["region", "r1"]])
+        );
         assert_eq!(masks.text("it is zyxwvuts"), "it is xxxxxxxx");
     }
 
@@ -230,10 +295,20 @@ mod tests {
         let mut value = json!([["authorization", signed]]);
         masks.value(&mut value);
         assert_eq!(value[0][1], "x".repeat(signed.len()));
-        let mut response =
-            json!([["content-type", "text/xml"], ["x-amz-date", "now"], ["a", "Signature=0123456789abcdef"]]);
+        let mut response = json!([
+            ["content-type", "text/xml"],
+            ["x-amz-date", "now"],
+            ["a", "Signature=0123456789abcdef"]
+        ]);
         masks.value(&mut response);
-        assert_eq!(response, json!([["content-type", "text/xml"], ["x-amz-date", "now"], ["a", "x".repeat(26)]]));
+        assert_eq!(
+            response,
+            json!([
+                ["content-type", "text/xml"],
+                ["x-amz-date", "now"],
+                ["a", "x".repeat(26)]
+            ])
+        );
     }
 
     // Holds: OPS-143
@@ -249,9 +324,19 @@ mod tests {
         ]);
         masks.value(&mut value);
         assert_eq!(value[0], json!({"tokens": ["xxx", {"a": "b"}]}));
-        assert_eq!((&value[1]["value"], &value[2]["value"]), (&json!("xxx"), &json!("abc")));
-        assert_eq!(value[3]["base64"], STANDARD.encode(b"\xffpassword=xxx\n\xff"));
-        assert_eq!(masks.text("the token is abcdefgh"), "the token is xxxxxxxx", "without the kind");
+        assert_eq!(
+            (&value[1]["value"], &value[2]["value"]),
+            (&json!("xxx"), &json!("abc"))
+        );
+        assert_eq!(
+            value[3]["base64"],
+            STANDARD.encode(b"\xffpassword=xxx\n\xff")
+        );
+        assert_eq!(
+            masks.text("the token is abcdefgh"),
+            "the token is xxxxxxxx",
+            "without the kind"
+        );
         let (mut arguments, mut answer) = (json!(["projects/7/token"]), json!({"text": "abc"}));
         masks.call("cache.get", &mut arguments, &mut answer);
         assert_eq!(answer, json!({"text": "xxx"}));
@@ -261,11 +346,18 @@ mod tests {
     #[test]
     fn what_kubectl_keeps_of_a_secret_is_masked() {
         let applied = json!({"stringData": {"cloud.conf": "user = me\nregion = r"}}).to_string();
-        let object = json!({"metadata": {"annotations": {LAST_APPLIED: applied}}, "data": {"a": "YWI="}});
-        let (mut arguments, mut answer) = (json!(["v1/Secret", "ns", "n"]), json!({"Ok": object.to_string()}));
+        let object =
+            json!({"metadata": {"annotations": {LAST_APPLIED: applied}}, "data": {"a": "YWI="}});
+        let (mut arguments, mut answer) = (
+            json!(["v1/Secret", "ns", "n"]),
+            json!({"Ok": object.to_string()}),
+        );
         Masks::default().call("objects.read", &mut arguments, &mut answer);
         let text = answer["Ok"].as_str().unwrap();
-        assert!(!text.contains("region") && text.len() == object.to_string().len(), "{text}");
+        assert!(
+            !text.contains("region") && text.len() == object.to_string().len(),
+            "{text}"
+        );
         assert!(serde_json::from_str::<Value>(text).is_ok());
     }
 
@@ -273,9 +365,17 @@ mod tests {
     #[test]
     fn data_of_a_secret_keeps_its_length() {
         let masks = Masks::default();
-        let mut json = json!({"data": {"tls.key": STANDARD.encode("hunter2-hunter2"), "a": "YWI="}}).to_string();
+        let mut json =
+            json!({"data": {"tls.key": STANDARD.encode("hunter2-hunter2"), "a": "YWI="}})
+                .to_string();
         masks.secret_object(&mut json);
-        assert_eq!(json, json!({"data": {"tls.key": STANDARD.encode("x".repeat(15)), "a": "eHg="}}).to_string());
-        assert_eq!(masks.text("key hunter2-hunter2"), format!("key {}", "x".repeat(15)));
+        assert_eq!(
+            json,
+            json!({"data": {"tls.key": STANDARD.encode("x".repeat(15)), "a": "eHg="}}).to_string()
+        );
+        assert_eq!(
+            masks.text("key hunter2-hunter2"),
+            format!("key {}", "x".repeat(15))
+        );
     }
 }

@@ -1,4 +1,5 @@
-//! Plays the tape of one instance: answers as the world did, and finds where the plugin does something else.
+//! Plays the tape of one instance: answers as the world did, and finds where the plugin does
+//! something else.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -22,7 +23,8 @@ use super::{
 /// Time for the end of a request's body after a call.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// Time without a step after which a plugin that waits for an answer which was not written gets no further.
+/// Time without a step after which a plugin that waits for an answer which was not written gets no
+/// further.
 const STALL: Duration = Duration::from_secs(2);
 
 /// What records a line that the plugin has written to standard output or standard error.
@@ -33,8 +35,9 @@ pub(crate) const LINE: &str = "stdio.line";
 enum Care {
     /// It must be called as it was recorded, in the same order.
     Exact,
-    /// It may be called in another order, or more or less often: it changes nothing, and plugins may differ in it without differing in
-    /// what they do. If there is no answer left, the last one is repeated.
+    /// It may be called in another order, or more or less often: it changes nothing, and plugins
+    /// may differ in it without differing in what they do. If there is no answer left, the last one
+    /// is repeated.
     Repeats,
     /// The same, but the host answers if there is no answer left.
     Lives,
@@ -43,7 +46,9 @@ enum Care {
 impl Care {
     fn of(function: &str) -> Self {
         match function.split_once('.').unwrap_or_default() {
-            ("wall-clock" | "monotonic-clock", _) | ("calls", "remaining-ms" | "memory-limit") => Self::Repeats,
+            ("wall-clock" | "monotonic-clock", _) | ("calls", "remaining-ms" | "memory-limit") => {
+                Self::Repeats
+            }
             ("random" | "poll" | "streams" | "logging" | "stdio", _) => Self::Lives,
             _ => Self::Exact,
         }
@@ -59,7 +64,8 @@ pub(crate) struct Outcome {
     pub(crate) calls: u64,
     /// Whether clocks, randomness, log and readiness were read in another order.
     pub(crate) uneven: bool,
-    /// Number of steps of the last call that follow an answer which was not written. They were not repeated.
+    /// Number of steps of the last call that follow an answer which was not written. They were not
+    /// repeated.
     pub(crate) unreached: usize,
 }
 
@@ -101,7 +107,11 @@ impl Player {
             went_on: false,
             starved: false,
         };
-        Self { playing: Mutex::new(playing), over: Notify::new(), sending: Mutex::default() }
+        Self {
+            playing: Mutex::new(playing),
+            over: Notify::new(),
+            sending: Mutex::default(),
+        }
     }
 
     fn playing(&self) -> MutexGuard<'_, Playing> {
@@ -113,7 +123,10 @@ impl Player {
         let mut playing = self.playing();
         playing.outcome.uneven |= !playing.scene.steps.is_empty();
         playing.scene = playing.scenes.pop_front()?;
-        Some((playing.scene.function.clone(), playing.scene.arguments.value()))
+        Some((
+            playing.scene.function.clone(),
+            playing.scene.arguments.value(),
+        ))
     }
 
     /// Returns how it went, and the first difference.
@@ -140,19 +153,26 @@ impl Player {
             self.over.notify_one();
         }
         let answer = answer?;
-        let Some(answer) = answer else { return Ok(None) };
+        let Some(answer) = answer else {
+            return Ok(None);
+        };
         match serde_json::from_value(answer) {
             Ok(answer) => Ok(Some(answer)),
             Err(error) => {
                 let name = format!("the answer of {function}");
-                playing.differs(name, "an answer of this version".to_owned(), error.to_string());
+                playing.differs(
+                    name,
+                    "an answer of this version".to_owned(),
+                    error.to_string(),
+                );
                 self.over.notify_one();
                 Err(Departed)
             }
         }
     }
 
-    /// Called by whoever waits for something that was not recorded: nothing more happens if the recording ends here.
+    /// Called by whoever waits for something that was not recorded: nothing more happens if the
+    /// recording ends here.
     pub(crate) fn waits(&self) {
         let mut playing = self.playing();
         playing.starved |= playing.is_open();
@@ -161,12 +181,15 @@ impl Player {
         }
     }
 
-    /// Waits until the plugin gets no further because an answer was not written. The body of a response is written when it has ended, so
-    /// that a killed process may have written what the plugin did with the first part of it, but not that part.
+    /// Waits until the plugin gets no further because an answer was not written. The body of a
+    /// response is written when it has ended, so that a killed process may have written what the
+    /// plugin did with the first part of it, but not that part.
     pub(crate) async fn starves(&self) {
         let mut before = None;
         loop {
-            let now = Some(self.playing()).filter(|playing| playing.starved).map(|playing| playing.outcome.steps);
+            let now = Some(self.playing())
+                .filter(|playing| playing.starved)
+                .map(|playing| playing.outcome.steps);
             if now.is_some() && now == before {
                 return;
             }
@@ -187,12 +210,17 @@ impl Player {
 
     /// Reads the body of a request while the call goes on.
     pub(crate) fn sending(&self, body: impl Future<Output = ()> + Send + 'static) {
-        self.sending.lock().unwrap_or_else(PoisonError::into_inner).spawn(body);
+        self.sending
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .spawn(body);
     }
 
-    /// Waits until the bodies of requests are read, which does not take long unless a plugin leaves one open.
+    /// Waits until the bodies of requests are read, which does not take long unless a plugin leaves
+    /// one open.
     pub(crate) async fn settle(&self) {
-        let mut sending = std::mem::take(&mut *self.sending.lock().unwrap_or_else(PoisonError::into_inner));
+        let mut sending =
+            std::mem::take(&mut *self.sending.lock().unwrap_or_else(PoisonError::into_inner));
         let all = async { while sending.join_next().await.is_some() {} };
         let _ = tokio::time::timeout(PATIENCE, all).await;
         *self.sending.lock().unwrap_or_else(PoisonError::into_inner) = sending;
@@ -200,20 +228,33 @@ impl Player {
 
     /// Returns true if the response of an exchange came after the end of the request.
     pub(crate) fn answers_last(&self, exchange: u64) -> bool {
-        self.playing().exchanges.get(&exchange).is_some_and(|it| it.sent_first)
+        self.playing()
+            .exchanges
+            .get(&exchange)
+            .is_some_and(|it| it.sent_first)
     }
 
     /// Compares the body of a request.
     pub(crate) fn sent(&self, exchange: u64, body: &[u8], complete: bool) {
         let mut playing = self.playing();
-        let Some((recorded, whole)) = playing.exchanges.get(&exchange).and_then(|it| it.sent.clone()) else { return };
+        let Some((recorded, whole)) = playing
+            .exchanges
+            .get(&exchange)
+            .and_then(|it| it.sent.clone())
+        else {
+            return;
+        };
         let masked = |playing: &mut Playing, bytes: &[u8]| {
             let mut text = value(&super::Payload(bytes.to_vec()));
             playing.masks.value(&mut text);
             text
         };
         // A body of which one side has only a part is compared as far as both go.
-        let common = if complete && whole { usize::MAX } else { recorded.len().min(body.len()) };
+        let common = if complete && whole {
+            usize::MAX
+        } else {
+            recorded.len().min(body.len())
+        };
         let expected = masked(&mut playing, recorded.get(..common).unwrap_or(&recorded));
         let came = masked(&mut playing, body.get(..common).unwrap_or(body));
         if !alike(&expected, &came) {
@@ -224,10 +265,21 @@ impl Player {
     }
 
     /// Returns the response of an exchange, and the pieces of its body.
-    pub(crate) fn response(&self, exchange: u64) -> (Option<ResponseHead>, VecDeque<Vec<u8>>, Option<Ending>) {
+    pub(crate) fn response(
+        &self,
+        exchange: u64,
+    ) -> (Option<ResponseHead>, VecDeque<Vec<u8>>, Option<Ending>) {
         let mut playing = self.playing();
         let exchange = playing.exchanges.get_mut(&exchange);
-        exchange.map(|it| (it.response.take(), std::mem::take(&mut it.pieces), it.ending.take())).unwrap_or_default()
+        exchange
+            .map(|it| {
+                (
+                    it.response.take(),
+                    std::mem::take(&mut it.pieces),
+                    it.ending.take(),
+                )
+            })
+            .unwrap_or_default()
     }
 
     /// Compares how a call ended.
@@ -250,15 +302,27 @@ impl Player {
             playing.outcome.unreached = playing.scene.steps.len();
         } else {
             let expected = playing.next_step().unwrap_or_else(|| playing.ending());
-            playing.differs("what the plugin does".to_owned(), expected, "nothing: it waits".to_owned());
+            playing.differs(
+                "what the plugin does".to_owned(),
+                expected,
+                "nothing: it waits".to_owned(),
+            );
         }
     }
 }
 
 impl Playing {
     fn differs(&mut self, what: String, expected: String, came: String) {
-        let Scene { number, function, .. } = &self.scene;
-        let difference = Difference { call: *number, function: function.clone(), what, expected, came };
+        let Scene {
+            number, function, ..
+        } = &self.scene;
+        let difference = Difference {
+            call: *number,
+            function: function.clone(),
+            what,
+            expected,
+            came,
+        };
         self.difference.get_or_insert(difference);
     }
 
@@ -281,14 +345,23 @@ impl Playing {
     }
 
     fn next_step(&self) -> Option<String> {
-        self.next_exact().and_then(|at| self.scene.steps.get(at)).map(|step| self.described(step))
+        self.next_exact()
+            .and_then(|at| self.scene.steps.get(at))
+            .map(|step| self.described(step))
     }
 
     fn described(&self, step: &Step) -> String {
         match step {
-            Step::Host { function, arguments, .. } => called(function, &arguments.value()),
+            Step::Host {
+                function,
+                arguments,
+                ..
+            } => called(function, &arguments.value()),
             Step::Request(exchange) => {
-                let head = self.exchanges.get(exchange).and_then(|it| it.request.as_ref());
+                let head = self
+                    .exchanges
+                    .get(exchange)
+                    .and_then(|it| it.request.as_ref());
                 head.map_or_else(|| format!("request {exchange}"), requested)
             }
         }
@@ -311,7 +384,11 @@ impl Playing {
         self.outcome.steps += 1;
     }
 
-    fn take(&mut self, function: &'static str, arguments: &Value) -> Result<Option<Value>, Departed> {
+    fn take(
+        &mut self,
+        function: &'static str,
+        arguments: &Value,
+    ) -> Result<Option<Value>, Departed> {
         self.went_on |= self.is_over();
         if self.difference.is_some() || self.went_on {
             return Err(Departed);
@@ -319,7 +396,9 @@ impl Playing {
         let care = Care::of(function);
         let is_same = |step: &Step| matches!(step, Step::Host { function: name, arguments: with, .. } if name == function && alike(&with.value(), arguments));
         let found = match care {
-            Care::Exact => self.next_exact().filter(|at| self.scene.steps.get(*at).is_some_and(is_same)),
+            Care::Exact => self
+                .next_exact()
+                .filter(|at| self.scene.steps.get(*at).is_some_and(is_same)),
             Care::Repeats | Care::Lives => self.scene.steps.iter().position(is_same),
         };
         if let Some(at) = found
@@ -335,7 +414,10 @@ impl Playing {
         self.outcome.uneven = true;
         match care {
             Care::Exact => {
-                let next = self.next_exact().and_then(|at| self.scene.steps.get(at)).cloned();
+                let next = self
+                    .next_exact()
+                    .and_then(|at| self.scene.steps.get(at))
+                    .cloned();
                 self.unlike(next, function, arguments);
                 Err(Departed)
             }
@@ -348,11 +430,20 @@ impl Playing {
     fn unlike(&mut self, next: Option<Step>, function: &str, arguments: &Value) {
         let came = called(function, arguments);
         match next {
-            Some(Step::Host { function: name, arguments: recorded, .. }) if name == function => {
-                let (path, expected, came) = first(&recorded.value(), arguments).unwrap_or_default();
+            Some(Step::Host {
+                function: name,
+                arguments: recorded,
+                ..
+            }) if name == function => {
+                let (path, expected, came) =
+                    first(&recorded.value(), arguments).unwrap_or_default();
                 self.differs(format!("argument {function}{path}"), expected, came);
             }
-            Some(step) => self.differs("what the plugin does next".to_owned(), self.described(&step), came),
+            Some(step) => self.differs(
+                "what the plugin does next".to_owned(),
+                self.described(&step),
+                came,
+            ),
             None => self.differs("what the plugin does next".to_owned(), self.ending(), came),
         }
     }
@@ -368,14 +459,23 @@ impl Playing {
         let step = at.and_then(|at| self.scene.steps.get(at)).cloned();
         let (Some(at), Some(Step::Request(exchange))) = (at, &step) else {
             let expected = step.map_or_else(|| self.ending(), |step| self.described(&step));
-            self.differs("what the plugin does next".to_owned(), expected, requested(head));
+            self.differs(
+                "what the plugin does next".to_owned(),
+                expected,
+                requested(head),
+            );
             return None;
         };
-        let recorded = self.exchanges.get(exchange).and_then(|it| it.request.clone());
+        let recorded = self
+            .exchanges
+            .get(exchange)
+            .and_then(|it| it.request.clone());
         let expected = recorded.as_ref().map(value).unwrap_or_default();
         if let Some((path, one, other)) = first(&expected, &came) {
             let (what, one, other) = match recorded {
-                Some(recorded) if (&recorded.method, &recorded.uri) != (&head.method, &head.uri) => {
+                Some(recorded)
+                    if (&recorded.method, &recorded.uri) != (&head.method, &head.uri) =>
+                {
                     (String::new(), requested(&recorded), requested(head))
                 }
                 _ => (path, one, other),
@@ -401,7 +501,9 @@ impl Playing {
         self.outcome.uneven |= !self.scene.steps.is_empty();
         match (&self.scene.ended, came) {
             (Some(Ended::Answer(recorded)), Ok(answer)) => match first(&recorded.value(), answer) {
-                Some((path, expected, came)) => self.differs(format!("answer{path}"), expected, came),
+                Some((path, expected, came)) => {
+                    self.differs(format!("answer{path}"), expected, came)
+                }
                 None => self.outcome.calls += 1,
             },
             (Some(Ended::Trap(recorded)), Err(kind)) if recorded == kind => self.outcome.calls += 1,
@@ -413,7 +515,12 @@ impl Playing {
 }
 
 fn called(function: &str, arguments: &Value) -> String {
-    let inner = arguments.as_array().map(|all| all.iter().map(Value::to_string).collect::<Vec<_>>().join(", "));
+    let inner = arguments.as_array().map(|all| {
+        all.iter()
+            .map(Value::to_string)
+            .collect::<Vec<_>>()
+            .join(", ")
+    });
     short(&format!("{function}({})", inner.unwrap_or_default()))
 }
 

@@ -19,7 +19,8 @@ use super::{
 };
 use crate::names::CONTRACT;
 
-/// Writes what one instance does. Nothing here fails or waits: what cannot be written is missing in the file.
+/// Writes what one instance does. Nothing here fails or waits: what cannot be written is missing in
+/// the file.
 pub(crate) struct Recorder {
     writing: Mutex<Writing>,
     masks: Masks,
@@ -35,8 +36,15 @@ struct Writing {
 
 impl Recorder {
     /// Begins the recording of an instance.
-    pub(crate) fn begin(recordings: &Recordings, plugin: &str, generation: u64, component: &str) -> Self {
-        let started = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    pub(crate) fn begin(
+        recordings: &Recordings,
+        plugin: &str,
+        generation: u64,
+        component: &str,
+    ) -> Self {
+        let started = SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .unwrap_or_default();
         let started_ms = u64::try_from(started.as_millis()).unwrap_or(u64::MAX);
         let reel = recordings.open_reel(plugin, generation, started_ms);
         let header = Header {
@@ -49,8 +57,16 @@ impl Recorder {
             instance: reel.instance(),
             started_ms,
         };
-        let writing = Writing { reel, calls: 0, exchanges: 0 };
-        let recorder = Self { writing: Mutex::new(writing), masks: recordings.masks(), full: AtomicBool::new(false) };
+        let writing = Writing {
+            reel,
+            calls: 0,
+            exchanges: 0,
+        };
+        let recorder = Self {
+            writing: Mutex::new(writing),
+            masks: recordings.masks(),
+            full: AtomicBool::new(false),
+        };
         recorder.writing().add(&Entry::Recording(header));
         recorder
     }
@@ -66,7 +82,11 @@ impl Recorder {
         let mut writing = self.writing();
         writing.calls += 1;
         let number = writing.calls;
-        writing.add(&Entry::Call { number, function: function.to_owned(), arguments });
+        writing.add(&Entry::Call {
+            number,
+            function: function.to_owned(),
+            arguments,
+        });
     }
 
     /// Writes the answer of the call.
@@ -91,7 +111,11 @@ impl Recorder {
     /// Writes a function of the host.
     pub(super) fn host(&self, function: &str, mut arguments: Value, mut answer: Value) {
         self.masks.call(function, &mut arguments, &mut answer);
-        self.writing().add(&Entry::Host { function: function.to_owned(), arguments, answer });
+        self.writing().add(&Entry::Host {
+            function: function.to_owned(),
+            arguments,
+            answer,
+        });
     }
 
     /// Writes a request, and returns the number of its exchange.
@@ -108,7 +132,11 @@ impl Recorder {
 
     /// Writes the body of a request.
     pub(crate) fn request_body(&self, exchange: u64, body: Vec<u8>, complete: bool) {
-        self.add_masked(&Entry::RequestBody { exchange, body: Payload(body), complete });
+        self.add_masked(&Entry::RequestBody {
+            exchange,
+            body: Payload(body),
+            complete,
+        });
     }
 
     /// Writes a response.
@@ -126,13 +154,17 @@ impl Recorder {
         self.masks.bytes(part);
     }
 
-    /// Writes the body of a response in its pieces. A secret may begin in one of them and end in another.
+    /// Writes the body of a response in its pieces. A secret may begin in one of them and end in
+    /// another.
     pub(crate) fn pieces(&self, exchange: u64, pieces: &[Vec<u8>]) {
         let masked = self.masks.bytes(&pieces.concat());
         let (mut rest, mut writing) = (masked.as_slice(), self.writing());
         for piece in pieces {
             let (body, after) = rest.split_at_checked(piece.len()).unwrap_or((rest, &[]));
-            writing.add(&Entry::Piece { exchange, body: Payload(body.to_vec()) });
+            writing.add(&Entry::Piece {
+                exchange,
+                body: Payload(body.to_vec()),
+            });
             rest = after;
         }
     }

@@ -1,4 +1,5 @@
-//! A recording that has been read: the calls of an instance with what happened in each, and all HTTP exchanges.
+//! A recording that has been read: the calls of an instance with what happened in each, and all
+//! HTTP exchanges.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -22,7 +23,8 @@ const START: &[u8] = br#"{"recording":{"#;
 /// Maximum bytes of a recording: an instance is replaced long before.
 const LARGEST: u64 = 256 << 20;
 
-/// Maximum bytes of an argument or an answer, which takes up to forty times as much memory when it is parsed.
+/// Maximum bytes of an argument or an answer, which takes up to forty times as much memory when it
+/// is parsed.
 const LARGEST_VALUE: usize = 32 << 20;
 
 /// Reasons why a recording cannot be read.
@@ -85,7 +87,10 @@ impl<'de> Deserialize<'de> for Raw {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let raw = Box::<RawValue>::deserialize(deserializer)?;
         if raw.get().len() > LARGEST_VALUE {
-            return Err(D::Error::custom(format!("a value is larger than {}", bytes(LARGEST_VALUE as u64))));
+            return Err(D::Error::custom(format!(
+                "a value is larger than {}",
+                bytes(LARGEST_VALUE as u64)
+            )));
         }
         Ok(Self(raw))
     }
@@ -106,7 +111,11 @@ pub(crate) struct Scene {
 #[derive(Clone, Debug)]
 pub(super) enum Step {
     /// It called a function of the host.
-    Host { function: String, arguments: Raw, answer: Raw },
+    Host {
+        function: String,
+        arguments: Raw,
+        answer: Raw,
+    },
     /// It sent the request of this exchange.
     Request(u64),
 }
@@ -134,7 +143,10 @@ pub(super) struct Exchange {
 
 /// Returns the recordings in a directory in the order of their names, or the file itself.
 pub(crate) fn files(path: &Path) -> Result<Vec<PathBuf>, ScriptError> {
-    let failed = |source| ScriptError::Io { path: path.to_owned(), source };
+    let failed = |source| ScriptError::Io {
+        path: path.to_owned(),
+        source,
+    };
     if !path.is_dir() {
         return Ok(vec![path.to_owned()]);
     }
@@ -146,7 +158,11 @@ pub(crate) fn files(path: &Path) -> Result<Vec<PathBuf>, ScriptError> {
         }
     }
     found.sort_unstable();
-    if found.is_empty() { Err(ScriptError::None(path.to_owned())) } else { Ok(found) }
+    if found.is_empty() {
+        Err(ScriptError::None(path.to_owned()))
+    } else {
+        Ok(found)
+    }
 }
 
 impl Script {
@@ -155,20 +171,29 @@ impl Script {
     /// # Errors
     /// [`ScriptError`].
     pub(crate) fn read(path: &Path) -> Result<Self, ScriptError> {
-        let failed = |source| ScriptError::Io { path: path.to_owned(), source };
+        let failed = |source| ScriptError::Io {
+            path: path.to_owned(),
+            source,
+        };
         let file = File::open(path).map_err(failed)?;
         // A device has no end, and no size either.
         if file.metadata().map_err(failed)?.len() > LARGEST {
             return Err(ScriptError::TooLarge(path.to_owned()));
         }
         let mut lines = BufReader::new(file.take(LARGEST)).split(b'\n');
-        let wrong = |line: usize, reason: String| ScriptError::Line { path: path.to_owned(), line, reason };
+        let wrong = |line: usize, reason: String| ScriptError::Line {
+            path: path.to_owned(),
+            line,
+            reason,
+        };
         let entry = |text: Vec<u8>, line: usize| {
             let parsed: Result<Line<Raw>, _> = serde_json::from_slice(&text);
             parsed.map_err(|error| wrong(line, error.to_string()))
         };
         let first = lines.next().transpose().map_err(failed)?;
-        let is_begun = |text: &[u8]| START.starts_with(text) || text.starts_with(START) && !text.ends_with(b"}}");
+        let is_begun = |text: &[u8]| {
+            START.starts_with(text) || text.starts_with(START) && !text.ends_with(b"}}")
+        };
         if first.as_deref().is_none_or(is_begun) {
             return Err(ScriptError::Empty(path.to_owned()));
         }
@@ -176,24 +201,41 @@ impl Script {
             Some(Line::Recording(header)) if header.is_known() => header,
             _ => return Err(ScriptError::Header(path.to_owned())),
         };
-        let mut script = Self { header, scenes: vec![Scene::default()], exchanges: BTreeMap::new(), cut: None };
+        let mut script = Self {
+            header,
+            scenes: vec![Scene::default()],
+            exchanges: BTreeMap::new(),
+            cut: None,
+        };
         let mut lines = lines.enumerate().peekable();
         while let Some((index, text)) = lines.next() {
             match entry(text.map_err(failed)?, index + 2) {
-                Ok(entry) => script.add(entry).map_err(|reason| wrong(index + 2, reason.to_owned()))?,
+                Ok(entry) => script
+                    .add(entry)
+                    .map_err(|reason| wrong(index + 2, reason.to_owned()))?,
                 // The process ended while it wrote the line.
-                Err(_) if lines.peek().is_none() => script.cut = Some("its last line is incomplete".to_owned()),
+                Err(_) if lines.peek().is_none() => {
+                    script.cut = Some("its last line is incomplete".to_owned())
+                }
                 Err(error) => return Err(error),
             }
         }
-        if script.scenes.last().is_some_and(|scene| scene.number > 0 && scene.ended.is_none()) {
-            script.cut.get_or_insert_with(|| "its last call has no end".to_owned());
+        if script
+            .scenes
+            .last()
+            .is_some_and(|scene| scene.number > 0 && scene.ended.is_none())
+        {
+            script
+                .cut
+                .get_or_insert_with(|| "its last call has no end".to_owned());
         }
         Ok(script)
     }
 
     fn exchange(&mut self, number: u64) -> Result<&mut Exchange, &'static str> {
-        self.exchanges.get_mut(&number).ok_or("its exchange has no request")
+        self.exchanges
+            .get_mut(&number)
+            .ok_or("its exchange has no request")
     }
 
     fn step(&mut self, step: Step) {
@@ -212,22 +254,57 @@ impl Script {
     fn add(&mut self, entry: Line<Raw>) -> Result<(), &'static str> {
         match entry {
             Line::Recording(_) => return Err("a recording has one header"),
-            Line::Call { number, function, arguments } => {
+            Line::Call {
+                number,
+                function,
+                arguments,
+            } => {
                 match self.scenes.last() {
-                    Some(Scene { ended: Some(Ended::Trap(_)), .. }) => return Err("the instance had ended before"),
-                    Some(Scene { number: 1.., ended: None, .. }) => return Err("the call before it has no end"),
+                    Some(Scene {
+                        ended: Some(Ended::Trap(_)),
+                        ..
+                    }) => return Err("the instance had ended before"),
+                    Some(Scene {
+                        number: 1..,
+                        ended: None,
+                        ..
+                    }) => return Err("the call before it has no end"),
                     _ => {}
                 }
-                self.scenes.push(Scene { number, function, arguments, ..Scene::default() });
+                self.scenes.push(Scene {
+                    number,
+                    function,
+                    arguments,
+                    ..Scene::default()
+                });
             }
-            Line::Host { function, arguments, answer } => self.step(Step::Host { function, arguments, answer }),
+            Line::Host {
+                function,
+                arguments,
+                answer,
+            } => self.step(Step::Host {
+                function,
+                arguments,
+                answer,
+            }),
             Line::Request { exchange, head } => {
-                self.exchanges.insert(exchange, Exchange { request: Some(head), ..Exchange::default() });
+                self.exchanges.insert(
+                    exchange,
+                    Exchange {
+                        request: Some(head),
+                        ..Exchange::default()
+                    },
+                );
                 self.step(Step::Request(exchange));
             }
-            Line::RequestBody { exchange, body, complete } => {
+            Line::RequestBody {
+                exchange,
+                body,
+                complete,
+            } => {
                 let exchange = self.exchange(exchange)?;
-                exchange.sent_first = complete && exchange.response.is_none() && exchange.ending.is_none();
+                exchange.sent_first =
+                    complete && exchange.response.is_none() && exchange.ending.is_none();
                 exchange.sent = Some((body.0, complete));
             }
             Line::Response { exchange, head } => self.exchange(exchange)?.response = Some(head),
@@ -270,10 +347,22 @@ mod tests {
             r#"{"trap":"tr"#,
         ];
         let script = read(&lines.join("\n").into_bytes()).unwrap();
-        assert_eq!(script.scenes.iter().map(|it| it.steps.len()).collect::<Vec<_>>(), [1, 1, 0]);
-        let Some(Ended::Answer(answer)) = &script.scenes[1].ended else { panic!("{:?}", script.scenes) };
+        assert_eq!(
+            script
+                .scenes
+                .iter()
+                .map(|it| it.steps.len())
+                .collect::<Vec<_>>(),
+            [1, 1, 0]
+        );
+        let Some(Ended::Answer(answer)) = &script.scenes[1].ended else {
+            panic!("{:?}", script.scenes)
+        };
         assert_eq!(answer.value(), json!({"Ok": []}));
-        assert_eq!((script.scenes[2].ended.is_none(), script.cut.is_some()), (true, true));
+        assert_eq!(
+            (script.scenes[2].ended.is_none(), script.cut.is_some()),
+            (true, true)
+        );
         assert!(script.exchanges[&1].sent_first);
     }
 
@@ -295,18 +384,27 @@ mod tests {
         }
         assert_eq!(read(&whole[..first]).unwrap().scenes.len(), 1);
         for end in 0..HEADER.len() {
-            assert!(matches!(read(&whole[..end]), Err(ScriptError::Empty(_))), "{end}");
+            assert!(
+                matches!(read(&whole[..end]), Err(ScriptError::Empty(_))),
+                "{end}"
+            );
         }
     }
 
     #[test]
     fn other_files_are_rejected() {
-        assert!(matches!(read(br#"{"answer":{"Ok":[]}}"#), Err(ScriptError::Header(_))));
+        assert!(matches!(
+            read(br#"{"answer":{"Ok":[]}}"#),
+            Err(ScriptError::Header(_))
+        ));
         assert!(matches!(
             read(HEADER.replace(":1,\"contract", ":9,\"contract").as_bytes()),
             Err(ScriptError::Header(_))
         ));
-        assert!(matches!(read(format!("{HEADER}\n{{}}\n{{}}\n").as_bytes()), Err(ScriptError::Line { line: 2, .. })));
+        assert!(matches!(
+            read(format!("{HEADER}\n{{}}\n{{}}\n").as_bytes()),
+            Err(ScriptError::Line { line: 2, .. })
+        ));
     }
 
     #[test]
@@ -315,13 +413,26 @@ mod tests {
         let (answer, trap) = (r#"{"answer":null}"#, r#"{"trap":"cpu"}"#);
         for (lines, expected) in [
             (vec![call, call, answer], "the call before it has no end"),
-            (vec![call, trap, call, answer], "the instance had ended before"),
+            (
+                vec![call, trap, call, answer],
+                "the instance had ended before",
+            ),
             (vec![call, answer, answer], "the call has ended before"),
             (vec![call, answer, HEADER], "a recording has one header"),
-            (vec![r#"{"piece":{"exchange":1,"body":{"text":""}}}"#, call], "its exchange has no request"),
+            (
+                vec![r#"{"piece":{"exchange":1,"body":{"text":""}}}"#, call],
+                "its exchange has no request",
+            ),
         ] {
-            let Err(error) = read([&[HEADER], &*lines].concat().join("\n").as_bytes()) else { panic!("{lines:?}") };
-            assert!(error.to_string().ends_with(&format!("not a line of a recording: {expected}")), "{error}");
+            let Err(error) = read([&[HEADER], &*lines].concat().join("\n").as_bytes()) else {
+                panic!("{lines:?}")
+            };
+            assert!(
+                error
+                    .to_string()
+                    .ends_with(&format!("not a line of a recording: {expected}")),
+                "{error}"
+            );
         }
     }
 
@@ -331,16 +442,29 @@ mod tests {
         let path = dir.path().join("a.jsonl");
         File::create(&path).unwrap().set_len(LARGEST + 1).unwrap();
         let error = Script::read(&path).map(drop).unwrap_err().to_string();
-        assert!(error.ends_with("is larger than 256Mi, the maximum of a recording"), "{error}");
-        let value = format!("{HEADER}\n{{\"answer\":\"{}\"}}\n{{}}\n", "a".repeat(LARGEST_VALUE));
-        let Err(error) = read(value.as_bytes()) else { panic!() };
-        assert!(error.to_string().contains("a value is larger than 32Mi"), "{error}");
+        assert!(
+            error.ends_with("is larger than 256Mi, the maximum of a recording"),
+            "{error}"
+        );
+        let value = format!(
+            "{HEADER}\n{{\"answer\":\"{}\"}}\n{{}}\n",
+            "a".repeat(LARGEST_VALUE)
+        );
+        let Err(error) = read(value.as_bytes()) else {
+            panic!()
+        };
+        assert!(
+            error.to_string().contains("a value is larger than 32Mi"),
+            "{error}"
+        );
     }
 
     #[test]
     fn values_are_kept_as_they_were_written() {
         // Parsed, they would take forty times as much.
-        let text = format!("{HEADER}\n{{\"call\":{{\"number\":1,\"function\":\"f\",\"arguments\":[{{}},{{}}]}}}}\n");
+        let text = format!(
+            "{HEADER}\n{{\"call\":{{\"number\":1,\"function\":\"f\",\"arguments\":[{{}},{{}}]}}}}\n"
+        );
         let script = read(text.as_bytes()).unwrap();
         assert_eq!(script.scenes[1].arguments.0.get(), "[{},{}]");
     }

@@ -4,8 +4,8 @@ use std::{sync::Arc, time::Duration};
 
 use futures::future::join_all;
 use skydock_cloud::{
-    AddressKind, Capability, CloudError, CloudProvider as _, NewRoute, Node, NodeAddress, NodeSet, Presence, Retry,
-    Severity,
+    AddressKind, Capability, CloudError, CloudProvider as _, NewRoute, Node, NodeAddress, NodeSet,
+    Presence, Retry, Severity,
 };
 
 use crate::support::{Bench, FakeCluster, limits, node, node_that, service_that};
@@ -15,19 +15,37 @@ async fn a_plugin_serves_all_its_capabilities() {
     let bench = Bench::good().await;
     let plugin = &bench.plugin;
     let info = plugin.info();
-    assert_eq!((info.name.as_str(), info.provider_id_prefixes.as_slice()), ("hostile", &["hostile://".to_owned()][..]));
-    let exported = Capability::ALL.into_iter().filter(|capability| *capability != Capability::Maintenance);
+    assert_eq!(
+        (info.name.as_str(), info.provider_id_prefixes.as_slice()),
+        ("hostile", &["hostile://".to_owned()][..])
+    );
+    let exported = Capability::ALL
+        .into_iter()
+        .filter(|capability| *capability != Capability::Maintenance);
     assert_eq!(info.capabilities, exported.collect());
     assert_eq!(info.max_batch, 100, "left to the host");
 
     let nodes = [node("a"), node("b")];
-    assert_eq!(plugin.check(&nodes).await.unwrap(), [Ok(Presence::Running), Ok(Presence::Running)]);
+    assert_eq!(
+        plugin.check(&nodes).await.unwrap(),
+        [Ok(Presence::Running), Ok(Presence::Running)]
+    );
     let described = plugin.describe(&nodes).await.unwrap();
     let b = described[1].as_ref().unwrap();
     assert_eq!(b.provider_id.as_deref(), Some("hostile://b"));
-    assert_eq!((b.addresses[0].kind, b.addresses[1].address.as_str()), (AddressKind::InternalIp, "b"));
+    assert_eq!(
+        (b.addresses[0].kind, b.addresses[1].address.as_str()),
+        (AddressKind::InternalIp, "b")
+    );
     assert_eq!(b.labels["hostile.skydock.dev/cluster"], "c1");
-    assert_eq!(plugin.locate(&nodes).await.unwrap()[0].as_ref().unwrap().region.as_deref(), Some("r1"));
+    assert_eq!(
+        plugin.locate(&nodes).await.unwrap()[0]
+            .as_ref()
+            .unwrap()
+            .region
+            .as_deref(),
+        Some("r1")
+    );
 
     let (service, set) = (service_that("good", "web"), NodeSet::from(nodes));
     assert_eq!(plugin.get_load_balancer(&service).await, Ok(None));
@@ -35,7 +53,10 @@ async fn a_plugin_serves_all_its_capabilities() {
     assert_eq!(plugin.get_load_balancer(&service).await, Ok(Some(status)));
     assert_eq!(plugin.update_load_balancer(&service, &set).await, Ok(()));
     assert_eq!(plugin.ensure_load_balancer_deleted(&service).await, Ok(()));
-    assert!(matches!(plugin.update_load_balancer(&service, &set).await, Err(CloudError::NotFound(_))));
+    assert!(matches!(
+        plugin.update_load_balancer(&service, &set).await,
+        Err(CloudError::NotFound(_))
+    ));
 
     let new = NewRoute {
         name_hint: "uid-a".into(),
@@ -44,13 +65,26 @@ async fn a_plugin_serves_all_its_capabilities() {
         target_addresses: Vec::new(),
         destination_cidr: "10.0.1.0/24".into(),
     };
-    assert_eq!(plugin.create_routes(std::slice::from_ref(&new)).await.unwrap(), [Ok(())]);
+    assert_eq!(
+        plugin
+            .create_routes(std::slice::from_ref(&new))
+            .await
+            .unwrap(),
+        [Ok(())]
+    );
     let routes = plugin.list_routes().await.unwrap();
-    assert_eq!((routes.len(), routes[0].destination_cidr.as_str()), (1, "10.0.1.0/24"));
+    assert_eq!(
+        (routes.len(), routes[0].destination_cidr.as_str()),
+        (1, "10.0.1.0/24")
+    );
     assert_eq!(plugin.delete_routes(&routes).await.unwrap(), [Ok(())]);
     assert_eq!(plugin.list_routes().await, Ok(Vec::new()));
 
-    assert_eq!((bench.instances("idle"), bench.instances("busy")), (1.0, 0.0), "one instance served all");
+    assert_eq!(
+        (bench.instances("idle"), bench.instances("busy")),
+        (1.0, 0.0),
+        "one instance served all"
+    );
     assert!(bench.metric("skydock_plugin_memory_peak_bytes") > 65536.0);
     let ok = "skydock_plugin_calls_total{plugin=\"test\",interface=\"load-balancers\",function=\"get\",outcome=\"ok\"}";
     assert_eq!(bench.metric(ok), 2.0);
@@ -60,7 +94,10 @@ async fn a_plugin_serves_all_its_capabilities() {
 async fn every_cloud_error_keeps_its_case() {
     let bench = Bench::good().await;
     let said = || "n asked for it".to_owned();
-    let retry = || Retry { after: Duration::from_millis(1500), message: said() };
+    let retry = || Retry {
+        after: Duration::from_millis(1500),
+        message: said(),
+    };
     let table = [
         ("not-found", CloudError::NotFound(said())),
         ("implemented-elsewhere", CloudError::ImplementedElsewhere),
@@ -72,27 +109,55 @@ async fn every_cloud_error_keeps_its_case() {
         ("error-unavailable", CloudError::Unavailable(said())),
         ("error-internal", CloudError::Internal(said())),
     ];
-    let nodes: Vec<_> = table.iter().map(|(behavior, _)| node_that(behavior, "n")).collect();
+    let nodes: Vec<_> = table
+        .iter()
+        .map(|(behavior, _)| node_that(behavior, "n"))
+        .collect();
     let expected: Vec<_> = table.into_iter().map(|(_, error)| Err(error)).collect();
     assert_eq!(bench.plugin.check(&nodes).await.unwrap(), expected);
-    assert_eq!(bench.instances("idle"), 1.0, "an error of the cloud is not a fault of the plugin");
+    assert_eq!(
+        bench.instances("idle"),
+        1.0,
+        "an error of the cloud is not a fault of the plugin"
+    );
 }
 
 // Holds: SEC-05, OPS-53
 #[tokio::test(flavor = "multi_thread")]
 async fn an_invalid_answer_for_a_node_fails_only_that_node() {
     let bench = Bench::good().await;
-    let lies = ["lie-prefix", "lie-address", "lie-label", "lie-count", "lie-huge"];
+    let lies = [
+        "lie-prefix",
+        "lie-address",
+        "lie-label",
+        "lie-count",
+        "lie-huge",
+    ];
     for lie in lies {
-        let answers = bench.plugin.describe(&[node("a"), node_that(lie, "b"), node("c")]).await.unwrap();
+        let answers = bench
+            .plugin
+            .describe(&[node("a"), node_that(lie, "b"), node("c")])
+            .await
+            .unwrap();
         assert!(answers[0].is_ok() && answers[2].is_ok(), "{lie}");
-        let Err(CloudError::Internal(sentence)) = &answers[1] else { panic!("{lie}: {:?}", answers[1]) };
-        let place = "plugin test (generation 1), instances.describe: its answer violates the contract: ";
+        let Err(CloudError::Internal(sentence)) = &answers[1] else {
+            panic!("{lie}: {:?}", answers[1])
+        };
+        let place =
+            "plugin test (generation 1), instances.describe: its answer violates the contract: ";
         assert!(sentence.starts_with(place), "{sentence}");
-        assert!(sentence.len() < 300, "{lie} is not repeated at length: {} bytes", sentence.len());
+        assert!(
+            sentence.len() < 300,
+            "{lie} is not repeated at length: {} bytes",
+            sentence.len()
+        );
     }
     assert_eq!(bench.metric("skydock_plugin_bad_answers_total"), 5.0);
-    let zones = bench.plugin.locate(&[node_that("lie-label", "a"), node("b")]).await.unwrap();
+    let zones = bench
+        .plugin
+        .locate(&[node_that("lie-label", "a"), node("b")])
+        .await
+        .unwrap();
     assert!(zones[0].is_err() && zones[1].is_ok());
 }
 
@@ -102,8 +167,13 @@ async fn a_wrong_number_of_answers_fails_the_call() {
     let bench = Bench::good().await;
     for lie in ["lie-length", "lie-longer"] {
         let nodes = [node("a"), node_that(lie, "b")];
-        for error in [bench.plugin.check(&nodes).await.unwrap_err(), bench.plugin.locate(&nodes).await.unwrap_err()] {
-            let CloudError::Internal(sentence) = error else { panic!("{error:?}") };
+        for error in [
+            bench.plugin.check(&nodes).await.unwrap_err(),
+            bench.plugin.locate(&nodes).await.unwrap_err(),
+        ] {
+            let CloudError::Internal(sentence) = error else {
+                panic!("{error:?}")
+            };
             assert!(sentence.contains("the call has 2 elements"), "{sentence}");
         }
     }
@@ -115,22 +185,44 @@ async fn a_wrong_number_of_answers_fails_the_call() {
 async fn invalid_load_balancers_and_routes_are_rejected() {
     let bench = Bench::good().await;
     for lie in ["lie-address", "lie-label", "lie-count", "lie-huge"] {
-        let answer = bench.plugin.ensure_load_balancer(&service_that(lie, "web"), &NodeSet::default()).await;
-        assert!(matches!(answer, Err(CloudError::Internal(_))), "{lie}: {answer:?}");
+        let answer = bench
+            .plugin
+            .ensure_load_balancer(&service_that(lie, "web"), &NodeSet::default())
+            .await;
+        assert!(
+            matches!(answer, Err(CloudError::Internal(_))),
+            "{lie}: {answer:?}"
+        );
     }
     for lie in ["lie-address", "lie-count", "lie-huge"] {
         let bench = Bench::new(limits(), &format!("routes: {lie}")).await;
         let answer = bench.plugin.list_routes().await;
-        assert!(matches!(answer, Err(CloudError::Internal(_))), "{lie}: {answer:?}");
+        assert!(
+            matches!(answer, Err(CloudError::Internal(_))),
+            "{lie}: {answer:?}"
+        );
     }
 }
 
 // Holds: SEC-04
 #[tokio::test(flavor = "multi_thread")]
 async fn an_answer_that_exceeds_the_call_size_is_rejected() {
-    let bench = Bench::new(skydock_plugin::Limits { hostcall_buffer: 256 << 10, ..limits() }, "").await;
-    let error = bench.plugin.describe(&[node_that("lie-huge", "a")]).await.unwrap_err();
-    let CloudError::Internal(sentence) = error else { panic!("{error:?}") };
+    let bench = Bench::new(
+        skydock_plugin::Limits {
+            hostcall_buffer: 256 << 10,
+            ..limits()
+        },
+        "",
+    )
+    .await;
+    let error = bench
+        .plugin
+        .describe(&[node_that("lie-huge", "a")])
+        .await
+        .unwrap_err();
+    let CloudError::Internal(sentence) = error else {
+        panic!("{error:?}")
+    };
     assert!(sentence.contains("cannot be decoded"), "{sentence}");
     assert!(bench.plugin.describe(&[node("a")]).await.is_ok());
 }
@@ -140,14 +232,37 @@ async fn events_are_only_published_for_objects_of_the_call() {
     let bench = Bench::good().await;
     let cluster = Arc::new(FakeCluster::default());
     bench.cluster.set(Arc::clone(&cluster) as _);
-    let nodes = [node_that("publish-event", "a"), node_that("publish-event-on-other", "b")];
-    assert_eq!(bench.plugin.check(&nodes).await.unwrap(), [Ok(Presence::Running), Ok(Presence::Running)]);
+    let nodes = [
+        node_that("publish-event", "a"),
+        node_that("publish-event-on-other", "b"),
+    ];
+    assert_eq!(
+        bench.plugin.check(&nodes).await.unwrap(),
+        [Ok(Presence::Running), Ok(Presence::Running)]
+    );
     let set = NodeSet::default();
-    bench.plugin.ensure_load_balancer(&service_that("publish-event", "web"), &set).await.unwrap();
-    bench.plugin.ensure_load_balancer(&service_that("publish-event-on-other", "web"), &set).await.unwrap();
+    bench
+        .plugin
+        .ensure_load_balancer(&service_that("publish-event", "web"), &set)
+        .await
+        .unwrap();
+    bench
+        .plugin
+        .ensure_load_balancer(&service_that("publish-event-on-other", "web"), &set)
+        .await
+        .unwrap();
     let events = cluster.events.lock().unwrap();
-    let told: Vec<_> = events.iter().map(|event| (event.object.to_string(), event.severity)).collect();
-    assert_eq!(told, [("a".to_owned(), Severity::Warning), ("default/web".to_owned(), Severity::Warning)]);
+    let told: Vec<_> = events
+        .iter()
+        .map(|event| (event.object.to_string(), event.severity))
+        .collect();
+    assert_eq!(
+        told,
+        [
+            ("a".to_owned(), Severity::Warning),
+            ("default/web".to_owned(), Severity::Warning)
+        ]
+    );
     assert_eq!(events[0].object.uid, "uid-a");
 }
 
@@ -157,13 +272,25 @@ async fn concurrent_load_balancer_calls_get_their_own_nodes() {
     let b = Arc::new(Node {
         provider_id: Some("hostile://b".into()),
         labels: [("topology.kubernetes.io/zone".into(), "z2".into())].into(),
-        addresses: vec![NodeAddress { kind: AddressKind::ExternalIp, address: "192.0.2.1".into() }],
+        addresses: vec![NodeAddress {
+            kind: AddressKind::ExternalIp,
+            address: "192.0.2.1".into(),
+        }],
         ..(*node("b")).clone()
     });
     let calls = (0..20).map(|number| {
         let (plugin, service) = (&bench.plugin, service_that("nodes", "web"));
         let set = NodeSet::from([node("a"), Arc::clone(&b), node(&format!("n{number}"))]);
-        async move { plugin.ensure_load_balancer(&service, &set).await.unwrap().ingress[0].hostname.clone().unwrap() }
+        async move {
+            plugin
+                .ensure_load_balancer(&service, &set)
+                .await
+                .unwrap()
+                .ingress[0]
+                .hostname
+                .clone()
+                .unwrap()
+        }
     });
     let expected: Vec<_> = (0..20).map(|number| format!("a.b.n{number}")).collect();
     assert_eq!(join_all(calls).await, expected);
@@ -172,16 +299,33 @@ async fn concurrent_load_balancer_calls_get_their_own_nodes() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_plugin_sees_its_own_and_unassigned_nodes() {
     let bench = Bench::good().await;
-    let with_id = |name: &str, id: &str| Arc::new(Node { provider_id: Some(id.into()), ..(*node(name)).clone() });
-    let nodes = vec![node("new"), with_id("mine", "hostile://mine"), with_id("theirs", "aws:///theirs")];
+    let with_id = |name: &str, id: &str| {
+        Arc::new(Node {
+            provider_id: Some(id.into()),
+            ..(*node(name)).clone()
+        })
+    };
+    let nodes = vec![
+        node("new"),
+        with_id("mine", "hostile://mine"),
+        with_id("theirs", "aws:///theirs"),
+    ];
     let services = vec![Arc::new(service_that("good", "web"))];
-    bench.cluster.set(Arc::new(FakeCluster { nodes, services, ..FakeCluster::default() }));
+    bench.cluster.set(Arc::new(FakeCluster {
+        nodes,
+        services,
+        ..FakeCluster::default()
+    }));
     let seen = |name: &'static str| {
         let plugin = Arc::clone(&bench.plugin);
         async move {
-            let answers = plugin.describe(&[node_that("cluster", name)]).await.unwrap();
+            let answers = plugin
+                .describe(&[node_that("cluster", name)])
+                .await
+                .unwrap();
             let labels = answers.into_iter().next().unwrap().unwrap().labels;
-            ["nodes", "services", "json"].map(|key| labels[&format!("hostile.skydock.dev/{key}")].clone())
+            ["nodes", "services", "json"]
+                .map(|key| labels[&format!("hostile.skydock.dev/{key}")].clone())
         }
     };
     assert_eq!(seen("mine").await, ["2", "1", "true"]);
@@ -194,7 +338,14 @@ async fn a_plugin_sees_its_own_and_unassigned_nodes() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_plugin_sees_nothing_of_the_host_system() {
     let bench = Bench::good().await;
-    assert_eq!(bench.plugin.check(&[node_that("look-around", "n")]).await.unwrap(), [Ok(Presence::Running)]);
+    assert_eq!(
+        bench
+            .plugin
+            .check(&[node_that("look-around", "n")])
+            .await
+            .unwrap(),
+        [Ok(Presence::Running)]
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -203,12 +354,22 @@ async fn only_one_of_many_instances_gets_a_reservation() {
     // Each call computes for a while first, so that they overlap.
     let calls = (0..8).map(|index| {
         let plugin = Arc::clone(&bench.plugin);
-        let nodes = [node_that("slow", "first"), node_that("reserve", &format!("n{index}"))];
+        let nodes = [
+            node_that("slow", "first"),
+            node_that("reserve", &format!("n{index}")),
+        ];
         tokio::spawn(async move { plugin.check(&nodes).await.unwrap().remove(1) })
     });
-    let answers: Vec<_> = join_all(calls).await.into_iter().map(Result::unwrap).collect();
+    let answers: Vec<_> = join_all(calls)
+        .await
+        .into_iter()
+        .map(Result::unwrap)
+        .collect();
     let held = answers.iter().filter(|answer| answer.is_ok()).count();
-    let taken = answers.iter().filter(|answer| matches!(answer, Err(CloudError::Conflict(_)))).count();
+    let taken = answers
+        .iter()
+        .filter(|answer| matches!(answer, Err(CloudError::Conflict(_))))
+        .count();
     assert_eq!((held, taken), (1, 7));
     assert!(bench.instances("idle") > 1.0, "several instances took part");
 }

@@ -55,8 +55,14 @@ async fn answer(
     headers: HeaderMap,
     body: Bytes,
 ) -> impl IntoResponse {
-    let secret = headers.get("authorization").map(|value| value.to_str().unwrap().to_owned());
-    cloud.seen.lock().unwrap().push((format!("{method} {}", uri.path()), secret));
+    let secret = headers
+        .get("authorization")
+        .map(|value| value.to_str().unwrap().to_owned());
+    cloud
+        .seen
+        .lock()
+        .unwrap()
+        .push((format!("{method} {}", uri.path()), secret));
     match uri.path() {
         "/slow" => {
             tokio::time::sleep(Duration::from_millis(100)).await;
@@ -64,12 +70,18 @@ async fn answer(
         }
         "/never" => std::future::pending().await,
         "/busy" => {
-            let later = HeaderMap::from_iter([("retry-after".parse().unwrap(), "7".parse().unwrap())]);
+            let later =
+                HeaderMap::from_iter([("retry-after".parse().unwrap(), "7".parse().unwrap())]);
             (StatusCode::TOO_MANY_REQUESTS, later, Bytes::new())
         }
-        "/large" => (StatusCode::OK, HeaderMap::new(), Bytes::from(vec![b'x'; (16 << 20) + 1])),
+        "/large" => (
+            StatusCode::OK,
+            HeaderMap::new(),
+            Bytes::from(vec![b'x'; (16 << 20) + 1]),
+        ),
         "/cut" => {
-            let longer = HeaderMap::from_iter([("content-length".parse().unwrap(), "100".parse().unwrap())]);
+            let longer =
+                HeaderMap::from_iter([("content-length".parse().unwrap(), "100".parse().unwrap())]);
             (StatusCode::OK, longer, Bytes::from_static(b"x"))
         }
         _ => (StatusCode::OK, HeaderMap::new(), body),
@@ -85,18 +97,36 @@ pub(crate) fn rule(address: SocketAddr, more: &str) -> EgressRule {
 
 async fn bench(settings: &Settings, limits: Limits) -> Bench {
     let gateway = Gateway::new("test", settings, Surroundings::default()).unwrap();
-    Bench::through(&fs::read(fixture("http")).unwrap(), limits, Arc::new(gateway)).await
+    Bench::through(
+        &fs::read(fixture("http")).unwrap(),
+        limits,
+        Arc::new(gateway),
+    )
+    .await
 }
 
 async fn open(address: SocketAddr, more: &str) -> Bench {
-    bench(&Settings { rules: vec![rule(address, more)], ..Settings::default() }, limits()).await
+    bench(
+        &Settings {
+            rules: vec![rule(address, more)],
+            ..Settings::default()
+        },
+        limits(),
+    )
+    .await
 }
 
 /// Returns a node that makes the plugin send this request.
 fn asks(request: &str, body: usize) -> Arc<Node> {
     let annotations = [("request", request.to_owned()), ("body", body.to_string())];
-    let annotations = annotations.map(|(key, value)| (format!("hostile.skydock.dev/{key}"), value)).into();
-    Arc::new(Node { name: "n".into(), annotations, ..Node::default() })
+    let annotations = annotations
+        .map(|(key, value)| (format!("hostile.skydock.dev/{key}"), value))
+        .into();
+    Arc::new(Node {
+        name: "n".into(),
+        annotations,
+        ..Node::default()
+    })
 }
 
 async fn describe(bench: &Bench, nodes: &[Arc<Node>]) -> Vec<Result<Instance, CloudError>> {
@@ -113,7 +143,9 @@ async fn plugin_requests_need_an_egress_rule() {
     let (cloud, address) = Cloud::start().await;
     let (silent, forbidden) = Cloud::start().await;
     let bench = open(address, "paths: [/v1]\nmethods: [GET, POST]").await;
-    one(&bench, &format!("GET http://{address}/v1/things")).await.unwrap();
+    one(&bench, &format!("GET http://{address}/v1/things"))
+        .await
+        .unwrap();
     assert_eq!(cloud.seen(), [("GET /v1/things".to_owned(), None)]);
     for request in [
         format!("GET http://{address}/v2"),
@@ -125,11 +157,18 @@ async fn plugin_requests_need_an_egress_rule() {
     ] {
         let refused = one(&bench, &request).await;
         assert!(
-            matches!(refused, Err(CloudError::Denied(_) | CloudError::Invalid(_) | CloudError::Internal(_))),
+            matches!(
+                refused,
+                Err(CloudError::Denied(_) | CloudError::Invalid(_) | CloudError::Internal(_))
+            ),
             "{request}: {refused:?}"
         );
     }
-    assert_eq!((cloud.seen(), silent.seen()), (vec![], vec![]), "nobody was asked");
+    assert_eq!(
+        (cloud.seen(), silent.seen()),
+        (vec![], vec![]),
+        "nobody was asked"
+    );
 }
 
 /// A subscriber that keeps the fields of lines about plugins.
@@ -169,12 +208,27 @@ impl tracing::Subscriber for Lines {
 #[tokio::test]
 async fn the_log_says_which_request_was_denied_or_failed() {
     let (_, address) = Cloud::start().await;
-    let closed = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
-    let rules = [("cloud", address, "paths: [/v1]"), ("other", closed, "")].map(|(name, address, more)| {
-        let rule = rule(address, more);
-        EgressRule { name: name.into(), ..rule }
-    });
-    let bench = bench(&Settings { rules: rules.to_vec(), ..Settings::default() }, limits()).await;
+    let closed = tokio::net::TcpListener::bind("127.0.0.1:0")
+        .await
+        .unwrap()
+        .local_addr()
+        .unwrap();
+    let rules =
+        [("cloud", address, "paths: [/v1]"), ("other", closed, "")].map(|(name, address, more)| {
+            let rule = rule(address, more);
+            EgressRule {
+                name: name.into(),
+                ..rule
+            }
+        });
+    let bench = bench(
+        &Settings {
+            rules: rules.to_vec(),
+            ..Settings::default()
+        },
+        limits(),
+    )
+    .await;
     let lines = Lines::default();
     let _guard = tracing::subscriber::set_default(lines.clone());
     let forged = format!("http://{address}/v2/\"level=error\"");
@@ -197,8 +251,13 @@ async fn the_log_says_which_request_was_denied_or_failed() {
     ] {
         one(&bench, &request).await.unwrap_err();
         let found = std::mem::take(&mut *lines.0.lock().unwrap());
-        let [line] = &*found else { panic!("{request}: {found:?}") };
-        assert!(line.contains(words) && line.contains(&fields), "{request}: {line}");
+        let [line] = &*found else {
+            panic!("{request}: {found:?}")
+        };
+        assert!(
+            line.contains(words) && line.contains(&fields),
+            "{request}: {line}"
+        );
         assert!(!line.contains("secret") && !line.contains('\n'), "{line}");
     }
 }
@@ -207,12 +266,20 @@ async fn the_log_says_which_request_was_denied_or_failed() {
 async fn a_call_can_send_many_requests_concurrently() {
     let (cloud, address) = Cloud::start().await;
     let bench = open(address, "").await;
-    let nodes: Vec<_> = (0..40).map(|_| asks(&format!("POST http://{address}/slow"), 100_000)).collect();
+    let nodes: Vec<_> = (0..40)
+        .map(|_| asks(&format!("POST http://{address}/slow"), 100_000))
+        .collect();
     let begin = Instant::now();
     let answers = describe(&bench, &nodes).await;
-    let bytes = |it: &Result<Instance, CloudError>| it.as_ref().unwrap().labels["hostile.skydock.dev/bytes"].clone();
+    let bytes = |it: &Result<Instance, CloudError>| {
+        it.as_ref().unwrap().labels["hostile.skydock.dev/bytes"].clone()
+    };
     assert!(answers.iter().all(|answer| bytes(answer) == "100000"));
-    assert!(begin.elapsed() < Duration::from_secs(3), "one after the other takes 4 s: {:?}", begin.elapsed());
+    assert!(
+        begin.elapsed() < Duration::from_secs(3),
+        "one after the other takes 4 s: {:?}",
+        begin.elapsed()
+    );
     assert_eq!(cloud.seen().len(), 40);
 }
 
@@ -220,7 +287,11 @@ async fn a_call_can_send_many_requests_concurrently() {
 async fn retry_after_becomes_a_throttled_error() {
     let (_, address) = Cloud::start().await;
     let bench = open(address, "").await;
-    let Err(CloudError::Throttled(retry)) = one(&bench, &format!("GET http://{address}/busy")).await else { panic!() };
+    let Err(CloudError::Throttled(retry)) =
+        one(&bench, &format!("GET http://{address}/busy")).await
+    else {
+        panic!()
+    };
     assert_eq!(retry.after, Duration::from_secs(7));
 }
 
@@ -232,9 +303,14 @@ async fn a_plugin_is_told_why_an_answer_is_not_complete() {
     let expected = format!(
         "GET http://{address}/large: the size of the answer's body exceeds the limit (HTTP-response-body-size)"
     );
-    assert_eq!(large, Err(CloudError::Internal(expected)), "requesting it again does not make it smaller");
+    assert_eq!(
+        large,
+        Err(CloudError::Internal(expected)),
+        "requesting it again does not make it smaller"
+    );
     let cut = one(&bench, &format!("GET http://{address}/cut")).await;
-    let expected = format!("GET http://{address}/cut: the answer is incomplete (HTTP-response-incomplete)");
+    let expected =
+        format!("GET http://{address}/cut: the answer is incomplete (HTTP-response-incomplete)");
     assert_eq!(cut, Err(CloudError::Unavailable(expected)));
 }
 
@@ -242,14 +318,30 @@ async fn a_plugin_is_told_why_an_answer_is_not_complete() {
 async fn a_silent_cloud_does_not_suspend_the_plugin() {
     let (_, address) = Cloud::start().await;
     let rules = vec![rule(address, "")];
-    let short = Limits { read_deadline: Duration::from_secs(2), ..limits() };
-    let bench = bench(&Settings { rules, ..Settings::default() }, short).await;
+    let short = Limits {
+        read_deadline: Duration::from_secs(2),
+        ..limits()
+    };
+    let bench = bench(
+        &Settings {
+            rules,
+            ..Settings::default()
+        },
+        short,
+    )
+    .await;
     for _ in 0..6 {
         let answer = one(&bench, &format!("GET http://{address}/never")).await;
-        assert!(matches!(answer, Err(CloudError::Unavailable(_))), "{answer:?}");
+        assert!(
+            matches!(answer, Err(CloudError::Unavailable(_))),
+            "{answer:?}"
+        );
     }
     let well = one(&bench, &format!("GET http://{address}/v1")).await;
-    assert!(!matches!(&well, Err(error) if error.to_string().contains("suspended")), "{well:?}");
+    assert!(
+        !matches!(&well, Err(error) if error.to_string().contains("suspended")),
+        "{well:?}"
+    );
 }
 
 /// Returns a rule for this cloud with the token in this file as its credential.
@@ -263,9 +355,18 @@ pub(crate) fn with_token(address: SocketAddr, file: &Path) -> Settings {
         clock: Arc::new(SystemClock),
         metrics: CredentialMetrics::default(),
     };
-    let credentials = Credentials::new(&serde_saphyr::from_str::<Vec<_>>(&text).unwrap(), &tools).unwrap();
-    let credentials = [("api".to_owned(), credentials.bind("api", "test", "sha256:any").unwrap())].into();
-    Settings { rules: vec![rule(address, "credential: api")], credentials, ..Settings::default() }
+    let credentials =
+        Credentials::new(&serde_saphyr::from_str::<Vec<_>>(&text).unwrap(), &tools).unwrap();
+    let credentials = [(
+        "api".to_owned(),
+        credentials.bind("api", "test", "sha256:any").unwrap(),
+    )]
+    .into();
+    Settings {
+        rules: vec![rule(address, "credential: api")],
+        credentials,
+        ..Settings::default()
+    }
 }
 
 // Holds: SEC-18, OPS-114

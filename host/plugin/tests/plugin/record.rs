@@ -10,9 +10,13 @@ use std::{
 
 use futures::{StreamExt as _, stream};
 use serde_json::{Value, json};
-use skydock_cloud::{CloudError, CloudProvider as _, IpFamily, NewRoute, Node, NodeAddress, Service, ServicePort};
+use skydock_cloud::{
+    CloudError, CloudProvider as _, IpFamily, NewRoute, Node, NodeAddress, Service, ServicePort,
+};
 use skydock_egress::{Gateway, Surroundings};
-use skydock_plugin::{ClusterSlot, Limits, Plugin, PluginSource, Recordings, Replay, Replayed, Taping};
+use skydock_plugin::{
+    ClusterSlot, Limits, Plugin, PluginSource, Recordings, Replay, Replayed, Taping,
+};
 use skydock_simcloud::{Options, Settings, Simcloud};
 
 use crate::{
@@ -30,12 +34,29 @@ struct Studio {
 
 impl Studio {
     fn new(component: &[u8]) -> Self {
-        let settings = Settings { lag_ms: 20, lb_delay_ms: 50, latency_ms: 2, rate_limit: None };
-        let options = Options { servers: 3, token: TOKEN.to_owned(), settings, ..Options::default() };
-        let studio = Self { dir: tempfile::tempdir().unwrap(), cloud: Simcloud::start(options).unwrap() };
+        let settings = Settings {
+            lag_ms: 20,
+            lb_delay_ms: 50,
+            latency_ms: 2,
+            rate_limit: None,
+        };
+        let options = Options {
+            servers: 3,
+            token: TOKEN.to_owned(),
+            settings,
+            ..Options::default()
+        };
+        let studio = Self {
+            dir: tempfile::tempdir().unwrap(),
+            cloud: Simcloud::start(options).unwrap(),
+        };
         fs::write(studio.path("plugin.wasm"), component).unwrap();
         fs::write(studio.path("token"), TOKEN).unwrap();
-        fs::write(studio.path("cloud.conf"), json!({"url": studio.cloud.url(), "region": "sim"}).to_string()).unwrap();
+        fs::write(
+            studio.path("cloud.conf"),
+            json!({"url": studio.cloud.url(), "region": "sim"}).to_string(),
+        )
+        .unwrap();
         studio
     }
 
@@ -49,7 +70,12 @@ impl Studio {
 
     /// Loads the plugin, and records what it does.
     async fn record(&self, limits: Limits) -> (Arc<Plugin>, ClusterSlot) {
-        let address = self.cloud.url().trim_start_matches("http://").parse().unwrap();
+        let address = self
+            .cloud
+            .url()
+            .trim_start_matches("http://")
+            .parse()
+            .unwrap();
         let gateway = with_token(address, &self.path("token"));
         let gateway = Gateway::new("test", &gateway, Surroundings::default()).unwrap();
         let source = PluginSource {
@@ -61,7 +87,12 @@ impl Studio {
         cluster.set(Arc::new(FakeCluster::default()));
         let recordings = Recordings::open(&self.recordings(), 64 << 20).unwrap();
         let runtime = taping(limits, Taping::Record(recordings));
-        (Plugin::load(&runtime, source, cluster.clone()).await.unwrap(), cluster)
+        (
+            Plugin::load(&runtime, source, cluster.clone())
+                .await
+                .unwrap(),
+            cluster,
+        )
     }
 
     fn fails(&self, failure: &Value) {
@@ -73,7 +104,9 @@ impl Studio {
     async fn player(&self, component: &[u8]) -> Replay {
         let file = self.path("replayed.wasm");
         fs::write(&file, component).unwrap();
-        Replay::load(&taping(limits(), Taping::Replay), &file).await.unwrap()
+        Replay::load(&taping(limits(), Taping::Replay), &file)
+            .await
+            .unwrap()
     }
 
     /// Replays all recordings with this component.
@@ -88,18 +121,26 @@ impl Studio {
 
     fn text(&self) -> String {
         let files = Replay::recordings(&self.recordings()).unwrap();
-        files.iter().map(|file| fs::read_to_string(file).unwrap()).collect()
+        files
+            .iter()
+            .map(|file| fs::read_to_string(file).unwrap())
+            .collect()
     }
 }
 
 fn simcloud() -> Vec<u8> {
-    fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/plugins/simcloud.wasm")).unwrap()
+    fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/plugins/simcloud.wasm"))
+        .unwrap()
 }
 
-/// Changes a text in a component to another one of the same length, as a change of one line of its source would.
+/// Changes a text in a component to another one of the same length, as a change of one line of its
+/// source would.
 fn changed(component: &[u8], from: &str, to: &str) -> Vec<u8> {
     let mut component = component.to_vec();
-    let at = component.windows(from.len()).position(|window| window == from.as_bytes()).unwrap();
+    let at = component
+        .windows(from.len())
+        .position(|window| window == from.as_bytes())
+        .unwrap();
     component[at..at + to.len()].copy_from_slice(to.as_bytes());
     component
 }
@@ -133,7 +174,11 @@ async fn live(studio: &Studio, plugin: &Plugin) {
         namespace: "default".into(),
         name: "web".into(),
         uid: "uid-web".into(),
-        ports: vec![ServicePort { port: 80, node_port: 30080, ..ServicePort::default() }],
+        ports: vec![ServicePort {
+            port: 80,
+            node_port: 30080,
+            ..ServicePort::default()
+        }],
         ip_families: vec![IpFamily::V4],
         ..Service::default()
     };
@@ -148,7 +193,10 @@ async fn live(studio: &Studio, plugin: &Plugin) {
             }
         }
     }
-    assert!(plugin.get_load_balancer(&service).await.unwrap().is_some(), "{ensured:?}");
+    assert!(
+        plugin.get_load_balancer(&service).await.unwrap().is_some(),
+        "{ensured:?}"
+    );
     let route = |node: &Arc<Node>| NewRoute {
         name_hint: node.uid.clone(),
         target_node: node.name.clone(),
@@ -171,7 +219,10 @@ async fn recorded(component: &[u8]) -> Studio {
     let (plugin, _) = studio.record(limits()).await;
     live(&studio, &plugin).await;
     drop(plugin);
-    until("all files are written", || studio.text().lines().count() > 100).await;
+    until("all files are written", || {
+        studio.text().lines().count() > 100
+    })
+    .await;
     studio
 }
 
@@ -182,30 +233,63 @@ async fn a_recording_replays_exactly_and_shows_changes() {
     let studio = recorded(&component).await;
 
     let text = studio.text();
-    assert!(!text.contains(TOKEN) && !text.contains("an-option-that-is-secret"), "a secret is recorded");
-    assert!(text.contains("[\"token\",\"xxxxxxxxxxxxxxxxxxxxxxxx\"]") && text.contains("/v1/load-balancers"));
+    assert!(
+        !text.contains(TOKEN) && !text.contains("an-option-that-is-secret"),
+        "a secret is recorded"
+    );
+    assert!(
+        text.contains("[\"token\",\"xxxxxxxxxxxxxxxxxxxxxxxx\"]")
+            && text.contains("/v1/load-balancers")
+    );
 
     let replayed = studio.replay(&component).await;
     assert!(replayed.len() >= 2, "{replayed:#?}");
     for one in &replayed {
         let good = one.difference.is_none() && one.exact && one.same_component && one.cut.is_none();
-        assert!(good, "{}: {one:#?}", one.difference.as_ref().map(ToString::to_string).unwrap_or_default());
+        assert!(
+            good,
+            "{}: {one:#?}",
+            one.difference
+                .as_ref()
+                .map(ToString::to_string)
+                .unwrap_or_default()
+        );
     }
-    let (calls, steps) = replayed.iter().fold((0, 0), |(calls, steps), one| (calls + one.calls, steps + one.steps));
+    let (calls, steps) = replayed.iter().fold((0, 0), |(calls, steps), one| {
+        (calls + one.calls, steps + one.steps)
+    });
     let recorded = |start: &str| text.lines().filter(|line| line.starts_with(start)).count() as u64;
     assert_eq!(calls, recorded("{\"call\""));
     assert_eq!(steps, recorded("{\"host\"") + recorded("{\"request\""));
 
     let other = studio.replay(&changed(&component, "/v1/", "/v9/")).await;
-    let difference = other.iter().find_map(|one| one.difference.as_ref()).unwrap();
-    assert!(difference.call > 2 && difference.what.starts_with("request "), "{difference}");
-    assert!(difference.expected.contains("/v1/") && difference.came.contains("/v9/"), "{difference}");
+    let difference = other
+        .iter()
+        .find_map(|one| one.difference.as_ref())
+        .unwrap();
+    assert!(
+        difference.call > 2 && difference.what.starts_with("request "),
+        "{difference}"
+    );
+    assert!(
+        difference.expected.contains("/v1/") && difference.came.contains("/v9/"),
+        "{difference}"
+    );
 
-    let other = studio.replay(&changed(&component, "simcloud://", "simcloud:/.")).await;
+    let other = studio
+        .replay(&changed(&component, "simcloud://", "simcloud:/."))
+        .await;
     let difference = other[0].difference.as_ref().unwrap();
-    let told = (difference.call, difference.function.as_str(), difference.what.as_str());
+    let told = (
+        difference.call,
+        difference.function.as_str(),
+        difference.what.as_str(),
+    );
     assert_eq!(told, (2, "plugin.info", "answer.provider_id_prefixes[0]"));
-    assert_eq!((&*difference.expected, &*difference.came), ("\"simcloud://\"", "\"simcloud:/.\""));
+    assert_eq!(
+        (&*difference.expected, &*difference.came),
+        ("\"simcloud://\"", "\"simcloud:/.\"")
+    );
 }
 
 // Holds: OPS-147
@@ -216,21 +300,39 @@ async fn what_a_killed_process_has_recorded_replays() {
 
     // Lines are written in this order, so that a killed process leaves the first ones.
     let files = Replay::recordings(&studio.recordings()).unwrap();
-    let text = files.iter().map(|file| fs::read_to_string(file).unwrap()).max_by_key(String::len).unwrap();
+    let text = files
+        .iter()
+        .map(|file| fs::read_to_string(file).unwrap())
+        .max_by_key(String::len)
+        .unwrap();
     let lines: Vec<_> = text.split_inclusive('\n').collect();
     let replay = studio.player(&component).await;
     // One after the other, those that wait for an answer which was not written would take minutes.
     let all = stream::iter((1..lines.len()).step_by(3)).map(|end| {
-        let (file, kept, last) = (studio.path(&format!("{end}.jsonl")), lines[..end].concat(), lines[end - 1]);
+        let (file, kept, last) = (
+            studio.path(&format!("{end}.jsonl")),
+            lines[..end].concat(),
+            lines[end - 1],
+        );
         let replay = &replay;
         async move {
             fs::write(&file, &kept).unwrap();
             let one = replay.play(&file).await.unwrap();
             let calls = kept.matches("{\"call\"").count() as u64;
-            let (ended, begun) = (kept.matches("\n{\"answer\"").count() as u64, one.cut.is_some());
-            assert!(one.difference.is_none() && one.exact, "{end} lines: {one:#?}\n{last}");
-            assert!(one.calls == calls && begun == (calls > ended), "{end} lines: {one:#?}");
-            one.cut.is_some_and(|why| why.contains("follow an answer that was not written"))
+            let (ended, begun) = (
+                kept.matches("\n{\"answer\"").count() as u64,
+                one.cut.is_some(),
+            );
+            assert!(
+                one.difference.is_none() && one.exact,
+                "{end} lines: {one:#?}\n{last}"
+            );
+            assert!(
+                one.calls == calls && begun == (calls > ended),
+                "{end} lines: {one:#?}"
+            );
+            one.cut
+                .is_some_and(|why| why.contains("follow an answer that was not written"))
         }
     });
     let unreached: Vec<_> = all.buffer_unordered(16).collect().await;
@@ -242,7 +344,10 @@ async fn a_call_that_traps_or_hangs_replays_as_it_ended() {
     let component = fs::read(fixture("good")).unwrap();
     let studio = Studio::new(&component);
     fs::write(studio.path("cloud.conf"), "").unwrap();
-    let short = Limits { read_deadline: Duration::from_secs(1), ..limits() };
+    let short = Limits {
+        read_deadline: Duration::from_secs(1),
+        ..limits()
+    };
     let (plugin, _) = studio.record(short).await;
     for behavior in ["good", "trap", "good", "sleep"] {
         let answer = plugin.describe(&[node_that(behavior, "n")]).await;
@@ -261,11 +366,22 @@ async fn what_a_plugin_writes_to_standard_error_is_compared() {
     let studio = Studio::new(&component);
     fs::write(studio.path("cloud.conf"), "slices-names").unwrap();
     let (plugin, _) = studio.record(limits()).await;
-    let node = Arc::new(Node { name: "n".repeat(150), ..Node::default() });
+    let node = Arc::new(Node {
+        name: "n".repeat(150),
+        ..Node::default()
+    });
     assert!(plugin.describe(&[node]).await.is_err());
     drop(plugin);
-    until("the end is written", || studio.text().contains("{\"trap\":")).await;
+    until("the end is written", || {
+        studio.text().contains("{\"trap\":")
+    })
+    .await;
     assert!(studio.replay(&component).await.iter().all(|one| one.exact));
-    let other = studio.replay(&changed(&component, "a name is long", "a name is huge")).await;
-    assert!(other.iter().all(|one| one.difference.is_none()) && !other[0].exact, "{other:#?}");
+    let other = studio
+        .replay(&changed(&component, "a name is long", "a name is huge"))
+        .await;
+    assert!(
+        other.iter().all(|one| one.difference.is_none()) && !other[0].exact,
+        "{other:#?}"
+    );
 }

@@ -1,4 +1,5 @@
-//! Common parts of all tests: fixtures, a plugin with short limits, objects, and a cluster that can be inspected.
+//! Common parts of all tests: fixtures, a plugin with short limits, objects, and a cluster that can
+//! be inspected.
 
 use std::{
     fs,
@@ -12,19 +13,26 @@ use std::{
 use async_trait::async_trait;
 use prometheus_client::{encoding::text::encode, registry::Registry};
 use skydock_cloud::{
-    Cluster, ForeignObject, Node, Note, ObjectEvent, ObjectKind, ObjectName, ReadError, Service, ServicePort,
+    Cluster, ForeignObject, Node, Note, ObjectEvent, ObjectKind, ObjectName, ReadError, Service,
+    ServicePort,
 };
 use skydock_egress::Gateway;
 use skydock_plugin::{
-    ClusterSlot, Compiler, Limits, LoadError, Plugin, PluginMetrics, PluginSource, Runtime, RuntimeOptions, Taping,
-    WayOut,
+    ClusterSlot, Compiler, Limits, LoadError, Plugin, PluginMetrics, PluginSource, Runtime,
+    RuntimeOptions, Taping, WayOut,
 };
 use tempfile::TempDir;
 
 /// Returns the path of a fixture that `cargo xtask guests` has built.
 pub(crate) fn fixture(name: &str) -> PathBuf {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/plugins/hostile").join(format!("{name}.wasm"));
-    assert!(path.is_file(), "there is no fixture {}: run `cargo xtask guests`", path.display());
+    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../../target/plugins/hostile")
+        .join(format!("{name}.wasm"));
+    assert!(
+        path.is_file(),
+        "there is no fixture {}: run `cargo xtask guests`",
+        path.display()
+    );
     path
 }
 
@@ -46,13 +54,21 @@ pub(crate) struct Bench {
     registry: Registry,
 }
 
-/// Returns a directory for machine code that the tests of a module share, so that each component is compiled once. One for all tests would
-/// not keep all of their components.
+/// Returns a directory for machine code that the tests of a module share, so that each component is
+/// compiled once. One for all tests would not keep all of their components.
 pub(crate) fn shared_cache() -> PathBuf {
     let test = thread::current();
-    let module = test.name().and_then(|name| name.split("::").next()).unwrap_or_default();
-    let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join("plugin").join(module);
-    let _ = fs::DirBuilder::new().recursive(true).mode(0o700).create(&dir);
+    let module = test
+        .name()
+        .and_then(|name| name.split("::").next())
+        .unwrap_or_default();
+    let dir = Path::new(env!("CARGO_TARGET_TMPDIR"))
+        .join("plugin")
+        .join(module);
+    let _ = fs::DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(&dir);
     dir
 }
 
@@ -69,13 +85,25 @@ fn compile() {
 
 pub(crate) fn runtime(limits: Limits, metrics: PluginMetrics) -> Runtime {
     let options = RuntimeOptions::new(compiler());
-    Runtime::new(RuntimeOptions { cache_dir: Some(shared_cache()), limits, metrics, ..options }).unwrap()
+    Runtime::new(RuntimeOptions {
+        cache_dir: Some(shared_cache()),
+        limits,
+        metrics,
+        ..options
+    })
+    .unwrap()
 }
 
 /// Returns a runtime that records or replays.
 pub(crate) fn taping(limits: Limits, taping: Taping) -> Runtime {
     let options = RuntimeOptions::new(compiler());
-    Runtime::new(RuntimeOptions { cache_dir: Some(shared_cache()), limits, taping, ..options }).unwrap()
+    Runtime::new(RuntimeOptions {
+        cache_dir: Some(shared_cache()),
+        limits,
+        taping,
+        ..options
+    })
+    .unwrap()
 }
 
 pub(crate) fn source(dir: &Path) -> PluginSource {
@@ -115,17 +143,26 @@ impl Bench {
         Self::try_probe(limits, change).await.unwrap()
     }
 
-    pub(crate) async fn try_probe(limits: Limits, change: impl FnOnce(&mut PluginSource)) -> Result<Self, LoadError> {
+    pub(crate) async fn try_probe(
+        limits: Limits,
+        change: impl FnOnce(&mut PluginSource),
+    ) -> Result<Self, LoadError> {
         Self::try_with(&fs::read(fixture("probe")).unwrap(), limits, "", change).await
     }
 
     /// Loads this component with this gateway.
     pub(crate) async fn through(component: &[u8], limits: Limits, gateway: Arc<Gateway>) -> Self {
-        Self::try_with(component, limits, "", |source| source.way_out = Some(Arc::new(OneWay(gateway)))).await.unwrap()
+        Self::try_with(component, limits, "", |source| {
+            source.way_out = Some(Arc::new(OneWay(gateway)))
+        })
+        .await
+        .unwrap()
     }
 
     async fn with(component: &[u8], limits: Limits, config: &str) -> Self {
-        Self::try_with(component, limits, config, |_| {}).await.unwrap()
+        Self::try_with(component, limits, config, |_| {})
+            .await
+            .unwrap()
     }
 
     async fn try_with(
@@ -143,7 +180,12 @@ impl Bench {
         let mut source = source(dir.path());
         change(&mut source);
         let plugin = Plugin::load(&runtime, source, cluster.clone()).await?;
-        Ok(Self { plugin, cluster, dir, registry })
+        Ok(Self {
+            plugin,
+            cluster,
+            dir,
+            registry,
+        })
     }
 
     pub(crate) async fn good() -> Self {
@@ -157,7 +199,11 @@ impl Bench {
 
     pub(crate) fn replace_bytes(&self, bytes: &[u8]) {
         fs::write(self.dir.path().join("new"), bytes).unwrap();
-        fs::rename(self.dir.path().join("new"), self.dir.path().join("plugin.wasm")).unwrap();
+        fs::rename(
+            self.dir.path().join("new"),
+            self.dir.path().join("plugin.wasm"),
+        )
+        .unwrap();
     }
 
     pub(crate) fn configure(&self, text: &str) {
@@ -170,11 +216,15 @@ impl Bench {
         let mut text = String::new();
         encode(&mut text, &self.registry).unwrap();
         let samples = text.lines().filter(|line| line.starts_with(start));
-        samples.map(|line| line.rsplit(' ').next().unwrap().parse::<f64>().unwrap()).sum()
+        samples
+            .map(|line| line.rsplit(' ').next().unwrap().parse::<f64>().unwrap())
+            .sum()
     }
 
     pub(crate) fn instances(&self, state: &str) -> f64 {
-        self.metric(&format!("skydock_plugin_instances{{plugin=\"test\",state=\"{state}\"}}"))
+        self.metric(&format!(
+            "skydock_plugin_instances{{plugin=\"test\",state=\"{state}\"}}"
+        ))
     }
 }
 
@@ -201,7 +251,10 @@ pub(crate) fn service_that(behavior: &str, name: &str) -> Service {
         name: name.into(),
         uid: format!("uid-{name}"),
         annotations: [(DO.into(), behavior.into())].into(),
-        ports: vec![ServicePort { port: 80, ..ServicePort::default() }],
+        ports: vec![ServicePort {
+            port: 80,
+            ..ServicePort::default()
+        }],
         ..Service::default()
     }
 }
@@ -243,8 +296,15 @@ impl Cluster for FakeCluster {
         self.notes.lock().unwrap().push(note);
     }
 
-    async fn read(&self, object: &ForeignObject, reader: Option<&ObjectName>) -> Result<String, ReadError> {
-        self.reads.lock().unwrap().push((object.clone(), reader.cloned()));
+    async fn read(
+        &self,
+        object: &ForeignObject,
+        reader: Option<&ObjectName>,
+    ) -> Result<String, ReadError> {
+        self.reads
+            .lock()
+            .unwrap()
+            .push((object.clone(), reader.cloned()));
         let pause = *self.pause.lock().unwrap();
         tokio::time::sleep(pause).await;
         if object.name == "missing" {
@@ -267,7 +327,10 @@ impl Cluster for FakeCluster {
     }
 
     fn service(&self, namespace: &str, name: &str) -> Option<Arc<Service>> {
-        self.services.iter().find(|it| (&*it.namespace, &*it.name) == (namespace, name)).cloned()
+        self.services
+            .iter()
+            .find(|it| (&*it.namespace, &*it.name) == (namespace, name))
+            .cloned()
     }
 
     fn object_json(&self, kind: ObjectKind, _: &str, name: &str) -> Option<String> {

@@ -16,22 +16,47 @@ use skydock_plugin::{Reload, Stage, SwapOutcome};
 use crate::support::{Bench, node, node_that, service_that};
 
 async fn region(bench: &Bench) -> String {
-    bench.plugin.locate(&[node("n")]).await.unwrap().remove(0).unwrap().region.unwrap()
+    bench
+        .plugin
+        .locate(&[node("n")])
+        .await
+        .unwrap()
+        .remove(0)
+        .unwrap()
+        .region
+        .unwrap()
 }
 
 // Holds: OPS-55
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_call_fails_while_generations_change() {
     let bench = Bench::good().await;
-    let (stop, calls) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
+    let (stop, calls) = (
+        Arc::new(AtomicBool::new(false)),
+        Arc::new(AtomicUsize::new(0)),
+    );
     let callers: Vec<_> = (0..6)
         .map(|caller| {
-            let (plugin, stop, calls) = (Arc::clone(&bench.plugin), Arc::clone(&stop), Arc::clone(&calls));
+            let (plugin, stop, calls) = (
+                Arc::clone(&bench.plugin),
+                Arc::clone(&stop),
+                Arc::clone(&calls),
+            );
             tokio::spawn(async move {
                 let nodes = [node(&format!("n{caller}")), node("m")];
                 while !stop.load(SeqCst) {
-                    assert_eq!(plugin.check(&nodes).await.unwrap(), [Ok(Presence::Running), Ok(Presence::Running)]);
-                    assert!(plugin.describe(&nodes).await.unwrap().iter().all(Result::is_ok));
+                    assert_eq!(
+                        plugin.check(&nodes).await.unwrap(),
+                        [Ok(Presence::Running), Ok(Presence::Running)]
+                    );
+                    assert!(
+                        plugin
+                            .describe(&nodes)
+                            .await
+                            .unwrap()
+                            .iter()
+                            .all(Result::is_ok)
+                    );
                     calls.fetch_add(2, SeqCst);
                 }
             })
@@ -44,9 +69,18 @@ async fn no_call_fails_while_generations_change() {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
         bench.replace(if number % 2 == 0 { "good_v2" } else { "good" });
-        let Reload::Swapped(info) = bench.plugin.reload().await.unwrap() else { panic!("unchanged") };
-        assert_eq!((info.number, *generations.borrow_and_update()), (number, number));
-        assert_eq!(bench.plugin.info().version, info.version, "the new generation is in use");
+        let Reload::Swapped(info) = bench.plugin.reload().await.unwrap() else {
+            panic!("unchanged")
+        };
+        assert_eq!(
+            (info.number, *generations.borrow_and_update()),
+            (number, number)
+        );
+        assert_eq!(
+            bench.plugin.info().version,
+            info.version,
+            "the new generation is in use"
+        );
     }
     stop.store(true, SeqCst);
     for caller in join_all(callers).await {
@@ -57,8 +91,15 @@ async fn no_call_fails_while_generations_change() {
     println!("{made} calls across 8 swaps");
     let ok = bench.metric("skydock_plugin_calls_total");
     assert_eq!(ok as usize, made);
-    assert_eq!(bench.metric("skydock_plugin_generation{plugin=\"test\"}"), 9.0);
-    assert_eq!(bench.metric("skydock_plugin_generation_info"), 1.0, "one generation is in service");
+    assert_eq!(
+        bench.metric("skydock_plugin_generation{plugin=\"test\"}"),
+        9.0
+    );
+    assert_eq!(
+        bench.metric("skydock_plugin_generation_info"),
+        1.0,
+        "one generation is in service"
+    );
 }
 
 // Holds: OPS-56
@@ -68,13 +109,23 @@ async fn memory_is_counted_once_across_swaps_and_rejections() {
     let used = async || {
         bench.plugin.check(&[node("n")]).await.unwrap();
         let one = |name| bench.metric(name);
-        (one("skydock_plugin_memory_bytes{"), one("skydock_plugin_handles{"), bench.instances("idle"))
+        (
+            one("skydock_plugin_memory_bytes{"),
+            one("skydock_plugin_handles{"),
+            bench.instances("idle"),
+        )
     };
     let first = used().await;
     assert!(first.0 > 0.0, "{first:?}");
-    for (good, bad) in [("good_v2", "traps_in_configure"), ("good", "refuses_config")] {
+    for (good, bad) in [
+        ("good_v2", "traps_in_configure"),
+        ("good", "refuses_config"),
+    ] {
         bench.replace(good);
-        assert!(matches!(bench.plugin.reload().await, Ok(Reload::Swapped(_))));
+        assert!(matches!(
+            bench.plugin.reload().await,
+            Ok(Reload::Swapped(_))
+        ));
         bench.replace(bad);
         bench.plugin.reload().await.unwrap_err();
         assert_eq!(used().await, first, "{good}, then {bad}");
@@ -90,7 +141,10 @@ async fn a_running_call_finishes_on_its_generation() {
     bench.replace("good_v2");
     bench.plugin.reload().await.unwrap();
     assert_eq!(slow.await.unwrap().unwrap(), [Ok(Presence::Running)]);
-    crate::support::until("the old instance is gone", || bench.instances("idle") == 1.0).await;
+    crate::support::until("the old instance is gone", || {
+        bench.instances("idle") == 1.0
+    })
+    .await;
 }
 
 // Holds: SEC-08, OPS-54
@@ -119,8 +173,17 @@ async fn a_failed_reload_keeps_the_generation_in_service() {
         assert_eq!(bench.plugin.generation(), before, "{name}");
         assert_eq!(region(&bench).await, "r1", "{name}");
         let report = reports.try_recv().unwrap().outcome;
-        assert_eq!(report, SwapOutcome::Rejected { stage, reason: error.to_string(), kept: 1 });
-        let failed = format!("skydock_plugin_reloads_total{{plugin=\"test\",result=\"failure\",stage=\"{stage}\"}}");
+        assert_eq!(
+            report,
+            SwapOutcome::Rejected {
+                stage,
+                reason: error.to_string(),
+                kept: 1
+            }
+        );
+        let failed = format!(
+            "skydock_plugin_reloads_total{{plugin=\"test\",result=\"failure\",stage=\"{stage}\"}}"
+        );
         assert!(bench.metric(&failed) >= 1.0, "{name}");
     }
     fs::remove_file(bench.dir.path().join("plugin.wasm")).unwrap();
@@ -136,25 +199,51 @@ async fn a_new_configuration_creates_a_new_generation() {
     let bench = Bench::good().await;
     let before = bench.plugin.generation();
     bench.configure("region: north");
-    let Reload::Swapped(now) = bench.plugin.reload().await.unwrap() else { panic!("unchanged") };
+    let Reload::Swapped(now) = bench.plugin.reload().await.unwrap() else {
+        panic!("unchanged")
+    };
     assert_eq!((now.number, &now.digest), (2, &before.digest));
     assert_ne!(now.config_digest, before.config_digest);
     assert_eq!(region(&bench).await, "north");
 
     bench.configure("region: north\nregon: south");
     let error = bench.plugin.reload().await.unwrap_err();
-    let place = format!("{}:2: unknown key `regon`", bench.dir.path().join("cloud.conf").display());
+    let place = format!(
+        "{}:2: unknown key `regon`",
+        bench.dir.path().join("cloud.conf").display()
+    );
     assert!(error.to_string().ends_with(&place), "{error}");
-    assert_eq!((region(&bench).await.as_str(), bench.plugin.generation().number), ("north", 2));
+    assert_eq!(
+        (
+            region(&bench).await.as_str(),
+            bench.plugin.generation().number
+        ),
+        ("north", 2)
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_cache_outlives_a_generation_but_not_its_instances() {
     let bench = Bench::good().await;
     let service = service_that("good", "web");
-    bench.plugin.ensure_load_balancer(&service, &NodeSet::default()).await.unwrap();
+    bench
+        .plugin
+        .ensure_load_balancer(&service, &NodeSet::default())
+        .await
+        .unwrap();
     bench.replace("good_v2");
     bench.plugin.reload().await.unwrap();
-    assert_eq!(bench.instances("idle"), 1.0, "only the new generation has an instance");
-    assert!(bench.plugin.get_load_balancer(&service).await.unwrap().is_some());
+    assert_eq!(
+        bench.instances("idle"),
+        1.0,
+        "only the new generation has an instance"
+    );
+    assert!(
+        bench
+            .plugin
+            .get_load_balancer(&service)
+            .await
+            .unwrap()
+            .is_some()
+    );
 }

@@ -2,7 +2,9 @@
 
 use std::{fs, os::unix::fs::symlink, sync::Arc, time::Duration};
 
-use skydock_plugin::{ClusterSlot, Plugin, PluginMetrics, Runtime, RuntimeOptions, Stage, SwapOutcome};
+use skydock_plugin::{
+    ClusterSlot, Plugin, PluginMetrics, Runtime, RuntimeOptions, Stage, SwapOutcome,
+};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::support::{Bench, compiler, fixture, limits, runtime, source, until};
@@ -34,7 +36,8 @@ async fn a_change_before_the_watch_is_noticed() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_updated_config_map_mount_is_noticed() {
-    // Like the kubelet: `plugin.wasm` → `..data/plugin.wasm`, and `..data` → a directory with a date, replaced by renaming.
+    // Like the kubelet: `plugin.wasm` → `..data/plugin.wasm`, and `..data` → a directory with a
+    // date, replaced by renaming.
     let dir = tempfile::tempdir().unwrap();
     let publish = |version: &str, component: &str| {
         let data = dir.path().join(version);
@@ -49,7 +52,9 @@ async fn an_updated_config_map_mount_is_noticed() {
         symlink(format!("..data/{file}"), dir.path().join(file)).unwrap();
     }
     let runtime = runtime(limits(), PluginMetrics::default());
-    let plugin = Plugin::load(&runtime, source(dir.path()), ClusterSlot::default()).await.unwrap();
+    let plugin = Plugin::load(&runtime, source(dir.path()), ClusterSlot::default())
+        .await
+        .unwrap();
     let _watching = watched(&plugin);
     tokio::time::sleep(Duration::from_millis(500)).await;
     publish("..2026_01_02", "good_v2");
@@ -67,8 +72,21 @@ async fn a_broken_file_is_reported_once_until_it_is_fixed() {
     // Only half of the file is written, and the writer stalls longer than the host waits.
     let path = bench.dir.path().join("plugin.wasm");
     fs::write(&path, &good[..good.len() / 2]).unwrap();
-    let report = tokio::time::timeout(Duration::from_secs(10), reports.recv()).await.unwrap().unwrap();
-    assert!(matches!(report.outcome, SwapOutcome::Rejected { stage: Stage::Type, kept: 1, .. }), "{report:?}");
+    let report = tokio::time::timeout(Duration::from_secs(10), reports.recv())
+        .await
+        .unwrap()
+        .unwrap();
+    assert!(
+        matches!(
+            report.outcome,
+            SwapOutcome::Rejected {
+                stage: Stage::Type,
+                kept: 1,
+                ..
+            }
+        ),
+        "{report:?}"
+    );
     // Checks and events that change nothing.
     for _ in 0..3 {
         tokio::time::sleep(Duration::from_millis(900)).await;
@@ -92,8 +110,14 @@ async fn a_file_written_in_pieces_is_read_when_complete() {
         file.write_all(piece).unwrap();
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
-    let report = tokio::time::timeout(Duration::from_secs(10), reports.recv()).await.unwrap().unwrap();
-    assert!(matches!(report.outcome, SwapOutcome::Swapped(_)), "{report:?}");
+    let report = tokio::time::timeout(Duration::from_secs(10), reports.recv())
+        .await
+        .unwrap()
+        .unwrap();
+    assert!(
+        matches!(report.outcome, SwapOutcome::Swapped(_)),
+        "{report:?}"
+    );
 }
 
 // Holds: OPS-98
@@ -104,16 +128,36 @@ async fn transient_failures_are_retried() {
     fs::copy(fixture("good"), dir.path().join("plugin.wasm")).unwrap();
     fs::write(dir.path().join("cloud.conf"), "").unwrap();
     let options = RuntimeOptions::new(compiler());
-    let runtime = Runtime::new(RuntimeOptions { cache_dir: Some(cache.clone()), limits: limits(), ..options }).unwrap();
-    let plugin = Plugin::load(&runtime, source(dir.path()), ClusterSlot::default()).await.unwrap();
+    let runtime = Runtime::new(RuntimeOptions {
+        cache_dir: Some(cache.clone()),
+        limits: limits(),
+        ..options
+    })
+    .unwrap();
+    let plugin = Plugin::load(&runtime, source(dir.path()), ClusterSlot::default())
+        .await
+        .unwrap();
     let mut reports = plugin.reports();
     // There is no directory for the compiled plugin.
     fs::remove_dir_all(&cache).unwrap();
     fs::write(&cache, "").unwrap();
     fs::copy(fixture("good_v2"), dir.path().join("plugin.wasm")).unwrap();
     let _watching = watched(&plugin);
-    let report = tokio::time::timeout(Duration::from_secs(10), reports.recv()).await.unwrap().unwrap();
-    assert!(matches!(report.outcome, SwapOutcome::Rejected { stage: Stage::Compile, kept: 1, .. }), "{report:?}");
+    let report = tokio::time::timeout(Duration::from_secs(10), reports.recv())
+        .await
+        .unwrap()
+        .unwrap();
+    assert!(
+        matches!(
+            report.outcome,
+            SwapOutcome::Rejected {
+                stage: Stage::Compile,
+                kept: 1,
+                ..
+            }
+        ),
+        "{report:?}"
+    );
     // The directory can be created again. The plugin's own files do not change.
     fs::remove_file(&cache).unwrap();
     until("generation 2", || plugin.generation().number == 2).await;

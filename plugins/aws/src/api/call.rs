@@ -19,7 +19,11 @@ pub struct Call {
 impl Call {
     /// Creates a call without parameters.
     pub(crate) fn new(api: Api, action: &'static str) -> Self {
-        Self { api, action, params: Vec::new() }
+        Self {
+            api,
+            action,
+            params: Vec::new(),
+        }
     }
 
     /// Adds a parameter.
@@ -40,7 +44,11 @@ impl Call {
 
     /// Adds a list: `KEY.1`, `KEY.2` for EC2, `KEY.member.1` for the others.
     #[must_use]
-    pub(crate) fn list<T: Display>(mut self, key: &str, values: impl IntoIterator<Item = T>) -> Self {
+    pub(crate) fn list<T: Display>(
+        mut self,
+        key: &str,
+        values: impl IntoIterator<Item = T>,
+    ) -> Self {
         for (index, value) in values.into_iter().enumerate() {
             let key = self.api.item(key, index + 1);
             self = self.with(key, value);
@@ -50,8 +58,15 @@ impl Call {
 
     /// Adds an EC2 filter.
     #[must_use]
-    pub(crate) fn filter<T: Display>(mut self, name: &str, values: impl IntoIterator<Item = T>) -> Self {
-        let filters = self.params.iter().filter(|(key, _)| key.starts_with("Filter.") && key.ends_with(".Name"));
+    pub(crate) fn filter<T: Display>(
+        mut self,
+        name: &str,
+        values: impl IntoIterator<Item = T>,
+    ) -> Self {
+        let filters = self
+            .params
+            .iter()
+            .filter(|(key, _)| key.starts_with("Filter.") && key.ends_with(".Name"));
         let number = filters.count() + 1;
         self = self.with(format!("Filter.{number}.Name"), name);
         for (index, value) in values.into_iter().enumerate() {
@@ -60,12 +75,15 @@ impl Call {
         self
     }
 
-    /// Adds tags below this key: `Tags` for load balancers, `TagSpecification.1.Tag` and similar for EC2.
+    /// Adds tags below this key: `Tags` for load balancers, `TagSpecification.1.Tag` and similar
+    /// for EC2.
     #[must_use]
     pub(crate) fn tags(mut self, key: &str, tags: &Tags) -> Self {
         for (index, (name, value)) in tags.iter().enumerate() {
             let item = self.api.item(key, index + 1);
-            self = self.with(format!("{item}.Key"), name).with(format!("{item}.Value"), value);
+            self = self
+                .with(format!("{item}.Key"), name)
+                .with(format!("{item}.Value"), value);
         }
         self
     }
@@ -106,7 +124,9 @@ impl Api {
 fn escape(text: &str, into: &mut String) {
     for byte in text.bytes() {
         match byte {
-            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' => into.push(char::from(byte)),
+            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' => {
+                into.push(char::from(byte))
+            }
             byte => _ = write!(into, "%{byte:02X}"),
         }
     }
@@ -119,14 +139,21 @@ mod tests {
     #[test]
     fn lists_filters_and_tags_are_numbered_per_api() {
         let tags = Tags::from([("k".into(), "v".into())]);
-        let call = Call::new(Api::Ec2, "A").list("Id", ["a", "b"]).filter("f", ["1", "2"]).filter("g", ["3"]);
+        let call = Call::new(Api::Ec2, "A")
+            .list("Id", ["a", "b"])
+            .filter("f", ["1", "2"])
+            .filter("g", ["3"]);
         assert_eq!(
             call.tags("Tag", &tags).form(),
             "Action=A&Version=2016-11-15&Id.1=a&Id.2=b&Filter.1.Name=f&Filter.1.Value.1=1&Filter.1.Value.2=2\
              &Filter.2.Name=g&Filter.2.Value.1=3&Tag.1.Key=k&Tag.1.Value=v"
         );
         assert_eq!(
-            Call::new(Api::Elbv2, "B").list("Id", ["a"]).tags("Tags", &tags).with_some("X", None::<u8>).form(),
+            Call::new(Api::Elbv2, "B")
+                .list("Id", ["a"])
+                .tags("Tags", &tags)
+                .with_some("X", None::<u8>)
+                .form(),
             "Action=B&Version=2015-12-01&Id.member.1=a&Tags.member.1.Key=k&Tags.member.1.Value=v"
         );
     }
@@ -134,6 +161,9 @@ mod tests {
     #[test]
     fn special_characters_are_percent_encoded() {
         let call = Call::new(Api::Elb, "C").with("k", "a b&c=d/é~");
-        assert_eq!(call.form(), "Action=C&Version=2012-06-01&k=a%20b%26c%3Dd%2F%C3%A9~");
+        assert_eq!(
+            call.form(),
+            "Action=C&Version=2012-06-01&k=a%20b%26c%3Dd%2F%C3%A9~"
+        );
     }
 }

@@ -21,7 +21,10 @@ pub(crate) struct Tag {
 
 /// Converts tags to a map.
 pub(crate) fn tags(set: &Items<Tag>) -> Tags {
-    set.items.iter().map(|tag| (tag.key.clone(), tag.value.clone())).collect()
+    set.items
+        .iter()
+        .map(|tag| (tag.key.clone(), tag.value.clone()))
+        .collect()
 }
 
 /// An EC2 instance.
@@ -52,7 +55,11 @@ impl Instance {
 
     /// Returns the IDs of the security groups.
     pub(crate) fn groups(&self) -> BTreeSet<String> {
-        self.group_set.items.iter().map(|group| group.group_id.clone()).collect()
+        self.group_set
+            .items
+            .iter()
+            .map(|group| group.group_id.clone())
+            .collect()
     }
 }
 
@@ -122,14 +129,20 @@ struct Reservation {
     instances_set: Items<Instance>,
 }
 
-/// Creates a `DescribeInstances` request by ID. AWS accepts at most 1,000 IDs and does not page the answer.
+/// Creates a `DescribeInstances` request by ID. AWS accepts at most 1,000 IDs and does not page the
+/// answer.
 pub(crate) fn instances_by_id<'a>(ids: impl IntoIterator<Item = &'a str>) -> Call {
     Call::new(Api::Ec2, "DescribeInstances").list("InstanceId", ids)
 }
 
 /// Creates a `DescribeInstances` request with a filter of at most 200 values, in pages of 1,000.
-pub(crate) fn instances_by_filter<'a>(name: &str, values: impl IntoIterator<Item = &'a str>) -> Call {
-    Call::new(Api::Ec2, "DescribeInstances").filter(name, values).with("MaxResults", 1000)
+pub(crate) fn instances_by_filter<'a>(
+    name: &str,
+    values: impl IntoIterator<Item = &'a str>,
+) -> Call {
+    Call::new(Api::Ec2, "DescribeInstances")
+        .filter(name, values)
+        .with("MaxResults", 1000)
 }
 
 /// Sends a `DescribeInstances` request and reads all pages.
@@ -138,13 +151,20 @@ pub(crate) fn instances_by_filter<'a>(name: &str, values: impl IntoIterator<Item
 /// See [`Failure`].
 pub(crate) fn instances(wire: &dyn Wire, call: &Call) -> Result<Vec<Instance>, Failure> {
     let pages = pages(wire, call, |page: &InstancesPage| page.next_token.clone())?;
-    let reservations = pages.into_iter().flat_map(|page| page.reservation_set.items);
-    Ok(reservations.flat_map(|reservation| reservation.instances_set.items).collect())
+    let reservations = pages
+        .into_iter()
+        .flat_map(|page| page.reservation_set.items);
+    Ok(reservations
+        .flat_map(|reservation| reservation.instances_set.items)
+        .collect())
 }
 
-/// Creates the `ModifyInstanceAttribute` request that allows an instance to receive traffic for other addresses than its own.
+/// Creates the `ModifyInstanceAttribute` request that allows an instance to receive traffic for
+/// other addresses than its own.
 pub(crate) fn source_dest_check_off(instance: &str) -> Call {
-    Call::new(Api::Ec2, "ModifyInstanceAttribute").with("InstanceId", instance).with("SourceDestCheck.Value", false)
+    Call::new(Api::Ec2, "ModifyInstanceAttribute")
+        .with("InstanceId", instance)
+        .with("SourceDestCheck.Value", false)
 }
 
 /// An availability zone.
@@ -187,10 +207,16 @@ struct TopologyPage {
 ///
 /// # Errors
 /// See [`Failure`].
-pub(crate) fn topology<'a>(wire: &dyn Wire, ids: impl IntoIterator<Item = &'a str>) -> Result<Vec<Topology>, Failure> {
+pub(crate) fn topology<'a>(
+    wire: &dyn Wire,
+    ids: impl IntoIterator<Item = &'a str>,
+) -> Result<Vec<Topology>, Failure> {
     let call = Call::new(Api::Ec2, "DescribeInstanceTopology").list("InstanceId", ids);
     let pages = pages(wire, &call, |page: &TopologyPage| page.next_token.clone())?;
-    Ok(pages.into_iter().flat_map(|page| page.instance_set.items).collect())
+    Ok(pages
+        .into_iter()
+        .flat_map(|page| page.instance_set.items)
+        .collect())
 }
 
 /// Parses the only page of an answer to `DescribeInstances`.
@@ -199,5 +225,10 @@ pub(crate) fn topology<'a>(wire: &dyn Wire, ids: impl IntoIterator<Item = &'a st
 /// Fails if the answer does not have the expected structure.
 pub(crate) fn read_instances(call: &Call, body: &str) -> Result<Vec<Instance>, Failure> {
     let page: InstancesPage = super::read(call, body)?;
-    Ok(page.reservation_set.items.into_iter().flat_map(|reservation| reservation.instances_set.items).collect())
+    Ok(page
+        .reservation_set
+        .items
+        .into_iter()
+        .flat_map(|reservation| reservation.instances_set.items)
+        .collect())
 }

@@ -1,5 +1,5 @@
-//! Requests to Elastic Load Balancing, version 2012 (classic load balancers), and their answers, with only the fields that are
-//! used.
+//! Requests to Elastic Load Balancing, version 2012 (classic load balancers), and their answers,
+//! with only the fields that are used.
 
 use std::collections::BTreeMap;
 
@@ -52,7 +52,9 @@ impl Listener {
     /// Returns true if both listeners are the same, ignoring case.
     pub(crate) fn is(&self, other: &Self) -> bool {
         self.protocol.eq_ignore_ascii_case(&other.protocol)
-            && self.instance_protocol.eq_ignore_ascii_case(&other.instance_protocol)
+            && self
+                .instance_protocol
+                .eq_ignore_ascii_case(&other.instance_protocol)
             && self.instance_port == other.instance_port
             && self.load_balancer_port == other.load_balancer_port
             && self.certificate.eq_ignore_ascii_case(&other.certificate)
@@ -216,7 +218,10 @@ pub(crate) fn read(call: &Call, body: &str) -> Answer<Found> {
 pub(crate) fn all(wire: &dyn super::wire::Wire) -> Answer<Vec<Description>> {
     let call = Call::new(Api::Elb, "DescribeLoadBalancers").with("PageSize", 400);
     let pages = super::pages(wire, &call, |root: &Root| root.result.next_marker.clone())?;
-    Ok(pages.into_iter().flat_map(|root| root.result.load_balancer_descriptions.items).collect())
+    Ok(pages
+        .into_iter()
+        .flat_map(|root| root.result.load_balancer_descriptions.items)
+        .collect())
 }
 
 /// Creates a `DescribeLoadBalancers` request by name.
@@ -231,7 +236,9 @@ pub(crate) fn tags(name: &str) -> Call {
 
 /// Creates an `AddTags` request.
 pub(crate) fn add_tags(name: &str, tags: &Tags) -> Call {
-    Call::new(Api::Elb, "AddTags").list("LoadBalancerNames", [name]).tags("Tags", tags)
+    Call::new(Api::Elb, "AddTags")
+        .list("LoadBalancerNames", [name])
+        .tags("Tags", tags)
 }
 
 /// Creates a request about one load balancer.
@@ -240,14 +247,23 @@ pub(crate) fn on(action: &'static str, name: &str) -> Call {
 }
 
 /// Adds listeners to a request.
-pub(crate) fn with_listeners<'a>(mut call: Call, listeners: impl IntoIterator<Item = &'a Listener>) -> Call {
+pub(crate) fn with_listeners<'a>(
+    mut call: Call,
+    listeners: impl IntoIterator<Item = &'a Listener>,
+) -> Call {
     for (index, listener) in listeners.into_iter().enumerate() {
         let item = format!("Listeners.member.{}", index + 1);
         let certificate = Some(&listener.certificate).filter(|arn| !arn.is_empty());
         call = call
             .with(format!("{item}.Protocol"), &listener.protocol)
-            .with(format!("{item}.LoadBalancerPort"), listener.load_balancer_port)
-            .with(format!("{item}.InstanceProtocol"), &listener.instance_protocol)
+            .with(
+                format!("{item}.LoadBalancerPort"),
+                listener.load_balancer_port,
+            )
+            .with(
+                format!("{item}.InstanceProtocol"),
+                &listener.instance_protocol,
+            )
             .with(format!("{item}.InstancePort"), listener.instance_port)
             .with_some(&format!("{item}.SSLCertificateId"), certificate);
     }
@@ -261,12 +277,19 @@ pub(crate) fn change_instances<'a>(
     ids: impl IntoIterator<Item = &'a String>,
 ) -> Call {
     let numbered = ids.into_iter().enumerate();
-    numbered
-        .fold(on(action, name), |call, (index, id)| call.with(format!("Instances.member.{}.InstanceId", index + 1), id))
+    numbered.fold(on(action, name), |call, (index, id)| {
+        call.with(format!("Instances.member.{}.InstanceId", index + 1), id)
+    })
 }
 
 /// Creates a `CreateLoadBalancerPolicy` request with one attribute.
-pub(crate) fn create_policy(balancer: &str, policy: &str, kind: &str, key: &str, value: &str) -> Call {
+pub(crate) fn create_policy(
+    balancer: &str,
+    policy: &str,
+    kind: &str,
+    key: &str,
+    value: &str,
+) -> Call {
     on("CreateLoadBalancerPolicy", balancer)
         .with("PolicyName", policy)
         .with("PolicyTypeName", kind)
@@ -276,17 +299,34 @@ pub(crate) fn create_policy(balancer: &str, policy: &str, kind: &str, key: &str,
 
 /// Creates a `ModifyLoadBalancerAttributes` request with all attributes.
 pub(crate) fn set_attributes(name: &str, attributes: &Attributes) -> Call {
-    let Attributes { access_log, connection_draining, connection_settings, cross_zone_load_balancing } = attributes;
+    let Attributes {
+        access_log,
+        connection_draining,
+        connection_settings,
+        cross_zone_load_balancing,
+    } = attributes;
     let key = |name: &str| format!("LoadBalancerAttributes.{name}");
     on("ModifyLoadBalancerAttributes", name)
         .with(key("AccessLog.Enabled"), access_log.enabled)
         .with_some(&key("AccessLog.EmitInterval"), access_log.emit_interval)
         .with_some(&key("AccessLog.S3BucketName"), access_log.bucket.as_ref())
         .with_some(&key("AccessLog.S3BucketPrefix"), access_log.prefix.as_ref())
-        .with(key("ConnectionDraining.Enabled"), connection_draining.enabled)
-        .with_some(&key("ConnectionDraining.Timeout"), connection_draining.timeout)
-        .with_some(&key("ConnectionSettings.IdleTimeout"), connection_settings.idle_timeout)
-        .with(key("CrossZoneLoadBalancing.Enabled"), cross_zone_load_balancing.enabled)
+        .with(
+            key("ConnectionDraining.Enabled"),
+            connection_draining.enabled,
+        )
+        .with_some(
+            &key("ConnectionDraining.Timeout"),
+            connection_draining.timeout,
+        )
+        .with_some(
+            &key("ConnectionSettings.IdleTimeout"),
+            connection_settings.idle_timeout,
+        )
+        .with(
+            key("CrossZoneLoadBalancing.Enabled"),
+            cross_zone_load_balancing.enabled,
+        )
 }
 
 /// Creates a `ConfigureHealthCheck` request.

@@ -1,5 +1,5 @@
-//! Requests to Elastic Load Balancing, version 2015 (network load balancers), and their answers, with only the fields that are
-//! used.
+//! Requests to Elastic Load Balancing, version 2015 (network load balancers), and their answers,
+//! with only the fields that are used.
 
 use std::collections::BTreeMap;
 
@@ -137,7 +137,11 @@ struct Pair {
 }
 
 fn map(pairs: Members<Pair>) -> BTreeMap<String, String> {
-    pairs.items.into_iter().map(|pair| (pair.key, pair.value)).collect()
+    pairs
+        .items
+        .into_iter()
+        .map(|pair| (pair.key, pair.value))
+        .collect()
 }
 
 /// `<ActionResponse><ActionResult>` of any action that returns one of these lists.
@@ -199,14 +203,23 @@ pub(crate) struct Found {
 /// Fails if the answer does not have the expected structure.
 pub(crate) fn read(call: &Call, body: &str) -> Answer<Found> {
     let Root { result } = super::read(call, body)?;
-    let staying = result.target_health_descriptions.items.into_iter().filter(|one| one.health.state != "draining");
+    let staying = result
+        .target_health_descriptions
+        .items
+        .into_iter()
+        .filter(|one| one.health.state != "draining");
     Ok(Found {
         balancers: result.load_balancers.items,
         listeners: result.listeners.items,
         groups: result.target_groups.items,
         targets: staying.map(|one| one.target).collect(),
         attributes: map(result.attributes),
-        tags: result.tag_descriptions.items.into_iter().map(|one| (one.resource_arn, map(one.tags))).collect(),
+        tags: result
+            .tag_descriptions
+            .items
+            .into_iter()
+            .map(|one| (one.resource_arn, map(one.tags)))
+            .collect(),
     })
 }
 
@@ -219,20 +232,23 @@ pub(crate) fn balancer_named(name: &str) -> Call {
     call("DescribeLoadBalancers").list("Names", [name])
 }
 
-/// Returns the network load balancer with this name from the answer to a request by that name, if it exists.
+/// Returns the network load balancer with this name from the answer to a request by that name, if
+/// it exists.
 ///
 /// # Errors
 /// See [`super::failure::Failure`]. It is not an error if the load balancer does not exist.
 pub(crate) fn network(answer: Answer<Found>, name: &str) -> Answer<Option<LoadBalancer>> {
     match answer {
         // For a name that does not exist, AWS returns an error instead of an empty list.
-        Ok(found) if found.balancers.is_empty() => {
-            Err(Failure::Unreadable { action: "DescribeLoadBalancers", reason: "an empty list".into() })
-        }
+        Ok(found) if found.balancers.is_empty() => Err(Failure::Unreadable {
+            action: "DescribeLoadBalancers",
+            reason: "an empty list".into(),
+        }),
         // An AWS emulation may ignore the parameter and list all load balancers.
-        Ok(found) => {
-            Ok(found.balancers.into_iter().find(|one| one.kind == "network" && one.load_balancer_name == name))
-        }
+        Ok(found) => Ok(found
+            .balancers
+            .into_iter()
+            .find(|one| one.kind == "network" && one.load_balancer_name == name)),
         Err(failure) if failure.code() == "LoadBalancerNotFound" => Ok(None),
         Err(failure) => Err(failure),
     }
@@ -250,7 +266,8 @@ pub(crate) fn groups(answer: Answer<Found>) -> Answer<Vec<TargetGroup>> {
     }
 }
 
-/// Creates a `DescribeListeners` request. A load balancer has at most 50 listeners, which fit into one page.
+/// Creates a `DescribeListeners` request. A load balancer has at most 50 listeners, which fit into
+/// one page.
 pub(crate) fn listeners(balancer: &str) -> Call {
     call("DescribeListeners").with("LoadBalancerArn", balancer)
 }
@@ -272,7 +289,10 @@ pub(crate) fn group_named(name: &str) -> Call {
 pub(crate) fn all_groups(wire: &dyn Wire) -> Answer<Vec<TargetGroup>> {
     let call = call("DescribeTargetGroups").with("PageSize", 400);
     let pages = pages(wire, &call, |root: &Root| root.result.next_marker.clone())?;
-    Ok(pages.into_iter().flat_map(|root| root.result.target_groups.items).collect())
+    Ok(pages
+        .into_iter()
+        .flat_map(|root| root.result.target_groups.items)
+        .collect())
 }
 
 /// Creates a `DescribeTargetHealth` request for all targets of a group.
@@ -300,7 +320,9 @@ pub(crate) fn tags<'a>(arns: impl IntoIterator<Item = &'a str>) -> Call {
 
 /// Creates an `AddTags` request.
 pub(crate) fn add_tags<'a>(arns: impl IntoIterator<Item = &'a str>, tags: &Tags) -> Call {
-    call("AddTags").list("ResourceArns", arns).tags("Tags", tags)
+    call("AddTags")
+        .list("ResourceArns", arns)
+        .tags("Tags", tags)
 }
 
 /// Creates a request that changes a load balancer.
@@ -320,7 +342,9 @@ pub(crate) fn on_listener(action: &'static str, arn: &str) -> Call {
 
 /// Creates a `CreateLoadBalancer` request for a network load balancer.
 pub(crate) fn create_balancer(name: &str) -> Call {
-    call("CreateLoadBalancer").with("Name", name).with("Type", "network")
+    call("CreateLoadBalancer")
+        .with("Name", name)
+        .with("Type", "network")
 }
 
 /// Creates a `CreateTargetGroup` request.
@@ -332,7 +356,9 @@ pub(crate) fn create_group(name: &str) -> Call {
 pub(crate) fn with_attributes(mut call: Call, attributes: &BTreeMap<String, String>) -> Call {
     for (index, (key, value)) in attributes.iter().enumerate() {
         let item = format!("Attributes.member.{}", index + 1);
-        call = call.with(format!("{item}.Key"), key).with(format!("{item}.Value"), value);
+        call = call
+            .with(format!("{item}.Key"), key)
+            .with(format!("{item}.Value"), value);
     }
     call
 }
@@ -346,20 +372,37 @@ pub(crate) fn change_targets<'a>(
     let mut call = on_group(action, group);
     for (index, target) in targets.into_iter().enumerate() {
         let item = format!("Targets.member.{}", index + 1);
-        call = call.with(format!("{item}.Id"), &target.id).with(format!("{item}.Port"), target.port);
+        call = call
+            .with(format!("{item}.Id"), &target.id)
+            .with(format!("{item}.Port"), target.port);
     }
     call
 }
 
-/// Returns the `RegisterTargets` request without the targets whose IDs occur in this text, or `None` if no target is left.
+/// Returns the `RegisterTargets` request without the targets whose IDs occur in this text, or
+/// `None` if no target is left.
 pub(crate) fn without_targets(call: &Call, named: &str) -> Option<Call> {
     let values = |suffix: &'static str| {
         let fits = move |key: &str| key.starts_with("Targets.member.") && key.ends_with(suffix);
-        call.params.iter().filter(move |(key, _)| fits(key)).map(|(_, value)| value)
+        call.params
+            .iter()
+            .filter(move |(key, _)| fits(key))
+            .map(|(_, value)| value)
     };
-    let group = call.params.iter().find(|(key, _)| key == "TargetGroupArn").map(|(_, arn)| arn)?;
-    let targets = values(".Id").zip(values(".Port")).filter(|(id, _)| !named.contains(&format!("'{id}'")));
-    let targets = targets.filter_map(|(id, port)| Some(Target { id: id.clone(), port: port.parse().ok()? }));
+    let group = call
+        .params
+        .iter()
+        .find(|(key, _)| key == "TargetGroupArn")
+        .map(|(_, arn)| arn)?;
+    let targets = values(".Id")
+        .zip(values(".Port"))
+        .filter(|(id, _)| !named.contains(&format!("'{id}'")));
+    let targets = targets.filter_map(|(id, port)| {
+        Some(Target {
+            id: id.clone(),
+            port: port.parse().ok()?,
+        })
+    });
     let left: Vec<Target> = targets.collect();
     (!left.is_empty()).then(|| change_targets(call.action, group, &left))
 }
@@ -370,7 +413,10 @@ mod tests {
 
     #[test]
     fn targets_named_in_an_error_are_removed_from_the_call() {
-        let target = |id: &str| Target { id: id.to_owned(), port: 30080 };
+        let target = |id: &str| Target {
+            id: id.to_owned(),
+            port: 30080,
+        };
         let call = |ids: &[&str]| {
             let targets: Vec<Target> = ids.iter().map(|id| target(id)).collect();
             change_targets("RegisterTargets", "arn:group", &targets)

@@ -5,10 +5,12 @@ use std::time::Duration;
 use serde::Deserialize;
 use skydock_sdk::types::CloudError;
 
-/// Maximum number of characters of AWS' message that are passed on. Some messages contain kilobytes of encoded details.
+/// Maximum number of characters of AWS' message that are passed on. Some messages contain kilobytes
+/// of encoded details.
 const TOLD: usize = 300;
 
-/// How long to wait when AWS throttles requests. AWS does not name a delay, and its token buckets refill within seconds.
+/// How long to wait when AWS throttles requests. AWS does not name a delay, and its token buckets
+/// refill within seconds.
 const SLOW_DOWN: Duration = Duration::from_secs(10);
 
 /// The reason why a call has no usable answer.
@@ -75,13 +77,20 @@ impl Failure {
     /// Parses the body of an error answer.
     pub(crate) fn read(action: &'static str, status: u16, body: &str) -> Self {
         let body: Body = quick_xml::de::from_str(body).unwrap_or_default();
-        let first = body.errors.and_then(|errors| errors.error.into_iter().next());
+        let first = body
+            .errors
+            .and_then(|errors| errors.error.into_iter().next());
         let Detail { code, mut message } = body.error.or(first).unwrap_or_default();
         if let Some((cut, _)) = message.char_indices().nth(TOLD) {
             message.truncate(cut);
             message.push('…');
         }
-        Self::Refused { action, status, code, message }
+        Self::Refused {
+            action,
+            status,
+            code,
+            message,
+        }
     }
 
     /// Returns the AWS error code, or an empty string if AWS did not reject the call.
@@ -109,7 +118,8 @@ enum Kind {
     Busy,
     Conflict,
     Unavailable,
-    /// The state of the cloud prevents the call. It can succeed later without a change of the Service.
+    /// The state of the cloud prevents the call. It can succeed later without a change of the
+    /// Service.
     State,
     Invalid,
     Other,
@@ -175,11 +185,17 @@ fn kind(code: &str) -> Kind {
         | "RequestTimeout"
         | "InsufficientCapacity" => Kind::Unavailable,
         _ if code.ends_with(".InUse") => Kind::Busy,
-        _ if code.starts_with("TooMany") || code.contains("LimitExceeded") || code.contains("QuotaExceeded") => {
+        _ if code.starts_with("TooMany")
+            || code.contains("LimitExceeded")
+            || code.contains("QuotaExceeded") =>
+        {
             Kind::Quota
         }
         _ if code.contains("NotFound") || code.starts_with("NoSuch") => Kind::NotFound,
-        _ if code.contains("Duplicate") || code.contains("AlreadyExists") || code.starts_with("Idempotent") => {
+        _ if code.contains("Duplicate")
+            || code.contains("AlreadyExists")
+            || code.starts_with("Idempotent") =>
+        {
             Kind::Conflict
         }
         _ if code.starts_with("Invalid")
@@ -203,10 +219,12 @@ impl From<Failure> for CloudError {
             Failure::Unreadable { .. } => Self::internal(text),
             Failure::Refused { status, code, .. } => match kind(&code) {
                 Kind::Throttled => Self::throttled(SLOW_DOWN, text),
-                Kind::Denied => Self::denied(format!("{text}: check the IAM policy of Skydock's credential")),
-                Kind::Quota => {
-                    Self::denied(format!("{text}: a quota of the account is exhausted; request an increase"))
-                }
+                Kind::Denied => Self::denied(format!(
+                    "{text}: check the IAM policy of Skydock's credential"
+                )),
+                Kind::Quota => Self::denied(format!(
+                    "{text}: a quota of the account is exhausted; request an increase"
+                )),
                 Kind::NotFound => Self::not_found(text),
                 Kind::Busy => Self::in_progress(SLOW_DOWN, text),
                 Kind::Conflict => Self::conflict(text),
@@ -229,7 +247,13 @@ mod tests {
     use super::*;
 
     fn refused(code: &str, status: u16) -> CloudError {
-        Failure::Refused { action: "DoThis", status, code: code.into(), message: "words".into() }.into()
+        Failure::Refused {
+            action: "DoThis",
+            status,
+            code: code.into(),
+            message: "words".into(),
+        }
+        .into()
     }
 
     #[test]
@@ -247,7 +271,12 @@ mod tests {
     #[test]
     fn each_error_code_maps_to_a_cloud_error() {
         let case = |code, status| {
-            format!("{:?}", refused(code, status)).replace("CloudError::", "").split('(').next().unwrap().to_owned()
+            format!("{:?}", refused(code, status))
+                .replace("CloudError::", "")
+                .split('(')
+                .next()
+                .unwrap()
+                .to_owned()
         };
         for (code, status, expected) in [
             ("RequestLimitExceeded", 503, "Throttled"),
@@ -280,15 +309,23 @@ mod tests {
 
     #[test]
     fn quota_and_permission_errors_say_what_to_do() {
-        for (code, word) in [("TooManyTargetGroups", "quota"), ("AccessDenied", "IAM policy")] {
-            let CloudError::Denied(text) = refused(code, 400) else { panic!("{code}") };
+        for (code, word) in [
+            ("TooManyTargetGroups", "quota"),
+            ("AccessDenied", "IAM policy"),
+        ] {
+            let CloudError::Denied(text) = refused(code, 400) else {
+                panic!("{code}")
+            };
             assert!(text.contains(word) && text.contains("DoThis"), "{text}");
         }
     }
 
     #[test]
     fn long_error_messages_are_truncated() {
-        let body = format!("<R><Error><Code>A</Code><Message>{}</Message></Error></R>", "é".repeat(5000));
+        let body = format!(
+            "<R><Error><Code>A</Code><Message>{}</Message></Error></R>",
+            "é".repeat(5000)
+        );
         assert!(Failure::read("DoThis", 400, &body).to_string().len() < 1000);
     }
 }

@@ -47,7 +47,10 @@ impl<'a> Annotations<'a> {
     /// Returns the value, which can be empty.
     pub(crate) fn get(self, name: &str) -> Option<&'a str> {
         let named = |key: &str| key.strip_prefix(PREFIX) == Some(name);
-        self.0.iter().find(|(key, _)| named(key)).map(|(_, value)| value.as_str())
+        self.0
+            .iter()
+            .find(|(key, _)| named(key))
+            .map(|(_, value)| value.as_str())
     }
 
     /// Returns the value if it is not empty.
@@ -73,16 +76,23 @@ impl<'a> Annotations<'a> {
     /// # Errors
     /// Fails if the value is not a number.
     pub(crate) fn number(self, name: &str) -> Result<Option<u32>> {
-        self.get(name).map(|text| text.trim().parse().map_err(|_| wrong(name, "a number"))).transpose()
+        self.get(name)
+            .map(|text| text.trim().parse().map_err(|_| wrong(name, "a number")))
+            .transpose()
     }
 
     /// Returns a list separated by commas, without empty parts.
     pub(crate) fn list(self, name: &str) -> Vec<String> {
         let parts = self.get(name).unwrap_or_default().split(',');
-        parts.map(str::trim).filter(|part| !part.is_empty()).map(str::to_owned).collect()
+        parts
+            .map(str::trim)
+            .filter(|part| !part.is_empty())
+            .map(str::to_owned)
+            .collect()
     }
 
-    /// Returns the pairs of `Key1=Val1,Key2=,Key3`. Anything after a second `=` is ignored, as in the official provider.
+    /// Returns the pairs of `Key1=Val1,Key2=,Key3`. Anything after a second `=` is ignored, as in
+    /// the official provider.
     pub(crate) fn pairs(self, name: &str) -> BTreeMap<String, String> {
         let parts = self.get(name).unwrap_or_default().split(',');
         parts
@@ -103,10 +113,13 @@ impl<'a> Annotations<'a> {
     pub(crate) fn is_tls_port(self, port: u16, name: &str) -> bool {
         match self.text(TLS_PORTS) {
             None | Some("*") => true,
-            Some(list) => list.split(',').map(str::trim).any(|item| match item.parse::<u16>() {
-                Ok(number) => number == port,
-                Err(_) => !item.is_empty() && item.eq_ignore_ascii_case(name),
-            }),
+            Some(list) => list
+                .split(',')
+                .map(str::trim)
+                .any(|item| match item.parse::<u16>() {
+                    Ok(number) => number == port,
+                    Err(_) => !item.is_empty() && item.eq_ignore_ascii_case(name),
+                }),
         }
     }
 }
@@ -118,7 +131,10 @@ pub(crate) fn key(name: &str) -> String {
 
 /// Returns the error for an annotation with an invalid value.
 pub(crate) fn wrong(name: &str, expected: &str) -> CloudError {
-    CloudError::invalid(format!("annotation {} is not valid; expected {expected}", key(name)))
+    CloudError::invalid(format!(
+        "annotation {} is not valid; expected {expected}",
+        key(name)
+    ))
 }
 
 #[cfg(test)]
@@ -133,16 +149,42 @@ mod tests {
     fn values_are_read_as_the_official_provider_reads_them() {
         let pairs = |text: &str| {
             let pairs = Annotations(&of(TAGS, text)).pairs(TAGS);
-            pairs.iter().map(|(key, value)| format!("{key}:{value}")).collect::<Vec<_>>().join(" ")
+            pairs
+                .iter()
+                .map(|(key, value)| format!("{key}:{value}"))
+                .collect::<Vec<_>>()
+                .join(" ")
         };
-        assert_eq!(pairs("Key1=Val1, Key2=,Key3,,=x,Key4=a=b"), "Key1:Val1 Key2: Key3: Key4:a");
-        assert_eq!(Annotations(&of(SUBNETS, " a,,b ,")).list(SUBNETS), ["a", "b"]);
-        for (text, internal) in [("true", true), ("0.0.0.0/0", true), ("false", false), ("", false)] {
-            assert_eq!(Annotations(&of(INTERNAL, text)).internal(), internal, "{text}");
+        assert_eq!(
+            pairs("Key1=Val1, Key2=,Key3,,=x,Key4=a=b"),
+            "Key1:Val1 Key2: Key3: Key4:a"
+        );
+        assert_eq!(
+            Annotations(&of(SUBNETS, " a,,b ,")).list(SUBNETS),
+            ["a", "b"]
+        );
+        for (text, internal) in [
+            ("true", true),
+            ("0.0.0.0/0", true),
+            ("false", false),
+            ("", false),
+        ] {
+            assert_eq!(
+                Annotations(&of(INTERNAL, text)).internal(),
+                internal,
+                "{text}"
+            );
         }
-        assert_eq!(Annotations(&of(CROSS_ZONE, "True")).flag(CROSS_ZONE), Ok(Some(true)));
+        assert_eq!(
+            Annotations(&of(CROSS_ZONE, "True")).flag(CROSS_ZONE),
+            Ok(Some(true))
+        );
         assert_eq!(Annotations(&of(CROSS_ZONE, "")).flag(CROSS_ZONE), Ok(None));
-        assert!(Annotations(&of(CROSS_ZONE, "yes")).flag(CROSS_ZONE).is_err());
+        assert!(
+            Annotations(&of(CROSS_ZONE, "yes"))
+                .flag(CROSS_ZONE)
+                .is_err()
+        );
         assert_eq!(Annotations(&of(HEALTHY, "4")).number(HEALTHY), Ok(Some(4)));
         assert!(Annotations(&of(HEALTHY, "-4")).number(HEALTHY).is_err());
     }
@@ -158,7 +200,11 @@ mod tests {
             ("https", 1, "HTTPS", true),
             ("https", 443, "", false),
         ] {
-            assert_eq!(Annotations(&of(TLS_PORTS, text)).is_tls_port(port, name), expected, "{text} {port} {name}");
+            assert_eq!(
+                Annotations(&of(TLS_PORTS, text)).is_tls_port(port, name),
+                expected,
+                "{text} {port} {name}"
+            );
         }
     }
 }

@@ -21,8 +21,9 @@ use crate::{
     store,
 };
 
-/// How long information about instances is cached: long enough for many Services that change together, and short enough that an
-/// instance that is created or terminated is noticed within a minute.
+/// How long information about instances is cached: long enough for many Services that change
+/// together, and short enough that an instance that is created or terminated is noticed within a
+/// minute.
 const KEPT: Duration = Duration::from_secs(30);
 
 /// A node that may be behind a load balancer.
@@ -39,26 +40,35 @@ pub struct Member {
 pub struct Members {
     /// All nodes.
     pub all: Vec<Member>,
-    /// The nodes added and removed since the last successful call, if the host knows them. Not used for Services that select
-    /// nodes by label.
+    /// The nodes added and removed since the last successful call, if the host knows them. Not used
+    /// for Services that select nodes by label.
     pub changes: Option<(Vec<Member>, Vec<Member>)>,
 }
 
 /// Returns true if the Service selects nodes by label.
 #[must_use]
 pub fn chooses(annotations: &[Pair]) -> bool {
-    !Annotations(annotations).pairs(annotation::NODE_LABELS).is_empty()
+    !Annotations(annotations)
+        .pairs(annotation::NODE_LABELS)
+        .is_empty()
 }
 
-/// Returns the instance IDs of the nodes that the Service selects. Nodes without a provider ID are added by a later call.
+/// Returns the instance IDs of the nodes that the Service selects. Nodes without a provider ID are
+/// added by a later call.
 pub(crate) fn ids(members: &[Member], annotations: &[Pair]) -> BTreeSet<String> {
     let wanted = Annotations(annotations).pairs(annotation::NODE_LABELS);
     let fits = |member: &&Member| {
         wanted.iter().all(|(key, value)| {
-            member.labels.lookup(key.as_str()).is_some_and(|there| value.is_empty() || there == value)
+            member
+                .labels
+                .lookup(key.as_str())
+                .is_some_and(|there| value.is_empty() || there == value)
         })
     };
-    let ids = members.iter().filter(fits).filter_map(|member| reference::instance_id(member.provider_id.as_deref()?));
+    let ids = members
+        .iter()
+        .filter(fits)
+        .filter_map(|member| reference::instance_id(member.provider_id.as_deref()?));
     ids.map(str::to_owned).collect()
 }
 
@@ -91,13 +101,15 @@ struct Known {
 
 impl Known {
     fn lacks<'a>(&'a self, ids: &'a BTreeSet<String>) -> impl Iterator<Item = &'a str> {
-        ids.iter().filter(|id| !self.places.contains_key(*id) && !self.gone.contains(*id)).map(String::as_str)
+        ids.iter()
+            .filter(|id| !self.places.contains_key(*id) && !self.gone.contains(*id))
+            .map(String::as_str)
     }
 }
 
 impl Cloud<'_> {
-    /// Returns instances by ID, without those that are terminated or shutting down. Only unknown instances are requested, and by
-    /// one of several concurrent calls only.
+    /// Returns instances by ID, without those that are terminated or shutting down. Only unknown
+    /// instances are requested, and by one of several concurrent calls only.
     ///
     /// # Errors
     /// Fails if a request to AWS fails.
@@ -119,10 +131,22 @@ impl Cloud<'_> {
     fn known_machines(&self) -> Known {
         let fresh = |said: &Said| self.now.saturating_sub(said.since) < KEPT.as_secs();
         let said = store::load(self.store, &self.key("machines")).filter(fresh);
-        let Said { since, machines, gone } =
-            said.unwrap_or_else(|| Said { since: self.now, machines: Vec::new(), gone: BTreeSet::new() });
-        let each = |(place, ids): (Place, Vec<String>)| ids.into_iter().map(move |id| (id, place.clone()));
-        Known { since, places: machines.into_iter().flat_map(each).collect(), gone }
+        let Said {
+            since,
+            machines,
+            gone,
+        } = said.unwrap_or_else(|| Said {
+            since: self.now,
+            machines: Vec::new(),
+            gone: BTreeSet::new(),
+        });
+        let each =
+            |(place, ids): (Place, Vec<String>)| ids.into_iter().map(move |id| (id, place.clone()));
+        Known {
+            since,
+            places: machines.into_iter().flat_map(each).collect(),
+            gone,
+        }
     }
 
     fn ask_about(&self, unknown: &[String], known: &mut Known) -> Result<()> {
@@ -138,14 +162,24 @@ impl Cloud<'_> {
             for (id, found) in found {
                 match found {
                     Ok(Found::Machine(machine)) if is_there(&machine.instance_state.name) => {
-                        known.places.insert(id, Place { vpc: machine.vpc_id.clone(), groups: machine.groups() });
+                        known.places.insert(
+                            id,
+                            Place {
+                                vpc: machine.vpc_id.clone(),
+                                groups: machine.groups(),
+                            },
+                        );
                     }
                     Ok(_) => _ = known.gone.insert(id),
                     Err(CloudError::Invalid(reason)) => {
-                        log::warn("machines", format_args!("instance {id} is skipped: {reason}"));
+                        log::warn(
+                            "machines",
+                            format_args!("instance {id} is skipped: {reason}"),
+                        );
                         known.gone.insert(id);
                     }
-                    // An instance with an unknown state may be in use, so the call fails and changes nothing.
+                    // An instance with an unknown state may be in use, so the call fails and
+                    // changes nothing.
                     Err(error) => failed = failed.or(Some(error)),
                 }
             }
@@ -154,14 +188,19 @@ impl Cloud<'_> {
         for (id, place) in &known.places {
             grouped.entry(place.clone()).or_default().push(id.clone());
         }
-        let said = Said { since: known.since, machines: grouped.into_iter().collect(), gone: known.gone.clone() };
+        let said = Said {
+            since: known.since,
+            machines: grouped.into_iter().collect(),
+            gone: known.gone.clone(),
+        };
         // The known instances are stored in any case, so that the next call requests only the rest.
         store::save(self.store, &self.key("machines"), &said, KEPT);
         failed.map_or(Ok(()), Err)
     }
 }
 
-/// Returns true if an instance in this state can be a target: stopped ones can, terminating ones cannot.
+/// Returns true if an instance in this state can be a target: stopped ones can, terminating ones
+/// cannot.
 fn is_there(state: &str) -> bool {
     !matches!(state, "terminated" | "shutting-down")
 }
@@ -174,7 +213,10 @@ mod tests {
     fn nodes_need_all_labels_and_a_provider_id() {
         let member = |id: &str, labels: &[(&str, &str)]| Member {
             provider_id: Some(format!("aws:///eu-west-1a/{id}")).filter(|_| !id.is_empty()),
-            labels: labels.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect(),
+            labels: labels
+                .iter()
+                .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()))
+                .collect(),
         };
         let members = [
             member("i-1", &[("pool", "a"), ("edge", "")]),
@@ -184,7 +226,10 @@ mod tests {
         ];
         let chosen = |text: &str| {
             let annotations = vec![(annotation::key(annotation::NODE_LABELS), text.to_owned())];
-            ids(&members, &annotations).into_iter().collect::<Vec<_>>().join(" ")
+            ids(&members, &annotations)
+                .into_iter()
+                .collect::<Vec<_>>()
+                .join(" ")
         };
         assert_eq!(chosen(""), "i-1 i-2 i-4");
         assert_eq!(chosen("edge"), "i-1 i-2");
@@ -205,7 +250,13 @@ mod tests {
                 .filter(|(key, _)| key.starts_with("InstanceId"))
                 .map(|(_, id)| id.as_str())
                 .collect();
-            let there = |id: &&str| if turned.get() { *id != "i-goes" } else { *id != "i-comes" };
+            let there = |id: &&str| {
+                if turned.get() {
+                    *id != "i-goes"
+                } else {
+                    *id != "i-comes"
+                }
+            };
             if call.action != "DescribeInstances" {
                 return nothing(call);
             }
@@ -227,11 +278,20 @@ mod tests {
         let at = |now: u64, ids: &[&str]| {
             let cloud = Cloud::new(&setup, &wire, &store, &none, now);
             let ids: BTreeSet<String> = ids.iter().map(|id| (*id).to_owned()).collect();
-            cloud.places(&ids).unwrap().into_keys().collect::<Vec<_>>().join(" ")
+            cloud
+                .places(&ids)
+                .unwrap()
+                .into_keys()
+                .collect::<Vec<_>>()
+                .join(" ")
         };
         assert_eq!(at(0, &["i-goes", "i-comes"]), "i-goes");
         turned.set(true);
-        assert_eq!(at(15, &["i-goes", "i-comes"]), "i-goes", "not asked for at every call");
+        assert_eq!(
+            at(15, &["i-goes", "i-comes"]),
+            "i-goes",
+            "not asked for at every call"
+        );
         assert_eq!(at(25, &["i-goes", "i-comes", "i-other"]), "i-goes i-other");
         assert_eq!(at(60, &["i-goes", "i-comes"]), "i-comes");
     }
@@ -242,8 +302,12 @@ mod tests {
         use crate::testing::{Memory, Scripted, nothing, refused, setup};
         let (setup, store) = (setup(), Memory::default());
         let wire = Scripted::new(|call: &crate::api::call::Call| {
-            let asked: Vec<&str> =
-                call.params.iter().map(|(_, id)| id.as_str()).filter(|id| id.starts_with("i-")).collect();
+            let asked: Vec<&str> = call
+                .params
+                .iter()
+                .map(|(_, id)| id.as_str())
+                .filter(|id| id.starts_with("i-"))
+                .collect();
             match asked.as_slice() {
                 ["i-odd"] => refused(call, "InternalError"),
                 ["i-gone"] => refused(call, "InvalidInstanceID.NotFound"),
@@ -259,12 +323,20 @@ mod tests {
         });
         let none = Vec::new;
         let cloud = Cloud::new(&setup, &wire, &store, &none, 0);
-        let ids = ["i-1", "i-gone", "i-odd"].map(str::to_owned).into_iter().collect();
+        let ids = ["i-1", "i-gone", "i-odd"]
+            .map(str::to_owned)
+            .into_iter()
+            .collect();
         assert!(cloud.places(&ids).is_err());
         wire.sent.borrow_mut().clear();
         assert!(cloud.places(&ids).is_err());
-        let asked: Vec<String> =
-            wire.sent.borrow().iter().flat_map(|call| call.params.clone()).map(|(_, id)| id).collect();
+        let asked: Vec<String> = wire
+            .sent
+            .borrow()
+            .iter()
+            .flat_map(|call| call.params.clone())
+            .map(|(_, id)| id)
+            .collect();
         assert_eq!(asked, ["i-odd"], "no other is asked for again");
     }
 }

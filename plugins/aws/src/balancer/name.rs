@@ -1,4 +1,5 @@
-//! Names of created resources, identical to those of the official provider, so that either provider finds them.
+//! Names of created resources, identical to those of the official provider, so that either provider
+//! finds them.
 
 use sha1::{Digest as _, Sha1};
 use sha2::Sha256;
@@ -6,9 +7,13 @@ use skydock_sdk::types::Service;
 
 const CLASSIC: &str = "k8s-elb-";
 
-/// Returns the name of a Service's load balancer: `a` and the UID without dashes, cut to 32 characters.
+/// Returns the name of a Service's load balancer: `a` and the UID without dashes, cut to 32
+/// characters.
 pub(crate) fn balancer(service: &Service) -> String {
-    format!("a{}", service.uid.replace('-', "")).chars().take(32).collect()
+    format!("a{}", service.uid.replace('-', ""))
+        .chars()
+        .take(32)
+        .collect()
 }
 
 /// Returns `NAMESPACE/NAME`, as in the tag of the Service.
@@ -36,8 +41,11 @@ pub(crate) struct GroupKey<'a> {
 /// Returns the name of a target group.
 pub(crate) fn group(cluster: &str, service: &Service, key: GroupKey<'_>) -> String {
     let mut hash = Sha1::new();
-    let (port, node_port, interval) =
-        (key.port.to_string(), key.node_port.to_string(), key.health_interval.to_string());
+    let (port, node_port, interval) = (
+        key.port.to_string(),
+        key.node_port.to_string(),
+        key.health_interval.to_string(),
+    );
     for part in [
         cluster,
         &service.namespace,
@@ -52,21 +60,40 @@ pub(crate) fn group(cluster: &str, service: &Service, key: GroupKey<'_>) -> Stri
     ] {
         hash.update(part);
     }
-    format!("{}{}", group_prefix(service), first(&hex::encode(hash.finalize()), 10))
+    format!(
+        "{}{}",
+        group_prefix(service),
+        first(&hex::encode(hash.finalize()), 10)
+    )
 }
 
-/// Returns the prefix of the names of a Service's target groups. Services with similar names share it.
+/// Returns the prefix of the names of a Service's target groups. Services with similar names share
+/// it.
 pub(crate) fn group_prefix(service: &Service) -> String {
-    format!("k8s-{}-{}-", plain(&service.namespace), plain(&service.name))
+    format!(
+        "k8s-{}-{}-",
+        plain(&service.namespace),
+        plain(&service.name)
+    )
 }
 
-/// Returns the name of the security group created for a network load balancer. It depends on `--cluster-name`.
+/// Returns the name of the security group created for a network load balancer. It depends on
+/// `--cluster-name`.
 pub(crate) fn network_security_group(cluster_name: &str, service: &Service) -> String {
     let mut hash = Sha256::new();
-    for part in [cluster_name, &service.name, &service.namespace, &service.uid] {
+    for part in [
+        cluster_name,
+        &service.name,
+        &service.namespace,
+        &service.uid,
+    ] {
         hash.update(part);
     }
-    format!("{}{}", group_prefix(service), first(&hex::encode(hash.finalize()), 10))
+    format!(
+        "{}{}",
+        group_prefix(service),
+        first(&hex::encode(hash.finalize()), 10)
+    )
 }
 
 /// Returns the name of the security group created for a classic load balancer.
@@ -74,13 +101,17 @@ pub(crate) fn classic_security_group(service: &Service) -> String {
     format!("{CLASSIC}{}", balancer(service))
 }
 
-/// Returns true for the name of a security group that was created for a classic load balancer of any Service.
+/// Returns true for the name of a security group that was created for a classic load balancer of
+/// any Service.
 pub(crate) fn is_classic_security_group(name: &str) -> bool {
     name.starts_with(CLASSIC)
 }
 
 fn plain(text: &str) -> String {
-    text.chars().filter(char::is_ascii_alphanumeric).take(8).collect()
+    text.chars()
+        .filter(char::is_ascii_alphanumeric)
+        .take(8)
+        .collect()
 }
 
 fn first(text: &str, letters: usize) -> String {
@@ -112,16 +143,28 @@ mod tests {
             ipv6: false,
         };
         assert_eq!(balancer(&web()), "a0123abcd456789abcdef0123456789a");
-        assert_eq!(group("my-cluster", &web(), key), "k8s-kubepubl-webfront-c7e6dc3e82");
-        assert_eq!(network_security_group("kubernetes", &web()), "k8s-kubepubl-webfront-3dbc9bf831");
-        assert_eq!(classic_security_group(&web()), "k8s-elb-a0123abcd456789abcdef0123456789a");
+        assert_eq!(
+            group("my-cluster", &web(), key),
+            "k8s-kubepubl-webfront-c7e6dc3e82"
+        );
+        assert_eq!(
+            network_security_group("kubernetes", &web()),
+            "k8s-kubepubl-webfront-3dbc9bf831"
+        );
+        assert_eq!(
+            classic_security_group(&web()),
+            "k8s-elb-a0123abcd456789abcdef0123456789a"
+        );
     }
 
     #[test]
     fn only_groups_for_classic_load_balancers_are_taken_for_such() {
         assert!(is_classic_security_group(&classic_security_group(&web())));
-        for other in [network_security_group("kubernetes", &web()), "nodes.example.com".into(), "my-k8s-elb-a0".into()]
-        {
+        for other in [
+            network_security_group("kubernetes", &web()),
+            "nodes.example.com".into(),
+            "my-k8s-elb-a0".into(),
+        ] {
             assert!(!is_classic_security_group(&other), "{other}");
         }
     }

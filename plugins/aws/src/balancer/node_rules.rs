@@ -1,4 +1,5 @@
-//! The rules of the nodes' security groups for a network load balancer: clients, health checks, and path MTU discovery.
+//! The rules of the nodes' security groups for a network load balancer: clients, health checks, and
+//! path MTU discovery.
 //!
 //! Rules are identified by their descriptions, which are those of the official provider.
 
@@ -25,7 +26,8 @@ const CLIENT: &str = "kubernetes.io/rule/nlb/client";
 const HEALTH: &str = "kubernetes.io/rule/nlb/health";
 const MTU: &str = "kubernetes.io/rule/nlb/mtu";
 
-/// How often the nodes' security groups are read again if another client changes them at the same time.
+/// How often the nodes' security groups are read again if another client changes them at the same
+/// time.
 const LOOKS: usize = 3;
 
 /// Security groups with the cluster's tag, by ID.
@@ -46,11 +48,12 @@ pub(crate) struct Traffic {
     pub(crate) probes: Probes,
 }
 
-/// Health checks of other load balancers. Load balancers in the same subnets share one rule per checked port, with the name of
-/// the first load balancer that needed it.
+/// Health checks of other load balancers. Load balancers in the same subnets share one rule per
+/// checked port, with the name of the first load balancer that needed it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Probes {
-    /// The port of kube-proxy's health check if Services share it. Other Services may be about to use it.
+    /// The port of kube-proxy's health check if Services share it. Other Services may be about to
+    /// use it.
     pub(crate) shared: Option<u16>,
     /// The ports that other load balancers check, or `None` if they have not been read.
     pub(crate) others: Option<BTreeSet<u16>>,
@@ -59,13 +62,18 @@ pub(crate) struct Probes {
 impl Probes {
     fn may_need(&self, rule: &Rule) -> bool {
         let port = port(rule);
-        self.others.as_ref().is_none_or(|others| others.contains(&port)) || self.shared == Some(port)
+        self.others
+            .as_ref()
+            .is_none_or(|others| others.contains(&port))
+            || self.shared == Some(port)
     }
 }
 
 /// Returns the only port of a rule for health checks.
 fn port(rule: &Rule) -> u16 {
-    rule.ports.and_then(|(from, _)| from.try_into().ok()).unwrap_or_default()
+    rule.ports
+        .and_then(|(from, _)| from.try_into().ok())
+        .unwrap_or_default()
 }
 
 /// Returns the rules for one load balancer.
@@ -73,46 +81,85 @@ pub(crate) fn wanted(balancer: &str, traffic: &Traffic) -> Rules {
     let mut rules = Rules::new();
     for (protocol, port) in &traffic.clients {
         for range in &traffic.ranges {
-            rules.insert(Rule::port(protocol, *port, Source::range(range)), format!("{CLIENT}={balancer}"));
+            rules.insert(
+                Rule::port(protocol, *port, Source::range(range)),
+                format!("{CLIENT}={balancer}"),
+            );
         }
     }
     // If all clients are allowed over TCP, health checks are allowed too.
-    let by_tcp = traffic.clients.iter().filter(|(protocol, _)| *protocol == "tcp").map(|(_, port)| *port);
-    let open = traffic.ranges.contains("0.0.0.0/0") && by_tcp.collect::<BTreeSet<_>>().is_superset(&traffic.health);
+    let by_tcp = traffic
+        .clients
+        .iter()
+        .filter(|(protocol, _)| *protocol == "tcp")
+        .map(|(_, port)| *port);
+    let open = traffic.ranges.contains("0.0.0.0/0")
+        && by_tcp.collect::<BTreeSet<_>>().is_superset(&traffic.health);
     if !open {
         for port in &traffic.health {
             for subnet in &traffic.subnets {
                 let rule = Rule::port("tcp", *port, Source::range(subnet));
-                rules.entry(rule).or_insert_with(|| format!("{HEALTH}={balancer}"));
+                rules
+                    .entry(rule)
+                    .or_insert_with(|| format!("{HEALTH}={balancer}"));
             }
         }
     }
     rules
 }
 
-/// Returns the rules to add to and to remove from one group. Rules of others are kept, including identical ones. The load
-/// balancer's own rules for health checks are kept if other load balancers may need them.
-pub(crate) fn changes(balancer: &str, there: &Rules, wanted: &Rules, probes: &Probes) -> (Rules, Rules) {
-    let (client, health) = (format!("{CLIENT}={balancer}"), format!("{HEALTH}={balancer}"));
+/// Returns the rules to add to and to remove from one group. Rules of others are kept, including
+/// identical ones. The load balancer's own rules for health checks are kept if other load balancers
+/// may need them.
+pub(crate) fn changes(
+    balancer: &str,
+    there: &Rules,
+    wanted: &Rules,
+    probes: &Probes,
+) -> (Rules, Rules) {
+    let (client, health) = (
+        format!("{CLIENT}={balancer}"),
+        format!("{HEALTH}={balancer}"),
+    );
     let lacking = wanted.iter().filter(|(rule, _)| !there.contains_key(*rule));
-    let mut grant: Rules = lacking.map(|(rule, text)| (rule.clone(), text.clone())).collect();
-    let own_ports: BTreeSet<u16> =
-        there.iter().chain(wanted).filter(|(_, text)| **text == client).map(|(rule, _)| port(rule)).collect();
+    let mut grant: Rules = lacking
+        .map(|(rule, text)| (rule.clone(), text.clone()))
+        .collect();
+    let own_ports: BTreeSet<u16> = there
+        .iter()
+        .chain(wanted)
+        .filter(|(_, text)| **text == client)
+        .map(|(rule, _)| port(rule))
+        .collect();
     // Without the ports that others check, the names in the rules tell whether there are others.
-    let others = probes.others.is_some() || there.values().any(|text| text.starts_with(CLIENT) && *text != client);
+    let others = probes.others.is_some()
+        || there
+            .values()
+            .any(|text| text.starts_with(CLIENT) && *text != client);
     let needed = |rule: &Rule| others && !own_ports.contains(&port(rule)) && probes.may_need(rule);
     let idle = there.iter().filter(|(rule, text)| {
         !wanted.contains_key(*rule) && (**text == client || (**text == health && !needed(rule)))
     });
-    let mut revoke: Rules = idle.map(|(rule, text)| (rule.clone(), text.clone())).collect();
+    let mut revoke: Rules = idle
+        .map(|(rule, text)| (rule.clone(), text.clone()))
+        .collect();
     if grant.is_empty() && revoke.is_empty() && wanted.is_empty() {
         return (grant, revoke);
     }
-    let after = there.iter().filter(|(rule, _)| !revoke.contains_key(*rule)).chain(&grant);
-    let after: Vec<&Rule> = after.filter(|(_, text)| text.contains(CLIENT)).map(|(rule, _)| rule).collect();
-    // The last load balancer also removes the shared rules, which may have the name of a deleted load balancer.
+    let after = there
+        .iter()
+        .filter(|(rule, _)| !revoke.contains_key(*rule))
+        .chain(&grant);
+    let after: Vec<&Rule> = after
+        .filter(|(_, text)| text.contains(CLIENT))
+        .map(|(rule, _)| rule)
+        .collect();
+    // The last load balancer also removes the shared rules, which may have the name of a deleted
+    // load balancer.
     if let (true, Some(others)) = (after.is_empty(), &probes.others) {
-        let idle = there.iter().filter(|(rule, text)| text.starts_with(HEALTH) && !others.contains(&port(rule)));
+        let idle = there
+            .iter()
+            .filter(|(rule, text)| text.starts_with(HEALTH) && !others.contains(&port(rule)));
         let idle = idle.filter(|(rule, _)| !wanted.contains_key(*rule));
         revoke.extend(idle.map(|(rule, text)| (rule.clone(), text.clone())));
     }
@@ -122,23 +169,32 @@ pub(crate) fn changes(balancer: &str, there: &Rules, wanted: &Rules, probes: &Pr
         .filter(|rule| matches!(rule.source, Source::V4(_)))
         .map(|rule| Rule::path_mtu(rule.source.clone()))
         .collect();
-    let idle = there.iter().filter(|(rule, text)| *text == MTU && !clients.contains(*rule));
+    let idle = there
+        .iter()
+        .filter(|(rule, text)| *text == MTU && !clients.contains(*rule));
     revoke.extend(idle.map(|(rule, text)| (rule.clone(), text.clone())));
     let lacking = clients.into_iter().filter(|rule| !there.contains_key(rule));
     grant.extend(lacking.map(|rule| (rule, MTU.to_owned())));
     (grant, revoke)
 }
 
-/// Returns the nodes' security groups that must allow the traffic: for each instance the group with the cluster's tag, or its
-/// only group.
+/// Returns the nodes' security groups that must allow the traffic: for each instance the group with
+/// the cluster's tag, or its only group.
 ///
 /// # Errors
 /// Fails if an instance has several candidates.
-pub(crate) fn groups(places: &BTreeMap<String, machine::Place>, tagged: &BTreeSet<String>) -> Result<BTreeSet<String>> {
+pub(crate) fn groups(
+    places: &BTreeMap<String, machine::Place>,
+    tagged: &BTreeSet<String>,
+) -> Result<BTreeSet<String>> {
     let mut groups = BTreeSet::new();
     for (id, place) in places {
         let candidates: Vec<&String> = place.groups.intersection(tagged).collect();
-        let candidates = if candidates.is_empty() { place.groups.iter().collect() } else { candidates };
+        let candidates = if candidates.is_empty() {
+            place.groups.iter().collect()
+        } else {
+            candidates
+        };
         match candidates.as_slice() {
             [] => {}
             [one] => _ = groups.insert((*one).clone()),
@@ -170,8 +226,17 @@ impl Looked {
         let mut calls = Vec::new();
         let mut closes_checks = false;
         for (id, group) in &self.all {
-            let wanted = if self.open.contains(id) { &rules } else { &none };
-            let (grant, revoke) = changes(balancer, &permission::rules(&group.ip_permissions), wanted, &traffic.probes);
+            let wanted = if self.open.contains(id) {
+                &rules
+            } else {
+                &none
+            };
+            let (grant, revoke) = changes(
+                balancer,
+                &permission::rules(&group.ip_permissions),
+                wanted,
+                &traffic.probes,
+            );
             if !revoke.is_empty() {
                 closes_checks |= revoke.values().any(|text| text.starts_with(HEALTH));
                 calls.push(permission::revoke(id, &revoke));
@@ -189,15 +254,24 @@ impl Cloud<'_> {
     ///
     /// # Errors
     /// Fails if a request to AWS fails.
-    pub(crate) fn cluster_groups(&self, cluster: &Cluster, vpc: Option<&str>) -> Result<ClusterGroups> {
+    pub(crate) fn cluster_groups(
+        &self,
+        cluster: &Cluster,
+        vpc: Option<&str>,
+    ) -> Result<ClusterGroups> {
         let in_vpc = vpc.map(|vpc| ("vpc-id", vec![vpc.to_owned()]));
         let call = network::groups_by(std::iter::once(network::of_cluster(cluster)).chain(in_vpc));
-        let groups = network::groups(self.wire, &call)?.into_iter().filter(|group| cluster.has(&group.tags()));
-        Ok(groups.map(|group| (group.group_id.clone(), group)).collect())
+        let groups = network::groups(self.wire, &call)?
+            .into_iter()
+            .filter(|group| cluster.has(&group.tags()));
+        Ok(groups
+            .map(|group| (group.group_id.clone(), group))
+            .collect())
     }
 
-    /// Allows a load balancer's traffic to the nodes behind it, and only to them. Without nodes or traffic, all its rules are
-    /// removed. Returns the groups with the cluster's tag, or `None` if the plugin does not manage the nodes' groups.
+    /// Allows a load balancer's traffic to the nodes behind it, and only to them. Without nodes or
+    /// traffic, all its rules are removed. Returns the groups with the cluster's tag, or `None` if
+    /// the plugin does not manage the nodes' groups.
     ///
     /// # Errors
     /// Fails if a request to AWS fails, or if another plugin instance holds the lock for too long.
@@ -221,13 +295,16 @@ impl Cloud<'_> {
         }
         // All Services share the groups, so only one call at a time reads and changes their rules.
         let Some(turn) = self.turn("node-rules") else {
-            return Err(CloudError::conflict("another client is changing the nodes' security groups"));
+            return Err(CloudError::conflict(
+                "another client is changing the nodes' security groups",
+            ));
         };
         for _ in 0..LOOKS {
             let looked = self.look_at_groups(cluster, vpc, places)?;
             let (mut calls, closes_checks) = looked.changes(balancer, traffic);
             if closes_checks && traffic.probes.others.is_some() {
-                // A load balancer that needs the checks since then has created its target group before it waits for the lock.
+                // A load balancer that needs the checks since then has created its target group
+                // before it waits for the lock.
                 let mut traffic = traffic.clone();
                 traffic.probes.others = Some(self.checked_by_others(vpc, balancer)?);
                 (calls, _) = looked.changes(balancer, &traffic);
@@ -236,11 +313,13 @@ impl Cloud<'_> {
                 return Ok(Some(looked.tagged));
             }
         }
-        Err(CloudError::conflict("the nodes' security groups keep changing: check whether another client changes them"))
+        Err(CloudError::conflict(
+            "the nodes' security groups keep changing: check whether another client changes them",
+        ))
     }
 
-    /// Sends the calls. Returns false if a client without the lock has changed a group in the meantime: AWS then changes none of
-    /// the rules of a call.
+    /// Sends the calls. Returns false if a client without the lock has changed a group in the
+    /// meantime: AWS then changes none of the rules of a call.
     fn change_rules(&self, turn: &Turn<'_>, calls: &[Call]) -> Result<bool> {
         let mut is_done = true;
         for call in calls {
@@ -252,7 +331,10 @@ impl Cloud<'_> {
             match api::one(self.wire, call) {
                 Ok(_) => {}
                 Err(failure)
-                    if matches!(failure.code(), "InvalidPermission.NotFound" | "InvalidPermission.Duplicate") =>
+                    if matches!(
+                        failure.code(),
+                        "InvalidPermission.NotFound" | "InvalidPermission.Duplicate"
+                    ) =>
                 {
                     is_done = false;
                 }
@@ -272,9 +354,14 @@ impl Cloud<'_> {
         let tagged = self.cluster_groups(cluster, vpc)?;
         let mut all = tagged.clone();
         let open = groups(places, &all.keys().cloned().collect())?;
-        let untagged: Vec<String> = open.iter().filter(|id| !all.contains_key(*id)).cloned().collect();
+        let untagged: Vec<String> = open
+            .iter()
+            .filter(|id| !all.contains_key(*id))
+            .cloned()
+            .collect();
         if !untagged.is_empty() {
-            for group in network::groups(self.wire, &network::groups_by([("group-id", untagged)]))? {
+            for group in network::groups(self.wire, &network::groups_by([("group-id", untagged)]))?
+            {
                 all.insert(group.group_id.clone(), group);
             }
         }

@@ -23,12 +23,16 @@ use crate::{
 /// How long it takes until a resource that is being deleted releases the resources it uses.
 pub(crate) const LETTING_GO: Duration = Duration::from_secs(10);
 
-/// Returns the rules of a load balancer's own group: these protocols and ports from these ranges, and path MTU discovery.
+/// Returns the rules of a load balancer's own group: these protocols and ports from these ranges,
+/// and path MTU discovery.
 pub(crate) fn rules(ports: &BTreeSet<(&'static str, u16)>, ranges: &[String]) -> Rules {
     let mut rules = Rules::new();
     for range in ranges {
         for (protocol, port) in ports {
-            rules.insert(Rule::port(protocol, *port, Source::range(range)), String::new());
+            rules.insert(
+                Rule::port(protocol, *port, Source::range(range)),
+                String::new(),
+            );
         }
         if !range.contains(':') {
             rules.insert(Rule::path_mtu(Source::range(range)), String::new());
@@ -51,17 +55,31 @@ impl Cloud<'_> {
         wanted: &Tags,
     ) -> Result<String> {
         // Without the tag of the Service, which the official provider does not set here.
-        let additional: Tags =
-            wanted.iter().filter(|(key, _)| *key != tags::SERVICE).map(|(k, v)| (k.clone(), v.clone())).collect();
-        let filters = [("group-name", vec![name.to_owned()]), ("vpc-id", vec![vpc.to_owned()])];
-        if let Some(group) = network::groups(self.wire, &network::groups_by(filters))?.into_iter().next() {
+        let additional: Tags = wanted
+            .iter()
+            .filter(|(key, _)| *key != tags::SERVICE)
+            .map(|(k, v)| (k.clone(), v.clone()))
+            .collect();
+        let filters = [
+            ("group-name", vec![name.to_owned()]),
+            ("vpc-id", vec![vpc.to_owned()]),
+        ];
+        if let Some(group) = network::groups(self.wire, &network::groups_by(filters))?
+            .into_iter()
+            .next()
+        {
             match cluster.owner(&group.tags()) {
                 Owner::Ours => {}
                 Owner::Others => {
-                    return Err(invalid(format!("security group {name} has the tag of another cluster")));
+                    return Err(invalid(format!(
+                        "security group {name} has the tag of another cluster"
+                    )));
                 }
                 Owner::Nobody => {
-                    api::one(self.wire, &network::create_tags(&group.group_id, &cluster.owned(&Tags::new())))?;
+                    api::one(
+                        self.wire,
+                        &network::create_tags(&group.group_id, &cluster.owned(&Tags::new())),
+                    )?;
                 }
             }
             return Ok(group.group_id);
@@ -76,13 +94,19 @@ impl Cloud<'_> {
     /// # Errors
     /// Fails if the group does not exist, or if a request to AWS fails.
     pub(crate) fn set_rules(&self, group: &str, wanted: &Rules) -> Result<()> {
-        let groups = network::groups(self.wire, &network::groups_by([("group-id", vec![group.to_owned()])]))?;
-        let found =
-            groups.first().ok_or_else(|| CloudError::not_found(format!("security group {group} does not exist")))?;
+        let groups = network::groups(
+            self.wire,
+            &network::groups_by([("group-id", vec![group.to_owned()])]),
+        )?;
+        let found = groups.first().ok_or_else(|| {
+            CloudError::not_found(format!("security group {group} does not exist"))
+        })?;
         let there = permission::rules(&found.ip_permissions);
         let only = |one: &Rules, other: &Rules| -> Rules {
             let lacking = one.iter().filter(|(rule, _)| !other.contains_key(*rule));
-            lacking.map(|(rule, text)| (rule.clone(), text.clone())).collect()
+            lacking
+                .map(|(rule, text)| (rule.clone(), text.clone()))
+                .collect()
         };
         let (grant, revoke) = (only(wanted, &there), only(&there, wanted));
         if !grant.is_empty() {
@@ -94,8 +118,8 @@ impl Cloud<'_> {
         Ok(())
     }
 
-    /// Returns the IDs of the groups with this name. If the groups with the cluster's tag have already been read, only those are
-    /// searched, because other groups are not deleted.
+    /// Returns the IDs of the groups with this name. If the groups with the cluster's tag have
+    /// already been read, only those are searched, because other groups are not deleted.
     ///
     /// # Errors
     /// Fails if a request to AWS fails.
@@ -110,12 +134,18 @@ impl Cloud<'_> {
             return Ok(named.map(|group| group.group_id.clone()).collect());
         }
         let in_vpc = vpc.map(|vpc| ("vpc-id", vec![vpc.to_owned()]));
-        let call = network::groups_by(std::iter::once(("group-name", vec![name.to_owned()])).chain(in_vpc));
-        Ok(network::groups(self.wire, &call)?.into_iter().map(|group| group.group_id).collect())
+        let call = network::groups_by(
+            std::iter::once(("group-name", vec![name.to_owned()])).chain(in_vpc),
+        );
+        Ok(network::groups(self.wire, &call)?
+            .into_iter()
+            .map(|group| group.group_id)
+            .collect())
     }
 
-    /// Deletes those of these groups that were created for this Service, and the rules in other groups of the cluster that refer
-    /// to them. Groups in `keep`, and groups without a tag of this cluster, are not deleted.
+    /// Deletes those of these groups that were created for this Service, and the rules in other
+    /// groups of the cluster that refer to them. Groups in `keep`, and groups without a tag of this
+    /// cluster, are not deleted.
     ///
     /// # Errors
     /// Returns `in-progress` if a group is still in use. Fails if a request to AWS fails.
@@ -126,16 +156,29 @@ impl Cloud<'_> {
         groups: &[String],
         keep: &[String],
     ) -> Result<()> {
-        let candidates: Vec<String> = groups.iter().filter(|id| !keep.contains(id)).cloned().collect();
+        let candidates: Vec<String> = groups
+            .iter()
+            .filter(|id| !keep.contains(id))
+            .cloned()
+            .collect();
         if candidates.is_empty() {
             return Ok(());
         }
         let found = network::groups(self.wire, &network::groups_by([("group-id", candidates)]))?;
-        // The cluster's installer gives its own groups the same tag, and a user may have named a group of another Service.
-        let names =
-            [name::network_security_group(&self.config.cluster_name, service), name::classic_security_group(service)];
-        let made = |group: &SecurityGroup| cluster.owns(&group.tags()) && names.contains(&group.group_name);
-        let owned: Vec<String> = found.into_iter().filter(made).map(|group| group.group_id).collect();
+        // The cluster's installer gives its own groups the same tag, and a user may have named a
+        // group of another Service.
+        let names = [
+            name::network_security_group(&self.config.cluster_name, service),
+            name::classic_security_group(service),
+        ];
+        let made = |group: &SecurityGroup| {
+            cluster.owns(&group.tags()) && names.contains(&group.group_name)
+        };
+        let owned: Vec<String> = found
+            .into_iter()
+            .filter(made)
+            .map(|group| group.group_id)
+            .collect();
         if owned.is_empty() {
             return Ok(());
         }
@@ -154,20 +197,23 @@ impl Cloud<'_> {
             None => Ok(()),
             Some(id) => Err(CloudError::in_progress(
                 LETTING_GO,
-                format!("security group {id} is still in use by the load balancer that is being deleted"),
+                format!(
+                    "security group {id} is still in use by the load balancer that is being deleted"
+                ),
             )),
         }
     }
 
-    /// Deletes the rules that allow traffic from members of these groups, except in groups of other clusters.
+    /// Deletes the rules that allow traffic from members of these groups, except in groups of other
+    /// clusters.
     fn revoke_references(&self, cluster: &Cluster, ids: &[String]) -> Result<()> {
         let call = network::groups_by([("ip-permission.group-id", ids.to_vec())]);
         for group in network::groups(self.wire, &call)? {
             let names = |rule: &Rule| matches!(&rule.source, Source::Group(id) if ids.contains(id));
             let rules = permission::rules(&group.ip_permissions);
             let speaking: Rules = rules.into_iter().filter(|(rule, _)| names(rule)).collect();
-            // A group without a cluster tag may be the nodes' group. Rules in groups of other clusters prevent the deletion, and
-            // must be removed by their owner.
+            // A group without a cluster tag may be the nodes' group. Rules in groups of other
+            // clusters prevent the deletion, and must be removed by their owner.
             if !speaking.is_empty() && cluster.owner(&group.tags()) != Owner::Others {
                 match api::one(self.wire, &permission::revoke(&group.group_id, &speaking)) {
                     Err(failure) if !failure.is_not_found() => return Err(failure.into()),
@@ -196,8 +242,8 @@ mod tests {
         assert_eq!(rules.len(), 5);
     }
 
-    /// Removes a group with this name and the cluster's tag, whose members can reach each other, and returns the actions that
-    /// changed something.
+    /// Removes a group with this name and the cluster's tag, whose members can reach each other,
+    /// and returns the actions that changed something.
     fn removed(name: &str) -> Vec<String> {
         let group = format!(
             "<DescribeSecurityGroupsResponse><securityGroupInfo><item><groupId>sg-1</groupId><groupName>{name}</groupName>\
@@ -212,22 +258,42 @@ mod tests {
         let (setup, store) = (setup(), Memory::default());
         let none = Vec::new;
         let cloud = Cloud::new(&setup, &wire, &store, &none, 0);
-        let cluster = Cluster { id: "c".into(), legacy: false };
-        cloud.remove_groups(&cluster, &service(&[]), &["sg-1".to_owned()], &[]).unwrap();
+        let cluster = Cluster {
+            id: "c".into(),
+            legacy: false,
+        };
+        cloud
+            .remove_groups(&cluster, &service(&[]), &["sg-1".to_owned()], &[])
+            .unwrap();
         let sent = wire.sent.borrow();
-        sent.iter().map(|call| call.action.to_owned()).filter(|action| !action.starts_with("Describe")).collect()
+        sent.iter()
+            .map(|call| call.action.to_owned())
+            .filter(|action| !action.starts_with("Describe"))
+            .collect()
     }
 
-    /// The cluster's installer gives its own groups the same tag, and so do other Services: the annotation `security-groups` may
-    /// have named one of them before.
+    /// The cluster's installer gives its own groups the same tag, and so do other Services: the
+    /// annotation `security-groups` may have named one of them before.
     #[test]
     fn a_group_not_created_for_this_service_is_kept() {
-        for name in ["nodes.c.example", "k8s-nodes", "k8s-default-web-0000000000", "k8s-elb-a0123"] {
+        for name in [
+            "nodes.c.example",
+            "k8s-nodes",
+            "k8s-default-web-0000000000",
+            "k8s-elb-a0123",
+        ] {
             assert_eq!(removed(name), Vec::<String>::new(), "{name}");
         }
         let web = service(&[]);
-        for name in [name::classic_security_group(&web), name::network_security_group("", &web)] {
-            assert_eq!(removed(&name), ["RevokeSecurityGroupIngress", "DeleteSecurityGroup"], "{name}");
+        for name in [
+            name::classic_security_group(&web),
+            name::network_security_group("", &web),
+        ] {
+            assert_eq!(
+                removed(&name),
+                ["RevokeSecurityGroupIngress", "DeleteSecurityGroup"],
+                "{name}"
+            );
         }
     }
 }

@@ -18,7 +18,8 @@ use crate::{
     tags::{Cluster, Owner},
 };
 
-/// How long the information about the VPC is cached. Many Services may be created at once, and subnets change rarely.
+/// How long the information about the VPC is cached. Many Services may be created at once, and
+/// subnets change rarely.
 const PICTURE: Duration = Duration::from_secs(60);
 
 /// How long the ranges of subnets are cached. They do not change.
@@ -54,7 +55,12 @@ pub(crate) struct Ranges {
 }
 
 /// Returns the properties of the subnets of a VPC.
-pub(crate) fn picture(subnets: &[Subnet], tables: &[RouteTable], zones: &[Zone], cluster: &Cluster) -> Vec<Place> {
+pub(crate) fn picture(
+    subnets: &[Subnet],
+    tables: &[RouteTable],
+    zones: &[Zone],
+    cluster: &Cluster,
+) -> Vec<Place> {
     let regular = |name: &str| {
         let zone = zones.iter().find(|zone| zone.zone_name == name);
         zone.is_none_or(|zone| zone.zone_type.is_empty() || zone.zone_type == "availability-zone")
@@ -71,51 +77,97 @@ pub(crate) fn picture(subnets: &[Subnet], tables: &[RouteTable], zones: &[Zone],
             for_public: tags.contains_key(ROLE_PUBLIC),
             for_internal: tags.contains_key(ROLE_INTERNAL),
             ours: owner == Owner::Ours,
-            // The legacy tag of another cluster does not exclude a subnet, as in the official provider.
-            others: owner == Owner::Others && crate::tags::clusters(&tags).any(|(_, legacy)| !legacy),
-            ranges: Ranges { v4: subnet.cidr_block.clone(), v6: subnet.ipv6().map(str::to_owned) },
+            // The legacy tag of another cluster does not exclude a subnet, as in the official
+            // provider.
+            others: owner == Owner::Others
+                && crate::tags::clusters(&tags).any(|(_, legacy)| !legacy),
+            ranges: Ranges {
+                v4: subnet.cidr_block.clone(),
+                v6: subnet.ipv6().map(str::to_owned),
+            },
         }
     };
     subnets.iter().map(place).collect()
 }
 
-/// Returns true if the subnet's route table, or otherwise the VPC's main route table, has a route to an internet gateway.
+/// Returns true if the subnet's route table, or otherwise the VPC's main route table, has a route
+/// to an internet gateway.
 fn is_public(id: &str, tables: &[RouteTable]) -> Option<bool> {
-    let own = tables.iter().find(|table| table.association_set.items.iter().any(|one| one.subnet_id == id));
-    let main = || tables.iter().find(|table| table.association_set.items.iter().any(|one| one.main));
+    let own = tables.iter().find(|table| {
+        table
+            .association_set
+            .items
+            .iter()
+            .any(|one| one.subnet_id == id)
+    });
+    let main = || {
+        tables
+            .iter()
+            .find(|table| table.association_set.items.iter().any(|one| one.main))
+    };
     let table = own.or_else(main)?;
-    Some(table.route_set.items.iter().any(|route| route.gateway_id.starts_with("igw")))
+    Some(
+        table
+            .route_set
+            .items
+            .iter()
+            .any(|route| route.gateway_id.starts_with("igw")),
+    )
 }
 
 /// Chooses the subnets of a load balancer, one per zone, in the order of the zones.
 ///
-/// In each zone, a subnet with the tag of the role is preferred, then one with the cluster's tag, then the first one by ID.
+/// In each zone, a subnet with the tag of the role is preferred, then one with the cluster's tag,
+/// then the first one by ID.
 ///
 /// # Errors
 /// Fails if there is no subnet.
-pub(crate) fn choose<'a>(picture: &'a [Place], internal: bool, fallback: Option<&str>) -> Result<Vec<&'a Place>> {
-    let mut candidates: Vec<&Place> = picture.iter().filter(|place| place.ours || !place.others).collect();
+pub(crate) fn choose<'a>(
+    picture: &'a [Place],
+    internal: bool,
+    fallback: Option<&str>,
+) -> Result<Vec<&'a Place>> {
+    let mut candidates: Vec<&Place> = picture
+        .iter()
+        .filter(|place| place.ours || !place.others)
+        .collect();
     if candidates.is_empty() {
-        candidates = picture.iter().filter(|place| Some(place.id.as_str()) == fallback).collect();
+        candidates = picture
+            .iter()
+            .filter(|place| Some(place.id.as_str()) == fallback)
+            .collect();
     }
     let mut by_zone: BTreeMap<&str, Vec<&Place>> = BTreeMap::new();
     for place in candidates {
         let public = place.public.ok_or_else(|| {
-            CloudError::internal(format!("subnet {} has no route table, and its VPC has no main one", place.id))
+            CloudError::internal(format!(
+                "subnet {} has no route table, and its VPC has no main one",
+                place.id
+            ))
         })?;
         if place.regular && (internal || public) {
             by_zone.entry(place.zone.as_str()).or_default().push(place);
         }
     }
     let best = |places: Vec<&'a Place>| {
-        let role = |place: &Place| if internal { place.for_internal } else { place.for_public };
-        places
-            .into_iter()
-            .min_by(|one, other| (!role(one), !one.ours, &one.id).cmp(&(!role(other), !other.ours, &other.id)))
+        let role = |place: &Place| {
+            if internal {
+                place.for_internal
+            } else {
+                place.for_public
+            }
+        };
+        places.into_iter().min_by(|one, other| {
+            (!role(one), !one.ours, &one.id).cmp(&(!role(other), !other.ours, &other.id))
+        })
     };
     let chosen: Vec<&Place> = by_zone.into_values().filter_map(best).collect();
     if chosen.is_empty() {
-        let (kind, route) = if internal { ("", "") } else { ("public ", ", have a route to an internet gateway") };
+        let (kind, route) = if internal {
+            ("", "")
+        } else {
+            ("public ", ", have a route to an internet gateway")
+        };
         return Err(CloudError::internal(format!(
             "no {kind}subnet of the VPC can be used for this load balancer: it must be in an availability zone{route}, and not be \
              tagged for other clusters only; or set annotation {}",
@@ -133,12 +185,24 @@ pub(crate) fn named<'a>(picture: &'a [Place], wanted: &[String]) -> Result<Vec<&
     let mut chosen = Vec::new();
     for word in wanted {
         let by_id = word.starts_with("subnet-");
-        let fits = |place: &&Place| if by_id { place.id == *word } else { place.name == *word };
+        let fits = |place: &&Place| {
+            if by_id {
+                place.id == *word
+            } else {
+                place.name == *word
+            }
+        };
         let mut fitting = picture.iter().filter(fits);
         match (fitting.next(), fitting.next()) {
             (Some(place), None) => chosen.push(place),
-            (None, _) => return Err(CloudError::not_found(format!("the VPC has no subnet {word}"))),
-            (Some(_), Some(_)) => return Err(invalid(format!("several subnets have the name {word}"))),
+            (None, _) => {
+                return Err(CloudError::not_found(format!(
+                    "the VPC has no subnet {word}"
+                )));
+            }
+            (Some(_), Some(_)) => {
+                return Err(invalid(format!("several subnets have the name {word}")));
+            }
         }
     }
     Ok(chosen)
@@ -162,7 +226,10 @@ impl Cloud<'_> {
         } else {
             named(&picture, wanted)?
         };
-        Ok(chosen.into_iter().map(|place| (place.id.clone(), place.ranges.clone())).collect())
+        Ok(chosen
+            .into_iter()
+            .map(|place| (place.id.clone(), place.ranges.clone()))
+            .collect())
     }
 
     fn picture(&self, cluster: &Cluster, vpc: &str) -> Result<Vec<Place>> {
@@ -172,10 +239,16 @@ impl Cloud<'_> {
         }
         let subnets = network::subnets(self.wire, [("vpc-id", vec![vpc.to_owned()])])?;
         let tables = network::route_tables(self.wire, "vpc-id", &[vpc.to_owned()])?;
-        let zones: BTreeSet<&str> = subnets.iter().map(|subnet| subnet.availability_zone.as_str()).collect();
+        let zones: BTreeSet<&str> = subnets
+            .iter()
+            .map(|subnet| subnet.availability_zone.as_str())
+            .collect();
         let picture = picture(&subnets, &tables, &self.zones(&zones)?, cluster);
         store::save(self.store, &key, &picture, PICTURE);
-        let ranges: BTreeMap<&str, &Ranges> = picture.iter().map(|place| (place.id.as_str(), &place.ranges)).collect();
+        let ranges: BTreeMap<&str, &Ranges> = picture
+            .iter()
+            .map(|place| (place.id.as_str(), &place.ranges))
+            .collect();
         store::save(self.store, &self.key("ranges"), &ranges, RANGES);
         Ok(picture)
     }
@@ -189,13 +262,19 @@ impl Cloud<'_> {
         let mut known: BTreeMap<String, Ranges> = store::load(self.store, &key).unwrap_or_default();
         if !ids.iter().all(|id| known.contains_key(id)) {
             for subnet in network::subnets(self.wire, [("subnet-id", ids.to_vec())])? {
-                let ranges = Ranges { v4: subnet.cidr_block.clone(), v6: subnet.ipv6().map(str::to_owned) };
+                let ranges = Ranges {
+                    v4: subnet.cidr_block.clone(),
+                    v6: subnet.ipv6().map(str::to_owned),
+                };
                 known.insert(subnet.subnet_id, ranges);
             }
             store::save(self.store, &key, &known, RANGES);
         }
         let of = |id: &String| {
-            known.get(id).cloned().ok_or_else(|| CloudError::not_found(format!("subnet {id} does not exist")))
+            known
+                .get(id)
+                .cloned()
+                .ok_or_else(|| CloudError::not_found(format!("subnet {id} does not exist")))
         };
         ids.iter().map(of).collect()
     }

@@ -28,7 +28,11 @@ impl<'a> Cloud<'a> {
         let who = format!("{:x}", RandomState::new().build_hasher().finish());
         for _ in 0..LONGEST.as_millis() / LOOK.as_millis() {
             if self.store.reserve(&key, &who, LONGEST) {
-                return Some(Turn { cloud: *self, key, who });
+                return Some(Turn {
+                    cloud: *self,
+                    key,
+                    who,
+                });
             }
             std::thread::sleep(LOOK);
         }
@@ -37,7 +41,8 @@ impl<'a> Cloud<'a> {
 }
 
 impl Turn<'_> {
-    /// Renews the lock for its full duration. Returns false if the lock was lost and others may hold it.
+    /// Renews the lock for its full duration. Returns false if the lock was lost and others may
+    /// hold it.
     pub(crate) fn goes_on(&self) -> bool {
         self.cloud.store.reserve(&self.key, &self.who, LONGEST)
     }
@@ -61,7 +66,8 @@ mod tests {
 
     #[test]
     fn dropping_a_turn_releases_only_its_own_lock() {
-        let (setup, store, wire, none) = (setup(), Memory::default(), Scripted::new(nothing), Vec::new);
+        let (setup, store, wire, none) =
+            (setup(), Memory::default(), Scripted::new(nothing), Vec::new);
         let cloud = Cloud::new(&setup, &wire, &store, &none, 0);
         let key = cloud.key("turn/x");
         let turn = cloud.turn("x").unwrap();

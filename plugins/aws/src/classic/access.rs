@@ -1,4 +1,5 @@
-//! Access from a classic load balancer to the nodes: their security groups allow all traffic from its group.
+//! Access from a classic load balancer to the nodes: their security groups allow all traffic from
+//! its group.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -23,8 +24,8 @@ use crate::{
     tags::Cluster,
 };
 
-/// Returns the group of a load balancer that the nodes' groups refer to: the first one named by the user, otherwise one that is
-/// not an extra group, otherwise the first extra group.
+/// Returns the group of a load balancer that the nodes' groups refer to: the first one named by the
+/// user, otherwise one that is not an extra group, otherwise the first extra group.
 pub(super) fn first<'a>(groups: &'a [String], service: &Service) -> Option<&'a String> {
     let annotations = Annotations(&service.annotations);
     let named = annotations.list(annotation::SECURITY_GROUPS);
@@ -32,12 +33,19 @@ pub(super) fn first<'a>(groups: &'a [String], service: &Service) -> Option<&'a S
     let rank = |group: &String| match named.iter().position(|one| one == group) {
         Some(index) => (0, index),
         None if !extra.contains(group) => (1, 0),
-        None => (2, extra.iter().position(|one| one == group).unwrap_or_default()),
+        None => (
+            2,
+            extra
+                .iter()
+                .position(|one| one == group)
+                .unwrap_or_default(),
+        ),
     };
     groups.iter().min_by_key(|group| rank(group))
 }
 
-/// Returns the groups that need the rule, and the groups of the cluster that have the rule but do not need it.
+/// Returns the groups that need the rule, and the groups of the cluster that have the rule but do
+/// not need it.
 fn changes(
     groups: &BTreeMap<String, SecurityGroup>,
     open: &BTreeSet<String>,
@@ -45,15 +53,27 @@ fn changes(
     rule: &Rule,
 ) -> (Vec<String>, Vec<String>) {
     let has = |group: &SecurityGroup| permission::rules(&group.ip_permissions).contains_key(rule);
-    let grant = open.iter().filter(|id| !groups.get(*id).is_some_and(has)).cloned().collect();
-    let idle = groups.values().filter(|group| has(group) && !open.contains(&group.group_id));
-    let revoke = idle.filter(|group| cluster.has(&group.tags())).map(|group| group.group_id.clone()).collect();
+    let grant = open
+        .iter()
+        .filter(|id| !groups.get(*id).is_some_and(has))
+        .cloned()
+        .collect();
+    let idle = groups
+        .values()
+        .filter(|group| has(group) && !open.contains(&group.group_id));
+    let revoke = idle
+        .filter(|group| cluster.has(&group.tags()))
+        .map(|group| group.group_id.clone())
+        .collect();
     (grant, revoke)
 }
 
-/// Returns true for a group of the cluster itself, for example of its nodes: it is allowed whether or not a load balancer has it.
+/// Returns true for a group of the cluster itself, for example of its nodes: it is allowed whether
+/// or not a load balancer has it.
 fn is_clusters(groups: &ClusterGroups, id: &str) -> bool {
-    groups.get(id).is_some_and(|group| !name::is_classic_security_group(&group.group_name))
+    groups
+        .get(id)
+        .is_some_and(|group| !name::is_classic_security_group(&group.group_name))
 }
 
 fn everything_from(group: &str) -> Rule {
@@ -61,8 +81,8 @@ fn everything_from(group: &str) -> Rule {
 }
 
 impl Cloud<'_> {
-    /// Allows traffic from a load balancer's group to the nodes behind it. Other groups of the cluster lose the rule, unless
-    /// another load balancer with the same group may need it.
+    /// Allows traffic from a load balancer's group to the nodes behind it. Other groups of the
+    /// cluster lose the rule, unless another load balancer with the same group may need it.
     ///
     /// # Errors
     /// Fails if a request to AWS fails, or if the nodes' group is ambiguous.
@@ -82,10 +102,18 @@ impl Cloud<'_> {
         let mut open = node_rules::groups(places, &groups.keys().cloned().collect())?;
         // The operator's group is not changed, even if instances have it.
         open.retain(|id| Some(id) != self.config.elb_security_group.as_ref());
-        let untagged: Vec<String> = open.iter().filter(|id| !groups.contains_key(*id)).cloned().collect();
+        let untagged: Vec<String> = open
+            .iter()
+            .filter(|id| !groups.contains_key(*id))
+            .cloned()
+            .collect();
         if !untagged.is_empty() {
             let found = network::groups(self.wire, &network::groups_by([("group-id", untagged)]))?;
-            groups.extend(found.into_iter().map(|group| (group.group_id.clone(), group)));
+            groups.extend(
+                found
+                    .into_iter()
+                    .map(|group| (group.group_id.clone(), group)),
+            );
         }
         let rule = everything_from(group);
         let stays = is_clusters(&tagged, group);
@@ -99,7 +127,8 @@ impl Cloud<'_> {
         self.change_access(&grant.chain(revoke).collect::<Vec<_>>())
     }
 
-    /// Removes the rules that allow traffic from these groups, except for groups that other load balancers have.
+    /// Removes the rules that allow traffic from these groups, except for groups that other load
+    /// balancers have.
     ///
     /// # Errors
     /// Fails if a request to AWS fails.
@@ -118,7 +147,9 @@ impl Cloud<'_> {
         let wanted: BTreeSet<Rule> = closing.map(|group| everything_from(group)).collect();
         let mut open = BTreeMap::new();
         for (id, nodes) in tagged {
-            let there = permission::rules(&nodes.ip_permissions).into_keys().filter(|rule| wanted.contains(rule));
+            let there = permission::rules(&nodes.ip_permissions)
+                .into_keys()
+                .filter(|rule| wanted.contains(rule));
             let there: Vec<Rule> = there.collect();
             if !there.is_empty() {
                 open.insert(id, there);
@@ -128,20 +159,26 @@ impl Cloud<'_> {
             return Ok(());
         }
         let others = self.groups_of_others(balancer)?;
-        let idle = |rule: &Rule| matches!(&rule.source, Source::Group(group) if !others.contains(group));
+        let idle =
+            |rule: &Rule| matches!(&rule.source, Source::Group(group) if !others.contains(group));
         let mut calls = Vec::new();
         for (id, there) in open {
-            // One rule per call, because AWS removes none of several rules if one of them does not exist.
+            // One rule per call, because AWS removes none of several rules if one of them does not
+            // exist.
             let idle = there.into_iter().filter(idle);
-            calls.extend(idle.map(|rule| permission::revoke(&id, &Rules::from([(rule, String::new())]))));
+            calls.extend(
+                idle.map(|rule| permission::revoke(&id, &Rules::from([(rule, String::new())]))),
+            );
         }
         self.change_access(&calls)
     }
 
-    /// Returns the security groups of all other classic load balancers: the rules of the nodes' groups do not show which load
-    /// balancer they are for.
+    /// Returns the security groups of all other classic load balancers: the rules of the nodes'
+    /// groups do not show which load balancer they are for.
     fn groups_of_others(&self, balancer: &str) -> Result<BTreeSet<String>> {
-        let others = elb::all(self.wire)?.into_iter().filter(|one| one.load_balancer_name != balancer);
+        let others = elb::all(self.wire)?
+            .into_iter()
+            .filter(|one| one.load_balancer_name != balancer);
         Ok(others.flat_map(|one| one.security_groups.items).collect())
     }
 
@@ -150,7 +187,10 @@ impl Cloud<'_> {
             match answer {
                 // The rule already exists, or is already gone.
                 Err(failure)
-                    if matches!(failure.code(), "InvalidPermission.Duplicate" | "InvalidPermission.NotFound") => {}
+                    if matches!(
+                        failure.code(),
+                        "InvalidPermission.Duplicate" | "InvalidPermission.NotFound"
+                    ) => {}
                 Err(failure) => return Err(failure.into()),
                 Ok(_) => {}
             }
@@ -166,13 +206,27 @@ mod tests {
     #[test]
     fn the_user_group_comes_before_the_own_group() {
         let pair = |name: &str, value: &str| (annotation::key(name), value.to_owned());
-        let service = |annotations: Vec<(String, String)>| Service { annotations, ..Service::default() };
-        let groups = ["sg-x".to_owned(), "sg-own".to_owned(), "sg-b".to_owned(), "sg-a".to_owned()];
-        let named = service(vec![pair("security-groups", "sg-a,sg-b"), pair("extra-security-groups", "sg-x")]);
+        let service = |annotations: Vec<(String, String)>| Service {
+            annotations,
+            ..Service::default()
+        };
+        let groups = [
+            "sg-x".to_owned(),
+            "sg-own".to_owned(),
+            "sg-b".to_owned(),
+            "sg-a".to_owned(),
+        ];
+        let named = service(vec![
+            pair("security-groups", "sg-a,sg-b"),
+            pair("extra-security-groups", "sg-x"),
+        ]);
         assert_eq!(first(&groups, &named).map(String::as_str), Some("sg-a"));
         let extra = service(vec![pair("extra-security-groups", "sg-x,sg-a,sg-b")]);
         assert_eq!(first(&groups, &extra).map(String::as_str), Some("sg-own"));
-        assert_eq!(first(&groups[..1], &extra).map(String::as_str), Some("sg-x"));
+        assert_eq!(
+            first(&groups[..1], &extra).map(String::as_str),
+            Some("sg-x")
+        );
         assert_eq!(first(&[], &extra), None);
     }
 }

@@ -1,4 +1,5 @@
-//! The previous security groups of a classic load balancer, which AWS does not return after they were replaced.
+//! The previous security groups of a classic load balancer, which AWS does not return after they
+//! were replaced.
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -6,7 +7,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::{cloud::Cloud, store};
 
-/// How long they are remembered. Nothing else shows which of a load balancer's groups the nodes allow.
+/// How long they are remembered. Nothing else shows which of a load balancer's groups the nodes
+/// allow.
 const KEPT: Duration = Duration::from_hours(24);
 
 /// What remains to be done for the previous groups of a load balancer.
@@ -21,12 +23,16 @@ pub(super) struct Former {
 }
 
 impl Former {
-    /// Records that the load balancer changes from the groups `before` to `wanted`. The nodes allow the first of the wanted
-    /// groups.
+    /// Records that the load balancer changes from the groups `before` to `wanted`. The nodes allow
+    /// the first of the wanted groups.
     ///
-    /// Only access that was allowed for this load balancer is removed. Access of its other groups was allowed by somebody else.
+    /// Only access that was allowed for this load balancer is removed. Access of its other groups
+    /// was allowed by somebody else.
     fn exchange(&mut self, before: &[String], wanted: &[String]) {
-        let leaving: Vec<&String> = before.iter().filter(|group| !wanted.contains(group)).collect();
+        let leaving: Vec<&String> = before
+            .iter()
+            .filter(|group| !wanted.contains(group))
+            .collect();
         self.detached.extend(leaving.iter().copied().cloned());
         self.detached.retain(|group| !wanted.contains(group));
         let lead = wanted.first();
@@ -40,9 +46,11 @@ impl Former {
         self.opened = lead.cloned();
     }
 
-    /// Records that the load balancer is deleted. If nothing is remembered, `likely` is the group that the nodes probably allow.
+    /// Records that the load balancer is deleted. If nothing is remembered, `likely` is the group
+    /// that the nodes probably allow.
     fn end(&mut self, likely: Option<&String>) {
-        self.closing.extend(self.opened.take().or_else(|| likely.cloned()));
+        self.closing
+            .extend(self.opened.take().or_else(|| likely.cloned()));
     }
 }
 
@@ -57,18 +65,29 @@ fn kept(cloud: &Cloud<'_>, name: &str, change: impl FnOnce(&mut Former)) -> Form
     former
 }
 
-/// Records that a load balancer changes from the groups `before` to `wanted`, and returns what remains to be done. It is stored
-/// until [`settled`].
-pub(super) fn exchange(cloud: &Cloud<'_>, name: &str, before: &[String], wanted: &[String]) -> Former {
+/// Records that a load balancer changes from the groups `before` to `wanted`, and returns what
+/// remains to be done. It is stored until [`settled`].
+pub(super) fn exchange(
+    cloud: &Cloud<'_>,
+    name: &str,
+    before: &[String],
+    wanted: &[String],
+) -> Former {
     kept(cloud, name, |former| former.exchange(before, wanted))
 }
 
 /// Records that everything is done, and that the nodes allow this group.
 pub(super) fn settled(cloud: &Cloud<'_>, name: &str, opened: Option<String>) {
-    kept(cloud, name, |former| *former = Former { opened, ..Former::default() });
+    kept(cloud, name, |former| {
+        *former = Former {
+            opened,
+            ..Former::default()
+        }
+    });
 }
 
-/// Records that a load balancer is deleted, and returns what remains to be done. It is stored until [`forgotten`].
+/// Records that a load balancer is deleted, and returns what remains to be done. It is stored until
+/// [`forgotten`].
 pub(super) fn end(cloud: &Cloud<'_>, name: &str, likely: Option<&String>) -> Former {
     kept(cloud, name, |former| former.end(likely))
 }
@@ -85,15 +104,28 @@ mod tests {
 
     #[test]
     fn former_groups_are_remembered_until_they_are_closed() {
-        let (setup, store, wire, none) = (setup(), Memory::default(), Scripted::new(nothing), Vec::new);
+        let (setup, store, wire, none) =
+            (setup(), Memory::default(), Scripted::new(nothing), Vec::new);
         let cloud = Cloud::new(&setup, &wire, &store, &none, 0);
         let names = |former: &Former| former.closing.iter().cloned().collect::<Vec<_>>().join(" ");
         assert_eq!(names(&exchange(&cloud, "one", &ids("a"), &ids("b"))), "a");
-        assert_eq!(names(&exchange(&cloud, "one", &ids("b"), &ids("b"))), "a", "a call that failed on the way");
-        assert_eq!(names(&exchange(&cloud, "two", &ids("b"), &ids("b"))), "", "another load balancer");
+        assert_eq!(
+            names(&exchange(&cloud, "one", &ids("b"), &ids("b"))),
+            "a",
+            "a call that failed on the way"
+        );
+        assert_eq!(
+            names(&exchange(&cloud, "two", &ids("b"), &ids("b"))),
+            "",
+            "another load balancer"
+        );
         settled(&cloud, "one", Some("b".to_owned()));
         assert_eq!(exchange(&cloud, "one", &ids("b c"), &ids("c b")), {
-            Former { opened: Some("c".to_owned()), closing: ids("b").into_iter().collect(), ..Former::default() }
+            Former {
+                opened: Some("c".to_owned()),
+                closing: ids("b").into_iter().collect(),
+                ..Former::default()
+            }
         });
         assert_eq!(names(&end(&cloud, "one", Some(&"x".to_owned()))), "b c");
         forgotten(&cloud, "one");
@@ -110,7 +142,8 @@ mod tests {
 
     #[test]
     fn only_groups_opened_for_the_load_balancer_are_closed() {
-        // The remembered group, the groups before and wanted, the groups to close, and the groups to detach.
+        // The remembered group, the groups before and wanted, the groups to close, and the groups
+        // to detach.
         for (opened, before, wanted, closing, detached) in [
             (Some("own"), "own extra", "own", "", "extra"),
             (None, "own extra", "own", "", "extra"),
@@ -123,7 +156,10 @@ mod tests {
             (Some("own"), "own", "own", "", ""),
             (None, "own", "own", "", ""),
         ] {
-            let mut former = Former { opened: opened.map(str::to_owned), ..Former::default() };
+            let mut former = Former {
+                opened: opened.map(str::to_owned),
+                ..Former::default()
+            };
             former.exchange(&ids(before), &ids(wanted));
             let expected = Former {
                 opened: ids(wanted).into_iter().next(),
@@ -136,13 +172,20 @@ mod tests {
 
     #[test]
     fn groups_that_are_not_yet_closed_are_kept() {
-        let mut former = Former { opened: Some("a".into()), ..Former::default() };
+        let mut former = Former {
+            opened: Some("a".into()),
+            ..Former::default()
+        };
         former.exchange(&ids("a"), &ids("b"));
         former.exchange(&ids("b"), &ids("c"));
         assert_eq!(former.closing, ids("a b").into_iter().collect());
         assert_eq!(former.detached, ids("a b").into_iter().collect());
         former.exchange(&ids("c"), &ids("a"));
-        assert_eq!(former.closing, ids("b c").into_iter().collect(), "it is let in again");
+        assert_eq!(
+            former.closing,
+            ids("b c").into_iter().collect(),
+            "it is let in again"
+        );
         former.end(Some(&"x".to_owned()));
         assert_eq!(former.closing, ids("a b c").into_iter().collect());
         let mut forgotten = Former::default();

@@ -1,5 +1,5 @@
-//! Computes the calls that change a load balancer to what is requested, in stages. The calls of a stage are independent and sent
-//! at once.
+//! Computes the calls that change a load balancer to what is requested, in stages. The calls of a
+//! stage are independent and sent at once.
 
 use std::collections::BTreeSet;
 
@@ -43,29 +43,60 @@ pub(crate) fn stages(
     let [first, second, third] = &mut stages;
 
     let attached: BTreeSet<String> = there.subnets.items.iter().cloned().collect();
-    change(first, "DetachLoadBalancerFromSubnets", name, attached.difference(subnets));
-    change(second, "AttachLoadBalancerToSubnets", name, subnets.difference(&attached));
+    change(
+        first,
+        "DetachLoadBalancerFromSubnets",
+        name,
+        attached.difference(subnets),
+    );
+    change(
+        second,
+        "AttachLoadBalancerToSubnets",
+        name,
+        subnets.difference(&attached),
+    );
 
     let same = |one: &Listener, others: &[Listener]| others.iter().any(|other| one.is(other));
-    let listeners: Vec<Listener> = there.listener_descriptions.items.iter().map(|one| one.listener.clone()).collect();
-    let gone: Vec<u16> =
-        listeners.iter().filter(|one| !same(one, &wish.listeners)).map(|one| one.load_balancer_port).collect();
+    let listeners: Vec<Listener> = there
+        .listener_descriptions
+        .items
+        .iter()
+        .map(|one| one.listener.clone())
+        .collect();
+    let gone: Vec<u16> = listeners
+        .iter()
+        .filter(|one| !same(one, &wish.listeners))
+        .map(|one| one.load_balancer_port)
+        .collect();
     if !gone.is_empty() {
         first.push(elb::on("DeleteLoadBalancerListeners", name).list("LoadBalancerPorts", gone));
     }
-    let fresh: Vec<&Listener> = wish.listeners.iter().filter(|one| !same(one, &listeners)).collect();
+    let fresh: Vec<&Listener> = wish
+        .listeners
+        .iter()
+        .filter(|one| !same(one, &listeners))
+        .collect();
     if !fresh.is_empty() {
-        second.push(elb::with_listeners(elb::on("CreateLoadBalancerListeners", name), fresh));
+        second.push(elb::with_listeners(
+            elb::on("CreateLoadBalancerListeners", name),
+            fresh,
+        ));
     }
 
     let secured: BTreeSet<&String> = there.security_groups.items.iter().collect();
     if groups.iter().collect::<BTreeSet<_>>() != secured {
-        second.push(elb::on("ApplySecurityGroupsToLoadBalancer", name).list("SecurityGroups", groups));
+        second.push(
+            elb::on("ApplySecurityGroupsToLoadBalancer", name).list("SecurityGroups", groups),
+        );
     }
     if differ(&wish.attributes, &observed.attributes) {
         second.push(elb::set_attributes(name, &wish.attributes));
     }
-    let lacks = |tags: &Tags| wish.tags.iter().any(|(key, value)| tags.get(key) != Some(value));
+    let lacks = |tags: &Tags| {
+        wish.tags
+            .iter()
+            .any(|(key, value)| tags.get(key) != Some(value))
+    };
     if observed.tags.as_ref().is_some_and(lacks) {
         second.push(elb::add_tags(name, &wish.tags));
     }
@@ -77,21 +108,45 @@ pub(crate) fn stages(
 
     let (fresh, gone) = machine_changes(there, machines);
     if !gone.is_empty() {
-        second.push(elb::change_instances("DeregisterInstancesFromLoadBalancer", name, &gone));
+        second.push(elb::change_instances(
+            "DeregisterInstancesFromLoadBalancer",
+            name,
+            &gone,
+        ));
     }
     if !fresh.is_empty() {
-        third.push(elb::change_instances("RegisterInstancesWithLoadBalancer", name, &fresh));
+        third.push(elb::change_instances(
+            "RegisterInstancesWithLoadBalancer",
+            name,
+            &fresh,
+        ));
     }
     stages
 }
 
 /// Returns the instances to register and the instances to deregister.
-pub(crate) fn machine_changes(there: &Description, machines: &BTreeSet<String>) -> (Vec<String>, Vec<String>) {
-    let behind: BTreeSet<String> = there.instances.items.iter().map(|one| one.instance_id.clone()).collect();
-    (machines.difference(&behind).cloned().collect(), behind.difference(machines).cloned().collect())
+pub(crate) fn machine_changes(
+    there: &Description,
+    machines: &BTreeSet<String>,
+) -> (Vec<String>, Vec<String>) {
+    let behind: BTreeSet<String> = there
+        .instances
+        .items
+        .iter()
+        .map(|one| one.instance_id.clone())
+        .collect();
+    (
+        machines.difference(&behind).cloned().collect(),
+        behind.difference(machines).cloned().collect(),
+    )
 }
 
-fn change<'a>(stage: &mut Vec<Call>, action: &'static str, name: &str, subnets: impl Iterator<Item = &'a String>) {
+fn change<'a>(
+    stage: &mut Vec<Call>,
+    action: &'static str,
+    name: &str,
+    subnets: impl Iterator<Item = &'a String>,
+) {
     let subnets: Vec<&String> = subnets.collect();
     if !subnets.is_empty() {
         stage.push(elb::on(action, name).list("Subnets", subnets));
@@ -105,39 +160,96 @@ fn differ(wanted: &Attributes, there: &Attributes) -> bool {
     }
     wanted.access_log.enabled != there.access_log.enabled
         || (wanted.access_log.enabled
-            && (other(wanted.access_log.emit_interval.as_ref(), there.access_log.emit_interval.as_ref())
-                || other(wanted.access_log.bucket.as_ref(), there.access_log.bucket.as_ref())
-                || other(wanted.access_log.prefix.as_ref(), there.access_log.prefix.as_ref())))
+            && (other(
+                wanted.access_log.emit_interval.as_ref(),
+                there.access_log.emit_interval.as_ref(),
+            ) || other(
+                wanted.access_log.bucket.as_ref(),
+                there.access_log.bucket.as_ref(),
+            ) || other(
+                wanted.access_log.prefix.as_ref(),
+                there.access_log.prefix.as_ref(),
+            )))
         || wanted.connection_draining.enabled != there.connection_draining.enabled
-        || other(wanted.connection_draining.timeout.as_ref(), there.connection_draining.timeout.as_ref())
-        || other(wanted.connection_settings.idle_timeout.as_ref(), there.connection_settings.idle_timeout.as_ref())
+        || other(
+            wanted.connection_draining.timeout.as_ref(),
+            there.connection_draining.timeout.as_ref(),
+        )
+        || other(
+            wanted.connection_settings.idle_timeout.as_ref(),
+            there.connection_settings.idle_timeout.as_ref(),
+        )
         || wanted.cross_zone_load_balancing != there.cross_zone_load_balancing
 }
 
 /// Enables or disables the PROXY protocol for the ports of the instances.
 fn proxy(wish: &Wish, there: &Description, first: &mut Vec<Call>, third: &mut Vec<Call>) {
-    let exists = there.policies.other_policies.items.iter().any(|policy| policy == PROXY_POLICY);
+    let exists = there
+        .policies
+        .other_policies
+        .items
+        .iter()
+        .any(|policy| policy == PROXY_POLICY);
     if wish.proxy && !exists {
         let kind = "ProxyProtocolPolicyType";
-        first.push(elb::create_policy(&wish.name, PROXY_POLICY, kind, "ProxyProtocol", "true"));
+        first.push(elb::create_policy(
+            &wish.name,
+            PROXY_POLICY,
+            kind,
+            "ProxyProtocol",
+            "true",
+        ));
     }
-    let wanted: BTreeSet<u16> = wish.listeners.iter().map(|one| one.instance_port).filter(|_| wish.proxy).collect();
-    let has = |port: &&elb::Backend| port.policy_names.items.iter().any(|policy| policy == PROXY_POLICY);
-    let there: BTreeSet<u16> =
-        there.backend_server_descriptions.items.iter().filter(has).map(|one| one.instance_port).collect();
-    let set = |port: &u16| elb::on("SetLoadBalancerPoliciesForBackendServer", &wish.name).with("InstancePort", port);
-    third.extend(wanted.difference(&there).map(|port| set(port).list("PolicyNames", [PROXY_POLICY])));
+    let wanted: BTreeSet<u16> = wish
+        .listeners
+        .iter()
+        .map(|one| one.instance_port)
+        .filter(|_| wish.proxy)
+        .collect();
+    let has = |port: &&elb::Backend| {
+        port.policy_names
+            .items
+            .iter()
+            .any(|policy| policy == PROXY_POLICY)
+    };
+    let there: BTreeSet<u16> = there
+        .backend_server_descriptions
+        .items
+        .iter()
+        .filter(has)
+        .map(|one| one.instance_port)
+        .collect();
+    let set = |port: &u16| {
+        elb::on("SetLoadBalancerPoliciesForBackendServer", &wish.name).with("InstancePort", port)
+    };
+    third.extend(
+        wanted
+            .difference(&there)
+            .map(|port| set(port).list("PolicyNames", [PROXY_POLICY])),
+    );
     // An empty list removes all policies.
-    third.extend(there.difference(&wanted).map(|port| set(port).with("PolicyNames", "")));
+    third.extend(
+        there
+            .difference(&wanted)
+            .map(|port| set(port).with("PolicyNames", "")),
+    );
 }
 
 /// Sets the TLS policy of the listeners, if one is requested.
 fn tls(wish: &Wish, there: &Description, first: &mut Vec<Call>, third: &mut Vec<Call>) {
-    let Some(reference) = &wish.policy else { return };
+    let Some(reference) = &wish.policy else {
+        return;
+    };
     let policy = tls_policy(reference);
     if !there.policies.other_policies.items.contains(&policy) {
         let kind = "SSLNegotiationPolicyType";
-        first.push(elb::create_policy(&wish.name, &policy, kind, "Reference-Security-Policy", reference));
+        first.push(elb::create_policy(
+            &wish.name,
+            &policy,
+            kind,
+            "Reference-Security-Policy",
+            reference,
+        ));
     }
     for listener in wish.listeners.iter().filter(|listener| listener.is_tls()) {
         let set = there

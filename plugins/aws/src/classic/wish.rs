@@ -59,9 +59,15 @@ impl Wish {
         let annotations = Annotations(&service.annotations);
         if annotations.get(annotation::GROUP_ATTRIBUTES).is_some() {
             let key = annotation::key(annotation::GROUP_ATTRIBUTES);
-            return Err(invalid(format!("annotation {key} is for network load balancers only")));
+            return Err(invalid(format!(
+                "annotation {key} is for network load balancers only"
+            )));
         }
-        if let Some(port) = service.ports.iter().find(|port| port.transport != Transport::Tcp) {
+        if let Some(port) = service
+            .ports
+            .iter()
+            .find(|port| port.transport != Transport::Tcp)
+        {
             return Err(invalid(format!(
                 "port {} is not TCP, but classic load balancers support only TCP; for a network load balancer, set \
                  annotation {}: nlb",
@@ -75,11 +81,15 @@ impl Wish {
             Some(_) => return Err(annotation::wrong(annotation::PROXY_PROTOCOL, "*")),
         };
         let reachable = service.ports.iter().filter(|port| port.node_port != 0);
-        let listeners: Vec<Listener> = reachable.map(|port| listener(port, annotations)).collect::<Result<_>>()?;
+        let listeners: Vec<Listener> = reachable
+            .map(|port| listener(port, annotations))
+            .collect::<Result<_>>()?;
         let first = listeners
             .first()
             .map(|listener| listener.instance_port)
-            .ok_or_else(|| invalid("no port has a node port, which classic load balancers require"))?;
+            .ok_or_else(|| {
+                invalid("no port has a node port, which classic load balancers require")
+            })?;
         let mut tags = annotations.pairs(annotation::TAGS);
         tags.insert(tags::SERVICE.into(), name::service(service));
         let ranges = match service.source_ranges.as_slice() {
@@ -118,7 +128,10 @@ fn listener(port: &ServicePort, annotations: Annotations<'_>) -> Result<Listener
         (Some(_), Some(behind @ ("http" | "https"))) => ("https", behind),
         (Some(_), Some(behind @ ("ssl" | "tcp"))) => ("ssl", behind),
         (Some(_), Some(_)) => {
-            return Err(annotation::wrong(annotation::BACKEND_PROTOCOL, "http, https, ssl or tcp"));
+            return Err(annotation::wrong(
+                annotation::BACKEND_PROTOCOL,
+                "http, https, ssl or tcp",
+            ));
         }
         (None, Some("http")) => ("http", "http"),
         (None, _) => ("tcp", "tcp"),
@@ -154,6 +167,8 @@ fn attributes(annotations: Annotations<'_>) -> Result<Attributes> {
             // The default of AWS and of the official provider.
             idle_timeout: Some(number(annotation::IDLE_TIMEOUT)?.unwrap_or(60)),
         },
-        cross_zone_load_balancing: Enabled { enabled: flag(annotation::CROSS_ZONE)? },
+        cross_zone_load_balancing: Enabled {
+            enabled: flag(annotation::CROSS_ZONE)?,
+        },
     })
 }

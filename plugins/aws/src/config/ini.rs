@@ -28,7 +28,10 @@ pub(crate) struct Problem {
 impl Problem {
     /// Creates a problem at this line.
     pub(crate) fn at(line: usize, reason: impl Into<String>) -> Self {
-        Self { line, reason: reason.into() }
+        Self {
+            line,
+            reason: reason.into(),
+        }
     }
 }
 
@@ -46,7 +49,8 @@ pub(crate) fn parse(text: &str) -> Result<Vec<Entry>, Problem> {
             continue;
         }
         if content.starts_with('[') {
-            let (name, sub) = header(&content).ok_or_else(|| Problem::at(line, "expected [Section]"))?;
+            let (name, sub) =
+                header(&content).ok_or_else(|| Problem::at(line, "expected [Section]"))?;
             (section, subsection) = (Some(name), sub);
             continue;
         }
@@ -55,15 +59,33 @@ pub(crate) fn parse(text: &str) -> Result<Vec<Entry>, Problem> {
             content.pop();
             content.push_str(lines.next().map_or("", |(_, next)| next));
         }
-        let section = section.clone().ok_or_else(|| Problem::at(line, "an option is before the first [Section]"))?;
+        let section = section
+            .clone()
+            .ok_or_else(|| Problem::at(line, "an option is before the first [Section]"))?;
         let (key, value) = match content.split_once('=') {
-            Some((key, value)) => (key.trim(), Some(unquote(value.trim()).map_err(|why| Problem::at(line, why))?)),
-            None => (content.split([';', '#']).next().unwrap_or_default().trim(), None),
+            Some((key, value)) => (
+                key.trim(),
+                Some(unquote(value.trim()).map_err(|why| Problem::at(line, why))?),
+            ),
+            None => (
+                content.split([';', '#']).next().unwrap_or_default().trim(),
+                None,
+            ),
         };
-        if key.is_empty() || !key.chars().all(|letter| letter.is_ascii_alphanumeric() || letter == '-') {
+        if key.is_empty()
+            || !key
+                .chars()
+                .all(|letter| letter.is_ascii_alphanumeric() || letter == '-')
+        {
             return Err(Problem::at(line, "expected `Option = value`"));
         }
-        entries.push(Entry { line, section, subsection: subsection.clone(), key: key.to_owned(), value });
+        entries.push(Entry {
+            line,
+            section,
+            subsection: subsection.clone(),
+            key: key.to_owned(),
+            value,
+        });
     }
     Ok(entries)
 }
@@ -79,7 +101,10 @@ fn header(line: &str) -> Option<(String, String)> {
         Some((name, sub)) => (name.trim(), sub.strip_suffix('"')?),
         None => (inner.trim(), ""),
     };
-    let plain = !name.is_empty() && name.chars().all(|letter| letter.is_ascii_alphanumeric() || "-.".contains(letter));
+    let plain = !name.is_empty()
+        && name
+            .chars()
+            .all(|letter| letter.is_ascii_alphanumeric() || "-.".contains(letter));
     plain.then(|| (name.to_owned(), sub.to_owned()))
 }
 
@@ -119,9 +144,23 @@ mod tests {
     fn flat(text: &str) -> Result<Vec<(usize, String)>, Problem> {
         Ok(parse(text)?
             .into_iter()
-            .map(|Entry { line, section, subsection, key, value }| {
-                (line, format!("{section}|{subsection}|{key}|{}", value.unwrap_or("<true>".into())))
-            })
+            .map(
+                |Entry {
+                     line,
+                     section,
+                     subsection,
+                     key,
+                     value,
+                 }| {
+                    (
+                        line,
+                        format!(
+                            "{section}|{subsection}|{key}|{}",
+                            value.unwrap_or("<true>".into())
+                        ),
+                    )
+                },
+            )
             .collect())
     }
 
@@ -137,7 +176,12 @@ mod tests {
             (9, "ServiceOverride|1|Name|one two"),
             (11, "ServiceOverride|1|E|a\"b"),
         ];
-        assert_eq!(flat(text), Ok(expected.map(|(line, text)| (line, text.to_owned())).to_vec()));
+        assert_eq!(
+            flat(text),
+            Ok(expected
+                .map(|(line, text)| (line, text.to_owned()))
+                .to_vec())
+        );
     }
 
     #[test]
@@ -153,7 +197,11 @@ mod tests {
             ("[Global]\nA = \\x", 2),
             ("[Global]\nA b = c", 2),
         ] {
-            assert_eq!(parse(text).map_err(|problem| problem.line), Err(line), "{text}");
+            assert_eq!(
+                parse(text).map_err(|problem| problem.line),
+                Err(line),
+                "{text}"
+            );
         }
     }
 }

@@ -33,7 +33,14 @@ const GLOBAL: [&str; 17] = [
 ];
 
 /// The options of `[ServiceOverride "…"]`.
-const OVERRIDE: [&str; 6] = ["service", "region", "url", "signingregion", "signingmethod", "signingname"];
+const OVERRIDE: [&str; 6] = [
+    "service",
+    "region",
+    "url",
+    "signingregion",
+    "signingmethod",
+    "signingname",
+];
 
 /// Options by lower-case name, each with its line (0 for an option of the plugin).
 #[derive(Debug, Default)]
@@ -46,19 +53,36 @@ impl Raw {
     /// Sorts the entries and rejects unknown ones.
     pub(super) fn read(text: &str, given: &[(String, String)]) -> Result<Self, Problem> {
         let mut raw = Self::default();
-        for Entry { line, section, subsection, key, value } in ini::parse(text)? {
+        for Entry {
+            line,
+            section,
+            subsection,
+            key,
+            value,
+        } in ini::parse(text)?
+        {
             let name = key.to_ascii_lowercase();
             let value = value.unwrap_or_else(|| "true".into());
             match section.to_ascii_lowercase().as_str() {
                 "global" => {
                     known_global(&name, &key, line)?;
-                    raw.global.entry(name).or_insert((line, Vec::new())).1.push(value);
+                    raw.global
+                        .entry(name)
+                        .or_insert((line, Vec::new()))
+                        .1
+                        .push(value);
                 }
                 "serviceoverride" if OVERRIDE.contains(&name.as_str()) => {
-                    raw.overrides.entry(subsection).or_default().insert(name, (line, value));
+                    raw.overrides
+                        .entry(subsection)
+                        .or_default()
+                        .insert(name, (line, value));
                 }
                 "serviceoverride" => {
-                    return Err(Problem::at(line, format!("unknown option {key} of a ServiceOverride")));
+                    return Err(Problem::at(
+                        line,
+                        format!("unknown option {key} of a ServiceOverride"),
+                    ));
                 }
                 _ => return Err(Problem::at(line, format!("unknown section [{section}]"))),
             }
@@ -67,7 +91,10 @@ impl Raw {
             let name = key.to_ascii_lowercase();
             known_global(&name, key, 0)?;
             let values = if name == "nodeipfamilies" {
-                value.split(',').map(|part| part.trim().to_owned()).collect()
+                value
+                    .split(',')
+                    .map(|part| part.trim().to_owned())
+                    .collect()
             } else {
                 vec![value.clone()]
             };
@@ -79,7 +106,10 @@ impl Raw {
     /// Returns the last value of an option, or `None` if it is missing or empty.
     pub(super) fn text(&self, name: &str) -> Option<String> {
         let (_, values) = self.global.get(name)?;
-        values.last().map(|value| value.trim().to_owned()).filter(|value| !value.is_empty())
+        values
+            .last()
+            .map(|value| value.trim().to_owned())
+            .filter(|value| !value.is_empty())
     }
 
     fn refuse(&self, name: &str, reason: impl Into<String>) -> Problem {
@@ -88,7 +118,12 @@ impl Raw {
 
     /// Returns a boolean, with the values that gcfg accepts.
     pub(super) fn flag(&self, name: &str) -> Result<bool, Problem> {
-        match self.text(name).as_deref().map(str::to_ascii_lowercase).as_deref() {
+        match self
+            .text(name)
+            .as_deref()
+            .map(str::to_ascii_lowercase)
+            .as_deref()
+        {
             None | Some("false" | "no" | "off" | "0") => Ok(false),
             Some("true" | "yes" | "on" | "1") => Ok(true),
             Some(_) => Err(self.refuse(name, format!("{name} must be true or false"))),
@@ -109,18 +144,25 @@ impl Raw {
                 )
             })?,
         };
-        let plain =
-            region.chars().all(|letter| letter.is_ascii_lowercase() || letter.is_ascii_digit() || letter == '-');
+        let plain = region
+            .chars()
+            .all(|letter| letter.is_ascii_lowercase() || letter.is_ascii_digit() || letter == '-');
         if plain {
             Ok(region)
         } else {
-            Err(self.refuse("region", "Region is not a valid region; expected for example eu-west-1"))
+            Err(self.refuse(
+                "region",
+                "Region is not a valid region; expected for example eu-west-1",
+            ))
         }
     }
 
     /// Returns `KubernetesClusterTag`, or otherwise `KubernetesClusterID`.
     pub(super) fn cluster_id(&self) -> Result<Option<String>, Problem> {
-        match (self.text("kubernetesclustertag"), self.text("kubernetesclusterid")) {
+        match (
+            self.text("kubernetesclustertag"),
+            self.text("kubernetesclusterid"),
+        ) {
             (Some(tag), Some(id)) if tag != id => Err(self.refuse(
                 "kubernetesclustertag",
                 "KubernetesClusterTag and KubernetesClusterID are different: set only one",
@@ -131,14 +173,20 @@ impl Raw {
 
     /// Returns `NodeIPFamilies`.
     pub(super) fn families(&self) -> Result<Vec<Family>, Problem> {
-        let values = self.global.get("nodeipfamilies").map_or(&[][..], |(_, values)| values);
+        let values = self
+            .global
+            .get("nodeipfamilies")
+            .map_or(&[][..], |(_, values)| values);
         let mut families = Vec::new();
         for value in values {
             families.push(match value.trim() {
                 "ipv4" => Family::V4,
                 "ipv6" => Family::V6,
                 _ => {
-                    return Err(self.refuse("nodeipfamilies", "NodeIPFamilies must be ipv4 or ipv6, one line for each"));
+                    return Err(self.refuse(
+                        "nodeipfamilies",
+                        "NodeIPFamilies must be ipv4 or ipv6, one line for each",
+                    ));
                 }
             });
         }
@@ -155,7 +203,8 @@ impl Raw {
             None | Some("ServiceNodePort") => return Ok(None),
             Some("Shared") => {}
             Some(_) => {
-                let reason = "ClusterServiceLoadBalancerHealthProbeMode must be Shared or ServiceNodePort";
+                let reason =
+                    "ClusterServiceLoadBalancerHealthProbeMode must be Shared or ServiceNodePort";
                 return Err(self.refuse(mode, reason));
             }
         }
@@ -164,10 +213,15 @@ impl Raw {
             // The default of kube-proxy.
             None | Some("0") => 10256,
             Some(text) => text.parse().map_err(|_| {
-                self.refuse(name, "ClusterServiceSharedLoadBalancerHealthProbePort is not a valid port")
+                self.refuse(
+                    name,
+                    "ClusterServiceSharedLoadBalancerHealthProbePort is not a valid port",
+                )
             })?,
         };
-        let path = self.text("clusterservicesharedloadbalancerhealthprobepath").unwrap_or_else(|| "/healthz".into());
+        let path = self
+            .text("clusterservicesharedloadbalancerhealthprobepath")
+            .unwrap_or_else(|| "/healthz".into());
         Ok(Some(SharedProbe { port, path }))
     }
 
@@ -177,7 +231,10 @@ impl Raw {
         let pattern = self.text(name).unwrap_or_else(|| default.to_owned());
         match Regex::new(&pattern) {
             Ok(_) => Ok(pattern),
-            Err(_) => Err(self.refuse(name, "SupportedTopologyInstanceTypePattern is not a valid regular expression")),
+            Err(_) => Err(self.refuse(
+                name,
+                "SupportedTopologyInstanceTypePattern is not a valid regular expression",
+            )),
         }
     }
 
@@ -186,7 +243,10 @@ impl Raw {
         match self.text("nlbsecuritygroupmode").as_deref() {
             None => Ok(false),
             Some("Managed") => Ok(true),
-            Some(_) => Err(self.refuse("nlbsecuritygroupmode", "NLBSecurityGroupMode must be Managed or unset")),
+            Some(_) => Err(self.refuse(
+                "nlbsecuritygroupmode",
+                "NLBSecurityGroupMode must be Managed or unset",
+            )),
         }
     }
 
@@ -195,29 +255,54 @@ impl Raw {
         let mut all = Vec::new();
         for (number, entries) in &self.overrides {
             let line = entries.values().map(|(line, _)| *line).min().unwrap_or(0);
-            let get = |name: &str| entries.get(name).map(|(_, value)| value.trim().to_owned()).unwrap_or_default();
+            let get = |name: &str| {
+                entries
+                    .get(name)
+                    .map(|(_, value)| value.trim().to_owned())
+                    .unwrap_or_default()
+            };
             for name in ["service", "region", "url", "signingregion"] {
                 if get(name).is_empty() {
-                    return Err(Problem::at(line, format!("ServiceOverride {number} has no {name}")));
+                    return Err(Problem::at(
+                        line,
+                        format!("ServiceOverride {number} has no {name}"),
+                    ));
                 }
             }
             let (service, region, url) = (get("service"), get("region"), get("url"));
-            if all.iter().any(|other: &Override| other.service == service && other.region == region) {
-                return Err(Problem::at(line, format!("ServiceOverride {number} has the same service as another one")));
+            if all
+                .iter()
+                .any(|other: &Override| other.service == service && other.region == region)
+            {
+                return Err(Problem::at(
+                    line,
+                    format!("ServiceOverride {number} has the same service as another one"),
+                ));
             }
             let endpoint = Endpoint {
                 url: checked(&url, line)?,
                 signing_region: get("signingregion"),
                 signing_name: get("signingname"),
             };
-            all.push(Override { service, region, endpoint });
+            all.push(Override {
+                service,
+                region,
+                endpoint,
+            });
         }
         if let Some(url) = self.text("endpoint") {
             let region = self.region()?;
-            let endpoint =
-                Endpoint { url: checked(&url, 0)?, signing_region: region.clone(), signing_name: String::new() };
+            let endpoint = Endpoint {
+                url: checked(&url, 0)?,
+                signing_region: region.clone(),
+                signing_name: String::new(),
+            };
             for service in ["ec2", "elasticloadbalancing"] {
-                all.push(Override { service: service.into(), region: region.clone(), endpoint: endpoint.clone() });
+                all.push(Override {
+                    service: service.into(),
+                    region: region.clone(),
+                    endpoint: endpoint.clone(),
+                });
             }
         }
         Ok(all)
@@ -226,14 +311,21 @@ impl Raw {
 
 /// Checks the URL of an endpoint and adds a path if it has none.
 fn checked(url: &str, line: usize) -> Result<String, Problem> {
-    let rest = url.strip_prefix("https://").or_else(|| url.strip_prefix("http://")).unwrap_or_default();
+    let rest = url
+        .strip_prefix("https://")
+        .or_else(|| url.strip_prefix("http://"))
+        .unwrap_or_default();
     if rest.is_empty() || rest.contains(['?', '#', '@', ' ']) {
         return Err(Problem::at(
             line,
             "an endpoint must be https://HOST or http://HOST, optionally with port and path",
         ));
     }
-    Ok(if rest.contains('/') { url.to_owned() } else { format!("{url}/") })
+    Ok(if rest.contains('/') {
+        url.to_owned()
+    } else {
+        format!("{url}/")
+    })
 }
 
 /// Returns an error with the reason if the option is not supported.

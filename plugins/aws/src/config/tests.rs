@@ -8,10 +8,19 @@ fn parse(text: &str) -> Result<Config, Problem> {
 fn only_the_region_is_required() {
     let config = parse("[Global]\nRegion = eu-west-1\n").unwrap();
     assert_eq!(config.region, "eu-west-1");
-    assert_eq!(config.endpoints.ec2.url, "https://ec2.eu-west-1.amazonaws.com/");
-    assert_eq!(config.endpoints.elbv2.url, "https://elasticloadbalancing.eu-west-1.amazonaws.com/");
+    assert_eq!(
+        config.endpoints.ec2.url,
+        "https://ec2.eu-west-1.amazonaws.com/"
+    );
+    assert_eq!(
+        config.endpoints.elbv2.url,
+        "https://elasticloadbalancing.eu-west-1.amazonaws.com/"
+    );
     assert_eq!(config.families, [Family::V4]);
-    assert_eq!((config.vpc, config.cluster_id, config.shared_probe), (None, None, None));
+    assert_eq!(
+        (config.vpc, config.cluster_id, config.shared_probe),
+        (None, None, None)
+    );
     assert!(!config.legacy_tags && !config.keep_node_groups && !config.nlb_groups_managed);
 }
 
@@ -35,7 +44,10 @@ fn every_option_of_the_official_file_is_read() {
         keep_node_groups: true,
         elb_security_group: Some("sg-1".into()),
         families: vec![Family::V6, Family::V4],
-        shared_probe: Some(SharedProbe { port: 8080, path: "/h".into() }),
+        shared_probe: Some(SharedProbe {
+            port: 8080,
+            path: "/h".into(),
+        }),
         topology_pattern: "^x".into(),
         nlb_groups_managed: true,
         endpoints: config.endpoints.clone(),
@@ -47,8 +59,16 @@ fn every_option_of_the_official_file_is_read() {
 
 #[test]
 fn the_shared_probe_defaults_to_kube_proxy() {
-    let config = parse("[Global]\nRegion=a-b-1\nClusterServiceLoadBalancerHealthProbeMode=Shared\n").unwrap();
-    assert_eq!(config.shared_probe, Some(SharedProbe { port: 10256, path: "/healthz".into() }));
+    let config =
+        parse("[Global]\nRegion=a-b-1\nClusterServiceLoadBalancerHealthProbeMode=Shared\n")
+            .unwrap();
+    assert_eq!(
+        config.shared_probe,
+        Some(SharedProbe {
+            port: 10256,
+            path: "/healthz".into()
+        })
+    );
 }
 
 #[test]
@@ -60,9 +80,17 @@ fn service_overrides_apply_to_the_configured_region() {
                 URL = https://no.example\nSigningRegion = r\n[ServiceOverride \"4\"]\nService = s3\nRegion = eu-west-1\n\
                 URL = https://s3.example\nSigningRegion = r\n";
     let endpoints = parse(text).unwrap().endpoints;
-    let shown = |endpoint: &Endpoint| format!("{} {} {}", endpoint.url, endpoint.signing_region, endpoint.signing_name);
+    let shown = |endpoint: &Endpoint| {
+        format!(
+            "{} {} {}",
+            endpoint.url, endpoint.signing_region, endpoint.signing_name
+        )
+    };
     assert_eq!(shown(&endpoints.ec2), "https://ec2.example/ r n");
-    assert_eq!(shown(&endpoints.elbv2), "http://v2:1/p r2 elasticloadbalancing");
+    assert_eq!(
+        shown(&endpoints.elbv2),
+        "http://v2:1/p r2 elasticloadbalancing"
+    );
     assert_eq!(
         shown(&endpoints.elb),
         "https://elasticloadbalancing.eu-west-1.amazonaws.com/ eu-west-1 elasticloadbalancing"
@@ -71,12 +99,23 @@ fn service_overrides_apply_to_the_configured_region() {
 
 #[test]
 fn plugin_options_override_the_file() {
-    let given = [("Region", "eu-north-1"), ("nodeIPFamilies", "ipv4, ipv6"), ("endpoint", "http://127.0.0.1:5000")];
+    let given = [
+        ("Region", "eu-north-1"),
+        ("nodeIPFamilies", "ipv4, ipv6"),
+        ("endpoint", "http://127.0.0.1:5000"),
+    ];
     let given = given.map(|(key, value)| (key.to_owned(), value.to_owned()));
     let config = Config::parse("[Global]\nRegion = eu-west-1\nVPC = v\n", &given).unwrap();
-    assert_eq!((config.region.as_str(), config.vpc.as_deref()), ("eu-north-1", Some("v")));
+    assert_eq!(
+        (config.region.as_str(), config.vpc.as_deref()),
+        ("eu-north-1", Some("v"))
+    );
     assert_eq!(config.families, [Family::V4, Family::V6]);
-    for endpoint in [&config.endpoints.ec2, &config.endpoints.elb, &config.endpoints.elbv2] {
+    for endpoint in [
+        &config.endpoints.ec2,
+        &config.endpoints.elb,
+        &config.endpoints.elbv2,
+    ] {
         assert_eq!(endpoint.url, "http://127.0.0.1:5000/");
     }
     assert_eq!(config.endpoints.elb.signing_name, "elasticloadbalancing");
@@ -89,23 +128,59 @@ fn rejects_invalid_settings_with_name_and_line() {
         ("[Global]\nRegion = x y", 2, "Region"),
         ("[Global]\nZone = 7", 2, "Zone"),
         ("[Global]\nRegion = a-1\nRoleARN = arn:x", 3, "RoleARN"),
-        ("[Global]\nRegion = a-1\nSourceARN = arn:x", 3, "Skydock's credential"),
+        (
+            "[Global]\nRegion = a-1\nSourceARN = arn:x",
+            3,
+            "Skydock's credential",
+        ),
         ("[Global]\nRegion = a-1\nRegoin = b", 3, "Regoin"),
         ("[Globul]\nRegion = a-1", 2, "Globul"),
-        ("[Global]\nRegion = a-1\nNodeIPFamilies = ipv5", 3, "NodeIPFamilies"),
-        ("[Global]\nRegion = a-1\nKubernetesClusterTag = a\nKubernetesClusterID = b", 3, "different"),
-        ("[Global]\nRegion = a-1\nDisableSecurityGroupIngress = maybe", 3, "true or false"),
-        ("[Global]\nRegion = a-1\nNLBSecurityGroupMode = Own", 3, "Managed"),
-        ("[Global]\nRegion = a-1\nClusterServiceLoadBalancerHealthProbeMode = x", 3, "Shared"),
+        (
+            "[Global]\nRegion = a-1\nNodeIPFamilies = ipv5",
+            3,
+            "NodeIPFamilies",
+        ),
+        (
+            "[Global]\nRegion = a-1\nKubernetesClusterTag = a\nKubernetesClusterID = b",
+            3,
+            "different",
+        ),
+        (
+            "[Global]\nRegion = a-1\nDisableSecurityGroupIngress = maybe",
+            3,
+            "true or false",
+        ),
+        (
+            "[Global]\nRegion = a-1\nNLBSecurityGroupMode = Own",
+            3,
+            "Managed",
+        ),
+        (
+            "[Global]\nRegion = a-1\nClusterServiceLoadBalancerHealthProbeMode = x",
+            3,
+            "Shared",
+        ),
         (
             "[Global]\nRegion = a-1\nClusterServiceLoadBalancerHealthProbeMode = Shared\n\
              ClusterServiceSharedLoadBalancerHealthProbePort = 70000",
             4,
             "port",
         ),
-        ("[Global]\nRegion = a-1\nSupportedTopologyInstanceTypePattern = (", 3, "regular expression"),
-        ("[Global]\nRegion = a-1\n[ServiceOverride \"1\"]\nService = ec2", 4, "region"),
-        ("[Global]\nRegion = a-1\n[ServiceOverride \"1\"]\nNose = ec2", 4, "Nose"),
+        (
+            "[Global]\nRegion = a-1\nSupportedTopologyInstanceTypePattern = (",
+            3,
+            "regular expression",
+        ),
+        (
+            "[Global]\nRegion = a-1\n[ServiceOverride \"1\"]\nService = ec2",
+            4,
+            "region",
+        ),
+        (
+            "[Global]\nRegion = a-1\n[ServiceOverride \"1\"]\nNose = ec2",
+            4,
+            "Nose",
+        ),
         (
             "[Global]\nRegion = a-1\n[ServiceOverride \"1\"]\nService=ec2\nRegion=a-1\nURL=ftp://x\nSigningRegion=a",
             4,
@@ -120,8 +195,11 @@ fn rejects_invalid_settings_with_name_and_line() {
 
 #[test]
 fn rejects_two_overrides_of_the_same_service() {
-    let one =
-        |number| format!("[ServiceOverride \"{number}\"]\nService=ec2\nRegion=a-1\nURL=https://x\nSigningRegion=a-1\n");
+    let one = |number| {
+        format!(
+            "[ServiceOverride \"{number}\"]\nService=ec2\nRegion=a-1\nURL=https://x\nSigningRegion=a-1\n"
+        )
+    };
     let text = format!("[Global]\nRegion = a-1\n{}{}", one(1), one(2));
     assert!(parse(&text).unwrap_err().reason.contains("same service"));
 }
@@ -132,9 +210,19 @@ fn each_partition_has_its_own_domain() {
         ("cn-north-1", "https://ec2.cn-north-1.amazonaws.com.cn/"),
         ("us-gov-west-1", "https://ec2.us-gov-west-1.amazonaws.com/"),
         ("us-iso-east-1", "https://ec2.us-iso-east-1.c2s.ic.gov/"),
-        ("us-isob-east-1", "https://ec2.us-isob-east-1.sc2s.sgov.gov/"),
+        (
+            "us-isob-east-1",
+            "https://ec2.us-isob-east-1.sc2s.sgov.gov/",
+        ),
         ("eusc-de-east-1", "https://ec2.eusc-de-east-1.amazonaws.eu/"),
     ] {
-        assert_eq!(parse(&format!("[Global]\nRegion={region}")).unwrap().endpoints.ec2.url, url);
+        assert_eq!(
+            parse(&format!("[Global]\nRegion={region}"))
+                .unwrap()
+                .endpoints
+                .ec2
+                .url,
+            url
+        );
     }
 }

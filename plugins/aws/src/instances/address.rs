@@ -12,8 +12,8 @@ use crate::{
     config::Family,
 };
 
-/// Maximum number of node addresses that the host accepts. An instance whose interfaces have additional addresses for Pods has
-/// more. The first ones, which are its own, are kept.
+/// Maximum number of node addresses that the host accepts. An instance whose interfaces have
+/// additional addresses for Pods has more. The first ones, which are its own, are kept.
 const MOST: usize = 64;
 
 /// Returns the addresses of an instance, family by family.
@@ -33,7 +33,9 @@ pub(crate) fn of(machine: &Instance, families: &[Family]) -> Result<Vec<NodeAddr
         .into_iter()
         .rev()
         .filter(|address| {
-            let drop = spare > 0 && address.kind == AddressKind::InternalIp && !address.address.contains(':');
+            let drop = spare > 0
+                && address.kind == AddressKind::InternalIp
+                && !address.address.contains(':');
             spare -= usize::from(drop);
             !drop
         })
@@ -43,48 +45,90 @@ pub(crate) fn of(machine: &Instance, families: &[Family]) -> Result<Vec<NodeAddr
     Ok(kept)
 }
 
-/// Adds the private addresses of all interfaces, the primary interface first, then the public address, then the names.
+/// Adds the private addresses of all interfaces, the primary interface first, then the public
+/// address, then the names.
 fn ipv4(machine: &Instance, addresses: &mut Vec<NodeAddress>) -> Result<()> {
     let mut interfaces: Vec<&Interface> = machine.network_interface_set.items.iter().collect();
-    interfaces.sort_by_key(|interface| interface.attachment.as_ref().map_or(u32::MAX, |one| one.device_index));
-    let in_use = interfaces.into_iter().filter(|interface| interface.status == "in-use");
+    interfaces.sort_by_key(|interface| {
+        interface
+            .attachment
+            .as_ref()
+            .map_or(u32::MAX, |one| one.device_index)
+    });
+    let in_use = interfaces
+        .into_iter()
+        .filter(|interface| interface.status == "in-use");
     for private in in_use.flat_map(|interface| &interface.private_ip_addresses_set.items) {
-        push_v4(machine, AddressKind::InternalIp, &private.private_ip_address, addresses)?;
+        push_v4(
+            machine,
+            AddressKind::InternalIp,
+            &private.private_ip_address,
+            addresses,
+        )?;
     }
-    push_v4(machine, AddressKind::ExternalIp, &machine.ip_address, addresses)?;
+    push_v4(
+        machine,
+        AddressKind::ExternalIp,
+        &machine.ip_address,
+        addresses,
+    )?;
     for (kind, name) in [
         (AddressKind::InternalDns, &machine.private_dns_name),
         (AddressKind::Hostname, &machine.private_dns_name),
         (AddressKind::ExternalDns, &machine.dns_name),
     ] {
         if !name.is_empty() {
-            addresses.push(NodeAddress { kind, address: name.clone() });
+            addresses.push(NodeAddress {
+                kind,
+                address: name.clone(),
+            });
         }
     }
     Ok(())
 }
 
-/// Adds the first IPv6 address of each interface, in EC2's order. They are internal addresses even if they are reachable from the
-/// internet.
+/// Adds the first IPv6 address of each interface, in EC2's order. They are internal addresses even
+/// if they are reachable from the internet.
 fn ipv6(machine: &Instance, addresses: &mut Vec<NodeAddress>) -> Result<()> {
-    let in_use = machine.network_interface_set.items.iter().filter(|interface| interface.status == "in-use");
+    let in_use = machine
+        .network_interface_set
+        .items
+        .iter()
+        .filter(|interface| interface.status == "in-use");
     for first in in_use.filter_map(|interface| interface.ipv6_addresses_set.items.first()) {
-        let ip: Ipv6Addr = first.ipv6_address.parse().map_err(|_| wrong(machine, &first.ipv6_address))?;
-        addresses.push(NodeAddress { kind: AddressKind::InternalIp, address: ip.to_string() });
+        let ip: Ipv6Addr = first
+            .ipv6_address
+            .parse()
+            .map_err(|_| wrong(machine, &first.ipv6_address))?;
+        addresses.push(NodeAddress {
+            kind: AddressKind::InternalIp,
+            address: ip.to_string(),
+        });
     }
     Ok(())
 }
 
-fn push_v4(machine: &Instance, kind: AddressKind, text: &str, addresses: &mut Vec<NodeAddress>) -> Result<()> {
+fn push_v4(
+    machine: &Instance,
+    kind: AddressKind,
+    text: &str,
+    addresses: &mut Vec<NodeAddress>,
+) -> Result<()> {
     if !text.is_empty() {
         let ip: Ipv4Addr = text.parse().map_err(|_| wrong(machine, text))?;
-        addresses.push(NodeAddress { kind, address: ip.to_string() });
+        addresses.push(NodeAddress {
+            kind,
+            address: ip.to_string(),
+        });
     }
     Ok(())
 }
 
 fn wrong(machine: &Instance, text: &str) -> CloudError {
-    CloudError::internal(format!("EC2 returned an invalid address {text} for instance {}", machine.instance_id))
+    CloudError::internal(format!(
+        "EC2 returned an invalid address {text} for instance {}",
+        machine.instance_id
+    ))
 }
 
 #[cfg(test)]
@@ -106,8 +150,15 @@ mod tests {
         <item><ipv6Address>2001:db8::f</ipv6Address></item></ipv6AddressesSet></item></networkInterfaceSet></item>";
 
     fn shown(machine: &Instance, families: &[Family]) -> String {
-        let shown = |one: &NodeAddress| format!("{:?} {}", one.kind, one.address).replace("AddressKind::", "");
-        of(machine, families).unwrap().iter().map(shown).collect::<Vec<_>>().join(", ")
+        let shown = |one: &NodeAddress| {
+            format!("{:?} {}", one.kind, one.address).replace("AddressKind::", "")
+        };
+        of(machine, families)
+            .unwrap()
+            .iter()
+            .map(shown)
+            .collect::<Vec<_>>()
+            .join(", ")
     }
 
     #[test]
@@ -122,26 +173,45 @@ mod tests {
         let v6 = "InternalIp 2001:db8::2, InternalIp 2001:db8::1";
         assert_eq!(shown(&machine, &[Family::V4]), v4);
         assert_eq!(shown(&machine, &[Family::V6]), v6);
-        assert_eq!(shown(&machine, &[Family::V6, Family::V4]), format!("{v6}, {v4}"));
+        assert_eq!(
+            shown(&machine, &[Family::V6, Family::V4]),
+            format!("{v6}, {v4}")
+        );
     }
 
     #[test]
     fn excess_addresses_are_dropped_but_not_the_primary_ones() {
         let mut machine: Instance = quick_xml::de::from_str(MACHINE).unwrap();
-        let lent = machine.network_interface_set.items.iter_mut().find(|one| one.status == "in-use").unwrap();
+        let lent = machine
+            .network_interface_set
+            .items
+            .iter_mut()
+            .find(|one| one.status == "in-use")
+            .unwrap();
         for number in 0..200 {
             let address = format!("10.2.0.{number}");
-            lent.private_ip_addresses_set.items.push(crate::api::ec2::PrivateAddress { private_ip_address: address });
+            lent.private_ip_addresses_set
+                .items
+                .push(crate::api::ec2::PrivateAddress {
+                    private_ip_address: address,
+                });
         }
         let kept = of(&machine, &[Family::V4]).unwrap();
         assert_eq!(kept.len(), MOST);
-        assert_eq!(kept.first().map(|one| one.address.as_str()), Some("10.0.0.1"));
+        assert_eq!(
+            kept.first().map(|one| one.address.as_str()),
+            Some("10.0.0.1")
+        );
         assert!(kept.iter().any(|one| one.kind == AddressKind::ExternalDns));
     }
 
     #[test]
     fn an_invalid_address_is_an_error() {
-        let machine: Instance = quick_xml::de::from_str(&MACHINE.replace("203.0.113.1", "n/a")).unwrap();
-        assert!(matches!(of(&machine, &[Family::V4]), Err(CloudError::Internal(_))));
+        let machine: Instance =
+            quick_xml::de::from_str(&MACHINE.replace("203.0.113.1", "n/a")).unwrap();
+        assert!(matches!(
+            of(&machine, &[Family::V4]),
+            Err(CloudError::Internal(_))
+        ));
     }
 }

@@ -1,4 +1,5 @@
-//! Labels in addition to the well-known ones: the ID of the zone, and the position in the AWS network.
+//! Labels in addition to the well-known ones: the ID of the zone, and the position in the AWS
+//! network.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -27,7 +28,8 @@ const NETWORK_LAYER: &str = "topology.k8s.aws/network-node-layer-";
 /// How long zones, and the absence of network topology, are cached. Both rarely change.
 const DAY: Duration = Duration::from_secs(24 * 3600);
 
-/// How long the topology is not requested again after an error, for instances that do not require it.
+/// How long the topology is not requested again after an error, for instances that do not require
+/// it.
 const FAILED: Duration = Duration::from_secs(600);
 
 /// Maximum number of instances in one request for the topology.
@@ -40,40 +42,81 @@ pub(crate) type Labels = Vec<Pair>;
 ///
 /// # Errors
 /// Fails if zones are required and the request to EC2 fails.
-pub(crate) fn of(cloud: &Cloud<'_>, known: &[(&Node, &Instance)]) -> Result<BTreeMap<String, Result<Labels>>> {
-    let unlabeled = known.iter().filter(|(node, _)| node.labels.lookup(ZONE_ID).is_none());
-    let zones: BTreeSet<&str> = unlabeled.map(|(_, machine)| machine.placement.availability_zone.as_str()).collect();
-    let zones = if zones.is_empty() { BTreeMap::new() } else { zone_ids(cloud, &zones)? };
+pub(crate) fn of(
+    cloud: &Cloud<'_>,
+    known: &[(&Node, &Instance)],
+) -> Result<BTreeMap<String, Result<Labels>>> {
+    let unlabeled = known
+        .iter()
+        .filter(|(node, _)| node.labels.lookup(ZONE_ID).is_none());
+    let zones: BTreeSet<&str> = unlabeled
+        .map(|(_, machine)| machine.placement.availability_zone.as_str())
+        .collect();
+    let zones = if zones.is_empty() {
+        BTreeMap::new()
+    } else {
+        zone_ids(cloud, &zones)?
+    };
     let layers = layers(cloud, known)?;
     let labels = |node: &Node, machine: &Instance| -> Result<Labels> {
         let zone = &machine.placement.availability_zone;
-        let id = node.labels.lookup(ZONE_ID).map(str::to_owned).or_else(|| zones.get(zone).cloned());
-        let id = id.ok_or_else(|| CloudError::internal(format!("EC2 does not list zone {zone}")))?;
+        let id = node
+            .labels
+            .lookup(ZONE_ID)
+            .map(str::to_owned)
+            .or_else(|| zones.get(zone).cloned());
+        let id =
+            id.ok_or_else(|| CloudError::internal(format!("EC2 does not list zone {zone}")))?;
         let mut labels = vec![(ZONE_ID.to_owned(), id)];
-        labels.extend(layers.get(&machine.instance_id).cloned().unwrap_or_else(|| Ok(Vec::new()))?);
+        labels.extend(
+            layers
+                .get(&machine.instance_id)
+                .cloned()
+                .unwrap_or_else(|| Ok(Vec::new()))?,
+        );
         Ok(labels)
     };
-    Ok(known.iter().map(|(node, machine)| (node.name.clone(), labels(node, machine))).collect())
+    Ok(known
+        .iter()
+        .map(|(node, machine)| (node.name.clone(), labels(node, machine)))
+        .collect())
 }
 
 /// Returns the IDs of zones by name, from the cache if it has all of these.
 fn zone_ids(cloud: &Cloud<'_>, wanted: &BTreeSet<&str>) -> Result<BTreeMap<String, String>> {
     let zones = cloud.zones(wanted)?;
-    Ok(zones.into_iter().map(|zone| (zone.zone_name, zone.zone_id)).collect())
+    Ok(zones
+        .into_iter()
+        .map(|zone| (zone.zone_name, zone.zone_id))
+        .collect())
 }
 
-/// Returns the network layers above each instance, by its ID. A node that has the labels keeps them, because its instance does
-/// not move.
-fn layers(cloud: &Cloud<'_>, known: &[(&Node, &Instance)]) -> Result<BTreeMap<String, Result<Labels>>> {
-    let required = Regex::new(&cloud.config.topology_pattern)
-        .map_err(|error| CloudError::invalid(format!("SupportedTopologyInstanceTypePattern: {error}")))?;
+/// Returns the network layers above each instance, by its ID. A node that has the labels keeps
+/// them, because its instance does not move.
+fn layers(
+    cloud: &Cloud<'_>,
+    known: &[(&Node, &Instance)],
+) -> Result<BTreeMap<String, Result<Labels>>> {
+    let required = Regex::new(&cloud.config.topology_pattern).map_err(|error| {
+        CloudError::invalid(format!("SupportedTopologyInstanceTypePattern: {error}"))
+    })?;
     let mut all = BTreeMap::new();
     let mut unknown: Vec<&Instance> = Vec::new();
     let said = |key: &str| cloud.store.get(&cloud.key(key)).is_some();
     let (nowhere, failed) = (said("topology/region"), said("topology/failed"));
     for (node, machine) in known {
-        let there: Labels = node.labels.iter().filter(|(key, _)| key.starts_with(NETWORK_LAYER)).cloned().collect();
-        let none = |key: &str| cloud.store.get(&cloud.key(&format!("topology/{key}"))).is_some();
+        let there: Labels = node
+            .labels
+            .iter()
+            .filter(|(key, _)| key.starts_with(NETWORK_LAYER))
+            .cloned()
+            .collect();
+        let none = |key: &str| {
+            cloud
+                .store
+                .get(&cloud.key(&format!("topology/{key}")))
+                .is_some()
+        };
         if !there.is_empty() {
             all.insert(machine.instance_id.clone(), Ok(there));
         } else if failed && !required.is_match(&machine.instance_type) {
@@ -83,7 +126,10 @@ fn layers(cloud: &Cloud<'_>, known: &[(&Node, &Instance)]) -> Result<BTreeMap<St
         }
     }
     for part in unknown.chunks(TOPOLOGY) {
-        let answer = ec2::topology(cloud.wire, part.iter().map(|machine| machine.instance_id.as_str()));
+        let answer = ec2::topology(
+            cloud.wire,
+            part.iter().map(|machine| machine.instance_id.as_str()),
+        );
         for machine in part {
             let must = required.is_match(&machine.instance_type);
             if let Some(outcome) = outcome(machine, must, &answer) {
@@ -96,12 +142,20 @@ fn layers(cloud: &Cloud<'_>, known: &[(&Node, &Instance)]) -> Result<BTreeMap<St
 }
 
 /// Returns the layers of one instance from an answer, or `None` if it has none.
-fn outcome(machine: &Instance, must: bool, answer: &Answer<Vec<ec2::Topology>>) -> Option<Result<Labels>> {
+fn outcome(
+    machine: &Instance,
+    must: bool,
+    answer: &Answer<Vec<ec2::Topology>>,
+) -> Option<Result<Labels>> {
     match answer {
         Ok(all) => {
-            let place = all.iter().find(|place| place.instance_id == machine.instance_id)?;
+            let place = all
+                .iter()
+                .find(|place| place.instance_id == machine.instance_id)?;
             let layers = place.network_node_set.items.iter().enumerate();
-            Some(Ok(layers.map(|(index, node)| (format!("{NETWORK_LAYER}{}", index + 1), node.clone())).collect()))
+            Some(Ok(layers
+                .map(|(index, node)| (format!("{NETWORK_LAYER}{}", index + 1), node.clone()))
+                .collect()))
         }
         Err(failure) if has_none(failure) => None,
         // Most instance types have no layers.
@@ -110,16 +164,29 @@ fn outcome(machine: &Instance, must: bool, answer: &Answer<Vec<ec2::Topology>>) 
 }
 
 /// Caches which requests are not repeated for a day, or for a few minutes after an error.
-fn note(cloud: &Cloud<'_>, part: &[&Instance], required: &Regex, answer: &Answer<Vec<ec2::Topology>>) {
-    let keep_for = |key: &str, time| cloud.store.set(&cloud.key(&format!("topology/{key}")), "none", time);
+fn note(
+    cloud: &Cloud<'_>,
+    part: &[&Instance],
+    required: &Regex,
+    answer: &Answer<Vec<ec2::Topology>>,
+) {
+    let keep_for = |key: &str, time| {
+        cloud
+            .store
+            .set(&cloud.key(&format!("topology/{key}")), "none", time)
+    };
     let keep = |key: &str| keep_for(key, DAY);
     match answer {
         Ok(all) => {
             for machine in part {
-                if all.iter().any(|place| place.instance_id == machine.instance_id) {
+                if all
+                    .iter()
+                    .any(|place| place.instance_id == machine.instance_id)
+                {
                     continue;
                 }
-                // An instance that should have a position may be stopped, so nothing is known about its type.
+                // An instance that should have a position may be stopped, so nothing is known about
+                // its type.
                 keep(if required.is_match(&machine.instance_type) {
                     &machine.instance_id
                 } else {
@@ -132,9 +199,13 @@ fn note(cloud: &Cloud<'_>, part: &[&Instance], required: &Regex, answer: &Answer
     }
 }
 
-/// Returns true if the region has no network topology, or if the credentials do not allow reading it.
+/// Returns true if the region has no network topology, or if the credentials do not allow reading
+/// it.
 fn has_none(failure: &Failure) -> bool {
-    matches!(failure.code(), "UnsupportedOperation" | "UnauthorizedOperation")
+    matches!(
+        failure.code(),
+        "UnsupportedOperation" | "UnauthorizedOperation"
+    )
 }
 
 impl Cloud<'_> {
@@ -145,7 +216,11 @@ impl Cloud<'_> {
     pub(crate) fn zones(&self, wanted: &BTreeSet<&str>) -> Result<Vec<ec2::Zone>> {
         let key = self.key("zones");
         let kept: Vec<ec2::Zone> = store::load(self.store, &key).unwrap_or_default();
-        if !kept.is_empty() && wanted.iter().all(|name| kept.iter().any(|zone| zone.zone_name == *name)) {
+        if !kept.is_empty()
+            && wanted
+                .iter()
+                .all(|name| kept.iter().any(|zone| zone.zone_name == *name))
+        {
             return Ok(kept);
         }
         let answer: ec2::ZonesAnswer = api::ask(self.wire, &ec2::zones())?;

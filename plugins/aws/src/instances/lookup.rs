@@ -1,7 +1,8 @@
 //! Finds many instances with few requests, and reliably detects deleted ones.
 //!
-//! A request by ID fails completely if one ID is unknown. In this case filters are used, which omit unknown instances. An
-//! instance is considered gone only if EC2 reports its ID as unknown in a request for this ID alone.
+//! A request by ID fails completely if one ID is unknown. In this case filters are used, which omit
+//! unknown instances. An instance is considered gone only if EC2 reports its ID as unknown in a
+//! request for this ID alone.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,7 +20,8 @@ const FILTER: usize = 200;
 /// Maximum number of names in a filter, the limit of the official provider.
 const NAMES: usize = 150;
 
-/// Maximum number of instances that one call requests individually. The host must retry for the others.
+/// Maximum number of instances that one call requests individually. The host must retry for the
+/// others.
 const SINGLES: usize = 50;
 
 /// What EC2 knows about one instance.
@@ -61,7 +63,11 @@ impl Lookup {
 ///
 /// # Errors
 /// Fails if a request to EC2 fails.
-pub(crate) fn find(wire: &dyn Wire, references: &[Reference], cluster: Option<&Cluster>) -> Result<Lookup> {
+pub(crate) fn find(
+    wire: &dyn Wire,
+    references: &[Reference],
+    cluster: Option<&Cluster>,
+) -> Result<Lookup> {
     let mut lookup = Lookup::default();
     let mut ids = BTreeSet::new();
     let mut names = BTreeSet::new();
@@ -83,7 +89,10 @@ pub(crate) fn find(wire: &dyn Wire, references: &[Reference], cluster: Option<&C
 ///
 /// # Errors
 /// Fails if a request to EC2 fails.
-pub(crate) fn by_id(wire: &dyn Wire, ids: &BTreeSet<&str>) -> Result<BTreeMap<String, Result<Found>>> {
+pub(crate) fn by_id(
+    wire: &dyn Wire,
+    ids: &BTreeSet<&str>,
+) -> Result<BTreeMap<String, Result<Found>>> {
     if ids.is_empty() {
         return Ok(BTreeMap::new());
     }
@@ -105,10 +114,26 @@ pub(crate) fn by_id(wire: &dyn Wire, ids: &BTreeSet<&str>) -> Result<BTreeMap<St
 }
 
 /// Completes the found instances with the missing ones, which are requested individually.
-fn settle(wire: &dyn Wire, ids: &BTreeSet<&str>, machines: Machines) -> Result<BTreeMap<String, Result<Found>>> {
-    let missing: BTreeSet<&str> = ids.iter().copied().filter(|id| !machines.contains_key(*id)).collect();
-    let mut all = if missing.is_empty() { BTreeMap::new() } else { singly(wire, &missing)? };
-    all.extend(machines.into_iter().map(|(id, machine)| (id, Ok(Found::Machine(Box::new(machine))))));
+fn settle(
+    wire: &dyn Wire,
+    ids: &BTreeSet<&str>,
+    machines: Machines,
+) -> Result<BTreeMap<String, Result<Found>>> {
+    let missing: BTreeSet<&str> = ids
+        .iter()
+        .copied()
+        .filter(|id| !machines.contains_key(*id))
+        .collect();
+    let mut all = if missing.is_empty() {
+        BTreeMap::new()
+    } else {
+        singly(wire, &missing)?
+    };
+    all.extend(
+        machines
+            .into_iter()
+            .map(|(id, machine)| (id, Ok(Found::Machine(Box::new(machine))))),
+    );
     Ok(all)
 }
 
@@ -120,35 +145,51 @@ fn singly(wire: &dyn Wire, ids: &BTreeSet<&str>) -> Result<BTreeMap<String, Resu
     for ((id, call), answer) in asked.iter().zip(&calls).zip(answers) {
         let answer = answer.and_then(|body| ec2::read_instances(call, &body));
         let found = match answer {
-            Ok(machines) => match machines.into_iter().find(|machine| machine.instance_id == *id) {
+            Ok(machines) => match machines
+                .into_iter()
+                .find(|machine| machine.instance_id == *id)
+            {
                 Some(machine) => Ok(Found::Machine(Box::new(machine))),
-                None => Err(CloudError::unavailable(format!("EC2 returned nothing about instance {id}"))),
+                None => Err(CloudError::unavailable(format!(
+                    "EC2 returned nothing about instance {id}"
+                ))),
             },
             Err(failure) if failure.code() == "InvalidInstanceID.NotFound" => Ok(Found::Gone),
-            Err(failure) if is_about_an_id(&failure) => {
-                Err(CloudError::invalid(format!("{id} is not a valid instance ID")))
-            }
+            Err(failure) if is_about_an_id(&failure) => Err(CloudError::invalid(format!(
+                "{id} is not a valid instance ID"
+            ))),
             Err(failure) => Err(failure.into()),
         };
         all.insert((*id).to_owned(), found);
     }
     for id in ids.iter().skip(SINGLES) {
-        let later =
-            CloudError::in_progress(std::time::Duration::from_secs(1), "too many unknown instances in one call");
+        let later = CloudError::in_progress(
+            std::time::Duration::from_secs(1),
+            "too many unknown instances in one call",
+        );
         all.insert((*id).to_owned(), Err(later));
     }
     Ok(all)
 }
 
-fn by_name(wire: &dyn Wire, names: &BTreeSet<&str>, cluster: &Cluster) -> Result<BTreeMap<String, Result<Found>>> {
+fn by_name(
+    wire: &dyn Wire,
+    names: &BTreeSet<&str>,
+    cluster: &Cluster,
+) -> Result<BTreeMap<String, Result<Found>>> {
     let names: Vec<&str> = names.iter().copied().collect();
     let mut machines: BTreeMap<String, Vec<ec2::Instance>> = BTreeMap::new();
     for part in names.chunks(NAMES) {
-        let call = ec2::instances_by_filter("private-dns-name", part.iter().copied())
-            .filter("instance-state-name", ["pending", "running", "shutting-down", "stopping", "stopped"]);
+        let call = ec2::instances_by_filter("private-dns-name", part.iter().copied()).filter(
+            "instance-state-name",
+            ["pending", "running", "shutting-down", "stopping", "stopped"],
+        );
         for machine in ec2::instances(wire, &call)? {
             if cluster.has(&machine.tags()) {
-                machines.entry(machine.private_dns_name.clone()).or_default().push(machine);
+                machines
+                    .entry(machine.private_dns_name.clone())
+                    .or_default()
+                    .push(machine);
             }
         }
     }
@@ -156,7 +197,9 @@ fn by_name(wire: &dyn Wire, names: &BTreeSet<&str>, cluster: &Cluster) -> Result
         let mut found = machines.get(name).cloned().unwrap_or_default();
         match (found.pop(), found.is_empty()) {
             (Some(machine), true) => Ok(Found::Machine(Box::new(machine))),
-            (Some(_), false) => Err(CloudError::invalid(format!("several instances have the private DNS name {name}"))),
+            (Some(_), false) => Err(CloudError::invalid(format!(
+                "several instances have the private DNS name {name}"
+            ))),
             // A name that is not found does not prove that the instance is gone.
             (None, _) => Err(CloudError::not_found(format!(
                 "no instance with the tag {} has the private DNS name {name}",
@@ -164,11 +207,17 @@ fn by_name(wire: &dyn Wire, names: &BTreeSet<&str>, cluster: &Cluster) -> Result
             ))),
         }
     };
-    Ok(names.iter().map(|name| ((*name).to_owned(), found(name))).collect())
+    Ok(names
+        .iter()
+        .map(|name| ((*name).to_owned(), found(name)))
+        .collect())
 }
 
 fn named(machines: Vec<ec2::Instance>) -> Machines {
-    machines.into_iter().map(|machine| (machine.instance_id.clone(), machine)).collect()
+    machines
+        .into_iter()
+        .map(|machine| (machine.instance_id.clone(), machine))
+        .collect()
 }
 
 fn is_about_an_id(failure: &Failure) -> bool {

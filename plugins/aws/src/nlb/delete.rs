@@ -31,8 +31,8 @@ use crate::{
     tags::{self, Cluster, Tags},
 };
 
-/// How long a load balancer is remembered after it was read. Before the host deletes the load balancer of a Service, it asks
-/// whether there is one.
+/// How long a load balancer is remembered after it was read. Before the host deletes the load
+/// balancer of a Service, it asks whether there is one.
 const SEEN: Duration = Duration::from_secs(10);
 
 /// How long the resources of a deleted load balancer are remembered.
@@ -60,12 +60,17 @@ fn key(cloud: &Cloud<'_>, name: &str) -> String {
 /// Remembers a load balancer for a short time, in case it is deleted next.
 pub(crate) fn remember(cloud: &Cloud<'_>, balancer: Option<&LoadBalancer>) {
     if let Some(balancer) = balancer {
-        store::save(cloud.store, &key(cloud, &balancer.load_balancer_name), balancer, SEEN);
+        store::save(
+            cloud.store,
+            &key(cloud, &balancer.load_balancer_name),
+            balancer,
+            SEEN,
+        );
     }
 }
 
-/// Returns the load balancer that was read shortly before (once only), or otherwise reads it. The second value is true if it was
-/// read before.
+/// Returns the load balancer that was read shortly before (once only), or otherwise reads it. The
+/// second value is true if it was read before.
 fn find(cloud: &Cloud<'_>, name: &str) -> Result<(Option<LoadBalancer>, bool)> {
     let key = key(cloud, name);
     match store::load(cloud.store, &key) {
@@ -77,24 +82,40 @@ fn find(cloud: &Cloud<'_>, name: &str) -> Result<(Option<LoadBalancer>, bool)> {
     }
 }
 
-/// Deletes the load balancer. Returns false if it did not exist; in this case only the lists of AWS, which can be outdated, show
-/// what else remains. Also returns the security groups with the cluster's tag, if they were read.
+/// Deletes the load balancer. Returns false if it did not exist; in this case only the lists of
+/// AWS, which can be outdated, show what else remains. Also returns the security groups with the
+/// cluster's tag, if they were read.
 ///
 /// # Errors
 /// Returns `in-progress` if something is still in use. Fails if a request to AWS fails.
-pub(crate) fn delete(cloud: &Cloud<'_>, service: &Service) -> Result<(bool, Option<ClusterGroups>)> {
+pub(crate) fn delete(
+    cloud: &Cloud<'_>,
+    service: &Service,
+) -> Result<(bool, Option<ClusterGroups>)> {
     let cluster = cloud.identity()?.cluster;
     let name = name::balancer(service);
     let (found, seen_before) = find(cloud, &name)?;
-    let arn = found.as_ref().map(|balancer| balancer.load_balancer_arn.as_str());
-    let Groups { own, stray, checked, of_others } = groups(cloud, service, found.as_ref())?;
-    let probes = Probes { shared: cloud.config.shared_probe.as_ref().map(|probe| probe.port), others: Some(checked) };
+    let arn = found
+        .as_ref()
+        .map(|balancer| balancer.load_balancer_arn.as_str());
+    let Groups {
+        own,
+        stray,
+        checked,
+        of_others,
+    } = groups(cloud, service, found.as_ref())?;
+    let probes = Probes {
+        shared: cloud.config.shared_probe.as_ref().map(|probe| probe.port),
+        others: Some(checked),
+    };
     let tags = match tags_of(cloud, arn, &stray)? {
         Answered::Tags(tags) => tags,
         // The remembered load balancer has been deleted. Another one may have the same name.
         Answered::NoBalancer if seen_before => return delete(cloud, service),
         Answered::NoBalancer => {
-            let text = format!("AWS lists load balancer {name} but not its tags: it may have been deleted");
+            let text = format!(
+                "AWS lists load balancer {name} but not its tags: it may have been deleted"
+            );
             return Err(CloudError::in_progress(LETTING_GO, text));
         }
     };
@@ -106,8 +127,13 @@ pub(crate) fn delete(cloud: &Cloud<'_>, service: &Service) -> Result<(bool, Opti
     // A Service with the same name may have taken over a target group.
     left.groups.retain(|arn| !of_others.contains(arn));
     left.groups.extend(own);
-    left.groups.extend(made_for(cloud, service, &cluster, stray, tags.as_ref()));
-    left.security.extend(found.iter().flat_map(|balancer| balancer.security_groups.items.iter().cloned()));
+    left.groups
+        .extend(made_for(cloud, service, &cluster, stray, tags.as_ref()));
+    left.security.extend(
+        found
+            .iter()
+            .flat_map(|balancer| balancer.security_groups.items.iter().cloned()),
+    );
     if !left.is_empty() {
         // After the load balancer is deleted, AWS does not return which resources belonged to it.
         store::save(cloud.store, &key, &left, LEFT);
@@ -120,14 +146,17 @@ pub(crate) fn delete(cloud: &Cloud<'_>, service: &Service) -> Result<(bool, Opti
         Some(balancer) => Some(balancer.vpc_id.clone()),
         None => cloud.known_vpc()?,
     };
-    // The VPC is unknown if the last instances of the cluster are gone. The nodes' groups are then found in any VPC by the
-    // cluster's tag.
+    // The VPC is unknown if the last instances of the cluster are gone. The nodes' groups are then
+    // found in any VPC by the cluster's tag.
     let seen = cloud.sync_node_rules(
         &cluster,
         vpc.as_deref(),
         &name,
         &BTreeMap::new(),
-        &Traffic { probes, ..Traffic::default() },
+        &Traffic {
+            probes,
+            ..Traffic::default()
+        },
         found.is_some(),
     )?;
     let mut security = left.security;
@@ -148,8 +177,9 @@ pub(crate) fn delete(cloud: &Cloud<'_>, service: &Service) -> Result<(bool, Opti
     Ok((found.is_some(), seen))
 }
 
-/// Returns the stray target groups that were created for the Service. If the credentials do not allow reading tags, they are
-/// identified by their names, which are derived from everything that the Service requests.
+/// Returns the stray target groups that were created for the Service. If the credentials do not
+/// allow reading tags, they are identified by their names, which are derived from everything that
+/// the Service requests.
 fn made_for(
     cloud: &Cloud<'_>,
     service: &Service,
@@ -163,14 +193,19 @@ fn made_for(
     let wish = Wish::of(service, cluster, cloud.config);
     let ours = |one: &Stray| match tags {
         Some(tags) => tags.get(&one.arn).is_some_and(tagged),
-        None => wish.as_ref().is_ok_and(|wish| wish.fronts.iter().any(|front| front.group.name == one.name)),
+        None => wish
+            .as_ref()
+            .is_ok_and(|wish| wish.fronts.iter().any(|front| front.group.name == one.name)),
     };
     stray.into_iter().filter(ours).map(|one| one.arn).collect()
 }
 
 /// Deletes target groups. Returns true if some are still in use.
 fn remove_target_groups(cloud: &Cloud<'_>, groups: &BTreeSet<String>) -> Result<bool> {
-    let calls: Vec<_> = groups.iter().map(|arn| elbv2::on_group("DeleteTargetGroup", arn)).collect();
+    let calls: Vec<_> = groups
+        .iter()
+        .map(|arn| elbv2::on_group("DeleteTargetGroup", arn))
+        .collect();
     let mut waiting = false;
     for answer in send(cloud.wire, &calls) {
         match answer {
@@ -197,11 +232,17 @@ enum Answered {
     NoBalancer,
 }
 
-/// Reads tags. AWS rejects the complete request if one resource does not exist, so each one is then requested individually, and
-/// missing ones are left out.
+/// Reads tags. AWS rejects the complete request if one resource does not exist, so each one is then
+/// requested individually, and missing ones are left out.
 fn tags_of(cloud: &Cloud<'_>, balancer: Option<&str>, stray: &[Stray]) -> Result<Answered> {
-    let arns: Vec<&str> = balancer.into_iter().chain(stray.iter().map(|one| one.arn.as_str())).collect();
-    let calls: Vec<_> = arns.chunks(elbv2::TAGGED).map(|part| elbv2::tags(part.iter().copied())).collect();
+    let arns: Vec<&str> = balancer
+        .into_iter()
+        .chain(stray.iter().map(|one| one.arn.as_str()))
+        .collect();
+    let calls: Vec<_> = arns
+        .chunks(elbv2::TAGGED)
+        .map(|part| elbv2::tags(part.iter().copied()))
+        .collect();
     let mut answers = send(cloud.wire, &calls);
     if answers.iter().any(is_gone) {
         let calls: Vec<_> = arns.iter().map(|arn| elbv2::tags([*arn])).collect();
@@ -210,7 +251,9 @@ fn tags_of(cloud: &Cloud<'_>, balancer: Option<&str>, stray: &[Stray]) -> Result
             return Ok(Answered::NoBalancer);
         }
     }
-    Ok(Answered::Tags(read_tags(answers.into_iter().filter(|answer| !is_gone(answer)))?))
+    Ok(Answered::Tags(read_tags(
+        answers.into_iter().filter(|answer| !is_gone(answer)),
+    )?))
 }
 
 fn is_gone(answer: &Answer<Found>) -> bool {
@@ -227,9 +270,9 @@ struct Stray {
 struct Groups {
     /// The ARNs of the load balancer's target groups.
     own: Vec<String>,
-    /// Target groups with the prefix of the Service's names, which were created for it if their tags agree: they were never
-    /// attached to a load balancer, or their load balancer was deleted. For some time, AWS still lists them with the deleted load
-    /// balancer.
+    /// Target groups with the prefix of the Service's names, which were created for it if their
+    /// tags agree: they were never attached to a load balancer, or their load balancer was deleted.
+    /// For some time, AWS still lists them with the deleted load balancer.
     stray: Vec<Stray>,
     /// The ports on which all other target groups in the VPC check their targets.
     checked: BTreeSet<u16>,
@@ -240,17 +283,31 @@ struct Groups {
 fn groups(cloud: &Cloud<'_>, service: &Service, balancer: Option<&LoadBalancer>) -> Result<Groups> {
     let prefix = name::group_prefix(service);
     let own_name = format!("/{}/", name::balancer(service));
-    let mut groups =
-        Groups { own: Vec::new(), stray: Vec::new(), checked: BTreeSet::new(), of_others: BTreeSet::new() };
+    let mut groups = Groups {
+        own: Vec::new(),
+        stray: Vec::new(),
+        checked: BTreeSet::new(),
+        of_others: BTreeSet::new(),
+    };
     for group in elbv2::all_groups(cloud.wire)? {
         let checked = group.checked_port();
         let elsewhere = balancer.is_some_and(|balancer| balancer.vpc_id != group.vpc_id);
-        let TargetGroup { target_group_arn, target_group_name, load_balancer_arns, .. } = group;
+        let TargetGroup {
+            target_group_arn,
+            target_group_name,
+            load_balancer_arns,
+            ..
+        } = group;
         let of = &load_balancer_arns.items;
         if balancer.is_some_and(|balancer| of.contains(&balancer.load_balancer_arn)) {
             groups.own.push(target_group_arn);
-        } else if target_group_name.starts_with(&prefix) && of.iter().all(|arn| arn.contains(&own_name)) {
-            groups.stray.push(Stray { arn: target_group_arn, name: target_group_name });
+        } else if target_group_name.starts_with(&prefix)
+            && of.iter().all(|arn| arn.contains(&own_name))
+        {
+            groups.stray.push(Stray {
+                arn: target_group_arn,
+                name: target_group_name,
+            });
         } else {
             if !of.is_empty() && of.iter().all(|arn| !arn.contains(&own_name)) {
                 groups.of_others.insert(target_group_arn);

@@ -1,4 +1,5 @@
-//! The security group that is created for a network load balancer (`NLBSecurityGroupMode = Managed`).
+//! The security group that is created for a network load balancer (`NLBSecurityGroupMode =
+//! Managed`).
 
 use std::collections::BTreeSet;
 
@@ -17,7 +18,13 @@ const DESCRIPTION: &str = "[k8s] Managed SecurityGroup for LoadBalancer";
 ///
 /// # Errors
 /// Fails if a request to AWS fails.
-pub(crate) fn ensure(cloud: &Cloud<'_>, cluster: &Cluster, vpc: &str, name: &str, wish: &Wish) -> Result<String> {
+pub(crate) fn ensure(
+    cloud: &Cloud<'_>,
+    cluster: &Cluster,
+    vpc: &str,
+    name: &str,
+    wish: &Wish,
+) -> Result<String> {
     cloud.own_group(cluster, vpc, name, DESCRIPTION, &wish.tags)
 }
 
@@ -35,17 +42,28 @@ pub(super) fn settle(
     fresh: bool,
 ) -> Result<()> {
     let now = &observed.balancer.security_groups.items;
-    let own = if fresh { now.first() } else { observed.managed_group.as_ref() };
+    let own = if fresh {
+        now.first()
+    } else {
+        observed.managed_group.as_ref()
+    };
     if let (Security::Managed(_), Some(own)) = (&wish.security, own) {
         cloud.set_rules(own, &security_group::rules(&ports(wish), &wish.ranges))?;
     }
-    let detached: Vec<String> = before.iter().filter(|id| !now.contains(id)).cloned().collect();
+    let detached: Vec<String> = before
+        .iter()
+        .filter(|id| !now.contains(id))
+        .cloned()
+        .collect();
     if let Err(error) = cloud.remove_groups(cluster, service, &detached, &[]) {
-        // The load balancer is as requested, so this failure is only logged. If groups are managed, the deletion of the Service
-        // retries.
+        // The load balancer is as requested, so this failure is only logged. If groups are managed,
+        // the deletion of the Service retries.
         log::warn(
             "groups",
-            format_args!("previous resources of load balancer {} cannot be deleted: {error}", wish.name),
+            format_args!(
+                "previous resources of load balancer {} cannot be deleted: {error}",
+                wish.name
+            ),
         );
     }
     Ok(())

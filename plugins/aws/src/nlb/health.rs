@@ -25,7 +25,8 @@ pub(crate) struct Health {
     pub(crate) path: Option<String>,
     /// The seconds between checks.
     pub(crate) interval: u32,
-    /// The timeout in seconds, or `None` to use the default of AWS, as the official provider always does.
+    /// The timeout in seconds, or `None` to use the default of AWS, as the official provider always
+    /// does.
     pub(crate) timeout: Option<u32>,
     /// The number of consecutive successful checks until a target is healthy.
     pub(crate) healthy: u32,
@@ -41,7 +42,13 @@ pub(crate) fn of(service: &Service, config: &Config) -> Result<Health> {
     let annotations = Annotations(&service.annotations);
     let local = service.external_traffic_policy == TrafficPolicy::Local;
     let (mut protocol, mut port, mut path, interval, threshold) = if local {
-        ("HTTP", service.health_check_node_port.to_string(), "/healthz".to_owned(), 10, 2)
+        (
+            "HTTP",
+            service.health_check_node_port.to_string(),
+            "/healthz".to_owned(),
+            10,
+            2,
+        )
     } else {
         ("TCP", TRAFFIC_PORT.to_owned(), "/".to_owned(), 30, 3)
     };
@@ -50,7 +57,12 @@ pub(crate) fn of(service: &Service, config: &Config) -> Result<Health> {
             "TCP" => "TCP",
             "HTTP" => "HTTP",
             "HTTPS" => "HTTPS",
-            _ => return Err(annotation::wrong(annotation::HEALTH_PROTOCOL, "tcp, http or https")),
+            _ => {
+                return Err(annotation::wrong(
+                    annotation::HEALTH_PROTOCOL,
+                    "tcp, http or https",
+                ));
+            }
         };
     }
     if let Some(text) = annotations.get(annotation::HEALTH_PATH) {
@@ -64,7 +76,10 @@ pub(crate) fn of(service: &Service, config: &Config) -> Result<Health> {
         (protocol, port, path) = ("HTTP", shared.port.to_string(), shared.path.clone());
     }
     if port != TRAFFIC_PORT && port.parse::<u16>().is_err() {
-        return Err(annotation::wrong(annotation::HEALTH_PORT, "a port, or traffic-port"));
+        return Err(annotation::wrong(
+            annotation::HEALTH_PORT,
+            "a port, or traffic-port",
+        ));
     }
     if port == "0" {
         return Err(invalid("the Service has no healthCheckNodePort yet"));
@@ -73,10 +88,16 @@ pub(crate) fn of(service: &Service, config: &Config) -> Result<Health> {
         protocol,
         port,
         path: (protocol != "TCP").then_some(path),
-        interval: annotations.number(annotation::HEALTH_INTERVAL)?.unwrap_or(interval),
+        interval: annotations
+            .number(annotation::HEALTH_INTERVAL)?
+            .unwrap_or(interval),
         timeout: annotations.number(annotation::HEALTH_TIMEOUT)?,
-        healthy: annotations.number(annotation::HEALTHY)?.unwrap_or(threshold),
-        unhealthy: annotations.number(annotation::UNHEALTHY)?.unwrap_or(threshold),
+        healthy: annotations
+            .number(annotation::HEALTHY)?
+            .unwrap_or(threshold),
+        unhealthy: annotations
+            .number(annotation::UNHEALTHY)?
+            .unwrap_or(threshold),
     })
 }
 
@@ -85,19 +106,38 @@ mod tests {
     use super::*;
 
     fn config(shared: bool) -> Config {
-        let mode = if shared { "ClusterServiceLoadBalancerHealthProbeMode = Shared" } else { "" };
+        let mode = if shared {
+            "ClusterServiceLoadBalancerHealthProbeMode = Shared"
+        } else {
+            ""
+        };
         Config::parse(&format!("[Global]\nRegion = eu-west-1\n{mode}\n"), &[]).unwrap()
     }
 
     fn shown(local: bool, shared: bool, pairs: &[(&str, &str)]) -> String {
         let service = Service {
-            annotations: pairs.iter().map(|(name, value)| (annotation::key(name), (*value).to_owned())).collect(),
-            external_traffic_policy: if local { TrafficPolicy::Local } else { TrafficPolicy::Cluster },
+            annotations: pairs
+                .iter()
+                .map(|(name, value)| (annotation::key(name), (*value).to_owned()))
+                .collect(),
+            external_traffic_policy: if local {
+                TrafficPolicy::Local
+            } else {
+                TrafficPolicy::Cluster
+            },
             health_check_node_port: if local { 32000 } else { 0 },
             ..Service::default()
         };
         match of(&service, &config(shared)) {
-            Ok(Health { protocol, port, path, interval, timeout, healthy, unhealthy }) => {
+            Ok(Health {
+                protocol,
+                port,
+                path,
+                interval,
+                timeout,
+                healthy,
+                unhealthy,
+            }) => {
                 let path = path.unwrap_or("-".into());
                 format!("{protocol} {port} {path} {interval} {timeout:?} {healthy}/{unhealthy}")
             }
@@ -112,9 +152,24 @@ mod tests {
             (true, false, &[], "HTTP 32000 /healthz 10 None 2/2"),
             (false, true, &[], "HTTP 10256 /healthz 30 None 3/3"),
             (true, true, &[], "HTTP 32000 /healthz 10 None 2/2"),
-            (true, false, &[("healthcheck-protocol", "tcp"), ("healthcheck-port", "80")], "TCP 80 - 10 None 2/2"),
-            (false, false, &[("healthcheck-protocol", "https")], "HTTPS traffic-port / 30 None 3/3"),
-            (false, false, &[("healthcheck-path", "/x")], "TCP traffic-port - 30 None 3/3"),
+            (
+                true,
+                false,
+                &[("healthcheck-protocol", "tcp"), ("healthcheck-port", "80")],
+                "TCP 80 - 10 None 2/2",
+            ),
+            (
+                false,
+                false,
+                &[("healthcheck-protocol", "https")],
+                "HTTPS traffic-port / 30 None 3/3",
+            ),
+            (
+                false,
+                false,
+                &[("healthcheck-path", "/x")],
+                "TCP traffic-port - 30 None 3/3",
+            ),
             (
                 false,
                 true,
@@ -138,7 +193,11 @@ mod tests {
             (false, false, &[("healthcheck-protocol", "UDP")], "refused"),
             (false, false, &[("healthcheck-interval", "x")], "refused"),
         ] {
-            assert_eq!(shown(local, shared, pairs), expected, "{local} {shared} {pairs:?}");
+            assert_eq!(
+                shown(local, shared, pairs),
+                expected,
+                "{local} {shared} {pairs:?}"
+            );
         }
     }
 }

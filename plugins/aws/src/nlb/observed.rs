@@ -24,7 +24,8 @@ use crate::{
 pub(crate) struct Observed {
     /// The load balancer.
     pub(crate) balancer: LoadBalancer,
-    /// The tags of the load balancer and its target groups by ARN, or `None` if the credentials do not allow reading them.
+    /// The tags of the load balancer and its target groups by ARN, or `None` if the credentials do
+    /// not allow reading them.
     pub(crate) tags: Option<BTreeMap<String, Tags>>,
     /// The listeners.
     pub(crate) listeners: Vec<Listener>,
@@ -43,7 +44,11 @@ pub(crate) struct Observed {
 impl Observed {
     /// Returns the state of a load balancer that has just been created.
     pub(crate) fn fresh(balancer: LoadBalancer) -> Self {
-        Self { balancer, attributes: default_attributes(), ..Self::default() }
+        Self {
+            balancer,
+            attributes: default_attributes(),
+            ..Self::default()
+        }
     }
 
     /// Reads the state of a load balancer with two rounds of calls.
@@ -52,19 +57,41 @@ impl Observed {
     /// Fails if a request to AWS fails.
     pub(crate) fn look(wire: &dyn Wire, balancer: LoadBalancer, wish: &Wish) -> Result<Self> {
         let arn = balancer.load_balancer_arn.clone();
-        let calls = [elbv2::groups_of(&arn), elbv2::listeners(&arn), elbv2::attributes(&arn)];
+        let calls = [
+            elbv2::groups_of(&arn),
+            elbv2::listeners(&arn),
+            elbv2::attributes(&arn),
+        ];
         // Attributes that AWS does not list have their defaults.
-        let mut observed = Self { balancer, attributes: default_attributes(), ..Self::default() };
+        let mut observed = Self {
+            balancer,
+            attributes: default_attributes(),
+            ..Self::default()
+        };
         let mut answers = send(wire, &calls).into_iter();
-        observed.groups = answers.next().map(elbv2::groups).transpose()?.unwrap_or_default();
+        observed.groups = answers
+            .next()
+            .map(elbv2::groups)
+            .transpose()?
+            .unwrap_or_default();
         for found in answers {
             let found = found?;
             observed.listeners.extend(found.listeners);
             observed.attributes.extend(found.attributes);
         }
-        let groups: Vec<String> = observed.groups.iter().map(|group| group.target_group_arn.clone()).collect();
-        let tagged: Vec<&str> = [arn.as_str()].into_iter().chain(groups.iter().map(String::as_str)).collect();
-        let mut calls: Vec<Call> = tagged.chunks(elbv2::TAGGED).map(|part| elbv2::tags(part.iter().copied())).collect();
+        let groups: Vec<String> = observed
+            .groups
+            .iter()
+            .map(|group| group.target_group_arn.clone())
+            .collect();
+        let tagged: Vec<&str> = [arn.as_str()]
+            .into_iter()
+            .chain(groups.iter().map(String::as_str))
+            .collect();
+        let mut calls: Vec<Call> = tagged
+            .chunks(elbv2::TAGGED)
+            .map(|part| elbv2::tags(part.iter().copied()))
+            .collect();
         let (tags, targets) = (calls.len(), groups.len());
         calls.extend(groups.iter().map(|group| elbv2::targets(group)));
         if !wish.group_attributes.is_empty() {
@@ -73,10 +100,14 @@ impl Observed {
         let mut answers = send(wire, &calls).into_iter();
         observed.tags = read_tags(answers.by_ref().take(tags))?;
         for (group, found) in groups.iter().zip(answers.by_ref().take(targets)) {
-            observed.targets.insert(group.clone(), found?.targets.into_iter().collect());
+            observed
+                .targets
+                .insert(group.clone(), found?.targets.into_iter().collect());
         }
         for (group, found) in groups.iter().zip(answers) {
-            observed.group_attributes.insert(group.clone(), found?.attributes);
+            observed
+                .group_attributes
+                .insert(group.clone(), found?.attributes);
         }
         Ok(observed)
     }
@@ -86,34 +117,59 @@ impl Observed {
         match step {
             Step::CreateGroup(_) => self.groups.extend(found.groups),
             Step::Register(group, targets) => {
-                self.targets.entry(group.clone()).or_default().extend(targets.iter().cloned());
+                self.targets
+                    .entry(group.clone())
+                    .or_default()
+                    .extend(targets.iter().cloned());
             }
             Step::Deregister(group, targets) => {
-                self.targets.entry(group.clone()).or_default().retain(|target| !targets.contains(target));
+                self.targets
+                    .entry(group.clone())
+                    .or_default()
+                    .retain(|target| !targets.contains(target));
             }
             Step::CreateListener(..) => self.listeners.extend(found.listeners),
             Step::ModifyListener(arn, front, group) => {
-                for listener in self.listeners.iter_mut().filter(|listener| listener.listener_arn == *arn) {
+                for listener in self
+                    .listeners
+                    .iter_mut()
+                    .filter(|listener| listener.listener_arn == *arn)
+                {
                     super::steps::as_modified(listener, front, group);
                 }
             }
-            Step::DeleteListener(arn) => self.listeners.retain(|listener| listener.listener_arn != *arn),
+            Step::DeleteListener(arn) => self
+                .listeners
+                .retain(|listener| listener.listener_arn != *arn),
             Step::DeleteGroup(arn) => self.groups.retain(|group| group.target_group_arn != *arn),
             Step::ModifyGroup(arn, wanted) => {
-                for group in self.groups.iter_mut().filter(|group| group.target_group_arn == *arn) {
+                for group in self
+                    .groups
+                    .iter_mut()
+                    .filter(|group| group.target_group_arn == *arn)
+                {
                     super::steps::as_checked(group, &wanted.health);
                 }
             }
             Step::SetAttributes(set) => self.attributes.extend(set.clone()),
             Step::SetGroupAttributes(arn, set) => {
-                self.group_attributes.entry(arn.clone()).or_default().extend(set.clone());
+                self.group_attributes
+                    .entry(arn.clone())
+                    .or_default()
+                    .extend(set.clone());
             }
             Step::AddTags(arns, tags) => {
                 for arn in arns {
-                    self.tags.get_or_insert_default().entry(arn.clone()).or_default().extend(tags.clone());
+                    self.tags
+                        .get_or_insert_default()
+                        .entry(arn.clone())
+                        .or_default()
+                        .extend(tags.clone());
                 }
             }
-            Step::SetSecurityGroups(groups) => self.balancer.security_groups = groups.clone().into(),
+            Step::SetSecurityGroups(groups) => {
+                self.balancer.security_groups = groups.clone().into()
+            }
             Step::SetIpAddressType(kind) => (*kind).clone_into(&mut self.balancer.ip_address_type),
         }
     }
@@ -130,19 +186,25 @@ impl Stack {
     }
 }
 
-/// Sends calls at once. If the instance of a target is stopped, AWS rejects all targets of the call, so the others are sent
-/// again.
+/// Sends calls at once. If the instance of a target is stopped, AWS rejects all targets of the
+/// call, so the others are sent again.
 pub(crate) fn send(wire: &dyn Wire, calls: &[Call]) -> Vec<Answer<Found>> {
     let answers = wire.send(calls);
-    let answers = calls.iter().zip(answers).map(|(call, answer)| match answer {
-        Err(failure) if failure.code() == "InvalidTarget" => without_stopped(wire, call, failure),
-        answer => elbv2::read(call, &answer?),
-    });
+    let answers = calls
+        .iter()
+        .zip(answers)
+        .map(|(call, answer)| match answer {
+            Err(failure) if failure.code() == "InvalidTarget" => {
+                without_stopped(wire, call, failure)
+            }
+            answer => elbv2::read(call, &answer?),
+        });
     answers.collect()
 }
 
-/// Registers the targets that the error does not name. The others are registered when their instances run again: the host leaves
-/// out nodes of stopped instances, and adds them when they are back.
+/// Registers the targets that the error does not name. The others are registered when their
+/// instances run again: the host leaves out nodes of stopped instances, and adds them when they are
+/// back.
 fn without_stopped(wire: &dyn Wire, call: &Call, failure: Failure) -> Answer<Found> {
     match elbv2::without_targets(call, &failure.to_string()) {
         Some(rest) if rest == *call => Err(failure),
@@ -151,17 +213,21 @@ fn without_stopped(wire: &dyn Wire, call: &Call, failure: Failure) -> Answer<Fou
     }
 }
 
-/// Returns tags by ARN, or `None` if the credentials do not allow reading them: the official provider's policy does not include
-/// this permission.
+/// Returns tags by ARN, or `None` if the credentials do not allow reading them: the official
+/// provider's policy does not include this permission.
 ///
 /// # Errors
 /// Fails if a request to AWS fails.
-pub(crate) fn read_tags(answers: impl Iterator<Item = Answer<Found>>) -> Answer<Option<BTreeMap<String, Tags>>> {
+pub(crate) fn read_tags(
+    answers: impl Iterator<Item = Answer<Found>>,
+) -> Answer<Option<BTreeMap<String, Tags>>> {
     let mut tags = BTreeMap::new();
     for answer in answers {
         match answer {
             Ok(found) => tags.extend(found.tags),
-            Err(Failure::Refused { code, .. }) if code == "AccessDenied" || code == "UnauthorizedOperation" => {
+            Err(Failure::Refused { code, .. })
+                if code == "AccessDenied" || code == "UnauthorizedOperation" =>
+            {
                 log::warn(
                     "tags",
                     "the credential has no permission for elasticloadbalancing:DescribeTags: tags are not checked",

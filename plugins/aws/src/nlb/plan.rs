@@ -1,7 +1,8 @@
 //! Computes the next calls that change the observed state to the requested one.
 //!
-//! The calls of one plan are independent and sent at once. Their results are applied to the observed state, and the next plan is
-//! computed from it, until nothing is left to do. A lost or incomplete call is therefore continued where it stopped.
+//! The calls of one plan are independent and sent at once. Their results are applied to the
+//! observed state, and the next plan is computed from it, until nothing is left to do. A lost or
+//! incomplete call is therefore continued where it stopped.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -22,7 +23,10 @@ const CHUNK: usize = 100;
 pub(crate) fn plan(wish: &Wish, observed: &Observed, members: &BTreeSet<String>) -> Vec<Step> {
     let mut steps = Vec::new();
     for front in &wish.fronts {
-        let listener = observed.listeners.iter().find(|listener| listener.port == front.port);
+        let listener = observed
+            .listeners
+            .iter()
+            .find(|listener| listener.port == front.port);
         let Some(group) = group_for(&front.group, listener, observed) else {
             steps.push(Step::CreateGroup(front.group.clone()));
             continue;
@@ -31,7 +35,11 @@ pub(crate) fn plan(wish: &Wish, observed: &Observed, members: &BTreeSet<String>)
         match listener {
             None => steps.push(Step::CreateListener(front.clone(), arn.clone())),
             Some(listener) if differs(front, listener, arn) => {
-                steps.push(Step::ModifyListener(listener.listener_arn.clone(), front.clone(), arn.clone()));
+                steps.push(Step::ModifyListener(
+                    listener.listener_arn.clone(),
+                    front.clone(),
+                    arn.clone(),
+                ));
             }
             Some(_) => {}
         }
@@ -40,12 +48,25 @@ pub(crate) fn plan(wish: &Wish, observed: &Observed, members: &BTreeSet<String>)
         }
         let empty = BTreeSet::new();
         let there = observed.targets.get(arn).unwrap_or(&empty);
-        let wanted: BTreeSet<Target> = members.iter().map(|id| Target { id: id.clone(), port: group.port }).collect();
+        let wanted: BTreeSet<Target> = members
+            .iter()
+            .map(|id| Target {
+                id: id.clone(),
+                port: group.port,
+            })
+            .collect();
         // Deregister before registering, because a load balancer may be at its limit.
         let gone: Vec<Target> = there.difference(&wanted).cloned().collect();
         let fresh: Vec<Target> = wanted.difference(there).cloned().collect();
-        steps.extend(gone.chunks(CHUNK).map(|part| Step::Deregister(arn.clone(), part.to_vec())));
-        steps.extend(fresh.chunks(CHUNK).map(|part| Step::Register(arn.clone(), part.to_vec())));
+        steps.extend(
+            gone.chunks(CHUNK)
+                .map(|part| Step::Deregister(arn.clone(), part.to_vec())),
+        );
+        steps.extend(
+            fresh
+                .chunks(CHUNK)
+                .map(|part| Step::Register(arn.clone(), part.to_vec())),
+        );
         let set = difference(&wish.group_attributes, observed.group_attributes.get(arn));
         if !set.is_empty() {
             steps.push(Step::SetGroupAttributes(arn.clone(), set));
@@ -56,10 +77,19 @@ pub(crate) fn plan(wish: &Wish, observed: &Observed, members: &BTreeSet<String>)
     steps
 }
 
-/// Returns the target group for a front: one with the right immutable properties, preferably the current one of the listener.
-fn group_for<'a>(wanted: &Group, listener: Option<&Listener>, observed: &'a Observed) -> Option<&'a TargetGroup> {
+/// Returns the target group for a front: one with the right immutable properties, preferably the
+/// current one of the listener.
+fn group_for<'a>(
+    wanted: &Group,
+    listener: Option<&Listener>,
+    observed: &'a Observed,
+) -> Option<&'a TargetGroup> {
     let current = listener.and_then(group_of);
-    let mut fitting: Vec<&TargetGroup> = observed.groups.iter().filter(|group| fits(wanted, group)).collect();
+    let mut fitting: Vec<&TargetGroup> = observed
+        .groups
+        .iter()
+        .filter(|group| fits(wanted, group))
+        .collect();
     fitting.sort_by_key(|group| Some(group.target_group_arn.as_str()) != current);
     fitting.first().copied()
 }
@@ -68,22 +98,38 @@ fn group_for<'a>(wanted: &Group, listener: Option<&Listener>, observed: &'a Obse
 pub(super) fn fits(wanted: &Group, group: &TargetGroup) -> bool {
     group.port == wanted.port
         && group.protocol == wanted.protocol
-        && group.health_check_protocol.eq_ignore_ascii_case(wanted.health.protocol)
+        && group
+            .health_check_protocol
+            .eq_ignore_ascii_case(wanted.health.protocol)
         && group.health_check_interval_seconds == wanted.health.interval
         && (group.ip_address_type == "ipv6") == wanted.ipv6
 }
 
 /// Returns the ARN of the target group that a listener forwards to.
 pub(crate) fn group_of(listener: &Listener) -> Option<&str> {
-    listener.default_actions.items.first().map(|action| action.target_group_arn.as_str())
+    listener
+        .default_actions
+        .items
+        .first()
+        .map(|action| action.target_group_arn.as_str())
 }
 
 fn differs(front: &Front, listener: &Listener, group: &str) -> bool {
-    let certificate = listener.certificates.items.first().map(|one| one.certificate_arn.as_str());
+    let certificate = listener
+        .certificates
+        .items
+        .first()
+        .map(|one| one.certificate_arn.as_str());
     listener.protocol != front.protocol
         || group_of(listener) != Some(group)
-        || front.certificate.as_deref().is_some_and(|wanted| Some(wanted) != certificate)
-        || front.policy.as_deref().is_some_and(|wanted| wanted != listener.ssl_policy)
+        || front
+            .certificate
+            .as_deref()
+            .is_some_and(|wanted| Some(wanted) != certificate)
+        || front
+            .policy
+            .as_deref()
+            .is_some_and(|wanted| wanted != listener.ssl_policy)
 }
 
 fn health_differs(wanted: &Group, group: &TargetGroup) -> bool {
@@ -91,25 +137,44 @@ fn health_differs(wanted: &Group, group: &TargetGroup) -> bool {
     health.port != group.health_check_port
         || health.healthy != group.healthy_threshold_count
         || health.unhealthy != group.unhealthy_threshold_count
-        || health.path.as_ref().is_some_and(|path| *path != group.health_check_path)
-        || health.timeout.is_some_and(|timeout| timeout != group.health_check_timeout_seconds)
+        || health
+            .path
+            .as_ref()
+            .is_some_and(|path| *path != group.health_check_path)
+        || health
+            .timeout
+            .is_some_and(|timeout| timeout != group.health_check_timeout_seconds)
 }
 
-/// Returns the steps that delete listeners that are not requested, and target groups that no listener uses.
+/// Returns the steps that delete listeners that are not requested, and target groups that no
+/// listener uses.
 fn removals(wish: &Wish, observed: &Observed) -> Vec<Step> {
-    let unwanted = |listener: &&Listener| !wish.fronts.iter().any(|front| front.port == listener.port);
+    let unwanted =
+        |listener: &&Listener| !wish.fronts.iter().any(|front| front.port == listener.port);
     let listeners = observed.listeners.iter().filter(unwanted);
-    let mut steps: Vec<Step> = listeners.map(|one| Step::DeleteListener(one.listener_arn.clone())).collect();
+    let mut steps: Vec<Step> = listeners
+        .map(|one| Step::DeleteListener(one.listener_arn.clone()))
+        .collect();
     let led_to: BTreeSet<&str> = observed.listeners.iter().filter_map(group_of).collect();
     let wanted: BTreeSet<&str> = wish
         .fronts
         .iter()
         .filter_map(|front| {
-            let listener = observed.listeners.iter().find(|listener| listener.port == front.port);
-            Some(group_for(&front.group, listener, observed)?.target_group_arn.as_str())
+            let listener = observed
+                .listeners
+                .iter()
+                .find(|listener| listener.port == front.port);
+            Some(
+                group_for(&front.group, listener, observed)?
+                    .target_group_arn
+                    .as_str(),
+            )
         })
         .collect();
-    let idle = observed.groups.iter().map(|group| group.target_group_arn.as_str());
+    let idle = observed
+        .groups
+        .iter()
+        .map(|group| group.target_group_arn.as_str());
     let idle = idle.filter(|arn| !led_to.contains(arn) && !wanted.contains(arn));
     steps.extend(idle.map(|arn| Step::DeleteGroup(arn.to_owned())));
     steps
@@ -123,10 +188,20 @@ fn of_balancer(wish: &Wish, observed: &Observed) -> Vec<Step> {
         steps.push(Step::SetAttributes(set));
     }
     if let Some(tags) = &observed.tags {
-        let lacking =
-            |(_, there): &(&String, &Tags)| wish.tags.iter().any(|(key, value)| there.get(key) != Some(value));
-        let arns: Vec<String> = tags.iter().filter(lacking).map(|(arn, _)| arn.clone()).collect();
-        steps.extend(arns.chunks(TAGGED).map(|part| Step::AddTags(part.to_vec(), wish.tags.clone())));
+        let lacking = |(_, there): &(&String, &Tags)| {
+            wish.tags
+                .iter()
+                .any(|(key, value)| there.get(key) != Some(value))
+        };
+        let arns: Vec<String> = tags
+            .iter()
+            .filter(lacking)
+            .map(|(arn, _)| arn.clone())
+            .collect();
+        steps.extend(
+            arns.chunks(TAGGED)
+                .map(|part| Step::AddTags(part.to_vec(), wish.tags.clone())),
+        );
     }
     let there: BTreeSet<&String> = observed.balancer.security_groups.items.iter().collect();
     let wanted = match (&wish.security, &observed.managed_group) {
@@ -145,9 +220,16 @@ fn of_balancer(wish: &Wish, observed: &Observed) -> Vec<Step> {
 }
 
 /// Returns the requested values that differ from the current ones.
-fn difference(wanted: &BTreeMap<String, String>, there: Option<&BTreeMap<String, String>>) -> BTreeMap<String, String> {
+fn difference(
+    wanted: &BTreeMap<String, String>,
+    there: Option<&BTreeMap<String, String>>,
+) -> BTreeMap<String, String> {
     let same = |key: &String, value: &String| there.and_then(|there| there.get(key)) == Some(value);
-    wanted.iter().filter(|(key, value)| !same(key, value)).map(|(key, value)| (key.clone(), value.clone())).collect()
+    wanted
+        .iter()
+        .filter(|(key, value)| !same(key, value))
+        .map(|(key, value)| (key.clone(), value.clone()))
+        .collect()
 }
 
 #[cfg(test)]

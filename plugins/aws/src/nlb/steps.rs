@@ -50,17 +50,25 @@ pub(crate) fn call(step: &Step, wish: &Wish, balancer: &str, vpc: &str) -> Call 
     match step {
         Step::CreateGroup(group) => create_group(group, vpc).tags("Tags", &wish.tags),
         Step::Register(group, targets) => elbv2::change_targets("RegisterTargets", group, targets),
-        Step::Deregister(group, targets) => elbv2::change_targets("DeregisterTargets", group, targets),
-        Step::CreateListener(front, group) => {
-            listener(elbv2::on_balancer("CreateListener", balancer), front, group).tags("Tags", &wish.tags)
+        Step::Deregister(group, targets) => {
+            elbv2::change_targets("DeregisterTargets", group, targets)
         }
-        Step::ModifyListener(arn, front, group) => listener(elbv2::on_listener("ModifyListener", arn), front, group),
+        Step::CreateListener(front, group) => {
+            listener(elbv2::on_balancer("CreateListener", balancer), front, group)
+                .tags("Tags", &wish.tags)
+        }
+        Step::ModifyListener(arn, front, group) => {
+            listener(elbv2::on_listener("ModifyListener", arn), front, group)
+        }
         Step::DeleteListener(arn) => elbv2::on_listener("DeleteListener", arn),
         Step::DeleteGroup(arn) => elbv2::on_group("DeleteTargetGroup", arn),
-        Step::ModifyGroup(arn, group) => health(elbv2::on_group("ModifyTargetGroup", arn), &group.health),
-        Step::SetAttributes(set) => {
-            elbv2::with_attributes(elbv2::on_balancer("ModifyLoadBalancerAttributes", balancer), set)
+        Step::ModifyGroup(arn, group) => {
+            health(elbv2::on_group("ModifyTargetGroup", arn), &group.health)
         }
+        Step::SetAttributes(set) => elbv2::with_attributes(
+            elbv2::on_balancer("ModifyLoadBalancerAttributes", balancer),
+            set,
+        ),
         Step::SetGroupAttributes(arn, set) => {
             elbv2::with_attributes(elbv2::on_group("ModifyTargetGroupAttributes", arn), set)
         }
@@ -68,7 +76,9 @@ pub(crate) fn call(step: &Step, wish: &Wish, balancer: &str, vpc: &str) -> Call 
         Step::SetSecurityGroups(groups) => {
             elbv2::on_balancer("SetSecurityGroups", balancer).list("SecurityGroups", groups)
         }
-        Step::SetIpAddressType(kind) => elbv2::on_balancer("SetIpAddressType", balancer).with("IpAddressType", kind),
+        Step::SetIpAddressType(kind) => {
+            elbv2::on_balancer("SetIpAddressType", balancer).with("IpAddressType", kind)
+        }
     }
 }
 
@@ -98,16 +108,26 @@ fn listener(call: Call, front: &Front, group: &str) -> Call {
         .with("DefaultActions.member.1.Type", "forward")
         .with("DefaultActions.member.1.TargetGroupArn", group)
         .with_some("SslPolicy", front.policy.as_ref())
-        .with_some("Certificates.member.1.CertificateArn", front.certificate.as_ref())
+        .with_some(
+            "Certificates.member.1.CertificateArn",
+            front.certificate.as_ref(),
+        )
 }
 
 /// Applies a modification to a listener.
 pub(crate) fn as_modified(listener: &mut Listener, front: &Front, group: &str) {
     front.protocol.clone_into(&mut listener.protocol);
-    listener.default_actions = vec![Action { target_group_arn: group.to_owned() }].into();
+    listener.default_actions = vec![Action {
+        target_group_arn: group.to_owned(),
+    }]
+    .into();
     let certificates = front.certificate.iter();
-    listener.certificates =
-        certificates.map(|arn| Certificate { certificate_arn: arn.clone() }).collect::<Vec<_>>().into();
+    listener.certificates = certificates
+        .map(|arn| Certificate {
+            certificate_arn: arn.clone(),
+        })
+        .collect::<Vec<_>>()
+        .into();
     if let Some(policy) = &front.policy {
         policy.clone_into(&mut listener.ssl_policy);
     }

@@ -42,7 +42,11 @@ pub(crate) fn update(cloud: &Cloud<'_>, service: &Service, members: &Members) ->
     let arn = balancer.load_balancer_arn.as_str();
     let calls = [elbv2::groups_of(arn), elbv2::tags([arn])];
     let mut answers = send(cloud.wire, &calls).into_iter();
-    let groups = answers.next().map(elbv2::groups).transpose()?.unwrap_or_default();
+    let groups = answers
+        .next()
+        .map(elbv2::groups)
+        .transpose()?
+        .unwrap_or_default();
     let tags = read_tags(answers)?;
     cluster.check(&name, tags.as_ref().and_then(|tags| tags.get(arn)))?;
 
@@ -50,7 +54,10 @@ pub(crate) fn update(cloud: &Cloud<'_>, service: &Service, members: &Members) ->
     let mut places = cloud.places(&ids)?;
     places.retain(|id, place| super::in_vpc(id, place, &balancer.vpc_id));
     let wanted: BTreeSet<&str> = places.keys().map(String::as_str).collect();
-    let changes = members.changes.as_ref().filter(|_| !machine::chooses(&service.annotations));
+    let changes = members
+        .changes
+        .as_ref()
+        .filter(|_| !machine::chooses(&service.annotations));
     let calls = match changes {
         Some((added, removed)) => known(&groups, &ids_of(added), &ids_of(removed), &ids, &wanted),
         None => compared(cloud, &groups, &wanted)?,
@@ -60,7 +67,14 @@ pub(crate) fn update(cloud: &Cloud<'_>, service: &Service, members: &Members) ->
     }
     if cloud.store.get(&groups_key(cloud, &name)).as_ref() != Some(&shown(&places)) {
         let traffic = traffic(cloud, service, &balancer, &groups)?;
-        cloud.sync_node_rules(&cluster, Some(&balancer.vpc_id), &name, &places, &traffic, false)?;
+        cloud.sync_node_rules(
+            &cluster,
+            Some(&balancer.vpc_id),
+            &name,
+            &places,
+            &traffic,
+            false,
+        )?;
         note_groups(cloud, &name, &places);
     }
     Ok(())
@@ -80,23 +94,46 @@ fn known(
 ) -> Vec<Call> {
     let mut calls = Vec::new();
     for group in groups {
-        let target = |id: &str| Target { id: id.to_owned(), port: group.port };
+        let target = |id: &str| Target {
+            id: id.to_owned(),
+            port: group.port,
+        };
         // A node with changed addresses is both added and removed.
-        let gone: Vec<Target> = removed.iter().filter(|id| !all.contains(*id)).map(|id| target(id)).collect();
-        let fresh: Vec<Target> = added.iter().filter(|id| wanted.contains(id.as_str())).map(|id| target(id)).collect();
+        let gone: Vec<Target> = removed
+            .iter()
+            .filter(|id| !all.contains(*id))
+            .map(|id| target(id))
+            .collect();
+        let fresh: Vec<Target> = added
+            .iter()
+            .filter(|id| wanted.contains(id.as_str()))
+            .map(|id| target(id))
+            .collect();
         calls.extend(both(&group.target_group_arn, &gone, &fresh));
     }
     calls
 }
 
 /// Returns the calls for the differences to the current targets of the load balancer.
-fn compared(cloud: &Cloud<'_>, groups: &[TargetGroup], wanted: &BTreeSet<&str>) -> Result<Vec<Call>> {
-    let questions: Vec<Call> = groups.iter().map(|group| elbv2::targets(&group.target_group_arn)).collect();
+fn compared(
+    cloud: &Cloud<'_>,
+    groups: &[TargetGroup],
+    wanted: &BTreeSet<&str>,
+) -> Result<Vec<Call>> {
+    let questions: Vec<Call> = groups
+        .iter()
+        .map(|group| elbv2::targets(&group.target_group_arn))
+        .collect();
     let mut calls = Vec::new();
     for (group, found) in groups.iter().zip(send(cloud.wire, &questions)) {
         let there: BTreeSet<Target> = found?.targets.into_iter().collect();
-        let wanted: BTreeSet<Target> =
-            wanted.iter().map(|id| Target { id: (*id).to_owned(), port: group.port }).collect();
+        let wanted: BTreeSet<Target> = wanted
+            .iter()
+            .map(|id| Target {
+                id: (*id).to_owned(),
+                port: group.port,
+            })
+            .collect();
         let gone: Vec<Target> = there.difference(&wanted).cloned().collect();
         let fresh: Vec<Target> = wanted.difference(&there).cloned().collect();
         calls.extend(both(&group.target_group_arn, &gone, &fresh));
@@ -105,15 +142,26 @@ fn compared(cloud: &Cloud<'_>, groups: &[TargetGroup], wanted: &BTreeSet<&str>) 
 }
 
 fn both(group: &str, gone: &[Target], fresh: &[Target]) -> Vec<Call> {
-    let deregistered = gone.chunks(CHUNK).map(|part| elbv2::change_targets("DeregisterTargets", group, part));
-    let into = fresh.chunks(CHUNK).map(|part| elbv2::change_targets("RegisterTargets", group, part));
+    let deregistered = gone
+        .chunks(CHUNK)
+        .map(|part| elbv2::change_targets("DeregisterTargets", group, part));
+    let into = fresh
+        .chunks(CHUNK)
+        .map(|part| elbv2::change_targets("RegisterTargets", group, part));
     deregistered.chain(into).collect()
 }
 
 /// Returns the traffic to the nodes, from the current state of the load balancer.
-fn traffic(cloud: &Cloud<'_>, service: &Service, balancer: &LoadBalancer, groups: &[TargetGroup]) -> Result<Traffic> {
+fn traffic(
+    cloud: &Cloud<'_>,
+    service: &Service,
+    balancer: &LoadBalancer,
+    groups: &[TargetGroup],
+) -> Result<Traffic> {
     let mut traffic = Traffic::default();
-    let ipv6 = groups.first().is_some_and(|group| group.ip_address_type == "ipv6");
+    let ipv6 = groups
+        .first()
+        .is_some_and(|group| group.ip_address_type == "ipv6");
     for group in groups {
         clients(&mut traffic, &group.protocol, group.port);
         traffic.health.insert(group.checked_port());
@@ -121,9 +169,17 @@ fn traffic(cloud: &Cloud<'_>, service: &Service, balancer: &LoadBalancer, groups
     let all = if ipv6 { "::/0" } else { "0.0.0.0/0" };
     traffic.ranges = match service.source_ranges.as_slice() {
         [] => BTreeSet::from([all.to_owned()]),
-        ranges => ranges.iter().filter(|range| range.contains(':') == ipv6).cloned().collect(),
+        ranges => ranges
+            .iter()
+            .filter(|range| range.contains(':') == ipv6)
+            .cloned()
+            .collect(),
     };
-    traffic.subnets = if cloud.config.keep_node_groups { BTreeSet::new() } else { subnets(cloud, balancer, ipv6)? };
+    traffic.subnets = if cloud.config.keep_node_groups {
+        BTreeSet::new()
+    } else {
+        subnets(cloud, balancer, ipv6)?
+    };
     if balancer.ip_address_type == "dualstack" && !ipv6 && !traffic.ranges.contains("0.0.0.0/0") {
         traffic.ranges.extend(traffic.subnets.iter().cloned());
     }
@@ -141,10 +197,21 @@ pub(super) fn clients(traffic: &mut Traffic, protocol: &str, port: u16) {
 }
 
 /// Returns the ranges of a load balancer's subnets.
-pub(super) fn subnets(cloud: &Cloud<'_>, balancer: &LoadBalancer, ipv6: bool) -> Result<BTreeSet<String>> {
-    let ids: Vec<String> = balancer.availability_zones.items.iter().map(|zone| zone.subnet_id.clone()).collect();
+pub(super) fn subnets(
+    cloud: &Cloud<'_>,
+    balancer: &LoadBalancer,
+    ipv6: bool,
+) -> Result<BTreeSet<String>> {
+    let ids: Vec<String> = balancer
+        .availability_zones
+        .items
+        .iter()
+        .map(|zone| zone.subnet_id.clone())
+        .collect();
     let ranges = cloud.ranges(&ids)?.into_iter();
-    Ok(ranges.filter_map(|ranges| if ipv6 { ranges.v6 } else { Some(ranges.v4) }).collect())
+    Ok(ranges
+        .filter_map(|ranges| if ipv6 { ranges.v6 } else { Some(ranges.v4) })
+        .collect())
 }
 
 fn groups_key(cloud: &Cloud<'_>, name: &str) -> String {
@@ -158,5 +225,7 @@ fn shown(places: &BTreeMap<String, Place>) -> String {
 
 /// Remembers the nodes' security groups whose rules are up to date.
 pub(super) fn note_groups(cloud: &Cloud<'_>, name: &str, places: &BTreeMap<String, Place>) {
-    cloud.store.set(&groups_key(cloud, name), &shown(places), NOTED);
+    cloud
+        .store
+        .set(&groups_key(cloud, name), &shown(places), NOTED);
 }

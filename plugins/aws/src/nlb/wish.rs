@@ -103,7 +103,8 @@ pub(crate) enum Security {
 pub(crate) enum Stack {
     /// IPv4 for a new load balancer; an existing one is not changed.
     Left,
-    /// IPv4 and IPv6 for a new load balancer whose subnets have IPv6; an existing one is not changed.
+    /// IPv4 and IPv6 for a new load balancer whose subnets have IPv6; an existing one is not
+    /// changed.
     Preferred,
     /// Only IPv4.
     Ipv4,
@@ -120,7 +121,9 @@ impl Wish {
         let annotations = Annotations(&service.annotations);
         if annotations.get(annotation::EXTRA_SECURITY_GROUPS).is_some() {
             let key = annotation::key(annotation::EXTRA_SECURITY_GROUPS);
-            return Err(invalid(format!("annotation {key} is for classic load balancers only")));
+            return Err(invalid(format!(
+                "annotation {key} is for classic load balancers only"
+            )));
         }
         let health = health::of(service, config)?;
         let fronts = fronts(service, annotations, &health, cluster)?;
@@ -130,7 +133,9 @@ impl Wish {
         let stack = stack(service, annotations)?;
         if ranges.is_empty() {
             ranges.push("0.0.0.0/0".into());
-            if stack != Stack::Ipv4 && service.ip_families.contains(&IpFamily::Ipv6) || stack == Stack::Dual {
+            if stack != Stack::Ipv4 && service.ip_families.contains(&IpFamily::Ipv6)
+                || stack == Stack::Dual
+            {
                 ranges.push("::/0".into());
             }
         }
@@ -151,16 +156,24 @@ impl Wish {
     }
 }
 
-fn fronts(service: &Service, annotations: Annotations<'_>, health: &Health, cluster: &Cluster) -> Result<Vec<Front>> {
+fn fronts(
+    service: &Service,
+    annotations: Annotations<'_>,
+    health: &Health,
+    cluster: &Cluster,
+) -> Result<Vec<Front>> {
     let mut fronts: Vec<Front> = Vec::new();
-    let ipv6 = service.ip_families.first() == Some(&IpFamily::Ipv6) && !service.ip_families.contains(&IpFamily::Ipv4);
+    let ipv6 = service.ip_families.first() == Some(&IpFamily::Ipv6)
+        && !service.ip_families.contains(&IpFamily::Ipv4);
     // A port without a node port is unreachable. The official provider leaves it out too.
     for port in service.ports.iter().filter(|port| port.node_port != 0) {
         let mut front = front(port, annotations, health, ipv6)?;
         if let Some(other) = fronts.iter_mut().find(|other| other.port == front.port) {
             // UDP and TCP on the same port: one listener takes both if both use the same node port.
             let both = [other.protocol, front.protocol];
-            if !(both.contains(&"TCP") && both.contains(&"UDP")) || other.group.port != front.group.port {
+            if !(both.contains(&"TCP") && both.contains(&"UDP"))
+                || other.group.port != front.group.port
+            {
                 return Err(invalid(format!(
                     "port {} is used with TCP and UDP: set the same nodePort for both, and no TLS",
                     front.port
@@ -185,28 +198,56 @@ fn fronts(service: &Service, annotations: Annotations<'_>, health: &Health, clus
         }
     }
     if fronts.is_empty() {
-        return Err(invalid("no port has a node port, which network load balancers require"));
+        return Err(invalid(
+            "no port has a node port, which network load balancers require",
+        ));
     }
     Ok(fronts)
 }
 
-fn front(port: &ServicePort, annotations: Annotations<'_>, health: &Health, ipv6: bool) -> Result<Front> {
+fn front(
+    port: &ServicePort,
+    annotations: Annotations<'_>,
+    health: &Health,
+    ipv6: bool,
+) -> Result<Front> {
     let protocol = match port.transport {
         Transport::Tcp => "TCP",
         Transport::Udp => "UDP",
         Transport::Sctp => return Err(invalid("network load balancers do not support SCTP")),
     };
-    let group = Group { name: String::new(), port: port.node_port, protocol, health: health.clone(), ipv6 };
-    let plain = Front { port: port.port, protocol, certificate: None, policy: None, group };
+    let group = Group {
+        name: String::new(),
+        port: port.node_port,
+        protocol,
+        health: health.clone(),
+        ipv6,
+    };
+    let plain = Front {
+        port: port.port,
+        protocol,
+        certificate: None,
+        policy: None,
+        group,
+    };
     let certificate = annotations.text(annotation::CERTIFICATE);
     match certificate {
-        Some(certificate) if protocol == "TCP" && annotations.is_tls_port(port.port, &port.name) => {
-            let behind = if annotations.get(annotation::BACKEND_PROTOCOL) == Some("ssl") { "TLS" } else { "TCP" };
+        Some(certificate)
+            if protocol == "TCP" && annotations.is_tls_port(port.port, &port.name) =>
+        {
+            let behind = if annotations.get(annotation::BACKEND_PROTOCOL) == Some("ssl") {
+                "TLS"
+            } else {
+                "TCP"
+            };
             Ok(Front {
                 protocol: "TLS",
                 certificate: Some(certificate.to_owned()),
                 policy: annotations.text(annotation::TLS_POLICY).map(str::to_owned),
-                group: Group { protocol: behind, ..plain.group },
+                group: Group {
+                    protocol: behind,
+                    ..plain.group
+                },
                 ..plain
             })
         }
@@ -218,7 +259,10 @@ fn attributes(annotations: Annotations<'_>) -> Result<BTreeMap<String, String>> 
     let flag = |name| annotations.flag(name).map(Option::unwrap_or_default);
     let logs = flag(annotation::ACCESS_LOG_ENABLED)?;
     let mut attributes = BTreeMap::from([
-        (CROSS_ZONE.to_owned(), flag(annotation::CROSS_ZONE)?.to_string()),
+        (
+            CROSS_ZONE.to_owned(),
+            flag(annotation::CROSS_ZONE)?.to_string(),
+        ),
         (LOGS_ENABLED.to_owned(), logs.to_string()),
     ]);
     // AWS accepts no empty bucket, so the bucket is not changed if logs are disabled.
@@ -240,11 +284,17 @@ pub(crate) fn default_attributes() -> BTreeMap<String, String> {
     ])
 }
 
-fn group_attributes(annotations: Annotations<'_>, fronts: &[Front]) -> Result<BTreeMap<String, String>> {
+fn group_attributes(
+    annotations: Annotations<'_>,
+    fronts: &[Front],
+) -> Result<BTreeMap<String, String>> {
     let wanted = annotations.pairs(annotation::GROUP_ATTRIBUTES);
     for (key, value) in &wanted {
         let wrong = |reason: &str| {
-            Err(invalid(format!("annotation {}: {key} {reason}", annotation::key(annotation::GROUP_ATTRIBUTES))))
+            Err(invalid(format!(
+                "annotation {}: {key} {reason}",
+                annotation::key(annotation::GROUP_ATTRIBUTES)
+            )))
         };
         if key != PRESERVE_CLIENT && key != PROXY_PROTOCOL {
             return wrong("is not one of preserve_client_ip.enabled and proxy_protocol_v2.enabled");
@@ -276,7 +326,12 @@ fn stack(service: &Service, annotations: Annotations<'_>) -> Result<Stack> {
     match annotations.text(annotation::IP_ADDRESS_TYPE) {
         Some("ipv4") => return Ok(Stack::Ipv4),
         Some("dualstack") => return Ok(Stack::Dual),
-        Some(_) => return Err(annotation::wrong(annotation::IP_ADDRESS_TYPE, "ipv4 or dualstack")),
+        Some(_) => {
+            return Err(annotation::wrong(
+                annotation::IP_ADDRESS_TYPE,
+                "ipv4 or dualstack",
+            ));
+        }
         None => {}
     }
     let v6 = service.ip_families.contains(&IpFamily::Ipv6);

@@ -17,13 +17,24 @@ fn table() -> RouteTable {
 }
 
 fn shown(pods: &[&str]) -> Vec<String> {
-    let nodes = [Node { name: "n1".into(), provider_id: Some("aws:///eu-west-1a/i-1".into()), ..Node::default() }];
+    let nodes = [Node {
+        name: "n1".into(),
+        provider_id: Some("aws:///eu-west-1a/i-1".into()),
+        ..Node::default()
+    }];
     let pods: Vec<IpNet> = pods.iter().map(|cidr| cidr.parse().unwrap()).collect();
     let shown = |route: Route| {
         let node = route.target_node.unwrap_or("-".into());
-        format!("{} {node}{}", route.name, if route.blackhole { " blackhole" } else { "" })
+        format!(
+            "{} {node}{}",
+            route.name,
+            if route.blackhole { " blackhole" } else { "" }
+        )
     };
-    list(&table(), &nodes, &pods).into_iter().map(shown).collect()
+    list(&table(), &nodes, &pods)
+        .into_iter()
+        .map(shown)
+        .collect()
 }
 
 #[test]
@@ -41,7 +52,14 @@ fn lists_only_routes_inside_the_cluster_cidrs() {
 
 #[test]
 fn without_cluster_cidrs_only_routes_to_nodes_are_listed() {
-    assert_eq!(shown(&[]), ["rtb-1/10.244.1.0/24 n1", "rtb-1/10.99.0.0/24 n1", "rtb-1/2001:db8:0:1::/64 n1"]);
+    assert_eq!(
+        shown(&[]),
+        [
+            "rtb-1/10.244.1.0/24 n1",
+            "rtb-1/10.99.0.0/24 n1",
+            "rtb-1/2001:db8:0:1::/64 n1"
+        ]
+    );
 }
 
 #[test]
@@ -51,6 +69,12 @@ fn existing_routes_decide_between_create_and_replace() {
     assert_eq!(way("10.244.1.0/24", "i-2"), Ok(Way::Replace));
     assert_eq!(way("10.244.3.0/24", "i-2"), Ok(Way::Replace));
     assert_eq!(way("10.244.7.0/24", "i-2"), Ok(Way::Create));
-    assert!(matches!(way("10.244.4.0/24", "i-2"), Err(CloudError::Invalid(_))));
-    assert!(matches!(way("10.0.0.0/16", "i-2"), Err(CloudError::Invalid(_))));
+    assert!(matches!(
+        way("10.244.4.0/24", "i-2"),
+        Err(CloudError::Invalid(_))
+    ));
+    assert!(matches!(
+        way("10.0.0.0/16", "i-2"),
+        Err(CloudError::Invalid(_))
+    ));
 }

@@ -1,5 +1,5 @@
-//! Resources of the official provider are kept as they are. They are created here with individual calls, with the same names and
-//! tags as v1.37.0 uses.
+//! Resources of the official provider are kept as they are. They are created here with individual
+//! calls, with the same names and tags as v1.37.0 uses.
 
 use skydock_sdk::types::Service;
 
@@ -9,28 +9,49 @@ use crate::world::{World, annotation, name, service, text, texts};
 fn tags(world: &World, service: &Service) -> Vec<(String, String)> {
     let named = format!("{}/{}", service.namespace, service.name);
     let pairs = [
-        (format!("kubernetes.io/cluster/{}", world.cluster), "owned".to_owned()),
+        (
+            format!("kubernetes.io/cluster/{}", world.cluster),
+            "owned".to_owned(),
+        ),
         ("kubernetes.io/service-name".to_owned(), named),
     ];
     let numbered = pairs.into_iter().enumerate();
     numbered
         .flat_map(|(index, (key, value))| {
             let item = format!("Tags.member.{}", index + 1);
-            [(format!("{item}.Key"), key), (format!("{item}.Value"), value)]
+            [
+                (format!("{item}.Key"), key),
+                (format!("{item}.Value"), value),
+            ]
         })
         .collect()
 }
 
-fn with<'a>(params: &[(&'a str, &'a str)], tags: &'a [(String, String)]) -> Vec<(&'a str, &'a str)> {
-    params.iter().copied().chain(tags.iter().map(|(key, value)| (key.as_str(), value.as_str()))).collect()
+fn with<'a>(
+    params: &[(&'a str, &'a str)],
+    tags: &'a [(String, String)],
+) -> Vec<(&'a str, &'a str)> {
+    params
+        .iter()
+        .copied()
+        .chain(
+            tags.iter()
+                .map(|(key, value)| (key.as_str(), value.as_str())),
+        )
+        .collect()
 }
 
 fn only_reads(world: &World, service: &Service) {
     world.line.take();
-    let status = world.call(|cloud| cloud.ensure_balancer(service, &world.members())).unwrap();
+    let status = world
+        .call(|cloud| cloud.ensure_balancer(service, &world.members()))
+        .unwrap();
     assert_eq!(status.ingress.len(), 1);
     let calls = world.line.take();
-    assert!(calls.iter().all(|action| action.starts_with("Describe")), "{calls:?}");
+    assert!(
+        calls.iter().all(|action| action.starts_with("Describe")),
+        "{calls:?}"
+    );
 }
 
 #[test]
@@ -44,7 +65,10 @@ fn an_official_network_load_balancer_is_kept_unchanged() {
         ("SubnetMappings.member.1.SubnetId", &world.subnets[0]),
         ("SubnetMappings.member.2.SubnetId", &world.subnets[1]),
     ];
-    let lb = text(&world.elbv2("CreateLoadBalancer", &with(&params, &tags)), "LoadBalancerArn");
+    let lb = text(
+        &world.elbv2("CreateLoadBalancer", &with(&params, &tags)),
+        "LoadBalancerArn",
+    );
     let group_name = format!("k8s-default-{}-0123456789", web.name);
     let params = [
         ("Name", group_name.as_str()),
@@ -58,10 +82,16 @@ fn an_official_network_load_balancer_is_kept_unchanged() {
         ("HealthyThresholdCount", "3"),
         ("UnhealthyThresholdCount", "3"),
     ];
-    let group = text(&world.elbv2("CreateTargetGroup", &with(&params, &tags)), "TargetGroupArn");
+    let group = text(
+        &world.elbv2("CreateTargetGroup", &with(&params, &tags)),
+        "TargetGroupArn",
+    );
     for machine in &world.machines {
-        let params =
-            [("TargetGroupArn", group.as_str()), ("Targets.member.1.Id", machine), ("Targets.member.1.Port", "30080")];
+        let params = [
+            ("TargetGroupArn", group.as_str()),
+            ("Targets.member.1.Id", machine),
+            ("Targets.member.1.Port", "30080"),
+        ];
         world.elbv2("RegisterTargets", &params);
     }
     let params = [
@@ -84,13 +114,24 @@ fn an_official_network_load_balancer_is_kept_unchanged() {
         ("IpPermissions.2.FromPort", "3"),
         ("IpPermissions.2.ToPort", "4"),
         ("IpPermissions.2.IpRanges.1.CidrIp", "0.0.0.0/0"),
-        ("IpPermissions.2.IpRanges.1.Description", "kubernetes.io/rule/nlb/mtu"),
+        (
+            "IpPermissions.2.IpRanges.1.Description",
+            "kubernetes.io/rule/nlb/mtu",
+        ),
     ];
     world.ec2("AuthorizeSecurityGroupIngress", &params);
 
     only_reads(&world, &web);
-    world.call(|cloud| cloud.update_members(&web, &world.members())).unwrap();
-    assert!(world.line.take().iter().all(|action| action.starts_with("Describe")));
+    world
+        .call(|cloud| cloud.update_members(&web, &world.members()))
+        .unwrap();
+    assert!(
+        world
+            .line
+            .take()
+            .iter()
+            .all(|action| action.starts_with("Describe"))
+    );
     world.call(|cloud| cloud.delete_balancer(&web)).unwrap();
     let rules = world.ec2("DescribeSecurityGroups", &[("GroupId.1", &world.group)]);
     assert!(!rules.contains("kubernetes.io/rule/nlb"), "{rules}");
@@ -154,15 +195,29 @@ fn an_official_classic_load_balancer_is_kept_unchanged() {
     ];
     world.ec2("AuthorizeSecurityGroupIngress", &params);
     for machine in &world.machines {
-        let params = [("LoadBalancerName", lb_name.as_str()), ("Instances.member.1.InstanceId", machine)];
+        let params = [
+            ("LoadBalancerName", lb_name.as_str()),
+            ("Instances.member.1.InstanceId", machine),
+        ];
         world.elb("RegisterInstancesWithLoadBalancer", &params);
     }
 
     only_reads(&world, &web);
-    world.call(|cloud| cloud.update_members(&web, &world.members())).unwrap();
-    assert!(world.line.take().iter().all(|action| action.starts_with("Describe")));
+    world
+        .call(|cloud| cloud.update_members(&web, &world.members()))
+        .unwrap();
+    assert!(
+        world
+            .line
+            .take()
+            .iter()
+            .all(|action| action.starts_with("Describe"))
+    );
     world.call(|cloud| cloud.delete_balancer(&web)).unwrap();
-    let left = world.ec2("DescribeSecurityGroups", &[("Filter.1.Name", "group-id"), ("Filter.1.Value.1", &own)]);
+    let left = world.ec2(
+        "DescribeSecurityGroups",
+        &[("Filter.1.Name", "group-id"), ("Filter.1.Value.1", &own)],
+    );
     assert!(texts(&left, "groupId").is_empty(), "{left}");
     let rules = world.ec2("DescribeSecurityGroups", &[("GroupId.1", &world.group)]);
     assert!(!rules.contains(&own), "{rules}");
@@ -173,20 +228,33 @@ fn a_changed_service_updates_the_official_nlb_in_place() {
     let world = World::new(1, "");
     let mut web = service(&[(80, 30080)]);
     let (lb_name, tags) = (name(&web), tags(&world, &web));
-    let params =
-        [("Name", lb_name.as_str()), ("Type", "network"), ("SubnetMappings.member.1.SubnetId", &world.subnets[0])];
-    let lb = text(&world.elbv2("CreateLoadBalancer", &with(&params, &tags)), "LoadBalancerArn");
-    web.annotations.push(annotation("cross-zone-load-balancing-enabled", "true"));
+    let params = [
+        ("Name", lb_name.as_str()),
+        ("Type", "network"),
+        ("SubnetMappings.member.1.SubnetId", &world.subnets[0]),
+    ];
+    let lb = text(
+        &world.elbv2("CreateLoadBalancer", &with(&params, &tags)),
+        "LoadBalancerArn",
+    );
+    web.annotations
+        .push(annotation("cross-zone-load-balancing-enabled", "true"));
     for _ in 0..3 {
         _ = world.call(|cloud| cloud.ensure_balancer(&web, &world.members()));
     }
     let calls = world.line.take();
     assert_eq!(
-        calls.iter().filter(|action| *action == "CreateLoadBalancer").count(),
+        calls
+            .iter()
+            .filter(|action| *action == "CreateLoadBalancer")
+            .count(),
         1,
         "the one made here: {calls:?}"
     );
-    assert!(calls.contains(&"ModifyLoadBalancerAttributes".to_owned()), "{calls:?}");
+    assert!(
+        calls.contains(&"ModifyLoadBalancerAttributes".to_owned()),
+        "{calls:?}"
+    );
     let listeners = world.elbv2("DescribeListeners", &[("LoadBalancerArn", &lb)]);
     assert_eq!(texts(&listeners, "Port"), ["80"]);
 }
@@ -202,6 +270,14 @@ fn a_dual_stack_service_gets_a_dual_stack_load_balancer() {
         _ = world.call(|cloud| cloud.ensure_balancer(&web, &world.members()));
     }
     let created: Vec<_> = world.line.sent.borrow().clone();
-    let created = created.iter().find(|call| call.action == "CreateLoadBalancer").unwrap();
-    assert!(created.params.contains(&("IpAddressType".to_owned(), "dualstack".to_owned())), "{created:?}");
+    let created = created
+        .iter()
+        .find(|call| call.action == "CreateLoadBalancer")
+        .unwrap();
+    assert!(
+        created
+            .params
+            .contains(&("IpAddressType".to_owned(), "dualstack".to_owned())),
+        "{created:?}"
+    );
 }

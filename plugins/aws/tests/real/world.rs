@@ -29,7 +29,10 @@ static NUMBER: AtomicU32 = AtomicU32::new(0);
 
 /// Returns a word that no other test uses.
 pub(crate) fn unique() -> String {
-    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_micros();
+    let now = SystemTime::now()
+        .duration_since(SystemTime::UNIX_EPOCH)
+        .unwrap()
+        .as_micros();
     format!("{now:x}{}", NUMBER.fetch_add(1, Ordering::Relaxed))
 }
 
@@ -51,7 +54,11 @@ impl Store for Memory {
         self.0.borrow_mut().insert(key.to_owned(), text.to_owned());
     }
     fn reserve(&self, key: &str, text: &str, _: Duration) -> bool {
-        self.0.borrow_mut().entry(key.to_owned()).or_insert_with(|| text.to_owned()) == text
+        self.0
+            .borrow_mut()
+            .entry(key.to_owned())
+            .or_insert_with(|| text.to_owned())
+            == text
     }
     fn remove(&self, key: &str) {
         self.0.borrow_mut().remove(key);
@@ -62,14 +69,17 @@ impl Store for Memory {
 pub(crate) struct Line {
     setup: Setup,
     pub(crate) sent: RefCell<Vec<Call>>,
-    /// Action, number of calls that succeed before, number of calls that then fail, and the error code.
+    /// Action, number of calls that succeed before, number of calls that then fail, and the error
+    /// code.
     pub(crate) faults: RefCell<Vec<(&'static str, usize, usize, &'static str)>>,
 }
 
 impl Line {
     fn fault(&self, action: &str) -> Option<&'static str> {
         let mut faults = self.faults.borrow_mut();
-        let fault = faults.iter_mut().find(|(of, _, left, _)| *of == action && *left > 0)?;
+        let fault = faults
+            .iter_mut()
+            .find(|(of, _, left, _)| *of == action && *left > 0)?;
         if fault.1 > 0 {
             fault.1 -= 1;
             return None;
@@ -80,7 +90,11 @@ impl Line {
 
     /// Returns the actions sent since the previous call, in order.
     pub(crate) fn take(&self) -> Vec<String> {
-        self.sent.borrow_mut().drain(..).map(|call| call.action.to_owned()).collect()
+        self.sent
+            .borrow_mut()
+            .drain(..)
+            .map(|call| call.action.to_owned())
+            .collect()
     }
 }
 
@@ -98,7 +112,10 @@ impl Wire for Line {
                         message: "injected".into(),
                     });
                 }
-                Http::new(&self.setup).send(std::slice::from_ref(call)).pop().unwrap()
+                Http::new(&self.setup)
+                    .send(std::slice::from_ref(call))
+                    .pop()
+                    .unwrap()
             })
             .collect()
     }
@@ -132,7 +149,11 @@ fn started() -> &'static Server {
             let proxy = Proxy::before_aws(&aws, 1).await.unwrap();
             (aws, proxy)
         });
-        Server { aws, proxy, _runtime: runtime }
+        Server {
+            aws,
+            proxy,
+            _runtime: runtime,
+        }
     })
 }
 
@@ -147,8 +168,16 @@ pub(crate) fn certificate() -> String {
     let request = Request::post(started().aws.url())
         .header("Authorization", scope)
         .header("X-Amz-Target", "CertificateManager.RequestCertificate")
-        .text("application/x-amz-json-1.1", r#"{"DomainName": "example.com"}"#);
-    let answer: serde_json::Value = skydock_sdk::http::send(request).unwrap().success().unwrap().json().unwrap();
+        .text(
+            "application/x-amz-json-1.1",
+            r#"{"DomainName": "example.com"}"#,
+        );
+    let answer: serde_json::Value = skydock_sdk::http::send(request)
+        .unwrap()
+        .success()
+        .unwrap()
+        .json()
+        .unwrap();
     answer["CertificateArn"].as_str().unwrap().to_owned()
 }
 
@@ -161,23 +190,40 @@ fn setup(text: &str) -> Setup {
 }
 
 fn line(setup: &Setup) -> Line {
-    Line { setup: setup.clone(), sent: RefCell::default(), faults: RefCell::default() }
+    Line {
+        setup: setup.clone(),
+        sent: RefCell::default(),
+        faults: RefCell::default(),
+    }
 }
 
 /// Creates a call from text parameters.
 pub(crate) fn call(api: Api, action: &'static str, params: &[(&str, &str)]) -> Call {
-    let params = params.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
-    Call { api, action, params }
+    let params = params
+        .iter()
+        .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()))
+        .collect();
+    Call {
+        api,
+        action,
+        params,
+    }
 }
 
 /// Returns the contents of all elements with this name.
 pub(crate) fn texts(body: &str, tag: &str) -> Vec<String> {
     let (open, close) = (format!("<{tag}>"), format!("</{tag}>"));
-    body.split(&open).skip(1).filter_map(|rest| Some(rest.split_once(&close)?.0.trim().to_owned())).collect()
+    body.split(&open)
+        .skip(1)
+        .filter_map(|rest| Some(rest.split_once(&close)?.0.trim().to_owned()))
+        .collect()
 }
 
 pub(crate) fn text(body: &str, tag: &str) -> String {
-    texts(body, tag).into_iter().next().unwrap_or_else(|| panic!("no <{tag}> in {body}"))
+    texts(body, tag)
+        .into_iter()
+        .next()
+        .unwrap_or_else(|| panic!("no <{tag}> in {body}"))
 }
 
 impl World {
@@ -225,27 +271,55 @@ impl World {
     }
 
     pub(crate) fn tag(&self, resource: &str, key: &str, value: &str) {
-        self.ec2("CreateTags", &[("ResourceId.1", resource), ("Tag.1.Key", key), ("Tag.1.Value", value)]);
+        self.ec2(
+            "CreateTags",
+            &[
+                ("ResourceId.1", resource),
+                ("Tag.1.Key", key),
+                ("Tag.1.Value", value),
+            ],
+        );
     }
 
     fn build(&mut self, machines: usize) {
         let key = format!("kubernetes.io/cluster/{}", self.cluster);
-        self.vpc = text(&self.ec2("CreateVpc", &[("CidrBlock", "10.0.0.0/16")]), "vpcId");
+        self.vpc = text(
+            &self.ec2("CreateVpc", &[("CidrBlock", "10.0.0.0/16")]),
+            "vpcId",
+        );
         let gateway = text(&self.ec2("CreateInternetGateway", &[]), "internetGatewayId");
-        self.ec2("AttachInternetGateway", &[("InternetGatewayId", &gateway), ("VpcId", &self.vpc)]);
-        let tables = self.ec2("DescribeRouteTables", &[("Filter.1.Name", "vpc-id"), ("Filter.1.Value.1", &self.vpc)]);
+        self.ec2(
+            "AttachInternetGateway",
+            &[("InternetGatewayId", &gateway), ("VpcId", &self.vpc)],
+        );
+        let tables = self.ec2(
+            "DescribeRouteTables",
+            &[("Filter.1.Name", "vpc-id"), ("Filter.1.Value.1", &self.vpc)],
+        );
         let table = text(&tables, "routeTableId");
-        let route = [("RouteTableId", table.as_str()), ("DestinationCidrBlock", "0.0.0.0/0"), ("GatewayId", &gateway)];
+        let route = [
+            ("RouteTableId", table.as_str()),
+            ("DestinationCidrBlock", "0.0.0.0/0"),
+            ("GatewayId", &gateway),
+        ];
         self.ec2("CreateRoute", &route);
         self.tag(&table, &key, "owned");
         for (zone, cidr) in [("us-east-1a", "10.0.1.0/24"), ("us-east-1b", "10.0.2.0/24")] {
-            let params = [("VpcId", self.vpc.as_str()), ("CidrBlock", cidr), ("AvailabilityZone", zone)];
+            let params = [
+                ("VpcId", self.vpc.as_str()),
+                ("CidrBlock", cidr),
+                ("AvailabilityZone", zone),
+            ];
             let subnet = text(&self.ec2("CreateSubnet", &params), "subnetId");
             self.tag(&subnet, &key, "shared");
             self.subnets.push(subnet);
         }
         let name = format!("nodes-{}", self.cluster);
-        let params = [("GroupName", name.as_str()), ("GroupDescription", "nodes"), ("VpcId", &self.vpc)];
+        let params = [
+            ("GroupName", name.as_str()),
+            ("GroupDescription", "nodes"),
+            ("VpcId", &self.vpc),
+        ];
         self.group = text(&self.ec2("CreateSecurityGroup", &params), "groupId");
         self.tag(&self.group, &key, "owned");
         for index in 0..machines {
@@ -273,8 +347,17 @@ impl World {
     /// Runs one call of the host.
     pub(crate) fn call<T>(&self, act: impl FnOnce(&Cloud<'_>) -> T) -> T {
         let nodes = || self.nodes();
-        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_secs();
-        act(&Cloud::new(&self.setup, &self.line, &self.store, &nodes, now))
+        let now = SystemTime::now()
+            .duration_since(SystemTime::UNIX_EPOCH)
+            .unwrap()
+            .as_secs();
+        act(&Cloud::new(
+            &self.setup,
+            &self.line,
+            &self.store,
+            &nodes,
+            now,
+        ))
     }
 
     pub(crate) fn nodes(&self) -> Vec<Node> {
@@ -287,8 +370,14 @@ impl World {
     }
 
     pub(crate) fn members(&self) -> Members {
-        let member = |id: &String| Member { provider_id: Some(format!("aws:///us-east-1a/{id}")), labels: Vec::new() };
-        Members { all: self.machines.iter().map(member).collect(), changes: None }
+        let member = |id: &String| Member {
+            provider_id: Some(format!("aws:///us-east-1a/{id}")),
+            labels: Vec::new(),
+        };
+        Members {
+            all: self.machines.iter().map(member).collect(),
+            changes: None,
+        }
     }
 }
 
@@ -314,10 +403,16 @@ pub(crate) fn service(ports: &[(u16, u16)]) -> Service {
 }
 
 pub(crate) fn annotation(name: &str, value: &str) -> (String, String) {
-    (format!("service.beta.kubernetes.io/aws-load-balancer-{name}"), value.to_owned())
+    (
+        format!("service.beta.kubernetes.io/aws-load-balancer-{name}"),
+        value.to_owned(),
+    )
 }
 
 /// Returns the name of a Service's load balancer.
 pub(crate) fn name(service: &Service) -> String {
-    format!("a{}", service.uid.replace('-', "")).chars().take(32).collect()
+    format!("a{}", service.uid.replace('-', ""))
+        .chars()
+        .take(32)
+        .collect()
 }

@@ -25,7 +25,12 @@ pub enum Kind {
 }
 
 impl Kind {
-    const ALL: [Self; 4] = [Self::Compute, Self::Network, Self::LoadBalancer, Self::KeyManager];
+    const ALL: [Self; 4] = [
+        Self::Compute,
+        Self::Network,
+        Self::LoadBalancer,
+        Self::KeyManager,
+    ];
 
     /// Returns the type in the catalog.
     #[must_use]
@@ -47,18 +52,24 @@ impl Kind {
         }
     }
 
-    /// Returns the base URL of requests, from the URL in the catalog, which can contain a version, a project, or neither.
+    /// Returns the base URL of requests, from the URL in the catalog, which can contain a version,
+    /// a project, or neither.
     fn base(self, url: &str) -> String {
         let url = url.trim_end_matches('/');
         let is_version = |part: &str| {
-            part.strip_prefix('v').is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()) && rest.len() < 6)
+            part.strip_prefix('v').is_some_and(|rest| {
+                rest.starts_with(|c: char| c.is_ascii_digit()) && rest.len() < 6
+            })
         };
         match self {
             // Nova's URL can contain the project after the version.
             Self::Compute if url.rsplit('/').take(2).any(is_version) => url.to_owned(),
             Self::Compute => format!("{url}/{}", self.version()),
             Self::Network | Self::LoadBalancer | Self::KeyManager => {
-                let root = url.rsplit_once('/').filter(|(_, last)| is_version(last)).map_or(url, |(root, _)| root);
+                let root = url
+                    .rsplit_once('/')
+                    .filter(|(_, last)| is_version(last))
+                    .map_or(url, |(root, _)| root);
                 format!("{root}/{}", self.version())
             }
         }
@@ -93,7 +104,9 @@ fn choose(services: &[Service], global: &Global) -> BTreeMap<Kind, String> {
     let fits = |endpoint: &&Endpoint| {
         let region = Some(global.region.as_str());
         endpoint.interface == global.interface.name()
-            && (region == Some("") || endpoint.region.as_deref() == region || endpoint.region_id.as_deref() == region)
+            && (region == Some("")
+                || endpoint.region.as_deref() == region
+                || endpoint.region_id.as_deref() == region)
     };
     let endpoint = |kind: Kind| {
         let mut endpoints = services
@@ -122,9 +135,13 @@ impl Cloud<'_> {
         let request = Request::get(format!("{}/auth/catalog", global.auth_url))
             .header("Accept", "application/json")
             .timeout(self.config.request_timeout);
-        let answer: Answer = explain("cannot read the catalog of Keystone", http::send(request))?.json()?;
+        let answer: Answer =
+            explain("cannot read the catalog of Keystone", http::send(request))?.json()?;
         let endpoints = choose(&answer.catalog, global);
-        let urls: Vec<_> = Kind::ALL.iter().map(|kind| endpoints.get(kind).map_or("", String::as_str)).collect();
+        let urls: Vec<_> = Kind::ALL
+            .iter()
+            .map(|kind| endpoints.get(kind).map_or("", String::as_str))
+            .collect();
         self.host.keep(&key, urls.join("\n").as_bytes(), BELIEVED);
         Ok(endpoints)
     }
@@ -136,7 +153,12 @@ impl Cloud<'_> {
 
     fn catalog_key(&self) -> String {
         let global = &self.config.global;
-        format!("catalog {} {} {}", global.auth_url, global.region, global.interface.name())
+        format!(
+            "catalog {} {} {}",
+            global.auth_url,
+            global.region,
+            global.interface.name()
+        )
     }
 }
 
@@ -156,7 +178,11 @@ mod tests {
 
     fn chosen(region: &str, interface: Interface) -> Vec<(Kind, String)> {
         let answer: Answer = serde_json::from_str(CATALOG).unwrap();
-        let global = Global { region: region.to_owned(), interface, ..Global::default() };
+        let global = Global {
+            region: region.to_owned(),
+            interface,
+            ..Global::default()
+        };
         choose(&answer.catalog, &global).into_iter().collect()
     }
 
@@ -167,9 +193,18 @@ mod tests {
             (Kind::Network, "http://neutron/v2.0"),
             (Kind::LoadBalancer, "http://lb/v2.0"),
         ];
-        assert_eq!(chosen("one", Interface::Public), one.map(|(kind, url)| (kind, url.to_owned())));
-        assert_eq!(chosen("two", Interface::Public), [(Kind::Compute, "http://nova-two/v2.1".to_owned())]);
-        assert_eq!(chosen("one", Interface::Admin), [(Kind::Compute, "http://nova-admin/v2.1".to_owned())]);
+        assert_eq!(
+            chosen("one", Interface::Public),
+            one.map(|(kind, url)| (kind, url.to_owned()))
+        );
+        assert_eq!(
+            chosen("two", Interface::Public),
+            [(Kind::Compute, "http://nova-two/v2.1".to_owned())]
+        );
+        assert_eq!(
+            chosen("one", Interface::Admin),
+            [(Kind::Compute, "http://nova-admin/v2.1".to_owned())]
+        );
     }
 
     #[test]
@@ -181,11 +216,27 @@ mod tests {
     fn endpoint_urls_are_completed_with_the_api_version() {
         for (kind, url, base) in [
             (Kind::Compute, "http://c:8774", "http://c:8774/v2.1"),
-            (Kind::Compute, "http://c/compute/v2.1", "http://c/compute/v2.1"),
-            (Kind::Compute, "http://c/v2/0123456789abcdef", "http://c/v2/0123456789abcdef"),
+            (
+                Kind::Compute,
+                "http://c/compute/v2.1",
+                "http://c/compute/v2.1",
+            ),
+            (
+                Kind::Compute,
+                "http://c/v2/0123456789abcdef",
+                "http://c/v2/0123456789abcdef",
+            ),
             (Kind::Network, "http://n:9696/", "http://n:9696/v2.0"),
-            (Kind::Network, "http://n/networking/v2.0", "http://n/networking/v2.0"),
-            (Kind::LoadBalancer, "http://l/load-balancer", "http://l/load-balancer/v2.0"),
+            (
+                Kind::Network,
+                "http://n/networking/v2.0",
+                "http://n/networking/v2.0",
+            ),
+            (
+                Kind::LoadBalancer,
+                "http://l/load-balancer",
+                "http://l/load-balancer/v2.0",
+            ),
             (Kind::LoadBalancer, "http://l/v2", "http://l/v2.0"),
             (Kind::KeyManager, "http://k", "http://k/v1"),
         ] {

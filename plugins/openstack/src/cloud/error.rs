@@ -7,29 +7,44 @@ use skydock_sdk::{Result, http::Response, types::CloudError};
 /// When to retry a change of a load balancer that is being changed.
 const IMMUTABLE: Duration = Duration::from_secs(1);
 
-/// Returns the answer if it is a success, and otherwise the corresponding error. Its message starts with `what`.
+/// Returns the answer if it is a success, and otherwise the corresponding error. Its message starts
+/// with `what`.
 ///
 /// # Errors
 /// Fails if the request failed.
 pub fn explain(what: &str, answer: Result<Response>) -> Result<Response> {
     let answer = answer.map_err(|error| error.about(what))?;
-    if answer.is_success() { Ok(answer) } else { Err(refusal(what, &answer)) }
+    if answer.is_success() {
+        Ok(answer)
+    } else {
+        Err(refusal(what, &answer))
+    }
 }
 
 fn refusal(what: &str, answer: &Response) -> CloudError {
     let error = answer.error().about(what);
     let text = error.message().to_owned();
     let body = String::from_utf8_lossy(&answer.body);
-    let says = |words: &[&str]| words.iter().any(|word| body.contains(word) || text.contains(word));
+    let says = |words: &[&str]| {
+        words
+            .iter()
+            .any(|word| body.contains(word) || text.contains(word))
+    };
     match answer.status {
         // Octavia: the load balancer is being changed.
         409 if says(&["immutable"]) => CloudError::in_progress(IMMUTABLE, text),
-        // Neutron and Nova return 403, 409 or 413 for an exceeded quota. Retrying does not help, an operator has to act.
+        // Neutron and Nova return 403, 409 or 413 for an exceeded quota. Retrying does not help, an
+        // operator has to act.
         403 | 409 | 413 if says(&["uota"]) => CloudError::denied(text),
         // Neutron limits the number of routes of a router.
         400 | 409 if says(&["RoutesExhausted"]) => CloudError::denied(text),
         // Neutron: no address is free.
-        409 if says(&["IpAddressGenerationFailure", "ExternalIpAddressExhausted", "No more IP addresses"]) => {
+        409 if says(&[
+            "IpAddressGenerationFailure",
+            "ExternalIpAddressExhausted",
+            "No more IP addresses",
+        ]) =>
+        {
             CloudError::unavailable(text)
         }
         // Neutron: an interface may be about to be added to the router.
@@ -49,7 +64,14 @@ mod tests {
     use super::*;
 
     fn refused(status: u16, body: &str) -> CloudError {
-        refusal("cannot do it", &Response { status, body: body.into(), ..Response::default() })
+        refusal(
+            "cannot do it",
+            &Response {
+                status,
+                body: body.into(),
+                ..Response::default()
+            },
+        )
     }
 
     #[test]
@@ -58,7 +80,10 @@ mod tests {
         let octavia = r#"{"faultcode":"Client","faultstring":"Quota has been met for resources: Load Balancer","debuginfo":null}"#;
         for (status, body) in [(409, neutron), (403, octavia), (413, octavia)] {
             let error = refused(status, body);
-            assert!(matches!(&error, CloudError::Denied(text) if text.contains("uota")), "{error:?}");
+            assert!(
+                matches!(&error, CloudError::Denied(text) if text.contains("uota")),
+                "{error:?}"
+            );
             assert!(error.message().starts_with("cannot do it: "), "{error:?}");
         }
     }
@@ -66,7 +91,10 @@ mod tests {
     #[test]
     fn an_immutable_load_balancer_is_in_progress() {
         let body = r#"{"faultcode":"Client","faultstring":"Load Balancer 1 is immutable and cannot be updated.","debuginfo":null}"#;
-        assert!(matches!(refused(409, body), CloudError::InProgress(Retry { after_ms: 1000, .. })));
+        assert!(matches!(
+            refused(409, body),
+            CloudError::InProgress(Retry { after_ms: 1000, .. })
+        ));
         assert!(matches!(refused(409, "{}"), CloudError::Conflict(_)));
         assert!(matches!(refused(412, "{}"), CloudError::Conflict(_)));
     }

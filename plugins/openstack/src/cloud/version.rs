@@ -64,29 +64,53 @@ struct Extension {
 
 /// Parses a version, for example `v2.27`.
 fn parse(id: &str) -> Option<(u32, u32)> {
-    let (major, minor) = id.strip_prefix('v').unwrap_or(id).split_once('.').unwrap_or((id, "0"));
-    Some((major.trim_start_matches('v').parse().ok()?, minor.parse().ok()?))
+    let (major, minor) = id
+        .strip_prefix('v')
+        .unwrap_or(id)
+        .split_once('.')
+        .unwrap_or((id, "0"));
+    Some((
+        major.trim_start_matches('v').parse().ok()?,
+        minor.parse().ok()?,
+    ))
 }
 
 impl Cloud<'_> {
     /// Returns the features of Octavia.
     ///
     /// # Errors
-    /// Fails if the request fails. Upstream continues in this case as if there were no features, and removes timeouts and tags.
+    /// Fails if the request fails. Upstream continues in this case as if there were no features,
+    /// and removes timeouts and tags.
     pub fn features(&self) -> Result<Features> {
         let provider = &self.config.load_balancer.lb_provider;
         let base = self.url(Kind::LoadBalancer, "")?;
-        let root = base.rsplit_once('/').map_or(base.as_str(), |(root, _)| root);
+        let root = base
+            .rsplit_once('/')
+            .map_or(base.as_str(), |(root, _)| root);
         let key = format!("octavia {root}");
-        let kept = self.host.kept(&key).and_then(|kept| parse(&String::from_utf8(kept).ok()?));
+        let kept = self
+            .host
+            .kept(&key)
+            .and_then(|kept| parse(&String::from_utf8(kept).ok()?));
         let version = if let Some(version) = kept {
             version
         } else {
             let what = "cannot read the version of Octavia";
-            let ask = self.ask(Method::Get, Kind::LoadBalancer, "/", what)?.at(format!("{root}/"));
+            let ask = self
+                .ask(Method::Get, Kind::LoadBalancer, "/", what)?
+                .at(format!("{root}/"));
             let answer: Versions = ask.send()?.json()?;
-            let version = answer.versions.iter().filter_map(|version| parse(&version.id)).max().unwrap_or_default();
-            self.host.keep(&key, format!("v{}.{}", version.0, version.1).as_bytes(), BELIEVED);
+            let version = answer
+                .versions
+                .iter()
+                .filter_map(|version| parse(&version.id))
+                .max()
+                .unwrap_or_default();
+            self.host.keep(
+                &key,
+                format!("v{}.{}", version.0, version.1).as_bytes(),
+                BELIEVED,
+            );
             version
         };
         Ok(Features::of(version, provider))
@@ -98,12 +122,24 @@ impl Cloud<'_> {
     /// Fails if the request fails.
     pub fn extensions<const N: usize>(&self, aliases: [&str; N]) -> Result<[bool; N]> {
         let key = format!("extensions {}", self.url(Kind::Network, "")?);
-        let kept = self.host.kept(&key).and_then(|kept| String::from_utf8(kept).ok());
+        let kept = self
+            .host
+            .kept(&key)
+            .and_then(|kept| String::from_utf8(kept).ok());
         let there = if let Some(kept) = kept {
             kept
         } else {
-            let answer: Extensions = self.get(Kind::Network, "/extensions", "cannot list the extensions of Neutron")?;
-            let there = answer.extensions.into_iter().map(|extension| extension.alias).collect::<Vec<_>>().join("\n");
+            let answer: Extensions = self.get(
+                Kind::Network,
+                "/extensions",
+                "cannot list the extensions of Neutron",
+            )?;
+            let there = answer
+                .extensions
+                .into_iter()
+                .map(|extension| extension.alias)
+                .collect::<Vec<_>>()
+                .join("\n");
             self.host.keep(&key, there.as_bytes(), BELIEVED);
             there
         };
@@ -120,12 +156,24 @@ mod tests {
         assert_eq!(parse("v2.27"), Some((2, 27)));
         assert_eq!(parse("v2"), Some((2, 0)));
         assert_eq!(parse("x"), None);
-        assert!(Features::of((2, 9), "amphora").flavors && !Features::of((2, 9), "amphora").allowed_cidrs);
-        assert_eq!(Features::of((2, 27), "amphora"), Features::of((3, 0), "octavia"));
+        assert!(
+            Features::of((2, 9), "amphora").flavors
+                && !Features::of((2, 9), "amphora").allowed_cidrs
+        );
+        assert_eq!(
+            Features::of((2, 27), "amphora"),
+            Features::of((3, 0), "octavia")
+        );
     }
 
     #[test]
     fn ovn_supports_only_tags() {
-        assert_eq!(Features::of((2, 27), "ovn"), Features { tags: true, ..Features::default() });
+        assert_eq!(
+            Features::of((2, 27), "ovn"),
+            Features {
+                tags: true,
+                ..Features::default()
+            }
+        );
     }
 }

@@ -14,7 +14,10 @@ pub(super) fn boolean(value: Option<&str>) -> Result<bool, String> {
 /// Parses a decimal or hexadecimal number without a sign.
 pub(super) fn number(value: &str) -> Result<u64, String> {
     let value = value.trim();
-    let number = match value.strip_prefix("0x").or_else(|| value.strip_prefix("0X")) {
+    let number = match value
+        .strip_prefix("0x")
+        .or_else(|| value.strip_prefix("0X"))
+    {
         Some(digits) => u64::from_str_radix(digits, 16),
         None => value.parse(),
     };
@@ -29,9 +32,13 @@ pub(super) fn duration(value: &str) -> Result<Duration, String> {
     }
     let (mut rest, mut seconds) = (value, 0.0);
     while !rest.is_empty() {
-        let digits = rest.find(|c: char| !c.is_ascii_digit() && c != '.').ok_or_else(wrong)?;
+        let digits = rest
+            .find(|c: char| !c.is_ascii_digit() && c != '.')
+            .ok_or_else(wrong)?;
         let (amount, tail) = rest.split_at(digits);
-        let units = tail.find(|c: char| c.is_ascii_digit() || c == '.').unwrap_or(tail.len());
+        let units = tail
+            .find(|c: char| c.is_ascii_digit() || c == '.')
+            .unwrap_or(tail.len());
         let (unit, tail) = tail.split_at(units);
         let scale = match unit {
             "ns" => 1e-9,
@@ -45,12 +52,16 @@ pub(super) fn duration(value: &str) -> Result<Duration, String> {
         seconds += amount.parse::<f64>().map_err(|_| wrong())? * scale;
         rest = tail;
     }
-    Duration::try_from_secs_f64(seconds).ok().filter(|_| !value.is_empty()).ok_or_else(wrong)
+    Duration::try_from_secs_f64(seconds)
+        .ok()
+        .filter(|_| !value.is_empty())
+        .ok_or_else(wrong)
 }
 
 /// Returns the words separated by commas and whitespace, like upstream's `SplitTrim`.
 pub(crate) fn words(text: &str) -> impl Iterator<Item = &str> {
-    text.split(|c: char| c.is_whitespace() || c == ',').filter(|word| !word.is_empty())
+    text.split(|c: char| c.is_whitespace() || c == ',')
+        .filter(|word| !word.is_empty())
 }
 
 #[cfg(test)]
@@ -70,8 +81,14 @@ mod tests {
 
     #[test]
     fn booleans_and_numbers_are_parsed_like_in_gcfg() {
-        assert_eq!(["TRUE", "yes", "on", "1"].map(|value| boolean(Some(value))), [const { Ok(true) }; 4]);
-        assert_eq!(["False", "no", "off", "0"].map(|value| boolean(Some(value))), [const { Ok(false) }; 4]);
+        assert_eq!(
+            ["TRUE", "yes", "on", "1"].map(|value| boolean(Some(value))),
+            [const { Ok(true) }; 4]
+        );
+        assert_eq!(
+            ["False", "no", "off", "0"].map(|value| boolean(Some(value))),
+            [const { Ok(false) }; 4]
+        );
         assert_eq!(boolean(None), Ok(true));
         assert!(boolean(Some("maybe")).is_err());
         assert_eq!((number("10"), number("0x10")), (Ok(10), Ok(16)));

@@ -1,8 +1,9 @@
 //! The syntax of `cloud.conf`, which is that of Go's `gcfg`: git's syntax with some differences.
 //!
-//! A file has sections `[name]` and `[name "subsection"]`, settings `key = value`, and comments from `;` or `#` to the end of the
-//! line. Quotes and surrounding whitespace are removed from values. Outside quotes, a backslash is allowed before a quote, and at
-//! the end of a line to continue on the next line. Inside quotes, `\\`, `\"`, `\n` and `\t` are allowed.
+//! A file has sections `[name]` and `[name "subsection"]`, settings `key = value`, and comments
+//! from `;` or `#` to the end of the line. Quotes and surrounding whitespace are removed from
+//! values. Outside quotes, a backslash is allowed before a quote, and at the end of a line to
+//! continue on the next line. Inside quotes, `\\`, `\"`, `\n` and `\t` are allowed.
 
 use super::problem::Problem;
 
@@ -23,7 +24,14 @@ pub(crate) struct Entry {
 
 /// Reads a file. Lines with problems are reported and skipped.
 pub(crate) fn read(text: &str) -> (Vec<Entry>, Vec<Problem>) {
-    let mut cursor = Cursor { rest: text.strip_prefix('\u{feff}').unwrap_or(text).chars().peekable(), line: 1 };
+    let mut cursor = Cursor {
+        rest: text
+            .strip_prefix('\u{feff}')
+            .unwrap_or(text)
+            .chars()
+            .peekable(),
+        line: 1,
+    };
     let (mut entries, mut problems) = (Vec::new(), Vec::new());
     let (mut section, mut subsection) = (String::new(), String::new());
     while cursor.peek().is_some() {
@@ -41,7 +49,10 @@ pub(crate) fn read(text: &str) -> (Vec<Entry>, Vec<Problem>) {
                 });
             }
             Ok(Some(Statement::Setting(key, _))) if section.is_empty() => {
-                problems.push(Problem { line, reason: format!("`{key}` is before the first section") });
+                problems.push(Problem {
+                    line,
+                    reason: format!("`{key}` is before the first section"),
+                });
             }
             Ok(Some(Statement::Setting(key, value))) => entries.push(Entry {
                 section: section.clone(),
@@ -97,7 +108,10 @@ impl Cursor<'_> {
 
     fn word(&mut self) -> String {
         let mut word = String::new();
-        while let Some(next) = self.peek().filter(|next| next.is_alphanumeric() || matches!(next, '-' | '_')) {
+        while let Some(next) = self
+            .peek()
+            .filter(|next| next.is_alphanumeric() || matches!(next, '-' | '_'))
+        {
             word.push(next);
             self.next();
         }
@@ -116,7 +130,11 @@ fn statement(cursor: &mut Cursor<'_>) -> Result<Option<Statement>, String> {
     } else {
         setting(cursor)?
     };
-    if cursor.at_end() { Ok(Some(statement)) } else { Err("unexpected text at the end".to_owned()) }
+    if cursor.at_end() {
+        Ok(Some(statement))
+    } else {
+        Err("unexpected text at the end".to_owned())
+    }
 }
 
 fn header(cursor: &mut Cursor<'_>) -> Result<Statement, String> {
@@ -129,7 +147,9 @@ fn header(cursor: &mut Cursor<'_>) -> Result<Statement, String> {
         loop {
             match cursor.peek() {
                 None | Some('\n') => {
-                    return Err("a `\"` is missing at the end of the name of the subsection".to_owned());
+                    return Err(
+                        "a `\"` is missing at the end of the name of the subsection".to_owned()
+                    );
                 }
                 Some('"') => break,
                 Some('\\') => {
@@ -184,12 +204,20 @@ fn value(cursor: &mut Cursor<'_>) -> Result<String, String> {
                     cursor.next();
                 }
                 match (cursor.peek(), quoted) {
-                    (Some(escaped @ ('"' | '\\')), true) | (Some(escaped @ '"'), false) => value.push(escaped),
+                    (Some(escaped @ ('"' | '\\')), true) | (Some(escaped @ '"'), false) => {
+                        value.push(escaped)
+                    }
                     (Some('n'), true) => value.push('\n'),
                     (Some('t'), true) => value.push('\t'),
                     (Some('\n'), false) => {}
-                    (_, true) => return Err(r#"after `\` in quotes comes one of `\`, `"`, `n` and `t`"#.to_owned()),
-                    (_, false) => return Err("a value with a backslash must be in quotes".to_owned()),
+                    (_, true) => {
+                        return Err(
+                            r#"after `\` in quotes comes one of `\`, `"`, `n` and `t`"#.to_owned()
+                        );
+                    }
+                    (_, false) => {
+                        return Err("a value with a backslash must be in quotes".to_owned());
+                    }
                 }
                 kept = value.len();
             }
@@ -214,7 +242,10 @@ mod tests {
     fn values(text: &str) -> Vec<(String, Option<String>)> {
         let (entries, problems) = read(&format!("[S]\n{text}"));
         assert_eq!(problems, [], "{text}");
-        entries.into_iter().filter_map(|entry| Some((entry.key?, entry.value))).collect()
+        entries
+            .into_iter()
+            .filter_map(|entry| Some((entry.key?, entry.value)))
+            .collect()
     }
 
     #[test]
@@ -230,9 +261,16 @@ mod tests {
             ("k=\" v \"  ", " v "),
             ("k=v\r", "v"),
             ("k=", ""),
-            ("k=env=production, region=default", "env=production, region=default"),
+            (
+                "k=env=production, region=default",
+                "env=production, region=default",
+            ),
         ] {
-            assert_eq!(values(text), [("k".to_owned(), Some(value.to_owned()))], "{text}");
+            assert_eq!(
+                values(text),
+                [("k".to_owned(), Some(value.to_owned()))],
+                "{text}"
+            );
         }
     }
 
@@ -245,18 +283,36 @@ mod tests {
 
     #[test]
     fn subsection_names_may_contain_any_character() {
-        let (entries, problems) = read("[LoadBalancerClass \"a \\\"b\\\" ]\"]\nk=v\n[Route]\nrouter-id=r");
+        let (entries, problems) =
+            read("[LoadBalancerClass \"a \\\"b\\\" ]\"]\nk=v\n[Route]\nrouter-id=r");
         assert_eq!(problems, []);
-        let names: Vec<_> = entries.iter().map(|e| (e.section.as_str(), e.subsection.as_str(), e.line)).collect();
+        let names: Vec<_> = entries
+            .iter()
+            .map(|e| (e.section.as_str(), e.subsection.as_str(), e.line))
+            .collect();
         let class = "LoadBalancerClass";
-        assert_eq!(names, [(class, "a \"b\" ]", 1), (class, "a \"b\" ]", 2), ("Route", "", 3), ("Route", "", 4)]);
+        assert_eq!(
+            names,
+            [
+                (class, "a \"b\" ]", 1),
+                (class, "a \"b\" ]", 2),
+                ("Route", "", 3),
+                ("Route", "", 4)
+            ]
+        );
     }
 
     #[test]
     fn every_invalid_line_is_reported() {
         let text = "k=v\n[S\n[S]\nk v\nk=\"v\n\n=v\nk=a\\b\n[S] x\nok=1";
         let (entries, problems) = read(text);
-        assert_eq!(problems.iter().map(|problem| problem.line).collect::<Vec<_>>(), [1, 2, 4, 5, 7, 8, 9]);
+        assert_eq!(
+            problems
+                .iter()
+                .map(|problem| problem.line)
+                .collect::<Vec<_>>(),
+            [1, 2, 4, 5, 7, 8, 9]
+        );
         assert_eq!(entries.len(), 2);
         assert!(problems[0].reason.contains("before the first section"));
     }

@@ -1,6 +1,7 @@
 //! Problems of a configuration and their positions.
 
-/// Maximum number of bytes for all problems: the part of a message that the host forwards, minus room for `and N more`.
+/// Maximum number of bytes for all problems: the part of a message that the host forwards, minus
+/// room for `and N more`.
 const TOLD: usize = 1000;
 
 /// One problem of the configuration.
@@ -22,7 +23,11 @@ impl Problems {
     pub fn in_file(&self, path: &str) -> String {
         let mut text = String::new();
         for (index, Problem { line, reason }) in self.0.iter().enumerate() {
-            let place = if *line > 0 { format!("{line}:") } else { String::new() };
+            let place = if *line > 0 {
+                format!("{line}:")
+            } else {
+                String::new()
+            };
             let problem = format!("{path}:{place} {reason}");
             if index == 0 {
                 text = problem;
@@ -39,7 +44,9 @@ impl Problems {
 /// Returns the most similar known name if at most a third of its letters differ.
 pub(crate) fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let name = name.to_ascii_lowercase();
-    let distances = known.into_iter().map(|known| (distance(&name, &known.to_ascii_lowercase()), known));
+    let distances = known
+        .into_iter()
+        .map(|known| (distance(&name, &known.to_ascii_lowercase()), known));
     let (distance, known) = distances.min_by_key(|(distance, _)| *distance)?;
     (distance * 3 <= known.chars().count()).then_some(known)
 }
@@ -53,7 +60,11 @@ fn distance(one: &str, other: &str) -> usize {
         for (above, pair) in other.iter().zip(row.windows(2)) {
             if let [diagonal, up] = pair {
                 let left = next.last().copied().unwrap_or_default();
-                next.push((diagonal + usize::from(letter != *above)).min(up + 1).min(left + 1));
+                next.push(
+                    (diagonal + usize::from(letter != *above))
+                        .min(up + 1)
+                        .min(left + 1),
+                );
             }
         }
         row = next;
@@ -67,8 +78,14 @@ mod tests {
 
     #[test]
     fn problems_are_listed_with_lines_up_to_a_limit() {
-        let problem = |line| Problem { line, reason: "no".to_owned() };
-        assert_eq!(Problems(vec![problem(3), problem(0)]).in_file("cloud.conf"), "cloud.conf:3: no; cloud.conf: no");
+        let problem = |line| Problem {
+            line,
+            reason: "no".to_owned(),
+        };
+        assert_eq!(
+            Problems(vec![problem(3), problem(0)]).in_file("cloud.conf"),
+            "cloud.conf:3: no; cloud.conf: no"
+        );
         let many = Problems(vec![problem(1); 200]).in_file("cloud.conf");
         assert!(many.len() < 1100 && many.contains("; and "), "{many}");
     }

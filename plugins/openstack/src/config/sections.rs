@@ -9,10 +9,19 @@ use super::{
 };
 
 /// The sections, as spelled by upstream.
-const SECTIONS: [&str; 8] =
-    ["Global", "Networking", "Route", "LoadBalancer", "LoadBalancerClass", "Metadata", "BlockStorage", "KeyManager"];
+const SECTIONS: [&str; 8] = [
+    "Global",
+    "Networking",
+    "Route",
+    "LoadBalancer",
+    "LoadBalancerClass",
+    "Metadata",
+    "BlockStorage",
+    "KeyManager",
+];
 
-/// Credentials and verification of Keystone's certificate, which are the task of the host. Accepted and ignored.
+/// Credentials and verification of Keystone's certificate, which are the task of the host. Accepted
+/// and ignored.
 const FOR_THE_HOST: [&str; 23] = [
     "user-id",
     "username",
@@ -38,9 +47,19 @@ const FOR_THE_HOST: [&str; 23] = [
     "clouds-file",
     "cloud",
 ];
-const GLOBAL: [&str; 5] = ["auth-url", "region", "os-endpoint-type", "tls-insecure", "use-clouds"];
-const NETWORKING: [&str; 4] =
-    ["ipv6-support-disabled", "public-network-name", "internal-network-name", "address-sort-order"];
+const GLOBAL: [&str; 5] = [
+    "auth-url",
+    "region",
+    "os-endpoint-type",
+    "tls-insecure",
+    "use-clouds",
+];
+const NETWORKING: [&str; 4] = [
+    "ipv6-support-disabled",
+    "public-network-name",
+    "internal-network-name",
+    "address-sort-order",
+];
 const CLASS: [&str; 7] = [
     "floating-network-id",
     "floating-subnet-id",
@@ -80,17 +99,27 @@ const LOAD_BALANCER: [&str; 22] = [
 /// # Errors
 /// Returns the problem with the statement.
 pub(super) fn apply(config: &mut Config, entry: &Entry) -> Result<(), Problem> {
-    let at = |reason: String| Problem { line: entry.line, reason };
+    let at = |reason: String| Problem {
+        line: entry.line,
+        reason,
+    };
     let section = entry.section.to_ascii_lowercase();
     if section == "loadbalancerclass" {
         if entry.subsection.is_empty() {
-            return Err(at("a class must have a name: `[LoadBalancerClass \"name\"]`".to_owned()));
+            return Err(at(
+                "a class must have a name: `[LoadBalancerClass \"name\"]`".to_owned(),
+            ));
         }
     } else if !entry.subsection.is_empty() {
-        return Err(at(format!("section `{}` has no subsections", entry.section)));
+        return Err(at(format!(
+            "section `{}` has no subsections",
+            entry.section
+        )));
     }
     let key = entry.key.as_deref().map(str::to_ascii_lowercase);
-    let value = Value { written: entry.value.as_deref() };
+    let value = Value {
+        written: entry.value.as_deref(),
+    };
     let (known, taken) = match (section.as_str(), key.as_deref()) {
         // Settings for other programs that read the same file.
         ("blockstorage" | "keymanager", _) => return Ok(()),
@@ -100,13 +129,23 @@ pub(super) fn apply(config: &mut Config, entry: &Entry) -> Result<(), Problem> {
             (CLASS.to_vec(), class_setting(class, key, &value))
         }
         ("global" | "networking" | "route" | "loadbalancer" | "metadata", None) => return Ok(()),
-        ("global", Some(key)) => ([&GLOBAL[..], &FOR_THE_HOST].concat(), global(config, key, &value)),
-        ("networking", Some(key)) => (NETWORKING.to_vec(), networking(&mut config.networking, key, &value)),
+        ("global", Some(key)) => (
+            [&GLOBAL[..], &FOR_THE_HOST].concat(),
+            global(config, key, &value),
+        ),
+        ("networking", Some(key)) => (
+            NETWORKING.to_vec(),
+            networking(&mut config.networking, key, &value),
+        ),
         ("route", Some(key)) => (vec!["router-id"], route(config, key, &value)),
-        ("loadbalancer", Some(key)) => {
-            ([&LOAD_BALANCER[..], &CLASS].concat(), load_balancer(&mut config.load_balancer, key, &value))
-        }
-        ("metadata", Some(key)) => (vec!["search-order", "request-timeout"], metadata(config, key, &value)),
+        ("loadbalancer", Some(key)) => (
+            [&LOAD_BALANCER[..], &CLASS].concat(),
+            load_balancer(&mut config.load_balancer, key, &value),
+        ),
+        ("metadata", Some(key)) => (
+            vec!["search-order", "request-timeout"],
+            metadata(config, key, &value),
+        ),
         _ => {
             let near = hint(&entry.section, &SECTIONS);
             return Err(at(format!("unknown section `{}`{near}", entry.section)));
@@ -115,7 +154,11 @@ pub(super) fn apply(config: &mut Config, entry: &Entry) -> Result<(), Problem> {
     let key = entry.key.as_deref().unwrap_or_default();
     match taken {
         Ok(true) => Ok(()),
-        Ok(false) => Err(at(format!("unknown setting `{key}` in section `{}`{}", entry.section, hint(key, &known)))),
+        Ok(false) => Err(at(format!(
+            "unknown setting `{key}` in section `{}`{}",
+            entry.section,
+            hint(key, &known)
+        ))),
         Err(reason) => Err(at(format!("`{key}`: {reason}"))),
     }
 }
@@ -128,15 +171,21 @@ pub(super) fn option(config: &mut Config, key: &str, value: &str) -> Result<(), 
     let at = |reason: String| Problem { line: 0, reason };
     match key {
         "regional-provider-ids" => {
-            config.regional_ids = go::boolean(Some(value)).map_err(|reason| at(format!("option `{key}`: {reason}")))?;
+            config.regional_ids = go::boolean(Some(value))
+                .map_err(|reason| at(format!("option `{key}`: {reason}")))?;
             Ok(())
         }
-        _ => Err(at(format!("unknown option `{key}`{}", hint(key, &["regional-provider-ids"])))),
+        _ => Err(at(format!(
+            "unknown option `{key}`{}",
+            hint(key, &["regional-provider-ids"])
+        ))),
     }
 }
 
 fn hint(name: &str, known: &[&str]) -> String {
-    nearest(name, known.iter().copied()).map(|near| format!("; did you mean `{near}`?")).unwrap_or_default()
+    nearest(name, known.iter().copied())
+        .map(|near| format!("; did you mean `{near}`?"))
+        .unwrap_or_default()
 }
 
 /// True if the section has the setting.
@@ -148,7 +197,9 @@ struct Value<'a> {
 
 impl Value<'_> {
     fn text(&self) -> Result<String, String> {
-        self.written.map(str::to_owned).ok_or_else(|| "a value is missing".to_owned())
+        self.written
+            .map(str::to_owned)
+            .ok_or_else(|| "a value is missing".to_owned())
     }
 
     fn boolean(&self) -> Result<bool, String> {
@@ -178,7 +229,10 @@ fn global(config: &mut Config, key: &str, value: &Value<'_>) -> Taken {
             };
         }
         "tls-insecure" if value.boolean()? => {
-            return Err("certificates are always verified: set the cloud's CA in `tls` of the egress rule".to_owned());
+            return Err(
+                "certificates are always verified: set the cloud's CA in `tls` of the egress rule"
+                    .to_owned(),
+            );
         }
         "use-clouds" if value.boolean()? => {
             return Err(
@@ -195,8 +249,15 @@ fn global(config: &mut Config, key: &str, value: &Value<'_>) -> Taken {
 /// Returns Keystone's URL with a version at the end, derived like gophercloud does.
 fn versioned(url: &str) -> String {
     let url = url.trim_end_matches('/');
-    let base = url.strip_suffix("/v3").or_else(|| url.strip_suffix("/v2.0")).unwrap_or(url);
-    if base.is_empty() { String::new() } else { format!("{base}/v3") }
+    let base = url
+        .strip_suffix("/v3")
+        .or_else(|| url.strip_suffix("/v2.0"))
+        .unwrap_or(url);
+    if base.is_empty() {
+        String::new()
+    } else {
+        format!("{base}/v3")
+    }
 }
 
 fn networking(networking: &mut Networking, key: &str, value: &Value<'_>) -> Taken {
@@ -207,7 +268,8 @@ fn networking(networking: &mut Networking, key: &str, value: &Value<'_>) -> Take
         "address-sort-order" => {
             let text = value.text()?;
             let nets: Result<_, _> = go::words(&text).map(str::parse).collect();
-            networking.address_sort_order = nets.map_err(|_| "expected CIDRs separated by commas".to_owned())?;
+            networking.address_sort_order =
+                nets.map_err(|_| "expected CIDRs separated by commas".to_owned())?;
         }
         _ => return Ok(false),
     }
@@ -237,12 +299,18 @@ fn metadata(config: &mut Config, key: &str, value: &Value<'_>) -> Taken {
             let text = value.text()?;
             let known = |place: &str| matches!(place.trim(), "configDrive" | "metadataService");
             if text.is_empty() || text.split(',').count() > 2 || !text.split(',').all(known) {
-                return Err("expected one or both of `configDrive` and `metadataService`".to_owned());
+                return Err(
+                    "expected one or both of `configDrive` and `metadataService`".to_owned(),
+                );
             }
         }
         "request-timeout" => {
             let timeout = value.duration()?;
-            config.request_timeout = if timeout.is_zero() { Config::default().request_timeout } else { timeout };
+            config.request_timeout = if timeout.is_zero() {
+                Config::default().request_timeout
+            } else {
+                timeout
+            };
         }
         _ => return Ok(false),
     }
@@ -289,7 +357,9 @@ fn load_balancer(lb: &mut LoadBalancer, key: &str, value: &Value<'_>) -> Taken {
         "availability-zone" => lb.availability_zone = value.text()?,
         "enable-ingress-hostname" => lb.enable_ingress_hostname = value.boolean()?,
         "ingress-hostname-suffix" => lb.ingress_hostname_suffix = value.text()?,
-        "max-shared-lb" => lb.max_shared_lb = usize::try_from(value.number()?).unwrap_or(usize::MAX),
+        "max-shared-lb" => {
+            lb.max_shared_lb = usize::try_from(value.number()?).unwrap_or(usize::MAX)
+        }
         "default-tls-container-ref" => lb.tls_container_ref = value.text()?,
         "container-store" => {
             lb.barbican = match value.text()?.as_str() {

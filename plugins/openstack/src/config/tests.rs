@@ -51,7 +51,10 @@ fn parse(text: &str) -> Result<Config, Problems> {
 /// Returns the problems of a configuration with a Keystone URL.
 fn problem(text: &str) -> String {
     let problems = parse(&format!("[Global]\nauth-url=http://k\n{text}"));
-    problems.err().map(|problems| problems.in_file("cloud.conf")).unwrap_or_default()
+    problems
+        .err()
+        .map(|problems| problems.in_file("cloud.conf"))
+        .unwrap_or_default()
 }
 
 #[test]
@@ -60,14 +63,26 @@ fn the_official_example_is_parsed_completely() {
     assert_eq!(config.global.auth_url, "https://someurl/v3");
     assert_eq!(config.global.region, "RegionOne");
     let lb = &config.load_balancer;
-    assert_eq!((lb.create_monitor, lb.monitor_delay, lb.monitor_timeout), (true, 60, 30));
+    assert_eq!(
+        (lb.create_monitor, lb.monitor_delay, lb.monitor_timeout),
+        (true, 60, 30)
+    );
     assert_eq!(lb.class.subnet_id, "fa6a4e6c-6ae4-4dde-ae86-3e2f452c1f03");
     assert_eq!(lb.node_selector, "env=production, region=default");
-    assert_eq!(config.classes.keys().collect::<Vec<_>>(), ["dmz", "internetFacing"]);
-    assert_eq!(config.classes["internetFacing"].floating_network_id, "c57af0a0-da92-49be-a98a-345ceca004b3");
+    assert_eq!(
+        config.classes.keys().collect::<Vec<_>>(),
+        ["dmz", "internetFacing"]
+    );
+    assert_eq!(
+        config.classes["internetFacing"].floating_network_id,
+        "c57af0a0-da92-49be-a98a-345ceca004b3"
+    );
     assert_eq!(config.networking.public_networks, ["public", "other"]);
     assert_eq!(config.networking.address_sort_order.len(), 2);
-    assert_eq!((config.router_id.as_str(), config.request_timeout.as_secs()), ("r-1", 20));
+    assert_eq!(
+        (config.router_id.as_str(), config.request_timeout.as_secs()),
+        ("r-1", 20)
+    );
 }
 
 #[test]
@@ -82,8 +97,16 @@ fn config_defaults_match_upstream() {
 
 #[test]
 fn section_and_setting_names_are_case_insensitive() {
-    let config = parse("[GLOBAL]\nAuth-URL=http://k\n[loadbalancer]\nLB-METHOD=SOURCE_IP\nenabled=no").unwrap();
-    assert_eq!((config.load_balancer.lb_method.as_str(), config.load_balancer.enabled), ("SOURCE_IP", false));
+    let config =
+        parse("[GLOBAL]\nAuth-URL=http://k\n[loadbalancer]\nLB-METHOD=SOURCE_IP\nenabled=no")
+            .unwrap();
+    assert_eq!(
+        (
+            config.load_balancer.lb_method.as_str(),
+            config.load_balancer.enabled
+        ),
+        ("SOURCE_IP", false)
+    );
 }
 
 #[test]
@@ -101,27 +124,62 @@ fn rejects_unknown_settings_with_a_suggestion() {
         problem("[LoadBalancers]"),
         "cloud.conf:3: unknown section `LoadBalancers`; did you mean `LoadBalancer`?"
     );
-    assert_eq!(problem("[Route \"x\"]"), "cloud.conf:3: section `Route` has no subsections");
+    assert_eq!(
+        problem("[Route \"x\"]"),
+        "cloud.conf:3: section `Route` has no subsections"
+    );
     assert!(problem("[LoadBalancerClass]\nsubnet-id=x").contains("a class must have a name"));
-    assert!(problem("[LoadBalancerClass \"a\"]\nlb-method=x").contains("unknown setting `lb-method`"));
+    assert!(
+        problem("[LoadBalancerClass \"a\"]\nlb-method=x").contains("unknown setting `lb-method`")
+    );
 }
 
 #[test]
 fn rejects_unsupported_settings_with_name_and_line() {
     for (text, said) in [
-        ("tls-insecure=true", "cloud.conf:3: `tls-insecure`: certificates are always verified"),
-        ("use-clouds=true", "cloud.conf:3: `use-clouds`: plugins cannot read files"),
-        ("os-endpoint-type=publicURL", "cloud.conf:3: `os-endpoint-type`: expected `public`, `internal` or `admin`"),
-        ("[LoadBalancer]\nlb-version=v1", "cloud.conf:4: `lb-version`: only `v2`"),
-        ("[LoadBalancer]\nuse-octavia=false", "cloud.conf:4: `use-octavia`: only Octavia is supported"),
-        ("[LoadBalancer]\ncontainer-store=vault", "cloud.conf:4: `container-store`: expected"),
-        ("[LoadBalancer]\nmonitor-delay=5", "cloud.conf:4: `monitor-delay`: expected a duration"),
-        ("[Networking]\naddress-sort-order=10.0.0.1", "cloud.conf:4: `address-sort-order`: expected CIDRs"),
-        ("[Metadata]\nsearch-order=disk", "cloud.conf:4: `search-order`: expected one or both"),
+        (
+            "tls-insecure=true",
+            "cloud.conf:3: `tls-insecure`: certificates are always verified",
+        ),
+        (
+            "use-clouds=true",
+            "cloud.conf:3: `use-clouds`: plugins cannot read files",
+        ),
+        (
+            "os-endpoint-type=publicURL",
+            "cloud.conf:3: `os-endpoint-type`: expected `public`, `internal` or `admin`",
+        ),
+        (
+            "[LoadBalancer]\nlb-version=v1",
+            "cloud.conf:4: `lb-version`: only `v2`",
+        ),
+        (
+            "[LoadBalancer]\nuse-octavia=false",
+            "cloud.conf:4: `use-octavia`: only Octavia is supported",
+        ),
+        (
+            "[LoadBalancer]\ncontainer-store=vault",
+            "cloud.conf:4: `container-store`: expected",
+        ),
+        (
+            "[LoadBalancer]\nmonitor-delay=5",
+            "cloud.conf:4: `monitor-delay`: expected a duration",
+        ),
+        (
+            "[Networking]\naddress-sort-order=10.0.0.1",
+            "cloud.conf:4: `address-sort-order`: expected CIDRs",
+        ),
+        (
+            "[Metadata]\nsearch-order=disk",
+            "cloud.conf:4: `search-order`: expected one or both",
+        ),
     ] {
         assert!(problem(text).starts_with(said), "{text}: {}", problem(text));
     }
-    assert_eq!(problem("tls-insecure=false\nuse-clouds=false\n[LoadBalancer]\nuse-octavia=true"), "");
+    assert_eq!(
+        problem("tls-insecure=false\nuse-clouds=false\n[LoadBalancer]\nuse-octavia=true"),
+        ""
+    );
 }
 
 #[test]
@@ -132,16 +190,36 @@ fn error_messages_never_quote_values() {
 
 #[test]
 fn auth_url_is_required() {
-    let said = parse("[Global]\nregion=x").unwrap_err().in_file("cloud.conf");
-    assert_eq!(said, "cloud.conf: `auth-url` is missing in section `Global`: set it to the URL of Keystone");
+    let said = parse("[Global]\nregion=x")
+        .unwrap_err()
+        .in_file("cloud.conf");
+    assert_eq!(
+        said,
+        "cloud.conf: `auth-url` is missing in section `Global`: set it to the URL of Keystone"
+    );
 }
 
 #[test]
 fn regional_provider_ids_are_a_plugin_option() {
     let options = |key: &str, value: &str| vec![(key.to_owned(), value.to_owned())];
     let text = "[Global]\nauth-url=http://k\nregion=r";
-    assert!(Config::parse(text, &options("regional-provider-ids", "true")).unwrap().regional_ids);
-    assert!(Config::parse("[Global]\nauth-url=http://k", &options("regional-provider-ids", "true")).is_err());
-    let said = Config::parse(text, &options("regional-provider-id", "true")).unwrap_err().in_file("f");
-    assert_eq!(said, "f: unknown option `regional-provider-id`; did you mean `regional-provider-ids`?");
+    assert!(
+        Config::parse(text, &options("regional-provider-ids", "true"))
+            .unwrap()
+            .regional_ids
+    );
+    assert!(
+        Config::parse(
+            "[Global]\nauth-url=http://k",
+            &options("regional-provider-ids", "true")
+        )
+        .is_err()
+    );
+    let said = Config::parse(text, &options("regional-provider-id", "true"))
+        .unwrap_err()
+        .in_file("f");
+    assert_eq!(
+        said,
+        "f: unknown option `regional-provider-id`; did you mean `regional-provider-ids`?"
+    );
 }

@@ -1,5 +1,5 @@
-//! The addresses of a node in upstream's order: addresses of active ports, the access addresses, the name in the metadata, then
-//! Nova's list of addresses by network, including floating IPs.
+//! The addresses of a node in upstream's order: addresses of active ports, the access addresses,
+//! the name in the metadata, then Nova's list of addresses by network, including floating IPs.
 
 use std::{
     cmp::Ordering,
@@ -33,13 +33,24 @@ pub fn addresses(
     subports: &BTreeMap<String, Subport>,
     networking: &Networking,
 ) -> Vec<NodeAddress> {
-    let mut list = List { addresses: Vec::new(), no_ipv6: networking.ipv6_support_disabled };
-    for fixed in ports.iter().filter(|port| port.status == "ACTIVE").flat_map(|port| &port.fixed_ips) {
+    let mut list = List {
+        addresses: Vec::new(),
+        no_ipv6: networking.ipv6_support_disabled,
+    };
+    for fixed in ports
+        .iter()
+        .filter(|port| port.status == "ACTIVE")
+        .flat_map(|port| &port.fixed_ips)
+    {
         list.add_ip(AddressKind::InternalIp, &fixed.ip_address);
     }
     list.add_ip(AddressKind::ExternalIp, &server.access_ipv4);
     list.add_ip(AddressKind::ExternalIp, &server.access_ipv6);
-    if let Some(name) = server.metadata.get("hostname").filter(|name| !name.is_empty()) {
+    if let Some(name) = server
+        .metadata
+        .get("hostname")
+        .filter(|name| !name.is_empty())
+    {
         list.add(AddressKind::Hostname, name);
     }
     for (network, addresses) in by_network(server, ports, subports) {
@@ -49,7 +60,9 @@ pub fn addresses(
             } else if networking.public_networks.contains(&network) {
                 list.remove(&address.addr);
                 list.add_ip(AddressKind::ExternalIp, &address.addr);
-            } else if networking.internal_networks.is_empty() || networking.internal_networks.contains(&network) {
+            } else if networking.internal_networks.is_empty()
+                || networking.internal_networks.contains(&network)
+            {
                 list.add_ip(AddressKind::InternalIp, &address.addr);
             } else {
                 list.remove(&address.addr);
@@ -67,10 +80,19 @@ fn by_network(
     subports: &BTreeMap<String, Subport>,
 ) -> BTreeMap<String, Vec<ServerAddress>> {
     let mut networks = server.addresses.clone();
-    let ids = ports.iter().filter_map(|port| port.trunk_details.as_ref()).flat_map(|trunk| &trunk.sub_ports);
+    let ids = ports
+        .iter()
+        .filter_map(|port| port.trunk_details.as_ref())
+        .flat_map(|trunk| &trunk.sub_ports);
     for subport in ids.filter_map(|port| subports.get(&port.port_id)) {
-        let fixed = |addr: &String| ServerAddress { addr: addr.clone(), kind: "fixed".to_owned() };
-        networks.entry(subport.network.clone()).or_default().extend(subport.addresses.iter().map(fixed));
+        let fixed = |addr: &String| ServerAddress {
+            addr: addr.clone(),
+            kind: "fixed".to_owned(),
+        };
+        networks
+            .entry(subport.network.clone())
+            .or_default()
+            .extend(subport.addresses.iter().map(fixed));
     }
     networks
 }
@@ -82,14 +104,19 @@ struct List {
 
 impl List {
     fn add(&mut self, kind: AddressKind, address: &str) {
-        let new = NodeAddress { kind, address: address.to_owned() };
+        let new = NodeAddress {
+            kind,
+            address: address.to_owned(),
+        };
         if !self.addresses.contains(&new) {
             self.addresses.push(new);
         }
     }
 
     fn add_ip(&mut self, kind: AddressKind, address: &str) {
-        let is_wanted = address.parse().is_ok_and(|ip: IpAddr| ip.is_ipv4() || !self.no_ipv6);
+        let is_wanted = address
+            .parse()
+            .is_ok_and(|ip: IpAddr| ip.is_ipv4() || !self.no_ipv6);
         if is_wanted {
             self.add(kind, address);
         }
@@ -100,16 +127,23 @@ impl List {
     }
 }
 
-/// Sorts addresses. Those in the first CIDR come first, in numerical order. Those in none come last, in their original order.
+/// Sorts addresses. Those in the first CIDR come first, in numerical order. Those in none come
+/// last, in their original order.
 fn sort(addresses: &mut [NodeAddress], order: &[IpNet]) {
     let rank = |address: &NodeAddress| {
         let ip = address.address.parse::<IpAddr>().ok();
-        ip.and_then(|ip| order.iter().position(|net| net.contains(&ip))).unwrap_or(order.len())
+        ip.and_then(|ip| order.iter().position(|net| net.contains(&ip)))
+            .unwrap_or(order.len())
     };
     addresses.sort_by(|left, right| {
         let (here, there) = (rank(left), rank(right));
-        here.cmp(&there)
-            .then_with(|| if here == order.len() { Ordering::Equal } else { number(left).cmp(&number(right)) })
+        here.cmp(&there).then_with(|| {
+            if here == order.len() {
+                Ordering::Equal
+            } else {
+                number(left).cmp(&number(right))
+            }
+        })
     });
 }
 

@@ -21,7 +21,8 @@ const FEW: usize = 2;
 /// If more servers than this are not found by name, all servers are listed.
 const MANY: usize = 8;
 
-/// Number of leading characters of names that the pattern distinguishes. With 40 characters per set, they take a fifth of a URL.
+/// Number of leading characters of names that the pattern distinguishes. With 40 characters per
+/// set, they take a fifth of a URL.
 const PLACES: usize = 40;
 
 /// Number of servers in one answer, with 2 to 10 KiB each.
@@ -58,15 +59,26 @@ pub(super) fn find(cloud: &Cloud<'_>, nodes: &[Node]) -> Result<Vec<Result<Found
     let wanted: Vec<Option<Machine<'_>>> = nodes
         .iter()
         .map(|node| {
-            node.provider_id.as_deref().filter(|id| !id.is_empty()).map(|id| provider_id::read(cloud.config, id))
+            node.provider_id
+                .as_deref()
+                .filter(|id| !id.is_empty())
+                .map(|id| provider_id::read(cloud.config, id))
         })
         .collect();
-    let ids: Vec<&str> = wanted.iter().filter_map(|machine| id(machine.as_ref())).collect();
+    let ids: Vec<&str> = wanted
+        .iter()
+        .filter_map(|machine| id(machine.as_ref()))
+        .collect();
     let known = wanted.iter().zip(nodes);
-    let names = known.filter(|(machine, _)| machine.is_none() || ids.len() > FEW).map(|(_, node)| node.name.as_str());
+    let names = known
+        .filter(|(machine, _)| machine.is_none() || ids.len() > FEW)
+        .map(|(_, node)| node.name.as_str());
     let mut servers = by_name(cloud, &names.collect::<Vec<_>>())?;
     let missing = |servers: &BTreeMap<String, Server>| {
-        ids.iter().copied().filter(|id| !servers.contains_key(*id)).collect::<Vec<_>>()
+        ids.iter()
+            .copied()
+            .filter(|id| !servers.contains_key(*id))
+            .collect::<Vec<_>>()
     };
     if missing(&servers).len() > MANY {
         let all: Vec<Server> = cloud.list(Kind::Compute, "/servers/detail", vec![PAGE])?;
@@ -78,7 +90,9 @@ pub(super) fn find(cloud: &Cloud<'_>, nodes: &[Node]) -> Result<Vec<Result<Found
         Some(Machine::Server(id)) => match (servers.get(id), each.get(id)) {
             (Some(server), _) => Ok(Found::Server(Box::new(server.clone()))),
             (None, Some(found)) => found.clone(),
-            (None, None) => Err(CloudError::internal(format!("server `{id}` was not queried"))),
+            (None, None) => Err(CloudError::internal(format!(
+                "server `{id}` was not queried"
+            ))),
         },
         None => named(&servers, &node.name),
     };
@@ -92,9 +106,12 @@ fn id<'a>(machine: Option<&Machine<'a>>) -> Option<&'a str> {
     }
 }
 
-/// Returns the only server with this name, ignoring case: databases may preserve case, and kubelets use lower case.
+/// Returns the only server with this name, ignoring case: databases may preserve case, and kubelets
+/// use lower case.
 fn named(servers: &BTreeMap<String, Server>, name: &str) -> Result<Found> {
-    let mut found = servers.values().filter(|server| server.name.eq_ignore_ascii_case(name));
+    let mut found = servers
+        .values()
+        .filter(|server| server.name.eq_ignore_ascii_case(name));
     match (found.next(), found.next()) {
         (None, _) => Ok(Found::Unknown),
         (Some(server), None) => Ok(Found::Server(Box::new(server.clone()))),
@@ -107,24 +124,42 @@ fn named(servers: &BTreeMap<String, Server>, name: &str) -> Result<Found> {
 /// Returns the servers with one of these names, and possibly others, by ID.
 fn by_name(cloud: &Cloud<'_>, names: &[&str]) -> Result<BTreeMap<String, Server>> {
     let patterns = patterns(names);
-    let queries: Vec<_> = patterns.iter().map(|pattern| vec![("name", pattern.as_str()), PAGE]).collect();
+    let queries: Vec<_> = patterns
+        .iter()
+        .map(|pattern| vec![("name", pattern.as_str()), PAGE])
+        .collect();
     let found: Vec<Vec<Server>> = cloud.lists(Kind::Compute, "/servers/detail", &queries)?;
-    Ok(found.into_iter().flatten().map(|server| (server.id.clone(), server)).collect())
+    Ok(found
+        .into_iter()
+        .flatten()
+        .map(|server| (server.id.clone(), server))
+        .collect())
 }
 
-/// Returns regular expressions that match all of these names: one for each name if there are few, otherwise one for all. Nova
-/// escapes `|`, so alternatives are not possible. Sets of characters are used instead, one for each position that all names have,
-/// for example `^node-[01][0-9]`.
+/// Returns regular expressions that match all of these names: one for each name if there are few,
+/// otherwise one for all. Nova escapes `|`, so alternatives are not possible. Sets of characters
+/// are used instead, one for each position that all names have, for example `^node-[01][0-9]`.
 fn patterns(names: &[&str]) -> Vec<String> {
     let escaped = |name: &str| name.replace('.', r"\.");
     if names.len() <= FEW {
-        return names.iter().map(|name| format!("^{}$", escaped(name))).collect();
+        return names
+            .iter()
+            .map(|name| format!("^{}$", escaped(name)))
+            .collect();
     }
-    let places = names.iter().map(|name| name.len()).min().unwrap_or_default();
+    let places = names
+        .iter()
+        .map(|name| name.len())
+        .min()
+        .unwrap_or_default();
     let mut pattern = "^".to_owned();
     for place in 0..places.min(PLACES) {
-        let letters: BTreeSet<char> = names.iter().filter_map(|name| name.chars().nth(place)).collect();
-        // A dash at the beginning of a set is literal, and it sorts before all other characters of names.
+        let letters: BTreeSet<char> = names
+            .iter()
+            .filter_map(|name| name.chars().nth(place))
+            .collect();
+        // A dash at the beginning of a set is literal, and it sorts before all other characters of
+        // names.
         let set: String = letters.iter().collect();
         match letters.len() {
             1 => pattern.push_str(&escaped(&set)),
@@ -138,14 +173,23 @@ fn patterns(names: &[&str]) -> Vec<String> {
 fn by_id(cloud: &Cloud<'_>, ids: &[&str]) -> Result<BTreeMap<String, Result<Found>>> {
     let ask = |id: &&str| {
         let path = format!("/servers/{}", http::segment(id)?);
-        cloud.ask(Method::Get, Kind::Compute, &path, format!("cannot read server `{id}`"))
+        cloud.ask(
+            Method::Get,
+            Kind::Compute,
+            &path,
+            format!("cannot read server `{id}`"),
+        )
     };
     let asks = ids.iter().map(ask).collect::<Result<_>>()?;
     let found = |answer: Result<Option<http::Response>>| match answer? {
         Some(answer) => Ok(Found::Server(Box::new(answer.json::<Answer>()?.server))),
         None => Ok(Found::Gone),
     };
-    Ok(ids.iter().map(|id| (*id).to_owned()).zip(send_all_for(asks, "itemNotFound").into_iter().map(found)).collect())
+    Ok(ids
+        .iter()
+        .map(|id| (*id).to_owned())
+        .zip(send_all_for(asks, "itemNotFound").into_iter().map(found))
+        .collect())
 }
 
 #[cfg(test)]
@@ -158,7 +202,11 @@ mod tests {
     #[test]
     fn only_a_404_from_nova_means_that_a_server_is_deleted() {
         for (status, body, gone) in [
-            (404, json!({"itemNotFound": {"code": 404, "message": "Instance a could not be found."}}), true),
+            (
+                404,
+                json!({"itemNotFound": {"code": 404, "message": "Instance a could not be found."}}),
+                true,
+            ),
             (404, json!({"error": "no backend"}), false),
             (404, json!("default backend - 404"), false),
             (410, json!({"gone": true}), false),
@@ -179,18 +227,35 @@ mod tests {
     fn name_patterns_use_exact_names_or_character_classes() {
         assert_eq!(patterns(&["a.b", "c"]), [r"^a\.b$", "^c$"]);
         assert_eq!(patterns(&[]), Vec::<String>::new());
-        assert_eq!(patterns(&["k8s.w-1", "k8s.w-22", "k8s.w-3"]), [r"^k8s\.w-[123]"]);
+        assert_eq!(
+            patterns(&["k8s.w-1", "k8s.w-22", "k8s.w-3"]),
+            [r"^k8s\.w-[123]"]
+        );
         assert_eq!(patterns(&["w-1", "w-2", "cp-1"]), ["^[cw][-p][-12]"]);
     }
 
     #[test]
     fn two_servers_with_the_same_name_are_an_error() {
         let server = |id: &str, name: &str| {
-            (id.to_owned(), Server { id: id.to_owned(), name: name.to_owned(), ..Server::default() })
+            (
+                id.to_owned(),
+                Server {
+                    id: id.to_owned(),
+                    name: name.to_owned(),
+                    ..Server::default()
+                },
+            )
         };
-        let servers = BTreeMap::from([server("1", "Node"), server("2", "twin"), server("3", "twin")]);
+        let servers = BTreeMap::from([
+            server("1", "Node"),
+            server("2", "twin"),
+            server("3", "twin"),
+        ]);
         assert_eq!(named(&servers, "node").unwrap().server().unwrap().id, "1");
         assert_eq!(named(&servers, "none"), Ok(Found::Unknown));
-        assert!(matches!(named(&servers, "twin"), Err(CloudError::Internal(_))));
+        assert!(matches!(
+            named(&servers, "twin"),
+            Err(CloudError::Internal(_))
+        ));
     }
 }

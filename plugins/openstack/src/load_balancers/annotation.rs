@@ -2,7 +2,8 @@
 
 use skydock_sdk::{Lookup, types::Service};
 
-/// The prefix of all annotations except [`INTERNAL`]. This provider may write annotations with this prefix.
+/// The prefix of all annotations except [`INTERNAL`]. This provider may write annotations with this
+/// prefix.
 pub const PREFIX: &str = "loadbalancer.openstack.org/";
 
 /// Disables the floating IP.
@@ -56,16 +57,19 @@ pub const HEALTH_MONITOR_DELAY: &str = "loadbalancer.openstack.org/health-monito
 /// Timeout of a probe in seconds.
 pub const HEALTH_MONITOR_TIMEOUT: &str = "loadbalancer.openstack.org/health-monitor-timeout";
 /// Number of successful probes until a member is healthy.
-pub const HEALTH_MONITOR_MAX_RETRIES: &str = "loadbalancer.openstack.org/health-monitor-max-retries";
+pub const HEALTH_MONITOR_MAX_RETRIES: &str =
+    "loadbalancer.openstack.org/health-monitor-max-retries";
 /// Number of failed probes until a member is unhealthy.
-pub const HEALTH_MONITOR_MAX_RETRIES_DOWN: &str = "loadbalancer.openstack.org/health-monitor-max-retries-down";
+pub const HEALTH_MONITOR_MAX_RETRIES_DOWN: &str =
+    "loadbalancer.openstack.org/health-monitor-max-retries-down";
 /// The host name in the Service's status, instead of the address.
 pub const HOSTNAME: &str = "loadbalancer.openstack.org/hostname";
 /// The address of the load balancer, written by this provider.
 pub const LOAD_BALANCER_ADDRESS: &str = "loadbalancer.openstack.org/load-balancer-address";
 /// The TLS container of the listeners.
 pub const TLS_CONTAINER_REF: &str = "loadbalancer.openstack.org/default-tls-container-ref";
-/// The ID of the load balancer: written by this provider, or set by the user to share a load balancer.
+/// The ID of the load balancer: written by this provider, or set by the user to share a load
+/// balancer.
 pub const LOAD_BALANCER_ID: &str = "loadbalancer.openstack.org/load-balancer-id";
 
 /// Returns a text. An empty annotation counts as set.
@@ -84,7 +88,11 @@ pub(crate) fn boolean(service: &Service, key: &str, unset: bool) -> bool {
 
 /// Returns a number. Invalid values are ignored.
 pub(crate) fn number(service: &Service, key: &str, unset: i64) -> i64 {
-    service.annotations.lookup(key).and_then(|value| value.parse().ok()).unwrap_or(unset)
+    service
+        .annotations
+        .lookup(key)
+        .and_then(|value| value.parse().ok())
+        .unwrap_or(unset)
 }
 
 #[cfg(test)]
@@ -93,11 +101,32 @@ mod tests {
 
     #[test]
     fn invalid_annotation_values_are_ignored() {
-        let annotations = [("a", ""), ("b", "yes"), ("c", "5s"), ("d", "-1"), ("e", "false")];
-        let annotations = annotations.map(|(key, value)| (key.to_owned(), value.to_owned())).to_vec();
-        let service = Service { annotations, ..Service::default() };
-        assert_eq!((text(&service, "a", "x"), text(&service, "z", "x")), ("", "x"));
+        let annotations = [
+            ("a", ""),
+            ("b", "yes"),
+            ("c", "5s"),
+            ("d", "-1"),
+            ("e", "false"),
+        ];
+        let annotations = annotations
+            .map(|(key, value)| (key.to_owned(), value.to_owned()))
+            .to_vec();
+        let service = Service {
+            annotations,
+            ..Service::default()
+        };
+        assert_eq!(
+            (text(&service, "a", "x"), text(&service, "z", "x")),
+            ("", "x")
+        );
         assert!(boolean(&service, "b", true) && !boolean(&service, "e", true));
-        assert_eq!((number(&service, "c", 7), number(&service, "d", 7), number(&service, "z", 7)), (7, -1, 7));
+        assert_eq!(
+            (
+                number(&service, "c", 7),
+                number(&service, "d", 7),
+                number(&service, "z", 7)
+            ),
+            (7, -1, 7)
+        );
     }
 }

@@ -39,12 +39,18 @@ pub(super) fn load_balancer(want: &Want, backends: &[Backend]) -> Value {
             let mut pool = pool_fields(want, port);
             pool.insert("members".to_owned(), new_members(want, port, backends));
             if let Some(monitor) = &port.monitor {
-                pool.insert("healthmonitor".to_owned(), Value::Object(monitor_fields(want, port, monitor)));
+                pool.insert(
+                    "healthmonitor".to_owned(),
+                    Value::Object(monitor_fields(want, port, monitor)),
+                );
             }
             listener.insert("default_pool".to_owned(), Value::Object(pool));
             Value::Object(listener)
         };
-        body.insert("listeners".to_owned(), want.ports.iter().map(full).collect());
+        body.insert(
+            "listeners".to_owned(),
+            want.ports.iter().map(full).collect(),
+        );
     }
     json!({"loadbalancer": body})
 }
@@ -58,10 +64,17 @@ pub(super) fn listener(want: &Want, port: &PortWant, load_balancer: &str) -> Val
 
 fn listener_fields(want: &Want, port: &PortWant) -> Map<String, Value> {
     let mut body = Map::new();
-    put(&mut body, "name", &names::part("listener", port.index, &want.name));
+    put(
+        &mut body,
+        "name",
+        &names::part("listener", port.index, &want.name),
+    );
     put(&mut body, "protocol", port.listener_protocol);
     body.insert("protocol_port".to_owned(), json!(port.port));
-    body.insert("connection_limit".to_owned(), json!(want.listener.connection_limit));
+    body.insert(
+        "connection_limit".to_owned(),
+        json!(want.listener.connection_limit),
+    );
     if want.features.tags {
         body.insert("tags".to_owned(), json!([want.name]));
     }
@@ -72,7 +85,10 @@ fn listener_fields(want: &Want, port: &PortWant) -> Map<String, Value> {
         body.insert("timeout_tcp_inspect".to_owned(), json!(tcp_inspect));
     }
     if port.forwards(want) {
-        body.insert("insert_headers".to_owned(), json!({"X-Forwarded-For": "true"}));
+        body.insert(
+            "insert_headers".to_owned(),
+            json!({"X-Forwarded-For": "true"}),
+        );
     }
     put(&mut body, "default_tls_container_ref", port.tls(want));
     if let Some(cidrs) = &want.listener.allowed_cidrs {
@@ -89,7 +105,11 @@ impl PortWant {
 
     /// Returns the TLS container of the listener, which can be empty.
     pub(super) fn tls<'a>(&self, want: &'a Want) -> &'a str {
-        if self.transport == "TCP" { &want.listener.tls_container_ref } else { "" }
+        if self.transport == "TCP" {
+            &want.listener.tls_container_ref
+        } else {
+            ""
+        }
     }
 }
 
@@ -102,17 +122,27 @@ pub(super) fn pool(want: &Want, port: &PortWant, listener: &str) -> Value {
 
 fn pool_fields(want: &Want, port: &PortWant) -> Map<String, Value> {
     let mut body = Map::new();
-    put(&mut body, "name", &names::part("pool", port.index, &want.name));
+    put(
+        &mut body,
+        "name",
+        &names::part("pool", port.index, &want.name),
+    );
     put(&mut body, "protocol", port.pool_protocol);
     put(&mut body, "lb_algorithm", &want.lb_method);
     if want.affinity {
-        body.insert("session_persistence".to_owned(), json!({"type": "SOURCE_IP"}));
+        body.insert(
+            "session_persistence".to_owned(),
+            json!({"type": "SOURCE_IP"}),
+        );
     }
     body
 }
 
 fn new_members(want: &Want, port: &PortWant, backends: &[Backend]) -> Value {
-    members(port, backends).iter().map(|wanted| Value::Object(member_fields(wanted, &want.member_subnet))).collect()
+    members(port, backends)
+        .iter()
+        .map(|wanted| Value::Object(member_fields(wanted, &want.member_subnet)))
+        .collect()
 }
 
 /// Returns the fields of a member. The subnet is only set on creation, because it is immutable.
@@ -147,12 +177,23 @@ fn monitor_fields(want: &Want, port: &PortWant, monitor: &MonitorWant) -> Map<St
 }
 
 /// Returns the mutable fields of a monitor.
-pub(super) fn monitor_settings(want: &Want, port: &PortWant, monitor: &MonitorWant) -> Map<String, Value> {
+pub(super) fn monitor_settings(
+    want: &Want,
+    port: &PortWant,
+    monitor: &MonitorWant,
+) -> Map<String, Value> {
     let mut body = Map::new();
-    put(&mut body, "name", &names::part("monitor", port.index, &want.name));
+    put(
+        &mut body,
+        "name",
+        &names::part("monitor", port.index, &want.name),
+    );
     body.insert("delay".to_owned(), json!(monitor.delay));
     body.insert("timeout".to_owned(), json!(monitor.timeout));
     body.insert("max_retries".to_owned(), json!(monitor.max_retries));
-    body.insert("max_retries_down".to_owned(), json!(monitor.max_retries_down));
+    body.insert(
+        "max_retries_down".to_owned(),
+        json!(monitor.max_retries_down),
+    );
     body
 }

@@ -27,7 +27,8 @@ use crate::{
     octavia::{Listener, LoadBalancer, Member, Phase},
 };
 
-/// How often a Service that was switched to another load balancer waits for the previous one, for about a minute.
+/// How often a Service that was switched to another load balancer waits for the previous one, for
+/// about a minute.
 const PATIENCE: u8 = 16;
 
 /// How long it is remembered that a load balancer leads to this cluster.
@@ -36,14 +37,16 @@ const PROVEN: Duration = Duration::from_secs(3600);
 /// What happens to a load balancer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fate {
-    /// It was created for this Service, or for one that has left it, and no other Service uses it, so it is deleted.
+    /// It was created for this Service, or for one that has left it, and no other Service uses it,
+    /// so it is deleted.
     Goes,
     /// It is kept, without the parts of this Service.
     Stays,
 }
 
-/// Decides what happens to a load balancer. Upstream deletes every load balancer that was created for any Service and has no
-/// other tag. Here, a load balancer that this Service was never attached to is kept.
+/// Decides what happens to a load balancer. Upstream deletes every load balancer that was created
+/// for any Service and has no other tag. Here, a load balancer that this Service was never attached
+/// to is kept.
 fn fate(balancer: &LoadBalancer, ownership: &Ownership) -> Fate {
     let made_for_a_service = ownership.owner || balancer.name.starts_with(names::SERVICE_PREFIX);
     if made_for_a_service && (ownership.owner || ownership.attached) && !ownership.is_shared() {
@@ -65,7 +68,10 @@ pub fn ensure_deleted(cloud: &Cloud<'_>, service: &Service) -> Result<()> {
         ..Want::default()
     };
     let keep = annotation::boolean(service, annotation::KEEP_FLOATING_IP, false);
-    let deleting = Service { deleting: true, ..service.clone() };
+    let deleting = Service {
+        deleting: true,
+        ..service.clone()
+    };
     let found = find(cloud, &want.id, &want.name, &deleting)?;
     let id = found.as_ref().map(|found| found.load_balancer.id.clone());
     let by_name = found.as_ref().is_none_or(|found| found.by_name);
@@ -81,46 +87,78 @@ pub fn ensure_deleted(cloud: &Cloud<'_>, service: &Service) -> Result<()> {
                  belong to this cluster. It is not changed: delete it if nobody needs it",
                 other.load_balancer.id
             );
-            cloud.host.tell(service, &Event::warning("LoadBalancerLeft", message));
+            cloud
+                .host
+                .tell(service, &Event::warning("LoadBalancerLeft", message));
         }
     }
-    if id.is_none() { remains(cloud, service, &want, keep) } else { security::remove(cloud, service) }
+    if id.is_none() {
+        remains(cloud, service, &want, keep)
+    } else {
+        security::remove(cloud, service)
+    }
 }
 
-/// Returns the load balancers that this Service may have used before it was switched to the one with this ID: those that were
-/// created for it, and those that it shared. `by_name` is true if those with its name are known.
+/// Returns the load balancers that this Service may have used before it was switched to the one
+/// with this ID: those that were created for it, and those that it shared. `by_name` is true if
+/// those with its name are known.
 fn others(cloud: &Cloud<'_>, want: &Want, id: Option<&str>, by_name: bool) -> Result<Vec<Found>> {
     let mut others = Vec::new();
     if !by_name {
         let own = called(cloud, &want.name)?.into_iter();
-        others.extend(own.map(|load_balancer| Found { load_balancer, by_name: true }));
+        others.extend(own.map(|load_balancer| Found {
+            load_balancer,
+            by_name: true,
+        }));
     }
     if want.features.tags {
-        let shared = tagged(cloud, &want.name)?.into_iter().filter(|balancer| balancer.name != want.name);
-        others.extend(shared.map(|load_balancer| Found { load_balancer, by_name: false }));
+        let shared = tagged(cloud, &want.name)?
+            .into_iter()
+            .filter(|balancer| balancer.name != want.name);
+        others.extend(shared.map(|load_balancer| Found {
+            load_balancer,
+            by_name: false,
+        }));
     }
     others.retain(|other| id != Some(other.load_balancer.id.as_str()));
     Ok(others)
 }
 
-/// Leaves the shared load balancers that this Service used until it was switched to the one with this ID and address: their ports
-/// are needed by others, and their owners cannot delete them otherwise. The addresses in its status prove that it used them.
+/// Leaves the shared load balancers that this Service used until it was switched to the one with
+/// this ID and address: their ports are needed by others, and their owners cannot delete them
+/// otherwise. The addresses in its status prove that it used them.
 ///
 /// # Errors
 /// See [`ensure_deleted`].
-pub(super) fn previous(cloud: &Cloud<'_>, service: &Service, want: &Want, id: &str, address: &str) -> Result<()> {
+pub(super) fn previous(
+    cloud: &Cloud<'_>,
+    service: &Service,
+    want: &Want,
+    id: &str,
+    address: &str,
+) -> Result<()> {
     if !want.features.tags || !floating::was_elsewhere(service, address) {
         return Ok(());
     }
     for load_balancer in tagged(cloud, &want.name)? {
-        // The one that was created for this Service is deleted with it, so that the user can switch back.
+        // The one that was created for this Service is deleted with it, so that the user can switch
+        // back.
         let is_shared = load_balancer.id != id && load_balancer.name != want.name;
         let changes = !matches!(load_balancer.phase(), Phase::Going | Phase::Failed);
         if !is_shared || !changes || !floating::serves(cloud, service, &load_balancer)? {
             continue;
         }
         let previous = load_balancer.id.clone();
-        match take_off(cloud, service, want, Found { load_balancer, by_name: false }, want.floating.keep) {
+        match take_off(
+            cloud,
+            service,
+            want,
+            Found {
+                load_balancer,
+                by_name: false,
+            },
+            want.floating.keep,
+        ) {
             // The Service may have been switched because of this. It leaves when it is deleted.
             Err(CloudError::InProgress(_)) if waits(cloud, &previous) > PATIENCE => {}
             other => other?,
@@ -129,21 +167,36 @@ pub(super) fn previous(cloud: &Cloud<'_>, service: &Service, want: &Want, id: &s
     Ok(())
 }
 
-/// Returns true if all members of a load balancer are nodes of this cluster: another cluster may have the same name and a Service
-/// with this name. A load balancer that is deleted completely needs at least one member. This is remembered, because members are
-/// deleted first.
+/// Returns true if all members of a load balancer are nodes of this cluster: another cluster may
+/// have the same name and a Service with this name. A load balancer that is deleted completely
+/// needs at least one member. This is remembered, because members are deleted first.
 fn leads_here(cloud: &Cloud<'_>, want: &Want, found: &Found) -> Result<bool> {
     let key = format!("leads here {}", found.load_balancer.id);
     if cloud.host.kept(&key).is_some() {
         return Ok(true);
     }
-    let ownership = Ownership { owner: found.by_name, ..Ownership::default() };
-    let tree = read(cloud, found.load_balancer.clone(), want, &ownership, Depth::Members)?;
+    let ownership = Ownership {
+        owner: found.by_name,
+        ..Ownership::default()
+    };
+    let tree = read(
+        cloud,
+        found.load_balancer.clone(),
+        want,
+        &ownership,
+        Depth::Members,
+    )?;
     let Some(nodes) = cloud.host.nodes() else {
-        return Err(CloudError::unavailable("the nodes of the cluster are not known yet"));
+        return Err(CloudError::unavailable(
+            "the nodes of the cluster are not known yet",
+        ));
     };
     let is_node = |member: &Member| {
-        nodes.iter().any(|node| node.addresses.iter().any(|address| address.address == member.address))
+        nodes.iter().any(|node| {
+            node.addresses
+                .iter()
+                .any(|address| address.address == member.address)
+        })
     };
     let mut members = tree.members.values().flatten().peekable();
     let leads_here = (members.peek().is_some() || !found.by_name) && members.all(is_node);
@@ -157,12 +210,24 @@ fn leads_here(cloud: &Cloud<'_>, want: &Want, found: &Found) -> Result<bool> {
 ///
 /// # Errors
 /// See [`ensure_deleted`]. Also returns "in progress" after the deletion was requested.
-fn take_off(cloud: &Cloud<'_>, service: &Service, want: &Want, found: Found, keep: bool) -> Result<()> {
+fn take_off(
+    cloud: &Cloud<'_>,
+    service: &Service,
+    want: &Want,
+    found: Found,
+    keep: bool,
+) -> Result<()> {
     let balancer = found.load_balancer;
     let ownership = whose(cloud, &balancer, want, service, found.by_name)?;
     match balancer.phase() {
         Phase::Going => return Err(being_deleted(cloud, &balancer.id)),
-        Phase::Pending => return Err(at_work(cloud, &balancer.id, "is being changed and will be deleted afterwards")),
+        Phase::Pending => {
+            return Err(at_work(
+                cloud,
+                &balancer.id,
+                "is being changed and will be deleted afterwards",
+            ));
+        }
         Phase::Failed | Phase::Active => {}
     }
     let fate = fate(&balancer, &ownership);
@@ -187,20 +252,35 @@ fn take_off(cloud: &Cloud<'_>, service: &Service, want: &Want, found: Found, kee
             }
             let id = balancer.id.clone();
             let tree = read(cloud, balancer, want, &ownership, Depth::Listeners)?;
-            todo::begin(cloud, service, &id, 0, &leave(want, &tree, &ownership, cloud.cluster))?;
+            todo::begin(
+                cloud,
+                service,
+                &id,
+                0,
+                &leave(want, &tree, &ownership, cloud.cluster),
+            )?;
             if needed {
-                let message =
-                    format!("Load balancer {id} has listeners that do not belong to this Service, and is not deleted");
-                cloud.host.tell(service, &Event::warning("LoadBalancerLeft", message));
+                let message = format!(
+                    "Load balancer {id} has listeners that do not belong to this Service, and is not deleted"
+                );
+                cloud
+                    .host
+                    .tell(service, &Event::warning("LoadBalancerLeft", message));
             }
             Ok(())
         }
     }
 }
 
-/// Returns true if a load balancer that seems to be used only by this Service has listeners of others. Tags can be lost when two
-/// Services change them at the same time, and load balancers from before tags were used have none.
-fn serves_others(cloud: &Cloud<'_>, balancer: &LoadBalancer, want: &Want, ownership: &Ownership) -> Result<bool> {
+/// Returns true if a load balancer that seems to be used only by this Service has listeners of
+/// others. Tags can be lost when two Services change them at the same time, and load balancers from
+/// before tags were used have none.
+fn serves_others(
+    cloud: &Cloud<'_>,
+    balancer: &LoadBalancer,
+    want: &Want,
+    ownership: &Ownership,
+) -> Result<bool> {
     if !want.features.tags {
         return Ok(false);
     }
@@ -208,28 +288,45 @@ fn serves_others(cloud: &Cloud<'_>, balancer: &LoadBalancer, want: &Want, owners
     let listeners: Vec<Listener> = cloud.list(Kind::LoadBalancer, "/lbaas/listeners", query)?;
     let is_own = |tag: &String| ownership.is_own_tag(tag, want, cloud.cluster);
     let is_others = |listener: &Listener| {
-        let of_service = listener.tags.iter().any(|tag| tag.starts_with(names::SERVICE_PREFIX));
+        let of_service = listener
+            .tags
+            .iter()
+            .any(|tag| tag.starts_with(names::SERVICE_PREFIX));
         // Like upstream, the owner deletes what somebody added without a Service.
         !listener.tags.iter().any(is_own) && (of_service || !ownership.owner)
     };
     Ok(listeners.iter().any(is_others))
 }
 
-/// Deletes other load balancers with this name, which are for a Service that never had an address: two clients that did not know
-/// of each other may both have created one.
+/// Deletes other load balancers with this name, which are for a Service that never had an address:
+/// two clients that did not know of each other may both have created one.
 ///
 /// # Errors
 /// Returns "in progress" until the others are being deleted, otherwise the error that prevents it.
-pub(super) fn rivals(cloud: &Cloud<'_>, service: &Service, want: &Want, kept: &LoadBalancer) -> Result<()> {
+pub(super) fn rivals(
+    cloud: &Cloud<'_>,
+    service: &Service,
+    want: &Want,
+    kept: &LoadBalancer,
+) -> Result<()> {
     if kept.name != want.name || served(service) {
         return Ok(());
     }
-    for rival in called(cloud, &want.name)?.into_iter().filter(|rival| rival.id != kept.id) {
+    for rival in called(cloud, &want.name)?
+        .into_iter()
+        .filter(|rival| rival.id != kept.id)
+    {
         let ownership = whose(cloud, &rival, want, service, true)?;
         match rival.phase() {
             Phase::Going => {}
             _ if fate(&rival, &ownership) == Fate::Stays => {}
-            Phase::Pending => return Err(at_work(cloud, &rival.id, "is a duplicate and will be deleted")),
+            Phase::Pending => {
+                return Err(at_work(
+                    cloud,
+                    &rival.id,
+                    "is a duplicate and will be deleted",
+                ));
+            }
             Phase::Active | Phase::Failed => {
                 floating::release(cloud, &rival, want.floating.keep)?;
                 return delete(cloud, service, want, rival, &ownership);
@@ -242,11 +339,15 @@ pub(super) fn rivals(cloud: &Cloud<'_>, service: &Service, want: &Want, kept: &L
 /// Deletes the floating IP and the security group that remain without their load balancer.
 ///
 /// # Errors
-/// Returns "in progress" as long as an unconfirmed creation, of this process or the one before, can still succeed.
+/// Returns "in progress" as long as an unconfirmed creation, of this process or the one before, can
+/// still succeed.
 fn remains(cloud: &Cloud<'_>, service: &Service, want: &Want, keep: bool) -> Result<()> {
     let unknown = !served(service) && create::is_new_process(cloud);
     if unknown || create::is_unanswered(cloud, &want.name) {
-        return Err(CloudError::in_progress(create::UNANSWERED / 3, create::unconfirmed(&want.name)));
+        return Err(CloudError::in_progress(
+            create::UNANSWERED / 3,
+            create::unconfirmed(&want.name),
+        ));
     }
     if !keep {
         floating::sweep(cloud, service)?;
@@ -270,8 +371,13 @@ fn delete(
     let cascade = cloud.config.load_balancer.cascade_delete || balancer.phase() == Phase::Failed;
     if !cascade {
         let tree = read(cloud, balancer, want, ownership, Depth::Listeners)?;
-        // All listeners are deleted regardless of their tags, because the load balancer cannot be deleted without them.
-        let mut steps: Vec<Step> = tree.listeners.iter().flat_map(|listener| remove(&tree, listener)).collect();
+        // All listeners are deleted regardless of their tags, because the load balancer cannot be
+        // deleted without them.
+        let mut steps: Vec<Step> = tree
+            .listeners
+            .iter()
+            .flat_map(|listener| remove(&tree, listener))
+            .collect();
         let unused = tree.pools.iter().filter(|pool| pool.listeners.is_empty());
         steps.extend(unused.map(|pool| Step::delete("pool", &pool.id)));
         todo::begin(cloud, service, &id, 0, &steps)?;
@@ -292,7 +398,11 @@ fn delete(
 fn leave(want: &Want, tree: &Tree, ownership: &Ownership, cluster: &str) -> Vec<Step> {
     let is_own = |tag: &String| ownership.is_own_tag(tag, want, cluster);
     let mut tree = tree.clone();
-    for listener in tree.listeners.iter_mut().filter(|listener| listener.tags.iter().any(is_own)) {
+    for listener in tree
+        .listeners
+        .iter_mut()
+        .filter(|listener| listener.tags.iter().any(is_own))
+    {
         listener.tags.push(want.name.clone());
     }
     let mut steps = plan_removal(want, &tree, ownership);
@@ -303,7 +413,10 @@ fn leave(want: &Want, tree: &Tree, ownership: &Ownership, cluster: &str) -> Vec<
             method: Method::Put,
             path: format!("/lbaas/loadbalancers/{}", balancer.id),
             body: Some(serde_json::json!({"loadbalancer": {"tags": tags}})),
-            what: format!("cannot remove the Service from load balancer {}", balancer.id),
+            what: format!(
+                "cannot remove the Service from load balancer {}",
+                balancer.id
+            ),
             optional: None,
         });
     }
@@ -320,9 +433,19 @@ mod tests {
             tags: tags.iter().map(|tag| (*tag).to_owned()).collect(),
             ..LoadBalancer::default()
         };
-        let want = Want { name: "kube_service_c_shop_web".to_owned(), ..Want::default() };
-        let service = Service { namespace: "shop".to_owned(), name: "web".to_owned(), ..Service::default() };
-        fate(&balancer, &Ownership::of(&balancer, &want, &service, "c", false, serves))
+        let want = Want {
+            name: "kube_service_c_shop_web".to_owned(),
+            ..Want::default()
+        };
+        let service = Service {
+            namespace: "shop".to_owned(),
+            name: "web".to_owned(),
+            ..Service::default()
+        };
+        fate(
+            &balancer,
+            &Ownership::of(&balancer, &want, &service, "c", false, serves),
+        )
     }
 
     #[test]

@@ -27,14 +27,23 @@ use crate::{
     octavia::{LoadBalancer, Phase},
 };
 
-/// Creates or updates the load balancer of this Service, and returns its status when it is complete.
+/// Creates or updates the load balancer of this Service, and returns its status when it is
+/// complete.
 ///
 /// # Errors
 /// Returns "in progress" while Octavia is working, otherwise the error that prevents the change.
-pub fn ensure(cloud: &Cloud<'_>, service: &Service, nodes: &dyn Nodes) -> Result<LoadBalancerStatus> {
+pub fn ensure(
+    cloud: &Cloud<'_>,
+    service: &Service,
+    nodes: &dyn Nodes,
+) -> Result<LoadBalancerStatus> {
     let mut want = wanted(cloud, service)?;
     let found = find_or_none(cloud, &want, service)?;
-    let Some(Found { load_balancer, by_name }) = found else {
+    let Some(Found {
+        load_balancer,
+        by_name,
+    }) = found
+    else {
         create::check_tls(cloud, &want)?;
         tell_ignored(cloud, service, &want);
         let backends = backends(&targets(nodes, &want), want.family);
@@ -47,9 +56,17 @@ pub fn ensure(cloud: &Cloud<'_>, service: &Service, nodes: &dyn Nodes) -> Result
         note(cloud, service, &id);
     }
     match load_balancer.phase() {
-        Phase::Pending if load_balancer.provisioning_status == "PENDING_CREATE" => return Err(being_made(cloud, &id)),
+        Phase::Pending if load_balancer.provisioning_status == "PENDING_CREATE" => {
+            return Err(being_made(cloud, &id));
+        }
         Phase::Pending => return Err(at_work(cloud, &id, "is being changed")),
-        Phase::Going => return Err(at_work(cloud, &id, "is being deleted; another one is created afterwards")),
+        Phase::Going => {
+            return Err(at_work(
+                cloud,
+                &id,
+                "is being deleted; another one is created afterwards",
+            ));
+        }
         Phase::Failed => return Err(failed(cloud, service, &want, &load_balancer, &ownership)?),
         Phase::Active => waited(cloud, &id),
     }
@@ -63,13 +80,23 @@ pub fn ensure(cloud: &Cloud<'_>, service: &Service, nodes: &dyn Nodes) -> Result
         create::forget_made(cloud, &id);
         let digest = create::number("ensure", &want, &backends);
         if todo::resume(cloud, service, &id, digest)? == Left::Unknown {
-            repair(cloud, service, &want, &backends, &load_balancer, &ownership, digest)?;
+            repair(
+                cloud,
+                service,
+                &want,
+                &backends,
+                &load_balancer,
+                &ownership,
+                digest,
+            )?;
         }
     }
     let address = floating::ensure(cloud, service, &want, &load_balancer, &ownership)?;
     delete::previous(cloud, service, &want, &id, &address)?;
     if annotation::text(service, annotation::LOAD_BALANCER_ADDRESS, "") != address {
-        cloud.host.annotate(service, annotation::LOAD_BALANCER_ADDRESS, Some(&address));
+        cloud
+            .host
+            .annotate(service, annotation::LOAD_BALANCER_ADDRESS, Some(&address));
     }
     security::ensure(cloud, service, &want, &load_balancer, &backends)?;
     create::forget_made(cloud, &id);
@@ -77,17 +104,26 @@ pub fn ensure(cloud: &Cloud<'_>, service: &Service, nodes: &dyn Nodes) -> Result
 }
 
 /// Checks whether the Service may use this load balancer.
-fn may_share(cloud: &Cloud<'_>, want: &Want, ownership: &Ownership, load_balancer: &LoadBalancer) -> Result<()> {
+fn may_share(
+    cloud: &Cloud<'_>,
+    want: &Want,
+    ownership: &Ownership,
+    load_balancer: &LoadBalancer,
+) -> Result<()> {
     if ownership.owner {
         return Ok(());
     }
     let id = &load_balancer.id;
     if !want.features.tags {
-        return Err(CloudError::invalid("sharing a load balancer requires tags (Octavia 2.5)"));
+        return Err(CloudError::invalid(
+            "sharing a load balancer requires tags (Octavia 2.5)",
+        ));
     }
     // The floating IP of the load balancer would make an internal Service reachable from outside.
     if want.internal {
-        return Err(CloudError::invalid(format!("an internal Service cannot share load balancer {id}")));
+        return Err(CloudError::invalid(format!(
+            "an internal Service cannot share load balancer {id}"
+        )));
     }
     if !ownership.attached && ownership.services + 1 > cloud.config.load_balancer.max_shared_lb {
         // Another Service may leave the load balancer.
@@ -108,18 +144,28 @@ fn failed(
     ownership: &Ownership,
 ) -> Result<CloudError> {
     let id = &balancer.id;
-    // A load balancer that never served is deleted and created again. One that has served keeps its address, and an operator has
-    // to check it.
+    // A load balancer that never served is deleted and created again. One that has served keeps its
+    // address, and an operator has to check it.
     if ownership.owner && !ownership.is_shared() && !served(service) {
         floating::release(cloud, balancer, want.floating.keep)?;
         let what = format!("cannot delete load balancer {id}, which is in ERROR");
         let path = format!("/lbaas/loadbalancers/{id}");
-        cloud.ask(Method::Delete, Kind::LoadBalancer, &path, what)?.query(&[("cascade", "true")]).send()?;
+        cloud
+            .ask(Method::Delete, Kind::LoadBalancer, &path, what)?
+            .query(&[("cascade", "true")])
+            .send()?;
         forget(cloud, service);
-        let message = format!("Octavia failed to create load balancer {id}; Skydock deletes and recreates it");
-        cloud.host.tell(service, &Event::warning("LoadBalancerFailed", message));
-        // An error instead of "in progress", so that retries back off: Octavia may be unable to create any load balancer.
-        return Ok(CloudError::unavailable(format!("load balancer {id} could not be created and is being deleted")));
+        let message = format!(
+            "Octavia failed to create load balancer {id}; Skydock deletes and recreates it"
+        );
+        cloud
+            .host
+            .tell(service, &Event::warning("LoadBalancerFailed", message));
+        // An error instead of "in progress", so that retries back off: Octavia may be unable to
+        // create any load balancer.
+        return Ok(CloudError::unavailable(format!(
+            "load balancer {id} could not be created and is being deleted"
+        )));
     }
     Ok(CloudError::unavailable(format!(
         "load balancer {id} is in ERROR and cannot be changed: try `openstack loadbalancer failover {id}`"
@@ -138,13 +184,21 @@ fn repair(
 ) -> Result<()> {
     let tree = read(cloud, load_balancer.clone(), want, ownership, Depth::Whole)?;
     // The owner of a required port may release it.
-    let steps = plan(want, backends, &tree, ownership, cloud.cluster).map_err(CloudError::unavailable)?;
+    let steps =
+        plan(want, backends, &tree, ownership, cloud.cluster).map_err(CloudError::unavailable)?;
     if let Some(old) = &ownership.renamed_from {
         let message = format!(
             "Load balancer {} is renamed: its name contains the previous name of the cluster, {old}",
             load_balancer.id
         );
-        cloud.host.tell(service, &Event { warning: false, reason: "LoadBalancerRename", message });
+        cloud.host.tell(
+            service,
+            &Event {
+                warning: false,
+                reason: "LoadBalancerRename",
+                message,
+            },
+        );
     }
     todo::begin(cloud, service, &load_balancer.id, digest, &steps)
 }

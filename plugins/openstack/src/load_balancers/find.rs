@@ -32,11 +32,23 @@ struct Answer {
 }
 
 /// Returns the load balancer of a Service, if there is one.
-pub(super) fn find(cloud: &Cloud<'_>, id: &str, name: &str, service: &Service) -> Result<Option<Found>> {
+pub(super) fn find(
+    cloud: &Cloud<'_>,
+    id: &str,
+    name: &str,
+    service: &Service,
+) -> Result<Option<Found>> {
     if !id.is_empty() {
-        let found = by_id(cloud, id)?.map(|load_balancer| Found { load_balancer, by_name: false });
+        let found = by_id(cloud, id)?.map(|load_balancer| Found {
+            load_balancer,
+            by_name: false,
+        });
         // A deleted load balancer may have been replaced by one that is not in the annotation yet.
-        return if found.is_some() { Ok(found) } else { by_name(cloud, name, service) };
+        return if found.is_some() {
+            Ok(found)
+        } else {
+            by_name(cloud, name, service)
+        };
     }
     let found = by_name(cloud, name, service)?;
     // Names used before Kubernetes 1.14, which only load balancers of old Services can have.
@@ -50,7 +62,11 @@ pub(super) fn find(cloud: &Cloud<'_>, id: &str, name: &str, service: &Service) -
 ///
 /// # Errors
 /// Fails if the load balancer that the user named does not exist. Another one is not used instead.
-pub(super) fn find_or_none(cloud: &Cloud<'_>, want: &Want, service: &Service) -> Result<Option<Found>> {
+pub(super) fn find_or_none(
+    cloud: &Cloud<'_>,
+    want: &Want,
+    service: &Service,
+) -> Result<Option<Found>> {
     let found = find(cloud, &want.id, &want.name, service)?;
     if found.is_none() && !want.id.is_empty() && !served(service) && !is_noted(service) {
         return Err(CloudError::not_found(format!(
@@ -65,21 +81,30 @@ pub(super) fn find_or_none(cloud: &Cloud<'_>, want: &Want, service: &Service) ->
 /// Returns the load balancer with this ID.
 pub(super) fn by_id(cloud: &Cloud<'_>, id: &str) -> Result<Option<LoadBalancer>> {
     let path = format!("/lbaas/loadbalancers/{}", http::segment(id)?);
-    let ask = cloud.ask(Method::Get, Kind::LoadBalancer, &path, format!("cannot read load balancer {id}"))?;
+    let ask = cloud.ask(
+        Method::Get,
+        Kind::LoadBalancer,
+        &path,
+        format!("cannot read load balancer {id}"),
+    )?;
     match ask.send_for("faultstring")? {
         Some(answer) => Ok(Some(answer.json::<Answer>()?.loadbalancer)),
         None => Ok(None),
     }
 }
 
-/// Returns the load balancer with this name. One that is being deleted is returned only if there is no other.
+/// Returns the load balancer with this name. One that is being deleted is returned only if there is
+/// no other.
 ///
-/// A request of a client that was killed may reach Octavia after the next client has checked, so that both create a load
-/// balancer. As long as none of them serves, or all of them are to be deleted, any of them can be used if all clients choose the
-/// same one.
+/// A request of a client that was killed may reach Octavia after the next client has checked, so
+/// that both create a load balancer. As long as none of them serves, or all of them are to be
+/// deleted, any of them can be used if all clients choose the same one.
 fn by_name(cloud: &Cloud<'_>, name: &str, service: &Service) -> Result<Option<Found>> {
-    let found = called(cloud, name)?.into_iter().filter(|balancer| balancer.provisioning_status != "DELETED");
-    let (going, mut staying): (Vec<_>, Vec<_>) = found.partition(|balancer| balancer.phase() == Phase::Going);
+    let found = called(cloud, name)?
+        .into_iter()
+        .filter(|balancer| balancer.provisioning_status != "DELETED");
+    let (going, mut staying): (Vec<_>, Vec<_>) =
+        found.partition(|balancer| balancer.phase() == Phase::Going);
     if staying.len() > 1 && served(service) && !service.deleting {
         return Err(CloudError::internal(format!(
             "there are {} load balancers with the name {name}: delete all but one, or select one with annotation {}",
@@ -88,21 +113,39 @@ fn by_name(cloud: &Cloud<'_>, name: &str, service: &Service) -> Result<Option<Fo
         )));
     }
     staying.sort_by(|one, other| one.id.cmp(&other.id));
-    let found = staying.into_iter().next().or_else(|| going.into_iter().next());
-    Ok(found.map(|load_balancer| Found { load_balancer, by_name: true }))
+    let found = staying
+        .into_iter()
+        .next()
+        .or_else(|| going.into_iter().next());
+    Ok(found.map(|load_balancer| Found {
+        load_balancer,
+        by_name: true,
+    }))
 }
 
 /// Returns all load balancers with this name.
 pub(super) fn called(cloud: &Cloud<'_>, name: &str) -> Result<Vec<LoadBalancer>> {
-    let found: Vec<LoadBalancer> = cloud.list(Kind::LoadBalancer, "/lbaas/loadbalancers", vec![("name", name)])?;
-    Ok(found.into_iter().filter(|balancer| balancer.name == name).collect())
+    let found: Vec<LoadBalancer> = cloud.list(
+        Kind::LoadBalancer,
+        "/lbaas/loadbalancers",
+        vec![("name", name)],
+    )?;
+    Ok(found
+        .into_iter()
+        .filter(|balancer| balancer.name == name)
+        .collect())
 }
 
 /// Returns all load balancers with this tag.
 pub(super) fn tagged(cloud: &Cloud<'_>, tag: &str) -> Result<Vec<LoadBalancer>> {
-    let mut found: Vec<LoadBalancer> = cloud.list(Kind::LoadBalancer, "/lbaas/loadbalancers", vec![("tags", tag)])?;
-    found
-        .retain(|balancer| balancer.provisioning_status != "DELETED" && balancer.tags.iter().any(|other| other == tag));
+    let mut found: Vec<LoadBalancer> = cloud.list(
+        Kind::LoadBalancer,
+        "/lbaas/loadbalancers",
+        vec![("tags", tag)],
+    )?;
+    found.retain(|balancer| {
+        balancer.provisioning_status != "DELETED" && balancer.tags.iter().any(|other| other == tag)
+    });
     Ok(found)
 }
 
@@ -114,7 +157,14 @@ pub(super) fn whose(
     service: &Service,
     found_by_name: bool,
 ) -> Result<Ownership> {
-    let serves =
-        old_name(balancer, want, service, cloud.cluster).is_some() && floating::serves(cloud, service, balancer)?;
-    Ok(Ownership::of(balancer, want, service, cloud.cluster, found_by_name, serves))
+    let serves = old_name(balancer, want, service, cloud.cluster).is_some()
+        && floating::serves(cloud, service, balancer)?;
+    Ok(Ownership::of(
+        balancer,
+        want,
+        service,
+        cloud.cluster,
+        found_by_name,
+        serves,
+    ))
 }

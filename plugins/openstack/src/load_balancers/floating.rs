@@ -51,37 +51,62 @@ enum Decision<'a> {
     OfOthers,
 }
 
-fn decide<'a>(want: &Want, ownership: &Ownership, attached: Option<&'a FloatingIp>) -> Decision<'a> {
+fn decide<'a>(
+    want: &Want,
+    ownership: &Ownership,
+    attached: Option<&'a FloatingIp>,
+) -> Decision<'a> {
     match attached {
         Some(_) if want.internal && ownership.is_shared() => Decision::OfOthers,
-        Some(floating) if want.internal && is_ours(floating) && !want.floating.keep => Decision::Delete(floating),
+        Some(floating) if want.internal && is_ours(floating) && !want.floating.keep => {
+            Decision::Delete(floating)
+        }
         Some(floating) if want.internal => Decision::Detach(floating),
         Some(floating) => Decision::Keep(floating),
         None if want.internal => Decision::Vip,
         None if ownership.owner => Decision::Make,
-        // A floating IP would make an internal Service on the same load balancer reachable from outside.
+        // A floating IP would make an internal Service on the same load balancer reachable from
+        // outside.
         None => Decision::OwnersOnly,
     }
 }
 
-/// Returns true if the floating IP was created for a Service, by this provider or by upstream, and is not kept.
+/// Returns true if the floating IP was created for a Service, by this provider or by upstream, and
+/// is not kept.
 fn is_ours(floating: &FloatingIp) -> bool {
-    floating.description.contains(names::FLOATING_IP_MARK) && !floating.description.starts_with(names::KEPT_MARK)
+    floating.description.contains(names::FLOATING_IP_MARK)
+        && !floating.description.starts_with(names::KEPT_MARK)
 }
 
 /// Returns the floating IP attached to the port of a load balancer.
-pub(super) fn attached(cloud: &Cloud<'_>, load_balancer: &LoadBalancer) -> Result<Option<FloatingIp>> {
-    let Some(port) = load_balancer.vip_port_id.as_deref().filter(|port| !port.is_empty()) else { return Ok(None) };
+pub(super) fn attached(
+    cloud: &Cloud<'_>,
+    load_balancer: &LoadBalancer,
+) -> Result<Option<FloatingIp>> {
+    let Some(port) = load_balancer
+        .vip_port_id
+        .as_deref()
+        .filter(|port| !port.is_empty())
+    else {
+        return Ok(None);
+    };
     // Neutron has no floating IPs for IPv6.
     if is_v6(load_balancer) {
         return Ok(None);
     }
-    let found: Vec<FloatingIp> = cloud.list(Kind::Network, "/floatingips", vec![("port_id", port)])?;
-    Ok(found.into_iter().find(|floating| floating.port_id.as_deref() == Some(port)))
+    let found: Vec<FloatingIp> =
+        cloud.list(Kind::Network, "/floatingips", vec![("port_id", port)])?;
+    Ok(found
+        .into_iter()
+        .find(|floating| floating.port_id.as_deref() == Some(port)))
 }
 
 /// Returns true if this load balancer's address is in the status of the Service.
-pub(super) fn serves(cloud: &Cloud<'_>, service: &Service, balancer: &LoadBalancer) -> Result<bool> {
+pub(super) fn serves(
+    cloud: &Cloud<'_>,
+    service: &Service,
+    balancer: &LoadBalancer,
+) -> Result<bool> {
     let told = addresses(service);
     let is = |address: &str| told.contains(&address);
     if told.is_empty() || balancer.vip_address.as_deref().is_some_and(is) {
@@ -95,22 +120,35 @@ pub(super) fn was_elsewhere(service: &Service, address: &str) -> bool {
     addresses(service).iter().any(|told| *told != address)
 }
 
-/// Returns the addresses in the status of a Service. If the status has a host name, the address is in an annotation.
+/// Returns the addresses in the status of a Service. If the status has a host name, the address is
+/// in an annotation.
 fn addresses(service: &Service) -> Vec<&str> {
     let ingress = &service.status.ingress;
-    let mut told: Vec<&str> = ingress.iter().filter_map(|ingress| ingress.ip.as_deref()).collect();
+    let mut told: Vec<&str> = ingress
+        .iter()
+        .filter_map(|ingress| ingress.ip.as_deref())
+        .collect();
     if told.is_empty() && !ingress.is_empty() {
-        told.push(annotation::text(service, annotation::LOAD_BALANCER_ADDRESS, ""));
+        told.push(annotation::text(
+            service,
+            annotation::LOAD_BALANCER_ADDRESS,
+            "",
+        ));
     }
     told.retain(|address| !address.is_empty());
     told
 }
 
 fn is_v6(load_balancer: &LoadBalancer) -> bool {
-    load_balancer.vip_address.as_deref().and_then(|address| address.parse().ok()).is_some_and(|ip: IpAddr| ip.is_ipv6())
+    load_balancer
+        .vip_address
+        .as_deref()
+        .and_then(|address| address.parse().ok())
+        .is_some_and(|ip: IpAddr| ip.is_ipv6())
 }
 
-/// Creates, deletes or detaches the floating IP as required, and returns the address of the Service.
+/// Creates, deletes or detaches the floating IP as required, and returns the address of the
+/// Service.
 pub(super) fn ensure(
     cloud: &Cloud<'_>,
     service: &Service,
@@ -121,8 +159,12 @@ pub(super) fn ensure(
     let vip = balancer.vip_address.clone().unwrap_or_default();
     if is_v6(balancer) {
         if !want.internal && service.status.ingress.is_empty() {
-            let message = format!("IPv6 has no floating IPs: using the load balancer's address {vip}");
-            cloud.host.tell(service, &Event::warning("LoadBalancerFloatingIPSkipped", message));
+            let message =
+                format!("IPv6 has no floating IPs: using the load balancer's address {vip}");
+            cloud.host.tell(
+                service,
+                &Event::warning("LoadBalancerFloatingIPSkipped", message),
+            );
         }
         return Ok(vip);
     }
@@ -150,32 +192,61 @@ pub(super) fn ensure(
     }
 }
 
-/// Attaches the address that the Service requests, or creates a floating IP. Returns `None` if there is no network for it.
-fn make(cloud: &Cloud<'_>, service: &Service, want: &Want, balancer: &LoadBalancer) -> Result<Option<String>> {
-    let Floating { network_id, subnet, address, .. } = &want.floating;
+/// Attaches the address that the Service requests, or creates a floating IP. Returns `None` if
+/// there is no network for it.
+fn make(
+    cloud: &Cloud<'_>,
+    service: &Service,
+    want: &Want,
+    balancer: &LoadBalancer,
+) -> Result<Option<String>> {
+    let Floating {
+        network_id,
+        subnet,
+        address,
+        ..
+    } = &want.floating;
     let port = balancer.vip_port_id.clone().unwrap_or_default();
     if !address.is_empty() {
         let query = vec![("floating_ip_address", address.as_str())];
         let found: Vec<FloatingIp> = cloud.list(Kind::Network, "/floatingips", query)?;
-        if let Some(floating) = found.iter().find(|floating| floating.floating_ip_address == *address) {
-            if floating.port_id.as_deref().is_some_and(|port| !port.is_empty()) {
+        if let Some(floating) = found
+            .iter()
+            .find(|floating| floating.floating_ip_address == *address)
+        {
+            if floating
+                .port_id
+                .as_deref()
+                .is_some_and(|port| !port.is_empty())
+            {
                 return Err(CloudError::unavailable(format!(
                     "floating IP {address} (loadBalancerIP) is already in use"
                 )));
             }
             return attach(cloud, service, floating, &port).map(Some);
         }
-    } else if let Some(floating) = astray(cloud, service)?.iter().find(|floating| floating.is_in(network_id)) {
-        // The load balancer was deleted without it, or it was detached: the Service does not lose its address.
+    } else if let Some(floating) = astray(cloud, service)?
+        .iter()
+        .find(|floating| floating.is_in(network_id))
+    {
+        // The load balancer was deleted without it, or it was detached: the Service does not lose
+        // its address.
         return attach(cloud, service, floating, &port).map(Some);
     }
-    let network = if network_id.is_empty() { external_network(cloud, service)? } else { Some(network_id.clone()) };
+    let network = if network_id.is_empty() {
+        external_network(cloud, service)?
+    } else {
+        Some(network_id.clone())
+    };
     let Some(network) = network else {
         let message = format!(
             "No floating network is configured, so the load balancer of {}/{} is internal",
             service.namespace, service.name
         );
-        cloud.host.tell(service, &Event::warning("LoadBalancerForcedInternal", message));
+        cloud.host.tell(
+            service,
+            &Event::warning("LoadBalancerForcedInternal", message),
+        );
         return Ok(None);
     };
     let mut body = json!({
@@ -199,12 +270,27 @@ fn make(cloud: &Cloud<'_>, service: &Service, want: &Want, balancer: &LoadBalanc
     create(cloud, &body).map(Some)
 }
 
-/// Attaches an existing floating IP. Unless it already is the address of this Service, somebody has kept it, maybe with another
-/// provider, which does not mark it: it is marked, and so not deleted with the Service that selects it.
-fn attach(cloud: &Cloud<'_>, service: &Service, floating: &FloatingIp, port: &str) -> Result<String> {
-    let mut change = if is_astray(cloud, service, floating) { Map::new() } else { kept(floating) };
+/// Attaches an existing floating IP. Unless it already is the address of this Service, somebody has
+/// kept it, maybe with another provider, which does not mark it: it is marked, and so not deleted
+/// with the Service that selects it.
+fn attach(
+    cloud: &Cloud<'_>,
+    service: &Service,
+    floating: &FloatingIp,
+    port: &str,
+) -> Result<String> {
+    let mut change = if is_astray(cloud, service, floating) {
+        Map::new()
+    } else {
+        kept(floating)
+    };
     change.insert("port_id".to_owned(), json!(port));
-    update(cloud, floating, &change, format!("cannot attach floating IP {}", floating.floating_ip_address))?;
+    update(
+        cloud,
+        floating,
+        &change,
+        format!("cannot attach floating IP {}", floating.floating_ip_address),
+    )?;
     Ok(floating.floating_ip_address.clone())
 }
 
@@ -235,33 +321,67 @@ fn in_one_of(cloud: &Cloud<'_>, want: &Want, network: &str, body: &Value) -> Res
 }
 
 fn create(cloud: &Cloud<'_>, body: &Value) -> Result<String> {
-    let ask = cloud.ask(Method::Post, Kind::Network, "/floatingips", "cannot create a floating IP")?;
+    let ask = cloud.ask(
+        Method::Post,
+        Kind::Network,
+        "/floatingips",
+        "cannot create a floating IP",
+    )?;
     let made: Answer = ask.json(&json!({"floatingip": body}))?.send()?.json()?;
     Ok(made.floatingip.floating_ip_address)
 }
 
 fn check_subnet(cloud: &Cloud<'_>, id: &str, network: &str) -> Result<()> {
     let what = "cannot read the floating IP's subnet";
-    let answer: SubnetAnswer =
-        cloud.get(Kind::Network, &format!("/subnets/{}", skydock_sdk::http::segment(id)?), what)?;
+    let answer: SubnetAnswer = cloud.get(
+        Kind::Network,
+        &format!("/subnets/{}", skydock_sdk::http::segment(id)?),
+        what,
+    )?;
     if answer.subnet.network_id == network {
         return Ok(());
     }
-    Err(CloudError::invalid(format!("subnet {id} of the floating IP is not in network {network}")))
+    Err(CloudError::invalid(format!(
+        "subnet {id} of the floating IP is not in network {network}"
+    )))
 }
 
 /// Returns the first external network with an IPv4 subnet, or with a subnet that is not visible.
 fn external_network(cloud: &Cloud<'_>, service: &Service) -> Result<Option<String>> {
     let key = format!("external network {}", cloud.url(Kind::Network, "")?);
-    if let Some(kept) = cloud.host.kept(&key).and_then(|kept| String::from_utf8(kept).ok()) {
+    if let Some(kept) = cloud
+        .host
+        .kept(&key)
+        .and_then(|kept| String::from_utf8(kept).ok())
+    {
         return Ok(Some(kept));
     }
-    let networks: Vec<Network> = cloud.list(Kind::Network, "/networks", vec![("router:external", "true")])?;
-    let ids: Vec<(&str, &str)> = networks.iter().map(|network| ("network_id", network.id.as_str())).collect();
-    let subnets: Vec<Subnet> = if ids.is_empty() { Vec::new() } else { cloud.list(Kind::Network, "/subnets", ids)? };
+    let networks: Vec<Network> = cloud.list(
+        Kind::Network,
+        "/networks",
+        vec![("router:external", "true")],
+    )?;
+    let ids: Vec<(&str, &str)> = networks
+        .iter()
+        .map(|network| ("network_id", network.id.as_str()))
+        .collect();
+    let subnets: Vec<Subnet> = if ids.is_empty() {
+        Vec::new()
+    } else {
+        cloud.list(Kind::Network, "/subnets", ids)?
+    };
     let fits = |network: &&Network| {
-        let version = |id: &String| subnets.iter().find(|subnet| subnet.id == *id).map(|subnet| subnet.ip_version);
-        network.external && network.subnets.iter().any(|id| version(id).is_none_or(|version| version == 4))
+        let version = |id: &String| {
+            subnets
+                .iter()
+                .find(|subnet| subnet.id == *id)
+                .map(|subnet| subnet.ip_version)
+        };
+        network.external
+            && network
+                .subnets
+                .iter()
+                .any(|id| version(id).is_none_or(|version| version == 4))
     };
     let found = networks.iter().find(fits).map(|network| network.id.clone());
     match &found {
@@ -271,36 +391,65 @@ fn external_network(cloud: &Cloud<'_>, service: &Service) -> Result<Option<Strin
                 "No external network for a floating IP: set `floating-network-id` or annotation {}",
                 annotation::FLOATING_NETWORK_ID
             );
-            cloud.host.tell(service, &Event::warning("LoadBalancerExternalNetworkSearchFailed", message));
+            cloud.host.tell(
+                service,
+                &Event::warning("LoadBalancerExternalNetworkSearchFailed", message),
+            );
         }
     }
     Ok(found)
 }
 
-/// Changes a floating IP unless it was changed since it was read: two Services may request the same address.
-fn update(cloud: &Cloud<'_>, floating: &FloatingIp, change: &Map<String, Value>, what: String) -> Result<()> {
-    let ask = cloud.ask(Method::Put, Kind::Network, &format!("/floatingips/{}", floating.id), what)?;
-    ask.if_revision(floating.revision_number).json(&json!({"floatingip": change}))?.send().map(|_| ())
+/// Changes a floating IP unless it was changed since it was read: two Services may request the same
+/// address.
+fn update(
+    cloud: &Cloud<'_>,
+    floating: &FloatingIp,
+    change: &Map<String, Value>,
+    what: String,
+) -> Result<()> {
+    let ask = cloud.ask(
+        Method::Put,
+        Kind::Network,
+        &format!("/floatingips/{}", floating.id),
+        what,
+    )?;
+    ask.if_revision(floating.revision_number)
+        .json(&json!({"floatingip": change}))?
+        .send()
+        .map(|_| ())
 }
 
-/// Returns the change that marks a floating IP created for a Service as kept, so that it is not deleted with a later Service that
-/// uses it.
+/// Returns the change that marks a floating IP created for a Service as kept, so that it is not
+/// deleted with a later Service that uses it.
 fn kept(floating: &FloatingIp) -> Map<String, Value> {
-    let mark = ("description".to_owned(), json!(names::kept_floating_ip(&floating.description)));
+    let mark = (
+        "description".to_owned(),
+        json!(names::kept_floating_ip(&floating.description)),
+    );
     is_ours(floating).then_some(mark).into_iter().collect()
 }
 
 fn remove(cloud: &Cloud<'_>, floating: &FloatingIp) -> Result<()> {
     let what = format!("cannot delete floating IP {}", floating.floating_ip_address);
-    let ask = cloud.ask(Method::Delete, Kind::Network, &format!("/floatingips/{}", floating.id), what)?;
+    let ask = cloud.ask(
+        Method::Delete,
+        Kind::Network,
+        &format!("/floatingips/{}", floating.id),
+        what,
+    )?;
     ask.send_for("NeutronError").map(|_| ())
 }
 
-/// Deletes the floating IP of a load balancer that its Service leaves, if it was created for it, or marks it as kept.
+/// Deletes the floating IP of a load balancer that its Service leaves, if it was created for it, or
+/// marks it as kept.
 pub(super) fn release(cloud: &Cloud<'_>, load_balancer: &LoadBalancer, keep: bool) -> Result<()> {
     match attached(cloud, load_balancer)?.filter(is_ours) {
         Some(floating) if keep => {
-            let what = format!("cannot mark floating IP {} as kept", floating.floating_ip_address);
+            let what = format!(
+                "cannot mark floating IP {} as kept",
+                floating.floating_ip_address
+            );
             update(cloud, &floating, &kept(&floating), what)
         }
         Some(floating) => remove(cloud, &floating),
@@ -308,14 +457,17 @@ pub(super) fn release(cloud: &Cloud<'_>, load_balancer: &LoadBalancer, keep: boo
     }
 }
 
-/// Deletes floating IPs that were created for this Service and are not attached, because their load balancer was deleted without
-/// them.
+/// Deletes floating IPs that were created for this Service and are not attached, because their load
+/// balancer was deleted without them.
 pub(super) fn sweep(cloud: &Cloud<'_>, service: &Service) -> Result<()> {
-    astray(cloud, service)?.iter().try_for_each(|floating| remove(cloud, floating))
+    astray(cloud, service)?
+        .iter()
+        .try_for_each(|floating| remove(cloud, floating))
 }
 
-/// Returns the floating IPs that were created for this Service, were its address, and are not attached. Others with the same
-/// description may have been kept on purpose by an earlier Service with this name, which upstream does not mark.
+/// Returns the floating IPs that were created for this Service, were its address, and are not
+/// attached. Others with the same description may have been kept on purpose by an earlier Service
+/// with this name, which upstream does not mark.
 pub(super) fn astray(cloud: &Cloud<'_>, service: &Service) -> Result<Vec<FloatingIp>> {
     if addresses(service).is_empty() {
         return Ok(Vec::new());
@@ -342,48 +494,97 @@ mod tests {
     use super::*;
 
     fn floating(description: &str) -> FloatingIp {
-        FloatingIp { id: "f".to_owned(), description: description.to_owned(), ..FloatingIp::default() }
+        FloatingIp {
+            id: "f".to_owned(),
+            description: description.to_owned(),
+            ..FloatingIp::default()
+        }
     }
 
     fn want(internal: bool, keep: bool) -> Want {
-        Want { internal, floating: Floating { keep, ..Floating::default() }, ..Want::default() }
+        Want {
+            internal,
+            floating: Floating {
+                keep,
+                ..Floating::default()
+            },
+            ..Want::default()
+        }
     }
 
     fn owner(owner: bool) -> Ownership {
-        Ownership { owner, ..Ownership::default() }
+        Ownership {
+            owner,
+            ..Ownership::default()
+        }
     }
 
     #[test]
     fn only_the_owner_creates_a_floating_ip() {
-        assert_eq!(decide(&want(false, false), &owner(true), None), Decision::Make);
-        assert_eq!(decide(&want(false, false), &owner(false), None), Decision::OwnersOnly);
-        assert_eq!(decide(&want(true, false), &owner(true), None), Decision::Vip);
+        assert_eq!(
+            decide(&want(false, false), &owner(true), None),
+            Decision::Make
+        );
+        assert_eq!(
+            decide(&want(false, false), &owner(false), None),
+            Decision::OwnersOnly
+        );
+        assert_eq!(
+            decide(&want(true, false), &owner(true), None),
+            Decision::Vip
+        );
     }
 
     #[test]
     fn an_external_service_keeps_an_attached_floating_ip() {
         let other = floating("mine");
-        assert_eq!(decide(&want(false, false), &owner(true), Some(&other)), Decision::Keep(&other));
-        assert_eq!(decide(&want(false, false), &owner(false), Some(&other)), Decision::Keep(&other));
+        assert_eq!(
+            decide(&want(false, false), &owner(true), Some(&other)),
+            Decision::Keep(&other)
+        );
+        assert_eq!(
+            decide(&want(false, false), &owner(false), Some(&other)),
+            Decision::Keep(&other)
+        );
     }
 
     #[test]
     fn an_internal_service_deletes_only_its_own_floating_ip() {
         let ours = floating("Floating IP for Kubernetes external service a/b from cluster c");
         let other = floating("mine");
-        assert_eq!(decide(&want(true, false), &owner(true), Some(&ours)), Decision::Delete(&ours));
-        assert_eq!(decide(&want(true, true), &owner(true), Some(&ours)), Decision::Detach(&ours));
-        assert_eq!(decide(&want(true, false), &owner(true), Some(&other)), Decision::Detach(&other));
+        assert_eq!(
+            decide(&want(true, false), &owner(true), Some(&ours)),
+            Decision::Delete(&ours)
+        );
+        assert_eq!(
+            decide(&want(true, true), &owner(true), Some(&ours)),
+            Decision::Detach(&ours)
+        );
+        assert_eq!(
+            decide(&want(true, false), &owner(true), Some(&other)),
+            Decision::Detach(&other)
+        );
         let kept = floating(&names::kept_floating_ip(&ours.description));
-        assert_eq!(decide(&want(true, false), &owner(true), Some(&kept)), Decision::Detach(&kept));
+        assert_eq!(
+            decide(&want(true, false), &owner(true), Some(&kept)),
+            Decision::Detach(&kept)
+        );
     }
 
     #[test]
     fn an_internal_owner_does_not_take_the_address_of_others() {
         let ours = floating("Floating IP for Kubernetes external service a/b from cluster c");
-        let shared = Ownership { attached: true, services: 2, ..owner(true) };
-        assert_eq!(decide(&want(true, false), &shared, Some(&ours)), Decision::OfOthers);
-        // Another Service cannot use a load balancer without a floating IP, so it does not affect the owner.
+        let shared = Ownership {
+            attached: true,
+            services: 2,
+            ..owner(true)
+        };
+        assert_eq!(
+            decide(&want(true, false), &shared, Some(&ours)),
+            Decision::OfOthers
+        );
+        // Another Service cannot use a load balancer without a floating IP, so it does not affect
+        // the owner.
         assert_eq!(decide(&want(true, false), &shared, None), Decision::Vip);
     }
 }

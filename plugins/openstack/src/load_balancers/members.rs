@@ -38,14 +38,21 @@ pub struct MemberWant {
 #[must_use]
 pub fn selected(nodes: Vec<Node>, selector: &[(String, String)]) -> Vec<Target> {
     let fits = |node: &Node| {
-        selector
-            .iter()
-            .all(|(key, value)| node.labels.lookup(key).is_some_and(|label| value.is_empty() || label == value))
+        selector.iter().all(|(key, value)| {
+            node.labels
+                .lookup(key)
+                .is_some_and(|label| value.is_empty() || label == value)
+        })
     };
     nodes
         .into_iter()
         .filter(fits)
-        .map(|node| Target { name: node.name, provider_id: node.provider_id, zone: None, addresses: node.addresses })
+        .map(|node| Target {
+            name: node.name,
+            provider_id: node.provider_id,
+            zone: None,
+            addresses: node.addresses,
+        })
         .collect()
 }
 
@@ -72,8 +79,15 @@ fn address(addresses: &[NodeAddress], family: Option<IpFamily>) -> Option<&str> 
         };
         family.is_none_or(|family| is_v6 == (family == IpFamily::Ipv6))
     };
-    let of = |kind: AddressKind| addresses.iter().filter(move |address| address.kind == kind).find(fits);
-    of(AddressKind::InternalIp).or_else(|| of(AddressKind::ExternalIp)).map(|address| address.address.as_str())
+    let of = |kind: AddressKind| {
+        addresses
+            .iter()
+            .filter(move |address| address.kind == kind)
+            .find(fits)
+    };
+    of(AddressKind::InternalIp)
+        .or_else(|| of(AddressKind::ExternalIp))
+        .map(|address| address.address.as_str())
 }
 
 /// Returns the members of the pool of a port, ordered by name.
@@ -109,14 +123,21 @@ mod tests {
     use super::*;
 
     fn at(kind: AddressKind, address: &str) -> NodeAddress {
-        NodeAddress { kind, address: address.to_owned() }
+        NodeAddress {
+            kind,
+            address: address.to_owned(),
+        }
     }
 
     #[test]
     fn internal_addresses_of_the_family_are_preferred() {
         use AddressKind::{ExternalIp, Hostname, InternalIp};
-        let all =
-            [at(Hostname, "n"), at(ExternalIp, "9.9.9.9"), at(InternalIp, "2001:db8::1"), at(InternalIp, "10.0.0.1")];
+        let all = [
+            at(Hostname, "n"),
+            at(ExternalIp, "9.9.9.9"),
+            at(InternalIp, "2001:db8::1"),
+            at(InternalIp, "10.0.0.1"),
+        ];
         assert_eq!(address(&all, Some(IpFamily::Ipv4)), Some("10.0.0.1"));
         assert_eq!(address(&all, Some(IpFamily::Ipv6)), Some("2001:db8::1"));
         assert_eq!(address(&all, None), Some("2001:db8::1"));
@@ -128,15 +149,26 @@ mod tests {
     fn nodes_are_selected_by_labels() {
         let node = |name: &str, labels: &[(&str, &str)]| Node {
             name: name.to_owned(),
-            labels: labels.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect(),
+            labels: labels
+                .iter()
+                .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()))
+                .collect(),
             ..Node::default()
         };
-        let nodes =
-            vec![node("a", &[("env", "prod"), ("r", "x")]), node("b", &[("env", "dev")]), node("c", &[("r", "y")])];
+        let nodes = vec![
+            node("a", &[("env", "prod"), ("r", "x")]),
+            node("b", &[("env", "dev")]),
+            node("c", &[("r", "y")]),
+        ];
         let names = |selector: &[(&str, &str)]| {
-            let selector: Vec<_> =
-                selector.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
-            selected(nodes.clone(), &selector).into_iter().map(|target| target.name).collect::<Vec<_>>()
+            let selector: Vec<_> = selector
+                .iter()
+                .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()))
+                .collect();
+            selected(nodes.clone(), &selector)
+                .into_iter()
+                .map(|target| target.name)
+                .collect::<Vec<_>>()
         };
         assert_eq!(names(&[("env", "prod")]), ["a"]);
         assert_eq!(names(&[("env", "")]), ["a", "b"]);
@@ -146,9 +178,16 @@ mod tests {
 
     #[test]
     fn without_a_node_port_there_are_no_members() {
-        let backends = [Backend { name: "a".into(), address: "10.0.0.1".into(), ..Backend::default() }];
+        let backends = [Backend {
+            name: "a".into(),
+            address: "10.0.0.1".into(),
+            ..Backend::default()
+        }];
         assert_eq!(members(&PortWant::default(), &backends), []);
-        let port = PortWant { node_port: 30080, ..PortWant::default() };
+        let port = PortWant {
+            node_port: 30080,
+            ..PortWant::default()
+        };
         assert_eq!(members(&port, &backends).len(), 1);
     }
 
@@ -160,9 +199,19 @@ mod tests {
             address: address.to_owned(),
             ..Backend::default()
         };
-        let backends = [backend("a", "10.0.0.1"), backend("b", "10.0.0.2"), backend("c", "10.0.0.1")];
-        let port = PortWant { node_port: 30080, ..PortWant::default() };
-        let names: Vec<String> = members(&port, &backends).into_iter().map(|member| member.name).collect();
+        let backends = [
+            backend("a", "10.0.0.1"),
+            backend("b", "10.0.0.2"),
+            backend("c", "10.0.0.1"),
+        ];
+        let port = PortWant {
+            node_port: 30080,
+            ..PortWant::default()
+        };
+        let names: Vec<String> = members(&port, &backends)
+            .into_iter()
+            .map(|member| member.name)
+            .collect();
         assert_eq!(names, ["a", "b"]);
     }
 }

@@ -1,4 +1,5 @@
-//! Names of resources in the cloud, the same as upstream's, so that each provider finds the resources of the other.
+//! Names of resources in the cloud, the same as upstream's, so that each provider finds the
+//! resources of the other.
 
 use skydock_sdk::types::Service;
 
@@ -23,10 +24,14 @@ fn cut(mut text: String) -> String {
 /// Returns the name and tag of the load balancer of a Service.
 #[must_use]
 pub fn load_balancer(cluster: &str, service: &Service) -> String {
-    cut(format!("{SERVICE_PREFIX}{cluster}_{}_{}", service.namespace, service.name))
+    cut(format!(
+        "{SERVICE_PREFIX}{cluster}_{}_{}",
+        service.namespace, service.name
+    ))
 }
 
-/// Returns the name of a load balancer from before Kubernetes 1.14: `a` and the UID without dashes, 32 characters in total.
+/// Returns the name of a load balancer from before Kubernetes 1.14: `a` and the UID without dashes,
+/// 32 characters in total.
 #[must_use]
 pub fn legacy(service: &Service) -> String {
     let mut name = format!("a{}", service.uid.replace('-', ""));
@@ -37,17 +42,23 @@ pub fn legacy(service: &Service) -> String {
 /// Returns the description of a load balancer.
 #[must_use]
 pub fn description(cluster: &str, service: &Service) -> String {
-    cut(format!("Kubernetes external service {}/{} from cluster {cluster}", service.namespace, service.name))
+    cut(format!(
+        "Kubernetes external service {}/{} from cluster {cluster}",
+        service.namespace, service.name
+    ))
 }
 
 /// Returns the description of a floating IP.
 #[must_use]
 pub fn floating_ip(cluster: &str, service: &Service) -> String {
-    cut(format!("{FLOATING_IP_MARK} {}/{} from cluster {cluster}", service.namespace, service.name))
+    cut(format!(
+        "{FLOATING_IP_MARK} {}/{} from cluster {cluster}",
+        service.namespace, service.name
+    ))
 }
 
-/// Returns the description of a floating IP that is kept after its Service is deleted. Upstream still recognizes it as created
-/// for a Service.
+/// Returns the description of a floating IP that is kept after its Service is deleted. Upstream
+/// still recognizes it as created for a Service.
 #[must_use]
 pub fn kept_floating_ip(description: &str) -> String {
     cut(format!("{KEPT_MARK}{description}"))
@@ -56,13 +67,19 @@ pub fn kept_floating_ip(description: &str) -> String {
 /// Returns the name of the security group of a Service.
 #[must_use]
 pub fn security_group(service: &Service) -> String {
-    cut(format!("lb-sg-{}-{}-{}", service.uid, service.namespace, service.name))
+    cut(format!(
+        "lb-sg-{}-{}-{}",
+        service.uid, service.namespace, service.name
+    ))
 }
 
 /// Returns the description of the security group of a Service.
 #[must_use]
 pub fn security_group_description(cluster: &str, service: &Service) -> String {
-    cut(format!("Security Group for {}/{} Service LoadBalancer in cluster {cluster}", service.namespace, service.name))
+    cut(format!(
+        "Security Group for {}/{} Service LoadBalancer in cluster {cluster}",
+        service.namespace, service.name
+    ))
 }
 
 /// Returns the name of the listener, pool or monitor of a Service's port.
@@ -71,19 +88,27 @@ pub fn part(kind: &str, index: usize, load_balancer: &str) -> String {
     cut(format!("{kind}_{index}_{load_balancer}"))
 }
 
-/// Returns the name of the cluster in the name of a load balancer, if the load balancer is named after this Service.
+/// Returns the name of the cluster in the name of a load balancer, if the load balancer is named
+/// after this Service.
 #[must_use]
 pub fn cluster_of<'a>(name: &'a str, service: &Service) -> Option<&'a str> {
     let rest = name.strip_prefix(SERVICE_PREFIX)?;
-    rest.strip_suffix(&format!("_{}_{}", service.namespace, service.name)).filter(|cluster| !cluster.is_empty())
+    rest.strip_suffix(&format!("_{}_{}", service.namespace, service.name))
+        .filter(|cluster| !cluster.is_empty())
 }
 
-/// Returns the name or tag with another cluster, or unchanged if it does not contain the old one. Names of namespaces and Services
-/// have no underscores, so more than two belong to the name of another cluster that starts with the old one.
+/// Returns the name or tag with another cluster, or unchanged if it does not contain the old one.
+/// Names of namespaces and Services have no underscores, so more than two belong to the name of
+/// another cluster that starts with the old one.
 #[must_use]
 pub fn with_cluster(name: &str, old: &str, new: &str) -> String {
-    let Some((before, after)) = name.split_once(SERVICE_PREFIX) else { return name.to_owned() };
-    match after.strip_prefix(old).filter(|rest| rest.starts_with('_') && rest.matches('_').count() <= 2) {
+    let Some((before, after)) = name.split_once(SERVICE_PREFIX) else {
+        return name.to_owned();
+    };
+    match after
+        .strip_prefix(old)
+        .filter(|rest| rest.starts_with('_') && rest.matches('_').count() <= 2)
+    {
         Some(rest) => cut(format!("{before}{SERVICE_PREFIX}{new}{rest}")),
         None => name.to_owned(),
     }
@@ -95,18 +120,38 @@ mod tests {
 
     fn service(namespace: &str, name: &str) -> Service {
         let uid = "0b9b2d4c-1234-5678-9abc-def012345678".to_owned();
-        Service { namespace: namespace.to_owned(), name: name.to_owned(), uid, ..Service::default() }
+        Service {
+            namespace: namespace.to_owned(),
+            name: name.to_owned(),
+            uid,
+            ..Service::default()
+        }
     }
 
     #[test]
     fn names_match_upstream() {
         let service = service("shop", "web");
-        assert_eq!(load_balancer("kubernetes", &service), "kube_service_kubernetes_shop_web");
+        assert_eq!(
+            load_balancer("kubernetes", &service),
+            "kube_service_kubernetes_shop_web"
+        );
         assert_eq!(legacy(&service), "a0b9b2d4c123456789abcdef01234567");
-        assert_eq!(part("listener", 0, &load_balancer("c", &service)), "listener_0_kube_service_c_shop_web");
-        assert_eq!(description("c", &service), "Kubernetes external service shop/web from cluster c");
-        assert_eq!(floating_ip("c", &service), "Floating IP for Kubernetes external service shop/web from cluster c");
-        assert_eq!(security_group(&service), "lb-sg-0b9b2d4c-1234-5678-9abc-def012345678-shop-web");
+        assert_eq!(
+            part("listener", 0, &load_balancer("c", &service)),
+            "listener_0_kube_service_c_shop_web"
+        );
+        assert_eq!(
+            description("c", &service),
+            "Kubernetes external service shop/web from cluster c"
+        );
+        assert_eq!(
+            floating_ip("c", &service),
+            "Floating IP for Kubernetes external service shop/web from cluster c"
+        );
+        assert_eq!(
+            security_group(&service),
+            "lb-sg-0b9b2d4c-1234-5678-9abc-def012345678-shop-web"
+        );
         assert_eq!(
             security_group_description("c", &service),
             "Security Group for shop/web Service LoadBalancer in cluster c"
@@ -115,25 +160,37 @@ mod tests {
 
     #[test]
     fn long_names_are_truncated_to_255_characters() {
-        assert_eq!(load_balancer(&"c".repeat(300), &service("a", "b")).len(), 255);
+        assert_eq!(
+            load_balancer(&"c".repeat(300), &service("a", "b")).len(),
+            255
+        );
     }
 
     #[test]
     fn a_kept_floating_ip_has_a_prefix_in_its_description() {
         let description = floating_ip("c", &service("shop", "web"));
-        assert_eq!(kept_floating_ip(&description), format!("Kept: {description}"));
+        assert_eq!(
+            kept_floating_ip(&description),
+            format!("Kept: {description}")
+        );
     }
 
     #[test]
     fn the_cluster_name_can_be_parsed_and_replaced() {
         let service = service("shop", "web");
-        assert_eq!(cluster_of("kube_service_my_old_shop_web", &service), Some("my_old"));
+        assert_eq!(
+            cluster_of("kube_service_my_old_shop_web", &service),
+            Some("my_old")
+        );
         assert_eq!(cluster_of("kube_service__shop_web", &service), None);
         assert_eq!(cluster_of("kube_service_c_shop_other", &service), None);
         assert_eq!(cluster_of("mine", &service), None);
         let renamed = with_cluster("pool_0_kube_service_old_shop_web", "old", "new");
         assert_eq!(renamed, "pool_0_kube_service_new_shop_web");
-        for other in ["kube_service_older_shop_web", "kube_service_old_eu_shop_web"] {
+        for other in [
+            "kube_service_older_shop_web",
+            "kube_service_old_eu_shop_web",
+        ] {
             assert_eq!(with_cluster(other, "old", "new"), other);
         }
         assert_eq!(with_cluster("mine", "old", "new"), "mine");

@@ -1,7 +1,7 @@
 //! Computes the changes of a load balancer that the Service requires.
 //!
-//! Octavia accepts one change of a load balancer at a time. So a plan is a list of steps: a call takes the first one, and the
-//! next calls take the others.
+//! Octavia accepts one change of a load balancer at a time. So a plan is a list of steps: a call
+//! takes the first one, and the next calls take the others.
 
 use serde_json::{Map, Value, json};
 use skydock_sdk::http::Method;
@@ -36,7 +36,9 @@ pub fn plan(
     steps.extend(tag(want, tree));
     let mut kept: Vec<&str> = Vec::new();
     for port in &want.ports {
-        let Some(listener) = tree.listener(port) else { continue };
+        let Some(listener) = tree.listener(port) else {
+            continue;
+        };
         if !tree.is_own(listener, want, ownership) {
             return Err(format!(
                 "port {} ({}) of load balancer {} is used by listener {}, which belongs to another Service",
@@ -48,13 +50,20 @@ pub fn plan(
         }
     }
     // First, so that their ports are free.
-    for listener in tree.listeners.iter().filter(|listener| !kept.contains(&listener.id.as_str())) {
+    for listener in tree
+        .listeners
+        .iter()
+        .filter(|listener| !kept.contains(&listener.id.as_str()))
+    {
         if tree.is_own(listener, want, ownership) {
             steps.extend(remove(tree, listener));
         }
     }
     for port in &want.ports {
-        match tree.listener(port).filter(|listener| kept.contains(&listener.id.as_str())) {
+        match tree
+            .listener(port)
+            .filter(|listener| kept.contains(&listener.id.as_str()))
+        {
             Some(listener) => {
                 steps.extend(change_listener(want, port, listener));
                 steps.extend(change_pool(want, port, tree, listener, backends));
@@ -62,7 +71,12 @@ pub fn plan(
             None => {
                 let body = body::listener(want, port, &tree.load_balancer.id);
                 let what = format!("cannot create the listener for port {}", port.port);
-                steps.push(Step::new(Method::Post, "/lbaas/listeners".to_owned(), body, what));
+                steps.push(Step::new(
+                    Method::Post,
+                    "/lbaas/listeners".to_owned(),
+                    body,
+                    what,
+                ));
                 steps.extend(make_pool(want, port, tree, MADE, backends));
             }
         }
@@ -70,12 +84,20 @@ pub fn plan(
     Ok(steps)
 }
 
-/// Returns the steps that set the members of the existing pools to these nodes, without other changes.
+/// Returns the steps that set the members of the existing pools to these nodes, without other
+/// changes.
 #[must_use]
-pub fn plan_members(want: &Want, backends: &[Backend], tree: &Tree, ownership: &Ownership) -> Vec<Step> {
+pub fn plan_members(
+    want: &Want,
+    backends: &[Backend],
+    tree: &Tree,
+    ownership: &Ownership,
+) -> Vec<Step> {
     let mut steps = Vec::new();
     for port in &want.ports {
-        let own = tree.listener(port).filter(|listener| tree.is_own(listener, want, ownership));
+        let own = tree
+            .listener(port)
+            .filter(|listener| tree.is_own(listener, want, ownership));
         if let Some(pool) = own.and_then(|listener| tree.pool(&listener.id)) {
             steps.extend(change_members(want, port, tree, pool, backends));
         }
@@ -86,28 +108,40 @@ pub fn plan_members(want: &Want, backends: &[Backend], tree: &Tree, ownership: &
 /// Returns the steps that delete the parts of this Service from a load balancer that is kept.
 #[must_use]
 pub fn plan_removal(want: &Want, tree: &Tree, ownership: &Ownership) -> Vec<Step> {
-    let own = tree.listeners.iter().filter(|listener| tree.is_own(listener, want, ownership));
+    let own = tree
+        .listeners
+        .iter()
+        .filter(|listener| tree.is_own(listener, want, ownership));
     own.flat_map(|listener| remove(tree, listener)).collect()
 }
 
-/// Returns the step that adds the Service to the tags of the load balancer. It comes first, so that other Services that share the
-/// load balancer do not delete it in the meantime.
+/// Returns the step that adds the Service to the tags of the load balancer. It comes first, so that
+/// other Services that share the load balancer do not delete it in the meantime.
 fn tag(want: &Want, tree: &Tree) -> Option<Step> {
     let balancer = &tree.load_balancer;
     if !want.features.tags || balancer.tags.contains(&want.name) {
         return None;
     }
     let tags: Vec<&String> = balancer.tags.iter().chain([&want.name]).collect();
-    Some(Step::update("loadbalancer", &balancer.id, fields([("tags", json!(tags))])))
+    Some(Step::update(
+        "loadbalancer",
+        &balancer.id,
+        fields([("tags", json!(tags))]),
+    ))
 }
 
 /// Returns the steps that delete a listener and its pool, with members and monitor.
 pub(super) fn remove(tree: &Tree, listener: &Listener) -> Vec<Step> {
-    let pool = tree.pool(&listener.id).map(|pool| Step::delete("pool", &pool.id));
-    pool.into_iter().chain([Step::delete("listener", &listener.id)]).collect()
+    let pool = tree
+        .pool(&listener.id)
+        .map(|pool| Step::delete("pool", &pool.id));
+    pool.into_iter()
+        .chain([Step::delete("listener", &listener.id)])
+        .collect()
 }
 
-/// Returns the steps that replace the old name of the cluster in all names and tags. Updates the tree accordingly.
+/// Returns the steps that replace the old name of the cluster in all names and tags. Updates the
+/// tree accordingly.
 fn rename(tree: &mut Tree, old: &str, new: &str) -> Vec<Step> {
     let mut steps = Vec::new();
     let mut change = |kind: &str, id: &str, name: &mut String, tags: Option<&mut Vec<String>>| {
@@ -118,7 +152,10 @@ fn rename(tree: &mut Tree, old: &str, new: &str) -> Vec<Step> {
             *name = named;
         }
         if let Some(tags) = tags {
-            let tagged: Vec<String> = tags.iter().map(|tag| names::with_cluster(tag, old, new)).collect();
+            let tagged: Vec<String> = tags
+                .iter()
+                .map(|tag| names::with_cluster(tag, old, new))
+                .collect();
             if tagged != *tags {
                 changed.insert("tags".to_owned(), json!(tagged));
                 *tags = tagged;
@@ -135,29 +172,47 @@ fn rename(tree: &mut Tree, old: &str, new: &str) -> Vec<Step> {
         change("pool", &pool.id, &mut pool.name, None);
     }
     for listener in &mut tree.listeners {
-        change("listener", &listener.id, &mut listener.name, Some(&mut listener.tags));
+        change(
+            "listener",
+            &listener.id,
+            &mut listener.name,
+            Some(&mut listener.tags),
+        );
     }
     let balancer = &mut tree.load_balancer;
     // Last, because renaming continues as long as the load balancer has the old name.
-    change("loadbalancer", &balancer.id, &mut balancer.name, Some(&mut balancer.tags));
+    change(
+        "loadbalancer",
+        &balancer.id,
+        &mut balancer.name,
+        Some(&mut balancer.tags),
+    );
     steps
 }
 
 fn fields<const N: usize>(fields: [(&str, Value); N]) -> Map<String, Value> {
-    fields.into_iter().map(|(key, value)| (key.to_owned(), value)).collect()
+    fields
+        .into_iter()
+        .map(|(key, value)| (key.to_owned(), value))
+        .collect()
 }
 
 fn change_listener(want: &Want, port: &PortWant, listener: &Listener) -> Option<Step> {
     let mut changed = Map::new();
     let mut set = |key: &str, value: Value| _ = changed.insert(key.to_owned(), value);
     if want.features.tags && !listener.tags.contains(&want.name) {
-        set("tags", json!(listener.tags.iter().chain([&want.name]).collect::<Vec<_>>()));
+        set(
+            "tags",
+            json!(listener.tags.iter().chain([&want.name]).collect::<Vec<_>>()),
+        );
     }
     if listener.connection_limit.unwrap_or(-1) != want.listener.connection_limit {
         set("connection_limit", json!(want.listener.connection_limit));
     }
     let mut headers = listener.insert_headers.clone().unwrap_or_default();
-    let forwards = headers.get("X-Forwarded-For").is_some_and(|value| value == "true");
+    let forwards = headers
+        .get("X-Forwarded-For")
+        .is_some_and(|value| value == "true");
     if forwards != port.forwards(want) {
         if forwards {
             headers.remove("X-Forwarded-For");
@@ -166,15 +221,36 @@ fn change_listener(want: &Want, port: &PortWant, listener: &Listener) -> Option<
         }
         set("insert_headers", json!(headers));
     }
-    if listener.default_tls_container_ref.as_deref().unwrap_or_default() != port.tls(want) {
+    if listener
+        .default_tls_container_ref
+        .as_deref()
+        .unwrap_or_default()
+        != port.tls(want)
+    {
         set("default_tls_container_ref", json!(port.tls(want)));
     }
     if let Some([client_data, member_connect, member_data, tcp_inspect]) = want.listener.timeouts {
         for (key, is, wanted) in [
-            ("timeout_client_data", listener.timeout_client_data, client_data),
-            ("timeout_member_connect", listener.timeout_member_connect, member_connect),
-            ("timeout_member_data", listener.timeout_member_data, member_data),
-            ("timeout_tcp_inspect", listener.timeout_tcp_inspect, tcp_inspect),
+            (
+                "timeout_client_data",
+                listener.timeout_client_data,
+                client_data,
+            ),
+            (
+                "timeout_member_connect",
+                listener.timeout_member_connect,
+                member_connect,
+            ),
+            (
+                "timeout_member_data",
+                listener.timeout_member_data,
+                member_data,
+            ),
+            (
+                "timeout_tcp_inspect",
+                listener.timeout_tcp_inspect,
+                tcp_inspect,
+            ),
         ] {
             if is != Some(wanted) {
                 set(key, json!(wanted));
@@ -196,18 +272,40 @@ fn change_listener(want: &Want, port: &PortWant, listener: &Listener) -> Option<
 }
 
 /// Returns the steps that create the pool of a listener, with members and monitor.
-fn make_pool(want: &Want, port: &PortWant, tree: &Tree, listener: &str, backends: &[Backend]) -> Vec<Step> {
+fn make_pool(
+    want: &Want,
+    port: &PortWant,
+    tree: &Tree,
+    listener: &str,
+    backends: &[Backend],
+) -> Vec<Step> {
     let what = format!("cannot create the pool for port {}", port.port);
-    let mut steps = vec![Step::new(Method::Post, "/lbaas/pools".to_owned(), body::pool(want, port, listener), what)];
-    let pool = Pool { id: MADE.to_owned(), ..Pool::default() };
+    let mut steps = vec![Step::new(
+        Method::Post,
+        "/lbaas/pools".to_owned(),
+        body::pool(want, port, listener),
+        what,
+    )];
+    let pool = Pool {
+        id: MADE.to_owned(),
+        ..Pool::default()
+    };
     steps.extend(change_members(want, port, tree, &pool, backends));
     steps.extend(change_monitor(want, port, &pool, None));
     steps
 }
 
-fn change_pool(want: &Want, port: &PortWant, tree: &Tree, listener: &Listener, backends: &[Backend]) -> Vec<Step> {
+fn change_pool(
+    want: &Want,
+    port: &PortWant,
+    tree: &Tree,
+    listener: &Listener,
+    backends: &[Backend],
+) -> Vec<Step> {
     let make = || make_pool(want, port, tree, &listener.id, backends);
-    let Some(pool) = tree.pool(&listener.id) else { return make() };
+    let Some(pool) = tree.pool(&listener.id) else {
+        return make();
+    };
     let mut steps = Vec::new();
     if pool.protocol != port.pool_protocol {
         steps.push(Step::delete("pool", &pool.id));
@@ -215,24 +313,55 @@ fn change_pool(want: &Want, port: &PortWant, tree: &Tree, listener: &Listener, b
         return steps;
     }
     if pool.lb_algorithm != want.lb_method {
-        let step = Step::update("pool", &pool.id, fields([("lb_algorithm", json!(want.lb_method))]));
+        let step = Step::update(
+            "pool",
+            &pool.id,
+            fields([("lb_algorithm", json!(want.lb_method))]),
+        );
         // As in upstream, an unknown method does not prevent the Service from getting its members.
-        steps.push(Step { optional: Some("LoadBalancerLbMethodUnknown"), ..step });
+        steps.push(Step {
+            optional: Some("LoadBalancerLbMethodUnknown"),
+            ..step
+        });
     }
-    let by_source = pool.session_persistence.as_ref().is_some_and(|persistence| persistence.kind == "SOURCE_IP");
+    let by_source = pool
+        .session_persistence
+        .as_ref()
+        .is_some_and(|persistence| persistence.kind == "SOURCE_IP");
     if by_source != want.affinity || (!want.affinity && pool.session_persistence.is_some()) {
-        let persistence = if want.affinity { json!({"type": "SOURCE_IP"}) } else { Value::Null };
-        steps.push(Step::update("pool", &pool.id, fields([("session_persistence", persistence)])));
+        let persistence = if want.affinity {
+            json!({"type": "SOURCE_IP"})
+        } else {
+            Value::Null
+        };
+        steps.push(Step::update(
+            "pool",
+            &pool.id,
+            fields([("session_persistence", persistence)]),
+        ));
     }
     steps.extend(change_members(want, port, tree, pool, backends));
-    let monitor = pool.healthmonitor_id.as_ref().and_then(|id| tree.monitors.get(id));
+    let monitor = pool
+        .healthmonitor_id
+        .as_ref()
+        .and_then(|id| tree.monitors.get(id));
     steps.extend(change_monitor(want, port, pool, monitor));
     steps
 }
 
-fn change_members(want: &Want, port: &PortWant, tree: &Tree, pool: &Pool, backends: &[Backend]) -> Vec<Step> {
+fn change_members(
+    want: &Want,
+    port: &PortWant,
+    tree: &Tree,
+    pool: &Pool,
+    backends: &[Backend],
+) -> Vec<Step> {
     let wanted = members(port, backends);
-    let have = tree.members.get(&pool.id).map(Vec::as_slice).unwrap_or_default();
+    let have = tree
+        .members
+        .get(&pool.id)
+        .map(Vec::as_slice)
+        .unwrap_or_default();
     let path = format!("/lbaas/pools/{}/members", pool.id);
     if want.serial {
         return serially(want, port, &path, have, &wanted);
@@ -245,7 +374,11 @@ fn change_members(want: &Want, port: &PortWant, tree: &Tree, pool: &Pool, backen
     let is_there = |member: &MemberWant| have.iter().any(|other| is_same(other, member));
     let body = |member: &MemberWant| {
         // The subnet of an existing member is immutable and is not needed.
-        let subnet = if is_there(member) { "" } else { want.member_subnet.as_str() };
+        let subnet = if is_there(member) {
+            ""
+        } else {
+            want.member_subnet.as_str()
+        };
         let mut body = body::member_fields(member, subnet);
         if member.monitor_port.is_none() && is_there(member) {
             body.insert("monitor_port".to_owned(), Value::Null);
@@ -254,13 +387,26 @@ fn change_members(want: &Want, port: &PortWant, tree: &Tree, pool: &Pool, backen
     };
     let bodies: Vec<Value> = wanted.iter().map(body).collect();
     let what = format!("cannot set the members for port {}", port.port);
-    vec![Step::new(Method::Put, path, json!({"members": bodies}), what)]
+    vec![Step::new(
+        Method::Put,
+        path,
+        json!({"members": bodies}),
+        what,
+    )]
 }
 
 /// Returns the steps that change the members one by one, for providers that do not accept a list.
-fn serially(want: &Want, port: &PortWant, path: &str, have: &[Member], wanted: &[MemberWant]) -> Vec<Step> {
+fn serially(
+    want: &Want,
+    port: &PortWant,
+    path: &str,
+    have: &[Member],
+    wanted: &[MemberWant],
+) -> Vec<Step> {
     let what = format!("cannot set the members for port {}", port.port);
-    let gone = have.iter().filter(|member| !wanted.iter().any(|other| is_same(member, other)));
+    let gone = have
+        .iter()
+        .filter(|member| !wanted.iter().any(|other| is_same(member, other)));
     let gone = gone.map(|member| Step {
         method: Method::Delete,
         path: format!("{path}/{}", member.id),
@@ -275,9 +421,19 @@ fn serially(want: &Want, port: &PortWant, path: &str, have: &[Member], wanted: &
             Some(other) if other.monitor_port == member.monitor_port => None,
             Some(other) => {
                 let changed = json!({"member": {"monitor_port": member.monitor_port}});
-                Some(Step::new(Method::Put, format!("{path}/{}", other.id), changed, what.clone()))
+                Some(Step::new(
+                    Method::Put,
+                    format!("{path}/{}", other.id),
+                    changed,
+                    what.clone(),
+                ))
             }
-            None => Some(Step::new(Method::Post, path.to_owned(), fields(&want.member_subnet), what.clone())),
+            None => Some(Step::new(
+                Method::Post,
+                path.to_owned(),
+                fields(&want.member_subnet),
+                what.clone(),
+            )),
         }
     });
     new.chain(gone).collect()
@@ -297,7 +453,12 @@ fn is_same(member: &Member, wanted: &MemberWant) -> bool {
     member.address == wanted.address && member.protocol_port == wanted.port
 }
 
-fn change_monitor(want: &Want, port: &PortWant, pool: &Pool, monitor: Option<&Monitor>) -> Vec<Step> {
+fn change_monitor(
+    want: &Want,
+    port: &PortWant,
+    pool: &Pool,
+    monitor: Option<&Monitor>,
+) -> Vec<Step> {
     let make = |wanted| {
         let what = format!("cannot create the health monitor for port {}", port.port);
         let body = body::monitor(want, port, wanted, &pool.id);
@@ -317,7 +478,8 @@ fn change_monitor(want: &Want, port: &PortWant, pool: &Pool, monitor: Option<&Mo
                 && monitor.timeout == wanted.timeout
                 && monitor.max_retries == wanted.max_retries
                 && monitor.max_retries_down == wanted.max_retries_down;
-            let path_is_ours = wanted.kind != "HTTP" || monitor.url_path.as_deref() == Some("/healthz");
+            let path_is_ours =
+                wanted.kind != "HTTP" || monitor.url_path.as_deref() == Some("/healthz");
             if same && path_is_ours {
                 return Vec::new();
             }

@@ -28,7 +28,8 @@ pub(super) enum Depth {
     Listeners,
 }
 
-/// Reads the parts of a load balancer. Members and monitors are read only for this Service's listeners.
+/// Reads the parts of a load balancer. Members and monitors are read only for this Service's
+/// listeners.
 pub(super) fn read(
     cloud: &Cloud<'_>,
     load_balancer: LoadBalancer,
@@ -39,7 +40,12 @@ pub(super) fn read(
     let query = || vec![("loadbalancer_id", load_balancer.id.as_str())];
     let listeners = cloud.list(Kind::LoadBalancer, "/lbaas/listeners", query())?;
     let pools: Vec<Pool> = cloud.list(Kind::LoadBalancer, "/lbaas/pools", query())?;
-    let mut tree = Tree { load_balancer, listeners, pools, ..Tree::default() };
+    let mut tree = Tree {
+        load_balancer,
+        listeners,
+        pools,
+        ..Tree::default()
+    };
     if depth == Depth::Listeners {
         return Ok(tree);
     }
@@ -56,19 +62,36 @@ pub(super) fn read(
     let mut asks = Vec::new();
     for pool in &own {
         let path = format!("/lbaas/pools/{}/members", pool.id);
-        asks.push(cloud.ask(Method::Get, Kind::LoadBalancer, &path, "cannot list members")?);
+        asks.push(cloud.ask(
+            Method::Get,
+            Kind::LoadBalancer,
+            &path,
+            "cannot list members",
+        )?);
     }
-    let monitors = own.iter().filter_map(|pool| pool.healthmonitor_id.as_ref()).filter(|_| depth == Depth::Whole);
+    let monitors = own
+        .iter()
+        .filter_map(|pool| pool.healthmonitor_id.as_ref())
+        .filter(|_| depth == Depth::Whole);
     for id in monitors {
         let path = format!("/lbaas/healthmonitors/{id}");
-        asks.push(cloud.ask(Method::Get, Kind::LoadBalancer, &path, "cannot read a health monitor")?);
+        asks.push(cloud.ask(
+            Method::Get,
+            Kind::LoadBalancer,
+            &path,
+            "cannot read a health monitor",
+        )?);
     }
     let ids: Vec<String> = own.iter().map(|pool| pool.id.clone()).collect();
     let mut answers = send_all(asks).into_iter();
     for (id, answer) in ids.into_iter().zip(answers.by_ref()) {
         let (mut members, mut next) = crate::cloud::page::<Member>(&answer?, "members")?;
         if next.take().is_some() {
-            members = cloud.list(Kind::LoadBalancer, &format!("/lbaas/pools/{id}/members"), vec![])?;
+            members = cloud.list(
+                Kind::LoadBalancer,
+                &format!("/lbaas/pools/{id}/members"),
+                vec![],
+            )?;
         }
         tree.members.insert(id, members);
     }

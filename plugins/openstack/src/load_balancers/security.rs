@@ -1,4 +1,5 @@
-//! The security group of a Service, which allows traffic from the load balancer to the nodes (`manage-security-groups`).
+//! The security group of a Service, which allows traffic from the load balancer to the nodes
+//! (`manage-security-groups`).
 
 use std::{net::IpAddr, time::Duration};
 
@@ -47,13 +48,19 @@ struct RuleWant {
 
 impl RuleWant {
     fn ethertype(&self) -> &'static str {
-        let is_v6 = self.prefix.parse().is_ok_and(|net: IpNet| net.addr().is_ipv6());
+        let is_v6 = self
+            .prefix
+            .parse()
+            .is_ok_and(|net: IpNet| net.addr().is_ipv6());
         if is_v6 { "IPv6" } else { "IPv4" }
     }
 
     fn is(&self, rule: &SecurityGroupRule) -> bool {
         rule.direction == "ingress"
-            && rule.protocol.as_deref().is_some_and(|protocol| protocol.eq_ignore_ascii_case(&self.protocol))
+            && rule
+                .protocol
+                .as_deref()
+                .is_some_and(|protocol| protocol.eq_ignore_ascii_case(&self.protocol))
             && rule.ethertype == self.ethertype()
             && rule.remote_ip_prefix.as_deref() == Some(self.prefix.as_str())
             && (rule.port_range_min, rule.port_range_max) == (Some(self.port), Some(self.port))
@@ -72,8 +79,9 @@ impl RuleWant {
     }
 }
 
-/// Returns the rules of a Service's group: its node ports for the network of the load balancer, and the port for health checks.
-/// OVN preserves the addresses of clients, so its node ports are opened for the allowed clients.
+/// Returns the rules of a Service's group: its node ports for the network of the load balancer, and
+/// the port for health checks. OVN preserves the addresses of clients, so its node ports are opened
+/// for the allowed clients.
 fn rules(want: &Want, service: &Service, cidr: &str, ovn: bool) -> Vec<RuleWant> {
     let rule = |protocol: &str, prefix: &str, port: u16| RuleWant {
         protocol: protocol.to_ascii_lowercase(),
@@ -81,12 +89,24 @@ fn rules(want: &Want, service: &Service, cidr: &str, ovn: bool) -> Vec<RuleWant>
         port,
     };
     let own = [cidr.to_owned()];
-    let prefixes: &[String] = if ovn { &want.listener.source_ranges } else { &own };
+    let prefixes: &[String] = if ovn {
+        &want.listener.source_ranges
+    } else {
+        &own
+    };
     let of_port = |port: &PortWant| {
         let (transport, node_port) = (port.transport, port.node_port);
-        prefixes.iter().map(move |prefix| rule(transport, prefix, node_port)).collect::<Vec<_>>()
+        prefixes
+            .iter()
+            .map(move |prefix| rule(transport, prefix, node_port))
+            .collect::<Vec<_>>()
     };
-    let mut rules: Vec<RuleWant> = want.ports.iter().filter(|port| port.node_port > 0).flat_map(of_port).collect();
+    let mut rules: Vec<RuleWant> = want
+        .ports
+        .iter()
+        .filter(|port| port.node_port > 0)
+        .flat_map(of_port)
+        .collect();
     if service.health_check_node_port > 0 {
         rules.push(rule("tcp", cidr, service.health_check_node_port));
     }
@@ -95,7 +115,8 @@ fn rules(want: &Want, service: &Service, cidr: &str, ovn: bool) -> Vec<RuleWant>
     rules
 }
 
-/// Updates the group and the nodes' ports that have it. Without `manage-security-groups`, deletes it.
+/// Updates the group and the nodes' ports that have it. Without `manage-security-groups`, deletes
+/// it.
 pub(super) fn ensure(
     cloud: &Cloud<'_>,
     service: &Service,
@@ -114,13 +135,21 @@ pub(super) fn ensure(
         want.member_subnet.clone()
     };
     let what = "cannot read the subnet of the members";
-    let read: SubnetAnswer = cloud.get(Kind::Network, &format!("/subnets/{}", http::segment(&subnet)?), what)?;
+    let read: SubnetAnswer = cloud.get(
+        Kind::Network,
+        &format!("/subnets/{}", http::segment(&subnet)?),
+        what,
+    )?;
     let mut found = find(cloud, service)?.into_iter();
     let group = match found.next() {
         Some(group) => group,
         None => make(cloud, service)?,
     };
-    set_rules(cloud, &group, &rules(want, service, &read.subnet.cidr, lb.lb_provider == "ovn"))?;
+    set_rules(
+        cloud,
+        &group,
+        &rules(want, service, &read.subnet.cidr, lb.lb_provider == "ovn"),
+    )?;
     set_ports(cloud, &group.id, backends, &subnet)?;
     found.try_for_each(|other| delete(cloud, &other))
 }
@@ -134,11 +163,15 @@ pub(super) fn none_yet(cloud: &Cloud<'_>, service: &Service) {
     cloud.host.keep(&none_key(service), &[1], NONE);
 }
 
-/// Returns the groups of this Service in a stable order. There can be several, because a creation request without an answer may
-/// succeed after the next one.
+/// Returns the groups of this Service in a stable order. There can be several, because a creation
+/// request without an answer may succeed after the next one.
 fn find(cloud: &Cloud<'_>, service: &Service) -> Result<Vec<SecurityGroup>> {
     let name = names::security_group(service);
-    let mut found: Vec<SecurityGroup> = cloud.list(Kind::Network, "/security-groups", vec![("name", name.as_str())])?;
+    let mut found: Vec<SecurityGroup> = cloud.list(
+        Kind::Network,
+        "/security-groups",
+        vec![("name", name.as_str())],
+    )?;
     found.retain(|group| group.name == name);
     found.sort_by(|one, other| one.id.cmp(&other.id));
     Ok(found)
@@ -150,8 +183,11 @@ fn make(cloud: &Cloud<'_>, service: &Service) -> Result<SecurityGroup> {
         "description": names::security_group_description(cloud.cluster, service),
     }});
     let what = "cannot create the security group of the Service";
-    let answer: Answer =
-        cloud.ask(Method::Post, Kind::Network, "/security-groups", what)?.json(&body)?.send()?.json()?;
+    let answer: Answer = cloud
+        .ask(Method::Post, Kind::Network, "/security-groups", what)?
+        .json(&body)?
+        .send()?
+        .json()?;
     Ok(answer.security_group)
 }
 
@@ -164,29 +200,42 @@ fn set_rules(cloud: &Cloud<'_>, group: &SecurityGroup, wanted: &[RuleWant]) -> R
     if !missing.is_empty() {
         let what = "cannot create the rules of the Service's security group";
         let ask = cloud.ask(Method::Post, Kind::Network, "/security-group-rules", what)?;
-        ask.json(&json!({"security_group_rules": missing}))?.send()?;
+        ask.json(&json!({"security_group_rules": missing}))?
+            .send()?;
     }
-    let stale = group.rules.iter().filter(|rule| !wanted.iter().any(|wanted| wanted.is(rule)));
+    let stale = group
+        .rules
+        .iter()
+        .filter(|rule| !wanted.iter().any(|wanted| wanted.is(rule)));
     let delete = |rule: &SecurityGroupRule| {
         let what = "cannot delete a rule of the Service's security group";
-        cloud.ask(Method::Delete, Kind::Network, &format!("/security-group-rules/{}", rule.id), what)
+        cloud.ask(
+            Method::Delete,
+            Kind::Network,
+            &format!("/security-group-rules/{}", rule.id),
+            what,
+        )
     };
     all_gone(stale.map(delete).collect::<Result<_>>()?)
 }
 
 /// Sends all requests. Resources that do not exist count as a success.
 fn all_gone(asks: Vec<Ask>) -> Result<()> {
-    send_all_for(asks, "NeutronError").into_iter().try_for_each(|answer| answer.map(|_| ()))
+    send_all_for(asks, "NeutronError")
+        .into_iter()
+        .try_for_each(|answer| answer.map(|_| ()))
 }
 
 /// Returns the ports that have this group. A Neutron without this filter returns other ports, too.
 fn ports_with(cloud: &Cloud<'_>, group: &str) -> Result<Vec<Port>> {
-    let mut ports: Vec<Port> = cloud.list(Kind::Network, "/ports", vec![("security_groups", group)])?;
+    let mut ports: Vec<Port> =
+        cloud.list(Kind::Network, "/ports", vec![("security_groups", group)])?;
     ports.retain(|port| port.security_groups.iter().any(|other| other == group));
     Ok(ports)
 }
 
-/// Adds the group to the members' ports and removes it from others. Upstream keeps it on nodes that are not members.
+/// Adds the group to the members' ports and removes it from others. Upstream keeps it on nodes that
+/// are not members.
 fn set_ports(cloud: &Cloud<'_>, group: &str, backends: &[Backend], subnet: &str) -> Result<()> {
     let server = |backend: &Backend| match provider_id::read(cloud.config, &backend.provider_id) {
         Machine::Server(id) => Some((id.to_owned(), backend.address.clone())),
@@ -199,36 +248,61 @@ fn set_ports(cloud: &Cloud<'_>, group: &str, backends: &[Backend], subnet: &str)
     let is_member = |port: &Port| {
         servers.iter().any(|(id, address)| {
             *id == port.device_id
-                && port.fixed_ips.iter().any(|fixed| is_at(&fixed.ip_address, address) && fixed.subnet_id == subnet)
+                && port
+                    .fixed_ips
+                    .iter()
+                    .any(|fixed| is_at(&fixed.ip_address, address) && fixed.subnet_id == subnet)
         })
     };
     let lacks = |port: &&Port| {
-        port.port_security_enabled && is_member(port) && !port.security_groups.iter().any(|other| other == group)
+        port.port_security_enabled
+            && is_member(port)
+            && !port.security_groups.iter().any(|other| other == group)
     };
-    let added = ports.iter().filter(lacks).map(|port| set_groups(cloud, port, group, true));
-    let taken = having.iter().filter(|port| !is_member(port)).map(|port| set_groups(cloud, port, group, false));
+    let added = ports
+        .iter()
+        .filter(lacks)
+        .map(|port| set_groups(cloud, port, group, true));
+    let taken = having
+        .iter()
+        .filter(|port| !is_member(port))
+        .map(|port| set_groups(cloud, port, group, false));
     all_gone(added.chain(taken).collect::<Result<_>>()?)
 }
 
 fn is_at(one: &str, other: &str) -> bool {
-    one == other || one.parse::<IpAddr>().is_ok_and(|ip| other.parse() == Ok(ip))
+    one == other
+        || one
+            .parse::<IpAddr>()
+            .is_ok_and(|ip| other.parse() == Ok(ip))
 }
 
-/// Returns the request that adds the group to a port or removes it. If the port was changed since it was read, the request fails,
-/// so that no change is lost.
+/// Returns the request that adds the group to a port or removes it. If the port was changed since
+/// it was read, the request fails, so that no change is lost.
 fn set_groups(cloud: &Cloud<'_>, port: &Port, group: &str, with: bool) -> Result<Ask> {
-    let mut groups: Vec<&str> =
-        port.security_groups.iter().map(String::as_str).filter(|other| *other != group).collect();
+    let mut groups: Vec<&str> = port
+        .security_groups
+        .iter()
+        .map(String::as_str)
+        .filter(|other| *other != group)
+        .collect();
     groups.extend(Some(group).filter(|_| with));
     let what = format!("cannot set the security groups of port {}", port.id);
-    let ask = cloud.ask(Method::Put, Kind::Network, &format!("/ports/{}", port.id), what)?;
-    ask.if_revision(port.revision_number).json(&json!({"port": {"security_groups": groups}}))
+    let ask = cloud.ask(
+        Method::Put,
+        Kind::Network,
+        &format!("/ports/{}", port.id),
+        what,
+    )?;
+    ask.if_revision(port.revision_number)
+        .json(&json!({"port": {"security_groups": groups}}))
 }
 
-/// Returns true if the Service is known to have no security group. If groups are managed, the cache is not sufficient: another
-/// instance of the provider may have created one since.
+/// Returns true if the Service is known to have no security group. If groups are managed, the cache
+/// is not sufficient: another instance of the provider may have created one since.
 fn has_none(cloud: &Cloud<'_>, service: &Service) -> bool {
-    !cloud.config.load_balancer.manage_security_groups && cloud.host.kept(&none_key(service)).is_some()
+    !cloud.config.load_balancer.manage_security_groups
+        && cloud.host.kept(&none_key(service)).is_some()
 }
 
 /// Returns true if the Service has a security group.
@@ -249,16 +323,31 @@ pub(super) fn remove(cloud: &Cloud<'_>, service: &Service) -> Result<()> {
 
 fn delete(cloud: &Cloud<'_>, group: &SecurityGroup) -> Result<()> {
     let having = ports_with(cloud, &group.id)?;
-    all_gone(having.iter().map(|port| set_groups(cloud, port, &group.id, false)).collect::<Result<_>>()?)?;
+    all_gone(
+        having
+            .iter()
+            .map(|port| set_groups(cloud, port, &group.id, false))
+            .collect::<Result<_>>()?,
+    )?;
     // Earlier versions of upstream added a tag to the ports.
     let tagged = having.iter().filter(|port| port.tags.contains(&group.id));
     let untag = |port: &Port| {
         let path = format!("/ports/{}/tags/{}", port.id, group.id);
-        cloud.ask(Method::Delete, Kind::Network, &path, "cannot remove a tag from a port")
+        cloud.ask(
+            Method::Delete,
+            Kind::Network,
+            &path,
+            "cannot remove a tag from a port",
+        )
     };
     all_gone(tagged.map(untag).collect::<Result<_>>()?)?;
     let what = "cannot delete the security group of the Service";
-    let ask = cloud.ask(Method::Delete, Kind::Network, &format!("/security-groups/{}", group.id), what)?;
+    let ask = cloud.ask(
+        Method::Delete,
+        Kind::Network,
+        &format!("/security-groups/{}", group.id),
+        what,
+    )?;
     all_gone(vec![ask])
 }
 
@@ -267,21 +356,41 @@ mod tests {
     use super::*;
 
     fn want() -> Want {
-        let port = |transport, node_port| PortWant { transport, node_port, ..PortWant::default() };
-        let mut want = Want { ports: vec![port("TCP", 30080), port("UDP", 30053), port("TCP", 0)], ..Want::default() };
+        let port = |transport, node_port| PortWant {
+            transport,
+            node_port,
+            ..PortWant::default()
+        };
+        let mut want = Want {
+            ports: vec![port("TCP", 30080), port("UDP", 30053), port("TCP", 0)],
+            ..Want::default()
+        };
         want.listener.source_ranges = vec!["198.51.100.0/24".to_owned(), "192.0.2.0/24".to_owned()];
         want
     }
 
     fn told(rules: &[RuleWant]) -> Vec<String> {
-        rules.iter().map(|rule| format!("{} {} {}", rule.protocol, rule.prefix, rule.port)).collect()
+        rules
+            .iter()
+            .map(|rule| format!("{} {} {}", rule.protocol, rule.prefix, rule.port))
+            .collect()
     }
 
     #[test]
     fn node_ports_are_open_to_the_load_balancer_subnet() {
-        let service = Service { health_check_node_port: 31000, ..Service::default() };
+        let service = Service {
+            health_check_node_port: 31000,
+            ..Service::default()
+        };
         let rules = rules(&want(), &service, "10.0.0.0/24", false);
-        assert_eq!(told(&rules), ["tcp 10.0.0.0/24 30080", "tcp 10.0.0.0/24 31000", "udp 10.0.0.0/24 30053"]);
+        assert_eq!(
+            told(&rules),
+            [
+                "tcp 10.0.0.0/24 30080",
+                "tcp 10.0.0.0/24 31000",
+                "udp 10.0.0.0/24 30053"
+            ]
+        );
     }
 
     #[test]
@@ -298,7 +407,11 @@ mod tests {
 
     #[test]
     fn a_rule_matches_only_if_all_fields_match() {
-        let wanted = RuleWant { protocol: "tcp".to_owned(), prefix: "2001:db8::/64".to_owned(), port: 30080 };
+        let wanted = RuleWant {
+            protocol: "tcp".to_owned(),
+            prefix: "2001:db8::/64".to_owned(),
+            port: 30080,
+        };
         let rule = SecurityGroupRule {
             id: "r".to_owned(),
             direction: "ingress".to_owned(),

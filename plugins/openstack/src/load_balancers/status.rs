@@ -10,20 +10,39 @@ use crate::{cloud::Cloud, config::Config};
 
 /// Returns the status of a Service whose load balancer has this address.
 #[must_use]
-pub(super) fn of(config: &Config, service: &Service, want: &Want, address: &str) -> LoadBalancerStatus {
-    let name = |hostname: String| Ingress { hostname: Some(hostname), ..Ingress::default() };
+pub(super) fn of(
+    config: &Config,
+    service: &Service,
+    want: &Want,
+    address: &str,
+) -> LoadBalancerStatus {
+    let name = |hostname: String| Ingress {
+        hostname: Some(hostname),
+        ..Ingress::default()
+    };
     let hostname = annotation::text(service, annotation::HOSTNAME, "");
     let lb = &config.load_balancer;
     let ingress = if !hostname.is_empty() {
         name(hostname.to_owned())
     } else if want.speaks_proxy() && lb.enable_ingress_hostname {
-        // A host name instead of the address, because kube-proxy would bypass the load balancer for an address.
+        // A host name instead of the address, because kube-proxy would bypass the load balancer for
+        // an address.
         name(format!("{address}.{}", lb.ingress_hostname_suffix))
     } else {
-        let mode = if want.speaks_proxy() { IpMode::Proxy } else { IpMode::Vip };
-        Ingress { ip: Some(address.to_owned()), ip_mode: Some(mode), ..Ingress::default() }
+        let mode = if want.speaks_proxy() {
+            IpMode::Proxy
+        } else {
+            IpMode::Vip
+        };
+        Ingress {
+            ip: Some(address.to_owned()),
+            ip_mode: Some(mode),
+            ..Ingress::default()
+        }
     };
-    LoadBalancerStatus { ingress: vec![ingress] }
+    LoadBalancerStatus {
+        ingress: vec![ingress],
+    }
 }
 
 /// Returns the current load balancer of this Service in the cloud.
@@ -33,25 +52,36 @@ pub(super) fn of(config: &Config, service: &Service, want: &Want, address: &str)
 pub fn get(cloud: &Cloud<'_>, service: &Service) -> Result<Option<LoadBalancerStatus>> {
     let id = annotation::text(service, annotation::LOAD_BALANCER_ID, "");
     let name = names::load_balancer(cloud.cluster, service);
-    let Some(found) = find(cloud, id, &name, service)? else { return remains(cloud, service) };
+    let Some(found) = find(cloud, id, &name, service)? else {
+        return remains(cloud, service);
+    };
     if service.deleting {
-        // All that matters is that it exists: its floating IP would need a request for each deleted Service.
+        // All that matters is that it exists: its floating IP would need a request for each deleted
+        // Service.
         return Ok(Some(LoadBalancerStatus::default()));
     }
     let vip = found.load_balancer.vip_address.clone().unwrap_or_default();
-    let floating = floating::attached(cloud, &found.load_balancer)?.map(|floating| floating.floating_ip_address);
+    let floating = floating::attached(cloud, &found.load_balancer)?
+        .map(|floating| floating.floating_ip_address);
     let address = floating.unwrap_or(vip);
     if address.is_empty() {
         return Ok(Some(LoadBalancerStatus::default()));
     }
-    Ok(Some(of(cloud.config, service, &wanted(cloud, service).unwrap_or_default(), &address)))
+    Ok(Some(of(
+        cloud.config,
+        service,
+        &wanted(cloud, service).unwrap_or_default(),
+        &address,
+    )))
 }
 
-/// Returns an empty status if there is no load balancer but resources that were created with it, so that the host deletes them.
+/// Returns an empty status if there is no load balancer but resources that were created with it, so
+/// that the host deletes them.
 fn remains(cloud: &Cloud<'_>, service: &Service) -> Result<Option<LoadBalancerStatus>> {
     let keep = annotation::boolean(service, annotation::KEEP_FLOATING_IP, false);
     let leaves = served(service)
-        && (security::exists(cloud, service)? || (!keep && !floating::astray(cloud, service)?.is_empty()));
+        && (security::exists(cloud, service)?
+            || (!keep && !floating::astray(cloud, service)?.is_empty()));
     Ok(leaves.then(LoadBalancerStatus::default))
 }
 
@@ -73,31 +103,53 @@ mod tests {
             node_port: 30080,
         };
         let service = Service {
-            annotations: annotations.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect(),
+            annotations: annotations
+                .iter()
+                .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()))
+                .collect(),
             ports: vec![port],
             ..Service::default()
         };
         let want = Want::of(&config, "c", Features::default(), &service).unwrap();
-        of(&config, &service, &want, "203.0.113.7").ingress.remove(0)
+        of(&config, &service, &want, "203.0.113.7")
+            .ingress
+            .remove(0)
     }
 
     fn at(ip_mode: IpMode) -> Ingress {
-        Ingress { ip: Some("203.0.113.7".to_owned()), ip_mode: Some(ip_mode), ..Ingress::default() }
+        Ingress {
+            ip: Some("203.0.113.7".to_owned()),
+            ip_mode: Some(ip_mode),
+            ..Ingress::default()
+        }
     }
 
     #[test]
     fn the_status_has_the_ip_unless_a_hostname_is_set() {
         assert_eq!(told("", &[]), at(IpMode::Vip));
-        let named = told("", &[(annotation::HOSTNAME, "web.example"), (annotation::PROXY_PROTOCOL, "true")]);
-        assert_eq!((named.hostname.as_deref(), named.ip), (Some("web.example"), None));
+        let named = told(
+            "",
+            &[
+                (annotation::HOSTNAME, "web.example"),
+                (annotation::PROXY_PROTOCOL, "true"),
+            ],
+        );
+        assert_eq!(
+            (named.hostname.as_deref(), named.ip),
+            (Some("web.example"), None)
+        );
     }
 
     #[test]
     fn proxy_protocol_sets_ip_mode_proxy_or_a_hostname() {
         let proxy = [(annotation::PROXY_PROTOCOL, "v2")];
         assert_eq!(told("", &proxy), at(IpMode::Proxy));
-        let named = "[LoadBalancer]\nenable-ingress-hostname=true\ningress-hostname-suffix=lb.example";
-        assert_eq!(told(named, &proxy).hostname.as_deref(), Some("203.0.113.7.lb.example"));
+        let named =
+            "[LoadBalancer]\nenable-ingress-hostname=true\ningress-hostname-suffix=lb.example";
+        assert_eq!(
+            told(named, &proxy).hostname.as_deref(),
+            Some("203.0.113.7.lb.example")
+        );
         assert_eq!(told(named, &[]), at(IpMode::Vip));
     }
 }

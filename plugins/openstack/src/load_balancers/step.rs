@@ -26,42 +26,67 @@ pub struct Step {
     pub body: Option<Value>,
     /// The purpose, which starts the error message.
     pub what: String,
-    /// The reason of the event if the cloud rejects the step. The following steps are then taken anyway. `None` if the step is
-    /// required.
+    /// The reason of the event if the cloud rejects the step. The following steps are then taken
+    /// anyway. `None` if the step is required.
     pub optional: Option<&'static str>,
 }
 
-/// A placeholder for the ID of the resource that the closest previous step [with parts](Step::has_parts) created.
+/// A placeholder for the ID of the resource that the closest previous step [with
+/// parts](Step::has_parts) created.
 pub(super) const MADE: &str = "{made}";
 
 impl Step {
     pub(super) fn new(method: Method, path: String, body: Value, what: String) -> Self {
-        Self { method, path, body: Some(body), what, optional: None }
+        Self {
+            method,
+            path,
+            body: Some(body),
+            what,
+            optional: None,
+        }
     }
 
     pub(super) fn delete(kind: &str, id: &str) -> Self {
         let path = format!("/lbaas/{kind}s/{id}");
-        Self { method: Method::Delete, path, body: None, what: format!("cannot delete {kind} {id}"), optional: None }
+        Self {
+            method: Method::Delete,
+            path,
+            body: None,
+            what: format!("cannot delete {kind} {id}"),
+            optional: None,
+        }
     }
 
     pub(super) fn update(kind: &str, id: &str, fields: Map<String, Value>) -> Self {
         let path = format!("/lbaas/{kind}s/{id}");
-        Self::new(Method::Put, path, json!({kind: Value::Object(fields)}), format!("cannot update {kind} {id}"))
+        Self::new(
+            Method::Put,
+            path,
+            json!({kind: Value::Object(fields)}),
+            format!("cannot update {kind} {id}"),
+        )
     }
 
     /// Returns true if the step creates a resource whose parts the following steps create.
     #[must_use]
     pub fn has_parts(&self) -> bool {
-        self.method == Method::Post && matches!(self.path.as_str(), "/lbaas/listeners" | "/lbaas/pools")
+        self.method == Method::Post
+            && matches!(self.path.as_str(), "/lbaas/listeners" | "/lbaas/pools")
     }
 
-    /// Returns the step with the ID of the previously created resource, or `None` if the ID is required but unknown.
+    /// Returns the step with the ID of the previously created resource, or `None` if the ID is
+    /// required but unknown.
     #[must_use]
     pub fn of_made(mut self, made: Option<&str>) -> Option<Self> {
         if self.path.contains(MADE) {
             self.path = self.path.replace(MADE, made?);
         }
-        let things = self.body.as_mut().and_then(Value::as_object_mut).into_iter().flat_map(Map::values_mut);
+        let things = self
+            .body
+            .as_mut()
+            .and_then(Value::as_object_mut)
+            .into_iter()
+            .flat_map(Map::values_mut);
         for thing in things.filter_map(Value::as_object_mut) {
             for key in ["listener_id", "pool_id"] {
                 if thing.get(key).is_some_and(|id| id == MADE) {
@@ -72,14 +97,23 @@ impl Step {
         Some(self)
     }
 
-    /// Sends the request and returns the ID of the created resource, if there is one. Deleting a resource that does not exist is
-    /// a success.
+    /// Sends the request and returns the ID of the created resource, if there is one. Deleting a
+    /// resource that does not exist is a success.
     ///
     /// # Errors
     /// Fails if the request fails.
     pub(super) fn take(&self, cloud: &Cloud<'_>) -> Result<Option<String>> {
-        let ask = cloud.ask(self.method, Kind::LoadBalancer, &self.path, self.what.as_str())?;
-        let ask = if let Some(body) = &self.body { ask.json(body)? } else { ask };
+        let ask = cloud.ask(
+            self.method,
+            Kind::LoadBalancer,
+            &self.path,
+            self.what.as_str(),
+        )?;
+        let ask = if let Some(body) = &self.body {
+            ask.json(body)?
+        } else {
+            ask
+        };
         match ask.send() {
             Ok(answer) => Ok(made(&answer)),
             Err(CloudError::NotFound(_)) if self.method == Method::Delete => Ok(None),

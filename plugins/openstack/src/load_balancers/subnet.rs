@@ -1,5 +1,6 @@
-//! The subnet of the members. If it is not configured, it is the subnet of the first node, as in upstream. This also holds if the
-//! load balancer has its address in another subnet, because the user has set its port or the load balancer.
+//! The subnet of the members. If it is not configured, it is the subnet of the first node, as in
+//! upstream. This also holds if the load balancer has its address in another subnet, because the
+//! user has set its port or the load balancer.
 
 use std::time::Duration;
 
@@ -34,7 +35,8 @@ pub(super) fn of_new(cloud: &Cloud<'_>, want: &mut Want, backends: &[Backend]) -
     Ok(())
 }
 
-/// Sets the subnet of the members of an existing load balancer. If no node shows it, the load balancer's own subnet is used.
+/// Sets the subnet of the members of an existing load balancer. If no node shows it, the load
+/// balancer's own subnet is used.
 ///
 /// # Errors
 /// Fails if a request to Neutron fails.
@@ -53,22 +55,33 @@ pub(super) fn of_members(
 
 /// Returns the first node with a server, and the server's ID.
 fn first<'a>(cloud: &Cloud<'_>, backends: &'a [Backend]) -> Option<(&'a Backend, &'a str)> {
-    backends.iter().find_map(|backend| match provider_id::read(cloud.config, &backend.provider_id) {
-        Machine::Server(id) => Some((backend, id)),
-        Machine::NotOurs => None,
+    backends.iter().find_map(|backend| {
+        match provider_id::read(cloud.config, &backend.provider_id) {
+            Machine::Server(id) => Some((backend, id)),
+            Machine::NotOurs => None,
+        }
     })
 }
 
-/// Returns the subnet of the address of the first node with a server, or `None` if no port of the server has the address.
+/// Returns the subnet of the address of the first node with a server, or `None` if no port of the
+/// server has the address.
 fn of_nodes(cloud: &Cloud<'_>, backends: &[Backend]) -> Result<Option<String>> {
-    let Some((backend, server)) = first(cloud, backends) else { return Ok(None) };
+    let Some((backend, server)) = first(cloud, backends) else {
+        return Ok(None);
+    };
     let key = format!("subnet of {server} {}", backend.address);
-    if let Some(kept) = cloud.host.kept(&key).and_then(|kept| String::from_utf8(kept).ok()) {
+    if let Some(kept) = cloud
+        .host
+        .kept(&key)
+        .and_then(|kept| String::from_utf8(kept).ok())
+    {
         return Ok(Some(kept));
     }
     let ports = ports_of(cloud, &[server])?;
     let mut fixed = ports.into_iter().flat_map(|port| port.fixed_ips);
-    let subnet = fixed.find(|fixed| fixed.ip_address == backend.address).map(|fixed| fixed.subnet_id);
+    let subnet = fixed
+        .find(|fixed| fixed.ip_address == backend.address)
+        .map(|fixed| fixed.subnet_id);
     if let Some(subnet) = &subnet {
         cloud.host.keep(&key, subnet.as_bytes(), BELIEVED);
     }

@@ -1,5 +1,6 @@
-//! Stored plans. Octavia accepts one change at a time, and a call does not wait for it. So that not every call has to read the
-//! load balancer again, the steps after the first one are stored in the host's cache, for following calls with the same request.
+//! Stored plans. Octavia accepts one change at a time, and a call does not wait for it. So that not
+//! every call has to read the load balancer again, the steps after the first one are stored in the
+//! host's cache, for following calls with the same request.
 
 use std::time::Duration;
 
@@ -54,9 +55,17 @@ impl Kept {
 
     fn step(self) -> Option<Step> {
         let methods = [Method::Post, Method::Put, Method::Delete];
-        let method = methods.into_iter().find(|method| method.to_string() == self.method)?;
+        let method = methods
+            .into_iter()
+            .find(|method| method.to_string() == self.method)?;
         let optional = self.optional.then_some(OPTIONAL);
-        Some(Step { method, path: self.path, body: self.body, what: self.what, optional })
+        Some(Step {
+            method,
+            path: self.path,
+            body: self.body,
+            what: self.what,
+            optional,
+        })
     }
 }
 
@@ -77,13 +86,35 @@ fn key(id: &str) -> String {
 ///
 /// # Errors
 /// Returns "in progress" after a step, otherwise the error of the cloud.
-pub(super) fn begin(cloud: &Cloud<'_>, service: &Service, id: &str, digest: u64, steps: &[Step]) -> Result<()> {
-    // Several Services share the tags of a load balancer, so tags that were read are not written by a later call.
+pub(super) fn begin(
+    cloud: &Cloud<'_>,
+    service: &Service,
+    id: &str,
+    digest: u64,
+    steps: &[Step],
+) -> Result<()> {
+    // Several Services share the tags of a load balancer, so tags that were read are not written by
+    // a later call.
     let shared = |step: &Step| step.path.starts_with("/lbaas/loadbalancers/");
     let later = steps.iter().skip(1).position(shared).map(|place| place + 1);
     let whole = later.is_none();
-    let steps = steps.iter().take(later.unwrap_or(steps.len())).map(Kept::of).collect();
-    advance(cloud, service, id, Todo { digest, steps, whole, made: None }).map(|_| ())
+    let steps = steps
+        .iter()
+        .take(later.unwrap_or(steps.len()))
+        .map(Kept::of)
+        .collect();
+    advance(
+        cloud,
+        service,
+        id,
+        Todo {
+            digest,
+            steps,
+            whole,
+            made: None,
+        },
+    )
+    .map(|_| ())
 }
 
 /// Continues a stored plan.
@@ -91,7 +122,10 @@ pub(super) fn begin(cloud: &Cloud<'_>, service: &Service, id: &str, digest: u64,
 /// # Errors
 /// Returns "in progress" after a step, otherwise the error of the cloud.
 pub(super) fn resume(cloud: &Cloud<'_>, service: &Service, id: &str, digest: u64) -> Result<Left> {
-    let kept = cloud.host.kept(&key(id)).and_then(|kept| serde_json::from_slice::<Todo>(&kept).ok());
+    let kept = cloud
+        .host
+        .kept(&key(id))
+        .and_then(|kept| serde_json::from_slice::<Todo>(&kept).ok());
     match kept.filter(|todo| todo.digest == digest) {
         Some(todo) => advance(cloud, service, id, todo),
         None => Ok(Left::Unknown),
@@ -99,20 +133,34 @@ pub(super) fn resume(cloud: &Cloud<'_>, service: &Service, id: &str, digest: u64
 }
 
 fn advance(cloud: &Cloud<'_>, service: &Service, id: &str, todo: Todo) -> Result<Left> {
-    let Todo { digest, steps, whole, made } = todo;
+    let Todo {
+        digest,
+        steps,
+        whole,
+        made,
+    } = todo;
     cloud.host.forget(&key(id));
     let mut steps = steps.into_iter();
     while let Some(step) = steps.next().and_then(Kept::step) {
-        let Some(step) = step.of_made(made.as_deref()) else { return Ok(Left::Unknown) };
+        let Some(step) = step.of_made(made.as_deref()) else {
+            return Ok(Left::Unknown);
+        };
         match (step.take(cloud), step.optional) {
             (Err(error @ CloudError::Invalid(_)), Some(reason)) => {
-                cloud.host.tell(service, &Event::warning(reason, error.message().to_owned()));
+                cloud
+                    .host
+                    .tell(service, &Event::warning(reason, error.message().to_owned()));
             }
             // The error ends the plan, because its basis may have changed.
             (Err(error), _) => return Err(error),
             (Ok(new), _) => {
                 let made = if step.has_parts() { new } else { made };
-                let left = Todo { digest, steps: steps.collect(), whole, made };
+                let left = Todo {
+                    digest,
+                    steps: steps.collect(),
+                    whole,
+                    made,
+                };
                 if let Ok(left) = serde_json::to_vec(&left) {
                     cloud.host.keep(&key(id), &left, KEPT);
                 }

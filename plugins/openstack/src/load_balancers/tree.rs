@@ -39,12 +39,13 @@ pub struct Ownership {
 }
 
 impl Ownership {
-    /// Determines the ownership. `found_by_name` is true if the load balancer was not found by an annotation, `serves` if its
-    /// address is in the Service's status.
+    /// Determines the ownership. `found_by_name` is true if the load balancer was not found by an
+    /// annotation, `serves` if its address is in the Service's status.
     ///
-    /// If the name differs only in the cluster, the load balancer belongs to the same Service and the cluster was renamed. This
-    /// is assumed only if the load balancer serves this Service and the Service does not share it. Annotations prove nothing,
-    /// because a manifest copied from another cluster has them too.
+    /// If the name differs only in the cluster, the load balancer belongs to the same Service and
+    /// the cluster was renamed. This is assumed only if the load balancer serves this Service and
+    /// the Service does not share it. Annotations prove nothing, because a manifest copied from
+    /// another cluster has them too.
     #[must_use]
     pub fn of(
         load_balancer: &LoadBalancer,
@@ -58,18 +59,30 @@ impl Ownership {
         let ownership = Self {
             owner: found_by_name || load_balancer.name == want.name || old.is_some(),
             attached: false,
-            services: load_balancer.tags.iter().filter(|tag| tag.starts_with(names::SERVICE_PREFIX)).count(),
+            services: load_balancer
+                .tags
+                .iter()
+                .filter(|tag| tag.starts_with(names::SERVICE_PREFIX))
+                .count(),
             renamed_from: old.map(str::to_owned),
         };
-        let attached = load_balancer.tags.iter().any(|tag| ownership.is_own_tag(tag, want, cluster));
-        Self { attached, ..ownership }
+        let attached = load_balancer
+            .tags
+            .iter()
+            .any(|tag| ownership.is_own_tag(tag, want, cluster));
+        Self {
+            attached,
+            ..ownership
+        }
     }
 
-    /// Returns true if a tag is that of this Service, with the current or the old name of the cluster.
+    /// Returns true if a tag is that of this Service, with the current or the old name of the
+    /// cluster.
     #[must_use]
     pub fn is_own_tag(&self, tag: &str, want: &Want, cluster: &str) -> bool {
         let old = self.renamed_from.as_deref();
-        tag == want.name || old.is_some_and(|old| names::with_cluster(tag, old, cluster) == want.name)
+        tag == want.name
+            || old.is_some_and(|old| names::with_cluster(tag, old, cluster) == want.name)
     }
 
     /// Returns true if the load balancer serves other Services too.
@@ -79,8 +92,9 @@ impl Ownership {
     }
 }
 
-/// Returns the name that the cluster may have had when this load balancer was created for this Service. If the load balancer has
-/// the tag of the Service with the current cluster name, the cluster was not renamed, because names and tags change together.
+/// Returns the name that the cluster may have had when this load balancer was created for this
+/// Service. If the load balancer has the tag of the Service with the current cluster name, the
+/// cluster was not renamed, because names and tags change together.
 pub(super) fn old_name<'a>(
     balancer: &'a LoadBalancer,
     want: &Want,
@@ -89,12 +103,13 @@ pub(super) fn old_name<'a>(
 ) -> Option<&'a str> {
     let tags = &balancer.tags;
     let has = |old: &str| tags.is_empty() || tags.contains(&names::load_balancer(old, service));
-    names::cluster_of(&balancer.name, service).filter(|old| *old != cluster && has(old) && !tags.contains(&want.name))
+    names::cluster_of(&balancer.name, service)
+        .filter(|old| *old != cluster && has(old) && !tags.contains(&want.name))
 }
 
 impl Tree {
-    /// Returns true if a listener was created for this Service: it has the Service's tag, or it has no tags and the load balancer
-    /// belongs to the Service.
+    /// Returns true if a listener was created for this Service: it has the Service's tag, or it has
+    /// no tags and the load balancer belongs to the Service.
     #[must_use]
     pub fn is_own(&self, listener: &Listener, want: &Want, ownership: &Ownership) -> bool {
         listener.tags.contains(&want.name) || (listener.tags.is_empty() && ownership.owner)
@@ -112,7 +127,9 @@ impl Tree {
     /// Returns the pool of a listener.
     #[must_use]
     pub fn pool(&self, listener: &str) -> Option<&Pool> {
-        self.pools.iter().find(|pool| pool.listeners.iter().any(|other| other.id == listener))
+        self.pools
+            .iter()
+            .find(|pool| pool.listeners.iter().any(|other| other.id == listener))
     }
 }
 

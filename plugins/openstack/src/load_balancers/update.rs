@@ -20,11 +20,15 @@ use crate::{cloud::Cloud, octavia::Phase};
 /// Sets the members of this Service's pools to these nodes.
 ///
 /// # Errors
-/// Returns "in progress" while Octavia is working, and "not found" if the load balancer does not exist.
+/// Returns "in progress" while Octavia is working, and "not found" if the load balancer does not
+/// exist.
 pub fn update_nodes(cloud: &Cloud<'_>, service: &Service, nodes: &dyn Nodes) -> Result<()> {
     let mut want = wanted(cloud, service)?;
     let none = || CloudError::not_found(format!("load balancer {} does not exist", want.name));
-    let Found { load_balancer, by_name } = find(cloud, &want.id, &want.name, service)?.ok_or_else(none)?;
+    let Found {
+        load_balancer,
+        by_name,
+    } = find(cloud, &want.id, &want.name, service)?.ok_or_else(none)?;
     let id = load_balancer.id.clone();
     match load_balancer.phase() {
         Phase::Active => waited(cloud, &id),
@@ -42,8 +46,20 @@ pub fn update_nodes(cloud: &Cloud<'_>, service: &Service, nodes: &dyn Nodes) -> 
     create::forget_made(cloud, &id);
     let digest = create::number("update", &want, &backends);
     if todo::resume(cloud, service, &id, digest)? == Left::Unknown {
-        let tree = read(cloud, load_balancer.clone(), &want, &ownership, Depth::Members)?;
-        todo::begin(cloud, service, &id, digest, &plan_members(&want, &backends, &tree, &ownership))?;
+        let tree = read(
+            cloud,
+            load_balancer.clone(),
+            &want,
+            &ownership,
+            Depth::Members,
+        )?;
+        todo::begin(
+            cloud,
+            service,
+            &id,
+            digest,
+            &plan_members(&want, &backends, &tree, &ownership),
+        )?;
     }
     if cloud.config.load_balancer.manage_security_groups {
         security::ensure(cloud, service, &want, &load_balancer, &backends)?;

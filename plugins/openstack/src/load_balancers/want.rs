@@ -93,7 +93,8 @@ pub struct ListenerWant {
     pub x_forwarded_for: bool,
     /// The TLS container, or empty.
     pub tls_container_ref: String,
-    /// Timeouts in milliseconds: client data, member connect, member data, TCP inspect. `None` if timeouts are not supported.
+    /// Timeouts in milliseconds: client data, member connect, member data, TCP inspect. `None` if
+    /// timeouts are not supported.
     pub timeouts: Option<[i64; 4]>,
     /// The allowed client ranges, or `None` if listeners do not support them.
     pub allowed_cidrs: Option<Vec<String>>,
@@ -142,7 +143,12 @@ impl Want {
     ///
     /// # Errors
     /// Returns one sentence about an invalid request.
-    pub fn of(config: &Config, cluster: &str, features: Features, service: &Service) -> Result<Self, String> {
+    pub fn of(
+        config: &Config,
+        cluster: &str,
+        features: Features,
+        service: &Service,
+    ) -> Result<Self, String> {
         let lb = &config.load_balancer;
         if service.ports.is_empty() {
             return Err("the Service has no ports".to_owned());
@@ -150,16 +156,23 @@ impl Want {
         let class_name = annotation::text(service, annotation::CLASS, "");
         let class = match class_name {
             "" => None,
-            name => Some(
-                config
-                    .classes
-                    .get(name)
-                    .ok_or_else(|| format!("annotation {}: unknown LoadBalancerClass `{name}`", annotation::CLASS))?,
-            ),
+            name => Some(config.classes.get(name).ok_or_else(|| {
+                format!(
+                    "annotation {}: unknown LoadBalancerClass `{name}`",
+                    annotation::CLASS
+                )
+            })?),
         };
         let internal = lb.internal_lb || annotation::boolean(service, annotation::INTERNAL, false);
         let family = service.ip_families.first().copied();
-        let (vip, member_subnet) = places(config, class.filter(|_| !internal), class, service, internal, family);
+        let (vip, member_subnet) = places(
+            config,
+            class.filter(|_| !internal),
+            class,
+            service,
+            internal,
+            family,
+        );
         let mut want = Self {
             name: names::load_balancer(cluster, service),
             description: names::description(cluster, service),
@@ -170,9 +183,16 @@ impl Want {
             member_subnet,
             floating: Floating::of(config, class, service, internal),
             provider: lb.lb_provider.clone(),
-            lb_method: not_empty(annotation::text(service, annotation::LB_METHOD, ""), &lb.lb_method),
+            lb_method: not_empty(
+                annotation::text(service, annotation::LB_METHOD, ""),
+                &lb.lb_method,
+            ),
             affinity: service.client_ip_affinity_seconds.is_some(),
-            node_selector: selector(annotation::text(service, annotation::NODE_SELECTOR, &lb.node_selector)),
+            node_selector: selector(annotation::text(
+                service,
+                annotation::NODE_SELECTOR,
+                &lb.node_selector,
+            )),
             features,
             serial: lb.serial_api_calls,
             ..Self::default()
@@ -187,20 +207,30 @@ impl Want {
     fn place_in_octavia(&mut self, config: &Config, service: &Service) {
         let lb = &config.load_balancer;
         if self.features.flavors {
-            self.flavor_id = annotation::text(service, annotation::FLAVOR_ID, &lb.flavor_id).to_owned();
+            self.flavor_id =
+                annotation::text(service, annotation::FLAVOR_ID, &lb.flavor_id).to_owned();
         }
-        let zone = annotation::text(service, annotation::AVAILABILITY_ZONE, &lb.availability_zone);
+        let zone = annotation::text(
+            service,
+            annotation::AVAILABILITY_ZONE,
+            &lb.availability_zone,
+        );
         if self.features.availability_zones {
             self.availability_zone = zone.to_owned();
         } else if !zone.is_empty() {
             let message =
                 "Octavia or its provider does not support availability zones: the load balancer is created without one"
                     .to_owned();
-            self.ignored.push(("LoadBalancerAvailabilityZonesIgnored", message));
+            self.ignored
+                .push(("LoadBalancerAvailabilityZonesIgnored", message));
         }
     }
 
-    fn listener_want(&mut self, config: &Config, service: &Service) -> Result<ListenerWant, String> {
+    fn listener_want(
+        &mut self,
+        config: &Config,
+        service: &Service,
+    ) -> Result<ListenerWant, String> {
         let ranges = source_ranges(service, self.family)?;
         let by_group = !self.features.allowed_cidrs
             && config.load_balancer.lb_provider == "ovn"
@@ -209,7 +239,8 @@ impl Want {
         if !self.features.allowed_cidrs && !by_group && !service.source_ranges.is_empty() {
             let message = "Octavia or its provider does not support allowed CIDRs: loadBalancerSourceRanges is ignored"
                 .to_owned();
-            self.ignored.push(("LoadBalancerSourceRangesIgnored", message));
+            self.ignored
+                .push(("LoadBalancerSourceRangesIgnored", message));
         }
         let timeout = |key: &str, unset: i64| annotation::number(service, key, unset);
         Ok(ListenerWant {
@@ -241,18 +272,31 @@ impl Want {
             "v2" => Some("PROXYV2"),
             _ => None,
         };
-        let (http, tls) = (self.listener.x_forwarded_for, !self.listener.tls_container_ref.is_empty());
+        let (http, tls) = (
+            self.listener.x_forwarded_for,
+            !self.listener.tls_container_ref.is_empty(),
+        );
         if proxy.is_some() && http {
             let (one, other) = (annotation::PROXY_PROTOCOL, annotation::X_FORWARDED_FOR);
-            return Err(format!("annotations {one} and {other} are mutually exclusive"));
+            return Err(format!(
+                "annotations {one} and {other} are mutually exclusive"
+            ));
         }
-        let monitored = annotation::boolean(service, annotation::ENABLE_HEALTH_MONITOR, lb.create_monitor);
+        let monitored = annotation::boolean(
+            service,
+            annotation::ENABLE_HEALTH_MONITOR,
+            lb.create_monitor,
+        );
         let is_local = service.external_traffic_policy == TrafficPolicy::Local;
-        let health_port = Some(service.health_check_node_port).filter(|port| monitored && is_local && *port > 0);
-        let number = |key: &str, unset: u64| annotation::number(service, key, i64::try_from(unset).unwrap_or(i64::MAX));
+        let health_port =
+            Some(service.health_check_node_port).filter(|port| monitored && is_local && *port > 0);
+        let number = |key: &str, unset: u64| {
+            annotation::number(service, key, i64::try_from(unset).unwrap_or(i64::MAX))
+        };
         let port = |(index, port): (usize, &ServicePort)| {
             let transport = transport(port.transport);
-            // TCP settings of the Service are not used for its other ports, because Octavia would reject them.
+            // TCP settings of the Service are not used for its other ports, because Octavia would
+            // reject them.
             let is_tcp = transport == "TCP";
             let listener_protocol = if is_tcp && tls {
                 "TERMINATED_HTTPS"
@@ -290,19 +334,27 @@ impl Want {
                     kind,
                     delay: number(annotation::HEALTH_MONITOR_DELAY, lb.monitor_delay),
                     timeout: number(annotation::HEALTH_MONITOR_TIMEOUT, lb.monitor_timeout),
-                    max_retries: number(annotation::HEALTH_MONITOR_MAX_RETRIES, lb.monitor_max_retries),
-                    max_retries_down: number(annotation::HEALTH_MONITOR_MAX_RETRIES_DOWN, lb.monitor_max_retries_down),
+                    max_retries: number(
+                        annotation::HEALTH_MONITOR_MAX_RETRIES,
+                        lb.monitor_max_retries,
+                    ),
+                    max_retries_down: number(
+                        annotation::HEALTH_MONITOR_MAX_RETRIES_DOWN,
+                        lb.monitor_max_retries_down,
+                    ),
                 }),
             }
         };
         Ok(service.ports.iter().enumerate().map(port).collect())
     }
 
-    /// Returns true if pools use the PROXY protocol, so that traffic to the address must not bypass the load balancer inside the
-    /// cluster.
+    /// Returns true if pools use the PROXY protocol, so that traffic to the address must not bypass
+    /// the load balancer inside the cluster.
     #[must_use]
     pub fn speaks_proxy(&self) -> bool {
-        self.ports.iter().any(|port| port.pool_protocol.starts_with("PROXY"))
+        self.ports
+            .iter()
+            .any(|port| port.pool_protocol.starts_with("PROXY"))
     }
 }
 
@@ -310,11 +362,18 @@ impl Floating {
     fn of(config: &Config, class: Option<&Class>, service: &Service, internal: bool) -> Self {
         let keep = annotation::boolean(service, annotation::KEEP_FLOATING_IP, false);
         if internal {
-            return Self { keep, ..Self::default() };
+            return Self {
+                keep,
+                ..Self::default()
+            };
         }
         let defaults = &config.load_balancer.class;
         let of_class = class.map_or("", |class| class.floating_network_id.as_str());
-        let of_service = annotation::text(service, annotation::FLOATING_NETWORK_ID, &defaults.floating_network_id);
+        let of_service = annotation::text(
+            service,
+            annotation::FLOATING_NETWORK_ID,
+            &defaults.floating_network_id,
+        );
         let annotated = SubnetSpec::of(
             annotation::text(service, annotation::FLOATING_SUBNET_ID, ""),
             annotation::text(service, annotation::FLOATING_SUBNET, ""),
@@ -331,8 +390,8 @@ impl Floating {
     }
 }
 
-/// Returns the VIP and the subnet of the members. As in upstream, the class takes precedence over annotations for the VIP of an
-/// external Service.
+/// Returns the VIP and the subnet of the members. As in upstream, the class takes precedence over
+/// annotations for the VIP of an external Service.
 fn places(
     config: &Config,
     vip_class: Option<&Class>,
@@ -344,24 +403,46 @@ fn places(
     let defaults = &config.load_balancer.class;
     let of = |key: &str, of_class: fn(&Class) -> &String| {
         let annotated = annotation::text(service, key, "");
-        not_empty(annotated, &not_empty(class.map_or("", |class| of_class(class)), of_class(defaults)))
+        not_empty(
+            annotated,
+            &not_empty(
+                class.map_or("", |class| of_class(class)),
+                of_class(defaults),
+            ),
+        )
     };
     let network = of(annotation::NETWORK_ID, |class| &class.network_id);
     let subnet = of(annotation::SUBNET_ID, |class| &class.subnet_id);
-    let member_subnet = of(annotation::MEMBER_SUBNET_ID, |class| &class.member_subnet_id);
+    let member_subnet = of(annotation::MEMBER_SUBNET_ID, |class| {
+        &class.member_subnet_id
+    });
     let member_subnet = not_empty(&member_subnet, &not_empty(&defaults.subnet_id, &subnet));
     let wants_address = internal || family == Some(IpFamily::Ipv6);
     let vip = Vip {
         port_id: annotation::text(service, annotation::PORT_ID, "").to_owned(),
-        network_id: not_empty(vip_class.map_or("", |class| class.network_id.as_str()), &network),
-        subnet_id: not_empty(vip_class.map_or("", |class| class.subnet_id.as_str()), &subnet),
-        address: service.load_balancer_ip.clone().filter(|_| wants_address).unwrap_or_default(),
+        network_id: not_empty(
+            vip_class.map_or("", |class| class.network_id.as_str()),
+            &network,
+        ),
+        subnet_id: not_empty(
+            vip_class.map_or("", |class| class.subnet_id.as_str()),
+            &subnet,
+        ),
+        address: service
+            .load_balancer_ip
+            .clone()
+            .filter(|_| wants_address)
+            .unwrap_or_default(),
     };
     (vip, member_subnet)
 }
 
 fn not_empty(text: &str, otherwise: &str) -> String {
-    if text.is_empty() { otherwise.to_owned() } else { text.to_owned() }
+    if text.is_empty() {
+        otherwise.to_owned()
+    } else {
+        text.to_owned()
+    }
 }
 
 const fn transport(transport: Transport) -> &'static str {
@@ -381,25 +462,38 @@ fn selector(text: &str) -> Vec<(String, String)> {
     text.split(',').filter_map(pair).collect()
 }
 
-/// Returns the allowed client ranges of the address family, because Octavia rejects others. All clients are allowed if the
-/// Service has no ranges.
+/// Returns the allowed client ranges of the address family, because Octavia rejects others. All
+/// clients are allowed if the Service has no ranges.
 fn source_ranges(service: &Service, family: Option<IpFamily>) -> Result<Vec<String>, String> {
     let is_v6 = family == Some(IpFamily::Ipv6);
     if service.source_ranges.is_empty() {
         return Ok(vec![if is_v6 { "::/0" } else { "0.0.0.0/0" }.to_owned()]);
     }
     let parse = |range: &String| {
-        let net: IpNet =
-            range.trim().parse().map_err(|_| format!("loadBalancerSourceRanges: `{range}` is not a valid CIDR"))?;
+        let net: IpNet = range
+            .trim()
+            .parse()
+            .map_err(|_| format!("loadBalancerSourceRanges: `{range}` is not a valid CIDR"))?;
         Ok(net.trunc())
     };
-    let mut ranges: Vec<IpNet> = service.source_ranges.iter().map(parse).collect::<Result<_, String>>()?;
+    let mut ranges: Vec<IpNet> = service
+        .source_ranges
+        .iter()
+        .map(parse)
+        .collect::<Result<_, String>>()?;
     ranges.sort();
     ranges.dedup();
     let of_family = |net: &&IpNet| family.is_none() || matches!(net.addr(), IpAddr::V6(_)) == is_v6;
-    let fitting: Vec<String> = ranges.iter().filter(of_family).map(ToString::to_string).collect();
+    let fitting: Vec<String> = ranges
+        .iter()
+        .filter(of_family)
+        .map(ToString::to_string)
+        .collect();
     if fitting.is_empty() {
-        return Err("loadBalancerSourceRanges: no range has the IP family of the Service's address".to_owned());
+        return Err(
+            "loadBalancerSourceRanges: no range has the IP family of the Service's address"
+                .to_owned(),
+        );
     }
     Ok(fitting)
 }

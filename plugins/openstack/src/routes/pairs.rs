@@ -1,25 +1,38 @@
 //! Allowed address pairs, with which a port may send from the Pod CIDR of its node.
 
 use super::{
-    Ask, BTreeMap, Cloud, CloudError, ExtraRoute, IDS, Kind, Method, Port, Result, Value, canonical, is_same, json,
-    router, send_all,
+    Ask, BTreeMap, Cloud, CloudError, ExtraRoute, IDS, Kind, Method, Port, Result, Value,
+    canonical, is_same, json, router, send_all,
 };
 use crate::instances::ports_of;
 
-/// Adds the destinations of routes to the allowed addresses of the ports at their next hops, or removes them. Returns one result
-/// per route.
+/// Adds the destinations of routes to the allowed addresses of the ports at their next hops, or
+/// removes them. Returns one result per route.
 pub(super) fn set(cloud: &Cloud<'_>, routes: &[ExtraRoute], add: bool) -> Result<Vec<Result<()>>> {
     let [has_pairs] = cloud.extensions(["allowed-address-pairs"])?;
     if !has_pairs || routes.is_empty() {
         return Ok(vec![Ok(()); routes.len()]);
     }
     let ports = ports_at(cloud, routes)?;
-    let of_route: Vec<Option<&Port>> = routes.iter().map(|route| at(&ports, &route.nexthop)).collect();
-    let staying = if add { Vec::new() } else { staying(cloud, routes)? };
+    let of_route: Vec<Option<&Port>> = routes
+        .iter()
+        .map(|route| at(&ports, &route.nexthop))
+        .collect();
+    let staying = if add {
+        Vec::new()
+    } else {
+        staying(cloud, routes)?
+    };
     let mut wanted: BTreeMap<&str, (&Port, Vec<&str>)> = BTreeMap::new();
     for (route, port) in routes.iter().zip(&of_route) {
-        if let Some(port) = port.filter(|port| port.port_security_enabled && !needs(port, route, &staying)) {
-            wanted.entry(&port.id).or_insert((port, Vec::new())).1.push(&route.destination);
+        if let Some(port) =
+            port.filter(|port| port.port_security_enabled && !needs(port, route, &staying))
+        {
+            wanted
+                .entry(&port.id)
+                .or_insert((port, Vec::new()))
+                .1
+                .push(&route.destination);
         }
     }
     let mut asks: Vec<Ask> = Vec::new();
@@ -27,13 +40,23 @@ pub(super) fn set(cloud: &Cloud<'_>, routes: &[ExtraRoute], add: bool) -> Result
     for (port, destinations) in wanted.values() {
         if let Some(pairs) = changed(port, destinations, add) {
             let what = format!("cannot set the allowed address pairs of port {}", port.id);
-            let ask = cloud.ask(Method::Put, Kind::Network, &format!("/ports/{}", port.id), what)?;
-            asks.push(ask.if_revision(port.revision_number).json(&json!({"port": {"allowed_address_pairs": pairs}}))?);
+            let ask = cloud.ask(
+                Method::Put,
+                Kind::Network,
+                &format!("/ports/{}", port.id),
+                what,
+            )?;
+            asks.push(
+                ask.if_revision(port.revision_number)
+                    .json(&json!({"port": {"allowed_address_pairs": pairs}}))?,
+            );
             asked.push(&port.id);
         }
     }
-    let answers: BTreeMap<&str, Result<()>> =
-        asked.into_iter().zip(send_all(asks).into_iter().map(|answer| answer.map(|_| ()))).collect();
+    let answers: BTreeMap<&str, Result<()>> = asked
+        .into_iter()
+        .zip(send_all(asks).into_iter().map(|answer| answer.map(|_| ())))
+        .collect();
     let answer = |(route, port): (&ExtraRoute, &Option<&Port>)| match port {
         Some(port) => match answers.get(port.id.as_str()) {
             // The port was deleted with its server.
@@ -60,16 +83,23 @@ fn staying(cloud: &Cloud<'_>, routes: &[ExtraRoute]) -> Result<Vec<ExtraRoute>> 
     Ok(staying)
 }
 
-/// Returns true if the port needs the address pair of a deleted route for another route: a port can have several addresses, and
-/// the route of a node whose first address changed is replaced by one to the same port.
+/// Returns true if the port needs the address pair of a deleted route for another route: a port can
+/// have several addresses, and the route of a node whose first address changed is replaced by one
+/// to the same port.
 fn needs(port: &Port, deleted: &ExtraRoute, staying: &[ExtraRoute]) -> bool {
     let here = |route: &ExtraRoute| at(std::slice::from_ref(port), &route.nexthop).is_some();
     let destination = canonical(&deleted.destination);
-    staying.iter().any(|route| canonical(&route.destination) == destination && here(route))
+    staying
+        .iter()
+        .any(|route| canonical(&route.destination) == destination && here(route))
 }
 
 fn at<'a>(ports: &'a [Port], address: &str) -> Option<&'a Port> {
-    ports.iter().find(|port| port.fixed_ips.iter().any(|fixed| is_same(&fixed.ip_address, address)))
+    ports.iter().find(|port| {
+        port.fixed_ips
+            .iter()
+            .any(|fixed| is_same(&fixed.ip_address, address))
+    })
 }
 
 /// Returns the pairs of a port with these added or removed, or `None` if nothing changes.
@@ -78,55 +108,105 @@ fn changed(port: &Port, destinations: &[&str], add: bool) -> Option<Vec<Value>> 
         Some(mac) => json!({"ip_address": pair.ip_address, "mac_address": mac}),
         None => json!({"ip_address": pair.ip_address}),
     };
-    let is_there = |destination: &str| port.allowed_address_pairs.iter().any(|pair| pair.ip_address == destination);
+    let is_there = |destination: &str| {
+        port.allowed_address_pairs
+            .iter()
+            .any(|pair| pair.ip_address == destination)
+    };
     if add {
-        let new: Vec<&str> = destinations.iter().copied().filter(|destination| !is_there(destination)).collect();
+        let new: Vec<&str> = destinations
+            .iter()
+            .copied()
+            .filter(|destination| !is_there(destination))
+            .collect();
         if new.is_empty() {
             return None;
         }
-        let new = new.iter().map(|destination| json!({"ip_address": destination}));
-        return Some(port.allowed_address_pairs.iter().map(pair).chain(new).collect());
+        let new = new
+            .iter()
+            .map(|destination| json!({"ip_address": destination}));
+        return Some(
+            port.allowed_address_pairs
+                .iter()
+                .map(pair)
+                .chain(new)
+                .collect(),
+        );
     }
     if !destinations.iter().any(|destination| is_there(destination)) {
         return None;
     }
-    let stays = |pair: &&crate::network::AddressPair| !destinations.contains(&pair.ip_address.as_str());
-    Some(port.allowed_address_pairs.iter().filter(stays).map(pair).collect())
+    let stays =
+        |pair: &&crate::network::AddressPair| !destinations.contains(&pair.ip_address.as_str());
+    Some(
+        port.allowed_address_pairs
+            .iter()
+            .filter(stays)
+            .map(pair)
+            .collect(),
+    )
 }
 
 /// Returns the ports at the next hops in the networks of the router.
 fn ports_at(cloud: &Cloud<'_>, routes: &[ExtraRoute]) -> Result<Vec<Port>> {
     let networks = networks(cloud)?;
-    // Without networks, Neutron would search all networks, in which another server may have the address.
+    // Without networks, Neutron would search all networks, in which another server may have the
+    // address.
     if networks.is_empty() {
         return Ok(Vec::new());
     }
-    let hops: Vec<String> = routes.iter().map(|route| format!("ip_address={}", route.nexthop)).collect();
+    let hops: Vec<String> = routes
+        .iter()
+        .map(|route| format!("ip_address={}", route.nexthop))
+        .collect();
     let query = |hops: &[String]| {
         let hops = hops.iter().map(|hop| ("fixed_ips", hop.clone()));
-        hops.chain(networks.iter().map(|network| ("network_id", network.clone()))).collect::<Vec<_>>()
+        hops.chain(
+            networks
+                .iter()
+                .map(|network| ("network_id", network.clone())),
+        )
+        .collect::<Vec<_>>()
     };
     // An address and a network together are about as long as two IDs.
     let queries: Vec<Vec<(&str, String)>> = hops.chunks(IDS / 2).map(query).collect();
-    let queries = queries.iter().map(|query| query.iter().map(|(name, value)| (*name, value.as_str())).collect());
-    let found = cloud.lists::<Port>(Kind::Network, "/ports", &queries.collect::<Vec<_>>())?.into_iter().flatten();
-    Ok(found.filter(|port| networks.contains(&port.network_id)).collect())
+    let queries = queries.iter().map(|query| {
+        query
+            .iter()
+            .map(|(name, value)| (*name, value.as_str()))
+            .collect()
+    });
+    let found = cloud
+        .lists::<Port>(Kind::Network, "/ports", &queries.collect::<Vec<_>>())?
+        .into_iter()
+        .flatten();
+    Ok(found
+        .filter(|port| networks.contains(&port.network_id))
+        .collect())
 }
 
 /// Returns the networks of the router.
 fn networks(cloud: &Cloud<'_>) -> Result<Vec<String>> {
     let router = cloud.config.router_id.as_str();
     let key = format!("networks of router {router}");
-    if let Some(kept) = cloud.host.kept(&key).and_then(|kept| String::from_utf8(kept).ok()) {
+    if let Some(kept) = cloud
+        .host
+        .kept(&key)
+        .and_then(|kept| String::from_utf8(kept).ok())
+    {
         return Ok(kept.split('\n').map(str::to_owned).collect());
     }
-    let interfaces = ports_of(cloud, &[router])?.into_iter().filter(|port| port.device_id == router);
+    let interfaces = ports_of(cloud, &[router])?
+        .into_iter()
+        .filter(|port| port.device_id == router);
     let mut networks: Vec<String> = interfaces.map(|port| port.network_id).collect();
     networks.retain(|network| !network.is_empty());
     networks.sort();
     networks.dedup();
     if !networks.is_empty() {
-        cloud.host.keep(&key, networks.join("\n").as_bytes(), super::BELIEVED);
+        cloud
+            .host
+            .keep(&key, networks.join("\n").as_bytes(), super::BELIEVED);
     }
     Ok(networks)
 }
@@ -138,10 +218,15 @@ mod tests {
 
     #[test]
     fn address_pairs_are_added_once_and_others_are_kept() {
-        let pair =
-            |ip: &str, mac: Option<&str>| AddressPair { ip_address: ip.into(), mac_address: mac.map(Into::into) };
+        let pair = |ip: &str, mac: Option<&str>| AddressPair {
+            ip_address: ip.into(),
+            mac_address: mac.map(Into::into),
+        };
         let port = Port {
-            allowed_address_pairs: vec![pair("192.0.2.1", Some("fa:16:3e:00:00:01")), pair("10.244.0.0/24", None)],
+            allowed_address_pairs: vec![
+                pair("192.0.2.1", Some("fa:16:3e:00:00:01")),
+                pair("10.244.0.0/24", None),
+            ],
             ..Port::default()
         };
         let other = json!({"ip_address": "192.0.2.1", "mac_address": "fa:16:3e:00:00:01"});
@@ -149,7 +234,11 @@ mod tests {
         let more = changed(&port, &["10.244.0.0/24", "2001:db8::/64"], true).unwrap();
         assert_eq!(
             more,
-            [other.clone(), json!({"ip_address": "10.244.0.0/24"}), json!({"ip_address": "2001:db8::/64"})]
+            [
+                other.clone(),
+                json!({"ip_address": "10.244.0.0/24"}),
+                json!({"ip_address": "2001:db8::/64"})
+            ]
         );
         assert_eq!(changed(&port, &["10.244.0.0/24"], false), Some(vec![other]));
         assert_eq!(changed(&port, &["10.244.9.0/24"], false), None);

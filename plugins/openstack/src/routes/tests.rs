@@ -4,11 +4,17 @@ use super::*;
 use crate::testing::Script;
 
 fn route(destination: &str, nexthop: &str) -> ExtraRoute {
-    ExtraRoute { destination: destination.to_owned(), nexthop: nexthop.to_owned() }
+    ExtraRoute {
+        destination: destination.to_owned(),
+        nexthop: nexthop.to_owned(),
+    }
 }
 
 fn internal(address: &str) -> NodeAddress {
-    NodeAddress { kind: AddressKind::InternalIp, address: address.to_owned() }
+    NodeAddress {
+        kind: AddressKind::InternalIp,
+        address: address.to_owned(),
+    }
 }
 
 #[test]
@@ -17,26 +23,52 @@ fn the_name_of_a_route_encodes_its_next_hop() {
     assert_eq!((told.target_node, told.blackhole), (None, false));
     assert_eq!(told.target_addresses, Some(vec![internal("2001:DB8:0::1")]));
     assert_eq!(told.destination_cidr, "2001:db8:1::/64");
-    assert_eq!(named(&told.name), Some(route("2001:db8:1::5/64", "2001:DB8:0::1")));
+    assert_eq!(
+        named(&told.name),
+        Some(route("2001:db8:1::5/64", "2001:DB8:0::1"))
+    );
     assert_eq!(named("other"), None);
 }
 
 const CIDR: &str = "10.244.0.0/24";
 
-/// Sets up a router in these networks, and a port at the next hop in this network with these allowed addresses.
+/// Sets up a router in these networks, and a port at the next hop in this network with these
+/// allowed addresses.
 fn neutron(interfaces: &[&str], network: &str, pairs: &[&str]) -> Script {
     let script = Script::new("[Route]\nrouter-id=r");
-    let interfaces: Vec<_> =
-        interfaces.iter().map(|network| json!({"id": "i", "device_id": "r", "network_id": network})).collect();
-    let pairs: Vec<_> = pairs.iter().map(|pair| json!({"ip_address": pair})).collect();
+    let interfaces: Vec<_> = interfaces
+        .iter()
+        .map(|network| json!({"id": "i", "device_id": "r", "network_id": network}))
+        .collect();
+    let pairs: Vec<_> = pairs
+        .iter()
+        .map(|pair| json!({"ip_address": pair}))
+        .collect();
     let port = json!({"id": "p", "network_id": network, "fixed_ips": [{"subnet_id": "s", "ip_address": "10.0.0.5"}],
         "allowed_address_pairs": pairs});
-    let extensions = ["allowed-address-pairs", "extraroute-atomic"].map(|alias| json!({"alias": alias}));
+    let extensions =
+        ["allowed-address-pairs", "extraroute-atomic"].map(|alias| json!({"alias": alias}));
     script
-        .on("GET http://network/v2.0/extensions", 200, json!({"extensions": extensions}))
-        .on("GET http://network/v2.0/ports?fixed_ips", 200, json!({"ports": [port]}))
-        .on("GET http://network/v2.0/ports?device_id=r", 200, json!({"ports": interfaces}))
-        .on("GET http://network/v2.0/routers/r ", 200, json!({"router": {"routes": []}}))
+        .on(
+            "GET http://network/v2.0/extensions",
+            200,
+            json!({"extensions": extensions}),
+        )
+        .on(
+            "GET http://network/v2.0/ports?fixed_ips",
+            200,
+            json!({"ports": [port]}),
+        )
+        .on(
+            "GET http://network/v2.0/ports?device_id=r",
+            200,
+            json!({"ports": interfaces}),
+        )
+        .on(
+            "GET http://network/v2.0/routers/r ",
+            200,
+            json!({"router": {"routes": []}}),
+        )
         .on("PUT http://network/v2.0/ports/p", 200, json!({}))
         .on("PUT http://network/v2.0/routers/r/", 200, json!({}));
     script
@@ -45,7 +77,12 @@ fn neutron(interfaces: &[&str], network: &str, pairs: &[&str]) -> Script {
 /// Returns the requests that change something, in order.
 fn changes(script: &Script) -> Vec<String> {
     let asked = script.asked().into_iter();
-    asked.filter_map(|line| line.strip_prefix("PUT http://network/v2.0").map(str::to_owned)).collect()
+    asked
+        .filter_map(|line| {
+            line.strip_prefix("PUT http://network/v2.0")
+                .map(str::to_owned)
+        })
+        .collect()
 }
 
 fn new_route() -> NewRoute {
@@ -65,11 +102,20 @@ fn address_pairs_are_changed_before_the_route() {
     assert_eq!(changes(&script), ["/ports/p", "/routers/r/add_extraroutes"]);
     let script = neutron(&["net"], "net", &[CIDR]);
     let there = told(&route(CIDR, "10.0.0.5"));
-    assert_eq!(delete(&script.cloud(), std::slice::from_ref(&there)), [Ok(())]);
-    assert_eq!(changes(&script), ["/ports/p", "/routers/r/remove_extraroutes"]);
+    assert_eq!(
+        delete(&script.cloud(), std::slice::from_ref(&there)),
+        [Ok(())]
+    );
+    assert_eq!(
+        changes(&script),
+        ["/ports/p", "/routers/r/remove_extraroutes"]
+    );
     // A failed removal is retried as long as the route exists.
     script.on("PUT http://network/v2.0/ports/p", 503, json!({}));
-    assert!(matches!(delete(&script.cloud(), &[there])[..], [Err(CloudError::Unavailable(_))]));
+    assert!(matches!(
+        delete(&script.cloud(), &[there])[..],
+        [Err(CloudError::Unavailable(_))]
+    ));
     assert_eq!(changes(&script), ["/ports/p"]);
 }
 
@@ -77,20 +123,41 @@ fn address_pairs_are_changed_before_the_route() {
 #[test]
 fn an_address_pair_of_another_route_is_kept() {
     let port = |fixed: &[&str]| {
-        let fixed: Vec<_> = fixed.iter().map(|address| json!({"subnet_id": "s", "ip_address": address})).collect();
+        let fixed: Vec<_> = fixed
+            .iter()
+            .map(|address| json!({"subnet_id": "s", "ip_address": address}))
+            .collect();
         json!({"ports": [{"id": "p", "network_id": "net", "fixed_ips": fixed, "allowed_address_pairs": [{"ip_address": CIDR}]}]})
     };
     let old = told(&route(CIDR, "10.0.0.5"));
     let routes = [route(CIDR, "10.0.0.5"), route(CIDR, "10.0.0.6")];
     let script = neutron(&["net"], "net", &[]);
-    script.on("GET http://network/v2.0/routers/r ", 200, json!({"router": {"routes": body(&routes)}}));
-    script.on("GET http://network/v2.0/ports?fixed_ips", 200, port(&["10.0.0.5", "10.0.0.6"]));
-    assert_eq!(delete(&script.cloud(), std::slice::from_ref(&old)), [Ok(())]);
+    script.on(
+        "GET http://network/v2.0/routers/r ",
+        200,
+        json!({"router": {"routes": body(&routes)}}),
+    );
+    script.on(
+        "GET http://network/v2.0/ports?fixed_ips",
+        200,
+        port(&["10.0.0.5", "10.0.0.6"]),
+    );
+    assert_eq!(
+        delete(&script.cloud(), std::slice::from_ref(&old)),
+        [Ok(())]
+    );
     assert_eq!(changes(&script), ["/routers/r/remove_extraroutes"]);
     // The other route leads to another port.
-    script.on("GET http://network/v2.0/ports?fixed_ips", 200, port(&["10.0.0.5"]));
+    script.on(
+        "GET http://network/v2.0/ports?fixed_ips",
+        200,
+        port(&["10.0.0.5"]),
+    );
     assert_eq!(delete(&script.cloud(), &[old]), [Ok(())]);
-    assert_eq!(changes(&script), ["/ports/p", "/routers/r/remove_extraroutes"]);
+    assert_eq!(
+        changes(&script),
+        ["/ports/p", "/routers/r/remove_extraroutes"]
+    );
 }
 
 /// A Neutron that ignores a filter returns the ports of other routers, too.
@@ -98,8 +165,15 @@ fn an_address_pair_of_another_route_is_kept() {
 fn networks_of_other_routers_are_not_used() {
     let script = neutron(&[], "net", &[]);
     let foreign = json!({"id": "i", "device_id": "other", "network_id": "net"});
-    script.on("GET http://network/v2.0/ports?device_id=r", 200, json!({"ports": [foreign]}));
-    assert!(matches!(create(&script.cloud(), &[new_route()])[..], [Err(CloudError::NotFound(_))]));
+    script.on(
+        "GET http://network/v2.0/ports?device_id=r",
+        200,
+        json!({"ports": [foreign]}),
+    );
+    assert!(matches!(
+        create(&script.cloud(), &[new_route()])[..],
+        [Err(CloudError::NotFound(_))]
+    ));
     assert_eq!(changes(&script), [""; 0]);
 }
 
@@ -107,7 +181,10 @@ fn networks_of_other_routers_are_not_used() {
 #[test]
 fn a_port_outside_the_routers_networks_is_not_changed() {
     for script in [neutron(&[], "other", &[]), neutron(&["net"], "other", &[])] {
-        assert!(matches!(create(&script.cloud(), &[new_route()])[..], [Err(CloudError::NotFound(_))]));
+        assert!(matches!(
+            create(&script.cloud(), &[new_route()])[..],
+            [Err(CloudError::NotFound(_))]
+        ));
         assert_eq!(changes(&script), [""; 0]);
     }
 }
@@ -123,7 +200,10 @@ fn routes_outside_the_cluster_cidrs_are_omitted() {
 #[test]
 fn the_next_hop_is_an_internal_address_of_the_family() {
     let addresses = vec![
-        NodeAddress { kind: AddressKind::ExternalIp, address: "203.0.113.1".to_owned() },
+        NodeAddress {
+            kind: AddressKind::ExternalIp,
+            address: "203.0.113.1".to_owned(),
+        },
         internal("2001:db8::1"),
         internal("10.0.0.1"),
     ];
@@ -135,8 +215,14 @@ fn the_next_hop_is_an_internal_address_of_the_family() {
         destination_cidr: cidr.to_owned(),
     };
     assert_eq!(nexthop(&new("10.244.0.0/24")).unwrap().nexthop, "10.0.0.1");
-    assert_eq!(nexthop(&new("2001:db8:1::/64")).unwrap().nexthop, "2001:db8::1");
-    let none = NewRoute { target_addresses: addresses[..1].to_vec(), ..new("10.244.0.0/24") };
+    assert_eq!(
+        nexthop(&new("2001:db8:1::/64")).unwrap().nexthop,
+        "2001:db8::1"
+    );
+    let none = NewRoute {
+        target_addresses: addresses[..1].to_vec(),
+        ..new("10.244.0.0/24")
+    };
     assert!(matches!(nexthop(&none), Err(CloudError::NotFound(_))));
 }
 
@@ -147,14 +233,22 @@ fn list_changes_keep_routes_of_others() {
         changed(&there, &[route("b", "2"), route("c", "3")], true),
         [route("a", "1"), route("b", "2"), route("c", "3")]
     );
-    assert_eq!(changed(&there, &[route("b", "2"), route("c", "3")], false), [route("a", "1")]);
+    assert_eq!(
+        changed(&there, &[route("b", "2"), route("c", "3")], false),
+        [route("a", "1")]
+    );
     assert_eq!(changed(&there, &[route("b", "9")], false), there);
 }
 
 #[test]
 fn one_bad_route_does_not_affect_the_others() {
-    let read =
-        |number: &u8| if *number == 0 { Err(CloudError::invalid("bad")) } else { Ok(route(&number.to_string(), "1")) };
+    let read = |number: &u8| {
+        if *number == 0 {
+            Err(CloudError::invalid("bad"))
+        } else {
+            Ok(route(&number.to_string(), "1"))
+        }
+    };
     let act = |routes: &[ExtraRoute]| {
         if routes.iter().any(|route| route.destination == "2") {
             return Err(CloudError::invalid("two"));
@@ -162,7 +256,15 @@ fn one_bad_route_does_not_affect_the_others() {
         Ok(vec![Ok(()); routes.len()])
     };
     let answers = each(&[1, 0, 2, 3], read, act);
-    assert_eq!(answers, [Ok(()), Err(CloudError::invalid("bad")), Err(CloudError::invalid("two")), Ok(())]);
+    assert_eq!(
+        answers,
+        [
+            Ok(()),
+            Err(CloudError::invalid("bad")),
+            Err(CloudError::invalid("two")),
+            Ok(())
+        ]
+    );
     let down = each(&[1, 3], read, |_| Err(CloudError::unavailable("down")));
     assert_eq!(down, vec![Err(CloudError::unavailable("down")); 2]);
 }

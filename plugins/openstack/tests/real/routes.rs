@@ -28,12 +28,18 @@ fn routes_are_created_and_deleted_with_address_pairs() {
     let all = nodes(&world, 3).0;
     *world.host.nodes.borrow_mut() = all.clone();
     let cloud = world.cloud(&config);
-    let cidrs = ["10.244.0.0/16".parse().unwrap(), "2001:db8:244::/48".parse().unwrap()];
+    let cidrs = [
+        "10.244.0.0/16".parse().unwrap(),
+        "2001:db8:244::/48".parse().unwrap(),
+    ];
     let wanted: Vec<NewRoute> = all
         .iter()
         .enumerate()
         .flat_map(|(number, node)| {
-            [new(node, &format!("10.244.{number}.0/24")), new(node, &format!("2001:db8:244:{number}::/64"))]
+            [
+                new(node, &format!("10.244.{number}.0/24")),
+                new(node, &format!("2001:db8:244:{number}::/64")),
+            ]
         })
         .collect();
     world.calls();
@@ -55,18 +61,40 @@ fn routes_are_created_and_deleted_with_address_pairs() {
         };
         listed.iter().filter(of_node).cloned().collect::<Vec<_>>()
     };
-    assert_eq!((listed.len(), all.iter().map(|node| hops(node).len()).collect::<Vec<_>>()), (6, vec![2, 2, 2]));
+    assert_eq!(
+        (
+            listed.len(),
+            all.iter().map(|node| hops(node).len()).collect::<Vec<_>>()
+        ),
+        (6, vec![2, 2, 2])
+    );
     let pairs = |node: &Node| {
-        let id = node.provider_id.as_deref().unwrap().rsplit('/').next().unwrap().to_owned();
-        let ports: Vec<Value> = cloud.list(Kind::Network, "/ports", vec![("device_id", &id)]).unwrap();
+        let id = node
+            .provider_id
+            .as_deref()
+            .unwrap()
+            .rsplit('/')
+            .next()
+            .unwrap()
+            .to_owned();
+        let ports: Vec<Value> = cloud
+            .list(Kind::Network, "/ports", vec![("device_id", &id)])
+            .unwrap();
         ports[0]["allowed_address_pairs"].as_array().unwrap().len()
     };
     assert_eq!(all.iter().map(pairs).collect::<Vec<_>>(), [2, 2, 2]);
     // A node is deleted.
-    assert!(routes::delete(&cloud, &hops(&all[2])).iter().all(Result::is_ok));
+    assert!(
+        routes::delete(&cloud, &hops(&all[2]))
+            .iter()
+            .all(Result::is_ok)
+    );
     assert_eq!(all.iter().map(pairs).collect::<Vec<_>>(), [2, 2, 0]);
     world.calls();
-    assert!(routes::delete(&cloud, &listed).iter().all(Result::is_ok), "what is gone is gone");
+    assert!(
+        routes::delete(&cloud, &listed).iter().all(Result::is_ok),
+        "what is gone is gone"
+    );
     let calls = world.calls();
     println!("DELETE 6, {} calls: {calls:#?}", calls.len());
     assert_eq!(routes::list(&cloud, &cidrs).unwrap(), []);
@@ -81,7 +109,12 @@ fn with_old_neutron_the_whole_route_list_is_replaced() {
     *world.host.nodes.borrow_mut() = all.clone();
     let cloud = world.cloud(&config);
     let key = format!("extensions {}", cloud.url(Kind::Network, "").unwrap());
-    skydock_openstack::host::Host::keep(&world.host, &key, b"extraroute", std::time::Duration::from_secs(60));
+    skydock_openstack::host::Host::keep(
+        &world.host,
+        &key,
+        b"extraroute",
+        std::time::Duration::from_secs(60),
+    );
     let cidrs = ["10.245.0.0/16".parse().unwrap()];
     let wanted = [new(&all[0], "10.245.0.0/24"), new(&all[1], "10.245.1.0/24")];
     world.calls();
@@ -94,11 +127,17 @@ fn with_old_neutron_the_whole_route_list_is_replaced() {
     assert_eq!(routes::list(&cloud, &cidrs).unwrap(), []);
     // A change based on an outdated revision is rejected.
     let path = format!("/routers/{}", config.router_id);
-    let ask = cloud.ask(Method::Put, Kind::Network, &path, "stale").unwrap().if_revision(Some(1));
+    let ask = cloud
+        .ask(Method::Put, Kind::Network, &path, "stale")
+        .unwrap()
+        .if_revision(Some(1));
     let stale = ask
         .json(&json!({"router": {"routes": [{"destination": "10.246.0.0/24", "nexthop": "10.9.200.77"}]}}))
         .unwrap()
         .send()
         .unwrap_err();
-    assert!(matches!(stale, skydock_sdk::types::CloudError::Conflict(_)), "{stale:?}");
+    assert!(
+        matches!(stale, skydock_sdk::types::CloudError::Conflict(_)),
+        "{stale:?}"
+    );
 }

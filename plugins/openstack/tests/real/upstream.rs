@@ -1,4 +1,5 @@
-//! Tests with openstack-cloud-controller-manager: each provider takes over the resources of the other without changes.
+//! Tests with openstack-cloud-controller-manager: each provider takes over the resources of the
+//! other without changes.
 //!
 //! `tests/occm` passes one call to the official provider.
 
@@ -28,7 +29,10 @@ fn program() -> &'static Path {
     static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
     PROGRAM.get_or_init(|| {
         let module = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/occm");
-        Runtime::new().unwrap().block_on(skydock_clusters::go_binary(&module, "openstack-provider")).unwrap()
+        Runtime::new()
+            .unwrap()
+            .block_on(skydock_clusters::go_binary(&module, "openstack-provider"))
+            .unwrap()
     })
 }
 
@@ -42,8 +46,11 @@ fn kind(kind: AddressKind) -> &'static str {
 }
 
 fn node_json(node: &Node) -> Value {
-    let addresses: Vec<Value> =
-        node.addresses.iter().map(|address| json!({"type": kind(address.kind), "address": address.address})).collect();
+    let addresses: Vec<Value> = node
+        .addresses
+        .iter()
+        .map(|address| json!({"type": kind(address.kind), "address": address.address}))
+        .collect();
     json!({
         "metadata": {"name": node.name},
         "spec": {"providerID": node.provider_id.clone().unwrap_or_default()},
@@ -62,8 +69,11 @@ fn service_json(service: &Service) -> Value {
         .iter()
         .map(|port| json!({"name": port.name, "protocol": transport(port.transport), "port": port.port, "nodePort": port.node_port}))
         .collect();
-    let annotations: serde_json::Map<String, Value> =
-        service.annotations.iter().map(|(key, value)| (key.clone(), json!(value))).collect();
+    let annotations: serde_json::Map<String, Value> = service
+        .annotations
+        .iter()
+        .map(|(key, value)| (key.clone(), json!(value)))
+        .collect();
     let local = service.external_traffic_policy == TrafficPolicy::Local;
     json!({
         "metadata": {"namespace": service.namespace, "name": service.name, "uid": service.uid, "annotations": annotations},
@@ -76,12 +86,25 @@ fn service_json(service: &Service) -> Value {
 }
 
 /// Runs one call of the official provider. Returns its answer and the number of requests it sent.
-fn official(world: &World, more: &str, call: &str, service: Option<&Service>, nodes: &Lent) -> (Value, usize) {
-    let text = format!("{}{}{more}", world.project.cloud_conf(&world.auth_url), world.external());
-    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{}-{}.conf", process::id(), world.project.name));
+fn official(
+    world: &World,
+    more: &str,
+    call: &str,
+    service: Option<&Service>,
+    nodes: &Lent,
+) -> (Value, usize) {
+    let text = format!(
+        "{}{}{more}",
+        world.project.cloud_conf(&world.auth_url),
+        world.external()
+    );
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!(
+        "{}-{}.conf",
+        process::id(),
+        world.project.name
+    ));
     fs::write(&path, text).unwrap();
-    let input =
-        json!({"service": service.map(service_json), "nodes": nodes.0.iter().map(node_json).collect::<Vec<_>>()});
+    let input = json!({"service": service.map(service_json), "nodes": nodes.0.iter().map(node_json).collect::<Vec<_>>()});
     let mut child = Command::new(program())
         .args(["-v=6", "-logtostderr=true", "-cluster=kubernetes", "-conf"])
         .arg(&path)
@@ -91,11 +114,19 @@ fn official(world: &World, more: &str, call: &str, service: Option<&Service>, no
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    child.stdin.take().unwrap().write_all(input.to_string().as_bytes()).unwrap();
+    child
+        .stdin
+        .take()
+        .unwrap()
+        .write_all(input.to_string().as_bytes())
+        .unwrap();
     let output = child.wait_with_output().unwrap();
     fs::remove_file(path).unwrap();
     let log = String::from_utf8_lossy(&output.stderr);
-    let requests = log.lines().filter(|line| line.contains("OpenStack Request URL: ")).count();
+    let requests = log
+        .lines()
+        .filter(|line| line.contains("OpenStack Request URL: "))
+        .count();
     let answer: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{log}"));
     assert_eq!(answer.get("error"), None, "{answer:#}");
     (answer, requests)
@@ -104,15 +135,21 @@ fn official(world: &World, more: &str, call: &str, service: Option<&Service>, no
 /// Sets the annotations that the official provider has left.
 fn adopt(service: &mut Service, answer: &Value) {
     let annotations = answer["annotations"].as_object().unwrap();
-    service.annotations =
-        annotations.iter().map(|(key, value)| (key.clone(), value.as_str().unwrap().to_owned())).collect();
+    service.annotations = annotations
+        .iter()
+        .map(|(key, value)| (key.clone(), value.as_str().unwrap().to_owned()))
+        .collect();
 }
 
 /// Returns the configurations, each with the Services to test.
 fn configurations() -> [(&'static str, Vec<Service>); 2] {
-    // Security groups depend only on ports and health checks, in which the first two Services differ.
+    // Security groups depend only on ports and health checks, in which the first two Services
+    // differ.
     let guarded = kinds().into_iter().take(2).collect();
-    [("[LoadBalancer]\ncreate-monitor=true", kinds()), ("[LoadBalancer]\nmanage-security-groups=true", guarded)]
+    [
+        ("[LoadBalancer]\ncreate-monitor=true", kinds()),
+        ("[LoadBalancer]\nmanage-security-groups=true", guarded),
+    ]
 }
 
 /// Returns Services of all kinds.
@@ -122,15 +159,33 @@ fn kinds() -> Vec<Service> {
     let mut local = named("local", &[(annotation::ENABLE_HEALTH_MONITOR, "true")]);
     local.external_traffic_policy = TrafficPolicy::Local;
     local.health_check_node_port = 31999;
-    let mut ranges = named("ranges", &[(annotation::CONNECTION_LIMIT, "7"), (annotation::TIMEOUT_TCP_INSPECT, "5")]);
+    let mut ranges = named(
+        "ranges",
+        &[
+            (annotation::CONNECTION_LIMIT, "7"),
+            (annotation::TIMEOUT_TCP_INSPECT, "5"),
+        ],
+    );
     ranges.source_ranges = vec!["192.0.2.0/24".into(), "10.0.0.0/8".into()];
     ranges.client_ip_affinity_seconds = Some(10);
     vec![
         two,
         local,
         ranges,
-        named("inner", &[(annotation::INTERNAL, "true"), (annotation::PROXY_PROTOCOL, "v2")]),
-        named("forwarded", &[(annotation::X_FORWARDED_FOR, "true"), (annotation::ENABLE_HEALTH_MONITOR, "true")]),
+        named(
+            "inner",
+            &[
+                (annotation::INTERNAL, "true"),
+                (annotation::PROXY_PROTOCOL, "v2"),
+            ],
+        ),
+        named(
+            "forwarded",
+            &[
+                (annotation::X_FORWARDED_FOR, "true"),
+                (annotation::ENABLE_HEALTH_MONITOR, "true"),
+            ],
+        ),
     ]
 }
 
@@ -152,7 +207,11 @@ fn load_balancers_of_upstream_are_taken_over_unchanged() {
             assert_eq!(dump(&world, &id), made, "{}", service.name);
             let ip = answer["status"]["ingress"][0]["ip"].as_str();
             assert_eq!(ip, status.ingress[0].ip.as_deref());
-            println!("{}: upstream made it with {requests} requests, taken over with {}", service.name, calls.len());
+            println!(
+                "{}: upstream made it with {requests} requests, taken over with {}",
+                service.name,
+                calls.len()
+            );
             delete(&world, &config, &mut service);
         }
     }
@@ -172,12 +231,19 @@ fn upstream_takes_over_our_load_balancers_unchanged() {
             let id = annotated(&service, annotation::LOAD_BALANCER_ID);
             let made = dump(&world, &id);
             let (answer, requests) = official(&world, more, "ensure", Some(&service), &all);
-            println!("{}: made here with {calls} requests; taken over by upstream with {requests}", service.name);
+            println!(
+                "{}: made here with {calls} requests; taken over by upstream with {requests}",
+                service.name
+            );
             assert_eq!(dump(&world, &id), made, "{}", service.name);
             adopt(&mut service, &answer);
             world.calls();
             delete(&world, &config, &mut service);
-            println!("{}: deleted with {} requests", service.name, world.calls().len());
+            println!(
+                "{}: deleted with {} requests",
+                service.name,
+                world.calls().len()
+            );
         }
     }
 }
@@ -198,11 +264,20 @@ fn node_metadata_matches_upstream() {
         let config = world.config(more);
         world.calls();
         let told = instances::describe(&world.cloud(&config), &all.0).unwrap();
-        println!("{more:?}: upstream {requests} requests, here {}", world.calls().len());
-        for (told, answer) in told.into_iter().zip(answer["instances"].as_array().unwrap()) {
+        println!(
+            "{more:?}: upstream {requests} requests, here {}",
+            world.calls().len()
+        );
+        for (told, answer) in told
+            .into_iter()
+            .zip(answer["instances"].as_array().unwrap())
+        {
             let metadata = &answer["metadata"];
             let Ok(told) = told else {
-                assert!(metadata["NodeAddresses"].as_array().unwrap().is_empty(), "{told:?} {metadata}");
+                assert!(
+                    metadata["NodeAddresses"].as_array().unwrap().is_empty(),
+                    "{told:?} {metadata}"
+                );
                 continue;
             };
             let addresses: Vec<Value> = told
@@ -210,8 +285,21 @@ fn node_metadata_matches_upstream() {
                 .iter()
                 .map(|address| json!({"type": kind(address.kind), "address": address.address}))
                 .collect();
-            let here = json!([told.provider_id, told.instance_type, told.zone, told.region, addresses]);
-            let there = ["ProviderID", "InstanceType", "Zone", "Region", "NodeAddresses"].map(|key| &metadata[key]);
+            let here = json!([
+                told.provider_id,
+                told.instance_type,
+                told.zone,
+                told.region,
+                addresses
+            ]);
+            let there = [
+                "ProviderID",
+                "InstanceType",
+                "Zone",
+                "Region",
+                "NodeAddresses",
+            ]
+            .map(|key| &metadata[key]);
             assert_eq!(here, json!(there), "{more}");
         }
     }
@@ -227,8 +315,17 @@ fn upstream_deletes_our_load_balancers() {
     let mut service = named("deleted-there", &[]);
     ensure(&world, &config, &mut service, &all).unwrap();
     let id = annotated(&service, annotation::LOAD_BALANCER_ID);
-    official(&world, more, "update", Some(&service), &Lent(all.0[..1].to_vec()));
+    official(
+        &world,
+        more,
+        "update",
+        Some(&service),
+        &Lent(all.0[..1].to_vec()),
+    );
     assert_eq!(dump(&world, &id)["members"][0].as_array().unwrap().len(), 1);
     official(&world, more, "delete", Some(&service), &all);
-    assert_eq!(load_balancers::get(&world.cloud(&config), &service).unwrap(), None);
+    assert_eq!(
+        load_balancers::get(&world.cloud(&config), &service).unwrap(),
+        None
+    );
 }

@@ -35,11 +35,15 @@ pub(crate) struct Memory {
 impl Host for Memory {
     fn kept(&self, key: &str) -> Option<Vec<u8>> {
         let kept = self.kept.borrow();
-        kept.get(key).filter(|(_, until)| Instant::now() < *until).map(|(value, _)| value.clone())
+        kept.get(key)
+            .filter(|(_, until)| Instant::now() < *until)
+            .map(|(value, _)| value.clone())
     }
 
     fn keep(&self, key: &str, value: &[u8], lifetime: Duration) {
-        self.kept.borrow_mut().insert(key.to_owned(), (value.to_vec(), Instant::now() + lifetime));
+        self.kept
+            .borrow_mut()
+            .insert(key.to_owned(), (value.to_vec(), Instant::now() + lifetime));
     }
 
     fn forget(&self, key: &str) {
@@ -47,7 +51,9 @@ impl Host for Memory {
     }
 
     fn annotate(&self, _: &Service, key: &str, value: Option<&str>) {
-        self.annotations.borrow_mut().insert(key.to_owned(), value.map(str::to_owned));
+        self.annotations
+            .borrow_mut()
+            .insert(key.to_owned(), value.map(str::to_owned));
     }
 
     fn tell(&self, _: &Service, event: &Event) {
@@ -90,7 +96,8 @@ pub(crate) struct World {
     pub(crate) project: Project,
     pub(crate) auth_url: String,
     pub(crate) host: Memory,
-    /// Maximum delay before a test retries, whatever delay is requested: most tests do not count retries.
+    /// Maximum delay before a test retries, whatever delay is requested: most tests do not count
+    /// retries.
     pub(crate) pause: Cell<Duration>,
     calls: Arc<Mutex<Vec<String>>>,
     _interception: http::native::Interception,
@@ -102,14 +109,22 @@ impl World {
         Self::with(servers, async |_, _| {})
     }
 
-    /// Creates a project with the servers `node0` to `node3`: the first with a floating IP and a host name, the last stopped.
+    /// Creates a project with the servers `node0` to `node3`: the first with a floating IP and a
+    /// host name, the last stopped.
     pub(crate) fn of_all_kinds() -> Self {
         Self::with(4, async |project, servers| {
             let port = project.port_of(&servers[0].id).await.unwrap();
             project.floating_ip(Some(&port)).await.unwrap();
-            let (path, name) = (format!("/v2.1/servers/{}/metadata", servers[0].id), "host-0.example.com");
+            let (path, name) = (
+                format!("/v2.1/servers/{}/metadata", servers[0].id),
+                "host-0.example.com",
+            );
             let metadata = json!({"metadata": {"hostname": name}});
-            project.session.post(Cataloged::Compute, &path, &metadata).await.unwrap();
+            project
+                .session
+                .post(Cataloged::Compute, &path, &metadata)
+                .await
+                .unwrap();
             project.stop_server(&servers[3].id).await.unwrap();
         })
     }
@@ -129,9 +144,19 @@ impl World {
         let calls = Arc::new(Mutex::new(Vec::new()));
         let account = Arc::clone(&calls);
         let interception = http::native::intercept(move |request| {
-            request.headers.push(("X-Auth-Token".to_owned(), token.clone()));
-            let path = request.url.splitn(4, '/').nth(3).unwrap_or_default().to_owned();
-            account.lock().unwrap().push(format!("{} {path}", request.method));
+            request
+                .headers
+                .push(("X-Auth-Token".to_owned(), token.clone()));
+            let path = request
+                .url
+                .splitn(4, '/')
+                .nth(3)
+                .unwrap_or_default()
+                .to_owned();
+            account
+                .lock()
+                .unwrap()
+                .push(format!("{} {path}", request.method));
             None
         });
         Self {
@@ -144,15 +169,24 @@ impl World {
         }
     }
 
-    /// Returns the setting for the network of floating IPs, because there are two external networks.
+    /// Returns the setting for the network of floating IPs, because there are two external
+    /// networks.
     pub(crate) fn external(&self) -> String {
-        format!("[LoadBalancer]\nfloating-network-id={}\n", self.project.external_network_id)
+        format!(
+            "[LoadBalancer]\nfloating-network-id={}\n",
+            self.project.external_network_id
+        )
     }
 
     /// Returns a configuration with the sections `Global` and `LoadBalancer` and additional lines.
     pub(crate) fn config(&self, more: &str) -> Config {
-        let text = format!("[Global]\nauth-url={}\nregion=RegionOne\n{}{more}", self.auth_url, self.external());
-        Config::parse(&text, &[]).unwrap_or_else(|problems| panic!("{}", problems.in_file("cloud.conf")))
+        let text = format!(
+            "[Global]\nauth-url={}\nregion=RegionOne\n{}{more}",
+            self.auth_url,
+            self.external()
+        );
+        Config::parse(&text, &[])
+            .unwrap_or_else(|problems| panic!("{}", problems.in_file("cloud.conf")))
     }
 
     /// Returns the context of one call.

@@ -45,8 +45,12 @@ pub(super) fn check(file: file::File) -> Result<Inventory, Problems> {
         return Ok(inventory);
     }
     // Each value is reported once, even if it breaks several rules.
-    checker.problems.sort_by_key(|problem| (problem.line, problem.column));
-    checker.problems.dedup_by_key(|problem| (problem.line, problem.column));
+    checker
+        .problems
+        .sort_by_key(|problem| (problem.line, problem.column));
+    checker
+        .problems
+        .dedup_by_key(|problem| (problem.line, problem.column));
     Err(Problems(checker.problems))
 }
 
@@ -57,47 +61,88 @@ impl Checker {
         let mut prefixes = vec![crate::SCHEME.to_owned()];
         for prefix in file.provider_id_prefixes {
             if !syntax::is_provider_id_prefix(&prefix.value) {
-                let reason =
-                    format!("`{}` is not a valid provider ID prefix: it must be SCHEME:// or longer", prefix.value);
+                let reason = format!(
+                    "`{}` is not a valid provider ID prefix: it must be SCHEME:// or longer",
+                    prefix.value
+                );
                 self.problem(prefix.referenced, reason);
             } else if !prefixes.contains(&prefix.value) {
                 prefixes.push(prefix.value);
             }
         }
-        let machines = file.machines.map(|machines| machines.into_iter().map(|entry| self.machine(entry)).collect());
+        let machines = file.machines.map(|machines| {
+            machines
+                .into_iter()
+                .map(|entry| self.machine(entry))
+                .collect()
+        });
         for machine in machines.iter().flat_map(Vec::as_slice) {
-            // If a listed prefix covers the provider ID, only that prefix is used, because it may be narrower than the scheme on
-            // purpose.
-            let uncovered = machine.provider_id.as_deref().filter(|id| !is_under(&prefixes, id));
+            // If a listed prefix covers the provider ID, only that prefix is used, because it may
+            // be narrower than the scheme on purpose.
+            let uncovered = machine
+                .provider_id
+                .as_deref()
+                .filter(|id| !is_under(&prefixes, id));
             prefixes.extend(uncovered.and_then(syntax::scheme).map(str::to_owned));
         }
         if prefixes.len() > PREFIXES {
-            let reason = format!("provider IDs have {} prefixes, but at most {PREFIXES} are allowed", prefixes.len());
+            let reason = format!(
+                "provider IDs have {} prefixes, but at most {PREFIXES} are allowed",
+                prefixes.len()
+            );
             self.problem(Location::UNKNOWN, reason);
         }
         let pools = self.pools(file.address_pools);
-        Inventory { provider_id_prefixes: prefixes, machines: machines.map(Machines::new), pools }
+        Inventory {
+            provider_id_prefixes: prefixes,
+            machines: machines.map(Machines::new),
+            pools,
+        }
     }
 
     fn machine(&mut self, entry: file::Machine) -> Machine {
         let name = entry.name.value.clone();
         self.dns_name(&entry.name, "the name of a machine");
-        self.unique(|seen| &mut seen.machine_names, &name, entry.name.referenced, "machine");
+        self.unique(
+            |seen| &mut seen.machine_names,
+            &name,
+            entry.name.referenced,
+            "machine",
+        );
         let mut provider_id = entry.provider_id;
         let key = self.key(entry.key, &entry.name, &mut provider_id);
         let own_id = format!("{}{name}", crate::SCHEME);
         if provider_id.as_ref().is_none_or(|id| id.value != own_id) {
-            self.unique(|seen| &mut seen.provider_ids, &own_id, entry.name.referenced, "provider ID");
+            self.unique(
+                |seen| &mut seen.provider_ids,
+                &own_id,
+                entry.name.referenced,
+                "provider ID",
+            );
         }
         if let Some(id) = &provider_id {
             self.provider_id(id);
         }
         let labels = self.labels(entry.labels, entry.name.referenced);
         let mut label = |value: Option<Spanned<String>>| value.map(|value| self.label_value(value));
-        let (instance_type, zone, region) = (label(entry.instance_type), label(entry.zone), label(entry.region));
+        let (instance_type, zone, region) = (
+            label(entry.instance_type),
+            label(entry.zone),
+            label(entry.region),
+        );
         let addresses = self.addresses(entry.addresses, &entry.name);
         let provider_id = provider_id.map(|id| id.value);
-        Machine { name, key, provider_id, instance_type, zone, region, addresses, labels, state: entry.state }
+        Machine {
+            name,
+            key,
+            provider_id,
+            instance_type,
+            zone,
+            region,
+            addresses,
+            labels,
+            state: entry.state,
+        }
     }
 
     fn key(
@@ -106,7 +151,12 @@ impl Checker {
         name: &Spanned<String>,
         id: &mut Option<Spanned<String>>,
     ) -> Key {
-        let Some(Spanned { value: key, referenced: place, .. }) = key else {
+        let Some(Spanned {
+            value: key,
+            referenced: place,
+            ..
+        }) = key
+        else {
             return self.node_name(name);
         };
         match (key.node_name, key.provider_id, key.address) {
@@ -116,22 +166,35 @@ impl Checker {
             }
             (None, Some(wanted), None) => {
                 if let Some(other) = id.as_ref().filter(|id| id.value != wanted.value) {
-                    let reason = format!("match has provider ID {}, but providerID is {}", wanted.value, other.value);
+                    let reason = format!(
+                        "match has provider ID {}, but providerID is {}",
+                        wanted.value, other.value
+                    );
                     self.problem(wanted.referenced, reason);
                 }
                 *id = Some(wanted);
                 Key::ProviderId
             }
-            (None, None, Some(text)) => self.ip(&text, &name.value).map_or(Key::ProviderId, Key::Address),
+            (None, None, Some(text)) => self
+                .ip(&text, &name.value)
+                .map_or(Key::ProviderId, Key::Address),
             _ => {
-                self.problem(place, "match must have exactly one of nodeName, providerID and address".to_owned());
+                self.problem(
+                    place,
+                    "match must have exactly one of nodeName, providerID and address".to_owned(),
+                );
                 Key::ProviderId
             }
         }
     }
 
     fn node_name(&mut self, name: &Spanned<String>) -> Key {
-        self.unique(|seen| &mut seen.node_names, &name.value, name.referenced, "node name");
+        self.unique(
+            |seen| &mut seen.node_names,
+            &name.value,
+            name.referenced,
+            "node name",
+        );
         Key::NodeName(name.value.clone())
     }
 
@@ -143,25 +206,39 @@ impl Checker {
             );
             self.problem(id.referenced, reason);
         }
-        self.unique(|seen| &mut seen.provider_ids, &id.value, id.referenced, "provider ID");
+        self.unique(
+            |seen| &mut seen.provider_ids,
+            &id.value,
+            id.referenced,
+            "provider ID",
+        );
     }
 
-    fn addresses(&mut self, entries: Vec<file::Address>, machine: &Spanned<String>) -> Vec<(AddressType, String)> {
+    fn addresses(
+        &mut self,
+        entries: Vec<file::Address>,
+        machine: &Spanned<String>,
+    ) -> Vec<(AddressType, String)> {
         self.count(entries.len(), "addresses", machine.referenced);
         let mut addresses = Vec::new();
         for file::Address { kind, address } in entries {
             let text = match kind {
-                AddressType::InternalIP | AddressType::ExternalIP => match self.ip(&address, &machine.value) {
-                    Some(address) => address.to_string(),
-                    None => continue,
-                },
+                AddressType::InternalIP | AddressType::ExternalIP => {
+                    match self.ip(&address, &machine.value) {
+                        Some(address) => address.to_string(),
+                        None => continue,
+                    }
+                }
                 AddressType::Hostname | AddressType::InternalDNS | AddressType::ExternalDNS => {
                     self.dns_name(&address, "a host name");
                     address.value
                 }
             };
             if addresses.contains(&(kind, text.clone())) {
-                self.problem(address.referenced, format!("machine `{}` has {text} twice as {kind:?}", machine.value));
+                self.problem(
+                    address.referenced,
+                    format!("machine `{}` has {text} twice as {kind:?}", machine.value),
+                );
             }
             addresses.push((kind, text));
         }
@@ -170,11 +247,20 @@ impl Checker {
 
     fn ip(&mut self, text: &Spanned<String>, machine: &str) -> Option<IpAddr> {
         let Ok(address) = text.value.parse() else {
-            self.problem(text.referenced, format!("`{}` is not a valid IP address", text.value));
+            self.problem(
+                text.referenced,
+                format!("`{}` is not a valid IP address", text.value),
+            );
             return None;
         };
         if let Some(what) = unusable(address) {
-            self.problem(text.referenced, format!("`{}` cannot be the address of a machine: it is {what}", text.value));
+            self.problem(
+                text.referenced,
+                format!(
+                    "`{}` cannot be the address of a machine: it is {what}",
+                    text.value
+                ),
+            );
         }
         self.unique_address(address, text.referenced, machine);
         Some(address)
@@ -216,12 +302,28 @@ impl Checker {
     fn pools(&mut self, entries: Vec<file::Pool>) -> Pools {
         let mut ranges = Vec::new();
         let mut pools = Vec::new();
-        for (number, file::Pool { name, addresses, auto_assign }) in entries.into_iter().enumerate() {
+        for (
+            number,
+            file::Pool {
+                name,
+                addresses,
+                auto_assign,
+            },
+        ) in entries.into_iter().enumerate()
+        {
             self.dns_name(&name, "the name of an address pool");
             let text = name.value.clone();
-            self.unique(|seen| &mut seen.pool_names, &text, name.referenced, "address pool");
+            self.unique(
+                |seen| &mut seen.pool_names,
+                &text,
+                name.referenced,
+                "address pool",
+            );
             if addresses.is_empty() {
-                self.problem(name.referenced, format!("address pool `{text}` has no addresses"));
+                self.problem(
+                    name.referenced,
+                    format!("address pool `{text}` has no addresses"),
+                );
             }
             for address in addresses {
                 match address.value.parse::<Range>() {
@@ -229,10 +331,17 @@ impl Checker {
                     Err(error) => self.problem(address.referenced, error.to_string()),
                 }
             }
-            pools.push(Pool { name: text, ranges: Vec::new(), auto_assign });
+            pools.push(Pool {
+                name: text,
+                ranges: Vec::new(),
+                auto_assign,
+            });
         }
         for (range, _, number) in &ranges {
-            pools.get_mut(*number).into_iter().for_each(|pool| pool.ranges.push(*range));
+            pools
+                .get_mut(*number)
+                .into_iter()
+                .for_each(|pool| pool.ranges.push(*range));
         }
         let pools = Pools(pools);
         self.ranges_apart(ranges);
@@ -266,7 +375,10 @@ impl Checker {
             .iter()
             .filter_map(|(address, (place, machine))| {
                 let pool = &pools.of(*address)?.name;
-                Some((*place, format!("address {address} of machine `{machine}` is in address pool `{pool}`")))
+                Some((
+                    *place,
+                    format!("address {address} of machine `{machine}` is in address pool `{pool}`"),
+                ))
             })
             .collect();
         for (place, reason) in inside {
@@ -280,7 +392,10 @@ impl Checker {
 
     fn fixed(&mut self, value: &Spanned<String>, field: &str, expected: &str) {
         if value.value != expected {
-            self.problem(value.referenced, format!("{field} is `{}`, expected `{expected}`", value.value));
+            self.problem(
+                value.referenced,
+                format!("{field} is `{}`, expected `{expected}`", value.value),
+            );
         }
     }
 
@@ -296,22 +411,34 @@ impl Checker {
 
     fn count(&mut self, count: usize, what: &str, place: Location) {
         if count > PER_MACHINE {
-            self.problem(place, format!("a machine can have at most {PER_MACHINE} {what}, but this one has {count}"));
+            self.problem(
+                place,
+                format!(
+                    "a machine can have at most {PER_MACHINE} {what}, but this one has {count}"
+                ),
+            );
         }
     }
 
     fn unique(&mut self, seen: fn(&mut Self) -> &mut Seen, key: &str, place: Location, what: &str) {
         let first = *seen(self).entry(key.to_owned()).or_insert(place);
         if first != place {
-            self.problem(place, format!("duplicate {what} `{key}`, first in line {}", first.line()));
+            self.problem(
+                place,
+                format!("duplicate {what} `{key}`, first in line {}", first.line()),
+            );
         }
     }
 
-    /// Reports an address that two machines use. One machine may list the same address several times: by type, and in `match`.
+    /// Reports an address that two machines use. One machine may list the same address several
+    /// times: by type, and in `match`.
     fn unique_address(&mut self, address: IpAddr, place: Location, machine: &str) {
         match self.addresses.get(&address) {
             Some((first, other)) if other != machine => {
-                let reason = format!("address {address} is already used by machine `{other}` in line {}", first.line());
+                let reason = format!(
+                    "address {address} is already used by machine `{other}` in line {}",
+                    first.line()
+                );
                 self.problem(place, reason);
             }
             Some(_) => {}

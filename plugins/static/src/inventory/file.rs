@@ -1,4 +1,5 @@
-//! The structure of the inventory file for the YAML parser, with the position of every value that may be invalid.
+//! The structure of the inventory file for the YAML parser, with the position of every value that
+//! may be invalid.
 
 use std::collections::BTreeMap;
 

@@ -7,12 +7,14 @@ pub(super) struct Address<'a> {
     pub(super) secure: bool,
     /// Host, and port if the URL has one.
     pub(super) authority: &'a str,
-    /// Path and query as they are sent, without the `/` that is added to a URL without a path. May be empty.
+    /// Path and query as they are sent, without the `/` that is added to a URL without a path. May
+    /// be empty.
     path_and_query: &'a str,
 }
 
 impl<'a> Address<'a> {
-    /// Parses an absolute URL with the scheme `http` or `https`. A fragment is ignored, because it is never sent.
+    /// Parses an absolute URL with the scheme `http` or `https`. A fragment is ignored, because it
+    /// is never sent.
     ///
     /// # Errors
     ///
@@ -21,30 +23,44 @@ impl<'a> Address<'a> {
         if !url.bytes().all(|byte| byte.is_ascii_graphic()) {
             return Err("has a character that must be percent-encoded");
         }
-        let (scheme, rest) = url.split_once("://").ok_or("is not absolute, as in `https://cloud.example/path`")?;
+        let (scheme, rest) = url
+            .split_once("://")
+            .ok_or("is not absolute, as in `https://cloud.example/path`")?;
         let secure = scheme.eq_ignore_ascii_case("https");
         if !secure && !scheme.eq_ignore_ascii_case("http") {
             return Err("uses neither https nor http");
         }
         let rest = rest.split_once('#').map_or(rest, |(before, _)| before);
-        let (authority, path_and_query) = rest.split_at(rest.find(['/', '?']).unwrap_or(rest.len()));
+        let (authority, path_and_query) =
+            rest.split_at(rest.find(['/', '?']).unwrap_or(rest.len()));
         if authority.is_empty() || authority.starts_with(':') {
             return Err("has no host");
         }
         if authority.contains('@') {
             return Err("contains a user; Skydock adds credentials");
         }
-        Ok(Self { secure, authority, path_and_query })
+        Ok(Self {
+            secure,
+            authority,
+            path_and_query,
+        })
     }
 
     /// Returns path and query, with a leading `/`.
     pub(super) fn path_and_query(&self) -> String {
-        let slash = if self.path_and_query.starts_with('/') { "" } else { "/" };
+        let slash = if self.path_and_query.starts_with('/') {
+            ""
+        } else {
+            "/"
+        };
         format!("{slash}{}", self.path_and_query)
     }
 
     /// Returns the URL as the host sends it.
-    #[cfg_attr(target_arch = "wasm32", allow(dead_code, reason = "wasi:http takes the parts"))]
+    #[cfg_attr(
+        target_arch = "wasm32",
+        allow(dead_code, reason = "wasi:http takes the parts")
+    )]
     pub(super) fn url(&self) -> String {
         let scheme = if self.secure { "https" } else { "http" };
         format!("{scheme}://{}{}", self.authority, self.path_and_query())
@@ -53,7 +69,9 @@ impl<'a> Address<'a> {
     /// Returns the URL for messages: without its query, which may contain secrets.
     pub(super) fn shown(&self) -> String {
         let url = self.url();
-        url.split_once('?').map_or(url.as_str(), |(before, _)| before).to_owned()
+        url.split_once('?')
+            .map_or(url.as_str(), |(before, _)| before)
+            .to_owned()
     }
 }
 
@@ -65,8 +83,14 @@ mod tests {
     fn parses_a_url_into_its_parts() {
         let table = [
             ("https://cloud.example", (true, "cloud.example", "/")),
-            ("HTTP://cloud.example:8080/v1/a?b=c#d", (false, "cloud.example:8080", "/v1/a?b=c")),
-            ("https://[2001:db8::1]:5000?a=http://x/", (true, "[2001:db8::1]:5000", "/?a=http://x/")),
+            (
+                "HTTP://cloud.example:8080/v1/a?b=c#d",
+                (false, "cloud.example:8080", "/v1/a?b=c"),
+            ),
+            (
+                "https://[2001:db8::1]:5000?a=http://x/",
+                (true, "[2001:db8::1]:5000", "/?a=http://x/"),
+            ),
         ];
         for (url, (secure, authority, path)) in table {
             let address = Address::parse(url).unwrap();
@@ -77,8 +101,16 @@ mod tests {
 
     #[test]
     fn rejects_invalid_urls() {
-        for url in ["", "/v1", "cloud.example/v1", "ftp://a/", "https://", "https:///a", "https://:80/", "https://é/"]
-        {
+        for url in [
+            "",
+            "/v1",
+            "cloud.example/v1",
+            "ftp://a/",
+            "https://",
+            "https:///a",
+            "https://:80/",
+            "https://é/",
+        ] {
             assert!(Address::parse(url).is_err(), "{url}");
         }
         assert!(Address::parse("https://user:password@a/").is_err());

@@ -5,12 +5,16 @@ use crate::types::CloudError;
 
 /// Errors of both backends.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[cfg_attr(not(target_arch = "wasm32"), allow(dead_code, reason = "natively there is no host that refuses"))]
+#[cfg_attr(
+    not(target_arch = "wasm32"),
+    allow(dead_code, reason = "natively there is no host that refuses")
+)]
 pub(super) enum Failure {
     /// The host does not send the request. Contains the error code in the notation of `wasi:http`.
     #[error("Skydock denied the request ({0}); its log has the reason")]
     Refused(String),
-    /// There was no connection, or it broke, or the response is not valid HTTP. Contains what happened.
+    /// There was no connection, or it broke, or the response is not valid HTTP. Contains what
+    /// happened.
     #[error("{0}")]
     Unreachable(String),
     /// There was no complete response in time.
@@ -28,12 +32,15 @@ pub(super) enum Failure {
 }
 
 impl Failure {
-    /// Converts the failure to an error for the caller. `request` is the request's method and URL for messages.
+    /// Converts the failure to an error for the caller. `request` is the request's method and URL
+    /// for messages.
     pub(super) fn told(&self, request: &str) -> CloudError {
         let message = format!("{request}: {self}");
         match self {
             Self::Refused(_) => CloudError::denied(message),
-            Self::Unreachable(_) | Self::Late(_) | Self::NotSent => CloudError::unavailable(message),
+            Self::Unreachable(_) | Self::Late(_) | Self::NotSent => {
+                CloudError::unavailable(message)
+            }
             Self::TooLarge(_) | Self::Wrong(_) => CloudError::internal(message),
         }
     }
@@ -47,14 +54,25 @@ mod tests {
     fn each_failure_maps_to_a_cloud_error() {
         let told = |failure: Failure| failure.told("GET https://c/");
         let refused = told(Failure::Refused("HTTP-request-denied".into()));
-        assert!(matches!(&refused, CloudError::Denied(text) if text.contains("(HTTP-request-denied)")), "{refused:?}");
+        assert!(
+            matches!(&refused, CloudError::Denied(text) if text.contains("(HTTP-request-denied)")),
+            "{refused:?}"
+        );
         let late = CloudError::unavailable("GET https://c/: no answer within 1.5s");
         assert_eq!(told(Failure::Late(Duration::from_millis(1500))), late);
         let broken = CloudError::unavailable("GET https://c/: connection refused");
-        assert_eq!(told(Failure::Unreachable("connection refused".into())), broken);
+        assert_eq!(
+            told(Failure::Unreachable("connection refused".into())),
+            broken
+        );
         assert!(matches!(told(Failure::NotSent), CloudError::Unavailable(_)));
-        let large = CloudError::internal("GET https://c/: the body of the answer exceeds the limit of 9 bytes");
+        let large = CloudError::internal(
+            "GET https://c/: the body of the answer exceeds the limit of 9 bytes",
+        );
         assert_eq!(told(Failure::TooLarge(9)), large);
-        assert!(matches!(told(Failure::Wrong("x".into())), CloudError::Internal(_)));
+        assert!(matches!(
+            told(Failure::Wrong("x".into())),
+            CloudError::Internal(_)
+        ));
     }
 }

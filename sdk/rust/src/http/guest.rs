@@ -69,12 +69,17 @@ pub(super) fn send_all(requests: Vec<Request>, at_once: usize) -> Vec<Answered<R
         wait(&flights);
     }
     let lost = || Err(Failure::NotSent.told("a request"));
-    answers.into_iter().map(|answer| answer.unwrap_or_else(lost)).collect()
+    answers
+        .into_iter()
+        .map(|answer| answer.unwrap_or_else(lost))
+        .collect()
 }
 
 /// Waits until a request can continue or reaches its deadline.
 fn wait(flights: &[Flight]) {
-    let Some(deadline) = flights.iter().map(|flight| flight.deadline).min() else { return };
+    let Some(deadline) = flights.iter().map(|flight| flight.deadline).min() else {
+        return;
+    };
     let timer = monotonic_clock::subscribe_instant(deadline);
     let mut all: Vec<&Pollable> = vec![&timer];
     for flight in flights {
@@ -91,16 +96,24 @@ impl Flight {
         if limit.is_zero() {
             return Err(Failure::NotSent.told(&name));
         }
-        let head = head::request(request.method, &prepared).map_err(|failure| failure.told(&name))?;
+        let head =
+            head::request(request.method, &prepared).map_err(|failure| failure.told(&name))?;
         let (body, at_most) = (request.body, request.at_most);
-        let exchange = Exchange::begin(head, body, at_most).map_err(|failure| failure.told(&name))?;
+        let exchange =
+            Exchange::begin(head, body, at_most).map_err(|failure| failure.told(&name))?;
         let nanos = u64::try_from(limit.as_nanos()).unwrap_or(u64::MAX);
         let deadline = monotonic_clock::now().saturating_add(nanos);
-        Ok(Self { index, name, exchange, limit, deadline })
+        Ok(Self {
+            index,
+            name,
+            exchange,
+            limit,
+            deadline,
+        })
     }
 
-    /// Continues as far as possible without waiting. Returns the result when the request has ended. The deadline is checked last: a
-    /// response that has arrived counts.
+    /// Continues as far as possible without waiting. Returns the result when the request has ended.
+    /// The deadline is checked last: a response that has arrived counts.
     fn step(&mut self, now: u64) -> Option<Answered<Response>> {
         let answer = match self.exchange.step() {
             Some(answer) => answer,

@@ -1,4 +1,5 @@
-//! Requests in a plugin's unit tests, which are built natively: plain HTTP to a server that stands in for the cloud.
+//! Requests in a plugin's unit tests, which are built natively: plain HTTP to a server that stands
+//! in for the cloud.
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -22,26 +23,37 @@ pub(super) fn send_all(requests: Vec<Request>, at_once: usize) -> Vec<Answered<R
     let threads = at_once.min(requests.len());
     let interceptors = intercept::here();
     let next = AtomicUsize::new(0);
-    let requests: Vec<_> = requests.into_iter().map(|request| Mutex::new(Some(request))).collect();
+    let requests: Vec<_> = requests
+        .into_iter()
+        .map(|request| Mutex::new(Some(request)))
+        .collect();
     let answers: Vec<_> = requests.iter().map(|_| Mutex::new(None)).collect();
     let work = || {
         while let Some((request, answer)) = {
             let index = next.fetch_add(1, Ordering::Relaxed);
             requests.get(index).zip(answers.get(index))
         } {
-            let request = request.lock().unwrap_or_else(PoisonError::into_inner).take();
+            let request = request
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .take();
             let sent = request.map(|request| send(request, &interceptors));
             *answer.lock().unwrap_or_else(PoisonError::into_inner) = sent;
         }
     };
     std::thread::scope(|scope| {
-        // The caller's thread sends requests too, so that a panic in its interceptor is a panic of the caller.
+        // The caller's thread sends requests too, so that a panic in its interceptor is a panic of
+        // the caller.
         (1..threads).for_each(|_| drop(scope.spawn(work)));
         work();
     });
     let not_sent = || Err(Failure::NotSent.told("a request"));
-    let answers = answers.into_iter().map(|answer| answer.into_inner().unwrap_or_else(PoisonError::into_inner));
-    answers.map(|answer| answer.unwrap_or_else(not_sent)).collect()
+    let answers = answers
+        .into_iter()
+        .map(|answer| answer.into_inner().unwrap_or_else(PoisonError::into_inner));
+    answers
+        .map(|answer| answer.unwrap_or_else(not_sent))
+        .collect()
 }
 
 fn send(mut request: Request, interceptors: &intercept::Interceptors) -> Answered<Response> {
@@ -51,31 +63,49 @@ fn send(mut request: Request, interceptors: &intercept::Interceptors) -> Answere
     }
     let prepared = Prepared::new(&request)?;
     let limit = time::limit(request.limit, None);
-    exchange(&request, &prepared, limit)
-        .map_err(|failure| failure.told(&format!("{} {}", request.method, prepared.address.shown())))
+    exchange(&request, &prepared, limit).map_err(|failure| {
+        failure.told(&format!("{} {}", request.method, prepared.address.shown()))
+    })
 }
 
-fn exchange(request: &Request, prepared: &Prepared<'_>, limit: Duration) -> Result<Response, Failure> {
+fn exchange(
+    request: &Request,
+    prepared: &Prepared<'_>,
+    limit: Duration,
+) -> Result<Response, Failure> {
     if limit.is_zero() {
         return Err(Failure::NotSent);
     }
     if prepared.address.secure {
-        let why =
-            "native tests have no TLS: answer the request in the test (`http::native::intercept`), or use http://";
+        let why = "native tests have no TLS: answer the request in the test (`http::native::intercept`), or use http://";
         return Err(Failure::Unreachable(why.to_owned()));
     }
     let failed = |error| failure(error, limit, request.at_most);
     let (parts, mut body) = call(request, prepared, limit).map_err(failed)?.into_parts();
-    let text = |value: &ureq::http::HeaderValue| String::from_utf8_lossy(value.as_bytes()).into_owned();
+    let text =
+        |value: &ureq::http::HeaderValue| String::from_utf8_lossy(value.as_bytes()).into_owned();
     Ok(Response {
         status: parts.status.as_u16(),
-        headers: parts.headers.iter().map(|(name, value)| (name.to_string(), text(value))).collect(),
-        body: body.with_config().limit(request.at_most as u64).read_to_vec().map_err(failed)?,
+        headers: parts
+            .headers
+            .iter()
+            .map(|(name, value)| (name.to_string(), text(value)))
+            .collect(),
+        body: body
+            .with_config()
+            .limit(request.at_most as u64)
+            .read_to_vec()
+            .map_err(failed)?,
     })
 }
 
-fn call(request: &Request, prepared: &Prepared<'_>, limit: Duration) -> Result<Answer<Body>, ureq::Error> {
-    // No proxy, no redirects and no additional headers: the host of a plugin does not add them either.
+fn call(
+    request: &Request,
+    prepared: &Prepared<'_>,
+    limit: Duration,
+) -> Result<Answer<Body>, ureq::Error> {
+    // No proxy, no redirects and no additional headers: the host of a plugin does not add them
+    // either.
     let agent: Agent = Agent::config_builder()
         .http_status_as_error(false)
         .max_redirects(0)
@@ -128,7 +158,9 @@ fn without_body(
 fn failure(error: ureq::Error, limit: Duration, at_most: usize) -> Failure {
     match error {
         ureq::Error::Timeout(_) => Failure::Late(limit),
-        ureq::Error::BadUri(_) | ureq::Error::Http(_) => Failure::Wrong(format!("it is malformed: {error}")),
+        ureq::Error::BadUri(_) | ureq::Error::Http(_) => {
+            Failure::Wrong(format!("it is malformed: {error}"))
+        }
         ureq::Error::BodyExceedsLimit(_) => Failure::TooLarge(at_most),
         other => Failure::Unreachable(other.to_string()),
     }

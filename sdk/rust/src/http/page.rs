@@ -3,8 +3,8 @@ use super::{Request, Response, send};
 use crate::Result;
 use crate::types::CloudError;
 
-/// Requests all pages, and returns their elements in order. `next` reads a page: it returns the elements, and the request for the next
-/// page if there is one.
+/// Requests all pages, and returns their elements in order. `next` reads a page: it returns the
+/// elements, and the request for the next page if there is one.
 ///
 /// ```
 /// use serde::Deserialize;
@@ -36,10 +36,11 @@ use crate::types::CloudError;
 ///
 /// # Errors
 ///
-/// Those of [`send`], [`Response::error`] for a page that is not a success, those of `next`, and [`internal`](CloudError::Internal) if
-/// a page leads to itself or to an earlier one. The elements of earlier pages are not returned: an incomplete list would look like a
-/// complete one. An endless list ends with the deadline of the call ([`unavailable`](CloudError::Unavailable)), or with the call itself if
-/// its elements exceed the memory of the instance.
+/// Those of [`send`], [`Response::error`] for a page that is not a success, those of `next`, and
+/// [`internal`](CloudError::Internal) if a page leads to itself or to an earlier one. The elements
+/// of earlier pages are not returned: an incomplete list would look like a complete one. An endless
+/// list ends with the deadline of the call ([`unavailable`](CloudError::Unavailable)), or with the
+/// call itself if its elements exceed the memory of the instance.
 pub fn pages<T>(
     first: Request,
     mut next: impl FnMut(&Response) -> Result<(Vec<T>, Option<Request>)>,
@@ -53,7 +54,8 @@ pub fn pages<T>(
         match following {
             None => return Ok(all),
             Some(following) if read.contains(&following) => {
-                let message = format!("a page of a list leads to itself or to an earlier one: {following:?}");
+                let message =
+                    format!("a page of a list leads to itself or to an earlier one: {following:?}");
                 return Err(CloudError::internal(message));
             }
             Some(following) => request = following,

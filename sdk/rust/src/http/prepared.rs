@@ -21,14 +21,15 @@ const OF_THE_HOST: [&str; 11] = [
     "upgrade",
 ];
 
-/// Maximum number of bytes of the authority that a host accepts, as stated in `wit/v0.1.0/plugin.wit`; it ends a call that exceeds
-/// this.
+/// Maximum number of bytes of the authority that a host accepts, as stated in
+/// `wit/v0.1.0/plugin.wit`; it ends a call that exceeds this.
 const AUTHORITY: usize = 512;
 /// Maximum number of bytes of path and query.
 const PATH: usize = 8 << 10;
 /// Maximum number of bytes of all headers.
 const HEADERS: usize = 16 << 10;
-/// Bytes that the host counts for each header in addition to its text: the sizes of two types of the `http` crate.
+/// Bytes that the host counts for each header in addition to its text: the sizes of two types of
+/// the `http` crate.
 const HEADER: usize = 72;
 
 /// Maximum number of characters of an invalid URL or header name that a message contains.
@@ -48,16 +49,31 @@ impl<'a> Prepared<'a> {
     ///
     /// # Errors
     ///
-    /// [`internal`](CloudError::Internal) if the request is malformed: neither a retry nor a change of the object would fix it.
+    /// [`internal`](CloudError::Internal) if the request is malformed: neither a retry nor a change
+    /// of the object would fix it.
     pub(super) fn new(request: &'a Request) -> Result<Self> {
         let address = Address::parse(&request.url).map_err(|what| {
-            let url = request.url.split(['?', '#']).next().filter(|url| !url.contains('@')).unwrap_or("not shown");
-            CloudError::internal(format!("{}: the URL {what}: {}", request.method, shown(url)))
+            let url = request
+                .url
+                .split(['?', '#'])
+                .next()
+                .filter(|url| !url.contains('@'))
+                .unwrap_or("not shown");
+            CloudError::internal(format!(
+                "{}: the URL {what}: {}",
+                request.method,
+                shown(url)
+            ))
         })?;
         let too_long = |part: &str, most: usize| {
             let shown = address.shown();
-            let shown = shown.get(..shown.floor_char_boundary(100)).unwrap_or_default();
-            CloudError::internal(format!("{} {shown}: the limit of {most} bytes of {part} is exceeded", request.method))
+            let shown = shown
+                .get(..shown.floor_char_boundary(100))
+                .unwrap_or_default();
+            CloudError::internal(format!(
+                "{} {shown}: the limit of {most} bytes of {part} is exceeded",
+                request.method
+            ))
         };
         if address.authority.len() > AUTHORITY {
             return Err(too_long("host", AUTHORITY));
@@ -67,36 +83,59 @@ impl<'a> Prepared<'a> {
         }
         let refused = |name: &str, what: &str| {
             let name = shown(name);
-            CloudError::internal(format!("{} {}: the header `{name}` {what}", request.method, address.shown()))
+            CloudError::internal(format!(
+                "{} {}: the header `{name}` {what}",
+                request.method,
+                address.shown()
+            ))
         };
         let mut headers: Vec<(&str, Cow<'_, str>)> = Vec::with_capacity(request.headers.len() + 1);
         for (name, value) in &request.headers {
             if !is_name(name) {
                 return Err(refused(name, "is not a valid header name"));
             }
-            if OF_THE_HOST.iter().any(|other| name.eq_ignore_ascii_case(other)) {
+            if OF_THE_HOST
+                .iter()
+                .any(|other| name.eq_ignore_ascii_case(other))
+            {
                 return Err(refused(name, "is set by Skydock"));
             }
-            if value.chars().any(|letter| letter.is_control() && letter != '\t') {
+            if value
+                .chars()
+                .any(|letter| letter.is_control() && letter != '\t')
+            {
                 return Err(refused(name, "has a control character in its value"));
             }
             headers.push((name.as_str(), value.into()));
         }
-        // Some servers, clouds among them, require a length for methods that usually have a body (status 411).
-        if !request.body.is_empty() || matches!(request.method, Method::Post | Method::Put | Method::Patch) {
+        // Some servers, clouds among them, require a length for methods that usually have a body
+        // (status 411).
+        if !request.body.is_empty()
+            || matches!(request.method, Method::Post | Method::Put | Method::Patch)
+        {
             headers.push(("content-length", request.body.len().to_string().into()));
         }
-        if headers.iter().map(|(name, value)| name.len() + value.len() + HEADER).sum::<usize>() > HEADERS {
+        if headers
+            .iter()
+            .map(|(name, value)| name.len() + value.len() + HEADER)
+            .sum::<usize>()
+            > HEADERS
+        {
             return Err(too_long("headers", HEADERS));
         }
         Ok(Self { address, headers })
     }
 }
 
-/// Returns the beginning of a text that may come from the cloud and have any length and any characters, for a message.
+/// Returns the beginning of a text that may come from the cloud and have any length and any
+/// characters, for a message.
 fn shown(text: &str) -> String {
     let mut rest = text.chars();
-    let mut shown: String = rest.by_ref().take(SHOWN).flat_map(char::escape_debug).collect();
+    let mut shown: String = rest
+        .by_ref()
+        .take(SHOWN)
+        .flat_map(char::escape_debug)
+        .collect();
     if rest.next().is_some() {
         shown.push('…');
     }
@@ -117,11 +156,18 @@ mod tests {
     fn content_length_is_set_where_a_body_is_expected() {
         let length = |request: Request| {
             let prepared = Prepared::new(&request).unwrap();
-            prepared.headers.iter().find(|(name, _)| *name == "content-length").map(|(_, value)| value.to_string())
+            prepared
+                .headers
+                .iter()
+                .find(|(name, _)| *name == "content-length")
+                .map(|(_, value)| value.to_string())
         };
         assert_eq!(length(Request::get("https://c/")), None);
         assert_eq!(length(Request::delete("https://c/")), None);
-        assert_eq!(length(Request::delete("https://c/").text("a/b", "xy")), Some("2".into()));
+        assert_eq!(
+            length(Request::delete("https://c/").text("a/b", "xy")),
+            Some("2".into())
+        );
         assert_eq!(length(Request::post("https://c/")), Some("0".into()));
     }
 
@@ -132,19 +178,34 @@ mod tests {
             Err(CloudError::Internal(message)) => Some(message),
             Err(other) => panic!("{other:?}"),
         };
-        let path = |length: usize| refusal(Request::get(format!("https://c/{}", "p".repeat(length - 1))));
+        let path = |length: usize| {
+            refusal(Request::get(format!(
+                "https://c/{}",
+                "p".repeat(length - 1)
+            )))
+        };
         assert_eq!(path(PATH), None);
-        let shown = format!("GET https://c/{}: the limit of 8192 bytes of path and query is exceeded", "p".repeat(90));
+        let shown = format!(
+            "GET https://c/{}: the limit of 8192 bytes of path and query is exceeded",
+            "p".repeat(90)
+        );
         assert_eq!(path(PATH + 1), Some(shown));
-        let host = |length: usize| refusal(Request::get(format!("https://{}/", "c".repeat(length))));
+        let host =
+            |length: usize| refusal(Request::get(format!("https://{}/", "c".repeat(length))));
         assert_eq!(host(AUTHORITY), None);
-        assert!(host(AUTHORITY + 1).is_some_and(|message| message.contains("limit of 512 bytes of host")));
+        assert!(
+            host(AUTHORITY + 1)
+                .is_some_and(|message| message.contains("limit of 512 bytes of host"))
+        );
         let header = |length: usize| {
             let rest = "x".repeat(length - HEADER * 2 - 2);
             refusal(Request::get("https://c/").header("a", "").header("b", rest))
         };
         assert_eq!(header(HEADERS), None);
-        assert!(header(HEADERS + 1).is_some_and(|message| message.contains("limit of 16384 bytes of headers")));
+        assert!(
+            header(HEADERS + 1)
+                .is_some_and(|message| message.contains("limit of 16384 bytes of headers"))
+        );
     }
 
     #[test]
@@ -153,17 +214,37 @@ mod tests {
             Err(CloudError::Internal(message)) => message,
             other => panic!("{other:?}"),
         };
-        let header = |name: &str, value: &str| refusal(Request::get("https://c/p?q=secret").header(name, value));
-        assert_eq!(header("Host", "x"), "GET https://c/p: the header `Host` is set by Skydock");
-        assert_eq!(header("a b", "x"), "GET https://c/p: the header `a b` is not a valid header name");
-        assert_eq!(header("", "x"), "GET https://c/p: the header `` is not a valid header name");
+        let header = |name: &str, value: &str| {
+            refusal(Request::get("https://c/p?q=secret").header(name, value))
+        };
+        assert_eq!(
+            header("Host", "x"),
+            "GET https://c/p: the header `Host` is set by Skydock"
+        );
+        assert_eq!(
+            header("a b", "x"),
+            "GET https://c/p: the header `a b` is not a valid header name"
+        );
+        assert_eq!(
+            header("", "x"),
+            "GET https://c/p: the header `` is not a valid header name"
+        );
         let split = "GET https://c/p: the header `a` has a control character in its value";
         assert_eq!(header("a", "x\r\nb: secret"), split);
-        let long = refusal(Request::get(format!("https://c/\n{}", "p".repeat(10 << 20))));
+        let long = refusal(Request::get(format!(
+            "https://c/\n{}",
+            "p".repeat(10 << 20)
+        )));
         let url = format!("https://c/\\n{}…", "p".repeat(SHOWN - 11));
-        assert_eq!(long, format!("GET: the URL has a character that must be percent-encoded: {url}"));
+        assert_eq!(
+            long,
+            format!("GET: the URL has a character that must be percent-encoded: {url}")
+        );
         let name = "é".repeat(1 << 20);
-        let told = format!("GET https://c/p: the header `{}…` is not a valid header name", "é".repeat(SHOWN));
+        let told = format!(
+            "GET https://c/p: the header `{}…` is not a valid header name",
+            "é".repeat(SHOWN)
+        );
         assert_eq!(header(&name, "x"), told);
         let url = refusal(Request::get("https://user:secret@c/"));
         assert!(!url.contains("secret"), "{url}");

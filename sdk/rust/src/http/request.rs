@@ -35,15 +35,16 @@ impl fmt::Display for Method {
     }
 }
 
-/// One request. `Debug` omits the query, the values of headers, and the body, because they may contain secrets.
+/// One request. `Debug` omits the query, the values of headers, and the body, because they may
+/// contain secrets.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Request {
     /// Method of the request.
     pub method: Method,
     /// Absolute, percent-encoded URL with the scheme `https` or `http`.
     pub url: String,
-    /// Names and values, in order; names are not case-sensitive. Headers that the host sets are not allowed: `Host`, `Content-Length`,
-    /// `Connection` and similar ones.
+    /// Names and values, in order; names are not case-sensitive. Headers that the host sets are not
+    /// allowed: `Host`, `Content-Length`, `Connection` and similar ones.
     pub headers: Vec<(String, String)>,
     /// The body; may be empty.
     pub body: Vec<u8>,
@@ -51,13 +52,21 @@ pub struct Request {
     pub(super) at_most: usize,
 }
 
-/// Default maximum size of a response's body in bytes: the host's limit as well, and an eighth of a plugin's memory.
+/// Default maximum size of a response's body in bytes: the host's limit as well, and an eighth of a
+/// plugin's memory.
 const AT_MOST: usize = 16 << 20;
 
 impl Request {
     /// Creates a request without headers and body.
     pub fn new(method: Method, url: impl Into<String>) -> Self {
-        Self { method, url: url.into(), headers: Vec::new(), body: Vec::new(), limit: None, at_most: AT_MOST }
+        Self {
+            method,
+            url: url.into(),
+            headers: Vec::new(),
+            body: Vec::new(),
+            limit: None,
+            at_most: AT_MOST,
+        }
     }
 
     /// Creates a GET request, which reads a resource.
@@ -99,7 +108,11 @@ impl Request {
         if added.is_empty() {
             return self;
         }
-        let fragment = self.url.find('#').map(|at| self.url.split_off(at)).unwrap_or_default();
+        let fragment = self
+            .url
+            .find('#')
+            .map(|at| self.url.split_off(at))
+            .unwrap_or_default();
         match self.url.split_once('?') {
             None => self.url.push('?'),
             Some((_, query)) if query.is_empty() || query.ends_with('&') => {}
@@ -109,15 +122,18 @@ impl Request {
         self
     }
 
-    /// Sets the body to a value as JSON, and `Content-Type` to `application/json` unless the request has that header, for example with
-    /// `application/merge-patch+json`.
+    /// Sets the body to a value as JSON, and `Content-Type` to `application/json` unless the
+    /// request has that header, for example with `application/merge-patch+json`.
     ///
     /// # Errors
     ///
-    /// [`internal`](CloudError::Internal) if the value cannot be written as JSON, for example a map whose keys are not strings.
+    /// [`internal`](CloudError::Internal) if the value cannot be written as JSON, for example a map
+    /// whose keys are not strings.
     pub fn json<T: Serialize + ?Sized>(self, body: &T) -> Result<Self> {
         let body = serde_json::to_vec(body).map_err(|error| {
-            CloudError::internal(format!("the body of a request cannot be written as JSON: {error}"))
+            CloudError::internal(format!(
+                "the body of a request cannot be written as JSON: {error}"
+            ))
         })?;
         Ok(self.body("application/json", body))
     }
@@ -126,7 +142,10 @@ impl Request {
     #[must_use]
     pub fn form<'a>(self, pairs: impl IntoIterator<Item = (&'a str, &'a str)>) -> Self {
         // A form encodes a space as `+`. A query must not: whoever signs it expects `%20`.
-        self.body("application/x-www-form-urlencoded", encode::pairs(pairs).replace("%20", "+").into_bytes())
+        self.body(
+            "application/x-www-form-urlencoded",
+            encode::pairs(pairs).replace("%20", "+").into_bytes(),
+        )
     }
 
     /// Sets the body to a text with the given content type, for example `text/xml; charset=utf-8`.
@@ -135,15 +154,17 @@ impl Request {
         self.body(content_type, body.into().into_bytes())
     }
 
-    /// Sets the time limit for the complete exchange, including the body of the response, from the moment it is sent. Both the default
-    /// and the maximum are the remaining time of the current call, less one second in which to return its result.
+    /// Sets the time limit for the complete exchange, including the body of the response, from the
+    /// moment it is sent. Both the default and the maximum are the remaining time of the current
+    /// call, less one second in which to return its result.
     #[must_use]
     pub fn timeout(mut self, limit: Duration) -> Self {
         self.limit = Some(limit);
         self
     }
 
-    /// Sets the maximum size of the response's body in bytes; the default is 16 MiB. A larger body is an error.
+    /// Sets the maximum size of the response's body in bytes; the default is 16 MiB. A larger body
+    /// is an error.
     #[must_use]
     pub fn at_most(mut self, bytes: usize) -> Self {
         self.at_most = bytes;
@@ -151,8 +172,13 @@ impl Request {
     }
 
     fn body(mut self, content_type: &str, body: Vec<u8>) -> Self {
-        if !self.headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("content-type")) {
-            self.headers.push(("content-type".to_owned(), content_type.to_owned()));
+        if !self
+            .headers
+            .iter()
+            .any(|(name, _)| name.eq_ignore_ascii_case("content-type"))
+        {
+            self.headers
+                .push(("content-type".to_owned(), content_type.to_owned()));
         }
         self.body = body;
         self
@@ -192,17 +218,31 @@ mod tests {
     fn a_body_sets_the_content_type_unless_it_is_set() {
         let types = |request: Request| request.headers;
         let json = |request: Request| request.json(&BTreeMap::from([("a", [1, 2])])).unwrap();
-        let patch = Request::patch("https://c/").header("Content-Type", "application/merge-patch+json");
+        let patch =
+            Request::patch("https://c/").header("Content-Type", "application/merge-patch+json");
         assert_eq!(json(Request::post("https://c/")).body, br#"{"a":[1,2]}"#);
-        assert_eq!(types(json(Request::post("https://c/"))), [("content-type".into(), "application/json".into())]);
+        assert_eq!(
+            types(json(Request::post("https://c/"))),
+            [("content-type".into(), "application/json".into())]
+        );
         assert_eq!(types(json(patch.clone())), patch.headers);
-        let form = Request::post("https://c/").form([("Action", "Describe Things"), ("Filter.1", "a=b")]);
+        let form =
+            Request::post("https://c/").form([("Action", "Describe Things"), ("Filter.1", "a=b")]);
         assert_eq!(form.body, b"Action=Describe+Things&Filter.1=a%3Db");
-        assert_eq!(types(form), [("content-type".into(), "application/x-www-form-urlencoded".into())]);
+        assert_eq!(
+            types(form),
+            [(
+                "content-type".into(),
+                "application/x-www-form-urlencoded".into()
+            )]
+        );
         let text = Request::post("https://c/").text("text/xml", "<a/>");
         assert_eq!(
             (text.body.as_slice(), types(text.clone())),
-            (&b"<a/>"[..], vec![("content-type".into(), "text/xml".into())])
+            (
+                &b"<a/>"[..],
+                vec![("content-type".into(), "text/xml".into())]
+            )
         );
     }
 
@@ -211,7 +251,10 @@ mod tests {
         let request = Request::get("https://c/");
         assert_eq!((request.at_most, request.limit), (16 * 1024 * 1024, None));
         let request = request.at_most(7).timeout(Duration::from_secs(2));
-        assert_eq!((request.at_most, request.limit), (7, Some(Duration::from_secs(2))));
+        assert_eq!(
+            (request.at_most, request.limit),
+            (7, Some(Duration::from_secs(2)))
+        );
     }
 
     #[test]
@@ -222,10 +265,14 @@ mod tests {
 
     #[test]
     fn debug_output_of_a_request_hides_secrets() {
-        let request = Request::post("https://c/p?token=secret").header("X-Auth-Token", "secret").text("a/b", "secret");
+        let request = Request::post("https://c/p?token=secret")
+            .header("X-Auth-Token", "secret")
+            .text("a/b", "secret");
         let shown = format!("{request:?}");
         assert!(
-            shown.contains("X-Auth-Token") && shown.contains("https://c/p") && !shown.contains("secret"),
+            shown.contains("X-Auth-Token")
+                && shown.contains("https://c/p")
+                && !shown.contains("secret"),
             "{shown}"
         );
     }

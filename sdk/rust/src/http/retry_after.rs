@@ -1,15 +1,17 @@
 //! Parses `Retry-After` (RFC 9110, 10.2.3).
 use std::time::{Duration, SystemTime};
 
-/// Returns the delay. A date is relative to `date`, the date of the response, so that the clocks do not need to agree, or else to
-/// `now`. None if the value cannot be parsed.
+/// Returns the delay. A date is relative to `date`, the date of the response, so that the clocks do
+/// not need to agree, or else to `now`. None if the value cannot be parsed.
 pub(super) fn delay(value: &str, date: Option<&str>, now: SystemTime) -> Option<Duration> {
     let value = value.trim();
     if !value.is_empty() && value.bytes().all(|byte| byte.is_ascii_digit()) {
         return Some(Duration::from_secs(value.parse().unwrap_or(u64::MAX)));
     }
     let until = httpdate::parse_http_date(value).ok()?;
-    let from = date.and_then(|date| httpdate::parse_http_date(date.trim()).ok()).unwrap_or(now);
+    let from = date
+        .and_then(|date| httpdate::parse_http_date(date.trim()).ok())
+        .unwrap_or(now);
     Some(until.duration_since(from).unwrap_or_default())
 }
 
@@ -26,8 +28,18 @@ mod tests {
         assert_eq!(seconds("99999999999999999999999", None), Some(u64::MAX));
         assert_eq!(seconds("Sun, 06 Nov 1994 08:49:37 GMT", None), Some(37));
         assert_eq!(seconds("Sunday, 06-Nov-94 08:49:37 GMT", None), Some(37));
-        assert_eq!(seconds("Sun, 06 Nov 1994 08:49:37 GMT", Some("Sun, 06 Nov 1994 08:49:30 GMT")), Some(7));
-        assert_eq!(seconds("Sun, 06 Nov 1994 08:40:00 GMT", None), Some(0), "it is over");
+        assert_eq!(
+            seconds(
+                "Sun, 06 Nov 1994 08:49:37 GMT",
+                Some("Sun, 06 Nov 1994 08:49:30 GMT")
+            ),
+            Some(7)
+        );
+        assert_eq!(
+            seconds("Sun, 06 Nov 1994 08:40:00 GMT", None),
+            Some(0),
+            "it is over"
+        );
         for value in ["", "soon", "-1", "1.5", "+1"] {
             assert_eq!(seconds(value, None), None, "{value}");
         }

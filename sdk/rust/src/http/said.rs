@@ -7,10 +7,13 @@ const MOST: usize = 300;
 /// Maximum number of bytes of a body that is read: a larger one is not an error message.
 const BODY: usize = 64 << 10;
 
-/// Returns the message in the body of a response, if it has a form that clouds use: JSON with a `message` in one of several places, XML
-/// with a `Message` or `faultstring`, or plain text.
+/// Returns the message in the body of a response, if it has a form that clouds use: JSON with a
+/// `message` in one of several places, XML with a `Message` or `faultstring`, or plain text.
 pub(super) fn sentence(content_type: &str, body: &[u8]) -> Option<String> {
-    let text = std::str::from_utf8(body.get(..BODY.min(body.len()))?).ok().filter(|_| body.len() <= BODY)?.trim_start();
+    let text = std::str::from_utf8(body.get(..BODY.min(body.len()))?)
+        .ok()
+        .filter(|_| body.len() <= BODY)?
+        .trim_start();
     let found = match text.chars().next()? {
         '{' | '[' => in_json(&serde_json::from_str(text).ok()?)?.to_owned(),
         '<' => in_xml(text)?,
@@ -20,13 +23,19 @@ pub(super) fn sentence(content_type: &str, body: &[u8]) -> Option<String> {
     Some(printable(&found)).filter(|sentence| !sentence.is_empty())
 }
 
-/// Reads `{"error":{"message"}}`, `{"error"}`, `{"message"}`, `{"faultstring"}`, `{"errors":[{"detail"}]}`, and OpenStack's
-/// `{"badRequest":{"message"}}` with any name.
+/// Reads `{"error":{"message"}}`, `{"error"}`, `{"message"}`, `{"faultstring"}`,
+/// `{"errors":[{"detail"}]}`, and OpenStack's `{"badRequest":{"message"}}` with any name.
 fn in_json(body: &Value) -> Option<&str> {
     message(body)
         .or_else(|| body.get("error").and_then(own))
         .or_else(|| body.get("errors")?.as_array()?.first().and_then(own))
-        .or_else(|| body.as_object().filter(|members| members.len() == 1)?.values().next().and_then(own))
+        .or_else(|| {
+            body.as_object()
+                .filter(|members| members.len() == 1)?
+                .values()
+                .next()
+                .and_then(own)
+        })
 }
 
 /// Returns the message of an object, or the value itself if it is a string.
@@ -35,14 +44,22 @@ fn own(value: &Value) -> Option<&str> {
 }
 
 fn message(value: &Value) -> Option<&str> {
-    ["message", "Message", "faultstring", "detail", "error_description"]
-        .iter()
-        .find_map(|name| value.get(name)?.as_str())
+    [
+        "message",
+        "Message",
+        "faultstring",
+        "detail",
+        "error_description",
+    ]
+    .iter()
+    .find_map(|name| value.get(name)?.as_str())
 }
 
 /// Returns the text of the first element with one of the names, with or without a namespace prefix.
 fn in_xml(body: &str) -> Option<String> {
-    ["Message", "message", "faultstring"].iter().find_map(|name| element(body, name))
+    ["Message", "message", "faultstring"]
+        .iter()
+        .find_map(|name| element(body, name))
 }
 
 fn element(body: &str, name: &str) -> Option<String> {
@@ -52,13 +69,29 @@ fn element(body: &str, name: &str) -> Option<String> {
         rest = tag;
         // Searched only up to the next tag: a body of many `<` would otherwise take quadratic time.
         let (head, after) = tag.split_at(tag.find(['<', '>'])?);
-        let Some(after) = after.strip_prefix('>') else { continue };
+        let Some(after) = after.strip_prefix('>') else {
+            continue;
+        };
         let local = head.split_ascii_whitespace().next().unwrap_or_default();
         if local.rsplit(':').next() == Some(name) && !local.starts_with('/') {
             let (text, _) = after.split_once("</")?;
-            let text = text.strip_prefix("<![CDATA[").map_or(text, |text| text.trim_end_matches("]]>"));
-            let named = [("&lt;", "<"), ("&gt;", ">"), ("&quot;", "\""), ("&apos;", "'"), ("&amp;", "&")];
-            return Some(named.iter().fold(text.to_owned(), |text, (entity, letter)| text.replace(entity, letter)));
+            let text = text
+                .strip_prefix("<![CDATA[")
+                .map_or(text, |text| text.trim_end_matches("]]>"));
+            let named = [
+                ("&lt;", "<"),
+                ("&gt;", ">"),
+                ("&quot;", "\""),
+                ("&apos;", "'"),
+                ("&amp;", "&"),
+            ];
+            return Some(
+                named
+                    .iter()
+                    .fold(text.to_owned(), |text, (entity, letter)| {
+                        text.replace(entity, letter)
+                    }),
+            );
         }
     }
 }
@@ -117,8 +150,14 @@ mod tests {
         for body in bodies {
             assert_eq!(said(body).as_deref(), Some("no such thing"), "{body}");
         }
-        assert_eq!(said("<Message>a &lt;b&gt; &amp;lt;</Message>").as_deref(), Some("a <b> &lt;"));
-        assert_eq!(sentence("text/plain; charset=utf-8", b"no such thing\n").as_deref(), Some("no such thing"));
+        assert_eq!(
+            said("<Message>a &lt;b&gt; &amp;lt;</Message>").as_deref(),
+            Some("a <b> &lt;")
+        );
+        assert_eq!(
+            sentence("text/plain; charset=utf-8", b"no such thing\n").as_deref(),
+            Some("no such thing")
+        );
     }
 
     #[test]
@@ -151,9 +190,16 @@ mod tests {
             assert_eq!(said(&body), None, "{unit}");
         }
         // In quadratic time, this takes minutes in a debug build.
-        assert!(begin.elapsed() < std::time::Duration::from_secs(10), "{:?}", begin.elapsed());
+        assert!(
+            begin.elapsed() < std::time::Duration::from_secs(10),
+            "{:?}",
+            begin.elapsed()
+        );
         assert_eq!(said("1 < 2 <Message>no such thing</Message>"), None);
-        assert_eq!(said("<a b='1 < 2'/><Message>no such thing</Message>").as_deref(), Some("no such thing"));
+        assert_eq!(
+            said("<a b='1 < 2'/><Message>no such thing</Message>").as_deref(),
+            Some("no such thing")
+        );
     }
 
     #[test]
@@ -166,7 +212,11 @@ mod tests {
     fn a_long_message_is_cut_at_a_character_boundary() {
         for text in ["x".repeat(MOST + 1), "ü".repeat(MOST), "ab ".repeat(MOST)] {
             let cut = said(&format!(r#"{{"message": "{text}"}}"#)).unwrap();
-            assert!(cut.len() <= MOST && cut.len() > MOST - 4 && cut.ends_with('…'), "{} {cut}", cut.len());
+            assert!(
+                cut.len() <= MOST && cut.len() > MOST - 4 && cut.ends_with('…'),
+                "{} {cut}",
+                cut.len()
+            );
         }
         let whole = "x".repeat(MOST);
         assert_eq!(said(&format!(r#"{{"message": "{whole}"}}"#)), Some(whole));

@@ -4,12 +4,12 @@ use std::time::Duration;
 /// Time that a plugin keeps to return its result after its last request.
 const MARGIN: Duration = Duration::from_secs(1);
 
-/// Time limit in a native build, where there is no call: slightly less than the shorter of the two deadlines in
-/// `wit/v0.1.0/plugin.wit`.
+/// Time limit in a native build, where there is no call: slightly less than the shorter of the two
+/// deadlines in `wit/v0.1.0/plugin.wit`.
 const UNKNOWN: Duration = Duration::from_secs(25);
 
-/// Returns the time limit of a request that is sent now, given the remaining time of the current call. Zero means that it must not be
-/// sent.
+/// Returns the time limit of a request that is sent now, given the remaining time of the current
+/// call. Zero means that it must not be sent.
 pub(super) fn limit(asked: Option<Duration>, remaining: Option<Duration>) -> Duration {
     let most = remaining.map(|remaining| remaining.saturating_sub(MARGIN));
     match (asked, most) {

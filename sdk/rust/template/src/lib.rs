@@ -1,4 +1,5 @@
-//! A cloud provider with instances. Query your cloud (`skydock_sdk::http`) instead of the node's labels.
+//! A cloud provider with instances. Query your cloud (`skydock_sdk::http`) instead of the node's
+//! labels.
 use skydock_sdk::instances::{Instance, Presence};
 use skydock_sdk::plugin::{PluginInfo, Settings};
 use skydock_sdk::types::{CloudError, Node};
@@ -33,7 +34,10 @@ impl Instances for Provider {
 }
 
 fn describe(node: &Node) -> Result<Instance> {
-    let zone = node.labels.lookup("my-cloud.example/rack").ok_or_else(|| CloudError::not_found("no rack label"))?;
+    let zone = node
+        .labels
+        .lookup("my-cloud.example/rack")
+        .ok_or_else(|| CloudError::not_found("no rack label"))?;
     Ok(Instance {
         provider_id: Some(format!("my-cloud://{zone}/{}", node.name)),
         zone: Some(zone.into()),
@@ -46,6 +50,10 @@ skydock_sdk::export!(Provider: instances);
 #[test]
 fn the_zone_of_a_node_is_its_rack() {
     let labels = vec![("my-cloud.example/rack".into(), "r7".into())];
-    let node = Node { name: "n1".into(), labels, ..Node::default() };
+    let node = Node {
+        name: "n1".into(),
+        labels,
+        ..Node::default()
+    };
     assert_eq!(describe(&node).unwrap().zone.as_deref(), Some("r7"));
 }

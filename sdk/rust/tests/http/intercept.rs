@@ -9,20 +9,36 @@ use skydock_sdk::types::CloudError;
 use super::server::{Reply, Server};
 
 fn answer(body: &str) -> Option<Response> {
-    Some(Response { status: 200, body: body.into(), ..Response::default() })
+    Some(Response {
+        status: 200,
+        body: body.into(),
+        ..Response::default()
+    })
 }
 
 fn get(url: &str) -> String {
-    http::send(Request::get(url)).unwrap().text().unwrap().to_owned()
+    http::send(Request::get(url))
+        .unwrap()
+        .text()
+        .unwrap()
+        .to_owned()
 }
 
 #[test]
 fn an_interceptor_can_change_a_request() {
-    let server =
-        Server::start(|received| Reply::ok(received.headers.get("x-auth-token").map_or("none", |token| token)));
+    let server = Server::start(|received| {
+        Reply::ok(
+            received
+                .headers
+                .get("x-auth-token")
+                .map_or("none", |token| token),
+        )
+    });
     {
         let _token = intercept(|request| {
-            request.headers.push(("X-Auth-Token".into(), format!("for {}", request.method)));
+            request
+                .headers
+                .push(("X-Auth-Token".into(), format!("for {}", request.method)));
             None
         });
         assert_eq!(get(&server.url), "for GET");
@@ -38,9 +54,14 @@ fn an_interceptor_answers_on_all_threads_of_send_all() {
         counted.fetch_add(1, Ordering::Relaxed);
         answer(&request.url)
     });
-    let requests = (0..50).map(|number| Request::get(format!("https://cloud.example/{number}"))).collect();
+    let requests = (0..50)
+        .map(|number| Request::get(format!("https://cloud.example/{number}")))
+        .collect();
     for (number, response) in http::send_all(requests, 8).into_iter().enumerate() {
-        assert_eq!(response.unwrap().text(), Ok(format!("https://cloud.example/{number}").as_str()));
+        assert_eq!(
+            response.unwrap().text(),
+            Ok(format!("https://cloud.example/{number}").as_str())
+        );
     }
     assert_eq!(count.load(Ordering::Relaxed), 50);
 }
@@ -55,7 +76,10 @@ fn the_newest_interceptor_is_first_until_its_guard_drops() {
         }
         _ => answer("new"),
     });
-    assert_eq!((get("http://a"), get("http://pass")), ("new".into(), "old13".into()));
+    assert_eq!(
+        (get("http://a"), get("http://pass")),
+        ("new".into(), "old13".into())
+    );
     drop(old);
     assert_eq!(get("http://a"), "new", "dropped in any order");
     drop(new);
@@ -65,15 +89,23 @@ fn the_newest_interceptor_is_first_until_its_guard_drops() {
 #[test]
 fn concurrent_tests_do_not_share_interceptors() {
     let _here = intercept(|_| answer("here"));
-    let there = std::thread::spawn(|| http::send(Request::get("https://a"))).join().unwrap();
-    assert!(matches!(there, Err(CloudError::Unavailable(_))), "{there:?}");
+    let there = std::thread::spawn(|| http::send(Request::get("https://a")))
+        .join()
+        .unwrap();
+    assert!(
+        matches!(there, Err(CloudError::Unavailable(_))),
+        "{there:?}"
+    );
     assert_eq!(get("https://a"), "here");
 }
 
 #[test]
 fn an_invalid_request_does_not_reach_an_interceptor() {
     let _cloud = intercept(|_| answer("fine"));
-    for request in [Request::get("no-url"), Request::get("https://a").header("Host", "b")] {
+    for request in [
+        Request::get("no-url"),
+        Request::get("https://a").header("Host", "b"),
+    ] {
         assert!(matches!(http::send(request), Err(CloudError::Internal(_))));
     }
 }

@@ -28,9 +28,14 @@ impl Reply {
     /// Creates a complete response.
     pub(crate) fn new(status: u16, headers: &str, body: &str) -> Self {
         let length = body.len();
-        let bytes =
-            format!("HTTP/1.1 {status} X\r\nContent-Length: {length}\r\nConnection: close\r\n{headers}\r\n{body}");
-        Self { after: Duration::ZERO, bytes: bytes.into(), open: Duration::ZERO }
+        let bytes = format!(
+            "HTTP/1.1 {status} X\r\nContent-Length: {length}\r\nConnection: close\r\n{headers}\r\n{body}"
+        );
+        Self {
+            after: Duration::ZERO,
+            bytes: bytes.into(),
+            open: Duration::ZERO,
+        }
     }
 
     pub(crate) fn ok(body: &str) -> Self {
@@ -38,7 +43,10 @@ impl Reply {
     }
 
     pub(crate) fn raw(bytes: &str) -> Self {
-        Self { bytes: bytes.into(), ..Self::ok("") }
+        Self {
+            bytes: bytes.into(),
+            ..Self::ok("")
+        }
     }
 
     pub(crate) fn after(self, after: Duration) -> Self {
@@ -67,7 +75,8 @@ impl Server {
         let also_seen = Arc::clone(&seen);
         std::thread::spawn(move || {
             for stream in listener.incoming() {
-                let (stream, seen, reply) = (stream.unwrap(), Arc::clone(&also_seen), Arc::clone(&reply));
+                let (stream, seen, reply) =
+                    (stream.unwrap(), Arc::clone(&also_seen), Arc::clone(&reply));
                 // A client that closes the connection does not matter.
                 std::thread::spawn(move || drop(serve(stream, &seen, &*reply)));
             }
@@ -86,7 +95,11 @@ impl Server {
     }
 }
 
-fn serve(mut stream: TcpStream, seen: &Mutex<Seen>, reply: &dyn Fn(&Received) -> Reply) -> std::io::Result<()> {
+fn serve(
+    mut stream: TcpStream,
+    seen: &Mutex<Seen>,
+    reply: &dyn Fn(&Received) -> Reply,
+) -> std::io::Result<()> {
     let received = receive(&mut BufReader::new(stream.try_clone()?))?;
     let reply = reply(&received);
     {
@@ -96,7 +109,8 @@ fn serve(mut stream: TcpStream, seen: &Mutex<Seen>, reply: &dyn Fn(&Received) ->
         seen.received.push(received);
     }
     std::thread::sleep(reply.after);
-    // The count decreases before the response is sent: otherwise the next request of the client could arrive first.
+    // The count decreases before the response is sent: otherwise the next request of the client
+    // could arrive first.
     seen.lock().unwrap().now -= 1;
     stream.write_all(&reply.bytes)?;
     std::thread::sleep(reply.open);
@@ -109,11 +123,19 @@ fn receive(stream: &mut impl std::io::BufRead) -> std::io::Result<Received> {
     let mut headers = BTreeMap::new();
     for line in lines {
         let line = line?;
-        let Some((name, value)) = line.split_once(':') else { break };
+        let Some((name, value)) = line.split_once(':') else {
+            break;
+        };
         headers.insert(name.to_ascii_lowercase(), value.trim().to_owned());
     }
-    let length = headers.get("content-length").map_or(0, |length| length.parse().unwrap());
+    let length = headers
+        .get("content-length")
+        .map_or(0, |length| length.parse().unwrap());
     let mut body = vec![0; length];
     stream.read_exact(&mut body)?;
-    Ok(Received { line: first.trim_end_matches(" HTTP/1.1").to_owned(), headers, body })
+    Ok(Received {
+        line: first.trim_end_matches(" HTTP/1.1").to_owned(),
+        headers,
+        body,
+    })
 }

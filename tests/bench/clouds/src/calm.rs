@@ -7,7 +7,8 @@ use anyhow::{Result, bail};
 use skydock_bench::Process;
 use skydock_clouds::Proxy;
 
-/// How long there must be no call until the calls count as ended: both sides retry a call that failed once after five seconds.
+/// How long there must be no call until the calls count as ended: both sides retry a call that
+/// failed once after five seconds.
 const QUIET: Duration = Duration::from_secs(11);
 const POLL: Duration = Duration::from_millis(50);
 
@@ -22,11 +23,21 @@ pub(crate) struct Calm<'a> {
 
 impl<'a> Calm<'a> {
     pub(crate) fn new(proxy: &'a Proxy) -> Self {
-        Self { proxy, began: Instant::now(), seen: 0, last: None }
+        Self {
+            proxy,
+            began: Instant::now(),
+            seen: 0,
+            last: None,
+        }
     }
 
     /// Waits until `done` is set and there were no calls to the cloud for a while.
-    pub(crate) async fn comes(&mut self, process: &mut Process, done: &Cell<bool>, limit: Duration) -> Result<()> {
+    pub(crate) async fn comes(
+        &mut self,
+        process: &mut Process,
+        done: &Cell<bool>,
+        limit: Duration,
+    ) -> Result<()> {
         let again = Instant::now();
         loop {
             process.check()?;
@@ -39,7 +50,11 @@ impl<'a> Calm<'a> {
                 return Ok(());
             }
             if self.began.elapsed() > limit {
-                bail!("the cloud is asked again and again for {} s: {:?}", limit.as_secs(), self.proxy.counts());
+                bail!(
+                    "the cloud is asked again and again for {} s: {:?}",
+                    limit.as_secs(),
+                    self.proxy.counts()
+                );
             }
             tokio::time::sleep(POLL).await;
         }

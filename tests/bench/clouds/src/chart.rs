@@ -6,7 +6,8 @@ use skydock_bench::as_f64;
 
 use crate::scenario::{Figures, Stage};
 
-/// Returns bars with the ratio of Skydock's calls and time to the peer's by stage, or `None` without figures.
+/// Returns bars with the ratio of Skydock's calls and time to the peer's by stage, or `None`
+/// without figures.
 pub(crate) fn chart(
     cloud: &str,
     peer: &BTreeMap<Stage, Figures>,
@@ -14,8 +15,13 @@ pub(crate) fn chart(
 ) -> Option<String> {
     let mut bars = Vec::new();
     for (stage, peer) in peer.iter().filter(|(stage, _)| **stage != Stage::Start) {
-        let Some(skydock) = skydock.get(stage) else { continue };
-        let calls = (Some(as_f64(peer.all_calls())), Some(as_f64(skydock.all_calls())));
+        let Some(skydock) = skydock.get(stage) else {
+            continue;
+        };
+        let calls = (
+            Some(as_f64(peer.all_calls())),
+            Some(as_f64(skydock.all_calls())),
+        );
         for (what, (peer, skydock)) in [("calls", calls), ("time", (time(peer), time(skydock)))] {
             if let (Some(peer), Some(skydock)) = (peer.filter(|peer| *peer > 0.0), skydock) {
                 bars.push((format!("{}: {what}", stage.word()), skydock / peer));
@@ -34,7 +40,8 @@ pub(crate) fn chart(
     ))
 }
 
-/// Returns the time of a stage: until the cluster has the expected state, or otherwise until the last call.
+/// Returns the time of a stage: until the cluster has the expected state, or otherwise until the
+/// last call.
 pub(crate) fn time(figures: &Figures) -> Option<f64> {
     figures.seconds.or(figures.seconds_of_calls)
 }
@@ -50,11 +57,23 @@ mod tests {
             seconds,
             ..Figures::default()
         };
-        let peer = BTreeMap::from([(Stage::Nodes, figures(100, Some(2.0))), (Stage::Rest, figures(0, None))]);
-        let skydock = BTreeMap::from([(Stage::Nodes, figures(10, Some(3.0))), (Stage::Rest, figures(1, None))]);
+        let peer = BTreeMap::from([
+            (Stage::Nodes, figures(100, Some(2.0))),
+            (Stage::Rest, figures(0, None)),
+        ]);
+        let skydock = BTreeMap::from([
+            (Stage::Nodes, figures(10, Some(3.0))),
+            (Stage::Rest, figures(1, None)),
+        ]);
         let chart = chart("X", &peer, &skydock).unwrap();
-        assert!(chart.contains("x-axis [\"nodes: calls\", \"nodes: time\"]"), "{chart}");
-        assert!(chart.contains("bar [0.10, 1.50]") && chart.contains("y-axis 0 --> 1.50"), "{chart}");
+        assert!(
+            chart.contains("x-axis [\"nodes: calls\", \"nodes: time\"]"),
+            "{chart}"
+        );
+        assert!(
+            chart.contains("bar [0.10, 1.50]") && chart.contains("y-axis 0 --> 1.50"),
+            "{chart}"
+        );
         assert_eq!(super::chart("X", &BTreeMap::new(), &skydock), None);
     }
 }

@@ -1,4 +1,5 @@
-//! Creates the objects of a cluster concurrently, like kubelets and users, and waits until they have the expected state.
+//! Creates the objects of a cluster concurrently, like kubelets and users, and waits until they
+//! have the expected state.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
@@ -27,7 +28,10 @@ pub(crate) struct Fleet {
 
 impl Fleet {
     pub(crate) fn new(client: Client) -> Self {
-        Self { cluster: Cluster::new(client.clone()), client }
+        Self {
+            cluster: Cluster::new(client.clone()),
+            client,
+        }
     }
 
     /// Returns the cluster for changes of single objects.
@@ -68,7 +72,9 @@ impl Fleet {
     ) -> Result<()> {
         let made = stream::iter(names)
             .map(Ok)
-            .try_for_each_concurrent(AT_A_TIME, async |name| self.cluster.serve(name, ports, annotations).await);
+            .try_for_each_concurrent(AT_A_TIME, async |name| {
+                self.cluster.serve(name, ports, annotations).await
+            });
         made.await
     }
 
@@ -92,7 +98,11 @@ impl Fleet {
     pub(crate) async fn nodes_are(&self, names: &[String], limit: Duration) -> Result<Instant> {
         let wanted: BTreeSet<&str> = names.iter().map(String::as_str).collect();
         reached(Api::<Node>::all(self.client.clone()), limit, |nodes| {
-            let mut left: Vec<&str> = wanted.iter().copied().filter(|name| !nodes.contains_key(*name)).collect();
+            let mut left: Vec<&str> = wanted
+                .iter()
+                .copied()
+                .filter(|name| !nodes.contains_key(*name))
+                .collect();
             left.extend(
                 nodes
                     .iter()
@@ -108,16 +118,26 @@ impl Fleet {
     /// Waits until all of these Services have an address and there are no others.
     pub(crate) async fn services_are(&self, names: &[String], limit: Duration) -> Result<Instant> {
         let wanted: BTreeSet<&str> = names.iter().map(String::as_str).collect();
-        reached(Api::<Service>::namespaced(self.client.clone(), "default"), limit, |services| {
-            let balanced = services.iter().filter(|(name, _)| name.as_str() != "kubernetes");
-            let mut left: Vec<String> = wanted
-                .iter()
-                .filter(|name| !services.get(**name).is_some_and(has_address))
-                .map(|name| (*name).to_owned())
-                .collect();
-            left.extend(balanced.filter(|(name, _)| !wanted.contains(name.as_str())).map(|(name, _)| name.clone()));
-            left
-        })
+        reached(
+            Api::<Service>::namespaced(self.client.clone(), "default"),
+            limit,
+            |services| {
+                let balanced = services
+                    .iter()
+                    .filter(|(name, _)| name.as_str() != "kubernetes");
+                let mut left: Vec<String> = wanted
+                    .iter()
+                    .filter(|name| !services.get(**name).is_some_and(has_address))
+                    .map(|name| (*name).to_owned())
+                    .collect();
+                left.extend(
+                    balanced
+                        .filter(|(name, _)| !wanted.contains(name.as_str()))
+                        .map(|(name, _)| name.clone()),
+                );
+                left
+            },
+        )
         .await
         .context("services")
     }
@@ -125,17 +145,29 @@ impl Fleet {
 
 fn waits(node: &Node) -> bool {
     let spec = node.spec.as_ref();
-    let taints = spec.and_then(|spec| spec.taints.as_deref()).unwrap_or_default();
-    taints.iter().any(|taint| taint.key == UNINITIALIZED) || spec.is_none_or(|spec| spec.provider_id.is_none())
+    let taints = spec
+        .and_then(|spec| spec.taints.as_deref())
+        .unwrap_or_default();
+    taints.iter().any(|taint| taint.key == UNINITIALIZED)
+        || spec.is_none_or(|spec| spec.provider_id.is_none())
 }
 
 fn has_address(service: &Service) -> bool {
-    let status = service.status.as_ref().and_then(|status| status.load_balancer.as_ref());
-    status.and_then(|status| status.ingress.as_ref()).is_some_and(|ingress| !ingress.is_empty())
+    let status = service
+        .status
+        .as_ref()
+        .and_then(|status| status.load_balancer.as_ref());
+    status
+        .and_then(|status| status.ingress.as_ref())
+        .is_some_and(|ingress| !ingress.is_empty())
 }
 
 /// Watches objects until `left` returns an empty list.
-async fn reached<K>(api: Api<K>, limit: Duration, left: impl Fn(&BTreeMap<String, K>) -> Vec<String>) -> Result<Instant>
+async fn reached<K>(
+    api: Api<K>,
+    limit: Duration,
+    left: impl Fn(&BTreeMap<String, K>) -> Vec<String>,
+) -> Result<Instant>
 where
     K: Resource + Clone + Debug + DeserializeOwned + Send + 'static,
 {
@@ -145,7 +177,11 @@ where
     let deadline = tokio::time::Instant::now() + limit;
     loop {
         let Ok(event) = tokio::time::timeout_at(deadline, events.next()).await else {
-            bail!("not within {} s: {}", limit.as_secs(), left(&all).join(", "));
+            bail!(
+                "not within {} s: {}",
+                limit.as_secs(),
+                left(&all).join(", ")
+            );
         };
         match event.context("the watch has ended")?? {
             Event::Init => all.clear(),

@@ -47,7 +47,17 @@ mod tests {
     fn a_decision_applies_to_a_field_of_a_cloud_and_a_side() {
         let logs = "cloud/load balancers/default/service-*/attributes/access_logs.s3.enabled";
         assert!(of(Kind::Aws, Side::Skydock, logs).is_some());
-        assert!(of(Kind::Openstack, Side::Skydock, logs).is_none() && of(Kind::Aws, Side::Go, logs).is_none());
-        assert!(of(Kind::Aws, Side::Skydock, "cluster/nodes/node-*/metadata/labels/x").is_none());
+        assert!(
+            of(Kind::Openstack, Side::Skydock, logs).is_none()
+                && of(Kind::Aws, Side::Go, logs).is_none()
+        );
+        assert!(
+            of(
+                Kind::Aws,
+                Side::Skydock,
+                "cluster/nodes/node-*/metadata/labels/x"
+            )
+            .is_none()
+        );
     }
 }

@@ -32,7 +32,9 @@ pub(crate) fn between(kind: Kind, side: Side, peer: &Value, here: &Value) -> Vec
     flatten(here, String::new(), &mut right);
     let mut found: BTreeMap<(String, String, String), usize> = BTreeMap::new();
     let mut note = |path: &str, peer: &str, here: &str| {
-        *found.entry((unnumbered(path), unnumbered(peer), unnumbered(here))).or_default() += 1;
+        *found
+            .entry((unnumbered(path), unnumbered(peer), unnumbered(here)))
+            .or_default() += 1;
     };
     for (path, value) in &left {
         match right.get(path) {
@@ -48,14 +50,22 @@ pub(crate) fn between(kind: Kind, side: Side, peer: &Value, here: &Value) -> Vec
         .into_iter()
         .map(|((field, peer, here), count)| {
             let decided = decided::of(kind, side, &field).map(|Decided { why, .. }| *why);
-            Difference { side, field, peer, here, count, decided }
+            Difference {
+                side,
+                field,
+                peer,
+                here,
+                count,
+                decided,
+            }
         })
         .collect()
 }
 
 const NOTHING: &str = "–";
 
-/// Collects the fields by path. Each element of a list is a separate field, so that order and number do not matter.
+/// Collects the fields by path. Each element of a list is a separate field, so that order and
+/// number do not matter.
 fn flatten(value: &Value, path: String, all: &mut BTreeMap<String, String>) {
     match value {
         Value::Object(fields) => {
@@ -72,7 +82,11 @@ fn flatten(value: &Value, path: String, all: &mut BTreeMap<String, String>) {
             for (text, count) in counts {
                 all.insert(
                     format!("{path} has {text}"),
-                    if count == 1 { "yes".to_owned() } else { format!("{count} times") },
+                    if count == 1 {
+                        "yes".to_owned()
+                    } else {
+                        format!("{count} times")
+                    },
                 );
             }
         }
@@ -83,7 +97,9 @@ fn flatten(value: &Value, path: String, all: &mut BTreeMap<String, String>) {
 }
 
 fn shown(value: &Value) -> String {
-    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+    value
+        .as_str()
+        .map_or_else(|| value.to_string(), str::to_owned)
 }
 
 /// Returns `node-12` and `service-3` without their numbers.
@@ -123,9 +139,23 @@ mod tests {
             let service = json!({"finalizers": [finalizer], "port": 80});
             json!({"service-1": service, "service-2": service, "x": extra})
         };
-        let found = between(Kind::Aws, Side::Skydock, &side("a", json!("1")), &side("b", Value::Null));
-        let told: Vec<_> =
-            found.iter().map(|one| (one.field.as_str(), one.peer.as_str(), one.here.as_str(), one.count)).collect();
+        let found = between(
+            Kind::Aws,
+            Side::Skydock,
+            &side("a", json!("1")),
+            &side("b", Value::Null),
+        );
+        let told: Vec<_> = found
+            .iter()
+            .map(|one| {
+                (
+                    one.field.as_str(),
+                    one.peer.as_str(),
+                    one.here.as_str(),
+                    one.count,
+                )
+            })
+            .collect();
         assert_eq!(
             told,
             [
@@ -138,6 +168,14 @@ mod tests {
 
     #[test]
     fn list_order_is_ignored() {
-        assert_eq!(between(Kind::Aws, Side::Skydock, &json!({"a": [1, {"b": 2}]}), &json!({"a": [{"b": 2}, 1]})), []);
+        assert_eq!(
+            between(
+                Kind::Aws,
+                Side::Skydock,
+                &json!({"a": [1, {"b": 2}]}),
+                &json!({"a": [{"b": 2}, 1]})
+            ),
+            []
+        );
     }
 }

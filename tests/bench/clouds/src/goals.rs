@@ -35,28 +35,49 @@ pub(crate) fn goals(kind: Kind, peer: &Side, skydock: &Side) -> Vec<Goal> {
         (peer > 0.0).then(|| value(skydock) / peer)
     };
     let calls = |stages: &'static [Stage]| {
-        part(&move |side| stages.iter().filter_map(|stage| side.get(stage)).map(|it| as_f64(it.all_calls())).sum())
+        part(&move |side| {
+            stages
+                .iter()
+                .filter_map(|stage| side.get(stage))
+                .map(|it| as_f64(it.all_calls()))
+                .sum()
+        })
     };
-    let most = |bytes: fn(&Figures) -> u64| part(&|side| as_f64(side.values().map(bytes).max().unwrap_or_default()));
+    let most = |bytes: fn(&Figures) -> u64| {
+        part(&|side| as_f64(side.values().map(bytes).max().unwrap_or_default()))
+    };
     let tenth = 0.1;
     let third = 1.0 / 3.0;
     let time = match kind {
         Kind::Openstack => third,
         Kind::Aws => 0.67,
     };
-    let goal = |what, at_most, found| Goal { what, at_most, found, one_call: false };
+    let goal = |what, at_most, found| Goal {
+        what,
+        at_most,
+        found,
+        one_call: false,
+    };
     let at_rest = skydock.get(&Stage::Rest).map(Figures::all_calls);
     vec![
         goal("calls to initialize nodes", tenth, calls(&[Stage::Nodes])),
-        // With few nodes, upstream needs few calls, and Skydock's minimum is one call for all of them.
-        Goal { one_call: at_rest == Some(1), ..goal("calls at rest", tenth, calls(&[Stage::Rest])) },
+        // With few nodes, upstream needs few calls, and Skydock's minimum is one call for all of
+        // them.
+        Goal {
+            one_call: at_rest == Some(1),
+            ..goal("calls at rest", tenth, calls(&[Stage::Rest]))
+        },
         goal("calls to ensure services", 1.0, calls(&[Stage::Services])),
         goal("calls to change services", 1.0, calls(&[Stage::Change])),
         goal("calls to delete services", 1.0, calls(&[Stage::Delete])),
         goal(
             "time to initialize nodes",
             time,
-            part(&|side| side.get(&Stage::Nodes).and_then(|it| it.seconds).unwrap_or_default()),
+            part(&|side| {
+                side.get(&Stage::Nodes)
+                    .and_then(|it| it.seconds)
+                    .unwrap_or_default()
+            }),
         ),
         goal("peak memory", third, most(|it| it.peak_bytes)),
     ]
@@ -74,19 +95,31 @@ mod tests {
             peak_anonymous_bytes: peak_bytes / 2,
             ..Figures::default()
         };
-        Stage::ALL.into_iter().map(|stage| (stage, figures.clone())).collect()
+        Stage::ALL
+            .into_iter()
+            .map(|stage| (stage, figures.clone()))
+            .collect()
     }
 
     fn missed(kind: Kind, skydock: &Side) -> Vec<&'static str> {
         let all = goals(kind, &side(100, 10.0, 300), skydock);
-        all.iter().filter(|goal| !goal.is_met()).map(|goal| goal.what).collect()
+        all.iter()
+            .filter(|goal| !goal.is_met())
+            .map(|goal| goal.what)
+            .collect()
     }
 
     #[test]
     fn a_tenth_of_the_calls_and_a_third_of_the_memory_are_enough() {
-        assert_eq!(missed(Kind::Openstack, &side(10, 3.3, 100)), [] as [&str; 0]);
+        assert_eq!(
+            missed(Kind::Openstack, &side(10, 3.3, 100)),
+            [] as [&str; 0]
+        );
         assert_eq!(missed(Kind::Aws, &side(10, 6.7, 100)), [] as [&str; 0]);
-        assert_eq!(missed(Kind::Openstack, &side(10, 6.7, 100)), ["time to initialize nodes"]);
+        assert_eq!(
+            missed(Kind::Openstack, &side(10, 6.7, 100)),
+            ["time to initialize nodes"]
+        );
     }
 
     #[test]
@@ -105,6 +138,9 @@ mod tests {
     #[test]
     fn goals_without_figures_of_the_peer_are_met() {
         let none = goals(Kind::Aws, &side(0, 0.0, 0), &side(1, 1.0, 1));
-        assert!(none.iter().all(|goal| goal.found.is_none() && goal.is_met()));
+        assert!(
+            none.iter()
+                .all(|goal| goal.found.is_none() && goal.is_met())
+        );
     }
 }

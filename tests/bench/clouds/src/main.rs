@@ -1,5 +1,6 @@
-//! `skydock-bench-clouds`: compares Skydock and its plugins with the official cloud controller managers, and with their providers
-//! as plugins, one after the other on the same kind of control plane and the same cloud. `README.md` describes the method.
+//! `skydock-bench-clouds`: compares Skydock and its plugins with the official cloud controller
+//! managers, and with their providers as plugins, one after the other on the same kind of control
+//! plane and the same cloud. `README.md` describes the method.
 
 #![forbid(unsafe_code)]
 
@@ -30,8 +31,9 @@ use crate::manager::Programs;
 use crate::report::{OnCloud, Report};
 use crate::scenario::{Kind, Side, Size};
 
-/// Measures Skydock beside the official cloud controller managers of OpenStack and AWS, on the same control plane and the same cloud:
-/// with its own plugins, and with the providers of these managers as plugins.
+/// Measures Skydock beside the official cloud controller managers of OpenStack and AWS, on the same
+/// control plane and the same cloud: with its own plugins, and with the providers of these managers
+/// as plugins.
 #[derive(Debug, Parser)]
 #[command(name = "cargo xtask bench clouds")]
 struct Args {
@@ -68,16 +70,26 @@ struct Args {
 
 impl Args {
     fn size(&self) -> Size {
-        let (nodes, services, rest) =
-            if self.quick { (6, 3, Duration::from_secs(20)) } else { (self.nodes, self.services, self.rest) };
-        Size { nodes: nodes.into(), services: services.into(), rest, latency: self.latency }
+        let (nodes, services, rest) = if self.quick {
+            (6, 3, Duration::from_secs(20))
+        } else {
+            (self.nodes, self.services, self.rest)
+        };
+        Size {
+            nodes: nodes.into(),
+            services: services.into(),
+            rest,
+            latency: self.latency,
+        }
     }
 
     fn clouds(&self) -> Vec<Kind> {
-        self.cloud.map_or_else(|| vec![Kind::Openstack, Kind::Aws], |kind| vec![kind])
+        self.cloud
+            .map_or_else(|| vec![Kind::Openstack, Kind::Aws], |kind| vec![kind])
     }
 
-    /// Returns the sides of a run. The last one runs on a machine that has been busy for a while, so the order alternates.
+    /// Returns the sides of a run. The last one runs on a machine that has been busy for a while,
+    /// so the order alternates.
     fn sides(&self, run: u8) -> Vec<Side> {
         match self.side {
             Some(side) => vec![side],
@@ -88,7 +100,12 @@ impl Args {
 
     /// Returns true for a complete run of full size, whose figures are published.
     fn is_whole(&self) -> bool {
-        let Size { nodes, services, rest, latency } = self.size();
+        let Size {
+            nodes,
+            services,
+            rest,
+            latency,
+        } = self.size();
         let is_full = nodes >= 60 && services >= 15 && rest >= Duration::from_secs(300);
         is_full && latency == Duration::from_millis(50) && self.cloud.is_none()
     }
@@ -123,15 +140,36 @@ async fn run(args: &Args) -> Result<bool> {
     for kind in args.clouds() {
         progress.say(format!("{}: building the peer", kind.name()));
         let peer = place::peer(kind).await?;
-        let plugin = args.built.plugin().with_file_name(format!("{}.wasm", kind.name()));
-        let go_plugin = plugin.with_file_name("go").join(format!("{}.wasm", kind.name()));
-        let programs = Programs { skydock: args.built.skydock.clone(), plugin, go_plugin, peer };
-        let plugins = args.sides(0).into_iter().filter_map(|side| programs.plugin_of(side));
+        let plugin = args
+            .built
+            .plugin()
+            .with_file_name(format!("{}.wasm", kind.name()));
+        let go_plugin = plugin
+            .with_file_name("go")
+            .join(format!("{}.wasm", kind.name()));
+        let programs = Programs {
+            skydock: args.built.skydock.clone(),
+            plugin,
+            go_plugin,
+            peer,
+        };
+        let plugins = args
+            .sides(0)
+            .into_iter()
+            .filter_map(|side| programs.plugin_of(side));
         skydock_bench::all_built(plugins.chain([programs.skydock.as_path()]), "clouds")?;
         let mut cloud = OnCloud::new(kind, &programs.peer);
         for number in 0..args.runs {
             for side in args.sides(number) {
-                let outcome = run::side(kind, side, &programs, &size, &target.join("clouds"), &progress).await?;
+                let outcome = run::side(
+                    kind,
+                    side,
+                    &programs,
+                    &size,
+                    &target.join("clouds"),
+                    &progress,
+                )
+                .await?;
                 cloud.add(side, outcome);
             }
         }
@@ -146,7 +184,11 @@ async fn run(args: &Args) -> Result<bool> {
     if args.is_whole() {
         report.update(&here.join("README.md"))?;
     }
-    let text = if args.json { serde_json::to_string_pretty(&report)? } else { report.text() };
+    let text = if args.json {
+        serde_json::to_string_pretty(&report)?
+    } else {
+        report.text()
+    };
     writeln!(std::io::stdout(), "{text}").context("cannot write to stdout")?;
     Ok(report.is_good())
 }
@@ -163,7 +205,10 @@ mod tests {
     fn only_the_default_run_is_whole() {
         let args = parse(&[]).unwrap();
         let size = args.size();
-        assert_eq!((size.nodes, size.services, size.rest), (60, 15, Duration::from_secs(300)));
+        assert_eq!(
+            (size.nodes, size.services, size.rest),
+            (60, 15, Duration::from_secs(300))
+        );
         assert!(args.is_whole() && args.clouds().len() == 2);
         for other in ["--quick", "--cloud=aws", "--nodes=10", "--latency=1ms"] {
             assert!(!parse(&[other]).unwrap().is_whole(), "{other}");

@@ -17,7 +17,8 @@ use crate::cluster::Fleet;
 use crate::place::{CLUSTER, Place};
 use crate::scenario::Side;
 
-/// How long a start may take, including the compilation of the plugin and waiting for a lease that was not released.
+/// How long a start may take, including the compilation of the plugin and waiting for a lease that
+/// was not released.
 const PATIENCE: Duration = Duration::from_secs(600);
 const POLL: Duration = Duration::from_millis(25);
 
@@ -49,14 +50,27 @@ pub(crate) struct Manager {
 
 enum How {
     Peer(Peer, Box<Settings>),
-    Skydock { binary: PathBuf, arguments: Vec<String>, address: SocketAddr },
+    Skydock {
+        binary: PathBuf,
+        arguments: Vec<String>,
+        address: SocketAddr,
+    },
 }
 
 impl Manager {
-    /// Prepares the official cloud controller manager, tuned: 20 workers, no client rate limit, no routes.
-    pub(crate) fn peer(peer: &Peer, place: &Place<'_>, folder: &Path, kubeconfig: &Path) -> Result<Self> {
+    /// Prepares the official cloud controller manager, tuned: 20 workers, no client rate limit, no
+    /// routes.
+    pub(crate) fn peer(
+        peer: &Peer,
+        place: &Place<'_>,
+        folder: &Path,
+        kubeconfig: &Path,
+    ) -> Result<Self> {
         let settings = place.peer_settings(folder, kubeconfig)?;
-        Ok(Self { how: How::Peer(peer.clone(), Box::new(settings)), log: folder.join("peer.log") })
+        Ok(Self {
+            how: How::Peer(peer.clone(), Box::new(settings)),
+            log: folder.join("peer.log"),
+        })
     }
 
     /// Prepares Skydock with its defaults, without routes. The plugin is not compiled yet.
@@ -81,8 +95,15 @@ impl Manager {
             format!("--metrics-bind-address={address}"),
             "--configure-cloud-routes=false".to_owned(),
         ];
-        let how = How::Skydock { binary: binary.to_owned(), arguments, address };
-        Ok(Self { how, log: folder.join("skydock.log") })
+        let how = How::Skydock {
+            binary: binary.to_owned(),
+            arguments,
+            address,
+        };
+        Ok(Self {
+            how,
+            log: folder.join("skydock.log"),
+        })
     }
 
     /// Returns the path of its log.
@@ -97,7 +118,9 @@ impl Manager {
                 forget_pages(peer.binary())?;
                 peer.command(settings)
             }
-            How::Skydock { binary, arguments, .. } => {
+            How::Skydock {
+                binary, arguments, ..
+            } => {
                 forget_pages(binary)?;
                 let mut command = Command::new(binary);
                 // As in the container image.
@@ -122,13 +145,16 @@ impl Manager {
         let leads = leader.is_some_and(|leader| Some(leader.as_str()) != before);
         Ok(match &self.how {
             How::Peer(..) => leads,
-            How::Skydock { address, .. } => leads && metrics::is_ready(*address).await.unwrap_or(false),
+            How::Skydock { address, .. } => {
+                leads && metrics::is_ready(*address).await.unwrap_or(false)
+            }
         })
     }
 }
 
-/// Has the kernel read a program from the disk again. What a build has just written is in the cache in pieces of up to 2 MiB, which are
-/// mapped as a whole: without this, the memory of a program would depend on how long ago it was built.
+/// Has the kernel read a program from the disk again. What a build has just written is in the cache
+/// in pieces of up to 2 MiB, which are mapped as a whole: without this, the memory of a program
+/// would depend on how long ago it was built.
 fn forget_pages(program: &Path) -> Result<()> {
     let failed = || format!("cannot drop the cached pages of {}", program.display());
     let file = File::open(program).with_context(failed)?;

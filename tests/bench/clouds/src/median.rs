@@ -5,7 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::scenario::{Figures, Stage};
 
-/// Returns the median of all runs for each figure. For an even number of runs, it is the lower one of the two middle values.
+/// Returns the median of all runs for each figure. For an even number of runs, it is the lower one
+/// of the two middle values.
 pub(crate) fn median(runs: &[BTreeMap<Stage, Figures>]) -> BTreeMap<Stage, Figures> {
     let mut all = BTreeMap::new();
     for stage in Stage::ALL {
@@ -14,15 +15,24 @@ pub(crate) fn median(runs: &[BTreeMap<Stage, Figures>]) -> BTreeMap<Stage, Figur
             continue;
         }
         let time = |value: &dyn Fn(&Figures) -> Option<f64>| {
-            middle(of.iter().filter_map(|it| value(it)).collect(), f64::total_cmp)
+            middle(
+                of.iter().filter_map(|it| value(it)).collect(),
+                f64::total_cmp,
+            )
         };
         let bytes = |value: &dyn Fn(&Figures) -> u64| {
             middle(of.iter().map(|it| value(it)).collect(), u64::cmp).unwrap_or_default()
         };
         let operations: BTreeSet<&String> = of.iter().flat_map(|it| it.calls.keys()).collect();
         let calls = operations.into_iter().map(|operation| {
-            let counts = of.iter().map(|it| it.calls.get(operation).copied().unwrap_or_default()).collect();
-            (operation.clone(), middle(counts, u64::cmp).unwrap_or_default())
+            let counts = of
+                .iter()
+                .map(|it| it.calls.get(operation).copied().unwrap_or_default())
+                .collect();
+            (
+                operation.clone(),
+                middle(counts, u64::cmp).unwrap_or_default(),
+            )
         });
         let figures = Figures {
             seconds: time(&|it| it.seconds),

@@ -1,4 +1,5 @@
-//! Describes a cluster and its cloud in words that do not depend on the side: without IDs, times, and random values.
+//! Describes a cluster and its cloud in words that do not depend on the side: without IDs, times,
+//! and random values.
 
 mod aws;
 mod cluster;
@@ -15,7 +16,11 @@ use crate::cluster::Fleet;
 use crate::place::Place;
 
 /// Describes both. Instances are named by number, in order of their creation.
-pub(crate) async fn take(fleet: &Fleet, place: &Place<'_>, machines: &[(usize, Machine)]) -> Result<Value> {
+pub(crate) async fn take(
+    fleet: &Fleet,
+    place: &Place<'_>,
+    machines: &[(usize, Machine)],
+) -> Result<Value> {
     let mut words = Words::default();
     for (number, machine) in machines {
         let name = format!("node-{number}");
@@ -23,7 +28,10 @@ pub(crate) async fn take(fleet: &Fleet, place: &Place<'_>, machines: &[(usize, M
         words.say(&machine.node, &name);
         words.say(&machine.address, &format!("address({name})"));
     }
-    let (nodes, services) = (fleet.cluster().nodes().await?, fleet.cluster().services().await?);
+    let (nodes, services) = (
+        fleet.cluster().nodes().await?,
+        fleet.cluster().services().await?,
+    );
     cluster::name(&services, &mut words);
     let cloud = match place {
         Place::OpenStack(site) => openstack::openstack(site.project(), &mut words).await?,

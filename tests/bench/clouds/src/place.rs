@@ -70,11 +70,15 @@ impl Place<'_> {
         }
     }
 
-    /// Returns the settings of the official cloud controller manager. Its configuration files are written to the folder.
+    /// Returns the settings of the official cloud controller manager. Its configuration files are
+    /// written to the folder.
     pub(crate) fn peer_settings(&self, folder: &Path, kubeconfig: &Path) -> Result<Settings> {
         let proxy = self.site().proxy();
         let (conf, environment) = match self {
-            Self::OpenStack(site) => (openstack::cloud_conf(site.project(), &proxy.auth_url()), Vec::new()),
+            Self::OpenStack(site) => (
+                openstack::cloud_conf(site.project(), &proxy.auth_url()),
+                Vec::new(),
+            ),
             Self::Aws(site, cloud, keys) => (
                 aws::cloud_conf(site.network(), CLUSTER, proxy.url(), cloud.region()),
                 aws::environment(keys, proxy.url(), cloud.region()),

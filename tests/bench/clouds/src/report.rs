@@ -64,18 +64,33 @@ impl OnCloud {
     }
 
     pub(crate) fn add(&mut self, side: Side, outcome: Outcome) {
-        self.runs.entry(side).or_default().push(outcome.figures.clone());
-        self.left.entry(side).or_default().extend(outcome.left.iter().cloned());
+        self.runs
+            .entry(side)
+            .or_default()
+            .push(outcome.figures.clone());
+        self.left
+            .entry(side)
+            .or_default()
+            .extend(outcome.left.iter().cloned());
         self.outcomes.push((side, outcome));
     }
 
     fn conclude(&mut self) {
-        self.figures = self.runs.iter().map(|(side, runs)| (*side, median(runs))).collect();
+        self.figures = self
+            .runs
+            .iter()
+            .map(|(side, runs)| (*side, median(runs)))
+            .collect();
         let none = BTreeMap::new();
         let of = |side| self.figures.get(&side).unwrap_or(&none);
         self.goals = goals(self.kind, of(Side::Peer), of(Side::Skydock));
         let mut all = BTreeSet::new();
-        let of = |side: Side| self.outcomes.iter().filter(move |(of, _)| *of == side).map(|(_, outcome)| outcome);
+        let of = |side: Side| {
+            self.outcomes
+                .iter()
+                .filter(move |(of, _)| *of == side)
+                .map(|(_, outcome)| outcome)
+        };
         for side in Side::ALL.into_iter().filter(|side| *side != Side::Peer) {
             for (peer, here) in of(Side::Peer).zip(of(side)) {
                 for (stage, peer) in &peer.pictures {
@@ -93,8 +108,13 @@ impl OnCloud {
     }
 
     fn is_good(&self) -> bool {
-        let left = self.left.get(&Side::Skydock).is_some_and(|left| !left.is_empty());
-        !left && self.goals.iter().all(Goal::is_met) && self.differences.iter().all(|it| it.decided.is_some())
+        let left = self
+            .left
+            .get(&Side::Skydock)
+            .is_some_and(|left| !left.is_empty());
+        !left
+            && self.goals.iter().all(Goal::is_met)
+            && self.differences.iter().all(|it| it.decided.is_some())
     }
 }
 
@@ -102,8 +122,18 @@ impl Report {
     pub(crate) fn new(machine: Machine, size: Size, runs: u8, mut clouds: Vec<OnCloud>) -> Self {
         clouds.iter_mut().for_each(OnCloud::conclude);
         let load = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
-        let load = load.split_whitespace().nth(2).unwrap_or_default().to_owned();
-        Self { machine, size, runs, load, clouds }
+        let load = load
+            .split_whitespace()
+            .nth(2)
+            .unwrap_or_default()
+            .to_owned();
+        Self {
+            machine,
+            size,
+            runs,
+            load,
+            clouds,
+        }
     }
 
     pub(crate) fn is_good(&self) -> bool {
@@ -112,11 +142,19 @@ impl Report {
 
     /// Returns the complete report for a terminal.
     pub(crate) fn text(&self) -> String {
-        self.clouds.iter().map(|cloud| self.cloud(cloud, presets::NOTHING)).collect::<Vec<_>>().join("\n")
+        self.clouds
+            .iter()
+            .map(|cloud| self.cloud(cloud, presets::NOTHING))
+            .collect::<Vec<_>>()
+            .join("\n")
     }
 
     fn cloud(&self, cloud: &OnCloud, preset: TableStyle) -> String {
-        let mut text = format!("{}\n\n{}\n", self.figures(cloud, preset), goals_table(cloud, preset));
+        let mut text = format!(
+            "{}\n\n{}\n",
+            self.figures(cloud, preset),
+            goals_table(cloud, preset)
+        );
         let _ = writeln!(text, "\n{}", calls_table(cloud, preset));
         if !cloud.differences.is_empty() {
             let _ = writeln!(text, "\n{}", differences_table(cloud, preset));
@@ -124,33 +162,57 @@ impl Report {
         for (side, left) in cloud.left.iter().filter(|(_, left)| !left.is_empty()) {
             let left: Vec<&str> = left.iter().map(String::as_str).collect();
             let side = side.title();
-            let _ = writeln!(text, "\nLeft in the cloud at the end, {side}: {}.", left.join("; "));
+            let _ = writeln!(
+                text,
+                "\nLeft in the cloud at the end, {side}: {}.",
+                left.join("; ")
+            );
         }
         text
     }
 
     fn figures(&self, cloud: &OnCloud, preset: TableStyle) -> Table {
         let [peer, go, skydock] = Side::ALL.map(Side::title);
-        let mut table = table(preset, &[cloud.kind.title(), peer, go, "ratio", skydock, "ratio"]);
+        let mut table = table(
+            preset,
+            &[cloud.kind.title(), peer, go, "ratio", skydock, "ratio"],
+        );
         for stage in Stage::ALL {
             let all = Side::ALL.map(|side| cloud.of(side, stage));
             table.add_row([format!("**{}**", stage.title(&self.size))]);
-            let mut row = |what: &str, value: &dyn Fn(&Figures) -> Option<f64>, tell: &dyn Fn(f64) -> String| {
+            let mut row = |what: &str,
+                           value: &dyn Fn(&Figures) -> Option<f64>,
+                           tell: &dyn Fn(f64) -> String| {
                 let [peer, go, skydock] = all.map(|figures| figures.and_then(value));
                 if peer.is_some() || go.is_some() || skydock.is_some() {
                     let told = |value: Option<f64>| value.map(tell).unwrap_or_default();
                     let (go_ratio, ratio) = (ratio(go, peer), ratio(skydock, peer));
-                    table.add_row([what.to_owned(), told(peer), told(go), go_ratio, told(skydock), ratio]);
+                    table.add_row([
+                        what.to_owned(),
+                        told(peer),
+                        told(go),
+                        go_ratio,
+                        told(skydock),
+                        ratio,
+                    ]);
                 }
             };
             row("time", &|it| it.seconds, &seconds);
             row("until the last call", &|it| it.seconds_of_calls, &seconds);
-            row("calls to the cloud", &|it| Some(as_f64(it.all_calls())), &|count| format!("{count:.0}"));
+            row(
+                "calls to the cloud",
+                &|it| Some(as_f64(it.all_calls())),
+                &|count| format!("{count:.0}"),
+            );
             row("CPU", &|it| Some(it.cpu_seconds), &seconds);
             #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // bytes of memory
             let told = |bytes: f64| mebibytes(bytes as u64);
             row("peak memory", &|it| Some(as_f64(it.peak_bytes)), &told);
-            row("peak memory, anonymous", &|it| Some(as_f64(it.peak_anonymous_bytes)), &told);
+            row(
+                "peak memory, anonymous",
+                &|it| Some(as_f64(it.peak_anonymous_bytes)),
+                &told,
+            );
         }
         right(&mut table);
         table
@@ -158,8 +220,20 @@ impl Report {
 
     /// Returns the section of the README in Markdown.
     fn section(&self) -> String {
-        let Machine { cpu, cores, memory_gib, kernel, skydock, kubernetes, .. } = &self.machine;
-        let peers: Vec<_> = self.clouds.iter().map(|cloud| cloud.peer_program.as_str()).collect();
+        let Machine {
+            cpu,
+            cores,
+            memory_gib,
+            kernel,
+            skydock,
+            kubernetes,
+            ..
+        } = &self.machine;
+        let peers: Vec<_> = self
+            .clouds
+            .iter()
+            .map(|cloud| cloud.peer_program.as_str())
+            .collect();
         let mut text = format!(
             "{} nodes, {} services, {} ms a call to the cloud, {} run{}; {skydock}; {}; etcd and kube-apiserver {kubernetes}.\n",
             self.size.nodes,
@@ -171,8 +245,13 @@ impl Report {
         );
         for cloud in &self.clouds {
             let _ = writeln!(text, "\n### {}\n", cloud.kind.title());
-            let (peer, skydock) = (cloud.figures.get(&Side::Peer), cloud.figures.get(&Side::Skydock));
-            if let Some(chart) = peer.zip(skydock).and_then(|(peer, skydock)| chart(cloud.kind.title(), peer, skydock))
+            let (peer, skydock) = (
+                cloud.figures.get(&Side::Peer),
+                cloud.figures.get(&Side::Skydock),
+            );
+            if let Some(chart) = peer
+                .zip(skydock)
+                .and_then(|(peer, skydock)| chart(cloud.kind.title(), peer, skydock))
             {
                 let _ = writeln!(text, "{chart}");
             }
@@ -194,7 +273,10 @@ impl Report {
 
 fn table(preset: TableStyle, header: &[&str]) -> Table {
     let mut table = Table::new();
-    table.load_style(preset).set_content_arrangement(ContentArrangement::Disabled).set_header(header);
+    table
+        .load_style(preset)
+        .set_content_arrangement(ContentArrangement::Disabled)
+        .set_header(header);
     table
 }
 
@@ -205,22 +287,36 @@ fn right(table: &mut Table) {
 }
 
 fn goals_table(cloud: &OnCloud, preset: TableStyle) -> Table {
-    let mut table = table(preset, &["Skydock's part of the peer's", "at most", "found", ""]);
+    let mut table = table(
+        preset,
+        &["Skydock's part of the peer's", "at most", "found", ""],
+    );
     for goal in &cloud.goals {
-        let found = goal.found.map_or_else(|| "nothing to compare".to_owned(), |found| format!("{found:.2}"));
+        let found = goal.found.map_or_else(
+            || "nothing to compare".to_owned(),
+            |found| format!("{found:.2}"),
+        );
         let said = match goal.is_met() {
             true if goal.one_call => "ok: one call is the least",
             true => "ok",
             false => "missed",
         };
-        table.add_row([goal.what.to_owned(), format!("{:.2}", goal.at_most), found, said.to_owned()]);
+        table.add_row([
+            goal.what.to_owned(),
+            format!("{:.2}", goal.at_most),
+            found,
+            said.to_owned(),
+        ]);
     }
     table
 }
 
 /// Returns the calls by operation, for all stages except the start.
 fn calls_table(cloud: &OnCloud, preset: TableStyle) -> Table {
-    let stages: Vec<Stage> = Stage::ALL.into_iter().filter(|stage| *stage != Stage::Start).collect();
+    let stages: Vec<Stage> = Stage::ALL
+        .into_iter()
+        .filter(|stage| *stage != Stage::Start)
+        .collect();
     let title = Side::ALL.map(Side::title).join(" / ");
     let mut header = vec![title.as_str()];
     header.extend(stages.iter().map(|stage| stage.word()));
@@ -230,9 +326,18 @@ fn calls_table(cloud: &OnCloud, preset: TableStyle) -> Table {
     for operation in operations {
         let mut row = vec![operation.clone()];
         row.extend(stages.iter().map(|stage| {
-            let counts = Side::ALL
-                .map(|side| cloud.of(side, *stage).and_then(|it| it.calls.get(operation)).copied().unwrap_or_default());
-            if counts == [0; 3] { String::new() } else { counts.map(|count| count.to_string()).join(" / ") }
+            let counts = Side::ALL.map(|side| {
+                cloud
+                    .of(side, *stage)
+                    .and_then(|it| it.calls.get(operation))
+                    .copied()
+                    .unwrap_or_default()
+            });
+            if counts == [0; 3] {
+                String::new()
+            } else {
+                counts.map(|count| count.to_string()).join(" / ")
+            }
         }));
         table.add_row(row);
     }
@@ -241,14 +346,40 @@ fn calls_table(cloud: &OnCloud, preset: TableStyle) -> Table {
 }
 
 fn differences_table(cloud: &OnCloud, preset: TableStyle) -> Table {
-    let mut table = table(preset, &["differs from the peer", "field", "peer", "here", "times", "decided"]);
-    for Difference { side, field, peer, here, count, decided } in &cloud.differences {
-        table.add_row([side.title(), field, peer, here, &count.to_string(), decided.unwrap_or("**no**")]);
+    let mut table = table(
+        preset,
+        &[
+            "differs from the peer",
+            "field",
+            "peer",
+            "here",
+            "times",
+            "decided",
+        ],
+    );
+    for Difference {
+        side,
+        field,
+        peer,
+        here,
+        count,
+        decided,
+    } in &cloud.differences
+    {
+        table.add_row([
+            side.title(),
+            field,
+            peer,
+            here,
+            &count.to_string(),
+            decided.unwrap_or("**no**"),
+        ]);
     }
     table
 }
 
-/// Returns the ratio of a side's figure to the peer's, or an empty text if there is nothing to compare.
+/// Returns the ratio of a side's figure to the peer's, or an empty text if there is nothing to
+/// compare.
 fn ratio(side: Option<f64>, peer: Option<f64>) -> String {
     match (side, peer) {
         (Some(side), Some(peer)) if peer > 0.0 => format!("{:.2}", side / peer),

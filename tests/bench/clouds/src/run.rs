@@ -51,11 +51,19 @@ pub(crate) async fn side(
         side.name(),
         size.nodes
     ));
-    let (plane, cloud) = (RealPlane::start_without_controllers().await?, Cloud::start(kind).await?);
+    let (plane, cloud) = (
+        RealPlane::start_without_controllers().await?,
+        Cloud::start(kind).await?,
+    );
     let mut place = cloud.place(side).await?;
     let mut before = holdings(&place).await?;
-    let machines =
-        place.add(size.nodes).await?.into_iter().zip(1..).map(|(machine, number)| (number, machine)).collect();
+    let machines = place
+        .add(size.nodes)
+        .await?
+        .into_iter()
+        .zip(1..)
+        .map(|(machine, number)| (number, machine))
+        .collect();
     place.site().proxy().set_latency(size.latency);
     let (folder, kubeconfig) = (plane.folder(), plane.kubeconfig_path());
     let manager = match programs.plugin_of(side) {
@@ -63,20 +71,42 @@ pub(crate) async fn side(
         Some(plugin) => Manager::skydock(&programs.skydock, plugin, &place, folder, kubeconfig)?,
     };
     let fleet = Fleet::new(plane.client());
-    let names = (1..=size.services).map(|number| format!("service-{number}")).collect();
-    let mut run =
-        Run { place, fleet, manager, process: None, size, machines, services: names, ports: &PORTS, leader: None };
+    let names = (1..=size.services)
+        .map(|number| format!("service-{number}"))
+        .collect();
+    let mut run = Run {
+        place,
+        fleet,
+        manager,
+        process: None,
+        size,
+        machines,
+        services: names,
+        ports: &PORTS,
+        leader: None,
+    };
     let (mut figures, mut pictures, mut trace) = (BTreeMap::new(), BTreeMap::new(), String::new());
     for stage in Stage::ALL {
         let title = format!("{}, {}: {}", kind.name(), side.name(), stage.title(size));
         progress.say(title.clone());
-        let last_words = |run: &Run<'_>| run.process.as_ref().map(Process::last_words).unwrap_or_default();
-        let found = run.stage(stage).await.with_context(|| format!("{title}; {}", last_words(&run)))?;
+        let last_words = |run: &Run<'_>| {
+            run.process
+                .as_ref()
+                .map(Process::last_words)
+                .unwrap_or_default()
+        };
+        let found = run
+            .stage(stage)
+            .await
+            .with_context(|| format!("{title}; {}", last_words(&run)))?;
         progress.line(&format!("{title}: {}", told(&found)));
         run.trace(stage, &mut trace);
         figures.insert(stage, found);
         if matches!(stage, Stage::Services | Stage::Change) {
-            pictures.insert(stage, picture::take(&run.fleet, &run.place, &run.machines).await?);
+            pictures.insert(
+                stage,
+                picture::take(&run.fleet, &run.place, &run.machines).await?,
+            );
         }
     }
     if let Some(mut process) = run.process.take() {
@@ -88,30 +118,47 @@ pub(crate) async fn side(
     fs::write(traces.join(format!("{name}.calls")), trace)?;
     fs::copy(run.manager.log(), traces.join(format!("{name}.log")))?;
     for (stage, picture) in &pictures {
-        fs::write(traces.join(format!("{name}-{}.json", stage.word())), serde_json::to_vec_pretty(picture)?)?;
+        fs::write(
+            traces.join(format!("{name}-{}.json", stage.word())),
+            serde_json::to_vec_pretty(picture)?,
+        )?;
     }
     let after = holdings(&run.place).await?;
     let mut left = Vec::new();
     for (kind, count) in after {
         match before.remove(kind) {
             Some(was) if was == count => {}
-            was => left.push(format!("{kind}: {count}, before {}", was.unwrap_or_default())),
+            was => left.push(format!(
+                "{kind}: {count}, before {}",
+                was.unwrap_or_default()
+            )),
         }
     }
-    Ok(Outcome { figures, pictures, left })
+    Ok(Outcome {
+        figures,
+        pictures,
+        left,
+    })
 }
 
-/// Returns the number of resources by kind, without those of instances, whose number does not change.
+/// Returns the number of resources by kind, without those of instances, whose number does not
+/// change.
 async fn holdings(place: &Place<'_>) -> Result<BTreeMap<&'static str, usize>> {
     let all = place.site().holdings().await?;
     let of_machines = ["servers", "ports"];
-    let of_clusters = all.into_iter().filter(|(kind, _)| !of_machines.contains(kind));
-    Ok(of_clusters.map(|(kind, things)| (kind, things.len())).collect())
+    let of_clusters = all
+        .into_iter()
+        .filter(|(kind, _)| !of_machines.contains(kind));
+    Ok(of_clusters
+        .map(|(kind, things)| (kind, things.len()))
+        .collect())
 }
 
 fn told(figures: &Figures) -> String {
-    let time =
-        |what: &str, time: Option<f64>| time.map(|time| format!("{what}{}, ", seconds(time))).unwrap_or_default();
+    let time = |what: &str, time: Option<f64>| {
+        time.map(|time| format!("{what}{}, ", seconds(time)))
+            .unwrap_or_default()
+    };
     format!(
         "{}{}{} calls, {:.2} s of CPU, {}, {} of it anonymous",
         time("", figures.seconds),
@@ -138,21 +185,33 @@ struct Run<'a> {
 }
 
 impl Run<'_> {
-    /// Writes each call of a stage: when it started (relative to the first call), how long it took, what it was, and how it
-    /// ended.
+    /// Writes each call of a stage: when it started (relative to the first call), how long it took,
+    /// what it was, and how it ended.
     fn trace(&self, stage: Stage, trace: &mut String) {
         let calls = self.place.site().proxy().calls();
         let first = calls.iter().map(|call| call.at).min().unwrap_or_default();
         for call in calls {
             let at = call.at.saturating_sub(first).as_secs_f64();
             let (took, status) = (call.took.as_secs_f64(), call.status.unwrap_or_default());
-            let _ = writeln!(trace, "{} {at:.3} {took:.3} {status} {} {}", stage.word(), call.operation, call.path);
+            let _ = writeln!(
+                trace,
+                "{} {at:.3} {took:.3} {status} {} {}",
+                stage.word(),
+                call.operation,
+                call.path
+            );
         }
     }
 
     async fn stage(&mut self, stage: Stage) -> Result<Figures> {
         let (gone, new) = match stage {
-            Stage::Nodes => (Vec::new(), self.machines.iter().map(|(_, machine)| machine.clone()).collect()),
+            Stage::Nodes => (
+                Vec::new(),
+                self.machines
+                    .iter()
+                    .map(|(_, machine)| machine.clone())
+                    .collect(),
+            ),
             Stage::Replace => self.exchange().await?,
             _ => (Vec::new(), Vec::new()),
         };
@@ -168,7 +227,10 @@ impl Run<'_> {
                 if let Some(mut before) = before {
                     before.stop().await?;
                 }
-                let process = self.manager.start(&self.fleet, self.leader.as_deref()).await?;
+                let process = self
+                    .manager
+                    .start(&self.fleet, self.leader.as_deref())
+                    .await?;
                 self.leader = self.fleet.leader().await?;
                 (process, Duration::ZERO)
             }
@@ -196,8 +258,16 @@ impl Run<'_> {
     /// Returns the instances to remove and their replacements.
     async fn exchange(&mut self) -> Result<(Vec<Machine>, Vec<Machine>)> {
         let new = self.place.add(self.size.replaced()).await?;
-        let gone: Vec<Machine> = self.machines.drain(..new.len()).map(|(_, machine)| machine).collect();
-        let next = self.machines.last().map_or(self.size.nodes, |(number, _)| *number) + 1;
+        let gone: Vec<Machine> = self
+            .machines
+            .drain(..new.len())
+            .map(|(_, machine)| machine)
+            .collect();
+        let next = self
+            .machines
+            .last()
+            .map_or(self.size.nodes, |(number, _)| *number)
+            + 1;
         self.machines.extend((next..).zip(new.iter().cloned()));
         for machine in &gone {
             self.place.site().delete(machine).await?;
@@ -205,7 +275,8 @@ impl Run<'_> {
         Ok((gone, new))
     }
 
-    /// Performs the stage. Returns when the cluster reached the expected state, and when the last call was answered.
+    /// Performs the stage. Returns when the cluster reached the expected state, and when the last
+    /// call was answered.
     async fn played(
         &self,
         stage: Stage,
@@ -233,17 +304,34 @@ impl Run<'_> {
         Ok((reached, calm.last))
     }
 
-    async fn act(&self, stage: Stage, gone: &[Machine], new: &[Machine]) -> Result<Option<Instant>> {
+    async fn act(
+        &self,
+        stage: Stage,
+        gone: &[Machine],
+        new: &[Machine],
+    ) -> Result<Option<Instant>> {
         let (fleet, annotations) = (&self.fleet, self.place.site().annotations());
-        let names = |machines: &[Machine]| machines.iter().map(|machine| machine.node.clone()).collect::<Vec<_>>();
+        let names = |machines: &[Machine]| {
+            machines
+                .iter()
+                .map(|machine| machine.node.clone())
+                .collect::<Vec<_>>()
+        };
         let (gone, new) = (names(gone), names(new));
-        let nodes: Vec<String> = self.machines.iter().map(|(_, machine)| machine.node.clone()).collect();
+        let nodes: Vec<String> = self
+            .machines
+            .iter()
+            .map(|(_, machine)| machine.node.clone())
+            .collect();
         match stage {
             Stage::Start | Stage::Restart => Ok(Some(Instant::now())),
             Stage::Rest => Ok(None),
             Stage::Nodes | Stage::Replace => {
-                let (reached, silenced, registered) =
-                    tokio::join!(fleet.nodes_are(&nodes, PATIENCE), fleet.silence(&gone), fleet.register(&new));
+                let (reached, silenced, registered) = tokio::join!(
+                    fleet.nodes_are(&nodes, PATIENCE),
+                    fleet.silence(&gone),
+                    fleet.register(&new)
+                );
                 silenced?;
                 registered?;
                 reached.map(Some)
@@ -256,10 +344,15 @@ impl Run<'_> {
                 served?;
                 reached.map(Some)
             }
-            Stage::Change => fleet.serve(&self.services, self.ports, &annotations).await.map(|()| None),
+            Stage::Change => fleet
+                .serve(&self.services, self.ports, &annotations)
+                .await
+                .map(|()| None),
             Stage::Delete => {
-                let (reached, withdrawn) =
-                    tokio::join!(fleet.services_are(&[], PATIENCE), fleet.withdraw(&self.services));
+                let (reached, withdrawn) = tokio::join!(
+                    fleet.services_are(&[], PATIENCE),
+                    fleet.withdraw(&self.services)
+                );
                 withdrawn?;
                 reached.map(Some)
             }
@@ -268,7 +361,11 @@ impl Run<'_> {
 
     /// Returns what in the cloud does not have the expected state yet.
     async fn wrong(&self, stage: Stage) -> Result<Option<String>> {
-        let services = if stage <= Stage::Nodes || stage == Stage::Delete { 0 } else { self.services.len() };
+        let services = if stage <= Stage::Nodes || stage == Stage::Delete {
+            0
+        } else {
+            self.services.len()
+        };
         if services == 0 && stage != Stage::Delete {
             return Ok(None);
         }
@@ -277,19 +374,34 @@ impl Run<'_> {
             Ok(view) => view,
             Err(error) => return Ok(Some(format!("{error:#}"))),
         };
-        let machines: BTreeSet<String> = self.machines.iter().map(|(_, machine)| machine.id.clone()).collect();
+        let machines: BTreeSet<String> = self
+            .machines
+            .iter()
+            .map(|(_, machine)| machine.id.clone())
+            .collect();
         Ok(wrong(&view, services, self.ports, &machines))
     }
 }
 
-fn wrong(view: &View, services: usize, ports: &[&str], machines: &BTreeSet<String>) -> Option<String> {
+fn wrong(
+    view: &View,
+    services: usize,
+    ports: &[&str],
+    machines: &BTreeSet<String>,
+) -> Option<String> {
     if view.balancers.len() != services {
-        return Some(format!("{} load balancers for {services} services", view.balancers.len()));
+        return Some(format!(
+            "{} load balancers for {services} services",
+            view.balancers.len()
+        ));
     }
     let is_right = |balancer: &Balancer| {
         balancer.works
             && balancer.ports.len() == ports.len()
-            && balancer.ports.iter().all(|(port, behind)| ports.contains(&port.as_str()) && behind == machines)
+            && balancer
+                .ports
+                .iter()
+                .all(|(port, behind)| ports.contains(&port.as_str()) && behind == machines)
     };
     let wrong = view.balancers.iter().find(|balancer| !is_right(balancer))?;
     Some(format!("{wrong:?}, and not {ports:?} with {machines:?}"))

@@ -119,7 +119,10 @@ impl Stage {
             Self::Start => "start".to_owned(),
             Self::Nodes => format!("{} nodes initialized", size.nodes),
             Self::Services => format!("{} services ensured", size.services),
-            Self::Rest => format!("at rest, {}", skydock_bench::seconds(size.rest.as_secs_f64())),
+            Self::Rest => format!(
+                "at rest, {}",
+                skydock_bench::seconds(size.rest.as_secs_f64())
+            ),
             Self::Replace => format!("{} nodes replaced", size.replaced()),
             Self::Change => format!("{} services changed", size.services),
             Self::Restart => "restart".to_owned(),
@@ -163,7 +166,8 @@ impl Size {
 /// The figures of a stage.
 #[derive(Debug, Clone, Default, Serialize)]
 pub(crate) struct Figures {
-    /// Seconds until the cluster has the expected state, or `None` if the stage is not visible in the cluster.
+    /// Seconds until the cluster has the expected state, or `None` if the stage is not visible in
+    /// the cluster.
     pub(crate) seconds: Option<f64>,
     /// Seconds until the last call to the cloud.
     pub(crate) seconds_of_calls: Option<f64>,

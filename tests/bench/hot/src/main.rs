@@ -1,8 +1,9 @@
 //! `skydock-hot`: runs a program and records which of its functions are executed.
 //!
-//! Half of a statically linked program is never executed, but the kernel maps it in pieces of at least 64 KiB around each page that is
-//! used. If the functions that are executed are side by side, a third of the memory for code is enough. `cargo xtask hot` records them
-//! and writes their names to `deploy/hot-functions.txt`, which the build of the image uses.
+//! Half of a statically linked program is never executed, but the kernel maps it in pieces of at
+//! least 64 KiB around each page that is used. If the functions that are executed are side by side,
+//! a third of the memory for code is enough. `cargo xtask hot` records them and writes their names
+//! to `deploy/hot-functions.txt`, which the build of the image uses.
 
 use std::ffi::OsString;
 use std::io::Write as _;
@@ -11,7 +12,8 @@ use std::process::ExitCode;
 
 use anyhow::{Context as _, Result};
 
-/// The command line: `skydock-hot NAMES PROGRAM [ARGUMENT]...`. Runs the program, and appends the names to the file NAMES.
+/// The command line: `skydock-hot NAMES PROGRAM [ARGUMENT]...`. Runs the program, and appends the
+/// names to the file NAMES.
 fn main() -> ExitCode {
     match run() {
         Ok(()) => ExitCode::SUCCESS,

@@ -7,16 +7,16 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, Result, ensure};
 use object::{Object as _, ObjectSymbol as _, SymbolKind};
 
-/// Functions at which a breakpoint would change what the program does: the entry point, and code that is returned to or switched to
-/// instead of called. They are considered executed.
+/// Functions at which a breakpoint would change what the program does: the entry point, and code
+/// that is returned to or switched to instead of called. They are considered executed.
 const UNTOUCHED: [&str; 3] = ["_start", "__restore_rt", "wasmtime_fiber"];
 
 /// A program.
 pub(crate) struct Program {
     /// Its absolute path, as it appears in `/proc/PID/maps`.
     pub(crate) path: PathBuf,
-    /// The functions at each address of the file: those with the same code have the same address, and any of their names may be that
-    /// of the section.
+    /// The functions at each address of the file: those with the same code have the same address,
+    /// and any of their names may be that of the section.
     pub(crate) functions: BTreeMap<u64, Vec<String>>,
     /// The functions that cannot have a breakpoint.
     pub(crate) untouched: Vec<String>,

@@ -44,15 +44,16 @@ impl Breakpoints {
         Ok(Self { memory, at })
     }
 
-    /// Removes the breakpoint that a thread has hit, and writes the names of the functions if they are executed for the first time.
-    /// Returns false if there is no breakpoint at the address.
+    /// Removes the breakpoint that a thread has hit, and writes the names of the functions if they
+    /// are executed for the first time. Returns false if there is no breakpoint at the address.
     fn hit(&mut self, thread: Pid, address: u64, file: &mut File) -> Result<bool> {
         let Some((first, names)) = self.at.get_mut(&address) else { return Ok(false) };
         if !names.is_empty() {
             write(file, names.drain(..))?;
             self.memory.write_all_at(&[*first], address).context("cannot write the memory")?;
         } else {
-            // The same breakpoint in another thread, or in the copy of the memory that a new process has.
+            // The same breakpoint in another thread, or in the copy of the memory that a new
+            // process has.
             memory(thread)?.write_all_at(&[*first], address).context("cannot write the memory")?;
         }
         Ok(true)
@@ -75,8 +76,9 @@ fn base(maps: &str, program: &Path) -> Option<u64> {
     u64::from_str_radix(line.split('-').next()?, 16).ok()
 }
 
-/// Runs the program until it ends, and appends the name of each function to the file when it is executed for the first time. Processes
-/// that it starts are not traced. If this process is killed, so is the program.
+/// Runs the program until it ends, and appends the name of each function to the file when it is
+/// executed for the first time. Processes that it starts are not traced. If this process is killed,
+/// so is the program.
 ///
 /// # Errors
 /// If the program cannot be started or traced.
@@ -139,7 +141,8 @@ fn breakpoint(thread: Pid, breakpoints: Option<&mut Breakpoints>, names: &mut Fi
     }
 }
 
-/// Starts the program, stopped and traced. A shell stops itself before it executes the program, so that tracing can begin in between.
+/// Starts the program, stopped and traced. A shell stops itself before it executes the program, so
+/// that tracing can begin in between.
 fn start(program: &Program, arguments: &[OsString]) -> Result<Pid> {
     let mut shell = Command::new("/bin/sh");
     shell.args(["-c", "kill -STOP $$; exec \"$0\" \"$@\""]).arg(&program.path).args(arguments);

@@ -36,18 +36,29 @@ impl Running {
     pub(crate) async fn start(skydock: &Path, plugin: &Path, dir: &Path) -> Result<Self> {
         let (log, kubeconfig) = (dir.join("dev.log"), dir.join("kubeconfig"));
         let mut command = Command::new(skydock);
-        command.args(["--simcloud", "--nodes=1", "--plugin"]).arg(plugin).arg("--write-kubeconfig").arg(&kubeconfig);
+        command
+            .args(["--simcloud", "--nodes=1", "--plugin"])
+            .arg(plugin)
+            .arg("--write-kubeconfig")
+            .arg(&kubeconfig);
         // Nothing is compiled yet.
         command.env("XDG_CACHE_HOME", dir.join("cache"));
         let begun = Instant::now();
         let process = Process::start("skydock dev", command, &log)?;
-        let read = until("a kubeconfig", &process, async || Kubeconfig::read_from(&kubeconfig).ok()).await?;
+        let read = until("a kubeconfig", &process, async || {
+            Kubeconfig::read_from(&kubeconfig).ok()
+        })
+        .await?;
         let config = Config::from_custom_kubeconfig(read, &KubeConfigOptions::default()).await?;
-        Ok(Self { process, client: Client::try_from(config)?, begun })
+        Ok(Self {
+            process,
+            client: Client::try_from(config)?,
+            begun,
+        })
     }
 
-    /// Waits for the initialized node, and for the address of a new Service. Returns how long the first took since the start, and the
-    /// second since the Service was created.
+    /// Waits for the initialized node, and for the address of a new Service. Returns how long the
+    /// first took since the start, and the second since the Service was created.
     ///
     /// # Errors
     /// If this takes too long.
@@ -55,7 +66,8 @@ impl Running {
         let nodes: Api<Node> = Api::all(self.client.clone());
         let initialized = async || {
             let spec = nodes.get("node-1").await.ok()?.spec?;
-            (spec.provider_id.is_some() && spec.taints.is_none_or(|taints| taints.is_empty())).then_some(())
+            (spec.provider_id.is_some() && spec.taints.is_none_or(|taints| taints.is_empty()))
+                .then_some(())
         };
         until("an initialized node", &self.process, initialized).await?;
         let node = self.begun.elapsed();
@@ -66,7 +78,18 @@ impl Running {
         }))?;
         let created = Instant::now();
         services.create(&PostParams::default(), &service).await?;
-        let address = async || services.get(name).await.ok()?.status?.load_balancer?.ingress?.into_iter().next()?.ip;
+        let address = async || {
+            services
+                .get(name)
+                .await
+                .ok()?
+                .status?
+                .load_balancer?
+                .ingress?
+                .into_iter()
+                .next()?
+                .ip
+        };
         until("an address of the Service", &self.process, address).await?;
         Ok((node, created.elapsed()))
     }
@@ -80,20 +103,31 @@ impl Running {
         let events: Api<Event> = Api::all(self.client.clone());
         let reported = async || {
             let events = events.list(&Default::default()).await.ok()?.items;
-            events.iter().any(|event| event.reason.as_deref() == Some("PluginSwapped")).then_some(())
+            events
+                .iter()
+                .any(|event| event.reason.as_deref() == Some("PluginSwapped"))
+                .then_some(())
         };
         until("the new plugin", &self.process, reported).await?;
         Ok(begun.elapsed())
     }
 }
 
-async fn until<T>(what: &str, process: &Process, mut found: impl AsyncFnMut() -> Option<T>) -> Result<T> {
+async fn until<T>(
+    what: &str,
+    process: &Process,
+    mut found: impl AsyncFnMut() -> Option<T>,
+) -> Result<T> {
     let begun = Instant::now();
     loop {
         if let Some(found) = found().await {
             return Ok(found);
         }
-        ensure!(begun.elapsed() < PATIENCE, "there is not {what} after {PATIENCE:?}:\n{}", process.last_lines());
+        ensure!(
+            begun.elapsed() < PATIENCE,
+            "there is not {what} after {PATIENCE:?}:\n{}",
+            process.last_lines()
+        );
         tokio::time::sleep(POLL).await;
     }
 }

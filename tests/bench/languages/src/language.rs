@@ -33,7 +33,13 @@ pub(crate) struct Traits {
 }
 
 impl Language {
-    pub(crate) const ALL: [Self; 5] = [Self::Rust, Self::C, Self::Go, Self::TypeScript, Self::Python];
+    pub(crate) const ALL: [Self; 5] = [
+        Self::Rust,
+        Self::C,
+        Self::Go,
+        Self::TypeScript,
+        Self::Python,
+    ];
 
     pub(crate) const fn traits(self) -> Traits {
         match self {
@@ -44,7 +50,11 @@ impl Language {
                 example: "plugins/simcloud",
                 replaced: &["src"],
                 copied: &["src"],
-                change: ("src/provider.rs", "env!(\"CARGO_PKG_VERSION\")", "\"0.1.1\""),
+                change: (
+                    "src/provider.rs",
+                    "env!(\"CARGO_PKG_VERSION\")",
+                    "\"0.1.1\"",
+                ),
             },
             Self::Go => Traits {
                 name: "go",
@@ -52,7 +62,14 @@ impl Language {
                 sdk: "sdk/go",
                 example: "sdk/go/example",
                 replaced: &["main.go", "main_test.go"],
-                copied: &["client.go", "config.go", "instances.go", "loadbalancers.go", "main.go", "routes.go"],
+                copied: &[
+                    "client.go",
+                    "config.go",
+                    "instances.go",
+                    "loadbalancers.go",
+                    "main.go",
+                    "routes.go",
+                ],
                 change: ("main.go", "\"0.1.0-go\"", "\"0.1.1-go\""),
             },
             Self::Python => Traits {
@@ -62,7 +79,11 @@ impl Language {
                 example: "sdk/python/example",
                 replaced: &["provider.py", "tests"],
                 copied: &["simcloud", "pyproject.toml"],
-                change: ("simcloud/__init__.py", "\"0.1.0-python\"", "\"0.1.1-python\""),
+                change: (
+                    "simcloud/__init__.py",
+                    "\"0.1.0-python\"",
+                    "\"0.1.1-python\"",
+                ),
             },
             Self::TypeScript => Traits {
                 name: "typescript",
@@ -79,7 +100,14 @@ impl Language {
                 sdk: "sdk/c",
                 example: "sdk/c/example",
                 replaced: &["plugin.c", "plugin_test.c"],
-                copied: &["cloud.c", "instances.c", "load_balancers.c", "plugin.c", "routes.c", "simcloud.h"],
+                copied: &[
+                    "cloud.c",
+                    "instances.c",
+                    "load_balancers.c",
+                    "plugin.c",
+                    "routes.c",
+                    "simcloud.h",
+                ],
                 change: ("plugin.c", "\"0.1.0-c\"", "\"0.1.1-c\""),
             },
         }
@@ -101,7 +129,10 @@ mod tests {
                 assert!(root.join(traits.example).join(file).exists(), "{file}");
             }
             for file in traits.replaced {
-                assert!(root.join(traits.sdk).join("template").join(file).exists(), "{file}");
+                assert!(
+                    root.join(traits.sdk).join("template").join(file).exists(),
+                    "{file}"
+                );
             }
             let (file, from, _) = traits.change;
             let text = fs::read_to_string(root.join(traits.example).join(file)).unwrap();

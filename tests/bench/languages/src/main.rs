@@ -1,5 +1,5 @@
-//! Develops the example provider in each language, from an empty folder to a plugin that replaces another in a running cluster, and writes
-//! the figures to the page of the benchmarks.
+//! Develops the example provider in each language, from an empty folder to a plugin that replaces
+//! another in a running cluster, and writes the figures to the page of the benchmarks.
 
 #![forbid(unsafe_code)]
 
@@ -19,9 +19,13 @@ use skydock_bench::{Machine, update};
 
 use self::{figures::Figures, language::Language};
 
-/// Measure the development of a provider in each language: create, build and check it, run it, change it.
+/// Measure the development of a provider in each language: create, build and check it, run it,
+/// change it.
 #[derive(Parser)]
-#[command(name = "cargo xtask bench languages", bin_name = "cargo xtask bench languages")]
+#[command(
+    name = "cargo xtask bench languages",
+    bin_name = "cargo xtask bench languages"
+)]
 struct Args {
     /// Program `skydock-dev`.
     #[arg(long, hide = true)]
@@ -29,7 +33,8 @@ struct Args {
     /// Root of the repository.
     #[arg(long, hide = true)]
     root: PathBuf,
-    /// Languages to measure. By default, all; only then, the figures are written to tests/bench/README.md.
+    /// Languages to measure. By default, all; only then, the figures are written to
+    /// tests/bench/README.md.
     #[arg(long, value_delimiter = ',')]
     only: Vec<Language>,
 }
@@ -39,17 +44,27 @@ async fn main() -> Result<()> {
     let mut args = Args::parse();
     args.skydock_dev = std::path::absolute(&args.skydock_dev)?;
     args.root = std::path::absolute(&args.root)?;
-    let languages: Vec<_> =
-        Language::ALL.into_iter().filter(|it| args.only.is_empty() || args.only.contains(it)).collect();
+    let languages: Vec<_> = Language::ALL
+        .into_iter()
+        .filter(|it| args.only.is_empty() || args.only.contains(it))
+        .collect();
     let mut figures = Vec::new();
     for language in &languages {
         writeln!(std::io::stderr(), "{}", language.traits().title)?;
-        figures.push(measure(&args, *language).await.with_context(|| language.traits().title)?);
+        figures.push(
+            measure(&args, *language)
+                .await
+                .with_context(|| language.traits().title)?,
+        );
     }
     writeln!(std::io::stdout(), "{}", figures::table(&figures))?;
     if args.only.is_empty() {
         let machine = Machine::look(&args.skydock_dev);
-        update(&args.root.join("tests/bench/README.md"), "languages", &figures::section(&figures, &machine))?;
+        update(
+            &args.root.join("tests/bench/README.md"),
+            "languages",
+            &figures::section(&figures, &machine),
+        )?;
     }
     Ok(())
 }
@@ -57,7 +72,11 @@ async fn main() -> Result<()> {
 async fn measure(args: &Args, language: Language) -> Result<Figures> {
     let dir = tempfile::tempdir()?;
     let project = project::Project::create(&args.skydock_dev, &args.root, language, dir.path())?;
-    let mut figures = Figures { language, new: project.created, ..Figures::default() };
+    let mut figures = Figures {
+        language,
+        new: project.created,
+        ..Figures::default()
+    };
     // The provider that `skydock plugin new` creates has no load balancers. It becomes the example.
     figures.build = project.build()?;
     project.test(&[])?;
@@ -79,6 +98,9 @@ async fn measure(args: &Args, language: Language) -> Result<Figures> {
 /// Writes a configuration for the conformance kit, which denies all requests.
 fn cloud_config(dir: &Path) -> Result<String> {
     let file = dir.join("cloud.json");
-    std::fs::write(&file, r#"{"url": "http://127.0.0.1:8080", "region": "sim"}"#)?;
+    std::fs::write(
+        &file,
+        r#"{"url": "http://127.0.0.1:8080", "region": "sim"}"#,
+    )?;
     Ok(file.display().to_string())
 }

@@ -30,13 +30,33 @@ impl Project {
     ///
     /// # Errors
     /// If `skydock plugin new` fails.
-    pub(crate) fn create(skydock: &Path, root: &Path, language: Language, dir: &Path) -> Result<Self> {
+    pub(crate) fn create(
+        skydock: &Path,
+        root: &Path,
+        language: Language,
+        dir: &Path,
+    ) -> Result<Self> {
         let traits = language.traits();
         let sdk = root.join(traits.sdk);
         let mut new = Command::new(skydock);
-        new.args(["plugin", "new", "simcloud", "--lang", traits.name, "--sdk-path"]).arg(&sdk).current_dir(dir);
+        new.args([
+            "plugin",
+            "new",
+            "simcloud",
+            "--lang",
+            traits.name,
+            "--sdk-path",
+        ])
+        .arg(&sdk)
+        .current_dir(dir);
         let (created, _) = timed(&mut new)?;
-        Ok(Self { skydock: skydock.to_owned(), traits, language, folder: dir.join("simcloud"), created })
+        Ok(Self {
+            skydock: skydock.to_owned(),
+            traits,
+            language,
+            folder: dir.join("simcloud"),
+            created,
+        })
     }
 
     /// Returns the file of the component.
@@ -58,8 +78,17 @@ impl Project {
 
     /// Measures the component.
     pub(crate) fn bench(&self) -> Result<Measured> {
-        let words = ["bench", "simcloud.wasm", "--simcloud", "--calls", "200", "--format", "json"];
-        serde_json::from_str(&timed(&mut self.skydock(words))?.1).context("the figures are not as expected")
+        let words = [
+            "bench",
+            "simcloud.wasm",
+            "--simcloud",
+            "--calls",
+            "200",
+            "--format",
+            "json",
+        ];
+        serde_json::from_str(&timed(&mut self.skydock(words))?.1)
+            .context("the figures are not as expected")
     }
 
     fn skydock<W: AsRef<OsStr>>(&self, words: impl IntoIterator<Item = W>) -> Command {
@@ -75,12 +104,17 @@ impl Project {
     pub(crate) fn become_example(&self, root: &Path) -> Result<()> {
         for name in self.traits.replaced {
             let path = self.folder.join(name);
-            let removed = if path.is_dir() { fs::remove_dir_all(&path) } else { fs::remove_file(&path) };
+            let removed = if path.is_dir() {
+                fs::remove_dir_all(&path)
+            } else {
+                fs::remove_file(&path)
+            };
             removed.with_context(|| format!("cannot remove {}", path.display()))?;
         }
         for name in self.traits.copied {
             let from = root.join(self.traits.example).join(name);
-            copy(&from, &self.folder.join(name)).with_context(|| format!("cannot copy {}", from.display()))?;
+            copy(&from, &self.folder.join(name))
+                .with_context(|| format!("cannot copy {}", from.display()))?;
         }
         match self.language {
             Language::Python => {
@@ -88,8 +122,14 @@ impl Project {
                 self.edit("pyproject.toml", "sdk = \"..\"", &sdk)
             }
             Language::Rust => {
-                let add =
-                    |words: &[&str]| timed(Command::new("cargo").arg("add").args(words).current_dir(&self.folder));
+                let add = |words: &[&str]| {
+                    timed(
+                        Command::new("cargo")
+                            .arg("add")
+                            .args(words)
+                            .current_dir(&self.folder),
+                    )
+                };
                 add(&["serde", "--features", "derive"])?;
                 add(&["serde_json"]).map(|_| ())
             }
@@ -108,9 +148,11 @@ impl Project {
 
     fn edit(&self, file: &str, from: &str, to: &str) -> Result<()> {
         let path = self.folder.join(file);
-        let text = fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
+        let text =
+            fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
         ensure!(text.contains(from), "{file} has no {from}");
-        fs::write(&path, text.replace(from, to)).with_context(|| format!("cannot write {}", path.display()))
+        fs::write(&path, text.replace(from, to))
+            .with_context(|| format!("cannot write {}", path.display()))
     }
 }
 
@@ -132,9 +174,16 @@ fn copy(from: &Path, to: &Path) -> io::Result<()> {
 /// Runs a command. Returns how long it took, and what it printed.
 fn timed(command: &mut Command) -> Result<(Duration, String)> {
     let begun = Instant::now();
-    let output = command.stdin(Stdio::null()).output().with_context(|| format!("cannot start {command:?}"))?;
+    let output = command
+        .stdin(Stdio::null())
+        .output()
+        .with_context(|| format!("cannot start {command:?}"))?;
     let took = begun.elapsed();
     let printed = String::from_utf8_lossy(&output.stdout).into_owned();
-    ensure!(output.status.success(), "{command:?} failed:\n{printed}{}", String::from_utf8_lossy(&output.stderr));
+    ensure!(
+        output.status.success(),
+        "{command:?} failed:\n{printed}{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
     Ok((took, printed))
 }

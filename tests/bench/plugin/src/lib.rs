@@ -1,5 +1,5 @@
-//! The cloud of the benchmark. Like `tests/bench/peer`, it derives its answers from the name of a node, and each call takes as
-//! long as a call to a real cloud. Both must give the same answers.
+//! The cloud of the benchmark. Like `tests/bench/peer`, it derives its answers from the name of a
+//! node, and each call takes as long as a call to a real cloud. Both must give the same answers.
 
 use std::net::Ipv4Addr;
 use std::thread;
@@ -9,15 +9,17 @@ use skydock_sdk::instances::{Instance, Presence};
 use skydock_sdk::load_balancers::{NodeSet, Target};
 use skydock_sdk::plugin::{PluginInfo, Settings};
 use skydock_sdk::routes::{NewRoute, Route, RoutePage};
-use skydock_sdk::types::{AddressKind, CloudError, Ingress, LoadBalancerStatus, Node, NodeAddress, Service};
+use skydock_sdk::types::{
+    AddressKind, CloudError, Ingress, LoadBalancerStatus, Node, NodeAddress, Service,
+};
 use skydock_sdk::{Configured, Instances, LoadBalancers, Lookup, Plugin, Result, Routes};
 
 const PREFIX: &str = "bench://";
 /// Label with the state of the instance of a node. Without it, the instance runs.
 const MACHINE: &str = "bench.skydock.dev/machine";
 const GONE: &str = "gone";
-/// The number of nodes in one call: the limit for one `DescribeInstances` call of EC2 in clients that batch calls, for example
-/// Karpenter.
+/// The number of nodes in one call: the limit for one `DescribeInstances` call of EC2 in clients
+/// that batch calls, for example Karpenter.
 const MAX_BATCH: u32 = 500;
 
 /// Upper bound (exclusive) of the number at the end of a name: addresses of each kind are in a /15.
@@ -42,7 +44,9 @@ struct Bench;
 
 impl Plugin for Bench {
     fn configure(settings: Settings) -> Result<()> {
-        CONFIG.set(config(settings.cloud_config.as_deref().unwrap_or_default())?);
+        CONFIG.set(config(
+            settings.cloud_config.as_deref().unwrap_or_default(),
+        )?);
         Ok(())
     }
 
@@ -80,8 +84,15 @@ impl LoadBalancers for Bench {
         read(nodes)?;
         call()?;
         let ip = Some(address([198, 19], number(&service.name)?));
-        let ingress = Ingress { ip, hostname: None, ip_mode: None, ports: Vec::new() };
-        Ok(LoadBalancerStatus { ingress: vec![ingress] })
+        let ingress = Ingress {
+            ip,
+            hostname: None,
+            ip_mode: None,
+            ports: Vec::new(),
+        };
+        Ok(LoadBalancerStatus {
+            ingress: vec![ingress],
+        })
     }
 
     fn update_nodes(_: Service, nodes: &NodeSet) -> Result<()> {
@@ -94,11 +105,15 @@ impl LoadBalancers for Bench {
     }
 }
 
-/// The set of routes never changes: created routes already exist, and deleted routes are listed again.
+/// The set of routes never changes: created routes already exist, and deleted routes are listed
+/// again.
 impl Routes for Bench {
     fn list_routes(_: Option<String>) -> Result<RoutePage> {
         call()?;
-        Ok(RoutePage { routes: (0..CONFIG.get()?.routes).map(route).collect(), next: None })
+        Ok(RoutePage {
+            routes: (0..CONFIG.get()?.routes).map(route).collect(),
+            next: None,
+        })
     }
 
     fn create_routes(routes: Vec<NewRoute>) -> Vec<Result<()>> {
@@ -129,7 +144,11 @@ fn config(text: &str) -> Result<Config> {
             config.unread = true;
             continue;
         }
-        let bad = || CloudError::invalid(format!("{line:?} is neither `latency-ms=NUMBER` nor `routes=NUMBER`"));
+        let bad = || {
+            CloudError::invalid(format!(
+                "{line:?} is neither `latency-ms=NUMBER` nor `routes=NUMBER`"
+            ))
+        };
         let (key, value) = line.split_once('=').ok_or_else(bad)?;
         let number: u32 = value.parse().map_err(|_| bad())?;
         match key {
@@ -141,7 +160,8 @@ fn config(text: &str) -> Result<Config> {
     Ok(config)
 }
 
-/// Returns the route to the Pods of the node with this number. It does not contain the addresses it was created with.
+/// Returns the route to the Pods of the node with this number. It does not contain the addresses it
+/// was created with.
 fn route(number: u32) -> Route {
     let begin = Ipv4Addr::from(ROUTES_BEGIN + (number << (32 - ROUTE_LENGTH)));
     Route {
@@ -154,7 +174,11 @@ fn route(number: u32) -> Route {
 }
 
 fn presence(node: &Node) -> Presence {
-    if node.labels.lookup(MACHINE) == Some(GONE) { Presence::Absent } else { Presence::Running }
+    if node.labels.lookup(MACHINE) == Some(GONE) {
+        Presence::Absent
+    } else {
+        Presence::Running
+    }
 }
 
 /// Reads the instances behind a load balancer.
@@ -165,12 +189,15 @@ fn read(nodes: &NodeSet) -> Result<()> {
     machines(&nodes.targets()).map(drop)
 }
 
-/// Returns the instances behind a load balancer by the cloud's own names, as a typical cloud needs them. Nodes without a provider
-/// ID are left out.
+/// Returns the instances behind a load balancer by the cloud's own names, as a typical cloud needs
+/// them. Nodes without a provider ID are left out.
 fn machines(targets: &[Target]) -> Result<Vec<&str>> {
     let foreign = |id: &str| CloudError::invalid(format!("{id} is not a machine of this cloud"));
-    let ids = targets.iter().filter_map(|target| target.provider_id.as_deref());
-    ids.map(|id| id.strip_prefix(PREFIX).ok_or_else(|| foreign(id))).collect()
+    let ids = targets
+        .iter()
+        .filter_map(|target| target.provider_id.as_deref());
+    ids.map(|id| id.strip_prefix(PREFIX).ok_or_else(|| foreign(id)))
+        .collect()
 }
 
 fn instance(node: &Node) -> Result<Instance> {
@@ -198,8 +225,16 @@ fn instance(node: &Node) -> Result<Instance> {
 
 /// Returns the number at the end of a name, for example 42 for `node-42`.
 fn number(name: &str) -> Result<u32> {
-    let number = name.rsplit('-').next().and_then(|number| number.parse().ok()).filter(|number| *number < NUMBERS);
-    number.ok_or_else(|| CloudError::invalid(format!("{name:?} does not end with a number below {NUMBERS}")))
+    let number = name
+        .rsplit('-')
+        .next()
+        .and_then(|number| number.parse().ok())
+        .filter(|number| *number < NUMBERS);
+    number.ok_or_else(|| {
+        CloudError::invalid(format!(
+            "{name:?} does not end with a number below {NUMBERS}"
+        ))
+    })
 }
 
 /// Returns the address with this number in the network that starts with these bytes.
@@ -213,13 +248,20 @@ mod tests {
     use super::*;
 
     fn node(name: &str) -> Node {
-        Node { name: name.into(), ..Node::default() }
+        Node {
+            name: name.into(),
+            ..Node::default()
+        }
     }
 
     #[test]
     fn instance_data_follows_from_the_node_number() {
         let instance = instance(&node("node-1000")).unwrap();
-        let addresses: Vec<_> = instance.addresses.iter().map(|address| address.address.as_str()).collect();
+        let addresses: Vec<_> = instance
+            .addresses
+            .iter()
+            .map(|address| address.address.as_str())
+            .collect();
         assert_eq!(addresses, ["10.0.3.232", "198.18.3.232", "node-1000"]);
         assert_eq!(instance.zone.as_deref(), Some("bench-1b"));
         assert!(super::instance(&node("other")).is_err());
@@ -233,14 +275,23 @@ mod tests {
             zone: None,
             addresses: Vec::new(),
         };
-        assert_eq!(machines(&[target("bench://node-1"), target("")]), Ok(vec!["node-1"]));
+        assert_eq!(
+            machines(&[target("bench://node-1"), target("")]),
+            Ok(vec!["node-1"])
+        );
         assert!(machines(&[target("bench://node-1"), target("other://node-2")]).is_err());
     }
 
     #[test]
     fn an_instance_is_absent_if_its_node_has_the_label() {
-        let gone = Node { labels: vec![(MACHINE.into(), GONE.into())], ..node("node-1") };
-        assert_eq!((presence(&gone), presence(&node("node-1"))), (Presence::Absent, Presence::Running));
+        let gone = Node {
+            labels: vec![(MACHINE.into(), GONE.into())],
+            ..node("node-1")
+        };
+        assert_eq!(
+            (presence(&gone), presence(&node("node-1"))),
+            (Presence::Absent, Presence::Running)
+        );
     }
 
     #[test]
@@ -251,16 +302,25 @@ mod tests {
 
     #[test]
     fn route_cidrs_are_consecutive() {
-        assert_eq!((route(0).destination_cidr.as_str(), route(0).name.as_str()), ("10.0.0.0/25", "route-0"));
+        assert_eq!(
+            (route(0).destination_cidr.as_str(), route(0).name.as_str()),
+            ("10.0.0.0/25", "route-0")
+        );
         assert_eq!(route(100_000).destination_cidr, "10.195.80.0/25");
     }
 
     #[test]
     fn rejects_an_invalid_configuration() {
-        let expected = Config { latency: Duration::from_millis(50), ..Config::default() };
+        let expected = Config {
+            latency: Duration::from_millis(50),
+            ..Config::default()
+        };
         assert_eq!(config("latency-ms=50\n"), Ok(expected));
         let config_of = |text| config(text).map(|config| (config.routes, config.unread));
-        assert_eq!((config_of("routes=7"), config_of("targets=unread")), (Ok((7, false)), Ok((0, true))));
+        assert_eq!(
+            (config_of("routes=7"), config_of("targets=unread")),
+            (Ok((7, false)), Ok((0, true)))
+        );
         for text in ["latency=50", "latency-ms", "routes=-1"] {
             assert!(config(text).is_err(), "{text}");
         }

@@ -32,7 +32,9 @@ impl Cluster {
     pub(crate) async fn start(program: &Path, folder: &Path) -> Result<Self> {
         let log = folder.join("api.log");
         let process = Process::start(Command::new(program), &log)?;
-        let address = listening(&log).await.with_context(|| process.last_words())?;
+        let address = listening(&log)
+            .await
+            .with_context(|| process.last_words())?;
         let kubeconfig = folder.join("kubeconfig");
         let config = json!({
             "apiVersion": "v1", "kind": "Config", "current-context": "scale",
@@ -41,7 +43,11 @@ impl Cluster {
             "contexts": [{"name": "scale", "context": {"cluster": "scale", "user": "scale"}}],
         });
         fs::write(&kubeconfig, config.to_string()).context("cannot write the kubeconfig")?;
-        Ok(Self { process, kubeconfig, address })
+        Ok(Self {
+            process,
+            kubeconfig,
+            address,
+        })
     }
 
     pub(crate) async fn stats(&self) -> Result<Stats> {
@@ -81,7 +87,9 @@ impl Cluster {
 fn parts(numbers: std::ops::Range<u32>, size: u32) -> impl Iterator<Item = std::ops::Range<u32>> {
     let end = numbers.end;
     let step = usize::try_from(size.max(1)).unwrap_or(usize::MAX);
-    numbers.step_by(step).map(move |begin| begin..begin.saturating_add(size).min(end))
+    numbers
+        .step_by(step)
+        .map(move |begin| begin..begin.saturating_add(size).min(end))
 }
 
 /// Returns the address that the server prints when it listens.
@@ -90,9 +98,16 @@ async fn listening(log: &Path) -> Result<SocketAddr> {
     loop {
         let text = fs::read_to_string(log).unwrap_or_default();
         if let Some((line, _)) = text.split_once('\n') {
-            return line.trim().parse().context("the API server says no address");
+            return line
+                .trim()
+                .parse()
+                .context("the API server says no address");
         }
-        ensure!(begun.elapsed() < LISTEN, "the API server does not listen after {} s", LISTEN.as_secs());
+        ensure!(
+            begun.elapsed() < LISTEN,
+            "the API server does not listen after {} s",
+            LISTEN.as_secs()
+        );
         sleep(POLL).await;
     }
 }

@@ -46,7 +46,11 @@ impl Meter {
         if let Some(host) = host {
             cpu = host.cpu()?;
         }
-        Ok(Self { begun: Instant::now(), cpu, api_cpu: api.cpu()? })
+        Ok(Self {
+            begun: Instant::now(),
+            cpu,
+            api_cpu: api.cpu()?,
+        })
     }
 
     /// Returns the seconds so far.
@@ -55,7 +59,13 @@ impl Meter {
     }
 
     /// Returns the costs of one of `times` repetitions.
-    pub(crate) fn row(&self, scenario: Scenario, times: u32, host: &Process, api: &Process) -> Result<Row> {
+    pub(crate) fn row(
+        &self,
+        scenario: Scenario,
+        times: u32,
+        host: &Process,
+        api: &Process,
+    ) -> Result<Row> {
         let one = |time: Duration| time.as_secs_f64() / f64::from(times.max(1));
         Ok(Row {
             scenario,

@@ -7,7 +7,8 @@ use crate::cost::Row;
 use crate::run::Rows;
 use crate::scenario::{Scenario, Size};
 
-/// The factor by which the costs may grow more than linearly: trees are deeper, and caches are missed more often.
+/// The factor by which the costs may grow more than linearly: trees are deeper, and caches are
+/// missed more often.
 const SLACK: f64 = 1.2;
 /// The minimum number of nodes of the runs to which the memory goal applies.
 const MANY_NODES: u32 = 100_000;
@@ -40,52 +41,91 @@ pub(crate) fn check(runs: &[Rows]) -> Vec<Goal> {
             }
         }
     }
-    goals.extend(runs.iter().filter(|run| run.size.nodes >= MANY_NODES).map(memory));
+    goals.extend(
+        runs.iter()
+            .filter(|run| run.size.nodes >= MANY_NODES)
+            .map(memory),
+    );
     goals.extend(runs.iter().map(ended));
     goals
 }
 
-/// Returns the ratios of nodes and of services of the large size to the small one. They are less than one if the large size has
-/// fewer.
+/// Returns the ratios of nodes and of services of the large size to the small one. They are less
+/// than one if the large size has fewer.
 fn factors(small: Size, large: Size) -> (f64, f64) {
-    (f64::from(large.nodes) / f64::from(small.nodes), f64::from(large.services) / f64::from(small.services))
+    (
+        f64::from(large.nodes) / f64::from(small.nodes),
+        f64::from(large.services) / f64::from(small.services),
+    )
 }
 
-/// If either nodes or services grow, the costs of all scenarios must grow at most by about the same factor.
+/// If either nodes or services grow, the costs of all scenarios must grow at most by about the same
+/// factor.
 fn linear(small: &Rows, large: &Rows, factor: f64) -> Goal {
-    let growths = small.rows.iter().filter_map(|row| Some((growth(row, large)?, row.scenario)));
+    let growths = small
+        .rows
+        .iter()
+        .filter_map(|row| Some((growth(row, large)?, row.scenario)));
     let worst = growths.max_by(|(one, _), (other, _)| one.total_cmp(other));
     goal(
         format!("from {} to {}: CPU", small.size, large.size),
         factor * SLACK,
-        worst.map(|(growth, scenario)| (growth, format!("{growth:.1} × ({})", scenario.title(large.size)))),
+        worst.map(|(growth, scenario)| {
+            (
+                growth,
+                format!("{growth:.1} × ({})", scenario.title(large.size)),
+            )
+        }),
     )
 }
 
-/// If both grow, the costs of load balancers may grow by the product, because each service depends on each node.
+/// If both grow, the costs of load balancers may grow by the product, because each service depends
+/// on each node.
 fn passes(small: &Rows, large: &Rows, factor: f64) -> Option<Goal> {
-    let row = small.rows.iter().find(|row| row.scenario == Scenario::LoadBalancers)?;
+    let row = small
+        .rows
+        .iter()
+        .find(|row| row.scenario == Scenario::LoadBalancers)?;
     let growth = growth(row, large)?;
     Some(goal(
-        format!("from {} to {}: CPU of a load-balancer pass", small.size, large.size),
+        format!(
+            "from {} to {}: CPU of a load-balancer pass",
+            small.size, large.size
+        ),
         factor * SLACK,
         Some((growth, format!("{growth:.1} ×"))),
     ))
 }
 
 fn goal(what: String, limit: f64, found: Option<(f64, String)>) -> Goal {
-    let (met, found) = found.map_or((false, "nothing".to_owned()), |(growth, found)| (growth <= limit, found));
-    Goal { what, wanted: format!("at most {limit:.0} ×"), found, met }
+    let (met, found) = found.map_or((false, "nothing".to_owned()), |(growth, found)| {
+        (growth <= limit, found)
+    });
+    Goal {
+        what,
+        wanted: format!("at most {limit:.0} ×"),
+        found,
+        met,
+    }
 }
 
-/// Returns the ratio of the CPU time in a larger run to the one in this row. CPU times below a clock tick count as one.
+/// Returns the ratio of the CPU time in a larger run to the one in this row. CPU times below a
+/// clock tick count as one.
 fn growth(row: &Row, large: &Rows) -> Option<f64> {
-    let other = large.rows.iter().find(|other| other.scenario == row.scenario)?;
+    let other = large
+        .rows
+        .iter()
+        .find(|other| other.scenario == row.scenario)?;
     Some(other.cpu_seconds / row.cpu_seconds.max(TICK / f64::from(row.times)))
 }
 
 fn memory(run: &Rows) -> Goal {
-    let peak = run.rows.iter().map(|row| row.peak_bytes).max().unwrap_or_default();
+    let peak = run
+        .rows
+        .iter()
+        .map(|row| row.peak_bytes)
+        .max()
+        .unwrap_or_default();
     Goal {
         what: format!("{}: memory", run.size),
         wanted: format!("below {}", mebibytes(MEMORY)),
@@ -95,11 +135,23 @@ fn memory(run: &Rows) -> Goal {
 }
 
 fn ended(run: &Rows) -> Goal {
-    let given_up: Vec<_> = run.rows.iter().filter(|row| !row.reached).map(|row| row.scenario.title(run.size)).collect();
+    let given_up: Vec<_> = run
+        .rows
+        .iter()
+        .filter(|row| !row.reached)
+        .map(|row| row.scenario.title(run.size))
+        .collect();
     Goal {
-        what: format!("{}: each scenario ends, and no bound is met unannounced", run.size),
+        what: format!(
+            "{}: each scenario ends, and no bound is met unannounced",
+            run.size
+        ),
         wanted: "all".to_owned(),
-        found: if given_up.is_empty() { "all".to_owned() } else { format!("not: {}", given_up.join("; ")) },
+        found: if given_up.is_empty() {
+            "all".to_owned()
+        } else {
+            format!("not: {}", given_up.join("; "))
+        },
         met: given_up.is_empty(),
     }
 }
@@ -120,7 +172,10 @@ mod tests {
             api_peak_bytes: 0,
             note: String::new(),
         };
-        Rows { size: Size { nodes, services }, rows: vec![row] }
+        Rows {
+            size: Size { nodes, services },
+            rows: vec![row],
+        }
     }
 
     fn met(runs: &[Rows]) -> Vec<bool> {
@@ -131,22 +186,41 @@ mod tests {
     fn ten_times_the_size_costs_at_most_twelve_times_as_much() {
         for (nodes, services) in [(1000, 10), (100, 100)] {
             for (cost, expected) in [(12.0, true), (12.1, false)] {
-                let runs = [rows(100, 10, Scenario::Rest, 1.0), rows(nodes, services, Scenario::Rest, cost)];
-                assert_eq!(met(&runs)[0], expected, "{nodes} nodes, {services} services, {cost}");
+                let runs = [
+                    rows(100, 10, Scenario::Rest, 1.0),
+                    rows(nodes, services, Scenario::Rest, cost),
+                ];
+                assert_eq!(
+                    met(&runs)[0],
+                    expected,
+                    "{nodes} nodes, {services} services, {cost}"
+                );
             }
         }
     }
 
     #[test]
     fn runs_with_opposite_size_changes_are_not_compared() {
-        let runs = [rows(100, 100, Scenario::Rest, 1.0), rows(1000, 10, Scenario::Rest, 100.0)];
+        let runs = [
+            rows(100, 100, Scenario::Rest, 1.0),
+            rows(1000, 10, Scenario::Rest, 100.0),
+        ];
         assert_eq!(check(&runs).len(), 2, "that each run ended");
     }
 
     #[test]
     fn if_both_sizes_grow_only_load_balancers_have_a_goal() {
-        let both = |scenario, cost| [rows(100, 10, scenario, 1.0), rows(1000, 100, scenario, cost)];
-        assert_eq!(check(&both(Scenario::Rest, 1000.0)).len(), 2, "that each run ended");
+        let both = |scenario, cost| {
+            [
+                rows(100, 10, scenario, 1.0),
+                rows(1000, 100, scenario, cost),
+            ]
+        };
+        assert_eq!(
+            check(&both(Scenario::Rest, 1000.0)).len(),
+            2,
+            "that each run ended"
+        );
         assert!(met(&both(Scenario::LoadBalancers, 120.0))[0]);
         assert!(!met(&both(Scenario::LoadBalancers, 121.0))[0]);
     }
@@ -154,7 +228,11 @@ mod tests {
     #[test]
     fn a_hundred_thousand_nodes_need_less_than_a_gibibyte() {
         let mut run = rows(100_000, 10, Scenario::Rest, 1.0);
-        assert!(check(std::slice::from_ref(&run)).iter().all(|goal| goal.met));
+        assert!(
+            check(std::slice::from_ref(&run))
+                .iter()
+                .all(|goal| goal.met)
+        );
         run.rows[0].peak_bytes = 1 << 30;
         assert_eq!(met(&[run]), [false, true]);
         assert_eq!(check(&[rows(99_999, 10, Scenario::Rest, 1.0)]).len(), 1);
@@ -165,12 +243,18 @@ mod tests {
         let mut run = rows(10, 1, Scenario::Races, 1.0);
         run.rows[0].reached = false;
         let goals = check(&[run]);
-        assert!(!goals[0].met && goals[0].found.contains("1 lost races"), "{goals:?}");
+        assert!(
+            !goals[0].met && goals[0].found.contains("1 lost races"),
+            "{goals:?}"
+        );
     }
 
     #[test]
     fn costs_below_one_tick_count_as_one_tick() {
-        let runs = [rows(100, 10, Scenario::Rest, 0.0), rows(1000, 10, Scenario::Rest, 0.1)];
+        let runs = [
+            rows(100, 10, Scenario::Rest, 0.0),
+            rows(1000, 10, Scenario::Rest, 0.1),
+        ];
         assert!(met(&runs)[0]);
     }
 }

@@ -1,7 +1,8 @@
 //! The interface between the benchmark of scale and its API server.
 //!
-//! The API server is a separate process, so that its resource usage is not counted as Skydock's. It also simulates kubelets: an
-//! order is one request, instead of ten thousand requests from ten thousand kubelets.
+//! The API server is a separate process, so that its resource usage is not counted as Skydock's. It
+//! also simulates kubelets: an order is one request, instead of ten thousand requests from ten
+//! thousand kubelets.
 
 #![forbid(unsafe_code)]
 
@@ -47,7 +48,8 @@ pub enum Order {
     GiveCidrs(Range<u32>),
     /// Creates services of type LoadBalancer.
     Expose(Range<u32>),
-    /// Makes the next write with a version to each of these nodes fail, because of a simulated concurrent change.
+    /// Makes the next write with a version to each of these nodes fail, because of a simulated
+    /// concurrent change.
     Race(Range<u32>),
 }
 
@@ -74,6 +76,7 @@ pub struct Stats {
     pub watches: usize,
     /// The number of changes of nodes that the slowest watch has not received.
     pub behind: u64,
-    /// The time of the last write to a node or service that was not an order, in seconds since 1970.
+    /// The time of the last write to a node or service that was not an order, in seconds since
+    /// 1970.
     pub last_write: f64,
 }

@@ -1,5 +1,6 @@
-//! `skydock-bench-scale`: measures Skydock with ten times the nodes, and ten times the services, with a separate API server
-//! (`skydock-bench-scale-api`). The README of `tests/bench` describes the method.
+//! `skydock-bench-scale`: measures Skydock with ten times the nodes, and ten times the services,
+//! with a separate API server (`skydock-bench-scale-api`). The README of `tests/bench` describes
+//! the method.
 
 #![forbid(unsafe_code)]
 
@@ -44,7 +45,8 @@ struct Args {
     /// How long one scenario may take; then it is given up, and the next begins.
     #[arg(long, default_value = "5m", value_parser = skydock_bench::duration)]
     limit: Duration,
-    /// The plugin reads the nodes behind each load balancer, as most providers do: some 1.5 µs for each node and service.
+    /// The plugin reads the nodes behind each load balancer, as most providers do: some 1.5 µs for
+    /// each node and service.
     #[arg(long)]
     read_targets: bool,
     /// Small sizes that show that everything works: 1,000 and 10,000 nodes, 100 and 1,000 services.
@@ -64,7 +66,14 @@ impl Args {
         } else {
             (self.nodes.clone(), self.services.clone())
         };
-        nodes.iter().flat_map(|&nodes| services.iter().map(move |&services| Size { nodes, services })).collect()
+        nodes
+            .iter()
+            .flat_map(|&nodes| {
+                services
+                    .iter()
+                    .map(move |&services| Size { nodes, services })
+            })
+            .collect()
     }
 
     fn wants(&self, scenario: Scenario) -> bool {
@@ -103,13 +112,22 @@ async fn run(args: Args) -> Result<bool> {
         api,
         reads_targets: args.read_targets,
     };
-    skydock_bench::all_built([&programs.skydock, &programs.plugin, &programs.api], "scale")?;
+    skydock_bench::all_built(
+        [&programs.skydock, &programs.plugin, &programs.api],
+        "scale",
+    )?;
     let progress = Progress::default();
-    let mut report = Report { machine: Machine::look(&args.built.skydock), runs: Vec::new(), goals: Vec::new() };
+    let mut report = Report {
+        machine: Machine::look(&args.built.skydock),
+        runs: Vec::new(),
+        goals: Vec::new(),
+    };
     let saved = here.join("../../../target/bench/scale.json");
     for size in args.sizes() {
         let wants = |scenario| args.wants(scenario);
-        let rows = Run::new(&programs, size, args.limit, &progress).all(wants).await;
+        let rows = Run::new(&programs, size, args.limit, &progress)
+            .all(wants)
+            .await;
         report.runs.push(rows.with_context(|| size.to_string())?);
         report.goals = goals::check(&report.runs);
         skydock_bench::save(&report, &saved)?;
@@ -118,7 +136,11 @@ async fn run(args: Args) -> Result<bool> {
     if args.is_whole() {
         skydock_bench::update(&here.join("../README.md"), report::NAME, &report.section())?;
     }
-    let text = if args.json { serde_json::to_string_pretty(&report)? } else { report.table() };
+    let text = if args.json {
+        serde_json::to_string_pretty(&report)?
+    } else {
+        report.table()
+    };
     writeln!(std::io::stdout(), "{text}").context("cannot write to stdout")?;
     Ok(report.goals.iter().all(|goal| goal.met))
 }
@@ -134,8 +156,20 @@ mod tests {
     #[test]
     fn only_the_default_run_is_whole() {
         let args = parse(&[]).unwrap();
-        let sizes: Vec<_> = args.sizes().iter().map(|size| (size.nodes, size.services)).collect();
-        assert_eq!(sizes, [(10_000, 1000), (10_000, 10_000), (100_000, 1000), (100_000, 10_000)]);
+        let sizes: Vec<_> = args
+            .sizes()
+            .iter()
+            .map(|size| (size.nodes, size.services))
+            .collect();
+        assert_eq!(
+            sizes,
+            [
+                (10_000, 1000),
+                (10_000, 10_000),
+                (100_000, 1000),
+                (100_000, 10_000)
+            ]
+        );
         assert!(args.is_whole());
         for other in [&["--quick"][..], &["--nodes=500"], &["--only=races"]] {
             assert!(!parse(other).unwrap().is_whole(), "{other:?}");

@@ -26,28 +26,57 @@ pub(crate) struct Report {
 impl Report {
     /// Returns the complete report as tables.
     pub(crate) fn table(&self) -> String {
-        format!("{}\n\n{}", self.figures(presets::NOTHING), self.goals(presets::NOTHING))
+        format!(
+            "{}\n\n{}",
+            self.figures(presets::NOTHING),
+            self.goals(presets::NOTHING)
+        )
     }
 
     /// Returns the section of the README in Markdown.
     pub(crate) fn section(&self) -> String {
-        let Machine { cpu, cores, memory_gib, kernel, skydock, .. } = &self.machine;
+        let Machine {
+            cpu,
+            cores,
+            memory_gib,
+            kernel,
+            skydock,
+            ..
+        } = &self.machine;
         let mut text = self.chart();
-        for part in [self.goals(presets::ASCII_MARKDOWN), self.figures(presets::ASCII_MARKDOWN)] {
+        for part in [
+            self.goals(presets::ASCII_MARKDOWN),
+            self.figures(presets::ASCII_MARKDOWN),
+        ] {
             let _ = write!(text, "{part}\n\n");
         }
-        let _ = writeln!(text, "Machine: {cpu}, {cores} cores, {memory_gib} GiB, Linux {kernel}; {skydock}.");
+        let _ = writeln!(
+            text,
+            "Machine: {cpu}, {cores} cores, {memory_gib} GiB, Linux {kernel}; {skydock}."
+        );
         text
     }
 
     /// Returns a table with a line for each scenario and size.
     fn figures(&self, style: TableStyle) -> String {
         let mut table = Table::new();
-        table.load_style(style).set_header(["", "time", "CPU", "peak memory", "API server: CPU", "memory", ""]);
+        table.load_style(style).set_header([
+            "",
+            "time",
+            "CPU",
+            "peak memory",
+            "API server: CPU",
+            "memory",
+            "",
+        ]);
         for run in &self.runs {
             table.add_row([format!("**{}**", run.size)]);
             for row in &run.rows {
-                let time = if row.reached { seconds(row.seconds) } else { format!("> {}", seconds(row.seconds)) };
+                let time = if row.reached {
+                    seconds(row.seconds)
+                } else {
+                    format!("> {}", seconds(row.seconds))
+                };
                 table.add_row([
                     row.scenario.title(run.size),
                     time,
@@ -67,17 +96,28 @@ impl Report {
 
     fn goals(&self, style: TableStyle) -> String {
         let mut table = Table::new();
-        table.load_style(style).set_header(["goal", "wanted", "found", ""]);
-        for Goal { what, wanted, found, met } in &self.goals {
+        table
+            .load_style(style)
+            .set_header(["goal", "wanted", "found", ""]);
+        for Goal {
+            what,
+            wanted,
+            found,
+            met,
+        } in &self.goals
+        {
             let met = if *met { "met" } else { "**missed**" };
             table.add_row([what.as_str(), wanted, found, met]);
         }
         table.to_string()
     }
 
-    /// Returns a chart with a bar for each scenario: the ratio of the CPU time for the largest size to that for the smallest.
+    /// Returns a chart with a bar for each scenario: the ratio of the CPU time for the largest size
+    /// to that for the smallest.
     fn chart(&self) -> String {
-        let (Some(small), Some(large)) = (self.runs.first(), self.runs.last()) else { return String::new() };
+        let (Some(small), Some(large)) = (self.runs.first(), self.runs.last()) else {
+            return String::new();
+        };
         let both: BTreeSet<Scenario> = small.rows.iter().map(|row| row.scenario).collect();
         let cost = |rows: &Rows, scenario| {
             let row = rows.rows.iter().find(|row| row.scenario == scenario);
@@ -85,11 +125,19 @@ impl Report {
         };
         let bars: Vec<_> = both
             .into_iter()
-            .filter_map(|scenario| Some((scenario, cost(large, scenario)? / cost(small, scenario)?)))
+            .filter_map(|scenario| {
+                Some((scenario, cost(large, scenario)? / cost(small, scenario)?))
+            })
             .collect();
         let highest = bars.iter().map(|(_, growth)| *growth).fold(10.0, f64::max);
-        let names: Vec<_> = bars.iter().map(|(scenario, _)| format!("\"{}\"", scenario.name())).collect();
-        let values: Vec<_> = bars.iter().map(|(_, growth)| format!("{growth:.1}")).collect();
+        let names: Vec<_> = bars
+            .iter()
+            .map(|(scenario, _)| format!("\"{}\"", scenario.name()))
+            .collect();
+        let values: Vec<_> = bars
+            .iter()
+            .map(|(_, growth)| format!("{growth:.1}"))
+            .collect();
         format!(
             "```mermaid\nxychart-beta horizontal\n    title \"CPU: {} in terms of {}\"\n    x-axis [{}]\n    \
              y-axis 0 --> {highest:.1}\n    bar [{}]\n```\n\n",
@@ -103,7 +151,11 @@ impl Report {
 
 /// Formats seconds, with milliseconds for short times.
 fn small(time: f64) -> String {
-    if time < 0.1 { format!("{:.1} ms", time * 1000.0) } else { seconds(time) }
+    if time < 0.1 {
+        format!("{:.1} ms", time * 1000.0)
+    } else {
+        seconds(time)
+    }
 }
 
 #[cfg(test)]
@@ -132,12 +184,27 @@ mod tests {
             api_peak_bytes: 2 << 20,
             note: "a note".to_owned(),
         };
-        let run = |nodes, cpu| Rows { size: Size { nodes, services: 1 }, rows: vec![row(cpu)] };
+        let run = |nodes, cpu| Rows {
+            size: Size { nodes, services: 1 },
+            rows: vec![row(cpu)],
+        };
         let runs = vec![run(10, 1.0), run(100, 5.0)];
         let goals = crate::goals::check(&runs);
-        let report = Report { machine: Machine::look(Path::new("/nonexistent")), runs, goals };
+        let report = Report {
+            machine: Machine::look(Path::new("/nonexistent")),
+            runs,
+            goals,
+        };
         let section = report.section();
-        for part in ["> 5.0 min", "10.0 ms", "a note", "**missed**", "met", "bar [5.0]", "**100 nodes, 1 services**"] {
+        for part in [
+            "> 5.0 min",
+            "10.0 ms",
+            "a note",
+            "**missed**",
+            "met",
+            "bar [5.0]",
+            "**100 nodes, 1 services**",
+        ] {
             assert!(section.contains(part), "{part} is missing in {section}");
         }
     }

@@ -17,12 +17,13 @@ use crate::scenario::{Scenario, Size};
 const POLL: Duration = Duration::from_millis(20);
 /// How long the cluster must be idle until the work counts as done.
 const QUIET: Duration = Duration::from_secs(3);
-/// How long the run waits for an idle cluster between scenarios. Longer work is included in the figures of the next scenario.
+/// How long the run waits for an idle cluster between scenarios. Longer work is included in the
+/// figures of the next scenario.
 const SETTLE: Duration = Duration::from_secs(60);
 /// How long the idle cluster is measured.
 const REST: Duration = Duration::from_secs(30);
-/// How long nodes that do not report, but whose instances exist, are measured: slightly more than two periods of the lifecycle
-/// controller.
+/// How long nodes that do not report, but whose instances exist, are measured: slightly more than
+/// two periods of the lifecycle controller.
 const SILENCE: Duration = Duration::from_secs(12);
 /// How often a kubelet reports an unchanged status (`nodeStatusReportFrequency`), in seconds.
 const REPORTS: u32 = 300;
@@ -34,8 +35,12 @@ const PASSES: u32 = 2;
 pub(crate) const UPDATE: &str = "load-balancers.update-nodes";
 /// The call that ensures a complete load balancer.
 const ENSURE: &str = "load-balancers.ensure";
-/// Flags for the measured work: as many nodes are deleted as are gone, and routes are not configured.
-const FLAGS: [&str; 2] = ["--node-deletion-limit=2000", "--configure-cloud-routes=false"];
+/// Flags for the measured work: as many nodes are deleted as are gone, and routes are not
+/// configured.
+const FLAGS: [&str; 2] = [
+    "--node-deletion-limit=2000",
+    "--configure-cloud-routes=false",
+];
 
 /// The results for one size.
 #[derive(Debug, Serialize)]
@@ -61,22 +66,43 @@ pub(crate) struct Stage {
 }
 
 impl<'a> Run<'a> {
-    pub(crate) fn new(programs: &'a Programs, size: Size, limit: Duration, progress: &'a Progress) -> Self {
-        Self { programs, size, limit, progress, rows: Vec::new() }
+    pub(crate) fn new(
+        programs: &'a Programs,
+        size: Size,
+        limit: Duration,
+        progress: &'a Progress,
+    ) -> Self {
+        Self {
+            programs,
+            size,
+            limit,
+            progress,
+            rows: Vec::new(),
+        }
     }
 
     /// Runs the requested scenarios and those that they depend on.
     pub(crate) async fn all(mut self, wants: impl Fn(Scenario) -> bool) -> Result<Rows> {
-        self.progress.say(format!("{}: registering nodes", self.size));
+        self.progress
+            .say(format!("{}: registering nodes", self.size));
         let folder = tempfile::tempdir().context("cannot make a folder")?;
         let cluster = Cluster::start(&self.programs.api, folder.path()).await?;
-        cluster.order_each(0..self.size.nodes, Order::Register).await?;
+        cluster
+            .order_each(0..self.size.nodes, Order::Register)
+            .await?;
         let host = Host::start(self.programs, folder.path(), &cluster.kubeconfig, 0, &FLAGS)?;
-        let mut stage = Stage { folder, cluster, host };
+        let mut stage = Stage {
+            folder,
+            cluster,
+            host,
+        };
         let result = self.each(&mut stage, &wants).await;
         let ended = result.with_context(|| stage.host.process.last_words());
         ended?;
-        Ok(Rows { size: self.size, rows: self.rows })
+        Ok(Rows {
+            size: self.size,
+            rows: self.rows,
+        })
     }
 
     async fn each(&mut self, stage: &mut Stage, wants: &impl Fn(Scenario) -> bool) -> Result<()> {
@@ -120,9 +146,16 @@ impl<'a> Run<'a> {
     async fn services(&mut self, stage: &mut Stage) -> Result<()> {
         self.say(Scenario::Services);
         let meter = Meter::start(Some(&stage.host.process), &stage.cluster.process)?;
-        stage.cluster.order_each(0..self.size.services, Order::Expose).await?;
+        stage
+            .cluster
+            .order_each(0..self.size.services, Order::Expose)
+            .await?;
         let services = usize::try_from(self.size.services).unwrap_or(usize::MAX);
-        let reached = self.until(stage, |stats| stats.services == services && stats.without_address == 0).await?;
+        let reached = self
+            .until(stage, |stats| {
+                stats.services == services && stats.without_address == 0
+            })
+            .await?;
         self.done(stage, &meter, Scenario::Services, 1, reached, String::new())?;
         self.quiet(stage).await.map(drop)
     }
@@ -143,7 +176,10 @@ impl<'a> Run<'a> {
         let seconds = u32::try_from(REST.as_secs()).unwrap_or(u32::MAX);
         for second in 0..seconds {
             let at = |second: u32| self.size.nodes * second / REPORTS;
-            stage.cluster.order(&Order::Report(at(second)..at(second + 1))).await?;
+            stage
+                .cluster
+                .order(&Order::Report(at(second)..at(second + 1)))
+                .await?;
             sleep(Duration::from_secs(1)).await;
         }
         let calls = total(&stage.host.calls().await) - before;
@@ -156,10 +192,20 @@ impl<'a> Run<'a> {
         let meter = Meter::start(Some(&stage.host.process), &stage.cluster.process)?;
         let mut reached = true;
         for number in 0..CHANGES.min(self.size.nodes) {
-            stage.cluster.order(&Order::Taint(number..number + 1)).await?;
+            stage
+                .cluster
+                .order(&Order::Taint(number..number + 1))
+                .await?;
             reached &= self.until(stage, |stats| stats.uninitialized == 0).await?;
         }
-        self.done(stage, &meter, Scenario::OneNode, CHANGES, reached, String::new())
+        self.done(
+            stage,
+            &meter,
+            Scenario::OneNode,
+            CHANGES,
+            reached,
+            String::new(),
+        )
     }
 
     async fn races(&mut self, stage: &mut Stage) -> Result<()> {
@@ -171,7 +217,14 @@ impl<'a> Run<'a> {
         stage.cluster.order(&Order::Taint(0..many)).await?;
         let reached = self.until(stage, |stats| stats.uninitialized == 0).await?;
         let conflicts = stage.cluster.stats().await?.conflicts - before;
-        self.done(stage, &meter, Scenario::Races, 1, reached, format!("{conflicts} answers of 409"))?;
+        self.done(
+            stage,
+            &meter,
+            Scenario::Races,
+            1,
+            reached,
+            format!("{conflicts} answers of 409"),
+        )?;
         self.quiet(stage).await.map(drop)
     }
 
@@ -182,9 +235,14 @@ impl<'a> Run<'a> {
         for pass in 0..PASSES {
             let excluded = pass % 2 == 0;
             let before = told_of_nodes(stage).await;
-            stage.cluster.order(&Order::Exclude { node: 0, excluded }).await?;
+            stage
+                .cluster
+                .order(&Order::Exclude { node: 0, excluded })
+                .await?;
             let begun = Instant::now();
-            while told_of_nodes(stage).await < before + u64::from(self.size.services) || are_waiting(stage).await {
+            while told_of_nodes(stage).await < before + u64::from(self.size.services)
+                || are_waiting(stage).await
+            {
                 stage.host.check()?;
                 if begun.elapsed() > self.limit {
                     reached = false;
@@ -195,7 +253,14 @@ impl<'a> Run<'a> {
             told += told_of_nodes(stage).await - before;
         }
         let note = format!("{told} calls in {PASSES} passes");
-        self.done(stage, &meter, Scenario::LoadBalancers, PASSES, reached, note)
+        self.done(
+            stage,
+            &meter,
+            Scenario::LoadBalancers,
+            PASSES,
+            reached,
+            note,
+        )
     }
 
     async fn silent(&mut self, stage: &mut Stage) -> Result<()> {
@@ -204,7 +269,13 @@ impl<'a> Run<'a> {
         let nodes = 0..self.size.many();
         let meter = Meter::start(Some(&stage.host.process), &stage.cluster.process)?;
         let before = total(&stage.host.calls().await);
-        stage.cluster.order(&Order::Silence { nodes: nodes.clone(), gone: false }).await?;
+        stage
+            .cluster
+            .order(&Order::Silence {
+                nodes: nodes.clone(),
+                gone: false,
+            })
+            .await?;
         sleep(SILENCE).await;
         let calls = total(&stage.host.calls().await) - before;
         let note = format!("{calls} calls to the cloud in {} s", SILENCE.as_secs());
@@ -219,12 +290,18 @@ impl<'a> Run<'a> {
         let left = usize::try_from(nodes.start).unwrap_or_default();
         let before = updates(stage).await;
         let meter = Meter::start(Some(&stage.host.process), &stage.cluster.process)?;
-        stage.cluster.order(&Order::Silence { nodes, gone: true }).await?;
+        stage
+            .cluster
+            .order(&Order::Silence { nodes, gone: true })
+            .await?;
         let deleted = self.until(stage, |stats| stats.nodes == left).await?;
         let after = meter.elapsed();
         let reached = deleted && self.quiet(stage).await?;
         let told = updates(stage).await - before;
-        let note = format!("deleted after {}, {told} updates of load balancers", seconds(after));
+        let note = format!(
+            "deleted after {}, {told} updates of load balancers",
+            seconds(after)
+        );
         self.done(stage, &meter, Scenario::Gone, 1, reached, note)
     }
 
@@ -251,14 +328,18 @@ impl<'a> Run<'a> {
         Ok(true)
     }
 
-    /// Waits until neither nodes nor services are written, and no load balancer is updated. Returns false if that takes too long.
+    /// Waits until neither nodes nor services are written, and no load balancer is updated. Returns
+    /// false if that takes too long.
     pub(crate) async fn quiet(&self, stage: &mut Stage) -> Result<bool> {
         let begun = Instant::now();
         let mut seen = (0.0, 0);
         let mut since = Instant::now();
         while since.elapsed() < QUIET {
             stage.host.check()?;
-            let now = (stage.cluster.stats().await?.last_write, updates(stage).await);
+            let now = (
+                stage.cluster.stats().await?.last_write,
+                updates(stage).await,
+            );
             if now != seen {
                 (seen, since) = (now, Instant::now());
             }
@@ -271,7 +352,8 @@ impl<'a> Run<'a> {
     }
 
     fn say(&self, scenario: Scenario) {
-        self.progress.say(format!("{}: {}", self.size, scenario.title(self.size)));
+        self.progress
+            .say(format!("{}: {}", self.size, scenario.title(self.size)));
     }
 
     pub(crate) fn say_of(&self, what: &str) {
@@ -296,7 +378,11 @@ impl<'a> Run<'a> {
         reached: bool,
         note: String,
     ) -> Result<()> {
-        let row = Row { reached, note, ..meter.row(scenario, times, &stage.host.process, &stage.cluster.process)? };
+        let row = Row {
+            reached,
+            note,
+            ..meter.row(scenario, times, &stage.host.process, &stage.cluster.process)?
+        };
         self.progress.line(&format!(
             "{}: {}: {}{}, {:.3} s of CPU, {}; API server: {:.3} s of CPU, {}; {}",
             self.size,
@@ -316,28 +402,53 @@ impl<'a> Run<'a> {
 
 impl Stage {
     /// Restarts Skydock.
-    pub(crate) async fn restart(&mut self, programs: &Programs, routes: u32, flags: &[&str]) -> Result<()> {
+    pub(crate) async fn restart(
+        &mut self,
+        programs: &Programs,
+        routes: u32,
+        flags: &[&str],
+    ) -> Result<()> {
         self.host.process.stop().await?;
-        self.host = Host::start(programs, self.folder.path(), &self.cluster.kubeconfig, routes, flags)?;
+        self.host = Host::start(
+            programs,
+            self.folder.path(),
+            &self.cluster.kubeconfig,
+            routes,
+            flags,
+        )?;
         Ok(())
     }
 }
 
 /// Returns how often the nodes of load balancers were updated.
 async fn updates(stage: &Stage) -> u64 {
-    stage.host.calls().await.get(UPDATE).copied().unwrap_or_default()
+    stage
+        .host
+        .calls()
+        .await
+        .get(UPDATE)
+        .copied()
+        .unwrap_or_default()
 }
 
-/// Returns the number of updates plus the number of ensured services: a service whose periodic check is due at that time is
-/// ensured instead.
+/// Returns the number of updates plus the number of ensured services: a service whose periodic
+/// check is due at that time is ensured instead.
 async fn told_of_nodes(stage: &Stage) -> u64 {
     let calls = stage.host.calls().await;
-    [UPDATE, ENSURE].iter().filter_map(|call| calls.get(*call)).sum()
+    [UPDATE, ENSURE]
+        .iter()
+        .filter_map(|call| calls.get(*call))
+        .sum()
 }
 
 /// Returns true while services wait for an update of their nodes.
 async fn are_waiting(stage: &Stage) -> bool {
-    stage.host.metrics("workqueue_depth{name=\"node\"}").await.iter().any(|line| !line.ends_with(" 0"))
+    stage
+        .host
+        .metrics("workqueue_depth{name=\"node\"}")
+        .await
+        .iter()
+        .any(|line| !line.ends_with(" 0"))
 }
 
 fn total(calls: &std::collections::BTreeMap<String, u64>) -> u64 {

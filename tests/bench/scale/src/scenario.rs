@@ -13,8 +13,8 @@ pub(crate) struct Size {
 }
 
 impl Size {
-    /// Returns the number of nodes that stop reporting at once, and of lost races: a thousand, or a tenth of the nodes of a small
-    /// cluster.
+    /// Returns the number of nodes that stop reporting at once, and of lost races: a thousand, or a
+    /// tenth of the nodes of a small cluster.
     pub(crate) fn many(self) -> u32 {
         (self.nodes / 10).min(1000)
     }
@@ -75,7 +75,9 @@ impl Scenario {
 
     /// Returns the name for the chart.
     pub(crate) fn name(self) -> String {
-        self.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default()
+        self.to_possible_value()
+            .map(|value| value.get_name().to_owned())
+            .unwrap_or_default()
     }
 }
 

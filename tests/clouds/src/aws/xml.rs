@@ -24,8 +24,14 @@ pub fn first<'a>(xml: &'a str, name: &str) -> Option<&'a str> {
 /// Returns the direct children `<item>` or `<member>` of the first element with this name.
 #[must_use]
 pub fn items<'a>(xml: &'a str, name: &str) -> Vec<&'a str> {
-    let Some(list) = first(xml, name) else { return Vec::new() };
-    let item = if list.trim_start().starts_with("<member>") { "member" } else { "item" };
+    let Some(list) = first(xml, name) else {
+        return Vec::new();
+    };
+    let item = if list.trim_start().starts_with("<member>") {
+        "member"
+    } else {
+        "item"
+    };
     all(list, item)
 }
 
@@ -33,7 +39,9 @@ pub fn items<'a>(xml: &'a str, name: &str) -> Vec<&'a str> {
 fn end(text: &str, open: &str, close: &str) -> usize {
     let (mut depth, mut at) = (0_usize, 0);
     while let Some(rest) = text.get(at..) {
-        let Some(next_close) = rest.find(close) else { break };
+        let Some(next_close) = rest.find(close) else {
+            break;
+        };
         match rest.find(open) {
             Some(next_open) if next_open < next_close => {
                 depth += 1;
@@ -51,22 +59,29 @@ fn end(text: &str, open: &str, close: &str) -> usize {
 
 /// Escapes text for an element.
 pub(crate) fn escape(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
+    text.replace('&', "&amp;")
+        .replace('<', "&lt;")
+        .replace('>', "&gt;")
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const XML: &str =
-        "<a><set><item><id>1</id><in><item><id>x</id></item></in></item><item><id>2</id></item></set><set/></a>";
+    const XML: &str = "<a><set><item><id>1</id><in><item><id>x</id></item></in></item><item><id>2</id></item></set><set/></a>";
 
     #[test]
     fn nested_items_do_not_end_the_outer_item() {
-        assert_eq!(items(XML, "set"), ["<id>1</id><in><item><id>x</id></item></in>", "<id>2</id>"]);
+        assert_eq!(
+            items(XML, "set"),
+            ["<id>1</id><in><item><id>x</id></item></in>", "<id>2</id>"]
+        );
         assert_eq!(all(XML, "id"), ["1", "x", "2"]);
         assert_eq!(first(XML, "none"), None);
         assert_eq!(items("<set/>", "set"), [] as [&str; 0]);
-        assert_eq!(items("<s>\n <member>1</member><member>2</member></s>", "s"), ["1", "2"]);
+        assert_eq!(
+            items("<s>\n <member>1</member><member>2</member></s>", "s"),
+            ["1", "2"]
+        );
     }
 }

@@ -15,16 +15,24 @@ const UNNEEDED: [&str; 1] = ["mariadb-common"];
 /// Changes whenever the way of unpacking changes.
 const REVISION: &str = "mariadb-1";
 
-/// Returns the folder that contains `usr/sbin/mariadbd`: a folder in the cache, or `/` if MariaDB is installed and apt is
-/// missing.
+/// Returns the folder that contains `usr/sbin/mariadbd`: a folder in the cache, or `/` if MariaDB
+/// is installed and apt is missing.
 pub(crate) fn mariadb() -> Result<PathBuf, Error> {
-    let apt = Command::new("apt-get").arg("--version").output().is_ok_and(|output| output.status.success());
+    let apt = Command::new("apt-get")
+        .arg("--version")
+        .output()
+        .is_ok_and(|output| output.status.success());
     if !apt {
         if Path::new("/usr/sbin/mariadbd").exists() {
             return Ok(PathBuf::from("/"));
         }
-        let hint = "neither apt-get, to fetch it, nor /usr/sbin/mariadbd is there; install mariadb-server".to_owned();
-        return Err(Error::Missing { what: "MariaDB", hint });
+        let hint =
+            "neither apt-get, to fetch it, nor /usr/sbin/mariadbd is there; install mariadb-server"
+                .to_owned();
+        return Err(Error::Missing {
+            what: "MariaDB",
+            hint,
+        });
     }
     cache::made_once(&cache::folder()?.join(REVISION), |folder| {
         tracing::info!("fetching MariaDB, once");
@@ -36,23 +44,37 @@ pub(crate) fn mariadb() -> Result<PathBuf, Error> {
                 continue;
             }
             let file = apt.download(&package)?;
-            chore("unpacking", Command::new("dpkg-deb").arg("-x").arg(&file).arg(folder))?;
-            let depends = chore("reading a package", Command::new("dpkg-deb").arg("-f").arg(&file).arg("Depends"))?;
+            chore(
+                "unpacking",
+                Command::new("dpkg-deb").arg("-x").arg(&file).arg(folder),
+            )?;
+            let depends = chore(
+                "reading a package",
+                Command::new("dpkg-deb").arg("-f").arg(&file).arg("Depends"),
+            )?;
             wanted.extend(
-                dependencies(&depends).filter(|name| !UNNEEDED.contains(name) && !installed(name)).map(str::to_owned),
+                dependencies(&depends)
+                    .filter(|name| !UNNEEDED.contains(name) && !installed(name))
+                    .map(str::to_owned),
             );
         }
         cache::remove(&apt.folder)
     })
 }
 
-/// Returns the first alternative of each dependency, for example `libc6` for `libc6 (>= 2.34), libaio1t64 | libaio1`.
+/// Returns the first alternative of each dependency, for example `libc6` for `libc6 (>= 2.34),
+/// libaio1t64 | libaio1`.
 fn dependencies(line: &str) -> impl Iterator<Item = &str> {
-    line.split(',').filter_map(|one| one.split(['|', '(', ':']).next()).map(str::trim).filter(|name| !name.is_empty())
+    line.split(',')
+        .filter_map(|one| one.split(['|', '(', ':']).next())
+        .map(str::trim)
+        .filter(|name| !name.is_empty())
 }
 
 fn installed(package: &str) -> bool {
-    let status = Command::new("dpkg-query").args(["-W", "-f", "${db:Status-Abbrev}", package]).output();
+    let status = Command::new("dpkg-query")
+        .args(["-W", "-f", "${db:Status-Abbrev}", package])
+        .output();
     status.is_ok_and(|output| output.stdout.starts_with(b"ii"))
 }
 
@@ -66,20 +88,33 @@ impl Apt {
     fn new(parent: &Path) -> Result<Self, Error> {
         let folder = parent.join("apt");
         fs::create_dir_all(&folder).map_err(Error::io("create", &folder))?;
-        Ok(Self { folder, options: vec!["-o".to_owned(), "APT::Sandbox::User=".to_owned()] })
+        Ok(Self {
+            folder,
+            options: vec!["-o".to_owned(), "APT::Sandbox::User=".to_owned()],
+        })
     }
 
     fn command(&self, options: &[String]) -> Command {
         let mut command = Command::new("apt-get");
-        command.current_dir(&self.folder).args(&self.options).args(options);
+        command
+            .current_dir(&self.folder)
+            .args(&self.options)
+            .args(options);
         command
     }
 
-    /// Downloads a package with the package lists of the system, or with separate lists if those are missing or outdated.
+    /// Downloads a package with the package lists of the system, or with separate lists if those
+    /// are missing or outdated.
     fn download(&self, package: &str) -> Result<PathBuf, Error> {
-        let folder = tempfile::tempdir_in(&self.folder).map_err(Error::io("create a folder in", &self.folder))?;
+        let folder = tempfile::tempdir_in(&self.folder)
+            .map_err(Error::io("create a folder in", &self.folder))?;
         let name = "downloading MariaDB";
-        let first = chore(name, self.command(&[]).args(["download", package]).current_dir(folder.path()));
+        let first = chore(
+            name,
+            self.command(&[])
+                .args(["download", package])
+                .current_dir(folder.path()),
+        );
         if first.is_err() {
             let lists = self.folder.join("lists");
             let own = vec![
@@ -88,13 +123,21 @@ impl Apt {
                 "-o".to_owned(),
                 format!("Dir::Cache={}", self.folder.join("cache").display()),
             ];
-            for folder in [lists.join("partial"), self.folder.join("cache/archives/partial")] {
+            for folder in [
+                lists.join("partial"),
+                self.folder.join("cache/archives/partial"),
+            ] {
                 fs::create_dir_all(&folder).map_err(Error::io("create", &folder))?;
             }
             if fs::read_dir(&lists).is_ok_and(|entries| entries.count() < 2) {
                 chore("apt-get update", self.command(&own).arg("update"))?;
             }
-            chore(name, self.command(&own).args(["download", package]).current_dir(folder.path()))?;
+            chore(
+                name,
+                self.command(&own)
+                    .args(["download", package])
+                    .current_dir(folder.path()),
+            )?;
         }
         let folder = folder.keep();
         let files = cache::files(&folder, &["deb"])?;
@@ -112,7 +155,10 @@ mod tests {
     #[test]
     fn the_first_alternative_of_each_dependency_is_used() {
         let line = "mariadb-common (>= 1:10.11), libaio1t64 (>= 0.3) | libaio1, libc6 (>= 2.34), perl:any\n";
-        assert_eq!(dependencies(line).collect::<Vec<_>>(), ["mariadb-common", "libaio1t64", "libc6", "perl"]);
+        assert_eq!(
+            dependencies(line).collect::<Vec<_>>(),
+            ["mariadb-common", "libaio1t64", "libc6", "perl"]
+        );
         assert_eq!(dependencies("\n").count(), 0);
     }
 }

@@ -3,8 +3,8 @@
 use super::Project;
 
 impl Project {
-    /// Returns the section `[Global]` of a `cloud.conf` for the official cloud controller manager. `auth_url` can be that of a
-    /// proxy.
+    /// Returns the section `[Global]` of a `cloud.conf` for the official cloud controller manager.
+    /// `auth_url` can be that of a proxy.
     #[must_use]
     pub fn cloud_conf(&self, auth_url: &str) -> String {
         format!(

@@ -9,13 +9,22 @@ use super::session::text;
 use super::{Project, Service};
 use crate::Error;
 
-/// The kinds of resources that a cloud controller can leave behind: the name in lists, the service, the path.
+/// The kinds of resources that a cloud controller can leave behind: the name in lists, the service,
+/// the path.
 const KINDS: [(&str, Service, &str); 10] = [
     ("servers", Service::Compute, "/v2.1/servers"),
-    ("loadbalancers", Service::LoadBalancer, "/v2/lbaas/loadbalancers"),
+    (
+        "loadbalancers",
+        Service::LoadBalancer,
+        "/v2/lbaas/loadbalancers",
+    ),
     ("listeners", Service::LoadBalancer, "/v2/lbaas/listeners"),
     ("pools", Service::LoadBalancer, "/v2/lbaas/pools"),
-    ("healthmonitors", Service::LoadBalancer, "/v2/lbaas/healthmonitors"),
+    (
+        "healthmonitors",
+        Service::LoadBalancer,
+        "/v2/lbaas/healthmonitors",
+    ),
     ("floatingips", Service::Network, "/v2.0/floatingips"),
     ("ports", Service::Network, "/v2.0/ports"),
     ("security_groups", Service::Network, "/v2.0/security-groups"),
@@ -24,9 +33,10 @@ const KINDS: [(&str, Service, &str); 10] = [
 ];
 
 impl Project {
-    /// Returns the resources of the project by kind, each as a short text. The default security group and networks of others are
-    /// excluded. The extra routes of routers are a separate kind `routes`, and so are the `allowed_address_pairs` of ports. If
-    /// two calls return the same, nothing was left and nothing was lost.
+    /// Returns the resources of the project by kind, each as a short text. The default security
+    /// group and networks of others are excluded. The extra routes of routers are a separate kind
+    /// `routes`, and so are the `allowed_address_pairs` of ports. If two calls return the same,
+    /// nothing was left and nothing was lost.
     ///
     /// # Errors
     /// Fails if a request to the cloud fails.
@@ -36,13 +46,23 @@ impl Project {
             let mut texts = Vec::new();
             for thing in self.session.list(service, path, kind).await? {
                 if !self.is_mine(&thing)
-                    || (kind == "security_groups" && thing.get("name").is_some_and(|name| name == "default"))
+                    || (kind == "security_groups"
+                        && thing.get("name").is_some_and(|name| name == "default"))
                 {
                     continue;
                 }
-                for (field, of_kind) in [("routes", "routes"), ("allowed_address_pairs", "allowed_address_pairs")] {
-                    let values = thing.get(field).and_then(Value::as_array).into_iter().flatten();
-                    all.entry(of_kind).or_insert_with(Vec::new).extend(values.map(Value::to_string));
+                for (field, of_kind) in [
+                    ("routes", "routes"),
+                    ("allowed_address_pairs", "allowed_address_pairs"),
+                ] {
+                    let values = thing
+                        .get(field)
+                        .and_then(Value::as_array)
+                        .into_iter()
+                        .flatten();
+                    all.entry(of_kind)
+                        .or_insert_with(Vec::new)
+                        .extend(values.map(Value::to_string));
                 }
                 texts.push(short(&thing)?);
             }
@@ -55,9 +75,13 @@ impl Project {
         Ok(all)
     }
 
-    /// Returns whether a resource belongs to the project. Lists also contain resources that others share.
+    /// Returns whether a resource belongs to the project. Lists also contain resources that others
+    /// share.
     fn is_mine(&self, thing: &Value) -> bool {
-        let owner = thing.get("project_id").or_else(|| thing.get("tenant_id")).and_then(Value::as_str);
+        let owner = thing
+            .get("project_id")
+            .or_else(|| thing.get("tenant_id"))
+            .and_then(Value::as_str);
         owner.is_none_or(|owner| owner == self.id)
     }
 
@@ -67,17 +91,32 @@ impl Project {
     /// Fails if a request to the cloud fails, or if it takes too long.
     pub async fn settled_load_balancer(&self, id: &str) -> Result<Value, Error> {
         let path = format!("/v2/lbaas/loadbalancers/{id}");
-        let status = |answer: &Value| text(answer, "/loadbalancer/provisioning_status").unwrap_or_default();
+        let status =
+            |answer: &Value| text(answer, "/loadbalancer/provisioning_status").unwrap_or_default();
         let settled = |answer: &Value| !status(answer).starts_with("PENDING");
-        let mut answer = self.session.wait(Service::LoadBalancer, &path, Duration::from_secs(60), settled).await?;
-        Ok(answer.get_mut("loadbalancer").map(Value::take).unwrap_or_default())
+        let mut answer = self
+            .session
+            .wait(
+                Service::LoadBalancer,
+                &path,
+                Duration::from_secs(60),
+                settled,
+            )
+            .await?;
+        Ok(answer
+            .get_mut("loadbalancer")
+            .map(Value::take)
+            .unwrap_or_default())
     }
 }
 
-/// Returns the name, the address or the owner, whichever is available, followed by the ID, so that the text is unique.
+/// Returns the name, the address or the owner, whichever is available, followed by the ID, so that
+/// the text is unique.
 fn short(thing: &Value) -> Result<String, Error> {
     let fields = ["name", "floating_ip_address", "device_owner"];
-    let known =
-        fields.iter().filter_map(|field| thing.get(field).and_then(Value::as_str)).find(|text| !text.is_empty());
+    let known = fields
+        .iter()
+        .filter_map(|field| thing.get(field).and_then(Value::as_str))
+        .find(|text| !text.is_empty());
     Ok(format!("{} {}", known.unwrap_or("-"), text(thing, "/id")?))
 }

@@ -34,20 +34,37 @@ impl Session {
             "identity": {"methods": ["password"], "password": {"user": {"name": user, "domain": domain, "password": password}}},
             "scope": {"project": {"name": project, "domain": domain}},
         }});
-        let mut session = Self { http, urls, token: String::new(), project_id: String::new() };
-        let request = session.request(Method::POST, Service::Identity, "/v3/auth/tokens", Some(&body))?;
+        let mut session = Self {
+            http,
+            urls,
+            token: String::new(),
+            project_id: String::new(),
+        };
+        let request = session.request(
+            Method::POST,
+            Service::Identity,
+            "/v3/auth/tokens",
+            Some(&body),
+        )?;
         let answer = session.http.send(request).await?;
         let what = format!("POST identity/v3/auth/tokens as {user}");
         if !answer.status().is_success() {
             let (status, body) = (answer.status().as_u16(), beginning(answer.body()));
-            return Err(Error::Refused { request: what, status, body });
+            return Err(Error::Refused {
+                request: what,
+                status,
+                body,
+            });
         }
         let missing = |field: &str| Error::Unexpected {
             request: what.clone(),
             field: field.to_owned(),
             body: beginning(answer.body()),
         };
-        let token = answer.headers().get("x-subject-token").and_then(|value| value.to_str().ok());
+        let token = answer
+            .headers()
+            .get("x-subject-token")
+            .and_then(|value| value.to_str().ok());
         session.token = token.ok_or_else(|| missing("X-Subject-Token"))?.to_owned();
         let value: Value = serde_json::from_slice(answer.body()).map_err(|_| missing("JSON"))?;
         let id = value.pointer("/token/project/id").and_then(Value::as_str);
@@ -56,8 +73,20 @@ impl Session {
     }
 
     /// Returns a session of another user for the same services.
-    pub(crate) async fn as_user(&self, user: &str, password: &str, project: &str) -> Result<Self, Error> {
-        Self::log_in(self.http.clone(), self.urls.clone(), user, password, project).await
+    pub(crate) async fn as_user(
+        &self,
+        user: &str,
+        password: &str,
+        project: &str,
+    ) -> Result<Self, Error> {
+        Self::log_in(
+            self.http.clone(),
+            self.urls.clone(),
+            user,
+            password,
+            project,
+        )
+        .await
     }
 
     /// Returns the token, which is a secret.
@@ -76,7 +105,8 @@ impl Session {
     #[must_use]
     pub fn url(&self, service: Service) -> &str {
         let at = Service::ALL.iter().position(|one| *one == service);
-        at.and_then(|at| self.urls.get(at)).map_or("", String::as_str)
+        at.and_then(|at| self.urls.get(at))
+            .map_or("", String::as_str)
     }
 
     fn request(
@@ -86,19 +116,25 @@ impl Session {
         path: &str,
         body: Option<&Value>,
     ) -> Result<Request<Bytes>, Error> {
-        let mut request = Request::builder().method(method).uri(format!("{}{path}", self.url(service)));
+        let mut request = Request::builder()
+            .method(method)
+            .uri(format!("{}{path}", self.url(service)));
         if !self.token.is_empty() {
             request = request.header("x-auth-token", &self.token);
         }
         if service == Service::LoadBalancer || body.is_some() {
-            request = request.header("content-type", "application/json").header("accept", "application/json");
+            request = request
+                .header("content-type", "application/json")
+                .header("accept", "application/json");
         }
         let body = body.map_or_else(Bytes::new, |body| Bytes::from(body.to_string()));
-        request.body(body).map_err(Error::setup(format!("ask for {path}")))
+        request
+            .body(body)
+            .map_err(Error::setup(format!("ask for {path}")))
     }
 
-    /// Sends a request to this path of a service, including the version (`/v2.1/servers`). Returns the JSON of the answer, or
-    /// null if it is empty.
+    /// Sends a request to this path of a service, including the version (`/v2.1/servers`). Returns
+    /// the JSON of the answer, or null if it is empty.
     ///
     /// # Errors
     /// Fails if there is no answer, or if it is not a success.
@@ -110,10 +146,17 @@ impl Session {
         body: Option<&Value>,
     ) -> Result<Value, Error> {
         let what = format!("{method} {}{path}", service.name());
-        let answer = self.http.send(self.request(method, service, path, body)?).await?;
+        let answer = self
+            .http
+            .send(self.request(method, service, path, body)?)
+            .await?;
         if !answer.status().is_success() {
             let (status, body) = (answer.status().as_u16(), beginning(answer.body()));
-            return Err(Error::Refused { request: what, status, body });
+            return Err(Error::Refused {
+                request: what,
+                status,
+                body,
+            });
         }
         if answer.body().is_empty() {
             return Ok(Value::Null);
@@ -145,7 +188,12 @@ impl Session {
     ///
     /// # Errors
     /// See [`Self::send`].
-    pub async fn put(&self, service: Service, path: &str, body: Option<&Value>) -> Result<Value, Error> {
+    pub async fn put(
+        &self,
+        service: Service,
+        path: &str,
+        body: Option<&Value>,
+    ) -> Result<Value, Error> {
         self.send(Method::PUT, service, path, body).await
     }
 
@@ -165,7 +213,13 @@ impl Session {
     ///
     /// # Errors
     /// See [`Self::send`]. Also fails if the answer has no such envelope.
-    pub async fn create(&self, service: Service, path: &str, kind: &str, fields: Value) -> Result<Value, Error> {
+    pub async fn create(
+        &self,
+        service: Service,
+        path: &str,
+        kind: &str,
+        fields: Value,
+    ) -> Result<Value, Error> {
         let mut answer = self.post(service, path, &json!({kind: fields})).await?;
         match answer.get_mut(kind) {
             Some(thing) => Ok(thing.take()),
@@ -177,7 +231,12 @@ impl Session {
     ///
     /// # Errors
     /// See [`Self::send`]. Also fails if the answer has no such list.
-    pub async fn list(&self, service: Service, path: &str, kind: &str) -> Result<Vec<Value>, Error> {
+    pub async fn list(
+        &self,
+        service: Service,
+        path: &str,
+        kind: &str,
+    ) -> Result<Vec<Value>, Error> {
         let mut answer = self.get(service, path).await?;
         match answer.get_mut(kind).map(Value::take) {
             Some(Value::Array(things)) => Ok(things),
@@ -217,7 +276,8 @@ impl Session {
 /// Returns the text at this position of an answer.
 pub(crate) fn text(answer: &Value, pointer: &str) -> Result<String, Error> {
     let text = answer.pointer(pointer).and_then(Value::as_str);
-    text.map(str::to_owned).ok_or_else(|| unexpected("what was asked for", pointer, answer))
+    text.map(str::to_owned)
+        .ok_or_else(|| unexpected("what was asked for", pointer, answer))
 }
 
 fn unexpected(request: &str, field: &str, answer: &Value) -> Error {

@@ -17,13 +17,21 @@ pub(super) type AnswerBody = UnsyncBoxBody<Bytes, io::Error>;
 
 /// Returns a complete body.
 pub(super) fn whole(bytes: Bytes) -> AnswerBody {
-    Full::new(bytes).map_err(|never: Infallible| match never {}).boxed_unsync()
+    Full::new(bytes)
+        .map_err(|never: Infallible| match never {})
+        .boxed_unsync()
 }
 
-/// Returns a body that is truncated after this number of bytes, after which the connection is closed.
+/// Returns a body that is truncated after this number of bytes, after which the connection is
+/// closed.
 pub(super) fn cut(bytes: &Bytes, after: usize) -> AnswerBody {
     let sent = bytes.slice(..after.min(bytes.len()));
-    Cut { first: Some(sent), whole: bytes.len(), pause: None }.boxed_unsync()
+    Cut {
+        first: Some(sent),
+        whole: bytes.len(),
+        pause: None,
+    }
+    .boxed_unsync()
 }
 
 struct Cut {
@@ -37,11 +45,16 @@ impl Body for Cut {
     type Data = Bytes;
     type Error = io::Error;
 
-    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, io::Error>>> {
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, io::Error>>> {
         if let Some(first) = self.first.take().filter(|first| !first.is_empty()) {
             return Poll::Ready(Some(Ok(Frame::data(first))));
         }
-        let pause = self.pause.get_or_insert_with(|| Box::pin(tokio::time::sleep(Duration::from_millis(20))));
+        let pause = self
+            .pause
+            .get_or_insert_with(|| Box::pin(tokio::time::sleep(Duration::from_millis(20))));
         ready!(pause.as_mut().poll(cx));
         Poll::Ready(Some(Err(io::Error::other("cut off on purpose"))))
     }

@@ -17,7 +17,10 @@ pub(super) struct Pace(Arc<AtomicU64>);
 
 impl Pace {
     pub(super) fn set(&self, pace: Duration) {
-        self.0.store(u64::try_from(pace.as_micros()).unwrap_or(u64::MAX), Ordering::Relaxed);
+        self.0.store(
+            u64::try_from(pace.as_micros()).unwrap_or(u64::MAX),
+            Ordering::Relaxed,
+        );
     }
 
     fn get(&self) -> Duration {
@@ -35,23 +38,37 @@ pub(super) struct Drip {
 
 impl Drip {
     pub(super) fn new(stream: TcpStream, pace: Pace) -> Self {
-        Self { stream, pace, pause: None }
+        Self {
+            stream,
+            pace,
+            pause: None,
+        }
     }
 }
 
 impl AsyncRead for Drip {
-    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
         Pin::new(&mut self.stream).poll_read(cx, buffer)
     }
 }
 
 impl AsyncWrite for Drip {
-    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
         let pace = self.pace.get();
         if pace.is_zero() {
             return Pin::new(&mut self.stream).poll_write(cx, bytes);
         }
-        let pause = self.pause.get_or_insert_with(|| Box::pin(tokio::time::sleep(pace)));
+        let pause = self
+            .pause
+            .get_or_insert_with(|| Box::pin(tokio::time::sleep(pace)));
         if pause.as_mut().poll(cx).is_pending() {
             return Poll::Pending;
         }

@@ -14,21 +14,25 @@ pub enum Fault {
     SlowAnswer(Duration),
     /// The answer is sent byte by byte, including the header, with this delay between two bytes.
     Drip(Duration),
-    /// The request is throttled in the cloud's format: status 429 with `Retry-After` in seconds, or AWS' `RequestLimitExceeded`
-    /// or `Throttling`, with this header if there is a number. The request is not sent to the cloud.
+    /// The request is throttled in the cloud's format: status 429 with `Retry-After` in seconds, or
+    /// AWS' `RequestLimitExceeded` or `Throttling`, with this header if there is a number. The
+    /// request is not sent to the cloud.
     Throttle(Option<u32>),
-    /// The answer has this status and an error in the cloud's format. The request is not sent to the cloud.
+    /// The answer has this status and an error in the cloud's format. The request is not sent to
+    /// the cloud.
     Status(u16),
     /// The connection is closed, and the request is not sent to the cloud.
     Refused,
     /// The request is sent to the cloud, and the connection is closed without an answer.
     Lost,
-    /// The request is sent to the cloud, and the connection is closed after this number of bytes of the answer's body.
+    /// The request is sent to the cloud, and the connection is closed after this number of bytes of
+    /// the answer's body.
     Cut(usize),
-    /// The answer is the last one to the same request, if it is at most this old. Otherwise the request is sent to the cloud.
+    /// The answer is the last one to the same request, if it is at most this old. Otherwise the
+    /// request is sent to the cloud.
     Stale(Duration),
-    /// The answer is the first page instead of a later one. If the first page has not been requested, the request is sent to the
-    /// cloud.
+    /// The answer is the first page instead of a later one. If the first page has not been
+    /// requested, the request is sent to the cloud.
     WrongPage,
     /// The request is sent to the cloud twice, one after the other. The answer is the second one.
     Twice,

@@ -7,7 +7,14 @@ use bytes::Bytes;
 use http::Response;
 
 /// The parameters that select a page.
-const PAGES: [&str; 6] = ["marker", "page_reverse", "NextToken", "Marker", "PageToken", "page"];
+const PAGES: [&str; 6] = [
+    "marker",
+    "page_reverse",
+    "NextToken",
+    "Marker",
+    "PageToken",
+    "page",
+];
 
 /// Answers by request.
 #[derive(Debug, Default)]

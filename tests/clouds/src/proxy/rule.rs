@@ -1,4 +1,5 @@
-//! Selects the faults of requests. Pure: the same seed and the same requests result in the same faults.
+//! Selects the faults of requests. Pure: the same seed and the same requests result in the same
+//! faults.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -19,11 +20,19 @@ pub struct Rule {
 }
 
 impl Rule {
-    /// Creates a rule that injects this fault into every request of these operations. `*` matches anything.
+    /// Creates a rule that injects this fault into every request of these operations. `*` matches
+    /// anything.
     #[must_use]
     pub fn new(operation: &str, fault: Fault) -> Self {
         let operation = operation.to_owned();
-        Self { operation, fault, containing: None, probability: 1.0, after: 0, times: u64::MAX }
+        Self {
+            operation,
+            fault,
+            containing: None,
+            probability: 1.0,
+            after: 0,
+            times: u64::MAX,
+        }
     }
 
     /// Limits the rule to requests that contain this text in their path, query or body.
@@ -33,8 +42,8 @@ impl Rule {
         self
     }
 
-    /// Limits the rule to this fraction of the requests, chosen by the seed. Each operation is counted separately, so the order
-    /// between requests of different operations does not matter.
+    /// Limits the rule to this fraction of the requests, chosen by the seed. Each operation is
+    /// counted separately, so the order between requests of different operations does not matter.
     #[must_use]
     pub fn with_probability(mut self, probability: f64) -> Self {
         self.probability = probability;
@@ -75,11 +84,21 @@ struct Seen {
 
 impl Rules {
     pub(super) fn new(seed: u64) -> Self {
-        Self { seed, rules: Vec::new(), added: 0 }
+        Self {
+            seed,
+            rules: Vec::new(),
+            added: 0,
+        }
     }
 
     pub(super) fn add(&mut self, rule: Rule) {
-        self.rules.push((rule, Seen { number: self.added, ..Seen::default() }));
+        self.rules.push((
+            rule,
+            Seen {
+                number: self.added,
+                ..Seen::default()
+            },
+        ));
         self.added += 1;
     }
 
@@ -87,13 +106,15 @@ impl Rules {
         self.rules.clear();
     }
 
-    /// Returns the faults of the next request of this operation, in the order of the rules. `contains` returns whether the
-    /// request contains a text.
+    /// Returns the faults of the next request of this operation, in the order of the rules.
+    /// `contains` returns whether the request contains a text.
     pub(super) fn next(&mut self, operation: &str, contains: impl Fn(&str) -> bool) -> Vec<Fault> {
         let seed = self.seed;
         let mut faults = Vec::new();
         for (rule, seen) in &mut self.rules {
-            if !matches(&rule.operation, operation) || !rule.containing.as_deref().is_none_or(&contains) {
+            if !matches(&rule.operation, operation)
+                || !rule.containing.as_deref().is_none_or(&contains)
+            {
                 continue;
             }
             seen.matched += 1;
@@ -106,7 +127,9 @@ impl Rules {
             if chance("fires") < rule.probability {
                 seen.fired += 1;
                 faults.push(match rule.fault {
-                    Fault::Latency(least, most) => Fault::Delay(between(least, most, chance("how long"))),
+                    Fault::Latency(least, most) => {
+                        Fault::Delay(between(least, most, chance("how long")))
+                    }
                     ref fault => fault.clone(),
                 });
             }
@@ -127,7 +150,11 @@ fn chance(seed: u64, rule: u64, operation: &str, nth: u64, what: &str) -> f64 {
     }
     hash.update(what);
     hash.update(operation);
-    let number = hash.finalize().iter().take(6).fold(0_u64, |number, byte| number << 8 | u64::from(*byte));
+    let number = hash
+        .finalize()
+        .iter()
+        .take(6)
+        .fold(0_u64, |number, byte| number << 8 | u64::from(*byte));
     #[allow(clippy::cast_precision_loss, reason = "48 bits fit")]
     let share = number as f64 / (1_u64 << 48) as f64;
     share
@@ -135,8 +162,12 @@ fn chance(seed: u64, rule: u64, operation: &str, nth: u64, what: &str) -> f64 {
 
 /// Returns true if the name matches the pattern, in which `*` matches anything.
 pub(super) fn matches(pattern: &str, name: &str) -> bool {
-    let Some((before, after)) = pattern.split_once('*') else { return pattern == name };
-    let Some(rest) = name.strip_prefix(before) else { return false };
+    let Some((before, after)) = pattern.split_once('*') else {
+        return pattern == name;
+    };
+    let Some(rest) = name.strip_prefix(before) else {
+        return false;
+    };
     // All positions where the rest can begin.
     rest.char_indices()
         .map(|(at, _)| at)
@@ -151,14 +182,23 @@ mod tests {
     fn drawn(seed: u64, operations: &[&str]) -> Vec<usize> {
         let mut rules = Rules::new(seed);
         rules.add(Rule::new("*", Fault::Lost).with_probability(0.5));
-        operations.iter().map(|operation| rules.next(operation, |_| false).len()).collect()
+        operations
+            .iter()
+            .map(|operation| rules.next(operation, |_| false).len())
+            .collect()
     }
 
     #[test]
     fn a_star_matches_anything() {
-        assert!(matches("ec2:Describe*", "ec2:DescribeInstances") && matches("*", "") && matches("*a*b", "xaxb"));
+        assert!(
+            matches("ec2:Describe*", "ec2:DescribeInstances")
+                && matches("*", "")
+                && matches("*a*b", "xaxb")
+        );
         assert!(matches("GET */servers/{id}", "GET compute/servers/{id}"));
-        assert!(!matches("ec2:Describe*", "elb:DescribeX") && !matches("*a", "ab") && !matches("", "a"));
+        assert!(
+            !matches("ec2:Describe*", "elb:DescribeX") && !matches("*a", "ab") && !matches("", "a")
+        );
     }
 
     #[test]
@@ -175,7 +215,10 @@ mod tests {
         let mut rules = Rules::new(0);
         rules.add(Rule::new("*", Fault::Lost).containing("marker="));
         assert!(rules.next("a", |text| "limit=1".contains(text)).is_empty());
-        assert_eq!(rules.next("a", |text| "limit=1&marker=x".contains(text)), [Fault::Lost]);
+        assert_eq!(
+            rules.next("a", |text| "limit=1&marker=x".contains(text)),
+            [Fault::Lost]
+        );
     }
 
     #[test]
@@ -200,7 +243,11 @@ mod tests {
         let mut rules = Rules::new(1);
         rules.add(Rule::new("*", Fault::Latency(least, most)));
         let drawn: Vec<Fault> = (0..20).flat_map(|_| rules.next("a", |_| false)).collect();
-        let within = |fault: &Fault| matches!(fault, Fault::Delay(time) if (least..=most).contains(time));
-        assert!(drawn.iter().all(within) && drawn[0] != drawn[1], "{drawn:?}");
+        let within =
+            |fault: &Fault| matches!(fault, Fault::Delay(time) if (least..=most).contains(time));
+        assert!(
+            drawn.iter().all(within) && drawn[0] != drawn[1],
+            "{drawn:?}"
+        );
     }
 }

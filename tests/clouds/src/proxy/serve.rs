@@ -31,7 +31,10 @@ pub(super) async fn connection(stream: TcpStream, shared: Arc<Shared>) {
         let (shared, pace) = (Arc::clone(&shared), pace.clone());
         async move { shared.serve(request, &pace).await }
     });
-    let served = http1::Builder::new().timer(TokioTimer::new()).serve_connection(TokioIo::new(drip), service).await;
+    let served = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .serve_connection(TokioIo::new(drip), service)
+        .await;
     if let Err(error) = served {
         tracing::trace!(%error, "a connection has ended"); // clients and faults end connections
     }
@@ -45,16 +48,24 @@ enum Outcome {
 }
 
 impl Shared {
-    async fn serve(&self, request: Request<Incoming>, pace: &Pace) -> Result<Response<AnswerBody>, io::Error> {
+    async fn serve(
+        &self,
+        request: Request<Incoming>,
+        pace: &Pace,
+    ) -> Result<Response<AnswerBody>, io::Error> {
         let began = Instant::now();
         let (head, body) = request.into_parts();
         let body = body.collect().await.map_err(io::Error::other)?.to_bytes();
         let Some(asked) = Asked::new(&self.cloud, head, body) else {
-            return Ok(status(StatusCode::NOT_FOUND, "the proxy knows no such service\n").map(whole));
+            return Ok(
+                status(StatusCode::NOT_FOUND, "the proxy knows no such service\n").map(whole),
+            );
         };
         let operation = self.operation(&asked);
         let target = asked.target();
-        let faults = self.rules().next(&operation, |text| target.contains(text) || asked.form().contains(text));
+        let faults = self.rules().next(&operation, |text| {
+            target.contains(text) || asked.form().contains(text)
+        });
         let names = faults.iter().map(Fault::name).collect();
         let outcome = self.suffer(&asked, &operation, faults, pace).await;
         let latency = Duration::from_micros(self.latency.load(Ordering::Relaxed));
@@ -67,11 +78,21 @@ impl Shared {
         if let Outcome::Answer(answer) = &outcome
             && asked.head.method == Method::POST
         {
-            let token = answer.headers().get("x-subject-token").and_then(|token| token.to_str().ok());
+            let token = answer
+                .headers()
+                .get("x-subject-token")
+                .and_then(|token| token.to_str().ok());
             self.log().tokens.extend(token.map(str::to_owned));
         }
         let (at, took) = (began.duration_since(self.began), began.elapsed());
-        self.log().calls.push(Call { operation, path: target, at, took, status, faults: names });
+        self.log().calls.push(Call {
+            operation,
+            path: target,
+            at,
+            took,
+            status,
+            faults: names,
+        });
         match outcome {
             Outcome::Answer(answer) => Ok(answer.map(whole)),
             Outcome::Cut(answer, after) => Ok(answer.map(|bytes| cut(&bytes, after))),
@@ -83,17 +104,32 @@ impl Shared {
     fn operation(&self, asked: &Asked) -> String {
         let method = asked.head.method.as_str();
         match self.cloud {
-            Cloud::OpenStack(_) => operation::openstack(asked.service, method, &asked.path, &asked.body),
-            Cloud::Aws { .. } => operation::aws(method, &asked.path, &asked.query, &asked.head.headers, &asked.body),
+            Cloud::OpenStack(_) => {
+                operation::openstack(asked.service, method, &asked.path, &asked.body)
+            }
+            Cloud::Aws { .. } => operation::aws(
+                method,
+                &asked.path,
+                &asked.query,
+                &asked.head.headers,
+                &asked.body,
+            ),
             Cloud::Other(_) => operation::other(method, &asked.path, asked.form()),
         }
     }
 
     /// Handles the request with these faults.
-    async fn suffer(&self, asked: &Asked, operation: &str, faults: Vec<Fault>, pace: &Pace) -> Outcome {
+    async fn suffer(
+        &self,
+        asked: &Asked,
+        operation: &str,
+        faults: Vec<Fault>,
+        pace: &Pace,
+    ) -> Outcome {
         pace.set(Duration::ZERO);
         let mut answer = None;
-        let (mut cut, mut closed, mut twice, mut slow, mut garbage) = (None, false, false, Duration::ZERO, None);
+        let (mut cut, mut closed, mut twice, mut slow, mut garbage) =
+            (None, false, false, Duration::ZERO, None);
         for fault in faults {
             match fault {
                 Fault::Delay(time) | Fault::Latency(time, _) => tokio::time::sleep(time).await,
@@ -104,7 +140,9 @@ impl Shared {
                 Fault::Refused => return Outcome::Closed,
                 Fault::Lost => closed = true,
                 Fault::Cut(after) => cut = Some(after),
-                Fault::Stale(age) => answer = answer.or_else(|| self.memory().last(&self.key(asked, operation), age)),
+                Fault::Stale(age) => {
+                    answer = answer.or_else(|| self.memory().last(&self.key(asked, operation), age))
+                }
                 Fault::WrongPage => answer = answer.or_else(|| self.first_page(asked, operation)),
                 Fault::Twice => twice = true,
                 Fault::Garbage(body) => garbage = Some(body),
@@ -138,19 +176,24 @@ impl Shared {
             Cloud::OpenStack(_) | Cloud::Other(_) => self.forward(asked).await,
             Cloud::Aws { shim, .. } => match shim.instead(operation, asked).await {
                 Some(answer) => answer,
-                None => shim.repaired(operation, asked, self.forward(asked).await).await,
+                None => {
+                    shim.repaired(operation, asked, self.forward(asked).await)
+                        .await
+                }
             },
         };
         let reads = ["Describe", "List", "Get"];
         let action = operation.split(':').next_back().unwrap_or_default();
-        let is_read = asked.head.method == Method::GET || reads.iter().any(|verb| action.starts_with(verb));
+        let is_read =
+            asked.head.method == Method::GET || reads.iter().any(|verb| action.starts_with(verb));
         if is_read && answer.status().is_success() {
             self.memory().remember(self.key(asked, operation), &answer);
         }
         answer
     }
 
-    /// Returns the key of the request. For AWS, the path is part of the operation, and requests can differ in their forms.
+    /// Returns the key of the request. For AWS, the path is part of the operation, and requests can
+    /// differ in their forms.
     fn key(&self, asked: &Asked, operation: &str) -> String {
         memory::key(operation, &asked.path, &asked.query, asked.form())
     }
@@ -158,21 +201,33 @@ impl Shared {
     /// Returns the last answer for the first page, if another page is requested.
     fn first_page(&self, asked: &Asked, operation: &str) -> Option<Response<Bytes>> {
         let query = memory::first_page(&asked.query);
-        let first = memory::key(operation, &asked.path, &query, &memory::first_page(asked.form()));
-        (first != self.key(asked, operation)).then(|| self.memory().last(&first, Duration::MAX)).flatten()
+        let first = memory::key(
+            operation,
+            &asked.path,
+            &query,
+            &memory::first_page(asked.form()),
+        );
+        (first != self.key(asked, operation))
+            .then(|| self.memory().last(&first, Duration::MAX))
+            .flatten()
     }
 
     fn throttled(&self, operation: &str, after: Option<u32>) -> Response<Bytes> {
         let mut answer = match self.cloud {
             Cloud::OpenStack(_) | Cloud::Other(_) => self.failed(operation, 429),
             // EC2 and Elastic Load Balancing use different errors.
-            Cloud::Aws { .. } if operation.starts_with("ec2:") => {
-                aws_error(operation, 503, "RequestLimitExceeded", "Request limit exceeded.")
-            }
+            Cloud::Aws { .. } if operation.starts_with("ec2:") => aws_error(
+                operation,
+                503,
+                "RequestLimitExceeded",
+                "Request limit exceeded.",
+            ),
             Cloud::Aws { .. } => aws_error(operation, 400, "Throttling", "Rate exceeded"),
         };
         if let Some(after) = after {
-            answer.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(after));
+            answer
+                .headers_mut()
+                .insert(header::RETRY_AFTER, HeaderValue::from(after));
         }
         answer
     }
@@ -188,7 +243,10 @@ impl Shared {
                 };
                 let body = json!({"error": {"code": name, "title": message, "message": message}});
                 let mut answer = status(code, &body.to_string());
-                answer.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+                answer.headers_mut().insert(
+                    header::CONTENT_TYPE,
+                    HeaderValue::from_static("application/json"),
+                );
                 answer
             }
             Cloud::Aws { .. } => {
@@ -223,7 +281,12 @@ pub(super) fn aws_error(operation: &str, code: u16, name: &str, message: &str) -
             "<ErrorResponse><Error><Type>Sender</Type><Code>{name}</Code><Message>{message}</Message></Error><RequestId>{id}</RequestId></ErrorResponse>"
         )
     };
-    let mut answer = status(StatusCode::from_u16(code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR), &body);
-    answer.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("text/xml"));
+    let mut answer = status(
+        StatusCode::from_u16(code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR),
+        &body,
+    );
+    answer
+        .headers_mut()
+        .insert(header::CONTENT_TYPE, HeaderValue::from_static("text/xml"));
     answer
 }

@@ -27,7 +27,10 @@ pub(super) struct Shim {
 
 impl Shim {
     pub(super) fn new(client: AwsClient) -> Self {
-        Self { client, health: Mutex::default() }
+        Self {
+            client,
+            health: Mutex::default(),
+        }
     }
 
     pub(super) fn set_target_health(&self, target: &str, state: &str) {
@@ -35,7 +38,8 @@ impl Shim {
         health.insert(target.to_owned(), state.to_owned());
     }
 
-    /// Returns the answer to a request that is not sent to the cloud. The signature of such a request is not verified.
+    /// Returns the answer to a request that is not sent to the cloud. The signature of such a
+    /// request is not verified.
     pub(super) async fn instead(&self, operation: &str, asked: &Asked) -> Option<Response<Bytes>> {
         match operation {
             "ec2:DescribeInstanceTopology" => {
@@ -54,13 +58,18 @@ impl Shim {
             "ec2:DeleteSecurityGroup" => {
                 let group = parameter(asked.form(), "GroupId")?;
                 let message = format!("resource {group} has a dependent object");
-                self.in_use(group).await.then(|| aws_error(operation, 400, "DependencyViolation", &message))
+                self.in_use(group)
+                    .await
+                    .then(|| aws_error(operation, 400, "DependencyViolation", &message))
             }
             "elbv2:CreateLoadBalancer" => {
                 let name = parameter(asked.form(), "Name")?;
-                let message =
-                    format!("A load balancer with the same name '{name}' exists, but with different settings");
-                self.is_taken(name).await.then(|| aws_error(operation, 400, "DuplicateLoadBalancerName", &message))
+                let message = format!(
+                    "A load balancer with the same name '{name}' exists, but with different settings"
+                );
+                self.is_taken(name)
+                    .await
+                    .then(|| aws_error(operation, 400, "DuplicateLoadBalancerName", &message))
             }
             _ => None,
         }
@@ -69,12 +78,20 @@ impl Shim {
     /// Returns whether a load balancer has this name.
     async fn is_taken(&self, name: &str) -> bool {
         let named = [("Names.member.1", name)];
-        let answer = self.client.call("elbv2", "DescribeLoadBalancers", &named).await;
+        let answer = self
+            .client
+            .call("elbv2", "DescribeLoadBalancers", &named)
+            .await;
         answer.is_ok_and(|answer| xml::all(&answer, "LoadBalancerName").contains(&name))
     }
 
     /// Returns the cloud's answer with corrections that make it more like AWS'.
-    pub(super) async fn repaired(&self, operation: &str, asked: &Asked, answer: Response<Bytes>) -> Response<Bytes> {
+    pub(super) async fn repaired(
+        &self,
+        operation: &str,
+        asked: &Asked,
+        answer: Response<Bytes>,
+    ) -> Response<Bytes> {
         if !answer.status().is_success() {
             let instead = self.excused(operation, asked, answer.body()).await;
             return instead.map_or(answer, |body| text("text/xml", body));
@@ -82,13 +99,17 @@ impl Shim {
         let (head, body) = answer.into_parts();
         let seen = String::from_utf8_lossy(&body);
         let repaired = match operation {
-            "ec2:DescribeRouteTables" if seen.contains("<instanceId>") => {
-                Some(with_blackholes(&seen, &self.gone(&xml::all(&seen, "instanceId")).await))
+            "ec2:DescribeRouteTables" if seen.contains("<instanceId>") => Some(with_blackholes(
+                &seen,
+                &self.gone(&xml::all(&seen, "instanceId")).await,
+            )),
+            "elbv2:DescribeTargetHealth" => Some(with_health(
+                &seen,
+                &self.health.lock().unwrap_or_else(PoisonError::into_inner),
+            )),
+            "elbv2:DescribeLoadBalancers" | "elbv2:CreateLoadBalancer" => {
+                Some(balancers::with_network_names(&seen))
             }
-            "elbv2:DescribeTargetHealth" => {
-                Some(with_health(&seen, &self.health.lock().unwrap_or_else(PoisonError::into_inner)))
-            }
-            "elbv2:DescribeLoadBalancers" | "elbv2:CreateLoadBalancer" => Some(balancers::with_network_names(&seen)),
             "elb:DescribeLoadBalancers" => Some(balancers::with_health_checks(&seen)),
             _ => None,
         };
@@ -102,14 +123,19 @@ impl Shim {
             "elbv2:DescribeTargetGroups" => groups::none_of_balancer(form, &error),
             "elbv2:CreateTargetGroup" if error.contains("DuplicateTargetGroupName") => {
                 let named = [("Names.member.1", parameter(form, "Name")?)];
-                let found = self.client.call("elbv2", "DescribeTargetGroups", &named).await.ok()?;
+                let found = self
+                    .client
+                    .call("elbv2", "DescribeTargetGroups", &named)
+                    .await
+                    .ok()?;
                 groups::created_again(form, &found)
             }
             _ => None,
         }
     }
 
-    /// Returns whether a network interface, a load balancer or a rule of another group refers to this group.
+    /// Returns whether a network interface, a load balancer or a rule of another group refers to
+    /// this group.
     async fn in_use(&self, group: &str) -> bool {
         let member = format!(">{group}<");
         let filter = |name: &'static str| [("Filter.1.Name", name), ("Filter.1.Value.1", group)];
@@ -121,23 +147,51 @@ impl Shim {
             ("elbv2", "DescribeLoadBalancers", &[]),
         ];
         for (api, action, parameters) in asked {
-            if self.client.call(api, action, parameters).await.is_ok_and(|answer| answer.contains(&member)) {
+            if self
+                .client
+                .call(api, action, parameters)
+                .await
+                .is_ok_and(|answer| answer.contains(&member))
+            {
                 return true;
             }
         }
         // A rule of a group can refer to the group itself.
-        let others = self.client.call("ec2", "DescribeSecurityGroups", &of_rule).await.unwrap_or_default();
-        xml::items(&others, "securityGroupInfo").iter().any(|other| !is_group(other, group))
+        let others = self
+            .client
+            .call("ec2", "DescribeSecurityGroups", &of_rule)
+            .await
+            .unwrap_or_default();
+        xml::items(&others, "securityGroupInfo")
+            .iter()
+            .any(|other| !is_group(other, group))
     }
 
-    /// Returns which of these instances are terminated. moto keeps those, and a list of all would have several pages.
+    /// Returns which of these instances are terminated. moto keeps those, and a list of all would
+    /// have several pages.
     async fn gone(&self, ids: &[&str]) -> Vec<String> {
-        let values: Vec<String> = (1..=ids.len()).map(|number| format!("Filter.2.Value.{number}")).collect();
-        let mut parameters = vec![("Filter.1.Name", "instance-state-name"), ("Filter.2.Name", "instance-id")];
-        parameters.extend(["Filter.1.Value.1", "Filter.1.Value.2"].into_iter().zip(GONE));
+        let values: Vec<String> = (1..=ids.len())
+            .map(|number| format!("Filter.2.Value.{number}"))
+            .collect();
+        let mut parameters = vec![
+            ("Filter.1.Name", "instance-state-name"),
+            ("Filter.2.Name", "instance-id"),
+        ];
+        parameters.extend(
+            ["Filter.1.Value.1", "Filter.1.Value.2"]
+                .into_iter()
+                .zip(GONE),
+        );
         parameters.extend(values.iter().map(String::as_str).zip(ids.iter().copied()));
-        let answer = self.client.call("ec2", "DescribeInstances", &parameters).await.unwrap_or_default();
-        xml::all(&answer, "instanceId").into_iter().map(str::to_owned).collect()
+        let answer = self
+            .client
+            .call("ec2", "DescribeInstances", &parameters)
+            .await
+            .unwrap_or_default();
+        xml::all(&answer, "instanceId")
+            .into_iter()
+            .map(str::to_owned)
+            .collect()
     }
 }
 
@@ -158,7 +212,10 @@ fn with_blackholes(answer: &str, gone: &[String]) -> String {
     for table in xml::items(answer, "routeTableSet") {
         for route in xml::items(table, "routeSet") {
             if xml::first(route, "instanceId").is_some_and(|id| gone.iter().any(|one| one == id)) {
-                repaired = repaired.replace(route, &route.replace("<state>active</state>", "<state>blackhole</state>"));
+                repaired = repaired.replace(
+                    route,
+                    &route.replace("<state>active</state>", "<state>blackhole</state>"),
+                );
             }
         }
     }
@@ -171,7 +228,10 @@ fn with_health(answer: &str, health: &BTreeMap<String, String>) -> String {
     for target in xml::items(answer, "TargetHealthDescriptions") {
         let state = xml::first(target, "Id").and_then(|id| health.get(id));
         if let (Some(state), Some(seen)) = (state, xml::first(target, "State")) {
-            let changed = target.replace(&format!("<State>{seen}</State>"), &format!("<State>{state}</State>"));
+            let changed = target.replace(
+                &format!("<State>{seen}</State>"),
+                &format!("<State>{state}</State>"),
+            );
             repaired = repaired.replace(target, &changed);
         }
     }
@@ -180,7 +240,9 @@ fn with_health(answer: &str, health: &BTreeMap<String, String>) -> String {
 
 fn text(kind: &'static str, body: String) -> Response<Bytes> {
     let mut answer = Response::new(Bytes::from(body));
-    answer.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
+    answer
+        .headers_mut()
+        .insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
     answer
 }
 
@@ -190,9 +252,11 @@ mod tests {
 
     #[test]
     fn routes_to_terminated_instances_are_blackholes() {
-        let route = |id: &str| format!("<item><instanceId>{id}</instanceId><state>active</state></item>");
-        let answer =
-            |routes: &str| format!("<routeTableSet><item><routeSet>{routes}</routeSet></item></routeTableSet>");
+        let route =
+            |id: &str| format!("<item><instanceId>{id}</instanceId><state>active</state></item>");
+        let answer = |routes: &str| {
+            format!("<routeTableSet><item><routeSet>{routes}</routeSet></item></routeTableSet>")
+        };
         let before = answer(&[route("i-1"), route("i-2")].concat());
         let after = answer(&[route("i-1").replace("active", "blackhole"), route("i-2")].concat());
         assert_eq!(with_blackholes(&before, &["i-1".to_owned()]), after);

@@ -19,11 +19,13 @@ const HERE: &str = ".";
 /// Linker flags for a smaller binary without symbols and debug information.
 const STRIPPED: &str = "-s -w";
 
-/// Returns the path of the control plane's binary, whose first argument is the program (`etcd`, `kube-apiserver`, `kubectl`, …).
-/// If the cache does not have it for the current sources, it is built, which takes about ten minutes. Two processes that need it
-/// at the same time build it only once.
+/// Returns the path of the control plane's binary, whose first argument is the program (`etcd`,
+/// `kube-apiserver`, `kubectl`, …). If the cache does not have it for the current sources, it is
+/// built, which takes about ten minutes. Two processes that need it at the same time build it only
+/// once.
 ///
-/// The cache is `$SKYDOCK_CACHE`, otherwise `$XDG_CACHE_HOME/skydock`, otherwise `~/.cache/skydock`.
+/// The cache is `$SKYDOCK_CACHE`, otherwise `$XDG_CACHE_HOME/skydock`, otherwise
+/// `~/.cache/skydock`.
 ///
 /// # Errors
 /// Fails if the cache cannot be written, if Go is not available, or if the build fails.
@@ -31,15 +33,21 @@ pub async fn control_plane_binary() -> Result<PathBuf, Error> {
     tokio::task::spawn_blocking(|| {
         let go_mod_path = Path::new(CONTROL_PLANE).join("go.mod");
         let go_mod = fs::read_to_string(&go_mod_path).map_err(Error::io("read", &go_mod_path))?;
-        let version = word_after(&go_mod, "k8s.io/kubernetes").ok_or(Error::NoVersion { file: go_mod_path })?;
-        find_or_build(CONTROL_PLANE.as_ref(), HERE, "control-plane", &linker_flags(version))
+        let version = word_after(&go_mod, "k8s.io/kubernetes")
+            .ok_or(Error::NoVersion { file: go_mod_path })?;
+        find_or_build(
+            CONTROL_PLANE.as_ref(),
+            HERE,
+            "control-plane",
+            &linker_flags(version),
+        )
     })
     .await
     .map_err(Error::setup("build Kubernetes"))?
 }
 
-/// Returns the path of the program in this folder, which is a Go module, with this name in the cache. It is built and cached like
-/// the control plane's binary.
+/// Returns the path of the program in this folder, which is a Go module, with this name in the
+/// cache. It is built and cached like the control plane's binary.
 ///
 /// # Errors
 /// See [`control_plane_binary`].
@@ -47,19 +55,28 @@ pub async fn go_binary(module: &Path, name: &'static str) -> Result<PathBuf, Err
     go_tool(module, HERE, name).await
 }
 
-/// Like [`go_binary`], for a package of another module that the go.mod in this folder names as a `tool`. The result is that
-/// module's own program in the required version.
+/// Like [`go_binary`], for a package of another module that the go.mod in this folder names as a
+/// `tool`. The result is that module's own program in the required version.
 ///
 /// # Errors
 /// See [`control_plane_binary`].
-pub async fn go_tool(module: &Path, package: &'static str, name: &'static str) -> Result<PathBuf, Error> {
+pub async fn go_tool(
+    module: &Path,
+    package: &'static str,
+    name: &'static str,
+) -> Result<PathBuf, Error> {
     let module = module.to_owned();
     tokio::task::spawn_blocking(move || find_or_build(&module, package, name, STRIPPED))
         .await
         .map_err(Error::setup("build a Go program"))?
 }
 
-fn find_or_build(module: &Path, package: &str, name: &str, linker_flags: &str) -> Result<PathBuf, Error> {
+fn find_or_build(
+    module: &Path,
+    package: &str,
+    name: &str,
+    linker_flags: &str,
+) -> Result<PathBuf, Error> {
     let module = fs::canonicalize(module).map_err(Error::io("find", module))?;
     let sources = Sources::read(&module, linker_flags)?;
     let cache = cache_root(|name| std::env::var_os(name)).ok_or_else(|| Error::Setup {
@@ -84,7 +101,13 @@ fn find_or_build(module: &Path, package: &str, name: &str, linker_flags: &str) -
 }
 
 /// Builds to a temporary path and renames, so that an existing binary is always complete.
-fn build(go: &Path, module: &Path, package: &str, linker_flags: &str, binary: &Path) -> Result<(), Error> {
+fn build(
+    go: &Path,
+    module: &Path,
+    package: &str,
+    linker_flags: &str,
+    binary: &Path,
+) -> Result<(), Error> {
     let partial = binary.with_extension("partial");
     let started = Instant::now();
     tracing::info!(module = %module.display(), "building with Go; all of Kubernetes takes some ten minutes");
@@ -98,7 +121,10 @@ fn build(go: &Path, module: &Path, package: &str, linker_flags: &str, binary: &P
         .map_err(Error::io("start", go))?;
     if !output.status.success() {
         let output = last_lines(&String::from_utf8_lossy(&output.stderr));
-        return Err(Error::Build { folder: module.to_owned(), output });
+        return Err(Error::Build {
+            folder: module.to_owned(),
+            output,
+        });
     }
     fs::rename(&partial, binary).map_err(Error::io("rename", &partial))?;
     tracing::info!(seconds = started.elapsed().as_secs(), "built");
@@ -118,7 +144,10 @@ impl Sources {
         let mut files: Vec<PathBuf> = fs::read_dir(module)
             .and_then(|entries| entries.map(|entry| Ok(entry?.path())).collect())
             .map_err(Error::io("read", module))?;
-        files.retain(|path| path.extension().is_some_and(|end| end == "go" || end == "mod" || end == "sum"));
+        files.retain(|path| {
+            path.extension()
+                .is_some_and(|end| end == "go" || end == "mod" || end == "sum")
+        });
         files.sort();
         let mut hash = Sha256::new();
         for file in &files {
@@ -131,20 +160,29 @@ impl Sources {
         let go_mod = fs::read_to_string(&go_mod_path).map_err(Error::io("read", &go_mod_path))?;
         hash.update(linker_flags);
         hash.update(std::env::consts::ARCH); // several machines may share a home folder
-        Ok(Self { digest: hex::encode(hash.finalize()), go: word_after(&go_mod, "go").unwrap_or_default().to_owned() })
+        Ok(Self {
+            digest: hex::encode(hash.finalize()),
+            go: word_after(&go_mod, "go").unwrap_or_default().to_owned(),
+        })
     }
 }
 
 /// Returns the word after `name` in the line of a go.mod that starts with it.
 fn word_after<'a>(go_mod: &'a str, name: &str) -> Option<&'a str> {
-    go_mod.lines().map(str::split_whitespace).find_map(
-        |mut words| {
-            if words.next() == Some(name) { words.next() } else { None }
-        },
-    )
+    go_mod
+        .lines()
+        .map(str::split_whitespace)
+        .find_map(|mut words| {
+            if words.next() == Some(name) {
+                words.next()
+            } else {
+                None
+            }
+        })
 }
 
-/// Returns flags for a small binary that knows its version. Without them, the API server reports v0.0.0.
+/// Returns flags for a small binary that knows its version. Without them, the API server reports
+/// v0.0.0.
 fn linker_flags(kubernetes: &str) -> String {
     let mut numbers = kubernetes.trim_start_matches('v').split('.');
     let major = numbers.next().unwrap_or_default();
@@ -157,7 +195,11 @@ fn linker_flags(kubernetes: &str) -> String {
 }
 
 fn cache_root(variable: impl Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
-    let set = |name| variable(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    let set = |name| {
+        variable(name)
+            .filter(|value| !value.is_empty())
+            .map(PathBuf::from)
+    };
     set("SKYDOCK_CACHE")
         .or_else(|| set("XDG_CACHE_HOME").map(|folder| folder.join("skydock")))
         .or_else(|| set("HOME").map(|folder| folder.join(".cache/skydock")))
@@ -168,16 +210,28 @@ mod tests {
     use super::*;
 
     fn root(variables: &[(&str, &str)]) -> Option<PathBuf> {
-        cache_root(|name| variables.iter().find(|(key, _)| *key == name).map(|(_, value)| value.into()))
+        cache_root(|name| {
+            variables
+                .iter()
+                .find(|(key, _)| *key == name)
+                .map(|(_, value)| value.into())
+        })
     }
 
     #[test]
     fn the_cache_directory_comes_from_the_environment() {
-        let all = [("SKYDOCK_CACHE", "/s"), ("XDG_CACHE_HOME", "/x"), ("HOME", "/h")];
+        let all = [
+            ("SKYDOCK_CACHE", "/s"),
+            ("XDG_CACHE_HOME", "/x"),
+            ("HOME", "/h"),
+        ];
         assert_eq!(root(&all), Some("/s".into()));
         assert_eq!(root(&all[1..]), Some("/x/skydock".into()));
         assert_eq!(root(&all[2..]), Some("/h/.cache/skydock".into()));
-        assert_eq!(root(&[("SKYDOCK_CACHE", ""), ("HOME", "/h")]), Some("/h/.cache/skydock".into()));
+        assert_eq!(
+            root(&[("SKYDOCK_CACHE", ""), ("HOME", "/h")]),
+            Some("/h/.cache/skydock".into())
+        );
         assert_eq!(root(&[]), None);
     }
 
@@ -192,15 +246,24 @@ mod tests {
     #[test]
     fn linker_flags_set_the_version() {
         let flags = linker_flags("v1.36.3");
-        assert!(flags.contains("version.gitMajor=1 ") && flags.contains("version.gitMinor=36 "), "{flags}");
-        assert!(flags.contains("client-go/pkg/version.gitVersion=v1.36.3"), "{flags}");
+        assert!(
+            flags.contains("version.gitMajor=1 ") && flags.contains("version.gitMinor=36 "),
+            "{flags}"
+        );
+        assert!(
+            flags.contains("client-go/pkg/version.gitVersion=v1.36.3"),
+            "{flags}"
+        );
     }
 
     #[test]
     fn any_source_change_gives_another_binary() {
         let module = tempfile::tempdir().unwrap();
         let write = |name: &str, text: &str| fs::write(module.path().join(name), text).unwrap();
-        write("go.mod", "go 1.26.0\nrequire (\nk8s.io/kubernetes v1.36.3\n)\n");
+        write(
+            "go.mod",
+            "go 1.26.0\nrequire (\nk8s.io/kubernetes v1.36.3\n)\n",
+        );
         write("main.go", "package main");
         let first = Sources::read(module.path(), "-s").unwrap().digest;
         write("README.md", "not a source");

@@ -4,11 +4,12 @@ use std::path::Path;
 
 use crate::NodeSpec;
 
-/// How long a Node may miss its heartbeats until it counts as dead. Hollow kubelets send one every 2 s, so six may be late on a
-/// busy machine.
+/// How long a Node may miss its heartbeats until it counts as dead. Hollow kubelets send one every
+/// 2 s, so six may be late on a busy machine.
 const NODE_MONITOR_GRACE_PERIOD: &str = "12s";
 
-/// Returns the arguments of etcd, with Unix sockets, without fsync, and with the fastest election of a single member.
+/// Returns the arguments of etcd, with Unix sockets, without fsync, and with the fastest election
+/// of a single member.
 pub(super) fn etcd(folder: &Path) -> Vec<String> {
     vec![
         format!("--data-dir={}", folder.join("etcd").display()),
@@ -17,8 +18,12 @@ pub(super) fn etcd(folder: &Path) -> Vec<String> {
         "--election-timeout=100".into(),
         "--log-level=warn".into(),
         format!("--listen-client-urls={}", etcd_url(folder)),
-        format!("--listen-peer-urls=unix://{}", folder.join("peer.sock").display()),
-        // The address for other members, which do not exist. The path of a socket is not allowed here.
+        format!(
+            "--listen-peer-urls=unix://{}",
+            folder.join("peer.sock").display()
+        ),
+        // The address for other members, which do not exist. The path of a socket is not allowed
+        // here.
         "--advertise-client-urls=http://localhost:2379".into(),
     ]
 }
@@ -38,10 +43,12 @@ pub(super) fn kube_apiserver(folder: &Path, port: u16, goaway_chance: f32) -> Ve
     vec![
         format!("--etcd-servers={}", etcd_url(folder)),
         format!("--secure-port={port}"),
-        // The port is reserved by a socket that never listens, so that no other process gets it in the meantime.
+        // The port is reserved by a socket that never listens, so that no other process gets it in
+        // the meantime.
         "--permit-port-sharing".into(),
         "--bind-address=127.0.0.1".into(),
-        // The cluster is not reachable from outside, so any address except loopback works (RFC 5737).
+        // The cluster is not reachable from outside, so any address except loopback works (RFC
+        // 5737).
         "--advertise-address=192.0.2.1".into(),
         "--endpoint-reconciler-type=none".into(),
         format!("--tls-cert-file={}", file("apiserver.crt")),
@@ -57,7 +64,8 @@ pub(super) fn kube_apiserver(folder: &Path, port: u16, goaway_chance: f32) -> Ve
         format!("--audit-log-path={}", audit_log(folder).display()),
         // In MB. The log is never rotated, because readers need all of it.
         "--audit-log-maxsize=100000".into(),
-        // The probability with which a client is sent away, so that clients are distributed over the API servers of a cluster.
+        // The probability with which a client is sent away, so that clients are distributed over
+        // the API servers of a cluster.
         format!("--goaway-chance={goaway_chance}"),
     ]
 }
@@ -67,8 +75,8 @@ pub(super) fn audit_log(folder: &Path) -> std::path::PathBuf {
     folder.join("audit.log")
 }
 
-/// The requests that are logged: those of service accounts, with the options of deletions. All other requests are those of the
-/// admin.
+/// The requests that are logged: those of service accounts, with the options of deletions. All
+/// other requests are those of the admin.
 pub(super) const AUDIT_POLICY: &str = "apiVersion: audit.k8s.io/v1
 kind: Policy
 omitStages: [RequestReceived]
@@ -78,7 +86,8 @@ rules:
 - {level: None}
 ";
 
-/// Returns the arguments of kube-controller-manager, with all controllers except those that a cloud controller manager replaces.
+/// Returns the arguments of kube-controller-manager, with all controllers except those that a cloud
+/// controller manager replaces.
 pub(super) fn kube_controller_manager(folder: &Path, kubeconfig: &Path) -> Vec<String> {
     let file = |name: &str| folder.join(name).display().to_string();
     vec![
@@ -100,16 +109,27 @@ pub(super) fn kube_controller_manager(folder: &Path, kubeconfig: &Path) -> Vec<S
 
 /// Returns the arguments of the scheduler.
 pub(super) fn kube_scheduler(kubeconfig: &Path) -> Vec<String> {
-    vec![format!("--kubeconfig={}", kubeconfig.display()), "--leader-elect=false".into(), "--secure-port=0".into()]
+    vec![
+        format!("--kubeconfig={}", kubeconfig.display()),
+        "--leader-elect=false".into(),
+        "--secure-port=0".into(),
+    ]
 }
 
 /// Returns the arguments of a kubelet with a fake container runtime.
 pub(super) fn hollow_node(node: &NodeSpec, kubeconfig: &Path) -> Vec<String> {
-    let labels: Vec<String> = node.labels.iter().map(|(key, value)| format!("{key}={value}")).collect();
+    let labels: Vec<String> = node
+        .labels
+        .iter()
+        .map(|(key, value)| format!("{key}={value}"))
+        .collect();
     vec![
         format!("--kubeconfig={}", kubeconfig.display()),
         format!("--name={}", node.name),
-        format!("--provider-id={}", node.provider_id.as_deref().unwrap_or_default()),
+        format!(
+            "--provider-id={}",
+            node.provider_id.as_deref().unwrap_or_default()
+        ),
         format!("--node-labels={}", labels.join(",")),
     ]
 }
@@ -150,15 +170,26 @@ mod tests {
 
     #[test]
     fn a_kubelet_gets_its_provider_id_and_labels() {
-        let node = NodeSpec::new("a").with_label("zone", "1").with_label("pool", "x");
+        let node = NodeSpec::new("a")
+            .with_label("zone", "1")
+            .with_label("pool", "x");
         let arguments = hollow_node(&node, Path::new("/k"));
-        assert!(arguments.contains(&"--provider-id=kubemark://a".to_owned()), "{arguments:?}");
-        assert!(arguments.contains(&"--node-labels=pool=x,zone=1".to_owned()), "{arguments:?}");
+        assert!(
+            arguments.contains(&"--provider-id=kubemark://a".to_owned()),
+            "{arguments:?}"
+        );
+        assert!(
+            arguments.contains(&"--node-labels=pool=x,zone=1".to_owned()),
+            "{arguments:?}"
+        );
     }
 
     #[test]
     fn a_kubelet_without_provider_id_gets_an_empty_flag() {
         let arguments = hollow_node(&NodeSpec::new("a").without_provider_id(), Path::new("/k"));
-        assert!(arguments.contains(&"--provider-id=".to_owned()), "{arguments:?}");
+        assert!(
+            arguments.contains(&"--provider-id=".to_owned()),
+            "{arguments:?}"
+        );
     }
 }

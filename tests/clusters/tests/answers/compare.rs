@@ -57,7 +57,10 @@ impl fmt::Display for Found {
         writeln!(out, "    embedded: {embedded} {}", self.messages[0])?;
         writeln!(out, "    real:     {real} {}", self.messages[1])?;
         for (path, embedded, real) in self.differences.iter().take(12) {
-            writeln!(out, "      {path}\n        embedded: {embedded}\n        real:     {real}")?;
+            writeln!(
+                out,
+                "      {path}\n        embedded: {embedded}\n        real:     {real}"
+            )?;
         }
         Ok(())
     }
@@ -76,13 +79,26 @@ pub(crate) async fn compare(planes: &Planes, requests: &[Request]) -> Result<Opt
     let (mut of_embedded, mut of_real) = (Normal::new(&embedded), Normal::new(&real));
     let mut first = None;
     for (index, request) in requests.iter().enumerate() {
-        let (Some(a), Some(b)) = (embedded.answers.get(index), real.answers.get(index)) else { continue };
-        let messages = [a, b].map(|answer| answer.value()["message"].as_str().unwrap_or_default().to_owned());
+        let (Some(a), Some(b)) = (embedded.answers.get(index), real.answers.get(index)) else {
+            continue;
+        };
+        let messages = [a, b].map(|answer| {
+            answer.value()["message"]
+                .as_str()
+                .unwrap_or_default()
+                .to_owned()
+        });
         let (a, b) = (of_embedded.answer(request, a), of_real.answer(request, b));
         let mut found = Vec::new();
         differences("", &a, &b, &mut found);
         if !found.is_empty() {
-            first = Some(Found { index, embedded: a, real: b, differences: found, messages });
+            first = Some(Found {
+                index,
+                embedded: a,
+                real: b,
+                differences: found,
+                messages,
+            });
             break;
         }
     }
@@ -100,7 +116,10 @@ async fn settle(one: &Run, other: &Run) {
         if now != last {
             (last, since) = (now, Instant::now());
         }
-        let watches = one.answers.iter().any(|answer| matches!(answer.body, Content::Events(_)));
+        let watches = one
+            .answers
+            .iter()
+            .any(|answer| matches!(answer.body, Content::Events(_)));
         let silent = since.elapsed() > SILENCE && now.0 == now.1;
         if !watches || silent || began.elapsed() > PATIENCE {
             return;
@@ -115,7 +134,12 @@ fn seen(run: &Run) -> usize {
         Content::Whole(_) => 0,
         Content::Events(events) => {
             let events = events.lock().unwrap_or_else(PoisonError::into_inner);
-            events.lines.iter().filter(|line| !is_by_the_way(line)).count() + usize::from(events.over)
+            events
+                .lines
+                .iter()
+                .filter(|line| !is_by_the_way(line))
+                .count()
+                + usize::from(events.over)
         }
     };
     run.answers.iter().map(|answer| of(&answer.body)).sum()

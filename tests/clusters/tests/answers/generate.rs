@@ -12,12 +12,19 @@ use super::{
     request::{Body, Request},
 };
 
-/// Returns the requests of one sequence. All of them are about one kind, which the seed determines, because kinds rarely affect
-/// each other.
+/// Returns the requests of one sequence. All of them are about one kind, which the seed determines,
+/// because kinds rarely affect each other.
 pub(crate) fn sequence(seed: u64) -> impl Strategy<Value = Vec<Request>> {
-    let kind = usize::try_from(seed).ok().and_then(|seed| KINDS.get(seed % KINDS.len())).unwrap_or(&KINDS[0]);
-    let first = proptest::option::weighted(if kind.plural == "pods" { 0.001 } else { 0.9 }, create(kind, 0.8));
-    (first, vec(request(kind), 1..9)).prop_map(|(first, rest)| first.into_iter().chain(rest).collect())
+    let kind = usize::try_from(seed)
+        .ok()
+        .and_then(|seed| KINDS.get(seed % KINDS.len()))
+        .unwrap_or(&KINDS[0]);
+    let first = proptest::option::weighted(
+        if kind.plural == "pods" { 0.001 } else { 0.9 },
+        create(kind, 0.8),
+    );
+    (first, vec(request(kind), 1..9))
+        .prop_map(|(first, rest)| first.into_iter().chain(rest).collect())
 }
 
 const JSON: &str = "application/json";
@@ -26,13 +33,21 @@ const MERGE: &str = "application/merge-patch+json";
 
 impl Kind {
     fn collection(&self) -> String {
-        let namespace = if self.namespaced { "/namespaces/{ns}" } else { "" };
+        let namespace = if self.namespaced {
+            "/namespaces/{ns}"
+        } else {
+            ""
+        };
         format!("{}{namespace}/{}", self.root, self.plural)
     }
 
     /// Returns a name that is unique to the sequence.
     fn name(&self, name: &str) -> String {
-        if self.namespaced { name.to_owned() } else { format!("{{ns}}-{name}") }
+        if self.namespaced {
+            name.to_owned()
+        } else {
+            format!("{{ns}}-{name}")
+        }
     }
 
     fn object(&self, name: &str) -> String {
@@ -67,30 +82,62 @@ fn name() -> impl Strategy<Value = &'static str> {
 }
 
 fn subresources(kind: &'static Kind) -> impl Strategy<Value = String> {
-    let with: Vec<_> =
-        kind.subresources.iter().filter(|name| **name == "status").map(|name| format!("/{name}")).collect();
-    let all: Vec<String> = [String::new(), String::new(), String::new()].into_iter().chain(with).collect();
+    let with: Vec<_> = kind
+        .subresources
+        .iter()
+        .filter(|name| **name == "status")
+        .map(|name| format!("/{name}"))
+        .collect();
+    let all: Vec<String> = [String::new(), String::new(), String::new()]
+        .into_iter()
+        .chain(with)
+        .collect();
     select(all)
 }
 
 fn create(kind: &'static Kind, good: f64) -> impl Strategy<Value = Request> {
     let body = named(kind, good);
-    (body, name(), options::writing(), options::accept()).prop_map(move |(mut body, name, query, accept)| {
-        if body.pointer("/metadata/generateName").is_none() && body.pointer("/metadata/name").is_none() {
-            body["metadata"]["name"] = kind.name(name).into();
-        }
-        Request { method: "POST", path: kind.collection(), query, accept, media: JSON, body: Body::Json(body) }
-    })
+    (body, name(), options::writing(), options::accept()).prop_map(
+        move |(mut body, name, query, accept)| {
+            if body.pointer("/metadata/generateName").is_none()
+                && body.pointer("/metadata/name").is_none()
+            {
+                body["metadata"]["name"] = kind.name(name).into();
+            }
+            Request {
+                method: "POST",
+                path: kind.collection(),
+                query,
+                accept,
+                media: JSON,
+                body: Body::Json(body),
+            }
+        },
+    )
 }
 
 fn update(kind: &'static Kind) -> impl Strategy<Value = Request> {
-    (again(kind), name(), subresources(kind), options::writing(), options::accept()).prop_map(
-        move |((edit, mut otherwise), name, subresource, query, accept)| {
-            otherwise["metadata"]["name"] = kind.name(name).into();
-            let path = kind.object(name) + &subresource;
-            Request { method: "PUT", path, query, accept, media: JSON, body: Body::Again(edit, otherwise) }
-        },
+    (
+        again(kind),
+        name(),
+        subresources(kind),
+        options::writing(),
+        options::accept(),
     )
+        .prop_map(
+            move |((edit, mut otherwise), name, subresource, query, accept)| {
+                otherwise["metadata"]["name"] = kind.name(name).into();
+                let path = kind.object(name) + &subresource;
+                Request {
+                    method: "PUT",
+                    path,
+                    query,
+                    accept,
+                    media: JSON,
+                    body: Body::Again(edit, otherwise),
+                }
+            },
+        )
 }
 
 fn patch(kind: &'static Kind) -> impl Strategy<Value = Request> {
@@ -99,64 +146,124 @@ fn patch(kind: &'static Kind) -> impl Strategy<Value = Request> {
         3 => strategic_patch(kind).prop_map(|body| (STRATEGIC, body)),
         2 => json_patch(kind).prop_map(|body| ("application/json-patch+json", body)),
     ];
-    (body, name(), subresources(kind), options::writing(), options::accept()).prop_map(
-        move |((media, body), name, subresource, query, accept)| {
-            let path = kind.object(name) + &subresource;
-            Request { method: "PATCH", path, query, accept, media, body: Body::Json(body) }
-        },
+    (
+        body,
+        name(),
+        subresources(kind),
+        options::writing(),
+        options::accept(),
     )
+        .prop_map(move |((media, body), name, subresource, query, accept)| {
+            let path = kind.object(name) + &subresource;
+            Request {
+                method: "PATCH",
+                path,
+                query,
+                accept,
+                media,
+                body: Body::Json(body),
+            }
+        })
 }
 
 fn delete(kind: &'static Kind) -> impl Strategy<Value = Request> {
-    (name(), options::deleting(), options::delete_body(), options::accept()).prop_map(
-        move |(name, query, body, accept)| {
-            let media = if body == Body::Empty { "" } else { JSON };
-            Request { method: "DELETE", path: kind.object(name), query, accept, media, body }
-        },
+    (
+        name(),
+        options::deleting(),
+        options::delete_body(),
+        options::accept(),
     )
+        .prop_map(move |(name, query, body, accept)| {
+            let media = if body == Body::Empty { "" } else { JSON };
+            Request {
+                method: "DELETE",
+                path: kind.object(name),
+                query,
+                accept,
+                media,
+                body,
+            }
+        })
 }
 
 fn delete_all(kind: &'static Kind) -> impl Strategy<Value = Request> {
-    (options::selecting(kind), options::deleting(), options::delete_body(), options::accept()).prop_map(
-        move |(mut query, more, body, accept)| {
+    (
+        options::selecting(kind),
+        options::deleting(),
+        options::delete_body(),
+        options::accept(),
+    )
+        .prop_map(move |(mut query, more, body, accept)| {
             query.extend(more);
             let media = if body == Body::Empty { "" } else { JSON };
-            Request { method: "DELETE", path: kind.collection(), query, accept, media, body }
-        },
-    )
+            Request {
+                method: "DELETE",
+                path: kind.collection(),
+                query,
+                accept,
+                media,
+                body,
+            }
+        })
 }
 
 fn get(kind: &'static Kind) -> impl Strategy<Value = Request> {
-    (name(), subresources(kind), options::getting(), options::accept()).prop_map(
-        move |(name, subresource, query, accept)| Request {
+    (
+        name(),
+        subresources(kind),
+        options::getting(),
+        options::accept(),
+    )
+        .prop_map(move |(name, subresource, query, accept)| Request {
             query,
             accept,
             ..Request::get(kind.object(name) + &subresource)
-        },
-    )
+        })
 }
 
 fn list(kind: &'static Kind) -> impl Strategy<Value = Request> {
-    (options::selecting(kind), options::listing(kind), options::accept()).prop_map(move |(mut query, more, accept)| {
-        query.extend(more);
-        Request { query, accept, ..Request::get(kind.collection()) }
-    })
+    (
+        options::selecting(kind),
+        options::listing(kind),
+        options::accept(),
+    )
+        .prop_map(move |(mut query, more, accept)| {
+            query.extend(more);
+            Request {
+                query,
+                accept,
+                ..Request::get(kind.collection())
+            }
+        })
 }
 
 fn watch(kind: &'static Kind) -> impl Strategy<Value = Request> {
-    (options::selecting(kind), options::watching(), options::accept(), proptest::option::weighted(0.1, name()))
+    (
+        options::selecting(kind),
+        options::watching(),
+        options::accept(),
+        proptest::option::weighted(0.1, name()),
+    )
         .prop_map(move |(mut query, more, accept, name)| {
             query.extend(more);
             query.push(("watch", "true".to_owned()));
             let path = name.map_or_else(|| kind.collection(), |name| kind.object(name));
-            Request { query, accept, ..Request::get(path) }
+            Request {
+                query,
+                accept,
+                ..Request::get(path)
+            }
         })
 }
 
 /// Returns requests that only some kinds support.
 fn subresource(kind: &'static Kind) -> BoxedStrategy<Request> {
     let put = move |path: String, body: Value| Request {
-        method: if path.ends_with("token") { "POST" } else { "PUT" },
+        method: if path.ends_with("token") {
+            "POST"
+        } else {
+            "PUT"
+        },
         path,
         query: Vec::new(),
         accept: "",
@@ -165,7 +272,10 @@ fn subresource(kind: &'static Kind) -> BoxedStrategy<Request> {
     };
     match kind.plural {
         "serviceaccounts" => (name(), bodies::token_request(), options::writing())
-            .prop_map(move |(name, body, query)| Request { query, ..put(kind.object(name) + "/token", body) })
+            .prop_map(move |(name, body, query)| Request {
+                query,
+                ..put(kind.object(name) + "/token", body)
+            })
             .boxed(),
         _ => odd(kind).boxed(),
     }
@@ -207,19 +317,49 @@ fn odd(kind: &'static Kind) -> impl Strategy<Value = Request> {
         Just(Body::Json(serde_json::json!({}))),
         Just(Body::Json(kind.good())),
         select(
-            &["{", "[]", "null", "\"text\"", "7", "nonsense", "[{}]", "{\"metadata\":{\"name\":\"a\"}} trailing"][..]
+            &[
+                "{",
+                "[]",
+                "null",
+                "\"text\"",
+                "7",
+                "nonsense",
+                "[{}]",
+                "{\"metadata\":{\"name\":\"a\"}} trailing"
+            ][..]
         )
         .prop_map(|text| Body::Text(text.to_owned())),
         Just(Body::Text(" ".repeat(3 * 1024 * 1024 + 1))),
     ];
-    (select(places), select(methods), select(media), bodies, options::accept()).prop_map(
-        move |(path, method, media, body, accept)| {
-            // A large body that the server does not need may be truncated or not.
-            let large = matches!(&body, Body::Text(text) if text.len() > 1024) && (method, &path) != ("POST", &all);
-            let body = if large || ["GET", "HEAD", "OPTIONS"].contains(&method) { Body::Empty } else { body };
-            // Objects without a namespace may belong to other sequences.
-            let query = if kind.namespaced { Vec::new() } else { vec![("labelSelector", "seq={ns}".to_owned())] };
-            Request { method, path, query, accept, media, body }
-        },
+    (
+        select(places),
+        select(methods),
+        select(media),
+        bodies,
+        options::accept(),
     )
+        .prop_map(move |(path, method, media, body, accept)| {
+            // A large body that the server does not need may be truncated or not.
+            let large = matches!(&body, Body::Text(text) if text.len() > 1024)
+                && (method, &path) != ("POST", &all);
+            let body = if large || ["GET", "HEAD", "OPTIONS"].contains(&method) {
+                Body::Empty
+            } else {
+                body
+            };
+            // Objects without a namespace may belong to other sequences.
+            let query = if kind.namespaced {
+                Vec::new()
+            } else {
+                vec![("labelSelector", "seq={ns}".to_owned())]
+            };
+            Request {
+                method,
+                path,
+                query,
+                accept,
+                media,
+                body,
+            }
+        })
 }

@@ -31,13 +31,22 @@ pub(crate) const METADATA: &[(&str, &str)] = &[
     ("/metadata/annotations/example.com~1A", "null"),
     ("/metadata/annotations/~1", r#""x""#),
     ("/metadata/finalizers", r#"["example.com/a"]"#),
-    ("/metadata/finalizers", r#"["example.com/a","example.com/b"]"#),
+    (
+        "/metadata/finalizers",
+        r#"["example.com/a","example.com/b"]"#,
+    ),
     ("/metadata/finalizers", r#"["example.com/b"]"#),
     ("/metadata/finalizers", "[]"),
     ("/metadata/finalizers", "null"),
     ("/metadata/finalizers", r#"["odd"]"#),
-    ("/metadata/ownerReferences", r#"[{"apiVersion":"v1","kind":"ConfigMap","name":"x","uid":"1"}]"#),
-    ("/metadata/ownerReferences", r#"[{"apiVersion":"v1","kind":"ConfigMap","name":"x"}]"#),
+    (
+        "/metadata/ownerReferences",
+        r#"[{"apiVersion":"v1","kind":"ConfigMap","name":"x","uid":"1"}]"#,
+    ),
+    (
+        "/metadata/ownerReferences",
+        r#"[{"apiVersion":"v1","kind":"ConfigMap","name":"x"}]"#,
+    ),
     ("/metadata/ownerReferences", "null"),
     ("/metadata/name", r#""other""#),
     ("/metadata/name", "null"),
@@ -82,18 +91,30 @@ const NODE: Kind = Kind {
         ("/spec/podCIDRs", r#"["nonsense"]"#),
         ("/spec/podCIDRs", "null"),
         ("/spec/taints", "null"),
-        ("/spec/taints", r#"[{"key":"example.com/a","effect":"NoExecute","timeAdded":"2024-01-01T00:00:00Z"}]"#),
-        ("/spec/taints", r#"[{"key":"a","effect":"NoSchedule"},{"key":"a","effect":"NoSchedule"}]"#),
+        (
+            "/spec/taints",
+            r#"[{"key":"example.com/a","effect":"NoExecute","timeAdded":"2024-01-01T00:00:00Z"}]"#,
+        ),
+        (
+            "/spec/taints",
+            r#"[{"key":"a","effect":"NoSchedule"},{"key":"a","effect":"NoSchedule"}]"#,
+        ),
         ("/spec/taints", r#"[{"key":"","effect":"NoSchedule"}]"#),
         ("/spec/taints", r#"[{"key":"a"}]"#),
-        ("/spec/taints", r#"[{"key":"a","effect":"Odd","value":"no spaces"}]"#),
+        (
+            "/spec/taints",
+            r#"[{"key":"a","effect":"Odd","value":"no spaces"}]"#,
+        ),
         ("/spec/taints/0", "null"),
         ("/spec/unschedulable", "true"),
         ("/spec/unschedulable", "false"),
         ("/spec/unschedulable", r#""yes""#),
         ("/spec", "null"),
         ("/spec/odd", "1"),
-        ("/status/addresses", r#"[{"type":"InternalIP","address":"10.0.0.1"}]"#),
+        (
+            "/status/addresses",
+            r#"[{"type":"InternalIP","address":"10.0.0.1"}]"#,
+        ),
         (
             "/status/addresses",
             r#"[{"type":"InternalIP","address":"10.0.0.1"},{"type":"InternalIP","address":"fd00::1"},{"type":"Hostname","address":"h"}]"#,
@@ -102,7 +123,10 @@ const NODE: Kind = Kind {
             "/status/addresses",
             r#"[{"type":"InternalIP","address":"10.0.0.1"},{"type":"InternalIP","address":"10.0.0.1"}]"#,
         ),
-        ("/status/addresses", r#"[{"type":"InternalDNS","address":"a_b"}]"#),
+        (
+            "/status/addresses",
+            r#"[{"type":"InternalDNS","address":"a_b"}]"#,
+        ),
         ("/status/addresses", "[]"),
         (
             "/status/conditions",
@@ -116,7 +140,10 @@ const NODE: Kind = Kind {
         ("/status/capacity", r#"{"cpu":4}"#),
         ("/status/capacity", r#"{"cpu":"much"}"#),
         ("/status/nodeInfo/kubeletVersion", r#""v1.36.3""#),
-        ("/status/daemonEndpoints", r#"{"kubeletEndpoint":{"Port":10250}}"#),
+        (
+            "/status/daemonEndpoints",
+            r#"{"kubeletEndpoint":{"Port":10250}}"#,
+        ),
         ("/status", "null"),
     ],
     patches: &[
@@ -131,7 +158,12 @@ const NODE: Kind = Kind {
         r#"{"spec":{"$patch":"replace","unschedulable":true}}"#,
         r#"{"spec":{"$retainKeys":["providerID"],"providerID":"a://1"}}"#,
     ],
-    fields: &["metadata.name={ns}-a", "metadata.name!={ns}-a", "spec.unschedulable=true", "spec.unschedulable=false"],
+    fields: &[
+        "metadata.name={ns}-a",
+        "metadata.name!={ns}-a",
+        "spec.unschedulable=true",
+        "spec.unschedulable=false",
+    ],
     subresources: &["status"],
 };
 
@@ -149,16 +181,28 @@ const SERVICE: Kind = Kind {
         ("/spec/type", "null"),
         ("/spec/externalName", r#""x.example.com""#),
         ("/spec/externalName", r#""a_b""#),
-        ("/spec/ports", r#"[{"port":80,"name":"a"},{"port":443,"name":"b","targetPort":"https"}]"#),
-        ("/spec/ports", r#"[{"port":53,"protocol":"UDP","name":"u"},{"port":53,"protocol":"TCP","name":"t"}]"#),
+        (
+            "/spec/ports",
+            r#"[{"port":80,"name":"a"},{"port":443,"name":"b","targetPort":"https"}]"#,
+        ),
+        (
+            "/spec/ports",
+            r#"[{"port":53,"protocol":"UDP","name":"u"},{"port":53,"protocol":"TCP","name":"t"}]"#,
+        ),
         ("/spec/ports", r#"[{"port":80},{"port":81}]"#),
-        ("/spec/ports", r#"[{"port":80,"name":"a"},{"port":80,"name":"b"}]"#),
+        (
+            "/spec/ports",
+            r#"[{"port":80,"name":"a"},{"port":80,"name":"b"}]"#,
+        ),
         ("/spec/ports", r#"[{"port":0}]"#),
         ("/spec/ports", r#"[{"port":"80"}]"#),
         ("/spec/ports", r#"[{"port":80,"protocol":"Odd"}]"#),
         ("/spec/ports", r#"[{"port":80,"nodePort":"{port}"}]"#),
         ("/spec/ports", r#"[{"port":80,"nodePort":80}]"#),
-        ("/spec/ports", r#"[{"port":80,"targetPort":8080,"appProtocol":"http"}]"#),
+        (
+            "/spec/ports",
+            r#"[{"port":80,"targetPort":8080,"appProtocol":"http"}]"#,
+        ),
         ("/spec/ports", r#"[{"port":80,"targetPort":"Not_a_name"}]"#),
         ("/spec/ports", "null"),
         ("/spec/selector", "null"),
@@ -189,7 +233,10 @@ const SERVICE: Kind = Kind {
         ("/spec/externalIPs", r#"["x"]"#),
         ("/spec/sessionAffinity", r#""ClientIP""#),
         ("/spec/sessionAffinity", r#""Odd""#),
-        ("/spec/sessionAffinityConfig", r#"{"clientIP":{"timeoutSeconds":0}}"#),
+        (
+            "/spec/sessionAffinityConfig",
+            r#"{"clientIP":{"timeoutSeconds":0}}"#,
+        ),
         ("/spec/publishNotReadyAddresses", "true"),
         ("/spec/trafficDistribution", r#""PreferClose""#),
         ("/spec/trafficDistribution", r#""Odd""#),
@@ -201,9 +248,18 @@ const SERVICE: Kind = Kind {
             r#"[{"ip":"192.0.2.11","ipMode":"Proxy","ports":[{"port":80,"protocol":"TCP"}]},{"hostname":"lb.example.com"}]"#,
         ),
         ("/status/loadBalancer/ingress", r#"[{"ip":"nonsense"}]"#),
-        ("/status/loadBalancer/ingress", r#"[{"hostname":"192.0.2.1"}]"#),
-        ("/status/loadBalancer/ingress", r#"[{"hostname":"a","ipMode":"VIP"}]"#),
-        ("/status/loadBalancer/ingress", r#"[{"ip":"192.0.2.10","ipMode":"Odd"}]"#),
+        (
+            "/status/loadBalancer/ingress",
+            r#"[{"hostname":"192.0.2.1"}]"#,
+        ),
+        (
+            "/status/loadBalancer/ingress",
+            r#"[{"hostname":"a","ipMode":"VIP"}]"#,
+        ),
+        (
+            "/status/loadBalancer/ingress",
+            r#"[{"ip":"192.0.2.10","ipMode":"Odd"}]"#,
+        ),
         ("/status/loadBalancer", "null"),
         ("/status/loadBalancer", r#"{"ingress":null}"#),
         (
@@ -229,7 +285,12 @@ const SERVICE: Kind = Kind {
         r#"{"status":{"$patch":"delete"}}"#,
         r#"{"$patch":"odd"}"#,
     ],
-    fields: &["spec.type=LoadBalancer", "spec.type!=LoadBalancer", "spec.clusterIP=None", "spec.externalName=x"],
+    fields: &[
+        "spec.type=LoadBalancer",
+        "spec.type!=LoadBalancer",
+        "spec.clusterIP=None",
+        "spec.externalName=x",
+    ],
     subresources: &["status"],
 };
 
@@ -257,9 +318,15 @@ const CORE_EVENT: Kind = Kind {
         ("/reportingInstance", r#""i""#),
         ("/action", r#""A""#),
         ("/related", r#"{"kind":"Node","name":"n"}"#),
-        ("/series", r#"{"count":2,"lastObservedTime":"2024-01-01T00:00:10.000000Z"}"#),
+        (
+            "/series",
+            r#"{"count":2,"lastObservedTime":"2024-01-01T00:00:10.000000Z"}"#,
+        ),
     ],
-    patches: &[r#"{"count":5,"source":{"host":"h"}}"#, r#"{"involvedObject":{"name":"b"}}"#],
+    patches: &[
+        r#"{"count":5,"source":{"host":"h"}}"#,
+        r#"{"involvedObject":{"name":"b"}}"#,
+    ],
     fields: &[
         "involvedObject.name=a",
         "reason=R",
@@ -280,8 +347,14 @@ const EVENT: Kind = Kind {
         ("/regarding/namespace", r#""other""#),
         ("/regarding/namespace", "null"),
         ("/regarding", "null"),
-        ("/series", r#"{"count":2,"lastObservedTime":"2024-01-01T00:00:10.000000Z"}"#),
-        ("/series", r#"{"count":1,"lastObservedTime":"2024-01-01T00:00:10.000000Z"}"#),
+        (
+            "/series",
+            r#"{"count":2,"lastObservedTime":"2024-01-01T00:00:10.000000Z"}"#,
+        ),
+        (
+            "/series",
+            r#"{"count":1,"lastObservedTime":"2024-01-01T00:00:10.000000Z"}"#,
+        ),
         ("/series", "null"),
         ("/eventTime", "null"),
         ("/reportingController", "null"),
@@ -351,7 +424,10 @@ const NAMESPACE: Kind = Kind {
         ("/spec", "null"),
         ("/status/phase", r#""Terminating""#),
         ("/status/phase", "null"),
-        ("/metadata/labels/kubernetes.io~1metadata.name", r#""other""#),
+        (
+            "/metadata/labels/kubernetes.io~1metadata.name",
+            r#""other""#,
+        ),
         ("/metadata/labels/kubernetes.io~1metadata.name", "null"),
     ],
     patches: &[r#"{"metadata":{"$deleteFromPrimitiveList/finalizers":["example.com/a"]}}"#],
@@ -397,7 +473,10 @@ const CONFIG_MAP: Kind = Kind {
         ("/immutable", "true"),
         ("/immutable", "null"),
     ],
-    patches: &[r#"{"data":{"a":null,"c":"d"}}"#, r#"{"data":{"$patch":"replace","c":"d"}}"#],
+    patches: &[
+        r#"{"data":{"a":null,"c":"d"}}"#,
+        r#"{"data":{"$patch":"replace","c":"d"}}"#,
+    ],
     fields: &[],
     subresources: &[],
 };

@@ -1,6 +1,7 @@
 //! Accepted differences between the embedded plane and Kubernetes, and their reasons.
 //!
-//! None of them affects the requests of Skydock, kubectl or the tests. The test also fails if a listed difference does not occur.
+//! None of them affects the requests of Skydock, kubectl or the tests. The test also fails if a
+//! listed difference does not occur.
 
 use serde_json::Value;
 
@@ -18,8 +19,10 @@ pub(crate) const KNOWN: &[Known] = &[
         reason: "namespaces have no subresources: only the namespace controller, which is played, writes them",
         is: |request, found| {
             let parts: Vec<_> = request.path.split('/').collect();
-            matches!(parts.as_slice(), ["", "api", "v1", "namespaces", _, "status" | "finalize"])
-                && found.statuses().0 == 404
+            matches!(
+                parts.as_slice(),
+                ["", "api", "v1", "namespaces", _, "status" | "finalize"]
+            ) && found.statuses().0 == 404
         },
     },
     Known {
@@ -39,19 +42,30 @@ pub(crate) const KNOWN: &[Known] = &[
     Known {
         reason: "who manages which field is not kept: on a write that changes nothing else, kube-apiserver makes a new version",
         is: |_, found| {
-            let only_version = |(path, ..): &(String, _, _)| path.ends_with("/metadata/resourceVersion");
+            let only_version =
+                |(path, ..): &(String, _, _)| path.ends_with("/metadata/resourceVersion");
             found.statuses() == (200, 200)
                 && (found.differences.iter().all(only_version)
-                    || events(&found.embedded).is_some_and(|embedded| Some(embedded) == events(&found.real)))
+                    || events(&found.embedded)
+                        .is_some_and(|embedded| Some(embedded) == events(&found.real)))
         },
     },
     Known {
         reason: "nobody is warned of fields that are deprecated or ignored: the text is for people, and the write is the same",
         is: |_, found| {
-            let warnings = |answer: &Value| answer["warnings"].as_array().cloned().unwrap_or_default();
+            let warnings =
+                |answer: &Value| answer["warnings"].as_array().cloned().unwrap_or_default();
             let (embedded, mut real) = (warnings(&found.embedded), warnings(&found.real));
-            real.retain(|warning| !["deprecated", "ignored"].iter().any(|word| warning.to_string().contains(word)));
-            found.differences.iter().all(|(path, ..)| path.starts_with("/warnings")) && embedded == real
+            real.retain(|warning| {
+                !["deprecated", "ignored"]
+                    .iter()
+                    .any(|word| warning.to_string().contains(word))
+            });
+            found
+                .differences
+                .iter()
+                .all(|(path, ..)| path.starts_with("/warnings"))
+                && embedded == real
         },
     },
     Known {
@@ -65,11 +79,14 @@ pub(crate) const KNOWN: &[Known] = &[
     },
 ];
 
-/// Returns the events of a watch without versions, and without events that then contain no change. Returns `None` for other
-/// answers.
+/// Returns the events of a watch without versions, and without events that then contain no change.
+/// Returns `None` for other answers.
 fn events(answer: &Value) -> Option<Vec<Value>> {
     let mut events = answer.pointer("/body/events")?.as_array()?.clone();
-    for version in events.iter_mut().filter_map(|event| event.pointer_mut("/object/metadata/resourceVersion")) {
+    for version in events
+        .iter_mut()
+        .filter_map(|event| event.pointer_mut("/object/metadata/resourceVersion"))
+    {
         *version = Value::Null;
     }
     events.dedup_by(|next, last| next["type"] == "MODIFIED" && next["object"] == last["object"]);

@@ -1,4 +1,5 @@
-//! Runs the sequences of seeds and reports the differences with sequences that are as short as possible.
+//! Runs the sequences of seeds and reports the differences with sequences that are as short as
+//! possible.
 
 use std::{
     collections::BTreeMap,
@@ -32,7 +33,10 @@ type Tree = Box<dyn ValueTree<Value = Vec<Request>>>;
 /// Returns the sequence of a seed, which can be shortened.
 fn tree(seed: u64) -> Result<Tree> {
     let mut bytes = [0; 32];
-    bytes.iter_mut().zip(seed.to_le_bytes()).for_each(|(byte, of_seed)| *byte = of_seed);
+    bytes
+        .iter_mut()
+        .zip(seed.to_le_bytes())
+        .for_each(|(byte, of_seed)| *byte = of_seed);
     let rng = TestRng::from_seed(RngAlgorithm::ChaCha, &bytes);
     let mut runner = TestRunner::new_with_rng(Config::default(), rng);
     let tree = generate::sequence(seed).boxed().new_tree(&mut runner);
@@ -93,11 +97,13 @@ fn known(requests: &[Request], found: &Found) -> Option<usize> {
     KNOWN.iter().position(|known| (known.is)(request, found))
 }
 
-/// Returns method, resource and path of the first difference. Two sequences with the same signature most likely have the same
-/// cause.
+/// Returns method, resource and path of the first difference. Two sequences with the same signature
+/// most likely have the same cause.
 fn signature(requests: &[Request], found: &Found) -> String {
     let request = requests.get(found.index);
-    let (method, plural) = request.map_or(("", String::new()), |request| (request.method, request.object().0));
+    let (method, plural) = request.map_or(("", String::new()), |request| {
+        (request.method, request.object().0)
+    });
     let path = found.differences.first().map_or("", |(path, ..)| path);
     format!("{method} {plural} {:?} {path}", found.statuses())
 }

@@ -1,5 +1,5 @@
-//! The behavior of an API server that Skydock's controllers rely on, tested with each plane. If the embedded plane differs from
-//! Kubernetes, one of these tests fails.
+//! The behavior of an API server that Skydock's controllers rely on, tested with each plane. If the
+//! embedded plane differs from Kubernetes, one of these tests fails.
 
 #![allow(
     clippy::indexing_slicing,
@@ -15,7 +15,10 @@ use skydock_clusters::Plane;
 
 /// Runs all scenarios and reports all failures.
 pub(crate) async fn holds_on(plane: &dyn Plane) -> Result<()> {
-    let _ = tracing_subscriber::fmt().with_max_level(tracing::Level::INFO).with_test_writer().try_init();
+    let _ = tracing_subscriber::fmt()
+        .with_max_level(tracing::Level::INFO)
+        .with_test_writer()
+        .try_init();
     let mut failed = Vec::new();
     for (sentence, scenario) in nodes::SCENARIOS.iter().chain(services::SCENARIOS) {
         match scenario(plane).await {
@@ -23,6 +26,11 @@ pub(crate) async fn holds_on(plane: &dyn Plane) -> Result<()> {
             Err(error) => failed.push(format!("- {sentence}: {error:#}")),
         }
     }
-    ensure!(failed.is_empty(), "on the {} plane this does not hold:\n{}", plane.name(), failed.join("\n"));
+    ensure!(
+        failed.is_empty(),
+        "on the {} plane this does not hold:\n{}",
+        plane.name(),
+        failed.join("\n")
+    );
     Ok(())
 }

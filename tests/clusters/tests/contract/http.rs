@@ -9,7 +9,10 @@ use serde_json::{Value, json};
 use skydock_clusters::Plane;
 
 /// A statement, and a function that fails if it is not true.
-pub(crate) type Scenario = (&'static str, for<'a> fn(&'a dyn Plane) -> BoxFuture<'a, Result<()>>);
+pub(crate) type Scenario = (
+    &'static str,
+    for<'a> fn(&'a dyn Plane) -> BoxFuture<'a, Result<()>>,
+);
 
 pub(crate) const JSON: &str = "application/json";
 pub(crate) const JSON_PATCH: &str = "application/json-patch+json";
@@ -27,7 +30,12 @@ pub(crate) struct Answer {
 impl Answer {
     /// Returns the body if the status is a success.
     pub(crate) fn ok(self) -> Result<Value> {
-        ensure!((200..300).contains(&self.status), "refused with {}: {}", self.status, self.body["message"]);
+        ensure!(
+            (200..300).contains(&self.status),
+            "refused with {}: {}",
+            self.status,
+            self.body["message"]
+        );
         Ok(self.body)
     }
 
@@ -43,9 +51,24 @@ impl Answer {
     }
 }
 
-async fn send(plane: &dyn Plane, method: Method, path: &str, kind: &str, accept: &str, body: &Value) -> Result<Answer> {
-    let body = if body.is_null() { Vec::new() } else { serde_json::to_vec(body)? };
-    let request = Request::builder().method(method).uri(path).header("Content-Type", kind).header("Accept", accept);
+async fn send(
+    plane: &dyn Plane,
+    method: Method,
+    path: &str,
+    kind: &str,
+    accept: &str,
+    body: &Value,
+) -> Result<Answer> {
+    let body = if body.is_null() {
+        Vec::new()
+    } else {
+        serde_json::to_vec(body)?
+    };
+    let request = Request::builder()
+        .method(method)
+        .uri(path)
+        .header("Content-Type", kind)
+        .header("Accept", accept);
     let answer = plane.client().send(request.body(Body::from(body))?).await?;
     let status = answer.status().as_u16();
     let bytes = answer.into_body().collect().await?.to_bytes();
@@ -61,12 +84,22 @@ pub(crate) async fn post(plane: &dyn Plane, path: &str, body: Value) -> Result<A
     send(plane, Method::POST, path, JSON, JSON, &body).await
 }
 
-pub(crate) async fn patch(plane: &dyn Plane, path: &str, kind: &str, body: Value) -> Result<Answer> {
+pub(crate) async fn patch(
+    plane: &dyn Plane,
+    path: &str,
+    kind: &str,
+    body: Value,
+) -> Result<Answer> {
     send(plane, Method::PATCH, path, kind, JSON, &body).await
 }
 
 /// Sends a patch that requests only metadata in the answer, like the controllers.
-pub(crate) async fn patch_for_metadata(plane: &dyn Plane, path: &str, kind: &str, body: Value) -> Result<Answer> {
+pub(crate) async fn patch_for_metadata(
+    plane: &dyn Plane,
+    path: &str,
+    kind: &str,
+    body: Value,
+) -> Result<Answer> {
     send(plane, Method::PATCH, path, kind, METADATA_ONLY, &body).await
 }
 
@@ -77,7 +110,10 @@ pub(crate) async fn delete(plane: &dyn Plane, path: &str, options: Value) -> Res
 /// Fails unless the value is the expected one.
 pub(crate) fn expect(what: &str, actual: &Value, expected: impl Into<Value>) -> Result<()> {
     let expected = expected.into();
-    ensure!(*actual == expected, "{what} is {actual}, expected {expected}");
+    ensure!(
+        *actual == expected,
+        "{what} is {actual}, expected {expected}"
+    );
     Ok(())
 }
 

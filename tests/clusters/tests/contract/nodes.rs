@@ -9,24 +9,55 @@ use skydock_clusters::{NodeSpec, Plane};
 use skydock_support::kubernetes::UNINITIALIZED;
 
 use super::http::{
-    JSON_PATCH, MERGE, STRATEGIC, Scenario, delete, expect, get, only_if_uid, patch, patch_for_metadata, post,
+    JSON_PATCH, MERGE, STRATEGIC, Scenario, delete, expect, get, only_if_uid, patch,
+    patch_for_metadata, post,
 };
 
 pub(crate) const SCENARIOS: &[Scenario] = &[
-    ("a patch with the right UID sets the provider ID", |plane| right_uid(plane).boxed()),
-    ("a patch with the UID of a namesake is refused, and is a conflict if it names a version", |plane| {
-        wrong_uid(plane).boxed()
+    ("a patch with the right UID sets the provider ID", |plane| {
+        right_uid(plane).boxed()
     }),
-    ("a provider ID never changes once it is set", |plane| fixed_provider_id(plane).boxed()),
-    ("Pod CIDRs never change once they are set", |plane| fixed_pod_cidrs(plane).boxed()),
-    ("taints are one value: no patch removes one of them by key", |plane| atomic_taints(plane).boxed()),
-    ("taints replaced under a resource version are a conflict if the node changed", |plane| guarded(plane).boxed()),
-    ("a JSON patch that tests a taint removes that taint or nothing", |plane| tested(plane).boxed()),
-    ("a status patch replaces addresses, and only metadata is answered", |plane| addresses(plane).boxed()),
-    ("a status patch changes labels but not the spec", |plane| status_only(plane).boxed()),
-    ("a live kubelet leaves the cloud's addresses alone", |plane| live_kubelet(plane).boxed()),
-    ("a patch that changes nothing leaves the resource version", |plane| no_change(plane).boxed()),
-    ("a deletion with another UID is a conflict, with the right one it works", |plane| deletion(plane).boxed()),
+    (
+        "a patch with the UID of a namesake is refused, and is a conflict if it names a version",
+        |plane| wrong_uid(plane).boxed(),
+    ),
+    ("a provider ID never changes once it is set", |plane| {
+        fixed_provider_id(plane).boxed()
+    }),
+    ("Pod CIDRs never change once they are set", |plane| {
+        fixed_pod_cidrs(plane).boxed()
+    }),
+    (
+        "taints are one value: no patch removes one of them by key",
+        |plane| atomic_taints(plane).boxed(),
+    ),
+    (
+        "taints replaced under a resource version are a conflict if the node changed",
+        |plane| guarded(plane).boxed(),
+    ),
+    (
+        "a JSON patch that tests a taint removes that taint or nothing",
+        |plane| tested(plane).boxed(),
+    ),
+    (
+        "a status patch replaces addresses, and only metadata is answered",
+        |plane| addresses(plane).boxed(),
+    ),
+    ("a status patch changes labels but not the spec", |plane| {
+        status_only(plane).boxed()
+    }),
+    (
+        "a live kubelet leaves the cloud's addresses alone",
+        |plane| live_kubelet(plane).boxed(),
+    ),
+    (
+        "a patch that changes nothing leaves the resource version",
+        |plane| no_change(plane).boxed(),
+    ),
+    (
+        "a deletion with another UID is a conflict, with the right one it works",
+        |plane| deletion(plane).boxed(),
+    ),
 ];
 
 fn path(name: &str) -> String {
@@ -51,10 +82,17 @@ async fn create(plane: &dyn Plane, name: &str) -> Result<Value> {
     post(plane, "/api/v1/nodes", node).await?.ok()
 }
 
-/// Returns the keys of the test's taints: Kubernetes' node lifecycle controller adds and removes its own at any time.
+/// Returns the keys of the test's taints: Kubernetes' node lifecycle controller adds and removes
+/// its own at any time.
 fn taints(node: &Value) -> Vec<&str> {
-    let all = node["spec"]["taints"].as_array().map(Vec::as_slice).unwrap_or_default();
-    all.iter().filter_map(|taint| taint["key"].as_str()).filter(|key| !key.starts_with("node.kubernetes.io/")).collect()
+    let all = node["spec"]["taints"]
+        .as_array()
+        .map(Vec::as_slice)
+        .unwrap_or_default();
+    all.iter()
+        .filter_map(|taint| taint["key"].as_str())
+        .filter(|key| !key.starts_with("node.kubernetes.io/"))
+        .collect()
 }
 
 async fn right_uid(plane: &dyn Plane) -> Result<()> {
@@ -63,33 +101,56 @@ async fn right_uid(plane: &dyn Plane) -> Result<()> {
         "metadata": {"uid": node["metadata"]["uid"], "labels": {"example.com/zone": "a"}},
         "spec": {"providerID": "x://y"},
     });
-    let node = patch(plane, &path("right-uid"), STRATEGIC, body).await?.ok()?;
+    let node = patch(plane, &path("right-uid"), STRATEGIC, body)
+        .await?
+        .ok()?;
     expect("providerID", &node["spec"]["providerID"], json!("x://y"))?;
-    expect("the label", &node["metadata"]["labels"]["example.com/zone"], json!("a"))?;
-    ensure!(taints(&node).len() == 3, "taints changed: {}", node["spec"]["taints"]);
+    expect(
+        "the label",
+        &node["metadata"]["labels"]["example.com/zone"],
+        json!("a"),
+    )?;
+    ensure!(
+        taints(&node).len() == 3,
+        "taints changed: {}",
+        node["spec"]["taints"]
+    );
     Ok(())
 }
 
-/// A wrong UID alone is not a conflict: Kubernetes reports a change of an immutable field. It is a conflict together with the
-/// resource version, which the other node with this name does not have either.
+/// A wrong UID alone is not a conflict: Kubernetes reports a change of an immutable field. It is a
+/// conflict together with the resource version, which the other node with this name does not have
+/// either.
 async fn wrong_uid(plane: &dyn Plane) -> Result<()> {
     let mut node = create(plane, "wrong-uid").await?;
     let version = node["metadata"]["resourceVersion"].take();
     delete(plane, &path("wrong-uid"), Value::Null).await?.ok()?;
     create(plane, "wrong-uid").await?;
-    let (uid, object, status) = (&node["metadata"]["uid"], path("wrong-uid"), format!("{}/status", path("wrong-uid")));
+    let (uid, object, status) = (
+        &node["metadata"]["uid"],
+        path("wrong-uid"),
+        format!("{}/status", path("wrong-uid")),
+    );
     let address = json!([{"type": "InternalIP", "address": "10.0.0.7"}]);
     for kind in [STRATEGIC, MERGE] {
         for path in [&object, &status] {
             let body = json!({
                 "metadata": only_if_uid(uid), "spec": {"providerID": "x://y"}, "status": {"addresses": address},
             });
-            let refused = patch(plane, path, kind, body.clone()).await?.refused(422, "Invalid")?;
-            expect("the field", &refused.body["details"]["causes"][0]["field"], json!("metadata.uid"))?;
+            let refused = patch(plane, path, kind, body.clone())
+                .await?
+                .refused(422, "Invalid")?;
+            expect(
+                "the field",
+                &refused.body["details"]["causes"][0]["field"],
+                json!("metadata.uid"),
+            )?;
 
             let mut body = body;
             body["metadata"]["resourceVersion"] = version.clone();
-            patch(plane, path, kind, body).await?.refused(409, "Conflict")?;
+            patch(plane, path, kind, body)
+                .await?
+                .refused(409, "Conflict")?;
         }
     }
     let node = get(plane, &object).await?.ok()?;
@@ -100,10 +161,16 @@ async fn wrong_uid(plane: &dyn Plane) -> Result<()> {
 async fn fixed_provider_id(plane: &dyn Plane) -> Result<()> {
     create(plane, "fixed").await?;
     let set = |id: &str| json!({"spec": {"providerID": id}});
-    patch(plane, &path("fixed"), MERGE, set("x://y")).await?.ok()?;
-    patch(plane, &path("fixed"), MERGE, set("x://y")).await?.ok()?;
+    patch(plane, &path("fixed"), MERGE, set("x://y"))
+        .await?
+        .ok()?;
+    patch(plane, &path("fixed"), MERGE, set("x://y"))
+        .await?
+        .ok()?;
     for other in ["x://z", ""] {
-        patch(plane, &path("fixed"), MERGE, set(other)).await?.refused(422, "Invalid")?;
+        patch(plane, &path("fixed"), MERGE, set(other))
+            .await?
+            .refused(422, "Invalid")?;
     }
     Ok(())
 }
@@ -112,12 +179,25 @@ async fn fixed_pod_cidrs(plane: &dyn Plane) -> Result<()> {
     create(plane, "pod-cidrs").await?;
     let set = |cidrs: &[&str]| json!({"spec": {"podCIDR": cidrs[0], "podCIDRs": cidrs}});
     let both = ["10.244.7.0/24", "fd00:0:0:7::/64"];
-    let node = patch(plane, &path("pod-cidrs"), MERGE, set(&both)).await?.ok()?;
+    let node = patch(plane, &path("pod-cidrs"), MERGE, set(&both))
+        .await?
+        .ok()?;
     expect("podCIDRs", &node["spec"]["podCIDRs"], json!(both))?;
-    patch(plane, &path("pod-cidrs"), MERGE, set(&both)).await?.ok()?;
-    for other in [&["10.244.8.0/24", "fd00:0:0:7::/64"][..], &["10.244.7.0/24"]] {
-        let refused = patch(plane, &path("pod-cidrs"), MERGE, set(other)).await?.refused(422, "Invalid")?;
-        for cause in refused.body["details"]["causes"].as_array().map(Vec::as_slice).unwrap_or_default() {
+    patch(plane, &path("pod-cidrs"), MERGE, set(&both))
+        .await?
+        .ok()?;
+    for other in [
+        &["10.244.8.0/24", "fd00:0:0:7::/64"][..],
+        &["10.244.7.0/24"],
+    ] {
+        let refused = patch(plane, &path("pod-cidrs"), MERGE, set(other))
+            .await?
+            .refused(422, "Invalid")?;
+        for cause in refused.body["details"]["causes"]
+            .as_array()
+            .map(Vec::as_slice)
+            .unwrap_or_default()
+        {
             expect("the field", &cause["field"], json!("spec.podCIDRs"))?;
         }
     }
@@ -128,14 +208,24 @@ async fn fixed_pod_cidrs(plane: &dyn Plane) -> Result<()> {
 async fn atomic_taints(plane: &dyn Plane) -> Result<()> {
     create(plane, "atomic").await?;
     let body = json!({"spec": {"providerID": "x://y", "taints": [{"$patch": "delete", "key": UNINITIALIZED}]}});
-    patch(plane, &path("atomic"), STRATEGIC, body).await?.refused(422, "Invalid")?;
+    patch(plane, &path("atomic"), STRATEGIC, body)
+        .await?
+        .refused(422, "Invalid")?;
     let node = get(plane, &path("atomic")).await?.ok()?;
-    ensure!(taints(&node).len() == 3, "taints changed: {}", node["spec"]["taints"]);
+    ensure!(
+        taints(&node).len() == 3,
+        "taints changed: {}",
+        node["spec"]["taints"]
+    );
     expect("providerID", &node["spec"]["providerID"], Value::Null)?;
 
     let body = json!({"spec": {"taints": [{"key": "example.com/only", "effect": "NoSchedule"}]}});
     let node = patch(plane, &path("atomic"), STRATEGIC, body).await?.ok()?;
-    ensure!(taints(&node) == ["example.com/only"], "taints were merged: {}", node["spec"]["taints"]);
+    ensure!(
+        taints(&node) == ["example.com/only"],
+        "taints were merged: {}",
+        node["spec"]["taints"]
+    );
     Ok(())
 }
 
@@ -143,24 +233,46 @@ async fn guarded(plane: &dyn Plane) -> Result<()> {
     let stale = create(plane, "guarded").await?;
     let touch = json!({"metadata": {"labels": {"example.com/touched": "yes"}}});
     patch(plane, &path("guarded"), MERGE, touch).await?.ok()?;
-    patch(plane, &path("guarded"), STRATEGIC, without_uninitialized(&stale)).await?.refused(409, "Conflict")?;
+    patch(
+        plane,
+        &path("guarded"),
+        STRATEGIC,
+        without_uninitialized(&stale),
+    )
+    .await?
+    .refused(409, "Conflict")?;
 
-    // Kubernetes' own controllers write to the node too, so the fresh version may be outdated once or twice.
+    // Kubernetes' own controllers write to the node too, so the fresh version may be outdated once
+    // or twice.
     for _ in 0..5 {
         let fresh = get(plane, &path("guarded")).await?.ok()?;
-        let answer = patch(plane, &path("guarded"), STRATEGIC, without_uninitialized(&fresh)).await?;
+        let answer = patch(
+            plane,
+            &path("guarded"),
+            STRATEGIC,
+            without_uninitialized(&fresh),
+        )
+        .await?;
         if answer.status != 409 {
             let node = answer.ok()?;
-            ensure!(taints(&node) == ["example.com/first", "example.com/last"], "{}", node["spec"]["taints"]);
+            ensure!(
+                taints(&node) == ["example.com/first", "example.com/last"],
+                "{}",
+                node["spec"]["taints"]
+            );
             return expect("providerID", &node["spec"]["providerID"], json!("x://y"));
         }
     }
     anyhow::bail!("a conflict each time")
 }
 
-/// Returns the patch that initializes a node in one step: all taints except one, with the version that they were read from.
+/// Returns the patch that initializes a node in one step: all taints except one, with the version
+/// that they were read from.
 fn without_uninitialized(node: &Value) -> Value {
-    let mut kept = node["spec"]["taints"].as_array().cloned().unwrap_or_default();
+    let mut kept = node["spec"]["taints"]
+        .as_array()
+        .cloned()
+        .unwrap_or_default();
     kept.retain(|taint| taint["key"] != UNINITIALIZED);
     json!({
         "metadata": {"uid": node["metadata"]["uid"], "resourceVersion": node["metadata"]["resourceVersion"]},
@@ -178,19 +290,39 @@ async fn tested(plane: &dyn Plane) -> Result<()> {
         ])
     };
     let uid = &node["metadata"]["uid"];
-    patch(plane, &path("tested"), JSON_PATCH, remove(0, uid)).await?.refused(422, "Invalid")?;
-    patch(plane, &path("tested"), JSON_PATCH, remove(1, &json!("other"))).await?.refused(422, "Invalid")?;
+    patch(plane, &path("tested"), JSON_PATCH, remove(0, uid))
+        .await?
+        .refused(422, "Invalid")?;
+    patch(
+        plane,
+        &path("tested"),
+        JSON_PATCH,
+        remove(1, &json!("other")),
+    )
+    .await?
+    .refused(422, "Invalid")?;
     let before = get(plane, &path("tested")).await?.ok()?;
     let index = before["spec"]["taints"]
         .as_array()
-        .and_then(|taints| taints.iter().position(|taint| taint["key"] == UNINITIALIZED))
+        .and_then(|taints| {
+            taints
+                .iter()
+                .position(|taint| taint["key"] == UNINITIALIZED)
+        })
         .unwrap_or_default();
-    let after = patch(plane, &path("tested"), JSON_PATCH, remove(index, uid)).await?.ok()?;
-    ensure!(taints(&after) == ["example.com/first", "example.com/last"], "{}", after["spec"]["taints"]);
+    let after = patch(plane, &path("tested"), JSON_PATCH, remove(index, uid))
+        .await?
+        .ok()?;
+    ensure!(
+        taints(&after) == ["example.com/first", "example.com/last"],
+        "{}",
+        after["spec"]["taints"]
+    );
     Ok(())
 }
 
-/// Returns addresses as from a cloud: two of one type, which a strategic merge would mix up because it uses the type as key.
+/// Returns addresses as from a cloud: two of one type, which a strategic merge would mix up because
+/// it uses the type as key.
 fn cloud_addresses() -> Value {
     json!([
         {"type": "InternalIP", "address": "10.0.0.7"},
@@ -203,16 +335,27 @@ fn cloud_addresses() -> Value {
 async fn addresses(plane: &dyn Plane) -> Result<()> {
     create(plane, "addresses").await?;
     let status = format!("{}/status", path("addresses"));
-    for addresses in [cloud_addresses(), json!([{"type": "InternalIP", "address": "10.0.0.8"}])] {
+    for addresses in [
+        cloud_addresses(),
+        json!([{"type": "InternalIP", "address": "10.0.0.8"}]),
+    ] {
         let body = json!({"status": {"addresses": addresses}});
-        let answer = patch_for_metadata(plane, &status, MERGE, body).await?.ok()?;
+        let answer = patch_for_metadata(plane, &status, MERGE, body)
+            .await?
+            .ok()?;
         expect("kind", &answer["kind"], json!("PartialObjectMetadata"))?;
         expect("apiVersion", &answer["apiVersion"], json!("meta.k8s.io/v1"))?;
         expect("name", &answer["metadata"]["name"], json!("addresses"))?;
-        ensure!(answer.get("status").is_none() && answer.get("spec").is_none(), "more than metadata: {answer}");
+        ensure!(
+            answer.get("status").is_none() && answer.get("spec").is_none(),
+            "more than metadata: {answer}"
+        );
         let node = get(plane, &path("addresses")).await?.ok()?;
         expect("addresses", &node["status"]["addresses"], addresses)?;
-        ensure!(!node["status"]["conditions"].is_null(), "the conditions are gone");
+        ensure!(
+            !node["status"]["conditions"].is_null(),
+            "the conditions are gone"
+        );
     }
     Ok(())
 }
@@ -224,12 +367,25 @@ async fn status_only(plane: &dyn Plane) -> Result<()> {
         "spec": {"providerID": "x://y"},
         "status": {"addresses": cloud_addresses()},
     });
-    let node = patch(plane, &format!("{}/status", path("status-only")), MERGE, body).await?.ok()?;
+    let node = patch(
+        plane,
+        &format!("{}/status", path("status-only")),
+        MERGE,
+        body,
+    )
+    .await?
+    .ok()?;
     expect("providerID", &node["spec"]["providerID"], Value::Null)?;
-    expect("the label", &node["metadata"]["labels"]["example.com/zone"], json!("a"))?;
+    expect(
+        "the label",
+        &node["metadata"]["labels"]["example.com/zone"],
+        json!("a"),
+    )?;
 
     let body = json!({"status": {"addresses": []}});
-    let node = patch(plane, &path("status-only"), MERGE, body).await?.ok()?;
+    let node = patch(plane, &path("status-only"), MERGE, body)
+        .await?
+        .ok()?;
     expect("addresses", &node["status"]["addresses"], cloud_addresses())
 }
 
@@ -237,9 +393,12 @@ async fn live_kubelet(plane: &dyn Plane) -> Result<()> {
     plane.start_node(&NodeSpec::new("live")).await?;
     heartbeat_other_than(plane, &Value::Null).await?;
     let body = json!({"status": {"addresses": cloud_addresses()}});
-    patch(plane, &format!("{}/status", path("live")), MERGE, body).await?.ok()?;
+    patch(plane, &format!("{}/status", path("live")), MERGE, body)
+        .await?
+        .ok()?;
 
-    // A kubelet writes its complete status when it starts, and then writes an unchanged status only after minutes.
+    // A kubelet writes its complete status when it starts, and then writes an unchanged status only
+    // after minutes.
     plane.stop_node("live").await?;
     let before = get(plane, &path("live")).await?.ok()?;
     tokio::time::sleep(Duration::from_secs(1)).await; // heartbeats have a resolution of one second
@@ -253,8 +412,13 @@ async fn live_kubelet(plane: &dyn Plane) -> Result<()> {
 
 /// Returns the time of the last heartbeat of a Ready node.
 fn ready(node: &Value) -> &Value {
-    let conditions = node["status"]["conditions"].as_array().map(Vec::as_slice).unwrap_or_default();
-    let ready = conditions.iter().find(|condition| condition["type"] == "Ready" && condition["status"] == "True");
+    let conditions = node["status"]["conditions"]
+        .as_array()
+        .map(Vec::as_slice)
+        .unwrap_or_default();
+    let ready = conditions
+        .iter()
+        .find(|condition| condition["type"] == "Ready" && condition["status"] == "True");
     ready.map_or(&Value::Null, |condition| &condition["lastHeartbeatTime"])
 }
 
@@ -265,7 +429,11 @@ async fn heartbeat_other_than(plane: &dyn Plane, last: &Value) -> Result<()> {
         if !ready(&node).is_null() && ready(&node) != last {
             return Ok(());
         }
-        ensure!(began.elapsed() < Duration::from_secs(60), "no new heartbeat: {}", node["status"]["conditions"]);
+        ensure!(
+            began.elapsed() < Duration::from_secs(60),
+            "no new heartbeat: {}",
+            node["status"]["conditions"]
+        );
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
 }
@@ -273,11 +441,15 @@ async fn heartbeat_other_than(plane: &dyn Plane, last: &Value) -> Result<()> {
 async fn no_change(plane: &dyn Plane) -> Result<()> {
     create(plane, "no-change").await?;
     let body = json!({"metadata": {"labels": {"example.com/zone": "a"}}});
-    let first = patch(plane, &path("no-change"), MERGE, body.clone()).await?.ok()?;
+    let first = patch(plane, &path("no-change"), MERGE, body.clone())
+        .await?
+        .ok()?;
     // If another writer changes the node in between, the next pair is compared.
     let mut before = first;
     for _ in 0..5 {
-        let after = patch(plane, &path("no-change"), MERGE, body.clone()).await?.ok()?;
+        let after = patch(plane, &path("no-change"), MERGE, body.clone())
+            .await?
+            .ok()?;
         if after["metadata"]["resourceVersion"] == before["metadata"]["resourceVersion"] {
             return Ok(());
         }
@@ -290,10 +462,19 @@ async fn deletion(plane: &dyn Plane) -> Result<()> {
     let node = create(plane, "doomed").await?;
     let only_if = |uid: &Value| json!({"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": uid}});
     let other = json!("00000000-0000-0000-0000-000000000000");
-    delete(plane, &path("doomed"), only_if(&other)).await?.refused(409, "Conflict")?;
-    delete(plane, &path("doomed"), only_if(&node["metadata"]["uid"])).await?.ok()?;
-    get(plane, &path("doomed")).await?.refused(404, "NotFound")?;
-    let body = json!({"metadata": only_if_uid(&node["metadata"]["uid"]), "spec": {"providerID": "x://y"}});
-    patch(plane, &path("doomed"), STRATEGIC, body).await?.refused(404, "NotFound")?;
+    delete(plane, &path("doomed"), only_if(&other))
+        .await?
+        .refused(409, "Conflict")?;
+    delete(plane, &path("doomed"), only_if(&node["metadata"]["uid"]))
+        .await?
+        .ok()?;
+    get(plane, &path("doomed"))
+        .await?
+        .refused(404, "NotFound")?;
+    let body =
+        json!({"metadata": only_if_uid(&node["metadata"]["uid"]), "spec": {"providerID": "x://y"}});
+    patch(plane, &path("doomed"), STRATEGIC, body)
+        .await?
+        .refused(404, "NotFound")?;
     Ok(())
 }

@@ -1,5 +1,5 @@
-//! The alerts in `deploy/` use existing metrics, labels and values, and the documentation for operators describes what to do
-//! about each alert.
+//! The alerts in `deploy/` use existing metrics, labels and values, and the documentation for
+//! operators describes what to do about each alert.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -15,14 +15,20 @@ fn read(file: &str) -> String {
 
 /// Returns names and expressions of all alerts.
 fn alerts() -> BTreeMap<String, String> {
-    let rules: Value = serde_saphyr::from_str(&read("deploy/components/alerts/rules.yaml")).unwrap();
+    let rules: Value =
+        serde_saphyr::from_str(&read("deploy/components/alerts/rules.yaml")).unwrap();
     let groups = rules["spec"]["groups"].as_array().unwrap();
-    let rules = groups.iter().flat_map(|group| group["rules"].as_array().unwrap());
+    let rules = groups
+        .iter()
+        .flat_map(|group| group["rules"].as_array().unwrap());
     let text = |rule: &Value, field: &str| rule[field].as_str().unwrap().to_owned();
-    rules.map(|rule| (text(rule, "alert"), text(rule, "expr"))).collect()
+    rules
+        .map(|rule| (text(rule, "alert"), text(rule, "expr")))
+        .collect()
 }
 
-/// Adds the sources of metrics in this folder: all files named `metrics.rs`, and `ccm.rs`, which has those of the process.
+/// Adds the sources of metrics in this folder: all files named `metrics.rs`, and `ccm.rs`, which
+/// has those of the process.
 fn find_sources(dir: &Path, found: &mut Vec<PathBuf>) {
     for entry in fs::read_dir(dir).unwrap() {
         let path = entry.unwrap().path();
@@ -34,8 +40,8 @@ fn find_sources(dir: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// Returns all metrics by their names in Prometheus, each with the source that registers it. Metrics without values are not
-/// exported, so the sources are searched.
+/// Returns all metrics by their names in Prometheus, each with the source that registers it.
+/// Metrics without values are not exported, so the sources are searched.
 fn metrics() -> BTreeMap<String, PathBuf> {
     let (mut metrics, mut files) = (BTreeMap::new(), Vec::new());
     for folder in ["controllers", "egress", "kube", "manager", "plugin"] {
@@ -43,21 +49,35 @@ fn metrics() -> BTreeMap<String, PathBuf> {
     }
     for file in files {
         let source = crate::read(&file);
-        let prefix = source.split_once("sub_registry_with_prefix(").and_then(|(_, rest)| first_text(rest));
-        let prefix = prefix.map(|prefix| format!("{prefix}_")).unwrap_or_default();
+        let prefix = source
+            .split_once("sub_registry_with_prefix(")
+            .and_then(|(_, rest)| first_text(rest));
+        let prefix = prefix
+            .map(|prefix| format!("{prefix}_"))
+            .unwrap_or_default();
         for call in source.split("registry.register").skip(1) {
             let (arguments, _) = call.split_once(".clone()").unwrap();
-            let Some(name) = arguments.trim_start_matches("_with_unit").strip_prefix('(').and_then(first_text) else {
+            let Some(name) = arguments
+                .trim_start_matches("_with_unit")
+                .strip_prefix('(')
+                .and_then(first_text)
+            else {
                 continue;
             };
-            let unit = arguments.split_once("Unit::").map(|(_, unit)| unit.split(',').next().unwrap().to_lowercase());
+            let unit = arguments
+                .split_once("Unit::")
+                .map(|(_, unit)| unit.split(',').next().unwrap().to_lowercase());
             let unit = unit.map(|unit| format!("_{unit}")).unwrap_or_default();
             let field = arguments.rsplit('.').next().unwrap().trim();
             let counts = source.lines().any(|line| {
                 let line = line.trim().trim_start_matches("pub ");
-                line.strip_prefix(field).is_some_and(|rest| rest.starts_with(": ") && rest.contains("Counter"))
+                line.strip_prefix(field)
+                    .is_some_and(|rest| rest.starts_with(": ") && rest.contains("Counter"))
             });
-            metrics.insert(format!("{prefix}{name}{unit}{}", if counts { "_total" } else { "" }), file.clone());
+            metrics.insert(
+                format!("{prefix}{name}{unit}{}", if counts { "_total" } else { "" }),
+                file.clone(),
+            );
         }
     }
     metrics
@@ -74,16 +94,27 @@ fn selectors(expression: &str) -> Vec<(String, Vec<(String, String)>)> {
     let mut found = Vec::new();
     let mut rest = expression;
     while let Some(start) = rest.find(is_word) {
-        let word: String = rest[start..].chars().take_while(|letter| is_word(*letter)).collect();
+        let word: String = rest[start..]
+            .chars()
+            .take_while(|letter| is_word(*letter))
+            .collect();
         rest = &rest[start + word.len()..];
-        let matchers = rest.strip_prefix('{').and_then(|rest| rest.split_once('}')).map(|(matchers, _)| matchers);
+        let matchers = rest
+            .strip_prefix('{')
+            .and_then(|rest| rest.split_once('}'))
+            .map(|(matchers, _)| matchers);
         if let Some(matchers) = matchers {
             rest = &rest[matchers.len() + 2..];
         }
-        let pairs = matchers.into_iter().flat_map(|matchers| matchers.split(','));
+        let pairs = matchers
+            .into_iter()
+            .flat_map(|matchers| matchers.split(','));
         let pairs = pairs.map(|pair| {
             let (label, value) = pair.split_once('"').unwrap();
-            (label.trim_end_matches(['=', '!', '~']).to_owned(), value.trim_end_matches('"').to_owned())
+            (
+                label.trim_end_matches(['=', '!', '~']).to_owned(),
+                value.trim_end_matches('"').to_owned(),
+            )
         });
         // All of our metrics have one of these prefixes, and no function, keyword or label has.
         if word.starts_with("skydock_") || word.starts_with("leader_election_") {
@@ -114,7 +145,10 @@ fn every_alert_uses_an_existing_metric() {
         let selectors = selectors(&expression);
         assert!(!selectors.is_empty(), "{alert}");
         for (metric, _) in selectors {
-            assert!(metrics.contains_key(&metric), "{alert}: there is no {metric}");
+            assert!(
+                metrics.contains_key(&metric),
+                "{alert}: there is no {metric}"
+            );
         }
     }
 }
@@ -130,10 +164,15 @@ fn alerts_use_existing_labels_and_values() {
         for (metric, matchers) in selectors(&expression) {
             let source = crate::read(&metrics[&metric]);
             for (label, values) in matchers {
-                let there = [format!(" {label}: "), format!("\"{label}\"")].iter().any(|it| source.contains(it));
+                let there = [format!(" {label}: "), format!("\"{label}\"")]
+                    .iter()
+                    .any(|it| source.contains(it));
                 assert!(there, "{alert}: {metric} has no label {label}");
                 for value in values.split('|') {
-                    assert!(all.contains(&format!("\"{value}\"")), "{alert}: no {label} is {value}");
+                    assert!(
+                        all.contains(&format!("\"{value}\"")),
+                        "{alert}: no {label} is {value}"
+                    );
                     checked += 1;
                 }
             }
@@ -148,9 +187,13 @@ fn alerts_cover_the_reasons_of_denied_requests() {
     let (_, told) = refusal.split_once("fn as_str").unwrap();
     let (told, _) = told.split_once("\n    }\n").unwrap();
     let told: BTreeSet<&str> = told.split('"').skip(1).step_by(2).collect();
-    // These reasons are excluded from the alert about rules: they have another alert, are harmless, or are intended.
+    // These reasons are excluded from the alert about rules: they have another alert, are harmless,
+    // or are intended.
     let left_out = ["breaker", "credential", "dry_run", "limit", "throttled"];
-    assert!(left_out.iter().all(|reason| told.contains(reason)) && told.contains("no_rule"), "{told:?}");
+    assert!(
+        left_out.iter().all(|reason| told.contains(reason)) && told.contains("no_rule"),
+        "{told:?}"
+    );
     let denied = format!("reason!~\"{}\"", left_out.join("|"));
     assert!(alerts()["SkydockEgressDenied"].contains(&denied));
     assert!(alerts()["SkydockCredentialMissing"].contains("reason=\"credential\""));
@@ -164,17 +207,25 @@ fn alerts_cover_the_reasons_of_denied_requests() {
 #[test]
 fn operating_md_describes_exactly_the_alerts() {
     let page = read("docs/operating.md");
-    let rows = page.lines().filter_map(|line| line.strip_prefix("| `Skydock")?.split_once('`'));
+    let rows = page
+        .lines()
+        .filter_map(|line| line.strip_prefix("| `Skydock")?.split_once('`'));
     let told: BTreeSet<String> = rows.map(|(name, _)| format!("Skydock{name}")).collect();
     assert_eq!(told, alerts().into_keys().collect());
 }
 
 #[test]
 fn finds_selectors_anywhere_in_an_expression() {
-    let found =
-        selectors("sum by (plugin) (increase(skydock_a_total{x=\"y|z\",q!~\"r\"}[15m])) > 5 or skydock_b unless b");
+    let found = selectors(
+        "sum by (plugin) (increase(skydock_a_total{x=\"y|z\",q!~\"r\"}[15m])) > 5 or skydock_b unless b",
+    );
     let pair = |label: &str, value: &str| (label.to_owned(), value.to_owned());
-    let expected =
-        vec![("skydock_a_total".to_owned(), vec![pair("x", "y|z"), pair("q", "r")]), ("skydock_b".to_owned(), vec![])];
+    let expected = vec![
+        (
+            "skydock_a_total".to_owned(),
+            vec![pair("x", "y|z"), pair("q", "r")],
+        ),
+        ("skydock_b".to_owned(), vec![]),
+    ];
     assert_eq!(found, expected);
 }

@@ -11,7 +11,10 @@ fn inventory(file: &str) -> Inventory {
 #[test]
 fn the_base_inventory_has_no_machines_or_pools() {
     let base = inventory("base/cloud.yaml");
-    assert!(base.machines.is_none(), "without machines, no node may be taken for gone");
+    assert!(
+        base.machines.is_none(),
+        "without machines, no node may be taken for gone"
+    );
     assert!(base.pools.0.is_empty());
 }
 
@@ -19,5 +22,8 @@ fn the_base_inventory_has_no_machines_or_pools() {
 fn the_example_inventory_has_machines_and_addresses() {
     let example = inventory("example/cloud.yaml");
     assert!(example.machines.is_some());
-    assert!(example.pools.0.iter().any(|pool| pool.auto_assign), "a Service would have to name its pool");
+    assert!(
+        example.pools.0.iter().any(|pool| pool.auto_assign),
+        "a Service would have to name its pool"
+    );
 }

@@ -1,6 +1,6 @@
-//! The files in `deploy/`: they are consistent, the binary and the provider accept them, they request no excessive permissions, and
-//! the alerts use existing metrics. That the permissions are sufficient, and none is unused, is tested on a real cluster
-//! (`tests/story/tests/real_rbac.rs`).
+//! The files in `deploy/`: they are consistent, the binary and the provider accept them, they
+//! request no excessive permissions, and the alerts use existing metrics. That the permissions are
+//! sufficient, and none is unused, is tested on a real cluster (`tests/story/tests/real_rbac.rs`).
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

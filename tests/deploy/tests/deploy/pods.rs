@@ -9,7 +9,9 @@ use crate::variants::{EXAMPLES, all, base, container, example, text};
 
 #[test]
 fn every_example_is_tested() {
-    let names = fs::read_dir(deploy()).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let names = fs::read_dir(deploy())
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap());
     let examples: BTreeSet<_> = names.filter(|name| name.starts_with("example")).collect();
     assert_eq!(examples, EXAMPLES.map(str::to_owned).into());
 }
@@ -21,11 +23,22 @@ fn the_flags_of_every_variant_are_valid() {
     assert!(example.args.leader_elect && example.args.use_service_account_credentials);
     assert_eq!(base.args.controllers, ["*"]);
     let variants = all();
-    assert_eq!(variants.len(), 7, "base, examples, and two in the examples' comments");
+    assert_eq!(
+        variants.len(),
+        7,
+        "base, examples, and two in the examples' comments"
+    );
     assert!(variants.iter().any(|variant| variant.args.master.is_some()));
     for variant in variants {
-        assert!(variant.args.config.is_some() != variant.args.cloud_config.is_some(), "one of both tells all");
-        assert_eq!(variant.args.config.is_some(), variant.args.cloud_provider.is_empty(), "flags win over the file");
+        assert!(
+            variant.args.config.is_some() != variant.args.cloud_config.is_some(),
+            "one of both tells all"
+        );
+        assert_eq!(
+            variant.args.config.is_some(),
+            variant.args.cloud_provider.is_empty(),
+            "flags win over the file"
+        );
     }
 }
 
@@ -33,13 +46,24 @@ fn the_flags_of_every_variant_are_valid() {
 fn the_plugin_is_either_in_the_image_or_mounted() {
     let dockerfile = text("Dockerfile");
     assert!(dockerfile.contains("COPY --from=build /out/ /\n"));
-    let installed = dockerfile.lines().find_map(|line| line.split_once("install -D -m 0644 -t /out/plugins "));
+    let installed = dockerfile
+        .lines()
+        .find_map(|line| line.split_once("install -D -m 0644 -t /out/plugins "));
     let (_, installed) = installed.expect("plugins are installed");
     for variant in all() {
         let file = variant.plugin();
-        let name = file.strip_prefix("/plugins").expect("a directory of plugins").display().to_string();
-        let in_image = installed.split_whitespace().any(|path| path == format!("target/plugins/{name}"));
-        assert!(in_image != variant.mount(&file).is_some(), "{name} is nowhere, or hidden by what is mounted");
+        let name = file
+            .strip_prefix("/plugins")
+            .expect("a directory of plugins")
+            .display()
+            .to_string();
+        let in_image = installed
+            .split_whitespace()
+            .any(|path| path == format!("target/plugins/{name}"));
+        assert!(
+            in_image != variant.mount(&file).is_some(),
+            "{name} is nowhere, or hidden by what is mounted"
+        );
         assert!(variant.args.plugins.is_empty());
     }
 }
@@ -49,11 +73,24 @@ fn the_plugin_is_either_in_the_image_or_mounted() {
 fn every_configured_file_is_in_a_mounted_directory() {
     for variant in all() {
         for file in variant.read_files() {
-            let (mount, volume) = variant.mount(&file).unwrap_or_else(|| panic!("{} is nowhere", file.display()));
-            assert!(mount.sub_path.is_none(), "a file that is mounted by subPath never changes");
-            let key = file.strip_prefix(&mount.mount_path).unwrap().display().to_string();
+            let (mount, volume) = variant
+                .mount(&file)
+                .unwrap_or_else(|| panic!("{} is nowhere", file.display()));
+            assert!(
+                mount.sub_path.is_none(),
+                "a file that is mounted by subPath never changes"
+            );
+            let key = file
+                .strip_prefix(&mount.mount_path)
+                .unwrap()
+                .display()
+                .to_string();
             let files = variant.files(volume);
-            assert!(files.contains(&key), "{}: no {key} among {files:?}", variant.folder);
+            assert!(
+                files.contains(&key),
+                "{}: no {key} among {files:?}",
+                variant.folder
+            );
         }
     }
 }
@@ -66,21 +103,40 @@ fn only_the_group_of_the_pod_can_read_the_configuration() {
         assert!(context.fs_group.is_some() && context.fs_group == context.run_as_group);
         for file in variant.read_files() {
             let (mount, volume) = variant.mount(&file).unwrap();
-            let secret = volume.secret.as_ref().and_then(|secret| secret.default_mode);
-            let mode = secret.or(volume.projected.as_ref().and_then(|projected| projected.default_mode));
-            assert_eq!((mode, mount.read_only), (Some(0o440), Some(true)), "{}", variant.folder);
+            let secret = volume
+                .secret
+                .as_ref()
+                .and_then(|secret| secret.default_mode);
+            let mode = secret.or(volume
+                .projected
+                .as_ref()
+                .and_then(|projected| projected.default_mode));
+            assert_eq!(
+                (mode, mount.read_only),
+                (Some(0o440), Some(true)),
+                "{}",
+                variant.folder
+            );
         }
     }
 }
 
 #[test]
 fn cloud_examples_bind_each_egress_rule_to_a_credential() {
-    for (folder, rules) in [("example-aws", 2), ("example-metal", 1), ("example-openstack", 4)] {
+    for (folder, rules) in [
+        ("example-aws", 2),
+        ("example-metal", 1),
+        ("example-openstack", 4),
+    ] {
         let (plugin, _) = example(folder, Vec::new()).configured().unwrap();
         assert_eq!(plugin.egress.len(), rules, "{folder}");
         assert_eq!(folder.split_once('-').unwrap().1, plugin.name);
         for rule in plugin.egress {
-            assert!(rule.to.starts_with("https://") && rule.credential.is_some(), "{}", rule.name);
+            assert!(
+                rule.to.starts_with("https://") && rule.credential.is_some(),
+                "{}",
+                rule.name
+            );
         }
     }
 }
@@ -89,23 +145,36 @@ fn cloud_examples_bind_each_egress_rule_to_a_credential() {
 #[test]
 fn the_memory_limit_covers_plugin_compiler_and_host() {
     for variant in all() {
-        let configured = variant.configured().map(|(plugin, _)| plugin.limits().unwrap()).unwrap_or_default();
+        let configured = variant
+            .configured()
+            .map(|(plugin, _)| plugin.limits().unwrap())
+            .unwrap_or_default();
         let settings = [configured, variant.args.plugin_limits.clone()].concat();
         let limits = plugin_limits::limits(1, &settings).unwrap();
         let needed = (limits.memory_total + limits.compile_memory + (256 << 20)) >> 20;
         let resources = container(&variant.pod).resources.as_ref().unwrap();
-        assert_eq!(resources.limits.as_ref().unwrap()["memory"].0, format!("{needed}Mi"), "{}", variant.folder);
+        assert_eq!(
+            resources.limits.as_ref().unwrap()["memory"].0,
+            format!("{needed}Mi"),
+            "{}",
+            variant.folder
+        );
     }
 }
 
 #[test]
 fn the_plugin_cache_is_below_a_writable_mount() {
     for variant in all() {
-        let dir = variant.args.plugin_cache_dir.clone().expect("the root file system is read-only");
+        let dir = variant
+            .args
+            .plugin_cache_dir
+            .clone()
+            .expect("the root file system is read-only");
         let (mount, volume) = variant.mount(&dir).expect("it is mounted");
         assert_ne!(mount.read_only, Some(true));
         assert!(volume.empty_dir.is_some());
-        // The root directory of a volume is writable by its group, and is therefore rejected as a directory for machine code.
+        // The root directory of a volume is writable by its group, and is therefore rejected as a
+        // directory for machine code.
         assert_ne!(Path::new(&mount.mount_path), dir);
     }
 }
@@ -113,7 +182,10 @@ fn the_plugin_cache_is_below_a_writable_mount() {
 #[test]
 fn every_mount_is_used_by_a_flag() {
     for variant in all() {
-        assert!(variant.args.kubeconfig.is_none(), "a Pod has its service account");
+        assert!(
+            variant.args.kubeconfig.is_none(),
+            "a Pod has its service account"
+        );
         let mut asked = variant.read_files();
         asked.push(variant.plugin());
         asked.extend(variant.args.plugin_cache_dir.clone());
@@ -131,17 +203,31 @@ fn every_mount_is_used_by_a_flag() {
 #[test]
 fn probes_use_the_loopback_health_address() {
     for variant in all() {
-        let BindAddress::At(address) = variant.args.metrics_bind_address else { panic!("nothing is served") };
+        let BindAddress::At(address) = variant.args.metrics_bind_address else {
+            panic!("nothing is served")
+        };
         assert!(address.ip().is_loopback());
         let container = container(&variant.pod);
-        let probes = [&container.startup_probe, &container.liveness_probe, &container.readiness_probe];
+        let probes = [
+            &container.startup_probe,
+            &container.liveness_probe,
+            &container.readiness_probe,
+        ];
         for probe in probes {
-            let asks = probe.as_ref().and_then(|probe| probe.http_get.as_ref()).expect("a probe by HTTP");
+            let asks = probe
+                .as_ref()
+                .and_then(|probe| probe.http_get.as_ref())
+                .expect("a probe by HTTP");
             let port = serde_json::to_value(&asks.port).unwrap();
-            let asked: SocketAddr = format!("{}:{port}", asks.host.as_deref().unwrap()).parse().unwrap();
+            let asked: SocketAddr = format!("{}:{port}", asks.host.as_deref().unwrap())
+                .parse()
+                .unwrap();
             assert_eq!(asked, address);
         }
         let port = &container.ports.as_ref().expect("a port")[0];
-        assert_eq!((port.container_port, port.host_port), (i32::from(address.port()), Some(port.container_port)));
+        assert_eq!(
+            (port.container_port, port.host_port),
+            (i32::from(address.port()), Some(port.container_port))
+        );
     }
 }

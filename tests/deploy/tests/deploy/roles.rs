@@ -7,23 +7,39 @@ use crate::variants::{all, kustomization, text, yaml};
 
 /// Returns the documents of this kind in a file.
 fn documents(file: &str, kind: &str) -> Vec<Value> {
-    text(file).split("\n---\n").map(yaml::<Value>).filter(|document| document["kind"] == kind).collect()
+    text(file)
+        .split("\n---\n")
+        .map(yaml::<Value>)
+        .filter(|document| document["kind"] == kind)
+        .collect()
 }
 
 /// Returns the names to which the roles in a file are limited for a resource.
 fn names(file: &str, resource: &str) -> Vec<String> {
     let roles = documents(file, "Role");
-    let rules = roles.iter().flat_map(|role| role["rules"].as_array().unwrap());
+    let rules = roles
+        .iter()
+        .flat_map(|role| role["rules"].as_array().unwrap());
     let matching = rules.filter(|rule| rule["resources"] == serde_json::json!([resource]));
-    let names = matching.filter_map(|rule| rule["resourceNames"].as_array()).flatten();
-    names.map(|name| name.as_str().unwrap().to_owned()).collect()
+    let names = matching
+        .filter_map(|rule| rule["resourceNames"].as_array())
+        .flatten();
+    names
+        .map(|name| name.as_str().unwrap().to_owned())
+        .collect()
 }
 
 #[test]
 fn the_role_grants_access_to_the_configured_lease() {
     for variant in all() {
-        assert_eq!(names("base/rbac.yaml", "leases"), [variant.args.leader_elect_resource_name.as_str()]);
-        assert_eq!(kustomization_namespace(), variant.args.leader_elect_resource_namespace);
+        assert_eq!(
+            names("base/rbac.yaml", "leases"),
+            [variant.args.leader_elect_resource_name.as_str()]
+        );
+        assert_eq!(
+            kustomization_namespace(),
+            variant.args.leader_elect_resource_namespace
+        );
     }
 }
 
@@ -35,10 +51,16 @@ fn kustomization_namespace() -> String {
 // Holds: P-45
 #[test]
 fn the_role_grants_tokens_of_exactly_the_controller_accounts() {
-    let mut wanted: Vec<_> = CONTROLLERS.iter().map(|controller| controller.client.as_str().to_owned()).collect();
+    let mut wanted: Vec<_> = CONTROLLERS
+        .iter()
+        .map(|controller| controller.client.as_str().to_owned())
+        .collect();
     wanted.sort();
     wanted.dedup();
-    let mut granted = names("components/service-account-credentials/rbac.yaml", "serviceaccounts/token");
+    let mut granted = names(
+        "components/service-account-credentials/rbac.yaml",
+        "serviceaccounts/token",
+    );
     granted.sort();
     assert_eq!(granted, wanted);
 }
@@ -46,9 +68,14 @@ fn the_role_grants_tokens_of_exactly_the_controller_accounts() {
 #[test]
 fn pods_use_the_service_account_of_the_role_binding() {
     let accounts = documents("base/rbac.yaml", "ServiceAccount");
-    let [account] = accounts.as_slice() else { panic!("one account") };
+    let [account] = accounts.as_slice() else {
+        panic!("one account")
+    };
     for variant in all() {
-        assert_eq!(variant.pod.service_account_name.as_deref(), account["metadata"]["name"].as_str());
+        assert_eq!(
+            variant.pod.service_account_name.as_deref(),
+            account["metadata"]["name"].as_str()
+        );
     }
 }
 
@@ -61,10 +88,17 @@ fn the_route_controller_account_may_patch_node_status() {
     let mut bindings = documents("components/routes/rbac.yaml", "ClusterRoleBinding");
     assert_eq!(bindings[0]["roleRef"]["name"], roles[0]["metadata"]["name"]);
     assert_eq!(bindings[0]["subjects"][0]["name"], "skydock");
-    let patches = kustomization("components/service-account-credentials").patches.unwrap();
+    let patches = kustomization("components/service-account-credentials")
+        .patches
+        .unwrap();
     let name = bindings[0]["metadata"]["name"].as_str().unwrap();
-    let moved = patches.iter().find(|patch| patch.target.kind == "ClusterRoleBinding" && patch.target.name == name);
+    let moved = patches
+        .iter()
+        .find(|patch| patch.target.kind == "ClusterRoleBinding" && patch.target.name == name);
     let operations: json_patch::Patch = yaml(&moved.expect("it is moved").patch);
     json_patch::patch(&mut bindings[0], &operations).unwrap();
-    assert_eq!(bindings[0]["subjects"][0]["name"], route::CONTROLLER.client.as_str());
+    assert_eq!(
+        bindings[0]["subjects"][0]["name"],
+        route::CONTROLLER.client.as_str()
+    );
 }

@@ -1,4 +1,5 @@
-//! Every variant of the Deployment that `deploy/` describes, parsed like by kubectl and by the binary.
+//! Every variant of the Deployment that `deploy/` describes, parsed like by kubectl and by the
+//! binary.
 
 use std::path::{Path, PathBuf};
 
@@ -15,7 +16,12 @@ use skydock::{
 };
 
 /// The examples in `deploy/` that operators copy.
-pub(crate) const EXAMPLES: [&str; 4] = ["example", "example-aws", "example-metal", "example-openstack"];
+pub(crate) const EXAMPLES: [&str; 4] = [
+    "example",
+    "example-aws",
+    "example-metal",
+    "example-openstack",
+];
 
 /// The fields of a `kustomization.yaml` that are used here.
 #[derive(Default, Deserialize)]
@@ -49,11 +55,13 @@ struct Generator {
 }
 
 impl Generator {
-    /// Returns the keys that the generator with this name generates; none if there is no such generator.
+    /// Returns the keys that the generator with this name generates; none if there is no such
+    /// generator.
     fn keys(all: &[Self], name: &str) -> Vec<String> {
         let made = all.iter().filter(|generator| generator.name == name);
         let keys = made.flat_map(|it| it.files.iter().chain(&it.literals));
-        keys.map(|key| key.split('=').next().unwrap().to_owned()).collect()
+        keys.map(|key| key.split('=').next().unwrap().to_owned())
+            .collect()
     }
 }
 
@@ -74,42 +82,69 @@ pub(crate) fn text(file: impl AsRef<Path>) -> String {
 /// Parses YAML like Kubernetes, which treats 0440 as octal.
 pub(crate) fn yaml<T: for<'de> Deserialize<'de>>(text: &str) -> T {
     let options = serde_saphyr::options! { legacy_octal_numbers: true };
-    serde_saphyr::from_str_with_options(text, options).unwrap_or_else(|error| panic!("{error}\n{text}"))
+    serde_saphyr::from_str_with_options(text, options)
+        .unwrap_or_else(|error| panic!("{error}\n{text}"))
 }
 
 pub(crate) fn kustomization(folder: &str) -> Kustomization {
     yaml(&text(format!("{folder}/kustomization.yaml")))
 }
 
-/// Returns the commented examples in a text, each parsed separately. An example starts with a line `  # - target` and ends with
-/// an empty line.
+/// Returns the commented examples in a text, each parsed separately. An example starts with a line
+/// ` # - target` and ends with an empty line.
 fn commented_examples(text: &str) -> Vec<Vec<Patch>> {
-    let begins = text.match_indices("  # - target").map(|(at, _)| text.split_at(at).1);
+    let begins = text
+        .match_indices("  # - target")
+        .map(|(at, _)| text.split_at(at).1);
     begins
         .map(|example| {
             let lines = example.lines().take_while(|line| !line.is_empty());
-            let plain: Vec<_> = lines.map(|line| line.strip_prefix("  # ").expect("a comment")).collect();
+            let plain: Vec<_> = lines
+                .map(|line| line.strip_prefix("  # ").expect("a comment"))
+                .collect();
             yaml(&plain.join("\n"))
         })
         .collect()
 }
 
-/// Returns the Deployment of the base with these patches. It is parsed as strictly as by kubectl: an unknown field is an error.
+/// Returns the Deployment of the base with these patches. It is parsed as strictly as by kubectl:
+/// an unknown field is an error.
 fn deployed(folder: &str, patches: &[Patch], made: Kustomization) -> Deployed {
     let mut value: Value = yaml(&text("base/deployment.yaml"));
-    for patch in patches.iter().filter(|patch| patch.target.kind == "Deployment") {
-        assert_eq!(value.pointer("/metadata/name"), Some(&Value::from(patch.target.name.as_str())));
+    for patch in patches
+        .iter()
+        .filter(|patch| patch.target.kind == "Deployment")
+    {
+        assert_eq!(
+            value.pointer("/metadata/name"),
+            Some(&Value::from(patch.target.name.as_str()))
+        );
         let operations: json_patch::Patch = yaml(&patch.patch);
         json_patch::patch(&mut value, &operations).unwrap();
     }
     let deployment: Deployment = serde_json::from_value(value.clone()).unwrap();
-    assert_eq!(serde_json::to_value(&deployment).unwrap().pointer("/spec"), value.pointer("/spec"), "an unknown field");
+    assert_eq!(
+        serde_json::to_value(&deployment).unwrap().pointer("/spec"),
+        value.pointer("/spec"),
+        "an unknown field"
+    );
     let pod = deployment.spec.unwrap().template.spec.unwrap();
     let given = container(&pod).args.clone().unwrap();
-    let parsed = cli::parse(["skydock".to_owned()].into_iter().chain(given)).expect("the flags are understood");
+    let parsed = cli::parse(["skydock".to_owned()].into_iter().chain(given))
+        .expect("the flags are understood");
     assert!(parsed.command.is_none());
-    let Kustomization { secret_generator: secrets, config_map_generator: config_maps, .. } = made;
-    Deployed { folder: folder.to_owned(), pod, args: parsed.ccm, secrets, config_maps }
+    let Kustomization {
+        secret_generator: secrets,
+        config_map_generator: config_maps,
+        ..
+    } = made;
+    Deployed {
+        folder: folder.to_owned(),
+        pod,
+        args: parsed.ccm,
+        secrets,
+        config_maps,
+    }
 }
 
 pub(crate) fn base() -> Deployed {
@@ -131,7 +166,10 @@ fn add_components(folder: &str, kustomization: &Kustomization, patches: &mut Vec
         let folder = format!("{folder}/{path}");
         let mut component = self::kustomization(&folder);
         // A generator in a component runs too late to replace what it generates.
-        assert!(component.secret_generator.is_empty() && component.config_map_generator.is_empty(), "{folder}");
+        assert!(
+            component.secret_generator.is_empty() && component.config_map_generator.is_empty(),
+            "{folder}"
+        );
         add_components(&folder, &component, patches);
         patches.extend(component.patches.take().into_iter().flatten());
     }
@@ -142,7 +180,12 @@ pub(crate) fn all() -> Vec<Deployed> {
     let mut all = vec![base()];
     for folder in EXAMPLES {
         let commented = commented_examples(&text(format!("{folder}/kustomization.yaml")));
-        all.extend([Vec::new()].into_iter().chain(commented).map(|patches| example(folder, patches)));
+        all.extend(
+            [Vec::new()]
+                .into_iter()
+                .chain(commented)
+                .map(|patches| example(folder, patches)),
+        );
     }
     all
 }
@@ -156,24 +199,51 @@ impl Deployed {
     /// Returns the mount that contains a path, and its volume.
     pub(crate) fn mount(&self, path: &Path) -> Option<(&VolumeMount, &Volume)> {
         let mounts = container(&self.pod).volume_mounts.iter().flatten();
-        let mount = mounts.into_iter().find(|mount| path.starts_with(&mount.mount_path))?;
-        let volume = self.pod.volumes.iter().flatten().find(|volume| volume.name == mount.name);
-        Some((mount, volume.unwrap_or_else(|| panic!("no volume {}", mount.name))))
+        let mount = mounts
+            .into_iter()
+            .find(|mount| path.starts_with(&mount.mount_path))?;
+        let volume = self
+            .pod
+            .volumes
+            .iter()
+            .flatten()
+            .find(|volume| volume.name == mount.name);
+        Some((
+            mount,
+            volume.unwrap_or_else(|| panic!("no volume {}", mount.name)),
+        ))
     }
 
     /// Returns the files in a volume, as far as they are known.
     pub(crate) fn files(&self, volume: &Volume) -> Vec<String> {
         let mut files = Vec::new();
         if let Some(secret) = &volume.secret {
-            files.extend(Generator::keys(&self.secrets, secret.secret_name.as_deref().unwrap()));
+            files.extend(Generator::keys(
+                &self.secrets,
+                secret.secret_name.as_deref().unwrap(),
+            ));
         }
-        for source in volume.projected.iter().flat_map(|projected| projected.sources.iter().flatten()) {
+        for source in volume
+            .projected
+            .iter()
+            .flat_map(|projected| projected.sources.iter().flatten())
+        {
             if let Some(secret) = &source.secret {
                 let named = secret.items.iter().flatten().map(|item| item.path.clone());
                 files.extend(named.chain(Generator::keys(&self.secrets, &secret.name)));
             }
-            files.extend(source.config_map.iter().flat_map(|map| Generator::keys(&self.config_maps, &map.name)));
-            files.extend(source.service_account_token.iter().map(|token| token.path.clone()));
+            files.extend(
+                source
+                    .config_map
+                    .iter()
+                    .flat_map(|map| Generator::keys(&self.config_maps, &map.name)),
+            );
+            files.extend(
+                source
+                    .service_account_token
+                    .iter()
+                    .map(|token| token.path.clone()),
+            );
         }
         files
     }
@@ -188,14 +258,29 @@ impl Deployed {
 
     /// Returns the file of the plugin.
     pub(crate) fn plugin(&self) -> PathBuf {
-        let in_dir = || self.args.plugin_dir.as_ref().unwrap().join(format!("{}.wasm", self.args.cloud_provider));
-        self.configured().map_or_else(in_dir, |(plugin, _)| plugin.file)
+        let in_dir = || {
+            self.args
+                .plugin_dir
+                .as_ref()
+                .unwrap()
+                .join(format!("{}.wasm", self.args.cloud_provider))
+        };
+        self.configured()
+            .map_or_else(in_dir, |(plugin, _)| plugin.file)
     }
 
     /// Returns the configuration and credential files that the process reads.
     pub(crate) fn read_files(&self) -> Vec<PathBuf> {
-        let flags = self.args.cloud_config.iter().chain(&self.args.config).cloned();
-        let text = self.configured().map(|(_, text)| yaml(&text)).unwrap_or_default();
+        let flags = self
+            .args
+            .cloud_config
+            .iter()
+            .chain(&self.args.config)
+            .cloned();
+        let text = self
+            .configured()
+            .map(|(_, text)| yaml(&text))
+            .unwrap_or_default();
         let mut files: Vec<_> = flags.collect();
         named_files(&text, &mut files);
         files
@@ -205,11 +290,17 @@ impl Deployed {
 /// Collects the files that a configuration refers to, except plugins.
 fn named_files(value: &Value, files: &mut Vec<PathBuf>) {
     let Value::Object(fields) = value else {
-        return value.as_array().into_iter().flatten().for_each(|item| named_files(item, files));
+        return value
+            .as_array()
+            .into_iter()
+            .flatten()
+            .for_each(|item| named_files(item, files));
     };
     for (key, value) in fields {
         match value {
-            Value::String(path) if key.ends_with("File") || key.starts_with("cloudConf") => files.push(path.into()),
+            Value::String(path) if key.ends_with("File") || key.starts_with("cloudConf") => {
+                files.push(path.into())
+            }
             value => named_files(value, files),
         }
     }

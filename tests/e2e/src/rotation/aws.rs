@@ -16,12 +16,17 @@ use crate::{
 /// The user of the host. It differs from the user of the site, which observes the cloud.
 const USER: &str = "ccm";
 
-/// Replaces access keys: a new key is created, the files are replaced, and the old key is deleted at once. The cloud must already
-/// verify signatures.
+/// Replaces access keys: a new key is created, the files are replaced, and the old key is deleted
+/// at once. The cloud must already verify signatures.
 ///
 /// # Errors
 /// Fails if a rotation is noticed. The logs are kept in this case.
-pub async fn access_keys(cloud: &Aws, keys: Keys, plane: &dyn Plane, plan: Plan) -> Result<Rotated> {
+pub async fn access_keys(
+    cloud: &Aws,
+    keys: Keys,
+    plane: &dyn Plane,
+    plan: Plan,
+) -> Result<Rotated> {
     let mut site = AwsSite::new(cloud, keys, "rotation", 1).await?;
     let mut hosts = Hosts::configure(&site, "rotation", plane.kubeconfig_path(), &FLAGS)?;
     let rotated = rotate(cloud, &mut site, &mut hosts, plane, plan).await;
@@ -49,21 +54,49 @@ async fn rotate(
             let old = std::mem::replace(&mut keys, made(cloud).await?);
             secrets.add_access_key(&keys.secret, cloud.region());
             files.replace(&texts(&keys))?;
-            cloud.call("iam", "DeleteAccessKey", &[("UserName", USER), ("AccessKeyId", &old.id)]).await?;
+            cloud
+                .call(
+                    "iam",
+                    "DeleteAccessKey",
+                    &[("UserName", USER), ("AccessKeyId", &old.id)],
+                )
+                .await?;
         }
         sleep(plan.every).await;
         Ok(())
     };
     let ((), report) = churn.during(&host, rotations).await?;
-    end(&churn, report, plan.rotations, Ended { host, hosts, secrets }).await
+    end(
+        &churn,
+        report,
+        plan.rotations,
+        Ended {
+            host,
+            hosts,
+            secrets,
+        },
+    )
+    .await
 }
 
 fn texts(keys: &Keys) -> [(&'static str, &str); 2] {
-    [("access-key-id", &keys.id), ("secret-access-key", &keys.secret)]
+    [
+        ("access-key-id", &keys.id),
+        ("secret-access-key", &keys.secret),
+    ]
 }
 
 async fn made(cloud: &Aws) -> Result<Keys> {
-    let answer = cloud.call("iam", "CreateAccessKey", &[("UserName", USER)]).await?;
-    let field = |name| xml::first(&answer, name).map(str::to_owned).context("a field of an access key");
-    Ok(Keys { id: field("AccessKeyId")?, secret: field("SecretAccessKey")? })
+    let answer = cloud
+        .call("iam", "CreateAccessKey", &[("UserName", USER)])
+        .await?;
+    let field = |name| {
+        xml::first(&answer, name)
+            .map(str::to_owned)
+            .context("a field of an access key")
+    };
+    Ok(Keys {
+        id: field("AccessKeyId")?,
+        secret: field("SecretAccessKey")?,
+    })
 }

@@ -16,17 +16,23 @@ pub(super) struct Projected {
 }
 
 impl Projected {
-    /// Creates the files in this directory. Existing files with one of the names are replaced by links.
+    /// Creates the files in this directory. Existing files with one of the names are replaced by
+    /// links.
     ///
     /// # Errors
     /// Fails if the directory cannot be written.
     pub(super) fn new(dir: &Path, files: &[(&str, &str)]) -> Result<Self> {
-        let mut projected = Self { dir: dir.to_owned(), versions: 0 };
+        let mut projected = Self {
+            dir: dir.to_owned(),
+            versions: 0,
+        };
         projected.replace(files)?;
         for (name, _) in files {
             let path = dir.join(name);
             match fs::remove_file(&path) {
-                Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error.into()),
+                Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                    return Err(error.into());
+                }
                 _ => symlink(Path::new("..data").join(name), &path)?,
             }
         }
@@ -64,9 +70,21 @@ mod tests {
         fs::write(dir.path().join("id"), "zero").unwrap();
         let mut files = Projected::new(dir.path(), &[("id", "first"), ("secret", "one")]).unwrap();
         let read = |name: &str| fs::read_to_string(dir.path().join(name)).unwrap();
-        assert_eq!((read("id"), read("secret")), ("first".to_owned(), "one".to_owned()));
-        files.replace(&[("id", "second"), ("secret", "two")]).unwrap();
-        assert_eq!((read("id"), read("secret")), ("second".to_owned(), "two".to_owned()));
-        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 4, "two links, ..data and ..2");
+        assert_eq!(
+            (read("id"), read("secret")),
+            ("first".to_owned(), "one".to_owned())
+        );
+        files
+            .replace(&[("id", "second"), ("secret", "two")])
+            .unwrap();
+        assert_eq!(
+            (read("id"), read("secret")),
+            ("second".to_owned(), "two".to_owned())
+        );
+        assert_eq!(
+            fs::read_dir(dir.path()).unwrap().count(),
+            4,
+            "two links, ..data and ..2"
+        );
     }
 }

@@ -40,7 +40,8 @@ pub async fn tokens(cloud: &OpenStack, plane: &dyn Plane, plan: Plan) -> Result<
     run(cloud, plane, plan, "tokens", Loss::Token).await
 }
 
-/// Replaces `cloud.conf` by one with another password, and then changes the password, which revokes all tokens.
+/// Replaces `cloud.conf` by one with another password, and then changes the password, which revokes
+/// all tokens.
 ///
 /// # Errors
 /// Fails if a rotation is noticed. The logs are kept in this case.
@@ -48,7 +49,13 @@ pub async fn passwords(cloud: &OpenStack, plane: &dyn Plane, plan: Plan) -> Resu
     run(cloud, plane, plan, "passwords", Loss::Password).await
 }
 
-async fn run(cloud: &OpenStack, plane: &dyn Plane, plan: Plan, name: &str, loss: Loss) -> Result<Rotated> {
+async fn run(
+    cloud: &OpenStack,
+    plane: &dyn Plane,
+    plan: Plan,
+    name: &str,
+    loss: Loss,
+) -> Result<Rotated> {
     let mut site = OpenStackSite::new(cloud, name, 1).await?;
     let mut hosts = Hosts::configure(&site, name, plane.kubeconfig_path(), &FLAGS)?;
     let user = User::new(cloud, &site, &hosts).await?;
@@ -94,11 +101,26 @@ async fn rotate(
     };
     let ((), report) = churn.during(&host, rotations).await?;
     let tokens = proxy.tokens();
-    ensure!(tokens.len() > plan.rotations, "{} tokens for {} rotations", tokens.len(), plan.rotations);
+    ensure!(
+        tokens.len() > plan.rotations,
+        "{} tokens for {} rotations",
+        tokens.len(),
+        plan.rotations
+    );
     for token in &tokens {
         secrets.add("token", token);
     }
-    end(&churn, report, plan.rotations, Ended { host, hosts, secrets }).await
+    end(
+        &churn,
+        report,
+        plan.rotations,
+        Ended {
+            host,
+            hosts,
+            secrets,
+        },
+    )
+    .await
 }
 
 /// The user of the host. It differs from the user of the project, which observes the cloud.
@@ -114,10 +136,17 @@ struct User {
 impl User {
     async fn new(cloud: &OpenStack, site: &OpenStackSite, hosts: &Hosts) -> Result<Self> {
         let (admin, project) = (cloud.admin().await?, site.project());
-        let (name, first) = (format!("{}-ccm", project.name), format!("first-passw0rd-{}", project.id));
+        let (name, first) = (
+            format!("{}-ccm", project.name),
+            format!("first-passw0rd-{}", project.id),
+        );
         let fields = json!({"name": name, "domain_id": "default", "password": first});
-        let made = admin.create(Service::Identity, "/v3/users", "user", fields).await?;
-        let text = |value: &Value, field: &str| value.get(field).and_then(Value::as_str).map(str::to_owned);
+        let made = admin
+            .create(Service::Identity, "/v3/users", "user", fields)
+            .await?;
+        let text = |value: &Value, field: &str| {
+            value.get(field).and_then(Value::as_str).map(str::to_owned)
+        };
         let id = text(&made, "id").context("a user's ID")?;
         for role in admin.list(Service::Identity, "/v3/roles", "roles").await? {
             if text(&role, "name").is_some_and(|name| ROLES.contains(&name.as_str())) {
@@ -127,9 +156,18 @@ impl User {
             }
         }
         let conf = fs::read_to_string(hosts.dir().join(CLOUD_CONF))?;
-        let conf = conf.replace(&format!("username={}\n", project.name), &format!("username={name}\n"));
+        let conf = conf.replace(
+            &format!("username={}\n", project.name),
+            &format!("username={name}\n"),
+        );
         let conf = conf.replace(&project.password, &first);
-        Ok(Self { admin, id, conf, password: first.clone(), first })
+        Ok(Self {
+            admin,
+            id,
+            conf,
+            password: first.clone(),
+            first,
+        })
     }
 
     /// Returns the `cloud.conf` with the current password.
@@ -141,7 +179,9 @@ impl User {
     async fn change_password(&self) -> Result<()> {
         let change = json!({"user": {"password": self.password}});
         let path = format!("/v3/users/{}", self.id);
-        self.admin.send(Method::PATCH, Service::Identity, &path, Some(&change)).await?;
+        self.admin
+            .send(Method::PATCH, Service::Identity, &path, Some(&change))
+            .await?;
         Ok(())
     }
 }
@@ -157,6 +197,9 @@ async fn revoke(keystone: &str, token: &str) -> Result<()> {
     let mut answer = String::new();
     stream.read_to_string(&mut answer).await?;
     let status = answer.split_whitespace().nth(1).map(str::to_owned);
-    ensure!(status.as_deref() == Some("204"), "the token was not revoked: {status:?}");
+    ensure!(
+        status.as_deref() == Some("204"),
+        "the token was not revoked: {status:?}"
+    );
     Ok(())
 }

@@ -20,12 +20,17 @@ use crate::{
 
 const FILES: [&str; 3] = ["ca.pem", "client.pem", "client-key.pem"];
 
-/// Replaces all certificates, including those of the authorities, shortly before they expire: first those of the host, then those
-/// of the cloud. Each request needs a TLS handshake.
+/// Replaces all certificates, including those of the authorities, shortly before they expire: first
+/// those of the host, then those of the cloud. Each request needs a TLS handshake.
 ///
 /// # Errors
 /// Fails if a rotation is noticed. The logs are kept in this case.
-pub async fn certificates(cloud: &Aws, keys: Keys, plane: &dyn Plane, plan: Plan) -> Result<Rotated> {
+pub async fn certificates(
+    cloud: &Aws,
+    keys: Keys,
+    plane: &dyn Plane,
+    plan: Plan,
+) -> Result<Rotated> {
     let mut site = AwsSite::new(cloud, keys.clone(), "tls", 1).await?;
     let mut hosts = Hosts::configure(&site, "tls", plane.kubeconfig_path(), &FLAGS)?;
     let mut secrets = Secrets::default();
@@ -58,7 +63,10 @@ async fn rotate(
 ) -> Result<Rotated> {
     let server = site.proxy().url().trim_start_matches("http://").to_owned();
     // The first certificates must be valid until all Services are created.
-    let first = Plan { every: plan.every + Duration::from_secs(60), ..plan };
+    let first = Plan {
+        every: plan.every + Duration::from_secs(60),
+        ..plan
+    };
     let (mut cloud, mut client) = (Side::new("cloud", first)?, Side::new("client", first)?);
     let front = Front::before(&server, &cloud.leaf, &[&client.authority]).await?;
     let mut files = Projected::new(hosts.dir(), &texts(&cloud.authority.pem(), &client.leaf))?;
@@ -70,10 +78,16 @@ async fn rotate(
         for (pointer, value) in [
             ("/plugins/0/options/endpoint", json!(url)),
             ("/plugins/0/egress/0/to", json!(url)),
-            ("/plugins/0/egress/0/tls", json!({"caFile": ca, "certFile": cert, "keyFile": key})),
+            (
+                "/plugins/0/egress/0/tls",
+                json!({"caFile": ca, "certFile": cert, "keyFile": key}),
+            ),
         ] {
             let (parent, field) = pointer.rsplit_once('/').unwrap_or_default();
-            if let Some(parent) = document.pointer_mut(parent).and_then(|parent| parent.as_object_mut()) {
+            if let Some(parent) = document
+                .pointer_mut(parent)
+                .and_then(|parent| parent.as_object_mut())
+            {
                 parent.insert(field.to_owned(), value);
             }
         }
@@ -87,10 +101,12 @@ async fn rotate(
             let began = Instant::now();
             let (next_cloud, next_client) = (Side::new("cloud", plan)?, Side::new("client", plan)?);
             add(&mut secrets, &next_client.leaf);
-            // First the server accepts both clients, then the host gets its new certificate and trusts both authorities, then the
-            // server presents its new certificate, and then the old authorities are removed.
+            // First the server accepts both clients, then the host gets its new certificate and
+            // trusts both authorities, then the server presents its new certificate, and then the
+            // old authorities are removed.
             let both = [&client.authority, &next_client.authority];
-            // A connection that the server has just accepted still uses its previous certificate and authorities.
+            // A connection that the server has just accepted still uses its previous certificate
+            // and authorities.
             let handshakes = plan.every / 8;
             front.replace(&cloud.leaf, &both)?;
             sleep(handshakes).await;
@@ -107,18 +123,39 @@ async fn rotate(
     };
     let ((), report) = churn.during(&host, rotations).await?;
     let (served, failed) = front.counts();
-    ensure!(served >= report.requests && failed == 0, "{served} connections, {failed} failed, {report}");
-    end(&churn, report, plan.rotations, Ended { host, hosts, secrets }).await
+    ensure!(
+        served >= report.requests && failed == 0,
+        "{served} connections, {failed} failed, {report}"
+    );
+    end(
+        &churn,
+        report,
+        plan.rotations,
+        Ended {
+            host,
+            hosts,
+            secrets,
+        },
+    )
+    .await
 }
 
 fn texts<'a>(authorities: &'a str, leaf: &'a Leaf) -> [(&'static str, &'a str); 3] {
     let [ca, cert, key] = FILES;
-    [(ca, authorities), (cert, &leaf.certificate), (key, &leaf.key)]
+    [
+        (ca, authorities),
+        (cert, &leaf.certificate),
+        (key, &leaf.key),
+    ]
 }
 
 /// Adds each line of the key separately, because a single line would already be a leak.
 fn add(secrets: &mut Secrets, leaf: &Leaf) {
-    for line in leaf.key.lines().filter(|line| !line.starts_with('-') && line.len() > 20) {
+    for line in leaf
+        .key
+        .lines()
+        .filter(|line| !line.starts_with('-') && line.len() > 20)
+    {
         secrets.add("client key", line);
     }
     secrets.add_bytes("client key in DER", leaf.private());

@@ -14,7 +14,8 @@ use skydock_clouds::{Aws, AwsClient, Keys, Network, NewNetwork, Proxy, xml};
 
 use super::{Balancer, Configuration, Machine, Plugin, Site, View};
 
-/// A VPC with subnets in two zones, with a proxy in front of its cloud. All instances are in the first zone.
+/// A VPC with subnets in two zones, with a proxy in front of its cloud. All instances are in the
+/// first zone.
 pub struct AwsSite<'a> {
     cloud: &'a Aws,
     keys: Keys,
@@ -69,12 +70,34 @@ impl<'a> AwsSite<'a> {
     async fn balancer(&self, xml: &str) -> Result<Balancer> {
         let arn = field(xml, "LoadBalancerArn")?;
         let mut ports = BTreeMap::new();
-        let answer = self.window.1.call("elbv2", "DescribeListeners", &[("LoadBalancerArn", arn)]).await?;
+        let answer = self
+            .window
+            .1
+            .call("elbv2", "DescribeListeners", &[("LoadBalancerArn", arn)])
+            .await?;
         for listener in xml::items(&answer, "Listeners") {
             let group = field(listener, "TargetGroupArn")?;
-            let health = self.window.1.call("elbv2", "DescribeTargetHealth", &[("TargetGroupArn", group)]).await?;
-            let behind = xml::all(&health, "Id").into_iter().map(str::to_owned).collect();
-            ports.insert(format!("{}/{}", field(listener, "Protocol")?, field(listener, "Port")?), behind);
+            let health = self
+                .window
+                .1
+                .call(
+                    "elbv2",
+                    "DescribeTargetHealth",
+                    &[("TargetGroupArn", group)],
+                )
+                .await?;
+            let behind = xml::all(&health, "Id")
+                .into_iter()
+                .map(str::to_owned)
+                .collect();
+            ports.insert(
+                format!(
+                    "{}/{}",
+                    field(listener, "Protocol")?,
+                    field(listener, "Port")?
+                ),
+                behind,
+            );
         }
         Ok(Balancer {
             name: field(xml, "LoadBalancerName")?.to_owned(),
@@ -85,10 +108,17 @@ impl<'a> AwsSite<'a> {
     }
 
     fn classic_balancer(xml: &str) -> Result<Balancer> {
-        let behind: BTreeSet<String> = xml::all(xml, "InstanceId").into_iter().map(str::to_owned).collect();
+        let behind: BTreeSet<String> = xml::all(xml, "InstanceId")
+            .into_iter()
+            .map(str::to_owned)
+            .collect();
         let mut ports = BTreeMap::new();
         for listener in xml::all(xml, "Listener") {
-            let port = format!("{}/{}", field(listener, "Protocol")?, field(listener, "LoadBalancerPort")?);
+            let port = format!(
+                "{}/{}",
+                field(listener, "Protocol")?,
+                field(listener, "LoadBalancerPort")?
+            );
             ports.insert(port, behind.clone());
         }
         Ok(Balancer {
@@ -100,7 +130,10 @@ impl<'a> AwsSite<'a> {
     }
 
     async fn change(&self, action: &str, machine: &Machine) -> Result<()> {
-        Ok(self.cloud.change_instances(action, slice::from_ref(&machine.id)).await?)
+        Ok(self
+            .cloud
+            .change_instances(action, slice::from_ref(&machine.id))
+            .await?)
     }
 }
 
@@ -135,8 +168,15 @@ impl Site for AwsSite<'_> {
     }
 
     fn annotations(&self) -> BTreeMap<String, String> {
-        let kind = ("service.beta.kubernetes.io/aws-load-balancer-type".to_owned(), "nlb".to_owned());
-        if self.classic { BTreeMap::new() } else { BTreeMap::from([kind]) }
+        let kind = (
+            "service.beta.kubernetes.io/aws-load-balancer-type".to_owned(),
+            "nlb".to_owned(),
+        );
+        if self.classic {
+            BTreeMap::new()
+        } else {
+            BTreeMap::from([kind])
+        }
     }
 
     fn proxy(&self) -> &Proxy {
@@ -150,10 +190,14 @@ impl Site for AwsSite<'_> {
     fn configure(&self, dir: &Path, cluster: &str) -> Result<Configuration> {
         let (region, url) = (self.cloud.region(), self.proxy.url());
         let (conf, options) = match self.plugin {
-            Plugin::Native => {
-                (format!("[Global]\nRegion = {region}\nKubernetesClusterID = {cluster}\n"), json!({"endpoint": url}))
-            }
-            Plugin::Go => (skydock_peers::aws::cloud_conf(&self.network, cluster, url, region), json!({})),
+            Plugin::Native => (
+                format!("[Global]\nRegion = {region}\nKubernetesClusterID = {cluster}\n"),
+                json!({"endpoint": url}),
+            ),
+            Plugin::Go => (
+                skydock_peers::aws::cloud_conf(&self.network, cluster, url, region),
+                json!({}),
+            ),
         };
         fs::write(dir.join("cloud.conf"), conf)?;
         let (id, secret) = (dir.join("access-key-id"), dir.join("secret-access-key"));
@@ -171,11 +215,16 @@ impl Site for AwsSite<'_> {
     }
 
     async fn add(&mut self, count: usize) -> Result<Vec<Machine>> {
-        let names: Vec<String> = (self.made + 1..=self.made + count).map(|number| format!("node-{number}")).collect();
+        let names: Vec<String> = (self.made + 1..=self.made + count)
+            .map(|number| format!("node-{number}"))
+            .collect();
         self.made += count;
         let mut machines = Vec::new();
         for id in self.cloud.run_instances(&self.network, 0, &names).await? {
-            let answer = self.cloud.call("ec2", "DescribeInstances", &[("InstanceId.1", &id)]).await?;
+            let answer = self
+                .cloud
+                .call("ec2", "DescribeInstances", &[("InstanceId.1", &id)])
+                .await?;
             machines.push(Machine {
                 node: field(&answer, "privateDnsName")?.to_owned(),
                 provider_id: format!("aws:///us-east-1a/{id}"),
@@ -201,23 +250,36 @@ impl Site for AwsSite<'_> {
 
     async fn view(&self) -> Result<View> {
         let mut view = View::default();
-        let answer = self.window.1.call("elbv2", "DescribeLoadBalancers", &[]).await?;
+        let answer = self
+            .window
+            .1
+            .call("elbv2", "DescribeLoadBalancers", &[])
+            .await?;
         for xml in xml::items(&answer, "LoadBalancers") {
             if field(xml, "VpcId")? == self.network.vpc_id {
                 view.balancers.push(self.balancer(xml).await?);
             }
         }
-        let answer = self.window.1.call("elb", "DescribeLoadBalancers", &[]).await?;
+        let answer = self
+            .window
+            .1
+            .call("elb", "DescribeLoadBalancers", &[])
+            .await?;
         for xml in xml::items(&answer, "LoadBalancerDescriptions") {
             if field(xml, "VPCId")? == self.network.vpc_id {
                 view.balancers.push(Self::classic_balancer(xml)?);
             }
         }
         let table = [("RouteTableId.1", self.network.route_table_id.as_str())];
-        let answer = self.cloud.call("ec2", "DescribeRouteTables", &table).await?;
+        let answer = self
+            .cloud
+            .call("ec2", "DescribeRouteTables", &table)
+            .await?;
         for route in xml::items(&answer, "routeSet") {
-            if let (Some(cidr), Some(id)) = (xml::first(route, "destinationCidrBlock"), xml::first(route, "instanceId"))
-            {
+            if let (Some(cidr), Some(id)) = (
+                xml::first(route, "destinationCidrBlock"),
+                xml::first(route, "instanceId"),
+            ) {
                 view.routes.insert(cidr.to_owned(), id.to_owned());
             }
         }

@@ -27,7 +27,11 @@ impl AzureSite {
     pub async fn new(seed: u64) -> Result<Self> {
         let stub = Stub::start().await?;
         let gate = Gate::before(stub.url(), seed).await?;
-        Ok(Self { stub, gate, made: 0 })
+        Ok(Self {
+            stub,
+            gate,
+            made: 0,
+        })
     }
 }
 
@@ -82,7 +86,9 @@ impl Site for AzureSite {
         });
         Ok(Configuration {
             options: json!({}),
-            credential: Some(json!({"type": "session", "masked": true, "login": {"template": login}})),
+            credential: Some(
+                json!({"type": "session", "masked": true, "login": {"template": login}}),
+            ),
             rule: self.gate.rule(dir)?,
             grants: json!({}),
         })
@@ -94,7 +100,10 @@ impl Site for AzureSite {
             self.made += 1;
             let created = self.stub.create(self.made);
             machines.push(Machine {
-                provider_id: format!("azure://{GROUP}/providers/Microsoft.Compute/virtualMachines/{}", created.name),
+                provider_id: format!(
+                    "azure://{GROUP}/providers/Microsoft.Compute/virtualMachines/{}",
+                    created.name
+                ),
                 id: created.name.clone(),
                 others: Some(vec![("Hostname", created.name.clone())]),
                 node: created.name,

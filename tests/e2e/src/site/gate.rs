@@ -28,7 +28,11 @@ impl Gate {
         let authority = Authority::new("cloud")?;
         let leaf = authority.sign(VALID)?;
         let front = Front::before(proxy.url().trim_start_matches("http://"), &leaf, &[]).await?;
-        Ok(Self { front, authority, proxy })
+        Ok(Self {
+            front,
+            authority,
+            proxy,
+        })
     }
 
     /// Returns the URL for clients: `https://127.0.0.1:PORT`.
@@ -40,7 +44,8 @@ impl Gate {
         &self.proxy
     }
 
-    /// Returns the egress rule for clients. The certificate of the authority is written to the directory.
+    /// Returns the egress rule for clients. The certificate of the authority is written to the
+    /// directory.
     ///
     /// # Errors
     /// Fails if the directory cannot be written.

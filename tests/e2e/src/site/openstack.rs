@@ -31,7 +31,13 @@ impl OpenStackSite {
     pub async fn new(cloud: &OpenStack, name: &str, seed: u64) -> Result<Self> {
         let proxy = Proxy::before_openstack(cloud, seed).await?;
         let project = cloud.project(name).await?;
-        Ok(Self { project, proxy, made: 0, machines: BTreeMap::new(), plugin: Plugin::default() })
+        Ok(Self {
+            project,
+            proxy,
+            made: 0,
+            machines: BTreeMap::new(),
+            plugin: Plugin::default(),
+        })
     }
 
     /// Chooses the plugin.
@@ -55,26 +61,47 @@ impl OpenStackSite {
         let mut ports = BTreeMap::new();
         let path = format!("/v2/lbaas/listeners?loadbalancer_id={id}");
         for listener in self.list(Service::LoadBalancer, &path, "listeners").await? {
-            let port = listener.get("protocol_port").and_then(Value::as_u64).context("a port")?;
+            let port = listener
+                .get("protocol_port")
+                .and_then(Value::as_u64)
+                .context("a port")?;
             let mut behind = BTreeSet::new();
             if let Some(pool) = listener.get("default_pool_id").and_then(Value::as_str) {
                 let path = format!("/v2/lbaas/pools/{pool}/members");
                 for member in self.list(Service::LoadBalancer, &path, "members").await? {
                     let address = text(&member, "address")?;
-                    behind.insert(self.machines.get(address).map_or(address, String::as_str).to_owned());
+                    behind.insert(
+                        self.machines
+                            .get(address)
+                            .map_or(address, String::as_str)
+                            .to_owned(),
+                    );
                 }
             }
             ports.insert(format!("{}/{port}", text(&listener, "protocol")?), behind);
         }
         let vip = text(balancer, "vip_port_id")?;
-        let floating = self.list(Service::Network, &format!("/v2.0/floatingips?port_id={vip}"), "floatingips").await?;
-        let floating = floating.iter().map(|one| text(one, "floating_ip_address").map(str::to_owned));
+        let floating = self
+            .list(
+                Service::Network,
+                &format!("/v2.0/floatingips?port_id={vip}"),
+                "floatingips",
+            )
+            .await?;
+        let floating = floating
+            .iter()
+            .map(|one| text(one, "floating_ip_address").map(str::to_owned));
         let mut addresses = floating.collect::<Result<BTreeSet<_>>>()?;
         if addresses.is_empty() {
             addresses.insert(text(balancer, "vip_address")?.to_owned());
         }
         let works = text(balancer, "provisioning_status")? == "ACTIVE";
-        Ok(Balancer { name: text(balancer, "name")?.to_owned(), addresses, works, ports })
+        Ok(Balancer {
+            name: text(balancer, "name")?.to_owned(),
+            addresses,
+            works,
+            ports,
+        })
     }
 }
 
@@ -120,14 +147,22 @@ impl Site for OpenStackSite {
     }
 
     async fn add(&mut self, count: usize) -> Result<Vec<Machine>> {
-        let names: Vec<String> = (self.made + 1..=self.made + count).map(|number| format!("node-{number}")).collect();
+        let names: Vec<String> = (self.made + 1..=self.made + count)
+            .map(|number| format!("node-{number}"))
+            .collect();
         self.made += count;
         let mut machines = Vec::new();
         for server in self.project.create_servers(&names).await? {
             let address = server.addresses.first().context("an address")?.clone();
             self.machines.insert(address.clone(), server.id.clone());
             let provider_id = format!("openstack:///{}", server.id);
-            machines.push(Machine { id: server.id, node: server.name, provider_id, address, others: None });
+            machines.push(Machine {
+                id: server.id,
+                node: server.name,
+                provider_id,
+                address,
+                others: None,
+            });
         }
         Ok(machines)
     }
@@ -146,17 +181,30 @@ impl Site for OpenStackSite {
 
     async fn view(&self) -> Result<View> {
         let mut view = View::default();
-        for balancer in self.list(Service::LoadBalancer, "/v2/lbaas/loadbalancers", "loadbalancers").await? {
+        for balancer in self
+            .list(
+                Service::LoadBalancer,
+                "/v2/lbaas/loadbalancers",
+                "loadbalancers",
+            )
+            .await?
+        {
             if text(&balancer, "project_id")? == self.project.id {
                 view.balancers.push(self.balancer(&balancer).await?);
             }
         }
         let path = format!("/v2.0/routers/{}", self.project.router_id);
         let router = self.project.session.get(Service::Network, &path).await?;
-        for route in router.pointer("/router/routes").and_then(Value::as_array).into_iter().flatten() {
+        for route in router
+            .pointer("/router/routes")
+            .and_then(Value::as_array)
+            .into_iter()
+            .flatten()
+        {
             let hop = text(route, "nexthop")?;
             let machine = self.machines.get(hop).map_or(hop, String::as_str);
-            view.routes.insert(text(route, "destination")?.to_owned(), machine.to_owned());
+            view.routes
+                .insert(text(route, "destination")?.to_owned(), machine.to_owned());
         }
         Ok(view)
     }
@@ -167,5 +215,8 @@ impl Site for OpenStackSite {
 }
 
 fn text<'a>(value: &'a Value, field: &str) -> Result<&'a str> {
-    value.get(field).and_then(Value::as_str).with_context(|| format!("no {field} in {value}"))
+    value
+        .get(field)
+        .and_then(Value::as_str)
+        .with_context(|| format!("no {field} in {value}"))
 }

@@ -39,7 +39,8 @@ impl Plugin {
         Ok(Paths::of_checkout()?.plugins.with_file_name("e2e"))
     }
 
-    /// Returns the limits, with the keys of `--plugin-limit`. Those for Go are recommended in `plugins/go/README.md`.
+    /// Returns the limits, with the keys of `--plugin-limit`. Those for Go are recommended in
+    /// `plugins/go/README.md`.
     pub(crate) fn limits(self) -> Value {
         match self {
             Self::Native => json!({}),
@@ -47,7 +48,8 @@ impl Plugin {
         }
     }
 
-    /// Builds and compiles a plugin in Go, which takes minutes the first time. Those in Rust are built by `cargo xtask guests`.
+    /// Builds and compiles a plugin in Go, which takes minutes the first time. Those in Rust are
+    /// built by `cargo xtask guests`.
     ///
     /// # Errors
     /// Fails if it cannot be built.
@@ -58,18 +60,34 @@ impl Plugin {
         let (file, skydock) = (self.file(provider)?, Paths::of_checkout()?.skydock);
         let (folder, compiled) = (file.parent().context("a folder")?, Self::compiled()?);
         std::fs::create_dir_all(folder)?;
-        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../plugins/go").join(provider).canonicalize()?;
+        let source = Path::new(env!("CARGO_MANIFEST_DIR"))
+            .join("../../plugins/go")
+            .join(provider)
+            .canonicalize()?;
         let mut build = Command::new(skydock.with_file_name("skydock-dev"));
-        run(build.args(["plugin", "build"]).arg(source).arg("--output").arg(&file)).await?;
+        run(build
+            .args(["plugin", "build"])
+            .arg(source)
+            .arg("--output")
+            .arg(&file))
+        .await?;
         // The first start would otherwise include it.
         let mut compile = Command::new(skydock);
-        run(compile.args(["plugin", "precompile", "--cache-dir"]).arg(compiled).arg(file)).await
+        run(compile
+            .args(["plugin", "precompile", "--cache-dir"])
+            .arg(compiled)
+            .arg(file))
+        .await
     }
 }
 
 async fn run(command: &mut Command) -> Result<()> {
     let program = command.as_std().get_program().to_owned();
-    let status = command.kill_on_drop(true).status().await.with_context(|| format!("cannot start {program:?}"))?;
+    let status = command
+        .kill_on_drop(true)
+        .status()
+        .await
+        .with_context(|| format!("cannot start {program:?}"))?;
     ensure!(status.success(), "{program:?} failed; its output is above");
     Ok(())
 }

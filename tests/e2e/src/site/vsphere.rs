@@ -16,7 +16,8 @@ use crate::cluster::Cluster;
 /// The name of the Secret with the login, in `kube-system`.
 const LOGIN: &str = "vsphere-login";
 
-/// A vCenter with a proxy in front of it, and TLS in front of that. The official provider serves it.
+/// A vCenter with a proxy in front of it, and TLS in front of that. The official provider serves
+/// it.
 pub struct VsphereSite {
     simulator: Simulator,
     gate: Gate,
@@ -31,13 +32,20 @@ impl VsphereSite {
     pub async fn new(seed: u64) -> Result<Self> {
         let simulator = Simulator::start().await?;
         let gate = Gate::before(simulator.url(), seed).await?;
-        Ok(Self { simulator, gate, made: 0 })
+        Ok(Self {
+            simulator,
+            gate,
+            made: 0,
+        })
     }
 
     /// Returns the host and the port of the vCenter for clients.
     fn server(&self) -> Result<(String, u16)> {
         let url = self.gate.url();
-        let (host, port) = url.trim_start_matches("https://").split_once(':').context("HOST:PORT")?;
+        let (host, port) = url
+            .trim_start_matches("https://")
+            .split_once(':')
+            .context("HOST:PORT")?;
         Ok((host.to_owned(), port.parse()?))
     }
 }
@@ -57,7 +65,10 @@ impl Site for VsphereSite {
         [
             ("topology.kubernetes.io/zone", "zone-a"),
             ("topology.kubernetes.io/region", "region-a"),
-            ("node.kubernetes.io/instance-type", "vsphere-vm.cpu-1.mem-0gb.os-other"),
+            (
+                "node.kubernetes.io/instance-type",
+                "vsphere-vm.cpu-1.mem-0gb.os-other",
+            ),
         ]
     }
 
@@ -114,7 +125,10 @@ impl Site for VsphereSite {
                 provider_id: format!("vsphere://{}", made.uuid),
                 id: made.uuid,
                 // Without settings for subnets, the provider takes an address for both.
-                others: Some(vec![("Hostname", made.name.clone()), ("ExternalIP", made.address.clone())]),
+                others: Some(vec![
+                    ("Hostname", made.name.clone()),
+                    ("ExternalIP", made.address.clone()),
+                ]),
                 node: made.name,
                 address: made.address,
             });

@@ -28,7 +28,8 @@ pub(crate) struct Sample {
     pub(super) handles: f64,
     /// Changes of the cluster.
     pub(super) steps: usize,
-    /// Calls of the plugin, and those that failed. Calls that must be repeated because the cloud is not done do not count as failed.
+    /// Calls of the plugin, and those that failed. Calls that must be repeated because the cloud is
+    /// not done do not count as failed.
     pub(super) calls: (f64, f64),
     /// Calls that terminated their instance, and those of them that did because of their deadline.
     pub(super) traps: f64,
@@ -42,7 +43,12 @@ impl Sample {
     ///
     /// # Errors
     /// Fails if the host has ended, does not answer, or lacks one of the metrics.
-    pub(super) async fn of(host: &Host, at: Duration, steps: usize, requests: (usize, usize)) -> Result<Self> {
+    pub(super) async fn of(
+        host: &Host,
+        at: Duration,
+        steps: usize,
+        requests: (usize, usize),
+    ) -> Result<Self> {
         let seen = host.scrape().await?;
         let calls = |labels: &[(&str, &str)]| seen.sum("skydock_plugin_calls_total", labels);
         let went_well = calls(&[("outcome", "ok")]) + calls(&[("outcome", "in_progress")]);
@@ -55,7 +61,10 @@ impl Sample {
             peak: seen.measured("skydock_plugin_memory_peak_bytes")? / MIB,
             handles: seen.measured("skydock_plugin_handles")?,
             steps,
-            calls: (seen.measured("skydock_plugin_calls_total")?, calls(&[]) - went_well),
+            calls: (
+                seen.measured("skydock_plugin_calls_total")?,
+                calls(&[]) - went_well,
+            ),
             traps: seen.sum("skydock_plugin_traps_total", &[]),
             deadlines: seen.sum("skydock_plugin_traps_total", &[("kind", "deadline")]),
             requests,
@@ -64,7 +73,13 @@ impl Sample {
 
     /// Returns what was done so far, in words.
     pub(super) fn work(&self) -> String {
-        let Self { steps, calls: (calls, failed), traps, requests: (requests, faults), .. } = self;
+        let Self {
+            steps,
+            calls: (calls, failed),
+            traps,
+            requests: (requests, faults),
+            ..
+        } = self;
         format!(
             "{steps} steps, {calls} calls, {failed} failed, {traps} instances terminated, {faults} faults in {requests} requests"
         )
@@ -73,12 +88,25 @@ impl Sample {
 
 impl Display for Sample {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { at, resident, files, instances, memory, peak, handles, .. } = self;
+        let Self {
+            at,
+            resident,
+            files,
+            instances,
+            memory,
+            peak,
+            handles,
+            ..
+        } = self;
         let minutes = at.as_secs_f64() / 60.0;
         write!(
             f,
             "minute {minutes:.1}: host {resident:.1} MiB, {files} files; {instances} instances, {memory:.1} MiB"
         )?;
-        write!(f, ", one up to {peak:.1} MiB, {handles} handles; {}", self.work())
+        write!(
+            f,
+            ", one up to {peak:.1} MiB, {handles} handles; {}",
+            self.work()
+        )
     }
 }

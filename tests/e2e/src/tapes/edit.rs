@@ -17,7 +17,8 @@ struct Edit {
     to: &'static str,
 }
 
-/// The change of each provider: one of a request that is sent in the middle of a run, so that much before it is still the same.
+/// The change of each provider: one of a request that is sent in the middle of a run, so that much
+/// before it is still the same.
 fn edit(provider: &str) -> Result<Edit> {
     Ok(match provider {
         "aws" => Edit {
@@ -34,7 +35,9 @@ fn edit(provider: &str) -> Result<Edit> {
 /// # Errors
 /// Fails if the source has no such line, or does not compile.
 pub async fn edited(provider: &str) -> Result<PathBuf> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize()?;
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../..")
+        .canonicalize()?;
     // In the same place each time, because cargo keeps what it has built there.
     let copy = root.join("target/edited").join(provider);
     if copy.exists() {
@@ -52,14 +55,27 @@ pub async fn edited(provider: &str) -> Result<PathBuf> {
     let Edit { file, from, to } = edit(provider)?;
     let path = copy.join(file);
     let source = fs::read_to_string(&path).with_context(|| path.display().to_string())?;
-    ensure!(source.matches(from).count() == 1, "{file} does not have this line exactly once: {from}");
+    ensure!(
+        source.matches(from).count() == 1,
+        "{file} does not have this line exactly once: {from}"
+    );
     fs::write(&path, source.replace(from, to))?;
 
     let mut build = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    build.args(["xtask", "guests", "--crate"]).arg(copy.join(&folder)).current_dir(&root).kill_on_drop(true);
+    build
+        .args(["xtask", "guests", "--crate"])
+        .arg(copy.join(&folder))
+        .current_dir(&root)
+        .kill_on_drop(true);
     let output = build.output().await.context("cannot start cargo")?;
-    let (said, errors) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    ensure!(output.status.success(), "the changed {provider} cannot be built: {errors}");
+    let (said, errors) = (
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr),
+    );
+    ensure!(
+        output.status.success(),
+        "the changed {provider} cannot be built: {errors}"
+    );
     Ok(said.lines().next_back().context("no component")?.into())
 }
 

@@ -15,7 +15,9 @@ pub(crate) struct Cluster {
 
 impl Cluster {
     pub(crate) async fn start() -> Result<Self> {
-        Ok(Self { plane: RealPlane::start_without_controllers().await? })
+        Ok(Self {
+            plane: RealPlane::start_without_controllers().await?,
+        })
     }
 
     pub(crate) fn folder(&self) -> &Path {
@@ -51,7 +53,10 @@ impl Cluster {
     /// Returns the nodes when all of them are initialized.
     pub(crate) async fn initialized(&self) -> Result<Option<Vec<Node>>> {
         let nodes = self.nodes().list(&ListParams::default()).await?.items;
-        let taints = nodes.iter().filter_map(|node| node.spec.as_ref()?.taints.as_ref()).flatten();
+        let taints = nodes
+            .iter()
+            .filter_map(|node| node.spec.as_ref()?.taints.as_ref())
+            .flatten();
         let waits = taints.into_iter().any(|taint| taint.key == UNINITIALIZED);
         Ok((!waits).then_some(nodes))
     }
@@ -61,13 +66,21 @@ impl Cluster {
         let ready = json!({"type": "Ready", "status": "Unknown", "reason": "NodeStatusUnknown"});
         let patch = Patch::Strategic(json!({"status": {"conditions": [ready]}}));
         for name in names {
-            self.nodes().patch_status(name, &PatchParams::default(), &patch).await?;
+            self.nodes()
+                .patch_status(name, &PatchParams::default(), &patch)
+                .await?;
         }
         Ok(())
     }
 
     pub(crate) async fn no_nodes(&self) -> Result<Option<()>> {
-        Ok(self.nodes().list(&ListParams::default()).await?.items.is_empty().then_some(()))
+        Ok(self
+            .nodes()
+            .list(&ListParams::default())
+            .await?
+            .items
+            .is_empty()
+            .then_some(()))
     }
 
     pub(crate) async fn create_service(&self, name: &str, annotations: &Value) -> Result<()> {
@@ -75,24 +88,35 @@ impl Cluster {
             "metadata": {"name": name, "annotations": annotations},
             "spec": {"type": "LoadBalancer", "selector": {"app": name}, "ports": [{"port": 80, "protocol": "TCP"}]},
         }))?;
-        self.services().create(&PostParams::default(), &service).await?;
+        self.services()
+            .create(&PostParams::default(), &service)
+            .await?;
         Ok(())
     }
 
     /// Changes the port of a Service.
     pub(crate) async fn touch_service(&self, name: &str) -> Result<()> {
         let patch = json!({"spec": {"ports": [{"port": 81, "protocol": "TCP"}]}});
-        self.services().patch(name, &PatchParams::default(), &Patch::Merge(patch)).await?;
+        self.services()
+            .patch(name, &PatchParams::default(), &Patch::Merge(patch))
+            .await?;
         Ok(())
     }
 
     pub(crate) async fn ingress(&self, name: &str) -> Result<Option<LoadBalancerIngress>> {
-        let status = self.services().get(name).await?.status.and_then(|status| status.load_balancer);
+        let status = self
+            .services()
+            .get(name)
+            .await?
+            .status
+            .and_then(|status| status.load_balancer);
         Ok(status.and_then(|status| status.ingress?.into_iter().next()))
     }
 
     pub(crate) async fn delete_service(&self, name: &str) -> Result<()> {
-        self.services().delete(name, &DeleteParams::default()).await?;
+        self.services()
+            .delete(name, &DeleteParams::default())
+            .await?;
         Ok(())
     }
 

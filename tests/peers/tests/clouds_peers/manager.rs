@@ -19,14 +19,24 @@ impl Manager {
     pub(crate) async fn start(peer: &Peer, settings: &Settings) -> Result<Self> {
         let log = settings.folder.join("peer.log");
         let process = Process::start(peer.name(), peer.command(settings), &log);
-        let mut manager = Self { process: process.with_context(|| format!("cannot start {}", peer.name()))? };
-        let works = async || Ok(fs::read_to_string(&log)?.contains("Starting service controller").then_some(()));
+        let mut manager = Self {
+            process: process.with_context(|| format!("cannot start {}", peer.name()))?,
+        };
+        let works = async || {
+            Ok(fs::read_to_string(&log)?
+                .contains("Starting service controller")
+                .then_some(()))
+        };
         manager.until("its controllers to start", works).await?;
         Ok(manager)
     }
 
     /// Waits for a condition and logs how long it took.
-    pub(crate) async fn until<T>(&mut self, what: &str, done: impl AsyncFn() -> Result<Option<T>>) -> Result<T> {
+    pub(crate) async fn until<T>(
+        &mut self,
+        what: &str,
+        done: impl AsyncFn() -> Result<Option<T>>,
+    ) -> Result<T> {
         let began = Instant::now();
         let (process, done) = (&mut self.process, &done);
         let seen = eventually(PATIENCE, || {

@@ -1,8 +1,9 @@
-//! Hostile plugins that no compiler would generate, written as WebAssembly text. Writes them to the given directory; `cargo xtask
-//! guests` runs this program.
+//! Hostile plugins that no compiler would generate, written as WebAssembly text. Writes them to the
+//! given directory; `cargo xtask guests` runs this program.
 //!
-//! Each [`Misdeed`] results in two plugins, `NAME_in_configure.wasm` and `NAME_in_check.wasm`, which differ in when it happens.
-//! Otherwise they are a small provider named `raw` that accepts any configuration and reports a single node as running.
+//! Each [`Misdeed`] results in two plugins, `NAME_in_configure.wasm` and `NAME_in_check.wasm`,
+//! which differ in when it happens. Otherwise they are a small provider named `raw` that accepts
+//! any configuration and reports a single node as running.
 
 use std::{env, fs, path::PathBuf};
 
@@ -47,7 +48,10 @@ fn component(misdeed: Misdeed, when: When) -> Result<Vec<u8>> {
     let world = resolve.push_str("world.wit", WORLD)?;
     let world = resolve.select_world(&[world], Some("raw"))?;
     embed_component_metadata(&mut module, &resolve, world, StringEncoding::UTF8)?;
-    ComponentEncoder::default().module(&module)?.validate(true).encode()
+    ComponentEncoder::default()
+        .module(&module)?
+        .validate(true)
+        .encode()
 }
 
 const WORLD: &str = "
@@ -64,8 +68,8 @@ world raw {
   export skydock:provider/instances@0.1.0;
 }";
 
-/// Returns the core module. Its memory contains the answer of `info` at 512, the answers of other functions at 1024, the data
-/// from the host from 4096, and the data of the misdeed above that.
+/// Returns the core module. Its memory contains the answer of `info` at 512, the answers of other
+/// functions at 1024, the data from the host from 4096, and the data of the misdeed above that.
 fn module(misdeed: Misdeed, when: When) -> String {
     let pages = misdeed.pages();
     let imports = misdeed.imports();

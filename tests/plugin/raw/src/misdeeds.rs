@@ -17,13 +17,13 @@ const SOME: u32 = 1;
 pub(crate) enum Misdeed {
     /// No misdeed.
     None,
-    /// Waits this many times for this many milliseconds. This is not hostile: each request to a cloud consists of some such
-    /// waits.
+    /// Waits this many times for this many milliseconds. This is not hostile: each request to a
+    /// cloud consists of some such waits.
     Naps(u32, u32),
     /// Computes in an endless loop, and requests the time from the host every nine milliseconds.
     Paces,
-    /// Asks the host this many times whether a wait is over, in straight-line code: there is no loop and no function call at
-    /// which it could be interrupted.
+    /// Asks the host this many times whether a wait is over, in straight-line code: there is no
+    /// loop and no function call at which it could be interrupted.
     Unbroken(usize),
     /// Creates this many requests with a method of 8 MB, and keeps them.
     Methods(u32),
@@ -35,13 +35,15 @@ pub(crate) enum Misdeed {
     Requests(u32),
     /// Sends a request to <https://api.example/> without waiting for the answer.
     Send,
-    /// Sends this many requests with options, and creates and drops as many options without a request.
+    /// Sends this many requests with options, and creates and drops as many options without a
+    /// request.
     Options(u32),
     /// Requests standard output this many times, and keeps the handles.
     Outputs(u32),
     /// Takes the reserved key `reserved` of the cache from its holder, and sets it to `raw`.
     Cache,
-    /// Requests all nodes, but never allocates memory for them: it computes in an endless loop while the host holds the list.
+    /// Requests all nodes, but never allocates memory for them: it computes in an endless loop
+    /// while the host holds the list.
     Nodes,
     /// Uses this many pages of memory, and then waits for ten seconds.
     Pages(u32),
@@ -89,8 +91,14 @@ impl Misdeed {
                 r#"(import "wasi:clocks/monotonic-clock@0.2.0" "subscribe-duration" (func $subscribe (param i64) (result i32)))
                 (import "wasi:io/poll@0.2.0" "[method]pollable.ready" (func $ready (param i32) (result i32)))"#
             }
-            Self::Paces => r#"(import "wasi:clocks/monotonic-clock@0.2.0" "now" (func $now (result i64)))"#,
-            Self::Methods(_) | Self::Authorities(_) | Self::Paths(_) | Self::Requests(_) | Self::Send => {
+            Self::Paces => {
+                r#"(import "wasi:clocks/monotonic-clock@0.2.0" "now" (func $now (result i64)))"#
+            }
+            Self::Methods(_)
+            | Self::Authorities(_)
+            | Self::Paths(_)
+            | Self::Requests(_)
+            | Self::Send => {
                 r#"(import "wasi:http/types@0.2.0" "[constructor]fields" (func $fields (result i32)))
                 (import "wasi:http/types@0.2.0" "[constructor]outgoing-request" (func $request (param i32) (result i32)))
                 (import "wasi:http/types@0.2.0" "[method]outgoing-request.set-method"
@@ -109,16 +117,21 @@ impl Misdeed {
                 (import "wasi:http/types@0.2.0" "[resource-drop]future-incoming-response" (func $drop_response (param i32)))
                 (import "wasi:http/outgoing-handler@0.2.0" "handle" (func $send (param i32 i32 i32 i32)))"#
             }
-            Self::Outputs(_) => r#"(import "wasi:cli/stdout@0.2.0" "get-stdout" (func $stdout (result i32)))"#,
+            Self::Outputs(_) => {
+                r#"(import "wasi:cli/stdout@0.2.0" "get-stdout" (func $stdout (result i32)))"#
+            }
             Self::Cache => {
                 r#"(import "skydock:provider/cache@0.1.0" "remove" (func $remove (param i32 i32)))
                 (import "skydock:provider/cache@0.1.0" "set" (func $set (param i32 i32 i32 i32 i64) (result i32)))"#
             }
-            Self::Nodes => r#"(import "skydock:provider/cluster@0.1.0" "nodes" (func $nodes (param i32)))"#,
+            Self::Nodes => {
+                r#"(import "skydock:provider/cluster@0.1.0" "nodes" (func $nodes (param i32)))"#
+            }
         }
     }
 
-    /// Returns the code of the misdeed. It can use the locals `$i` and `$p` for numbers, and `$t` for a time.
+    /// Returns the code of the misdeed. It can use the locals `$i` and `$p` for numbers, and `$t`
+    /// for a time.
     pub(crate) fn body(self) -> String {
         let times = |count: u32, what: &str| {
             format!(

@@ -30,7 +30,12 @@ async fn dead_nodes_are_deleted_despite_a_trap_and_a_late_answer() {
 async fn run() -> anyhow::Result<()> {
     let component = std::fs::read(Paths::of_checkout()?.plugins.join("hostile/good.wasm"))?;
     let limit = format!("--plugin-limit=read-deadline={}s", DEADLINE.as_secs());
-    let more = [limit.as_str(), "--node-monitor-period=5s", "--node-deletion-limit=1000", ROUTES];
+    let more = [
+        limit.as_str(),
+        "--node-monitor-period=5s",
+        "--node-deletion-limit=1000",
+        ROUTES,
+    ];
     let stage = Stage::with("hostile", &component, &more).await?;
     each(0..NODES, async |name| {
         let node = json!({
@@ -38,14 +43,20 @@ async fn run() -> anyhow::Result<()> {
             "spec": {"taints": [{"key": UNINITIALIZED, "value": "true", "effect": "NoSchedule"}]},
             "status": ready("True"),
         });
-        stage.nodes().create(&PostParams::default(), &serde_json::from_value(node)?).await?;
+        stage
+            .nodes()
+            .create(&PostParams::default(), &serde_json::from_value(node)?)
+            .await?;
         Ok(())
     })
     .await?;
     let initialized = eventually(Duration::from_secs(60), || async {
         let nodes = stage.nodes().list(&ListParams::default()).await?.items;
         let waits = |node: &&k8s_openapi::api::core::v1::Node| {
-            node.spec.iter().flat_map(|spec| spec.taints.iter().flatten()).any(|taint| taint.key == UNINITIALIZED)
+            node.spec
+                .iter()
+                .flat_map(|spec| spec.taints.iter().flatten())
+                .any(|taint| taint.key == UNINITIALIZED)
         };
         let waiting = nodes.iter().filter(waits).count();
         Ok(Seen::when(waiting == 0, format!("{waiting} nodes wait")))
@@ -58,25 +69,56 @@ async fn run() -> anyhow::Result<()> {
             SLEEPS => "sleep",
             _ => "good",
         };
-        let annotations = json!({"hostile.skydock.dev/presence": "absent", "hostile.skydock.dev/do": behavior});
-        patch(&stage, &name, None, json!({"metadata": {"annotations": annotations}})).await
+        let annotations =
+            json!({"hostile.skydock.dev/presence": "absent", "hostile.skydock.dev/do": behavior});
+        patch(
+            &stage,
+            &name,
+            None,
+            json!({"metadata": {"annotations": annotations}}),
+        )
+        .await
     })
     .await?;
     let begun = Instant::now();
-    each(0..DEAD, async |name| patch(&stage, &name, Some("status"), json!({"status": ready("Unknown")})).await).await?;
+    each(0..DEAD, async |name| {
+        patch(
+            &stage,
+            &name,
+            Some("status"),
+            json!({"status": ready("Unknown")}),
+        )
+        .await
+    })
+    .await?;
     let gone = eventually(3 * PERIOD + DEADLINE, || async {
-        let left = stage.nodes().list(&ListParams::default()).await?.items.len();
-        Ok(Seen::when(left == NODES - DEAD + 2, format!("{left} nodes are left")))
+        let left = stage
+            .nodes()
+            .list(&ListParams::default())
+            .await?
+            .items
+            .len();
+        Ok(Seen::when(
+            left == NODES - DEAD + 2,
+            format!("{left} nodes are left"),
+        ))
     });
-    gone.await.context("the dead ones are gone, but the two of which nothing is known")?;
+    gone.await
+        .context("the dead ones are gone, but the two of which nothing is known")?;
     println!("{} nodes gone after {:?}", DEAD - 2, begun.elapsed());
     for name in [TRAPS, SLEEPS] {
-        ensure!(stage.nodes().get_opt(name).await?.is_some(), "{name} is gone, of which the cloud has said nothing");
+        ensure!(
+            stage.nodes().get_opt(name).await?.is_some(),
+            "{name} is gone, of which the cloud has said nothing"
+        );
     }
     stage.ends_within(crate::END).await
 }
 
-async fn each(numbers: std::ops::Range<usize>, act: impl AsyncFn(String) -> anyhow::Result<()>) -> anyhow::Result<()> {
+async fn each(
+    numbers: std::ops::Range<usize>,
+    act: impl AsyncFn(String) -> anyhow::Result<()>,
+) -> anyhow::Result<()> {
     let all = stream::iter(numbers).map(|number| act(format!("n{number}")));
     all.buffer_unordered(AT_A_TIME).try_collect().await
 }

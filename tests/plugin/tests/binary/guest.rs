@@ -1,4 +1,5 @@
-//! Components made from WebAssembly text: small plugins with `instances` and `routes`, which may misbehave in one way.
+//! Components made from WebAssembly text: small plugins with `instances` and `routes`, which may
+//! misbehave in one way.
 
 use std::path::Path;
 
@@ -55,7 +56,11 @@ const WASI: [(&str, &str); 3] = [
     ),
 ];
 
-const NONE: Misdeed = Misdeed { world: "", imports: "", pages: 3 };
+const NONE: Misdeed = Misdeed {
+    world: "",
+    imports: "",
+    pages: 3,
+};
 const POLLS: Misdeed = Misdeed {
     world: "import wasi:io/poll@0.2.0;",
     imports: r#"(import "wasi:io/poll@0.2.0" "poll" (func $poll (param i32 i32 i32)))"#,
@@ -97,7 +102,8 @@ pub(crate) fn naps(times: u32, millis: u32, form: Form) -> anyhow::Result<Vec<u8
     component(NAPS, &body, Some(form))
 }
 
-/// Returns a plugin that creates this many HTTP requests, each with a method of 16 MB, without sending them.
+/// Returns a plugin that creates this many HTTP requests, each with a method of 16 MB, without
+/// sending them.
 pub(crate) fn methods(requests: u32, form: Form) -> anyhow::Result<Vec<u8>> {
     let body = format!(
         "(func $misbehave (local $i i32)
@@ -109,11 +115,13 @@ pub(crate) fn methods(requests: u32, form: Form) -> anyhow::Result<Vec<u8>> {
     component(METHODS, &body, Some(form))
 }
 
-/// Returns a plugin that polls an empty list, which traps, in a function whose name contains a forged log line and this many
-/// letters.
+/// Returns a plugin that polls an empty list, which traps, in a function whose name contains a
+/// forged log line and this many letters.
 pub(crate) fn names(letters: usize, form: Form) -> anyhow::Result<Vec<u8>> {
-    let name =
-        format!("x\\n2026-11-22T02:40:00Z  INFO skydock_controllers: forged line \\1b[2J{}", "A".repeat(letters));
+    let name = format!(
+        "x\\n2026-11-22T02:40:00Z  INFO skydock_controllers: forged line \\1b[2J{}",
+        "A".repeat(letters)
+    );
     let body = format!(
         "(func $f (@name \"{name}\") (call $poll (i32.const 8) (i32.const 0) (i32.const 64)))
          (func $misbehave (call $f))"
@@ -121,7 +129,8 @@ pub(crate) fn names(letters: usize, form: Form) -> anyhow::Result<Vec<u8>> {
     component(POLLS, &body, Some(form))
 }
 
-/// Returns nested components with this many levels, each of which creates this many instances of the next.
+/// Returns nested components with this many levels, each of which creates this many instances of
+/// the next.
 pub(crate) fn bomb(levels: u32, instances: usize) -> anyhow::Result<Vec<u8>> {
     let mut inner = "(component $l0 (core module $m))".to_owned();
     for level in 1..=levels {
@@ -134,8 +143,8 @@ pub(crate) fn bomb(levels: u32, instances: usize) -> anyhow::Result<Vec<u8>> {
     ))
 }
 
-/// Returns a component that imports an unknown interface, whose name contains control characters that change the title of a
-/// terminal and clear it.
+/// Returns a component that imports an unknown interface, whose name contains control characters
+/// that change the title of a terminal and clear it.
 pub(crate) fn odd_import() -> anyhow::Result<Vec<u8>> {
     importing(r"evil\1b]0;owned\07\1b[2Jsock", 1)
 }
@@ -147,20 +156,36 @@ pub(crate) fn many_imports(bytes: usize) -> anyhow::Result<Vec<u8>> {
 }
 
 fn importing(name: &str, times: usize) -> anyhow::Result<Vec<u8>> {
-    let imports: String = (0..times).map(|number| format!("(import \"{name}{number}\" (func))\n")).collect();
-    text(&format!("(component {imports} (instance $e) (export \"skydock:provider/plugin@0.1.0\" (instance $e)))"))
+    let imports: String = (0..times)
+        .map(|number| format!("(import \"{name}{number}\" (func))\n"))
+        .collect();
+    text(&format!(
+        "(component {imports} (instance $e) (export \"skydock:provider/plugin@0.1.0\" (instance $e)))"
+    ))
 }
 
 fn text(text: &str) -> anyhow::Result<Vec<u8>> {
     Ok(wat::parse_str(text)?)
 }
 
-/// Returns the plugin. It reports success for every node, lists no routes, and accepts all changes of routes.
+/// Returns the plugin. It reports success for every node, lists no routes, and accepts all changes
+/// of routes.
 ///
-/// Answers are records of zeros, which stand for success, for no value, or for an empty list. Lists of them start at 131072.
+/// Answers are records of zeros, which stand for success, for no value, or for an empty list. Lists
+/// of them start at 131072.
 fn component(misdeed: Misdeed, body: &str, form: Option<Form>) -> anyhow::Result<Vec<u8>> {
-    let Misdeed { world, imports, pages } = misdeed;
-    let when = |this| if form == Some(this) { "(call $misbehave)" } else { "" };
+    let Misdeed {
+        world,
+        imports,
+        pages,
+    } = misdeed;
+    let when = |this| {
+        if form == Some(this) {
+            "(call $misbehave)"
+        } else {
+            ""
+        }
+    };
     let (in_configure, in_call) = (when(Form::Configure), when(Form::Call));
     let plugin = "skydock:provider/plugin@0.1.0";
     let instances = "skydock:provider/instances@0.1.0";
@@ -209,10 +234,14 @@ fn component(misdeed: Misdeed, body: &str, form: Option<Form>) -> anyhow::Result
     for (path, text) in WASI {
         resolve.push_str(path, text)?;
     }
-    let world =
-        format!("package test:guest; world guest {{ {world} export {plugin}; export {instances}; export {routes}; }}");
+    let world = format!(
+        "package test:guest; world guest {{ {world} export {plugin}; export {instances}; export {routes}; }}"
+    );
     let package = resolve.push_str("guest.wit", &world)?;
     let world = resolve.select_world(&[package], Some("guest"))?;
     embed_component_metadata(&mut module, &resolve, world, StringEncoding::UTF8)?;
-    ComponentEncoder::default().validate(true).module(&module)?.encode()
+    ComponentEncoder::default()
+        .validate(true)
+        .module(&module)?
+        .encode()
 }

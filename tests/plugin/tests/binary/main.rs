@@ -1,6 +1,10 @@
-//! Tests the built binary with hostile plugins: each must fail with a one-sentence error and must not affect anything else.
+//! Tests the built binary with hostile plugins: each must fail with a one-sentence error and must
+//! not affect anything else.
 #![cfg(not(target_family = "wasm"))]
-#![allow(clippy::print_stdout, reason = "what was seen, for whoever runs them with --nocapture")]
+#![allow(
+    clippy::print_stdout,
+    reason = "what was seen, for whoever runs them with --nocapture"
+)]
 
 mod crowd;
 mod guest;
@@ -40,7 +44,9 @@ async fn survives(component: Vec<u8>, form: Form, goes: Goes) -> anyhow::Result<
     let stage = Stage::set().await?;
     stage.replace(&component)?;
     if form == Form::Call && !matches!(goes, Goes::Refused(_)) {
-        stage.event("PluginSwapped", "generation 2", PATIENCE).await?;
+        stage
+            .event("PluginSwapped", "generation 2", PATIENCE)
+            .await?;
         stage.start_node("second").await?;
     } else {
         tokio::time::sleep(UNDER_WAY).await;
@@ -48,12 +54,20 @@ async fn survives(component: Vec<u8>, form: Form, goes: Goes) -> anyhow::Result<
     let sentence = async {
         let told = match goes {
             Goes::Well if form == Form::Call => return stage.initialized("second", PATIENCE).await,
-            Goes::Well => return stage.event("PluginSwapped", "generation 2", PATIENCE).await.map(drop),
+            Goes::Well => {
+                return stage
+                    .event("PluginSwapped", "generation 2", PATIENCE)
+                    .await
+                    .map(drop);
+            }
             Goes::Refused(words) => stage.event("PluginRejected", words, SENTENCE).await?,
             Goes::Failed(words) => stage.event("FailedToInitialize", words, SENTENCE).await?,
         };
         println!("{told}");
-        ensure!(told.len() <= 1024 && !told.contains(char::is_control), "no sentence: {told:?}");
+        ensure!(
+            told.len() <= 1024 && !told.contains(char::is_control),
+            "no sentence: {told:?}"
+        );
         Ok(())
     };
     // Both are checked independently.
@@ -108,7 +122,17 @@ fn a_limited_address_space_is_enough() {
     let plugin = dir.path().join("plugin.wasm");
     std::fs::write(&plugin, guest::good().unwrap()).unwrap();
     let mut command = Command::new("sh");
-    command.args(["-c", r#"ulimit -v 1000000 && exec "$0" plugin inspect "$1""#]).arg(paths.skydock).arg(plugin);
+    command
+        .args([
+            "-c",
+            r#"ulimit -v 1000000 && exec "$0" plugin inspect "$1""#,
+        ])
+        .arg(paths.skydock)
+        .arg(plugin);
     let output = command.output().unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
 }

@@ -26,7 +26,11 @@ pub(crate) struct Stage {
 impl Stage {
     /// Starts a host and waits until it has initialized one node.
     pub(crate) async fn set() -> anyhow::Result<Self> {
-        let more = ["--cluster-cidr=10.244.0.0/16", "--node-monitor-period=1s", "--route-check-period=1s"];
+        let more = [
+            "--cluster-cidr=10.244.0.0/16",
+            "--node-monitor-period=1s",
+            "--route-check-period=1s",
+        ];
         let stage = Self::with("static", &guest::good()?, &more).await?;
         stage.start_node("first").await?;
         stage.initialized("first", Duration::from_secs(30)).await?;
@@ -46,7 +50,12 @@ impl Stage {
             format!("--plugin-cache-dir={}", file("compiled")),
             format!("--kubeconfig={}", plane.kubeconfig_path().display()),
         ];
-        let args: Vec<_> = args.iter().map(String::as_str).chain(more.iter().copied()).map(Into::into).collect();
+        let args: Vec<_> = args
+            .iter()
+            .map(String::as_str)
+            .chain(more.iter().copied())
+            .map(Into::into)
+            .collect();
         let host = Host::start(&Paths::of_checkout()?.skydock, dir.path(), "host", &args).await?;
         Ok(Self { plane, host, dir })
     }
@@ -80,35 +89,62 @@ impl Stage {
     pub(crate) async fn initialized(&self, name: &str, limit: Duration) -> anyhow::Result<()> {
         let nodes = self.nodes();
         let seen = eventually(limit, || async {
-            let taints = nodes.get(name).await?.spec.unwrap_or_default().taints.unwrap_or_default();
+            let taints = nodes
+                .get(name)
+                .await?
+                .spec
+                .unwrap_or_default()
+                .taints
+                .unwrap_or_default();
             let waits = taints.iter().any(|taint| taint.key == UNINITIALIZED);
-            Ok(if waits { Seen::NotYet(self.host.last_words()) } else { Seen::Yes(()) })
+            Ok(if waits {
+                Seen::NotYet(self.host.last_words())
+            } else {
+                Seen::Yes(())
+            })
         });
-        seen.await.with_context(|| format!("node {name} is initialized"))
+        seen.await
+            .with_context(|| format!("node {name} is initialized"))
     }
 
     /// Waits for an event that contains these words, and returns its message.
-    pub(crate) async fn event(&self, reason: &str, words: &str, limit: Duration) -> anyhow::Result<String> {
+    pub(crate) async fn event(
+        &self,
+        reason: &str,
+        words: &str,
+        limit: Duration,
+    ) -> anyhow::Result<String> {
         let events: Api<Event> = Api::all(self.plane.client());
         let seen = eventually(limit, || async {
             let list = events.list(&ListParams::default()).await?.items;
-            let mut messages = list.into_iter().filter(|event| event.reason.as_deref() == Some(reason));
-            let found = messages.find_map(|event| event.message.filter(|message| message.contains(words)));
+            let mut messages = list
+                .into_iter()
+                .filter(|event| event.reason.as_deref() == Some(reason));
+            let found =
+                messages.find_map(|event| event.message.filter(|message| message.contains(words)));
             Ok(found.map_or_else(|| Seen::NotYet(self.host.last_words()), Seen::Yes))
         });
-        seen.await.with_context(|| format!("an event {reason} with {words:?}"))
+        seen.await
+            .with_context(|| format!("an event {reason} with {words:?}"))
     }
 
     /// Waits until another capability is called successfully, even while this one fails.
     pub(crate) async fn neighbor_is_served(&self, limit: Duration) -> anyhow::Result<()> {
         let served = async || -> anyhow::Result<f64> {
             let labels = [("function", "list-routes"), ("outcome", "ok")];
-            Ok(self.host.scrape().await?.sum("skydock_plugin_calls_total", &labels))
+            Ok(self
+                .host
+                .scrape()
+                .await?
+                .sum("skydock_plugin_calls_total", &labels))
         };
         let before = served().await?;
         let seen = eventually(limit, || async {
             let now = served().await?;
-            Ok(Seen::when(now > before, format!("list-routes was served {now} times")))
+            Ok(Seen::when(
+                now > before,
+                format!("list-routes was served {now} times"),
+            ))
         });
         seen.await.context("a neighboring capability is served")
     }
@@ -118,13 +154,25 @@ impl Stage {
         Ok(self.host.peak_memory()? >> 20)
     }
 
-    /// Checks that the log contains only lines of this host, without overlong lines and without control characters.
+    /// Checks that the log contains only lines of this host, without overlong lines and without
+    /// control characters.
     pub(crate) fn log_is_sane(&self) -> anyhow::Result<()> {
         let log = std::fs::read_to_string(self.host.log())?;
         for line in log.lines() {
-            ensure!(line.len() < 8 << 10, "a line of {} bytes: {:.200}", line.len(), line);
-            ensure!(!line.contains(char::is_control), "a line with control characters: {line:?}");
-            ensure!(!line.starts_with("2026-11-22T02:40:00Z"), "a forged line: {line}");
+            ensure!(
+                line.len() < 8 << 10,
+                "a line of {} bytes: {:.200}",
+                line.len(),
+                line
+            );
+            ensure!(
+                !line.contains(char::is_control),
+                "a line with control characters: {line:?}"
+            );
+            ensure!(
+                !line.starts_with("2026-11-22T02:40:00Z"),
+                "a forged line: {line}"
+            );
         }
         Ok(())
     }
@@ -134,7 +182,11 @@ impl Stage {
         let start = Instant::now();
         self.host.terminate()?;
         let code = self.host.ended(limit).await?;
-        ensure!(code == Some(0), "it ended with {code:?}; {}", self.host.last_words());
+        ensure!(
+            code == Some(0),
+            "it ended with {code:?}; {}",
+            self.host.last_words()
+        );
         println!("ended in {:?}", start.elapsed());
         Ok(())
     }

@@ -5,8 +5,9 @@ use std::{sync::Arc, time::Duration};
 use async_trait::async_trait;
 use rand::Rng as _;
 use skydock_cloud::{
-    AddressKind, Answers, Capability, CloudError, CloudProvider, Ingress, Instance, LoadBalancerStatus, NewRoute, Node,
-    NodeAddress, NodeSet, Presence, ProviderInfo, Route, Service, Zone,
+    AddressKind, Answers, Capability, CloudError, CloudProvider, Ingress, Instance,
+    LoadBalancerStatus, NewRoute, Node, NodeAddress, NodeSet, Presence, ProviderInfo, Route,
+    Service, Zone,
 };
 use tokio::time::sleep;
 
@@ -28,7 +29,8 @@ enum Extent {
 }
 
 impl Cloud {
-    /// Performs one call. It continues even if nobody waits for it, like a request that was sent before its sender was killed.
+    /// Performs one call. It continues even if nobody waits for it, like a request that was sent
+    /// before its sender was killed.
     async fn call<T: Send + 'static>(
         &self,
         call: &'static str,
@@ -41,7 +43,11 @@ impl Cloud {
                 let mut state = cloud.lock();
                 state.calls.push(format!("{call} {what}"));
                 let mishap = state.fate(call);
-                (mishap, state.chance.random_range(LATENCY), state.chance.random_range(LATENCY))
+                (
+                    mishap,
+                    state.chance.random_range(LATENCY),
+                    state.chance.random_range(LATENCY),
+                )
             };
             let lost = || Err(CloudError::Unavailable("no answer in time".to_owned()));
             sleep(Duration::from_millis(before)).await;
@@ -51,7 +57,9 @@ impl Cloud {
                     None => (work(&mut state, Extent::Whole), Duration::ZERO),
                     Some(Mishap::Slow(time)) => (work(&mut state, Extent::Whole), time),
                     Some(Mishap::Refused(error)) => (Err(error), Duration::ZERO),
-                    Some(Mishap::HalfDone(error)) => (work(&mut state, Extent::Half(error)), Duration::ZERO),
+                    Some(Mishap::HalfDone(error)) => {
+                        (work(&mut state, Extent::Half(error)), Duration::ZERO)
+                    }
                     Some(Mishap::Lie) => (work(&mut state, Extent::Lie), Duration::ZERO),
                     Some(Mishap::Hangs { done: false }) => (lost(), DEADLINE),
                     Some(Mishap::Hangs { done: true }) => {
@@ -67,7 +75,9 @@ impl Cloud {
             sleep(Duration::from_millis(after) + wait).await;
             answer
         });
-        answer.await.unwrap_or_else(|error| Err(CloudError::Internal(error.to_string())))
+        answer
+            .await
+            .unwrap_or_else(|error| Err(CloudError::Internal(error.to_string())))
     }
 
     /// Performs a call that returns one answer per node.
@@ -108,14 +118,21 @@ impl CloudProvider for Cloud {
             if state.blind {
                 return Ok(Presence::Absent);
             }
-            let Some((id, machine)) = state.machine_of(node).map(|(id, machine)| (id.clone(), machine.clone())) else {
+            let Some((id, machine)) = state
+                .machine_of(node)
+                .map(|(id, machine)| (id.clone(), machine.clone()))
+            else {
                 return Ok(Presence::Absent);
             };
             if lie && state.lied.insert(id.clone()) {
                 return Ok(Presence::Absent);
             }
             state.lied.remove(&id);
-            Ok(if machine.running { Presence::Running } else { Presence::Stopped })
+            Ok(if machine.running {
+                Presence::Running
+            } else {
+                Presence::Stopped
+            })
         })
         .await
     }
@@ -123,30 +140,52 @@ impl CloudProvider for Cloud {
     async fn describe(&self, nodes: &[Arc<Node>]) -> Result<Answers<Instance>, CloudError> {
         self.about_nodes("describe", nodes, |state, node, _| {
             let unknown = || CloudError::NotFound(format!("no machine for {}", node.name));
-            let (id, Machine { name, address: ip, .. }) = state.machine_of(node).ok_or_else(unknown)?;
-            let address = |kind, address: &str| NodeAddress { kind, address: address.to_owned() };
+            let (
+                id,
+                Machine {
+                    name, address: ip, ..
+                },
+            ) = state.machine_of(node).ok_or_else(unknown)?;
+            let address = |kind, address: &str| NodeAddress {
+                kind,
+                address: address.to_owned(),
+            };
             Ok(Instance {
                 provider_id: Some(id.clone()),
                 instance_type: Some("sim.small".to_owned()),
                 zone: Some("sim-1a".to_owned()),
                 region: Some("sim-1".to_owned()),
-                addresses: vec![address(AddressKind::InternalIp, ip), address(AddressKind::Hostname, name)],
+                addresses: vec![
+                    address(AddressKind::InternalIp, ip),
+                    address(AddressKind::Hostname, name),
+                ],
                 ..Instance::default()
             })
         })
         .await
     }
 
-    async fn get_load_balancer(&self, service: &Service) -> Result<Option<LoadBalancerStatus>, CloudError> {
+    async fn get_load_balancer(
+        &self,
+        service: &Service,
+    ) -> Result<Option<LoadBalancerStatus>, CloudError> {
         let uid = service.uid.clone();
         self.call("get", key(service), move |state, extent| match extent {
             Extent::Half(error) => Err(error),
-            _ => Ok(state.balancers.get(&uid).filter(|balancer| balancer.whole).map(Balancer::status)),
+            _ => Ok(state
+                .balancers
+                .get(&uid)
+                .filter(|balancer| balancer.whole)
+                .map(Balancer::status)),
         })
         .await
     }
 
-    async fn ensure_load_balancer(&self, service: &Service, nodes: &NodeSet) -> Result<LoadBalancerStatus, CloudError> {
+    async fn ensure_load_balancer(
+        &self,
+        service: &Service,
+        nodes: &NodeSet,
+    ) -> Result<LoadBalancerStatus, CloudError> {
         let (service, nodes) = (service.clone(), nodes.clone());
         let what = format!("{} [{}]", key(&service), names(&nodes));
         self.call("ensure", what, move |state, extent| {
@@ -162,7 +201,9 @@ impl CloudProvider for Cloud {
                 };
                 state.balancers.insert(service.uid.clone(), made);
             }
-            let Some(balancer) = state.balancers.get_mut(&service.uid) else { return Err(no_balancer(&service)) };
+            let Some(balancer) = state.balancers.get_mut(&service.uid) else {
+                return Err(no_balancer(&service));
+            };
             balancer.ports = service.ports.iter().map(|port| port.port).collect();
             if let Extent::Half(error) = extent {
                 return Err(error);
@@ -175,12 +216,19 @@ impl CloudProvider for Cloud {
         .await
     }
 
-    async fn update_load_balancer(&self, service: &Service, nodes: &NodeSet) -> Result<(), CloudError> {
+    async fn update_load_balancer(
+        &self,
+        service: &Service,
+        nodes: &NodeSet,
+    ) -> Result<(), CloudError> {
         let (service, nodes) = (service.clone(), nodes.clone());
         let what = format!("{} [{}]", key(&service), names(&nodes));
         self.call("update", what, move |state, extent| {
             check_service(&service)?;
-            let balancer = state.balancers.get_mut(&service.uid).filter(|balancer| balancer.whole);
+            let balancer = state
+                .balancers
+                .get_mut(&service.uid)
+                .filter(|balancer| balancer.whole);
             let balancer = balancer.ok_or_else(|| no_balancer(&service))?;
             match extent {
                 Extent::Half(error) => {
@@ -201,7 +249,10 @@ impl CloudProvider for Cloud {
         let service = service.clone();
         self.call("delete", key(&service), move |state, extent| {
             if !state.released.contains(&service.uid) {
-                let wrong = format!("the load balancer of {} was deleted, which was wanted all along", key(&service));
+                let wrong = format!(
+                    "the load balancer of {} was deleted, which was wanted all along",
+                    key(&service)
+                );
                 state.wrongs.push(wrong);
             }
             if let Extent::Half(error) = extent {
@@ -227,25 +278,33 @@ impl CloudProvider for Cloud {
 
     async fn create_routes(&self, routes: &[NewRoute]) -> Result<Answers<()>, CloudError> {
         let routes = routes.to_vec();
-        self.call("create-routes", routes.len().to_string(), move |state, extent| {
-            let create = |new: NewRoute| match &extent {
-                Extent::Half(error) if state.coin() => Err(error.clone()),
-                _ => state.create_route(new),
-            };
-            Ok(routes.into_iter().map(create).collect())
-        })
+        self.call(
+            "create-routes",
+            routes.len().to_string(),
+            move |state, extent| {
+                let create = |new: NewRoute| match &extent {
+                    Extent::Half(error) if state.coin() => Err(error.clone()),
+                    _ => state.create_route(new),
+                };
+                Ok(routes.into_iter().map(create).collect())
+            },
+        )
         .await
     }
 
     async fn delete_routes(&self, routes: &[Route]) -> Result<Answers<()>, CloudError> {
         let routes = routes.to_vec();
-        self.call("delete-routes", routes.len().to_string(), move |state, extent| {
-            let delete = |gone: Route| match &extent {
-                Extent::Half(error) if state.coin() => Err(error.clone()),
-                _ => state.delete_route(&gone),
-            };
-            Ok(routes.into_iter().map(delete).collect())
-        })
+        self.call(
+            "delete-routes",
+            routes.len().to_string(),
+            move |state, extent| {
+                let delete = |gone: Route| match &extent {
+                    Extent::Half(error) if state.coin() => Err(error.clone()),
+                    _ => state.delete_route(&gone),
+                };
+                Ok(routes.into_iter().map(delete).collect())
+            },
+        )
         .await
     }
 
@@ -256,8 +315,18 @@ impl CloudProvider for Cloud {
     async fn locate(&self, nodes: &[Arc<Node>]) -> Result<Answers<Zone>, CloudError> {
         self.about_nodes("locate", nodes, |state, node, _| {
             let known = state.machine_of(node).is_some();
-            let zone = Zone { zone: Some("sim-1a".to_owned()), region: None };
-            if known { Ok(zone) } else { Err(CloudError::NotFound(format!("no machine for {}", node.name))) }
+            let zone = Zone {
+                zone: Some("sim-1a".to_owned()),
+                region: None,
+            };
+            if known {
+                Ok(zone)
+            } else {
+                Err(CloudError::NotFound(format!(
+                    "no machine for {}",
+                    node.name
+                )))
+            }
         })
         .await
     }
@@ -265,14 +334,21 @@ impl CloudProvider for Cloud {
 
 impl Balancer {
     fn status(&self) -> LoadBalancerStatus {
-        LoadBalancerStatus { ingress: vec![Ingress { ip: Some(self.address.clone()), ..Ingress::default() }] }
+        LoadBalancerStatus {
+            ingress: vec![Ingress {
+                ip: Some(self.address.clone()),
+                ..Ingress::default()
+            }],
+        }
     }
 }
 
 /// Rejects unsupported services before any work is done.
 fn check_service(service: &Service) -> Result<(), CloudError> {
     if service.annotations.contains_key(REFUSE) {
-        return Err(CloudError::Invalid(format!("annotation {REFUSE} asks to be refused")));
+        return Err(CloudError::Invalid(format!(
+            "annotation {REFUSE} asks to be refused"
+        )));
     }
     Ok(())
 }
@@ -282,7 +358,10 @@ fn no_balancer(service: &Service) -> CloudError {
 }
 
 fn ids(nodes: &[Arc<Node>]) -> std::collections::BTreeSet<(String, Option<String>)> {
-    nodes.iter().map(|node| (node.name.clone(), node.provider_id.clone())).collect()
+    nodes
+        .iter()
+        .map(|node| (node.name.clone(), node.provider_id.clone()))
+        .collect()
 }
 
 fn key(service: &Service) -> String {
@@ -290,5 +369,9 @@ fn key(service: &Service) -> String {
 }
 
 fn names(nodes: &[Arc<Node>]) -> String {
-    nodes.iter().map(|node| node.name.as_str()).collect::<Vec<_>>().join(" ")
+    nodes
+        .iter()
+        .map(|node| node.name.as_str())
+        .collect::<Vec<_>>()
+        .join(" ")
 }

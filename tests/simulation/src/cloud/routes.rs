@@ -24,7 +24,8 @@ enum Owner {
     Other,
 }
 
-/// Returns routes outside of the cluster's ranges, around them, and to an instance that is also a node.
+/// Returns routes outside of the cluster's ranges, around them, and to an instance that is also a
+/// node.
 pub(super) fn others() -> Vec<Entry> {
     let route = |name: &str, cidr: &str, node: Option<&str>, blackhole| Route {
         name: name.to_owned(),
@@ -40,7 +41,13 @@ pub(super) fn others() -> Vec<Entry> {
         route("storage", "192.168.7.0/24", Some("n0"), false),
         route("internet-6", "::/0", None, false),
     ];
-    routes.into_iter().map(|route| Entry { route, owner: Owner::Other }).collect()
+    routes
+        .into_iter()
+        .map(|route| Entry {
+            route,
+            owner: Owner::Other,
+        })
+        .collect()
 }
 
 impl Cloud {
@@ -48,7 +55,10 @@ impl Cloud {
     #[must_use]
     pub fn routes(&self) -> Vec<Route> {
         let state = self.lock();
-        let ours = state.routes.iter().filter(|entry| entry.owner != Owner::Other);
+        let ours = state
+            .routes
+            .iter()
+            .filter(|entry| entry.owner != Owner::Other);
         ours.map(|entry| entry.route.clone()).collect()
     }
 
@@ -71,7 +81,11 @@ impl Cloud {
         let mut state = self.lock();
         state.made += 1;
         let name = format!("stray-{}", state.made);
-        if !state.routes.iter().any(|entry| entry.route.destination_cidr == cidr) {
+        if !state
+            .routes
+            .iter()
+            .any(|entry| entry.route.destination_cidr == cidr)
+        {
             let route = Route {
                 name,
                 target_node: node.map(str::to_owned),
@@ -79,7 +93,10 @@ impl Cloud {
                 destination_cidr: cidr.to_owned(),
                 blackhole: false,
             };
-            state.routes.push(Entry { route, owner: Owner::Stray });
+            state.routes.push(Entry {
+                route,
+                owner: Owner::Stray,
+            });
         }
     }
 }
@@ -92,11 +109,14 @@ impl Entry {
 
 impl State {
     pub(super) fn list_routes(&self) -> Vec<Route> {
-        self.routes.iter().map(|entry| entry.route.clone()).collect()
+        self.routes
+            .iter()
+            .map(|entry| entry.route.clone())
+            .collect()
     }
 
-    /// Creates a route. There can be one route per destination: an identical one is a success, and a different one must be
-    /// deleted first.
+    /// Creates a route. There can be one route per destination: an identical one is a success, and
+    /// a different one must be deleted first.
     pub(super) fn create_route(&mut self, new: NewRoute) -> Result<(), CloudError> {
         let route = Route {
             name: format!("{}-{}", new.name_hint, new.destination_cidr),
@@ -105,23 +125,44 @@ impl State {
             destination_cidr: new.destination_cidr,
             blackhole: false,
         };
-        match self.routes.iter().find(|entry| entry.route.destination_cidr == route.destination_cidr) {
-            Some(there) if Route { name: route.name.clone(), ..there.route.clone() } == route => Ok(()),
+        match self
+            .routes
+            .iter()
+            .find(|entry| entry.route.destination_cidr == route.destination_cidr)
+        {
+            Some(there)
+                if Route {
+                    name: route.name.clone(),
+                    ..there.route.clone()
+                } == route =>
+            {
+                Ok(())
+            }
             Some(there) => {
-                let taken = format!("{} leads elsewhere: {:?}", route.destination_cidr, there.route);
+                let taken = format!(
+                    "{} leads elsewhere: {:?}",
+                    route.destination_cidr, there.route
+                );
                 *self.met.entry("destination taken").or_default() += 1;
                 Err(CloudError::Conflict(taken))
             }
             None => {
-                self.routes.push(Entry { route, owner: Owner::Node(new.name_hint) });
+                self.routes.push(Entry {
+                    route,
+                    owner: Owner::Node(new.name_hint),
+                });
                 Ok(())
             }
         }
     }
 
     pub(super) fn delete_route(&mut self, gone: &Route) -> Result<(), CloudError> {
-        let at = self.routes.iter().position(|entry| entry.route.name == gone.name);
-        let at = at.ok_or_else(|| CloudError::NotFound(format!("there is no route {}", gone.name)))?;
+        let at = self
+            .routes
+            .iter()
+            .position(|entry| entry.route.name == gone.name);
+        let at =
+            at.ok_or_else(|| CloudError::NotFound(format!("there is no route {}", gone.name)))?;
         let Entry { route, owner } = self.routes.remove(at);
         let wrong = match owner {
             Owner::Node(uid) => !route.blackhole && !self.released.contains(&uid),
@@ -129,7 +170,9 @@ impl State {
             Owner::Other => true,
         };
         if wrong {
-            self.wrongs.push(format!("a route was deleted that was to stay all along: {route:?}"));
+            self.wrongs.push(format!(
+                "a route was deleted that was to stay all along: {route:?}"
+            ));
         }
         Ok(())
     }

@@ -14,7 +14,8 @@ pub enum Mishap {
     Refused(CloudError),
     /// Does the work, but the answer is lost.
     AnswerLost,
-    /// Does a part of the work and returns this error. If the call is about several nodes, some of them get the error.
+    /// Does a part of the work and returns this error. If the call is about several nodes, some of
+    /// them get the error.
     HalfDone(CloudError),
     /// Does not answer until the caller's deadline.
     Hangs {
@@ -23,7 +24,8 @@ pub enum Mishap {
     },
     /// Answers late.
     Slow(Duration),
-    /// Reports existing instances as absent, but never the same one twice in a row, or returns no routes.
+    /// Reports existing instances as absent, but never the same one twice in a row, or returns no
+    /// routes.
     Lie,
 }
 
@@ -59,13 +61,22 @@ impl Trouble {
     /// Makes this number of calls fail in any way.
     #[must_use]
     pub fn next(times: u32) -> Self {
-        Self { chance: 1.0, times, ..Self::default() }
+        Self {
+            chance: 1.0,
+            times,
+            ..Self::default()
+        }
     }
 
     /// Makes all calls of this function fail in this way.
     #[must_use]
     pub fn always(call: &'static str, mishap: Mishap) -> Self {
-        Self { call, chance: 1.0, times: u32::MAX, mishaps: vec![mishap] }
+        Self {
+            call,
+            chance: 1.0,
+            times: u32::MAX,
+            mishaps: vec![mishap],
+        }
     }
 
     /// Limits the number of failures.
@@ -78,12 +89,21 @@ impl Trouble {
 impl State {
     /// Returns the failure of this call, if it fails.
     pub(super) fn fate(&mut self, call: &'static str) -> Option<Mishap> {
-        let Self { trouble, chance, met, .. } = self;
+        let Self {
+            trouble,
+            chance,
+            met,
+            ..
+        } = self;
         let concerned = trouble.times > 0 && (trouble.call.is_empty() || trouble.call == call);
         if !concerned || !chance.random_bool(trouble.chance) {
             return None;
         }
-        let any = if trouble.mishaps.is_empty() { possible(call) } else { trouble.mishaps.clone() };
+        let any = if trouble.mishaps.is_empty() {
+            possible(call)
+        } else {
+            trouble.mishaps.clone()
+        };
         let mishap = any.choose(chance).cloned()?;
         trouble.times -= 1;
         *met.entry(mishap.name()).or_default() += 1;
@@ -91,12 +111,15 @@ impl State {
     }
 }
 
-/// Returns the possible failures of a call after which the cloud recovers. `Invalid` and `ImplementedElsewhere` are excluded,
-/// because the host does not retry after them until the object changes. `NotFound` is only returned for calls that need an
-/// existing resource.
+/// Returns the possible failures of a call after which the cloud recovers. `Invalid` and
+/// `ImplementedElsewhere` are excluded, because the host does not retry after them until the object
+/// changes. `NotFound` is only returned for calls that need an existing resource.
 fn possible(call: &str) -> Vec<Mishap> {
     let text = || format!("{call} went wrong, as it was told to");
-    let retry = |seconds| Retry { after: Duration::from_secs(seconds), message: text() };
+    let retry = |seconds| Retry {
+        after: Duration::from_secs(seconds),
+        message: text(),
+    };
     let mut all = vec![
         Mishap::Refused(CloudError::Conflict(text())),
         Mishap::Refused(CloudError::Throttled(retry(3))),

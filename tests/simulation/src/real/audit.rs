@@ -29,24 +29,32 @@ pub(super) struct Write {
 }
 
 impl Write {
-    /// Reads an event of the audit log. Returns `None` for reads, failed requests, and other accounts.
+    /// Reads an event of the audit log. Returns `None` for reads, failed requests, and other
+    /// accounts.
     fn of(event: &Value) -> Option<Self> {
         let text = |pointer| event.pointer(pointer).and_then(Value::as_str);
         let time = |pointer| text(pointer)?.parse().ok();
         let verb = text("/verb").filter(|verb| !["get", "list", "watch"].contains(verb))?;
-        let code = event.pointer("/responseStatus/code").and_then(Value::as_u64)?;
+        let code = event
+            .pointer("/responseStatus/code")
+            .and_then(Value::as_u64)?;
         if !(200..300).contains(&code) {
             return None;
         }
         let resource = text("/objectRef/resource")?;
-        let in_body = event.pointer("/requestObject/dryRun/0").is_some_and(|option| option == "All");
+        let in_body = event
+            .pointer("/requestObject/dryRun/0")
+            .is_some_and(|option| option == "All");
         // The API server ignores the options in the query of a DELETE request that has a body.
-        let in_query = verb != "delete" && text("/requestURI").is_some_and(|uri| uri.contains("dryRun=All"));
+        let in_query =
+            verb != "delete" && text("/requestURI").is_some_and(|uri| uri.contains("dryRun=All"));
         Some(Self {
             account: text("/user/username")?.strip_prefix(ACCOUNTS)?.to_owned(),
             verb: verb.to_owned(),
-            resource: text("/objectRef/subresource")
-                .map_or_else(|| resource.to_owned(), |subresource| format!("{resource}/{subresource}")),
+            resource: text("/objectRef/subresource").map_or_else(
+                || resource.to_owned(),
+                |subresource| format!("{resource}/{subresource}"),
+            ),
             name: text("/objectRef/name").unwrap_or_default().to_owned(),
             dry: in_body || in_query,
             received: time("/requestReceivedTimestamp")?,
@@ -58,8 +66,8 @@ impl Write {
         self.resource == "leases" && self.name == LEASE
     }
 
-    /// Returns true for writes that only a leader may do. Former leaders may write the events of their time, which change
-    /// nothing.
+    /// Returns true for writes that only a leader may do. Former leaders may write the events of
+    /// their time, which change nothing.
     fn is_work(&self) -> bool {
         !self.dry && self.resource != "leases" && self.resource != "events"
     }
@@ -73,7 +81,10 @@ pub(super) fn read(log: &Path) -> Result<Vec<Write>> {
     let text = std::fs::read_to_string(log).context("cannot read the audit log")?;
     // The last line may be incomplete.
     let whole = text.rfind('\n').map_or("", |end| &text[..end]);
-    let events = whole.lines().map(serde_json::from_str::<Value>).collect::<Result<Vec<_>, _>>()?;
+    let events = whole
+        .lines()
+        .map(serde_json::from_str::<Value>)
+        .collect::<Result<Vec<_>, _>>()?;
     Ok(events.iter().filter_map(Write::of).collect())
 }
 
@@ -84,17 +95,26 @@ pub(super) fn work(log: &[Write]) -> impl Iterator<Item = &Write> {
 
 /// Returns the account that wrote the lease last.
 pub(super) fn leader(log: &[Write]) -> Option<&str> {
-    log.iter().rfind(|write| write.is_lease()).map(|write| write.account.as_str())
+    log.iter()
+        .rfind(|write| write.is_lease())
+        .map(|write| write.account.as_str())
 }
 
 /// Returns how often the lease was written by another account than before.
 pub(super) fn leaders(log: &[Write]) -> usize {
-    let holders: Vec<_> = log.iter().filter(|write| write.is_lease()).map(|write| &write.account).collect();
-    holders.windows(2).filter(|pair| pair.first() != pair.last()).count()
+    let holders: Vec<_> = log
+        .iter()
+        .filter(|write| write.is_lease())
+        .map(|write| &write.account)
+        .collect();
+    holders
+        .windows(2)
+        .filter(|pair| pair.first() != pair.last())
+        .count()
 }
 
-/// Returns forbidden writes: those of the dry-run host, and those of hosts that did not hold the lease when the request was
-/// received.
+/// Returns forbidden writes: those of the dry-run host, and those of hosts that did not hold the
+/// lease when the request was received.
 pub(super) fn wrongs(log: &[Write]) -> Vec<String> {
     let leases: Vec<_> = log.iter().filter(|write| write.is_lease()).collect();
     let wrong = |write: &&Write| {
@@ -104,13 +124,27 @@ pub(super) fn wrongs(log: &[Write]) -> Vec<String> {
         if !write.is_work() {
             return false;
         }
-        let taken = leases.iter().filter(|lease| lease.account != write.account && lease.answered <= write.received);
-        let held = leases.iter().filter(|lease| lease.account == write.account && lease.received <= write.received);
-        let (taken, held) = (taken.map(|lease| lease.received).max(), held.map(|lease| lease.received).max());
+        let taken = leases
+            .iter()
+            .filter(|lease| lease.account != write.account && lease.answered <= write.received);
+        let held = leases
+            .iter()
+            .filter(|lease| lease.account == write.account && lease.received <= write.received);
+        let (taken, held) = (
+            taken.map(|lease| lease.received).max(),
+            held.map(|lease| lease.received).max(),
+        );
         held.is_none() || held < taken
     };
     let sentence = |write: &Write| {
-        let Write { account, verb, resource, name, received, .. } = write;
+        let Write {
+            account,
+            verb,
+            resource,
+            name,
+            received,
+            ..
+        } = write;
         format!("{account} did not lead, and has done {verb} {resource} {name} at {received}")
     };
     log.iter().filter(wrong).map(sentence).collect()
@@ -127,7 +161,11 @@ mod tests {
             account: account.to_owned(),
             verb: "patch".to_owned(),
             resource: resource.to_owned(),
-            name: if resource == "leases" { LEASE.to_owned() } else { "n0".to_owned() },
+            name: if resource == "leases" {
+                LEASE.to_owned()
+            } else {
+                "n0".to_owned()
+            },
             dry: false,
             received: Timestamp::from_second(second).unwrap(),
             answered: Timestamp::from_second(second).unwrap(),
@@ -136,15 +174,28 @@ mod tests {
 
     #[test]
     fn the_lease_holder_may_write() {
-        let log = [write("a", "leases", 1), write("a", "nodes", 2), write("b", "leases", 3), write("b", "nodes", 4)];
+        let log = [
+            write("a", "leases", 1),
+            write("a", "nodes", 2),
+            write("b", "leases", 3),
+            write("b", "nodes", 4),
+        ];
         assert_eq!(wrongs(&log), Vec::<String>::new());
         assert_eq!((leaders(&log), work(&log).count()), (1, 2));
     }
 
     #[test]
     fn a_write_after_another_took_the_lease_is_wrong() {
-        let log = [write("a", "leases", 1), write("b", "leases", 3), write("a", "nodes", 4), write("b", "nodes", 5)];
-        assert_eq!(wrongs(&log), ["a did not lead, and has done patch nodes n0 at 1970-01-01T00:00:04Z"]);
+        let log = [
+            write("a", "leases", 1),
+            write("b", "leases", 3),
+            write("a", "nodes", 4),
+            write("b", "nodes", 5),
+        ];
+        assert_eq!(
+            wrongs(&log),
+            ["a did not lead, and has done patch nodes n0 at 1970-01-01T00:00:04Z"]
+        );
     }
 
     #[test]
@@ -154,16 +205,31 @@ mod tests {
 
     #[test]
     fn events_are_allowed_after_losing_the_lease() {
-        let log = [write("a", "leases", 1), write("b", "leases", 3), write("a", "events", 4)];
+        let log = [
+            write("a", "leases", 1),
+            write("b", "leases", 3),
+            write("a", "events", 4),
+        ];
         assert_eq!(wrongs(&log), Vec::<String>::new());
     }
 
     #[test]
     fn a_dry_run_host_may_send_only_dry_run_writes() {
-        let dry = Write { dry: true, ..write(LOOKER, "nodes", 1) };
+        let dry = Write {
+            dry: true,
+            ..write(LOOKER, "nodes", 1)
+        };
         assert_eq!(wrongs(std::slice::from_ref(&dry)), Vec::<String>::new());
         for resource in ["nodes", "events", "leases"] {
-            assert_eq!(wrongs(&[Write { dry: false, ..write(LOOKER, resource, 1) }]).len(), 1, "{resource}");
+            assert_eq!(
+                wrongs(&[Write {
+                    dry: false,
+                    ..write(LOOKER, resource, 1)
+                }])
+                .len(),
+                1,
+                "{resource}"
+            );
         }
         assert_eq!(work(&[dry]).count(), 0);
     }

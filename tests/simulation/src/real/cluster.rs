@@ -1,4 +1,5 @@
-//! Acts like operators and kubelets in a real cluster, and writes the inventory of the static provider.
+//! Acts like operators and kubelets in a real cluster, and writes the inventory of the static
+//! provider.
 
 mod nodes;
 mod services;
@@ -53,14 +54,21 @@ impl Cluster {
 
     /// Writes the inventory again, so that the hosts read it again.
     pub(super) fn touch(&mut self) -> Result<()> {
-        let machines: Vec<Value> = self.machines.iter().map(|(name, machine)| machine.row(name)).collect();
+        let machines: Vec<Value> = self
+            .machines
+            .iter()
+            .map(|(name, machine)| machine.row(name))
+            .collect();
         self.write(&machines)
     }
 
     /// Writes only half of the inventory.
     pub(super) fn tear(&self) -> Result<()> {
         let whole = std::fs::read_to_string(&self.inventory)?;
-        let half = whole.chars().take(whole.chars().count() / 2).collect::<String>();
+        let half = whole
+            .chars()
+            .take(whole.chars().count() / 2)
+            .collect::<String>();
         super::replace(&self.inventory, &half)
     }
 
@@ -73,6 +81,9 @@ impl Cluster {
             "addressPools": [{"name": "all", "addresses": [format!("{POOL}10-{POOL}60")]}],
         });
         // JSON is valid YAML, and the comment makes the file different.
-        super::replace(&self.inventory, &format!("# change {}\n{inventory}\n", self.changes))
+        super::replace(
+            &self.inventory,
+            &format!("# change {}\n{inventory}\n", self.changes),
+        )
     }
 }

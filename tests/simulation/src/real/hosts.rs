@@ -54,10 +54,20 @@ pub(super) async fn account(client: &Client, name: &str) -> Result<String> {
         "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"},
         "subjects": [{"kind": "ServiceAccount", "namespace": "kube-system", "name": name}],
     }))?;
-    Api::<ClusterRoleBinding>::all(client.clone()).create(&PostParams::default(), &binding).await?;
-    let hour = TokenRequestSpec { expiration_seconds: Some(3600), ..TokenRequestSpec::default() };
-    let request = TokenRequest { spec: hour, ..TokenRequest::default() };
-    let answer = accounts.create_token_request(name, &PostParams::default(), &request).await?;
+    Api::<ClusterRoleBinding>::all(client.clone())
+        .create(&PostParams::default(), &binding)
+        .await?;
+    let hour = TokenRequestSpec {
+        expiration_seconds: Some(3600),
+        ..TokenRequestSpec::default()
+    };
+    let request = TokenRequest {
+        spec: hour,
+        ..TokenRequest::default()
+    };
+    let answer = accounts
+        .create_token_request(name, &PostParams::default(), &request)
+        .await?;
     Ok(answer.status.context("the API server gave no token")?.token)
 }
 
@@ -84,7 +94,8 @@ impl Contender {
     /// Starts the host with `NAME.kubeconfig` in this folder. Its output is written to `NAME.log`.
     pub(super) fn start(paths: &Paths, dir: &Path, name: &str, flags: &[&str]) -> Result<Self> {
         let mut args: Vec<OsString> = FLAGS.iter().chain(flags).map(OsString::from).collect();
-        let file = |flag: &str, name: String| format!("--{flag}={}", dir.join(name).display()).into();
+        let file =
+            |flag: &str, name: String| format!("--{flag}={}", dir.join(name).display()).into();
         args.push(file("kubeconfig", format!("{name}.kubeconfig")));
         args.push(file("plugin-cache-dir", format!("{name}-cache")));
         args.push(file("cloud-config", "inventory.yaml".to_owned()));
@@ -93,7 +104,11 @@ impl Contender {
         let log = dir.join(format!("{name}.log"));
         let mut tended = JoinSet::new();
         tended.spawn(tend(paths.skydock.clone(), args, log, Arc::clone(&state)));
-        Ok(Self { name: name.to_owned(), state, _tended: tended })
+        Ok(Self {
+            name: name.to_owned(),
+            state,
+            _tended: tended,
+        })
     }
 
     pub(super) fn name(&self) -> &str {
@@ -123,7 +138,11 @@ impl Contender {
         lock(&self.state).leaves = true;
         self.terminate();
         let ended = timeout(limit, self.gone()).await;
-        ensure!(ended.is_ok(), "{} still runs {limit:?} after SIGTERM", self.name);
+        ensure!(
+            ended.is_ok(),
+            "{} still runs {limit:?} after SIGTERM",
+            self.name
+        );
         Ok(())
     }
 
@@ -136,7 +155,11 @@ impl Contender {
 
     /// Returns unexpected behavior of the host.
     pub(super) fn wrongs(&self) -> Vec<String> {
-        lock(&self.state).wrongs.iter().map(|wrong| format!("{}: {wrong}", self.name)).collect()
+        lock(&self.state)
+            .wrongs
+            .iter()
+            .map(|wrong| format!("{}: {wrong}", self.name))
+            .collect()
     }
 
     async fn gone(&self) {
@@ -180,7 +203,12 @@ async fn tend(binary: PathBuf, args: Vec<OsString>, log: PathBuf, state: Arc<Mut
     }
 }
 
-async fn once(binary: &Path, args: &[OsString], log: &Path, state: &Mutex<State>) -> Result<ExitStatus> {
+async fn once(
+    binary: &Path,
+    args: &[OsString],
+    log: &Path,
+    state: &Mutex<State>,
+) -> Result<ExitStatus> {
     let mut command = Command::new(binary);
     command.args(args);
     let process = Process::start("the host", command, log);
@@ -189,12 +217,16 @@ async fn once(binary: &Path, args: &[OsString], log: &Path, state: &Mutex<State>
     Ok(process.wait().await?)
 }
 
-/// Returns an error for an unexpected exit status: 1 is expected after losing the lease or the API server, and 0 after a graceful
-/// stop.
+/// Returns an error for an unexpected exit status: 1 is expected after losing the lease or the API
+/// server, and 0 after a graceful stop.
 fn wrong(status: ExitStatus, log: &Path) -> Option<String> {
-    let expected = matches!(status.code(), Some(0 | 1)) || status.signal() == Some(Signal::KILL.as_raw());
+    let expected =
+        matches!(status.code(), Some(0 | 1)) || status.signal() == Some(Signal::KILL.as_raw());
     (!expected).then(|| {
         let said = std::fs::read_to_string(log).unwrap_or_default();
-        format!("ended with {status}: {}", said.lines().last().unwrap_or_default())
+        format!(
+            "ended with {status}: {}",
+            said.lines().last().unwrap_or_default()
+        )
     })
 }

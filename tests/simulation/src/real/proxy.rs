@@ -27,8 +27,8 @@ use tokio_util::sync::CancellationToken;
 /// Maximum size of a request in bytes, much larger than any request of a host.
 const LARGEST_REQUEST: usize = 4 << 20;
 
-/// A proxy on loopback. It forwards all requests, including their credentials, unless a fault applies. A request whose sender has
-/// disconnected is not forwarded.
+/// A proxy on loopback. It forwards all requests, including their credentials, unless a fault
+/// applies. A request whose sender has disconnected is not forwarded.
 pub(super) struct Proxy {
     address: SocketAddr,
     faults: FaultSwitch,
@@ -52,18 +52,32 @@ impl Proxy {
         for named in &mut kubeconfig.auth_infos {
             named.auth_info = Some(AuthInfo::default());
         }
-        let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
-        let upstream = Upstream { client: Client::try_from(config)?, watches: Arc::default() };
+        let config =
+            Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
+        let upstream = Upstream {
+            client: Client::try_from(config)?,
+            watches: Arc::default(),
+        };
         let faults = FaultSwitch::default();
-        let router = behind_faults(Router::new().fallback(forward).with_state(upstream.clone()), faults.clone());
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.context("cannot listen on loopback")?;
+        let router = behind_faults(
+            Router::new().fallback(forward).with_state(upstream.clone()),
+            faults.clone(),
+        );
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))
+            .await
+            .context("cannot listen on loopback")?;
         let address = listener.local_addr()?;
         let mut serving = JoinSet::new();
         serving.spawn(async move {
             // It never returns an error, and ends with its task at the latest.
             let _ = axum::serve(listener, router).await;
         });
-        Ok(Self { address, faults, upstream, _serving: serving })
+        Ok(Self {
+            address,
+            faults,
+            upstream,
+            _serving: serving,
+        })
     }
 
     /// Returns the switch for faults.
@@ -104,9 +118,17 @@ async fn forward(State(upstream): State<Upstream>, request: Request) -> Response
 }
 
 async fn try_forward(upstream: &Upstream, request: Request) -> Result<Response> {
-    let watch = request.uri().query().is_some_and(|query| query.split('&').any(|pair| pair == "watch=true"));
+    let watch = request
+        .uri()
+        .query()
+        .is_some_and(|query| query.split('&').any(|pair| pair == "watch=true"));
     let (mut parts, body) = request.into_parts();
-    for hop in [header::HOST, header::CONNECTION, header::CONTENT_LENGTH, header::TRANSFER_ENCODING] {
+    for hop in [
+        header::HOST,
+        header::CONNECTION,
+        header::CONTENT_LENGTH,
+        header::TRANSFER_ENCODING,
+    ] {
         parts.headers.remove(hop);
     }
     let body = body::to_bytes(body, LARGEST_REQUEST).await?;
@@ -115,7 +137,9 @@ async fn try_forward(upstream: &Upstream, request: Request) -> Result<Response> 
     let mut response = upstream.client.send(request).await?.map(Body::new);
     response.headers_mut().remove(header::TRANSFER_ENCODING);
     if watch {
-        return Ok(response.map(|body| Body::from_stream(body.into_data_stream().take_until(ended.cancelled_owned()))));
+        return Ok(response.map(|body| {
+            Body::from_stream(body.into_data_stream().take_until(ended.cancelled_owned()))
+        }));
     }
     Ok(response)
 }

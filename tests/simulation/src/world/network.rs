@@ -10,20 +10,25 @@ use super::World;
 use crate::cloud::CLUSTER_CIDRS;
 
 impl World {
-    /// Checks that no two nodes ever share a Pod CIDR, because their Pods would have the same addresses.
+    /// Checks that no two nodes ever share a Pod CIDR, because their Pods would have the same
+    /// addresses.
     pub(super) async fn watch_pod_cidrs(&mut self) -> Result<(), String> {
         let nodes = self.list_nodes().await?;
         let mut holders: BTreeMap<&str, Vec<String>> = BTreeMap::new();
-        for (node, cidr) in nodes.iter().flat_map(|node| pod_cidrs(node).iter().map(move |cidr| (node, cidr))) {
+        for (node, cidr) in nodes
+            .iter()
+            .flat_map(|node| pod_cidrs(node).iter().map(move |cidr| (node, cidr)))
+        {
             holders.entry(cidr).or_default().push(node.name_any());
         }
         let shared = holders.iter().filter(|(_, nodes)| nodes.len() > 1);
-        self.wrongs.extend(shared.map(|(cidr, nodes)| format!("nodes {nodes:?} share Pod CIDR {cidr}")));
+        self.wrongs
+            .extend(shared.map(|(cidr, nodes)| format!("nodes {nodes:?} share Pod CIDR {cidr}")));
         Ok(())
     }
 
-    /// Checks that each node has one Pod CIDR of each range, a route to each of them, and a condition that its network is
-    /// available, and that there are no other routes.
+    /// Checks that each node has one Pod CIDR of each range, a route to each of them, and a
+    /// condition that its network is available, and that there are no other routes.
     pub(super) fn check_network(&self, nodes: &[Node], differences: &mut Vec<String>) {
         let mut missing = BTreeMap::new();
         for node in nodes {
@@ -32,44 +37,73 @@ impl World {
             let nets: Vec<IpNet> = cidrs.iter().filter_map(|cidr| cidr.parse().ok()).collect();
             let inside = |range: &str| {
                 let range = range.parse::<IpNet>();
-                range.map_or(0, |range| nets.iter().filter(|net| range.contains(*net)).count())
+                range.map_or(0, |range| {
+                    nets.iter().filter(|net| range.contains(*net)).count()
+                })
             };
-            if cidrs.len() != CLUSTER_CIDRS.len() || CLUSTER_CIDRS.iter().any(|range| inside(range) != 1) {
+            if cidrs.len() != CLUSTER_CIDRS.len()
+                || CLUSTER_CIDRS.iter().any(|range| inside(range) != 1)
+            {
                 differences.push(format!("Node {name} has Pod CIDRs {cidrs:?}"));
             }
             if !has_network(node) {
                 differences.push(format!("Node {name} does not say that it has a network"));
             }
-            missing.extend(cidrs.iter().map(|cidr| ((name.clone(), cidr.clone()), addresses(node))));
+            missing.extend(
+                cidrs
+                    .iter()
+                    .map(|cidr| ((name.clone(), cidr.clone()), addresses(node))),
+            );
         }
         for route in self.cloud.routes() {
-            let key = (route.target_node.clone().unwrap_or_default(), route.destination_cidr.clone());
-            let made_with = route
-                .target_addresses
-                .as_ref()
-                .map(|addresses| addresses.iter().map(|address| address.address.clone()).collect::<BTreeSet<_>>());
+            let key = (
+                route.target_node.clone().unwrap_or_default(),
+                route.destination_cidr.clone(),
+            );
+            let made_with = route.target_addresses.as_ref().map(|addresses| {
+                addresses
+                    .iter()
+                    .map(|address| address.address.clone())
+                    .collect::<BTreeSet<_>>()
+            });
             let wanted = missing.remove(&key);
             // For a route created by another client, the cloud may not know the addresses.
             if route.blackhole
-                || wanted.is_none_or(|addresses| made_with.is_some_and(|made_with| made_with != addresses))
+                || wanted.is_none_or(|addresses| {
+                    made_with.is_some_and(|made_with| made_with != addresses)
+                })
             {
                 differences.push(format!("a route is wrong, or there twice: {route:?}"));
             }
         }
-        differences.extend(missing.keys().map(|(node, cidr)| format!("there is no route to {node} for {cidr}")));
+        differences.extend(
+            missing
+                .keys()
+                .map(|(node, cidr)| format!("there is no route to {node} for {cidr}")),
+        );
     }
 }
 
 fn pod_cidrs(node: &Node) -> &[String] {
-    node.spec.as_ref().and_then(|spec| spec.pod_cidrs.as_deref()).unwrap_or_default()
+    node.spec
+        .as_ref()
+        .and_then(|spec| spec.pod_cidrs.as_deref())
+        .unwrap_or_default()
 }
 
 fn addresses(node: &Node) -> BTreeSet<String> {
-    let addresses = node.status.iter().flat_map(|status| status.addresses.iter().flatten());
+    let addresses = node
+        .status
+        .iter()
+        .flat_map(|status| status.addresses.iter().flatten());
     addresses.map(|address| address.address.clone()).collect()
 }
 
 fn has_network(node: &Node) -> bool {
-    let mut conditions = node.status.iter().flat_map(|status| status.conditions.iter().flatten());
-    conditions.any(|condition| condition.type_ == "NetworkUnavailable" && condition.status == "False")
+    let mut conditions = node
+        .status
+        .iter()
+        .flat_map(|status| status.conditions.iter().flatten());
+    conditions
+        .any(|condition| condition.type_ == "NetworkUnavailable" && condition.status == "False")
 }

@@ -19,13 +19,15 @@ use crate::Cloud;
 pub(super) struct NodeModel {
     /// The provider ID.
     pub(super) machine: String,
-    /// The UID of the Node, or `None` if an operator has deleted it and no kubelet has registered it again.
+    /// The UID of the Node, or `None` if an operator has deleted it and no kubelet has registered
+    /// it again.
     pub(super) uid: Option<String>,
     /// True if the instance runs.
     pub(super) running: bool,
     /// True if the kubelet runs.
     pub(super) ready: bool,
-    /// True if the address differs from the one that the kubelet registers with, so that the routes have to be updated.
+    /// True if the address differs from the one that the kubelet registers with, so that the routes
+    /// have to be updated.
     moved: bool,
 }
 
@@ -35,11 +37,17 @@ fn text(error: impl std::fmt::Display) -> String {
 
 impl World {
     pub(super) async fn list_nodes(&self) -> Result<Vec<Node>, String> {
-        let nodes = Api::<Node>::all(self.operator.clone()).list(&ListParams::default()).await;
+        let nodes = Api::<Node>::all(self.operator.clone())
+            .list(&ListParams::default())
+            .await;
         nodes.map(|list| list.items).map_err(text)
     }
 
-    pub(super) async fn register(&mut self, name: &'static str, with_id: bool) -> Result<(), String> {
+    pub(super) async fn register(
+        &mut self,
+        name: &'static str,
+        with_id: bool,
+    ) -> Result<(), String> {
         if self.nodes.contains_key(name) {
             return Ok(());
         }
@@ -48,13 +56,26 @@ impl World {
             kubelets.remove(name).map_err(text)?;
         }
         let machine = self.cloud.add_machine(name);
-        let address = self.cloud.machine(&machine).map(|machine| machine.address).unwrap_or_default();
+        let address = self
+            .cloud
+            .machine(&machine)
+            .map(|machine| machine.address)
+            .unwrap_or_default();
         let spec = NodeSpec {
             provider_id: with_id.then(|| machine.clone()),
             ..NodeSpec::new(name, address.parse().map_err(text)?)
         };
         kubelets.register(spec).map_err(text)?;
-        self.nodes.insert(name, NodeModel { machine, uid: None, running: true, ready: true, moved: false });
+        self.nodes.insert(
+            name,
+            NodeModel {
+                machine,
+                uid: None,
+                running: true,
+                ready: true,
+                moved: false,
+            },
+        );
         self.look_up(name).await
     }
 
@@ -68,10 +89,14 @@ impl World {
     }
 
     async fn look_up(&mut self, name: &'static str) -> Result<(), String> {
-        let node = Api::<Node>::all(self.operator.clone()).get(name).await.map_err(text)?;
+        let node = Api::<Node>::all(self.operator.clone())
+            .get(name)
+            .await
+            .map_err(text)?;
         if let Some(model) = self.nodes.get_mut(name) {
             if model.uid.is_some() && model.uid != node.metadata.uid {
-                self.wrongs.push(format!("Node {name} was deleted, and its machine is there"));
+                self.wrongs
+                    .push(format!("Node {name} was deleted, and its machine is there"));
             }
             model.uid = node.metadata.uid;
             model.allow_new_routes(&self.cloud);
@@ -80,33 +105,45 @@ impl World {
     }
 
     pub(super) fn power_off(&mut self, name: &'static str) -> Result<(), String> {
-        let Some(model) = self.nodes.get_mut(name) else { return Ok(()) };
+        let Some(model) = self.nodes.get_mut(name) else {
+            return Ok(());
+        };
         self.cloud.power(&model.machine, false);
         (model.running, model.ready) = (false, false);
         self.plane.kubelets().stop(name).map_err(text)
     }
 
     pub(super) async fn power_on(&mut self, name: &'static str) -> Result<(), String> {
-        let Some(model) = self.nodes.get(name).filter(|model| !model.running) else { return Ok(()) };
+        let Some(model) = self.nodes.get(name).filter(|model| !model.running) else {
+            return Ok(());
+        };
         self.cloud.power(&model.machine, true);
         self.start_kubelet(name).await
     }
 
     pub(super) fn silence(&mut self, name: &'static str) -> Result<(), String> {
-        let Some(model) = self.nodes.get_mut(name) else { return Ok(()) };
+        let Some(model) = self.nodes.get_mut(name) else {
+            return Ok(());
+        };
         model.ready = false;
         self.plane.kubelets().stop(name).map_err(text)
     }
 
     pub(super) async fn wake(&mut self, name: &'static str) -> Result<(), String> {
-        if self.nodes.get(name).is_some_and(|model| model.running && !model.ready) {
+        if self
+            .nodes
+            .get(name)
+            .is_some_and(|model| model.running && !model.ready)
+        {
             return self.start_kubelet(name).await;
         }
         Ok(())
     }
 
     pub(super) fn vanish(&mut self, name: &'static str) -> Result<(), String> {
-        let Some(model) = self.nodes.remove(name) else { return Ok(()) };
+        let Some(model) = self.nodes.remove(name) else {
+            return Ok(());
+        };
         self.plane.kubelets().stop(name).map_err(text)?;
         self.cloud.remove_machine(&model.machine);
         if let Some(uid) = model.uid {
@@ -117,12 +154,19 @@ impl World {
     }
 
     pub(super) async fn delete_node(&mut self, name: &'static str) -> Result<(), String> {
-        let Some(model) = self.nodes.get_mut(name) else { return Ok(()) };
-        let Some(uid) = model.uid.take() else { return Ok(()) };
+        let Some(model) = self.nodes.get_mut(name) else {
+            return Ok(());
+        };
+        let Some(uid) = model.uid.take() else {
+            return Ok(());
+        };
         self.cloud.release(&uid);
         let ready = model.ready;
         let nodes = Api::<Node>::all(self.operator.clone());
-        nodes.delete(name, &DeleteParams::default()).await.map_err(text)?;
+        nodes
+            .delete(name, &DeleteParams::default())
+            .await
+            .map_err(text)?;
         if ready {
             self.plane.kubelets().stop(name).map_err(text)?;
             self.start_kubelet(name).await?;
@@ -132,7 +176,8 @@ impl World {
 
     pub(super) async fn exclude(&self, name: &'static str, out: bool) -> Result<(), String> {
         let value = if out { json!("true") } else { json!(null) };
-        self.label(name, json!({LABEL_EXCLUDE_FROM_LB: value})).await
+        self.label(name, json!({LABEL_EXCLUDE_FROM_LB: value}))
+            .await
     }
 
     pub(super) async fn relabel(&self, name: &'static str) -> Result<(), String> {
@@ -154,7 +199,11 @@ impl World {
         }
         let patch = Patch::Merge(json!({"metadata": {"labels": labels}}));
         let nodes = Api::<Node>::all(self.operator.clone());
-        nodes.patch(name, &PatchParams::default(), &patch).await.map(drop).map_err(text)
+        nodes
+            .patch(name, &PatchParams::default(), &patch)
+            .await
+            .map(drop)
+            .map_err(text)
     }
 
     pub(super) fn readdress(&mut self, name: &'static str) {

@@ -40,7 +40,13 @@ impl World {
         match self.api().create(&PostParams::default(), &service).await {
             Ok(service) => {
                 let uid = service.metadata.uid.unwrap_or_default();
-                let model = ServiceModel { uid, balanced: true, port: 80, note: String::new(), refused: false };
+                let model = ServiceModel {
+                    uid,
+                    balanced: true,
+                    port: 80,
+                    note: String::new(),
+                    refused: false,
+                };
                 self.services.insert(name, model);
                 Ok(())
             }
@@ -55,14 +61,25 @@ impl World {
         patch: Value,
         change: impl FnOnce(&mut ServiceModel),
     ) -> Result<(), String> {
-        let Some(model) = self.services.get_mut(name) else { return Ok(()) };
+        let Some(model) = self.services.get_mut(name) else {
+            return Ok(());
+        };
         change(model);
         let patch = Patch::Merge(patch);
-        self.api().patch(name, &PatchParams::default(), &patch).await.map(drop).map_err(|error| error.to_string())
+        self.api()
+            .patch(name, &PatchParams::default(), &patch)
+            .await
+            .map(drop)
+            .map_err(|error| error.to_string())
     }
 
     pub(super) async fn port(&mut self, name: &'static str, port: u16) -> Result<(), String> {
-        self.change(name, json!({"spec": {"ports": [{"port": port}]}}), |model| model.port = port).await
+        self.change(
+            name,
+            json!({"spec": {"ports": [{"port": port}]}}),
+            |model| model.port = port,
+        )
+        .await
     }
 
     pub(super) async fn note(&mut self, name: &'static str, note: u8) -> Result<(), String> {
@@ -74,20 +91,38 @@ impl World {
     pub(super) async fn refuse(&mut self, name: &'static str, refuse: bool) -> Result<(), String> {
         let value = if refuse { json!("true") } else { json!(null) };
         let patch = json!({"metadata": {"annotations": {REFUSE: value}}});
-        self.change(name, patch, |model| model.refused = refuse).await
+        self.change(name, patch, |model| model.refused = refuse)
+            .await
     }
 
-    pub(super) async fn set_type(&mut self, name: &'static str, balanced: bool) -> Result<(), String> {
+    pub(super) async fn set_type(
+        &mut self,
+        name: &'static str,
+        balanced: bool,
+    ) -> Result<(), String> {
         if !balanced && let Some(model) = self.services.get(name) {
             self.cloud.release(&model.uid);
         }
-        let kind = if balanced { "LoadBalancer" } else { "ClusterIP" };
-        self.change(name, json!({"spec": {"type": kind}}), |model| model.balanced = balanced).await
+        let kind = if balanced {
+            "LoadBalancer"
+        } else {
+            "ClusterIP"
+        };
+        self.change(name, json!({"spec": {"type": kind}}), |model| {
+            model.balanced = balanced
+        })
+        .await
     }
 
     pub(super) async fn delete(&mut self, name: &'static str) -> Result<(), String> {
-        let Some(model) = self.services.remove(name) else { return Ok(()) };
+        let Some(model) = self.services.remove(name) else {
+            return Ok(());
+        };
         self.cloud.release(&model.uid);
-        self.api().delete(name, &DeleteParams::default()).await.map(drop).map_err(|error| error.to_string())
+        self.api()
+            .delete(name, &DeleteParams::default())
+            .await
+            .map(drop)
+            .map_err(|error| error.to_string())
     }
 }

@@ -11,29 +11,51 @@ use rand::{SeedableRng as _, rngs::StdRng};
 use skydock_devplane::{Fault, Rule, Verb};
 use skydock_simulation::{ApiTrouble, Step, World};
 
-/// Returns the steps of every scenario: nodes are registered, stop reporting, stop and disappear; services are created, change
-/// their type and are deleted; routes and labels are changed by other clients.
+/// Returns the steps of every scenario: nodes are registered, stop reporting, stop and disappear;
+/// services are created, change their type and are deleted; routes and labels are changed by other
+/// clients.
 fn work() -> Vec<Step> {
     let second = Step::Wait(Duration::from_secs(1));
     vec![
-        Step::Register { node: "n2", with_id: false },
+        Step::Register {
+            node: "n2",
+            with_id: false,
+        },
         Step::Create("s1"),
-        Step::Port { service: "s0", port: 81 },
+        Step::Port {
+            service: "s0",
+            port: 81,
+        },
         second.clone(),
         Step::Vanish("n0"),
         Step::PowerOff("n1"),
-        Step::StrayRoute { cidr: "10.244.2.128/25", node: None },
-        Step::Note { service: "s0", note: 7 },
-        Step::Type { service: "s1", balanced: false },
+        Step::StrayRoute {
+            cidr: "10.244.2.128/25",
+            node: None,
+        },
+        Step::Note {
+            service: "s0",
+            note: 7,
+        },
+        Step::Type {
+            service: "s1",
+            balanced: false,
+        },
         second.clone(),
         Step::LoseRoutes("n1"),
-        Step::Register { node: "n3", with_id: true },
+        Step::Register {
+            node: "n3",
+            with_id: true,
+        },
         Step::Create("s2"),
         Step::Relabel("n1"),
         Step::Silence("n2"),
         Step::Wait(Duration::from_secs(20)),
         Step::Delete("s2"),
-        Step::Type { service: "s1", balanced: true },
+        Step::Type {
+            service: "s1",
+            balanced: true,
+        },
         second,
         Step::Blackhole("n3"),
         Step::Readdress("n2"),
@@ -46,8 +68,14 @@ fn work() -> Vec<Step> {
 async fn cluster() -> World {
     let mut world = World::new(1).await.unwrap();
     let begin = [
-        Step::Register { node: "n0", with_id: false },
-        Step::Register { node: "n1", with_id: true },
+        Step::Register {
+            node: "n0",
+            with_id: false,
+        },
+        Step::Register {
+            node: "n1",
+            with_id: true,
+        },
         Step::Create("s0"),
     ];
     world.steps(&begin).await.unwrap();
@@ -58,7 +86,10 @@ async fn cluster() -> World {
 
 /// Waits until the expected state is reached.
 async fn settled(world: &mut World) -> Duration {
-    world.settle().await.unwrap_or_else(|differences| panic!("{differences}"))
+    world
+        .settle()
+        .await
+        .unwrap_or_else(|differences| panic!("{differences}"))
 }
 
 /// Performs [`work`] while the API server fails, and returns how often each fault has happened.
@@ -114,9 +145,20 @@ async fn no_change_is_missed_while_the_history_is_compacted() {
 #[tokio::test(start_paused = true)]
 async fn deletions_without_a_watch_are_found_by_the_next_list() {
     let mut world = cluster().await;
-    world.step(&Step::Api { trouble: ApiTrouble::Refused, seed: 1 }).await.unwrap();
-    let steps =
-        [Step::CutWatches, Step::Delete("s0"), Step::Vanish("n0"), Step::Wait(Duration::from_secs(300)), Step::Compact];
+    world
+        .step(&Step::Api {
+            trouble: ApiTrouble::Refused,
+            seed: 1,
+        })
+        .await
+        .unwrap();
+    let steps = [
+        Step::CutWatches,
+        Step::Delete("s0"),
+        Step::Vanish("n0"),
+        Step::Wait(Duration::from_secs(300)),
+        Step::Compact,
+    ];
     world.steps(&steps).await.unwrap();
     settled(&mut world).await;
     assert!(world.cloud().balancers().is_empty());
@@ -129,8 +171,14 @@ async fn a_healed_partition_is_over_within_minutes() {
         world.step(&Step::Api { trouble, seed: 1 }).await.unwrap();
         let steps = [
             Step::CutWatches,
-            Step::Port { service: "s0", port: 82 },
-            Step::Register { node: "n2", with_id: true },
+            Step::Port {
+                service: "s0",
+                port: 82,
+            },
+            Step::Register {
+                node: "n2",
+                with_id: true,
+            },
             Step::Wait(Duration::from_secs(30)),
         ];
         world.steps(&steps).await.unwrap();
@@ -142,26 +190,59 @@ async fn a_healed_partition_is_over_within_minutes() {
 #[tokio::test(start_paused = true)]
 async fn an_unanswered_request_delays_its_node_by_about_a_minute() {
     let mut world = cluster().await;
-    let silence = Rule::new(Fault::Silence).verbs(&[Verb::Patch]).resource("nodes").times(1);
-    world.plane().faults().set(silence, StdRng::seed_from_u64(1));
-    world.steps(&[Step::Register { node: "n2", with_id: false }]).await.unwrap();
-    assert_eq!(world.plane().faults().met(), BTreeMap::from([("silence", 1)]));
+    let silence = Rule::new(Fault::Silence)
+        .verbs(&[Verb::Patch])
+        .resource("nodes")
+        .times(1);
+    world
+        .plane()
+        .faults()
+        .set(silence, StdRng::seed_from_u64(1));
+    world
+        .steps(&[Step::Register {
+            node: "n2",
+            with_id: false,
+        }])
+        .await
+        .unwrap();
+    assert_eq!(
+        world.plane().faults().met(),
+        BTreeMap::from([("silence", 1)])
+    );
     let took = settled(&mut world).await;
-    assert!(took > Duration::from_secs(30) && took < Duration::from_secs(120), "{took:?}");
+    assert!(
+        took > Duration::from_secs(30) && took < Duration::from_secs(120),
+        "{took:?}"
+    );
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_host_killed_at_any_moment_leaves_nothing_behind() {
     // The complete change takes about 300 ms: finalizer, cloud, status.
     for moment in (0..400).step_by(20) {
-        for change in [Step::Create("s1"), Step::Delete("s0"), Step::Type { service: "s0", balanced: false }] {
+        for change in [
+            Step::Create("s1"),
+            Step::Delete("s0"),
+            Step::Type {
+                service: "s0",
+                balanced: false,
+            },
+        ] {
             let mut world = cluster().await;
-            let steps = [Step::Wait(Duration::from_millis(moment)), Step::Kill { down: Duration::from_secs(3) }];
+            let steps = [
+                Step::Wait(Duration::from_millis(moment)),
+                Step::Kill {
+                    down: Duration::from_secs(3),
+                },
+            ];
             world.step(&change).await.unwrap();
             for step in &steps {
                 world.step(step).await.unwrap();
             }
-            world.settle().await.unwrap_or_else(|wrong| panic!("{change:?}, killed after {moment} ms: {wrong}"));
+            world
+                .settle()
+                .await
+                .unwrap_or_else(|wrong| panic!("{change:?}, killed after {moment} ms: {wrong}"));
         }
     }
 }

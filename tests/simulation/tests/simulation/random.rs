@@ -1,6 +1,7 @@
 //! Random sequences of steps: at the end, the state is always as expected.
 //!
-//! `SKYDOCK_SEQUENCES=10000` runs more of them. `SKYDOCK_SEED=123` runs the one with this seed and logs what happens.
+//! `SKYDOCK_SEQUENCES=10000` runs more of them. `SKYDOCK_SEED=123` runs the one with this seed and
+//! logs what happens.
 #![allow(clippy::unwrap_used, clippy::panic)] // clippy's exceptions for test functions do not cover helpers
 
 use std::{
@@ -22,7 +23,10 @@ const SEQUENCES: u64 = 200;
 
 fn number(name: &str) -> Option<u64> {
     let text = env::var(name).ok()?;
-    Some(text.parse().unwrap_or_else(|_| panic!("{name} must be a whole number, and is {text:?}")))
+    Some(
+        text.parse()
+            .unwrap_or_else(|_| panic!("{name} must be a whole number, and is {text:?}")),
+    )
 }
 
 fn steps(sequence: &Sequence) -> String {
@@ -48,10 +52,19 @@ fn run(seed: u64) -> Result<Report, String> {
 #[test]
 fn random_faults_always_end_in_the_desired_state() {
     if let Some(seed) = number("SKYDOCK_SEED") {
-        let filter: Targets = env::var("RUST_LOG").unwrap_or_else(|_| "skydock=debug".into()).parse().unwrap();
-        tracing_subscriber::fmt().with_max_level(LevelFilter::TRACE).with_test_writer().finish().with(filter).init();
+        let filter: Targets = env::var("RUST_LOG")
+            .unwrap_or_else(|_| "skydock=debug".into())
+            .parse()
+            .unwrap();
+        tracing_subscriber::fmt()
+            .with_max_level(LevelFilter::TRACE)
+            .with_test_writer()
+            .finish()
+            .with(filter)
+            .init();
         println!("steps:\n{}", steps(&sequence::of(seed)));
-        let report = sequence::run(seed, &sequence::of(seed)).unwrap_or_else(|failure| panic!("{failure}"));
+        let report =
+            sequence::run(seed, &sequence::of(seed)).unwrap_or_else(|failure| panic!("{failure}"));
         println!("{report:?}");
         return;
     }
@@ -70,10 +83,24 @@ fn random_faults_always_end_in_the_desired_state() {
     let reports: Vec<Report> = thread::scope(|scope| {
         let workers = thread::available_parallelism().map_or(1, usize::from);
         let workers: Vec<_> = (0..workers).map(|_| scope.spawn(work)).collect();
-        workers.into_iter().flat_map(|worker| worker.join().unwrap()).collect()
+        workers
+            .into_iter()
+            .flat_map(|worker| worker.join().unwrap())
+            .collect()
     });
-    let (mishaps, faults) = reports.iter().fold((0, 0), |(a, b), report| (a + report.mishaps, b + report.faults));
-    let longest = reports.iter().map(|report| report.settled_in).max().unwrap();
-    println!("{count} sequences met {mishaps} mishaps and {faults} faults; the slowest settled in {longest:?}");
-    assert!(mishaps > count && faults > count, "hardly anything went wrong: {mishaps} mishaps, {faults} faults");
+    let (mishaps, faults) = reports.iter().fold((0, 0), |(a, b), report| {
+        (a + report.mishaps, b + report.faults)
+    });
+    let longest = reports
+        .iter()
+        .map(|report| report.settled_in)
+        .max()
+        .unwrap();
+    println!(
+        "{count} sequences met {mishaps} mishaps and {faults} faults; the slowest settled in {longest:?}"
+    );
+    assert!(
+        mishaps > count && faults > count,
+        "hardly anything went wrong: {mishaps} mishaps, {faults} faults"
+    );
 }

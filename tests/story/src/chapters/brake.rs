@@ -18,7 +18,8 @@ use super::{
 };
 use crate::{narrator::Narrator, stage::Stage};
 
-/// Together with the existing nodes, these are more than half of the cluster, and would still be with one instance fewer.
+/// Together with the existing nodes, these are more than half of the cluster, and would still be
+/// with one instance fewer.
 const NAMES: [&str; 5] = ["worker-1", "worker-2", "worker-3", "worker-4", "worker-5"];
 const ALLOWED: &str = "worker-1";
 const ALLOW_DELETION: &str = "skydock.dev/allow-deletion";
@@ -28,14 +29,28 @@ pub(crate) async fn tell(stage: &mut Stage, narrator: &mut Narrator) -> anyhow::
     narrator
         .step("five more nodes join", async {
             for name in NAMES {
-                let provider_id = stage.node_spec(name).provider_id.unwrap_or_else(|| format!("static://{name}"));
+                let provider_id = stage
+                    .node_spec(name)
+                    .provider_id
+                    .unwrap_or_else(|| format!("static://{name}"));
                 stage.inventory.add(name, provider_id);
             }
             stage.inventory.write()?;
             start(stage, &NAMES).await?;
-            all(stage, &NAMES, |node| is_ready(node) && !has_taint(node, UNINITIALIZED)).await?;
-            let nodes = stage.nodes().list_metadata(&ListParams::default()).await?.items.len();
-            ensure!(NAMES.len() - 1 > (nodes - 1) / 2, "{nodes} nodes: five are not enough to lose");
+            all(stage, &NAMES, |node| {
+                is_ready(node) && !has_taint(node, UNINITIALIZED)
+            })
+            .await?;
+            let nodes = stage
+                .nodes()
+                .list_metadata(&ListParams::default())
+                .await?
+                .items
+                .len();
+            ensure!(
+                NAMES.len() - 1 > (nodes - 1) / 2,
+                "{nodes} nodes: five are not enough to lose"
+            );
             Ok(format!("{nodes} nodes"))
         })
         .await?;
@@ -64,27 +79,43 @@ pub(crate) async fn tell(stage: &mut Stage, narrator: &mut Narrator) -> anyhow::
         .await?;
     let [_, others @ ..] = NAMES;
     narrator
-        .step("one is allowed by an annotation: it is deleted, and the others are kept", async {
-            let allow = Patch::Merge(json!({"metadata": {"annotations": {ALLOW_DELETION: "true"}}}));
-            stage.nodes().patch(ALLOWED, &PatchParams::default(), &allow).await?;
-            gone(stage, ALLOWED).await?;
-            held(stage, 4.0).await?;
-            tokio::time::sleep(Duration::from_secs(3)).await;
-            all(stage, &others, |node| node.metadata.deletion_timestamp.is_none()).await?;
-            stage.event(ALLOWED, "DeletingNode").await
-        })
+        .step(
+            "one is allowed by an annotation: it is deleted, and the others are kept",
+            async {
+                let allow =
+                    Patch::Merge(json!({"metadata": {"annotations": {ALLOW_DELETION: "true"}}}));
+                stage
+                    .nodes()
+                    .patch(ALLOWED, &PatchParams::default(), &allow)
+                    .await?;
+                gone(stage, ALLOWED).await?;
+                held(stage, 4.0).await?;
+                tokio::time::sleep(Duration::from_secs(3)).await;
+                all(stage, &others, |node| {
+                    node.metadata.deletion_timestamp.is_none()
+                })
+                .await?;
+                stage.event(ALLOWED, "DeletingNode").await
+            },
+        )
         .await?;
     narrator
-        .step("the others come back: no deletion is held any more", async {
-            let before = uids(stage, &others).await?;
-            stage.inventory = whole;
-            stage.inventory.write()?;
-            start(stage, &others).await?;
-            all(stage, &others, is_ready).await?;
-            held(stage, 0.0).await?;
-            ensure!(uids(stage, &others).await? == before, "a Node was recreated");
-            Ok(format!("{} are ready", others.join(", ")))
-        })
+        .step(
+            "the others come back: no deletion is held any more",
+            async {
+                let before = uids(stage, &others).await?;
+                stage.inventory = whole;
+                stage.inventory.write()?;
+                start(stage, &others).await?;
+                all(stage, &others, is_ready).await?;
+                held(stage, 0.0).await?;
+                ensure!(
+                    uids(stage, &others).await? == before,
+                    "a Node was recreated"
+                );
+                Ok(format!("{} are ready", others.join(", ")))
+            },
+        )
         .await
 }
 
@@ -119,6 +150,12 @@ async fn uids(stage: &Stage, names: &[&str]) -> anyhow::Result<Vec<Option<String
 }
 
 fn is_ready(node: &Node) -> bool {
-    let conditions = node.status.iter().filter_map(|status| status.conditions.as_ref()).flatten();
-    conditions.into_iter().any(|condition| condition.type_ == "Ready" && condition.status == "True")
+    let conditions = node
+        .status
+        .iter()
+        .filter_map(|status| status.conditions.as_ref())
+        .flatten();
+    conditions
+        .into_iter()
+        .any(|condition| condition.type_ == "Ready" && condition.status == "True")
 }

@@ -19,12 +19,15 @@ const ANNOTATION: &str = "hostile.skydock.dev/do";
 pub(crate) async fn tell(stage: &mut Stage, narrator: &mut Narrator) -> anyhow::Result<()> {
     narrator.chapter("A plugin that misbehaves only fails its own call");
     narrator
-        .step("a host starts with a plugin that is controlled by annotations", async {
-            stage.stop_hosts().await?;
-            stage.start_hostile_host("host-hostile", &[]).await?;
-            stage.leader().await?;
-            Ok("")
-        })
+        .step(
+            "a host starts with a plugin that is controlled by annotations",
+            async {
+                stage.stop_hosts().await?;
+                stage.start_hostile_host("host-hostile", &[]).await?;
+                stage.leader().await?;
+                Ok("")
+            },
+        )
         .await?;
     for (what, kind, told) in [
         ("loops forever", "loop", "cpu"),
@@ -40,8 +43,12 @@ pub(crate) async fn tell(stage: &mut Stage, narrator: &mut Narrator) -> anyhow::
 
 async fn misbehaves(stage: &mut Stage, kind: &str, outcome: &str) -> anyhow::Result<String> {
     let bad = format!("bad-{kind}");
-    let count =
-        |scrape: Scrape| scrape.sum("skydock_plugin_calls_total", &[("function", "ensure"), ("outcome", outcome)]);
+    let count = |scrape: Scrape| {
+        scrape.sum(
+            "skydock_plugin_calls_total",
+            &[("function", "ensure"), ("outcome", outcome)],
+        )
+    };
     let before = count(stage.leading_host().await?.scrape().await?);
     create(stage, &bad, json!({ANNOTATION: kind})).await?;
     let event = stage.event(&bad, "SyncLoadBalancerFailed").await?;
@@ -49,26 +56,44 @@ async fn misbehaves(stage: &mut Stage, kind: &str, outcome: &str) -> anyhow::Res
     let host = stage.hosts.get(at).context("the leader")?;
     eventually(Duration::from_secs(10), || async {
         let now = count(host.scrape().await?);
-        Ok(Seen::when(now > before, format!("outcome {outcome} counted {now} times")))
+        Ok(Seen::when(
+            now > before,
+            format!("outcome {outcome} counted {now} times"),
+        ))
     })
     .await?;
 
     let good = format!("good-{kind}");
     create(stage, &good, json!({})).await?;
-    address(stage, &good).await.context("the same capability, another object")?;
+    address(stage, &good)
+        .await
+        .context("the same capability, another object")?;
     let other = format!("node-beside-{kind}");
     create_node(stage, &other).await?;
-    node(stage, &other, |node| (!has_taint(node, UNINITIALIZED)).then_some(())).await.context("another capability")?;
-    stage.nodes().delete(&other, &DeleteParams::default()).await?;
+    node(stage, &other, |node| {
+        (!has_taint(node, UNINITIALIZED)).then_some(())
+    })
+    .await
+    .context("another capability")?;
+    stage
+        .nodes()
+        .delete(&other, &DeleteParams::default())
+        .await?;
 
     let host = stage.leading_host().await?;
     ensure!(host.is_alive(), "the host has ended; {}", host.last_words());
     stage.delete_service(&good).await?;
-    // Removes the annotation manually, because the finalizer cannot be removed while the plugin misbehaves for this object.
+    // Removes the annotation manually, because the finalizer cannot be removed while the plugin
+    // misbehaves for this object.
     let free = json!({"metadata": {"annotations": {ANNOTATION: null}}});
     let params = kube::api::PatchParams::default();
-    stage.services().patch(&bad, &params, &kube::api::Patch::Merge(free)).await?;
-    address(stage, &bad).await.context("once it behaves, the object is served")?;
+    stage
+        .services()
+        .patch(&bad, &params, &kube::api::Patch::Merge(free))
+        .await?;
+    address(stage, &bad)
+        .await
+        .context("once it behaves, the object is served")?;
     stage.delete_service(&bad).await?;
     Ok(event)
 }

@@ -30,14 +30,23 @@ pub(crate) async fn tell(stage: &mut Stage, narrator: &mut Narrator) -> anyhow::
         .await?;
     stage.start_host("host-3").await?;
     narrator
-        .step("the leader receives SIGKILL: the other one takes over within the lease duration + 2 s", async {
-            let mut leader = take_leader(stage).await?;
-            leader.kill()?;
-            let took = serves_again(stage, "after-kill").await?;
-            leader.ended(Duration::from_secs(5)).await?;
-            ensure!(took < LEASE_DURATION + GRACE, "the other acted after {took:?}");
-            Ok(format!("address given {:.1} s after SIGKILL, lease duration {LEASE_DURATION:?}", took.as_secs_f64()))
-        })
+        .step(
+            "the leader receives SIGKILL: the other one takes over within the lease duration + 2 s",
+            async {
+                let mut leader = take_leader(stage).await?;
+                leader.kill()?;
+                let took = serves_again(stage, "after-kill").await?;
+                leader.ended(Duration::from_secs(5)).await?;
+                ensure!(
+                    took < LEASE_DURATION + GRACE,
+                    "the other acted after {took:?}"
+                );
+                Ok(format!(
+                    "address given {:.1} s after SIGKILL, lease duration {LEASE_DURATION:?}",
+                    took.as_secs_f64()
+                ))
+            },
+        )
         .await?;
     narrator
         .step("the Lease shows it like client-go's", async {
@@ -45,7 +54,10 @@ pub(crate) async fn tell(stage: &mut Stage, narrator: &mut Narrator) -> anyhow::
             let spec = lease.spec.context("a spec")?;
             let transitions = spec.lease_transitions.unwrap_or_default();
             ensure!(transitions >= 2, "{transitions} transitions");
-            Ok(format!("holder {}, {transitions} transitions", spec.holder_identity.unwrap_or_default()))
+            Ok(format!(
+                "holder {}, {transitions} transitions",
+                spec.holder_identity.unwrap_or_default()
+            ))
         })
         .await
 }

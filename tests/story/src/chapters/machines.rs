@@ -19,19 +19,31 @@ pub(crate) async fn tell(stage: &mut Stage, narrator: &mut Narrator) -> anyhow::
     stage.inventory.remove("node-2");
     stage.inventory.write()?;
     narrator
-        .step("node-2's machine is removed from the inventory: its Node is deleted", async {
-            gone(stage, "node-2").await?;
-            stage.event("node-2", "DeletingNode").await
-        })
+        .step(
+            "node-2's machine is removed from the inventory: its Node is deleted",
+            async {
+                gone(stage, "node-2").await?;
+                stage.event("node-2", "DeletingNode").await
+            },
+        )
         .await?;
     narrator
-        .step("node-3's machine is stopped: its Node is tainted and kept", async {
-            node(stage, "node-3", |node| has_taint(node, SHUTDOWN).then_some(())).await?;
-            // The node still exists after some periods of the lifecycle controller.
-            tokio::time::sleep(Duration::from_secs(3)).await;
-            ensure!(stage.nodes().get_opt("node-3").await?.is_some(), "node-3 was deleted");
-            Ok(format!("taint {SHUTDOWN}"))
-        })
+        .step(
+            "node-3's machine is stopped: its Node is tainted and kept",
+            async {
+                node(stage, "node-3", |node| {
+                    has_taint(node, SHUTDOWN).then_some(())
+                })
+                .await?;
+                // The node still exists after some periods of the lifecycle controller.
+                tokio::time::sleep(Duration::from_secs(3)).await;
+                ensure!(
+                    stage.nodes().get_opt("node-3").await?.is_some(),
+                    "node-3 was deleted"
+                );
+                Ok(format!("taint {SHUTDOWN}"))
+            },
+        )
         .await
 }
 

@@ -16,7 +16,10 @@ pub(crate) async fn tell(stage: &mut Stage, narrator: &mut Narrator) -> anyhow::
     let config = format!("--cloud-config={}", stage.inventory.path().display());
     let kubeconfig = format!("--kubeconfig={}", stage.kubeconfig().display());
     let wrong = stage.dir().join("wrong.yaml");
-    std::fs::write(&wrong, "apiVersion: static.skydock.dev/v1alpha1\nkind: Inventory\nmachine: []\n")?;
+    std::fs::write(
+        &wrong,
+        "apiVersion: static.skydock.dev/v1alpha1\nkind: Inventory\nmachine: []\n",
+    )?;
     let wrong = format!("--cloud-config={}", wrong.display());
     let nowhere = stage.dir().join("nowhere.kubeconfig");
     let server = format!("http://{}", free_address()?);
@@ -31,27 +34,69 @@ pub(crate) async fn tell(stage: &mut Stage, narrator: &mut Narrator) -> anyhow::
     // Health is served before a plugin is loaded, and another process may use the same port.
     let (provider, silent) = ("--cloud-provider=static", "--metrics-bind-address=0");
     let cases: [(&str, Vec<&str>, &str); 8] = [
-        ("a flag nobody knows", vec!["--clod-provider=static"], "--clod-provider"),
-        ("a flag that is not honored yet", vec![provider, "--webhooks=x"], "--webhooks"),
-        ("no provider", vec![&good, &kubeconfig], "--cloud-provider is missing"),
-        ("no plugin", vec![provider, &kubeconfig], "no plugin for --cloud-provider=static"),
-        ("a missing plugin file", vec![provider, "--plugin=static=/missing.wasm", &kubeconfig], "/missing.wasm"),
-        ("a missing cloud-config", vec![provider, &good, "--cloud-config=/missing.yaml", &kubeconfig], "/missing.yaml"),
-        ("a wrong inventory", vec![provider, &good, &wrong, &kubeconfig, silent], "wrong.yaml:3"),
-        ("an unreachable API server", vec![provider, &good, &config, &nowhere, silent], &server),
+        (
+            "a flag nobody knows",
+            vec!["--clod-provider=static"],
+            "--clod-provider",
+        ),
+        (
+            "a flag that is not honored yet",
+            vec![provider, "--webhooks=x"],
+            "--webhooks",
+        ),
+        (
+            "no provider",
+            vec![&good, &kubeconfig],
+            "--cloud-provider is missing",
+        ),
+        (
+            "no plugin",
+            vec![provider, &kubeconfig],
+            "no plugin for --cloud-provider=static",
+        ),
+        (
+            "a missing plugin file",
+            vec![provider, "--plugin=static=/missing.wasm", &kubeconfig],
+            "/missing.wasm",
+        ),
+        (
+            "a missing cloud-config",
+            vec![provider, &good, "--cloud-config=/missing.yaml", &kubeconfig],
+            "/missing.yaml",
+        ),
+        (
+            "a wrong inventory",
+            vec![provider, &good, &wrong, &kubeconfig, silent],
+            "wrong.yaml:3",
+        ),
+        (
+            "an unreachable API server",
+            vec![provider, &good, &config, &nowhere, silent],
+            &server,
+        ),
     ];
     for (what, args, words) in cases {
         narrator
             .step(&format!("{what}: refused"), async {
                 let args: Vec<OsString> = args.iter().map(OsString::from).collect();
                 let ended = run(&stage.paths.skydock, &args, Duration::from_secs(30)).await?;
-                ensure!(ended.code.is_some_and(|code| code != 0), "it ended with {:?}", ended.code);
+                ensure!(
+                    ended.code.is_some_and(|code| code != 0),
+                    "it ended with {:?}",
+                    ended.code
+                );
                 ensure!(ended.said.contains(words), "it said {:?}", ended.said);
                 // A slow compilation is logged before the error.
                 let is_error = |line: &&str| !line.is_empty() && !line.contains(" INFO ");
                 let said: Vec<_> = ended.said.lines().filter(is_error).collect();
-                ensure!(said.len() == 1, "it said more than one line: {:?}", ended.said);
-                Ok(said.first().map_or_else(String::new, |line| format!("exit {}: {line}", ended.code.unwrap_or(-1))))
+                ensure!(
+                    said.len() == 1,
+                    "it said more than one line: {:?}",
+                    ended.said
+                );
+                Ok(said.first().map_or_else(String::new, |line| {
+                    format!("exit {}: {line}", ended.code.unwrap_or(-1))
+                }))
             })
             .await?;
     }

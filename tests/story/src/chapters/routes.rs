@@ -32,39 +32,58 @@ pub(crate) async fn tell(stage: &mut Stage, narrator: &mut Narrator) -> anyhow::
     narrator
         .step("every node gets a unique Pod CIDR", async {
             owners = every_node_has_its_own(stage).await?;
-            let pairs: Vec<_> = owners.iter().map(|(cidr, node)| format!("{node} {cidr}")).collect();
+            let pairs: Vec<_> = owners
+                .iter()
+                .map(|(cidr, node)| format!("{node} {cidr}"))
+                .collect();
             Ok(pairs.join(", "))
         })
         .await?;
     narrator
-        .step("each has a route, and the nodes report that their network is available", async {
-            let host = stage.leading_host().await?;
-            for (cidr, node) in &owners {
-                host.said(&format!("created a route node=\"{node}\" cidr=\"{cidr}\"")).await?;
-            }
-            every_node_has_a_network(stage).await?;
-            Ok("condition NetworkUnavailable is False, reason RouteCreated")
-        })
+        .step(
+            "each has a route, and the nodes report that their network is available",
+            async {
+                let host = stage.leading_host().await?;
+                for (cidr, node) in &owners {
+                    host.said(&format!("created a route node=\"{node}\" cidr=\"{cidr}\""))
+                        .await?;
+                }
+                every_node_has_a_network(stage).await?;
+                Ok("condition NetworkUnavailable is False, reason RouteCreated")
+            },
+        )
         .await?;
     narrator
-        .step("routes and Pod CIDRs of deleted Nodes are released", async {
-            for name in NAMES {
-                stage.plane.stop_node(name).await?;
-                stage.nodes().delete(name, &DeleteParams::default()).await?;
-            }
-            let at = stage.leader().await?;
-            let host = stage.hosts.get(at).context("the leader")?;
-            let mut deleted = Vec::new();
-            for (cidr, node) in owners.iter().filter(|(_, node)| NAMES.contains(&node.as_str())) {
-                deleted.push(host.said(&format!("deleted a route route=\"{node}-{cidr}\"")).await?);
-            }
-            eventually(LIMIT, || async {
-                let released = host.scrape().await?.sum("node_ipam_controller_cidrset_cidrs_releases_total", &[]);
-                Ok(Seen::when(released == 2.0, format!("{released} released")))
-            })
-            .await?;
-            Ok(deleted.join("\n"))
-        })
+        .step(
+            "routes and Pod CIDRs of deleted Nodes are released",
+            async {
+                for name in NAMES {
+                    stage.plane.stop_node(name).await?;
+                    stage.nodes().delete(name, &DeleteParams::default()).await?;
+                }
+                let at = stage.leader().await?;
+                let host = stage.hosts.get(at).context("the leader")?;
+                let mut deleted = Vec::new();
+                for (cidr, node) in owners
+                    .iter()
+                    .filter(|(_, node)| NAMES.contains(&node.as_str()))
+                {
+                    deleted.push(
+                        host.said(&format!("deleted a route route=\"{node}-{cidr}\""))
+                            .await?,
+                    );
+                }
+                eventually(LIMIT, || async {
+                    let released = host
+                        .scrape()
+                        .await?
+                        .sum("node_ipam_controller_cidrset_cidrs_releases_total", &[]);
+                    Ok(Seen::when(released == 2.0, format!("{released} released")))
+                })
+                .await?;
+                Ok(deleted.join("\n"))
+            },
+        )
         .await
 }
 
@@ -74,14 +93,23 @@ async fn every_node_has_its_own(stage: &Stage) -> anyhow::Result<BTreeMap<String
         let nodes = stage.nodes().list(&ListParams::default()).await?.items;
         let mut owners = BTreeMap::new();
         for node in &nodes {
-            match node.spec.as_ref().and_then(|spec| spec.pod_cidrs.as_deref()).unwrap_or_default() {
+            match node
+                .spec
+                .as_ref()
+                .and_then(|spec| spec.pod_cidrs.as_deref())
+                .unwrap_or_default()
+            {
                 [cidr] if cidr.starts_with("10.244.") && cidr.ends_with(".0/24") => {
                     owners.insert(cidr.clone(), node.name_any());
                 }
                 other => return Ok(Seen::NotYet(format!("{} has {other:?}", node.name_any()))),
             }
         }
-        anyhow::ensure!(owners.len() == nodes.len(), "two of {} nodes have the same one: {owners:?}", nodes.len());
+        anyhow::ensure!(
+            owners.len() == nodes.len(),
+            "two of {} nodes have the same one: {owners:?}",
+            nodes.len()
+        );
         Ok(Seen::Yes(owners))
     })
     .await
@@ -99,7 +127,11 @@ async fn every_node_has_a_network(stage: &Stage) -> anyhow::Result<()> {
 }
 
 fn has_network(node: &Node) -> bool {
-    let conditions = node.status.iter().filter_map(|status| status.conditions.as_ref()).flatten();
+    let conditions = node
+        .status
+        .iter()
+        .filter_map(|status| status.conditions.as_ref())
+        .flatten();
     conditions.into_iter().any(|condition| {
         condition.type_ == "NetworkUnavailable"
             && condition.status == "False"

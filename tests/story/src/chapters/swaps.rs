@@ -24,15 +24,28 @@ pub(crate) async fn tell(stage: &mut Stage, narrator: &mut Narrator) -> anyhow::
     narrator.chapter("The plugin is replaced without a restart");
     let good = stage.built("static.wasm")?;
     narrator
-        .step("another build takes over while Services are created, changed and deleted", good_swap(stage, &good))
+        .step(
+            "another build takes over while Services are created, changed and deleted",
+            good_swap(stage, &good),
+        )
         .await?;
     for (what, bytes, stage_name) in [
         ("garbage", b"this is no WebAssembly".to_vec(), "type"),
-        ("a component with a wrong type", stage.built("hostile/wrong_type.wasm")?, "type"),
-        ("one that traps in configure", stage.built("hostile/traps_in_configure.wasm")?, "configure"),
+        (
+            "a component with a wrong type",
+            stage.built("hostile/wrong_type.wasm")?,
+            "type",
+        ),
+        (
+            "one that traps in configure",
+            stage.built("hostile/traps_in_configure.wasm")?,
+            "configure",
+        ),
     ] {
         let step = format!("{what} is refused, with the reason; the last good one goes on");
-        narrator.step(&step, bad_swap(stage, &bytes, stage_name)).await?;
+        narrator
+            .step(&step, bad_swap(stage, &bytes, stage_name))
+            .await?;
     }
     narrator
         .step("and a valid build is accepted again", async {
@@ -46,7 +59,12 @@ pub(crate) async fn tell(stage: &mut Stage, narrator: &mut Narrator) -> anyhow::
 
 async fn scrape(stage: &Stage) -> anyhow::Result<Scrape> {
     let leader = stage.leader().await?;
-    stage.hosts.get(leader).context("a host leads")?.scrape().await
+    stage
+        .hosts
+        .get(leader)
+        .context("a host leads")?
+        .scrape()
+        .await
 }
 
 fn generation(scrape: &Scrape) -> f64 {
@@ -55,13 +73,18 @@ fn generation(scrape: &Scrape) -> f64 {
 
 /// Returns the number of failed calls, whatever the reason.
 fn failed_calls(scrape: &Scrape) -> f64 {
-    scrape.sum("skydock_plugin_calls_total", &[]) - scrape.sum("skydock_plugin_calls_total", &[("outcome", "ok")])
+    scrape.sum("skydock_plugin_calls_total", &[])
+        - scrape.sum("skydock_plugin_calls_total", &[("outcome", "ok")])
 }
 
 async fn generation_after(stage: &Stage, before: f64) -> anyhow::Result<f64> {
     eventually(TAKEN, || async {
         let now = generation(&scrape(stage).await?);
-        Ok(if now > before { Seen::Yes(now) } else { Seen::NotYet(format!("generation {now}")) })
+        Ok(if now > before {
+            Seen::Yes(now)
+        } else {
+            Seen::NotYet(format!("generation {now}"))
+        })
     })
     .await
 }
@@ -79,18 +102,21 @@ async fn good_swap(stage: &Stage, good: &[u8]) -> anyhow::Result<String> {
     };
     let (changes, generation) = tokio::try_join!(churn(stage, &stop), swap)?;
     let kept = settled(stage).await?;
-    stage.event(LEASE, &format!("is in service as generation {generation}")).await?;
+    stage
+        .event(LEASE, &format!("is in service as generation {generation}"))
+        .await?;
     let after = scrape(stage).await?;
     let failed = failed_calls(&after) - failed_calls(&before);
-    let calls = after.sum("skydock_plugin_calls_total", &[]) - before.sum("skydock_plugin_calls_total", &[]);
+    let calls = after.sum("skydock_plugin_calls_total", &[])
+        - before.sum("skydock_plugin_calls_total", &[]);
     ensure!(failed == 0.0, "{failed} of {calls} calls failed");
     Ok(format!(
         "generation {generation} after {changes} changes: {calls} calls, 0 failed; {kept} Services, all as they should be"
     ))
 }
 
-/// The maximum number of Services that are kept. The pool has enough addresses for them, however long the compilation of the new
-/// build takes.
+/// The maximum number of Services that are kept. The pool has enough addresses for them, however
+/// long the compilation of the new build takes.
 const LEFT: usize = 100;
 
 /// The pause between two changes, so that the new build can be compiled.
@@ -103,9 +129,15 @@ async fn churn(stage: &Stage, stop: &AtomicBool) -> anyhow::Result<usize> {
         let name = format!("churn-{changes}");
         create(stage, &name, json!({})).await?;
         let edit = json!({"metadata": {"annotations": {"example.com/edit": changes.to_string()}}});
-        stage.services().patch(&name, &PatchParams::default(), &Patch::Merge(edit)).await?;
+        stage
+            .services()
+            .patch(&name, &PatchParams::default(), &Patch::Merge(edit))
+            .await?;
         if changes % 2 == 1 || changes >= 2 * LEFT {
-            stage.services().delete(&name, &DeleteParams::default()).await?;
+            stage
+                .services()
+                .delete(&name, &DeleteParams::default())
+                .await?;
         }
         changes += 1;
         tokio::time::sleep(PAUSE).await;
@@ -113,16 +145,25 @@ async fn churn(stage: &Stage, stop: &AtomicBool) -> anyhow::Result<usize> {
     Ok(changes)
 }
 
-/// Waits until every remaining Service has its own address and every deleted one is gone, and then deletes them all.
+/// Waits until every remaining Service has its own address and every deleted one is gone, and then
+/// deletes them all.
 async fn settled(stage: &Stage) -> anyhow::Result<usize> {
     let services = stage.services();
     let count = eventually(LIMIT, || async {
         let all = services.list(&ListParams::default()).await?.items;
-        let all: Vec<_> = all.into_iter().filter(|service| service.name_any().starts_with("churn-")).collect();
-        let odd =
-            all.iter().find(|service| service.metadata.deletion_timestamp.is_some() || ingress(service).is_none());
+        let all: Vec<_> = all
+            .into_iter()
+            .filter(|service| service.name_any().starts_with("churn-"))
+            .collect();
+        let odd = all.iter().find(|service| {
+            service.metadata.deletion_timestamp.is_some() || ingress(service).is_none()
+        });
         if let Some(service) = odd {
-            return Ok(Seen::NotYet(format!("{}: {:?}", service.name_any(), ingress(service))));
+            return Ok(Seen::NotYet(format!(
+                "{}: {:?}",
+                service.name_any(),
+                ingress(service)
+            )));
         }
         let mut holders = BTreeMap::new();
         for service in &all {
@@ -135,12 +176,17 @@ async fn settled(stage: &Stage) -> anyhow::Result<usize> {
     .await?;
     for service in services.list(&ListParams::default()).await? {
         if service.name_any().starts_with("churn-") {
-            services.delete(&service.name_any(), &DeleteParams::default()).await?;
+            services
+                .delete(&service.name_any(), &DeleteParams::default())
+                .await?;
         }
     }
     eventually(LIMIT, || async {
         let left = services.list(&ListParams::default()).await?.items;
-        let left = left.iter().filter(|service| service.name_any().starts_with("churn-")).count();
+        let left = left
+            .iter()
+            .filter(|service| service.name_any().starts_with("churn-"))
+            .count();
         Ok(Seen::when(left == 0, format!("{left} Services left")))
     })
     .await?;
@@ -149,19 +195,33 @@ async fn settled(stage: &Stage) -> anyhow::Result<usize> {
 
 async fn bad_swap(stage: &Stage, bytes: &[u8], stage_name: &str) -> anyhow::Result<String> {
     let before = scrape(stage).await?;
-    let refusals =
-        |scrape: &Scrape| scrape.sum("skydock_plugin_reloads_total", &[("result", "failure"), ("stage", stage_name)]);
+    let refusals = |scrape: &Scrape| {
+        scrape.sum(
+            "skydock_plugin_reloads_total",
+            &[("result", "failure"), ("stage", stage_name)],
+        )
+    };
     let events = stage.events(LEASE).await?.len();
     stage.replace(&stage.plugin_file(), bytes)?;
     let after = eventually(TAKEN, || async {
         let after = scrape(stage).await?;
-        Ok(if refusals(&after) > refusals(&before) { Seen::Yes(after) } else { Seen::NotYet("no refusal".to_owned()) })
+        Ok(if refusals(&after) > refusals(&before) {
+            Seen::Yes(after)
+        } else {
+            Seen::NotYet("no refusal".to_owned())
+        })
     })
     .await?;
-    ensure!(generation(&after) == generation(&before), "the generation has changed");
+    ensure!(
+        generation(&after) == generation(&before),
+        "the generation has changed"
+    );
     let event = eventually(LIMIT, || async {
         let told = stage.events(LEASE).await?;
-        let refused = told.iter().rfind(|event| event.starts_with("PluginRejected")).cloned();
+        let refused = told
+            .iter()
+            .rfind(|event| event.starts_with("PluginRejected"))
+            .cloned();
         Ok(match refused {
             Some(event) if told.len() > events => Seen::Yes(event),
             _ => Seen::NotYet(format!("{told:?}")),

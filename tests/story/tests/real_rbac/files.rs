@@ -7,12 +7,17 @@ use k8s_openapi::api::apps::v1::Deployment;
 use kube::config::Kubeconfig;
 use serde_json::json;
 
-/// How often a standby checks the lease. This is so rare that only its watch can make it react quickly.
+/// How often a standby checks the lease. This is so rare that only its watch can make it react
+/// quickly.
 pub(crate) const RETRY: Duration = Duration::from_secs(15);
 
 /// Flags that differ from those of the Deployment, in addition to that period.
-const FLAGS: [&str; 4] =
-    ["--v=4", "--node-monitor-period=1s", "--leader-elect-lease-duration=30s", "--leader-elect-renew-deadline=25s"];
+const FLAGS: [&str; 4] = [
+    "--v=4",
+    "--node-monitor-period=1s",
+    "--leader-elect-lease-duration=30s",
+    "--leader-elect-renew-deadline=25s",
+];
 
 /// A configuration file that is equivalent to the flags of the base.
 pub(crate) const CONFIGURATION: &str = "apiVersion: skydock.dev/v1alpha1
@@ -23,7 +28,8 @@ plugins:
   cloudConfig: /etc/skydock/cloud.yaml
 ";
 
-/// Returns the text with its examples uncommented. They start with `  # - target` and end with an empty line.
+/// Returns the text with its examples uncommented. They start with ` # - target` and end with an
+/// empty line.
 pub(crate) fn uncommented(text: &str) -> String {
     let mut in_example = false;
     let lines = text.lines().map(|line| {
@@ -42,7 +48,10 @@ pub(crate) fn moved(text: &str, before: &str, dir: &Path, plugins: &Path) -> Str
         ("/var/cache/skydock", dir.join("cache")),
     ];
     places.iter().fold(text.to_owned(), |text, (from, to)| {
-        text.replace(&format!("{before}{from}"), &format!("{before}{}", to.display()))
+        text.replace(
+            &format!("{before}{from}"),
+            &format!("{before}{}", to.display()),
+        )
     })
 }
 
@@ -53,11 +62,22 @@ pub(crate) fn arguments(
     plugins: &Path,
     kubeconfig: &Path,
 ) -> Result<Vec<OsString>> {
-    let pod = deployment.spec.as_ref().and_then(|spec| spec.template.spec.as_ref()).context("no Pod")?;
-    let given = pod.containers.first().and_then(|container| container.args.as_ref()).context("no arguments")?;
+    let pod = deployment
+        .spec
+        .as_ref()
+        .and_then(|spec| spec.template.spec.as_ref())
+        .context("no Pod")?;
+    let given = pod
+        .containers
+        .first()
+        .and_then(|container| container.args.as_ref())
+        .context("no arguments")?;
     let mut args = Vec::new();
     // Hosts on one machine cannot share a port.
-    for arg in given.iter().filter(|arg| !arg.starts_with("--metrics-bind-address=")) {
+    for arg in given
+        .iter()
+        .filter(|arg| !arg.starts_with("--metrics-bind-address="))
+    {
         args.push(moved(arg, "=", dir, plugins).into());
     }
     args.push(format!("--kubeconfig={}", kubeconfig.display()).into());
@@ -69,7 +89,12 @@ pub(crate) fn arguments(
 /// Returns a kubeconfig for the same cluster with another token. It is JSON, which is valid YAML.
 pub(crate) fn kubeconfig_with(token: &str, admin: &Path) -> Result<String> {
     let admin = Kubeconfig::read_from(admin)?;
-    let cluster = admin.clusters.into_iter().next().and_then(|named| named.cluster).context("no cluster")?;
+    let cluster = admin
+        .clusters
+        .into_iter()
+        .next()
+        .and_then(|named| named.cluster)
+        .context("no cluster")?;
     let kubeconfig = json!({
         "apiVersion": "v1",
         "kind": "Config",

@@ -8,7 +8,8 @@ use syn::Item;
 use super::condition::is_test;
 use super::paths::{self, Content};
 
-/// Number of imports that are followed from a name to where it is defined: names of other crates may seem to import each other.
+/// Number of imports that are followed from a name to where it is defined: names of other crates
+/// may seem to import each other.
 const FOLLOWED: usize = 8;
 
 /// A module, in a file of its own or not.
@@ -41,9 +42,15 @@ impl Modules {
         folder: &str,
         texts: &BTreeMap<String, String>,
     ) -> Result<()> {
-        let text = texts.get(file).with_context(|| format!("{file} is missing"))?;
-        let parsed = syn::parse_file(text)
-            .map_err(|error| anyhow!("{file}:{}: it is not Rust: {error}", error.span().start().line))?;
+        let text = texts
+            .get(file)
+            .with_context(|| format!("{file} is missing"))?;
+        let parsed = syn::parse_file(text).map_err(|error| {
+            anyhow!(
+                "{file}:{}: it is not Rust: {error}",
+                error.span().start().line
+            )
+        })?;
         if is_test(&parsed.attrs) {
             return Ok(());
         }
@@ -67,15 +74,22 @@ impl Modules {
             if let Some((_, items)) = &child.content {
                 self.add(path, file, &inner, items, texts)?;
             } else {
-                let own =
-                    [format!("{inner}.rs"), format!("{inner}/mod.rs")].into_iter().find(|own| texts.contains_key(own));
+                let own = [format!("{inner}.rs"), format!("{inner}/mod.rs")]
+                    .into_iter()
+                    .find(|own| texts.contains_key(own));
                 let own = own.with_context(|| {
                     format!("{file}: the file of the module {name} is missing (`#[path]` is not supported)")
                 })?;
                 self.add_file(path, &own, &inner, texts)?;
             }
         }
-        self.0.insert(path, Module { file: file.to_owned(), content });
+        self.0.insert(
+            path,
+            Module {
+                file: file.to_owned(),
+                content,
+            },
+        );
         Ok(())
     }
 
@@ -84,13 +98,18 @@ impl Modules {
         self.0.iter()
     }
 
-    /// Returns the module that defines what a path means in a module, and what is left of the path there. What is not in the crate is as
-    /// if it were defined by the module that imports it.
+    /// Returns the module that defines what a path means in a module, and what is left of the path
+    /// there. What is not in the crate is as if it were defined by the module that imports it.
     pub(super) fn find(&self, module: &[String], path: &[String]) -> (Vec<String>, Vec<String>) {
         self.follow(module, path, FOLLOWED)
     }
 
-    fn follow(&self, module: &[String], path: &[String], imports: usize) -> (Vec<String>, Vec<String>) {
+    fn follow(
+        &self,
+        module: &[String],
+        path: &[String],
+        imports: usize,
+    ) -> (Vec<String>, Vec<String>) {
         let mut at = module.to_vec();
         let mut rest = path;
         while let [name, after @ ..] = rest {
@@ -103,11 +122,17 @@ impl Modules {
             }
             rest = after;
         }
-        self.imported(&at, rest, imports).unwrap_or_else(|| (at, rest.to_vec()))
+        self.imported(&at, rest, imports)
+            .unwrap_or_else(|| (at, rest.to_vec()))
     }
 
     /// Returns where a path leads whose first name the module imports from another one.
-    fn imported(&self, at: &[String], path: &[String], imports: usize) -> Option<(Vec<String>, Vec<String>)> {
+    fn imported(
+        &self,
+        at: &[String],
+        path: &[String],
+        imports: usize,
+    ) -> Option<(Vec<String>, Vec<String>)> {
         let (name, after) = path.split_first()?;
         let imports = imports.checked_sub(1)?;
         if self.defines(at, name) {
@@ -120,14 +145,18 @@ impl Modules {
         }
         content.globs.iter().find_map(|glob| {
             let (module, rest) = self.follow(at, glob, imports);
-            let (found, left) = (rest.is_empty() && module != at).then(|| self.follow(&module, path, imports))?;
+            let (found, left) =
+                (rest.is_empty() && module != at).then(|| self.follow(&module, path, imports))?;
             let is_child = self.0.contains_key(&joined(&module, name));
-            (is_child || left.first().is_none_or(|name| self.defines(&found, name))).then_some((found, left))
+            (is_child || left.first().is_none_or(|name| self.defines(&found, name)))
+                .then_some((found, left))
         })
     }
 
     fn defines(&self, module: &[String], name: &str) -> bool {
-        self.0.get(module).is_some_and(|module| module.content.items.contains(name))
+        self.0
+            .get(module)
+            .is_some_and(|module| module.content.items.contains(name))
     }
 }
 

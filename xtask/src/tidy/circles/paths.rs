@@ -5,7 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use proc_macro2::{Ident, TokenStream, TokenTree};
 use syn::ext::IdentExt as _;
 use syn::visit::{self, Visit};
-use syn::{Arm, Attribute, Field, ImplItemFn, Item, ItemMod, ItemUse, Local, MetaList, TraitItemFn, UseTree, Variant};
+use syn::{
+    Arm, Attribute, Field, ImplItemFn, Item, ItemMod, ItemUse, Local, MetaList, TraitItemFn,
+    UseTree, Variant,
+};
 
 use super::condition::is_test;
 
@@ -31,7 +34,10 @@ pub(super) struct Content {
 
 /// Reads the items of a module. Returns its child modules too.
 pub(super) fn read(items: &[Item]) -> (Content, Vec<&ItemMod>) {
-    let mut reader = Reader { content: Content::default(), modules: Vec::new() };
+    let mut reader = Reader {
+        content: Content::default(),
+        modules: Vec::new(),
+    };
     for item in items {
         reader.content.items.extend(head(item).1.map(text));
         reader.visit_item(item);
@@ -52,7 +58,10 @@ impl Reader<'_> {
                 path.push(text(&prefix.ident));
                 self.import(&prefix.tree, path);
             }
-            UseTree::Group(group) => group.items.iter().for_each(|tree| self.import(tree, path.clone())),
+            UseTree::Group(group) => group
+                .items
+                .iter()
+                .for_each(|tree| self.import(tree, path.clone())),
             UseTree::Glob(glob) => {
                 self.name(glob.star_token.spans[0].start().line, path.clone());
                 self.content.globs.push(path);
@@ -66,9 +75,15 @@ impl Reader<'_> {
         if name != "self" || path.is_empty() {
             path.push(text(name));
         }
-        let alias = if alias == "self" { path.last().cloned() } else { Some(text(alias)) };
+        let alias = if alias == "self" {
+            path.last().cloned()
+        } else {
+            Some(text(alias))
+        };
         self.name(name.span().start().line, path.clone());
-        self.content.imports.extend(alias.map(|alias| (alias, path)));
+        self.content
+            .imports
+            .extend(alias.map(|alias| (alias, path)));
     }
 
     /// Adds a path, unless it is one name, which an import brought.
@@ -100,7 +115,12 @@ impl Reader<'_> {
                         TokenTree::Ident(ident) => path.push(ident),
                         TokenTree::Group(group) => self.scan(group.stream(), strings),
                         TokenTree::Literal(literal) if strings => {
-                            let path = literal.to_string().trim_matches('"').split("::").map(str::to_owned).collect();
+                            let path = literal
+                                .to_string()
+                                .trim_matches('"')
+                                .split("::")
+                                .map(str::to_owned)
+                                .collect();
                             self.name(literal.span().start().line, path);
                         }
                         TokenTree::Literal(_) | TokenTree::Punct(_) => {}
@@ -158,7 +178,11 @@ impl<'a> Visit<'a> for Reader<'a> {
 
     fn visit_path(&mut self, path: &'a syn::Path) {
         if path.leading_colon.is_none() && path.segments.len() > 1 {
-            let names: Vec<_> = path.segments.iter().map(|segment| segment.ident.clone()).collect();
+            let names: Vec<_> = path
+                .segments
+                .iter()
+                .map(|segment| segment.ident.clone())
+                .collect();
             self.name_path(&names);
         }
         visit::visit_path(self, path);

@@ -2,7 +2,10 @@ use super::*;
 
 /// Returns the circles in a crate with these files.
 fn circles(files: &[(&str, &str)]) -> Vec<String> {
-    let texts = files.iter().map(|(file, text)| (format!("x/src/{file}"), (*text).to_owned())).collect();
+    let texts = files
+        .iter()
+        .map(|(file, text)| (format!("x/src/{file}"), (*text).to_owned()))
+        .collect();
     of_crate("x/src", "x/src/lib.rs", &texts).unwrap()
 }
 
@@ -11,8 +14,13 @@ fn between(root: &str, a: &str, b: &str) -> Vec<String> {
     let root = format!("mod a; mod b; {root}");
     let found = circles(&[("lib.rs", root.as_str()), ("a.rs", a), ("b.rs", b)]);
     let places = found.iter().map(|problem| {
-        let places = problem.strip_prefix("x/src: the modules a and b use each other: ").unwrap();
-        places.strip_suffix("; move what both use into a module of its own").unwrap().to_owned()
+        let places = problem
+            .strip_prefix("x/src: the modules a and b use each other: ")
+            .unwrap();
+        places
+            .strip_suffix("; move what both use into a module of its own")
+            .unwrap()
+            .to_owned()
     });
     places.collect()
 }
@@ -24,14 +32,29 @@ fn two_modules_that_use_each_other_are_a_circle() {
     for (a, b) in [
         ("use crate::b::B;", "use crate::a::A;"),
         ("use super::r#b::{self, B};", "use super::{a::{A as C}};"),
-        ("fn f() { use crate::b::B as C; }", "fn f() -> Vec<crate::a::A> {}"),
-        ("fn f() { super::b::B::new(); }", "impl super::a::A for u8 {}"),
-        ("use super::*; fn f() { b::B::new() }", "use super::*; struct S(a::A);"),
-        ("struct A<T: crate::b::B>(T);", "use self::super::a; struct S(a::A);"),
+        (
+            "fn f() { use crate::b::B as C; }",
+            "fn f() -> Vec<crate::a::A> {}",
+        ),
+        (
+            "fn f() { super::b::B::new(); }",
+            "impl super::a::A for u8 {}",
+        ),
+        (
+            "use super::*; fn f() { b::B::new() }",
+            "use super::*; struct S(a::A);",
+        ),
+        (
+            "struct A<T: crate::b::B>(T);",
+            "use self::super::a; struct S(a::A);",
+        ),
     ] {
         assert_eq!(between("", a, b).len(), 1, "{a} {b}");
     }
-    assert_eq!(between("", "use crate::b::B;", "use crate::a::A;"), [CIRCLE]);
+    assert_eq!(
+        between("", "use crate::b::B;", "use crate::a::A;"),
+        [CIRCLE]
+    );
 }
 
 #[test]
@@ -46,8 +69,18 @@ fn a_name_counts_for_the_module_that_defines_it() {
         assert_eq!(between(root, a, b), [CIRCLE], "{root}");
     }
     let elsewhere = "pub use c::*; mod c { pub struct A; }";
-    assert_eq!(between(&format!("pub use b::B; pub use a::K::*; {elsewhere}"), a, b), [""; 0]);
-    assert_eq!(between(&format!("pub use b::B; {elsewhere}"), "use super::b::B;", "use super::A;"), [""; 0]);
+    assert_eq!(
+        between(&format!("pub use b::B; pub use a::K::*; {elsewhere}"), a, b),
+        [""; 0]
+    );
+    assert_eq!(
+        between(
+            &format!("pub use b::B; {elsewhere}"),
+            "use super::b::B;",
+            "use super::A;"
+        ),
+        [""; 0]
+    );
     assert_eq!(between("pub use std::{A, B};", a, b), [""; 0]);
     assert_eq!(between("pub use a::A; struct B;", a, b), [""; 0]);
 }
@@ -55,9 +88,16 @@ fn a_name_counts_for_the_module_that_defines_it() {
 #[test]
 fn what_a_module_defines_or_imports_from_elsewhere_is_its_own() {
     let user = "use super::b::B;";
-    for b in ["pub use std::x::B;", "pub struct B; fn f() { use crate::c::B; }"] {
+    for b in [
+        "pub use std::x::B;",
+        "pub struct B; fn f() { use crate::c::B; }",
+    ] {
         let b = format!("use super::a::A; {b}");
-        assert_eq!(between("mod c { pub struct B; }", user, &b), [CIRCLE], "{b}");
+        assert_eq!(
+            between("mod c { pub struct B; }", user, &b),
+            [CIRCLE],
+            "{b}"
+        );
     }
 }
 
@@ -103,8 +143,14 @@ fn each_separate_circle_is_shown() {
         "mod a { use super::b::B; } mod b { use super::a::A; mod c { use super::d::D; } mod d { use super::c::C; } }
          mod e { use super::f::F; use super::a::A; } mod f { use super::e::E; }",
     )]);
-    let shown = found.iter().map(|problem| problem.split(" use each other").next().unwrap());
-    let expected = ["x/src: the modules a and b", "x/src: the modules e and f", "x/src/b: the modules c and d"];
+    let shown = found
+        .iter()
+        .map(|problem| problem.split(" use each other").next().unwrap());
+    let expected = [
+        "x/src: the modules a and b",
+        "x/src: the modules e and f",
+        "x/src/b: the modules c and d",
+    ];
     assert_eq!(shown.collect::<Vec<_>>(), expected);
 }
 
@@ -112,7 +158,10 @@ fn each_separate_circle_is_shown() {
 fn a_module_and_its_descendants_are_one() {
     let found = circles(&[
         ("lib.rs", "mod a; use a::b::B; struct L;"),
-        ("a.rs", "mod b; use b::B; use self::b::c::C; struct A; use crate::L;"),
+        (
+            "a.rs",
+            "mod b; use b::B; use self::b::c::C; struct A; use crate::L;",
+        ),
         ("a/b.rs", "mod c; use super::A; use crate::L;"),
         ("a/b/c.rs", "use super::super::A; use crate::{L, a::A};"),
     ]);
@@ -137,25 +186,53 @@ fn tests_may_use_everything() {
     ] {
         assert_eq!(between("", a, "use crate::a::A;"), [""; 0], "{a}");
     }
-    for a in ["#[cfg(any(test, unix))] use crate::b::B;", "#[cfg(not(test))] use crate::b::B;"] {
+    for a in [
+        "#[cfg(any(test, unix))] use crate::b::B;",
+        "#[cfg(not(test))] use crate::b::B;",
+    ] {
         assert_eq!(between("", a, "use crate::a::A;"), [CIRCLE], "{a}");
     }
 }
 
 #[test]
 fn arrows_in_one_direction_are_no_circle() {
-    assert_eq!(between("", "use crate::b::B;", "use std::a::A; use ::a::A; mod c { use super::B; }"), [""; 0]);
-    assert_eq!(between("pub use a::A;", "use super::b::B;", "use anyhow::anyhow; use c::d; use d::c;"), [""; 0]);
+    assert_eq!(
+        between(
+            "",
+            "use crate::b::B;",
+            "use std::a::A; use ::a::A; mod c { use super::B; }"
+        ),
+        [""; 0]
+    );
+    assert_eq!(
+        between(
+            "pub use a::A;",
+            "use super::b::B;",
+            "use anyhow::anyhow; use c::d; use d::c;"
+        ),
+        [""; 0]
+    );
 }
 
 #[test]
 fn a_file_that_is_missing_or_not_rust_is_an_error() {
     for (files, expected) in [
-        (&[("lib.rs", "mod a;")][..], "x/src/lib.rs: the file of the module a is missing ("),
-        (&[("lib.rs", "mod a;"), ("a.rs", "\nfn 1")], "x/src/a.rs:2: it is not Rust: "),
+        (
+            &[("lib.rs", "mod a;")][..],
+            "x/src/lib.rs: the file of the module a is missing (",
+        ),
+        (
+            &[("lib.rs", "mod a;"), ("a.rs", "\nfn 1")],
+            "x/src/a.rs:2: it is not Rust: ",
+        ),
     ] {
-        let texts = files.iter().map(|(file, text)| (format!("x/src/{file}"), (*text).to_owned())).collect();
-        let error = of_crate("x/src", "x/src/lib.rs", &texts).unwrap_err().to_string();
+        let texts = files
+            .iter()
+            .map(|(file, text)| (format!("x/src/{file}"), (*text).to_owned()))
+            .collect();
+        let error = of_crate("x/src", "x/src/lib.rs", &texts)
+            .unwrap_err()
+            .to_string();
         assert!(error.starts_with(expected), "{error}");
     }
 }
@@ -173,5 +250,8 @@ fn the_crates_of_the_checkout_are_read() {
     let files = sources.keys().map(|&file| file.to_owned()).collect();
     let found = problems(&files, &|file: &str| Ok(sources[file].to_owned())).unwrap();
     assert_eq!(found.len(), 1, "{found:?}");
-    assert!(found[0].starts_with("x/src: the modules a and b use each other: "), "{found:?}");
+    assert!(
+        found[0].starts_with("x/src: the modules a and b use each other: "),
+        "{found:?}"
+    );
 }

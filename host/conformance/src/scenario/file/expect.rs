@@ -6,12 +6,14 @@ use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 use skydock_cloud::CloudError;
 
-/// What must be true. Without anything, a call must succeed for each node, a request must be answered with 2xx, and a program must end with 0.
+/// What must be true. Without anything, a call must succeed for each node, a request must be
+/// answered with 2xx, and a program must end with 0.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub(crate) struct Expect {
-    /// The answer of a call; of functions that answer for each node, a list of answers or `{error: CASE}`. `*` in a text stands for any
-    /// characters, and fields that are not named may have any value.
+    /// The answer of a call; of functions that answer for each node, a list of answers or `{error:
+    /// CASE}`. `*` in a text stands for any characters, and fields that are not named may have any
+    /// value.
     #[serde(deserialize_with = "present")]
     pub(crate) answer: Option<Value>,
     /// The error of a call.
@@ -22,7 +24,8 @@ pub(crate) struct Expect {
     pub(crate) status: Option<u16>,
     /// Exit code of a program.
     pub(crate) exit: Option<i32>,
-    /// Body of an HTTP answer or output of a program. Lists must have the same elements in any order.
+    /// Body of an HTTP answer or output of a program. Lists must have the same elements in any
+    /// order.
     #[serde(deserialize_with = "present")]
     pub(crate) json: Option<Value>,
 }

@@ -1,7 +1,9 @@
 //! Objects of the cluster, with the names that their fields have in Kubernetes.
 
 use serde::Deserialize;
-use skydock_cloud::{AddressKind, IpFamily, Node, NodeAddress, Pairs, Service, ServicePort, TrafficPolicy, Transport};
+use skydock_cloud::{
+    AddressKind, IpFamily, Node, NodeAddress, Pairs, Service, ServicePort, TrafficPolicy, Transport,
+};
 
 /// Objects of the cluster.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -133,19 +135,34 @@ fn only_ipv4() -> Vec<Family> {
     vec![Family::V4]
 }
 
-/// Returns a UID that follows from the name, by FNV-1a: the same in each run, so that hooks can name what was made for it.
+/// Returns a UID that follows from the name, by FNV-1a: the same in each run, so that hooks can
+/// name what was made for it.
 fn uid(kind: u8, name: &str) -> String {
-    let hash = name
-        .bytes()
-        .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
-    format!("5a1c0de5-0000-4000-8{kind:03x}-{:012x}", hash & 0xffff_ffff_ffff)
+    let hash = name.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    });
+    format!(
+        "5a1c0de5-0000-4000-8{kind:03x}-{:012x}",
+        hash & 0xffff_ffff_ffff
+    )
 }
 
 impl NodeSpec {
     pub(crate) fn node(&self) -> Node {
-        let Self { name, uid: given, provider_id, labels, annotations, addresses, pod_cidrs, ready } = self;
+        let Self {
+            name,
+            uid: given,
+            provider_id,
+            labels,
+            annotations,
+            addresses,
+            pod_cidrs,
+            ready,
+        } = self;
         let mut labels = labels.clone();
-        labels.entry("kubernetes.io/hostname".to_owned()).or_insert_with(|| name.clone());
+        labels
+            .entry("kubernetes.io/hostname".to_owned())
+            .or_insert_with(|| name.clone());
         Node {
             uid: given.clone().unwrap_or_else(|| uid(1, name)),
             provider_id: provider_id.clone(),
@@ -171,7 +188,10 @@ impl AddressSpec {
             AddressType::InternalDns => AddressKind::InternalDns,
             AddressType::ExternalDns => AddressKind::ExternalDns,
         };
-        NodeAddress { kind, address: self.address.clone() }
+        NodeAddress {
+            kind,
+            address: self.address.clone(),
+        }
     }
 }
 
@@ -188,7 +208,10 @@ impl ServiceSpec {
         Service {
             namespace: self.namespace.clone(),
             name: self.name.clone(),
-            uid: self.uid.clone().unwrap_or_else(|| uid(2, &format!("{}/{}", self.namespace, self.name))),
+            uid: self
+                .uid
+                .clone()
+                .unwrap_or_else(|| uid(2, &format!("{}/{}", self.namespace, self.name))),
             labels: self.labels.clone(),
             annotations: self.annotations.clone(),
             ports: self.ports.iter().map(PortSpec::port).collect(),
@@ -216,7 +239,10 @@ impl PortSpec {
             transport,
             app_protocol: self.app_protocol.clone(),
             port: self.port,
-            target_port: self.target_port.clone().unwrap_or_else(|| self.port.to_string()),
+            target_port: self
+                .target_port
+                .clone()
+                .unwrap_or_else(|| self.port.to_string()),
             node_port: self.node_port,
         }
     }
@@ -231,7 +257,12 @@ mod tests {
         let node = |text: &str| serde_saphyr::from_str::<NodeSpec>(text).unwrap().node();
         let (one, other) = (node("name: node-1"), node("name: node-2"));
         assert_eq!(one, node("name: node-1"));
-        assert!(one.uid != other.uid && one.uid.len() == 36, "{} {}", one.uid, other.uid);
+        assert!(
+            one.uid != other.uid && one.uid.len() == 36,
+            "{} {}",
+            one.uid,
+            other.uid
+        );
         assert_eq!(node("{name: node-1, uid: u}").uid, "u");
     }
 
@@ -240,15 +271,30 @@ mod tests {
         let text =
             "{name: web, ports: [{port: 53, nodePort: 30053, protocol: UDP}], loadBalancerSourceRanges: [10.0.0.0/8],
                     externalTrafficPolicy: Local, healthCheckNodePort: 31000, ipFamilies: [IPv4, IPv6]}";
-        let service = serde_saphyr::from_str::<ServiceSpec>(text).unwrap().service();
+        let service = serde_saphyr::from_str::<ServiceSpec>(text)
+            .unwrap()
+            .service();
         let port = service.ports.first().unwrap();
-        assert_eq!((port.transport, port.node_port, port.target_port.as_str()), (Transport::Udp, 30053, "53"));
-        assert_eq!((service.namespace.as_str(), service.health_check_node_port), ("default", 31000));
+        assert_eq!(
+            (port.transport, port.node_port, port.target_port.as_str()),
+            (Transport::Udp, 30053, "53")
+        );
+        assert_eq!(
+            (service.namespace.as_str(), service.health_check_node_port),
+            ("default", 31000)
+        );
         assert_eq!(service.ip_families, [IpFamily::V4, IpFamily::V6]);
         assert_eq!(service.external_traffic_policy, TrafficPolicy::Local);
         let text = "{name: n, providerID: 'x://1', podCIDRs: [10.244.1.0/24], addresses: [{type: InternalIP, address: 10.0.0.1}]}";
         let node = serde_saphyr::from_str::<NodeSpec>(text).unwrap().node();
-        assert_eq!((node.provider_id.as_deref(), node.pod_cidrs.len(), node.addresses.len()), (Some("x://1"), 1, 1));
+        assert_eq!(
+            (
+                node.provider_id.as_deref(),
+                node.pod_cidrs.len(),
+                node.addresses.len()
+            ),
+            (Some("x://1"), 1, 1)
+        );
         assert!(node.ready);
     }
 }

@@ -8,7 +8,8 @@ use skydock_cloud::Capability;
 
 use super::{Expect, Given, Span};
 
-/// A step: exactly one of `call`, `http`, `run`, `given`, `wait`, `swap` and `restart`; `swap` also goes with `call`.
+/// A step: exactly one of `call`, `http`, `run`, `given`, `wait`, `swap` and `restart`; `swap` also
+/// goes with `call`.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub(crate) struct Step {
@@ -24,9 +25,11 @@ pub(crate) struct Step {
     pub(crate) given: Option<Given>,
     /// Lets time pass.
     pub(crate) wait: Option<Span>,
-    /// Replaces the plugin by a new generation of itself; with `call`, while the call is waiting for its first request.
+    /// Replaces the plugin by a new generation of itself; with `call`, while the call is waiting
+    /// for its first request.
     pub(crate) swap: bool,
-    /// Loads the plugin again, like a replica of Skydock that becomes the leader: with no instance and no cache.
+    /// Loads the plugin again, like a replica of Skydock that becomes the leader: with no instance
+    /// and no cache.
     pub(crate) restart: bool,
     /// The nodes of a call; all by default.
     pub(crate) nodes: Option<Vec<String>>,
@@ -139,12 +142,18 @@ impl Function {
 
     /// Returns true for a function with one answer for each node or route.
     pub(crate) const fn answers_each(self) -> bool {
-        matches!(self, Self::Check | Self::Describe | Self::Locate | Self::CreateRoutes | Self::DeleteRoutes)
+        matches!(
+            self,
+            Self::Check | Self::Describe | Self::Locate | Self::CreateRoutes | Self::DeleteRoutes
+        )
     }
 
     /// Returns true for a function about a Service.
     pub(crate) const fn is_about_service(self) -> bool {
-        matches!(self, Self::Get | Self::Ensure | Self::UpdateNodes | Self::EnsureDeleted)
+        matches!(
+            self,
+            Self::Get | Self::Ensure | Self::UpdateNodes | Self::EnsureDeleted
+        )
     }
 
     /// Returns true for a function that takes nodes.
@@ -154,7 +163,10 @@ impl Function {
 
     /// Returns true for a function that changes nothing in the cloud.
     pub(crate) const fn only_reads(self) -> bool {
-        matches!(self, Self::Check | Self::Describe | Self::Locate | Self::Get | Self::ListRoutes)
+        matches!(
+            self,
+            Self::Check | Self::Describe | Self::Locate | Self::Get | Self::ListRoutes
+        )
     }
 }
 
@@ -210,15 +222,21 @@ impl Step {
             Some(Action::Restart) => "Skydock starts again".to_owned(),
         };
         let more = [
-            self.service.as_ref().map(|name| format!(" for the Service {name}")),
-            self.nodes.as_ref().map(|names| format!(" with [{}]", names.join(", "))),
+            self.service
+                .as_ref()
+                .map(|name| format!(" for the Service {name}")),
+            self.nodes
+                .as_ref()
+                .map(|names| format!(" with [{}]", names.join(", "))),
             self.times.map(|times| format!(", {times} times")),
             self.at_once.map(|times| format!(", {times} at once")),
             self.kill.map(|_| ", killed".to_owned()),
             self.answer_lost.then(|| ", answer lost".to_owned()),
             (self.swap && self.call.is_some()).then(|| ", plugin replaced meanwhile".to_owned()),
         ];
-        more.into_iter().flatten().for_each(|more| text.push_str(&more));
+        more.into_iter()
+            .flatten()
+            .for_each(|more| text.push_str(&more));
         text
     }
 }

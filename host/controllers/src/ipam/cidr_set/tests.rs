@@ -10,21 +10,33 @@ fn net(text: &str) -> IpNet {
 
 fn set(cluster: &str, mask: u8) -> CidrSet {
     let metrics = Metrics::register(&mut Registry::default());
-    CidrSet::new(NodeRange::new(net(cluster), mask).unwrap(), metrics.ipam.cidr_set(cluster))
+    CidrSet::new(
+        NodeRange::new(net(cluster), mask).unwrap(),
+        metrics.ipam.cidr_set(cluster),
+    )
 }
 
 fn allocate(set: &mut CidrSet, count: usize) -> Vec<String> {
-    (0..count).map_while(|_| set.allocate()).map(|cidr| cidr.to_string()).collect()
+    (0..count)
+        .map_while(|_| set.allocate())
+        .map(|cidr| cidr.to_string())
+        .collect()
 }
 
 // Holds: I-07
 #[test]
 fn cidrs_are_allocated_in_order_and_the_search_wraps() {
     let mut set = set("10.244.0.0/22", 24);
-    assert_eq!(allocate(&mut set, 3), ["10.244.0.0/24", "10.244.1.0/24", "10.244.2.0/24"]);
+    assert_eq!(
+        allocate(&mut set, 3),
+        ["10.244.0.0/24", "10.244.1.0/24", "10.244.2.0/24"]
+    );
     set.release(net("10.244.0.0/24"));
     set.release(net("10.244.1.0/24"));
-    assert_eq!(allocate(&mut set, 9), ["10.244.3.0/24", "10.244.0.0/24", "10.244.1.0/24"]);
+    assert_eq!(
+        allocate(&mut set, 9),
+        ["10.244.3.0/24", "10.244.0.0/24", "10.244.1.0/24"]
+    );
     assert!(set.is_full() && set.allocate().is_none());
 }
 
@@ -32,17 +44,36 @@ fn cidrs_are_allocated_in_order_and_the_search_wraps() {
 #[test]
 fn ipv6_and_address_space_ends_are_split_correctly() {
     for (cluster, mask, first, last) in [
-        ("fd00:10:244::/56", 64, "fd00:10:244::/64", "fd00:10:244:ff::/64"),
+        (
+            "fd00:10:244::/56",
+            64,
+            "fd00:10:244::/64",
+            "fd00:10:244:ff::/64",
+        ),
         ("fd00::/112", 128, "fd00::/128", "fd00::ffff/128"),
-        ("ffff:ffff:ffff:ff00::/56", 64, "ffff:ffff:ffff:ff00::/64", "ffff:ffff:ffff:ffff::/64"),
-        ("255.255.255.0/24", 32, "255.255.255.0/32", "255.255.255.255/32"),
+        (
+            "ffff:ffff:ffff:ff00::/56",
+            64,
+            "ffff:ffff:ffff:ff00::/64",
+            "ffff:ffff:ffff:ffff::/64",
+        ),
+        (
+            "255.255.255.0/24",
+            32,
+            "255.255.255.0/32",
+            "255.255.255.255/32",
+        ),
         ("0.0.0.0/0", 0, "0.0.0.0/0", "0.0.0.0/0"),
         ("::/0", 0, "::/0", "::/0"),
     ] {
         let mut set = set(cluster, mask);
         let all = allocate(&mut set, 1 << 17);
         assert_eq!(all.len(), set.range().len(), "{cluster}");
-        assert_eq!((all.first().unwrap().as_str(), all.last().unwrap().as_str()), (first, last), "{cluster}");
+        assert_eq!(
+            (all.first().unwrap().as_str(), all.last().unwrap().as_str()),
+            (first, last),
+            "{cluster}"
+        );
     }
 }
 
@@ -51,10 +82,29 @@ fn ipv6_and_address_space_ends_are_split_correctly() {
 fn a_held_cidr_blocks_all_cidrs_it_overlaps() {
     for (held, left) in [
         ("10.244.0.0/23", &["10.244.2.0/24", "10.244.3.0/24"][..]),
-        ("10.244.1.128/25", &["10.244.0.0/24", "10.244.2.0/24", "10.244.3.0/24"]),
+        (
+            "10.244.1.128/25",
+            &["10.244.0.0/24", "10.244.2.0/24", "10.244.3.0/24"],
+        ),
         ("10.0.0.0/8", &[]),
-        ("10.245.0.0/24", &["10.244.0.0/24", "10.244.1.0/24", "10.244.2.0/24", "10.244.3.0/24"]),
-        ("fd00::/64", &["10.244.0.0/24", "10.244.1.0/24", "10.244.2.0/24", "10.244.3.0/24"]),
+        (
+            "10.245.0.0/24",
+            &[
+                "10.244.0.0/24",
+                "10.244.1.0/24",
+                "10.244.2.0/24",
+                "10.244.3.0/24",
+            ],
+        ),
+        (
+            "fd00::/64",
+            &[
+                "10.244.0.0/24",
+                "10.244.1.0/24",
+                "10.244.2.0/24",
+                "10.244.3.0/24",
+            ],
+        ),
     ] {
         let mut set = set("10.244.0.0/22", 24);
         set.hold(net(held));
@@ -85,8 +135,8 @@ enum Step {
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
     // CIDRs in and around 10.244.0.0/27, which is divided into sixteen /31.
-    let cidr =
-        (0_u8..64, 24_u8..=32).prop_map(|(last, mask)| IpNet::new([10, 244, 0, last].into(), mask).unwrap().trunc());
+    let cidr = (0_u8..64, 24_u8..=32)
+        .prop_map(|(last, mask)| IpNet::new([10, 244, 0, last].into(), mask).unwrap().trunc());
     let step = prop_oneof![
         3 => Just(Step::Allocate),
         1 => cidr.prop_map(Step::Hold),

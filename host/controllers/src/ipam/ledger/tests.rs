@@ -11,7 +11,10 @@ fn net(text: &str) -> IpNet {
 fn ledger(ranges: &[(&str, u8)], service_cidrs: &[&str]) -> Ledger {
     let metrics = Metrics::register(&mut Registry::default());
     let set = |&(cluster, mask): &(&str, u8)| {
-        CidrSet::new(NodeRange::new(net(cluster), mask).unwrap(), metrics.ipam.cidr_set(cluster))
+        CidrSet::new(
+            NodeRange::new(net(cluster), mask).unwrap(),
+            metrics.ipam.cidr_set(cluster),
+        )
     };
     let service_cidrs: Vec<IpNet> = service_cidrs.iter().map(|cidr| net(cidr)).collect();
     Ledger::new(ranges.iter().map(set).collect(), &service_cidrs)
@@ -53,8 +56,14 @@ impl Ledger {
 #[test]
 fn a_node_gets_one_cidr_from_each_cluster_cidr_in_order() {
     let mut ledger = ledger(&[("fd00::/56", 64), ("10.244.0.0/16", 24)], &[]);
-    assert_eq!(ledger.sees("a", &[]), assign(&["fd00::/64", "10.244.0.0/24"]));
-    assert_eq!(ledger.sees("b", &[]), assign(&["fd00:0:0:1::/64", "10.244.1.0/24"]));
+    assert_eq!(
+        ledger.sees("a", &[]),
+        assign(&["fd00::/64", "10.244.0.0/24"])
+    );
+    assert_eq!(
+        ledger.sees("b", &[]),
+        assign(&["fd00:0:0:1::/64", "10.244.1.0/24"])
+    );
 }
 
 // Holds: I-05
@@ -70,9 +79,18 @@ fn cidrs_in_use_are_not_allocated_again() {
 // Holds: I-05
 #[test]
 fn cidrs_that_overlap_service_cidrs_are_not_allocated() {
-    let mut ledger = ledger(&[("10.244.0.0/22", 24), ("fd00::/62", 64)], &["10.244.1.0/25", "fd00::/112"]);
-    assert_eq!(ledger.asks("a"), assign(&["10.244.0.0/24", "fd00:0:0:1::/64"]));
-    assert_eq!(ledger.asks("b"), assign(&["10.244.2.0/24", "fd00:0:0:2::/64"]));
+    let mut ledger = ledger(
+        &[("10.244.0.0/22", 24), ("fd00::/62", 64)],
+        &["10.244.1.0/25", "fd00::/112"],
+    );
+    assert_eq!(
+        ledger.asks("a"),
+        assign(&["10.244.0.0/24", "fd00:0:0:1::/64"])
+    );
+    assert_eq!(
+        ledger.asks("b"),
+        assign(&["10.244.2.0/24", "fd00:0:0:2::/64"])
+    );
 }
 
 // Holds: I-05
@@ -82,7 +100,10 @@ fn an_out_of_range_cidr_warns_once_and_blocks_nothing() {
     let told = Decision::Warn(vec![Problem::OutOfRange(net("192.168.7.0/24"))]);
     assert_eq!(ledger.sees("a", &["192.168.7.0/24"]), told);
     assert_eq!(ledger.sees("a", &["192.168.7.0/24"]), Decision::Nothing);
-    assert_eq!(ledger.sees("b", &["nonsense"]), Decision::Warn(vec![Problem::Unreadable("nonsense".to_owned())]));
+    assert_eq!(
+        ledger.sees("b", &["nonsense"]),
+        Decision::Warn(vec![Problem::Unreadable("nonsense".to_owned())])
+    );
     assert_eq!(ledger.asks("c"), assign(&["10.244.0.0/24"]));
     ledger.forget(&node("a", &["192.168.7.0/24"]));
     assert_eq!(ledger.asks("d"), assign(&["10.244.1.0/24"]));
@@ -93,8 +114,14 @@ fn an_out_of_range_cidr_warns_once_and_blocks_nothing() {
 fn a_cidr_of_two_nodes_warns_and_is_free_when_both_are_gone() {
     let mut ledger = ledger(&[("10.244.0.0/23", 24)], &[]);
     assert_eq!(ledger.sees("a", &["10.244.0.0/24"]), Decision::Nothing);
-    let told = Problem::Shared { cidr: net("10.244.0.128/25"), with: "a".to_owned() };
-    assert_eq!(ledger.sees("b", &["10.244.0.128/25"]), Decision::Warn(vec![told]));
+    let told = Problem::Shared {
+        cidr: net("10.244.0.128/25"),
+        with: "a".to_owned(),
+    };
+    assert_eq!(
+        ledger.sees("b", &["10.244.0.128/25"]),
+        Decision::Warn(vec![told])
+    );
     assert_eq!(ledger.asks("c"), assign(&["10.244.1.0/24"]));
     ledger.forget(&node("a", &[]));
     assert_eq!(ledger.asks("d"), Decision::Exhausted(net("10.244.0.0/23")));
@@ -115,7 +142,10 @@ fn a_node_seen_with_other_cidrs_holds_those_instead() {
 #[test]
 fn a_conflict_message_names_the_reserved_cidrs() {
     let problem = Problem::WrittenByOther(vec![net("10.244.0.0/24"), net("fd00::/64")]).to_string();
-    assert!(problem.contains("while 10.244.0.0/24, fd00::/64 was reserved"), "{problem}");
+    assert!(
+        problem.contains("while 10.244.0.0/24, fd00::/64 was reserved"),
+        "{problem}"
+    );
 }
 
 // Holds: I-06
@@ -134,7 +164,10 @@ fn a_deleted_node_releases_its_cidrs_once() {
 fn a_node_being_deleted_keeps_its_cidrs_and_gets_no_others() {
     let mut ledger = small();
     assert_eq!(ledger.sees("a", &["10.244.0.0/24"]), Decision::Nothing);
-    assert_eq!(ledger.decide(&node("a", &["10.244.0.0/24"]), true), Decision::Nothing);
+    assert_eq!(
+        ledger.decide(&node("a", &["10.244.0.0/24"]), true),
+        Decision::Nothing
+    );
     assert_eq!(ledger.decide(&node("b", &[]), true), Decision::Nothing);
     assert_eq!(ledger.asks("c"), assign(&["10.244.1.0/24"]));
 }
@@ -144,7 +177,10 @@ fn a_node_being_deleted_keeps_its_cidrs_and_gets_no_others() {
 fn a_node_of_the_same_name_with_another_uid_is_another_node() {
     let mut ledger = small();
     assert_eq!(ledger.asks("a"), assign(&["10.244.0.0/24"]));
-    let again = Node { uid: "another".to_owned(), ..node("a", &[]) };
+    let again = Node {
+        uid: "another".to_owned(),
+        ..node("a", &[])
+    };
     assert_eq!(ledger.decide(&again, false), assign(&["10.244.1.0/24"]));
     ledger.forget(&node("a", &[]));
     assert_eq!(ledger.decide(&again, false), assign(&["10.244.1.0/24"]));
@@ -167,8 +203,14 @@ fn a_cidr_written_by_others_stays_and_the_reserved_is_freed() {
     let mut ledger = ledger(&[("10.244.0.0/23", 24)], &[]);
     assert_eq!(ledger.asks("a"), assign(&["10.244.0.0/24"]));
     let told = Problem::WrittenByOther(vec![net("10.244.0.0/24")]);
-    assert!(told.to_string().contains("set --allocate-node-cidrs=false in kube-controller-manager"));
-    assert_eq!(ledger.sees("a", &["10.244.1.0/24"]), Decision::Warn(vec![told]));
+    assert!(
+        told.to_string()
+            .contains("set --allocate-node-cidrs=false in kube-controller-manager")
+    );
+    assert_eq!(
+        ledger.sees("a", &["10.244.1.0/24"]),
+        Decision::Warn(vec![told])
+    );
     assert_eq!(ledger.asks("b"), assign(&["10.244.0.0/24"]));
 }
 
@@ -180,8 +222,10 @@ fn a_reserved_cidr_taken_by_another_node_is_replaced() {
     assert_eq!(ledger.sees("b", &["10.244.0.0/24"]), Decision::Nothing);
     assert_eq!(ledger.asks("a"), assign(&["10.244.1.0/24"]));
     // The first write arrived after all.
-    assert!(matches!(ledger.sees("a", &["10.244.0.0/24"]), Decision::Warn(problems) if problems.contains(
-        &Problem::Shared { cidr: net("10.244.0.0/24"), with: "b".to_owned() })));
+    assert!(
+        matches!(ledger.sees("a", &["10.244.0.0/24"]), Decision::Warn(problems) if problems.contains(
+        &Problem::Shared { cidr: net("10.244.0.0/24"), with: "b".to_owned() }))
+    );
 }
 
 // Holds: I-09
@@ -197,7 +241,10 @@ fn a_waiting_node_is_next_only_when_a_cidr_is_free() {
     assert_eq!(ledger.next_waiting(), Some("c".to_owned()));
     assert_eq!(ledger.next_waiting(), None);
     // The nodes that got nothing have not used up a CIDR of the other family.
-    assert_eq!(ledger.asks("c"), assign(&["10.244.0.0/24", "fd00:0:0:1::/64"]));
+    assert_eq!(
+        ledger.asks("c"),
+        assign(&["10.244.0.0/24", "fd00:0:0:1::/64"])
+    );
 }
 
 #[test]
@@ -219,7 +266,8 @@ enum Step {
     Work(usize),
     /// One of the sent patches arrives, however old it is; its answer may be lost.
     Arrive(prop::sample::Index),
-    /// The process restarts. Patches of the previous process have arrived or never will, because the process waits for that.
+    /// The process restarts. Patches of the previous process have arrived or never will, because
+    /// the process waits for that.
     Restart,
 }
 
@@ -247,20 +295,31 @@ struct World {
 impl World {
     fn new() -> Self {
         let (truth, shown) = (HashMap::new(), HashMap::new());
-        Self { ledger: small(), truth, shown, patches: Vec::new(), registered: 0 }
+        Self {
+            ledger: small(),
+            truth,
+            shown,
+            patches: Vec::new(),
+            registered: 0,
+        }
     }
 
     fn step(&mut self, step: &Step) {
         match step {
             Step::Register(name) => {
                 self.registered += 1;
-                let fresh = Node { uid: format!("uid-{}", self.registered), ..node(&name.to_string(), &[]) };
+                let fresh = Node {
+                    uid: format!("uid-{}", self.registered),
+                    ..node(&name.to_string(), &[])
+                };
                 self.truth.entry(*name).or_insert(fresh);
             }
             Step::Delete(name) => drop(self.truth.remove(name)),
             Step::Watch(name) => {
                 let (old, new) = (self.shown.remove(name), self.truth.get(name).cloned());
-                if let Some(old) = old.filter(|old| new.as_ref().is_none_or(|new| new.uid != old.uid)) {
+                if let Some(old) =
+                    old.filter(|old| new.as_ref().is_none_or(|new| new.uid != old.uid))
+                {
                     self.ledger.forget(&old);
                 }
                 if let Some(new) = new {
@@ -269,14 +328,19 @@ impl World {
                 }
             }
             Step::Work(name) => {
-                let Some(node) = self.shown.get(name) else { return };
+                let Some(node) = self.shown.get(name) else {
+                    return;
+                };
                 if let Decision::Assign(cidrs) = self.ledger.decide(node, false) {
                     self.patches.push((*name, node.uid.clone(), cidrs));
                 }
             }
             Step::Arrive(index) if !self.patches.is_empty() => {
                 let (name, uid, cidrs) = self.patches.swap_remove(index.index(self.patches.len()));
-                let node = self.truth.get_mut(&name).filter(|node| node.uid == uid && node.pod_cidrs.is_empty());
+                let node = self
+                    .truth
+                    .get_mut(&name)
+                    .filter(|node| node.uid == uid && node.pod_cidrs.is_empty());
                 if let Some(node) = node {
                     node.pod_cidrs = cidrs.iter().map(ToString::to_string).collect();
                 }
@@ -324,5 +388,8 @@ proptest! {
 
 fn any_index() -> prop::sample::Index {
     use proptest::strategy::ValueTree;
-    any::<prop::sample::Index>().new_tree(&mut proptest::test_runner::TestRunner::deterministic()).unwrap().current()
+    any::<prop::sample::Index>()
+        .new_tree(&mut proptest::test_runner::TestRunner::deterministic())
+        .unwrap()
+        .current()
 }

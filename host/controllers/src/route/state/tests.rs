@@ -32,7 +32,12 @@ struct Bench {
 }
 
 fn bench() -> Bench {
-    Bench { state: State::default(), memory: Memory::default(), now: Instant::now(), long: Gauge::default() }
+    Bench {
+        state: State::default(),
+        memory: Memory::default(),
+        now: Instant::now(),
+        long: Gauge::default(),
+    }
 }
 
 impl Bench {
@@ -45,18 +50,39 @@ impl Bench {
     fn listed(&mut self, routes: Vec<Route>, nodes: &[NodeEntry]) -> Turn {
         let meanwhile = self.state.end_list(&self.memory).unwrap();
         let views: Vec<_> = nodes.iter().map(|entry| &*entry.view).collect();
-        let plan = plan::plan(routes, &views, &ClusterCidrs::parse(&["10.244.0.0/16"]).unwrap());
-        self.state.listed(&mut self.memory, &meanwhile, (plan, nodes.to_vec()), self.now)
+        let plan = plan::plan(
+            routes,
+            &views,
+            &ClusterCidrs::parse(&["10.244.0.0/16"]).unwrap(),
+        );
+        self.state.listed(
+            &mut self.memory,
+            &meanwhile,
+            (plan, nodes.to_vec()),
+            self.now,
+        )
     }
 
     fn created(&mut self, turn: &Turn, result: &Result<(), CloudError>, begun: u64) -> Turn {
-        let done = turn.due.creates.iter().map(|(route, _)| done(route.clone(), result)).collect();
-        self.state.created(&mut self.memory, done, begun, (self.now, &self.long))
+        let done = turn
+            .due
+            .creates
+            .iter()
+            .map(|(route, _)| done(route.clone(), result))
+            .collect();
+        self.state
+            .created(&mut self.memory, done, begun, (self.now, &self.long))
     }
 
     fn deleted(&mut self, turn: &Turn, result: &Result<(), CloudError>, begun: u64) -> Turn {
-        let done = turn.due.deletes.iter().map(|(route, _)| done(route.clone(), result)).collect();
-        self.state.deleted(&mut self.memory, done, begun, (self.now, &self.long))
+        let done = turn
+            .due
+            .deletes
+            .iter()
+            .map(|(route, _)| done(route.clone(), result))
+            .collect();
+        self.state
+            .deleted(&mut self.memory, done, begun, (self.now, &self.long))
     }
 
     /// Returns the delay before the next retry.
@@ -66,17 +92,36 @@ impl Bench {
 }
 
 fn done<T>(change: T, result: &Result<(), CloudError>) -> Done<T> {
-    Done { change, result: result.clone(), took: Duration::ZERO, spoiled: None }
+    Done {
+        change,
+        result: result.clone(),
+        took: Duration::ZERO,
+        spoiled: None,
+    }
 }
 
 /// Returns the CIDRs that are to be created, and the names of the routes to be deleted.
 fn due(turn: &Turn) -> (Vec<&str>, Vec<&str>) {
-    let creates = turn.due.creates.iter().map(|(route, _)| route.destination_cidr.as_str());
-    (creates.collect(), turn.due.deletes.iter().map(|(route, _)| route.name.as_str()).collect())
+    let creates = turn
+        .due
+        .creates
+        .iter()
+        .map(|(route, _)| route.destination_cidr.as_str());
+    (
+        creates.collect(),
+        turn.due
+            .deletes
+            .iter()
+            .map(|(route, _)| route.name.as_str())
+            .collect(),
+    )
 }
 
 fn networks(turn: &Turn) -> Vec<(&str, Network)> {
-    turn.networks.iter().map(|(entry, network)| (entry.name(), *network)).collect()
+    turn.networks
+        .iter()
+        .map(|(entry, network)| (entry.name(), *network))
+        .collect()
 }
 
 #[test]
@@ -85,12 +130,24 @@ fn a_change_in_progress_is_not_requested_again() {
     let nodes = [entry("a", "10.244.1.0/24")];
     let gone = || vec![route("gone", "10.244.9.0/24")];
     let first = bench.lists(gone(), &nodes);
-    assert_eq!(due(&first), (vec!["10.244.1.0/24"], vec!["gone-10.244.9.0/24"]));
-    assert!(first.networks.is_empty(), "not known while its route is being created");
+    assert_eq!(
+        due(&first),
+        (vec!["10.244.1.0/24"], vec!["gone-10.244.9.0/24"])
+    );
+    assert!(
+        first.networks.is_empty(),
+        "not known while its route is being created"
+    );
     assert_eq!(due(&bench.lists(gone(), &nodes)), (vec![], vec![]));
     let created = bench.created(&first, &Ok(()), 0);
-    assert_eq!((networks(&created), created.list_again), (vec![("a", Network::Available)], false));
-    assert!(matches!(&created.reports[..], [Report::Created(_, Some(_))]));
+    assert_eq!(
+        (networks(&created), created.list_again),
+        (vec![("a", Network::Available)], false)
+    );
+    assert!(matches!(
+        &created.reports[..],
+        [Report::Created(_, Some(_))]
+    ));
     let deleted = bench.deleted(&first, &Ok(()), 0);
     assert!(!deleted.list_again && matches!(&deleted.reports[..], [Report::Deleted(_)]));
     assert_eq!(bench.next(), None);
@@ -113,7 +170,9 @@ fn changes_completed_while_listing_are_not_repeated() {
 // Holds: R-18
 #[test]
 fn a_route_deleted_while_listing_is_listed_again_if_wanted() {
-    let (wanted, routes) = ([entry("a", "10.244.1.0/24")], || vec![route("a", "10.244.1.0/24")]);
+    let (wanted, routes) = ([entry("a", "10.244.1.0/24")], || {
+        vec![route("a", "10.244.1.0/24")]
+    });
     // what the list shows, and the nodes at its end; whether to list again, and the conditions
     for (listed, nodes, list_again, known) in [
         (routes(), &wanted[..], true, vec![]),
@@ -129,14 +188,24 @@ fn a_route_deleted_while_listing_is_listed_again_if_wanted() {
         bench.state.begin_list(&bench.memory);
         assert!(!bench.deleted(&first, &Ok(()), 0).list_again);
         let second = bench.listed(listed, nodes);
-        assert_eq!((second.list_again, networks(&second)), (list_again, known), "{nodes:?}");
-        assert_eq!(due(&second).0.len(), usize::from(!list_again && !nodes.is_empty()), "{nodes:?}");
+        assert_eq!(
+            (second.list_again, networks(&second)),
+            (list_again, known),
+            "{nodes:?}"
+        );
+        assert_eq!(
+            due(&second).0.len(),
+            usize::from(!list_again && !nodes.is_empty()),
+            "{nodes:?}"
+        );
     }
 }
 
 #[test]
 fn a_route_created_while_listing_is_listed_again_if_unwanted() {
-    let (wanted, routes) = ([entry("a", "10.244.1.0/24")], || vec![route("a", "10.244.1.0/24")]);
+    let (wanted, routes) = ([entry("a", "10.244.1.0/24")], || {
+        vec![route("a", "10.244.1.0/24")]
+    });
     for (listed, nodes, list_again) in [
         (Vec::new(), &[][..], true),
         (Vec::new(), &[entry("a", "10.244.2.0/24")][..], true),
@@ -147,32 +216,65 @@ fn a_route_created_while_listing_is_listed_again_if_unwanted() {
         let first = bench.lists(Vec::new(), &wanted);
         bench.state.begin_list(&bench.memory);
         assert!(!bench.created(&first, &Ok(()), 0).list_again);
-        assert_eq!(bench.listed(listed, nodes).list_again, list_again, "{nodes:?}");
+        assert_eq!(
+            bench.listed(listed, nodes).list_again,
+            list_again,
+            "{nodes:?}"
+        );
     }
 }
 
 // Holds: R-18
 #[test]
 fn a_node_whose_route_is_being_deleted_has_no_known_network() {
-    let (nodes, routes) = ([entry("a", "10.244.1.0/24")], || vec![route("a", "10.244.1.0/24")]);
+    let (nodes, routes) = ([entry("a", "10.244.1.0/24")], || {
+        vec![route("a", "10.244.1.0/24")]
+    });
     for result in [Ok(()), Err(unavailable())] {
         let mut bench = bench();
         let first = bench.lists(routes(), &[]);
         // The node registers again before the deletion ends.
         let second = bench.lists(routes(), &nodes);
-        assert_eq!((due(&second), networks(&second)), ((vec![], vec![]), vec![]));
+        assert_eq!(
+            (due(&second), networks(&second)),
+            ((vec![], vec![]), vec![])
+        );
         assert!(bench.deleted(&first, &result, 0).list_again);
         let third = bench.lists(if result.is_ok() { Vec::new() } else { routes() }, &nodes);
-        let known = if result.is_ok() { vec![] } else { vec![("a", Network::Available)] };
-        assert_eq!((due(&third).0.len(), networks(&third)), (usize::from(result.is_ok()), known));
+        let known = if result.is_ok() {
+            vec![]
+        } else {
+            vec![("a", Network::Available)]
+        };
+        assert_eq!(
+            (due(&third).0.len(), networks(&third)),
+            (usize::from(result.is_ok()), known)
+        );
     }
-    // Another route that is being deleted does not matter, also if it leads to the same destination.
+    // Another route that is being deleted does not matter, also if it leads to the same
+    // destination.
     let mut bench = bench();
-    let black = || Route { name: "black".into(), blackhole: true, ..route("a", "10.244.1.0/24") };
-    let both = || vec![black(), route("a", "10.244.1.0/24"), route("a", "10.244.7.0/24")];
+    let black = || Route {
+        name: "black".into(),
+        blackhole: true,
+        ..route("a", "10.244.1.0/24")
+    };
+    let both = || {
+        vec![
+            black(),
+            route("a", "10.244.1.0/24"),
+            route("a", "10.244.7.0/24"),
+        ]
+    };
     let first = bench.lists(both(), &nodes);
-    assert_eq!((due(&first).1.len(), networks(&first)), (2, vec![("a", Network::Available)]));
-    assert_eq!(networks(&bench.lists(both(), &nodes)), [("a", Network::Available)]);
+    assert_eq!(
+        (due(&first).1.len(), networks(&first)),
+        (2, vec![("a", Network::Available)])
+    );
+    assert_eq!(
+        networks(&bench.lists(both(), &nodes)),
+        [("a", Network::Available)]
+    );
 }
 
 #[test]
@@ -180,10 +282,31 @@ fn results_are_judged_by_the_current_round_and_plugin() {
     for (what, result, other_nodes, begun, list_again, retry) in [
         ("success", Ok(()), false, 0, false, false),
         ("success for an earlier round", Ok(()), true, 0, true, false),
-        ("success of the previous plugin", Ok(()), false, 9, false, false),
+        (
+            "success of the previous plugin",
+            Ok(()),
+            false,
+            9,
+            false,
+            false,
+        ),
         ("failure", Err(unavailable()), false, 0, false, true),
-        ("failure for an earlier round", Err(unavailable()), true, 0, true, false),
-        ("failure of the previous plugin", Err(unavailable()), false, 9, true, false),
+        (
+            "failure for an earlier round",
+            Err(unavailable()),
+            true,
+            0,
+            true,
+            false,
+        ),
+        (
+            "failure of the previous plugin",
+            Err(unavailable()),
+            false,
+            9,
+            true,
+            false,
+        ),
     ] {
         let mut bench = bench();
         let nodes = [entry("a", "10.244.1.0/24")];
@@ -212,9 +335,17 @@ fn a_deletion_frees_the_route_that_replaces_it() {
         let first = bench.lists(vec![route("b", "10.244.1.0/24")], &nodes);
         assert_eq!(due(&first), (vec![], vec!["b-10.244.1.0/24"]));
         let second = bench.deleted(&first, &result, 0);
-        let freed = if result.is_ok() { vec!["10.244.1.0/24"] } else { vec![] };
+        let freed = if result.is_ok() {
+            vec!["10.244.1.0/24"]
+        } else {
+            vec![]
+        };
         assert_eq!(due(&second), (freed, vec![]));
-        let known = if result.is_ok() { vec![] } else { vec![("a", Network::Unavailable)] };
+        let known = if result.is_ok() {
+            vec![]
+        } else {
+            vec![("a", Network::Unavailable)]
+        };
         assert_eq!(networks(&second), known, "{result:?}");
     }
 }
@@ -225,7 +356,10 @@ fn overlapping_routes_are_created_one_after_the_other() {
     let nodes = [entry("a", "10.244.1.0/24"), entry("b", "10.244.1.0/25")];
     let first = bench.lists(Vec::new(), &nodes);
     assert_eq!(due(&first).0.len(), 1);
-    assert!(bench.created(&first, &Ok(()), 0).list_again, "the other one is due");
+    assert!(
+        bench.created(&first, &Ok(()), 0).list_again,
+        "the other one is due"
+    );
     // Also if the list has shown in the meantime that it waits.
     let mut bench = self::bench();
     let first = bench.lists(Vec::new(), &nodes);
@@ -243,9 +377,14 @@ fn a_failed_list_changes_nothing_and_is_retried() {
         bench.state.begin_list(&bench.memory);
         assert!(bench.state.is_listing());
         bench.state.end_list(&bench.memory).unwrap();
-        let turn = bench.state.list_failed(&mut bench.memory, unavailable(), bench.now);
+        let turn = bench
+            .state
+            .list_failed(&mut bench.memory, unavailable(), bench.now);
         assert!(matches!(&turn.reports[..], [Report::ListFailed(_)]));
-        assert_eq!((due(&turn), networks(&turn), turn.list_again), ((vec![], vec![]), vec![], false));
+        assert_eq!(
+            (due(&turn), networks(&turn), turn.list_again),
+            ((vec![], vec![]), vec![], false)
+        );
         assert_eq!(bench.next(), Some(Duration::from_secs(seconds)));
     }
     bench.lists(Vec::new(), &[]);
@@ -255,7 +394,10 @@ fn a_failed_list_changes_nothing_and_is_retried() {
 // Holds: R-06
 #[test]
 fn after_a_failed_list_only_the_list_is_retried() {
-    let retry = || Retry { after: Duration::from_secs(60), message: "busy".into() };
+    let retry = || Retry {
+        after: Duration::from_secs(60),
+        message: "busy".into(),
+    };
     for (error, next) in [
         (CloudError::Throttled(retry()), Some(60)),
         (CloudError::InProgress(retry()), Some(60)),
@@ -270,10 +412,16 @@ fn after_a_failed_list_only_the_list_is_retried() {
         bench.now += Duration::from_secs(1);
         bench.state.begin_list(&bench.memory);
         bench.state.end_list(&bench.memory).unwrap();
-        bench.state.list_failed(&mut bench.memory, error.clone(), bench.now);
+        bench
+            .state
+            .list_failed(&mut bench.memory, error.clone(), bench.now);
         assert_eq!(bench.next(), next.map(Duration::from_secs), "{error}");
         let retried = bench.lists(Vec::new(), &[entry("a", "10.244.1.0/24")]);
-        assert_eq!(due(&retried).0, ["10.244.1.0/24"], "the creation is due: {error}");
+        assert_eq!(
+            due(&retried).0,
+            ["10.244.1.0/24"],
+            "the creation is due: {error}"
+        );
     }
 }
 
@@ -296,8 +444,13 @@ fn a_reached_limit_is_reported_every_half_hour() {
         (1000, None, &[]),
     ] {
         let (start, mut memory) = (Instant::now(), Memory::default());
-        let told: Vec<_> =
-            (0..=70).filter(|at| memory.near_limit(routes, limit, start + minute * *at).is_some()).collect();
+        let told: Vec<_> = (0..=70)
+            .filter(|at| {
+                memory
+                    .near_limit(routes, limit, start + minute * *at)
+                    .is_some()
+            })
+            .collect();
         assert_eq!(told, expected, "{routes} {limit:?}");
     }
 }
@@ -312,12 +465,20 @@ fn pod_cidrs_outside_the_cluster_are_reported_every_half_hour() {
         bench.now = start + Duration::from_secs(60 * minutes);
         let turn = bench.lists(Vec::new(), &nodes);
         for report in &turn.reports {
-            let Report::Outside(entry, cidrs) = report else { panic!("another report") };
-            assert_eq!((entry.name(), &cidrs[..]), ("b", &["192.0.2.0/24".to_owned()][..]));
+            let Report::Outside(entry, cidrs) = report else {
+                panic!("another report")
+            };
+            assert_eq!(
+                (entry.name(), &cidrs[..]),
+                ("b", &["192.0.2.0/24".to_owned()][..])
+            );
             told.push(minutes);
         }
     }
     assert_eq!(told, [0, 30, 60]);
     bench.lists(Vec::new(), &[]);
-    assert!(bench.memory.tell_of_outside.is_empty(), "what is gone is forgotten");
+    assert!(
+        bench.memory.tell_of_outside.is_empty(),
+        "what is gone is forgotten"
+    );
 }

@@ -33,7 +33,12 @@ impl RouteTable {
     }
 
     pub(crate) fn fails(&self, what: &str, error: CloudError) {
-        self.errors.lock().unwrap().entry(what.to_owned()).or_default().push_back(error);
+        self.errors
+            .lock()
+            .unwrap()
+            .entry(what.to_owned())
+            .or_default()
+            .push_back(error);
     }
 
     pub(crate) fn is_poisoned_by(&self, cidr: &str) {
@@ -59,8 +64,13 @@ impl RouteTable {
     /// Returns `TARGET CIDR` for each route, sorted.
     pub(crate) fn all(&self) -> Vec<String> {
         let routes = self.routes.lock().unwrap();
-        let text =
-            |route: &Route| format!("{} {}", route.target_node.as_deref().unwrap_or("?"), route.destination_cidr);
+        let text = |route: &Route| {
+            format!(
+                "{} {}",
+                route.target_node.as_deref().unwrap_or("?"),
+                route.destination_cidr
+            )
+        };
         let mut all: Vec<_> = routes.iter().map(text).collect();
         all.sort();
         all
@@ -71,7 +81,8 @@ impl RouteTable {
     }
 
     pub(crate) fn list(&self) -> Result<Vec<Route>, CloudError> {
-        self.error("list").map_or_else(|| Ok(self.routes.lock().unwrap().clone()), Err)
+        self.error("list")
+            .map_or_else(|| Ok(self.routes.lock().unwrap().clone()), Err)
     }
 
     async fn wait<'a>(&self, mut cidrs: impl ExactSizeIterator<Item = &'a String>) {
@@ -83,7 +94,8 @@ impl RouteTable {
         }
         let gate = self.gate.lock().unwrap().clone();
         let slow = self.slow.lock().unwrap().clone();
-        if let Some(gate) = gate.filter(|_| slow.is_none_or(|slow| cidrs.any(|cidr| *cidr == slow))) {
+        if let Some(gate) = gate.filter(|_| slow.is_none_or(|slow| cidrs.any(|cidr| *cidr == slow)))
+        {
             gate.acquire().await.unwrap().forget();
         }
         self.in_flight.lock().unwrap().0 -= count;
@@ -91,7 +103,10 @@ impl RouteTable {
 
     fn poisoned<'a>(&self, mut cidrs: impl Iterator<Item = &'a str>) -> Result<(), CloudError> {
         let poison = self.poison.lock().unwrap();
-        match poison.as_deref().filter(|poison| cidrs.any(|cidr| cidr == *poison)) {
+        match poison
+            .as_deref()
+            .filter(|poison| cidrs.any(|cidr| cidr == *poison))
+        {
             Some(_) => Err(CloudError::Internal("trap".into())),
             None => Ok(()),
         }
@@ -105,10 +120,17 @@ impl RouteTable {
                 return Err(error);
             }
             let mut routes = self.routes.lock().unwrap();
-            if routes.iter().any(|route| route.destination_cidr == new.destination_cidr) {
-                return Err(CloudError::Invalid("there is another route for this destination".into()));
+            if routes
+                .iter()
+                .any(|route| route.destination_cidr == new.destination_cidr)
+            {
+                return Err(CloudError::Invalid(
+                    "there is another route for this destination".into(),
+                ));
             }
-            let knows = self.knows_addresses.load(std::sync::atomic::Ordering::Relaxed);
+            let knows = self
+                .knows_addresses
+                .load(std::sync::atomic::Ordering::Relaxed);
             routes.push(Route {
                 name: format!("{}-{}", new.target_node, new.destination_cidr),
                 target_node: Some(new.target_node.clone()),
@@ -128,7 +150,10 @@ impl RouteTable {
             if let Some(error) = self.error(&old.destination_cidr) {
                 return Err(error);
             }
-            self.routes.lock().unwrap().retain(|route| route.name != old.name);
+            self.routes
+                .lock()
+                .unwrap()
+                .retain(|route| route.name != old.name);
             Ok(())
         };
         Ok(old.iter().map(delete).collect())

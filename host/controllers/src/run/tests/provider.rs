@@ -10,18 +10,31 @@ const NAMESPACE: &str = "/api/v1/namespaces/kube-system";
 
 fn note(cluster: &dyn Cluster, key: &str, value: Option<&str>) -> Note {
     let object = ObjectName::service(&cluster.services()[0]);
-    Note { object, annotations: [(key.to_owned(), value.map(Into::into))].into() }
+    Note {
+        object,
+        annotations: [(key.to_owned(), value.map(Into::into))].into(),
+    }
 }
 
 /// Returns the annotations that were written on the Service, in order.
 fn written(api: &FakeApi) -> Vec<Value> {
-    let patches = api.requests().into_iter().filter(|request| request.method == "PATCH" && request.path == STATUS);
+    let patches = api
+        .requests()
+        .into_iter()
+        .filter(|request| request.method == "PATCH" && request.path == STATUS);
     let annotated = |metadata: &Value| !metadata["annotations"].is_null();
-    patches.map(|request| request.body["metadata"].clone()).filter(annotated).collect()
+    patches
+        .map(|request| request.body["metadata"].clone())
+        .filter(annotated)
+        .collect()
 }
 
 fn ensures(cloud: &FakeCloud) -> usize {
-    cloud.calls().iter().filter(|call| call.starts_with("ensure")).count()
+    cloud
+        .calls()
+        .iter()
+        .filter(|call| call.starts_with("ensure"))
+        .count()
 }
 
 /// Returns running controllers, and the provider's view of the cluster.
@@ -35,7 +48,10 @@ async fn working() -> (Bench, Arc<dyn Cluster>) {
 #[tokio::test(start_paused = true)]
 async fn maintenance_runs_as_requested_and_after_a_plugin_swap() {
     let bench = start(&[Capability::Maintenance]);
-    let retry = Retry { after: Duration::from_secs(7), message: "slow".into() };
+    let retry = Retry {
+        after: Duration::from_secs(7),
+        message: "slow".into(),
+    };
     bench.cloud.maintain.lock().unwrap().extend([
         Ok(Duration::from_secs(100)),
         Err(CloudError::Throttled(retry)),
@@ -44,11 +60,19 @@ async fn maintenance_runs_as_requested_and_after_a_plugin_swap() {
     sleep(Duration::from_secs(200)).await;
     let times = bench.cloud.times.lock().unwrap().clone();
     let after: Vec<_> = times.iter().map(|at| (*at - times[0]).as_secs()).collect();
-    assert_eq!(after, [0, 100, 107, 167], "as it asks, and a minute after a failure");
+    assert_eq!(
+        after,
+        [0, 100, 107, 167],
+        "as it asks, and a minute after a failure"
+    );
     assert!(bench.runs("maintenance"));
     bench.generations.send(2).unwrap();
     sleep(Duration::from_secs(1)).await;
-    assert_eq!(bench.cloud.calls().len(), 5, "the new plugin may have other work");
+    assert_eq!(
+        bench.cloud.calls().len(),
+        5,
+        "the new plugin may have other work"
+    );
     bench.shutdown.cancel();
     bench.running.await.unwrap().unwrap();
 }
@@ -57,14 +81,38 @@ async fn maintenance_runs_as_requested_and_after_a_plugin_swap() {
 async fn maintenance_slows_down_while_conflicts_last() {
     let bench = start(&[Capability::Maintenance]);
     let conflict = || Err(CloudError::Conflict("someone else was faster".into()));
-    bench.cloud.maintain.lock().unwrap().extend(std::iter::repeat_with(conflict).take(12));
-    bench.cloud.maintain.lock().unwrap().push_back(Ok(Duration::from_secs(5)));
-    bench.cloud.maintain.lock().unwrap().extend([conflict(), conflict()]);
+    bench
+        .cloud
+        .maintain
+        .lock()
+        .unwrap()
+        .extend(std::iter::repeat_with(conflict).take(12));
+    bench
+        .cloud
+        .maintain
+        .lock()
+        .unwrap()
+        .push_back(Ok(Duration::from_secs(5)));
+    bench
+        .cloud
+        .maintain
+        .lock()
+        .unwrap()
+        .extend([conflict(), conflict()]);
     sleep(Duration::from_secs(300)).await;
     let times = bench.cloud.times.lock().unwrap().clone();
-    let pauses: Vec<_> = times.windows(2).map(|pair| (pair[1] - pair[0]).as_millis() / 10 * 10).collect();
-    let growing = [100, 200, 400, 800, 1600, 3200, 6400, 12_800, 25_600, 51_200, 60_000, 60_000];
-    assert_eq!(pauses, [&growing[..], &[5000, 100, 200]].concat(), "and again from the beginning after a success");
+    let pauses: Vec<_> = times
+        .windows(2)
+        .map(|pair| (pair[1] - pair[0]).as_millis() / 10 * 10)
+        .collect();
+    let growing = [
+        100, 200, 400, 800, 1600, 3200, 6400, 12_800, 25_600, 51_200, 60_000, 60_000,
+    ];
+    assert_eq!(
+        pauses,
+        [&growing[..], &[5000, 100, 200]].concat(),
+        "and again from the beginning after a success"
+    );
     bench.shutdown.cancel();
     bench.running.await.unwrap().unwrap();
 }
@@ -77,7 +125,11 @@ async fn notes_are_written_in_one_patch_and_retried() {
     cluster.note(note(&*cluster, "fake.example/old", None));
     sleep(Duration::from_secs(60)).await;
     let expected = json!({"uid": "uid-web", "annotations": {"fake.example/id": "lb-1", "fake.example/old": null}});
-    assert_eq!(written(&bench.api), [expected.clone(), expected], "refused once, then written");
+    assert_eq!(
+        written(&bench.api),
+        [expected.clone(), expected],
+        "refused once, then written"
+    );
     bench.shutdown.cancel();
     bench.running.await.unwrap().unwrap();
 }
@@ -91,7 +143,11 @@ async fn pending_notes_are_written_at_shutdown() {
     cluster.note(note(&*cluster, "fake.example/id", Some("2")));
     bench.shutdown.cancel();
     bench.running.await.unwrap().unwrap();
-    assert_eq!(written(&bench.api).pop().unwrap()["annotations"], json!({"fake.example/id": "2"}), "the last word");
+    assert_eq!(
+        written(&bench.api).pop().unwrap()["annotations"],
+        json!({"fake.example/id": "2"}),
+        "the last word"
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -109,32 +165,59 @@ async fn a_note_on_a_deleted_object_is_dropped() {
 #[tokio::test(start_paused = true)]
 async fn objects_read_for_a_load_balancer_are_watched() {
     let (bench, cluster) = working().await;
-    let object = ForeignObject { kind: ForeignKind::Secret, namespace: "ops".into(), name: "tls".into() };
+    let object = ForeignObject {
+        kind: ForeignKind::Secret,
+        namespace: "ops".into(),
+        name: "tls".into(),
+    };
     let reader = ObjectName::service(&cluster.services()[0]);
     let secret = |version: &str| json!({"metadata": {"resourceVersion": version, "managedFields": [{}]}, "data": {}});
     bench.api.fail("GET", SECRET, 404, "NotFound");
-    assert_eq!(cluster.read(&object, Some(&reader)).await, Err(ReadError::NotThere));
+    assert_eq!(
+        cluster.read(&object, Some(&reader)).await,
+        Err(ReadError::NotThere)
+    );
     for (version, changed) in [("1", true), ("1", false), ("2", true)] {
         let before = ensures(&bench.cloud);
         bench.api.answer("GET", SECRET, 200, secret(version));
         sleep(Duration::from_secs(181)).await;
-        assert_eq!(ensures(&bench.cloud) - before, usize::from(changed), "version {version}");
+        assert_eq!(
+            ensures(&bench.cloud) - before,
+            usize::from(changed),
+            "version {version}"
+        );
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_object_is_read_without_its_managed_fields() {
     let (bench, cluster) = working().await;
-    let object = ForeignObject { kind: ForeignKind::Secret, namespace: "ops".into(), name: "tls".into() };
+    let object = ForeignObject {
+        kind: ForeignKind::Secret,
+        namespace: "ops".into(),
+        name: "tls".into(),
+    };
     let secret = json!({"metadata": {"resourceVersion": "3", "managedFields": [{}]}});
     bench.api.answer("GET", SECRET, 200, secret);
-    assert_eq!(cluster.read(&object, None).await.unwrap(), r#"{"metadata":{"resourceVersion":"3"}}"#);
+    assert_eq!(
+        cluster.read(&object, None).await.unwrap(),
+        r#"{"metadata":{"resourceVersion":"3"}}"#
+    );
     bench.api.fail("GET", SECRET, 403, "Forbidden");
-    let Err(ReadError::Unavailable(why)) = cluster.read(&object, None).await else { panic!("it was refused") };
+    let Err(ReadError::Unavailable(why)) = cluster.read(&object, None).await else {
+        panic!("it was refused")
+    };
     assert!(why.contains("\"get\" on resource \"secrets\""), "{why}");
     for name in ["../x", "a/b", ".", "", "a?b", "a%2fb"] {
-        let odd = ForeignObject { name: name.into(), ..object.clone() };
-        assert_eq!(cluster.read(&odd, None).await, Err(ReadError::NotThere), "{name}");
+        let odd = ForeignObject {
+            name: name.into(),
+            ..object.clone()
+        };
+        assert_eq!(
+            cluster.read(&odd, None).await,
+            Err(ReadError::NotThere),
+            "{name}"
+        );
     }
 }
 

@@ -11,28 +11,41 @@ use super::{
 };
 
 impl Attempt<'_> {
-    /// The cloud is asked whether there is a load balancer, unless a request is unfinished: it may not report a load balancer
-    /// that is partially created or deleted.
+    /// The cloud is asked whether there is a load balancer, unless a request is unfinished: it may
+    /// not report a load balancer that is partially created or deleted.
     pub(super) fn start_cleanup(&self, mut state: State) -> Next {
         state.work();
-        if state.phase.requested() { delete(state, true) } else { state.then(Step::Look(Why::CleanUp)) }
+        if state.phase.requested() {
+            delete(state, true)
+        } else {
+            state.then(Step::Look(Why::CleanUp))
+        }
     }
 
-    /// A load balancer that the cloud does not report may exist: partially, if a process was killed, or completely, if the cloud's
-    /// lists are outdated. Once the object is deleted, nobody looks for it again.
-    pub(super) fn found(&self, state: State, found: Result<Option<LoadBalancerStatus>, CloudError>) -> Next {
+    /// A load balancer that the cloud does not report may exist: partially, if a process was
+    /// killed, or completely, if the cloud's lists are outdated. Once the object is deleted, nobody
+    /// looks for it again.
+    pub(super) fn found(
+        &self,
+        state: State,
+        found: Result<Option<LoadBalancerStatus>, CloudError>,
+    ) -> Next {
         match found {
             Ok(Some(_)) => delete(state, true),
             Ok(None) | Err(CloudError::NotFound(_)) => delete(state, false),
             Err(CloudError::ImplementedElsewhere) => self.release(state),
-            Err(error) => {
-                self.failed(state, Failure::Cloud("failed to check if load balancer exists before cleanup", error))
-            }
+            Err(error) => self.failed(
+                state,
+                Failure::Cloud(
+                    "failed to check if load balancer exists before cleanup",
+                    error,
+                ),
+            ),
         }
     }
 
-    /// `NotFound` is a failure: deleting a load balancer that does not exist must be a success, so here something else was not
-    /// found, maybe by the cloud itself.
+    /// `NotFound` is a failure: deleting a load balancer that does not exist must be a success, so
+    /// here something else was not found, maybe by the cloud itself.
     pub(crate) fn after_delete(&self, mut state: State, deleted: Result<(), CloudError>) -> Next {
         match (self.goal, deleted) {
             (_, Ok(()) | Err(CloudError::ImplementedElsewhere)) => {
@@ -48,7 +61,10 @@ impl Attempt<'_> {
                 }
                 (state, turn)
             }
-            (_, Err(error)) => self.failed(state, Failure::Cloud("failed to delete load balancer", error)),
+            (_, Err(error)) => self.failed(
+                state,
+                Failure::Cloud("failed to delete load balancer", error),
+            ),
         }
     }
 
@@ -56,25 +72,40 @@ impl Attempt<'_> {
     fn release(&self, state: State) -> Next {
         let object = &self.entry.object;
         if self.goal == Goal::CleanUp && has_finalizer(object) && is_ours(object, self.classes) {
-            state.then(Step::RemoveFinalizer { note: is_noted(object) })
+            state.then(Step::RemoveFinalizer {
+                note: is_noted(object),
+            })
         } else {
             self.released(state)
         }
     }
 
     /// A Service that was deleted in the meantime has no finalizer.
-    pub(crate) fn after_remove_finalizer(&self, state: State, removed: Result<(), ApiError>) -> Next {
+    pub(crate) fn after_remove_finalizer(
+        &self,
+        state: State,
+        removed: Result<(), ApiError>,
+    ) -> Next {
         match removed {
             Ok(()) | Err(ApiError::Gone(_)) => self.released(state),
-            Err(error) => self.failed(state, Failure::Api("failed to remove load balancer cleanup finalizer", error)),
+            Err(error) => self.failed(
+                state,
+                Failure::Api("failed to remove load balancer cleanup finalizer", error),
+            ),
         }
     }
 
-    /// Removes the status, if the object exists. The cache may not contain the last written one yet.
+    /// Removes the status, if the object exists. The cache may not contain the last written one
+    /// yet.
     fn released(&self, state: State) -> Next {
         let has = |status: &LoadBalancerStatus| !status.ingress.is_empty();
-        let written = has(&self.entry.view.service.status) || state.written.as_ref().is_some_and(has);
-        let step = if self.goal == Goal::CleanUp && written { Step::ClearStatus } else { Step::Forget };
+        let written =
+            has(&self.entry.view.service.status) || state.written.as_ref().is_some_and(has);
+        let step = if self.goal == Goal::CleanUp && written {
+            Step::ClearStatus
+        } else {
+            Step::Forget
+        };
         state.report(vec![Event::Deleted], step)
     }
 
@@ -82,14 +113,21 @@ impl Attempt<'_> {
     pub(crate) fn after_clear_status(&self, state: State, cleared: Result<(), ApiError>) -> Next {
         match cleared {
             Ok(()) | Err(ApiError::Gone(_) | ApiError::Changed(_)) => state.then(Step::Forget),
-            Err(error) => self.failed(state, Failure::Api("failed to update load balancer status", error)),
+            Err(error) => self.failed(
+                state,
+                Failure::Api("failed to update load balancer status", error),
+            ),
         }
     }
 
     /// A successor of the Service is next; its attempt decides on the back-off.
     pub(crate) fn after_forget(&self, state: State) -> Next {
         let gone = matches!(self.goal, Goal::Forget { .. });
-        state.then(Step::Done(if gone { Vec::new() } else { vec![Requeue::Reset] }))
+        state.then(Step::Done(if gone {
+            Vec::new()
+        } else {
+            vec![Requeue::Reset]
+        }))
     }
 
     /// The cloud and the plugin can change, so that it can be deleted later.
@@ -98,11 +136,19 @@ impl Attempt<'_> {
     }
 }
 
-/// Deletes the load balancer. `announced` says whether there is one to be deleted, as far as is known.
+/// Deletes the load balancer. `announced` says whether there is one to be deleted, as far as is
+/// known.
 pub(super) fn delete(mut state: State, announced: bool) -> Next {
     state.phase = Phase::Deleting;
     let first = announced && state.announce(Announced::Deleting);
-    state.report(if first { vec![Event::Deleting] } else { Vec::new() }, Step::Delete)
+    state.report(
+        if first {
+            vec![Event::Deleting]
+        } else {
+            Vec::new()
+        },
+        Step::Delete,
+    )
 }
 
 #[cfg(test)]

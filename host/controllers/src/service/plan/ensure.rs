@@ -1,7 +1,8 @@
 //! Creates or changes the load balancer of a Service.
 //!
-//! The finalizer is added first, so that no load balancer is forgotten; then the cloud is called, and then the status is written.
-//! Events are published once for each work: not again for a retry, and not at all if a re-check finds nothing to change.
+//! The finalizer is added first, so that no load balancer is forgotten; then the cloud is called,
+//! and then the status is written. Events are published once for each work: not again for a retry,
+//! and not at all if a re-check finds nothing to change.
 
 use skydock_cloud::{CloudError, LoadBalancerStatus};
 use skydock_kube::{api::ApiError, queue::Priority};
@@ -39,7 +40,10 @@ impl Attempt<'_> {
         match added {
             Ok(()) => state.then(Step::SelectNodes),
             Err(ApiError::Gone(_)) => state.then(Step::Done(vec![Requeue::Reset])),
-            Err(error) => self.failed(state, Failure::Api("failed to add load balancer cleanup finalizer", error)),
+            Err(error) => self.failed(
+                state,
+                Failure::Api("failed to add load balancer cleanup finalizer", error),
+            ),
         }
     }
 
@@ -47,7 +51,9 @@ impl Attempt<'_> {
     pub(super) fn ensure(&self, mut state: State, Choice { nodes, fingerprint }: Choice) -> Next {
         let mut events = Vec::new();
         // Not for re-checks, and not again for retries.
-        if nodes.is_empty() && self.priority == Priority::Change && !std::mem::replace(&mut state.work().no_nodes, true)
+        if nodes.is_empty()
+            && self.priority == Priority::Change
+            && !std::mem::replace(&mut state.work().no_nodes, true)
         {
             events.push(Event::NoNodes);
         }
@@ -80,8 +86,8 @@ impl Attempt<'_> {
         finished(state, false)
     }
 
-    /// Handles a failed call. It may have failed before the nodes were updated, and may keep failing. An existing load balancer
-    /// must not wait for that: its nodes are updated separately.
+    /// Handles a failed call. It may have failed before the nodes were updated, and may keep
+    /// failing. An existing load balancer must not wait for that: its nodes are updated separately.
     fn not_ensured(&self, mut state: State, before: Sent, error: CloudError) -> Next {
         if matches!(error, CloudError::Invalid(_)) {
             state.phase = state.phase.rejected();
@@ -93,7 +99,10 @@ impl Attempt<'_> {
                 Sent::Nodes(_) | Sent::Failed => Sent::Failed,
             };
         }
-        let (state, mut turn) = self.failed(state, Failure::Cloud("failed to ensure load balancer", error));
+        let (state, mut turn) = self.failed(
+            state,
+            Failure::Cloud("failed to ensure load balancer", error),
+        );
         if let (true, Step::Done(requeue)) = (missed, &mut turn.step) {
             requeue.push(Requeue::UpdateNodes);
         }
@@ -104,16 +113,24 @@ impl Attempt<'_> {
     pub(crate) fn after_write_status(&self, state: State, written: Result<(), ApiError>) -> Next {
         match written {
             Ok(()) | Err(ApiError::Gone(_)) => finished(state, true),
-            Err(error) => self.failed(state, Failure::Api("failed to update load balancer status", error)),
+            Err(error) => self.failed(
+                state,
+                Failure::Api("failed to update load balancer status", error),
+            ),
         }
     }
 }
 
-/// Ends the work. Success is reported if the status was written, or if something was reported before.
+/// Ends the work. Success is reported if the status was written, or if something was reported
+/// before.
 fn finished(mut state: State, written: bool) -> Next {
     let work = state.work.take().unwrap_or_default();
     let reported = written || work.announced.is_some() || work.failed;
-    let events = if reported { vec![Event::Ensured] } else { Vec::new() };
+    let events = if reported {
+        vec![Event::Ensured]
+    } else {
+        Vec::new()
+    };
     state.report(events, Step::Done(vec![Requeue::Reset, Requeue::Check]))
 }
 

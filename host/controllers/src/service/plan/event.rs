@@ -44,14 +44,26 @@ impl Event {
             Self::Ensured => (Normal, reason::ENSURED_LB, "Ensured load balancer".into()),
             Self::Deleting => (Normal, reason::DELETING_LB, "Deleting load balancer".into()),
             Self::Deleted => (Normal, reason::DELETED_LB, "Deleted load balancer".into()),
-            Self::Updated => (Normal, reason::UPDATED_LB, "Updated load balancer with new hosts".into()),
-            Self::NoNodes => (Warning, reason::UNAVAILABLE_LB, "There are no available nodes for LoadBalancer".into()),
-            Self::SyncFailed(error) => {
-                (Warning, reason::SYNC_LB_FAILED, format!("Error syncing load balancer: {error}").into())
-            }
-            Self::DeleteFailed(error) => {
-                (Warning, reason::DELETE_LB_FAILED, format!("Error deleting load balancer: {error}").into())
-            }
+            Self::Updated => (
+                Normal,
+                reason::UPDATED_LB,
+                "Updated load balancer with new hosts".into(),
+            ),
+            Self::NoNodes => (
+                Warning,
+                reason::UNAVAILABLE_LB,
+                "There are no available nodes for LoadBalancer".into(),
+            ),
+            Self::SyncFailed(error) => (
+                Warning,
+                reason::SYNC_LB_FAILED,
+                format!("Error syncing load balancer: {error}").into(),
+            ),
+            Self::DeleteFailed(error) => (
+                Warning,
+                reason::DELETE_LB_FAILED,
+                format!("Error deleting load balancer: {error}").into(),
+            ),
             Self::UpdateFailed(nodes, error) => {
                 let message = format!(
                     "Error updating load balancer with new hosts [{}] [node names limited, total number of nodes: {}], error: {error}",
@@ -62,7 +74,9 @@ impl Event {
             }
             Self::StillInProgress(lasted, error) => {
                 let lasted = minutes(*lasted);
-                let message = format!("An operation on the load balancer has not finished after {lasted}: {error}");
+                let message = format!(
+                    "An operation on the load balancer has not finished after {lasted}: {error}"
+                );
                 (Warning, reason::STILL_IN_PROGRESS, message.into())
             }
         }
@@ -71,7 +85,11 @@ impl Event {
 
 /// Returns at most [`NAMES`] names for an event.
 fn limited_names(nodes: &NodeSet) -> String {
-    let mut names: Vec<&str> = nodes.iter().take(NAMES).map(|node| node.name.as_str()).collect();
+    let mut names: Vec<&str> = nodes
+        .iter()
+        .take(NAMES)
+        .map(|node| node.name.as_str())
+        .collect();
     let more = format!("<{} more>", nodes.len().saturating_sub(NAMES));
     if nodes.len() > NAMES {
         names.push(&more);
@@ -91,7 +109,14 @@ mod tests {
     #[test]
     fn an_event_names_at_most_twenty_nodes() {
         let nodes = |count| -> NodeSet {
-            (0..count).map(|n| Arc::new(Node { name: format!("n{n}"), ..Node::default() })).collect()
+            (0..count)
+                .map(|n| {
+                    Arc::new(Node {
+                        name: format!("n{n}"),
+                        ..Node::default()
+                    })
+                })
+                .collect()
         };
         assert_eq!(limited_names(&nodes(2)), "n0 n1");
         assert!(limited_names(&nodes(20)).ends_with("n18 n19"));

@@ -7,9 +7,10 @@
 //! UpdateNodes  SelectNodes → UpdateNodes → Look? → Done
 //! ```
 //!
-//! [`Attempt::start`] returns the first step. For each step there is a function `after_…` from its outcome to the state, what to
-//! report, and the next step: in `ensure.rs`, `cleanup.rs` and `nodes.rs`, or here if it depends on the goal. After a failure, the
-//! next step is `Done`. The state that comes with a step applies while the step is performed: its answer may never arrive.
+//! [`Attempt::start`] returns the first step. For each step there is a function `after_…` from its
+//! outcome to the state, what to report, and the next step: in `ensure.rs`, `cleanup.rs` and
+//! `nodes.rs`, or here if it depends on the goal. After a failure, the next step is `Done`. The
+//! state that comes with a step applies while the step is performed: its answer may never arrive.
 
 use tokio::time::Instant;
 
@@ -34,7 +35,11 @@ impl Attempt<'_> {
 
     /// Sends the selected nodes to the cloud.
     pub(crate) fn after_select_nodes(&self, state: State, choice: Choice, now: Instant) -> Next {
-        if self.goal == Goal::UpdateNodes { update(state, choice, now) } else { self.ensure(state, choice) }
+        if self.goal == Goal::UpdateNodes {
+            update(state, choice, now)
+        } else {
+            self.ensure(state, choice)
+        }
     }
 }
 

@@ -17,20 +17,25 @@ use crate::{
     service::selection::Choice,
 };
 
-/// Time for which changes of nodes are gathered for a load balancer that does not exist yet: each is another attempt to create
-/// it.
+/// Time for which changes of nodes are gathered for a load balancer that does not exist yet: each
+/// is another attempt to create it.
 const GATHER_FOR_NEW: Duration = Duration::from_secs(1);
 
 impl Attempt<'_> {
-    /// If the first known version of the Service is invalid, its node selector or source ranges may be what is invalid. A guess
-    /// would send clients to the wrong nodes, or allow all clients.
+    /// If the first known version of the Service is invalid, its node selector or source ranges may
+    /// be what is invalid. A guess would send clients to the wrong nodes, or allow all clients.
     pub(super) fn start_update(&self, state: State) -> Next {
         let understood = self.entry.view.problem.is_none();
         let wanted = need(&self.entry.object, self.classes, false) == Need::Ensure;
-        if understood && wanted { state.then(Step::SelectNodes) } else { finished(state, Vec::new()) }
+        if understood && wanted {
+            state.then(Step::SelectNodes)
+        } else {
+            finished(state, Vec::new())
+        }
     }
 
-    /// Without a load balancer, a failure is no warning; so the cloud is asked whether there is one, unless it has asked to wait.
+    /// Without a load balancer, a failure is no warning; so the cloud is asked whether there is
+    /// one, unless it has asked to wait.
     pub(crate) fn after_update_nodes(
         &self,
         mut state: State,
@@ -49,7 +54,9 @@ impl Attempt<'_> {
                 finished(state, events)
             }
             Err(CloudError::ImplementedElsewhere) => finished(state, Vec::new()),
-            Err(CloudError::NotFound(_)) if state.phase.is_rejected() => finished(state, Vec::new()),
+            Err(CloudError::NotFound(_)) if state.phase.is_rejected() => {
+                finished(state, Vec::new())
+            }
             Err(CloudError::NotFound(_)) => {
                 // The load balancer was deleted by someone else: recreate it.
                 state.phase = state.phase.vanished();
@@ -61,12 +68,30 @@ impl Attempt<'_> {
                     state.sent = Sent::Postponed(now + delay);
                     let step = Step::Done(vec![resend(state.phase, again)]);
                     let warns = retry::warns(&error) && state.phase.exists();
-                    let events = if warns { vec![Event::UpdateFailed(nodes, error)] } else { Vec::new() };
-                    return (state, Turn { failure, events, step });
+                    let events = if warns {
+                        vec![Event::UpdateFailed(nodes, error)]
+                    } else {
+                        Vec::new()
+                    };
+                    return (
+                        state,
+                        Turn {
+                            failure,
+                            events,
+                            step,
+                        },
+                    );
                 }
                 if retry::warns(&error) {
                     let step = Step::Look(Why::NotUpdated { nodes, error });
-                    return (state, Turn { failure, events: Vec::new(), step });
+                    return (
+                        state,
+                        Turn {
+                            failure,
+                            events: Vec::new(),
+                            step,
+                        },
+                    );
                 }
                 let (state, turn) = not_updated(state, &error);
                 (state, Turn { failure, ..turn })
@@ -81,18 +106,35 @@ impl Attempt<'_> {
         why: Why,
         found: Result<Option<LoadBalancerStatus>, CloudError>,
     ) -> Next {
-        let Why::NotUpdated { nodes, error } = why else { return self.found(state, found) };
+        let Why::NotUpdated { nodes, error } = why else {
+            return self.found(state, found);
+        };
         let (state, turn) = not_updated(state, &error);
         // Without an answer there may be a load balancer.
         let exists = !matches!(found, Ok(None) | Err(CloudError::NotFound(_)));
-        let events = if exists { vec![Event::UpdateFailed(nodes, error)] } else { Vec::new() };
+        let events = if exists {
+            vec![Event::UpdateFailed(nodes, error)]
+        } else {
+            Vec::new()
+        };
         let failure = found.err().filter(|_| exists).map(Failure::Look);
-        (state, Turn { failure, events, ..turn })
+        (
+            state,
+            Turn {
+                failure,
+                events,
+                ..turn
+            },
+        )
     }
 }
 
 /// Sends these nodes, if they differ from those that were sent.
-pub(super) fn update(mut state: State, Choice { nodes, fingerprint }: Choice, now: Instant) -> Next {
+pub(super) fn update(
+    mut state: State,
+    Choice { nodes, fingerprint }: Choice,
+    now: Instant,
+) -> Next {
     match (state.follow(fingerprint, now), state.sent) {
         (Follow::Nothing, Sent::Postponed(until)) if now < until => {
             // The scheduled attempt may be this one, which something else has started.
@@ -127,7 +169,8 @@ fn not_updated(mut state: State, error: &CloudError) -> Next {
 /// Returns how to retry. Ensuring the load balancer includes its nodes.
 fn resend(phase: Phase, again: Again) -> Requeue {
     match again {
-        // It is already being ensured, which may fail before the nodes are updated; or ensuring it would be rejected.
+        // It is already being ensured, which may fail before the nodes are updated; or ensuring it
+        // would be rejected.
         again if phase.requested() || phase.is_rejected() => Requeue::Retry(again),
         Again::After(delay) => Requeue::Ensure(delay),
         _ => Requeue::Ensure(Duration::ZERO),

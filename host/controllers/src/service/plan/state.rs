@@ -6,7 +6,8 @@ use tokio::time::Instant;
 
 use crate::service::selection::Fingerprint;
 
-/// What is known about a Service. It changes only while the Service is worked on, as the [`Attempt`](super::step::Attempt) says.
+/// What is known about a Service. It changes only while the Service is worked on, as the
+/// [`Attempt`](super::step::Attempt) says.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct State {
     /// What the cloud has.
@@ -15,7 +16,8 @@ pub(crate) struct State {
     pub(crate) sent: Sent,
     /// The last written status, if any: the cache may not contain it yet.
     pub(crate) written: Option<LoadBalancerStatus>,
-    /// The current work; `None` if the last attempt to ensure the load balancer has succeeded, or if there was none.
+    /// The current work; `None` if the last attempt to ensure the load balancer has succeeded, or
+    /// if there was none.
     pub(crate) work: Option<Work>,
 }
 
@@ -31,7 +33,8 @@ pub(crate) enum Phase {
         /// There was a load balancer before.
         exists: bool,
     },
-    /// The Service is invalid, or was rejected by the cloud: it is not ensured again before it changes.
+    /// The Service is invalid, or was rejected by the cloud: it is not ensured again before it
+    /// changes.
     Rejected {
         /// There is a load balancer for an earlier version.
         exists: bool,
@@ -55,7 +58,8 @@ pub(crate) enum Sent {
     Postponed(Instant),
 }
 
-/// All attempts from the first one to success. What was reported about them is not reported again, but success is.
+/// All attempts from the first one to success. What was reported about them is not reported again,
+/// but success is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Work {
     /// An event announced this.
@@ -112,12 +116,17 @@ impl Phase {
 
     /// Returns the phase while the load balancer is being ensured.
     pub(crate) fn ensuring(self) -> Self {
-        Self::Ensuring { exists: self.exists() }
+        Self::Ensuring {
+            exists: self.exists(),
+        }
     }
 
     /// Returns the phase after the Service was rejected.
     pub(crate) fn rejected(self) -> Self {
-        Self::Rejected { exists: self.exists(), requested: self.requested() }
+        Self::Rejected {
+            exists: self.exists(),
+            requested: self.requested(),
+        }
     }
 
     /// Returns the phase after someone else has deleted the load balancer.
@@ -125,18 +134,30 @@ impl Phase {
         match self {
             Self::Absent | Self::Present => Self::Absent,
             Self::Ensuring { .. } => Self::Ensuring { exists: false },
-            Self::Rejected { requested, .. } => Self::Rejected { exists: false, requested },
+            Self::Rejected { requested, .. } => Self::Rejected {
+                exists: false,
+                requested,
+            },
             Self::Deleting => Self::Deleting,
         }
     }
 }
 
 impl State {
-    /// Returns what is known about a Service that this process has not worked on. `served` says whether its status contains a
-    /// load balancer.
+    /// Returns what is known about a Service that this process has not worked on. `served` says
+    /// whether its status contains a load balancer.
     pub(crate) fn new(served: bool) -> Self {
-        let phase = if served { Phase::Present } else { Phase::Absent };
-        Self { phase, sent: Sent::Unknown, written: None, work: None }
+        let phase = if served {
+            Phase::Present
+        } else {
+            Phase::Absent
+        };
+        Self {
+            phase,
+            sent: Sent::Unknown,
+            written: None,
+            work: None,
+        }
     }
 
     /// Returns what to do if these are the current nodes.
@@ -148,18 +169,25 @@ impl State {
             _ => {}
         }
         match self.phase {
-            Phase::Present | Phase::Ensuring { exists: true } | Phase::Rejected { .. } => Follow::Update,
+            Phase::Present | Phase::Ensuring { exists: true } | Phase::Rejected { .. } => {
+                Follow::Update
+            }
             Phase::Ensuring { exists: false } => Follow::Retry,
             // If the Service is wanted again, ensuring it includes the nodes.
             Phase::Absent | Phase::Deleting => Follow::Nothing,
         }
     }
 
-    /// Returns with which priority the Service is checked after the plugin was replaced: the new plugin may fix what is not in
-    /// the desired state, or what has failed before anything was requested.
+    /// Returns with which priority the Service is checked after the plugin was replaced: the new
+    /// plugin may fix what is not in the desired state, or what has failed before anything was
+    /// requested.
     pub(crate) fn recheck(&self) -> Priority {
         let unfinished = self.work.is_some() || self.phase.requested() || self.phase.is_rejected();
-        if unfinished { Priority::Change } else { Priority::Recheck }
+        if unfinished {
+            Priority::Change
+        } else {
+            Priority::Recheck
+        }
     }
 
     /// Returns the current work, which begins if there is none.
@@ -181,16 +209,54 @@ mod tests {
 
     const NOW: Fingerprint = Fingerprint::of(1);
 
-    /// All phases, with: a load balancer exists, a request is unfinished, what to do about other nodes.
+    /// All phases, with: a load balancer exists, a request is unfinished, what to do about other
+    /// nodes.
     const PHASES: [(Phase, bool, bool, Follow); 9] = [
         (Phase::Absent, false, false, Follow::Nothing),
         (Phase::Present, true, false, Follow::Update),
-        (Phase::Ensuring { exists: false }, false, true, Follow::Retry),
+        (
+            Phase::Ensuring { exists: false },
+            false,
+            true,
+            Follow::Retry,
+        ),
         (Phase::Ensuring { exists: true }, true, true, Follow::Update),
-        (Phase::Rejected { exists: false, requested: false }, false, false, Follow::Update),
-        (Phase::Rejected { exists: false, requested: true }, false, true, Follow::Update),
-        (Phase::Rejected { exists: true, requested: false }, true, false, Follow::Update),
-        (Phase::Rejected { exists: true, requested: true }, true, true, Follow::Update),
+        (
+            Phase::Rejected {
+                exists: false,
+                requested: false,
+            },
+            false,
+            false,
+            Follow::Update,
+        ),
+        (
+            Phase::Rejected {
+                exists: false,
+                requested: true,
+            },
+            false,
+            true,
+            Follow::Update,
+        ),
+        (
+            Phase::Rejected {
+                exists: true,
+                requested: false,
+            },
+            true,
+            false,
+            Follow::Update,
+        ),
+        (
+            Phase::Rejected {
+                exists: true,
+                requested: true,
+            },
+            true,
+            true,
+            Follow::Update,
+        ),
         (Phase::Deleting, false, true, Follow::Nothing),
     ];
 
@@ -207,7 +273,11 @@ mod tests {
                 (Sent::Postponed(now + second), Follow::Nothing),
                 (Sent::Postponed(now), follow),
             ] {
-                let state = State { phase, sent, ..State::new(false) };
+                let state = State {
+                    phase,
+                    sent,
+                    ..State::new(false)
+                };
                 assert_eq!(state.follow(NOW, now), expected, "{state:?}");
             }
         }
@@ -216,11 +286,23 @@ mod tests {
     #[test]
     fn each_phase_knows_what_the_cloud_has() {
         for (phase, exists, requested, _) in PHASES {
-            assert_eq!((phase.exists(), phase.requested()), (exists, requested), "{phase:?}");
-            assert_eq!(phase.rejected(), Phase::Rejected { exists, requested }, "{phase:?}");
+            assert_eq!(
+                (phase.exists(), phase.requested()),
+                (exists, requested),
+                "{phase:?}"
+            );
+            assert_eq!(
+                phase.rejected(),
+                Phase::Rejected { exists, requested },
+                "{phase:?}"
+            );
             assert_eq!(phase.ensuring(), Phase::Ensuring { exists }, "{phase:?}");
             let vanished = phase.vanished();
-            assert_eq!((vanished.exists(), vanished.requested()), (false, requested), "{phase:?}");
+            assert_eq!(
+                (vanished.exists(), vanished.requested()),
+                (false, requested),
+                "{phase:?}"
+            );
             assert_eq!(vanished.is_rejected(), phase.is_rejected(), "{phase:?}");
         }
     }
@@ -229,17 +311,30 @@ mod tests {
     fn a_new_plugin_checks_unfinished_and_rejected_services_first() {
         for (phase, _, requested, _) in PHASES {
             let settled = !requested && !matches!(phase, Phase::Rejected { .. });
-            let expected = if settled { Priority::Recheck } else { Priority::Change };
-            let state = State { phase, ..State::new(false) };
+            let expected = if settled {
+                Priority::Recheck
+            } else {
+                Priority::Change
+            };
+            let state = State {
+                phase,
+                ..State::new(false)
+            };
             assert_eq!(state.recheck(), expected, "{phase:?}");
-            let failed = State { work: Some(Work::default()), ..state };
+            let failed = State {
+                work: Some(Work::default()),
+                ..state
+            };
             assert_eq!(failed.recheck(), Priority::Change, "{phase:?}");
         }
     }
 
     #[test]
     fn a_service_with_an_address_has_a_load_balancer() {
-        assert_eq!((State::new(true).phase, State::new(false).phase), (Phase::Present, Phase::Absent));
+        assert_eq!(
+            (State::new(true).phase, State::new(false).phase),
+            (Phase::Present, Phase::Absent)
+        );
     }
 
     #[test]

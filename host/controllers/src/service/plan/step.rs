@@ -1,4 +1,5 @@
-//! What an attempt at a goal consists of: its goal, steps and failures, and what follows from a failure.
+//! What an attempt at a goal consists of: its goal, steps and failures, and what follows from a
+//! failure.
 
 use std::time::Duration;
 
@@ -33,10 +34,11 @@ pub(crate) struct Attempt<'a> {
 pub(crate) enum Goal {
     /// The load balancer corresponds to the Service.
     Ensure,
-    /// The Service exists and does not want its load balancer: it is deleted, and what it has left on the object is removed.
+    /// The Service exists and does not want its load balancer: it is deleted, and what it has left
+    /// on the object is removed.
     CleanUp,
-    /// The load balancer of a Service that has disappeared is deleted: someone else has removed its finalizer, or it was
-    /// recreated with the same name.
+    /// The load balancer of a Service that has disappeared is deleted: someone else has removed its
+    /// finalizer, or it was recreated with the same name.
     Forget {
         /// It was recreated; the new Service waits for this.
         recreated: bool,
@@ -52,7 +54,8 @@ pub(crate) enum Step {
     AddFinalizer { note: Option<String> },
     /// Select the nodes for the load balancer.
     SelectNodes,
-    /// Have the cloud create or change the load balancer. `before` is what was sent before these nodes.
+    /// Have the cloud create or change the load balancer. `before` is what was sent before these
+    /// nodes.
     Ensure { nodes: NodeSet, before: Sent },
     /// Have the cloud change the nodes of the load balancer.
     UpdateNodes { nodes: NodeSet, before: Sent },
@@ -139,7 +142,9 @@ impl Failure {
     /// Returns when to retry.
     fn again(&self) -> Again {
         match self {
-            Self::Cloud(_, error) | Self::Gone(error) | Self::Nodes(error) | Self::Look(error) => Again::after(error),
+            Self::Cloud(_, error) | Self::Gone(error) | Self::Nodes(error) | Self::Look(error) => {
+                Again::after(error)
+            }
             Self::Api(_, ApiError::Changed(_)) => Again::Soon,
             Self::Api(..) => Again::BackOff,
             Self::Invalid(_) => Again::OnChange,
@@ -149,7 +154,9 @@ impl Failure {
     /// Returns true if it is reported by an event.
     fn warns(&self) -> bool {
         match self {
-            Self::Cloud(_, error) | Self::Gone(error) | Self::Nodes(error) | Self::Look(error) => retry::warns(error),
+            Self::Cloud(_, error) | Self::Gone(error) | Self::Nodes(error) | Self::Look(error) => {
+                retry::warns(error)
+            }
             Self::Api(..) | Self::Invalid(_) => true,
         }
     }
@@ -163,26 +170,44 @@ impl State {
 
     /// Publishes events, and continues with a step.
     pub(super) fn report(self, events: Vec<Event>, step: Step) -> Next {
-        (self, Turn { failure: None, events, step })
+        (
+            self,
+            Turn {
+                failure: None,
+                events,
+                step,
+            },
+        )
     }
 }
 
 impl Attempt<'_> {
     /// Ends an attempt that failed.
     ///
-    /// An invalid or rejected Service is checked later: the cloud and the plugin can change, and events expire. This also applies
-    /// to a Service that does not exist.
+    /// An invalid or rejected Service is checked later: the cloud and the plugin can change, and
+    /// events expire. This also applies to a Service that does not exist.
     pub(super) fn failed(&self, mut state: State, failure: Failure) -> Next {
         let mut events = Vec::new();
         if failure.warns() {
             let gone = matches!(failure, Failure::Gone(_));
-            events.push((if gone { Event::DeleteFailed } else { Event::SyncFailed })(failure.to_string()));
+            events.push((if gone {
+                Event::DeleteFailed
+            } else {
+                Event::SyncFailed
+            })(failure.to_string()));
             state.work().failed = true;
         }
         let requeue = match failure.again() {
             Again::OnChange => vec![Requeue::Reset, Requeue::Check],
             again => vec![Requeue::Retry(again)],
         };
-        (state, Turn { failure: Some(failure), events, step: Step::Done(requeue) })
+        (
+            state,
+            Turn {
+                failure: Some(failure),
+                events,
+                step: Step::Done(requeue),
+            },
+        )
     }
 }

@@ -23,7 +23,10 @@ use crate::{
     testing::{service, with},
 };
 
-static CLASSES: Classes = Classes { named: BTreeSet::new(), unnamed: true };
+static CLASSES: Classes = Classes {
+    named: BTreeSet::new(),
+    unnamed: true,
+};
 
 /// Nodes that were sent, and others.
 pub(super) const OLD: Sent = Sent::Nodes(Fingerprint::of(1));
@@ -34,15 +37,31 @@ pub(super) const PHASES: [Phase; 9] = [
     Phase::Present,
     Phase::Ensuring { exists: false },
     Phase::Ensuring { exists: true },
-    Phase::Rejected { exists: false, requested: false },
-    Phase::Rejected { exists: false, requested: true },
-    Phase::Rejected { exists: true, requested: false },
-    Phase::Rejected { exists: true, requested: true },
+    Phase::Rejected {
+        exists: false,
+        requested: false,
+    },
+    Phase::Rejected {
+        exists: false,
+        requested: true,
+    },
+    Phase::Rejected {
+        exists: true,
+        requested: false,
+    },
+    Phase::Rejected {
+        exists: true,
+        requested: true,
+    },
     Phase::Deleting,
 ];
 
 pub(super) fn state(phase: Phase, sent: Sent) -> State {
-    State { phase, sent, ..State::new(false) }
+    State {
+        phase,
+        sent,
+        ..State::new(false)
+    }
 }
 
 pub(super) fn entry(change: &Value) -> Entry<ServiceKind> {
@@ -51,24 +70,48 @@ pub(super) fn entry(change: &Value) -> Entry<ServiceKind> {
 
 /// Returns an attempt after a change.
 pub(super) fn attempt(goal: Goal, entry: &Entry<ServiceKind>) -> Attempt<'_> {
-    Attempt { goal, entry, priority: Priority::Change, classes: &CLASSES }
+    Attempt {
+        goal,
+        entry,
+        priority: Priority::Change,
+        classes: &CLASSES,
+    }
 }
 
 pub(super) fn nodes(names: &[&str]) -> NodeSet {
-    names.iter().map(|name| Arc::new(Node { name: (*name).to_owned(), ..Node::default() })).collect()
+    names
+        .iter()
+        .map(|name| {
+            Arc::new(Node {
+                name: (*name).to_owned(),
+                ..Node::default()
+            })
+        })
+        .collect()
 }
 
 /// Returns the nodes of [`NEW`].
 pub(super) fn choice(names: &[&str]) -> Choice {
-    Choice { nodes: nodes(names), fingerprint: Fingerprint::of(2) }
+    Choice {
+        nodes: nodes(names),
+        fingerprint: Fingerprint::of(2),
+    }
 }
 
 pub(super) fn status(ip: &str) -> LoadBalancerStatus {
-    LoadBalancerStatus { ingress: vec![Ingress { ip: Some(ip.to_owned()), ..Ingress::default() }] }
+    LoadBalancerStatus {
+        ingress: vec![Ingress {
+            ip: Some(ip.to_owned()),
+            ..Ingress::default()
+        }],
+    }
 }
 
 fn action() -> Action {
-    Action { verb: "patch", resource: "services/status".to_owned() }
+    Action {
+        verb: "patch",
+        resource: "services/status".to_owned(),
+    }
 }
 
 pub(super) fn gone() -> ApiError {

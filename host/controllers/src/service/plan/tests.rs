@@ -9,15 +9,25 @@ fn needs_update(old: &Service, new: &Service, classes: &Classes) -> bool {
 
 #[test]
 fn annotations_written_for_the_provider_are_not_a_change() {
-    let annotated = |value: Option<&str>| lb(&json!({"metadata": {"annotations": {"a": value, "other": "x"}}}));
+    let annotated =
+        |value: Option<&str>| lb(&json!({"metadata": {"annotations": {"a": value, "other": "x"}}}));
     let echo = |key: &str, value: Option<&str>| key == "a" && value == Some("1");
     let gone = |key: &str, value: Option<&str>| key == "a" && value.is_none();
     let classes = Classes::default();
-    for (old, new, expected) in [(None, Some("1"), false), (Some("1"), Some("2"), true), (Some("1"), None, true)] {
+    for (old, new, expected) in [
+        (None, Some("1"), false),
+        (Some("1"), Some("2"), true),
+        (Some("1"), None, true),
+    ] {
         let found = super::needs_update(&annotated(old), &annotated(new), &classes, echo);
         assert_eq!(found, expected, "{old:?} {new:?}");
     }
-    assert!(!super::needs_update(&annotated(Some("1")), &annotated(None), &classes, gone));
+    assert!(!super::needs_update(
+        &annotated(Some("1")),
+        &annotated(None),
+        &classes,
+        gone
+    ));
 }
 
 fn lb(change: &Value) -> Service {
@@ -40,17 +50,55 @@ fn type_class_finalizer_and_deletion_decide_what_is_needed() {
     let cluster_ip = json!({"spec": {"type": "ClusterIP"}});
     for (what, service, need_unknown, need_known) in [
         ("plain", lb(&json!({})), Need::Ensure, Need::Ensure),
-        ("with finalizer", lb(&finalizer()), Need::Ensure, Need::Ensure),
-        ("deleted with finalizer", lb(&both), Need::Cleanup, Need::Cleanup),
-        ("deleted, kept by others", lb(&gone()), Need::Nothing, Need::Cleanup),
+        (
+            "with finalizer",
+            lb(&finalizer()),
+            Need::Ensure,
+            Need::Ensure,
+        ),
+        (
+            "deleted with finalizer",
+            lb(&both),
+            Need::Cleanup,
+            Need::Cleanup,
+        ),
+        (
+            "deleted, kept by others",
+            lb(&gone()),
+            Need::Nothing,
+            Need::Cleanup,
+        ),
         ("of a class", lb(&class), Need::Nothing, Need::Cleanup),
-        ("of a class, with finalizer", with(&lb(&finalizer()), &class), Need::Nothing, Need::Cleanup),
-        ("of a class, deleted with finalizer", with(&lb(&both), &class), Need::Cleanup, Need::Cleanup),
+        (
+            "of a class, with finalizer",
+            with(&lb(&finalizer()), &class),
+            Need::Nothing,
+            Need::Cleanup,
+        ),
+        (
+            "of a class, deleted with finalizer",
+            with(&lb(&both), &class),
+            Need::Cleanup,
+            Need::Cleanup,
+        ),
         ("ClusterIP", lb(&cluster_ip), Need::Nothing, Need::Cleanup),
-        ("ClusterIP with finalizer", with(&lb(&finalizer()), &cluster_ip), Need::Cleanup, Need::Cleanup),
+        (
+            "ClusterIP with finalizer",
+            with(&lb(&finalizer()), &cluster_ip),
+            Need::Cleanup,
+            Need::Cleanup,
+        ),
     ] {
-        assert_eq!(need(&service, &Classes::default(), false), need_unknown, "{what}");
-        assert_eq!(need(&service, &Classes::default(), true), need_known, "{what}, known");
+        assert_eq!(
+            need(&service, &Classes::default(), false),
+            need_unknown,
+            "{what}"
+        );
+        assert_eq!(
+            need(&service, &Classes::default(), true),
+            need_known,
+            "{what}, known"
+        );
     }
 }
 
@@ -80,16 +128,29 @@ fn a_service_with_its_load_balancer_can_wait() {
         (lb(&finalizer()), Some(Priority::Change), Some(Goal::Ensure)),
         (lb(&served), Some(Priority::Change), Some(Goal::Ensure)),
         (lb(&both), Some(Priority::Recheck), Some(Goal::Ensure)),
-        (with(&lb(&both), &gone()), Some(Priority::Change), Some(Goal::CleanUp)),
+        (
+            with(&lb(&both), &gone()),
+            Some(Priority::Change),
+            Some(Goal::CleanUp),
+        ),
         (with(&lb(&served), &gone()), None, None),
     ] {
-        assert_eq!((appeared(&service, &classes), self::goal(&service, &classes, false)), (priority, goal));
+        assert_eq!(
+            (
+                appeared(&service, &classes),
+                self::goal(&service, &classes, false)
+            ),
+            (priority, goal)
+        );
     }
 }
 
 /// Returns a Service that had a class and is not of type LoadBalancer, as the API server stores it.
 fn dropped(made_as: &str) -> Service {
-    with(&with(&lb(&finalizer()), &note(made_as)), &json!({"spec": {"type": "ClusterIP"}}))
+    with(
+        &with(&lb(&finalizer()), &note(made_as)),
+        &json!({"spec": {"type": "ClusterIP"}}),
+    )
 }
 
 fn note(made_as: &str) -> Value {
@@ -100,29 +161,58 @@ fn note(made_as: &str) -> Value {
 // Holds: S-36, S-37
 #[test]
 fn each_host_cleans_up_services_of_its_own_classes() {
-    let classes =
-        |named: &[&str], unnamed| Classes { named: named.iter().map(|name| (*name).into()).collect(), unnamed };
-    let (x, y, unnamed) = (classes(&["a.io/x"], false), classes(&["a.io/y"], false), Classes::default());
+    let classes = |named: &[&str], unnamed| Classes {
+        named: named.iter().map(|name| (*name).into()).collect(),
+        unnamed,
+    };
+    let (x, y, unnamed) = (
+        classes(&["a.io/x"], false),
+        classes(&["a.io/y"], false),
+        Classes::default(),
+    );
     let gone = |service: &Service| with(service, &gone());
     let of = |class: &str, made_as: &str| {
-        with(&with(&lb(&finalizer()), &note(made_as)), &json!({"spec": {"loadBalancerClass": class}}))
+        with(
+            &with(&lb(&finalizer()), &note(made_as)),
+            &json!({"spec": {"loadBalancerClass": class}}),
+        )
     };
     let plain = with(&lb(&finalizer()), &json!({"spec": {"type": "ClusterIP"}}));
     for (what, service, cleaned) in [
         ("type changed", dropped("a.io/x"), [true, false, false]),
-        ("type changed, then deleted", gone(&dropped("a.io/x")), [true, false, false]),
-        ("deleted", gone(&of("a.io/x", "a.io/x")), [true, false, false]),
+        (
+            "type changed, then deleted",
+            gone(&dropped("a.io/x")),
+            [true, false, false],
+        ),
+        (
+            "deleted",
+            gone(&of("a.io/x", "a.io/x")),
+            [true, false, false],
+        ),
         ("served", of("a.io/x", "a.io/x"), [false, false, false]),
-        ("moved to another host", of("a.io/y", "a.io/x"), [true, false, false]),
+        (
+            "moved to another host",
+            of("a.io/y", "a.io/x"),
+            [true, false, false],
+        ),
         ("made under no class", plain, [false, false, true]),
     ] {
-        let needs = [&x, &y, &unnamed].map(|classes| need(&service, classes, false) == Need::Cleanup);
+        let needs =
+            [&x, &y, &unnamed].map(|classes| need(&service, classes, false) == Need::Cleanup);
         assert_eq!(needs, cleaned, "{what}");
     }
-    assert_eq!(need(&of("a.io/y", "a.io/x"), &y, false), Need::Ensure, "it need not wait for the other host");
+    assert_eq!(
+        need(&of("a.io/y", "a.io/x"), &y, false),
+        Need::Ensure,
+        "it need not wait for the other host"
+    );
     assert_eq!(note_to_write(&of("a.io/y", "a.io/x")), None);
     let bare = lb(&json!({"spec": {"loadBalancerClass": "a.io/y"}}));
-    assert_eq!(note_to_write(&bare), Some(format!("a.io/y@{}", bare.metadata.uid.as_deref().unwrap())));
+    assert_eq!(
+        note_to_write(&bare),
+        Some(format!("a.io/y@{}", bare.metadata.uid.as_deref().unwrap()))
+    );
     assert_eq!(note_to_write(&lb(&json!({}))), None);
 }
 
@@ -130,12 +220,22 @@ fn each_host_cleans_up_services_of_its_own_classes() {
 #[test]
 fn a_class_note_copied_from_another_service_is_ignored() {
     let copied = |change: Value| {
-        let service = with(&with(&lb(&finalizer()), &note("a.io/x")), &json!({"metadata": {"uid": "a-copy"}}));
+        let service = with(
+            &with(&lb(&finalizer()), &note("a.io/x")),
+            &json!({"metadata": {"uid": "a-copy"}}),
+        );
         with(&service, &change)
     };
     let classes = Classes::default();
     assert_eq!(need(&copied(gone()), &classes, false), Need::Cleanup);
-    assert_eq!(need(&copied(json!({"spec": {"type": "ClusterIP"}})), &classes, false), Need::Cleanup);
+    assert_eq!(
+        need(
+            &copied(json!({"spec": {"type": "ClusterIP"}})),
+            &classes,
+            false
+        ),
+        Need::Cleanup
+    );
     assert_eq!(need(&copied(json!({})), &classes, false), Need::Ensure);
     let of_class = copied(json!({"spec": {"loadBalancerClass": "a.io/x"}}));
     assert_eq!(note_to_write(&of_class).as_deref(), Some("a.io/x@a-copy"));
@@ -143,7 +243,10 @@ fn a_class_note_copied_from_another_service_is_ignored() {
 
 #[test]
 fn a_class_note_is_not_a_change_but_is_restored_if_lost() {
-    let classes = Classes { named: ["a.io/x".to_owned()].into(), unnamed: false };
+    let classes = Classes {
+        named: ["a.io/x".to_owned()].into(),
+        unnamed: false,
+    };
     let bare = lb(&json!({"spec": {"loadBalancerClass": "a.io/x"}}));
     let noted = with(&bare, &note("a.io/x"));
     assert!(!needs_update(&bare, &noted, &classes) && !needs_update(&noted, &bare, &classes));
@@ -173,8 +276,14 @@ fn relevant_changes_need_an_update() {
         json!({"metadata": {"annotations": {"a": "b"}}}),
         json!({"metadata": {"uid": "another"}}),
     ] {
-        assert!(needs_update(&lb(&json!({})), &lb(&change), &Classes::default()), "{change}");
-        assert!(needs_update(&lb(&change), &lb(&json!({})), &Classes::default()), "back from {change}");
+        assert!(
+            needs_update(&lb(&json!({})), &lb(&change), &Classes::default()),
+            "{change}"
+        );
+        assert!(
+            needs_update(&lb(&change), &lb(&json!({})), &Classes::default()),
+            "back from {change}"
+        );
     }
 }
 
@@ -190,23 +299,87 @@ fn upstreams_cases_of_an_update() {
     let app = |protocol: &str| port(json!({"appProtocol": protocol}));
     let plain = json!({});
     for (what, old, new, expected) in [
-        ("type", json!({"spec": {"type": "ClusterIP"}}), plain.clone(), true),
-        ("ports", port(json!({})), json!({"spec": {"ports": [{"port": 8080}]}}), true),
-        ("number of external IPs", external(&["1.1.1.1"]), external(&["1.1.1.1", "2.2.2.2"]), true),
-        ("external IPs", external(&["1.1.1.1"]), external(&["2.2.2.2"]), true),
-        ("uid", plain.clone(), json!({"metadata": {"uid": "another"}}), true),
-        ("traffic policy", plain.clone(), json!({"spec": {"externalTrafficPolicy": "Local"}}), true),
-        ("health check", plain.clone(), json!({"spec": {"healthCheckNodePort": 31000}}), true),
-        ("target port", port(json!({"targetPort": 20})), port(json!({"targetPort": 21})), true),
-        ("target port's name", port(json!({"targetPort": "a"})), port(json!({"targetPort": "b"})), true),
-        ("a second family", families(&["IPv4"]), families(&["IPv4", "IPv6"]), true),
-        ("one family less", families(&["IPv4", "IPv6"]), families(&["IPv4"]), true),
+        (
+            "type",
+            json!({"spec": {"type": "ClusterIP"}}),
+            plain.clone(),
+            true,
+        ),
+        (
+            "ports",
+            port(json!({})),
+            json!({"spec": {"ports": [{"port": 8080}]}}),
+            true,
+        ),
+        (
+            "number of external IPs",
+            external(&["1.1.1.1"]),
+            external(&["1.1.1.1", "2.2.2.2"]),
+            true,
+        ),
+        (
+            "external IPs",
+            external(&["1.1.1.1"]),
+            external(&["2.2.2.2"]),
+            true,
+        ),
+        (
+            "uid",
+            plain.clone(),
+            json!({"metadata": {"uid": "another"}}),
+            true,
+        ),
+        (
+            "traffic policy",
+            plain.clone(),
+            json!({"spec": {"externalTrafficPolicy": "Local"}}),
+            true,
+        ),
+        (
+            "health check",
+            plain.clone(),
+            json!({"spec": {"healthCheckNodePort": 31000}}),
+            true,
+        ),
+        (
+            "target port",
+            port(json!({"targetPort": 20})),
+            port(json!({"targetPort": 21})),
+            true,
+        ),
+        (
+            "target port's name",
+            port(json!({"targetPort": "a"})),
+            port(json!({"targetPort": "b"})),
+            true,
+        ),
+        (
+            "a second family",
+            families(&["IPv4"]),
+            families(&["IPv4", "IPv6"]),
+            true,
+        ),
+        (
+            "one family less",
+            families(&["IPv4", "IPv6"]),
+            families(&["IPv4"]),
+            true,
+        ),
         ("an app protocol", port(json!({})), app("http"), true),
         ("another app protocol", app("http"), app("tcp"), true),
         ("the same ports", app("http"), app("http"), false),
-        ("the same families", families(&["IPv6"]), families(&["IPv6"]), false),
+        (
+            "the same families",
+            families(&["IPv6"]),
+            families(&["IPv6"]),
+            false,
+        ),
     ] {
-        assert_eq!(needs_update(&lb(&old), &lb(&new), &Classes::default()), expected, "{what}");
+        assert_eq!(
+            needs_update(&lb(&old), &lb(&new), &Classes::default()),
+            expected,
+            "{what}"
+        );
     }
 }
 
@@ -221,10 +394,17 @@ fn irrelevant_changes_need_no_update() {
         json!({"spec": {"allocateLoadBalancerNodePorts": false, "clusterIPs": ["10.96.0.9"]}}),
         json!({"status": {"loadBalancer": {"ingress": [{"ip": "192.0.2.1"}]}}}),
     ] {
-        assert!(!needs_update(&lb(&json!({})), &lb(&change), &Classes::default()), "{change}");
+        assert!(
+            !needs_update(&lb(&json!({})), &lb(&change), &Classes::default()),
+            "{change}"
+        );
     }
     let families = |families: &[&str]| lb(&json!({"spec": {"ipFamilies": families}}));
-    assert!(!needs_update(&families(&["IPv4"]), &families(&["IPv6"]), &Classes::default()));
+    assert!(!needs_update(
+        &families(&["IPv4"]),
+        &families(&["IPv6"]),
+        &Classes::default()
+    ));
     let class = json!({"spec": {"loadBalancerClass": "x"}});
     let other = with(&lb(&class), &json!({"spec": {"ports": []}}));
     assert!(!needs_update(&lb(&class), &other, &Classes::default()));
@@ -233,13 +413,31 @@ fn irrelevant_changes_need_no_update() {
 // Holds: S-27
 #[test]
 fn the_default_ip_mode_does_not_make_statuses_differ() {
-    let ip = |ip: &str, ip_mode| Ingress { ip: Some(ip.into()), ip_mode, ..Ingress::default() };
-    let status = |ingress: &[Ingress]| LoadBalancerStatus { ingress: ingress.to_vec() };
+    let ip = |ip: &str, ip_mode| Ingress {
+        ip: Some(ip.into()),
+        ip_mode,
+        ..Ingress::default()
+    };
+    let status = |ingress: &[Ingress]| LoadBalancerStatus {
+        ingress: ingress.to_vec(),
+    };
     let (a, b) = (ip("192.0.2.1", None), ip("192.0.2.2", None));
     assert!(same_status(&status(&[]), &status(&[])));
-    assert!(same_status(&status(std::slice::from_ref(&a)), &status(&[ip("192.0.2.1", Some(IpMode::Vip))])));
-    assert!(!same_status(&status(std::slice::from_ref(&a)), &status(&[ip("192.0.2.1", Some(IpMode::Proxy))])));
-    assert!(!same_status(&status(&[a.clone(), b.clone()]), &status(&[b, a.clone()])));
-    let named = Ingress { hostname: Some("x".into()), ..a.clone() };
+    assert!(same_status(
+        &status(std::slice::from_ref(&a)),
+        &status(&[ip("192.0.2.1", Some(IpMode::Vip))])
+    ));
+    assert!(!same_status(
+        &status(std::slice::from_ref(&a)),
+        &status(&[ip("192.0.2.1", Some(IpMode::Proxy))])
+    ));
+    assert!(!same_status(
+        &status(&[a.clone(), b.clone()]),
+        &status(&[b, a.clone()])
+    ));
+    let named = Ingress {
+        hostname: Some("x".into()),
+        ..a.clone()
+    };
     assert!(!same_status(&status(&[a]), &status(&[named])));
 }

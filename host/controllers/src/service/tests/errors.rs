@@ -26,7 +26,10 @@ struct Seen {
 
 /// Makes one call fail, and returns the consequences.
 async fn seen(way: Way, error: &CloudError) -> Seen {
-    let bench = bench_with(ServiceOptions { check_period: None, ..ServiceOptions::default() });
+    let bench = bench_with(ServiceOptions {
+        check_period: None,
+        ..ServiceOptions::default()
+    });
     if way == Way::Ensure {
         bench.has_node(plain_node("n1")).await;
     } else {
@@ -62,8 +65,15 @@ async fn seen(way: Way, error: &CloudError) -> Seen {
         Way::Gone => "DeleteLoadBalancerFailed",
         _ => "SyncLoadBalancerFailed",
     };
-    let failures: Vec<_> = bench.reasons().into_iter().filter(|reason| reason.ends_with("Failed")).collect();
-    assert!(failures.iter().all(|failure| failure == reason), "{way:?}: {failures:?}");
+    let failures: Vec<_> = bench
+        .reasons()
+        .into_iter()
+        .filter(|reason| reason.ends_with("Failed"))
+        .collect();
+    assert!(
+        failures.iter().all(|failure| failure == reason),
+        "{way:?}: {failures:?}"
+    );
     Seen {
         // Timers are only accurate to the millisecond.
         again: next.map(|(_, at)| (at - failed).as_millis() / 10 * 10),
@@ -94,7 +104,15 @@ async fn each_error_decides_on_retry_and_warning_for_each_call() {
         (CloudError::Internal(text()), back_off, true, true),
     ] {
         for (way, again) in WAYS.into_iter().zip(again) {
-            assert_eq!(seen(way, &error).await, Seen { again, warned, counted }, "{way:?}: {error}");
+            assert_eq!(
+                seen(way, &error).await,
+                Seen {
+                    again,
+                    warned,
+                    counted
+                },
+                "{way:?}: {error}"
+            );
         }
     }
     // A missing load balancer is recreated; but a deletion must report it as success.
@@ -107,7 +125,11 @@ async fn each_error_decides_on_retry_and_warning_for_each_call() {
     ] {
         assert_eq!(
             seen(way, &CloudError::NotFound(text())).await,
-            Seen { again, warned: told, counted: told },
+            Seen {
+                again,
+                warned: told,
+                counted: told
+            },
             "{way:?}: not found"
         );
     }
@@ -127,7 +149,12 @@ async fn only_implemented_elsewhere_removes_the_finalizer_on_error() {
         (CloudError::Invalid(text()), false),
     ] {
         let bench = bench();
-        bench.cloud.delete.lock().unwrap().push_back(Err(error.clone()));
+        bench
+            .cloud
+            .delete
+            .lock()
+            .unwrap()
+            .push_back(Err(error.clone()));
         bench.controller.services.apply(deleted("3"));
         sleep(Duration::from_millis(50)).await;
         assert_eq!(bench.api.calls().len(), if goes { 2 } else { 0 }, "{error}");
@@ -141,12 +168,20 @@ async fn success_resets_the_backoff() {
     for version in ["1", "2"] {
         bench.cloud.times.lock().unwrap().clear();
         for _ in 0..2 {
-            bench.cloud.ensure.lock().unwrap().push_back(Err(CloudError::Internal("boom".into())));
+            bench
+                .cloud
+                .ensure
+                .lock()
+                .unwrap()
+                .push_back(Err(CloudError::Internal("boom".into())));
         }
         bench.has(changed(&service("web"), version)).await;
         sleep(Duration::from_secs(60)).await;
         let times = bench.cloud.times.lock().unwrap().clone();
-        let waits: Vec<_> = times.windows(2).map(|pair| (pair[1] - pair[0]).as_secs()).collect();
+        let waits: Vec<_> = times
+            .windows(2)
+            .map(|pair| (pair[1] - pair[0]).as_secs())
+            .collect();
         assert_eq!(waits, [5, 10], "version {version}");
     }
 }
@@ -154,12 +189,28 @@ async fn success_resets_the_backoff() {
 // Holds: S-29
 #[tokio::test(start_paused = true)]
 async fn a_recovery_after_a_failure_event_gets_one_event() {
-    let bench = bench_where(ServiceOptions::default(), &[plain_node("n1")], &[served("5")]);
-    bench.cloud.ensure.lock().unwrap().push_back(Err(CloudError::Denied("no key".into())));
+    let bench = bench_where(
+        ServiceOptions::default(),
+        &[plain_node("n1")],
+        &[served("5")],
+    );
+    bench
+        .cloud
+        .ensure
+        .lock()
+        .unwrap()
+        .push_back(Err(CloudError::Denied("no key".into())));
     sleep(Duration::from_secs(10)).await;
-    // It is not known which nodes an earlier process has sent, and whether the failed call has updated them.
-    assert_eq!(bench.calls(), ["ensure web n1", "update web n1", "ensure web n1"]);
-    assert_eq!(bench.reasons(), ["SyncLoadBalancerFailed", "EnsuredLoadBalancer"]);
+    // It is not known which nodes an earlier process has sent, and whether the failed call has
+    // updated them.
+    assert_eq!(
+        bench.calls(),
+        ["ensure web n1", "update web n1", "ensure web n1"]
+    );
+    assert_eq!(
+        bench.reasons(),
+        ["SyncLoadBalancerFailed", "EnsuredLoadBalancer"]
+    );
     sleep(Duration::from_secs(3600)).await;
     assert_eq!(bench.reasons().len(), 2);
     assert_eq!(bench.api.calls(), Vec::<String>::new());
@@ -170,12 +221,28 @@ async fn a_recovery_after_a_failure_event_gets_one_event() {
 async fn an_undeletable_old_load_balancer_does_not_block_the_new_one() {
     let bench = bench();
     bench.serves().await;
-    bench.cloud.delete.lock().unwrap().push_back(Err(CloudError::Invalid("no such region".into())));
-    bench.has(with(&service("web"), &json!({"metadata": {"uid": "uid-new", "resourceVersion": "9"}}))).await;
+    bench
+        .cloud
+        .delete
+        .lock()
+        .unwrap()
+        .push_back(Err(CloudError::Invalid("no such region".into())));
+    bench
+        .has(with(
+            &service("web"),
+            &json!({"metadata": {"uid": "uid-new", "resourceVersion": "9"}}),
+        ))
+        .await;
     assert_eq!(bench.calls(), ["delete web uid-web", "ensure web n1"]);
     let events = bench.events();
-    let failed = events.iter().find(|(reason, _)| reason == "DeleteLoadBalancerFailed").unwrap();
-    assert_eq!(failed.1, "Error deleting load balancer: invalid: no such region");
+    let failed = events
+        .iter()
+        .find(|(reason, _)| reason == "DeleteLoadBalancerFailed")
+        .unwrap();
+    assert_eq!(
+        failed.1,
+        "Error deleting load balancer: invalid: no such region"
+    );
     // It is remembered, gets no nodes, and is retried when the cloud may have changed.
     bench.has_node(plain_node("n2")).await;
     sleep(Duration::from_secs(60)).await;
@@ -191,10 +258,21 @@ async fn an_undeletable_old_load_balancer_does_not_block_the_new_one() {
 #[tokio::test(start_paused = true)]
 async fn a_failed_deletion_of_a_vanished_service_is_rechecked() {
     // With the default period of checks, and without checks.
-    for (period, wait) in [(ServiceOptions::default().check_period, 30 * 60), (None, 300)] {
-        let bench = bench_with(ServiceOptions { check_period: period, ..ServiceOptions::default() });
+    for (period, wait) in [
+        (ServiceOptions::default().check_period, 30 * 60),
+        (None, 300),
+    ] {
+        let bench = bench_with(ServiceOptions {
+            check_period: period,
+            ..ServiceOptions::default()
+        });
         bench.serves().await;
-        bench.cloud.delete.lock().unwrap().push_back(Err(CloudError::Invalid("no such region".into())));
+        bench
+            .cloud
+            .delete
+            .lock()
+            .unwrap()
+            .push_back(Err(CloudError::Invalid("no such region".into())));
         bench.controller.services.delete("ns/web");
         sleep(Duration::from_secs(wait - 5)).await;
         assert_eq!(bench.calls(), ["delete web uid-web"]);
@@ -206,11 +284,24 @@ async fn a_failed_deletion_of_a_vanished_service_is_rechecked() {
 
 #[tokio::test(start_paused = true)]
 async fn what_was_set_aside_is_retried_without_a_check_period() {
-    let bench = bench_with(ServiceOptions { check_period: None, ..ServiceOptions::default() });
+    let bench = bench_with(ServiceOptions {
+        check_period: None,
+        ..ServiceOptions::default()
+    });
     bench.serves().await;
     let invalid = || Err(CloudError::Invalid("no such region".into()));
-    bench.cloud.delete.lock().unwrap().extend([invalid(), invalid()]);
-    bench.has(with(&service("web"), &json!({"metadata": {"uid": "uid-new", "resourceVersion": "9"}}))).await;
+    bench
+        .cloud
+        .delete
+        .lock()
+        .unwrap()
+        .extend([invalid(), invalid()]);
+    bench
+        .has(with(
+            &service("web"),
+            &json!({"metadata": {"uid": "uid-new", "resourceVersion": "9"}}),
+        ))
+        .await;
     assert_eq!(bench.calls(), ["delete web uid-web", "ensure web n1"]);
     for _ in 0..2 {
         sleep(Duration::from_secs(301)).await;

@@ -14,7 +14,10 @@ async fn many_node_changes_are_one_pass_and_equal_sets_need_no_call() {
     wait().await;
     assert_eq!(bench.calls(), ["update web n1,n2,n3,n4"]);
     assert_eq!(bench.reasons().last().unwrap(), "UpdatedLoadBalancer");
-    bench.controller.node_queue.add(Nodes::Pass, Priority::Change);
+    bench
+        .controller
+        .node_queue
+        .add(Nodes::Pass, Priority::Change);
     wait().await;
     assert_eq!(bench.calls(), Vec::<String>::new());
     bench
@@ -39,10 +42,22 @@ async fn many_node_changes_are_one_pass_and_equal_sets_need_no_call() {
 async fn a_failed_update_gets_an_event_and_an_immediate_ensure() {
     let bench = bench();
     bench.serves().await;
-    bench.cloud.update.lock().unwrap().push_back(Err(CloudError::Unavailable("down".into())));
+    bench
+        .cloud
+        .update
+        .lock()
+        .unwrap()
+        .push_back(Err(CloudError::Unavailable("down".into())));
     bench.has_node(plain_node("n2")).await;
-    assert_eq!(bench.calls(), ["update web n1,n2", "get web", "ensure web n1,n2"]);
-    let failed = bench.events().into_iter().find(|(reason, _)| reason == "UpdateLoadBalancerFailed").unwrap();
+    assert_eq!(
+        bench.calls(),
+        ["update web n1,n2", "get web", "ensure web n1,n2"]
+    );
+    let failed = bench
+        .events()
+        .into_iter()
+        .find(|(reason, _)| reason == "UpdateLoadBalancerFailed")
+        .unwrap();
     assert_eq!(
         failed.1,
         "Error updating load balancer with new hosts [n1 n2] [node names limited, total number of nodes: 2], error: unavailable: down"
@@ -53,14 +68,30 @@ async fn a_failed_update_gets_an_event_and_an_immediate_ensure() {
 #[tokio::test(start_paused = true)]
 async fn a_missing_load_balancer_gets_no_failed_update_event() {
     let none = [Ok(None), Err(CloudError::NotFound("none".into()))];
-    let some = [Ok(Some(LoadBalancerStatus::default())), Err(CloudError::Internal("who knows".into()))];
-    for (answer, told) in none.map(|it| (it, 0)).into_iter().chain(some.map(|it| (it, 1))) {
+    let some = [
+        Ok(Some(LoadBalancerStatus::default())),
+        Err(CloudError::Internal("who knows".into())),
+    ];
+    for (answer, told) in none
+        .map(|it| (it, 0))
+        .into_iter()
+        .chain(some.map(|it| (it, 1)))
+    {
         let bench = bench();
         bench.serves().await;
-        bench.cloud.update.lock().unwrap().push_back(Err(CloudError::Unavailable("down".into())));
+        bench
+            .cloud
+            .update
+            .lock()
+            .unwrap()
+            .push_back(Err(CloudError::Unavailable("down".into())));
         bench.cloud.get.lock().unwrap().push_back(answer.clone());
         bench.has_node(plain_node("n2")).await;
-        let failed = bench.reasons().into_iter().filter(|reason| reason == "UpdateLoadBalancerFailed").count();
+        let failed = bench
+            .reasons()
+            .into_iter()
+            .filter(|reason| reason == "UpdateLoadBalancerFailed")
+            .count();
         assert_eq!(failed, told, "{answer:?}");
     }
 }
@@ -82,7 +113,10 @@ async fn ensuring_during_a_slow_pass_uses_the_current_nodes() {
     gate.add_permits(100);
     wait().await;
     let calls = bench.calls();
-    assert!(calls.iter().all(|call| call.ends_with("web n1,n2,n3")), "{calls:?}");
+    assert!(
+        calls.iter().all(|call| call.ends_with("web n1,n2,n3")),
+        "{calls:?}"
+    );
     assert_eq!(calls.last().unwrap(), "ensure web n1,n2,n3");
 }
 
@@ -91,12 +125,20 @@ async fn ensuring_during_a_slow_pass_uses_the_current_nodes() {
 async fn nodes_are_updated_if_the_last_change_was_rejected() {
     let bench = bench();
     bench.serves().await;
-    bench.cloud.ensure.lock().unwrap().push_back(Err(CloudError::Invalid("no such size".into())));
+    bench
+        .cloud
+        .ensure
+        .lock()
+        .unwrap()
+        .push_back(Err(CloudError::Invalid("no such size".into())));
     bench.has(changed(&served("3"), "3")).await;
     assert_eq!(bench.calls(), ["ensure web n1"]);
     bench.has_node(plain_node("n2")).await;
     assert_eq!(bench.calls(), ["update web n1,n2"]);
-    bench.controller.node_queue.add(Nodes::Pass, Priority::Change);
+    bench
+        .controller
+        .node_queue
+        .add(Nodes::Pass, Priority::Change);
     wait().await;
     assert_eq!(bench.calls(), Vec::<String>::new());
 }
@@ -105,10 +147,20 @@ async fn nodes_are_updated_if_the_last_change_was_rejected() {
 async fn a_failed_node_update_of_a_rejected_service_is_retried() {
     let bench = bench();
     bench.serves().await;
-    bench.cloud.ensure.lock().unwrap().push_back(Err(CloudError::Invalid("no such size".into())));
+    bench
+        .cloud
+        .ensure
+        .lock()
+        .unwrap()
+        .push_back(Err(CloudError::Invalid("no such size".into())));
     bench.has(changed(&served("3"), "3")).await;
     bench.calls();
-    bench.cloud.update.lock().unwrap().push_back(Err(CloudError::Unavailable("down".into())));
+    bench
+        .cloud
+        .update
+        .lock()
+        .unwrap()
+        .push_back(Err(CloudError::Unavailable("down".into())));
     bench.has_node(plain_node("n2")).await;
     assert_eq!(bench.calls(), ["update web n1,n2", "get web"]);
     sleep(Duration::from_secs(5)).await;
@@ -120,8 +172,18 @@ async fn a_failed_node_update_of_a_rejected_service_is_retried() {
 #[tokio::test(start_paused = true)]
 async fn node_changes_do_not_ensure_a_rejected_service() {
     let bench = bench();
-    bench.cloud.ensure.lock().unwrap().push_back(Err(CloudError::Invalid("no UDP".into())));
-    bench.cloud.update.lock().unwrap().push_back(Err(CloudError::NotFound("none".into())));
+    bench
+        .cloud
+        .ensure
+        .lock()
+        .unwrap()
+        .push_back(Err(CloudError::Invalid("no UDP".into())));
+    bench
+        .cloud
+        .update
+        .lock()
+        .unwrap()
+        .push_back(Err(CloudError::NotFound("none".into())));
     bench.has(service("web")).await;
     bench.has_node(plain_node("n1")).await;
     assert_eq!(bench.calls(), ["ensure web ", "update web n1"]);
@@ -131,14 +193,33 @@ async fn node_changes_do_not_ensure_a_rejected_service() {
 async fn an_invalid_service_gets_nodes_with_its_last_valid_spec() {
     let bench = bench();
     bench.has_node(plain_node("n1")).await;
-    let open = with(&served("2"), &json!({"spec": {"loadBalancerSourceRanges": ["10.0.0.0/8"]}}));
+    let open = with(
+        &served("2"),
+        &json!({"spec": {"loadBalancerSourceRanges": ["10.0.0.0/8"]}}),
+    );
     bench.has(open).await;
     bench.has(invalid("3")).await;
-    bench.cloud.update.lock().unwrap().push_back(Err(CloudError::Unavailable("down".into())));
+    bench
+        .cloud
+        .update
+        .lock()
+        .unwrap()
+        .push_back(Err(CloudError::Unavailable("down".into())));
     bench.has_node(plain_node("n2")).await;
     sleep(Duration::from_secs(5)).await;
-    assert_eq!(bench.calls(), ["ensure web n1", "update web n1,n2", "get web", "update web n1,n2"]);
-    assert_eq!(*bench.cloud.source_ranges.lock().unwrap(), [["10.0.0.0/8"], ["10.0.0.0/8"]]);
+    assert_eq!(
+        bench.calls(),
+        [
+            "ensure web n1",
+            "update web n1,n2",
+            "get web",
+            "update web n1,n2"
+        ]
+    );
+    assert_eq!(
+        *bench.cloud.source_ranges.lock().unwrap(),
+        [["10.0.0.0/8"], ["10.0.0.0/8"]]
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -163,10 +244,17 @@ async fn node_updates_are_computed_on_two_threads_at_a_time() {
 
 /// Returns a Service with this name that has a load balancer.
 fn served_as(name: &str, change: &Value) -> Service {
-    with(&with(&served("2"), &json!({"metadata": {"name": name, "uid": format!("uid-{name}")}})), change)
+    with(
+        &with(
+            &served("2"),
+            &json!({"metadata": {"name": name, "uid": format!("uid-{name}")}}),
+        ),
+        change,
+    )
 }
 
-/// Creates a controller with these Services, which have a load balancer with node n1, as after a start.
+/// Creates a controller with these Services, which have a load balancer with node n1, as after a
+/// start.
 async fn serving(options: ServiceOptions, services: &[Service]) -> Bench {
     let bench = bench_where(options, &[plain_node("n1")], services);
     sleep(Duration::from_secs(10)).await;
@@ -182,7 +270,10 @@ fn sorted(mut calls: Vec<String>) -> Vec<String> {
 // Holds: S-46
 #[tokio::test(start_paused = true)]
 async fn a_pass_updates_each_load_balancer_once_and_nothing_else() {
-    let (lb, other) = (json!({}), json!({"spec": {"type": "NodePort"}, "metadata": {"finalizers": null}}));
+    let (lb, other) = (
+        json!({}),
+        json!({"spec": {"type": "NodePort"}, "metadata": {"finalizers": null}}),
+    );
     for (kinds, updates) in [
         (vec![], 0),
         (vec![&other, &other], 0),
@@ -191,8 +282,19 @@ async fn a_pass_updates_each_load_balancer_once_and_nothing_else() {
         (vec![&lb, &other, &lb, &other], 2),
         (vec![&lb, &lb, &lb, &lb], 4),
     ] {
-        let services: Vec<_> = kinds.iter().enumerate().map(|(n, kind)| served_as(&format!("s{n}"), kind)).collect();
-        let bench = serving(ServiceOptions { concurrent_syncs: 2, ..ServiceOptions::default() }, &services).await;
+        let services: Vec<_> = kinds
+            .iter()
+            .enumerate()
+            .map(|(n, kind)| served_as(&format!("s{n}"), kind))
+            .collect();
+        let bench = serving(
+            ServiceOptions {
+                concurrent_syncs: 2,
+                ..ServiceOptions::default()
+            },
+            &services,
+        )
+        .await;
         bench.has_node(plain_node("n2")).await;
         let expected: Vec<_> = kinds
             .iter()
@@ -210,7 +312,8 @@ async fn a_pass_updates_each_load_balancer_once_and_nothing_else() {
 // Holds: S-45, S-47, S-48, S-55, S-58, S-59
 #[tokio::test(start_paused = true)]
 async fn only_relevant_node_changes_update_load_balancers() {
-    let ready = |status: &str| json!({"status": {"conditions": [{"type": "Ready", "status": status}]}});
+    let ready =
+        |status: &str| json!({"status": {"conditions": [{"type": "Ready", "status": status}]}});
     let taint = |key: &str| json!({"spec": {"taints": [{"key": key, "effect": "NoSchedule"}]}});
     let excluded = json!({"metadata": {"labels": {"node.kubernetes.io/exclude-from-external-load-balancers": "true"}}});
     let leaving = json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}});
@@ -219,23 +322,47 @@ async fn only_relevant_node_changes_update_load_balancers() {
         ("not ready", ready("False"), None),
         ("ready", ready("True"), None),
         ("another taint", taint("x"), None),
-        ("the taint of a candidate", taint("DeletionCandidateOfClusterAutoscaler"), None),
+        (
+            "the taint of a candidate",
+            taint("DeletionCandidateOfClusterAutoscaler"),
+            None,
+        ),
         ("cordoned", json!({"spec": {"unschedulable": true}}), None),
-        ("another label", json!({"metadata": {"labels": {"pool": "x"}}}), None),
-        ("the autoscaler's taint", taint("ToBeDeletedByClusterAutoscaler"), Some("n1")),
+        (
+            "another label",
+            json!({"metadata": {"labels": {"pool": "x"}}}),
+            None,
+        ),
+        (
+            "the autoscaler's taint",
+            taint("ToBeDeletedByClusterAutoscaler"),
+            Some("n1"),
+        ),
         ("excluded", excluded, Some("n1")),
         ("being deleted", leaving, Some("n1")),
-        ("another machine", json!({"spec": {"providerID": "fake://other"}}), Some("n1,n2")),
+        (
+            "another machine",
+            json!({"spec": {"providerID": "fake://other"}}),
+            Some("n1,n2"),
+        ),
     ] {
         let local = json!({"spec": {"externalTrafficPolicy": "Local"}});
-        let services = [served_as("a", &local), served_as("b", &local), served_as("c", &json!({}))];
+        let services = [
+            served_as("a", &local),
+            served_as("b", &local),
+            served_as("c", &json!({})),
+        ];
         let bench = serving(ServiceOptions::default(), &services).await;
         bench.has_node(plain_node("n2")).await;
         assert_eq!(bench.calls().len(), 3, "added");
         let version = json!({"metadata": {"resourceVersion": "2"}});
-        bench.has_node(with(&with(&plain_node("n2"), &version), &change)).await;
-        let expected: Vec<_> =
-            nodes.iter().flat_map(|nodes| ["a", "b", "c"].map(|name| format!("update {name} {nodes}"))).collect();
+        bench
+            .has_node(with(&with(&plain_node("n2"), &version), &change))
+            .await;
+        let expected: Vec<_> = nodes
+            .iter()
+            .flat_map(|nodes| ["a", "b", "c"].map(|name| format!("update {name} {nodes}")))
+            .collect();
         assert_eq!(sorted(bench.calls()), expected, "{what}");
     }
 }
@@ -244,30 +371,51 @@ async fn only_relevant_node_changes_update_load_balancers() {
 #[tokio::test(start_paused = true)]
 async fn a_growing_node_set_is_one_call_per_service_and_step() {
     let names = ["a", "b", "c", "d"];
-    let bench = serving(ServiceOptions::default(), &names.map(|name| served_as(name, &json!({})))).await;
+    let bench = serving(
+        ServiceOptions::default(),
+        &names.map(|name| served_as(name, &json!({}))),
+    )
+    .await;
     for (added, all) in [(vec!["n2"], "n1,n2"), (vec!["n3", "n4"], "n1,n2,n3,n4")] {
-        added.iter().for_each(|name| drop(bench.controller.shared.nodes.apply(plain_node(name))));
+        added
+            .iter()
+            .for_each(|name| drop(bench.controller.shared.nodes.apply(plain_node(name))));
         wait().await;
-        assert_eq!(sorted(bench.calls()), names.map(|name| format!("update {name} {all}")));
+        assert_eq!(
+            sorted(bench.calls()),
+            names.map(|name| format!("update {name} {all}"))
+        );
     }
     assert_eq!(
         bench.metric("service_controller_loadbalancer_sync_total"),
         ["service_controller_loadbalancer_sync_total 8"]
     );
     let passes = bench.metric("service_controller_nodesync_latency_seconds_count");
-    assert_eq!(passes, ["service_controller_nodesync_latency_seconds_count 3"], "the first found nothing to do");
+    assert_eq!(
+        passes,
+        ["service_controller_nodesync_latency_seconds_count 3"],
+        "the first found nothing to do"
+    );
 }
 
 // Holds: S-40
 #[tokio::test(start_paused = true)]
 async fn node_changes_do_not_hurry_a_deletion_that_keeps_failing() {
-    let recreated = with(&service("web"), &json!({"metadata": {"uid": "uid-new", "resourceVersion": "9"}}));
+    let recreated = with(
+        &service("web"),
+        &json!({"metadata": {"uid": "uid-new", "resourceVersion": "9"}}),
+    );
     // The Service has disappeared, was recreated, or is being deleted.
     for change in [None, Some(recreated), Some(deleted("3"))] {
         let bench = bench();
         bench.serves().await;
         let denied = || Err(CloudError::Denied("no".into()));
-        bench.cloud.delete.lock().unwrap().extend(std::iter::repeat_with(denied).take(1000));
+        bench
+            .cloud
+            .delete
+            .lock()
+            .unwrap()
+            .extend(std::iter::repeat_with(denied).take(1000));
         match change {
             None => bench.controller.services.delete("ns/web"),
             Some(change) => drop(bench.controller.services.apply(change)),
@@ -275,11 +423,20 @@ async fn node_changes_do_not_hurry_a_deletion_that_keeps_failing() {
         sleep(Duration::from_secs(400)).await;
         bench.calls();
         for n in 0..60 {
-            bench.controller.shared.nodes.apply(plain_node(&format!("x{n}")));
+            bench
+                .controller
+                .shared
+                .nodes
+                .apply(plain_node(&format!("x{n}")));
             sleep(Duration::from_secs(2)).await;
         }
         let calls = bench.calls();
-        assert!(calls.len() <= 1, "{} calls in 120 s: {:?}", calls.len(), &calls[..2]);
+        assert!(
+            calls.len() <= 1,
+            "{} calls in 120 s: {:?}",
+            calls.len(),
+            &calls[..2]
+        );
     }
 }
 
@@ -288,8 +445,15 @@ async fn node_changes_do_not_hurry_a_deletion_that_keeps_failing() {
 async fn a_service_wanted_again_during_its_deletion_gets_all_nodes() {
     let bench = bench();
     bench.serves().await;
-    bench.cloud.delete.lock().unwrap().push_back(Err(CloudError::InProgress(retry_after(60))));
-    bench.has(with(&served("3"), &json!({"spec": {"type": "ClusterIP"}}))).await;
+    bench
+        .cloud
+        .delete
+        .lock()
+        .unwrap()
+        .push_back(Err(CloudError::InProgress(retry_after(60))));
+    bench
+        .has(with(&served("3"), &json!({"spec": {"type": "ClusterIP"}})))
+        .await;
     bench.has_node(plain_node("n2")).await;
     assert_eq!(bench.calls(), ["get web", "delete web uid-web"]);
     bench.has(served("4")).await;
@@ -299,16 +463,29 @@ async fn a_service_wanted_again_during_its_deletion_gets_all_nodes() {
 // Holds: S-51
 #[tokio::test(start_paused = true)]
 async fn a_delay_that_an_update_asks_for_holds_for_all_nodes() {
-    for error in [CloudError::Throttled(retry_after(600)), CloudError::InProgress(retry_after(600))] {
+    for error in [
+        CloudError::Throttled(retry_after(600)),
+        CloudError::InProgress(retry_after(600)),
+    ] {
         for rejected in [false, true] {
             let bench = bench();
             bench.serves().await;
             if rejected {
-                bench.cloud.ensure.lock().unwrap().push_back(Err(CloudError::Invalid("no such size".into())));
+                bench
+                    .cloud
+                    .ensure
+                    .lock()
+                    .unwrap()
+                    .push_back(Err(CloudError::Invalid("no such size".into())));
                 bench.has(changed(&served("3"), "3")).await;
                 bench.calls();
             }
-            bench.cloud.update.lock().unwrap().push_back(Err(error.clone()));
+            bench
+                .cloud
+                .update
+                .lock()
+                .unwrap()
+                .push_back(Err(error.clone()));
             let gate = Arc::new(tokio::sync::Semaphore::new(0));
             *bench.cloud.gate.lock().unwrap() = Some(Arc::clone(&gate));
             bench.has_node(plain_node("n2")).await;
@@ -318,9 +495,19 @@ async fn a_delay_that_an_update_asks_for_holds_for_all_nodes() {
             wait().await;
             assert_eq!(bench.calls(), ["update web n1,n2"], "{error}");
             let told = matches!(error, CloudError::Throttled(_));
-            assert_eq!(bench.reasons().contains(&"UpdateLoadBalancerFailed".to_owned()), told, "{error}");
+            assert_eq!(
+                bench
+                    .reasons()
+                    .contains(&"UpdateLoadBalancerFailed".to_owned()),
+                told,
+                "{error}"
+            );
             for n in 0..30 {
-                bench.controller.shared.nodes.apply(plain_node(&format!("x{n}")));
+                bench
+                    .controller
+                    .shared
+                    .nodes
+                    .apply(plain_node(&format!("x{n}")));
                 sleep(Duration::from_secs(2)).await;
                 bench.controller.shared.nodes.delete(&format!("x{n}"));
                 sleep(Duration::from_secs(2)).await;
@@ -339,9 +526,19 @@ async fn a_delay_that_an_update_asks_for_holds_for_all_nodes() {
 async fn a_failed_ensure_does_not_shorten_the_delay_of_an_update() {
     let bench = bench();
     bench.serves().await;
-    bench.cloud.update.lock().unwrap().push_back(Err(CloudError::Throttled(retry_after(600))));
+    bench
+        .cloud
+        .update
+        .lock()
+        .unwrap()
+        .push_back(Err(CloudError::Throttled(retry_after(600))));
     bench.has_node(plain_node("n2")).await;
-    bench.cloud.ensure.lock().unwrap().push_back(Err(CloudError::Invalid("no such size".into())));
+    bench
+        .cloud
+        .ensure
+        .lock()
+        .unwrap()
+        .push_back(Err(CloudError::Invalid("no such size".into())));
     bench.has(changed(&served("3"), "3")).await;
     assert_eq!(bench.calls(), ["update web n1,n2", "ensure web n1,n2"]);
     sleep(Duration::from_secs(598)).await;
@@ -357,26 +554,47 @@ async fn the_backoff_of_node_updates_ends_with_what_caused_it() {
         let bench = bench();
         bench.serves().await;
         for round in ["1", "2"] {
-            let uid = if ends == "recreated" { format!("uid-{round}") } else { "uid-web".to_owned() };
+            let uid = if ends == "recreated" {
+                format!("uid-{round}")
+            } else {
+                "uid-web".to_owned()
+            };
             let version = |version: &str, change: &Value| {
                 let version = format!("{round}{version}");
-                let own =
-                    json!({"metadata": {"uid": uid, "annotations": {"version": version}, "resourceVersion": version}});
+                let own = json!({"metadata": {"uid": uid, "annotations": {"version": version}, "resourceVersion": version}});
                 with(&with(&served("1"), &own), change)
             };
             bench.has(version("0", &json!({}))).await;
             // Its nodes cannot be updated, and it is rejected: ensuring it would not help.
-            bench.cloud.ensure.lock().unwrap().push_back(Err(CloudError::Invalid("no such size".into())));
+            bench
+                .cloud
+                .ensure
+                .lock()
+                .unwrap()
+                .push_back(Err(CloudError::Invalid("no such size".into())));
             bench.has(version("1", &json!({}))).await;
             let down = || Err(CloudError::Unavailable("down".into()));
-            bench.cloud.update.lock().unwrap().extend([down(), down(), down()]);
+            bench
+                .cloud
+                .update
+                .lock()
+                .unwrap()
+                .extend([down(), down(), down()]);
             bench.calls();
             bench.has_node(plain_node(&format!("{ends}{round}"))).await;
             assert_eq!(bench.calls().len(), 2, "{ends} {round}: update and get");
             sleep(Duration::from_secs(6)).await;
-            assert_eq!(bench.calls().len(), 2, "{ends} {round}: the first retry is after 5 s");
+            assert_eq!(
+                bench.calls().len(),
+                2,
+                "{ends} {round}: the first retry is after 5 s"
+            );
             sleep(Duration::from_secs(10)).await;
-            assert_eq!(bench.calls().len(), 2, "{ends} {round}: and the second after 10 s");
+            assert_eq!(
+                bench.calls().len(),
+                2,
+                "{ends} {round}: and the second after 10 s"
+            );
             match ends {
                 "ensured" => bench.has(version("2", &json!({}))).await,
                 "deleted" => {
@@ -386,10 +604,20 @@ async fn the_backoff_of_node_updates_ends_with_what_caused_it() {
                 "disappeared" => bench.controller.services.delete("ns/web"),
                 _ => {
                     // What was set aside does not matter either.
-                    bench.cloud.delete.lock().unwrap().push_back(Err(CloudError::Invalid("no".into())));
+                    bench
+                        .cloud
+                        .delete
+                        .lock()
+                        .unwrap()
+                        .push_back(Err(CloudError::Invalid("no".into())));
                 }
             }
-            sleep(Duration::from_secs(if ends == "recreated" { 1 } else { 60 })).await;
+            sleep(Duration::from_secs(if ends == "recreated" {
+                1
+            } else {
+                60
+            }))
+            .await;
         }
     }
 }
@@ -399,9 +627,17 @@ async fn the_backoff_of_node_updates_ends_with_what_caused_it() {
 async fn a_pass_does_not_resend_the_nodes_of_a_failed_call() {
     let bench = bench();
     bench.has_node(plain_node("n1")).await;
-    bench.cloud.ensure.lock().unwrap().push_back(Err(CloudError::Unavailable("down".into())));
+    bench
+        .cloud
+        .ensure
+        .lock()
+        .unwrap()
+        .push_back(Err(CloudError::Unavailable("down".into())));
     bench.has(service("web")).await;
-    bench.controller.node_queue.add(Nodes::Pass, Priority::Change);
+    bench
+        .controller
+        .node_queue
+        .add(Nodes::Pass, Priority::Change);
     sleep(Duration::from_secs(4)).await;
     assert_eq!(bench.calls(), ["ensure web n1"]);
 }
@@ -409,8 +645,17 @@ async fn a_pass_does_not_resend_the_nodes_of_a_failed_call() {
 // Holds: S-03, S-46
 #[tokio::test(start_paused = true)]
 async fn within_a_pass_updates_are_parallel_and_bounded() {
-    let services: Vec<_> = (0..10).map(|n| served_as(&format!("s{n}"), &json!({}))).collect();
-    let bench = serving(ServiceOptions { concurrent_syncs: 4, ..ServiceOptions::default() }, &services).await;
+    let services: Vec<_> = (0..10)
+        .map(|n| served_as(&format!("s{n}"), &json!({})))
+        .collect();
+    let bench = serving(
+        ServiceOptions {
+            concurrent_syncs: 4,
+            ..ServiceOptions::default()
+        },
+        &services,
+    )
+    .await;
     let gate = Arc::new(tokio::sync::Semaphore::new(0));
     *bench.cloud.gate.lock().unwrap() = Some(Arc::clone(&gate));
     bench.has_node(plain_node("n2")).await;
@@ -422,7 +667,13 @@ async fn within_a_pass_updates_are_parallel_and_bounded() {
     wait().await;
     let calls = bench.calls();
     // Those that were updated late got both new nodes at once.
-    assert_eq!(calls.iter().filter(|call| call.ends_with("n1,n2,n3")).count(), 10);
+    assert_eq!(
+        calls
+            .iter()
+            .filter(|call| call.ends_with("n1,n2,n3"))
+            .count(),
+        10
+    );
     assert_eq!(calls.len(), 10);
 }
 
@@ -430,12 +681,23 @@ async fn within_a_pass_updates_are_parallel_and_bounded() {
 #[tokio::test(start_paused = true)]
 async fn a_slow_pass_does_not_undo_a_concurrent_ensure() {
     let services = [served_as("a", &json!({})), served_as("b", &json!({}))];
-    let bench = serving(ServiceOptions { concurrent_syncs: 1, ..ServiceOptions::default() }, &services).await;
+    let bench = serving(
+        ServiceOptions {
+            concurrent_syncs: 1,
+            ..ServiceOptions::default()
+        },
+        &services,
+    )
+    .await;
     let gate = Arc::new(tokio::sync::Semaphore::new(0));
     *bench.cloud.gate.lock().unwrap() = Some(Arc::clone(&gate));
     bench.has_node(plain_node("n2")).await;
     let stuck = bench.calls();
-    let (slow, other) = if stuck == ["update a n1,n2"] { ("a", "b") } else { ("b", "a") };
+    let (slow, other) = if stuck == ["update a n1,n2"] {
+        ("a", "b")
+    } else {
+        ("b", "a")
+    };
     assert_eq!(stuck, [format!("update {slow} n1,n2")]);
     bench.has_node(plain_node("n3")).await;
     bench.has(changed(&served_as(other, &json!({})), "9")).await;
@@ -446,19 +708,28 @@ async fn a_slow_pass_does_not_undo_a_concurrent_ensure() {
 }
 
 fn labeled(name: &str, version: &str, labels: &Value) -> Node {
-    with(&plain_node(name), &json!({"metadata": {"resourceVersion": version, "labels": labels}}))
+    with(
+        &plain_node(name),
+        &json!({"metadata": {"resourceVersion": version, "labels": labels}}),
+    )
 }
 
 fn choosing(version: &str, selector: &str) -> Service {
     let annotations = json!({"service.skydock.dev/node-selector": selector});
-    with(&served(version), &json!({"metadata": {"annotations": annotations}}))
+    with(
+        &served(version),
+        &json!({"metadata": {"annotations": annotations}}),
+    )
 }
 
 // Holds: OPS-36
 #[tokio::test(start_paused = true)]
 async fn a_service_chooses_its_nodes_by_a_selector() {
     let edge = json!({"pool": "edge"});
-    let nodes = [labeled("n1", "1", &edge), labeled("n2", "1", &json!({"pool": "web"}))];
+    let nodes = [
+        labeled("n1", "1", &edge),
+        labeled("n2", "1", &json!({"pool": "web"})),
+    ];
     let services = [choosing("1", "pool=edge"), served_as("all", &json!({}))];
     let bench = bench_where(ServiceOptions::default(), &nodes, &services);
     wait().await;
@@ -466,10 +737,14 @@ async fn a_service_chooses_its_nodes_by_a_selector() {
     // A node gets the label, and another one loses it.
     bench.has_node(labeled("n2", "2", &edge)).await;
     assert_eq!(bench.calls(), ["update web n1,n2"]);
-    bench.has_node(labeled("n1", "2", &json!({"pool": "db"}))).await;
+    bench
+        .has_node(labeled("n1", "2", &json!({"pool": "db"})))
+        .await;
     assert_eq!(bench.calls(), ["update web n2"]);
     // A label that no selector uses does not matter.
-    bench.has_node(labeled("n1", "3", &json!({"pool": "db", "x": "y"}))).await;
+    bench
+        .has_node(labeled("n1", "3", &json!({"pool": "db", "x": "y"})))
+        .await;
     assert_eq!(bench.calls(), Vec::<String>::new());
     // The selector of the Service changes.
     bench.has(choosing("2", "!gpu")).await;
@@ -484,18 +759,33 @@ async fn an_invalid_selector_gets_an_event_and_keeps_the_settings() {
     assert_eq!(bench.calls(), Vec::<String>::new());
     let (reason, message) = bench.events().pop().unwrap();
     assert_eq!(reason, "SyncLoadBalancerFailed");
-    assert!(message.contains("node-selector: \"pool in edge\" is not a valid label requirement"), "{message}");
+    assert!(
+        message.contains("node-selector: \"pool in edge\" is not a valid label requirement"),
+        "{message}"
+    );
     // Its load balancer keeps its settings, but gets new nodes.
     bench.has_node(plain_node("n2")).await;
     assert_eq!(bench.calls(), ["update web n1,n2"]);
-    bench.has(choosing("4", "kubernetes.io/hostname in (n2)")).await;
+    bench
+        .has(choosing("4", "kubernetes.io/hostname in (n2)"))
+        .await;
     assert_eq!(bench.calls(), ["ensure web n2"]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_cordoned_node_is_removed_by_rule_and_added_again_later() {
-    let nodes = NodeRules { exclude_unschedulable: true, exclude_control_plane: true };
-    let bench = serving(ServiceOptions { nodes, ..ServiceOptions::default() }, &[served("2")]).await;
+    let nodes = NodeRules {
+        exclude_unschedulable: true,
+        exclude_control_plane: true,
+    };
+    let bench = serving(
+        ServiceOptions {
+            nodes,
+            ..ServiceOptions::default()
+        },
+        &[served("2")],
+    )
+    .await;
     bench.has_node(plain_node("n2")).await;
     assert_eq!(bench.calls(), ["update web n1,n2"]);
     let version = |version: &str| json!({"metadata": {"resourceVersion": version}});
@@ -511,11 +801,18 @@ async fn a_cordoned_node_is_removed_by_rule_and_added_again_later() {
 
 /// Makes each call of `ensure` fail with this error from now on.
 fn fails_forever(bench: &Bench, error: &CloudError) {
-    bench.cloud.ensure.lock().unwrap().extend(std::iter::repeat_n(Err(error.clone()), 10_000));
+    bench
+        .cloud
+        .ensure
+        .lock()
+        .unwrap()
+        .extend(std::iter::repeat_n(Err(error.clone()), 10_000));
 }
 
 fn with_nodes(calls: &[String], nodes: &str) -> bool {
-    calls.iter().any(|call| call.ends_with(&format!("web {nodes}")))
+    calls
+        .iter()
+        .any(|call| call.ends_with(&format!("web {nodes}")))
 }
 
 // Holds: S-16, S-46, S-47, S-48, S-49
@@ -529,15 +826,31 @@ async fn nodes_are_updated_while_a_service_keeps_failing() {
         for round in 0..2 {
             let (one, both) = (format!("n1,x{round}"), "n1".to_owned());
             bench.calls();
-            bench.controller.shared.nodes.apply(plain_node(&format!("x{round}")));
+            bench
+                .controller
+                .shared
+                .nodes
+                .apply(plain_node(&format!("x{round}")));
             sleep(Duration::from_secs(2)).await;
-            assert!(bench.calls().contains(&format!("update web {one}")), "a node comes, {error}");
+            assert!(
+                bench.calls().contains(&format!("update web {one}")),
+                "a node comes, {error}"
+            );
             bench.controller.shared.nodes.delete(&format!("x{round}"));
             sleep(Duration::from_secs(2)).await;
-            assert!(bench.calls().contains(&format!("update web {both}")), "a node goes, {error}");
-            bench.controller.node_queue.add(Nodes::Pass, Priority::Change);
+            assert!(
+                bench.calls().contains(&format!("update web {both}")),
+                "a node goes, {error}"
+            );
+            bench
+                .controller
+                .node_queue
+                .add(Nodes::Pass, Priority::Change);
             sleep(Duration::from_secs(1)).await;
-            assert!(!bench.calls().iter().any(|call| call.starts_with("update")), "once each, {error}");
+            assert!(
+                !bench.calls().iter().any(|call| call.starts_with("update")),
+                "once each, {error}"
+            );
             sleep(Duration::from_secs(600)).await;
         }
     }
@@ -571,7 +884,10 @@ async fn nodes_of_a_failed_ensure_are_sent_by_an_update() {
         bench.controller.services.apply(changed(&served("3"), "3"));
         sleep(Duration::from_secs(2)).await;
         let calls = bench.calls();
-        assert!(calls.contains(&"ensure web n1,n2".to_owned()), "{error}: {calls:?}");
+        assert!(
+            calls.contains(&"ensure web n1,n2".to_owned()),
+            "{error}: {calls:?}"
+        );
         assert_eq!(
             calls.contains(&"update web n1,n2".to_owned()),
             error != CloudError::ImplementedElsewhere,
@@ -587,19 +903,42 @@ async fn a_failed_node_update_is_retried_even_if_ensure_fails() {
     bench.serves().await;
     fails_forever(&bench, &CloudError::Denied("no certificate".into()));
     bench.has(changed(&served("3"), "3")).await;
-    (0..3).for_each(|_| bench.cloud.update.lock().unwrap().push_back(Err(CloudError::Unavailable("down".into()))));
+    (0..3).for_each(|_| {
+        bench
+            .cloud
+            .update
+            .lock()
+            .unwrap()
+            .push_back(Err(CloudError::Unavailable("down".into())))
+    });
     bench.calls();
     bench.has_node(plain_node("n2")).await;
     sleep(Duration::from_secs(60)).await;
-    let updates = bench.calls().into_iter().filter(|call| call.starts_with("update")).collect::<Vec<_>>();
-    assert_eq!(updates, ["update web n1,n2"; 4], "three that failed, and the one that did not");
-    assert_eq!(bench.reasons().iter().filter(|reason| *reason == "UpdatedLoadBalancer").count(), 1);
+    let updates = bench
+        .calls()
+        .into_iter()
+        .filter(|call| call.starts_with("update"))
+        .collect::<Vec<_>>();
+    assert_eq!(
+        updates, ["update web n1,n2"; 4],
+        "three that failed, and the one that did not"
+    );
+    assert_eq!(
+        bench
+            .reasons()
+            .iter()
+            .filter(|reason| *reason == "UpdatedLoadBalancer")
+            .count(),
+        1
+    );
 }
 
 // Holds: S-16
 #[tokio::test(start_paused = true)]
 async fn nodes_reach_all_load_balancers_after_a_start_in_an_outage() {
-    let services: Vec<_> = (0..50).map(|n| served_as(&format!("s{n}"), &json!({}))).collect();
+    let services: Vec<_> = (0..50)
+        .map(|n| served_as(&format!("s{n}"), &json!({})))
+        .collect();
     let bench = bench_where(ServiceOptions::default(), &[plain_node("n1")], &services);
     fails_forever(&bench, &CloudError::Unavailable("down".into()));
     sleep(Duration::from_secs(120)).await;
@@ -608,7 +947,10 @@ async fn nodes_reach_all_load_balancers_after_a_start_in_an_outage() {
     sleep(Duration::from_secs(2)).await;
     let calls = bench.calls();
     for n in 0..50 {
-        assert!(calls.contains(&format!("update s{n} n1,n2")), "{n}: {calls:?}");
+        assert!(
+            calls.contains(&format!("update s{n} n1,n2")),
+            "{n}: {calls:?}"
+        );
     }
 }
 
@@ -619,18 +961,38 @@ async fn a_vanished_load_balancer_is_not_recreated_in_a_loop() {
     fails_forever(&bench, &CloudError::NotFound("no such network".into()));
     bench.has(changed(&served("3"), "3")).await;
     bench.calls();
-    bench.cloud.update.lock().unwrap().extend(std::iter::repeat_n(Err(CloudError::NotFound("none".into())), 100));
+    bench
+        .cloud
+        .update
+        .lock()
+        .unwrap()
+        .extend(std::iter::repeat_n(
+            Err(CloudError::NotFound("none".into())),
+            100,
+        ));
     bench.has_node(plain_node("n2")).await;
     sleep(Duration::from_secs(4)).await;
     let calls = bench.calls();
-    assert!((2..=3).contains(&calls.len()), "one update, one try at once, and the back-off: {calls:?}");
+    assert!(
+        (2..=3).contains(&calls.len()),
+        "one update, one try at once, and the back-off: {calls:?}"
+    );
 }
 
 // Holds: S-46
 #[tokio::test(start_paused = true)]
 async fn a_slow_load_balancer_delays_no_other() {
-    let services: Vec<_> = (0..5).map(|n| served_as(&format!("s{n}"), &json!({}))).collect();
-    let bench = serving(ServiceOptions { concurrent_syncs: 2, ..ServiceOptions::default() }, &services).await;
+    let services: Vec<_> = (0..5)
+        .map(|n| served_as(&format!("s{n}"), &json!({})))
+        .collect();
+    let bench = serving(
+        ServiceOptions {
+            concurrent_syncs: 2,
+            ..ServiceOptions::default()
+        },
+        &services,
+    )
+    .await;
     let gate = Arc::new(tokio::sync::Semaphore::new(0));
     *bench.cloud.gate.lock().unwrap() = Some(Arc::clone(&gate));
     *bench.cloud.gated.lock().unwrap() = Some("s3".to_owned());
@@ -638,41 +1000,66 @@ async fn a_slow_load_balancer_delays_no_other() {
         bench.has_node(plain_node(name)).await;
         let calls = bench.calls();
         for other in ["s0", "s1", "s2", "s4"] {
-            assert!(calls.contains(&format!("update {other} {all}")), "{other} {all}: {calls:?}");
+            assert!(
+                calls.contains(&format!("update {other} {all}")),
+                "{other} {all}: {calls:?}"
+            );
         }
         // Changes of the slow Service itself wait for it, and do not delay others either.
-        bench.has(changed(&served_as("s3", &json!({})), &format!("8{all}"))).await;
+        bench
+            .has(changed(&served_as("s3", &json!({})), &format!("8{all}")))
+            .await;
         assert_eq!(bench.calls(), Vec::<String>::new());
     }
     gate.add_permits(100);
     wait().await;
     let calls = bench.calls();
-    assert!(calls.contains(&"ensure s3 n1,n2,n3,n4".to_owned()), "{calls:?}");
+    assert!(
+        calls.contains(&"ensure s3 n1,n2,n3,n4".to_owned()),
+        "{calls:?}"
+    );
 }
 
 // Holds: S-14
 #[tokio::test(start_paused = true)]
 async fn after_a_start_all_load_balancers_get_their_nodes_at_once() {
-    let services: Vec<_> = (0..100).map(|n| served_as(&format!("s{n}"), &json!({}))).collect();
+    let services: Vec<_> = (0..100)
+        .map(|n| served_as(&format!("s{n}"), &json!({})))
+        .collect();
     let bench = bench_where(ServiceOptions::default(), &[plain_node("n1")], &services);
     sleep(Duration::from_secs(2)).await;
     let calls = bench.calls();
     for n in 0..100 {
-        let told = calls.iter().filter(|call| call.ends_with(&format!(" s{n} n1"))).count();
+        let told = calls
+            .iter()
+            .filter(|call| call.ends_with(&format!(" s{n} n1")))
+            .count();
         assert!(told >= 1, "s{n}: {calls:?}");
     }
-    assert!(calls.iter().filter(|call| call.starts_with("update")).count() >= 90, "{calls:?}");
+    assert!(
+        calls
+            .iter()
+            .filter(|call| call.starts_with("update"))
+            .count()
+            >= 90,
+        "{calls:?}"
+    );
     assert_eq!(bench.api.requests().len(), 0, "neither patches nor events");
 }
 
 // Holds: S-14
 #[tokio::test(start_paused = true)]
 async fn after_a_start_without_nodes_load_balancers_lose_theirs() {
-    let services: Vec<_> = (0..10).map(|n| served_as(&format!("s{n}"), &json!({}))).collect();
+    let services: Vec<_> = (0..10)
+        .map(|n| served_as(&format!("s{n}"), &json!({})))
+        .collect();
     let bench = bench_where(ServiceOptions::default(), &[], &services);
     sleep(Duration::from_secs(2)).await;
     let calls = bench.calls();
-    assert!((0..10).all(|n| calls.iter().any(|call| call.ends_with(&format!(" s{n} ")))), "{calls:?}");
+    assert!(
+        (0..10).all(|n| calls.iter().any(|call| call.ends_with(&format!(" s{n} ")))),
+        "{calls:?}"
+    );
     // Checks do not report what has not changed.
     sleep(Duration::from_secs(7200)).await;
     assert_eq!(bench.api.requests().len(), 0, "{:?}", bench.events());

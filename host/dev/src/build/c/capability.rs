@@ -44,7 +44,10 @@ pub(super) fn of_objects(objects: &[PathBuf]) -> anyhow::Result<Vec<Capability>>
 fn of(defined: &BTreeSet<String>) -> anyhow::Result<Vec<Capability>> {
     let is_defined = |function: &&str| defined.contains(*function);
     for function in REQUIRED {
-        ensure!(is_defined(&function), "the program is not a plugin: it does not define {function}");
+        ensure!(
+            is_defined(&function),
+            "the program is not a plugin: it does not define {function}"
+        );
     }
     let mut served = Vec::new();
     for capability in Capability::ALL {
@@ -53,7 +56,10 @@ fn of(defined: &BTreeSet<String>) -> anyhow::Result<Vec<Capability>> {
             continue;
         }
         if let Some(missing) = functions.iter().find(|function| !is_defined(function)) {
-            bail!("the capability {} is incomplete: {missing} is not defined", capability.name());
+            bail!(
+                "the capability {} is incomplete: {missing} is not defined",
+                capability.name()
+            );
         }
         served.push(capability);
     }
@@ -62,24 +68,38 @@ fn of(defined: &BTreeSet<String>) -> anyhow::Result<Vec<Capability>> {
 
 /// Returns the macro with which the SDK compiles what belongs to a capability.
 pub(super) fn macro_name(capability: Capability) -> String {
-    format!("SKYDOCK_SERVES_{}", capability.name().replace('-', "_").to_uppercase())
+    format!(
+        "SKYDOCK_SERVES_{}",
+        capability.name().replace('-', "_").to_uppercase()
+    )
 }
 
 /// Returns the functions that an object file defines for others.
 fn functions(object: &Path) -> anyhow::Result<Vec<String>> {
     let bytes = fs::read(object).with_context(|| format!("cannot read {}", object.display()))?;
-    read(&bytes).with_context(|| format!("{} is not an object file for WebAssembly", object.display()))
+    read(&bytes)
+        .with_context(|| format!("{} is not an object file for WebAssembly", object.display()))
 }
 
 fn read(object: &[u8]) -> wasmparser::Result<Vec<String>> {
     let mut found = Vec::new();
     for payload in Parser::new(0).parse_all(object) {
-        let Payload::CustomSection(section) = payload? else { continue };
-        let KnownCustom::Linking(linking) = section.as_known() else { continue };
+        let Payload::CustomSection(section) = payload? else {
+            continue;
+        };
+        let KnownCustom::Linking(linking) = section.as_known() else {
+            continue;
+        };
         for part in linking {
-            let Linking::SymbolTable(symbols) = part? else { continue };
+            let Linking::SymbolTable(symbols) = part? else {
+                continue;
+            };
             for symbol in symbols {
-                if let SymbolInfo::Func { flags, name: Some(name), .. } = symbol?
+                if let SymbolInfo::Func {
+                    flags,
+                    name: Some(name),
+                    ..
+                } = symbol?
                     && !flags.intersects(SymbolFlags::UNDEFINED | SymbolFlags::BINDING_LOCAL)
                 {
                     found.push(name.to_owned());
@@ -103,25 +123,52 @@ mod tests {
     fn the_functions_of_a_plugin_are_its_capabilities() {
         let base = ["plugin_info", "plugin_configure"];
         assert_eq!(of(&base), Ok(vec![]));
-        let more = [&base[..], &["zones_locate", "instances_check", "instances_describe"]].concat();
-        assert_eq!(of(&more), Ok(vec![Capability::Instances, Capability::Zones]));
-        assert_eq!(macro_name(Capability::LoadBalancers), "SKYDOCK_SERVES_LOAD_BALANCERS");
+        let more = [
+            &base[..],
+            &["zones_locate", "instances_check", "instances_describe"],
+        ]
+        .concat();
+        assert_eq!(
+            of(&more),
+            Ok(vec![Capability::Instances, Capability::Zones])
+        );
+        assert_eq!(
+            macro_name(Capability::LoadBalancers),
+            "SKYDOCK_SERVES_LOAD_BALANCERS"
+        );
     }
 
     #[test]
     fn an_incomplete_plugin_is_rejected_in_one_line() {
         let error = of(&["plugin_info"]).unwrap_err();
-        assert_eq!(error, "the program is not a plugin: it does not define plugin_configure");
-        let error = of(&["plugin_info", "plugin_configure", "routes_list", "routes_delete"]).unwrap_err();
-        assert_eq!(error, "the capability routes is incomplete: routes_create is not defined");
+        assert_eq!(
+            error,
+            "the program is not a plugin: it does not define plugin_configure"
+        );
+        let error = of(&[
+            "plugin_info",
+            "plugin_configure",
+            "routes_list",
+            "routes_delete",
+        ])
+        .unwrap_err();
+        assert_eq!(
+            error,
+            "the capability routes is incomplete: routes_create is not defined"
+        );
     }
 
     #[test]
     fn only_functions_for_others_are_read_from_an_object() {
-        // A module with a function, and a linking section (version 2) whose symbol table (subsection 8) has three symbols: the function
-        // as a global and as a local one, and an import.
+        // A module with a function, and a linking section (version 2) whose symbol table
+        // (subsection 8) has three symbols: the function as a global and as a local one, and an
+        // import.
         let mut symbols = vec![3];
-        for (flags, index, name) in [(0x00, 1, Some("ours")), (0x02, 1, Some("hidden")), (0x10, 0, None)] {
+        for (flags, index, name) in [
+            (0x00, 1, Some("ours")),
+            (0x02, 1, Some("hidden")),
+            (0x10, 0, None),
+        ] {
             symbols.extend([0, flags, index]);
             if let Some(name) = name {
                 symbols.push(u8::try_from(name.len()).unwrap());
@@ -130,7 +177,8 @@ mod tests {
         }
         let mut linking = vec![2, 8, u8::try_from(symbols.len()).unwrap()];
         linking.extend(symbols);
-        let mut object = wat::parse_str(r#"(module (import "env" "theirs" (func)) (func))"#).unwrap();
+        let mut object =
+            wat::parse_str(r#"(module (import "env" "theirs" (func)) (func))"#).unwrap();
         let mut section = vec![7];
         section.extend(b"linking");
         section.extend(linking);

@@ -9,8 +9,14 @@ use anyhow::ensure;
 
 use crate::build::tool::Tool;
 
-const CLANG: Tool = Tool { name: "clang", install: INSTALL };
-const LINKER: Tool = Tool { name: "wasm-ld", install: INSTALL };
+const CLANG: Tool = Tool {
+    name: "clang",
+    install: INSTALL,
+};
+const LINKER: Tool = Tool {
+    name: "wasm-ld",
+    install: INSTALL,
+};
 
 const INSTALL: &str = "apt-get install clang lld wasi-libc libclang-rt-dev-wasm32, or set WASI_SDK_PATH to a WASI SDK from \
                        https://github.com/WebAssembly/wasi-sdk/releases";
@@ -31,16 +37,33 @@ impl Compiler {
     /// If it, its linker or a library is missing.
     pub(super) fn find(wasi_sdk: Option<&Path>) -> anyhow::Result<Self> {
         let compiler = match wasi_sdk {
-            Some(folder) => Self { clang: folder.join("bin/clang"), target: "--target=wasm32-wasip1" },
-            None => Self { clang: "clang".into(), target: "--target=wasm32-wasi" },
+            Some(folder) => Self {
+                clang: folder.join("bin/clang"),
+                target: "--target=wasm32-wasip1",
+            },
+            None => Self {
+                clang: "clang".into(),
+                target: "--target=wasm32-wasi",
+            },
         };
         let file = |words: &[&str]| {
-            Ok::<_, anyhow::Error>(PathBuf::from(CLANG.ask(compiler.command().args(words))?.trim_end()))
+            Ok::<_, anyhow::Error>(PathBuf::from(
+                CLANG.ask(compiler.command().args(words))?.trim_end(),
+            ))
         };
-        ensure!(file(&["-print-prog-name=wasm-ld"])?.is_absolute(), LINKER.absent());
+        ensure!(
+            file(&["-print-prog-name=wasm-ld"])?.is_absolute(),
+            LINKER.absent()
+        );
         for (words, library) in [
-            (&["-print-file-name=libc.a"][..], "the C library for WebAssembly (wasi-libc)"),
-            (&["--rtlib=compiler-rt", "-print-libgcc-file-name"], "clang's library for WebAssembly (libclang-rt)"),
+            (
+                &["-print-file-name=libc.a"][..],
+                "the C library for WebAssembly (wasi-libc)",
+            ),
+            (
+                &["--rtlib=compiler-rt", "-print-libgcc-file-name"],
+                "clang's library for WebAssembly (libclang-rt)",
+            ),
         ] {
             ensure!(file(words)?.is_file(), "{library} is missing: {INSTALL}");
         }
@@ -73,13 +96,17 @@ impl Compiler {
         CLANG.run(clang.arg("-o").arg(object).arg(source))
     }
 
-    /// Links a library without `main`, with everything that it exports and nothing that is not used.
+    /// Links a library without `main`, with everything that it exports and nothing that is not
+    /// used.
     ///
     /// # Errors
     /// If a function is missing.
     pub(super) fn link(&self, objects: &[PathBuf], core: &Path) -> anyhow::Result<()> {
         let mut clang = self.command();
-        clang.args(["-mexec-model=reactor", "-Wl,--gc-sections,--strip-all,--stack-first"]);
+        clang.args([
+            "-mexec-model=reactor",
+            "-Wl,--gc-sections,--strip-all,--stack-first",
+        ]);
         clang.arg(format!("-Wl,-z,stack-size={STACK}"));
         CLANG.run(clang.args(objects).arg("-o").arg(core))
     }
@@ -91,12 +118,19 @@ mod tests {
 
     #[test]
     fn a_missing_compiler_is_reported_in_one_line() {
-        let error = Compiler::find(Some(Path::new("/no/such/folder"))).err().unwrap();
+        let error = Compiler::find(Some(Path::new("/no/such/folder")))
+            .err()
+            .unwrap();
         let message = format!("{error:#}");
         assert!(
-            message.starts_with("the program `clang` is missing: apt-get install clang lld wasi-libc "),
+            message.starts_with(
+                "the program `clang` is missing: apt-get install clang lld wasi-libc "
+            ),
             "{message}"
         );
-        assert!(message.ends_with("/wasi-sdk/releases") && !message.contains('\n'), "{message}");
+        assert!(
+            message.ends_with("/wasi-sdk/releases") && !message.contains('\n'),
+            "{message}"
+        );
     }
 }

@@ -38,20 +38,24 @@ impl Project {
     pub(super) fn read(dir: &Path) -> anyhow::Result<Self> {
         let file = dir.join("pyproject.toml");
         let text = PYTHON.ask(Command::new("python3").args(["-c", MANIFEST]).arg(&file))?;
-        let project: Self = serde_json::from_str(&text).with_context(|| format!("{} is not valid", file.display()))?;
-        let dir = fs::canonicalize(dir).with_context(|| format!("cannot read {}", dir.display()))?;
+        let project: Self = serde_json::from_str(&text)
+            .with_context(|| format!("{} is not valid", file.display()))?;
+        let dir =
+            fs::canonicalize(dir).with_context(|| format!("cannot read {}", dir.display()))?;
         Ok(Self { dir, ..project })
     }
 
-    /// Returns the folders with the modules of the plugin: its own, the SDK's if that is a checkout, and that with all other
-    /// dependencies, which are installed if they are not there.
+    /// Returns the folders with the modules of the plugin: its own, the SDK's if that is a
+    /// checkout, and that with all other dependencies, which are installed if they are not there.
     ///
     /// # Errors
     /// If a dependency cannot be installed.
     pub(super) fn paths(&self, work: &Path) -> anyhow::Result<Vec<PathBuf>> {
         let mut paths = vec![self.dir.clone()];
         if let Some(sdk) = self.sdk.as_ref().map(|sdk| self.dir.join(sdk)) {
-            paths.push(fs::canonicalize(&sdk).with_context(|| format!("cannot read {}", sdk.display()))?);
+            paths.push(
+                fs::canonicalize(&sdk).with_context(|| format!("cannot read {}", sdk.display()))?,
+            );
         }
         let mut others = Vec::new();
         for dependency in &self.dependencies {
@@ -66,7 +70,10 @@ impl Project {
             for dependency in &others {
                 inputs.add(dependency);
                 if let Some(file) = local(dependency) {
-                    inputs.add(fs::read(&file).with_context(|| format!("cannot read {}", file.display()))?);
+                    inputs.add(
+                        fs::read(&file)
+                            .with_context(|| format!("cannot read {}", file.display()))?,
+                    );
                 }
             }
             inputs.make(&packages, || install(&others, &packages))?;
@@ -76,19 +83,30 @@ impl Project {
     }
 }
 
-/// Returns the path of a dependency that is on this machine. A folder is used as it is, and is always up to date.
+/// Returns the path of a dependency that is on this machine. A folder is used as it is, and is
+/// always up to date.
 fn local(dependency: &str) -> Option<PathBuf> {
     let (_, url) = dependency.split_once(" @ file://")?;
-    Some(PathBuf::from(percent_encoding::percent_decode_str(url).decode_utf8().ok()?.as_ref()))
+    Some(PathBuf::from(
+        percent_encoding::percent_decode_str(url)
+            .decode_utf8()
+            .ok()?
+            .as_ref(),
+    ))
 }
 
 /// Installs packages into a folder of their own.
 fn install(packages: &[&String], folder: &Path) -> anyhow::Result<()> {
     if folder.exists() {
-        fs::remove_dir_all(folder).with_context(|| format!("cannot delete {}", folder.display()))?;
+        fs::remove_dir_all(folder)
+            .with_context(|| format!("cannot delete {}", folder.display()))?;
     }
     let mut pip = tools::pip()?;
-    tools::PIP.run(pip.args(["--no-compile", "--target"]).arg(folder).args(packages))
+    tools::PIP.run(
+        pip.args(["--no-compile", "--target"])
+            .arg(folder)
+            .args(packages),
+    )
 }
 
 #[cfg(test)]
@@ -100,15 +118,25 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let dependencies = r#"["skydock==0.1.0", "skydock>=0.1", "Skydock ~= 0.1", "skydock", "skydock[x];a", "skydock-x==1", "skydock.x"]"#;
         let manifest = format!("[project]\nname = \"a\"\ndependencies = {dependencies}\n");
-        fs::write(dir.path().join("pyproject.toml"), format!("{manifest}[tool.skydock]\nsdk = \"..\"\n")).unwrap();
-        assert_eq!(Project::read(dir.path()).unwrap().dependencies, ["skydock-x==1", "skydock.x"]);
+        fs::write(
+            dir.path().join("pyproject.toml"),
+            format!("{manifest}[tool.skydock]\nsdk = \"..\"\n"),
+        )
+        .unwrap();
+        assert_eq!(
+            Project::read(dir.path()).unwrap().dependencies,
+            ["skydock-x==1", "skydock.x"]
+        );
         fs::write(dir.path().join("pyproject.toml"), manifest).unwrap();
         assert_eq!(Project::read(dir.path()).unwrap().dependencies.len(), 7);
     }
 
     #[test]
     fn a_url_of_a_file_is_a_path() {
-        assert_eq!(local("skydock @ file:///my%20sdk/python"), Some(PathBuf::from("/my sdk/python")));
+        assert_eq!(
+            local("skydock @ file:///my%20sdk/python"),
+            Some(PathBuf::from("/my sdk/python"))
+        );
         assert_eq!(local("skydock==0.1.0"), None);
     }
 }

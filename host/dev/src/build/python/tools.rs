@@ -15,7 +15,10 @@ use crate::build::{cache, lock, tool::Tool};
 /// The version of componentize-py. Others may name bindings differently.
 pub(super) const VERSION: &str = "0.25.1";
 
-pub(super) const PIP: Tool = Tool { name: "pip", install: "delete its folder, and build again" };
+pub(super) const PIP: Tool = Tool {
+    name: "pip",
+    install: "delete its folder, and build again",
+};
 
 /// Returns the folder of the environment, which is created if it is missing.
 ///
@@ -31,10 +34,21 @@ pub(super) fn folder() -> anyhow::Result<PathBuf> {
         return Ok(folder);
     }
     // Standard error may be closed.
-    let _ = writeln!(io::stderr(), "installing componentize-py {VERSION} to {}, once", folder.display());
-    PYTHON.run(Command::new("python3").args(["-m", "venv", "--clear"]).arg(&folder))?;
+    let _ = writeln!(
+        io::stderr(),
+        "installing componentize-py {VERSION} to {}, once",
+        folder.display()
+    );
+    PYTHON.run(
+        Command::new("python3")
+            .args(["-m", "venv", "--clear"])
+            .arg(&folder),
+    )?;
     PIP.run(pip_in(&folder).arg(format!("componentize-py=={VERSION}")))?;
-    ensure!(folder.join("bin/componentize-py").is_file(), "componentize-py {VERSION} does not work on this platform");
+    ensure!(
+        folder.join("bin/componentize-py").is_file(),
+        "componentize-py {VERSION} does not work on this platform"
+    );
     fs::write(&complete, "").with_context(|| format!("cannot write {}", complete.display()))?;
     Ok(folder)
 }
@@ -49,6 +63,12 @@ pub(super) fn pip() -> anyhow::Result<Command> {
 
 fn pip_in(folder: &Path) -> Command {
     let mut pip = Command::new(folder.join("bin/python"));
-    pip.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check"]);
+    pip.args([
+        "-m",
+        "pip",
+        "install",
+        "--quiet",
+        "--disable-pip-version-check",
+    ]);
     pip
 }

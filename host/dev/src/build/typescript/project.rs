@@ -23,7 +23,11 @@ pub(super) fn prepare(dir: &Path, work: &Path) -> anyhow::Result<()> {
         compile(&sdk)?;
     }
     if dir.join(COMPILER).is_file() && dir.join("tsconfig.json").is_file() {
-        NODE.run(Command::new("node").args([COMPILER, "--noEmit"]).current_dir(dir))?;
+        NODE.run(
+            Command::new("node")
+                .args([COMPILER, "--noEmit"])
+                .current_dir(dir),
+        )?;
     }
     Ok(())
 }
@@ -40,8 +44,8 @@ fn install(dir: &Path, work: &Path) -> anyhow::Result<()> {
     })
 }
 
-/// Returns what decides about the versions. `npm install` may write the lock file: what it wrote counts the next time, when it does
-/// nothing.
+/// Returns what decides about the versions. `npm install` may write the lock file: what it wrote
+/// counts the next time, when it does nothing.
 fn versions(dir: &Path) -> Inputs {
     let mut inputs = Inputs::new();
     for file in ["package.json", "package-lock.json"] {
@@ -66,6 +70,7 @@ fn compile(sdk: &Path) -> anyhow::Result<()> {
 /// Returns a command that reports only errors, and runs no scripts of packages.
 fn npm(dir: &Path) -> Command {
     let mut npm = Command::new("npm");
-    npm.args(["--silent", "--no-audit", "--no-fund", "--ignore-scripts"]).current_dir(dir);
+    npm.args(["--silent", "--no-audit", "--no-fund", "--ignore-scripts"])
+        .current_dir(dir);
     npm
 }

@@ -1,5 +1,5 @@
-//! esbuild and componentize-js, in a folder of their own that all projects of the user share. Their versions, and those of everything
-//! that they depend on, are in `package-lock.json`.
+//! esbuild and componentize-js, in a folder of their own that all projects of the user share. Their
+//! versions, and those of everything that they depend on, are in `package-lock.json`.
 
 use std::{
     fs,
@@ -30,7 +30,9 @@ const FILES: [(&str, &str); 4] = [
 /// Returns a hash of the tools.
 pub(super) fn key() -> String {
     let mut hash = Sha256::new();
-    FILES.iter().for_each(|(_, text)| hash.update(Sha256::digest(text)));
+    FILES
+        .iter()
+        .for_each(|(_, text)| hash.update(Sha256::digest(text)));
     hex::encode(hash.finalize()).chars().take(16).collect()
 }
 
@@ -46,14 +48,26 @@ pub(super) fn folder() -> anyhow::Result<PathBuf> {
         return Ok(folder);
     }
     // Standard error may be closed.
-    let _ = writeln!(io::stderr(), "installing esbuild and componentize-js to {}, once", folder.display());
+    let _ = writeln!(
+        io::stderr(),
+        "installing esbuild and componentize-js to {}, once",
+        folder.display()
+    );
     let write = || {
         fs::create_dir_all(&folder)?;
-        FILES.iter().try_for_each(|(file, text)| fs::write(folder.join(file), text))
+        FILES
+            .iter()
+            .try_for_each(|(file, text)| fs::write(folder.join(file), text))
     };
     write().with_context(|| format!("cannot write {}", folder.display()))?;
     let mut npm = Command::new("npm");
-    npm.args(["ci", "--silent", "--no-audit", "--no-fund", "--ignore-scripts"]);
+    npm.args([
+        "ci",
+        "--silent",
+        "--no-audit",
+        "--no-fund",
+        "--ignore-scripts",
+    ]);
     NPM.run(npm.current_dir(&folder))?;
     fs::write(&complete, "").with_context(|| format!("cannot write {}", complete.display()))?;
     Ok(folder)
@@ -68,9 +82,15 @@ mod tests {
         let text = |name| FILES.iter().find(|(file, _)| *file == name).unwrap().1;
         let manifest: serde_json::Value = serde_json::from_str(text("package.json")).unwrap();
         let lock: serde_json::Value = serde_json::from_str(text("package-lock.json")).unwrap();
-        assert_eq!(lock["packages"][""]["dependencies"], manifest["dependencies"]);
+        assert_eq!(
+            lock["packages"][""]["dependencies"],
+            manifest["dependencies"]
+        );
         for (name, package) in lock["packages"].as_object().unwrap() {
-            assert!(name.is_empty() || package["integrity"].is_string(), "{name}");
+            assert!(
+                name.is_empty() || package["integrity"].is_string(),
+                "{name}"
+            );
         }
     }
 }

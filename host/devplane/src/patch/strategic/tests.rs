@@ -105,8 +105,7 @@ fn patches_merge_as_in_kubernetes() {
 fn service_ports_merge_by_port_even_across_protocols() {
     let original = json!({"spec": {"ports": [{"port": 53, "protocol": "TCP", "nodePort": 30000}, {"port": 80}]}});
     let patch = json!({"spec": {"ports": [{"port": 53, "name": "dns"}], "$setElementOrder/ports": [{"port": 80}, {"port": 53}]}});
-    let expected =
-        json!({"spec": {"ports": [{"port": 80}, {"port": 53, "protocol": "TCP", "nodePort": 30000, "name": "dns"}]}});
+    let expected = json!({"spec": {"ports": [{"port": 80}, {"port": 53, "protocol": "TCP", "nodePort": 30000, "name": "dns"}]}});
     assert_eq!(merged(&SERVICE, original, &patch), expected);
 }
 
@@ -116,18 +115,37 @@ fn load_balancer_ingress_is_replaced_as_a_whole() {
     let patch = json!({"status": {"loadBalancer": {"ingress": [{"ip": "3"}]}}});
     let expected = json!({"status": {"loadBalancer": {"ingress": [{"ip": "3"}]}}});
     assert_eq!(merged(&SERVICE, original.clone(), &patch), expected);
-    let cleared = merged(&SERVICE, original, &json!({"status": {"loadBalancer": {"ingress": null}}}));
+    let cleared = merged(
+        &SERVICE,
+        original,
+        &json!({"status": {"loadBalancer": {"ingress": null}}}),
+    );
     assert_eq!(cleared, json!({"status": {"loadBalancer": {}}}));
 }
 
 #[test]
 fn rejects_malformed_patches() {
     for (patch, expected) in [
-        (json!({"status": {"conditions": [{"status": "True"}]}}), "merge key \"type\""),
-        (json!({"status": {"conditions": ["x"]}}), "must be an object"),
-        (json!({"metadata": {"labels": {"$patch": "explode"}}}), "unknown directive"),
-        (json!({"metadata": {"labels": {"$retainKeys": ["a"], "b": "1"}}}), "not in its $retainKeys"),
-        (json!({"metadata": {"$setElementOrder/finalizers": "a"}}), "must be a list"),
+        (
+            json!({"status": {"conditions": [{"status": "True"}]}}),
+            "merge key \"type\"",
+        ),
+        (
+            json!({"status": {"conditions": ["x"]}}),
+            "must be an object",
+        ),
+        (
+            json!({"metadata": {"labels": {"$patch": "explode"}}}),
+            "unknown directive",
+        ),
+        (
+            json!({"metadata": {"labels": {"$retainKeys": ["a"], "b": "1"}}}),
+            "not in its $retainKeys",
+        ),
+        (
+            json!({"metadata": {"$setElementOrder/finalizers": "a"}}),
+            "must be a list",
+        ),
         (json!([]), "must be an object"),
     ] {
         let mut node = json!({"status": {"conditions": [{"type": "Ready"}]}});
@@ -138,8 +156,11 @@ fn rejects_malformed_patches() {
 
 #[test]
 fn a_list_patched_onto_none_is_kept_unchanged() {
-    let addresses =
-        json!([{"type": "InternalIP", "address": "10.0.0.1"}, {"type": "InternalIP", "address": "fd00::1"}]);
-    let patched = merged(&NODE, json!({"status": {}}), &json!({"status": {"addresses": addresses}}));
+    let addresses = json!([{"type": "InternalIP", "address": "10.0.0.1"}, {"type": "InternalIP", "address": "fd00::1"}]);
+    let patched = merged(
+        &NODE,
+        json!({"status": {}}),
+        &json!({"status": {"addresses": addresses}}),
+    );
     assert_eq!(patched["status"]["addresses"], addresses);
 }

@@ -15,16 +15,29 @@ pub(super) fn validate(value: &Value) -> Vec<Cause> {
     let mut causes = Vec::new();
     let spec = Spec(value);
     for (field, supported) in [
-        ("type", &["ClusterIP", "ExternalName", "LoadBalancer", "NodePort"][..]),
+        (
+            "type",
+            &["ClusterIP", "ExternalName", "LoadBalancer", "NodePort"][..],
+        ),
         ("sessionAffinity", &["ClientIP", "None"]),
         ("externalTrafficPolicy", &["Cluster", "Local"]),
         ("internalTrafficPolicy", &["Cluster", "Local"]),
-        ("trafficDistribution", &["PreferClose", "PreferSameZone", "PreferSameNode"]),
-        ("ipFamilyPolicy", &["SingleStack", "PreferDualStack", "RequireDualStack"]),
+        (
+            "trafficDistribution",
+            &["PreferClose", "PreferSameZone", "PreferSameNode"],
+        ),
+        (
+            "ipFamilyPolicy",
+            &["SingleStack", "PreferDualStack", "RequireDualStack"],
+        ),
     ] {
         let given = text(value, &format!("/spec/{field}"));
         if !given.is_empty() && !supported.contains(&given) {
-            causes.push(Cause::not_supported(format!("spec.{field}"), given, supported));
+            causes.push(Cause::not_supported(
+                format!("spec.{field}"),
+                given,
+                supported,
+            ));
         }
     }
     ports(value, &mut causes);
@@ -39,25 +52,44 @@ pub(super) fn validate(value: &Value) -> Vec<Cause> {
     }
     let cluster_ip = text(value, "/spec/clusterIP");
     if spec.is("ExternalName") && !cluster_ip.is_empty() {
-        causes.push(Cause::forbidden("spec.clusterIPs", "may not be set when `type` is 'ExternalName'"));
+        causes.push(Cause::forbidden(
+            "spec.clusterIPs",
+            "may not be set when `type` is 'ExternalName'",
+        ));
     } else if spec.may_have_node_ports() && spec.headless() {
-        let why = format!("may not be set to 'None' for {} services", text(value, "/spec/type"));
+        let why = format!(
+            "may not be set to 'None' for {} services",
+            text(value, "/spec/type")
+        );
         causes.push(Cause::invalid("spec.clusterIPs[0]", &"None".into(), why));
     }
     for (index, ip) in strings(value, "/spec/externalIPs").into_iter().enumerate() {
         if !is_ip(ip) {
-            causes.push(Cause::invalid(format!("spec.externalIPs[{index}]"), &ip.into(), "must be a valid IP address"));
+            causes.push(Cause::invalid(
+                format!("spec.externalIPs[{index}]"),
+                &ip.into(),
+                "must be a valid IP address",
+            ));
         }
     }
     let policy = text(value, "/spec/externalTrafficPolicy");
     if !spec.externally_accessible() && !policy.is_empty() {
         let why = "may only be set for externally-accessible services";
-        causes.push(Cause::invalid("spec.externalTrafficPolicy", &policy.into(), why));
+        causes.push(Cause::invalid(
+            "spec.externalTrafficPolicy",
+            &policy.into(),
+            why,
+        ));
     }
     let health_check_port = number(&value["spec"], "healthCheckNodePort");
     if !spec.needs_health_check() && health_check_port != 0 {
-        let why = "may only be set when `type` is 'LoadBalancer' and `externalTrafficPolicy` is 'Local'";
-        causes.push(Cause::invalid("spec.healthCheckNodePort", &health_check_port.into(), why));
+        let why =
+            "may only be set when `type` is 'LoadBalancer' and `externalTrafficPolicy` is 'Local'";
+        causes.push(Cause::invalid(
+            "spec.healthCheckNodePort",
+            &health_check_port.into(),
+            why,
+        ));
     }
     balancer(value, &mut causes);
     causes
@@ -85,15 +117,27 @@ fn ports(value: &Value, causes: &mut Vec<Cause>) {
             }
         }
         if !is_port(number(port, "port")) {
-            causes.push(Cause::invalid(at(".port"), &number(port, "port").into(), PORT_RANGE));
+            causes.push(Cause::invalid(
+                at(".port"),
+                &number(port, "port").into(),
+                PORT_RANGE,
+            ));
         }
         let protocol = text(port, "/protocol");
         if !["SCTP", "TCP", "UDP"].contains(&protocol) {
-            causes.push(Cause::not_supported(at(".protocol"), protocol, &["SCTP", "TCP", "UDP"]));
+            causes.push(Cause::not_supported(
+                at(".protocol"),
+                protocol,
+                &["SCTP", "TCP", "UDP"],
+            ));
         }
         match &port["targetPort"] {
             Value::Number(target) if !target.as_i64().is_some_and(is_port) => {
-                causes.push(Cause::invalid(at(".targetPort"), &port["targetPort"], PORT_RANGE));
+                causes.push(Cause::invalid(
+                    at(".targetPort"),
+                    &port["targetPort"],
+                    PORT_RANGE,
+                ));
             }
             Value::String(target) if target.len() > 15 || label(target).is_err() => {
                 let why = "must be the name of a port: at most 15 lower case alphanumeric characters or '-'";
@@ -104,10 +148,17 @@ fn ports(value: &Value, causes: &mut Vec<Cause>) {
         if !text(port, "/appProtocol").is_empty()
             && let Err(why) = qualified_name(text(port, "/appProtocol"))
         {
-            causes.push(Cause::invalid(at(".appProtocol"), &port["appProtocol"], why));
+            causes.push(Cause::invalid(
+                at(".appProtocol"),
+                &port["appProtocol"],
+                why,
+            ));
         }
         if number(port, "nodePort") != 0 && !spec.may_have_node_ports() {
-            let why = format!("may not be used when `type` is '{}'", text(value, "/spec/type"));
+            let why = format!(
+                "may not be used when `type` is '{}'",
+                text(value, "/spec/type")
+            );
             causes.push(Cause::forbidden(at(".nodePort"), why));
         }
         if earlier().any(|other| identity(other) == identity(port)) {
@@ -120,10 +171,21 @@ fn ports(value: &Value, causes: &mut Vec<Cause>) {
 pub(super) fn node_ports(value: &Value) -> Vec<Cause> {
     let ports = list(value, "/spec/ports");
     let identity = |port: &Value| (number(port, "port"), text(port, "/protocol").to_owned());
-    let again = |index: &usize, port: &Value| ports.iter().take(*index).any(|other| identity(other) == identity(port));
-    let again =
-        ports.iter().enumerate().filter(|(index, port)| Spec(value).may_have_node_ports() && again(index, port));
-    again.map(|(index, port)| Cause::duplicate(format!("spec.ports[{index}].nodePort"), &port["nodePort"])).collect()
+    let again = |index: &usize, port: &Value| {
+        ports
+            .iter()
+            .take(*index)
+            .any(|other| identity(other) == identity(port))
+    };
+    let again = ports
+        .iter()
+        .enumerate()
+        .filter(|(index, port)| Spec(value).may_have_node_ports() && again(index, port));
+    again
+        .map(|(index, port)| {
+            Cause::duplicate(format!("spec.ports[{index}].nodePort"), &port["nodePort"])
+        })
+        .collect()
 }
 
 /// Checks the fields that only load balancers have.
@@ -138,7 +200,11 @@ fn balancer(value: &Value, causes: &mut Vec<Cause>) {
             causes.push(Cause::invalid("spec.loadBalancerClass", &class.into(), why));
         }
     }
-    if value.pointer("/spec/allocateLoadBalancerNodePorts").is_some() && !spec.is("LoadBalancer") {
+    if value
+        .pointer("/spec/allocateLoadBalancerNodePorts")
+        .is_some()
+        && !spec.is("LoadBalancer")
+    {
         causes.push(Cause::forbidden("spec.allocateLoadBalancerNodePorts", only));
     }
     let ranges = strings(value, "/spec/loadBalancerSourceRanges");
@@ -148,7 +214,11 @@ fn balancer(value: &Value, causes: &mut Vec<Cause>) {
     for (index, range) in ranges.into_iter().enumerate() {
         if network(range.trim()).is_none() {
             let why = "must be a valid CIDR value, such as 10.9.8.0/24";
-            causes.push(Cause::invalid(format!("spec.loadBalancerSourceRanges[{index}]"), &range.into(), why));
+            causes.push(Cause::invalid(
+                format!("spec.loadBalancerSourceRanges[{index}]"),
+                &range.into(),
+                why,
+            ));
         }
     }
 }
@@ -170,11 +240,18 @@ pub(super) fn unchanged(value: &Value, old: &Value) -> Vec<Cause> {
     }
     let class = |value: &Value| text(value, "/spec/loadBalancerClass").to_owned();
     if before.is("LoadBalancer") && after.is("LoadBalancer") && class(old) != class(value) {
-        causes.push(Cause::invalid("spec.loadBalancerClass", &class(value).into(), "may not change once set"));
+        causes.push(Cause::invalid(
+            "spec.loadBalancerClass",
+            &class(value).into(),
+            "may not change once set",
+        ));
     }
     let port = |value: &Value| number(&value["spec"], "healthCheckNodePort");
     if before.needs_health_check() && after.needs_health_check() && port(old) != port(value) {
-        causes.push(Cause::forbidden("spec.healthCheckNodePort", "field is immutable"));
+        causes.push(Cause::forbidden(
+            "spec.healthCheckNodePort",
+            "field is immutable",
+        ));
     }
     causes
 }
@@ -184,17 +261,31 @@ pub(super) fn status(value: &Value) -> Vec<Cause> {
     let ingress = list(value, "/status/loadBalancer/ingress");
     let field = "status.loadBalancer.ingress";
     if !ingress.is_empty() && !Spec(value).is("LoadBalancer") {
-        return vec![Cause::forbidden(field, "may only be used when `spec.type` is 'LoadBalancer'")];
+        return vec![Cause::forbidden(
+            field,
+            "may only be used when `spec.type` is 'LoadBalancer'",
+        )];
     }
     let mut causes = Vec::new();
     for (index, entry) in ingress.iter().enumerate() {
         let at = |name: &str| format!("{field}[{index}].{name}");
-        let (ip, host, mode) = (text(entry, "/ip"), text(entry, "/hostname"), text(entry, "/ipMode"));
+        let (ip, host, mode) = (
+            text(entry, "/ip"),
+            text(entry, "/hostname"),
+            text(entry, "/ipMode"),
+        );
         if !ip.is_empty() && !is_ip(ip) {
-            causes.push(Cause::invalid(at("ip"), &ip.into(), "must be a valid IP address, such as 10.9.8.7"));
+            causes.push(Cause::invalid(
+                at("ip"),
+                &ip.into(),
+                "must be a valid IP address, such as 10.9.8.7",
+            ));
         }
         if ip.is_empty() && !mode.is_empty() {
-            causes.push(Cause::forbidden(at("ipMode"), "may not be specified when `ip` is not set"));
+            causes.push(Cause::forbidden(
+                at("ipMode"),
+                "may not be specified when `ip` is not set",
+            ));
         } else if !["", "VIP", "Proxy"].contains(&mode) {
             causes.push(Cause::not_supported(at("ipMode"), mode, &["Proxy", "VIP"]));
         }

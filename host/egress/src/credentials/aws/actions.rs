@@ -84,21 +84,31 @@ const ACTIONS: [&str; 48] = [
 
 /// Returns true if the service only hands out credentials.
 pub(crate) fn is_secret_service(service: &str) -> bool {
-    SERVICES.iter().any(|secret| secret.eq_ignore_ascii_case(service))
+    SERVICES
+        .iter()
+        .any(|secret| secret.eq_ignore_ascii_case(service))
 }
 
-/// Denies actions that return a secret, wherever the request names its action: in the query, in a form, in `X-Amz-Target`, or in
-/// the path.
+/// Denies actions that return a secret, wherever the request names its action: in the query, in a
+/// form, in `X-Amz-Target`, or in the path.
 pub(crate) fn check(head: &Parts, body: &[u8]) -> Result<(), Failure> {
-    let unclear = |why| Failure::malformed(format!("the action of the request is not clear: {why}"));
+    let unclear =
+        |why| Failure::malformed(format!("the action of the request is not clear: {why}"));
     let mut actions = of_head(head).map_err(unclear)?.named;
     actions.extend(of_body(&head.headers, body).map_err(unclear)?);
     if actions.len() > 1 {
         return Err(Failure::malformed("the request names more than one action"));
     }
-    actions.extend(super::super::minting::path_segments(head.uri.path()).into_iter().flatten());
-    let named =
-        actions.iter().find_map(|action| ACTIONS.iter().find(|secret| secret.eq_ignore_ascii_case(action.trim())));
+    actions.extend(
+        super::super::minting::path_segments(head.uri.path())
+            .into_iter()
+            .flatten(),
+    );
+    let named = actions.iter().find_map(|action| {
+        ACTIONS
+            .iter()
+            .find(|secret| secret.eq_ignore_ascii_case(action.trim()))
+    });
     match named {
         Some(action) => Err(Failure::minting(format!(
             "{action} returns a secret or creates an identity, which is not allowed with Skydock's keys"
@@ -120,25 +130,71 @@ mod tests {
             request = request.header("X-Amz-Target", target);
         }
         let (head, ()) = request.body(()).unwrap().into_parts();
-        check(&head, body.as_bytes()).err().map(|failure| failure.kind)
+        check(&head, body.as_bytes())
+            .err()
+            .map(|failure| failure.kind)
     }
 
     #[test]
     fn actions_that_issue_credentials_are_denied() {
         let minting = Some(CredentialErrorKind::Minting);
         for (uri, target, body) in [
-            ("https://iam.amazonaws.com/", None, "Action=CreateAccessKey&Version=2010-05-08"),
-            ("https://iam.amazonaws.com/", None, "Version=2010-05-08&Action=createaccesskey"),
-            ("https://iam.amazonaws.com/", None, "%41ction=Create%41ccess%4Bey"),
+            (
+                "https://iam.amazonaws.com/",
+                None,
+                "Action=CreateAccessKey&Version=2010-05-08",
+            ),
+            (
+                "https://iam.amazonaws.com/",
+                None,
+                "Version=2010-05-08&Action=createaccesskey",
+            ),
+            (
+                "https://iam.amazonaws.com/",
+                None,
+                "%41ction=Create%41ccess%4Bey",
+            ),
             ("https://iam.amazonaws.com/", None, "ACTION=CreateAccessKey"),
-            ("https://iam.amazonaws.com/?Action=CreateLoginProfile", None, ""),
-            ("https://iam.amazonaws.com/?%61ction=CreateLoginProfile", None, ""),
-            ("https://ec2.eu-west-1.amazonaws.com/", None, "Action=CreateKeyPair"),
-            ("https://ec2.eu-west-1.amazonaws.com/", None, "Action=AssumeRole"),
-            ("https://secretsmanager.eu-west-1.amazonaws.com/", Some("secretsmanager.GetSecretValue"), "{}"),
-            ("https://api.ecr.eu-west-1.amazonaws.com/", Some("AmazonEC2.x.GetAuthorizationToken"), "{}"),
-            ("https://x.amazonaws.com/service/A/operation/GetSecretValue", None, ""),
-            ("https://x.amazonaws.com/service/A/operation/%47etSecretValue/", None, ""),
+            (
+                "https://iam.amazonaws.com/?Action=CreateLoginProfile",
+                None,
+                "",
+            ),
+            (
+                "https://iam.amazonaws.com/?%61ction=CreateLoginProfile",
+                None,
+                "",
+            ),
+            (
+                "https://ec2.eu-west-1.amazonaws.com/",
+                None,
+                "Action=CreateKeyPair",
+            ),
+            (
+                "https://ec2.eu-west-1.amazonaws.com/",
+                None,
+                "Action=AssumeRole",
+            ),
+            (
+                "https://secretsmanager.eu-west-1.amazonaws.com/",
+                Some("secretsmanager.GetSecretValue"),
+                "{}",
+            ),
+            (
+                "https://api.ecr.eu-west-1.amazonaws.com/",
+                Some("AmazonEC2.x.GetAuthorizationToken"),
+                "{}",
+            ),
+            (
+                "https://x.amazonaws.com/service/A/operation/GetSecretValue",
+                None,
+                "",
+            ),
+            (
+                "https://x.amazonaws.com/service/A/operation/%47etSecretValue/",
+                None,
+                "",
+            ),
         ] {
             assert_eq!(kind(uri, target, body), minting, "{uri} {target:?} {body}");
         }
@@ -150,9 +206,26 @@ mod tests {
         let uri = "https://ec2.eu-west-1.amazonaws.com/";
         assert_eq!(kind(uri, None, "ACTION=+CreateAccessKey+"), malformed);
         assert_eq!(kind(uri, None, "x=1;Action=CreateAccessKey"), malformed);
-        assert_eq!(kind(uri, Some("AmazonEC2.DescribeInstances"), "Action=CreateKeyPair"), malformed);
-        assert_eq!(kind(uri, None, "Action=DescribeInstances&Action=CreateKeyPair"), malformed);
-        assert_eq!(kind(&format!("{uri}?Action=DescribeInstances"), None, "action=CreateKeyPair"), malformed);
+        assert_eq!(
+            kind(
+                uri,
+                Some("AmazonEC2.DescribeInstances"),
+                "Action=CreateKeyPair"
+            ),
+            malformed
+        );
+        assert_eq!(
+            kind(uri, None, "Action=DescribeInstances&Action=CreateKeyPair"),
+            malformed
+        );
+        assert_eq!(
+            kind(
+                &format!("{uri}?Action=DescribeInstances"),
+                None,
+                "action=CreateKeyPair"
+            ),
+            malformed
+        );
     }
 
     #[test]
@@ -160,13 +233,23 @@ mod tests {
         // "Action=CreateAccessKey" in EBCDIC.
         let ebcdic = b"\xc1\x83\xa3\x89\x96\x95\x7e\xc3\x99\x85\x81\xa3\x85\xc1\x83\x83\x85\xa2\xa2\xd2\x85\xa8";
         for (name, value) in [
-            ("content-type", "application/x-www-form-urlencoded; charset=ibm037"),
+            (
+                "content-type",
+                "application/x-www-form-urlencoded; charset=ibm037",
+            ),
             ("content-encoding", "gzip"),
             ("content-type", "multipart/form-data; boundary=x"),
         ] {
-            let request = Request::post("https://iam.amazonaws.com/").header(name, value).body(()).unwrap();
+            let request = Request::post("https://iam.amazonaws.com/")
+                .header(name, value)
+                .body(())
+                .unwrap();
             let failure = check(&request.into_parts().0, ebcdic).unwrap_err();
-            assert_eq!(failure.kind, CredentialErrorKind::Malformed, "{name}: {value}");
+            assert_eq!(
+                failure.kind,
+                CredentialErrorKind::Malformed,
+                "{name}: {value}"
+            );
         }
     }
 

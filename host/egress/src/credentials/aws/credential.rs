@@ -38,22 +38,42 @@ impl AwsCredential {
             return Err("`services` and `regions` must not be empty".to_owned());
         }
         if let Some(service) = services.iter().find(|it| UNLIKE.contains(&it.as_str())) {
-            return Err(format!("service `{service}` is not supported: its requests are signed in another way"));
+            return Err(format!(
+                "service `{service}` is not supported: its requests are signed in another way"
+            ));
         }
         if let Some(service) = services.iter().find(|it| actions::is_secret_service(it)) {
-            return Err(format!("service `{service}` returns credentials and cannot be allowed"));
+            return Err(format!(
+                "service `{service}` returns credentials and cannot be allowed"
+            ));
         }
         if let Some(region) = regions.iter().find(|it| !is_region(it)) {
-            return Err(format!("`{region}` is not a valid region; expected for example eu-west-1"));
+            return Err(format!(
+                "`{region}` is not a valid region; expected for example eu-west-1"
+            ));
         }
-        Ok(Self { keys, allowed: Allowed { services, regions } })
+        Ok(Self {
+            keys,
+            allowed: Allowed { services, regions },
+        })
     }
 
-    async fn try_prepare(&self, head: &mut request::Parts, body: Option<&Bytes>) -> Result<Prepared, Failure> {
-        let body = body.ok_or_else(|| Failure::malformed("the complete body is needed for the signature"))?;
+    async fn try_prepare(
+        &self,
+        head: &mut request::Parts,
+        body: Option<&Bytes>,
+    ) -> Result<Prepared, Failure> {
+        let body = body
+            .ok_or_else(|| Failure::malformed("the complete body is needed for the signature"))?;
         let scope = scope(head, body, &self.allowed)?;
         let (used, keys) = self.keys.get().await?;
-        sign(head, body, &keys, &scope, self.keys.source().upstream().now())?;
+        sign(
+            head,
+            body,
+            &keys,
+            &scope,
+            self.keys.source().upstream().now(),
+        )?;
         Ok(Prepared::Send { used })
     }
 }
@@ -68,8 +88,14 @@ impl Credential for AwsCredential {
         true
     }
 
-    async fn prepare(&self, head: &mut request::Parts, body: Option<&Bytes>) -> Result<Prepared, CredentialError> {
-        self.try_prepare(head, body).await.map_err(|failure| failure.named(self.name()))
+    async fn prepare(
+        &self,
+        head: &mut request::Parts,
+        body: Option<&Bytes>,
+    ) -> Result<Prepared, CredentialError> {
+        self.try_prepare(head, body)
+            .await
+            .map_err(|failure| failure.named(self.name()))
     }
 
     fn accepted(&self, used: u64, kind: u64) {

@@ -28,11 +28,14 @@ pub(crate) struct Endpoint {
     pub(crate) region: Option<String>,
 }
 
-/// Parses a host name, in any case. Returns `None` if it is not an AWS endpoint, or does not contain the service.
+/// Parses a host name, in any case. Returns `None` if it is not an AWS endpoint, or does not
+/// contain the service.
 pub(crate) fn read(host: &str) -> Option<Endpoint> {
     let host = host.to_ascii_lowercase();
     let host = host.strip_suffix('.').unwrap_or(&host);
-    let stem = SUFFIXES.iter().find_map(|suffix| host.strip_suffix(suffix))?;
+    let stem = SUFFIXES
+        .iter()
+        .find_map(|suffix| host.strip_suffix(suffix))?;
     // A VPC endpoint: `vpce-….ec2.eu-west-1.vpce`.
     let stem = stem.strip_suffix(".vpce").unwrap_or(stem);
     let mut labels: Vec<&str> = stem.split('.').collect();
@@ -43,7 +46,10 @@ pub(crate) fn read(host: &str) -> Option<Endpoint> {
         _ => return None,
     };
     let service = service.strip_suffix("-fips").unwrap_or(service);
-    Some(Endpoint { service: service.to_owned(), region })
+    Some(Endpoint {
+        service: service.to_owned(),
+        region,
+    })
 }
 
 /// Returns the host name of STS in a region.
@@ -60,13 +66,17 @@ pub(crate) fn sts_host(region: &str) -> String {
     format!("sts.{region}.{suffix}")
 }
 
-/// Returns true for names of regions, for example `eu-west-1`, `us-gov-east-1` and `eusc-de-east-1`.
+/// Returns true for names of regions, for example `eu-west-1`, `us-gov-east-1` and
+/// `eusc-de-east-1`.
 pub(crate) fn is_region(text: &str) -> bool {
     let parts: Vec<&str> = text.split('-').collect();
     let word = |part: &&str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_lowercase());
-    let number = |part: &str| (1..=2).contains(&part.len()) && part.bytes().all(|b| b.is_ascii_digit());
+    let number =
+        |part: &str| (1..=2).contains(&part.len()) && part.bytes().all(|b| b.is_ascii_digit());
     match parts.split_last() {
-        Some((last, words)) => (2..=4).contains(&words.len()) && words.iter().all(word) && number(last),
+        Some((last, words)) => {
+            (2..=4).contains(&words.len()) && words.iter().all(word) && number(last)
+        }
         None => false,
     }
 }
@@ -80,18 +90,34 @@ mod tests {
         let table = [
             ("ec2.eu-central-1.amazonaws.com", "ec2", "eu-central-1"),
             ("EC2.eu-central-1.amazonaws.com.", "ec2", "eu-central-1"),
-            ("elasticloadbalancing.us-east-1.amazonaws.com", "elasticloadbalancing", "us-east-1"),
+            (
+                "elasticloadbalancing.us-east-1.amazonaws.com",
+                "elasticloadbalancing",
+                "us-east-1",
+            ),
             ("ec2.eu-west-1.api.aws", "ec2", "eu-west-1"),
             ("ec2-fips.us-east-2.amazonaws.com", "ec2", "us-east-2"),
             ("ec2.us-gov-west-1.amazonaws.com", "ec2", "us-gov-west-1"),
             ("ec2.cn-north-1.amazonaws.com.cn", "ec2", "cn-north-1"),
-            ("ec2.cn-north-1.api.amazonwebservices.com.cn", "ec2", "cn-north-1"),
+            (
+                "ec2.cn-north-1.api.amazonwebservices.com.cn",
+                "ec2",
+                "cn-north-1",
+            ),
             ("ec2.us-iso-east-1.c2s.ic.gov", "ec2", "us-iso-east-1"),
             ("ec2.us-isob-east-1.sc2s.sgov.gov", "ec2", "us-isob-east-1"),
-            ("ec2.us-isof-south-1.csp.hci.ic.gov", "ec2", "us-isof-south-1"),
+            (
+                "ec2.us-isof-south-1.csp.hci.ic.gov",
+                "ec2",
+                "us-isof-south-1",
+            ),
             ("ec2.eu-isoe-west-1.cloud.adc-e.uk", "ec2", "eu-isoe-west-1"),
             ("ec2.eusc-de-east-1.amazonaws.eu", "ec2", "eusc-de-east-1"),
-            ("vpce-0a1b-x2.ec2.us-east-1.vpce.amazonaws.com", "ec2", "us-east-1"),
+            (
+                "vpce-0a1b-x2.ec2.us-east-1.vpce.amazonaws.com",
+                "ec2",
+                "us-east-1",
+            ),
             ("api.ecr.eu-west-1.amazonaws.com", "ecr", "eu-west-1"),
             ("ec2.amazonaws.com", "ec2", ""),
             ("iam.amazonaws.com", "iam", ""),
@@ -99,7 +125,14 @@ mod tests {
         ];
         for (host, service, region) in table {
             let region = (!region.is_empty()).then(|| region.to_owned());
-            assert_eq!(read(host), Some(Endpoint { service: service.to_owned(), region }), "{host}");
+            assert_eq!(
+                read(host),
+                Some(Endpoint {
+                    service: service.to_owned(),
+                    region
+                }),
+                "{host}"
+            );
         }
         for host in [
             "example.com",
@@ -126,16 +159,37 @@ mod tests {
             ("eusc-de-east-1", "sts.eusc-de-east-1.amazonaws.eu"),
         ] {
             assert_eq!(sts_host(region), host);
-            assert_eq!(read(host), Some(Endpoint { service: "sts".to_owned(), region: Some(region.to_owned()) }));
+            assert_eq!(
+                read(host),
+                Some(Endpoint {
+                    service: "sts".to_owned(),
+                    region: Some(region.to_owned())
+                })
+            );
         }
     }
 
     #[test]
     fn recognizes_region_names() {
-        for region in ["eu-west-1", "us-gov-east-1", "ap-southeast-12", "eusc-de-east-1"] {
+        for region in [
+            "eu-west-1",
+            "us-gov-east-1",
+            "ap-southeast-12",
+            "eusc-de-east-1",
+        ] {
             assert!(is_region(region), "{region}");
         }
-        for other in ["", "eu", "eu-west", "west-1", "eu-west-", "eu-west-123", "EU-west-1", "eu--1", "a-b-c-d-e-1"] {
+        for other in [
+            "",
+            "eu",
+            "eu-west",
+            "west-1",
+            "eu-west-",
+            "eu-west-123",
+            "EU-west-1",
+            "eu--1",
+            "a-b-c-d-e-1",
+        ] {
             assert!(!is_region(other), "{other}");
         }
     }

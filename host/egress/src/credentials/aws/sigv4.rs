@@ -1,7 +1,8 @@
-//! Signature Version 4 as documented by AWS ("Create a signed AWS API request"), as pure functions that receive the time.
+//! Signature Version 4 as documented by AWS ("Create a signed AWS API request"), as pure functions
+//! that receive the time.
 //!
-//! Only requests with a complete body and a signature in headers are supported: no presigned URLs, no chunked signing, and no S3,
-//! whose paths have a different canonical form.
+//! Only requests with a complete body and a signature in headers are supported: no presigned URLs,
+//! no chunked signing, and no S3, whose paths have a different canonical form.
 
 use jiff::{Timestamp, tz::TimeZone};
 use ring::{digest, hmac};
@@ -50,11 +51,18 @@ pub(crate) struct Unsigned<'a> {
 
 /// Returns the value of `X-Amz-Date`.
 pub(crate) fn date(at: Timestamp) -> String {
-    at.to_zoned(TimeZone::UTC).strftime("%Y%m%dT%H%M%SZ").to_string()
+    at.to_zoned(TimeZone::UTC)
+        .strftime("%Y%m%dT%H%M%SZ")
+        .to_string()
 }
 
 /// Returns the value of `Authorization`.
-pub(crate) fn authorization(request: &Unsigned<'_>, keys: &Keys, scope: &Scope, date: &str) -> String {
+pub(crate) fn authorization(
+    request: &Unsigned<'_>,
+    keys: &Keys,
+    scope: &Scope,
+    date: &str,
+) -> String {
     let headers = canonical_headers(request.headers);
     let to_sign = string_to_sign(&canonical_request(request), scope, date);
     let signature = hex::encode(mac(&signing_key(keys, scope, date), to_sign.as_bytes()));
@@ -64,7 +72,10 @@ pub(crate) fn authorization(request: &Unsigned<'_>, keys: &Keys, scope: &Scope, 
 
 fn canonical_request(request: &Unsigned<'_>) -> String {
     let headers = canonical_headers(request.headers);
-    let lines: String = headers.iter().map(|(name, value)| format!("{name}:{value}\n")).collect();
+    let lines: String = headers
+        .iter()
+        .map(|(name, value)| format!("{name}:{value}\n"))
+        .collect();
     [
         request.method,
         &canonical_path(request.path),
@@ -77,11 +88,22 @@ fn canonical_request(request: &Unsigned<'_>) -> String {
 }
 
 fn string_to_sign(canonical: &str, scope: &Scope, date: &str) -> String {
-    [ALGORITHM, date, &scope_text(scope, date), &sha256(canonical.as_bytes())].join("\n")
+    [
+        ALGORITHM,
+        date,
+        &scope_text(scope, date),
+        &sha256(canonical.as_bytes()),
+    ]
+    .join("\n")
 }
 
 fn scope_text(scope: &Scope, date: &str) -> String {
-    format!("{}/{}/{}/aws4_request", day(date), scope.region, scope.service)
+    format!(
+        "{}/{}/{}/aws4_request",
+        day(date),
+        scope.region,
+        scope.service
+    )
 }
 
 /// Returns the day of a date, for example `20150830` for `20150830T123600Z`.
@@ -98,15 +120,17 @@ fn signing_key(keys: &Keys, scope: &Scope, date: &str) -> zeroize::Zeroizing<Vec
 }
 
 fn mac(key: &[u8], data: &[u8]) -> Vec<u8> {
-    hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, key), data).as_ref().to_vec()
+    hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, key), data)
+        .as_ref()
+        .to_vec()
 }
 
 fn sha256(data: &[u8]) -> String {
     hex::encode(digest::digest(&digest::SHA256, data))
 }
 
-/// Returns the canonical path: without empty, `.` and `..` segments, and percent-encoded. The path as sent is already encoded, so
-/// each `%` is encoded again.
+/// Returns the canonical path: without empty, `.` and `..` segments, and percent-encoded. The path
+/// as sent is already encoded, so each `%` is encoded again.
 fn canonical_path(path: &str) -> String {
     let mut segments: Vec<&str> = Vec::new();
     for segment in path.split('/') {
@@ -118,7 +142,10 @@ fn canonical_path(path: &str) -> String {
             other => segments.push(other),
         }
     }
-    let mut out: String = segments.iter().map(|segment| format!("/{}", percent(segment.as_bytes(), b""))).collect();
+    let mut out: String = segments
+        .iter()
+        .map(|segment| format!("/{}", percent(segment.as_bytes(), b"")))
+        .collect();
     // A trailing slash is kept, and so is the one that remains after a final `.` or `..`.
     if out.is_empty() || path.ends_with('/') || path.ends_with("/.") || path.ends_with("/..") {
         out.push('/');
@@ -126,8 +153,8 @@ fn canonical_path(path: &str) -> String {
     out
 }
 
-/// Returns the names and values of the query in their canonical encoding, in the order given. The request must be sent with this
-/// encoding: servers may interpret a `+` as a space or as a plus.
+/// Returns the names and values of the query in their canonical encoding, in the order given. The
+/// request must be sent with this encoding: servers may interpret a `+` as a space or as a plus.
 pub(crate) fn encoded_query(query: &str) -> Vec<(String, String)> {
     let encoded = |part: &str| percent(&unpercent(&part.replace('+', " ")), b"");
     query
@@ -146,19 +173,29 @@ fn canonical_query(query: &str) -> String {
 
 /// Returns the pairs in the form of a URL's query.
 pub(crate) fn query_text(pairs: &[(String, String)]) -> String {
-    let pairs: Vec<String> = pairs.iter().map(|(name, value)| format!("{name}={value}")).collect();
+    let pairs: Vec<String> = pairs
+        .iter()
+        .map(|(name, value)| format!("{name}={value}"))
+        .collect();
     pairs.join("&")
 }
 
-/// Returns the canonical headers: names in lower case and sorted, values of the same name joined in the order sent, and spaces
-/// collapsed.
+/// Returns the canonical headers: names in lower case and sorted, values of the same name joined in
+/// the order sent, and spaces collapsed.
 fn canonical_headers(headers: &[(String, String)]) -> Vec<(String, String)> {
     let mut out: Vec<(String, String)> = Vec::new();
-    let mut sorted: Vec<(String, &str)> = headers.iter().map(|(name, value)| (name.to_lowercase(), &**value)).collect();
+    let mut sorted: Vec<(String, &str)> = headers
+        .iter()
+        .map(|(name, value)| (name.to_lowercase(), &**value))
+        .collect();
     sorted.sort_by(|(a, _), (b, _)| a.cmp(b));
     for (name, value) in sorted {
         // AWS collapses only these two, not other Unicode whitespace.
-        let value = value.split([' ', '\t']).filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ");
+        let value = value
+            .split([' ', '\t'])
+            .filter(|word| !word.is_empty())
+            .collect::<Vec<_>>()
+            .join(" ");
         match out.last_mut().filter(|(last, _)| *last == name) {
             Some((_, joined)) => {
                 joined.push(',');

@@ -41,18 +41,30 @@ pub(crate) struct Aws {
 
 impl Aws {
     pub(crate) fn new(config: &AwsConfig, upstream: Upstream) -> Result<Self, String> {
-        let region = config.sts.region.as_ref().or(config.regions.first()).ok_or("`regions` is empty")?;
+        let region = config
+            .sts
+            .region
+            .as_ref()
+            .or(config.regions.first())
+            .ok_or("`regions` is empty")?;
         let files: Vec<SecretFile> = match &config.source {
-            AwsSource::Files { access_key_id_file, secret_access_key_file, session_token_file } => {
-                [Some(access_key_id_file), Some(secret_access_key_file), session_token_file.as_ref()]
-                    .into_iter()
-                    .flatten()
-                    .map(SecretFile::new)
-                    .collect()
-            }
+            AwsSource::Files {
+                access_key_id_file,
+                secret_access_key_file,
+                session_token_file,
+            } => [
+                Some(access_key_id_file),
+                Some(secret_access_key_file),
+                session_token_file.as_ref(),
+            ]
+            .into_iter()
+            .flatten()
+            .map(SecretFile::new)
+            .collect(),
             AwsSource::SharedFile { file, .. } => vec![SecretFile::new(file)],
             AwsSource::Imds { .. } => Vec::new(),
-            AwsSource::WebIdentity { token_file, .. } | AwsSource::PodIdentity { token_file, .. } => {
+            AwsSource::WebIdentity { token_file, .. }
+            | AwsSource::PodIdentity { token_file, .. } => {
                 vec![SecretFile::new(token_file)]
             }
             AwsSource::Ecs { token_file, .. } => token_file.iter().map(SecretFile::new).collect(),
@@ -64,11 +76,25 @@ impl Aws {
                 return Err("`duration` of a role must be from 15m to 12h".to_owned());
             }
         }
-        let external_ids: Vec<_> =
-            config.assume.iter().map(|role| role.external_id_file.as_ref().map(SecretFile::new)).collect();
-        let all = files.iter().chain(external_ids.iter().flatten()).cloned().collect();
+        let external_ids: Vec<_> = config
+            .assume
+            .iter()
+            .map(|role| role.external_id_file.as_ref().map(SecretFile::new))
+            .collect();
+        let all = files
+            .iter()
+            .chain(external_ids.iter().flatten())
+            .cloned()
+            .collect();
         let sts = Sts::new(region, config.sts.endpoint.as_ref())?;
-        Ok(Self { upstream, config: config.clone(), sts, files, external_ids, all })
+        Ok(Self {
+            upstream,
+            config: config.clone(),
+            sts,
+            files,
+            external_ids,
+            all,
+        })
     }
 
     pub(crate) fn upstream(&self) -> &Upstream {
@@ -76,8 +102,17 @@ impl Aws {
     }
 
     async fn text(&self, number: usize) -> Result<String, Failure> {
-        let file = self.files.get(number).ok_or_else(|| Failure::malformed("it has no file"))?;
-        Ok(self.upstream.read(file).await?.expose_str().unwrap_or_default().to_owned())
+        let file = self
+            .files
+            .get(number)
+            .ok_or_else(|| Failure::malformed("it has no file"))?;
+        Ok(self
+            .upstream
+            .read(file)
+            .await?
+            .expose_str()
+            .unwrap_or_default()
+            .to_owned())
     }
 
     async fn source(&self) -> Result<Dated, Failure> {
@@ -87,13 +122,23 @@ impl Aws {
                 let keys = shared_file::read(&self.upstream, &self.text(0).await?, profile)?;
                 Ok(Dated { keys, end: None })
             }
-            AwsSource::Imds { endpoint } => self.imds(endpoint.as_ref().map_or(IMDS, IssuerUrl::as_str)).await,
-            AwsSource::WebIdentity { role_arn, session_name, .. } => {
+            AwsSource::Imds { endpoint } => {
+                self.imds(endpoint.as_ref().map_or(IMDS, IssuerUrl::as_str))
+                    .await
+            }
+            AwsSource::WebIdentity {
+                role_arn,
+                session_name,
+                ..
+            } => {
                 let token = self.upstream.keep(self.text(0).await?);
-                self.sts.assume_with_web_identity(&self.upstream, role_arn, session_name, &token).await
+                self.sts
+                    .assume_with_web_identity(&self.upstream, role_arn, session_name, &token)
+                    .await
             }
             AwsSource::PodIdentity { url, .. } => {
-                self.container(url.as_ref().map_or(POD_IDENTITY, IssuerUrl::as_str)).await
+                self.container(url.as_ref().map_or(POD_IDENTITY, IssuerUrl::as_str))
+                    .await
             }
             AwsSource::Ecs { url, .. } => self.container(url.as_str()).await,
         }
@@ -110,7 +155,14 @@ impl Aws {
             Some(file) => Some(self.upstream.read(file).await?),
             None => None,
         };
-        Ok(Dated { keys: Keys { id, secret, session }, end: None })
+        Ok(Dated {
+            keys: Keys {
+                id,
+                secret,
+                session,
+            },
+            end: None,
+        })
     }
 
     /// Obtains keys with IMDSv2: first a token, then the name of the role, then its keys.
@@ -122,16 +174,28 @@ impl Aws {
         let answer = self.upstream.send(finish(request, Bytes::new())?).await?;
         let token = self.upstream.keep(answer.body().to_vec());
         let token = self.upstream.header_value(&token, "")?;
-        let get =
-            |path: String| finish(Request::get(path).header("X-aws-ec2-metadata-token", token.clone()), Bytes::new());
+        let get = |path: String| {
+            finish(
+                Request::get(path).header("X-aws-ec2-metadata-token", token.clone()),
+                Bytes::new(),
+            )
+        };
         let roles = format!("{base}/latest/meta-data/iam/security-credentials/");
         let answer = self.upstream.send(get(roles.clone())?).await?;
         let role = String::from_utf8_lossy(answer.body());
-        let role = role.lines().next().map(str::trim).filter(|role| !role.is_empty());
+        let role = role
+            .lines()
+            .next()
+            .map(str::trim)
+            .filter(|role| !role.is_empty());
         let role = role.ok_or_else(|| Failure::denied("this instance has no role"))?;
         let role = crate::encode::percent(role.as_bytes(), b"");
         let answer = self.upstream.json(get(format!("{roles}{role}"))?).await?;
-        if answer.get("Code").and_then(Value::as_str).is_some_and(|code| code != "Success") {
+        if answer
+            .get("Code")
+            .and_then(Value::as_str)
+            .is_some_and(|code| code != "Success")
+        {
             return Err(Failure::unavailable(
                 "the metadata service has no keys for the role of this instance at the moment",
             ));
@@ -144,7 +208,10 @@ impl Aws {
         let mut request = Request::get(url);
         if !self.files.is_empty() {
             let token = self.upstream.keep(self.text(0).await?);
-            request = request.header(header::AUTHORIZATION, self.upstream.header_value(&token, "")?);
+            request = request.header(
+                header::AUTHORIZATION,
+                self.upstream.header_value(&token, "")?,
+            );
         }
         let answer = self.upstream.json(finish(request, Bytes::new())?).await?;
         self.keys(&answer)
@@ -152,12 +219,26 @@ impl Aws {
 
     /// Parses keys in the format of the metadata services.
     fn keys(&self, answer: &Value) -> Result<Dated, Failure> {
-        let text = |name: &str| answer.get(name).and_then(Value::as_str).filter(|text| !text.is_empty());
-        let id = text("AccessKeyId").ok_or_else(|| missing("AccessKeyId"))?.to_owned();
+        let text = |name: &str| {
+            answer
+                .get(name)
+                .and_then(Value::as_str)
+                .filter(|text| !text.is_empty())
+        };
+        let id = text("AccessKeyId")
+            .ok_or_else(|| missing("AccessKeyId"))?
+            .to_owned();
         let secret = self.upstream.secret_at(answer, "/SecretAccessKey")?;
         let session = text("Token").map(|token| self.upstream.keep(token));
         let end = text("Expiration").and_then(|text| text.parse().ok());
-        Ok(Dated { keys: Keys { id, secret, session }, end })
+        Ok(Dated {
+            keys: Keys {
+                id,
+                secret,
+                session,
+            },
+            end,
+        })
     }
 }
 
@@ -176,17 +257,36 @@ impl Source for Aws {
                 Some(file) => Some(self.upstream.read(file).await?),
                 None => None,
             };
-            let wanted = sts::Wanted { role, external_id: external_id.as_ref() };
-            dated = self.sts.assume(&self.upstream, &dated.keys, &wanted).await?;
+            let wanted = sts::Wanted {
+                role,
+                external_id: external_id.as_ref(),
+            };
+            dated = self
+                .sts
+                .assume(&self.upstream, &dated.keys, &wanted)
+                .await?;
         }
-        if dated.keys.id.is_empty() || !dated.keys.id.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_') {
-            return Err(Failure::malformed("its access key ID contains characters other than letters and digits"));
+        if dated.keys.id.is_empty()
+            || !dated
+                .keys
+                .id
+                .bytes()
+                .all(|b| b.is_ascii_alphanumeric() || b == b'_')
+        {
+            return Err(Failure::malformed(
+                "its access key ID contains characters other than letters and digits",
+            ));
         }
         let lifetime: Option<Duration> = dated.end.map(|end| self.upstream.until(end));
         if lifetime.is_some_and(|left| left.is_zero()) {
-            return Err(Failure::unavailable("its issuer returned expired keys: check the clock of this machine"));
+            return Err(Failure::unavailable(
+                "its issuer returned expired keys: check the clock of this machine",
+            ));
         }
-        Ok(Fresh { value: dated.keys, lifetime })
+        Ok(Fresh {
+            value: dated.keys,
+            lifetime,
+        })
     }
 
     async fn inputs(&self) -> u64 {

@@ -33,14 +33,25 @@ pub(crate) struct Wanted<'a> {
 impl Sts {
     pub(crate) fn new(region: &str, endpoint: Option<&IssuerUrl>) -> Result<Self, String> {
         if !endpoint::is_region(region) {
-            return Err(format!("`{region}` is not a valid region; expected for example eu-west-1"));
+            return Err(format!(
+                "`{region}` is not a valid region; expected for example eu-west-1"
+            ));
         }
-        let url =
-            endpoint.map_or_else(|| format!("https://{}/", endpoint::sts_host(region)), |endpoint| endpoint.join("/"));
-        Ok(Self { url, scope: Scope { region: region.to_owned(), service: "sts".to_owned() } })
+        let url = endpoint.map_or_else(
+            || format!("https://{}/", endpoint::sts_host(region)),
+            |endpoint| endpoint.join("/"),
+        );
+        Ok(Self {
+            url,
+            scope: Scope {
+                region: region.to_owned(),
+                service: "sts".to_owned(),
+            },
+        })
     }
 
-    /// Obtains keys with a token whose issuer AWS trusts. The request is not signed, since there are no keys yet.
+    /// Obtains keys with a token whose issuer AWS trusts. The request is not signed, since there
+    /// are no keys yet.
     pub(crate) async fn assume_with_web_identity(
         &self,
         upstream: &Upstream,
@@ -60,7 +71,12 @@ impl Sts {
     }
 
     /// Obtains keys of a role, signed with other keys.
-    pub(crate) async fn assume(&self, upstream: &Upstream, by: &Keys, wanted: &Wanted<'_>) -> Result<Dated, Failure> {
+    pub(crate) async fn assume(
+        &self,
+        upstream: &Upstream,
+        by: &Keys,
+        wanted: &Wanted<'_>,
+    ) -> Result<Dated, Failure> {
         let role = wanted.role;
         let seconds = role.duration.map_or(3600, |it| it.as_secs()).to_string();
         let mut pairs = vec![
@@ -90,28 +106,45 @@ impl Sts {
         headers: &[(&'static str, Option<&str>)],
     ) -> Result<Request<Bytes>, Failure> {
         let mut request = Request::post(&self.url)
-            .header(header::CONTENT_TYPE, "application/x-www-form-urlencoded; charset=utf-8")
+            .header(
+                header::CONTENT_TYPE,
+                "application/x-www-form-urlencoded; charset=utf-8",
+            )
             .header(header::ACCEPT, "text/xml");
         for (name, value) in headers {
             if let Some(value) = value {
                 request = request.header(*name, *value);
             }
         }
-        finish(request, Bytes::from(encode::form_body(pairs.iter().copied())))
+        finish(
+            request,
+            Bytes::from(encode::form_body(pairs.iter().copied())),
+        )
     }
 }
 
 /// Parses keys in an answer of STS.
 fn keys(upstream: &Upstream, answer: &Response<Bytes>) -> Result<Dated, Failure> {
     let text = std::str::from_utf8(answer.body()).unwrap_or_default();
-    let (_, inner) = text.split_once("<Credentials>").ok_or_else(|| missing("Credentials"))?;
+    let (_, inner) = text
+        .split_once("<Credentials>")
+        .ok_or_else(|| missing("Credentials"))?;
     let inner = inner.split("</Credentials>").next().unwrap_or_default();
-    let field = |name: &str| element(inner, name).filter(|text| !text.is_empty()).ok_or_else(|| missing(name));
-    let end: Timestamp = field("Expiration")?.parse().map_err(|_| missing("Expiration"))?;
+    let field = |name: &str| {
+        element(inner, name)
+            .filter(|text| !text.is_empty())
+            .ok_or_else(|| missing(name))
+    };
+    let end: Timestamp = field("Expiration")?
+        .parse()
+        .map_err(|_| missing("Expiration"))?;
     let keys = Keys {
         id: field("AccessKeyId")?,
         secret: upstream.keep(field("SecretAccessKey")?),
         session: Some(upstream.keep(field("SessionToken")?)),
     };
-    Ok(Dated { keys, end: Some(end) })
+    Ok(Dated {
+        keys,
+        end: Some(end),
+    })
 }

@@ -1,5 +1,6 @@
-//! The INI dialect of gcfg, which is that of Git's configuration: `[section]` and `[section "subsection"]`, `key = value` and
-//! `key` alone, comments with `#` and `;`, values with quotes, escapes and line continuation by a backslash.
+//! The INI dialect of gcfg, which is that of Git's configuration: `[section]` and `[section
+//! "subsection"]`, `key = value` and `key` alone, comments with `#` and `;`, values with quotes,
+//! escapes and line continuation by a backslash.
 
 use std::ops::Range;
 
@@ -24,7 +25,8 @@ impl Entry {
     }
 }
 
-/// Returns all variables, or the number of the first line that is not valid and what is wrong with it.
+/// Returns all variables, or the number of the first line that is not valid and what is wrong with
+/// it.
 pub(crate) fn entries(text: &str) -> Result<Vec<Entry>, (usize, &'static str)> {
     let mut all = Vec::new();
     let mut section: Option<(String, bool)> = None;
@@ -34,7 +36,10 @@ pub(crate) fn entries(text: &str) -> Result<Vec<Entry>, (usize, &'static str)> {
         let rest = match line.strip_prefix('[') {
             Some(header) => {
                 let (inner, after) = header.split_once(']').ok_or((number, "`]` is missing"))?;
-                let (name, sub) = inner.trim().split_once(char::is_whitespace).unwrap_or((inner.trim(), ""));
+                let (name, sub) = inner
+                    .trim()
+                    .split_once(char::is_whitespace)
+                    .unwrap_or((inner.trim(), ""));
                 section = Some((name.to_ascii_lowercase(), !sub.is_empty()));
                 after.trim()
             }
@@ -43,23 +48,40 @@ pub(crate) fn entries(text: &str) -> Result<Vec<Entry>, (usize, &'static str)> {
         if rest.is_empty() || rest.starts_with(['#', ';']) {
             continue;
         }
-        let (section, subsection) = section.clone().ok_or((number, "this key is before the first section"))?;
-        let (key, value) = rest.split_once('=').map_or((rest, None), |(key, value)| (key, Some(value)));
+        let (section, subsection) = section
+            .clone()
+            .ok_or((number, "this key is before the first section"))?;
+        let (key, value) = rest
+            .split_once('=')
+            .map_or((rest, None), |(key, value)| (key, Some(value)));
         let key = key.trim().to_ascii_lowercase();
         let named = |b: u8| b.is_ascii_alphanumeric() || b == b'-' || b == b'_';
         if key.is_empty() || !key.bytes().all(named) {
-            return Err((number, "a key may contain only letters, digits, `-` and `_`"));
+            return Err((
+                number,
+                "a key may contain only letters, digits, `-` and `_`",
+            ));
         }
         let mut reader = Reader::default();
         let mut end = number.saturating_add(1);
-        let mut more = reader.line(value.unwrap_or("true")).map_err(|problem| (number, problem))?;
+        let mut more = reader
+            .line(value.unwrap_or("true"))
+            .map_err(|problem| (number, problem))?;
         while more {
-            let (next, line) = lines.next().ok_or((number, "its last line ends in a backslash"))?;
+            let (next, line) = lines
+                .next()
+                .ok_or((number, "its last line ends in a backslash"))?;
             end = next.saturating_add(1);
             more = reader.line(line).map_err(|problem| (number, problem))?;
         }
         let value = Secret::new(reader.value());
-        all.push(Entry { section, subsection, key, value, lines: number..end });
+        all.push(Entry {
+            section,
+            subsection,
+            key,
+            value,
+            lines: number..end,
+        });
     }
     Ok(all)
 }
@@ -76,7 +98,11 @@ struct Reader {
 impl Reader {
     /// Parses a line. Returns true if the value continues on the next line.
     fn line(&mut self, line: &str) -> Result<bool, &'static str> {
-        let line = if self.text.is_empty() && !self.quoted { line.trim_start() } else { line };
+        let line = if self.text.is_empty() && !self.quoted {
+            line.trim_start()
+        } else {
+            line
+        };
         let mut letters = line.chars();
         while let Some(letter) = letters.next() {
             match letter {
@@ -91,14 +117,20 @@ impl Reader {
                     Some('t') => self.keep('\t'),
                     Some(escaped @ ('\\' | '"')) => self.keep(escaped),
                     Some(_) => {
-                        return Err("a backslash is only allowed before `\\`, `\"`, `n`, `t` and the end of the line");
+                        return Err(
+                            "a backslash is only allowed before `\\`, `\"`, `n`, `t` and the end of the line",
+                        );
                     }
                 },
                 other if self.quoted || !other.is_whitespace() => self.keep(other),
                 blank => self.text.push(blank),
             }
         }
-        if self.quoted { Err("a quote is not closed") } else { Ok(false) }
+        if self.quoted {
+            Err("a quote is not closed")
+        } else {
+            Ok(false)
+        }
     }
 
     fn keep(&mut self, letter: char) {
@@ -144,15 +176,31 @@ mod tests {
 
     #[test]
     fn sections_and_keys_are_case_insensitive() {
-        let all = entries("[GLOBAL]\nUserName = a\n[global \"x\"] password=b\n[b]\nflag\n").unwrap();
-        let found: Vec<_> = all.iter().map(|it| (it.is_global(), it.key.as_str(), it.lines.clone())).collect();
-        assert_eq!(found, [(true, "username", 2..3), (false, "password", 3..4), (false, "flag", 5..6)]);
+        let all =
+            entries("[GLOBAL]\nUserName = a\n[global \"x\"] password=b\n[b]\nflag\n").unwrap();
+        let found: Vec<_> = all
+            .iter()
+            .map(|it| (it.is_global(), it.key.as_str(), it.lines.clone()))
+            .collect();
+        assert_eq!(
+            found,
+            [
+                (true, "username", 2..3),
+                (false, "password", 3..4),
+                (false, "flag", 5..6)
+            ]
+        );
         assert_eq!(all[2].value.expose(), b"true");
     }
 
     #[test]
     fn a_syntax_error_has_its_line_number() {
-        for (text, line) in [("a=b", 1), ("[a]\n\n[b\n", 3), ("[a]\n# x\na b=c", 3), ("[a]\n=c", 2)] {
+        for (text, line) in [
+            ("a=b", 1),
+            ("[a]\n\n[b\n", 3),
+            ("[a]\n# x\na b=c", 3),
+            ("[a]\n=c", 2),
+        ] {
             assert_eq!(entries(text).unwrap_err().0, line, "{text}");
         }
     }

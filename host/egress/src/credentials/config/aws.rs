@@ -21,10 +21,12 @@ pub struct AwsConfig {
     /// Roles to assume one after another, each with the keys of the previous one.
     #[serde(default)]
     pub assume: Vec<AssumeRole>,
-    /// STS endpoint for `assume` and `webIdentity`. Default: the endpoint of the first region in `regions`.
+    /// STS endpoint for `assume` and `webIdentity`. Default: the endpoint of the first region in
+    /// `regions`.
     #[serde(default)]
     pub sts: StsConfig,
-    /// Services that requests may be signed for, by their names in signatures, for example `ec2` and `elasticloadbalancing`.
+    /// Services that requests may be signed for, by their names in signatures, for example `ec2`
+    /// and `elasticloadbalancing`.
     pub services: Vec<String>,
     /// Regions that requests may be signed for.
     pub regions: Vec<String>,
@@ -32,7 +34,11 @@ pub struct AwsConfig {
 
 /// Where keys come from.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", rename_all_fields = "camelCase", deny_unknown_fields)]
+#[serde(
+    rename_all = "camelCase",
+    rename_all_fields = "camelCase",
+    deny_unknown_fields
+)]
 pub enum AwsSource {
     /// A separate file for each value.
     Files {
@@ -98,7 +104,8 @@ pub struct AssumeRole {
     /// File with the external ID that the owner of the role requires.
     #[serde(default)]
     pub external_id_file: Option<AbsolutePath>,
-    /// How long the keys are valid. Default: one hour, the maximum if a role is assumed with the keys of another role.
+    /// How long the keys are valid. Default: one hour, the maximum if a role is assumed with the
+    /// keys of another role.
     #[serde(default)]
     #[schemars(with = "Option<String>")]
     pub duration: Option<SignedDuration>,

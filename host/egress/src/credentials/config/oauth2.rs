@@ -32,7 +32,11 @@ pub struct OAuth2Config {
 
 /// How a token is obtained.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", rename_all_fields = "camelCase", deny_unknown_fields)]
+#[serde(
+    rename_all = "camelCase",
+    rename_all_fields = "camelCase",
+    deny_unknown_fields
+)]
 pub enum Grant {
     /// With a client secret (RFC 6749, section 4.4).
     ClientSecret {
@@ -46,8 +50,8 @@ pub enum Grant {
         #[serde(default)]
         basic: bool,
     },
-    /// With an assertion signed with the client's private key (RFC 7523, section 2.2), for example certificates in Microsoft
-    /// Entra ID.
+    /// With an assertion signed with the client's private key (RFC 7523, section 2.2), for example
+    /// certificates in Microsoft Entra ID.
     PrivateKey {
         /// The token endpoint, which is also the assertion's audience.
         token_url: IssuerUrl,
@@ -55,7 +59,8 @@ pub enum Grant {
         client_id: String,
         /// PEM file with the RSA key.
         key_file: AbsolutePath,
-        /// PEM file with the certificate, whose thumbprint is added to the header of the assertion. May be the same file.
+        /// PEM file with the certificate, whose thumbprint is added to the header of the assertion.
+        /// May be the same file.
         #[serde(default)]
         certificate_file: Option<AbsolutePath>,
     },
@@ -67,7 +72,8 @@ pub enum Grant {
         #[serde(default)]
         token_url: Option<IssuerUrl>,
     },
-    /// With an assertion that is signed by another party and kept up to date in a file: Azure workload identity.
+    /// With an assertion that is signed by another party and kept up to date in a file: Azure
+    /// workload identity.
     Federated {
         /// The token endpoint.
         token_url: IssuerUrl,

@@ -18,8 +18,8 @@ pub struct SessionConfig {
     /// Which plugin may use it.
     #[serde(rename = "for")]
     pub binding: Binding,
-    /// For SDKs that must log in: the host answers the plugin's login with the answer to its own login, in which a handle
-    /// replaces the token.
+    /// For SDKs that must log in: the host answers the plugin's login with the answer to its own
+    /// login, in which a handle replaces the token.
     #[serde(default)]
     pub masked: bool,
     /// How to log in.
@@ -42,7 +42,8 @@ pub enum Login {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct KeystoneConfig {
-    /// A `cloud.conf` of the OpenStack cloud-controller-manager. Its section `[Global]` contains the complete login.
+    /// A `cloud.conf` of the OpenStack cloud-controller-manager. Its section `[Global]` contains
+    /// the complete login.
     pub cloud_conf: Option<AbsolutePath>,
     /// URL of Keystone, with or without `/v3`.
     pub auth_url: Option<IssuerUrl>,
@@ -107,7 +108,8 @@ pub struct Template {
     /// Headers of the request. `{{FILE}}` is replaced by the content of a file.
     #[serde(default)]
     pub headers: BTreeMap<String, String>,
-    /// Body of the request. `{{FILE}}` is replaced by the content of a file, escaped as `escape` says.
+    /// Body of the request. `{{FILE}}` is replaced by the content of a file, escaped as `escape`
+    /// says.
     #[serde(default)]
     pub body: String,
     /// How the content of files is escaped in the body.
@@ -120,7 +122,8 @@ pub struct Template {
     #[serde(default)]
     #[schemars(with = "Option<String>")]
     pub lifetime: Option<SignedDuration>,
-    /// JSON pointer (RFC 6901) to the expiry in the answer: a number of seconds, or an RFC 3339 time. With `masked`, plugins see it.
+    /// JSON pointer (RFC 6901) to the expiry in the answer: a number of seconds, or an RFC 3339
+    /// time. With `masked`, plugins see it.
     #[serde(default)]
     pub expires: Option<String>,
 }
@@ -153,7 +156,11 @@ pub enum Capture {
 
 /// Where requests carry the token.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", rename_all_fields = "camelCase", deny_unknown_fields)]
+#[serde(
+    rename_all = "camelCase",
+    rename_all_fields = "camelCase",
+    deny_unknown_fields
+)]
 pub enum Attach {
     /// In a header.
     Header {

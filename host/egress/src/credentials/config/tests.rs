@@ -34,12 +34,19 @@ fn reads_every_kind_of_credential() {
             "nsx"
         ]
     );
-    assert_eq!(all[0].binding(), &Binding { plugin: "hcloud".to_owned(), digest: DigestPin::Any });
+    assert_eq!(
+        all[0].binding(),
+        &Binding {
+            plugin: "hcloud".to_owned(),
+            digest: DigestPin::Any
+        }
+    );
 }
 
 #[test]
 fn rejects_unknown_and_missing_fields() {
-    let good = "- {type: basic, name: a, for: {plugin: p, digest: any}, userFile: /u, passwordFile: /p}";
+    let good =
+        "- {type: basic, name: a, for: {plugin: p, digest: any}, userFile: /u, passwordFile: /p}";
     assert!(read(good).is_ok());
     for (from, to, said) in [
         ("userFile", "user", "user"),
@@ -57,23 +64,40 @@ fn rejects_unknown_and_missing_fields() {
 #[test]
 fn a_digest_admits_one_plugin_file() {
     let hex = "ab".repeat(32);
-    let binding = Binding { plugin: "p".to_owned(), digest: format!("sha256:{hex}").try_into().unwrap() };
+    let binding = Binding {
+        plugin: "p".to_owned(),
+        digest: format!("sha256:{hex}").try_into().unwrap(),
+    };
     assert!(binding.admits("p", &format!("sha256:{hex}")));
     assert!(binding.admits("p", &hex.to_uppercase()));
     assert!(!binding.admits("q", &hex));
     assert!(!binding.admits("p", &"ac".repeat(32)));
     assert!(!binding.admits("p", ""));
-    assert!(Binding { digest: DigestPin::Any, ..binding }.admits("p", ""));
+    assert!(
+        Binding {
+            digest: DigestPin::Any,
+            ..binding
+        }
+        .admits("p", "")
+    );
 }
 
 #[test]
 fn an_issuer_url_must_not_contain_a_secret() {
-    for url in ["https://keystone.example.com:5000/v3", "http://169.254.169.254"] {
+    for url in [
+        "https://keystone.example.com:5000/v3",
+        "http://169.254.169.254",
+    ] {
         assert!(IssuerUrl::try_from(url.to_owned()).is_ok(), "{url}");
     }
-    for url in
-        ["keystone", "ftp://a/", "https://u:hunter22@a/", "https://a/?token=hunter22", "https://a/#x", "https:///a"]
-    {
+    for url in [
+        "keystone",
+        "ftp://a/",
+        "https://u:hunter22@a/",
+        "https://a/?token=hunter22",
+        "https://a/#x",
+        "https:///a",
+    ] {
         let error = IssuerUrl::try_from(url.to_owned()).unwrap_err();
         assert!(!error.contains("hunter22"));
     }
@@ -85,6 +109,9 @@ fn an_issuer_url_must_not_contain_a_secret() {
 fn the_schema_lists_every_kind_of_credential() {
     let schema = serde_json::to_string(&schemars::schema_for!(CredentialConfig)).unwrap();
     for kind in ["header", "basic", "oauth2", "aws-sigv4", "session"] {
-        assert!(schema.contains(&format!("\"const\":\"{kind}\"")), "{kind}: {schema}");
+        assert!(
+            schema.contains(&format!("\"const\":\"{kind}\"")),
+            "{kind}: {schema}"
+        );
     }
 }

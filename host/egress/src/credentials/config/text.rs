@@ -21,7 +21,10 @@ impl DigestPin {
     pub fn admits(&self, digest: &str) -> bool {
         match self {
             Self::Any => true,
-            Self::Sha256(pin) => digest.strip_prefix("sha256:").unwrap_or(digest).eq_ignore_ascii_case(pin),
+            Self::Sha256(pin) => digest
+                .strip_prefix("sha256:")
+                .unwrap_or(digest)
+                .eq_ignore_ascii_case(pin),
         }
     }
 }
@@ -33,10 +36,13 @@ impl TryFrom<String> for DigestPin {
         if text == "any" {
             return Ok(Self::Any);
         }
-        let hex =
-            text.strip_prefix("sha256:").filter(|hex| hex.len() == 64 && hex.bytes().all(|b| b.is_ascii_hexdigit()));
+        let hex = text
+            .strip_prefix("sha256:")
+            .filter(|hex| hex.len() == 64 && hex.bytes().all(|b| b.is_ascii_hexdigit()));
         let hex = hex.map(|hex| Self::Sha256(hex.to_ascii_lowercase()));
-        hex.ok_or_else(|| format!("`{text}` is neither `any` nor `sha256:` with 64 hexadecimal digits"))
+        hex.ok_or_else(|| {
+            format!("`{text}` is neither `any` nor `sha256:` with 64 hexadecimal digits")
+        })
     }
 }
 
@@ -70,7 +76,10 @@ impl TryFrom<String> for IssuerUrl {
     fn try_from(text: String) -> Result<Self, String> {
         let uri = text.parse::<Uri>().ok();
         let good = uri.is_some_and(|uri| {
-            let authority = uri.authority().map(http::uri::Authority::as_str).unwrap_or_default();
+            let authority = uri
+                .authority()
+                .map(http::uri::Authority::as_str)
+                .unwrap_or_default();
             matches!(uri.scheme_str(), Some("http" | "https"))
                 && uri.host().is_some_and(|host| !host.is_empty())
                 && !authority.contains('@')

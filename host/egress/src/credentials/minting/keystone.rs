@@ -5,8 +5,9 @@ use http::{Method, request::Parts};
 use super::path_segments;
 use crate::credentials::failure::Failure;
 
-/// Resources of Identity under `/v3/`, as opposed to other services with that version. A cloud controller does not need to change
-/// any of them, and each change could give a plugin its own identity: a user, a password, a role, a trust, a key.
+/// Resources of Identity under `/v3/`, as opposed to other services with that version. A cloud
+/// controller does not need to change any of them, and each change could give a plugin its own
+/// identity: a user, a password, a role, a trust, a key.
 const IDENTITY: [&str; 19] = [
     "auth",
     "users",
@@ -30,13 +31,23 @@ const IDENTITY: [&str; 19] = [
 ];
 
 /// Resources that return a secret even when they are read.
-const SECRET: [&str; 8] =
-    ["credentials", "os-oauth1", "os-oauth2", "ec2tokens", "s3tokens", "os-ec2", "receipts", "os-pki"];
+const SECRET: [&str; 8] = [
+    "credentials",
+    "os-oauth1",
+    "os-oauth2",
+    "ec2tokens",
+    "s3tokens",
+    "os-ec2",
+    "receipts",
+    "os-pki",
+];
 
 /// Returns an error if the answer to the request would be a secret.
 pub(crate) fn check(head: &Parts) -> Result<(), Failure> {
     let read = matches!(head.method, Method::GET | Method::HEAD | Method::OPTIONS);
-    let minting = path_segments(head.uri.path()).iter().any(|segments| mints(segments, read));
+    let minting = path_segments(head.uri.path())
+        .iter()
+        .any(|segments| mints(segments, read));
     if !minting {
         return Ok(());
     }
@@ -51,17 +62,22 @@ fn mints(segments: &[String], read: bool) -> bool {
     (0..segments.len()).any(|at| match segments.get(at..).unwrap_or_default() {
         [version, rest @ ..] if version == "v3" => mints_v3(rest, read),
         // Identity v2.0. Neutron has the same version, but other resources.
-        [version, first, ..] if version == "v2.0" => ["tokens", "ec2tokens", "users"].contains(&first.as_str()),
+        [version, first, ..] if version == "v2.0" => {
+            ["tokens", "ec2tokens", "users"].contains(&first.as_str())
+        }
         _ => false,
     })
 }
 
 fn mints_v3(rest: &[String], read: bool) -> bool {
-    let Some(first) = rest.first().map(String::as_str) else { return false };
+    let Some(first) = rest.first().map(String::as_str) else {
+        return false;
+    };
     let identity = IDENTITY.contains(&first);
     let secret = |segment: &String| SECRET.contains(&segment.as_str());
     // Federated login uses GET.
-    let federated = rest.iter().any(|it| it == "os-federation") && rest.iter().any(|it| it == "auth" || it == "saml2");
+    let federated = rest.iter().any(|it| it == "os-federation")
+        && rest.iter().any(|it| it == "auth" || it == "saml2");
     SECRET.contains(&first) || (identity && (!read || federated || rest.iter().any(secret)))
 }
 
@@ -72,7 +88,9 @@ mod tests {
     use super::*;
 
     fn refused(method: &str, path: &str) -> bool {
-        let request = Request::builder().method(method).uri(format!("https://keystone.example.com{path}"));
+        let request = Request::builder()
+            .method(method)
+            .uri(format!("https://keystone.example.com{path}"));
         check(&request.body(()).unwrap().into_parts().0).is_err()
     }
 
@@ -98,7 +116,10 @@ mod tests {
             ("POST", "/v3/OS-OAUTH2/token"),
             ("POST", "/v3/ec2tokens"),
             ("POST", "/v3/s3tokens"),
-            ("GET", "/v3/OS-FEDERATION/identity_providers/a/protocols/b/auth"),
+            (
+                "GET",
+                "/v3/OS-FEDERATION/identity_providers/a/protocols/b/auth",
+            ),
             ("GET", "/v3/auth/OS-FEDERATION/websso/saml2"),
             ("GET", "/v3/OS-FEDERATION/projects/saml2"),
             ("POST", "/v3/auth/OS-FEDERATION/saml2"),

@@ -19,8 +19,15 @@ const ISSUERS: [&str; 9] = [
 ];
 
 /// Google's custom methods: the part of a path after the last colon.
-const GOOGLE: [&str; 7] =
-    ["generateaccesstoken", "generateidtoken", "signblob", "signjwt", "accesssecretversion", "access", "getpassword"];
+const GOOGLE: [&str; 7] = [
+    "generateaccesstoken",
+    "generateidtoken",
+    "signblob",
+    "signjwt",
+    "accesssecretversion",
+    "access",
+    "getpassword",
+];
 
 /// Prefixes of Azure's POST actions, which are the last segment of a path.
 const AZURE: [&str; 19] = [
@@ -48,13 +55,19 @@ const AZURE: [&str; 19] = [
 /// Returns an error if the answer to the request would be a secret.
 pub(crate) fn check(head: &Parts) -> Result<(), Failure> {
     let host = head.uri.host().unwrap_or_default().to_ascii_lowercase();
-    let host = host.strip_suffix('.').unwrap_or(&host).replace(".mtls.", ".");
+    let host = host
+        .strip_suffix('.')
+        .unwrap_or(&host)
+        .replace(".mtls.", ".");
     let read = matches!(head.method, Method::GET | Method::HEAD);
     let issuer = ISSUERS.iter().any(|issuer| {
         // For example, `eu.sts…` and `iamcredentials.mtls…` are the same services.
         host == *issuer || host.ends_with(&format!(".{issuer}"))
     });
-    let minting = issuer || path_segments(head.uri.path()).iter().any(|segments| mints(segments, read));
+    let minting = issuer
+        || path_segments(head.uri.path())
+            .iter()
+            .any(|segments| mints(segments, read));
     if !minting {
         return Ok(());
     }
@@ -65,13 +78,16 @@ pub(crate) fn check(head: &Parts) -> Result<(), Failure> {
 }
 
 fn mints(segments: &[String], read: bool) -> bool {
-    let Some(last) = segments.last() else { return false };
+    let Some(last) = segments.last() else {
+        return false;
+    };
     let custom = last.rsplit_once(':').map(|(_, method)| method);
     let google = custom.is_some_and(|method| GOOGLE.contains(&method));
     let under = |name: &str| segments.iter().any(|it| it == name);
     // The plugin would know the private part of a key that it uploads.
     let of_account = matches!(last.as_str(), "keys" | "keys:upload") && under("serviceaccounts");
-    let makes_key = !read && (of_account || last == "hmackeys" || under("federatedidentitycredentials"));
+    let makes_key =
+        !read && (of_account || last == "hmackeys" || under("federatedidentitycredentials"));
     let shows_key = last == "keystring";
     let azure = !read && AZURE.iter().any(|action| last.starts_with(action));
     google || makes_key || shows_key || azure
@@ -84,7 +100,16 @@ mod tests {
     use super::*;
 
     fn refused(method: &str, uri: &str) -> bool {
-        check(&Request::builder().method(method).uri(uri).body(()).unwrap().into_parts().0).is_err()
+        check(
+            &Request::builder()
+                .method(method)
+                .uri(uri)
+                .body(())
+                .unwrap()
+                .into_parts()
+                .0,
+        )
+        .is_err()
     }
 
     #[test]
@@ -93,24 +118,60 @@ mod tests {
         let azure = "https://management.azure.com/subscriptions/s/resourceGroups/g/providers";
         for (method, uri) in [
             ("POST", "https://oauth2.googleapis.com/token".to_owned()),
-            ("POST", "https://IAMCREDENTIALS.googleapis.com./x".to_owned()),
-            ("POST", "https://iamcredentials.mtls.googleapis.com/x".to_owned()),
-            ("POST", "https://login.microsoftonline.com/t/oauth2/v2.0/token".to_owned()),
+            (
+                "POST",
+                "https://IAMCREDENTIALS.googleapis.com./x".to_owned(),
+            ),
+            (
+                "POST",
+                "https://iamcredentials.mtls.googleapis.com/x".to_owned(),
+            ),
+            (
+                "POST",
+                "https://login.microsoftonline.com/t/oauth2/v2.0/token".to_owned(),
+            ),
             ("POST", format!("{google}/keys")),
             ("POST", format!("{google}/keys:upload")),
-            ("POST", "https://storage.googleapis.com/storage/v1/projects/p/hmacKeys".to_owned()),
-            ("GET", "https://apikeys.googleapis.com/v2/projects/p/locations/global/keys/k/keyString".to_owned()),
-            ("POST", format!("{azure}/Microsoft.Compute/disks/d/beginGetAccess")),
+            (
+                "POST",
+                "https://storage.googleapis.com/storage/v1/projects/p/hmacKeys".to_owned(),
+            ),
+            (
+                "GET",
+                "https://apikeys.googleapis.com/v2/projects/p/locations/global/keys/k/keyString"
+                    .to_owned(),
+            ),
+            (
+                "POST",
+                format!("{azure}/Microsoft.Compute/disks/d/beginGetAccess"),
+            ),
             (
                 "PUT",
-                format!("{azure}/Microsoft.ManagedIdentity/userAssignedIdentities/i/federatedIdentityCredentials/c"),
+                format!(
+                    "{azure}/Microsoft.ManagedIdentity/userAssignedIdentities/i/federatedIdentityCredentials/c"
+                ),
             ),
             ("POST", format!("{google}:signBlob")),
             ("POST", format!("{google}%3AsignJwt")),
-            ("GET", "https://secretmanager.googleapis.com/v1/projects/p/secrets/s/versions/1:access".to_owned()),
-            ("POST", format!("{azure}/Microsoft.Storage/storageAccounts/a/listKeys")),
-            ("POST", format!("{azure}/Microsoft.ContainerService/managedClusters/a/listClusterAdminCredential")),
-            ("POST", format!("{azure}/Microsoft.ContainerRegistry/registries/a/LISTCREDENTIALS/")),
+            (
+                "GET",
+                "https://secretmanager.googleapis.com/v1/projects/p/secrets/s/versions/1:access"
+                    .to_owned(),
+            ),
+            (
+                "POST",
+                format!("{azure}/Microsoft.Storage/storageAccounts/a/listKeys"),
+            ),
+            (
+                "POST",
+                format!(
+                    "{azure}/Microsoft.ContainerService/managedClusters/a/listClusterAdminCredential"
+                ),
+            ),
+            (
+                "POST",
+                format!("{azure}/Microsoft.ContainerRegistry/registries/a/LISTCREDENTIALS/"),
+            ),
         ] {
             assert!(refused(method, &uri), "{method} {uri}");
         }
@@ -119,11 +180,26 @@ mod tests {
     #[test]
     fn google_and_azure_requests_of_a_controller_are_allowed() {
         for (method, uri) in [
-            ("GET", "https://compute.googleapis.com/compute/v1/projects/p/zones/z/instances"),
-            ("POST", "https://compute.googleapis.com/compute/v1/projects/p/global/operations/o/wait"),
-            ("PUT", "https://management.azure.com/subscriptions/s/providers/Microsoft.Network/loadBalancers/a"),
-            ("GET", "https://management.azure.com/subscriptions/s/providers"),
-            ("PATCH", "https://iam.googleapis.com/v1/projects/p/serviceAccounts/a"),
+            (
+                "GET",
+                "https://compute.googleapis.com/compute/v1/projects/p/zones/z/instances",
+            ),
+            (
+                "POST",
+                "https://compute.googleapis.com/compute/v1/projects/p/global/operations/o/wait",
+            ),
+            (
+                "PUT",
+                "https://management.azure.com/subscriptions/s/providers/Microsoft.Network/loadBalancers/a",
+            ),
+            (
+                "GET",
+                "https://management.azure.com/subscriptions/s/providers",
+            ),
+            (
+                "PATCH",
+                "https://iam.googleapis.com/v1/projects/p/serviceAccounts/a",
+            ),
         ] {
             assert!(!refused(method, uri), "{method} {uri}");
         }

@@ -1,4 +1,5 @@
-//! vSphere: SOAP operations that create sessions, tickets or accounts, detected by the names of elements.
+//! vSphere: SOAP operations that create sessions, tickets or accounts, detected by the names of
+//! elements.
 
 use http::{Method, request::Parts};
 
@@ -19,28 +20,49 @@ const OPERATIONS: [&str; 10] = [
     "changepassword",
 ];
 
-/// Returns an error if the answer to the request would be a secret, or if servers could parse the XML differently.
+/// Returns an error if the answer to the request would be a secret, or if servers could parse the
+/// XML differently.
 pub(crate) fn check(head: &Parts, body: &[u8]) -> Result<(), Failure> {
     // The session resources of vSphere's REST APIs return a session ID.
-    let session = path_segments(head.uri.path()).iter().any(|segments| segments.iter().any(|it| it == "session"));
+    let session = path_segments(head.uri.path())
+        .iter()
+        .any(|segments| segments.iter().any(|it| it == "session"));
     if session && head.method != Method::GET {
         return Err(refusal("a session"));
     }
     plain_body(head)?;
     // UTF-16 text with Latin letters is valid UTF-8 with zero bytes, which are not allowed in XML.
-    let text = std::str::from_utf8(body).ok().filter(|text| !text.contains('\0'));
+    let text = std::str::from_utf8(body)
+        .ok()
+        .filter(|text| !text.contains('\0'));
     let text = text.ok_or_else(|| Failure::malformed("the SOAP body is not UTF-8"))?;
     let lower = text.to_ascii_lowercase();
-    let declared = lower.trim_start_matches('\u{feff}').trim_start().strip_prefix("<?xml");
-    let declaration = declared.and_then(|rest| rest.split_once("?>")).map(|(declaration, _)| declaration);
+    let declared = lower
+        .trim_start_matches('\u{feff}')
+        .trim_start()
+        .strip_prefix("<?xml");
+    let declaration = declared
+        .and_then(|rest| rest.split_once("?>"))
+        .map(|(declaration, _)| declaration);
     if declaration.is_some_and(|it| it.contains("encoding") && !it.contains("utf-8")) {
-        return Err(Failure::malformed("the SOAP body declares an encoding other than UTF-8"));
+        return Err(Failure::malformed(
+            "the SOAP body declares an encoding other than UTF-8",
+        ));
     }
     if lower.contains("<!doctype") || lower.contains("<!entity") {
-        return Err(Failure::malformed("SOAP bodies must not have a document type"));
+        return Err(Failure::malformed(
+            "SOAP bodies must not have a document type",
+        ));
     }
-    match elements(&lower).find(|name| OPERATIONS.iter().any(|operation| name.starts_with(operation))) {
-        Some(name) => Err(refusal(&format!("operation {}", name.chars().take(40).collect::<String>()))),
+    match elements(&lower).find(|name| {
+        OPERATIONS
+            .iter()
+            .any(|operation| name.starts_with(operation))
+    }) {
+        Some(name) => Err(refusal(&format!(
+            "operation {}",
+            name.chars().take(40).collect::<String>()
+        ))),
         None => Ok(()),
     }
 }
@@ -51,10 +73,13 @@ fn refusal(what: &str) -> Failure {
     ))
 }
 
-/// Returns the local names of everything that looks like the start of an element, including comments and character data.
+/// Returns the local names of everything that looks like the start of an element, including
+/// comments and character data.
 fn elements(text: &str) -> impl Iterator<Item = &str> {
     text.split('<').skip(1).map(|rest| {
-        let end = rest.find(|letter: char| letter.is_whitespace() || "/>".contains(letter)).unwrap_or(rest.len());
+        let end = rest
+            .find(|letter: char| letter.is_whitespace() || "/>".contains(letter))
+            .unwrap_or(rest.len());
         let name = rest.get(..end).unwrap_or_default();
         name.rsplit(':').next().unwrap_or(name)
     })
@@ -69,11 +94,15 @@ mod tests {
 
     fn kind(path: &str, body: &[u8]) -> Option<CredentialErrorKind> {
         let request = Request::post(format!("https://vcenter.example.com{path}"));
-        check(&request.body(()).unwrap().into_parts().0, body).err().map(|failure| failure.kind)
+        check(&request.body(()).unwrap().into_parts().0, body)
+            .err()
+            .map(|failure| failure.kind)
     }
 
     fn soap(inner: &str) -> String {
-        format!("<?xml version=\"1.0\" encoding=\"UTF-8\"?><Envelope><Body>{inner}</Body></Envelope>")
+        format!(
+            "<?xml version=\"1.0\" encoding=\"UTF-8\"?><Envelope><Body>{inner}</Body></Envelope>"
+        )
     }
 
     #[test]
@@ -88,39 +117,76 @@ mod tests {
             "<Logout/>",
             "<!-- --><login>",
         ] {
-            assert_eq!(kind("/sdk", soap(inner).as_bytes()), Some(CredentialErrorKind::Minting), "{inner}");
+            assert_eq!(
+                kind("/sdk", soap(inner).as_bytes()),
+                Some(CredentialErrorKind::Minting),
+                "{inner}"
+            );
         }
-        assert_eq!(kind("/rest/com/vmware/cis/session", b""), Some(CredentialErrorKind::Minting));
-        assert_eq!(kind("/api/%73ession", b""), Some(CredentialErrorKind::Minting));
+        assert_eq!(
+            kind("/rest/com/vmware/cis/session", b""),
+            Some(CredentialErrorKind::Minting)
+        );
+        assert_eq!(
+            kind("/api/%73ession", b""),
+            Some(CredentialErrorKind::Minting)
+        );
     }
 
     #[test]
     fn ambiguous_xml_is_rejected() {
-        let utf16: Vec<u8> = soap("<Login>").encode_utf16().flat_map(u16::to_be_bytes).collect();
+        let utf16: Vec<u8> = soap("<Login>")
+            .encode_utf16()
+            .flat_map(u16::to_be_bytes)
+            .collect();
         let utf7 = soap("").replace("UTF-8", "utf-7");
         let entity = format!("<!DOCTYPE a [<!ENTITY l \"Login\">]>{}", soap(""));
         let with_mark: Vec<u8> = [&b"\xff\xfe"[..], &utf16].concat();
-        let (kinds, alone) = (format!("<!DOCTYPE a>{}", soap("")), format!("<!ENTITY l \"x\">{}", soap("")));
-        for body in [with_mark.as_slice(), utf7.as_bytes(), entity.as_bytes(), kinds.as_bytes(), alone.as_bytes()] {
+        let (kinds, alone) = (
+            format!("<!DOCTYPE a>{}", soap("")),
+            format!("<!ENTITY l \"x\">{}", soap("")),
+        );
+        for body in [
+            with_mark.as_slice(),
+            utf7.as_bytes(),
+            entity.as_bytes(),
+            kinds.as_bytes(),
+            alone.as_bytes(),
+        ] {
             assert_eq!(kind("/sdk", body), Some(CredentialErrorKind::Malformed));
         }
-        // Without a byte order mark, these bytes are valid UTF-8. They must not be treated as text without elements.
+        // Without a byte order mark, these bytes are valid UTF-8. They must not be treated as text
+        // without elements.
         assert_eq!(kind("/sdk", &utf16), Some(CredentialErrorKind::Malformed));
     }
 
     #[test]
     fn a_compressed_or_unavailable_body_is_rejected() {
-        let request = Request::post("https://vcenter.example.com/sdk").header("content-encoding", "gzip");
+        let request =
+            Request::post("https://vcenter.example.com/sdk").header("content-encoding", "gzip");
         let (head, ()) = request.body(()).unwrap().into_parts();
-        assert_eq!(check(&head, b"x").unwrap_err().kind, CredentialErrorKind::Malformed);
-        let (head, ()) = Request::post("https://vcenter.example.com/sdk").body(()).unwrap().into_parts();
-        let unseen = super::super::Mint::VsphereSoap.check(&head, None).unwrap_err();
+        assert_eq!(
+            check(&head, b"x").unwrap_err().kind,
+            CredentialErrorKind::Malformed
+        );
+        let (head, ()) = Request::post("https://vcenter.example.com/sdk")
+            .body(())
+            .unwrap()
+            .into_parts();
+        let unseen = super::super::Mint::VsphereSoap
+            .check(&head, None)
+            .unwrap_err();
         assert_eq!(unseen.kind, CredentialErrorKind::Malformed);
     }
 
     #[test]
     fn vsphere_requests_of_a_controller_are_allowed() {
-        for inner in ["<RetrieveServiceContent>", "<FindByUuid>", "<RetrievePropertiesEx>", "<CreateContainerView/>"] {
+        for inner in [
+            "<RetrieveServiceContent>",
+            "<FindByUuid>",
+            "<RetrievePropertiesEx>",
+            "<CreateContainerView/>",
+        ] {
             assert_eq!(kind("/sdk", soap(inner).as_bytes()), None, "{inner}");
         }
         assert_eq!(kind("/rest/com/vmware/cis/tagging/tag", b"{}"), None);

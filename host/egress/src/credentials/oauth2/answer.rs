@@ -7,7 +7,8 @@ use serde_json::Value;
 use crate::credentials::{failure::Failure, renewed::Fresh, upstream::Upstream};
 use crate::secret::Secret;
 
-/// Returns the token and its lifetime. A token without an expiry is renewed after one hour, the usual lifetime of tokens.
+/// Returns the token and its lifetime. A token without an expiry is renewed after one hour, the
+/// usual lifetime of tokens.
 pub(crate) fn token(upstream: &Upstream, answer: &Value) -> Result<Fresh<Secret>, Failure> {
     let value = upstream.secret_at(answer, "/access_token")?;
     // These are not used, but they are secrets that must be redacted.
@@ -17,7 +18,10 @@ pub(crate) fn token(upstream: &Upstream, answer: &Value) -> Result<Fresh<Secret>
         }
     }
     let lifetime = answer.get("expires_in").and_then(seconds).unwrap_or(3600);
-    Ok(Fresh { value, lifetime: Some(Duration::from_secs(lifetime)) })
+    Ok(Fresh {
+        value,
+        lifetime: Some(Duration::from_secs(lifetime)),
+    })
 }
 
 /// Parses a number of seconds, which some servers (Azure's metadata service) write as text.
@@ -25,7 +29,10 @@ pub(crate) fn seconds(value: &Value) -> Option<u64> {
     match value {
         Value::Number(number) => number.as_u64().or_else(|| {
             // For example `3599.0`. Values beyond 2^53 are not valid lifetimes.
-            number.as_f64().filter(|it| (0.0..9e15).contains(it)).map(|it| Duration::from_secs_f64(it).as_secs())
+            number
+                .as_f64()
+                .filter(|it| (0.0..9e15).contains(it))
+                .map(|it| Duration::from_secs_f64(it).as_secs())
         }),
         Value::String(text) => text.parse().ok(),
         _ => None,

@@ -45,8 +45,11 @@ pub(crate) async fn service_account(
         .map_err(|_| Failure::malformed("its key file is not a Google service account key"))?;
     upstream.keep(key.private_key.as_bytes());
     let of_file = key.token_uri.map(IssuerUrl::try_from).transpose();
-    let of_file = of_file.map_err(|_| Failure::malformed("`token_uri` in its key file is not a URL"))?;
-    let url = url.or(of_file.as_ref()).map_or(TOKEN_URL, IssuerUrl::as_str);
+    let of_file =
+        of_file.map_err(|_| Failure::malformed("`token_uri` in its key file is not a URL"))?;
+    let url = url
+        .or(of_file.as_ref())
+        .map_or(TOKEN_URL, IssuerUrl::as_str);
     let now = upstream.now().as_second();
     let claims = json!({
         "iss": key.client_email, "sub": key.client_email, "scope": scope, "aud": url,
@@ -55,7 +58,10 @@ pub(crate) async fn service_account(
     let header = jwt::header(None, key.private_key_id.as_deref())?;
     let assertion = upstream.keep(jwt::sign(&header, &claims, key.private_key.as_bytes())?);
     let assertion = assertion.expose_str().unwrap_or_default();
-    let pairs = [("grant_type", "urn:ietf:params:oauth:grant-type:jwt-bearer"), ("assertion", assertion)];
+    let pairs = [
+        ("grant_type", "urn:ietf:params:oauth:grant-type:jwt-bearer"),
+        ("assertion", assertion),
+    ];
     token(upstream, &upstream.form(url, &pairs, None).await?)
 }
 
@@ -74,11 +80,24 @@ impl Exchange<'_> {
     pub(crate) async fn run(&self, upstream: &Upstream) -> Result<Fresh<Secret>, Failure> {
         let scope = self.scopes.join(" ");
         let pairs = [
-            ("grant_type", "urn:ietf:params:oauth:grant-type:token-exchange"),
+            (
+                "grant_type",
+                "urn:ietf:params:oauth:grant-type:token-exchange",
+            ),
             ("audience", self.audience),
-            ("scope", self.service_account.map_or(scope.as_str(), |_| CLOUD_PLATFORM)),
-            ("requested_token_type", "urn:ietf:params:oauth:token-type:access_token"),
-            ("subject_token", self.subject.expose_str().unwrap_or_default()),
+            (
+                "scope",
+                self.service_account
+                    .map_or(scope.as_str(), |_| CLOUD_PLATFORM),
+            ),
+            (
+                "requested_token_type",
+                "urn:ietf:params:oauth:token-type:access_token",
+            ),
+            (
+                "subject_token",
+                self.subject.expose_str().unwrap_or_default(),
+            ),
             ("subject_token_type", self.kind),
         ];
         let url = self.sts.map_or(STS_URL, IssuerUrl::as_str);
@@ -89,16 +108,35 @@ impl Exchange<'_> {
         }
     }
 
-    async fn act_as(&self, upstream: &Upstream, account: &str, token: &Secret) -> Result<Fresh<Secret>, Failure> {
-        let base = self.iam.map_or(IAM_URL, IssuerUrl::as_str).trim_end_matches('/');
-        let request = Request::post(format!("{base}/v1/projects/-/serviceAccounts/{account}:generateAccessToken"))
-            .header(header::CONTENT_TYPE, "application/json")
-            .header(header::AUTHORIZATION, upstream.header_value(token, "Bearer ")?);
+    async fn act_as(
+        &self,
+        upstream: &Upstream,
+        account: &str,
+        token: &Secret,
+    ) -> Result<Fresh<Secret>, Failure> {
+        let base = self
+            .iam
+            .map_or(IAM_URL, IssuerUrl::as_str)
+            .trim_end_matches('/');
+        let request = Request::post(format!(
+            "{base}/v1/projects/-/serviceAccounts/{account}:generateAccessToken"
+        ))
+        .header(header::CONTENT_TYPE, "application/json")
+        .header(
+            header::AUTHORIZATION,
+            upstream.header_value(token, "Bearer ")?,
+        );
         let body = json!({ "scope": self.scopes, "lifetime": "3600s" }).to_string();
         let answer = upstream.json(finish(request, Bytes::from(body))?).await?;
         let value = upstream.secret_at(&answer, "/accessToken")?;
-        let end = answer.get("expireTime").and_then(Value::as_str).and_then(|text| text.parse::<Timestamp>().ok());
+        let end = answer
+            .get("expireTime")
+            .and_then(Value::as_str)
+            .and_then(|text| text.parse::<Timestamp>().ok());
         let end = end.ok_or_else(|| missing("/expireTime"))?;
-        Ok(Fresh { value, lifetime: Some(upstream.until(end)) })
+        Ok(Fresh {
+            value,
+            lifetime: Some(upstream.until(end)),
+        })
     }
 }

@@ -7,21 +7,23 @@ use tokio::time::Instant;
 /// Time window in which renewals are counted.
 const WINDOW: Duration = Duration::from_secs(300);
 
-/// Maximum number of renewals of values that were not accepted before. It limits renewals if a cloud rejects even values that
-/// were just obtained.
+/// Maximum number of renewals of values that were not accepted before. It limits renewals if a
+/// cloud rejects even values that were just obtained.
 const UNACCEPTED: usize = 10;
 
-/// Maximum number of renewals of values that were accepted by other requests, for one kind of request that is rejected. If it is
-/// rejected with further values too, then the value is not the reason, and renewals only delay other requests. The count restarts
-/// when a request of this kind is accepted.
+/// Maximum number of renewals of values that were accepted by other requests, for one kind of
+/// request that is rejected. If it is rejected with further values too, then the value is not the
+/// reason, and renewals only delay other requests. The count restarts when a request of this kind
+/// is accepted.
 const EACH: usize = 2;
 
-/// Like [`EACH`], for all kinds of requests together. It never restarts, because a plugin chooses what it requests: requests that
-/// are accepted and rejected in turn would cause renewals without end.
+/// Like [`EACH`], for all kinds of requests together. It never restarts, because a plugin chooses
+/// what it requests: requests that are accepted and rejected in turn would cause renewals without
+/// end.
 const ACCEPTED: usize = 32;
 
-/// Minimum time between renewals. Keystone rejects tokens that it issues in the same second as a change of the password, so an
-/// earlier renewal would be useless.
+/// Minimum time between renewals. Keystone rejects tokens that it issues in the same second as a
+/// change of the password, so an earlier renewal would be useless.
 const APART: Duration = Duration::from_secs(1);
 
 /// Recent renewals that were caused by rejected values.
@@ -45,20 +47,25 @@ pub(crate) enum Verdict {
 }
 
 impl Refusals {
-    /// Restarts the count for a kind of request that was accepted with the current value: its earlier values had been revoked.
+    /// Restarts the count for a kind of request that was accepted with the current value: its
+    /// earlier values had been revoked.
     pub(crate) fn forgive(&mut self, kind: u64) {
         self.by_kind.retain(|(_, other)| *other != kind);
     }
 
-    /// Decides what to do after a value was rejected for this kind of request. A value that was `accepted` earlier may have been
-    /// revoked since.
+    /// Decides what to do after a value was rejected for this kind of request. A value that was
+    /// `accepted` earlier may have been revoked since.
     pub(crate) fn judge(&mut self, now: Instant, kind: u64, accepted: bool) -> Verdict {
         let since = |at: Instant| now.saturating_duration_since(at);
         self.unaccepted.retain(|at| since(*at) < WINDOW);
         self.accepted.retain(|at| since(*at) < WINDOW);
         self.by_kind.retain(|(at, _)| since(*at) < WINDOW);
         let spent = if accepted {
-            let alike = self.by_kind.iter().filter(|(_, other)| *other == kind).count();
+            let alike = self
+                .by_kind
+                .iter()
+                .filter(|(_, other)| *other == kind)
+                .count();
             alike >= EACH || self.accepted.len() >= ACCEPTED
         } else {
             self.unaccepted.len() >= UNACCEPTED
@@ -110,16 +117,32 @@ mod tests {
 
     #[test]
     fn a_renewal_counts_until_the_window_has_passed() {
-        // Number of renewals, whether they are of different kinds, and whether the values had been accepted.
-        for (limit, differ, accepted) in [(EACH, false, true), (ACCEPTED, true, true), (UNACCEPTED, false, false)] {
+        // Number of renewals, whether they are of different kinds, and whether the values had been
+        // accepted.
+        for (limit, differ, accepted) in [
+            (EACH, false, true),
+            (ACCEPTED, true, true),
+            (UNACCEPTED, false, false),
+        ] {
             let (mut refusals, first) = (Refusals::default(), Instant::now());
             for number in 0..u32::try_from(limit).unwrap() {
-                let (now, kind) = (first + APART * number, if differ { u64::from(number) + 2 } else { 1 });
+                let (now, kind) = (
+                    first + APART * number,
+                    if differ { u64::from(number) + 2 } else { 1 },
+                );
                 assert_eq!(refusals.judge(now, kind, accepted), Verdict::Renew);
             }
             let early = first + WINDOW - Duration::from_nanos(1);
-            assert_eq!(refusals.judge(early, 1, accepted), Verdict::TooSoon, "{limit}");
-            assert_eq!(refusals.judge(first + WINDOW, 1, accepted), Verdict::Renew, "{limit}");
+            assert_eq!(
+                refusals.judge(early, 1, accepted),
+                Verdict::TooSoon,
+                "{limit}"
+            );
+            assert_eq!(
+                refusals.judge(first + WINDOW, 1, accepted),
+                Verdict::Renew,
+                "{limit}"
+            );
         }
     }
 
@@ -128,7 +151,11 @@ mod tests {
         let (mut refusals, mut now) = (Refusals::default(), Instant::now());
         for renewals in 0..ACCEPTED {
             now += APART;
-            assert_eq!(refusals.judge(now, 1, true), Verdict::Renew, "{renewals} earlier values had been revoked");
+            assert_eq!(
+                refusals.judge(now, 1, true),
+                Verdict::Renew,
+                "{renewals} earlier values had been revoked"
+            );
             refusals.forgive(1);
         }
         now += APART;

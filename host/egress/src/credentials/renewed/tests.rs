@@ -25,7 +25,10 @@ impl Source for Arc<Counting> {
         seconds(self.takes.load(SeqCst)).await;
         match self.fails.lock().unwrap().clone() {
             Some(failure) => Err(failure),
-            None => Ok(Fresh { value: attempt, lifetime: Some(Duration::from_secs(self.lifetime)) }),
+            None => Ok(Fresh {
+                value: attempt,
+                lifetime: Some(Duration::from_secs(self.lifetime)),
+            }),
         }
     }
 
@@ -57,7 +60,9 @@ fn fail(source: &Counting, failure: Option<Failure>) {
 #[tokio::test(start_paused = true)]
 async fn concurrent_requests_share_one_attempt() {
     let (source, renewed) = counting(3600);
-    let all = (0..20).map(|_| Arc::clone(&renewed)).map(|renewed| tokio::spawn(async move { renewed.get().await }));
+    let all = (0..20)
+        .map(|_| Arc::clone(&renewed))
+        .map(|renewed| tokio::spawn(async move { renewed.get().await }));
     for task in all.collect::<Vec<_>>() {
         assert_eq!(*task.await.unwrap().unwrap().1, 1);
     }
@@ -84,7 +89,11 @@ async fn a_value_in_use_is_renewed_before_it_expires() {
     seconds(2600).await;
     assert_eq!(source.attempts.load(SeqCst), 1);
     seconds(400).await;
-    assert_eq!(source.attempts.load(SeqCst), 2, "at four fifths at the latest");
+    assert_eq!(
+        source.attempts.load(SeqCst),
+        2,
+        "at four fifths at the latest"
+    );
     let before = Instant::now();
     assert_eq!(renewed.get().await.unwrap(), (2, Arc::new(2)));
     assert_eq!(Instant::now(), before, "nobody waited");
@@ -95,7 +104,11 @@ async fn an_unused_value_is_not_renewed() {
     let (source, renewed) = counting(3600);
     renewed.get().await.unwrap();
     seconds(100_000).await;
-    assert_eq!(source.attempts.load(SeqCst), 2, "the second was never asked for");
+    assert_eq!(
+        source.attempts.load(SeqCst),
+        2,
+        "the second was never asked for"
+    );
     assert_eq!(*renewed.get().await.unwrap().1, 3);
 }
 
@@ -107,10 +120,16 @@ async fn the_old_value_is_used_until_it_expires_if_renewal_fails() {
     fail(&source, Some(Failure::unavailable("down")));
     seconds(3500).await;
     let attempts = source.attempts.load(SeqCst);
-    assert!((5..30).contains(&attempts), "tries with growing distance: {attempts}");
+    assert!(
+        (5..30).contains(&attempts),
+        "tries with growing distance: {attempts}"
+    );
     assert_eq!(renewed.get().await.unwrap().0, 1);
     seconds(200).await;
-    assert_eq!(renewed.get().await.unwrap_err(), Failure::unavailable("down"));
+    assert_eq!(
+        renewed.get().await.unwrap_err(),
+        Failure::unavailable("down")
+    );
     fail(&source, None);
     seconds(60).await;
     assert_eq!(renewed.get().await.unwrap().0, 2);
@@ -121,7 +140,10 @@ async fn a_denied_login_is_not_repeated_for_each_request() {
     let (source, renewed) = counting(3600);
     fail(&source, Some(Failure::denied("wrong password")));
     for _ in 0..100 {
-        assert_eq!(renewed.get().await.unwrap_err(), Failure::denied("wrong password"));
+        assert_eq!(
+            renewed.get().await.unwrap_err(),
+            Failure::denied("wrong password")
+        );
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
     assert_eq!(source.attempts.load(SeqCst), 1);
@@ -156,7 +178,11 @@ async fn only_one_request_waits_for_an_issuer_that_hangs() {
     for _ in 0..100 {
         assert_eq!(renewed.get().await.unwrap().0, 1);
     }
-    assert_eq!(begun.elapsed().as_secs(), MOMENT.as_secs(), "only who came first waited");
+    assert_eq!(
+        begun.elapsed().as_secs(),
+        MOMENT.as_secs(),
+        "only who came first waited"
+    );
     source.takes.store(1, SeqCst);
     seconds(60).await;
     assert_eq!(renewed.get().await.unwrap().0, 2);
@@ -182,7 +208,10 @@ async fn several_rejections_of_one_version_renew_once() {
     for task in all.collect::<Vec<_>>() {
         assert!(task.await.unwrap());
     }
-    assert!(renewed.rejected(used, 1).await, "one that comes late finds the new one");
+    assert!(
+        renewed.rejected(used, 1).await,
+        "one that comes late finds the new one"
+    );
     assert_eq!(source.attempts.load(SeqCst), 2);
     assert_eq!(renewed.get().await.unwrap().0, 2);
 }
@@ -195,14 +224,21 @@ async fn a_cloud_that_rejects_everything_causes_few_renewals() {
         renewed.rejected(used, 1).await;
         seconds(1).await;
     }
-    assert_eq!(source.attempts.load(SeqCst), 11, "the first, and ten that it may take");
+    assert_eq!(
+        source.attempts.load(SeqCst),
+        11,
+        "the first, and ten that it may take"
+    );
     for _ in 0..600 {
         let (used, _) = renewed.get().await.unwrap();
         renewed.rejected(used, 1).await;
         seconds(1).await;
     }
     let attempts = source.attempts.load(SeqCst);
-    assert!((28..=33).contains(&attempts), "{attempts} in eleven minutes");
+    assert!(
+        (28..=33).contains(&attempts),
+        "{attempts} in eleven minutes"
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -215,7 +251,10 @@ async fn a_second_renewal_waits_for_a_second() {
             "quick"
         }
         async fn renew(&self) -> Result<Fresh<u64>, Failure> {
-            Ok(Fresh { value: self.0.fetch_add(1, SeqCst), lifetime: None })
+            Ok(Fresh {
+                value: self.0.fetch_add(1, SeqCst),
+                lifetime: None,
+            })
         }
         async fn inputs(&self) -> u64 {
             0
@@ -254,14 +293,21 @@ async fn a_path_that_always_rejects_does_not_use_up_all_renewals() {
         }
         seconds(2).await;
     }
-    assert_eq!(source.attempts.load(SeqCst), 5, "the first, and two for each of two requests");
+    assert_eq!(
+        source.attempts.load(SeqCst),
+        5,
+        "the first, and two for each of two requests"
+    );
     let (used, _) = renewed.get().await.unwrap();
     renewed.accepted(used, 2);
     assert!(renewed.rejected(used, 2).await, "it may have been revoked");
     seconds(300).await;
     let (used, _) = renewed.get().await.unwrap();
     renewed.accepted(used, 2);
-    assert!(renewed.rejected(used, 1).await, "the path may have been fixed");
+    assert!(
+        renewed.rejected(used, 1).await,
+        "the path may have been fixed"
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -272,7 +318,8 @@ async fn reports_a_failed_renewal_after_a_rejection() {
     assert!(!renewed.rejected(used, 1).await);
     assert!(!renewed.rejected(used, 1).await);
     assert_eq!(source.attempts.load(SeqCst), 2);
-    // The service may be wrong, so the old value is used, and renewed as soon as another attempt is allowed.
+    // The service may be wrong, so the old value is used, and renewed as soon as another attempt is
+    // allowed.
     assert_eq!(renewed.get().await.unwrap().0, 1);
     fail(&source, None);
     seconds(2).await;
@@ -296,7 +343,10 @@ async fn an_issuer_that_does_not_answer_is_unavailable() {
         }
     }
     let renewed = Renewed::new(Silent, CredentialMetrics::default());
-    assert_eq!(renewed.get().await.unwrap_err(), Failure::unavailable("its issuer did not answer within 30 s"));
+    assert_eq!(
+        renewed.get().await.unwrap_err(),
+        Failure::unavailable("its issuer did not answer within 30 s")
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -305,5 +355,9 @@ async fn values_that_expire_immediately_cause_few_attempts() {
     for _ in 0..30 {
         let _ = renewed.get().await;
     }
-    assert!(source.attempts.load(SeqCst) <= 6, "{} in 30 s", source.attempts.load(SeqCst));
+    assert!(
+        source.attempts.load(SeqCst) <= 6,
+        "{} in 30 s",
+        source.attempts.load(SeqCst)
+    );
 }

@@ -36,13 +36,26 @@ pub(crate) struct Keystone {
 impl Keystone {
     pub(crate) fn new(config: &KeystoneConfig, masked: bool) -> Result<Self, String> {
         if let Some(path) = &config.cloud_conf {
-            let alone = KeystoneConfig { cloud_conf: Some(path.clone()), ..KeystoneConfig::default() };
+            let alone = KeystoneConfig {
+                cloud_conf: Some(path.clone()),
+                ..KeystoneConfig::default()
+            };
             if *config != alone {
-                return Err("`cloudConf` and other fields of `keystone` are mutually exclusive".to_owned());
+                return Err(
+                    "`cloudConf` and other fields of `keystone` are mutually exclusive".to_owned(),
+                );
             }
-            return Ok(Self { from: From::CloudConf, files: [SecretFile::new(path)], masked });
+            return Ok(Self {
+                from: From::CloudConf,
+                files: [SecretFile::new(path)],
+                masked,
+            });
         }
-        let files = [&config.password_file, &config.application_credential_secret_file, &config.token_file];
+        let files = [
+            &config.password_file,
+            &config.application_credential_secret_file,
+            &config.token_file,
+        ];
         let mut files = files.into_iter().flatten();
         let (Some(file), None) = (files.next(), files.next()) else {
             return Err(
@@ -51,7 +64,11 @@ impl Keystone {
                     .to_owned(),
             );
         };
-        let keystone = Self { from: From::Config(Box::new(config.clone())), files: [SecretFile::new(file)], masked };
+        let keystone = Self {
+            from: From::Config(Box::new(config.clone())),
+            files: [SecretFile::new(file)],
+            masked,
+        };
         // Validates the other fields, which do not depend on the secret.
         keystone_login::from_config(config, &Secret::from("x"))?;
         Ok(keystone)
@@ -67,9 +84,17 @@ impl Keystone {
             From::Config(config) => config.auth_url.clone().ok_or("`authUrl` is missing")?,
             From::CloudConf => {
                 let [file] = &self.files;
-                let text = std::fs::read_to_string(file.path())
-                    .map_err(|error| format!("file {} cannot be read: {}", file.path().display(), error.kind()))?;
-                split_cloud_conf(&text).map_err(|error| error.to_string())?.0.auth_url
+                let text = std::fs::read_to_string(file.path()).map_err(|error| {
+                    format!(
+                        "file {} cannot be read: {}",
+                        file.path().display(),
+                        error.kind()
+                    )
+                })?;
+                split_cloud_conf(&text)
+                    .map_err(|error| error.to_string())?
+                    .0
+                    .auth_url
             }
         };
         Ok(tokens_url(&url).parse().unwrap_or_default())
@@ -79,10 +104,14 @@ impl Keystone {
         let [file] = &self.files;
         let secret = upstream.read(file).await?;
         let login = match &self.from {
-            From::Config(config) => keystone_login::from_config(config, &secret).map_err(Failure::malformed)?,
+            From::Config(config) => {
+                keystone_login::from_config(config, &secret).map_err(Failure::malformed)?
+            }
             From::CloudConf => {
                 let text = secret.expose_str().unwrap_or_default();
-                split_cloud_conf(text).map_err(|error| Failure::malformed(error.to_string()))?.0
+                split_cloud_conf(text)
+                    .map_err(|error| Failure::malformed(error.to_string()))?
+                    .0
             }
         };
         upstream.vault().note(login.secret());
@@ -97,19 +126,38 @@ impl Keystone {
             url.push_str("?nocatalog");
         }
         let body = body::of(&login).map_err(Failure::malformed)?;
-        let request = post(&url, "application/json", Bytes::copy_from_slice(body.as_bytes()))?;
+        let request = post(
+            &url,
+            "application/json",
+            Bytes::copy_from_slice(body.as_bytes()),
+        )?;
         let answer = upstream.send(request).await?;
-        let token = captured(upstream, &answer, &Capture::Header("X-Subject-Token".to_owned()))?;
+        let token = captured(
+            upstream,
+            &answer,
+            &Capture::Header("X-Subject-Token".to_owned()),
+        )?;
         let lifetime = lifetime(upstream, answer.body())?;
-        Ok(LoggedIn { token, lifetime: Some(lifetime), answer })
+        Ok(LoggedIn {
+            token,
+            lifetime: Some(lifetime),
+            answer,
+        })
     }
 }
 
-/// Returns the lifetime, computed with Keystone's clock if the answer has the issue time: the local clock may differ.
+/// Returns the lifetime, computed with Keystone's clock if the answer has the issue time: the local
+/// clock may differ.
 fn lifetime(upstream: &Upstream, body: &[u8]) -> Result<std::time::Duration, Failure> {
-    let answer: Value =
-        serde_json::from_slice(body).map_err(|_| Failure::unavailable("its issuer did not return JSON"))?;
-    let time = |pointer| answer.pointer(pointer).and_then(Value::as_str)?.parse::<Timestamp>().ok();
+    let answer: Value = serde_json::from_slice(body)
+        .map_err(|_| Failure::unavailable("its issuer did not return JSON"))?;
+    let time = |pointer| {
+        answer
+            .pointer(pointer)
+            .and_then(Value::as_str)?
+            .parse::<Timestamp>()
+            .ok()
+    };
     let end = time("/token/expires_at").ok_or_else(|| missing("/token/expires_at"))?;
     let start = time("/token/issued_at").unwrap_or_else(|| upstream.now());
     Ok(end.duration_since(start).try_into().unwrap_or_default())
@@ -118,7 +166,10 @@ fn lifetime(upstream: &Upstream, body: &[u8]) -> Result<std::time::Duration, Fai
 /// Returns the URL of tokens for a URL with or without the version.
 fn tokens_url(auth_url: &IssuerUrl) -> String {
     let base = auth_url.as_str().trim_end_matches('/');
-    let base = base.strip_suffix("/v3").or_else(|| base.strip_suffix("/v2.0")).unwrap_or(base);
+    let base = base
+        .strip_suffix("/v3")
+        .or_else(|| base.strip_suffix("/v2.0"))
+        .unwrap_or(base);
     format!("{base}/v3/auth/tokens")
 }
 
@@ -132,10 +183,19 @@ mod tests {
             ("https://a:5000", "https://a:5000/v3/auth/tokens"),
             ("https://a:5000/", "https://a:5000/v3/auth/tokens"),
             ("https://a:5000/v3", "https://a:5000/v3/auth/tokens"),
-            ("https://a/identity/v3/", "https://a/identity/v3/auth/tokens"),
-            ("https://a/identity/v2.0", "https://a/identity/v3/auth/tokens"),
+            (
+                "https://a/identity/v3/",
+                "https://a/identity/v3/auth/tokens",
+            ),
+            (
+                "https://a/identity/v2.0",
+                "https://a/identity/v3/auth/tokens",
+            ),
         ] {
-            assert_eq!(tokens_url(&IssuerUrl::try_from(url.to_owned()).unwrap()), tokens);
+            assert_eq!(
+                tokens_url(&IssuerUrl::try_from(url.to_owned()).unwrap()),
+                tokens
+            );
         }
     }
 }

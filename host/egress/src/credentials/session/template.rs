@@ -28,20 +28,49 @@ pub(crate) struct TemplateLogin {
 
 impl TemplateLogin {
     pub(crate) fn new(config: &Template) -> Result<Self, String> {
-        let method = config.method.parse().map_err(|_| format!("`{}` is not a valid HTTP method", config.method))?;
+        let method = config
+            .method
+            .parse()
+            .map_err(|_| format!("`{}` is not a valid HTTP method", config.method))?;
         let mut headers = Vec::new();
         for (name, text) in &config.headers {
-            let filled = Filled::parse(text, Escape::None).map_err(|error| format!("header `{name}`: {error}"))?;
-            headers.push((name.parse().map_err(|_| format!("`{name}` is not a valid header name"))?, filled));
+            let filled = Filled::parse(text, Escape::None)
+                .map_err(|error| format!("header `{name}`: {error}"))?;
+            headers.push((
+                name.parse()
+                    .map_err(|_| format!("`{name}` is not a valid header name"))?,
+                filled,
+            ));
         }
-        let body = Filled::parse(&config.body, config.escape).map_err(|error| format!("body: {error}"))?;
-        let lifetime = config.lifetime.map(|it| Duration::try_from(it).ok().filter(|it| !it.is_zero()));
-        let lifetime = lifetime.map(|it| it.ok_or("`lifetime` must be longer than zero")).transpose()?;
-        if config.expires.as_ref().is_some_and(|pointer| !pointer.starts_with('/')) {
+        let body =
+            Filled::parse(&config.body, config.escape).map_err(|error| format!("body: {error}"))?;
+        let lifetime = config
+            .lifetime
+            .map(|it| Duration::try_from(it).ok().filter(|it| !it.is_zero()));
+        let lifetime = lifetime
+            .map(|it| it.ok_or("`lifetime` must be longer than zero"))
+            .transpose()?;
+        if config
+            .expires
+            .as_ref()
+            .is_some_and(|pointer| !pointer.starts_with('/'))
+        {
             return Err("`expires` must be a JSON pointer, which starts with `/`".to_owned());
         }
-        let files = headers.iter().flat_map(|(_, filled)| filled.files()).chain(body.files()).cloned().collect();
-        Ok(Self { config: config.clone(), method, headers, body, lifetime, files })
+        let files = headers
+            .iter()
+            .flat_map(|(_, filled)| filled.files())
+            .chain(body.files())
+            .cloned()
+            .collect();
+        Ok(Self {
+            config: config.clone(),
+            method,
+            headers,
+            body,
+            lifetime,
+            files,
+        })
     }
 
     pub(crate) fn files(&self) -> &[SecretFile] {
@@ -65,20 +94,34 @@ impl TemplateLogin {
     }
 
     pub(super) async fn log_in(&self, upstream: &Upstream) -> Result<LoggedIn, Failure> {
-        let mut request = Request::builder().method(self.method.clone()).uri(self.config.url.as_str());
+        let mut request = Request::builder()
+            .method(self.method.clone())
+            .uri(self.config.url.as_str());
         for (name, text) in &self.headers {
             let text = text.fill(upstream).await?;
             let mut value = HeaderValue::from_str(&text).map_err(|_| {
-                Failure::malformed(format!("header `{name}` contains bytes that are not allowed in headers"))
+                Failure::malformed(format!(
+                    "header `{name}` contains bytes that are not allowed in headers"
+                ))
             })?;
             value.set_sensitive(true);
             request = request.header(name, value);
         }
         let body = self.body.fill(upstream).await?;
-        let answer = upstream.send(finish(request, Bytes::copy_from_slice(body.as_bytes()))?).await?;
+        let answer = upstream
+            .send(finish(request, Bytes::copy_from_slice(body.as_bytes()))?)
+            .await?;
         let token = captured(upstream, &answer, &self.config.capture)?;
-        let said = self.config.expires.as_ref().and_then(|pointer| expires(upstream, answer.body(), pointer));
-        Ok(LoggedIn { token, lifetime: said.or(self.lifetime), answer })
+        let said = self
+            .config
+            .expires
+            .as_ref()
+            .and_then(|pointer| expires(upstream, answer.body(), pointer));
+        Ok(LoggedIn {
+            token,
+            lifetime: said.or(self.lifetime),
+            answer,
+        })
     }
 }
 
@@ -90,7 +133,9 @@ fn expires(upstream: &Upstream, body: &[u8], pointer: &str) -> Option<Duration> 
     let value = answer.pointer(pointer)?;
     match crate::credentials::oauth2::seconds(value) {
         Some(seconds) if seconds < DATES => Some(Duration::from_secs(seconds)),
-        Some(seconds) => Some(upstream.until(Timestamp::from_second(i64::try_from(seconds).ok()?).ok()?)),
+        Some(seconds) => {
+            Some(upstream.until(Timestamp::from_second(i64::try_from(seconds).ok()?).ok()?))
+        }
         None => Some(upstream.until(value.as_str()?.parse().ok()?)),
     }
 }

@@ -18,8 +18,8 @@ use crate::encode;
 /// Name of the session cookie.
 pub(crate) const COOKIE: &str = "vmware_soap_session";
 
-/// Sessions are renewed before vCenter ends them, which happens after 30 minutes without requests. vCenter then answers with 500
-/// and a SOAP fault instead of 401, which does not cause a renewal.
+/// Sessions are renewed before vCenter ends them, which happens after 30 minutes without requests.
+/// vCenter then answers with 500 and a SOAP fault instead of 401, which does not cause a renewal.
 const LIFETIME: Duration = Duration::from_secs(25 * 60);
 
 /// A login with user name and password.
@@ -31,8 +31,14 @@ pub(crate) struct Vsphere {
 
 impl Vsphere {
     pub(crate) fn new(config: &VsphereSoapConfig) -> Self {
-        let files = [SecretFile::new(&config.user_file), SecretFile::new(&config.password_file)];
-        Self { config: config.clone(), files }
+        let files = [
+            SecretFile::new(&config.user_file),
+            SecretFile::new(&config.password_file),
+        ];
+        Self {
+            config: config.clone(),
+            files,
+        }
     }
 
     pub(crate) fn files(&self) -> &[SecretFile] {
@@ -61,19 +67,34 @@ impl Vsphere {
             password = *escaped(password.expose_str()),
         ));
         let body = Bytes::copy_from_slice(body.as_bytes());
-        let mut request = post(self.config.url.as_str(), "text/xml; charset=\"utf-8\"", body)?;
-        request.headers_mut().insert("SOAPAction", http::HeaderValue::from_static("urn:vim25"));
+        let mut request = post(
+            self.config.url.as_str(),
+            "text/xml; charset=\"utf-8\"",
+            body,
+        )?;
+        request
+            .headers_mut()
+            .insert("SOAPAction", http::HeaderValue::from_static("urn:vim25"));
         let answer = upstream.ask(request).await?;
         if answer.status().is_server_error() && is_invalid_login(answer.body()) {
-            return Err(Failure::denied("vSphere rejected the user name or password"));
+            return Err(Failure::denied(
+                "vSphere rejected the user name or password",
+            ));
         }
         let answer = upstream.succeeded(self.uri().host().unwrap_or_default(), answer)?;
         let token = captured(upstream, &answer, &Capture::Cookie(COOKIE.to_owned()))?;
-        Ok(LoggedIn { token, lifetime: Some(LIFETIME), answer })
+        Ok(LoggedIn {
+            token,
+            lifetime: Some(LIFETIME),
+            answer,
+        })
     }
 }
 
 /// Returns true if the login was denied. This is reported as a SOAP fault with status 500.
 fn is_invalid_login(body: &[u8]) -> bool {
-    ["InvalidLogin", "NoPermission"].iter().any(|fault| body.windows(fault.len()).any(|part| part == fault.as_bytes()))
+    ["InvalidLogin", "NoPermission"].iter().any(|fault| {
+        body.windows(fault.len())
+            .any(|part| part == fault.as_bytes())
+    })
 }

@@ -11,7 +11,8 @@ use rustls_pki_types::{CertificateDer, ServerName, UnixTime};
 
 use crate::grant::Pin;
 
-/// A verifier that accepts only one certificate. The server must still prove that it has the private key.
+/// A verifier that accepts only one certificate. The server must still prove that it has the
+/// private key.
 #[derive(Debug)]
 pub(super) struct Pinned {
     pin: Pin,
@@ -25,7 +26,11 @@ impl Pinned {
         authorities: Option<Arc<dyn ServerCertVerifier>>,
         algorithms: WebPkiSupportedAlgorithms,
     ) -> Self {
-        Self { pin, authorities, algorithms }
+        Self {
+            pin,
+            authorities,
+            algorithms,
+        }
     }
 }
 
@@ -40,12 +45,18 @@ impl ServerCertVerifier for Pinned {
     ) -> Result<ServerCertVerified, Error> {
         let digest = ring::digest::digest(&ring::digest::SHA256, end_entity);
         if digest.as_ref() != self.pin {
-            return Err(Error::InvalidCertificate(CertificateError::ApplicationVerificationFailure));
+            return Err(Error::InvalidCertificate(
+                CertificateError::ApplicationVerificationFailure,
+            ));
         }
         match &self.authorities {
-            Some(authorities) => {
-                authorities.verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now)
-            }
+            Some(authorities) => authorities.verify_server_cert(
+                end_entity,
+                intermediates,
+                server_name,
+                ocsp_response,
+                now,
+            ),
             None => Ok(ServerCertVerified::assertion()),
         }
     }

@@ -14,7 +14,9 @@ fn read(yaml: &str) -> Result<Vec<Grant>, ConfigErrors> {
 #[test]
 fn a_rule_needs_only_a_name_and_a_target() {
     let grants = read("[{name: api, to: 'https://*.example.com:443'}]").unwrap();
-    let [grant] = grants.as_slice() else { panic!("{grants:?}") };
+    let [grant] = grants.as_slice() else {
+        panic!("{grants:?}")
+    };
     assert_eq!(grant.methods, METHODS);
     assert_eq!(grant.limits, Limits::default());
     assert_eq!(grant.guest_auth, crate::GuestAuth::Denied);
@@ -60,7 +62,10 @@ fn every_field_of_a_rule_is_read() {
     let grant = read(&yaml).unwrap().remove(0);
     assert_eq!(grant.methods, [Method::GET, Method::POST]);
     assert!(grant.permits_path("/v2.0/x") && !grant.permits_path("/v1"));
-    assert_eq!(grant.addresses.opened, ["10.0.0.0/8", "127.0.0.1/32"].map(|it| it.parse().unwrap()));
+    assert_eq!(
+        grant.addresses.opened,
+        ["10.0.0.0/8", "127.0.0.1/32"].map(|it| it.parse().unwrap())
+    );
     assert_eq!(grant.pin.unwrap()[..2], [0, 0x1f]);
     assert_eq!(grant.proxy.unwrap().to_string(), "http://proxy:3128");
     let seconds = Duration::from_secs;
@@ -92,25 +97,52 @@ fn an_error_names_the_rule_the_field_and_the_fix() {
         ("actions: ['a b']", "actions", "not a valid action"),
         ("reads: ['?']", "reads", "not a valid action"),
         ("addresses: [10.0.0.0/33]", "addresses", "10.1.0.0/16"),
-        ("addresses: [169.254.169.254/32]", "addresses", "is always denied"),
+        (
+            "addresses: [169.254.169.254/32]",
+            "addresses",
+            "is always denied",
+        ),
         ("credential: keystone", "credential", "under `credentials`"),
         ("tls: {certFile: /cert}", "tls", "keyFile"),
         ("tls: {pin: 'sha256:00'}", "tls", "64 hexadecimal digits"),
         ("tls: {serverName: 'a b'}", "tls", "neither a DNS name"),
         ("proxy: 'https://proxy:3128'", "proxy", "http://host:port"),
-        ("proxy: 'http://user:pass@proxy:3128'", "proxy", "user and password"),
-        ("limits: {connect: 61s}", "limits.connect", "from 1ms to 1m;"),
+        (
+            "proxy: 'http://user:pass@proxy:3128'",
+            "proxy",
+            "user and password",
+        ),
+        (
+            "limits: {connect: 61s}",
+            "limits.connect",
+            "from 1ms to 1m;",
+        ),
         ("limits: {pause: 601s}", "limits.pause", "from 1ms to 10m;"),
-        ("limits: {total: 0s}", "limits.total", "not a valid duration"),
-        ("limits: {requestBody: 65MiB}", "limits.requestBody", "up to 64MiB"),
-        ("limits: {concurrency: 0}", "limits.concurrency", "expected 1 to 64"),
+        (
+            "limits: {total: 0s}",
+            "limits.total",
+            "not a valid duration",
+        ),
+        (
+            "limits: {requestBody: 65MiB}",
+            "limits.requestBody",
+            "up to 64MiB",
+        ),
+        (
+            "limits: {concurrency: 0}",
+            "limits.concurrency",
+            "expected 1 to 64",
+        ),
         ("limits: {rate: 0}", "limits.rate", "expected 0.01"),
     ];
     for (field, name, what) in table {
         let key = field.split(':').next().unwrap();
         let base = ["name: api", "to: 'https://api.example.com:443'"];
-        let base: Vec<_> =
-            base.iter().filter(|it| it.split(':').next() != Some(key)).map(|it| format!("  {it}\n")).collect();
+        let base: Vec<_> = base
+            .iter()
+            .filter(|it| it.split(':').next() != Some(key))
+            .map(|it| format!("  {it}\n"))
+            .collect();
         let yaml = format!("- {field}\n{}", base.concat());
         let errors = read(&yaml).expect_err(&yaml);
         let error = errors.iter().next().unwrap();
@@ -122,10 +154,16 @@ fn an_error_names_the_rule_the_field_and_the_fix() {
 
 #[test]
 fn all_errors_are_reported_at_once() {
-    let errors = read("[{name: a, to: x}, {name: a, to: 'http://a.b:80', tls: {caFile: /ca}}]").unwrap_err();
+    let errors =
+        read("[{name: a, to: x}, {name: a, to: 'http://a.b:80', tls: {caFile: /ca}}]").unwrap_err();
     let fields: Vec<_> = errors.iter().map(ConfigError::field).collect();
     assert_eq!(fields, ["to", "name", "tls"]);
-    assert!(errors.to_string().contains("; egress rule `a`, field `tls`"), "{errors}");
+    assert!(
+        errors
+            .to_string()
+            .contains("; egress rule `a`, field `tls`"),
+        "{errors}"
+    );
 }
 
 #[test]
@@ -135,18 +173,36 @@ fn rejects_unknown_fields() {
         "[{name: a, to: b, limits: {conect: 5s}}]",
         "[{name: a, to: b, tls: {insecure: true}}]",
     ] {
-        assert!(serde_saphyr::from_str::<Vec<EgressRule>>(yaml).is_err(), "{yaml}");
+        assert!(
+            serde_saphyr::from_str::<Vec<EgressRule>>(yaml).is_err(),
+            "{yaml}"
+        );
     }
 }
 
 #[test]
 fn warns_about_rules_that_may_be_unintended() {
     let table = [
-        ("[{name: a, to: 'https://a.b:443', addresses: [127.0.0.1/32]}]", "this machine"),
-        ("[{name: a, to: 'https://a.b:443', addresses: [0.0.0.0/0]}]", "every private network"),
-        ("[{name: a, to: 'https://10.0.0.1:443'}]", "otherwise all requests are denied"),
-        ("[{name: a, to: 'http://a.b:80', guestAuth: allowed}]", "unencrypted"),
-        ("[{name: a, to: 'https://*.a.b:443'}, {name: b, to: 'https://c.a.b:443', paths: [/x]}]", "`b` has no effect"),
+        (
+            "[{name: a, to: 'https://a.b:443', addresses: [127.0.0.1/32]}]",
+            "this machine",
+        ),
+        (
+            "[{name: a, to: 'https://a.b:443', addresses: [0.0.0.0/0]}]",
+            "every private network",
+        ),
+        (
+            "[{name: a, to: 'https://10.0.0.1:443'}]",
+            "otherwise all requests are denied",
+        ),
+        (
+            "[{name: a, to: 'http://a.b:80', guestAuth: allowed}]",
+            "unencrypted",
+        ),
+        (
+            "[{name: a, to: 'https://*.a.b:443'}, {name: b, to: 'https://c.a.b:443', paths: [/x]}]",
+            "`b` has no effect",
+        ),
         (
             "[{name: a, to: 'https://c.a.b:443', methods: [GET]}, {name: b, to: 'https://*.a.b:443', guestAuth: allowed}]",
             "those of `a` apply",
@@ -154,11 +210,15 @@ fn warns_about_rules_that_may_be_unintended() {
     ];
     for (yaml, what) in table {
         let all = warnings(&read(yaml).unwrap());
-        assert!(all.iter().any(|warning| warning.contains(what)), "{yaml}: {all:?}");
+        assert!(
+            all.iter().any(|warning| warning.contains(what)),
+            "{yaml}: {all:?}"
+        );
     }
     let apart = "[{name: a, to: 'https://a.b:443', paths: [/x]}, {name: b, to: 'https://a.b:443', paths: [/y], guestAuth: allowed}]";
     assert!(warnings(&read(apart).unwrap()).is_empty());
-    let alike = "[{name: a, to: 'https://a.b:443', methods: [GET]}, {name: b, to: 'https://a.b:443'}]";
+    let alike =
+        "[{name: a, to: 'https://a.b:443', methods: [GET]}, {name: b, to: 'https://a.b:443'}]";
     assert!(warnings(&read(alike).unwrap()).is_empty());
 }
 

@@ -27,14 +27,23 @@ fn keystone(cloud: &Cloud, seen: &Seen) -> Reply {
         "issued_at": at(0).to_string(), "expires_at": at(lifetime).to_string(),
         "catalog": [{ "type": "compute", "endpoints": [] }], "project": { "name": body["auth"]["scope"]["project"]["name"] },
     }});
-    let headers = [("x-subject-token", cloud.issue("keystone")), ("content-type", "application/json".to_owned())];
+    let headers = [
+        ("x-subject-token", cloud.issue("keystone")),
+        ("content-type", "application/json".to_owned()),
+    ];
     (StatusCode::CREATED, headers, body.to_string()).into_response()
 }
 
 fn vsphere(cloud: &Cloud, seen: &Seen) -> Reply {
-    let password = PASSWORD.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
-    let good = seen.body.contains("<Login xmlns=\"urn:vim25\"><_this type=\"SessionManager\">SessionManager</_this>")
-        && seen.body.contains(&format!("<userName>ccm</userName><password>{password}</password></Login>"));
+    let password = PASSWORD
+        .replace('&', "&amp;")
+        .replace('<', "&lt;")
+        .replace('>', "&gt;");
+    let good = seen.body.contains(
+        "<Login xmlns=\"urn:vim25\"><_this type=\"SessionManager\">SessionManager</_this>",
+    ) && seen.body.contains(&format!(
+        "<userName>ccm</userName><password>{password}</password></Login>"
+    ));
     if !good {
         let fault = "<soapenv:Fault><detail><InvalidLoginFault/></detail></soapenv:Fault>";
         return (StatusCode::INTERNAL_SERVER_ERROR, fault).into_response();
@@ -44,14 +53,24 @@ fn vsphere(cloud: &Cloud, seen: &Seen) -> Reply {
     let body = format!(
         "<Envelope><Body><LoginResponse><returnval><key>{session}</key></returnval></LoginResponse></Body></Envelope>"
     );
-    ([("set-cookie", cookie), ("content-type", "text/xml; charset=utf-8".to_owned())], body).into_response()
+    (
+        [
+            ("set-cookie", cookie),
+            ("content-type", "text/xml; charset=utf-8".to_owned()),
+        ],
+        body,
+    )
+        .into_response()
 }
 
 fn form(cloud: &Cloud, seen: &Seen) -> Reply {
     if seen.field("j_username") != "ccm" || seen.field("j_password") != PASSWORD {
         return refused(403, "bad login");
     }
-    let cookies = [("set-cookie", format!("JSESSIONID={}; Path=/; Secure", cloud.issue("nsx")))];
+    let cookies = [(
+        "set-cookie",
+        format!("JSESSIONID={}; Path=/; Secure", cloud.issue("nsx")),
+    )];
     (cookies, "").into_response()
 }
 

@@ -12,11 +12,23 @@ fn tried_at(address: &str) -> Fate {
 #[test]
 fn every_request_of_the_host_is_made_harmless() {
     for (method, address, expected) in [
-        (Method::GET, "/api/v1/nodes?watch=true&resourceVersion=7", Fate::Read),
+        (
+            Method::GET,
+            "/api/v1/nodes?watch=true&resourceVersion=7",
+            Fate::Read,
+        ),
         (Method::GET, "/api/v1/services?limit=100", Fate::Read),
         (Method::GET, "/version", Fate::Read),
-        (Method::PATCH, "/api/v1/nodes/n1", tried_at("/api/v1/nodes/n1?dryRun=All")),
-        (Method::PATCH, "/api/v1/nodes/n1/status", tried_at("/api/v1/nodes/n1/status?dryRun=All")),
+        (
+            Method::PATCH,
+            "/api/v1/nodes/n1",
+            tried_at("/api/v1/nodes/n1?dryRun=All"),
+        ),
+        (
+            Method::PATCH,
+            "/api/v1/nodes/n1/status",
+            tried_at("/api/v1/nodes/n1/status?dryRun=All"),
+        ),
         (
             Method::PATCH,
             "/api/v1/namespaces/ns/services/web?fieldManager=x",
@@ -27,11 +39,27 @@ fn every_request_of_the_host_is_made_harmless() {
             "/api/v1/namespaces/ns/services/web/status",
             tried_at("/api/v1/namespaces/ns/services/web/status?dryRun=All"),
         ),
-        (Method::PATCH, "/api/v1/namespaces/ns", tried_at("/api/v1/namespaces/ns?dryRun=All")),
-        (Method::POST, "/api/v1/namespaces/default/events", Fate::Event),
-        (Method::PATCH, "/api/v1/namespaces/default/events/e1", Fate::Event),
+        (
+            Method::PATCH,
+            "/api/v1/namespaces/ns",
+            tried_at("/api/v1/namespaces/ns?dryRun=All"),
+        ),
+        (
+            Method::POST,
+            "/api/v1/namespaces/default/events",
+            Fate::Event,
+        ),
+        (
+            Method::PATCH,
+            "/api/v1/namespaces/default/events/e1",
+            Fate::Event,
+        ),
     ] {
-        assert_eq!(of(&method, address, "{}"), Ok(expected), "{method} {address}");
+        assert_eq!(
+            of(&method, address, "{}"),
+            Ok(expected),
+            "{method} {address}"
+        );
     }
 }
 
@@ -44,8 +72,12 @@ fn a_deletion_has_the_dry_run_option_in_its_body() {
     assert_eq!(dry(""), json!({"dryRun": ["All"]}));
     assert_eq!(dry("{}"), json!({"dryRun": ["All"]}));
     assert_eq!(dry(r#"{"dryRun":[]}"#), json!({"dryRun": ["All"]}));
-    let preconditions = json!({"preconditions": {"uid": "1"}, "gracePeriodSeconds": 0, "dryRun": ["All"]});
-    assert_eq!(dry(r#"{"preconditions":{"uid":"1"},"gracePeriodSeconds":0}"#), preconditions);
+    let preconditions =
+        json!({"preconditions": {"uid": "1"}, "gracePeriodSeconds": 0, "dryRun": ["All"]});
+    assert_eq!(
+        dry(r#"{"preconditions":{"uid":"1"},"gracePeriodSeconds":0}"#),
+        preconditions
+    );
 }
 
 #[test]
@@ -54,11 +86,19 @@ fn rejects_requests_not_known_to_be_harmless() {
         (Method::POST, "/api/v1/namespaces/ns/pods/p/eviction", "{}"),
         (Method::POST, "/api/v1/namespaces/ns/pods/p/binding", "{}"),
         (Method::POST, "/api/v1/namespaces/ns/bindings/p", "{}"),
-        (Method::POST, "/api/v1/namespaces/kube-system/serviceaccounts/node-controller/token", "{}"),
+        (
+            Method::POST,
+            "/api/v1/namespaces/kube-system/serviceaccounts/node-controller/token",
+            "{}",
+        ),
         (Method::POST, "/api/v1/nodes/n1/proxy/run/ns/p/c", "{}"),
         (Method::GET, "/api/v1/nodes/n1/proxy/exec/ns/p/c", ""),
         (Method::GET, "/api/v1/namespaces/ns/pods/p/exec", ""),
-        (Method::PATCH, "/api/v1/namespaces/ns/services/web/proxy", "{}"),
+        (
+            Method::PATCH,
+            "/api/v1/namespaces/ns/services/web/proxy",
+            "{}",
+        ),
         (Method::PATCH, "/api/v1/nodes/n1/proxy/status", "{}"),
         (Method::PUT, "/api/v1/namespaces/ns/finalize", "{}"),
         (Method::PATCH, "/api/v1/nodes", "{}"),
@@ -87,20 +127,41 @@ fn an_object_with_events_in_its_path_is_not_an_event() {
         "/apis/example.com/v1/namespaces/ns/events/e",
         "/apis/coordination.k8s.io/v1/namespaces/events/leases/events",
     ] {
-        assert_eq!(of(&Method::PATCH, path, "{}"), Ok(tried_at(&format!("{path}?dryRun=All"))));
+        assert_eq!(
+            of(&Method::PATCH, path, "{}"),
+            Ok(tried_at(&format!("{path}?dryRun=All")))
+        );
     }
-    assert_eq!(of(&Method::POST, "/apis/events.k8s.io/v1/namespaces/ns/events", "{}"), Ok(Fate::Event));
+    assert_eq!(
+        of(
+            &Method::POST,
+            "/apis/events.k8s.io/v1/namespaces/ns/events",
+            "{}"
+        ),
+        Ok(Fate::Event)
+    );
     assert_eq!(
         of(&Method::POST, "/api/v1/namespaces/events/services", "{}"),
         Ok(tried_at("/api/v1/namespaces/events/services?dryRun=All"))
     );
-    assert!(matches!(of(&Method::DELETE, "/api/v1/namespaces/ns/events/e", ""), Ok(Fate::TryByBody(_))));
+    assert!(matches!(
+        of(&Method::DELETE, "/api/v1/namespaces/ns/events/e", ""),
+        Ok(Fate::TryByBody(_))
+    ));
 }
 
 #[test]
 fn existing_dry_run_options_are_replaced() {
     for query in ["dryRun=", "dryRun=None&dryRun", "dryRun=All"] {
-        let sent = of(&Method::PUT, &format!("/api/v1/nodes/n1?{query}&force=true"), "{}");
-        assert_eq!(sent, Ok(tried_at("/api/v1/nodes/n1?force=true&dryRun=All")), "{query}");
+        let sent = of(
+            &Method::PUT,
+            &format!("/api/v1/nodes/n1?{query}&force=true"),
+            "{}",
+        );
+        assert_eq!(
+            sent,
+            Ok(tried_at("/api/v1/nodes/n1?force=true&dryRun=All")),
+            "{query}"
+        );
     }
 }

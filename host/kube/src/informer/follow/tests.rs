@@ -31,14 +31,29 @@ async fn lists_are_paged_and_find_deletions_the_watch_missed() {
             "metadata": {"resourceVersion": version, "continue": next}, "items": nodes,
         })
     };
-    api.answer("GET", "/api/v1/nodes", 200, page(&[node("a", "1")], "more", "10"));
-    api.answer("GET", "/api/v1/nodes", 200, page(&[node("b", "2")], "", "10"));
+    api.answer(
+        "GET",
+        "/api/v1/nodes",
+        200,
+        page(&[node("a", "1")], "more", "10"),
+    );
+    api.answer(
+        "GET",
+        "/api/v1/nodes",
+        200,
+        page(&[node("b", "2")], "", "10"),
+    );
     // The watch reports that its version is too old; then all nodes are listed again.
     api.answer("GET", "/api/v1/nodes", 200, json!({
         "type": "ERROR",
         "object": {"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": 410, "reason": "Expired", "message": ""},
     }));
-    api.answer("GET", "/api/v1/nodes", 200, page(&[node("b", "11")], "", "12"));
+    api.answer(
+        "GET",
+        "/api/v1/nodes",
+        200,
+        page(&[node("b", "11")], "", "12"),
+    );
 
     let informer = Arc::new(Informer::<Nodes>::default());
     let seen = record(&informer);
@@ -49,8 +64,16 @@ async fn lists_are_paged_and_find_deletions_the_watch_missed() {
     assert_eq!(*seen.lock().unwrap(), ["+a@1", "+b@2", "b@2>11", "-a@1"]);
     assert_eq!(informer.list().len(), 1);
     let requests = api.requests();
-    assert!(requests[0].query.contains("limit=100"), "{}", requests[0].query);
-    assert!(requests[2].query.contains("allowWatchBookmarks=true"), "{}", requests[2].query);
+    assert!(
+        requests[0].query.contains("limit=100"),
+        "{}",
+        requests[0].query
+    );
+    assert!(
+        requests[2].query.contains("allowWatchBookmarks=true"),
+        "{}",
+        requests[2].query
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -123,16 +146,22 @@ fn list(version: &str) -> Value {
 
 /// Returns the versions from which watches were started.
 fn watched(api: &FakeApi) -> Vec<String> {
-    let queries = api.requests().into_iter().map(|request| request.query).filter(|query| query.contains("watch=true"));
-    queries.map(|query| query.rsplit_once("resourceVersion=").unwrap().1.to_owned()).collect()
+    let queries = api
+        .requests()
+        .into_iter()
+        .map(|request| request.query)
+        .filter(|query| query.contains("watch=true"));
+    queries
+        .map(|query| query.rsplit_once("resourceVersion=").unwrap().1.to_owned())
+        .collect()
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_watch_resumes_after_the_last_event_or_bookmark() {
     let api = FakeApi::default();
-    let bookmark = json!({"kind": "Node", "apiVersion": "v1", "metadata": {"resourceVersion": "15"}});
-    let failed =
-        json!({"kind": "Status", "status": "Failure", "code": 500, "reason": "InternalError", "message": "no"});
+    let bookmark =
+        json!({"kind": "Node", "apiVersion": "v1", "metadata": {"resourceVersion": "15"}});
+    let failed = json!({"kind": "Status", "status": "Failure", "code": 500, "reason": "InternalError", "message": "no"});
     for body in [
         list("10"),
         json!({"type": "MODIFIED", "object": node("a", "11")}),
@@ -155,7 +184,11 @@ async fn a_watch_resumes_after_the_last_event_or_bookmark() {
 async fn an_event_without_a_version_leads_to_a_new_list() {
     for kind in ["MODIFIED", "BOOKMARK"] {
         let api = FakeApi::default();
-        for body in [list("10"), json!({"type": kind, "object": node("a", "")}), list("20")] {
+        for body in [
+            list("10"),
+            json!({"type": kind, "object": node("a", "")}),
+            list("20"),
+        ] {
             api.answer("GET", "/api/v1/nodes", 200, body);
         }
         let informer = Arc::new(Informer::<Nodes>::default());
@@ -179,15 +212,26 @@ async fn failures_are_retried_with_growing_pauses() {
         sleep(Duration::from_secs(600)).await;
         running.abort();
         let requests = api.requests().len();
-        assert!((20..=30).contains(&requests), "{requests} requests in ten minutes, after {lists} lists");
-        assert_eq!((informer.is_synced(), watched(&api).len()), (lists == 1, (requests - 1) * lists));
+        assert!(
+            (20..=30).contains(&requests),
+            "{requests} requests in ten minutes, after {lists} lists"
+        );
+        assert_eq!(
+            (informer.is_synced(), watched(&api).len()),
+            (lists == 1, (requests - 1) * lists)
+        );
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_list_without_a_version_is_not_complete() {
     let api = FakeApi::default();
-    api.answer("GET", "/api/v1/nodes", 200, json!({"metadata": {}, "items": [node("a", "1")]}));
+    api.answer(
+        "GET",
+        "/api/v1/nodes",
+        200,
+        json!({"metadata": {}, "items": [node("a", "1")]}),
+    );
     api.answer("GET", "/api/v1/nodes", 200, list("10"));
     let informer = Arc::new(Informer::<Nodes>::default());
     let seen = record(&informer);
@@ -199,18 +243,34 @@ async fn a_list_without_a_version_is_not_complete() {
     assert_eq!(*seen.lock().unwrap(), ["+a@1", "a@1>10"]);
 }
 
-/// Returns the number of requests in this time if the events of each watch are these, and it ends after a delay.
+/// Returns the number of requests in this time if the events of each watch are these, and it ends
+/// after a delay.
 async fn requests(seconds: u64, events: &'static [&'static str], lasts: Duration) -> usize {
     let requests = Arc::new(Mutex::new(0));
     let counted = Arc::clone(&requests);
     let service = tower::service_fn(move |request: http::Request<kube::client::Body>| {
         *counted.lock().unwrap() += 1;
-        let is_watch = request.uri().query().is_some_and(|query| query.contains("watch=true"));
-        let data = move |version: &&str| json!({"type": "MODIFIED", "object": node("a", version)}).to_string() + "\n";
-        let texts = if is_watch { events.iter().map(data).collect() } else { vec![list("10").to_string()] };
-        let texts = stream::iter(texts).map(|text| Ok::<_, Infallible>(Frame::data(Bytes::from(text))));
-        let end = stream::once(sleep(if is_watch { lasts } else { Duration::ZERO })).filter_map(async |()| None);
-        async move { Ok::<_, Infallible>(http::Response::new(StreamBody::new(texts.chain(end.boxed())))) }
+        let is_watch = request
+            .uri()
+            .query()
+            .is_some_and(|query| query.contains("watch=true"));
+        let data = move |version: &&str| {
+            json!({"type": "MODIFIED", "object": node("a", version)}).to_string() + "\n"
+        };
+        let texts = if is_watch {
+            events.iter().map(data).collect()
+        } else {
+            vec![list("10").to_string()]
+        };
+        let texts =
+            stream::iter(texts).map(|text| Ok::<_, Infallible>(Frame::data(Bytes::from(text))));
+        let end = stream::once(sleep(if is_watch { lasts } else { Duration::ZERO }))
+            .filter_map(async |()| None);
+        async move {
+            Ok::<_, Infallible>(http::Response::new(StreamBody::new(
+                texts.chain(end.boxed()),
+            )))
+        }
     });
     let informer = Arc::new(Informer::<Nodes>::default());
     let running = start(&informer, Client::new(service, "default"));
@@ -222,11 +282,17 @@ async fn requests(seconds: u64, events: &'static [&'static str], lasts: Duration
 #[tokio::test(start_paused = true)]
 async fn watches_that_end_at_once_are_slowed_down() {
     let at_once = requests(600, &[], Duration::from_millis(10)).await;
-    assert!((20..=30).contains(&at_once), "{at_once} requests in ten minutes");
+    assert!(
+        (20..=30).contains(&at_once),
+        "{at_once} requests in ten minutes"
+    );
     // The API server ends watches, and then they are resumed without a pause.
     assert_eq!(requests(601, &[], Duration::from_secs(10)).await, 62);
     let busy = requests(10, &["11"], Duration::from_millis(100)).await;
-    assert!((95..=102).contains(&busy), "{busy} requests in ten seconds, each with an event");
+    assert!(
+        (95..=102).contains(&busy),
+        "{busy} requests in ten seconds, each with an event"
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -235,10 +301,19 @@ async fn a_silent_watch_is_resumed() {
     let counted = Arc::clone(&requests);
     let service = tower::service_fn(move |request: http::Request<kube::client::Body>| {
         *counted.lock().unwrap() += 1;
-        let is_watch = request.uri().query().is_some_and(|query| query.contains("watch=true"));
-        let first =
-            stream::iter((!is_watch).then(|| Ok::<_, Infallible>(Frame::data(Bytes::from(list("10").to_string())))));
-        let rest = if is_watch { stream::pending().boxed() } else { stream::empty().boxed() };
+        let is_watch = request
+            .uri()
+            .query()
+            .is_some_and(|query| query.contains("watch=true"));
+        let first = stream::iter(
+            (!is_watch)
+                .then(|| Ok::<_, Infallible>(Frame::data(Bytes::from(list("10").to_string())))),
+        );
+        let rest = if is_watch {
+            stream::pending().boxed()
+        } else {
+            stream::empty().boxed()
+        };
         async move { Ok::<_, Infallible>(http::Response::new(StreamBody::new(first.chain(rest)))) }
     });
     let informer = Arc::new(Informer::<Nodes>::default());

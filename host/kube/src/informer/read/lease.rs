@@ -1,5 +1,6 @@
-//! Leases. Times that cannot be represented, for example the end of the year 9999, are omitted: leader election does not depend
-//! on their values, and a Lease that someone has edited by hand must not prevent it.
+//! Leases. Times that cannot be represented, for example the end of the year 9999, are omitted:
+//! leader election does not depend on their values, and a Lease that someone has edited by hand
+//! must not prevent it.
 
 use k8s_openapi::{
     api::coordination::v1::{Lease, LeaseSpec},
@@ -35,7 +36,9 @@ struct SentSpec {
 
 impl From<Sent> for Lease {
     fn from(Sent { metadata, spec }: Sent) -> Self {
-        let time = |time: Option<Value>| time.and_then(|time| serde_json::from_value::<MicroTime>(time).ok());
+        let time = |time: Option<Value>| {
+            time.and_then(|time| serde_json::from_value::<MicroTime>(time).ok())
+        };
         let spec = spec.map(|spec| LeaseSpec {
             acquire_time: time(spec.acquire_time),
             holder_identity: spec.holder_identity,
@@ -45,7 +48,10 @@ impl From<Sent> for Lease {
             renew_time: time(spec.renew_time),
             strategy: spec.strategy,
         });
-        Self { metadata: metadata.into(), spec }
+        Self {
+            metadata: metadata.into(),
+            spec,
+        }
     }
 }
 
@@ -77,9 +83,15 @@ mod tests {
             "metadata": {"name": "ccm", "managedFields": [{"manager": "m", "time": end}]},
             "spec": {"holderIdentity": "x", "acquireTime": end, "renewTime": end},
         });
-        assert!(serde_json::from_value::<Lease>(lease.clone()).is_err(), "or there is no need of this");
+        assert!(
+            serde_json::from_value::<Lease>(lease.clone()).is_err(),
+            "or there is no need of this"
+        );
         let Read::<Lease>(lease) = serde_json::from_value(lease).unwrap();
         let spec = lease.spec.unwrap();
-        assert_eq!((spec.holder_identity.as_deref(), spec.renew_time), (Some("x"), None));
+        assert_eq!(
+            (spec.holder_identity.as_deref(), spec.renew_time),
+            (Some("x"), None)
+        );
     }
 }

@@ -32,15 +32,28 @@ struct SentStatus {
 }
 
 impl From<Sent> for Service {
-    fn from(Sent { metadata, spec, status }: Sent) -> Self {
+    fn from(
+        Sent {
+            metadata,
+            spec,
+            status,
+        }: Sent,
+    ) -> Self {
         let readable = |conditions: Vec<Value>| {
-            conditions.into_iter().filter_map(|condition| serde_json::from_value(condition).ok()).collect()
+            conditions
+                .into_iter()
+                .filter_map(|condition| serde_json::from_value(condition).ok())
+                .collect()
         };
         let status = status.map(|status| ServiceStatus {
             load_balancer: status.load_balancer,
             conditions: status.conditions.map(readable),
         });
-        Self { metadata: metadata.into(), spec, status }
+        Self {
+            metadata: metadata.into(),
+            spec,
+            status,
+        }
     }
 }
 
@@ -51,7 +64,9 @@ mod tests {
     use super::*;
 
     fn read(service: &Value) -> Service {
-        serde_json::from_str::<Read<Service>>(&service.to_string()).unwrap().0
+        serde_json::from_str::<Read<Service>>(&service.to_string())
+            .unwrap()
+            .0
     }
 
     #[test]
@@ -73,7 +88,8 @@ mod tests {
         });
         let whole: Service = serde_json::from_value(service.clone()).unwrap();
         assert_eq!(read(&service), whole);
-        service["metadata"]["managedFields"] = json!([{"manager": "m", "time": "2026-01-01T00:00:00Z"}]);
+        service["metadata"]["managedFields"] =
+            json!([{"manager": "m", "time": "2026-01-01T00:00:00Z"}]);
         assert_eq!(read(&service), whole);
     }
 
@@ -81,16 +97,27 @@ mod tests {
     fn a_service_with_bad_managed_fields_or_times_can_be_read() {
         let deep = "{\"f:a\":".repeat(500) + "{}" + &"}".repeat(500);
         let managed = |time: &str, fields: &str| {
-            format!("[{{\"manager\":\"m\",\"time\":{time:?},\"fieldsType\":\"FieldsV1\",\"fieldsV1\":{fields}}}]")
+            format!(
+                "[{{\"manager\":\"m\",\"time\":{time:?},\"fieldsType\":\"FieldsV1\",\"fieldsV1\":{fields}}}]"
+            )
         };
-        for managed in [managed("9999-12-31T23:59:59Z", "{}"), managed("2026-01-01T00:00:00Z", &deep)] {
-            let service = format!("{{\"metadata\":{{\"name\":\"web\",\"managedFields\":{managed}}}}}");
-            assert!(serde_json::from_str::<Service>(&service).is_err(), "or there is no need of this");
+        for managed in [
+            managed("9999-12-31T23:59:59Z", "{}"),
+            managed("2026-01-01T00:00:00Z", &deep),
+        ] {
+            let service =
+                format!("{{\"metadata\":{{\"name\":\"web\",\"managedFields\":{managed}}}}}");
+            assert!(
+                serde_json::from_str::<Service>(&service).is_err(),
+                "or there is no need of this"
+            );
             let Read::<Service>(service) = serde_json::from_str(&service).unwrap();
             assert_eq!(service.metadata.name.as_deref(), Some("web"));
         }
-        let condition = json!({"type": "x", "status": "True", "lastTransitionTime": "9999-12-31T23:59:59Z"});
-        let service = read(&json!({"metadata": {"name": "web"}, "status": {"conditions": [condition]}}));
+        let condition =
+            json!({"type": "x", "status": "True", "lastTransitionTime": "9999-12-31T23:59:59Z"});
+        let service =
+            read(&json!({"metadata": {"name": "web"}, "status": {"conditions": [condition]}}));
         assert_eq!(service.status.unwrap().conditions, Some(Vec::new()));
     }
 }

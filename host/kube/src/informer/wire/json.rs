@@ -18,7 +18,11 @@ pub(super) fn page<K: Kind>(body: &[u8]) -> Result<Page<K>, serde_json::Error> {
     let List::<K::Read> { metadata, items } = serde_json::from_slice(body)?;
     let filled = |text: Option<String>| text.filter(|text| !text.is_empty());
     Ok(Page {
-        entries: items.unwrap_or_default().into_iter().map(|object| Entry::new(object.into())).collect(),
+        entries: items
+            .unwrap_or_default()
+            .into_iter()
+            .map(|object| Entry::new(object.into()))
+            .collect(),
         next: filled(metadata.continue_),
         version: filled(metadata.resource_version),
     })
@@ -30,12 +34,16 @@ pub(super) fn event<K: Kind>(line: &str) -> Result<Option<Event<K>>, Error> {
         Ok(event) => event,
         Err(error) if error.is_eof() => return Ok(None),
         Err(error) => {
-            let status = serde_json::from_str(line).ok().map(|status| Error::Api(Box::new(status)));
+            let status = serde_json::from_str(line)
+                .ok()
+                .map(|status| Error::Api(Box::new(status)));
             return Err(status.unwrap_or(Error::SerdeError(error)));
         }
     };
     Ok(Some(match event {
-        WatchEvent::Added(object) | WatchEvent::Modified(object) => Event::Applied(Entry::new(object.into())),
+        WatchEvent::Added(object) | WatchEvent::Modified(object) => {
+            Event::Applied(Entry::new(object.into()))
+        }
         WatchEvent::Deleted(object) => Event::Deleted(Entry::new(object.into())),
         WatchEvent::Bookmark(bookmark) => Event::Bookmark(bookmark.metadata.resource_version),
         WatchEvent::Error(status) => Event::Failed(status),

@@ -1,5 +1,6 @@
-//! Answers in protobuf: the messages around objects. The objects themselves are decoded by their [`Kind`]. The field numbers are
-//! those of `generated.proto` in k8s.io/apimachinery/pkg/apis/meta/v1 and k8s.io/apimachinery/pkg/runtime.
+//! Answers in protobuf: the messages around objects. The objects themselves are decoded by their
+//! [`Kind`]. The field numbers are those of `generated.proto` in
+//! k8s.io/apimachinery/pkg/apis/meta/v1 and k8s.io/apimachinery/pkg/runtime.
 
 use bytes::Bytes;
 use kube::{Error, Resource, core};
@@ -29,8 +30,12 @@ impl From<Malformed> for Error {
 }
 
 pub(super) fn page<K: Kind>(body: Bytes) -> Result<Page<K>, Malformed> {
-    let List { metadata, items } = List::decode(object(body, &format!("{}List", K::Object::kind(&())))?)?;
-    let ListMeta { resource_version, r#continue } = metadata.unwrap_or_default();
+    let List { metadata, items } =
+        List::decode(object(body, &format!("{}List", K::Object::kind(&())))?)?;
+    let ListMeta {
+        resource_version,
+        r#continue,
+    } = metadata.unwrap_or_default();
     let filled = |text: String| Some(text).filter(|text| !text.is_empty());
     Ok(Page {
         entries: items.into_iter().map(entry).collect::<Result<_, _>>()?,
@@ -40,7 +45,10 @@ pub(super) fn page<K: Kind>(body: Bytes) -> Result<Page<K>, Malformed> {
 }
 
 pub(super) fn event<K: Kind>(frame: Bytes) -> Result<Event<K>, Malformed> {
-    let WatchEvent { r#type, object: sent } = WatchEvent::decode(frame)?;
+    let WatchEvent {
+        r#type,
+        object: sent,
+    } = WatchEvent::decode(frame)?;
     let sent = sent.ok_or(Malformed::NoObject)?.raw;
     if r#type == "ERROR" {
         return Ok(Event::Failed(Box::new(status(sent)?)));
@@ -55,7 +63,11 @@ pub(super) fn event<K: Kind>(frame: Bytes) -> Result<Event<K>, Malformed> {
 }
 
 pub(super) fn status(body: Bytes) -> Result<core::Status, Malformed> {
-    let Status { message, reason, code } = Status::decode(object(body, "Status")?)?;
+    let Status {
+        message,
+        reason,
+        code,
+    } = Status::decode(object(body, "Status")?)?;
     Ok(core::Status::failure(&message, &reason).with_code(u16::try_from(code).unwrap_or_default()))
 }
 

@@ -33,7 +33,13 @@ fn tree(path: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
 #[test]
 fn existing_files_in_the_directory_are_not_changed() {
     let home = tempfile::tempdir().unwrap();
-    for file in ["notes.txt", "cloud.yaml", ".ssh/id", "plugins/my.wasm", "docs/thesis/chapters/one.tex"] {
+    for file in [
+        "notes.txt",
+        "cloud.yaml",
+        ".ssh/id",
+        "plugins/my.wasm",
+        "docs/thesis/chapters/one.tex",
+    ] {
         let file = home.path().join(file);
         fs::create_dir_all(file.parent().unwrap()).unwrap();
         fs::write(&file, format!("dear {}", file.display())).unwrap();
@@ -44,7 +50,12 @@ fn existing_files_in_the_directory_are_not_changed() {
     directory.remove("x").unwrap();
     let mut after = tree(home.path());
     assert_eq!(after.remove(&home.path().join(NAME)), Some(Vec::new()));
-    assert_eq!(after.remove(&home.path().join(NAME).join(MARKER)).as_deref(), Some(MARKER_TEXT));
+    assert_eq!(
+        after
+            .remove(&home.path().join(NAME).join(MARKER))
+            .as_deref(),
+        Some(MARKER_TEXT)
+    );
     assert_eq!(after, before);
 }
 
@@ -66,7 +77,10 @@ fn a_cache_writable_by_others_is_rejected() {
         let dir = parent.path().join(format!("{open:o}"));
         fs::create_dir(&dir).unwrap();
         chmod(&dir, open);
-        assert!(matches!(Directory::open(&dir), Err(CacheDirError::Open { .. })), "{open:o}");
+        assert!(
+            matches!(Directory::open(&dir), Err(CacheDirError::Open { .. })),
+            "{open:o}"
+        );
         chmod(&dir, 0o755);
         Directory::open(&dir).unwrap();
         chmod(&dir.join(NAME), open);
@@ -76,7 +90,10 @@ fn a_cache_writable_by_others_is_rejected() {
     let dir = parent.path().join("shared");
     Directory::open(&dir).unwrap();
     chmod(&dir.join(NAME), 0o750);
-    assert!(matches!(Directory::open(&dir), Err(CacheDirError::Shared { mode: 0o750, .. })));
+    assert!(matches!(
+        Directory::open(&dir),
+        Err(CacheDirError::Shared { mode: 0o750, .. })
+    ));
 }
 
 #[test]
@@ -86,13 +103,19 @@ fn a_link_or_a_file_is_rejected_as_cache() {
     fs::write(&file, "").unwrap();
     std::os::unix::fs::symlink(parent.path(), &link).unwrap();
     for path in [&file, &link] {
-        assert!(matches!(Directory::open(path), Err(CacheDirError::NotDirectory(_))));
+        assert!(matches!(
+            Directory::open(path),
+            Err(CacheDirError::NotDirectory(_))
+        ));
     }
     let dir = parent.path().join("dir");
     fs::create_dir(&dir).unwrap();
     std::os::unix::fs::symlink(parent.path(), dir.join(NAME)).unwrap();
     let error = Directory::open(&dir).err().unwrap();
-    assert!(matches!(&error, CacheDirError::NotDirectory(path) if path.ends_with(NAME)), "{error}");
+    assert!(
+        matches!(&error, CacheDirError::NotDirectory(path) if path.ends_with(NAME)),
+        "{error}"
+    );
 }
 
 #[test]
@@ -102,7 +125,12 @@ fn a_directory_not_created_by_skydock_is_rejected() {
     DirBuilder::new().mode(0o700).create(&own).unwrap();
     fs::write(own.join("thesis.tex"), "dear").unwrap();
     let error = Directory::open(parent.path()).err().unwrap();
-    assert!(error.to_string().starts_with(&format!("{} was not created by Skydock", own.display())), "{error}");
+    assert!(
+        error
+            .to_string()
+            .starts_with(&format!("{} was not created by Skydock", own.display())),
+        "{error}"
+    );
     assert_eq!(fs::read(own.join("thesis.tex")).unwrap(), b"dear");
     // A process that ended between creating and marking the directory leaves an empty one.
     fs::remove_file(own.join("thesis.tex")).unwrap();
@@ -123,7 +151,10 @@ fn a_directory_swapped_later_is_not_used() {
     assert_eq!(read(&directory, "file"), "ours");
     directory.rename("file", "other").unwrap();
     assert_eq!(fs::read(away.join(NAME).join("other")).unwrap(), b"ours");
-    assert_eq!(fs::read(directory.for_a_child().join("other")).unwrap(), b"ours");
+    assert_eq!(
+        fs::read(directory.for_a_child().join("other")).unwrap(),
+        b"ours"
+    );
 }
 
 #[test]
@@ -138,7 +169,12 @@ fn only_regular_files_within_the_size_limit_are_read() {
     for (name, limit) in [("long", 3), ("link", 4), ("dir", 4096), ("none", 4)] {
         assert!(directory.file(name, limit).is_err(), "{name}");
     }
-    let mut names: Vec<_> = directory.files().unwrap().into_iter().map(|file| file.name).collect();
+    let mut names: Vec<_> = directory
+        .files()
+        .unwrap()
+        .into_iter()
+        .map(|file| file.name)
+        .collect();
     names.sort();
     assert_eq!(names, [MARKER, "long"]);
 }

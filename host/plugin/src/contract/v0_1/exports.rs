@@ -1,4 +1,5 @@
-//! The functions that a plugin exports: one module for each interface, with its calls and the rules for their answers.
+//! The functions that a plugin exports: one module for each interface, with its calls and the rules
+//! for their answers.
 
 mod instances;
 mod load_balancers;
@@ -19,7 +20,8 @@ use wasmtime::{
 use super::bindings::exports::skydock::provider as generated;
 use crate::{error::LoadProblem, host::State};
 
-/// An instance during one call. Each function consumes it; its arguments live for `'s`, longer than the call.
+/// An instance during one call. Each function consumes it; its arguments live for `'s`, longer than
+/// the call.
 pub(crate) struct Guest<'a, 's> {
     functions: &'a Functions,
     store: &'a mut Store<State>,
@@ -29,7 +31,11 @@ pub(crate) struct Guest<'a, 's> {
 impl<'a> Guest<'a, '_> {
     /// Prepares a call.
     pub(crate) fn new(functions: &'a Functions, store: &'a mut Store<State>) -> Self {
-        Self { functions, store, arguments: PhantomData }
+        Self {
+            functions,
+            store,
+            arguments: PhantomData,
+        }
     }
 }
 
@@ -98,10 +104,14 @@ const PLUGIN: &str = "plugin";
 
 /// Returns the conversion of an error about an interface.
 fn wrong(interface: &'static str) -> impl FnOnce(wasmtime::Error) -> LoadProblem {
-    move |reason| LoadProblem::WrongType { interface, reason: reason.into() }
+    move |reason| LoadProblem::WrongType {
+        interface,
+        reason: reason.into(),
+    }
 }
 
-/// Returns the functions of an interface that the plugin exports. The caller has checked that it does.
+/// Returns the functions of an interface that the plugin exports. The caller has checked that it
+/// does.
 fn exported<T>(interface: Option<&T>) -> wasmtime::Result<&T> {
     interface.ok_or_else(|| wasmtime::format_err!("the interface is not exported"))
 }

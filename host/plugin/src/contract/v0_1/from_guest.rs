@@ -14,14 +14,16 @@ use crate::{
 };
 
 /// Bounds of the delay before a retry.
-const RETRY: std::ops::RangeInclusive<Duration> = Duration::from_millis(100)..=Duration::from_secs(60 * 60);
+const RETRY: std::ops::RangeInclusive<Duration> =
+    Duration::from_millis(100)..=Duration::from_secs(60 * 60);
 
 /// Converts the answer of a function that may fail as a whole.
 pub(super) fn whole<T>(answer: Result<T, wit::CloudError>) -> Result<T, CallError> {
     answer.map_err(|error| CallError::Cloud(cloud_error(error)))
 }
 
-/// Converts a plugin's error for controllers: its text is cut off and escaped, its delay is kept within the bounds.
+/// Converts a plugin's error for controllers: its text is cut off and escaped, its delay is kept
+/// within the bounds.
 fn cloud_error(error: wit::CloudError) -> CloudError {
     told(error, |text| shown(&text, SENTENCE).into_owned())
 }
@@ -54,14 +56,18 @@ pub(super) fn each<W, T>(
     batch(questions, whole(answer)?, check).map_err(CallError::BadAnswer)
 }
 
-/// Checks each element of a batch separately. A wrong number of elements makes the whole batch invalid.
+/// Checks each element of a batch separately. A wrong number of elements makes the whole batch
+/// invalid.
 fn batch<W, T>(
     questions: usize,
     answers: Vec<Result<W, wit::CloudError>>,
     check: impl Fn(W) -> Checked<T>,
 ) -> Checked<Vec<Element<T>>> {
     if answers.len() != questions {
-        return Err(AnswerError::Length { questions, answers: answers.len() });
+        return Err(AnswerError::Length {
+            questions,
+            answers: answers.len(),
+        });
     }
     let element = |answer: Result<W, wit::CloudError>| match answer {
         Ok(answer) => check(answer).map(Ok),
@@ -70,7 +76,8 @@ fn batch<W, T>(
     Ok(answers.into_iter().map(element).collect())
 }
 
-/// Checks addresses for their form only. Nothing else is needed for those of a cloud's route, which are compared and never written.
+/// Checks addresses for their form only. Nothing else is needed for those of a cloud's route, which
+/// are compared and never written.
 pub(super) fn addresses(all: Vec<wit::NodeAddress>) -> Checked<Vec<cloud::NodeAddress>> {
     count("addresses", all.len(), MAX_LIST)?;
     all.into_iter().map(address).collect()
@@ -101,12 +108,24 @@ mod tests {
     // Holds: SEC-15
     #[test]
     fn an_error_keeps_its_case_within_limits() {
-        let retry = |after_ms| wit::Retry { after_ms, message: "wait".into() };
-        let CloudError::Throttled(soon) = cloud_error(wit::CloudError::Throttled(retry(0))) else { panic!() };
+        let retry = |after_ms| wit::Retry {
+            after_ms,
+            message: "wait".into(),
+        };
+        let CloudError::Throttled(soon) = cloud_error(wit::CloudError::Throttled(retry(0))) else {
+            panic!()
+        };
         assert_eq!(soon.after, Duration::from_millis(100));
-        let CloudError::InProgress(late) = cloud_error(wit::CloudError::InProgress(retry(u64::MAX))) else { panic!() };
+        let CloudError::InProgress(late) =
+            cloud_error(wit::CloudError::InProgress(retry(u64::MAX)))
+        else {
+            panic!()
+        };
         assert_eq!(late.after, Duration::from_secs(3600));
-        let CloudError::Denied(text) = cloud_error(wit::CloudError::Denied("x\n".repeat(10_000))) else { panic!() };
+        let CloudError::Denied(text) = cloud_error(wit::CloudError::Denied("x\n".repeat(10_000)))
+        else {
+            panic!()
+        };
         assert!(text.len() <= 1024 && !text.contains('\n'));
     }
 
@@ -114,19 +133,49 @@ mod tests {
     fn an_error_keeps_its_case_and_text() {
         let text = || "why".to_owned();
         let (asked, waits) = (
-            || wit::Retry { after_ms: 5000, message: text() },
-            || cloud::Retry { after: Duration::from_secs(5), message: text() },
+            || wit::Retry {
+                after_ms: 5000,
+                message: text(),
+            },
+            || cloud::Retry {
+                after: Duration::from_secs(5),
+                message: text(),
+            },
         );
         let table = [
-            (wit::CloudError::NotFound(text()), CloudError::NotFound(text())),
-            (wit::CloudError::ImplementedElsewhere, CloudError::ImplementedElsewhere),
-            (wit::CloudError::Conflict(text()), CloudError::Conflict(text())),
-            (wit::CloudError::Throttled(asked()), CloudError::Throttled(waits())),
-            (wit::CloudError::InProgress(asked()), CloudError::InProgress(waits())),
+            (
+                wit::CloudError::NotFound(text()),
+                CloudError::NotFound(text()),
+            ),
+            (
+                wit::CloudError::ImplementedElsewhere,
+                CloudError::ImplementedElsewhere,
+            ),
+            (
+                wit::CloudError::Conflict(text()),
+                CloudError::Conflict(text()),
+            ),
+            (
+                wit::CloudError::Throttled(asked()),
+                CloudError::Throttled(waits()),
+            ),
+            (
+                wit::CloudError::InProgress(asked()),
+                CloudError::InProgress(waits()),
+            ),
             (wit::CloudError::Denied(text()), CloudError::Denied(text())),
-            (wit::CloudError::Invalid(text()), CloudError::Invalid(text())),
-            (wit::CloudError::Unavailable(text()), CloudError::Unavailable(text())),
-            (wit::CloudError::Internal(text()), CloudError::Internal(text())),
+            (
+                wit::CloudError::Invalid(text()),
+                CloudError::Invalid(text()),
+            ),
+            (
+                wit::CloudError::Unavailable(text()),
+                CloudError::Unavailable(text()),
+            ),
+            (
+                wit::CloudError::Internal(text()),
+                CloudError::Internal(text()),
+            ),
         ];
         for (said, heard) in table {
             assert_eq!(cloud_error(said.clone()), heard);
@@ -136,21 +185,57 @@ mod tests {
             assert!(matches!(all, Err(CallError::Cloud(error)) if error == heard));
         }
         assert!(matches!(whole::<u8>(Ok(7)), Ok(7)));
-        assert!(matches!(each(1, Ok(vec![Ok(7)]), Ok).as_deref(), Ok([Ok(Ok(7))])));
-        assert!(matches!(each(2, Ok(vec![Ok(7)]), Ok), Err(CallError::BadAnswer(AnswerError::Length { .. }))));
+        assert!(matches!(
+            each(1, Ok(vec![Ok(7)]), Ok).as_deref(),
+            Ok([Ok(Ok(7))])
+        ));
+        assert!(matches!(
+            each(2, Ok(vec![Ok(7)]), Ok),
+            Err(CallError::BadAnswer(AnswerError::Length { .. }))
+        ));
     }
 
     #[test]
     fn an_address_is_converted_by_its_kind() {
         use wit::AddressKind as Said;
-        let checked = |kind, text: &str| address(wit::NodeAddress { kind, address: text.into() });
-        let noted = |kind, address: &str| Ok(cloud::NodeAddress { kind, address: address.into() });
+        let checked = |kind, text: &str| {
+            address(wit::NodeAddress {
+                kind,
+                address: text.into(),
+            })
+        };
+        let noted = |kind, address: &str| {
+            Ok(cloud::NodeAddress {
+                kind,
+                address: address.into(),
+            })
+        };
         for (kind, address, expected) in [
-            (Said::Hostname, "Node_1", noted(cloud::AddressKind::Hostname, "Node_1")),
-            (Said::InternalDns, "a.b", noted(cloud::AddressKind::InternalDns, "a.b")),
-            (Said::ExternalDns, "a.b", noted(cloud::AddressKind::ExternalDns, "a.b")),
-            (Said::InternalIp, "10.0.0.1", noted(cloud::AddressKind::InternalIp, "10.0.0.1")),
-            (Said::ExternalIp, "2001:DB8:0::1", noted(cloud::AddressKind::ExternalIp, "2001:db8::1")),
+            (
+                Said::Hostname,
+                "Node_1",
+                noted(cloud::AddressKind::Hostname, "Node_1"),
+            ),
+            (
+                Said::InternalDns,
+                "a.b",
+                noted(cloud::AddressKind::InternalDns, "a.b"),
+            ),
+            (
+                Said::ExternalDns,
+                "a.b",
+                noted(cloud::AddressKind::ExternalDns, "a.b"),
+            ),
+            (
+                Said::InternalIp,
+                "10.0.0.1",
+                noted(cloud::AddressKind::InternalIp, "10.0.0.1"),
+            ),
+            (
+                Said::ExternalIp,
+                "2001:DB8:0::1",
+                noted(cloud::AddressKind::ExternalIp, "2001:db8::1"),
+            ),
         ] {
             assert_eq!(checked(kind, address), expected);
         }
@@ -164,20 +249,50 @@ mod tests {
         ] {
             assert!(checked(kind, text).is_err(), "{text}");
         }
-        let many = |count| vec![wit::NodeAddress { kind: Said::Hostname, address: "a".into() }; count];
+        let many = |count| {
+            vec![
+                wit::NodeAddress {
+                    kind: Said::Hostname,
+                    address: "a".into()
+                };
+                count
+            ]
+        };
         assert_eq!(addresses(many(64)).unwrap().len(), 64);
-        let excess = AnswerError::TooMany { what: "addresses", count: 65, limit: 64 };
+        let excess = AnswerError::TooMany {
+            what: "addresses",
+            count: 65,
+            limit: 64,
+        };
         assert_eq!(addresses(many(65)), Err(excess));
     }
 
     #[test]
     fn an_invalid_element_fails_alone_a_wrong_length_fails_all() {
-        let found = batch(3, vec![Ok(1), Ok(2), Err(wit::CloudError::ImplementedElsewhere)], |it| {
-            if it == 1 { Err(AnswerError::Missing("one")) } else { Ok(it) }
-        });
-        let expected = vec![Err(AnswerError::Missing("one")), Ok(Ok(2)), Ok(Err(CloudError::ImplementedElsewhere))];
+        let found = batch(
+            3,
+            vec![Ok(1), Ok(2), Err(wit::CloudError::ImplementedElsewhere)],
+            |it| {
+                if it == 1 {
+                    Err(AnswerError::Missing("one"))
+                } else {
+                    Ok(it)
+                }
+            },
+        );
+        let expected = vec![
+            Err(AnswerError::Missing("one")),
+            Ok(Ok(2)),
+            Ok(Err(CloudError::ImplementedElsewhere)),
+        ];
         assert_eq!(found, Ok(expected));
         let none: Vec<Result<i32, wit::CloudError>> = Vec::new();
-        assert_eq!(batch(1, none, Ok), Err(AnswerError::Length { questions: 1, answers: 0 }));
+        assert_eq!(
+            batch(1, none, Ok),
+            Err(AnswerError::Length {
+                questions: 1,
+                answers: 0
+            })
+        );
     }
 }

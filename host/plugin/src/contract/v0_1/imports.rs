@@ -1,4 +1,5 @@
-//! The interfaces that the host provides to a plugin. Each module converts arguments and results; [`host`](crate::host) has what they do.
+//! The interfaces that the host provides to a plugin. Each module converts arguments and results;
+//! [`host`](crate::host) has what they do.
 
 mod cache;
 mod calls;

@@ -13,16 +13,25 @@ use crate::source::Settings;
 const LABEL_ZONE: &str = "topology.kubernetes.io/zone";
 
 fn pairs(pairs: &cloud::Pairs) -> Vec<(String, String)> {
-    pairs.iter().map(|(key, value)| (key.clone(), value.clone())).collect()
+    pairs
+        .iter()
+        .map(|(key, value)| (key.clone(), value.clone()))
+        .collect()
 }
 
 pub(super) fn settings(settings: &Settings) -> plugin::Settings {
     plugin::Settings {
         cluster_name: settings.cluster_name.clone(),
         cluster_cidrs: settings.cluster_cidrs.clone(),
-        cloud_config: settings.cloud_config.as_ref().map(|config| config.text.clone()),
+        cloud_config: settings
+            .cloud_config
+            .as_ref()
+            .map(|config| config.text.clone()),
         options: pairs(&settings.options),
-        cloud_config_path: settings.cloud_config.as_ref().map(|config| config.path.display().to_string()),
+        cloud_config_path: settings
+            .cloud_config
+            .as_ref()
+            .map(|config| config.path.display().to_string()),
     }
 }
 
@@ -34,7 +43,10 @@ fn address(address: &cloud::NodeAddress) -> wit::NodeAddress {
         cloud::AddressKind::InternalDns => wit::AddressKind::InternalDns,
         cloud::AddressKind::ExternalDns => wit::AddressKind::ExternalDns,
     };
-    wit::NodeAddress { kind, address: address.address.clone() }
+    wit::NodeAddress {
+        kind,
+        address: address.address.clone(),
+    }
 }
 
 fn taint(taint: &cloud::Taint) -> wit::Taint {
@@ -43,7 +55,11 @@ fn taint(taint: &cloud::Taint) -> wit::Taint {
         cloud::TaintEffect::PreferNoSchedule => wit::TaintEffect::PreferNoSchedule,
         cloud::TaintEffect::NoExecute => wit::TaintEffect::NoExecute,
     };
-    wit::Taint { key: taint.key.clone(), value: taint.value.clone(), effect }
+    wit::Taint {
+        key: taint.key.clone(),
+        value: taint.value.clone(),
+        effect,
+    }
 }
 
 pub(super) fn node(node: &cloud::Node) -> wit::Node {
@@ -76,7 +92,11 @@ pub(super) fn target(node: &cloud::Node) -> Target {
     Target {
         name: node.name.clone(),
         provider_id: node.provider_id.clone(),
-        zone: node.labels.get(LABEL_ZONE).filter(|zone| !zone.is_empty()).cloned(),
+        zone: node
+            .labels
+            .get(LABEL_ZONE)
+            .filter(|zone| !zone.is_empty())
+            .cloned(),
         addresses: node.addresses.iter().map(address).collect(),
     }
 }
@@ -160,7 +180,9 @@ pub(super) fn service(service: &cloud::Service) -> wit::Service {
         cluster_ips: service.cluster_ips.clone(),
         external_ips: service.external_ips.clone(),
         selector: pairs(&service.selector),
-        status: wit::LoadBalancerStatus { ingress: service.status.ingress.iter().map(ingress).collect() },
+        status: wit::LoadBalancerStatus {
+            ingress: service.status.ingress.iter().map(ingress).collect(),
+        },
         deleting: service.deleting,
     }
 }
@@ -169,7 +191,10 @@ pub(super) fn route(route: &cloud::Route) -> routes::Route {
     routes::Route {
         name: route.name.clone(),
         target_node: route.target_node.clone(),
-        target_addresses: route.target_addresses.as_ref().map(|all| all.iter().map(address).collect()),
+        target_addresses: route
+            .target_addresses
+            .as_ref()
+            .map(|all| all.iter().map(address).collect()),
         destination_cidr: route.destination_cidr.clone(),
         blackhole: route.blackhole,
     }
@@ -192,8 +217,10 @@ mod tests {
     #[test]
     fn an_empty_zone_label_means_no_zone() {
         for (label, zone) in [("a", Some("a")), ("", None)] {
-            let node =
-                cloud::Node { labels: [(LABEL_ZONE.to_owned(), label.to_owned())].into(), ..cloud::Node::default() };
+            let node = cloud::Node {
+                labels: [(LABEL_ZONE.to_owned(), label.to_owned())].into(),
+                ..cloud::Node::default()
+            };
             assert_eq!(target(&node).zone.as_deref(), zone);
         }
     }

@@ -5,10 +5,12 @@ use wasmtime_wasi_http::{
     p2::bindings::http::types::{ErrorCode, IoError},
 };
 
-/// Returns the code of the error that a stream has reported. `None` if the error is not one of HTTP.
+/// Returns the code of the error that a stream has reported. `None` if the error is not one of
+/// HTTP.
 ///
-/// wasmtime-wasi-http 48.0.8 looks for a type that the errors of bodies do not have, and therefore never finds a code. Without it, a guest
-/// cannot tell an answer that is too large, which it must not request again, from one whose connection broke.
+/// wasmtime-wasi-http 48.0.8 looks for a type that the errors of bodies do not have, and therefore
+/// never finds a code. Without it, a guest cannot tell an answer that is too large, which it must
+/// not request again, from one whose connection broke.
 pub(super) fn code(error: &IoError) -> Option<ErrorCode> {
     if let Some(code) = error.downcast_ref::<ErrorCode>() {
         return Some(code.clone());
@@ -33,9 +35,20 @@ mod tests {
 
     #[test]
     fn each_error_of_a_body_has_its_code() {
-        let told =
-            |it: Code| format!("{:?}", code(&IoError::from(error(Failure { code: it, message: None }))).unwrap());
-        assert_eq!(told(Code::HttpResponseBodySize), "ErrorCode::HttpResponseBodySize(None)");
+        let told = |it: Code| {
+            format!(
+                "{:?}",
+                code(&IoError::from(error(Failure {
+                    code: it,
+                    message: None
+                })))
+                .unwrap()
+            )
+        };
+        assert_eq!(
+            told(Code::HttpResponseBodySize),
+            "ErrorCode::HttpResponseBodySize(None)"
+        );
         for it in [
             Code::ConnectionReadTimeout,
             Code::ConnectionTerminated,
@@ -45,7 +58,10 @@ mod tests {
         ] {
             assert_eq!(told(it), format!("ErrorCode::{it:?}"));
         }
-        assert_eq!(told(Code::DnsTimeout), "ErrorCode::InternalError(Some(\"DNS lookup timed out\"))");
+        assert_eq!(
+            told(Code::DnsTimeout),
+            "ErrorCode::InternalError(Some(\"DNS lookup timed out\"))"
+        );
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Records HTTP exchanges as a guest sees them, and replays them.
 //!
-//! A request is recorded before the gateway adds credentials to it, and a response after the gateway has masked them in it.
+//! A request is recorded before the gateway adds credentials to it, and a response after the
+//! gateway has masked them in it.
 
 use std::{
     collections::VecDeque,
@@ -38,28 +39,63 @@ pub(super) fn record(
     if is_compressed(&head.headers) {
         recorder.stop(COMPRESSED);
     }
-    head.headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
-    let length = head.headers.get(http::header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
+    head.headers
+        .insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
+    let length = head
+        .headers
+        .get(http::header::CONTENT_LENGTH)
+        .and_then(|length| length.to_str().ok()?.parse().ok());
     let length = length.or_else(|| body.is_end_stream().then_some(0));
-    let note = Upload { recorder: Arc::clone(recorder), exchange, bytes: Vec::new(), length, noted: false };
-    let sent = send(Request::from_parts(head, Noted { body, note }.boxed_unsync()));
+    let note = Upload {
+        recorder: Arc::clone(recorder),
+        exchange,
+        bytes: Vec::new(),
+        length,
+        noted: false,
+    };
+    let sent = send(Request::from_parts(
+        head,
+        Noted { body, note }.boxed_unsync(),
+    ));
     let recorder = Arc::clone(recorder);
     Box::pin(async move {
-        let response = sent.await.inspect_err(|failure| recorder.end(exchange, ending(failure)))?;
+        let response = sent
+            .await
+            .inspect_err(|failure| recorder.end(exchange, ending(failure)))?;
         let (head, body) = response.into_parts();
         if is_compressed(&head.headers) {
             recorder.stop(COMPRESSED);
         }
-        recorder.response(exchange, ResponseHead { status: head.status.as_u16(), headers: fields(&head.headers) });
-        let note = Download { recorder, exchange, pieces: Vec::new(), last: Vec::new() };
-        Ok(Response::from_parts(head, Noted { body, note }.boxed_unsync()))
+        recorder.response(
+            exchange,
+            ResponseHead {
+                status: head.status.as_u16(),
+                headers: fields(&head.headers),
+            },
+        );
+        let note = Download {
+            recorder,
+            exchange,
+            pieces: Vec::new(),
+            last: Vec::new(),
+        };
+        Ok(Response::from_parts(
+            head,
+            Noted { body, note }.boxed_unsync(),
+        ))
     })
 }
 
 /// Compares a request with the recorded one, and returns the recorded response.
-pub(super) fn play(player: &Arc<Player>, request: Request<WasiBody>, options: Option<RequestOptions>) -> Sent {
+pub(super) fn play(
+    player: &Arc<Player>,
+    request: Request<WasiBody>,
+    options: Option<RequestOptions>,
+) -> Sent {
     let (head, body) = request.into_parts();
-    let Some(exchange) = player.request(&head_of(&head, options)) else { return Box::pin(std::future::pending()) };
+    let Some(exchange) = player.request(&head_of(&head, options)) else {
+        return Box::pin(std::future::pending());
+    };
     let player = Arc::clone(player);
     Box::pin(async move {
         let sending = send(Arc::clone(&player), exchange, body);
@@ -70,7 +106,14 @@ pub(super) fn play(player: &Arc<Player>, request: Request<WasiBody>, options: Op
         }
         let (head, pieces, ending) = player.response(exchange);
         match (head, ending) {
-            (Some(head), ending) => Ok(response(head, Replayed { player, pieces, ending })),
+            (Some(head), ending) => Ok(response(
+                head,
+                Replayed {
+                    player,
+                    pieces,
+                    ending,
+                },
+            )),
             (None, Some(Ending::Failure { code, message })) => Err(Failure { code, message }),
             _ => {
                 player.waits();
@@ -85,7 +128,10 @@ async fn send(player: Arc<Player>, exchange: u64, body: WasiBody) {
     let (mut body, mut bytes) = (pin!(body), Vec::new());
     let complete = loop {
         match body.frame().await {
-            Some(Ok(frame)) => frame.data_ref().into_iter().for_each(|data| bytes.extend_from_slice(data)),
+            Some(Ok(frame)) => frame
+                .data_ref()
+                .into_iter()
+                .for_each(|data| bytes.extend_from_slice(data)),
             Some(Err(_)) => break false,
             None => break true,
         }
@@ -94,29 +140,45 @@ async fn send(player: Arc<Player>, exchange: u64, body: WasiBody) {
 }
 
 fn head_of(head: &request::Parts, options: Option<RequestOptions>) -> RequestHead {
-    let millis = |timeout: Option<Duration>| timeout.map(|it| u64::try_from(it.as_millis()).unwrap_or(u64::MAX));
+    let millis = |timeout: Option<Duration>| {
+        timeout.map(|it| u64::try_from(it.as_millis()).unwrap_or(u64::MAX))
+    };
     let timeouts = options.map(|it| Timeouts {
         connect: millis(it.connect_timeout),
         first_byte: millis(it.first_byte_timeout),
         between_bytes: millis(it.between_bytes_timeout),
     });
     let (method, uri) = (head.method.to_string(), head.uri.to_string());
-    RequestHead { method, uri, headers: fields(&head.headers), timeouts }
+    RequestHead {
+        method,
+        uri,
+        headers: fields(&head.headers),
+        timeouts,
+    }
 }
 
 fn is_compressed(headers: &HeaderMap) -> bool {
-    headers.get_all(CONTENT_ENCODING).iter().any(|coding| !coding.as_bytes().eq_ignore_ascii_case(b"identity"))
+    headers
+        .get_all(CONTENT_ENCODING)
+        .iter()
+        .any(|coding| !coding.as_bytes().eq_ignore_ascii_case(b"identity"))
 }
 
 fn fields(headers: &HeaderMap) -> Fields {
     let text = |value: &HeaderValue| String::from_utf8_lossy(value.as_bytes()).into_owned();
-    headers.iter().map(|(name, value)| (name.to_string(), text(value))).collect()
+    headers
+        .iter()
+        .map(|(name, value)| (name.to_string(), text(value)))
+        .collect()
 }
 
 fn headers(fields: Fields) -> HeaderMap {
     let mut headers = HeaderMap::new();
     for (name, value) in fields {
-        if let (Ok(name), Ok(value)) = (name.parse::<HeaderName>(), HeaderValue::from_bytes(value.as_bytes())) {
+        if let (Ok(name), Ok(value)) = (
+            name.parse::<HeaderName>(),
+            HeaderValue::from_bytes(value.as_bytes()),
+        ) {
             headers.append(name, value);
         }
     }
@@ -131,7 +193,10 @@ fn response(head: ResponseHead, body: Replayed) -> Response<super::Body> {
 }
 
 fn ending(failure: &Failure) -> Ending {
-    Ending::Failure { code: failure.code, message: failure.message.clone() }
+    Ending::Failure {
+        code: failure.code,
+        message: failure.message.clone(),
+    }
 }
 
 /// Records a body.
@@ -153,13 +218,22 @@ impl<B: Body<Data = Bytes> + Unpin, N: Note<B::Error> + Unpin> Body for Noted<B,
     type Data = Bytes;
     type Error = B::Error;
 
-    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, B::Error>>> {
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, B::Error>>> {
         let Self { body, note } = &mut *self;
         let frame = ready!(Pin::new(body).poll_frame(cx));
         match &frame {
             Some(Ok(frame)) => {
-                frame.data_ref().into_iter().for_each(|data| note.data(data));
-                frame.trailers_ref().into_iter().for_each(|trailers| note.end(Ok(Some(trailers))));
+                frame
+                    .data_ref()
+                    .into_iter()
+                    .for_each(|data| note.data(data));
+                frame
+                    .trailers_ref()
+                    .into_iter()
+                    .for_each(|trailers| note.end(Ok(Some(trailers))));
             }
             Some(Err(error)) => note.end(Err(error)),
             None => note.end(Ok(None)),
@@ -189,7 +263,8 @@ struct Upload {
 impl Upload {
     fn note(&mut self, complete: bool) {
         if !std::mem::replace(&mut self.noted, true) {
-            self.recorder.request_body(self.exchange, std::mem::take(&mut self.bytes), complete);
+            self.recorder
+                .request_body(self.exchange, std::mem::take(&mut self.bytes), complete);
         }
     }
 }
@@ -246,7 +321,8 @@ impl Note<Failure> for Download {
         // The plugin may write it to its log before the body has ended.
         self.last.extend_from_slice(data.chunk());
         self.recorder.learn(&self.last);
-        self.last.drain(..self.last.len().saturating_sub(Self::OVERLAP));
+        self.last
+            .drain(..self.last.len().saturating_sub(Self::OVERLAP));
         self.pieces.push(data.chunk().to_vec());
     }
 
@@ -271,7 +347,10 @@ impl Body for Replayed {
     type Data = Bytes;
     type Error = Failure;
 
-    fn poll_frame(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Failure>>> {
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Failure>>> {
         if let Some(piece) = self.pieces.pop_front() {
             return Poll::Ready(Some(Ok(Frame::data(piece.into()))));
         }
@@ -281,7 +360,9 @@ impl Body for Replayed {
                 self.ending = Some(Ending::Trailers(None));
                 Poll::Ready(trailers.map(|trailers| Ok(Frame::trailers(headers(trailers)))))
             }
-            Some(Ending::Failure { code, message }) => Poll::Ready(Some(Err(Failure { code, message }))),
+            Some(Ending::Failure { code, message }) => {
+                Poll::Ready(Some(Err(Failure { code, message })))
+            }
             None => {
                 self.player.waits();
                 Poll::Pending
@@ -299,20 +380,31 @@ mod tests {
     use super::*;
     use crate::tape::Recordings;
 
-    /// Sends a request with this coding, which is answered with that one, and returns the recording.
+    /// Sends a request with this coding, which is answered with that one, and returns the
+    /// recording.
     async fn recorded(sent: &'static str, answered: &'static str) -> String {
         let dir = tempfile::tempdir().unwrap();
         let recordings = Recordings::open(&dir.path().join("new"), 1 << 20).unwrap();
         let recorder = Arc::new(Recorder::begin(&recordings, "p", 1, "digest"));
         let body = |text: &'static str| Full::new(Bytes::from(text));
-        let request = Request::post("http://cloud/v1").header("accept-encoding", "gzip").header(CONTENT_ENCODING, sent);
-        let request = request.body(body("question").map_err(|never| match never {}).boxed_unsync()).unwrap();
+        let request = Request::post("http://cloud/v1")
+            .header("accept-encoding", "gzip")
+            .header(CONTENT_ENCODING, sent);
+        let request = request
+            .body(
+                body("question")
+                    .map_err(|never| match never {})
+                    .boxed_unsync(),
+            )
+            .unwrap();
         let answer = record(&recorder, request, None, |request| {
             Box::pin(async move {
                 assert_eq!(request.headers()[ACCEPT_ENCODING], "identity");
                 request.into_body().collect().await.unwrap();
                 let response = Response::builder().header(CONTENT_ENCODING, answered);
-                Ok(response.body(body("reply").map_err(|never| match never {}).boxed_unsync()).unwrap())
+                Ok(response
+                    .body(body("reply").map_err(|never| match never {}).boxed_unsync())
+                    .unwrap())
             })
         });
         answer.await.unwrap().into_body().collect().await.unwrap();
@@ -326,12 +418,21 @@ mod tests {
     async fn a_compressed_body_is_not_recorded() {
         let text = recorded("identity", "identity").await;
         assert!(
-            text.contains("question") && text.contains("reply") && text.contains(r#"["accept-encoding","gzip"]"#),
+            text.contains("question")
+                && text.contains("reply")
+                && text.contains(r#"["accept-encoding","gzip"]"#),
             "{text}"
         );
         let text = recorded("gzip", "identity").await;
-        assert!(!text.contains("question") && text.ends_with(&format!("{{\"cut\":\"{COMPRESSED}\"}}\n")), "{text}");
+        assert!(
+            !text.contains("question")
+                && text.ends_with(&format!("{{\"cut\":\"{COMPRESSED}\"}}\n")),
+            "{text}"
+        );
         let text = recorded("identity", "gzip").await;
-        assert!(text.contains("question") && !text.contains("reply") && text.contains(COMPRESSED), "{text}");
+        assert!(
+            text.contains("question") && !text.contains("reply") && text.contains(COMPRESSED),
+            "{text}"
+        );
     }
 }

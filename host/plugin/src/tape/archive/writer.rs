@@ -21,9 +21,12 @@ pub(super) enum Message {
     Close { file: u64 },
 }
 
-/// Returns true for a name that [`open_reel`](super::Recordings::open_reel) gives. Other files are not ours to remove.
+/// Returns true for a name that [`open_reel`](super::Recordings::open_reel) gives. Other files are
+/// not ours to remove.
 fn is_name(name: &str) -> bool {
-    let parts = name.strip_suffix(SUFFIX).and_then(|name| name.split_once('-'));
+    let parts = name
+        .strip_suffix(SUFFIX)
+        .and_then(|name| name.split_once('-'));
     parts.is_some_and(|(time, _)| time.len() == 14 && time.bytes().all(|it| it.is_ascii_digit()))
 }
 
@@ -91,9 +94,20 @@ impl Writer {
         match message {
             Message::Open { file, name } => {
                 let path = self.directory.join(name);
-                let opened = OpenOptions::new().append(true).create_new(true).mode(0o600).open(&path);
+                let opened = OpenOptions::new()
+                    .append(true)
+                    .create_new(true)
+                    .mode(0o600)
+                    .open(&path);
                 let opened = opened.inspect_err(|error| tell(&path, error)).ok();
-                self.open.insert(file, Film { path, file: opened, size: 0 });
+                self.open.insert(
+                    file,
+                    Film {
+                        path,
+                        file: opened,
+                        size: 0,
+                    },
+                );
             }
             Message::Line { file, line } => {
                 self.backlog.fetch_sub(line.len(), Ordering::Relaxed);
@@ -110,15 +124,23 @@ impl Writer {
     fn write(&mut self, file: u64, line: &[u8]) {
         let room = self.make_room(line.len() as u64);
         let silent = std::mem::replace(&mut self.silent, !room);
-        let Some(film) = self.open.get_mut(&file) else { return };
+        let Some(film) = self.open.get_mut(&file) else {
+            return;
+        };
         let Some(to) = &mut film.file else { return };
-        let last = if room { None } else { Some(cut("the limit of all recordings was reached")) };
+        let last = if room {
+            None
+        } else {
+            Some(cut("the limit of all recordings was reached"))
+        };
         let written = to.write_all(last.as_deref().unwrap_or(line));
         if let Err(error) = &written {
             tell(&film.path, error);
         }
         if last.is_some() && !silent {
-            tracing::warn!("recording stopped: the recordings of instances in use fill --record-limit; increase it");
+            tracing::warn!(
+                "recording stopped: the recordings of instances in use fill --record-limit; increase it"
+            );
         }
         if last.is_some() || written.is_err() {
             film.file = None;
@@ -131,7 +153,9 @@ impl Writer {
     /// Removes the oldest recordings until the line fits. Returns false if it does not.
     fn make_room(&mut self, line: u64) -> bool {
         while self.total + line > self.limit {
-            let Some((path, size)) = self.closed.pop_front() else { return false };
+            let Some((path, size)) = self.closed.pop_front() else {
+                return false;
+            };
             match fs::remove_file(&path) {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => tell(&path, &error),
                 _ => {}

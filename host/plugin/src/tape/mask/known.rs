@@ -10,13 +10,15 @@ use base64::{
 /// Minimum bytes of a secret that is masked wherever it occurs. Shorter ones are ordinary words.
 pub(super) const SHORTEST: usize = 8;
 
-/// Maximum number of texts. Plugins may use another token for each request, and those of long ago do not come back.
+/// Maximum number of texts. Plugins may use another token for each request, and those of long ago
+/// do not come back.
 const MOST: usize = 8192;
 
 /// The first bytes of a secret.
 type Start = [u8; SHORTEST];
 
-/// What is masked. The instances of a process share it: what one of them is told by name, another one finds in the cache.
+/// What is masked. The instances of a process share it: what one of them is told by name, another
+/// one finds in the cache.
 #[derive(Debug, Default)]
 pub(crate) struct Known {
     /// By their first bytes; the longest first, because others may be its beginning.
@@ -54,7 +56,9 @@ impl Known {
 
     /// Remembers a text and its mask, which has the same length.
     pub(super) fn add(&mut self, text: String, mask: String) {
-        let Some(start) = text.as_bytes().first_chunk().copied() else { return };
+        let Some(start) = text.as_bytes().first_chunk().copied() else {
+            return;
+        };
         if text == mask || text.len() != mask.len() {
             return;
         }
@@ -86,7 +90,9 @@ impl Known {
         let mut used: Vec<_> = self.secrets.values().flatten().map(|it| it.used).collect();
         used.sort_unstable();
         let oldest = used.get(used.len() / 2).copied().unwrap_or_default();
-        self.secrets.values_mut().for_each(|same| same.retain(|it| it.used >= oldest));
+        self.secrets
+            .values_mut()
+            .for_each(|same| same.retain(|it| it.used >= oldest));
         self.secrets.retain(|_, same| !same.is_empty());
         self.count = self.secrets.values().map(Vec::len).sum();
         self.begins.clear();
@@ -97,10 +103,16 @@ impl Known {
     /// Masks all secrets in a text. The length stays the same.
     pub(super) fn hide(&mut self, text: &str) -> String {
         let (mut hidden, mut at) = (text.as_bytes().to_vec(), 0);
-        while let Some(start) = text.as_bytes().get(at..).and_then(|rest| rest.first_chunk().copied()) {
+        while let Some(start) = text
+            .as_bytes()
+            .get(at..)
+            .and_then(|rest| rest.first_chunk().copied())
+        {
             at += self.found(start, text, at).map_or(1, |mask| {
                 let place = hidden.iter_mut().skip(at);
-                place.zip(mask.bytes()).for_each(|(byte, masked)| *byte = masked);
+                place
+                    .zip(mask.bytes())
+                    .for_each(|(byte, masked)| *byte = masked);
                 mask.len()
             });
         }
@@ -110,9 +122,16 @@ impl Known {
 
     /// Returns the mask of the longest secret at this place.
     fn found(&mut self, start: Start, text: &str, at: usize) -> Option<&str> {
-        self.begins.get(pair(start)).copied().filter(|begins| *begins)?;
+        self.begins
+            .get(pair(start))
+            .copied()
+            .filter(|begins| *begins)?;
         let rest = text.as_bytes().get(at..)?;
-        let secret = self.secrets.get_mut(&start)?.iter_mut().find(|it| rest.starts_with(it.text.as_bytes()))?;
+        let secret = self
+            .secrets
+            .get_mut(&start)?
+            .iter_mut()
+            .find(|it| rest.starts_with(it.text.as_bytes()))?;
         self.clock += 1;
         secret.used = self.clock;
         Some(&secret.mask)
@@ -127,7 +146,9 @@ fn pair(start: Start) -> usize {
 /// Returns the text as it is in a URL or a form.
 fn percent_encoded(text: &str) -> String {
     let encoded = |byte: u8| match byte {
-        b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => char::from(byte).to_string(),
+        b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => {
+            char::from(byte).to_string()
+        }
         byte => format!("%{byte:02X}"),
     };
     text.bytes().map(encoded).collect()
@@ -136,7 +157,11 @@ fn percent_encoded(text: &str) -> String {
 /// Returns the text as it is in JSON.
 fn json_escaped(text: &str) -> String {
     let quoted = serde_json::Value::from(text).to_string();
-    quoted.trim_start_matches('"').strip_suffix('"').unwrap_or_default().to_owned()
+    quoted
+        .trim_start_matches('"')
+        .strip_suffix('"')
+        .unwrap_or_default()
+        .to_owned()
 }
 
 #[cfg(test)]
@@ -154,7 +179,10 @@ mod tests {
     fn secrets_are_masked_in_every_usual_form() {
         let mut known = knows(&["p\"ss wörd/1"]);
         for form in ["p\"ss wörd/1", "p%22ss%20w%C3%B6rd%2F1", "p\\\"ss wörd/1"] {
-            assert_eq!(known.hide(&format!("a {form} b")), format!("a {} b", "x".repeat(form.len())));
+            assert_eq!(
+                known.hide(&format!("a {form} b")),
+                format!("a {} b", "x".repeat(form.len()))
+            );
         }
         let encoded = STANDARD.encode("p\"ss wörd/1");
         assert_eq!(known.hide(&encoded), STANDARD.encode("x".repeat(12)));
@@ -163,8 +191,14 @@ mod tests {
     // Holds: OPS-143
     #[test]
     fn a_secret_that_begins_like_another_is_masked_whole() {
-        for secrets in [["hunter2-hunter2", "hunter2-"], ["hunter2-", "hunter2-hunter2"]] {
-            assert_eq!(knows(&secrets).hide("hunter2-hunter2 hunter2-h"), "xxxxxxxxxxxxxxx xxxxxxxxh");
+        for secrets in [
+            ["hunter2-hunter2", "hunter2-"],
+            ["hunter2-", "hunter2-hunter2"],
+        ] {
+            assert_eq!(
+                knows(&secrets).hide("hunter2-hunter2 hunter2-h"),
+                "xxxxxxxxxxxxxxx xxxxxxxxh"
+            );
         }
     }
 
@@ -175,6 +209,10 @@ mod tests {
             known.learn(&format!("{number:08}"));
             assert_eq!(known.hide("hunter2-hunter2"), "xxxxxxxxxxxxxxx");
         }
-        assert!(known.count <= MOST && known.hide("00000000") == "00000000", "{}", known.count);
+        assert!(
+            known.count <= MOST && known.hide("00000000") == "00000000",
+            "{}",
+            known.count
+        );
     }
 }

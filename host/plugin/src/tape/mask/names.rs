@@ -32,7 +32,8 @@ const PARTS: [&str; 25] = [
 /// Complete names of secrets.
 const NAMES: [&str; 7] = ["pass", "pwd", "psk", "otp", "jwt", "bearer", "sig"];
 
-/// Ends of names of tokens that say which page or which attempt a request is about, or whether some are needed.
+/// Ends of names of tokens that say which page or which attempt a request is about, or whether some
+/// are needed.
 const MARKS: [&str; 9] = [
     "nexttoken",
     "pagetoken",
@@ -46,11 +47,25 @@ const MARKS: [&str; 9] = [
 ];
 
 /// Ends of names of what only refers to a secret.
-const REFERENCES: [&str; 9] = ["name", "namespace", "ref", "file", "path", "url", "type", "kind", "version"];
+const REFERENCES: [&str; 9] = [
+    "name",
+    "namespace",
+    "ref",
+    "file",
+    "path",
+    "url",
+    "type",
+    "kind",
+    "version",
+];
 
 /// Returns true for the name of a secret.
 pub(super) fn is_secret(name: &str) -> bool {
-    let name: String = name.chars().filter(char::is_ascii_alphanumeric).collect::<String>().to_ascii_lowercase();
+    let name: String = name
+        .chars()
+        .filter(char::is_ascii_alphanumeric)
+        .collect::<String>()
+        .to_ascii_lowercase();
     let ends = |all: &[&str]| all.iter().any(|end| name.ends_with(end));
     let is_token = ends(&["token", "tokens"]) && !ends(&MARKS);
     let is_named = is_token || NAMES.contains(&&*name) || PARTS.iter().any(|it| name.contains(it));
@@ -59,7 +74,10 @@ pub(super) fn is_secret(name: &str) -> bool {
 
 /// Returns true if the name, or one of its words, is that of a secret: `session/token/7`.
 pub(super) fn has_secret(name: &str) -> bool {
-    is_secret(name) || name.split(|c: char| !c.is_ascii_alphanumeric()).any(is_secret)
+    is_secret(name)
+        || name
+            .split(|c: char| !c.is_ascii_alphanumeric())
+            .any(is_secret)
 }
 
 #[cfg(test)]
@@ -100,6 +118,8 @@ mod tests {
         ] {
             assert!(!is_secret(name), "{name}");
         }
-        assert!(has_secret("project/7:token") && has_secret("token/abc") && !has_secret("servers/7"));
+        assert!(
+            has_secret("project/7:token") && has_secret("token/abc") && !has_secret("servers/7")
+        );
     }
 }

@@ -43,7 +43,11 @@ impl Subnet {
     /// Returns the IPv6 range.
     pub(crate) fn ipv6(&self) -> Option<&str> {
         let live = |one: &&Ipv6Association| one.ipv6_cidr_block_state.state.starts_with("associat");
-        self.ipv6_cidr_block_association_set.items.iter().find(live).map(|one| one.ipv6_cidr_block.as_str())
+        self.ipv6_cidr_block_association_set
+            .items
+            .iter()
+            .find(live)
+            .map(|one| one.ipv6_cidr_block.as_str())
     }
 }
 
@@ -67,7 +71,10 @@ pub(crate) fn subnets<'a>(
         call = call.filter(name, values);
     }
     let pages = pages(wire, &call, |page: &SubnetsPage| page.next_token.clone())?;
-    Ok(pages.into_iter().flat_map(|page| page.subnet_set.items).collect())
+    Ok(pages
+        .into_iter()
+        .flat_map(|page| page.subnet_set.items)
+        .collect())
 }
 
 /// A route table.
@@ -127,10 +134,19 @@ struct RouteTablesPage {
 ///
 /// # Errors
 /// See [`Failure`].
-pub(crate) fn route_tables(wire: &dyn Wire, name: &str, values: &[String]) -> Result<Vec<RouteTable>, Failure> {
+pub(crate) fn route_tables(
+    wire: &dyn Wire,
+    name: &str,
+    values: &[String],
+) -> Result<Vec<RouteTable>, Failure> {
     let call = Call::new(Api::Ec2, "DescribeRouteTables").filter(name, values);
-    let pages = pages(wire, &call, |page: &RouteTablesPage| page.next_token.clone())?;
-    Ok(pages.into_iter().flat_map(|page| page.route_table_set.items).collect())
+    let pages = pages(wire, &call, |page: &RouteTablesPage| {
+        page.next_token.clone()
+    })?;
+    Ok(pages
+        .into_iter()
+        .flat_map(|page| page.route_table_set.items)
+        .collect())
 }
 
 /// A security group.
@@ -161,10 +177,13 @@ struct GroupsPage {
 /// Creates a `DescribeSecurityGroups` request with filters.
 pub(crate) fn groups_by<'a>(filters: impl IntoIterator<Item = (&'a str, Vec<String>)>) -> Call {
     let call = Call::new(Api::Ec2, "DescribeSecurityGroups");
-    filters.into_iter().fold(call, |call, (name, values)| call.filter(name, values))
+    filters
+        .into_iter()
+        .fold(call, |call, (name, values)| call.filter(name, values))
 }
 
-/// Returns a filter for resources with a cluster tag in either form. The tags of the results must be checked again.
+/// Returns a filter for resources with a cluster tag in either form. The tags of the results must
+/// be checked again.
 pub(crate) fn of_cluster(cluster: &Cluster) -> (&'static str, Vec<String>) {
     ("tag-key", vec![cluster.key(), LEGACY_CLUSTER.to_owned()])
 }
@@ -175,7 +194,10 @@ pub(crate) fn of_cluster(cluster: &Cluster) -> (&'static str, Vec<String>) {
 /// See [`Failure`].
 pub(crate) fn groups(wire: &dyn Wire, call: &Call) -> Result<Vec<SecurityGroup>, Failure> {
     let pages = pages(wire, call, |page: &GroupsPage| page.next_token.clone())?;
-    Ok(pages.into_iter().flat_map(|page| page.security_group_info.items).collect())
+    Ok(pages
+        .into_iter()
+        .flat_map(|page| page.security_group_info.items)
+        .collect())
 }
 
 /// Creates a `CreateSecurityGroup` request with tags.
@@ -202,5 +224,7 @@ pub(crate) fn delete_group(id: &str) -> Call {
 
 /// Creates a `CreateTags` request.
 pub(crate) fn create_tags(resource: &str, tags: &Tags) -> Call {
-    Call::new(Api::Ec2, "CreateTags").list("ResourceId", [resource]).tags("Tag", tags)
+    Call::new(Api::Ec2, "CreateTags")
+        .list("ResourceId", [resource])
+        .tags("Tag", tags)
 }

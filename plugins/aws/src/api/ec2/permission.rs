@@ -66,7 +66,11 @@ pub(crate) enum Source {
 impl Source {
     /// Returns the source for a range of either family.
     pub(crate) fn range(cidr: &str) -> Self {
-        if cidr.contains(':') { Self::V6(cidr.to_owned()) } else { Self::V4(cidr.to_owned()) }
+        if cidr.contains(':') {
+            Self::V6(cidr.to_owned())
+        } else {
+            Self::V4(cidr.to_owned())
+        }
     }
 }
 
@@ -85,17 +89,30 @@ impl Rule {
     /// Returns a rule for one port of a protocol.
     pub(crate) fn port(protocol: &str, port: u16, source: Source) -> Self {
         let port = i32::from(port);
-        Self { protocol: protocol.to_owned(), ports: Some((port, port)), source }
+        Self {
+            protocol: protocol.to_owned(),
+            ports: Some((port, port)),
+            source,
+        }
     }
 
-    /// Returns a rule for "Fragmentation needed" and the other codes of ICMP types 3 and 4. Without it, large packets are lost.
+    /// Returns a rule for "Fragmentation needed" and the other codes of ICMP types 3 and 4. Without
+    /// it, large packets are lost.
     pub(crate) fn path_mtu(source: Source) -> Self {
-        Self { protocol: "icmp".into(), ports: Some((3, 4)), source }
+        Self {
+            protocol: "icmp".into(),
+            ports: Some((3, 4)),
+            source,
+        }
     }
 
     /// Returns a rule for all traffic.
     pub(crate) fn everything(source: Source) -> Self {
-        Self { protocol: "-1".into(), ports: None, source }
+        Self {
+            protocol: "-1".into(),
+            ports: None,
+            source,
+        }
     }
 }
 
@@ -106,15 +123,34 @@ pub(crate) type Rules = BTreeMap<Rule, String>;
 pub(crate) fn rules(permissions: &Items<Permission>) -> Rules {
     let mut rules = Rules::new();
     for permission in &permissions.items {
-        let v4 = permission.ip_ranges.items.iter().map(|one| (Source::V4(one.cidr_ip.clone()), &one.description));
-        let v6 = permission.ipv6_ranges.items.iter().map(|one| (Source::V6(one.cidr_ipv6.clone()), &one.description));
-        let groups = permission.groups.items.iter().map(|one| (Source::Group(one.group_id.clone()), &one.description));
+        let v4 = permission
+            .ip_ranges
+            .items
+            .iter()
+            .map(|one| (Source::V4(one.cidr_ip.clone()), &one.description));
+        let v6 = permission
+            .ipv6_ranges
+            .items
+            .iter()
+            .map(|one| (Source::V6(one.cidr_ipv6.clone()), &one.description));
+        let groups = permission
+            .groups
+            .items
+            .iter()
+            .map(|one| (Source::Group(one.group_id.clone()), &one.description));
         let lists = permission.prefix_list_ids.items.iter();
         let lists = lists.map(|one| (Source::Prefix(one.prefix_list_id.clone()), &one.description));
         let all = permission.ip_protocol == "-1";
-        let ports = permission.from_port.zip(permission.to_port).filter(|_| !all);
+        let ports = permission
+            .from_port
+            .zip(permission.to_port)
+            .filter(|_| !all);
         for (source, description) in v4.chain(v6).chain(groups).chain(lists) {
-            let rule = Rule { protocol: permission.ip_protocol.clone(), ports, source };
+            let rule = Rule {
+                protocol: permission.ip_protocol.clone(),
+                ports,
+                source,
+            };
             rules.insert(rule, description.clone());
         }
     }
@@ -137,7 +173,9 @@ fn change(action: &'static str, group: &str, rules: &Rules) -> Call {
         let item = format!("IpPermissions.{}", index + 1);
         call = call.with(format!("{item}.IpProtocol"), &rule.protocol);
         if let Some((from, to)) = rule.ports {
-            call = call.with(format!("{item}.FromPort"), from).with(format!("{item}.ToPort"), to);
+            call = call
+                .with(format!("{item}.FromPort"), from)
+                .with(format!("{item}.ToPort"), to);
         }
         let (list, key, value) = match &rule.source {
             Source::V4(cidr) => ("IpRanges", "CidrIp", cidr),
@@ -168,11 +206,23 @@ mod tests {
         )
         .unwrap();
         let expected = Rules::from([
-            (Rule::port("tcp", 80, Source::range("10.0.0.0/8")), "d".into()),
-            (Rule::port("tcp", 80, Source::range("0.0.0.0/0")), String::new()),
+            (
+                Rule::port("tcp", 80, Source::range("10.0.0.0/8")),
+                "d".into(),
+            ),
+            (
+                Rule::port("tcp", 80, Source::range("0.0.0.0/0")),
+                String::new(),
+            ),
             (Rule::port("tcp", 80, Source::range("::/0")), String::new()),
-            (Rule::port("tcp", 80, Source::Group("sg-1".into())), String::new()),
-            (Rule::everything(Source::Group("sg-2".into())), String::new()),
+            (
+                Rule::port("tcp", 80, Source::Group("sg-1".into())),
+                String::new(),
+            ),
+            (
+                Rule::everything(Source::Group("sg-2".into())),
+                String::new(),
+            ),
         ]);
         assert_eq!(rules(&permissions), expected);
     }
@@ -180,8 +230,14 @@ mod tests {
     #[test]
     fn a_change_sends_each_rule_as_one_permission() {
         let rules = Rules::from([
-            (Rule::port("udp", 53, Source::range("10.0.0.0/8")), "why".into()),
-            (Rule::everything(Source::Group("sg-2".into())), String::new()),
+            (
+                Rule::port("udp", 53, Source::range("10.0.0.0/8")),
+                "why".into(),
+            ),
+            (
+                Rule::everything(Source::Group("sg-2".into())),
+                String::new(),
+            ),
         ]);
         assert_eq!(
             authorize("sg-1", &rules).form(),

@@ -13,10 +13,16 @@ fn traffic(clients: &[(&'static str, u16)], health: &[u16], ranges: &[&str]) -> 
 fn shown(rules: &Rules) -> Vec<String> {
     let shown = |(rule, text): (&Rule, &String)| {
         let source = match &rule.source {
-            Source::V4(text) | Source::V6(text) | Source::Group(text) | Source::Prefix(text) => text,
+            Source::V4(text) | Source::V6(text) | Source::Group(text) | Source::Prefix(text) => {
+                text
+            }
         };
         let (from, _) = rule.ports.unwrap_or_default();
-        format!("{} {from} {source} {}", rule.protocol, text.rsplit('/').next().unwrap_or_default())
+        format!(
+            "{} {from} {source} {}",
+            rule.protocol,
+            text.rsplit('/').next().unwrap_or_default()
+        )
     };
     rules.iter().map(shown).collect()
 }
@@ -24,22 +30,37 @@ fn shown(rules: &Rules) -> Vec<String> {
 #[test]
 fn rules_allow_clients_and_health_checks() {
     for (traffic, expected) in [
-        (traffic(&[("tcp", 30080)], &[30080], &["0.0.0.0/0"]), &["tcp 30080 0.0.0.0/0 client=lb"][..]),
+        (
+            traffic(&[("tcp", 30080)], &[30080], &["0.0.0.0/0"]),
+            &["tcp 30080 0.0.0.0/0 client=lb"][..],
+        ),
         (
             traffic(&[("tcp", 30080)], &[32000], &["0.0.0.0/0"]),
-            &["tcp 30080 0.0.0.0/0 client=lb", "tcp 32000 10.0.1.0/24 health=lb"],
+            &[
+                "tcp 30080 0.0.0.0/0 client=lb",
+                "tcp 32000 10.0.1.0/24 health=lb",
+            ],
         ),
         (
             traffic(&[("tcp", 30080)], &[30080], &["192.0.2.0/24"]),
-            &["tcp 30080 10.0.1.0/24 health=lb", "tcp 30080 192.0.2.0/24 client=lb"],
+            &[
+                "tcp 30080 10.0.1.0/24 health=lb",
+                "tcp 30080 192.0.2.0/24 client=lb",
+            ],
         ),
         (
             traffic(&[("udp", 30053)], &[30053], &["0.0.0.0/0"]),
-            &["tcp 30053 10.0.1.0/24 health=lb", "udp 30053 0.0.0.0/0 client=lb"],
+            &[
+                "tcp 30053 10.0.1.0/24 health=lb",
+                "udp 30053 0.0.0.0/0 client=lb",
+            ],
         ),
         (
             traffic(&[("tcp", 30053), ("udp", 30053)], &[30053], &["0.0.0.0/0"]),
-            &["tcp 30053 0.0.0.0/0 client=lb", "udp 30053 0.0.0.0/0 client=lb"],
+            &[
+                "tcp 30053 0.0.0.0/0 client=lb",
+                "udp 30053 0.0.0.0/0 client=lb",
+            ],
         ),
         (Traffic::default(), &[]),
     ] {
@@ -57,29 +78,65 @@ fn mtu(range: &str) -> (Rule, String) {
 
 #[test]
 fn load_balancers_share_the_path_mtu_rule() {
-    let (grant, revoke) = changes("lb", &Rules::new(), &open("lb", &["0.0.0.0/0"]), &Probes::default());
-    assert_eq!(shown(&grant), ["icmp 3 0.0.0.0/0 mtu", "tcp 30080 0.0.0.0/0 client=lb"]);
+    let (grant, revoke) = changes(
+        "lb",
+        &Rules::new(),
+        &open("lb", &["0.0.0.0/0"]),
+        &Probes::default(),
+    );
+    assert_eq!(
+        shown(&grant),
+        ["icmp 3 0.0.0.0/0 mtu", "tcp 30080 0.0.0.0/0 client=lb"]
+    );
     assert!(revoke.is_empty());
     let there = grant;
-    let (grant, revoke) = changes("lb", &there, &open("lb", &["0.0.0.0/0"]), &Probes::default());
+    let (grant, revoke) = changes(
+        "lb",
+        &there,
+        &open("lb", &["0.0.0.0/0"]),
+        &Probes::default(),
+    );
     assert!(grant.is_empty() && revoke.is_empty());
     // The last load balancer removes the shared rule.
     let (_, revoke) = changes("lb", &there, &Rules::new(), &Probes::default());
-    assert_eq!(shown(&revoke), ["icmp 3 0.0.0.0/0 mtu", "tcp 30080 0.0.0.0/0 client=lb"]);
+    assert_eq!(
+        shown(&revoke),
+        ["icmp 3 0.0.0.0/0 mtu", "tcp 30080 0.0.0.0/0 client=lb"]
+    );
     // The rule is kept while another load balancer needs it.
     let mut two = there.clone();
-    two.insert(Rule::port("tcp", 30081, Source::range("0.0.0.0/0")), format!("{CLIENT}=other"));
-    assert_eq!(shown(&changes("lb", &two, &Rules::new(), &Probes::default()).1), ["tcp 30080 0.0.0.0/0 client=lb"]);
+    two.insert(
+        Rule::port("tcp", 30081, Source::range("0.0.0.0/0")),
+        format!("{CLIENT}=other"),
+    );
+    assert_eq!(
+        shown(&changes("lb", &two, &Rules::new(), &Probes::default()).1),
+        ["tcp 30080 0.0.0.0/0 client=lb"]
+    );
 }
 
 #[test]
 fn manual_rules_are_reused_and_never_revoked() {
     let by_hand = Rules::from([
-        (Rule::port("tcp", 30080, Source::range("0.0.0.0/0")), "by hand".to_owned()),
-        (Rule::port("tcp", 22, Source::range("0.0.0.0/0")), String::new()),
+        (
+            Rule::port("tcp", 30080, Source::range("0.0.0.0/0")),
+            "by hand".to_owned(),
+        ),
+        (
+            Rule::port("tcp", 22, Source::range("0.0.0.0/0")),
+            String::new(),
+        ),
     ]);
-    let (grant, revoke) = changes("lb", &by_hand, &open("lb", &["0.0.0.0/0"]), &Probes::default());
-    assert!(grant.is_empty() && revoke.is_empty(), "{grant:?} {revoke:?}");
+    let (grant, revoke) = changes(
+        "lb",
+        &by_hand,
+        &open("lb", &["0.0.0.0/0"]),
+        &Probes::default(),
+    );
+    assert!(
+        grant.is_empty() && revoke.is_empty(),
+        "{grant:?} {revoke:?}"
+    );
     let (grant, revoke) = changes("lb", &by_hand, &Rules::new(), &Probes::default());
     assert!(grant.is_empty() && revoke.is_empty());
 }
@@ -88,16 +145,36 @@ fn manual_rules_are_reused_and_never_revoked() {
 fn changed_source_ranges_replace_the_previous_rules() {
     let mut there = open("lb", &["192.0.2.0/24"]);
     there.extend([mtu("192.0.2.0/24")]);
-    let (grant, revoke) = changes("lb", &there, &open("lb", &["198.51.100.0/24"]), &Probes::default());
-    assert_eq!(shown(&grant), ["icmp 3 198.51.100.0/24 mtu", "tcp 30080 198.51.100.0/24 client=lb"]);
-    assert_eq!(shown(&revoke), ["icmp 3 192.0.2.0/24 mtu", "tcp 30080 192.0.2.0/24 client=lb"]);
+    let (grant, revoke) = changes(
+        "lb",
+        &there,
+        &open("lb", &["198.51.100.0/24"]),
+        &Probes::default(),
+    );
+    assert_eq!(
+        shown(&grant),
+        [
+            "icmp 3 198.51.100.0/24 mtu",
+            "tcp 30080 198.51.100.0/24 client=lb"
+        ]
+    );
+    assert_eq!(
+        shown(&revoke),
+        [
+            "icmp 3 192.0.2.0/24 mtu",
+            "tcp 30080 192.0.2.0/24 client=lb"
+        ]
+    );
 }
 
 #[test]
 fn the_node_security_group_is_tagged_or_the_only_one() {
     let tagged = BTreeSet::from(["sg-1".to_owned(), "sg-2".to_owned()]);
     let groups = |ids: &[&str]| {
-        let place = machine::Place { vpc: "v".into(), groups: ids.iter().map(|id| (*id).to_owned()).collect() };
+        let place = machine::Place {
+            vpc: "v".into(),
+            groups: ids.iter().map(|id| (*id).to_owned()).collect(),
+        };
         groups(&BTreeMap::from([("i-1".to_owned(), place)]), &tagged)
             .map(|groups| groups.into_iter().collect::<Vec<_>>().join(" "))
     };
@@ -111,11 +188,33 @@ fn the_node_security_group_is_tagged_or_the_only_one() {
 /// A port that several load balancers check has one rule, with the name of the first load balancer.
 #[test]
 fn a_health_check_rule_stays_while_others_need_it() {
-    let client = |port, name: &str| (Rule::port("tcp", port, Source::range("0.0.0.0/0")), format!("{CLIENT}={name}"));
-    let check = |port| (Rule::port("tcp", port, Source::range("10.0.1.0/24")), format!("{HEALTH}=lb"));
-    let seen = |shared: Option<u16>, others: &[u16]| Probes { shared, others: Some(others.iter().copied().collect()) };
-    let two = Rules::from([client(30080, "lb"), client(30081, "other"), check(10256), check(30080), mtu("0.0.0.0/0")]);
-    let own = ["tcp 30080 0.0.0.0/0 client=lb", "tcp 30080 10.0.1.0/24 health=lb"];
+    let client = |port, name: &str| {
+        (
+            Rule::port("tcp", port, Source::range("0.0.0.0/0")),
+            format!("{CLIENT}={name}"),
+        )
+    };
+    let check = |port| {
+        (
+            Rule::port("tcp", port, Source::range("10.0.1.0/24")),
+            format!("{HEALTH}=lb"),
+        )
+    };
+    let seen = |shared: Option<u16>, others: &[u16]| Probes {
+        shared,
+        others: Some(others.iter().copied().collect()),
+    };
+    let two = Rules::from([
+        client(30080, "lb"),
+        client(30081, "other"),
+        check(10256),
+        check(30080),
+        mtu("0.0.0.0/0"),
+    ]);
+    let own = [
+        "tcp 30080 0.0.0.0/0 client=lb",
+        "tcp 30080 10.0.1.0/24 health=lb",
+    ];
     let all = ["tcp 10256 10.0.1.0/24 health=lb", own[0], own[1]];
     for (probes, expected) in [
         (seen(None, &[10256]), &own[..]),
@@ -131,12 +230,19 @@ fn a_health_check_rule_stays_while_others_need_it() {
     }
     // The load balancer checks another port.
     let wanted = Rules::from([client(30080, "lb")]);
-    assert_eq!(shown(&changes("lb", &two, &wanted, &Probes::default()).1), [own[1]]);
+    assert_eq!(
+        shown(&changes("lb", &two, &wanted, &Probes::default()).1),
+        [own[1]]
+    );
     // The last load balancer removes the rule, whichever name it has.
     let last = Rules::from([client(30081, "other"), check(10256), mtu("0.0.0.0/0")]);
     assert_eq!(
         shown(&changes("other", &last, &Rules::new(), &seen(Some(10256), &[])).1),
-        ["icmp 3 0.0.0.0/0 mtu", "tcp 10256 10.0.1.0/24 health=lb", "tcp 30081 0.0.0.0/0 client=other"]
+        [
+            "icmp 3 0.0.0.0/0 mtu",
+            "tcp 10256 10.0.1.0/24 health=lb",
+            "tcp 30081 0.0.0.0/0 client=other"
+        ]
     );
     // A load balancer whose client rule was created manually still has health checks.
     assert_eq!(
@@ -166,7 +272,9 @@ fn a_rule_removed_concurrently_does_not_block_revocation() {
             "<DescribeSecurityGroupsResponse><securityGroupInfo><item><groupId>sg-1</groupId><vpcId>v</vpcId><ipPermissions>{}\
              </ipPermissions><tagSet><item><key>kubernetes.io/cluster/c</key><value>owned</value></item></tagSet></item>\
              </securityGroupInfo></DescribeSecurityGroupsResponse>",
-            (0..open.get()).map(|port| item(30000 + port)).collect::<String>()
+            (0..open.get())
+                .map(|port| item(30000 + port))
+                .collect::<String>()
         )),
         "RevokeSecurityGroupIngress" if open.replace(open.get().saturating_sub(1)) == 2 => {
             refused(call, "InvalidPermission.NotFound")
@@ -175,8 +283,20 @@ fn a_rule_removed_concurrently_does_not_block_revocation() {
     });
     let none = Vec::new;
     let cloud = Cloud::new(&setup, &wire, &store, &none, 0);
-    let cluster = Cluster { id: "c".into(), legacy: false };
-    let sync = || cloud.sync_node_rules(&cluster, Some("v"), "lb", &BTreeMap::new(), &Traffic::default(), true);
+    let cluster = Cluster {
+        id: "c".into(),
+        legacy: false,
+    };
+    let sync = || {
+        cloud.sync_node_rules(
+            &cluster,
+            Some("v"),
+            "lb",
+            &BTreeMap::new(),
+            &Traffic::default(),
+            true,
+        )
+    };
     sync().unwrap();
     assert_eq!(open.get(), 0, "it looked again");
     assert!(!store.has("turn"), "the turn is over");
@@ -188,7 +308,14 @@ fn a_rule_removed_concurrently_does_not_block_revocation() {
         wire.send(std::slice::from_ref(call)).remove(0)
     });
     let cloud = Cloud::new(&setup, &rude, &store, &none, 0);
-    let answer = cloud.sync_node_rules(&cluster, Some("v"), "lb", &BTreeMap::new(), &Traffic::default(), true);
+    let answer = cloud.sync_node_rules(
+        &cluster,
+        Some("v"),
+        "lb",
+        &BTreeMap::new(),
+        &Traffic::default(),
+        true,
+    );
     assert!(matches!(answer, Err(CloudError::Conflict(_))), "{answer:?}");
     assert_eq!(open.get(), 2, "nothing is changed out of turn");
 }
@@ -229,40 +356,87 @@ fn a_health_check_rule_needed_by_a_new_service_stays() {
         });
         let none = Vec::new;
         let cloud = Cloud::new(&setup, &wire, &store, &none, 0);
-        let cluster = Cluster { id: "c".into(), legacy: false };
-        let probes = Probes { shared: None, others: Some(BTreeSet::new()) };
-        let traffic = Traffic { probes, ..Traffic::default() };
-        cloud.sync_node_rules(&cluster, Some("v"), "lb", &BTreeMap::new(), &traffic, true).unwrap();
-        assert_eq!(!wire.all("RevokeSecurityGroupIngress", "GroupId").is_empty(), taken, "port {port}");
+        let cluster = Cluster {
+            id: "c".into(),
+            legacy: false,
+        };
+        let probes = Probes {
+            shared: None,
+            others: Some(BTreeSet::new()),
+        };
+        let traffic = Traffic {
+            probes,
+            ..Traffic::default()
+        };
+        cloud
+            .sync_node_rules(&cluster, Some("v"), "lb", &BTreeMap::new(), &traffic, true)
+            .unwrap();
+        assert_eq!(
+            !wire.all("RevokeSecurityGroupIngress", "GroupId").is_empty(),
+            taken,
+            "port {port}"
+        );
     }
 }
 
 #[test]
 fn own_health_checks_of_former_ports_are_revoked() {
-    let client = (Rule::port("tcp", 30080, Source::range("0.0.0.0/0")), format!("{CLIENT}=lb"));
-    let check = (Rule::port("tcp", 32000, Source::range("10.0.1.0/24")), format!("{HEALTH}=lb"));
-    let by_hand = (Rule::port("tcp", 22, Source::range("0.0.0.0/0")), "by hand".to_owned());
+    let client = (
+        Rule::port("tcp", 30080, Source::range("0.0.0.0/0")),
+        format!("{CLIENT}=lb"),
+    );
+    let check = (
+        Rule::port("tcp", 32000, Source::range("10.0.1.0/24")),
+        format!("{HEALTH}=lb"),
+    );
+    let by_hand = (
+        Rule::port("tcp", 22, Source::range("0.0.0.0/0")),
+        "by hand".to_owned(),
+    );
     let there = Rules::from([client.clone(), check, by_hand, mtu("0.0.0.0/0")]);
     let (grant, revoke) = changes("lb", &there, &Rules::from([client]), &Probes::default());
     assert!(grant.is_empty(), "{grant:?}");
-    assert_eq!(shown(&revoke), ["tcp 32000 10.0.1.0/24 health=lb"], "no other load balancer is in the rules");
+    assert_eq!(
+        shown(&revoke),
+        ["tcp 32000 10.0.1.0/24 health=lb"],
+        "no other load balancer is in the rules"
+    );
 }
 
 /// The rule for the clients of the other one was created manually.
 #[test]
 fn health_checks_of_others_stay_if_no_rule_names_them() {
     let there = Rules::from([
-        (Rule::port("tcp", 30080, Source::range("0.0.0.0/0")), format!("{CLIENT}=lb")),
-        (Rule::port("tcp", 30081, Source::range("0.0.0.0/0")), "by hand".to_owned()),
-        (Rule::port("tcp", 10256, Source::range("10.0.1.0/24")), format!("{HEALTH}=lb")),
+        (
+            Rule::port("tcp", 30080, Source::range("0.0.0.0/0")),
+            format!("{CLIENT}=lb"),
+        ),
+        (
+            Rule::port("tcp", 30081, Source::range("0.0.0.0/0")),
+            "by hand".to_owned(),
+        ),
+        (
+            Rule::port("tcp", 10256, Source::range("10.0.1.0/24")),
+            format!("{HEALTH}=lb"),
+        ),
     ]);
-    let probes = |ports: &[u16]| Probes { shared: None, others: Some(ports.iter().copied().collect()) };
+    let probes = |ports: &[u16]| Probes {
+        shared: None,
+        others: Some(ports.iter().copied().collect()),
+    };
     let revoked = |ports| shown(&changes("lb", &there, &Rules::new(), &probes(ports)).1);
     assert_eq!(revoked(&[10256]), ["tcp 30080 0.0.0.0/0 client=lb"]);
-    assert_eq!(revoked(&[]), ["tcp 10256 10.0.1.0/24 health=lb", "tcp 30080 0.0.0.0/0 client=lb"]);
+    assert_eq!(
+        revoked(&[]),
+        [
+            "tcp 10256 10.0.1.0/24 health=lb",
+            "tcp 30080 0.0.0.0/0 client=lb"
+        ]
+    );
 }
 
-/// What AWS answers about a group: its ID, whether it has the cluster's tag, and the ports with a rule for clients of `lb`.
+/// What AWS answers about a group: its ID, whether it has the cluster's tag, and the ports with a
+/// rule for clients of `lb`.
 fn described(id: &str, tagged: bool, rules: &[(u16, &str)]) -> String {
     let rule = |(port, text): &(u16, &str)| {
         format!(
@@ -270,15 +444,20 @@ fn described(id: &str, tagged: bool, rules: &[(u16, &str)]) -> String {
              <cidrIp>192.0.2.0/24</cidrIp><description>{text}=lb</description></item></ipRanges></item>"
         )
     };
-    let tag = if tagged { "<item><key>kubernetes.io/cluster/c</key><value>owned</value></item>" } else { "" };
+    let tag = if tagged {
+        "<item><key>kubernetes.io/cluster/c</key><value>owned</value></item>"
+    } else {
+        ""
+    };
     format!(
         "<item><groupId>{id}</groupId><vpcId>v</vpcId><ipPermissions>{}</ipPermissions><tagSet>{tag}</tagSet></item>",
         rules.iter().map(rule).collect::<String>()
     )
 }
 
-/// Synchronizes the rules for clients of `lb` on port 30080, with a node in `group`, in a cloud where these groups have the
-/// cluster's tag and any other group has not. Returns the actions with their groups, and the result.
+/// Synchronizes the rules for clients of `lb` on port 30080, with a node in `group`, in a cloud
+/// where these groups have the cluster's tag and any other group has not. Returns the actions with
+/// their groups, and the result.
 fn synced(
     tagged: &str,
     group: &str,
@@ -291,7 +470,11 @@ fn synced(
     let wire = Scripted::new(|call: &Call| match call.action {
         "DescribeSecurityGroups" => {
             let by_id = call.params.iter().any(|(_, value)| value == "group-id");
-            let groups = if by_id { described(group, false, &[]) } else { tagged.to_owned() };
+            let groups = if by_id {
+                described(group, false, &[])
+            } else {
+                tagged.to_owned()
+            };
             Ok(format!(
                 "<DescribeSecurityGroupsResponse><securityGroupInfo>{groups}</securityGroupInfo></DescribeSecurityGroupsResponse>"
             ))
@@ -303,16 +486,28 @@ fn synced(
     if let Some(other) = turn {
         store.keep(&cloud.key("turn/node-rules"), other);
     }
-    let place = machine::Place { vpc: "v".into(), groups: BTreeSet::from([group.to_owned()]) };
+    let place = machine::Place {
+        vpc: "v".into(),
+        groups: BTreeSet::from([group.to_owned()]),
+    };
     let places = BTreeMap::from([("i-1".to_owned(), place)]);
     let mut traffic = traffic(&[("tcp", 30080)], &[], &["192.0.2.0/24"]);
     traffic.subnets.clear();
-    let cluster = Cluster { id: "c".into(), legacy: false };
+    let cluster = Cluster {
+        id: "c".into(),
+        legacy: false,
+    };
     let result = cloud.sync_node_rules(&cluster, Some("v"), "lb", &places, &traffic, likely);
     let sent = wire.sent.borrow();
     let shown = sent.iter().map(|call| {
-        let group = call.params.iter().find(|(key, _)| key == "GroupId").map(|(_, id)| id.as_str());
-        format!("{} {}", call.action, group.unwrap_or_default()).trim_end().to_owned()
+        let group = call
+            .params
+            .iter()
+            .find(|(key, _)| key == "GroupId")
+            .map(|(_, id)| id.as_str());
+        format!("{} {}", call.action, group.unwrap_or_default())
+            .trim_end()
+            .to_owned()
     });
     (shown.collect(), result)
 }
@@ -329,7 +524,11 @@ fn up_to_date_rules_need_one_look_and_no_turn() {
     let (sent, result) = synced(&there, "sg-1", false, None, Some("another"));
     assert!(result.is_ok_and(|groups| groups.is_some_and(|groups| groups.contains_key("sg-1"))));
     assert_eq!(sent, [LOOK]);
-    assert_eq!(synced(&there, "sg-1", true, None, None).0, [LOOK], "a change that is likely is looked at in turn only");
+    assert_eq!(
+        synced(&there, "sg-1", true, None, None).0,
+        [LOOK],
+        "a change that is likely is looked at in turn only"
+    );
 }
 
 #[test]
@@ -351,7 +550,13 @@ fn refused_changes_of_rules_are_errors_unless_others_were_first() {
     let lacking = described("sg-1", true, &[]);
     let (_, result) = synced(&lacking, "sg-1", true, Some("UnauthorizedOperation"), None);
     assert!(matches!(result, Err(CloudError::Denied(_))), "{result:?}");
-    let (sent, result) = synced(&lacking, "sg-1", true, Some("InvalidPermission.Duplicate"), None);
+    let (sent, result) = synced(
+        &lacking,
+        "sg-1",
+        true,
+        Some("InvalidPermission.Duplicate"),
+        None,
+    );
     assert!(matches!(result, Err(CloudError::Conflict(_))), "{result:?}");
     assert_eq!(sent.len(), 2 * LOOKS);
 }
@@ -361,6 +566,12 @@ fn checks_of_others_are_not_read_again_if_they_were_not_read() {
     let there = described("sg-1", true, &[(30080, CLIENT), (32000, HEALTH)]);
     let (sent, result) = synced(&there, "sg-1", true, None, None);
     result.unwrap();
-    assert!(sent.contains(&"RevokeSecurityGroupIngress sg-1".to_owned()), "{sent:?}");
-    assert!(!sent.contains(&"DescribeTargetGroups".to_owned()), "{sent:?}");
+    assert!(
+        sent.contains(&"RevokeSecurityGroupIngress sg-1".to_owned()),
+        "{sent:?}"
+    );
+    assert!(
+        !sent.contains(&"DescribeTargetGroups".to_owned()),
+        "{sent:?}"
+    );
 }

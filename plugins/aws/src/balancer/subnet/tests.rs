@@ -1,7 +1,10 @@
 use super::*;
 
 fn cluster() -> Cluster {
-    Cluster { id: "c".into(), legacy: false }
+    Cluster {
+        id: "c".into(),
+        legacy: false,
+    }
 }
 
 /// Returns a subnet from `ID ZONE TAG...`.
@@ -21,10 +24,13 @@ fn subnet(line: &str) -> Subnet {
     quick_xml::de::from_str(&text).unwrap()
 }
 
-/// Returns two route tables: the main one with a route to the internet, and one without for the subnets in `private`.
+/// Returns two route tables: the main one with a route to the internet, and one without for the
+/// subnets in `private`.
 fn tables(private: &[&str]) -> Vec<RouteTable> {
-    let associations: String =
-        private.iter().map(|id| format!("<item><subnetId>subnet-{id}</subnetId><main>false</main></item>")).collect();
+    let associations: String = private
+        .iter()
+        .map(|id| format!("<item><subnetId>subnet-{id}</subnetId><main>false</main></item>"))
+        .collect();
     let text = |name: &str, routes: &str, associations: &str| {
         let text = format!(
             "<item><routeTableId>{name}</routeTableId><routeSet>{routes}</routeSet>\
@@ -33,18 +39,38 @@ fn tables(private: &[&str]) -> Vec<RouteTable> {
         quick_xml::de::from_str::<RouteTable>(&text).unwrap()
     };
     vec![
-        text("private", "<item><natGatewayId>nat-1</natGatewayId></item>", &associations),
-        text("main", "<item><gatewayId>igw-1</gatewayId></item>", "<item><main>true</main></item>"),
+        text(
+            "private",
+            "<item><natGatewayId>nat-1</natGatewayId></item>",
+            &associations,
+        ),
+        text(
+            "main",
+            "<item><gatewayId>igw-1</gatewayId></item>",
+            "<item><main>true</main></item>",
+        ),
     ]
 }
 
 fn chosen(lines: &[&str], private: &[&str], internal: bool) -> String {
     let subnets: Vec<Subnet> = lines.iter().map(|line| subnet(line)).collect();
-    let zone = |name: &str, kind: &str| Zone { zone_name: name.into(), zone_type: kind.into(), ..Zone::default() };
-    let zones = [zone("a", "availability-zone"), zone("b", "availability-zone"), zone("l", "local-zone")];
+    let zone = |name: &str, kind: &str| Zone {
+        zone_name: name.into(),
+        zone_type: kind.into(),
+        ..Zone::default()
+    };
+    let zones = [
+        zone("a", "availability-zone"),
+        zone("b", "availability-zone"),
+        zone("l", "local-zone"),
+    ];
     let picture = picture(&subnets, &tables(private), &zones, &cluster());
     match choose(&picture, internal, Some("subnet-fallback")) {
-        Ok(places) => places.iter().map(|place| place.id.trim_start_matches("subnet-")).collect::<Vec<_>>().join(" "),
+        Ok(places) => places
+            .iter()
+            .map(|place| place.id.trim_start_matches("subnet-"))
+            .collect::<Vec<_>>()
+            .join(" "),
         Err(_) => "none".into(),
     }
 }
@@ -61,28 +87,58 @@ fn one_subnet_per_zone_is_chosen_like_the_official_provider() {
         (&["1 a", "2 a"], &[], false, "1"),
         (&["1 a", "2 a kubernetes.io/role/elb=1"], &[], false, "2"),
         (&["1 a", "2 a kubernetes.io/role/elb=1"], &[], true, "1"),
-        (&["1 a", "2 a kubernetes.io/role/internal-elb"], &[], true, "2"),
+        (
+            &["1 a", "2 a kubernetes.io/role/internal-elb"],
+            &[],
+            true,
+            "2",
+        ),
         (&["1 a", &format!("2 a {OURS}")], &[], false, "2"),
-        (&["1 a kubernetes.io/role/elb", &format!("2 a {OURS}")], &[], false, "1"),
+        (
+            &["1 a kubernetes.io/role/elb", &format!("2 a {OURS}")],
+            &[],
+            false,
+            "1",
+        ),
         (&["1 a", &format!("2 b {THEIRS}")], &[], false, "1"),
-        (&[&format!("1 a {THEIRS}"), &format!("fallback b {THEIRS}")], &[], false, "fallback"),
+        (
+            &[&format!("1 a {THEIRS}"), &format!("fallback b {THEIRS}")],
+            &[],
+            false,
+            "fallback",
+        ),
         (&["1 a", "2 l"], &[], false, "1"),
     ];
     for (lines, private, internal, expected) in cases {
-        assert_eq!(chosen(lines, private, internal), expected, "{lines:?} {private:?} {internal}");
+        assert_eq!(
+            chosen(lines, private, internal),
+            expected,
+            "{lines:?} {private:?} {internal}"
+        );
     }
     assert_eq!(chosen(&["1 a"], &["1"], false), "none");
 }
 
 #[test]
 fn named_subnets_keep_their_order() {
-    let subnets: Vec<Subnet> = ["1 a Name=x", "2 b Name=y", "3 a Name=y"].iter().map(|line| subnet(line)).collect();
+    let subnets: Vec<Subnet> = ["1 a Name=x", "2 b Name=y", "3 a Name=y"]
+        .iter()
+        .map(|line| subnet(line))
+        .collect();
     let picture = picture(&subnets, &tables(&[]), &[], &cluster());
     let named = |words: &[&str]| {
         let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
-        named(&picture, &words).map(|places| places.iter().map(|place| place.id.clone()).collect::<Vec<_>>())
+        named(&picture, &words).map(|places| {
+            places
+                .iter()
+                .map(|place| place.id.clone())
+                .collect::<Vec<_>>()
+        })
     };
-    assert_eq!(named(&["subnet-2", "x"]), Ok(vec!["subnet-2".to_owned(), "subnet-1".to_owned()]));
+    assert_eq!(
+        named(&["subnet-2", "x"]),
+        Ok(vec!["subnet-2".to_owned(), "subnet-1".to_owned()])
+    );
     assert!(matches!(named(&["subnet-9"]), Err(CloudError::NotFound(_))));
     assert!(matches!(named(&["y"]), Err(CloudError::Invalid(_))));
 }

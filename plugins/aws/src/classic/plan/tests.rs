@@ -10,11 +10,22 @@ use crate::{
 
 fn asked(service: &Service) -> Wish {
     let config = Config::parse("[Global]\nRegion = eu-west-1\n", &[]).unwrap();
-    Wish::of(service, &Cluster { id: "c".into(), legacy: false }, &config).unwrap()
+    Wish::of(
+        service,
+        &Cluster {
+            id: "c".into(),
+            legacy: false,
+        },
+        &config,
+    )
+    .unwrap()
 }
 
 fn web(pairs: &[(&str, &str)]) -> Wish {
-    asked(&annotated(service(&[("web", Transport::Tcp, 80, 30080)]), pairs))
+    asked(&annotated(
+        service(&[("web", Transport::Tcp, 80, 30080)]),
+        pairs,
+    ))
 }
 
 /// Returns a load balancer that matches the request, in subnet-1, with sg-1 and instance i-1.
@@ -30,10 +41,18 @@ fn settled(wish: &Wish) -> Observed {
     };
     Observed {
         balancer: Description {
-            listener_descriptions: wish.listeners.iter().map(listener).collect::<Vec<_>>().into(),
+            listener_descriptions: wish
+                .listeners
+                .iter()
+                .map(listener)
+                .collect::<Vec<_>>()
+                .into(),
             subnets: vec!["subnet-1".to_owned()].into(),
             security_groups: vec!["sg-1".to_owned()].into(),
-            instances: vec![Instance { instance_id: "i-1".into() }].into(),
+            instances: vec![Instance {
+                instance_id: "i-1".into(),
+            }]
+            .into(),
             health_check: wish.health.clone(),
             ..Description::default()
         },
@@ -42,12 +61,29 @@ fn settled(wish: &Wish) -> Observed {
     }
 }
 
-fn actions(wish: &Wish, observed: &Observed, subnets: &[&str], groups: &[&str], ids: &[&str]) -> Vec<String> {
-    let set = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<BTreeSet<String>>();
+fn actions(
+    wish: &Wish,
+    observed: &Observed,
+    subnets: &[&str],
+    groups: &[&str],
+    ids: &[&str],
+) -> Vec<String> {
+    let set = |words: &[&str]| {
+        words
+            .iter()
+            .map(|word| (*word).to_owned())
+            .collect::<BTreeSet<String>>()
+    };
     let groups: Vec<String> = groups.iter().map(|group| (*group).to_owned()).collect();
     let stages = stages(wish, observed, &set(subnets), &groups, &set(ids));
     let numbered = stages.iter().enumerate();
-    numbered.flat_map(|(index, stage)| stage.iter().map(move |call| format!("{index} {}", call.action))).collect()
+    numbered
+        .flat_map(|(index, stage)| {
+            stage
+                .iter()
+                .map(move |call| format!("{index} {}", call.action))
+        })
+        .collect()
 }
 
 fn by(wish: &Wish, observed: &Observed) -> Vec<String> {
@@ -58,8 +94,15 @@ fn by(wish: &Wish, observed: &Observed) -> Vec<String> {
 fn an_up_to_date_classic_load_balancer_needs_no_steps() {
     let wish = web(&[]);
     assert_eq!(by(&wish, &settled(&wish)), Vec::<String>::new());
-    let untagged = Observed { tags: None, ..settled(&wish) };
-    assert_eq!(by(&wish, &untagged), Vec::<String>::new(), "tags that cannot be read are left");
+    let untagged = Observed {
+        tags: None,
+        ..settled(&wish)
+    };
+    assert_eq!(
+        by(&wish, &untagged),
+        Vec::<String>::new(),
+        "tags that cannot be read are left"
+    );
 }
 
 #[test]
@@ -68,26 +111,46 @@ fn only_differences_are_changed_in_order() {
     let observed = settled(&wish);
     assert_eq!(
         actions(&wish, &observed, &["subnet-2"], &["sg-1"], &["i-1"]),
-        ["0 DetachLoadBalancerFromSubnets", "1 AttachLoadBalancerToSubnets"]
+        [
+            "0 DetachLoadBalancerFromSubnets",
+            "1 AttachLoadBalancerToSubnets"
+        ]
     );
-    assert_eq!(actions(&wish, &observed, &["subnet-1"], &["sg-2"], &["i-1"]), ["1 ApplySecurityGroupsToLoadBalancer"]);
+    assert_eq!(
+        actions(&wish, &observed, &["subnet-1"], &["sg-2"], &["i-1"]),
+        ["1 ApplySecurityGroupsToLoadBalancer"]
+    );
     assert_eq!(
         actions(&wish, &observed, &["subnet-1"], &["sg-1"], &["i-2"]),
-        ["1 DeregisterInstancesFromLoadBalancer", "2 RegisterInstancesWithLoadBalancer"]
+        [
+            "1 DeregisterInstancesFromLoadBalancer",
+            "2 RegisterInstancesWithLoadBalancer"
+        ]
     );
     let other = asked(&service(&[("web", Transport::Tcp, 80, 30081)]));
     assert_eq!(
         by(&other, &observed),
-        ["0 DeleteLoadBalancerListeners", "1 CreateLoadBalancerListeners", "1 ConfigureHealthCheck"]
+        [
+            "0 DeleteLoadBalancerListeners",
+            "1 CreateLoadBalancerListeners",
+            "1 ConfigureHealthCheck"
+        ]
     );
-    assert_eq!(by(&web(&[("additional-resource-tags", "a=b")]), &observed), ["1 AddTags"]);
+    assert_eq!(
+        by(&web(&[("additional-resource-tags", "a=b")]), &observed),
+        ["1 AddTags"]
+    );
     for pair in [
         ("connection-idle-timeout", "90"),
         ("cross-zone-load-balancing-enabled", "true"),
         ("connection-draining-enabled", "true"),
         ("access-log-enabled", "true"),
     ] {
-        assert_eq!(by(&web(&[pair]), &observed), ["1 ModifyLoadBalancerAttributes"], "{pair:?}");
+        assert_eq!(
+            by(&web(&[pair]), &observed),
+            ["1 ModifyLoadBalancerAttributes"],
+            "{pair:?}"
+        );
     }
 }
 
@@ -95,15 +158,24 @@ fn only_differences_are_changed_in_order() {
 fn listeners_match_the_official_provider() {
     let shown = |pairs: &[(&str, &str)]| {
         let one = web(pairs).listeners.remove(0);
-        format!("{}->{} {}", one.protocol, one.instance_protocol, one.certificate)
+        format!(
+            "{}->{} {}",
+            one.protocol, one.instance_protocol, one.certificate
+        )
     };
     let cert = ("ssl-cert", "arn");
     assert_eq!(shown(&[]), "tcp->tcp ");
     assert_eq!(shown(&[("backend-protocol", "http")]), "http->http ");
     assert_eq!(shown(&[("backend-protocol", "https")]), "tcp->tcp ");
     assert_eq!(shown(&[cert]), "ssl->tcp arn");
-    assert_eq!(shown(&[cert, ("backend-protocol", "http")]), "https->http arn");
-    assert_eq!(shown(&[cert, ("backend-protocol", "https")]), "https->https arn");
+    assert_eq!(
+        shown(&[cert, ("backend-protocol", "http")]),
+        "https->http arn"
+    );
+    assert_eq!(
+        shown(&[cert, ("backend-protocol", "https")]),
+        "https->https arn"
+    );
     assert_eq!(shown(&[cert, ("backend-protocol", "ssl")]), "ssl->ssl arn");
     assert_eq!(shown(&[cert, ("ssl-ports", "443")]), "tcp->tcp ");
 }
@@ -112,11 +184,17 @@ fn listeners_match_the_official_provider() {
 fn proxy_protocol_can_be_enabled_and_disabled() {
     let (with, without) = (web(&[("proxy-protocol", "*")]), web(&[]));
     let set = "2 SetLoadBalancerPoliciesForBackendServer";
-    assert_eq!(by(&with, &settled(&with)), ["0 CreateLoadBalancerPolicy", set]);
+    assert_eq!(
+        by(&with, &settled(&with)),
+        ["0 CreateLoadBalancerPolicy", set]
+    );
     let mut on = settled(&with);
     on.balancer.policies.other_policies = vec![PROXY_POLICY.to_owned()].into();
-    on.balancer.backend_server_descriptions =
-        vec![Backend { instance_port: 30080, policy_names: vec![PROXY_POLICY.to_owned()].into() }].into();
+    on.balancer.backend_server_descriptions = vec![Backend {
+        instance_port: 30080,
+        policy_names: vec![PROXY_POLICY.to_owned()].into(),
+    }]
+    .into();
     assert_eq!(by(&with, &on), Vec::<String>::new());
     assert_eq!(by(&without, &on), [set]);
 }
@@ -125,8 +203,18 @@ fn proxy_protocol_can_be_enabled_and_disabled() {
 fn a_tls_policy_is_created_once_and_set_on_tls_listeners() {
     let wish = web(&[("ssl-cert", "arn"), ("ssl-negotiation-policy", "P")]);
     let mut observed = settled(&wish);
-    assert_eq!(by(&wish, &observed), ["0 CreateLoadBalancerPolicy", "2 SetLoadBalancerPoliciesOfListener"]);
-    assert_eq!(tls_policy("P"), "k8s-SSLNegotiationPolicy-P", "the official provider's name");
+    assert_eq!(
+        by(&wish, &observed),
+        [
+            "0 CreateLoadBalancerPolicy",
+            "2 SetLoadBalancerPoliciesOfListener"
+        ]
+    );
+    assert_eq!(
+        tls_policy("P"),
+        "k8s-SSLNegotiationPolicy-P",
+        "the official provider's name"
+    );
     observed.balancer.policies.other_policies = vec![tls_policy("P")].into();
     for description in &mut observed.balancer.listener_descriptions.items {
         description.policy_names = vec![tls_policy("P")].into();
@@ -154,11 +242,22 @@ fn each_attribute_of_access_logs_is_restored() {
         let mut pairs = on.to_vec();
         pairs.retain(|(name, _)| *name != annotation);
         pairs.push((annotation, value));
-        let observed = Observed { attributes: web(&pairs).attributes, ..settled(&wish) };
-        assert_eq!(by(&wish, &observed), ["1 ModifyLoadBalancerAttributes"], "{annotation}");
+        let observed = Observed {
+            attributes: web(&pairs).attributes,
+            ..settled(&wish)
+        };
+        assert_eq!(
+            by(&wish, &observed),
+            ["1 ModifyLoadBalancerAttributes"],
+            "{annotation}"
+        );
     }
     let off = web(&[]);
     let mut observed = settled(&off);
     observed.attributes.access_log.bucket = Some("former".into());
-    assert_eq!(by(&off, &observed), Vec::<String>::new(), "what remains of disabled logs is left");
+    assert_eq!(
+        by(&off, &observed),
+        Vec::<String>::new(),
+        "what remains of disabled logs is left"
+    );
 }

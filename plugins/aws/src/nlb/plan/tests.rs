@@ -23,7 +23,13 @@ fn front(port: u16, protocol: &'static str) -> Front {
         protocol,
         certificate: (protocol == "TLS").then(|| "arn:cert".into()),
         policy: None,
-        group: Group { name: format!("g{port}"), port: 30000 + port, protocol: behind, health: health(), ipv6: false },
+        group: Group {
+            name: format!("g{port}"),
+            port: 30000 + port,
+            protocol: behind,
+            health: health(),
+            ipv6: false,
+        },
     }
 }
 
@@ -64,21 +70,34 @@ fn listener(port: u16, protocol: &str, leads_to: &str) -> Listener {
         listener_arn: format!("l{port}"),
         port,
         protocol: protocol.into(),
-        default_actions: vec![Action { target_group_arn: leads_to.into() }].into(),
+        default_actions: vec![Action {
+            target_group_arn: leads_to.into(),
+        }]
+        .into(),
         ..Listener::default()
     }
 }
 
 fn target(id: &str, port: u16) -> Target {
-    Target { id: id.into(), port: 30000 + port }
+    Target {
+        id: id.into(),
+        port: 30000 + port,
+    }
 }
 
 /// Returns a load balancer that matches `wish(vec![front(80, "TCP")])`, with instance i-1.
 fn settled() -> Observed {
     Observed {
-        balancer: LoadBalancer { load_balancer_arn: "lb".into(), ip_address_type: "ipv4".into(), ..Default::default() },
+        balancer: LoadBalancer {
+            load_balancer_arn: "lb".into(),
+            ip_address_type: "ipv4".into(),
+            ..Default::default()
+        },
         tags: Some(BTreeMap::from([
-            ("lb".into(), Tags::from([("k".into(), "v".into()), ("mine".into(), "x".into())])),
+            (
+                "lb".into(),
+                Tags::from([("k".into(), "v".into()), ("mine".into(), "x".into())]),
+            ),
             ("tg80".into(), Tags::from([("k".into(), "v".into())])),
         ])),
         listeners: vec![listener(80, "TCP", "tg80")],
@@ -104,12 +123,21 @@ fn an_up_to_date_network_load_balancer_needs_no_steps() {
 
 #[test]
 fn a_new_load_balancer_gets_group_then_listener_and_targets() {
-    let mut observed = Observed { attributes: settled().attributes, ..Observed::default() };
-    assert_eq!(plan(&web(), &observed, &members(&["i-1"])), [Step::CreateGroup(front(80, "TCP").group)]);
+    let mut observed = Observed {
+        attributes: settled().attributes,
+        ..Observed::default()
+    };
+    assert_eq!(
+        plan(&web(), &observed, &members(&["i-1"])),
+        [Step::CreateGroup(front(80, "TCP").group)]
+    );
     observed.groups = vec![group(80, "TCP")];
     assert_eq!(
         plan(&web(), &observed, &members(&["i-1"])),
-        [Step::CreateListener(front(80, "TCP"), "tg80".into()), Step::Register("tg80".into(), vec![target("i-1", 80)]),]
+        [
+            Step::CreateListener(front(80, "TCP"), "tg80".into()),
+            Step::Register("tg80".into(), vec![target("i-1", 80)]),
+        ]
     );
 }
 
@@ -131,13 +159,30 @@ fn changed_targets_are_sent_in_batches_of_100() {
 
 #[test]
 fn a_port_that_changes_its_protocol_keeps_its_listener() {
-    let steps = plan(&wish(vec![front(80, "TLS")]), &settled(), &members(&["i-1"]));
-    assert_eq!(steps, [Step::ModifyListener("l80".into(), front(80, "TLS"), "tg80".into())]);
+    let steps = plan(
+        &wish(vec![front(80, "TLS")]),
+        &settled(),
+        &members(&["i-1"]),
+    );
+    assert_eq!(
+        steps,
+        [Step::ModifyListener(
+            "l80".into(),
+            front(80, "TLS"),
+            "tg80".into()
+        )]
+    );
     // UDP needs another target group. The old one is deleted when no listener uses it.
     let udp = wish(vec![front(80, "UDP")]);
     let mut observed = settled();
-    assert_eq!(plan(&udp, &observed, &members(&["i-1"])), [Step::CreateGroup(front(80, "UDP").group)]);
-    observed.groups.push(TargetGroup { target_group_arn: "new".into(), ..group(80, "UDP") });
+    assert_eq!(
+        plan(&udp, &observed, &members(&["i-1"])),
+        [Step::CreateGroup(front(80, "UDP").group)]
+    );
+    observed.groups.push(TargetGroup {
+        target_group_arn: "new".into(),
+        ..group(80, "UDP")
+    });
     assert_eq!(
         plan(&udp, &observed, &members(&["i-1"])),
         [
@@ -146,8 +191,13 @@ fn a_port_that_changes_its_protocol_keeps_its_listener() {
         ]
     );
     observed.listeners = vec![listener(80, "UDP", "new")];
-    observed.targets.insert("new".into(), BTreeSet::from([target("i-1", 80)]));
-    assert_eq!(plan(&udp, &observed, &members(&["i-1"])), [Step::DeleteGroup("tg80".into())]);
+    observed
+        .targets
+        .insert("new".into(), BTreeSet::from([target("i-1", 80)]));
+    assert_eq!(
+        plan(&udp, &observed, &members(&["i-1"])),
+        [Step::DeleteGroup("tg80".into())]
+    );
 }
 
 #[test]
@@ -155,9 +205,15 @@ fn a_removed_port_deletes_its_listener_then_its_group() {
     let mut observed = settled();
     observed.listeners.push(listener(81, "TCP", "tg81"));
     observed.groups.push(group(81, "TCP"));
-    assert_eq!(plan(&web(), &observed, &members(&["i-1"])), [Step::DeleteListener("l81".into())]);
+    assert_eq!(
+        plan(&web(), &observed, &members(&["i-1"])),
+        [Step::DeleteListener("l81".into())]
+    );
     observed.listeners.pop();
-    assert_eq!(plan(&web(), &observed, &members(&["i-1"])), [Step::DeleteGroup("tg81".into())]);
+    assert_eq!(
+        plan(&web(), &observed, &members(&["i-1"])),
+        [Step::DeleteGroup("tg81".into())]
+    );
 }
 
 #[test]
@@ -175,7 +231,10 @@ fn changed_health_checks_modify_or_recreate_the_group() {
     ] {
         assert!(matches!(with(change).as_slice(), [Step::ModifyGroup(arn, _)] if arn == "tg80"));
     }
-    for change in [(|health| health.interval = 10) as fn(&mut Health), |health| health.protocol = "HTTP"] {
+    for change in [
+        (|health| health.interval = 10) as fn(&mut Health),
+        |health| health.protocol = "HTTP",
+    ] {
         assert!(matches!(with(change).as_slice(), [Step::CreateGroup(_)]));
     }
 }
@@ -184,16 +243,26 @@ fn changed_health_checks_modify_or_recreate_the_group() {
 fn a_changed_certificate_or_policy_is_set() {
     let mut observed = settled();
     observed.listeners = vec![Listener {
-        certificates: vec![Certificate { certificate_arn: "arn:cert".into() }].into(),
+        certificates: vec![Certificate {
+            certificate_arn: "arn:cert".into(),
+        }]
+        .into(),
         ssl_policy: "AWS-default".into(),
         ..listener(80, "TLS", "tg80")
     }];
     let tls = |certificate: &str, policy: Option<&str>| {
-        let front =
-            Front { certificate: Some(certificate.into()), policy: policy.map(str::to_owned), ..front(80, "TLS") };
+        let front = Front {
+            certificate: Some(certificate.into()),
+            policy: policy.map(str::to_owned),
+            ..front(80, "TLS")
+        };
         plan(&wish(vec![front]), &observed, &members(&["i-1"])).len()
     };
-    assert_eq!(tls("arn:cert", None), 0, "a policy that is not asked for is left");
+    assert_eq!(
+        tls("arn:cert", None),
+        0,
+        "a policy that is not asked for is left"
+    );
     assert_eq!(tls("arn:cert", Some("AWS-default")), 0);
     assert_eq!(tls("arn:cert", Some("other")), 1);
     assert_eq!(tls("arn:other", None), 1);
@@ -203,7 +272,11 @@ fn a_changed_certificate_or_policy_is_set() {
 fn externally_changed_tags_and_attributes_are_restored() {
     let mut observed = settled();
     observed.attributes.insert("cross".into(), "true".into());
-    observed.tags.as_mut().unwrap().insert("tg80".into(), Tags::new());
+    observed
+        .tags
+        .as_mut()
+        .unwrap()
+        .insert("tg80".into(), Tags::new());
     assert_eq!(
         plan(&web(), &observed, &members(&["i-1"])),
         [
@@ -211,8 +284,15 @@ fn externally_changed_tags_and_attributes_are_restored() {
             Step::AddTags(vec!["tg80".into()], web().tags),
         ]
     );
-    observed = Observed { tags: None, ..settled() };
-    assert_eq!(plan(&web(), &observed, &members(&["i-1"])), [], "tags that cannot be read are left");
+    observed = Observed {
+        tags: None,
+        ..settled()
+    };
+    assert_eq!(
+        plan(&web(), &observed, &members(&["i-1"])),
+        [],
+        "tags that cannot be read are left"
+    );
 }
 
 #[test]
@@ -222,7 +302,9 @@ fn requested_target_group_attributes_are_set() {
     let set = Step::SetGroupAttributes("tg80".into(), wish.group_attributes.clone());
     assert_eq!(plan(&wish, &settled(), &members(&["i-1"])), [set]);
     let mut observed = settled();
-    observed.group_attributes.insert("tg80".into(), wish.group_attributes.clone());
+    observed
+        .group_attributes
+        .insert("tg80".into(), wish.group_attributes.clone());
     assert_eq!(plan(&wish, &observed, &members(&["i-1"])), []);
 }
 
@@ -232,12 +314,19 @@ fn security_groups_are_set_only_if_the_nlb_has_some() {
     wish.security = Security::Given(vec!["sg-2".into(), "sg-1".into()]);
     let with = |there: &[&str]| {
         let mut observed = settled();
-        observed.balancer.security_groups = there.iter().map(|id| (*id).to_owned()).collect::<Vec<_>>().into();
+        observed.balancer.security_groups = there
+            .iter()
+            .map(|id| (*id).to_owned())
+            .collect::<Vec<_>>()
+            .into();
         plan(&wish, &observed, &members(&["i-1"]))
     };
     assert_eq!(with(&[]), []);
     assert_eq!(with(&["sg-1", "sg-2"]), []);
-    assert_eq!(with(&["sg-9"]), [Step::SetSecurityGroups(vec!["sg-2".into(), "sg-1".into()])]);
+    assert_eq!(
+        with(&["sg-9"]),
+        [Step::SetSecurityGroups(vec!["sg-2".into(), "sg-1".into()])]
+    );
 }
 
 #[test]
@@ -252,16 +341,35 @@ fn the_address_type_changes_only_if_required() {
 #[test]
 fn a_listener_keeps_its_group_among_several_that_fit() {
     let mut observed = settled();
-    observed.groups.insert(0, TargetGroup { target_group_arn: "first".into(), ..group(80, "TCP") });
-    assert_eq!(plan(&web(), &observed, &members(&["i-1"])), [Step::DeleteGroup("first".into())]);
+    observed.groups.insert(
+        0,
+        TargetGroup {
+            target_group_arn: "first".into(),
+            ..group(80, "TCP")
+        },
+    );
+    assert_eq!(
+        plan(&web(), &observed, &members(&["i-1"])),
+        [Step::DeleteGroup("first".into())]
+    );
 }
 
 #[test]
 fn a_listener_with_another_protocol_or_group_is_modified() {
     for there in [listener(80, "UDP", "tg80"), listener(80, "TCP", "gone")] {
-        let observed = Observed { listeners: vec![there], ..settled() };
+        let observed = Observed {
+            listeners: vec![there],
+            ..settled()
+        };
         let steps = plan(&web(), &observed, &members(&["i-1"]));
-        assert_eq!(steps, [Step::ModifyListener("l80".into(), front(80, "TCP"), "tg80".into())]);
+        assert_eq!(
+            steps,
+            [Step::ModifyListener(
+                "l80".into(),
+                front(80, "TCP"),
+                "tg80".into()
+            )]
+        );
     }
 }
 
@@ -271,18 +379,34 @@ fn a_changed_path_of_health_checks_modifies_the_group() {
     front.group.health.path = Some("/healthz".into());
     for (there, steps) in [("/healthz", 0), ("/", 1)] {
         let mut observed = settled();
-        observed.groups = vec![TargetGroup { health_check_path: there.into(), ..group(80, "TCP") }];
-        assert_eq!(plan(&wish(vec![front.clone()]), &observed, &members(&["i-1"])).len(), steps, "{there}");
+        observed.groups = vec![TargetGroup {
+            health_check_path: there.into(),
+            ..group(80, "TCP")
+        }];
+        assert_eq!(
+            plan(&wish(vec![front.clone()]), &observed, &members(&["i-1"])).len(),
+            steps,
+            "{there}"
+        );
     }
 }
 
 #[test]
 fn the_group_of_another_port_is_not_taken_for_that_of_a_port() {
     let mut observed = settled();
-    observed.groups = vec![group(80, "TCP"), TargetGroup { target_group_arn: "new".into(), ..group(80, "TCP") }];
+    observed.groups = vec![
+        group(80, "TCP"),
+        TargetGroup {
+            target_group_arn: "new".into(),
+            ..group(80, "TCP")
+        },
+    ];
     observed.listeners = vec![listener(81, "TCP", "new")];
     let steps = plan(&web(), &observed, &members(&["i-1"]));
     assert_eq!(steps.len(), 2, "{steps:?}");
-    assert!(matches!(&steps[0], Step::CreateListener(_, group) if group == "tg80"), "{steps:?}");
+    assert!(
+        matches!(&steps[0], Step::CreateListener(_, group) if group == "tg80"),
+        "{steps:?}"
+    );
     assert_eq!(steps[1], Step::DeleteListener("l81".into()));
 }

@@ -8,7 +8,10 @@ fn config(text: &str) -> Config {
 }
 
 fn cluster() -> Cluster {
-    Cluster { id: "c".into(), legacy: false }
+    Cluster {
+        id: "c".into(),
+        legacy: false,
+    }
 }
 
 fn wish(service: &Service) -> Result<Wish> {
@@ -18,33 +21,62 @@ fn wish(service: &Service) -> Result<Wish> {
 /// Formats the fronts as `PORT PROTOCOL[ POLICY] -> NODE-PORT PROTOCOL`.
 fn fronts(service: &Service) -> Vec<String> {
     let shown = |front: Front| {
-        let policy = front.policy.map(|policy| format!(" {policy}")).unwrap_or_default();
+        let policy = front
+            .policy
+            .map(|policy| format!(" {policy}"))
+            .unwrap_or_default();
         let family = if front.group.ipv6 { " ipv6" } else { "" };
-        format!("{} {}{policy} -> {} {}{family}", front.port, front.protocol, front.group.port, front.group.protocol)
+        format!(
+            "{} {}{policy} -> {} {}{family}",
+            front.port, front.protocol, front.group.port, front.group.protocol
+        )
     };
-    wish(service).unwrap().fronts.into_iter().map(shown).collect()
+    wish(service)
+        .unwrap()
+        .fronts
+        .into_iter()
+        .map(shown)
+        .collect()
 }
 
 #[test]
 fn each_port_gets_a_listener_and_a_target_group() {
-    let plain = service(&[("web", Transport::Tcp, 80, 30080), ("dns", Transport::Udp, 53, 30053)]);
-    assert_eq!(fronts(&plain), ["80 TCP -> 30080 TCP", "53 UDP -> 30053 UDP"]);
-    let unreachable = service(&[("a", Transport::Tcp, 80, 0), ("b", Transport::Tcp, 81, 30081)]);
+    let plain = service(&[
+        ("web", Transport::Tcp, 80, 30080),
+        ("dns", Transport::Udp, 53, 30053),
+    ]);
+    assert_eq!(
+        fronts(&plain),
+        ["80 TCP -> 30080 TCP", "53 UDP -> 30053 UDP"]
+    );
+    let unreachable = service(&[
+        ("a", Transport::Tcp, 80, 0),
+        ("b", Transport::Tcp, 81, 30081),
+    ]);
     assert_eq!(fronts(&unreachable), ["81 TCP -> 30081 TCP"]);
 }
 
 #[test]
 fn tcp_and_udp_on_one_node_port_share_a_listener() {
-    let both = service(&[("t", Transport::Tcp, 53, 30053), ("u", Transport::Udp, 53, 30053)]);
+    let both = service(&[
+        ("t", Transport::Tcp, 53, 30053),
+        ("u", Transport::Udp, 53, 30053),
+    ]);
     assert_eq!(fronts(&both), ["53 TCP_UDP -> 30053 TCP_UDP"]);
-    let apart = service(&[("t", Transport::Tcp, 53, 30053), ("u", Transport::Udp, 53, 30054)]);
+    let apart = service(&[
+        ("t", Transport::Tcp, 53, 30053),
+        ("u", Transport::Udp, 53, 30054),
+    ]);
     assert!(matches!(wish(&apart), Err(CloudError::Invalid(text)) if text.contains("nodePort")));
 }
 
 #[test]
 fn a_certificate_enables_tls_on_the_named_ports() {
-    let ports =
-        [("https", Transport::Tcp, 443, 30443), ("web", Transport::Tcp, 80, 30080), ("u", Transport::Udp, 1, 30001)];
+    let ports = [
+        ("https", Transport::Tcp, 443, 30443),
+        ("web", Transport::Tcp, 80, 30080),
+        ("u", Transport::Udp, 1, 30001),
+    ];
     let tls = |pairs: &[(&str, &str)]| fronts(&annotated(service(&ports), pairs));
     let (plain_web, udp) = ("80 TCP -> 30080 TCP", "1 UDP -> 30001 UDP");
     assert_eq!(
@@ -52,7 +84,10 @@ fn a_certificate_enables_tls_on_the_named_ports() {
         ["443 TLS -> 30443 TCP", "80 TLS -> 30080 TCP", udp],
         "all TCP ports unless told"
     );
-    assert_eq!(tls(&[("ssl-cert", "arn:x"), ("ssl-ports", "443")]), ["443 TLS -> 30443 TCP", plain_web, udp]);
+    assert_eq!(
+        tls(&[("ssl-cert", "arn:x"), ("ssl-ports", "443")]),
+        ["443 TLS -> 30443 TCP", plain_web, udp]
+    );
     assert_eq!(
         tls(&[
             ("ssl-cert", "arn:x"),
@@ -69,11 +104,19 @@ fn annotations_set_attributes_that_default_to_off() {
     let attributes = |pairs: &[(&str, &str)]| {
         let service = annotated(service(&[("", Transport::Tcp, 80, 30080)]), pairs);
         let attributes = wish(&service).unwrap().attributes;
-        attributes.iter().map(|(key, value)| format!("{key}={value}")).collect::<Vec<_>>().join(" ")
+        attributes
+            .iter()
+            .map(|(key, value)| format!("{key}={value}"))
+            .collect::<Vec<_>>()
+            .join(" ")
     };
     let off = "access_logs.s3.enabled=false load_balancing.cross_zone.enabled=false";
     assert_eq!(attributes(&[]), off);
-    assert_eq!(attributes(&[("access-log-s3-bucket-name", "b")]), off, "no bucket where logs are off");
+    assert_eq!(
+        attributes(&[("access-log-s3-bucket-name", "b")]),
+        off,
+        "no bucket where logs are off"
+    );
     assert_eq!(
         attributes(&[
             ("access-log-enabled", "true"),
@@ -93,15 +136,48 @@ fn rejects_unsupported_ports_and_annotations_by_name() {
     for (service, word) in [
         (service(&[("", Transport::Sctp, 80, 30080)]), "SCTP"),
         (service(&[("", Transport::Tcp, 80, 0)]), "node port"),
-        (annotated(tcp(), &[("extra-security-groups", "sg-1")]), "extra-security-groups"),
-        (annotated(tcp(), &[("target-group-attributes", "stickiness.enabled=true")]), "stickiness.enabled"),
-        (annotated(tcp(), &[("target-group-attributes", "preserve_client_ip.enabled=yes")]), "true or false"),
-        (annotated(udp(), &[("target-group-attributes", "preserve_client_ip.enabled=false")]), "UDP"),
-        (annotated(tcp(), &[("cross-zone-load-balancing-enabled", "yes")]), "cross-zone"),
-        (annotated(tcp(), &[("ip-address-type", "ipv6")]), "ip-address-type"),
+        (
+            annotated(tcp(), &[("extra-security-groups", "sg-1")]),
+            "extra-security-groups",
+        ),
+        (
+            annotated(
+                tcp(),
+                &[("target-group-attributes", "stickiness.enabled=true")],
+            ),
+            "stickiness.enabled",
+        ),
+        (
+            annotated(
+                tcp(),
+                &[("target-group-attributes", "preserve_client_ip.enabled=yes")],
+            ),
+            "true or false",
+        ),
+        (
+            annotated(
+                udp(),
+                &[(
+                    "target-group-attributes",
+                    "preserve_client_ip.enabled=false",
+                )],
+            ),
+            "UDP",
+        ),
+        (
+            annotated(tcp(), &[("cross-zone-load-balancing-enabled", "yes")]),
+            "cross-zone",
+        ),
+        (
+            annotated(tcp(), &[("ip-address-type", "ipv6")]),
+            "ip-address-type",
+        ),
     ] {
         let refused = wish(&service);
-        assert!(matches!(&refused, Err(CloudError::Invalid(text)) if text.contains(word)), "{word}: {refused:?}");
+        assert!(
+            matches!(&refused, Err(CloudError::Invalid(text)) if text.contains(word)),
+            "{word}: {refused:?}"
+        );
     }
 }
 
@@ -110,26 +186,61 @@ fn security_groups_are_managed_only_if_configured() {
     let plain = service(&[("", Transport::Tcp, 80, 30080)]);
     let given = annotated(plain.clone(), &[("security-groups", "sg-1, sg-2")]);
     let managed = config("NLBSecurityGroupMode = Managed");
-    let security = |service: &Service, config: &Config| Wish::of(service, &cluster(), config).unwrap().security;
+    let security = |service: &Service, config: &Config| {
+        Wish::of(service, &cluster(), config).unwrap().security
+    };
     assert_eq!(security(&given, &config("")), Security::Left);
-    assert_eq!(security(&given, &managed), Security::Given(vec!["sg-1".into(), "sg-2".into()]));
-    assert!(matches!(security(&plain, &managed), Security::Managed(name) if name.starts_with("k8s-")));
+    assert_eq!(
+        security(&given, &managed),
+        Security::Given(vec!["sg-1".into(), "sg-2".into()])
+    );
+    assert!(
+        matches!(security(&plain, &managed), Security::Managed(name) if name.starts_with("k8s-"))
+    );
 }
 
 #[test]
 fn tags_name_the_service_and_the_cluster() {
-    let service = annotated(service(&[("", Transport::Tcp, 80, 30080)]), &[("additional-resource-tags", "a=b,c")]);
+    let service = annotated(
+        service(&[("", Transport::Tcp, 80, 30080)]),
+        &[("additional-resource-tags", "a=b,c")],
+    );
     let tags = wish(&service).unwrap().tags;
-    let shown: Vec<String> = tags.iter().map(|(key, value)| format!("{key}={value}")).collect();
-    assert_eq!(shown, ["a=b", "c=", "kubernetes.io/cluster/c=owned", "kubernetes.io/service-name=default/web"]);
+    let shown: Vec<String> = tags
+        .iter()
+        .map(|(key, value)| format!("{key}={value}"))
+        .collect();
+    assert_eq!(
+        shown,
+        [
+            "a=b",
+            "c=",
+            "kubernetes.io/cluster/c=owned",
+            "kubernetes.io/service-name=default/web"
+        ]
+    );
 }
 
 #[test]
 fn ip_families_select_the_address_type() {
     use IpFamily::{Ipv4, Ipv6};
-    type Case<'a> = (&'a [IpFamily], IpFamilyPolicy, Option<&'a str>, Stack, &'a str, &'a str);
+    type Case<'a> = (
+        &'a [IpFamily],
+        IpFamilyPolicy,
+        Option<&'a str>,
+        Stack,
+        &'a str,
+        &'a str,
+    );
     let cases: [Case<'_>; 7] = [
-        (&[Ipv4], IpFamilyPolicy::SingleStack, None, Stack::Left, "80 TCP -> 30080 TCP", "0.0.0.0/0"),
+        (
+            &[Ipv4],
+            IpFamilyPolicy::SingleStack,
+            None,
+            Stack::Left,
+            "80 TCP -> 30080 TCP",
+            "0.0.0.0/0",
+        ),
         (
             &[Ipv4, Ipv6],
             IpFamilyPolicy::PreferDualStack,
@@ -138,9 +249,30 @@ fn ip_families_select_the_address_type() {
             "80 TCP -> 30080 TCP",
             "0.0.0.0/0 ::/0",
         ),
-        (&[Ipv4, Ipv6], IpFamilyPolicy::RequireDualStack, None, Stack::Dual, "80 TCP -> 30080 TCP", "0.0.0.0/0 ::/0"),
-        (&[Ipv6], IpFamilyPolicy::SingleStack, None, Stack::Dual, "80 TCP -> 30080 TCP ipv6", "0.0.0.0/0 ::/0"),
-        (&[Ipv4], IpFamilyPolicy::SingleStack, Some("dualstack"), Stack::Dual, "80 TCP -> 30080 TCP", "0.0.0.0/0 ::/0"),
+        (
+            &[Ipv4, Ipv6],
+            IpFamilyPolicy::RequireDualStack,
+            None,
+            Stack::Dual,
+            "80 TCP -> 30080 TCP",
+            "0.0.0.0/0 ::/0",
+        ),
+        (
+            &[Ipv6],
+            IpFamilyPolicy::SingleStack,
+            None,
+            Stack::Dual,
+            "80 TCP -> 30080 TCP ipv6",
+            "0.0.0.0/0 ::/0",
+        ),
+        (
+            &[Ipv4],
+            IpFamilyPolicy::SingleStack,
+            Some("dualstack"),
+            Stack::Dual,
+            "80 TCP -> 30080 TCP",
+            "0.0.0.0/0 ::/0",
+        ),
         (
             &[Ipv4, Ipv6],
             IpFamilyPolicy::RequireDualStack,
@@ -149,17 +281,31 @@ fn ip_families_select_the_address_type() {
             "80 TCP -> 30080 TCP",
             "0.0.0.0/0",
         ),
-        (&[], IpFamilyPolicy::SingleStack, None, Stack::Left, "80 TCP -> 30080 TCP", "0.0.0.0/0"),
+        (
+            &[],
+            IpFamilyPolicy::SingleStack,
+            None,
+            Stack::Left,
+            "80 TCP -> 30080 TCP",
+            "0.0.0.0/0",
+        ),
     ];
     for (families, policy, annotation, stack, front, ranges) in cases {
-        let pairs: Vec<(&str, &str)> = annotation.map(|value| ("ip-address-type", value)).into_iter().collect();
+        let pairs: Vec<(&str, &str)> = annotation
+            .map(|value| ("ip-address-type", value))
+            .into_iter()
+            .collect();
         let service = Service {
             ip_families: families.to_vec(),
             ip_family_policy: policy,
             ..annotated(service(&[("", Transport::Tcp, 80, 30080)]), &pairs)
         };
         let wish = wish(&service).unwrap();
-        assert_eq!((wish.stack, wish.ranges.join(" ").as_str()), (stack, ranges), "{families:?} {policy:?}");
+        assert_eq!(
+            (wish.stack, wish.ranges.join(" ").as_str()),
+            (stack, ranges),
+            "{families:?} {policy:?}"
+        );
         assert_eq!(fronts(&service), [front], "{families:?} {policy:?}");
     }
 }

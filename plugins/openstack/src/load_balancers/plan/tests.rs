@@ -24,7 +24,10 @@ fn service(annotations: &[(&str, &str)], ports: &[u16]) -> Service {
     Service {
         namespace: "shop".to_owned(),
         name: "web".to_owned(),
-        annotations: annotations.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect(),
+        annotations: annotations
+            .iter()
+            .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()))
+            .collect(),
         ports: ports.iter().map(port).collect(),
         ..Service::default()
     }
@@ -40,13 +43,21 @@ fn want(annotations: &[(&str, &str)], ports: &[u16]) -> Want {
 }
 
 fn backends() -> Vec<Backend> {
-    let backend =
-        |number: u8| Backend { name: format!("n{number}"), address: format!("10.0.0.{number}"), ..Backend::default() };
+    let backend = |number: u8| Backend {
+        name: format!("n{number}"),
+        address: format!("10.0.0.{number}"),
+        ..Backend::default()
+    };
     vec![backend(1), backend(2)]
 }
 
 fn owner() -> Ownership {
-    Ownership { owner: true, attached: true, services: 1, renamed_from: None }
+    Ownership {
+        owner: true,
+        attached: true,
+        services: 1,
+        renamed_from: None,
+    }
 }
 
 /// Returns the resources in Octavia after this request.
@@ -62,7 +73,8 @@ fn made(want: &Want) -> Tree {
     };
     for port in &want.ports {
         let index = port.index;
-        let [client_data, member_connect, member_data, tcp_inspect] = want.listener.timeouts.unwrap();
+        let [client_data, member_connect, member_data, tcp_inspect] =
+            want.listener.timeouts.unwrap();
         let headers = BTreeMap::from([("X-Forwarded-For".to_owned(), "true".to_owned())]);
         tree.listeners.push(Listener {
             id: format!("l{index}"),
@@ -70,7 +82,11 @@ fn made(want: &Want) -> Tree {
             protocol: port.listener_protocol.to_owned(),
             protocol_port: port.port,
             connection_limit: Some(want.listener.connection_limit),
-            insert_headers: Some(if port.forwards(want) { headers } else { BTreeMap::new() }),
+            insert_headers: Some(if port.forwards(want) {
+                headers
+            } else {
+                BTreeMap::new()
+            }),
             default_tls_container_ref: None,
             timeout_client_data: Some(client_data),
             timeout_member_connect: Some(member_connect),
@@ -94,11 +110,16 @@ fn made(want: &Want) -> Tree {
             name: format!("pool_{index}_{NAME}"),
             protocol: port.pool_protocol.to_owned(),
             lb_algorithm: want.lb_method.clone(),
-            session_persistence: want.affinity.then(|| Persistence { kind: "SOURCE_IP".to_owned() }),
-            listeners: vec![Reference { id: format!("l{index}") }],
+            session_persistence: want.affinity.then(|| Persistence {
+                kind: "SOURCE_IP".to_owned(),
+            }),
+            listeners: vec![Reference {
+                id: format!("l{index}"),
+            }],
             healthmonitor_id: monitor.as_ref().map(|monitor| monitor.id.clone()),
         });
-        tree.monitors.extend(monitor.map(|monitor| (monitor.id.clone(), monitor)));
+        tree.monitors
+            .extend(monitor.map(|monitor| (monitor.id.clone(), monitor)));
         let member = |wanted: MemberWant| Member {
             id: format!("{}-{}", wanted.name, wanted.port),
             name: wanted.name,
@@ -106,7 +127,10 @@ fn made(want: &Want) -> Tree {
             protocol_port: wanted.port,
             monitor_port: wanted.monitor_port,
         };
-        tree.members.insert(format!("p{index}"), members(port, &backends()).into_iter().map(member).collect());
+        tree.members.insert(
+            format!("p{index}"),
+            members(port, &backends()).into_iter().map(member).collect(),
+        );
     }
     tree
 }
@@ -117,11 +141,19 @@ fn steps(want: &Want, tree: &Tree) -> Vec<String> {
 }
 
 fn steps_of(want: &Want, tree: &Tree, ownership: &Ownership) -> Vec<String> {
-    plan(want, &backends(), tree, ownership, "c").unwrap().iter().map(line).collect()
+    plan(want, &backends(), tree, ownership, "c")
+        .unwrap()
+        .iter()
+        .map(line)
+        .collect()
 }
 
 fn line(step: &Step) -> String {
-    let body = step.body.as_ref().map(|body| format!(" {body}")).unwrap_or_default();
+    let body = step
+        .body
+        .as_ref()
+        .map(|body| format!(" {body}"))
+        .unwrap_or_default();
     format!("{} {}{body}", step.method, step.path)
 }
 
@@ -131,8 +163,13 @@ fn lines<const N: usize>(lines: [&str; N]) -> Vec<String> {
 
 #[test]
 fn an_up_to_date_load_balancer_needs_no_steps() {
-    for annotations in [&[][..], &[(annotation::ENABLE_HEALTH_MONITOR, "true"), (annotation::X_FORWARDED_FOR, "true")]]
-    {
+    for annotations in [
+        &[][..],
+        &[
+            (annotation::ENABLE_HEALTH_MONITOR, "true"),
+            (annotation::X_FORWARDED_FOR, "true"),
+        ],
+    ] {
         let want = want(annotations, &[80, 443]);
         assert_eq!(steps(&want, &made(&want)), Vec::<String>::new());
     }
@@ -142,16 +179,34 @@ fn an_up_to_date_load_balancer_needs_no_steps() {
 fn a_listener_is_updated_to_match_the_service() {
     let tree = made(&want(&[], &[80]));
     for (annotations, body) in [
-        ([(annotation::CONNECTION_LIMIT, "5")], r#"{"connection_limit":5}"#),
-        ([(annotation::TIMEOUT_TCP_INSPECT, "7")], r#"{"timeout_tcp_inspect":7}"#),
-        ([(annotation::TIMEOUT_CLIENT_DATA, "7")], r#"{"timeout_client_data":7}"#),
-        ([(annotation::TIMEOUT_MEMBER_CONNECT, "7")], r#"{"timeout_member_connect":7}"#),
-        ([(annotation::TIMEOUT_MEMBER_DATA, "7")], r#"{"timeout_member_data":7}"#),
+        (
+            [(annotation::CONNECTION_LIMIT, "5")],
+            r#"{"connection_limit":5}"#,
+        ),
+        (
+            [(annotation::TIMEOUT_TCP_INSPECT, "7")],
+            r#"{"timeout_tcp_inspect":7}"#,
+        ),
+        (
+            [(annotation::TIMEOUT_CLIENT_DATA, "7")],
+            r#"{"timeout_client_data":7}"#,
+        ),
+        (
+            [(annotation::TIMEOUT_MEMBER_CONNECT, "7")],
+            r#"{"timeout_member_connect":7}"#,
+        ),
+        (
+            [(annotation::TIMEOUT_MEMBER_DATA, "7")],
+            r#"{"timeout_member_data":7}"#,
+        ),
     ] {
         let expected = format!(r#"PUT /lbaas/listeners/l0 {{"listener":{body}}}"#);
         assert_eq!(steps(&want(&annotations, &[80]), &tree), [expected]);
     }
-    let ranges = Service { source_ranges: vec!["10.0.0.0/8".to_owned()], ..service(&[], &[80]) };
+    let ranges = Service {
+        source_ranges: vec!["10.0.0.0/8".to_owned()],
+        ..service(&[], &[80])
+    };
     let expected = r#"PUT /lbaas/listeners/l0 {"listener":{"allowed_cidrs":["10.0.0.0/8"]}}"#;
     assert_eq!(steps(&want_with("", &ranges), &tree), [expected]);
 }
@@ -159,17 +214,35 @@ fn a_listener_is_updated_to_match_the_service() {
 #[test]
 fn a_changed_protocol_recreates_the_listener() {
     let tree = made(&want(&[], &[80]));
-    let steps = steps(&want(&[(annotation::X_FORWARDED_FOR, "true")], &[80]), &tree);
-    assert_eq!(steps[..2], lines(["DELETE /lbaas/pools/p0", "DELETE /lbaas/listeners/l0"]));
-    assert!(steps[2].starts_with("POST /lbaas/listeners ") && steps[2].contains(r#""protocol":"HTTP""#), "{steps:#?}");
+    let steps = steps(
+        &want(&[(annotation::X_FORWARDED_FOR, "true")], &[80]),
+        &tree,
+    );
+    assert_eq!(
+        steps[..2],
+        lines(["DELETE /lbaas/pools/p0", "DELETE /lbaas/listeners/l0"])
+    );
+    assert!(
+        steps[2].starts_with("POST /lbaas/listeners ") && steps[2].contains(r#""protocol":"HTTP""#),
+        "{steps:#?}"
+    );
 }
 
 #[test]
 fn changed_ports_create_and_delete_listeners() {
     let monitored = [(annotation::ENABLE_HEALTH_MONITOR, "true")];
-    let steps = steps(&want(&monitored, &[80, 8080]), &made(&want(&monitored, &[80, 443])));
-    assert_eq!(steps[..2], lines(["DELETE /lbaas/pools/p1", "DELETE /lbaas/listeners/l1"]));
-    assert!(steps[2].starts_with(r#"POST /lbaas/listeners {"listener":{"allowed_cidrs":["0.0.0.0/0"]"#), "{steps:#?}");
+    let steps = steps(
+        &want(&monitored, &[80, 8080]),
+        &made(&want(&monitored, &[80, 443])),
+    );
+    assert_eq!(
+        steps[..2],
+        lines(["DELETE /lbaas/pools/p1", "DELETE /lbaas/listeners/l1"])
+    );
+    assert!(
+        steps[2].starts_with(r#"POST /lbaas/listeners {"listener":{"allowed_cidrs":["0.0.0.0/0"]"#),
+        "{steps:#?}"
+    );
     assert_eq!(
         steps[3..],
         lines([
@@ -185,13 +258,25 @@ fn steps_use_the_id_of_the_part_created_before() {
     let mut tree = made(&want(&[], &[80]));
     tree.listeners.clear();
     let steps = plan(&want(&[], &[80]), &backends(), &tree, &owner(), "c").unwrap();
-    assert_eq!(steps.iter().map(Step::has_parts).collect::<Vec<_>>(), [true, true, false]);
-    let lines = |made| steps.iter().map(|step| step.clone().of_made(made).as_ref().map(line)).collect::<Vec<_>>();
+    assert_eq!(
+        steps.iter().map(Step::has_parts).collect::<Vec<_>>(),
+        [true, true, false]
+    );
+    let lines = |made| {
+        steps
+            .iter()
+            .map(|step| step.clone().of_made(made).as_ref().map(line))
+            .collect::<Vec<_>>()
+    };
     assert_eq!(lines(None)[1..], [None, None]);
     let [listener, pool, members] = lines(Some("ab-1")).try_into().unwrap();
     assert_eq!(listener, Some(line(&steps[0])));
     assert!(pool.unwrap().contains(r#""listener_id":"ab-1""#));
-    assert!(members.unwrap().starts_with("PUT /lbaas/pools/ab-1/members "));
+    assert!(
+        members
+            .unwrap()
+            .starts_with("PUT /lbaas/pools/ab-1/members ")
+    );
 }
 
 #[test]
@@ -208,7 +293,13 @@ fn incomplete_parts_are_completed_in_order() {
     tree.pools.clear();
     let pool = r#"POST /lbaas/pools {"pool":{"lb_algorithm":"ROUND_ROBIN","listener_id":"l0","name":"pool_0_kube_service_c_shop_web","protocol":"TCP"}}"#;
     let of_new = [members, monitor].map(|step| step.replace("p0", "{made}"));
-    assert_eq!(steps(&want, &tree), [pool.to_owned()].into_iter().chain(of_new).collect::<Vec<_>>());
+    assert_eq!(
+        steps(&want, &tree),
+        [pool.to_owned()]
+            .into_iter()
+            .chain(of_new)
+            .collect::<Vec<_>>()
+    );
 }
 
 #[test]
@@ -219,7 +310,10 @@ fn members_are_set_with_one_request() {
     pool[0].address = "10.0.0.9".to_owned();
     let members = r#"PUT /lbaas/pools/p0/members {"members":[{"address":"10.0.0.1","name":"n1","protocol_port":30080,"subnet_id":"s"},{"address":"10.0.0.2","monitor_port":null,"name":"n2","protocol_port":30080}]}"#;
     assert_eq!(steps(&want, &tree), [members]);
-    let only: Vec<String> = plan_members(&want, &backends(), &tree, &owner()).iter().map(line).collect();
+    let only: Vec<String> = plan_members(&want, &backends(), &tree, &owner())
+        .iter()
+        .map(line)
+        .collect();
     assert_eq!(only, [members]);
 }
 
@@ -229,12 +323,21 @@ fn changed_nodes_change_only_members() {
     tree.members.get_mut("p1").unwrap().clear();
     let asked = want(&[(annotation::CONNECTION_LIMIT, "5")], &[80, 443, 8080]);
     let steps = plan_members(&asked, &backends(), &tree, &owner());
-    assert_eq!(steps.iter().map(|step| step.path.as_str()).collect::<Vec<_>>(), ["/lbaas/pools/p1/members"]);
+    assert_eq!(
+        steps
+            .iter()
+            .map(|step| step.path.as_str())
+            .collect::<Vec<_>>(),
+        ["/lbaas/pools/p1/members"]
+    );
 }
 
 #[test]
 fn serial_providers_change_members_one_by_one() {
-    let want = want_with("[LoadBalancer]\nprovider-requires-serial-api-calls=true", &service(&[], &[80]));
+    let want = want_with(
+        "[LoadBalancer]\nprovider-requires-serial-api-calls=true",
+        &service(&[], &[80]),
+    );
     let mut tree = made(&want);
     let pool = tree.members.get_mut("p0").unwrap();
     pool[0].address = "10.0.0.9".to_owned();
@@ -249,39 +352,81 @@ fn serial_providers_change_members_one_by_one() {
             "DELETE /lbaas/pools/p0/members/n1-30080",
         ])
     );
-    assert_eq!(steps(&want, &made(&want)), lines([]), "members that are as wanted are left");
-    assert!(body::load_balancer(&want, &backends())["loadbalancer"].get("listeners").is_none());
+    assert_eq!(
+        steps(&want, &made(&want)),
+        lines([]),
+        "members that are as wanted are left"
+    );
+    assert!(
+        body::load_balancer(&want, &backends())["loadbalancer"]
+            .get("listeners")
+            .is_none()
+    );
 }
 
 #[test]
 fn pools_follow_method_affinity_and_protocol() {
     let tree = made(&want(&[], &[80]));
-    let plan = plan(&want(&[(annotation::LB_METHOD, "SOURCE_IP")], &[80]), &backends(), &tree, &owner(), "c").unwrap();
-    assert_eq!(line(&plan[0]), r#"PUT /lbaas/pools/p0 {"pool":{"lb_algorithm":"SOURCE_IP"}}"#);
+    let plan = plan(
+        &want(&[(annotation::LB_METHOD, "SOURCE_IP")], &[80]),
+        &backends(),
+        &tree,
+        &owner(),
+        "c",
+    )
+    .unwrap();
+    assert_eq!(
+        line(&plan[0]),
+        r#"PUT /lbaas/pools/p0 {"pool":{"lb_algorithm":"SOURCE_IP"}}"#
+    );
     assert_eq!(plan[0].optional, Some("LoadBalancerLbMethodUnknown"));
-    let sticky = want_with("", &Service { client_ip_affinity_seconds: Some(1), ..service(&[], &[80]) });
+    let sticky = want_with(
+        "",
+        &Service {
+            client_ip_affinity_seconds: Some(1),
+            ..service(&[], &[80])
+        },
+    );
     let expected = r#"PUT /lbaas/pools/p0 {"pool":{"session_persistence":{"type":"SOURCE_IP"}}}"#;
     assert_eq!(steps(&sticky, &tree), [expected]);
     let expected = r#"PUT /lbaas/pools/p0 {"pool":{"session_persistence":null}}"#;
     assert_eq!(steps(&want(&[], &[80]), &made(&sticky)), [expected]);
     let proxy = steps(&want(&[(annotation::PROXY_PROTOCOL, "v2")], &[80]), &tree);
     assert_eq!(proxy[0], "DELETE /lbaas/pools/p0");
-    assert!(proxy[1].starts_with("POST /lbaas/pools ") && proxy[1].contains("PROXYV2"), "{proxy:#?}");
+    assert!(
+        proxy[1].starts_with("POST /lbaas/pools ") && proxy[1].contains("PROXYV2"),
+        "{proxy:#?}"
+    );
 }
 
 #[test]
 fn health_monitors_follow_the_service() {
     let monitored = |delay: &str| {
-        want(&[(annotation::ENABLE_HEALTH_MONITOR, "true"), (annotation::HEALTH_MONITOR_DELAY, delay)], &[80])
+        want(
+            &[
+                (annotation::ENABLE_HEALTH_MONITOR, "true"),
+                (annotation::HEALTH_MONITOR_DELAY, delay),
+            ],
+            &[80],
+        )
     };
     let tree = made(&monitored("5"));
-    assert_eq!(steps(&want(&[], &[80]), &tree), ["DELETE /lbaas/healthmonitors/m0"]);
+    assert_eq!(
+        steps(&want(&[], &[80]), &tree),
+        ["DELETE /lbaas/healthmonitors/m0"]
+    );
     let changed = steps(&monitored("9"), &tree);
-    assert!(changed[0].starts_with(r#"PUT /lbaas/healthmonitors/m0 {"healthmonitor":{"delay":9,"#), "{changed:#?}");
+    assert!(
+        changed[0].starts_with(r#"PUT /lbaas/healthmonitors/m0 {"healthmonitor":{"delay":9,"#),
+        "{changed:#?}"
+    );
     let mut other = tree.clone();
     other.monitors.get_mut("m0").unwrap().kind = "HTTP".to_owned();
     let again = steps(&monitored("5"), &other);
-    assert_eq!((again.len(), again[0].as_str()), (2, "DELETE /lbaas/healthmonitors/m0"));
+    assert_eq!(
+        (again.len(), again[0].as_str()),
+        (2, "DELETE /lbaas/healthmonitors/m0")
+    );
     // With local traffic, the check uses HTTP and kube-proxy's path.
     let local = Service {
         external_traffic_policy: TrafficPolicy::Local,
@@ -290,14 +435,23 @@ fn health_monitors_follow_the_service() {
     };
     let local = want_with("", &local);
     let mut tree = made(&local);
-    assert_eq!((tree.monitors["m0"].kind.as_str(), steps(&local, &tree)), ("HTTP", vec![]));
+    assert_eq!(
+        (tree.monitors["m0"].kind.as_str(), steps(&local, &tree)),
+        ("HTTP", vec![])
+    );
     tree.monitors.get_mut("m0").unwrap().url_path = Some("/".to_owned());
     let elsewhere = steps(&local, &tree);
-    assert!(elsewhere.len() == 1 && elsewhere[0].contains(r#""url_path":"/healthz""#), "{elsewhere:?}");
+    assert!(
+        elsewhere.len() == 1 && elsewhere[0].contains(r#""url_path":"/healthz""#),
+        "{elsewhere:?}"
+    );
     tree.monitors.get_mut("m0").unwrap().url_path = Some("/healthz".to_owned());
     tree.monitors.get_mut("m0").unwrap().delay = 77;
     let slower = steps(&local, &tree);
-    assert!(slower.len() == 1 && !slower[0].contains("url_path"), "{slower:?}");
+    assert!(
+        slower.len() == 1 && !slower[0].contains("url_path"),
+        "{slower:?}"
+    );
 }
 
 #[test]
@@ -310,18 +464,29 @@ fn a_missing_value_from_octavia_is_its_default() {
 
 #[test]
 fn session_persistence_is_source_ip_or_none() {
-    let sticky = want_with("", &Service { client_ip_affinity_seconds: Some(10800), ..service(&[], &[80]) });
+    let sticky = want_with(
+        "",
+        &Service {
+            client_ip_affinity_seconds: Some(10800),
+            ..service(&[], &[80])
+        },
+    );
     assert_eq!(steps(&sticky, &made(&sticky)), [""; 0]);
     let by = |kind: &str, want: &Want| {
         let mut tree = made(want);
-        tree.pools[0].session_persistence = Some(Persistence { kind: kind.to_owned() });
+        tree.pools[0].session_persistence = Some(Persistence {
+            kind: kind.to_owned(),
+        });
         steps(want, &tree)
     };
     let source = r#"PUT /lbaas/pools/p0 {"pool":{"session_persistence":{"type":"SOURCE_IP"}}}"#;
     let none = r#"PUT /lbaas/pools/p0 {"pool":{"session_persistence":null}}"#;
     assert_eq!(by("HTTP_COOKIE", &sticky), [source]);
     let free = want(&[], &[80]);
-    assert_eq!((by("HTTP_COOKIE", &free), by("SOURCE_IP", &free)), (vec![none.to_owned()], vec![none.to_owned()]));
+    assert_eq!(
+        (by("HTTP_COOKIE", &free), by("SOURCE_IP", &free)),
+        (vec![none.to_owned()], vec![none.to_owned()])
+    );
 }
 
 #[test]
@@ -330,7 +495,10 @@ fn a_wrong_monitor_port_of_a_member_is_corrected() {
     let mut tree = made(&monitored);
     tree.members.get_mut("p0").unwrap()[0].monitor_port = Some(31000);
     let steps = steps(&monitored, &tree);
-    assert!(steps[0].contains(r#"{"address":"10.0.0.1","monitor_port":null,"#), "{steps:#?}");
+    assert!(
+        steps[0].contains(r#"{"address":"10.0.0.1","monitor_port":null,"#),
+        "{steps:#?}"
+    );
 }
 
 #[test]
@@ -339,12 +507,20 @@ fn rejects_a_port_of_another_service() {
     let mut tree = made(&want);
     tree.listeners[0].tags = vec!["kube_service_c_shop_other".to_owned()];
     let refusal = plan(&want, &backends(), &tree, &owner(), "c").unwrap_err();
-    assert!(refusal.contains("port 80 (TCP) of load balancer lb is used by listener l0"), "{refusal}");
+    assert!(
+        refusal.contains("port 80 (TCP) of load balancer lb is used by listener l0"),
+        "{refusal}"
+    );
     // This includes another protocol on top of TCP, for which upstream fails.
     tree.listeners[0].protocol = "HTTP".to_owned();
     assert!(plan(&want, &backends(), &tree, &owner(), "c").is_err());
     tree.listeners[0].protocol = "UDP".to_owned();
-    assert_eq!(plan(&want, &backends(), &tree, &owner(), "c").unwrap().len(), 3);
+    assert_eq!(
+        plan(&want, &backends(), &tree, &owner(), "c")
+            .unwrap()
+            .len(),
+        3
+    );
 }
 
 #[test]
@@ -354,9 +530,16 @@ fn a_sharing_service_is_tagged_first() {
     tree.load_balancer.name = other.to_owned();
     tree.load_balancer.tags = vec![other.to_owned()];
     tree.listeners[0].tags = vec![other.to_owned()];
-    let guest = Ownership { owner: false, attached: false, services: 1, renamed_from: None };
+    let guest = Ownership {
+        owner: false,
+        attached: false,
+        services: 1,
+        renamed_from: None,
+    };
     let steps = steps_of(&want(&[], &[80]), &tree, &guest);
-    let tags = format!(r#"PUT /lbaas/loadbalancers/lb {{"loadbalancer":{{"tags":["{other}","{NAME}"]}}}}"#);
+    let tags = format!(
+        r#"PUT /lbaas/loadbalancers/lb {{"loadbalancer":{{"tags":["{other}","{NAME}"]}}}}"#
+    );
     assert_eq!((steps.len(), steps[0].as_str()), (4, tags.as_str()));
     assert!(steps[1].starts_with("POST /lbaas/listeners"));
 }
@@ -368,7 +551,10 @@ fn untagged_listeners_belong_to_the_owner() {
     tree.listeners[0].tags.clear();
     let expected = format!(r#"PUT /lbaas/listeners/l0 {{"listener":{{"tags":["{NAME}"]}}}}"#);
     assert_eq!(steps(&want, &tree), [expected]);
-    let guest = Ownership { owner: false, ..owner() };
+    let guest = Ownership {
+        owner: false,
+        ..owner()
+    };
     assert!(plan(&want, &backends(), &tree, &guest, "c").is_err());
     assert_eq!(plan_removal(&want, &tree, &guest), []);
     assert_eq!(plan_removal(&want, &tree, &owner()).len(), 2);
@@ -386,16 +572,29 @@ fn a_renamed_cluster_renames_its_resources() {
     old(&mut tree.pools[0].name);
     old(&mut tree.monitors.get_mut("m0").unwrap().name);
     let service = service(&[], &[80]);
-    let of = |tree: &Tree, serves| Ownership::of(&tree.load_balancer, &want, &service, "c", false, serves);
+    let of = |tree: &Tree, serves| {
+        Ownership::of(&tree.load_balancer, &want, &service, "c", false, serves)
+    };
     assert_eq!(of(&tree, false).renamed_from, None);
     let mut shared = tree.clone();
     shared.load_balancer.tags.push(NAME.to_owned());
-    assert_eq!(of(&shared, true), Ownership { owner: false, attached: true, services: 2, renamed_from: None });
+    assert_eq!(
+        of(&shared, true),
+        Ownership {
+            owner: false,
+            attached: true,
+            services: 2,
+            renamed_from: None
+        }
+    );
     let mut of_another = tree.clone();
     of_another.load_balancer.tags = vec!["kube_service_old_shop_other".to_owned()];
     assert_eq!(of(&of_another, true).renamed_from, None);
     let ownership = of(&tree, true);
-    assert_eq!((ownership.owner, ownership.attached, ownership.is_shared()), (true, true, false));
+    assert_eq!(
+        (ownership.owner, ownership.attached, ownership.is_shared()),
+        (true, true, false)
+    );
     assert_eq!(
         steps_of(&want, &tree, &ownership),
         lines([
@@ -409,7 +608,10 @@ fn a_renamed_cluster_renames_its_resources() {
 
 #[test]
 fn a_load_balancer_is_created_with_all_parts_at_once() {
-    let want = want_with("[LoadBalancer]\nsubnet-id=s\ncreate-monitor=true", &service(&[], &[80]));
+    let want = want_with(
+        "[LoadBalancer]\nsubnet-id=s\ncreate-monitor=true",
+        &service(&[], &[80]),
+    );
     let expected = serde_json::json!({"loadbalancer": {
         "name": NAME,
         "description": "Kubernetes external service shop/web from cluster c",
@@ -435,17 +637,26 @@ fn a_load_balancer_is_created_with_all_parts_at_once() {
 
 #[test]
 fn flavor_zone_and_tls_container_are_sent_to_octavia() {
-    let config = "[LoadBalancer]\nsubnet-id=s\nflavor-id=f\navailability-zone=z\ncontainer-store=external";
+    let config =
+        "[LoadBalancer]\nsubnet-id=s\nflavor-id=f\navailability-zone=z\ncontainer-store=external";
     let tls = "https://k/v1/containers/t";
-    let want = want_with(config, &service(&[(annotation::TLS_CONTAINER_REF, tls)], &[443]));
+    let want = want_with(
+        config,
+        &service(&[(annotation::TLS_CONTAINER_REF, tls)], &[443]),
+    );
     let body = body::load_balancer(&want, &backends());
     let made = &body["loadbalancer"];
-    assert_eq!((&made["flavor_id"], &made["availability_zone"]), (&json!("f"), &json!("z")));
+    assert_eq!(
+        (&made["flavor_id"], &made["availability_zone"]),
+        (&json!("f"), &json!("z"))
+    );
     let listener = &made["listeners"][0];
     assert_eq!(listener["default_tls_container_ref"], json!(tls));
     // It is changed with the Service.
     let mut tree = self::made(&want);
     tree.listeners[0].default_tls_container_ref = Some("https://k/v1/containers/old".to_owned());
-    let expected = format!(r#"PUT /lbaas/listeners/l0 {{"listener":{{"default_tls_container_ref":"{tls}"}}}}"#);
+    let expected = format!(
+        r#"PUT /lbaas/listeners/l0 {{"listener":{{"default_tls_container_ref":"{tls}"}}}}"#
+    );
     assert_eq!(steps(&want, &tree), [expected]);
 }

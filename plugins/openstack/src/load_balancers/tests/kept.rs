@@ -21,8 +21,16 @@ fn cloud_with(script: &Script, tags: &[&str], description: &str) {
     let lbaas = "http://load-balancer/v2.0/lbaas";
     script
         .on(&format!("GET {lbaas}/pools?"), 200, json!({"pools": []}))
-        .on(&format!("GET {FLOATING}?port_id=p"), 200, json!({"floatingips": [floating(description, Some("p"))]}))
-        .on("GET http://network/v2.0/security-groups", 200, json!({"security_groups": []}))
+        .on(
+            &format!("GET {FLOATING}?port_id=p"),
+            200,
+            json!({"floatingips": [floating(description, Some("p"))]}),
+        )
+        .on(
+            "GET http://network/v2.0/security-groups",
+            200,
+            json!({"security_groups": []}),
+        )
         .on(&format!("PUT {FLOATING}/f"), 200, json!({}))
         .on(&format!("DELETE {FLOATING}/f"), 204, Value::Null)
         .on(&format!("PUT {BALANCERS}/lb"), 200, json!({}))
@@ -39,7 +47,10 @@ fn a_kept_floating_ip_outlives_a_later_service() {
     for (description, deleted) in [(own(), true), (names::kept_floating_ip(&own()), false)] {
         let script = Script::new("");
         cloud_with(&script, &[NAME], &description);
-        assert!(is_in_progress(&ensure_deleted(&script.cloud(), &service(true))));
+        assert!(is_in_progress(&ensure_deleted(
+            &script.cloud(),
+            &service(true)
+        )));
         assert_eq!(is_deleted(&script), deleted, "{description}");
     }
 }
@@ -49,24 +60,52 @@ fn a_kept_floating_ip_outlives_a_later_service() {
 fn a_selected_floating_ip_is_marked_as_kept() {
     let script = Script::new("");
     cloud_with(&script, &[NAME], "");
-    let earlier = names::floating_ip("c", &Service { name: "earlier".to_owned(), ..service(false) });
-    let selecting = Service { load_balancer_ip: Some("203.0.113.7".to_owned()), ..service(false) };
+    let earlier = names::floating_ip(
+        "c",
+        &Service {
+            name: "earlier".to_owned(),
+            ..service(false)
+        },
+    );
+    let selecting = Service {
+        load_balancer_ip: Some("203.0.113.7".to_owned()),
+        ..service(false)
+    };
     let marked = |description: &str| json!({"floatingip": {"port_id": "p", "description": names::kept_floating_ip(description)}});
     let plain = json!({"floatingip": {"port_id": "p"}});
     let cases = [
         (selecting.clone(), earlier.clone(), marked(&earlier)),
         (selecting.clone(), own(), marked(&own())),
-        (selecting.clone(), names::kept_floating_ip(&own()), plain.clone()),
+        (
+            selecting.clone(),
+            names::kept_floating_ip(&own()),
+            plain.clone(),
+        ),
         (selecting.clone(), "mine".to_owned(), plain.clone()),
         // It is the address of this Service, which was detached.
-        (Service { status: service(true).status, ..selecting }, own(), plain),
+        (
+            Service {
+                status: service(true).status,
+                ..selecting
+            },
+            own(),
+            plain,
+        ),
     ];
-    script.on(&format!("GET {FLOATING}?port_id=p"), 200, json!({"floatingips": []}));
+    script.on(
+        &format!("GET {FLOATING}?port_id=p"),
+        200,
+        json!({"floatingips": []}),
+    );
     for (service, description, expected) in cases {
         let found = json!({"floatingips": [floating(&description, None)]});
         script.on(&format!("GET {FLOATING}?floating_ip_address"), 200, found);
         attached_to(&script, &service).unwrap();
-        assert_eq!(script.sent(&format!("PUT {FLOATING}/f")).last(), Some(&expected), "{description}");
+        assert_eq!(
+            script.sent(&format!("PUT {FLOATING}/f")).last(),
+            Some(&expected),
+            "{description}"
+        );
     }
 }
 
@@ -74,21 +113,51 @@ fn a_selected_floating_ip_is_marked_as_kept() {
 #[test]
 fn a_floating_ip_with_another_address_is_not_attached() {
     let script = Script::new("[LoadBalancer]\nfloating-network-id=ext");
-    let selecting = Service { load_balancer_ip: Some("203.0.113.9".to_owned()), ..service(false) };
+    let selecting = Service {
+        load_balancer_ip: Some("203.0.113.9".to_owned()),
+        ..service(false)
+    };
     script
-        .on(&format!("GET {FLOATING}?port_id=p"), 200, json!({"floatingips": []}))
-        .on(&format!("GET {FLOATING}?floating_ip_address"), 200, json!({"floatingips": [floating("mine", None)]}))
-        .on(&format!("POST {FLOATING}"), 201, json!({"floatingip": {"id": "g", "floating_ip_address": "203.0.113.9"}}));
-    assert_eq!(attached_to(&script, &selecting), Ok("203.0.113.9".to_owned()));
+        .on(
+            &format!("GET {FLOATING}?port_id=p"),
+            200,
+            json!({"floatingips": []}),
+        )
+        .on(
+            &format!("GET {FLOATING}?floating_ip_address"),
+            200,
+            json!({"floatingips": [floating("mine", None)]}),
+        )
+        .on(
+            &format!("POST {FLOATING}"),
+            201,
+            json!({"floatingip": {"id": "g", "floating_ip_address": "203.0.113.9"}}),
+        );
+    assert_eq!(
+        attached_to(&script, &selecting),
+        Ok("203.0.113.9".to_owned())
+    );
     assert_eq!(script.sent("PUT "), [Value::Null; 0]);
 }
 
 /// Returns the address after the floating IP of this Service was ensured.
 fn attached_to(script: &Script, service: &Service) -> Result<String> {
     let cloud = script.cloud();
-    let of_service = LoadBalancer { vip_port_id: Some("p".to_owned()), ..LoadBalancer::default() };
+    let of_service = LoadBalancer {
+        vip_port_id: Some("p".to_owned()),
+        ..LoadBalancer::default()
+    };
     let want = wanted(&cloud, service).unwrap();
-    floating::ensure(&cloud, service, &want, &of_service, &Ownership { owner: true, ..Ownership::default() })
+    floating::ensure(
+        &cloud,
+        service,
+        &want,
+        &of_service,
+        &Ownership {
+            owner: true,
+            ..Ownership::default()
+        },
+    )
 }
 
 /// Somebody has deleted the load balancer without the floating IP, or detached it.
@@ -96,14 +165,35 @@ fn attached_to(script: &Script, service: &Service) -> Result<String> {
 fn a_detached_floating_ip_is_attached_again() {
     let script = Script::new("[LoadBalancer]\nfloating-network-id=ext");
     script
-        .on(&format!("GET {FLOATING}?port_id=p"), 200, json!({"floatingips": []}))
-        .on(&format!("GET {FLOATING}?description"), 200, json!({"floatingips": [floating(&own(), None)]}))
+        .on(
+            &format!("GET {FLOATING}?port_id=p"),
+            200,
+            json!({"floatingips": []}),
+        )
+        .on(
+            &format!("GET {FLOATING}?description"),
+            200,
+            json!({"floatingips": [floating(&own(), None)]}),
+        )
         .on(&format!("PUT {FLOATING}/f"), 200, json!({}))
-        .on(&format!("POST {FLOATING}"), 201, json!({"floatingip": {"id": "g", "floating_ip_address": "203.0.113.8"}}));
-    assert_eq!(attached_to(&script, &service(true)), Ok("203.0.113.7".to_owned()));
-    assert_eq!(attached_to(&script, &service(false)), Ok("203.0.113.8".to_owned()));
+        .on(
+            &format!("POST {FLOATING}"),
+            201,
+            json!({"floatingip": {"id": "g", "floating_ip_address": "203.0.113.8"}}),
+        );
+    assert_eq!(
+        attached_to(&script, &service(true)),
+        Ok("203.0.113.7".to_owned())
+    );
+    assert_eq!(
+        attached_to(&script, &service(false)),
+        Ok("203.0.113.8".to_owned())
+    );
     let elsewhere = with(service(true), annotation::FLOATING_NETWORK_ID, "other");
-    assert_eq!(attached_to(&script, &elsewhere), Ok("203.0.113.8".to_owned()));
+    assert_eq!(
+        attached_to(&script, &elsewhere),
+        Ok("203.0.113.8".to_owned())
+    );
 }
 
 /// It is the address of the other Service, too, with which it would be deleted.
@@ -115,12 +205,16 @@ fn the_floating_ip_of_an_owner_that_leaves_is_kept() {
         cloud_with(&script, &[NAME, OTHER], &own());
         assert!(is_in_progress(&ensure_deleted(&script.cloud(), &leaving)));
         let mark = json!({"floatingip": {"description": names::kept_floating_ip(&own())}});
-        assert_eq!(script.sent(&format!("PUT {FLOATING}/f")), if marked { vec![mark] } else { Vec::new() });
+        assert_eq!(
+            script.sent(&format!("PUT {FLOATING}/f")),
+            if marked { vec![mark] } else { Vec::new() }
+        );
         assert!(!is_deleted(&script));
     }
 }
 
-/// The cluster was renamed, or the floating IP was created for a Service that has left the load balancer.
+/// The cluster was renamed, or the floating IP was created for a Service that has left the load
+/// balancer.
 #[test]
 fn floating_ips_of_any_service_are_marked_as_kept() {
     let script = Script::new("");
@@ -139,7 +233,10 @@ fn a_failed_load_balancer_leaves_no_floating_ip() {
         cloud_with(&script, &[NAME], &own());
         named(&script, &[balancer("ERROR")]);
         let failed = with(service(false), annotation::KEEP_FLOATING_IP, keep);
-        assert!(matches!(ensure(&script.cloud(), &failed, &NoNodes), Err(CloudError::Unavailable(_))));
+        assert!(matches!(
+            ensure(&script.cloud(), &failed, &NoNodes),
+            Err(CloudError::Unavailable(_))
+        ));
         assert_eq!(is_deleted(&script), deleted);
     }
 }
@@ -151,7 +248,10 @@ fn a_floating_ip_of_another_port_is_not_deleted() {
     cloud_with(&script, &[NAME], &own());
     let others = json!({"floatingips": [floating(&own(), Some("q"))]});
     script.on(&format!("GET {FLOATING}?port_id=p"), 200, others);
-    assert!(is_in_progress(&ensure_deleted(&script.cloud(), &service(true))));
+    assert!(is_in_progress(&ensure_deleted(
+        &script.cloud(),
+        &service(true)
+    )));
     assert!(!is_deleted(&script));
 }
 
@@ -160,8 +260,22 @@ fn a_floating_ip_of_another_port_is_not_deleted() {
 fn a_404_from_a_proxy_is_not_a_deleted_floating_ip() {
     let script = Script::new("");
     cloud_with(&script, &[NAME], &own());
-    script.on(&format!("DELETE {FLOATING}/f"), 404, json!({"message": "no route"}));
-    assert!(matches!(ensure_deleted(&script.cloud(), &service(true)), Err(CloudError::Unavailable(_))));
-    script.on(&format!("DELETE {FLOATING}/f"), 404, json!({"NeutronError": {"type": "FloatingIPNotFound"}}));
-    assert!(is_in_progress(&ensure_deleted(&script.cloud(), &service(true))));
+    script.on(
+        &format!("DELETE {FLOATING}/f"),
+        404,
+        json!({"message": "no route"}),
+    );
+    assert!(matches!(
+        ensure_deleted(&script.cloud(), &service(true)),
+        Err(CloudError::Unavailable(_))
+    ));
+    script.on(
+        &format!("DELETE {FLOATING}/f"),
+        404,
+        json!({"NeutronError": {"type": "FloatingIPNotFound"}}),
+    );
+    assert!(is_in_progress(&ensure_deleted(
+        &script.cloud(),
+        &service(true)
+    )));
 }

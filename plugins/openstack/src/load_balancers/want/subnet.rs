@@ -11,7 +11,8 @@ pub struct SubnetSpec {
     pub id: String,
     /// A glob for the name, or a regular expression after `~`. A leading `!` negates it.
     pub pattern: String,
-    /// Tags separated by commas. One of them must match, or all with a leading `&`. A leading `!` negates it.
+    /// Tags separated by commas. One of them must match, or all with a leading `&`. A leading `!`
+    /// negates it.
     pub tags: String,
 }
 
@@ -19,14 +20,28 @@ impl SubnetSpec {
     /// Creates the specification from these values. An ID clears the others.
     #[must_use]
     pub fn of(id: &str, pattern: &str, tags: &str) -> Self {
-        let unless = |text: &str| if id.is_empty() { text.to_owned() } else { String::new() };
-        Self { id: id.to_owned(), pattern: unless(pattern), tags: unless(tags) }
+        let unless = |text: &str| {
+            if id.is_empty() {
+                text.to_owned()
+            } else {
+                String::new()
+            }
+        };
+        Self {
+            id: id.to_owned(),
+            pattern: unless(pattern),
+            tags: unless(tags),
+        }
     }
 
     /// Creates the specification of a class, or of the operator's defaults.
     #[must_use]
     pub fn of_class(class: &Class) -> Self {
-        Self::of(&class.floating_subnet_id, &class.floating_subnet, &class.floating_subnet_tags)
+        Self::of(
+            &class.floating_subnet_id,
+            &class.floating_subnet,
+            &class.floating_subnet_tags,
+        )
     }
 
     /// Returns true if the subnet is specified.
@@ -67,9 +82,12 @@ impl SubnetSpec {
             return Ok(true);
         }
         let (negated, pattern) = strip(&self.pattern, '!');
-        let expression = pattern.strip_prefix('~').map_or_else(|| glob(pattern), str::to_owned);
-        let regex = Regex::new(&expression)
-            .map_err(|error| format!("the pattern for the floating IP's subnet is not valid: {error}"))?;
+        let expression = pattern
+            .strip_prefix('~')
+            .map_or_else(|| glob(pattern), str::to_owned);
+        let regex = Regex::new(&expression).map_err(|error| {
+            format!("the pattern for the floating IP's subnet is not valid: {error}")
+        })?;
         // As in upstream, the first match must be the complete name.
         let whole = regex.find(name).map_or("", |found| found.as_str()) == name;
         Ok(whole != negated)
@@ -77,7 +95,8 @@ impl SubnetSpec {
 }
 
 fn strip(text: &str, sign: char) -> (bool, &str) {
-    text.strip_prefix(sign).map_or((false, text), |rest| (true, rest))
+    text.strip_prefix(sign)
+        .map_or((false, text), |rest| (true, rest))
 }
 
 /// Converts a glob with `*`, `?`, `[…]` and `{a,b}` to a regular expression.
@@ -129,7 +148,11 @@ mod tests {
             ("a.b", "axb", false),
             ("", "anything", true),
         ] {
-            assert_eq!(SubnetSpec::of("", pattern, "").fits(name), Ok(fits), "{pattern} {name}");
+            assert_eq!(
+                SubnetSpec::of("", pattern, "").fits(name),
+                Ok(fits),
+                "{pattern} {name}"
+            );
         }
         assert!(SubnetSpec::of("", "~(", "").fits("x").is_err());
     }
@@ -142,7 +165,11 @@ mod tests {
             ("!a", "not-tags", "a"),
             ("!&a,b", "not-tags-any", "a,b"),
         ] {
-            assert_eq!(SubnetSpec::of("", "", tags).tag_filter(), Some((name, value.to_owned())), "{tags}");
+            assert_eq!(
+                SubnetSpec::of("", "", tags).tag_filter(),
+                Some((name, value.to_owned())),
+                "{tags}"
+            );
         }
         assert_eq!(SubnetSpec::default().tag_filter(), None);
     }

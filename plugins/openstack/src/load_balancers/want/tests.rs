@@ -13,7 +13,10 @@ fn service(annotations: &[(&str, &str)]) -> Service {
         namespace: "shop".to_owned(),
         name: "web".to_owned(),
         uid: "u".to_owned(),
-        annotations: annotations.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect(),
+        annotations: annotations
+            .iter()
+            .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()))
+            .collect(),
         ports: vec![port(Transport::Tcp, 80, 30080)],
         ip_families: vec![IpFamily::Ipv4],
         ..Service::default()
@@ -21,7 +24,14 @@ fn service(annotations: &[(&str, &str)]) -> Service {
 }
 
 fn port(transport: Transport, port: u16, node_port: u16) -> ServicePort {
-    ServicePort { name: String::new(), transport, app_protocol: None, port, target_port: "8080".to_owned(), node_port }
+    ServicePort {
+        name: String::new(),
+        transport,
+        app_protocol: None,
+        port,
+        target_port: "8080".to_owned(),
+        node_port,
+    }
 }
 
 fn want(config: &Config, service: &Service) -> Want {
@@ -42,13 +52,25 @@ const CLASSES: &str = "[LoadBalancer]\nfloating-network-id=fn\nfloating-subnet-i
 #[test]
 fn load_balancer_defaults_match_upstream() {
     let want = annotated(&[]);
-    assert_eq!((want.name.as_str(), want.lb_method.as_str()), ("kube_service_c_shop_web", "ROUND_ROBIN"));
-    assert_eq!((want.provider.as_str(), want.internal, want.affinity), ("amphora", false, false));
+    assert_eq!(
+        (want.name.as_str(), want.lb_method.as_str()),
+        ("kube_service_c_shop_web", "ROUND_ROBIN")
+    );
+    assert_eq!(
+        (want.provider.as_str(), want.internal, want.affinity),
+        ("amphora", false, false)
+    );
     assert_eq!(want.listener.connection_limit, -1);
     assert_eq!(want.listener.timeouts, Some([50_000, 5000, 50_000, 0]));
-    assert_eq!(want.listener.allowed_cidrs, Some(vec!["0.0.0.0/0".to_owned()]));
+    assert_eq!(
+        want.listener.allowed_cidrs,
+        Some(vec!["0.0.0.0/0".to_owned()])
+    );
     let port = &want.ports[0];
-    assert_eq!((port.listener_protocol, port.pool_protocol, &port.monitor), ("TCP", "TCP", &None));
+    assert_eq!(
+        (port.listener_protocol, port.pool_protocol, &port.monitor),
+        ("TCP", "TCP", &None)
+    );
     assert_eq!(want.vip, Vip::default());
 }
 
@@ -64,8 +86,14 @@ fn annotations_configure_listeners() {
         (annotation::FLAVOR_ID, "f1"),
         (annotation::AVAILABILITY_ZONE, "az1"),
     ]);
-    assert_eq!((want.listener.connection_limit, want.listener.timeouts), (500, Some([1, 2, 3, 4])));
-    assert_eq!((want.lb_method.as_str(), want.flavor_id.as_str()), ("LEAST_CONNECTIONS", "f1"));
+    assert_eq!(
+        (want.listener.connection_limit, want.listener.timeouts),
+        (500, Some([1, 2, 3, 4]))
+    );
+    assert_eq!(
+        (want.lb_method.as_str(), want.flavor_id.as_str()),
+        ("LEAST_CONNECTIONS", "f1")
+    );
     assert_eq!(want.availability_zone, "az1");
 }
 
@@ -74,34 +102,71 @@ fn proxy_protocol_applies_only_to_tcp_pools() {
     let mut service = service(&[(annotation::PROXY_PROTOCOL, "v2")]);
     service.ports.push(port(Transport::Udp, 53, 30053));
     let want = want(&config(""), &service);
-    let protocols: Vec<_> = want.ports.iter().map(|port| (port.listener_protocol, port.pool_protocol)).collect();
+    let protocols: Vec<_> = want
+        .ports
+        .iter()
+        .map(|port| (port.listener_protocol, port.pool_protocol))
+        .collect();
     assert_eq!(protocols, [("TCP", "PROXYV2"), ("UDP", "UDP")]);
     assert!(want.speaks_proxy());
-    for (value, protocol) in [("true", "PROXY"), ("v1", "PROXY"), ("false", "TCP"), ("yes", "TCP")] {
-        assert_eq!(annotated(&[(annotation::PROXY_PROTOCOL, value)]).ports[0].pool_protocol, protocol, "{value}");
+    for (value, protocol) in [
+        ("true", "PROXY"),
+        ("v1", "PROXY"),
+        ("false", "TCP"),
+        ("yes", "TCP"),
+    ] {
+        assert_eq!(
+            annotated(&[(annotation::PROXY_PROTOCOL, value)]).ports[0].pool_protocol,
+            protocol,
+            "{value}"
+        );
     }
 }
 
 #[test]
 fn x_forwarded_for_and_tls_set_the_listener_protocol() {
     let http = annotated(&[(annotation::X_FORWARDED_FOR, "true")]);
-    assert_eq!((http.ports[0].listener_protocol, http.ports[0].pool_protocol), ("HTTP", "HTTP"));
+    assert_eq!(
+        (http.ports[0].listener_protocol, http.ports[0].pool_protocol),
+        ("HTTP", "HTTP")
+    );
     let tls = annotated(&[
         (annotation::TLS_CONTAINER_REF, "http://b/v1/containers/1"),
         (annotation::X_FORWARDED_FOR, "true"),
     ]);
-    assert_eq!((tls.ports[0].listener_protocol, tls.ports[0].pool_protocol), ("TERMINATED_HTTPS", "HTTP"));
-    let by_config = want(&config("[LoadBalancer]\ndefault-tls-container-ref=x"), &service(&[]));
+    assert_eq!(
+        (tls.ports[0].listener_protocol, tls.ports[0].pool_protocol),
+        ("TERMINATED_HTTPS", "HTTP")
+    );
+    let by_config = want(
+        &config("[LoadBalancer]\ndefault-tls-container-ref=x"),
+        &service(&[]),
+    );
     assert_eq!(by_config.ports[0].listener_protocol, "TERMINATED_HTTPS");
 }
 
 #[test]
 fn rejects_invalid_services() {
-    let both = service(&[(annotation::PROXY_PROTOCOL, "true"), (annotation::X_FORWARDED_FOR, "true")]);
+    let both = service(&[
+        (annotation::PROXY_PROTOCOL, "true"),
+        (annotation::X_FORWARDED_FOR, "true"),
+    ]);
     assert!(refused(&both).contains("are mutually exclusive"));
-    assert!(refused(&service(&[(annotation::CLASS, "none")])).contains("unknown LoadBalancerClass `none`"));
-    assert!(refused(&Service { ports: Vec::new(), ..service(&[]) }).contains("no ports"));
-    let ranges = Service { source_ranges: vec!["10.0.0.0".to_owned()], ..service(&[]) };
+    assert!(
+        refused(&service(&[(annotation::CLASS, "none")]))
+            .contains("unknown LoadBalancerClass `none`")
+    );
+    assert!(
+        refused(&Service {
+            ports: Vec::new(),
+            ..service(&[])
+        })
+        .contains("no ports")
+    );
+    let ranges = Service {
+        source_ranges: vec!["10.0.0.0".to_owned()],
+        ..service(&[])
+    };
     assert!(refused(&ranges).contains("`10.0.0.0` is not a valid CIDR"));
 }
 
@@ -113,8 +178,14 @@ fn source_ranges_are_filtered_by_ip_family() {
         ..service(&[])
     };
     let cidrs = |service: &Service| want(&config(""), service).listener.allowed_cidrs.unwrap();
-    assert_eq!(cidrs(&with(&["10.1.2.3/8", "2001:db8::/32"], IpFamily::Ipv4)), ["10.0.0.0/8"]);
-    assert_eq!(cidrs(&with(&["10.1.2.3/8", "2001:db8::/32"], IpFamily::Ipv6)), ["2001:db8::/32"]);
+    assert_eq!(
+        cidrs(&with(&["10.1.2.3/8", "2001:db8::/32"], IpFamily::Ipv4)),
+        ["10.0.0.0/8"]
+    );
+    assert_eq!(
+        cidrs(&with(&["10.1.2.3/8", "2001:db8::/32"], IpFamily::Ipv6)),
+        ["2001:db8::/32"]
+    );
     assert_eq!(cidrs(&with(&[], IpFamily::Ipv6)), ["::/0"]);
     assert!(refused(&with(&["10.0.0.0/8"], IpFamily::Ipv6)).contains("no range has the IP family"));
 }
@@ -122,23 +193,43 @@ fn source_ranges_are_filtered_by_ip_family() {
 #[test]
 fn source_ranges_that_are_not_enforced_are_reported() {
     let ovn = Features::of((2, 27), "ovn");
-    let service = Service { source_ranges: vec!["10.0.0.0/8".to_owned()], ..service(&[]) };
+    let service = Service {
+        source_ranges: vec!["10.0.0.0/8".to_owned()],
+        ..service(&[])
+    };
     let ignored = |config: &Config| Want::of(config, "c", ovn, &service).unwrap().ignored.len();
     assert_eq!(ignored(&config("[LoadBalancer]\nlb-provider=ovn")), 1);
-    assert_eq!(ignored(&config("[LoadBalancer]\nlb-provider=ovn\nmanage-security-groups=true")), 0);
+    assert_eq!(
+        ignored(&config(
+            "[LoadBalancer]\nlb-provider=ovn\nmanage-security-groups=true"
+        )),
+        0
+    );
 }
 
 #[test]
 fn an_unsupported_availability_zone_is_reported() {
     let service = service(&[(annotation::AVAILABILITY_ZONE, "az1")]);
     let want = Want::of(&config(""), "c", Features::of((2, 13), "amphora"), &service).unwrap();
-    assert_eq!((want.availability_zone.as_str(), want.ignored[0].0), ("", "LoadBalancerAvailabilityZonesIgnored"));
+    assert_eq!(
+        (want.availability_zone.as_str(), want.ignored[0].0),
+        ("", "LoadBalancerAvailabilityZonesIgnored")
+    );
 }
 
 #[test]
 fn config_and_annotations_configure_monitors() {
-    let by_config = want(&config("[LoadBalancer]\ncreate-monitor=true\nmonitor-delay=7s"), &service(&[]));
-    let monitor = MonitorWant { kind: "TCP", delay: 7, timeout: 3, max_retries: 1, max_retries_down: 3 };
+    let by_config = want(
+        &config("[LoadBalancer]\ncreate-monitor=true\nmonitor-delay=7s"),
+        &service(&[]),
+    );
+    let monitor = MonitorWant {
+        kind: "TCP",
+        delay: 7,
+        timeout: 3,
+        max_retries: 1,
+        max_retries_down: 3,
+    };
     assert_eq!(by_config.ports[0].monitor, Some(monitor));
     let annotated = annotated(&[
         (annotation::ENABLE_HEALTH_MONITOR, "true"),
@@ -147,10 +238,19 @@ fn config_and_annotations_configure_monitors() {
         (annotation::HEALTH_MONITOR_MAX_RETRIES, "4"),
         (annotation::HEALTH_MONITOR_MAX_RETRIES_DOWN, "5"),
     ]);
-    let monitor = MonitorWant { kind: "TCP", delay: 11, timeout: 12, max_retries: 4, max_retries_down: 5 };
+    let monitor = MonitorWant {
+        kind: "TCP",
+        delay: 11,
+        timeout: 12,
+        max_retries: 4,
+        max_retries_down: 5,
+    };
     assert_eq!(annotated.ports[0].monitor, Some(monitor));
     let off = service(&[(annotation::ENABLE_HEALTH_MONITOR, "false")]);
-    assert_eq!(want(&config("[LoadBalancer]\ncreate-monitor=true"), &off).ports[0].monitor, None);
+    assert_eq!(
+        want(&config("[LoadBalancer]\ncreate-monitor=true"), &off).ports[0].monitor,
+        None
+    );
 }
 
 #[test]
@@ -158,19 +258,40 @@ fn local_traffic_is_probed_at_the_health_check_port() {
     let local = Service {
         external_traffic_policy: TrafficPolicy::Local,
         health_check_node_port: 31000,
-        ports: vec![port(Transport::Tcp, 80, 30080), port(Transport::Udp, 53, 30053)],
+        ports: vec![
+            port(Transport::Tcp, 80, 30080),
+            port(Transport::Udp, 53, 30053),
+        ],
         ..service(&[])
     };
     let monitored = config("[LoadBalancer]\ncreate-monitor=true");
     let kinds = |features: Features, service: &Service| {
         let want = Want::of(&monitored, "c", features, service).unwrap();
-        want.ports.iter().map(|port| (port.monitor.as_ref().unwrap().kind, port.monitor_port)).collect::<Vec<_>>()
+        want.ports
+            .iter()
+            .map(|port| (port.monitor.as_ref().unwrap().kind, port.monitor_port))
+            .collect::<Vec<_>>()
     };
-    assert_eq!(kinds(full(), &local), [("HTTP", Some(31000)), ("HTTP", Some(31000))]);
-    assert_eq!(kinds(Features::of((2, 15), "amphora"), &local), [("HTTP", Some(31000)), ("UDP-CONNECT", None)]);
-    assert_eq!(kinds(Features::of((2, 27), "ovn"), &local), [("TCP", None), ("UDP-CONNECT", None)]);
-    let cluster = Service { external_traffic_policy: TrafficPolicy::Cluster, ..local.clone() };
-    assert_eq!(kinds(full(), &cluster), [("TCP", None), ("UDP-CONNECT", None)]);
+    assert_eq!(
+        kinds(full(), &local),
+        [("HTTP", Some(31000)), ("HTTP", Some(31000))]
+    );
+    assert_eq!(
+        kinds(Features::of((2, 15), "amphora"), &local),
+        [("HTTP", Some(31000)), ("UDP-CONNECT", None)]
+    );
+    assert_eq!(
+        kinds(Features::of((2, 27), "ovn"), &local),
+        [("TCP", None), ("UDP-CONNECT", None)]
+    );
+    let cluster = Service {
+        external_traffic_policy: TrafficPolicy::Cluster,
+        ..local.clone()
+    };
+    assert_eq!(
+        kinds(full(), &cluster),
+        [("TCP", None), ("UDP-CONNECT", None)]
+    );
     assert_eq!(want(&config(""), &local).ports[0].monitor_port, None);
 }
 
@@ -178,11 +299,32 @@ fn local_traffic_is_probed_at_the_health_check_port() {
 fn classes_annotations_and_defaults_have_upstream_precedence() {
     let config = config(CLASSES);
     let plain = want(&config, &service(&[]));
-    assert_eq!((plain.vip.subnet_id.as_str(), plain.vip.network_id.as_str()), ("s", "n"));
-    assert_eq!((plain.floating.network_id.as_str(), plain.floating.subnet.id.as_str()), ("fn", "fs"));
-    let class = want(&config, &service(&[(annotation::CLASS, "dmz"), (annotation::SUBNET_ID, "a")]));
-    assert_eq!((class.vip.subnet_id.as_str(), class.vip.network_id.as_str()), ("cs", "cn"));
-    assert_eq!((class.floating.network_id.as_str(), class.floating.subnet.pattern.as_str()), ("cfn", "cp*"));
+    assert_eq!(
+        (plain.vip.subnet_id.as_str(), plain.vip.network_id.as_str()),
+        ("s", "n")
+    );
+    assert_eq!(
+        (
+            plain.floating.network_id.as_str(),
+            plain.floating.subnet.id.as_str()
+        ),
+        ("fn", "fs")
+    );
+    let class = want(
+        &config,
+        &service(&[(annotation::CLASS, "dmz"), (annotation::SUBNET_ID, "a")]),
+    );
+    assert_eq!(
+        (class.vip.subnet_id.as_str(), class.vip.network_id.as_str()),
+        ("cs", "cn")
+    );
+    assert_eq!(
+        (
+            class.floating.network_id.as_str(),
+            class.floating.subnet.pattern.as_str()
+        ),
+        ("cfn", "cp*")
+    );
     assert_eq!(class.member_subnet, "cm");
     let annotated = want(
         &config,
@@ -195,38 +337,85 @@ fn classes_annotations_and_defaults_have_upstream_precedence() {
             (annotation::PORT_ID, "p"),
         ]),
     );
-    assert_eq!((annotated.vip.subnet_id.as_str(), annotated.vip.network_id.as_str()), ("a", "b"));
-    assert_eq!((annotated.member_subnet.as_str(), annotated.vip.port_id.as_str()), ("m", "p"));
-    assert_eq!((annotated.floating.network_id.as_str(), annotated.floating.subnet.tags.as_str()), ("f", "t"));
-    assert_eq!(want(&config, &service(&[(annotation::SUBNET_ID, "a")])).member_subnet, "s");
+    assert_eq!(
+        (
+            annotated.vip.subnet_id.as_str(),
+            annotated.vip.network_id.as_str()
+        ),
+        ("a", "b")
+    );
+    assert_eq!(
+        (
+            annotated.member_subnet.as_str(),
+            annotated.vip.port_id.as_str()
+        ),
+        ("m", "p")
+    );
+    assert_eq!(
+        (
+            annotated.floating.network_id.as_str(),
+            annotated.floating.subnet.tags.as_str()
+        ),
+        ("f", "t")
+    );
+    assert_eq!(
+        want(&config, &service(&[(annotation::SUBNET_ID, "a")])).member_subnet,
+        "s"
+    );
 }
 
 #[test]
 fn an_internal_service_has_a_vip_but_no_floating_ip() {
-    let service =
-        Service { load_balancer_ip: Some("10.0.0.9".to_owned()), ..service(&[(annotation::INTERNAL, "true")]) };
+    let service = Service {
+        load_balancer_ip: Some("10.0.0.9".to_owned()),
+        ..service(&[(annotation::INTERNAL, "true")])
+    };
     let internal = want(&config(CLASSES), &service);
     assert!(internal.internal && internal.floating == Floating::default());
     assert_eq!(internal.vip.address, "10.0.0.9");
-    let external = Service { annotations: Vec::new(), ..service.clone() };
+    let external = Service {
+        annotations: Vec::new(),
+        ..service.clone()
+    };
     let external = want(&config(CLASSES), &external);
-    assert_eq!((external.vip.address.as_str(), external.floating.address.as_str()), ("", "10.0.0.9"));
-    let forced = want(&config("[LoadBalancer]\ninternal-lb=true"), &Service { annotations: Vec::new(), ..service });
+    assert_eq!(
+        (
+            external.vip.address.as_str(),
+            external.floating.address.as_str()
+        ),
+        ("", "10.0.0.9")
+    );
+    let forced = want(
+        &config("[LoadBalancer]\ninternal-lb=true"),
+        &Service {
+            annotations: Vec::new(),
+            ..service
+        },
+    );
     assert!(forced.internal);
 }
 
 #[test]
 fn an_ipv6_service_uses_load_balancer_ip_as_its_vip() {
-    let service =
-        Service { load_balancer_ip: Some("2001:db8::9".to_owned()), ip_families: vec![IpFamily::Ipv6], ..service(&[]) };
+    let service = Service {
+        load_balancer_ip: Some("2001:db8::9".to_owned()),
+        ip_families: vec![IpFamily::Ipv6],
+        ..service(&[])
+    };
     assert_eq!(want(&config(""), &service).vip.address, "2001:db8::9");
 }
 
 #[test]
 fn node_selectors_may_be_pairs_or_keys() {
-    let by_config = want(&config("[LoadBalancer]\nnode-selector=\"env=production, region=default\""), &service(&[]));
+    let by_config = want(
+        &config("[LoadBalancer]\nnode-selector=\"env=production, region=default\""),
+        &service(&[]),
+    );
     let pair = |key: &str, value: &str| (key.to_owned(), value.to_owned());
-    assert_eq!(by_config.node_selector, [pair("env", "production"), pair("region", "default")]);
+    assert_eq!(
+        by_config.node_selector,
+        [pair("env", "production"), pair("region", "default")]
+    );
     assert_eq!(
         annotated(&[(annotation::NODE_SELECTOR, "env, a=b=c")]).node_selector,
         [pair("env", ""), pair("a", "b=c")]
@@ -237,6 +426,9 @@ fn node_selectors_may_be_pairs_or_keys() {
 
 #[test]
 fn session_affinity_is_requested() {
-    let service = Service { client_ip_affinity_seconds: Some(10_800), ..service(&[]) };
+    let service = Service {
+        client_ip_affinity_seconds: Some(10_800),
+        ..service(&[])
+    };
     assert!(want(&config(""), &service).affinity);
 }

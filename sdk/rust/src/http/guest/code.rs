@@ -3,8 +3,8 @@ use wasip2::http::types::ErrorCode;
 
 use crate::http::failure::Failure;
 
-/// Returns the failure that a code stands for. Its text contains the code in the notation of `wasi:http`, so that its documentation can
-/// be searched for it.
+/// Returns the failure that a code stands for. Its text contains the code in the notation of
+/// `wasi:http`, so that its documentation can be searched for it.
 #[rustfmt::skip]
 pub(super) fn failure(code: &ErrorCode) -> Failure {
     use ErrorCode as E;
@@ -72,11 +72,19 @@ fn wrong(code: &str, what: &str, why: &str) -> Failure {
 
 fn large(code: &str, what: &str, size: Option<u64>) -> Failure {
     let why = size.map(|size| format!("{size} bytes")).unwrap_or_default();
-    Failure::Wrong(told(code, &format!("the size of {what} exceeds the limit"), &why))
+    Failure::Wrong(told(
+        code,
+        &format!("the size of {what} exceeds the limit"),
+        &why,
+    ))
 }
 
 fn told(code: &str, what: &str, why: &str) -> String {
-    if why.is_empty() { format!("{what} ({code})") } else { format!("{what}: {why} ({code})") }
+    if why.is_empty() {
+        format!("{what} ({code})")
+    } else {
+        format!("{what}: {why} ({code})")
+    }
 }
 
 #[cfg(test)]
@@ -94,67 +102,139 @@ mod tests {
     fn requests_rejected_by_the_host_are_denied() {
         let codes = [
             (ErrorCode::HttpRequestDenied, "(HTTP-request-denied)"),
-            (ErrorCode::DestinationIpProhibited, "(destination-IP-prohibited)"),
-            (ErrorCode::HttpRequestMethodInvalid, "(HTTP-request-method-invalid)"),
-            (ErrorCode::HttpRequestUriInvalid, "(HTTP-request-URI-invalid)"),
+            (
+                ErrorCode::DestinationIpProhibited,
+                "(destination-IP-prohibited)",
+            ),
+            (
+                ErrorCode::HttpRequestMethodInvalid,
+                "(HTTP-request-method-invalid)",
+            ),
+            (
+                ErrorCode::HttpRequestUriInvalid,
+                "(HTTP-request-URI-invalid)",
+            ),
         ];
         for (code, name) in codes {
             let error = told(&code);
-            assert!(matches!(&error, CloudError::Denied(message) if message.contains(name)), "{error:?}");
+            assert!(
+                matches!(&error, CloudError::Denied(message) if message.contains(name)),
+                "{error:?}"
+            );
         }
     }
 
     #[test]
     fn network_errors_are_unavailable() {
-        let dns = ErrorCode::DnsError(DnsErrorPayload { rcode: Some("SERVFAIL".into()), info_code: None });
-        let alert = TlsAlertReceivedPayload { alert_id: None, alert_message: Some("bad_certificate".into()) };
+        let dns = ErrorCode::DnsError(DnsErrorPayload {
+            rcode: Some("SERVFAIL".into()),
+            info_code: None,
+        });
+        let alert = TlsAlertReceivedPayload {
+            alert_id: None,
+            alert_message: Some("bad_certificate".into()),
+        };
         let codes = [
             (ErrorCode::DnsTimeout, "(DNS-timeout)"),
             (dns, "cannot be resolved: SERVFAIL (DNS-error)"),
             (ErrorCode::DestinationNotFound, "(destination-not-found)"),
-            (ErrorCode::DestinationUnavailable, "(destination-unavailable)"),
-            (ErrorCode::DestinationIpUnroutable, "(destination-IP-unroutable)"),
+            (
+                ErrorCode::DestinationUnavailable,
+                "(destination-unavailable)",
+            ),
+            (
+                ErrorCode::DestinationIpUnroutable,
+                "(destination-IP-unroutable)",
+            ),
             (ErrorCode::ConnectionRefused, "(connection-refused)"),
             (ErrorCode::ConnectionTerminated, "(connection-terminated)"),
             (ErrorCode::ConnectionTimeout, "(connection-timeout)"),
-            (ErrorCode::ConnectionReadTimeout, "(connection-read-timeout)"),
-            (ErrorCode::ConnectionWriteTimeout, "(connection-write-timeout)"),
-            (ErrorCode::ConnectionLimitReached, "(connection-limit-reached)"),
+            (
+                ErrorCode::ConnectionReadTimeout,
+                "(connection-read-timeout)",
+            ),
+            (
+                ErrorCode::ConnectionWriteTimeout,
+                "(connection-write-timeout)",
+            ),
+            (
+                ErrorCode::ConnectionLimitReached,
+                "(connection-limit-reached)",
+            ),
             (ErrorCode::TlsProtocolError, "(TLS-protocol-error)"),
             (ErrorCode::TlsCertificateError, "(TLS-certificate-error)"),
-            (ErrorCode::TlsAlertReceived(alert), ": bad_certificate (TLS-alert-received)"),
+            (
+                ErrorCode::TlsAlertReceived(alert),
+                ": bad_certificate (TLS-alert-received)",
+            ),
             (ErrorCode::HttpResponseTimeout, "(HTTP-response-timeout)"),
-            (ErrorCode::HttpResponseIncomplete, "(HTTP-response-incomplete)"),
+            (
+                ErrorCode::HttpResponseIncomplete,
+                "(HTTP-response-incomplete)",
+            ),
             (ErrorCode::HttpProtocolError, "(HTTP-protocol-error)"),
-            (ErrorCode::HttpResponseTransferCoding(None), "(HTTP-response-transfer-coding)"),
-            (ErrorCode::HttpResponseContentCoding(Some("br".into())), ": br (HTTP-response-content-coding)"),
+            (
+                ErrorCode::HttpResponseTransferCoding(None),
+                "(HTTP-response-transfer-coding)",
+            ),
+            (
+                ErrorCode::HttpResponseContentCoding(Some("br".into())),
+                ": br (HTTP-response-content-coding)",
+            ),
         ];
         for (code, name) in codes {
             let error = told(&code);
-            assert!(matches!(&error, CloudError::Unavailable(message) if message.contains(name)), "{error:?}");
+            assert!(
+                matches!(&error, CloudError::Unavailable(message) if message.contains(name)),
+                "{error:?}"
+            );
         }
     }
 
     #[test]
     fn size_and_configuration_errors_are_internal() {
         let codes = [
-            (ErrorCode::HttpRequestUriTooLong, "(HTTP-request-URI-too-long)"),
+            (
+                ErrorCode::HttpRequestUriTooLong,
+                "(HTTP-request-URI-too-long)",
+            ),
             (
                 ErrorCode::HttpRequestBodySize(Some(7)),
                 "the size of the request's body exceeds the limit: 7 bytes (HTTP-request-body-size)",
             ),
-            (ErrorCode::HttpRequestHeaderSectionSize(Some(8)), ": 8 bytes (HTTP-request-header-section-size)"),
-            (ErrorCode::HttpRequestHeaderSize(None), "(HTTP-request-header-size)"),
-            (ErrorCode::HttpResponseHeaderSectionSize(None), "(HTTP-response-header-section-size)"),
-            (ErrorCode::HttpResponseBodySize(None), "(HTTP-response-body-size)"),
-            (ErrorCode::HttpRequestLengthRequired, "(HTTP-request-length-required)"),
+            (
+                ErrorCode::HttpRequestHeaderSectionSize(Some(8)),
+                ": 8 bytes (HTTP-request-header-section-size)",
+            ),
+            (
+                ErrorCode::HttpRequestHeaderSize(None),
+                "(HTTP-request-header-size)",
+            ),
+            (
+                ErrorCode::HttpResponseHeaderSectionSize(None),
+                "(HTTP-response-header-section-size)",
+            ),
+            (
+                ErrorCode::HttpResponseBodySize(None),
+                "(HTTP-response-body-size)",
+            ),
+            (
+                ErrorCode::HttpRequestLengthRequired,
+                "(HTTP-request-length-required)",
+            ),
             (ErrorCode::LoopDetected, "(loop-detected)"),
             (ErrorCode::ConfigurationError, "(configuration-error)"),
-            (ErrorCode::InternalError(Some("why".into())), "internal error in Skydock: why (internal-error)"),
+            (
+                ErrorCode::InternalError(Some("why".into())),
+                "internal error in Skydock: why (internal-error)",
+            ),
         ];
         for (code, name) in codes {
             let error = told(&code);
-            assert!(matches!(&error, CloudError::Internal(message) if message.contains(name)), "{error:?}");
+            assert!(
+                matches!(&error, CloudError::Internal(message) if message.contains(name)),
+                "{error:?}"
+            );
         }
     }
 }

@@ -1,5 +1,7 @@
 //! Receives the response to a request.
-use wasip2::http::types::{FutureIncomingResponse, IncomingBody, IncomingResponse, http_error_code};
+use wasip2::http::types::{
+    FutureIncomingResponse, IncomingBody, IncomingResponse, http_error_code,
+};
 use wasip2::io::poll::Pollable;
 use wasip2::io::streams::{InputStream, StreamError};
 
@@ -16,15 +18,30 @@ pub(super) struct Download {
     at_most: usize,
 }
 
-/// The host requires that children are dropped before their parents: the order of the fields ensures it.
+/// The host requires that children are dropped before their parents: the order of the fields
+/// ensures it.
 enum State {
-    Waiting { ready: Pollable, future: FutureIncomingResponse },
-    Reading { ready: Pollable, stream: InputStream, _body: IncomingBody, response: Response },
+    Waiting {
+        ready: Pollable,
+        future: FutureIncomingResponse,
+    },
+    Reading {
+        ready: Pollable,
+        stream: InputStream,
+        _body: IncomingBody,
+        response: Response,
+    },
 }
 
 impl Download {
     pub(super) fn new(future: FutureIncomingResponse, at_most: usize) -> Self {
-        Self { state: State::Waiting { ready: future.subscribe(), future }, at_most }
+        Self {
+            state: State::Waiting {
+                ready: future.subscribe(),
+                future,
+            },
+            at_most,
+        }
     }
 
     /// Reads what has arrived. Returns the response when it is complete.
@@ -35,7 +52,12 @@ impl Download {
                 Err(failure) => return Some(Err(failure)),
             }
         }
-        let State::Reading { stream, response, .. } = &mut self.state else { return None };
+        let State::Reading {
+            stream, response, ..
+        } = &mut self.state
+        else {
+            return None;
+        };
         loop {
             match stream.read(CHUNK) {
                 Ok(chunk) if chunk.is_empty() => return None,
@@ -47,7 +69,10 @@ impl Download {
                 Err(StreamError::LastOperationFailed(error)) => {
                     return Some(Err(match http_error_code(&error) {
                         Some(code) => code::failure(&code),
-                        None => Failure::Unreachable(format!("the answer is incomplete: {}", error.to_debug_string())),
+                        None => Failure::Unreachable(format!(
+                            "the answer is incomplete: {}",
+                            error.to_debug_string()
+                        )),
                     }));
                 }
             }
@@ -64,17 +89,31 @@ impl Download {
 /// Returns the head of the response when it has arrived.
 fn opened(future: &FutureIncomingResponse) -> Option<Result<State, Failure>> {
     let wrong = |()| Failure::Wrong("Skydock returned the answer twice".to_owned());
-    let answer = future.get()?.map_err(wrong).and_then(|answer| answer.map_err(|code| code::failure(&code)));
+    let answer = future
+        .get()?
+        .map_err(wrong)
+        .and_then(|answer| answer.map_err(|code| code::failure(&code)));
     Some(answer.and_then(|answer| {
         let body = answer.consume().map_err(wrong)?;
         let stream = body.stream().map_err(wrong)?;
-        Ok(State::Reading { ready: stream.subscribe(), stream, _body: body, response: head(&answer) })
+        Ok(State::Reading {
+            ready: stream.subscribe(),
+            stream,
+            _body: body,
+            response: head(&answer),
+        })
     }))
 }
 
 fn head(answer: &IncomingResponse) -> Response {
     let text = |value: Vec<u8>| String::from_utf8_lossy(&value).into_owned();
     let headers = answer.headers().entries().into_iter();
-    let headers = headers.map(|(name, value)| (name.to_ascii_lowercase(), text(value))).collect();
-    Response { status: answer.status(), headers, body: Vec::new() }
+    let headers = headers
+        .map(|(name, value)| (name.to_ascii_lowercase(), text(value)))
+        .collect();
+    Response {
+        status: answer.status(),
+        headers,
+        body: Vec::new(),
+    }
 }

@@ -1,4 +1,5 @@
-//! One request and its response. Both proceed concurrently, because a cloud may answer before it has read the complete request.
+//! One request and its response. Both proceed concurrently, because a cloud may answer before it
+//! has read the complete request.
 use wasip2::http::outgoing_handler;
 use wasip2::http::types::OutgoingRequest;
 use wasip2::io::poll::Pollable;
@@ -16,16 +17,30 @@ pub(super) struct Exchange {
 }
 
 impl Exchange {
-    /// Passes the request to the host, without options for its timeouts: the operator's rules contain those, and the plugin has a
-    /// deadline for the complete exchange. Besides, wasmtime-wasi-http 48 never frees options that it is given, which would cost one
-    /// handle for each request.
-    pub(super) fn begin(request: OutgoingRequest, body: Vec<u8>, at_most: usize) -> Result<Self, Failure> {
-        let upload = if body.is_empty() { None } else { Some(Upload::new(&request, body)?) };
-        let future = outgoing_handler::handle(request, None).map_err(|code| code::failure(&code))?;
-        Ok(Self { upload, download: Download::new(future, at_most) })
+    /// Passes the request to the host, without options for its timeouts: the operator's rules
+    /// contain those, and the plugin has a deadline for the complete exchange. Besides,
+    /// wasmtime-wasi-http 48 never frees options that it is given, which would cost one handle for
+    /// each request.
+    pub(super) fn begin(
+        request: OutgoingRequest,
+        body: Vec<u8>,
+        at_most: usize,
+    ) -> Result<Self, Failure> {
+        let upload = if body.is_empty() {
+            None
+        } else {
+            Some(Upload::new(&request, body)?)
+        };
+        let future =
+            outgoing_handler::handle(request, None).map_err(|code| code::failure(&code))?;
+        Ok(Self {
+            upload,
+            download: Download::new(future, at_most),
+        })
     }
 
-    /// Continues as far as possible without waiting. Returns the result when the exchange has ended.
+    /// Continues as far as possible without waiting. Returns the result when the exchange has
+    /// ended.
     pub(super) fn step(&mut self) -> Option<Result<Response, Failure>> {
         if let Some(upload) = &mut self.upload
             && upload.step()

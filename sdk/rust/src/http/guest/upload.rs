@@ -6,7 +6,8 @@ use wasip2::io::streams::OutputStream;
 use super::code;
 use crate::http::failure::Failure;
 
-/// The rest of the body. The host requires that children are dropped before their parents: the order of the fields ensures it.
+/// The rest of the body. The host requires that children are dropped before their parents: the
+/// order of the fields ensures it.
 pub(super) struct Upload {
     ready: Pollable,
     stream: OutputStream,
@@ -19,10 +20,19 @@ pub(super) struct Upload {
 
 impl Upload {
     pub(super) fn new(request: &OutgoingRequest, bytes: Vec<u8>) -> Result<Self, Failure> {
-        let wrong = |()| Failure::Wrong("Skydock returned no stream for the body of the request".to_owned());
+        let wrong = |()| {
+            Failure::Wrong("Skydock returned no stream for the body of the request".to_owned())
+        };
         let body = request.body().map_err(wrong)?;
         let stream = body.write().map_err(wrong)?;
-        Ok(Self { ready: stream.subscribe(), stream, body, bytes, sent: 0, closed: false })
+        Ok(Self {
+            ready: stream.subscribe(),
+            stream,
+            body,
+            bytes,
+            sent: 0,
+            closed: false,
+        })
     }
 
     /// Sends as much as the host accepts at present. Returns true if nothing is left to send.
@@ -43,10 +53,16 @@ impl Upload {
         true
     }
 
-    /// Completes the body. If the host did not accept all of it, that is not a failure in itself: the response, or the reason why there
-    /// is none, arrives through the download.
+    /// Completes the body. If the host did not accept all of it, that is not a failure in itself:
+    /// the response, or the reason why there is none, arrives through the download.
     pub(super) fn finish(self) -> Result<(), Failure> {
-        let Self { ready, stream, body, closed, .. } = self;
+        let Self {
+            ready,
+            stream,
+            body,
+            closed,
+            ..
+        } = self;
         drop(ready);
         drop(stream);
         if closed {

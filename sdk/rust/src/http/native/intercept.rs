@@ -20,9 +20,10 @@ pub struct Interception {
     stays: PhantomData<*const ()>,
 }
 
-/// Passes each request of this thread to `hand` before it is sent. `hand` may change the request, for example add the token that a host
-/// would add, and may answer it. This ends when the guard is dropped. If there are several interceptors, they are called from the most
-/// recent to the oldest, until one answers.
+/// Passes each request of this thread to `hand` before it is sent. `hand` may change the request,
+/// for example add the token that a host would add, and may answer it. This ends when the guard is
+/// dropped. If there are several interceptors, they are called from the most recent to the oldest,
+/// until one answers.
 ///
 /// An interceptor belongs to the calling thread, so that concurrent tests do not affect each other;
 /// [`send_all`](crate::http::send_all), which starts its own threads, calls it from those.
@@ -35,10 +36,15 @@ pub struct Interception {
 ///     None
 /// });
 /// ```
-pub fn intercept(hand: impl Fn(&mut Request) -> Option<Response> + Send + Sync + 'static) -> Interception {
+pub fn intercept(
+    hand: impl Fn(&mut Request) -> Option<Response> + Send + Sync + 'static,
+) -> Interception {
     let hand: Interceptor = Arc::new(hand);
     HERE.with_borrow_mut(|here| here.push(Arc::clone(&hand)));
-    Interception { hand, stays: PhantomData }
+    Interception {
+        hand,
+        stays: PhantomData,
+    }
 }
 
 impl Drop for Interception {

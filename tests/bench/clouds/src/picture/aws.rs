@@ -10,7 +10,8 @@ use super::xml::value;
 /// The tag with the Service of a load balancer.
 const SERVICE: &str = "kubernetes.io/service-name";
 
-/// Describes load balancers with listeners, target groups, targets and tags, by Service and port, and security groups by name.
+/// Describes load balancers with listeners, target groups, targets and tags, by Service and port,
+/// and security groups by name.
 pub(crate) async fn aws(cloud: &Aws, network: &Network, words: &mut Words) -> Result<Value> {
     words.say(&network.vpc_id, "vpc");
     words.say(&network.route_table_id, "route table");
@@ -24,9 +25,19 @@ pub(crate) async fn aws(cloud: &Aws, network: &Network, words: &mut Words) -> Re
         if xml::first(one, "VpcId") == Some(&network.vpc_id) {
             let arn = xml::first(one, "LoadBalancerArn").unwrap_or_default();
             let tags = tags(cloud, arn).await?;
-            let whose = tags.get(SERVICE).and_then(Value::as_str).unwrap_or("nobody").to_owned();
+            let whose = tags
+                .get(SERVICE)
+                .and_then(Value::as_str)
+                .unwrap_or("nobody")
+                .to_owned();
             let attributes = pairs(
-                &cloud.call("elbv2", "DescribeLoadBalancerAttributes", &[("LoadBalancerArn", arn)]).await?,
+                &cloud
+                    .call(
+                        "elbv2",
+                        "DescribeLoadBalancerAttributes",
+                        &[("LoadBalancerArn", arn)],
+                    )
+                    .await?,
                 "Attributes",
             );
             let listeners = listeners(cloud, arn).await?;
@@ -35,7 +46,10 @@ pub(crate) async fn aws(cloud: &Aws, network: &Network, words: &mut Words) -> Re
         }
     }
     let mut groups = Map::new();
-    let filter = [("Filter.1.Name", "vpc-id"), ("Filter.1.Value.1", network.vpc_id.as_str())];
+    let filter = [
+        ("Filter.1.Name", "vpc-id"),
+        ("Filter.1.Value.1", network.vpc_id.as_str()),
+    ];
     let answer = cloud.call("ec2", "DescribeSecurityGroups", &filter).await?;
     for group in xml::items(&answer, "securityGroupInfo") {
         let name = words.text(xml::first(group, "groupName").unwrap_or_default());
@@ -49,21 +63,48 @@ pub(crate) async fn aws(cloud: &Aws, network: &Network, words: &mut Words) -> Re
         groups.insert(name, words.value(&told));
     }
     let classic = cloud.call("elb", "DescribeLoadBalancers", &[]).await?;
-    let classic: Vec<_> = xml::items(&classic, "LoadBalancerDescriptions").into_iter().map(value).collect();
-    Ok(json!({"load balancers": balancers, "classic": words.value(&Value::Array(classic)), "security groups": groups}))
+    let classic: Vec<_> = xml::items(&classic, "LoadBalancerDescriptions")
+        .into_iter()
+        .map(value)
+        .collect();
+    Ok(
+        json!({"load balancers": balancers, "classic": words.value(&Value::Array(classic)), "security groups": groups}),
+    )
 }
 
 async fn listeners(cloud: &Aws, balancer: &str) -> Result<Value> {
     let mut all = Map::new();
-    let answer = cloud.call("elbv2", "DescribeListeners", &[("LoadBalancerArn", balancer)]).await?;
+    let answer = cloud
+        .call(
+            "elbv2",
+            "DescribeListeners",
+            &[("LoadBalancerArn", balancer)],
+        )
+        .await?;
     for listener in xml::items(&answer, "Listeners") {
         let field = |name: &str| xml::first(listener, name).unwrap_or_default();
         let group = field("TargetGroupArn");
         let of_group = [("TargetGroupArn", group)];
-        let groups = cloud.call("elbv2", "DescribeTargetGroups", &[("TargetGroupArns.member.1", group)]).await?;
-        let itself = xml::items(&groups, "TargetGroups").into_iter().map(value).next();
-        let attributes = pairs(&cloud.call("elbv2", "DescribeTargetGroupAttributes", &of_group).await?, "Attributes");
-        let health = cloud.call("elbv2", "DescribeTargetHealth", &of_group).await?;
+        let groups = cloud
+            .call(
+                "elbv2",
+                "DescribeTargetGroups",
+                &[("TargetGroupArns.member.1", group)],
+            )
+            .await?;
+        let itself = xml::items(&groups, "TargetGroups")
+            .into_iter()
+            .map(value)
+            .next();
+        let attributes = pairs(
+            &cloud
+                .call("elbv2", "DescribeTargetGroupAttributes", &of_group)
+                .await?,
+            "Attributes",
+        );
+        let health = cloud
+            .call("elbv2", "DescribeTargetHealth", &of_group)
+            .await?;
         let targets: Vec<_> = xml::items(&health, "TargetHealthDescriptions")
             .into_iter()
             .filter_map(|one| xml::first(one, "Target"))
@@ -79,7 +120,12 @@ async fn listeners(cloud: &Aws, balancer: &str) -> Result<Value> {
 }
 
 async fn tags(cloud: &Aws, arn: &str) -> Result<Value> {
-    Ok(pairs(&cloud.call("elbv2", "DescribeTags", &[("ResourceArns.member.1", arn)]).await?, "Tags"))
+    Ok(pairs(
+        &cloud
+            .call("elbv2", "DescribeTags", &[("ResourceArns.member.1", arn)])
+            .await?,
+        "Tags",
+    ))
 }
 
 /// Returns a list of `Key` and `Value` as an object.
@@ -97,7 +143,12 @@ fn each(rules: &Value) -> Value {
     let mut all = Vec::new();
     for rule in rules.as_array().into_iter().flatten() {
         for sources in ["groups", "ipRanges", "ipv6Ranges", "prefixListIds"] {
-            for source in rule.get(sources).and_then(Value::as_array).into_iter().flatten() {
+            for source in rule
+                .get(sources)
+                .and_then(Value::as_array)
+                .into_iter()
+                .flatten()
+            {
                 let field = |name: &str| rule.get(name).cloned();
                 all.push(json!({
                     "protocol": field("ipProtocol"), "from": field("fromPort"), "to": field("toPort"), sources: source,

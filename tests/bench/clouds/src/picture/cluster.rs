@@ -17,14 +17,24 @@ pub(super) fn name(services: &[Service], words: &mut Words) {
         let mut short = format!("a{}", uid.replace('-', ""));
         short.truncate(32);
         words.say(&short, &format!("called({name})"));
-        let ports = service.spec.iter().flat_map(|spec| spec.ports.iter().flatten());
+        let ports = service
+            .spec
+            .iter()
+            .flat_map(|spec| spec.ports.iter().flatten());
         for port in ports {
             if let Some(number) = port.node_port {
-                words.say(&number.to_string(), &format!("node-port({name}/{})", port.port));
+                words.say(
+                    &number.to_string(),
+                    &format!("node-port({name}/{})", port.port),
+                );
             }
         }
         let spec = service.spec.as_ref();
-        words.say(spec.and_then(|spec| spec.cluster_ip.as_deref()).unwrap_or_default(), &format!("inside({name})"));
+        words.say(
+            spec.and_then(|spec| spec.cluster_ip.as_deref())
+                .unwrap_or_default(),
+            &format!("inside({name})"),
+        );
     }
 }
 
@@ -41,7 +51,8 @@ pub(super) fn of(nodes: &[Node], services: &[Service], words: &Words) -> Result<
             "metadata": value.get("metadata"), "spec": spec,
             "addresses": value.pointer("/status/addresses"), "conditions": value.pointer("/status/conditions"),
         });
-        all.0.insert(words.text(&node.name_any()), words.value(&told));
+        all.0
+            .insert(words.text(&node.name_any()), words.value(&told));
     }
     for service in services {
         let value = serde_json::to_value(service)?;

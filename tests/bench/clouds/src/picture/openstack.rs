@@ -9,8 +9,16 @@ use super::Words;
 /// Describes load balancers with all their parts, floating IPs, ports and security groups, by name.
 pub(crate) async fn openstack(project: &Project, words: &mut Words) -> Result<Value> {
     let list = async |service: Service, path: &str, kind: &str| -> Result<Vec<Value>> {
-        let all = project.session.list(service, path, kind).await.with_context(|| path.to_owned())?;
-        let mine = |thing: &Value| thing.get("project_id").is_none_or(|owner| *owner == json!(project.id));
+        let all = project
+            .session
+            .list(service, path, kind)
+            .await
+            .with_context(|| path.to_owned())?;
+        let mine = |thing: &Value| {
+            thing
+                .get("project_id")
+                .is_none_or(|owner| *owner == json!(project.id))
+        };
         Ok(all.into_iter().filter(mine).collect())
     };
     let fixed = [
@@ -28,19 +36,33 @@ pub(crate) async fn openstack(project: &Project, words: &mut Words) -> Result<Va
     let listeners = list(balancing, "/v2/lbaas/listeners", "listeners").await?;
     let pools = list(balancing, "/v2/lbaas/pools", "pools").await?;
     let monitors = list(balancing, "/v2/lbaas/healthmonitors", "healthmonitors").await?;
-    for (kind, things) in [("", &balancers), ("listener ", &listeners), ("pool ", &pools), ("monitor ", &monitors)] {
+    for (kind, things) in [
+        ("", &balancers),
+        ("listener ", &listeners),
+        ("pool ", &pools),
+        ("monitor ", &monitors),
+    ] {
         for thing in things {
             words.say(text(thing, "id"), &format!("{kind}{}", text(thing, "name")));
         }
     }
     for balancer in &balancers {
-        words.say(text(balancer, "vip_port_id"), &format!("port({})", text(balancer, "name")));
-        words.say(text(balancer, "vip_address"), &format!("vip({})", text(balancer, "name")));
+        words.say(
+            text(balancer, "vip_port_id"),
+            &format!("port({})", text(balancer, "name")),
+        );
+        words.say(
+            text(balancer, "vip_address"),
+            &format!("vip({})", text(balancer, "name")),
+        );
     }
     let floating = list(Service::Network, "/v2.0/floatingips", "floatingips").await?;
     for one in &floating {
         let port = words.text(text(one, "port_id"));
-        words.say(text(one, "floating_ip_address"), &format!("floating({port})"));
+        words.say(
+            text(one, "floating_ip_address"),
+            &format!("floating({port})"),
+        );
     }
     let groups = list(Service::Network, "/v2.0/security-groups", "security_groups").await?;
     for group in &groups {
@@ -58,7 +80,12 @@ pub(crate) async fn openstack(project: &Project, words: &mut Words) -> Result<Va
     for port in &ports {
         // The second address of an instance is IPv6.
         let device = words.text(text(port, "device_id"));
-        for address in port.get("fixed_ips").and_then(Value::as_array).into_iter().flatten() {
+        for address in port
+            .get("fixed_ips")
+            .and_then(Value::as_array)
+            .into_iter()
+            .flatten()
+        {
             let address = text(address, "ip_address");
             if words.text(address) == address {
                 words.say(address, &format!("address6({device})"));

@@ -13,7 +13,9 @@ pub(crate) struct Time {
 
 impl Time {
     pub(crate) fn now() -> Self {
-        Self { seconds: Some(Timestamp::now().as_second()) }
+        Self {
+            seconds: Some(Timestamp::now().as_second()),
+        }
     }
 }
 
@@ -28,6 +30,8 @@ impl<'de> Deserialize<'de> for Time {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = String::deserialize(deserializer)?;
         let time: Timestamp = text.parse().map_err(D::Error::custom)?;
-        Ok(Self { seconds: Some(time.as_second()) })
+        Ok(Self {
+            seconds: Some(time.as_second()),
+        })
     }
 }

@@ -24,7 +24,8 @@ pub(crate) fn service_name(number: u32) -> String {
     format!("service-{number}")
 }
 
-/// Returns a node as a kubelet registers it with `--cloud-provider=external`: tainted and without addresses.
+/// Returns a node as a kubelet registers it with `--cloud-provider=external`: tainted and without
+/// addresses.
 pub(crate) fn registered(number: u32) -> Node {
     let name = node_name(number);
     let labels = [
@@ -35,7 +36,10 @@ pub(crate) fn registered(number: u32) -> Node {
         ("kubernetes.io/hostname", &name),
         ("pool", "general"),
     ];
-    let annotations = [("volumes.kubernetes.io/controller-managed-attach-detach", "true")];
+    let annotations = [(
+        "volumes.kubernetes.io/controller-managed-attach-detach",
+        "true",
+    )];
     let owned = |(key, value): (&str, &str)| (key.to_owned(), value.to_owned());
     let mut node = Node {
         metadata: Meta {
@@ -51,9 +55,24 @@ pub(crate) fn registered(number: u32) -> Node {
     };
     taint(&mut node);
     node.status.conditions = [
-        ("MemoryPressure", "False", "KubeletHasSufficientMemory", "kubelet has sufficient memory available"),
-        ("DiskPressure", "False", "KubeletHasNoDiskPressure", "kubelet has no disk pressure"),
-        ("PIDPressure", "False", "KubeletHasSufficientPID", "kubelet has sufficient PID available"),
+        (
+            "MemoryPressure",
+            "False",
+            "KubeletHasSufficientMemory",
+            "kubelet has sufficient memory available",
+        ),
+        (
+            "DiskPressure",
+            "False",
+            "KubeletHasNoDiskPressure",
+            "kubelet has no disk pressure",
+        ),
+        (
+            "PIDPressure",
+            "False",
+            "KubeletHasSufficientPID",
+            "kubelet has sufficient PID available",
+        ),
         READY,
     ]
     .map(condition)
@@ -61,9 +80,18 @@ pub(crate) fn registered(number: u32) -> Node {
     node
 }
 
-const READY: (&str, &str, &str, &str) = ("Ready", "True", "KubeletReady", "kubelet is posting ready status");
-const SILENT: (&str, &str, &str, &str) =
-    ("Ready", "Unknown", "NodeStatusUnknown", "Kubelet stopped posting node status.");
+const READY: (&str, &str, &str, &str) = (
+    "Ready",
+    "True",
+    "KubeletReady",
+    "kubelet is posting ready status",
+);
+const SILENT: (&str, &str, &str, &str) = (
+    "Ready",
+    "Unknown",
+    "NodeStatusUnknown",
+    "Kubelet stopped posting node status.",
+);
 
 fn condition((kind, status, reason, message): (&str, &str, &str, &str)) -> Condition {
     Condition {
@@ -95,7 +123,9 @@ pub(crate) fn report(node: &mut Node) {
 pub(crate) fn silence(node: &mut Node, gone: bool) {
     set_ready(node, SILENT);
     if gone {
-        node.metadata.labels.insert(MACHINE.to_owned(), "gone".to_owned());
+        node.metadata
+            .labels
+            .insert(MACHINE.to_owned(), "gone".to_owned());
     }
 }
 
@@ -104,13 +134,17 @@ pub(crate) fn recover(node: &mut Node) {
 }
 
 fn set_ready(node: &mut Node, ready: (&str, &str, &str, &str)) {
-    node.status.conditions.retain(|condition| condition.r#type != "Ready");
+    node.status
+        .conditions
+        .retain(|condition| condition.r#type != "Ready");
     node.status.conditions.push(condition(ready));
 }
 
 pub(crate) fn exclude(node: &mut Node, excluded: bool) {
     if excluded {
-        node.metadata.labels.insert(EXCLUDE.to_owned(), String::new());
+        node.metadata
+            .labels
+            .insert(EXCLUDE.to_owned(), String::new());
     } else {
         node.metadata.labels.remove(EXCLUDE);
     }
@@ -125,7 +159,10 @@ pub(crate) fn give_cidr(node: &mut Node, number: u32) {
 
 /// Changes a node like another client.
 pub(crate) fn interfere(node: &mut Node) {
-    node.metadata.annotations.insert("bench.skydock.dev/somebody".to_owned(), "was-here".to_owned());
+    node.metadata.annotations.insert(
+        "bench.skydock.dev/somebody".to_owned(),
+        "was-here".to_owned(),
+    );
 }
 
 pub(crate) fn service(number: u32) -> Value {
@@ -176,7 +213,13 @@ mod tests {
         assert_eq!(node.condition("Ready").unwrap().status, "Unknown");
         assert_eq!(node.metadata.labels[MACHINE], "gone");
         recover(&mut node);
-        assert_eq!((node.condition("Ready").unwrap().status.as_str(), node.status.conditions.len()), ("True", 4));
+        assert_eq!(
+            (
+                node.condition("Ready").unwrap().status.as_str(),
+                node.status.conditions.len()
+            ),
+            ("True", 4)
+        );
     }
 
     #[test]

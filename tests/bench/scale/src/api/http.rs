@@ -26,7 +26,10 @@ const LIMIT: usize = 16 << 20;
 
 pub(crate) fn router(plane: Arc<Plane>) -> Router {
     Router::new()
-        .route("/version", get(|| async { json_body(StatusCode::OK, &version()) }))
+        .route(
+            "/version",
+            get(|| async { json_body(StatusCode::OK, &version()) }),
+        )
         .route(STATS, get(stats))
         .route(ORDERS, post(obey))
         .fallback(answer)
@@ -35,7 +38,10 @@ pub(crate) fn router(plane: Arc<Plane>) -> Router {
 }
 
 async fn stats(State(plane): State<Arc<Plane>>) -> Response {
-    json_body(StatusCode::OK, &json!(plane.read(crate::plane::Cluster::stats)))
+    json_body(
+        StatusCode::OK,
+        &json!(plane.read(crate::plane::Cluster::stats)),
+    )
 }
 
 async fn obey(State(plane): State<Arc<Plane>>, body: Bytes) -> Response {
@@ -56,7 +62,10 @@ async fn answer(
     headers: HeaderMap,
     body: Bytes,
 ) -> Response {
-    let content_type = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let content_type = headers
+        .get(header::CONTENT_TYPE)
+        .and_then(|value| value.to_str().ok())
+        .unwrap_or_default();
     let path: Vec<_> = uri.path().split('/').skip(1).collect();
     let count = |resource: &str| {
         let request = format!("{method} {resource}");
@@ -72,38 +81,90 @@ async fn answer(
             list_or_watch(&plane, Watched::Services, &query)
         }
         (&Method::PATCH, ["api", "v1", "nodes", name, subresource @ ..]) => {
-            count(if subresource.is_empty() { "nodes" } else { "nodes/status" });
-            patched(&plane, plane.write(|cluster| cluster.patch_node(name, content_type, &body)))
+            count(if subresource.is_empty() {
+                "nodes"
+            } else {
+                "nodes/status"
+            });
+            patched(
+                &plane,
+                plane.write(|cluster| cluster.patch_node(name, content_type, &body)),
+            )
         }
         (&Method::DELETE, ["api", "v1", "nodes", name]) => {
             count("nodes");
             let options: Value = serde_json::from_slice(&body).unwrap_or_default();
-            let uid = options.pointer("/preconditions/uid").and_then(Value::as_str);
+            let uid = options
+                .pointer("/preconditions/uid")
+                .and_then(Value::as_str);
             match plane.write(|cluster| cluster.delete_node(name, uid)) {
-                Ok(()) => {
-                    json_body(StatusCode::OK, &json!({"kind": "Status", "apiVersion": "v1", "status": "Success"}))
-                }
+                Ok(()) => json_body(
+                    StatusCode::OK,
+                    &json!({"kind": "Status", "apiVersion": "v1", "status": "Success"}),
+                ),
                 Err(denied) => refusal(&plane, denied),
             }
         }
-        (&Method::PATCH, ["api", "v1", "namespaces", namespace, "services", name, subresource @ ..]) => {
-            count(if subresource.is_empty() { "services" } else { "services/status" });
+        (
+            &Method::PATCH,
+            [
+                "api",
+                "v1",
+                "namespaces",
+                namespace,
+                "services",
+                name,
+                subresource @ ..,
+            ],
+        ) => {
+            count(if subresource.is_empty() {
+                "services"
+            } else {
+                "services/status"
+            });
             let name = format!("{namespace}/{name}");
-            patched(&plane, plane.write(|cluster| cluster.patch_service(&name, content_type, &body)))
+            patched(
+                &plane,
+                plane.write(|cluster| cluster.patch_service(&name, content_type, &body)),
+            )
         }
         (_, ["api", "v1", "namespaces", _, "events", ..]) => {
             count("events");
             event(&plane, &body)
         }
-        (_, ["apis", "coordination.k8s.io", "v1", "namespaces", namespace, "leases", name @ ..]) => {
+        (
+            _,
+            [
+                "apis",
+                "coordination.k8s.io",
+                "v1",
+                "namespaces",
+                namespace,
+                "leases",
+                name @ ..,
+            ],
+        ) => {
             count("leases");
-            lease(&plane, &method, &format!("{namespace}/{}", name.concat()), &body)
+            lease(
+                &plane,
+                &method,
+                &format!("{namespace}/{}", name.concat()),
+                &body,
+            )
         }
-        _ => refused(StatusCode::NOT_FOUND, "NotFound", &format!("no {method} {}", uri.path())),
+        _ => refused(
+            StatusCode::NOT_FOUND,
+            "NotFound",
+            &format!("no {method} {}", uri.path()),
+        ),
     }
 }
 
-fn list_or_watch(plane: &Arc<Plane>, watched: Watched, query: &BTreeMap<String, String>) -> Response {
+fn list_or_watch(
+    plane: &Arc<Plane>,
+    watched: Watched,
+    query: &BTreeMap<String, String>,
+) -> Response {
     let text = |key: &str| query.get(key).map(String::as_str).unwrap_or_default();
     let number = |key: &str| text(key).parse::<u64>().ok();
     let (list_type, watch_type) = match watched {
@@ -112,16 +173,29 @@ fn list_or_watch(plane: &Arc<Plane>, watched: Watched, query: &BTreeMap<String, 
     };
     if matches!(text("watch"), "true" | "1") {
         let lasts = number("timeoutSeconds").map_or(WATCH, Duration::from_secs);
-        return match watch(plane, watched, number("resourceVersion").unwrap_or_default(), lasts) {
+        return match watch(
+            plane,
+            watched,
+            number("resourceVersion").unwrap_or_default(),
+            lasts,
+        ) {
             Some(body) => typed(StatusCode::OK, watch_type, body),
             None => refused(StatusCode::GONE, "Expired", "too old resource version"),
         };
     }
-    // The token consists of the revision of the first page, after which the watch starts, and a name.
-    let limit = number("limit").and_then(|limit| usize::try_from(limit).ok()).filter(|limit| *limit > 0);
+    // The token consists of the revision of the first page, after which the watch starts, and a
+    // name.
+    let limit = number("limit")
+        .and_then(|limit| usize::try_from(limit).ok())
+        .filter(|limit| *limit > 0);
     let (begun, after) = text("continue").split_once(':').unwrap_or_default();
-    let revision = begun.parse().unwrap_or_else(|_| plane.read(|cluster| cluster.revision));
-    let token = |next: Option<String>| next.map(|name| format!("{revision}:{name}")).unwrap_or_default();
+    let revision = begun
+        .parse()
+        .unwrap_or_else(|_| plane.read(|cluster| cluster.revision));
+    let token = |next: Option<String>| {
+        next.map(|name| format!("{revision}:{name}"))
+            .unwrap_or_default()
+    };
     let limit = limit.unwrap_or(usize::MAX);
     let body = match watched {
         Watched::Nodes => {
@@ -130,7 +204,8 @@ fn list_or_watch(plane: &Arc<Plane>, watched: Watched, query: &BTreeMap<String, 
         }
         Watched::Services => {
             let (page, next) = plane.read(|cluster| cluster.services.page(after, limit));
-            let metadata = json!({"resourceVersion": revision.to_string(), "continue": token(next)});
+            let metadata =
+                json!({"resourceVersion": revision.to_string(), "continue": token(next)});
             let list = json!({
                 "kind": "ServiceList", "apiVersion": "v1", "metadata": metadata,
                 "items": page.iter().map(|service| &**service).collect::<Vec<_>>(),
@@ -165,16 +240,25 @@ fn lease(plane: &Plane, method: &Method, name: &str, body: &[u8]) -> Response {
     }
     let lease: Value = serde_json::from_slice(body).unwrap_or_default();
     // The name of a lease that is created is only in the body.
-    let made = lease.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default();
-    let name = if name.ends_with('/') { format!("{name}{made}") } else { name.to_owned() };
-    json_body(StatusCode::OK, &plane.write(|cluster| cluster.put_lease(&name, lease)))
+    let made = lease
+        .pointer("/metadata/name")
+        .and_then(Value::as_str)
+        .unwrap_or_default();
+    let name = if name.ends_with('/') {
+        format!("{name}{made}")
+    } else {
+        name.to_owned()
+    };
+    json_body(
+        StatusCode::OK,
+        &plane.write(|cluster| cluster.put_lease(&name, lease)),
+    )
 }
 
 fn patched(plane: &Plane, result: Result<Value, Denied>) -> Response {
     match result {
         Ok(metadata) => {
-            let written =
-                json!({"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": metadata});
+            let written = json!({"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": metadata});
             json_body(StatusCode::OK, &written)
         }
         Err(denied) => refusal(plane, denied),
@@ -186,12 +270,20 @@ fn refusal(plane: &Plane, denied: Denied) -> Response {
         Denied::NotFound => refused(StatusCode::NOT_FOUND, "NotFound", "not found"),
         Denied::Patch(Refused::Conflict) => {
             plane.write(|cluster| cluster.stats.conflicts += 1);
-            refused(StatusCode::CONFLICT, "Conflict", "the object has been modified")
+            refused(
+                StatusCode::CONFLICT,
+                "Conflict",
+                "the object has been modified",
+            )
         }
-        Denied::Patch(Refused::Invalid) => {
-            refused(StatusCode::UNPROCESSABLE_ENTITY, "Invalid", "a test of the patch does not hold")
+        Denied::Patch(Refused::Invalid) => refused(
+            StatusCode::UNPROCESSABLE_ENTITY,
+            "Invalid",
+            "a test of the patch does not hold",
+        ),
+        Denied::Patch(Refused::Unreadable(why)) => {
+            refused(StatusCode::BAD_REQUEST, "BadRequest", &why)
         }
-        Denied::Patch(Refused::Unreadable(why)) => refused(StatusCode::BAD_REQUEST, "BadRequest", &why),
     }
 }
 

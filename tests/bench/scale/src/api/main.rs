@@ -1,5 +1,6 @@
-//! The API server for the benchmark of scale. It implements in memory what Skydock uses, and is fast enough that the benchmark
-//! measures only Skydock. It checks what Skydock relies on (UIDs, versions, `test` operations), and nothing else.
+//! The API server for the benchmark of scale. It implements in memory what Skydock uses, and is
+//! fast enough that the benchmark measures only Skydock. It checks what Skydock relies on (UIDs,
+//! versions, `test` operations), and nothing else.
 
 #![forbid(unsafe_code)]
 
@@ -37,7 +38,9 @@ async fn main() -> ExitCode {
 }
 
 async fn serve() -> Result<()> {
-    let listener = TcpListener::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, 0))).await.context("cannot listen")?;
+    let listener = TcpListener::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)))
+        .await
+        .context("cannot listen")?;
     writeln!(std::io::stdout(), "{}", listener.local_addr()?)?;
     let listener = listener.tap_io(|stream| {
         // Errors are ignored, because answers are then only slower.
@@ -49,5 +52,7 @@ async fn serve() -> Result<()> {
         let _ = std::io::copy(&mut std::io::stdin(), &mut std::io::sink());
         std::process::exit(0);
     });
-    axum::serve(listener, http::router(plane)).await.context("cannot serve")
+    axum::serve(listener, http::router(plane))
+        .await
+        .context("cannot serve")
 }

@@ -1,5 +1,5 @@
-//! The mutable part of a node, with the same structure in memory, in protobuf, and in JSON. Tags are those of `generated.proto`
-//! in k8s.io/api/core/v1 and k8s.io/apimachinery/pkg/apis/meta/v1.
+//! The mutable part of a node, with the same structure in memory, in protobuf, and in JSON. Tags
+//! are those of `generated.proto` in k8s.io/api/core/v1 and k8s.io/apimachinery/pkg/apis/meta/v1.
 
 use std::collections::BTreeMap;
 
@@ -73,6 +73,9 @@ fn is_empty<T: Default + PartialEq>(value: &T) -> bool {
 impl Node {
     /// Returns the condition of this type.
     pub(crate) fn condition(&self, kind: &str) -> Option<&Condition> {
-        self.status.conditions.iter().find(|condition| condition.r#type == kind)
+        self.status
+            .conditions
+            .iter()
+            .find(|condition| condition.r#type == kind)
     }
 }

@@ -26,19 +26,27 @@ pub(crate) fn apply(object: &mut Value, content_type: &str, body: &[u8]) -> Resu
     }
     let patch: Value = serde_json::from_slice(body).map_err(unreadable)?;
     for pointer in ["/metadata/uid", "/metadata/resourceVersion"] {
-        if patch.pointer(pointer).is_some_and(|named| object.pointer(pointer) != Some(named)) {
+        if patch
+            .pointer(pointer)
+            .is_some_and(|named| object.pointer(pointer) != Some(named))
+        {
             return Err(Refused::Conflict);
         }
     }
     match content_type {
         "application/merge-patch+json" => json_patch::merge(object, &patch),
         "application/strategic-merge-patch+json" => strategic(object, patch),
-        _ => return Err(Refused::Unreadable(format!("no patch is of type {content_type:?}"))),
+        _ => {
+            return Err(Refused::Unreadable(format!(
+                "no patch is of type {content_type:?}"
+            )));
+        }
     }
     Ok(())
 }
 
-/// Returns whether a patch contains a resource version, so that it fails for another version of the object.
+/// Returns whether a patch contains a resource version, so that it fails for another version of the
+/// object.
 pub(crate) fn names_version(body: &[u8]) -> bool {
     const VERSION: &[u8] = b"resourceVersion";
     body.windows(VERSION.len()).any(|part| part == VERSION)
@@ -52,7 +60,9 @@ fn strategic(object: &mut Value, patch: Value) {
     if !object.is_object() {
         *object = Value::Object(Map::new());
     }
-    let Value::Object(object) = object else { return };
+    let Value::Object(object) = object else {
+        return;
+    };
     for (key, value) in patch {
         if let Some(list) = key.strip_prefix(FROM_LIST) {
             if let (Some(Value::Array(list)), Value::Array(gone)) = (object.get_mut(list), &value) {
@@ -64,8 +74,18 @@ fn strategic(object: &mut Value, patch: Value) {
             let merged = by_type(object.get(&key), elements);
             object.insert(key, merged);
         } else if let ("finalizers", Value::Array(elements)) = (key.as_str(), &value) {
-            let mut list = object.get(&key).and_then(Value::as_array).cloned().unwrap_or_default();
-            list.extend(elements.iter().filter(|element| !list.contains(element)).cloned().collect::<Vec<_>>());
+            let mut list = object
+                .get(&key)
+                .and_then(Value::as_array)
+                .cloned()
+                .unwrap_or_default();
+            list.extend(
+                elements
+                    .iter()
+                    .filter(|element| !list.contains(element))
+                    .cloned()
+                    .collect::<Vec<_>>(),
+            );
             object.insert(key, list.into());
         } else {
             strategic(object.entry(key).or_insert(Value::Null), value);
@@ -74,13 +94,24 @@ fn strategic(object: &mut Value, patch: Value) {
 }
 
 fn by_type(list: Option<&Value>, elements: &[Value]) -> Value {
-    let is_replacement = |element: &Value| element.get("$patch").is_some_and(|patch| patch == "replace");
+    let is_replacement = |element: &Value| {
+        element
+            .get("$patch")
+            .is_some_and(|patch| patch == "replace")
+    };
     if elements.iter().any(is_replacement) {
-        return elements.iter().filter(|element| !is_replacement(element)).cloned().collect();
+        return elements
+            .iter()
+            .filter(|element| !is_replacement(element))
+            .cloned()
+            .collect();
     }
     let mut list = list.and_then(Value::as_array).cloned().unwrap_or_default();
     for element in elements {
-        match list.iter_mut().find(|one| one.get("type") == element.get("type")) {
+        match list
+            .iter_mut()
+            .find(|one| one.get("type") == element.get("type"))
+        {
             Some(one) => strategic(one, element.clone()),
             None => list.push(element.clone()),
         }
@@ -100,7 +131,11 @@ mod tests {
             "spec": {"taints": [{"key": "k"}, {"key": "l"}]},
             "status": {"conditions": [{"type": "Ready", "status": "True"}], "addresses": [{"type": "A", "address": "1"}]},
         });
-        apply(&mut object, &format!("application/{content_type}+json"), patch.to_string().as_bytes())?;
+        apply(
+            &mut object,
+            &format!("application/{content_type}+json"),
+            patch.to_string().as_bytes(),
+        )?;
         Ok(object)
     }
 
@@ -130,21 +165,34 @@ mod tests {
             &json!({"metadata": {"$deleteFromPrimitiveList/finalizers": ["f"]}, "spec": {"taints": null}}),
         );
         let without = without.unwrap();
-        assert_eq!((&without["metadata"]["finalizers"], &without["spec"]), (&json!([]), &json!({})));
+        assert_eq!(
+            (&without["metadata"]["finalizers"], &without["spec"]),
+            (&json!([]), &json!({}))
+        );
     }
 
     #[test]
     fn a_stale_patch_is_a_conflict_and_a_failed_test_is_invalid() {
         for kind in ["strategic-merge-patch", "merge-patch"] {
             for other in [json!({"uid": "v"}), json!({"resourceVersion": "6"})] {
-                assert_eq!(patched(kind, &json!({"metadata": other})), Err(Refused::Conflict));
+                assert_eq!(
+                    patched(kind, &json!({"metadata": other})),
+                    Err(Refused::Conflict)
+                );
             }
-            patched(kind, &json!({"metadata": {"uid": "u", "resourceVersion": "7"}})).unwrap();
+            patched(
+                kind,
+                &json!({"metadata": {"uid": "u", "resourceVersion": "7"}}),
+            )
+            .unwrap();
         }
         let test = |value: &str| json!([{"op": "test", "path": "/metadata/uid", "value": value}]);
         assert_eq!(patched("json-patch", &test("v")), Err(Refused::Invalid));
         patched("json-patch", &test("u")).unwrap();
-        assert!(matches!(patched("unknown", &json!({})), Err(Refused::Unreadable(_))));
+        assert!(matches!(
+            patched("unknown", &json!({})),
+            Err(Refused::Unreadable(_))
+        ));
     }
 
     #[test]

@@ -32,7 +32,8 @@ impl Plane {
         let result = change(&mut cluster);
         let revision = cluster.revision;
         drop(cluster);
-        self.revision.send_if_modified(|last| std::mem::replace(last, revision) != revision);
+        self.revision
+            .send_if_modified(|last| std::mem::replace(last, revision) != revision);
         result
     }
 
@@ -71,18 +72,29 @@ impl Cluster {
     /// Returns the statistics.
     pub(crate) fn stats(&self) -> Stats {
         let behind = self.nodes.behind(self.given).try_into().unwrap_or(u64::MAX);
-        Stats { nodes: self.nodes.len(), services: self.services.len(), behind, ..self.stats.clone() }
+        Stats {
+            nodes: self.nodes.len(),
+            services: self.services.len(),
+            behind,
+            ..self.stats.clone()
+        }
     }
 
     /// Patches a node and returns its metadata.
-    pub(crate) fn patch_node(&mut self, name: &str, content_type: &str, body: &[u8]) -> Result<Value, Denied> {
+    pub(crate) fn patch_node(
+        &mut self,
+        name: &str,
+        content_type: &str,
+        body: &[u8],
+    ) -> Result<Value, Denied> {
         let mut node = self.nodes.get(name).ok_or(Denied::NotFound)?;
         if patch::names_version(body) && self.races.remove(name) {
             let mut raced = Node::clone(&node);
             fleet::interfere(&mut raced);
             node = self.put_node(raced);
         }
-        let unreadable = |error: serde_json::Error| Denied::Patch(Refused::Unreadable(error.to_string()));
+        let unreadable =
+            |error: serde_json::Error| Denied::Patch(Refused::Unreadable(error.to_string()));
         let mut object = serde_json::to_value(&*node).map_err(unreadable)?;
         patch::apply(&mut object, content_type, body).map_err(Denied::Patch)?;
         let written = self.put_node(serde_json::from_value(object).map_err(unreadable)?);
@@ -106,7 +118,12 @@ impl Cluster {
     }
 
     /// Patches a service and returns its metadata.
-    pub(crate) fn patch_service(&mut self, name: &str, content_type: &str, body: &[u8]) -> Result<Value, Denied> {
+    pub(crate) fn patch_service(
+        &mut self,
+        name: &str,
+        content_type: &str,
+        body: &[u8],
+    ) -> Result<Value, Denied> {
         let service = self.services.get(name).ok_or(Denied::NotFound)?;
         let mut object = Value::clone(&service);
         patch::apply(&mut object, content_type, body).map_err(Denied::Patch)?;
@@ -138,12 +155,18 @@ impl Cluster {
             }
             Order::Taint(numbers) => self.each(numbers, |_, node| fleet::taint(node)),
             Order::Report(numbers) => self.each(numbers, |_, node| fleet::report(node)),
-            Order::Silence { nodes, gone } => self.each(nodes, |_, node| fleet::silence(node, *gone)),
+            Order::Silence { nodes, gone } => {
+                self.each(nodes, |_, node| fleet::silence(node, *gone))
+            }
             Order::Recover(numbers) => self.each(numbers, |_, node| fleet::recover(node)),
             Order::Exclude { node, excluded } => {
-                self.each(&(*node..*node + 1), |_, node| fleet::exclude(node, *excluded));
+                self.each(&(*node..*node + 1), |_, node| {
+                    fleet::exclude(node, *excluded)
+                });
             }
-            Order::GiveCidrs(numbers) => self.each(numbers, |number, node| fleet::give_cidr(node, number)),
+            Order::GiveCidrs(numbers) => {
+                self.each(numbers, |number, node| fleet::give_cidr(node, number))
+            }
             Order::Expose(numbers) => {
                 for number in numbers.clone() {
                     let name = format!("{}/{}", fleet::NAMESPACE, fleet::service_name(number));
@@ -178,16 +201,29 @@ impl Cluster {
         self.revision += 1;
         set_version(&mut service, self.revision);
         let (service, before) = self.services.put(self.revision, name, service);
-        let lacks = |service: &Value| usize::from(service.pointer("/status/loadBalancer/ingress/0").is_none());
+        let lacks = |service: &Value| {
+            usize::from(service.pointer("/status/loadBalancer/ingress/0").is_none())
+        };
         self.stats.without_address += lacks(&service);
         self.stats.without_address -= before.as_deref().map_or(0, lacks);
         service
     }
 
     fn count(&mut self, before: Option<&Node>, now: Option<&Node>) {
-        let waits = |node: &Node| usize::from(node.spec.taints.iter().any(|taint| taint.key == UNINITIALIZED));
-        let routed =
-            |node: &Node| usize::from(node.condition("NetworkUnavailable").is_some_and(|it| it.status == "False"));
+        let waits = |node: &Node| {
+            usize::from(
+                node.spec
+                    .taints
+                    .iter()
+                    .any(|taint| taint.key == UNINITIALIZED),
+            )
+        };
+        let routed = |node: &Node| {
+            usize::from(
+                node.condition("NetworkUnavailable")
+                    .is_some_and(|it| it.status == "False"),
+            )
+        };
         self.stats.uninitialized += now.map_or(0, waits);
         self.stats.uninitialized -= before.map_or(0, waits);
         self.stats.routed += now.map_or(0, routed);
@@ -200,7 +236,9 @@ impl Cluster {
 }
 
 fn set_version(object: &mut Value, revision: u64) {
-    if let Some(metadata) = object.as_object_mut().map(|object| object.entry("metadata").or_insert_with(|| json!({})))
+    if let Some(metadata) = object
+        .as_object_mut()
+        .map(|object| object.entry("metadata").or_insert_with(|| json!({})))
         && let Some(metadata) = metadata.as_object_mut()
     {
         metadata.insert("resourceVersion".to_owned(), revision.to_string().into());
@@ -214,22 +252,38 @@ mod tests {
     const STRATEGIC: &str = "application/strategic-merge-patch+json";
 
     fn initialized(version: u64) -> Vec<u8> {
-        json!({"metadata": {"resourceVersion": version.to_string()}, "spec": {"taints": null}}).to_string().into_bytes()
+        json!({"metadata": {"resourceVersion": version.to_string()}, "spec": {"taints": null}})
+            .to_string()
+            .into_bytes()
     }
 
     #[test]
     fn a_node_is_uninitialized_until_its_taint_is_removed() {
         let mut cluster = Cluster::default();
         cluster.obey(&Order::Register(0..2));
-        assert_eq!((cluster.stats().nodes, cluster.stats().uninitialized), (2, 2));
-        let metadata = cluster.patch_node("node-1", STRATEGIC, &initialized(2)).unwrap();
-        assert_eq!((&metadata["name"], &metadata["resourceVersion"]), (&json!("node-1"), &json!("3")));
+        assert_eq!(
+            (cluster.stats().nodes, cluster.stats().uninitialized),
+            (2, 2)
+        );
+        let metadata = cluster
+            .patch_node("node-1", STRATEGIC, &initialized(2))
+            .unwrap();
+        assert_eq!(
+            (&metadata["name"], &metadata["resourceVersion"]),
+            (&json!("node-1"), &json!("3"))
+        );
         assert_eq!(cluster.stats().uninitialized, 1);
         assert!(cluster.stats().last_write > 0.0);
         cluster.delete_node("node-0", Some("other")).unwrap_err();
         cluster.delete_node("node-0", None).unwrap();
-        assert_eq!((cluster.stats().nodes, cluster.stats().uninitialized), (1, 0));
-        assert_eq!(cluster.patch_node("node-0", STRATEGIC, &initialized(1)), Err(Denied::NotFound));
+        assert_eq!(
+            (cluster.stats().nodes, cluster.stats().uninitialized),
+            (1, 0)
+        );
+        assert_eq!(
+            cluster.patch_node("node-0", STRATEGIC, &initialized(1)),
+            Err(Denied::NotFound)
+        );
     }
 
     #[test]
@@ -243,24 +297,40 @@ mod tests {
             Err(Denied::Patch(Refused::Conflict)),
             "somebody else has written version 3"
         );
-        cluster.patch_node("node-0", STRATEGIC, &initialized(3)).unwrap();
+        cluster
+            .patch_node("node-0", STRATEGIC, &initialized(3))
+            .unwrap();
     }
 
     #[test]
     fn a_service_has_an_address_when_its_status_says_so() {
         let mut cluster = Cluster::default();
         cluster.obey(&Order::Expose(0..2));
-        let body = json!({"status": {"loadBalancer": {"ingress": [{"ip": "1.2.3.4"}]}}}).to_string();
-        cluster.patch_service("default/service-1", "application/merge-patch+json", body.as_bytes()).unwrap();
-        assert_eq!((cluster.stats().services, cluster.stats().without_address), (2, 1));
+        let body =
+            json!({"status": {"loadBalancer": {"ingress": [{"ip": "1.2.3.4"}]}}}).to_string();
+        cluster
+            .patch_service(
+                "default/service-1",
+                "application/merge-patch+json",
+                body.as_bytes(),
+            )
+            .unwrap();
+        assert_eq!(
+            (cluster.stats().services, cluster.stats().without_address),
+            (2, 1)
+        );
     }
 
     #[test]
     fn a_node_is_routed_when_its_network_is_not_unavailable() {
         let mut cluster = Cluster::default();
         cluster.obey(&Order::Register(0..2));
-        let body = json!({"status": {"conditions": [{"type": "NetworkUnavailable", "status": "False"}]}}).to_string();
-        cluster.patch_node("node-1", STRATEGIC, body.as_bytes()).unwrap();
+        let body =
+            json!({"status": {"conditions": [{"type": "NetworkUnavailable", "status": "False"}]}})
+                .to_string();
+        cluster
+            .patch_node("node-1", STRATEGIC, body.as_bytes())
+            .unwrap();
         assert_eq!(cluster.stats().routed, 1);
     }
 }

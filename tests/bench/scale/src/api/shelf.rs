@@ -34,7 +34,10 @@ pub(crate) struct Change<T> {
 
 impl<T> Clone for Change<T> {
     fn clone(&self) -> Self {
-        Self { object: Arc::clone(&self.object), ..*self }
+        Self {
+            object: Arc::clone(&self.object),
+            ..*self
+        }
     }
 }
 
@@ -49,7 +52,11 @@ pub(crate) struct Shelf<T> {
 
 impl<T> Default for Shelf<T> {
     fn default() -> Self {
-        Self { objects: BTreeMap::new(), history: VecDeque::new(), forgotten: 0 }
+        Self {
+            objects: BTreeMap::new(),
+            history: VecDeque::new(),
+            forgotten: 0,
+        }
     }
 }
 
@@ -66,23 +73,46 @@ impl<T> Shelf<T> {
     pub(crate) fn put(&mut self, revision: u64, name: &str, object: T) -> (Arc<T>, Option<Arc<T>>) {
         let object = Arc::new(object);
         let before = self.objects.insert(name.to_owned(), Arc::clone(&object));
-        let happened = if before.is_some() { Happened::Modified } else { Happened::Added };
-        self.remember(Change { revision, happened, object: Arc::clone(&object) });
+        let happened = if before.is_some() {
+            Happened::Modified
+        } else {
+            Happened::Added
+        };
+        self.remember(Change {
+            revision,
+            happened,
+            object: Arc::clone(&object),
+        });
         (object, before)
     }
 
     /// Removes an object. `last` is its final state, with this revision.
     pub(crate) fn remove(&mut self, revision: u64, name: &str, last: T) {
         self.objects.remove(name);
-        self.remember(Change { revision, happened: Happened::Deleted, object: Arc::new(last) });
+        self.remember(Change {
+            revision,
+            happened: Happened::Deleted,
+            object: Arc::new(last),
+        });
     }
 
-    /// Returns a page with the objects after this name, and the name after which the next page starts.
+    /// Returns a page with the objects after this name, and the name after which the next page
+    /// starts.
     pub(crate) fn page(&self, after: &str, limit: usize) -> (Vec<Arc<T>>, Option<String>) {
-        let mut rest = self.objects.range::<str, _>((std::ops::Bound::Excluded(after), std::ops::Bound::Unbounded));
+        let mut rest = self
+            .objects
+            .range::<str, _>((std::ops::Bound::Excluded(after), std::ops::Bound::Unbounded));
         let page: Vec<_> = rest.by_ref().take(limit).collect();
-        let last = page.last().filter(|_| rest.next().is_some()).map(|(name, _)| (*name).clone());
-        (page.into_iter().map(|(_, object)| Arc::clone(object)).collect(), last)
+        let last = page
+            .last()
+            .filter(|_| rest.next().is_some())
+            .map(|(name, _)| (*name).clone());
+        (
+            page.into_iter()
+                .map(|(_, object)| Arc::clone(object))
+                .collect(),
+            last,
+        )
     }
 
     /// Returns the first changes after a revision, or `None` if the history does not have them.
@@ -90,13 +120,18 @@ impl<T> Shelf<T> {
         if revision < self.forgotten {
             return None;
         }
-        let start = self.history.partition_point(|change| change.revision <= revision);
+        let start = self
+            .history
+            .partition_point(|change| change.revision <= revision);
         Some(self.history.range(start..).take(limit).cloned().collect())
     }
 
     /// Returns the number of changes after a revision.
     pub(crate) fn behind(&self, revision: u64) -> usize {
-        self.history.len() - self.history.partition_point(|change| change.revision <= revision)
+        self.history.len()
+            - self
+                .history
+                .partition_point(|change| change.revision <= revision)
     }
 
     fn remember(&mut self, change: Change<T>) {
@@ -135,9 +170,24 @@ mod tests {
     fn a_watch_continues_from_its_revision() {
         let mut shelf = shelf();
         shelf.remove(5, "a", 1);
-        let happened: Vec<_> = shelf.since(2, 9).unwrap().iter().map(|change| change.happened).collect();
-        assert_eq!(happened, [Happened::Added, Happened::Modified, Happened::Deleted]);
-        assert_eq!((shelf.since(2, 1).unwrap().len(), shelf.behind(2), shelf.len()), (1, 3, 2));
+        let happened: Vec<_> = shelf
+            .since(2, 9)
+            .unwrap()
+            .iter()
+            .map(|change| change.happened)
+            .collect();
+        assert_eq!(
+            happened,
+            [Happened::Added, Happened::Modified, Happened::Deleted]
+        );
+        assert_eq!(
+            (
+                shelf.since(2, 1).unwrap().len(),
+                shelf.behind(2),
+                shelf.len()
+            ),
+            (1, 3, 2)
+        );
         assert!(shelf.get("a").is_none());
     }
 

@@ -36,9 +36,20 @@ struct Watch {
 }
 
 /// Returns the changes after a revision as a body, or `None` if the history does not have them.
-pub(crate) fn watch(plane: &Arc<Plane>, watched: Watched, after: u64, lasts: Duration) -> Option<Body> {
+pub(crate) fn watch(
+    plane: &Arc<Plane>,
+    watched: Watched,
+    after: u64,
+    lasts: Duration,
+) -> Option<Body> {
     let changes = plane.changes();
-    let watch = Watch { watched, given: after, changes, end: Instant::now() + lasts, plane: Arc::clone(plane) };
+    let watch = Watch {
+        watched,
+        given: after,
+        changes,
+        end: Instant::now() + lasts,
+        plane: Arc::clone(plane),
+    };
     plane.read(|cluster| watch.next(cluster).map(drop))?;
     plane.write(|cluster| cluster.stats.watches += 1);
     Some(Body::from_stream(stream::unfold(watch, Watch::piece)))
@@ -57,7 +68,10 @@ impl Watch {
                 }
                 return Some((Ok(piece), self));
             }
-            timeout_at(self.end, self.changes.changed()).await.ok()?.ok()?;
+            timeout_at(self.end, self.changes.changed())
+                .await
+                .ok()?
+                .ok()?;
         }
     }
 
@@ -71,7 +85,8 @@ impl Watch {
 
 impl Drop for Watch {
     fn drop(&mut self) {
-        self.plane.write(|cluster| cluster.stats.watches = cluster.stats.watches.saturating_sub(1));
+        self.plane
+            .write(|cluster| cluster.stats.watches = cluster.stats.watches.saturating_sub(1));
     }
 }
 
@@ -86,11 +101,15 @@ impl Next {
         let mut piece = BytesMut::new();
         let last = match &self {
             Self::Nodes(changes) => {
-                changes.iter().for_each(|change| wire::event(&mut piece, change.happened, &change.object));
+                changes
+                    .iter()
+                    .for_each(|change| wire::event(&mut piece, change.happened, &change.object));
                 changes.last().map(|change| change.revision)
             }
             Self::Services(changes) => {
-                changes.iter().for_each(|change| line(&mut piece, change.happened, &change.object));
+                changes
+                    .iter()
+                    .for_each(|change| line(&mut piece, change.happened, &change.object));
                 changes.last().map(|change| change.revision)
             }
         };
@@ -121,8 +140,10 @@ mod tests {
         tokio::time::sleep(Duration::from_secs(1)).await;
         plane.write(|cluster| cluster.obey(&Order::Expose(200..210)));
         let body = body.await.unwrap().unwrap();
-        let lines: Vec<Value> =
-            body.split(|byte| *byte == b'\n').filter_map(|line| serde_json::from_slice(line).ok()).collect();
+        let lines: Vec<Value> = body
+            .split(|byte| *byte == b'\n')
+            .filter_map(|line| serde_json::from_slice(line).ok())
+            .collect();
         assert_eq!(lines.len(), 110);
         assert_eq!(lines[109]["object"]["metadata"]["resourceVersion"], "210");
         assert_eq!(plane.read(|cluster| cluster.stats().watches), 0);

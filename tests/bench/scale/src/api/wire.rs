@@ -1,4 +1,5 @@
-//! Nodes as protobuf for watchers, including the fields that kubelets report and nothing here changes.
+//! Nodes as protobuf for watchers, including the fields that kubelets report and nothing here
+//! changes.
 
 use std::sync::LazyLock;
 
@@ -18,7 +19,8 @@ const MAGIC: &[u8] = b"k8s\0";
 /// The maximum number of images that a kubelet reports (`--node-status-max-images`).
 const IMAGES: usize = 50;
 
-/// The fields of `status` that are the same for all nodes: resources, properties of the machine, images. About 10 KiB.
+/// The fields of `status` that are the same for all nodes: resources, properties of the machine,
+/// images. About 10 KiB.
 static REPORTED: LazyLock<Bytes> = LazyLock::new(reported);
 
 /// Returns a page of nodes.
@@ -33,7 +35,12 @@ pub(crate) fn list(nodes: &[std::sync::Arc<Node>], revision: u64, next: &str) ->
     }
     let mut object = BytesMut::with_capacity(list.len() + 64);
     object.put_slice(MAGIC);
-    unknown(&mut object, "NodeList", |into| into.put_slice(&list), list.len());
+    unknown(
+        &mut object,
+        "NodeList",
+        |into| into.put_slice(&list),
+        list.len(),
+    );
     object.freeze()
 }
 
@@ -112,7 +119,12 @@ fn as_u64(length: usize) -> u64 {
 
 fn reported() -> Bytes {
     let mut all = BytesMut::new();
-    let resources = [("cpu", "16"), ("memory", "65808784Ki"), ("pods", "110"), ("ephemeral-storage", "203056560Ki")];
+    let resources = [
+        ("cpu", "16"),
+        ("memory", "65808784Ki"),
+        ("pods", "110"),
+        ("ephemeral-storage", "203056560Ki"),
+    ];
     for tag in [1, 2] {
         for (name, quantity) in resources {
             let (mut entry, mut value) = (BytesMut::new(), BytesMut::new());
@@ -140,7 +152,10 @@ fn reported() -> Bytes {
     }
     bytes(&mut all, 7, &info);
     for number in 0..IMAGES {
-        let repository = format!("registry.example.com/platform/team-{}/service-{number}", number % 7);
+        let repository = format!(
+            "registry.example.com/platform/team-{}/service-{number}",
+            number % 7
+        );
         let mut image = BytesMut::new();
         string(&mut image, 1, &format!("{repository}@sha256:{number:064x}"));
         string(&mut image, 1, &format!("{repository}:v1.{number}.0"));
@@ -169,7 +184,11 @@ mod tests {
         let mut fields = BytesMut::new();
         put_fields(&mut fields, &node);
         assert_eq!(fields.len(), node_len(&node));
-        assert!((8_000..16_000).contains(&fields.len()), "{} bytes", fields.len());
+        assert!(
+            (8_000..16_000).contains(&fields.len()),
+            "{} bytes",
+            fields.len()
+        );
         assert_eq!(read(&fields), node);
     }
 
@@ -183,8 +202,13 @@ mod tests {
         for name in ["node-1", "node-2"] {
             let (length, after) = rest.split_first_chunk::<4>().unwrap();
             let (event, after) = after.split_at(u32::from_be_bytes(*length) as usize);
-            let found = event.windows(name.len()).any(|part| part == name.as_bytes());
-            assert!(found && event.windows(4).any(|part| part == MAGIC), "{name}");
+            let found = event
+                .windows(name.len())
+                .any(|part| part == name.as_bytes());
+            assert!(
+                found && event.windows(4).any(|part| part == MAGIC),
+                "{name}"
+            );
             rest = after;
         }
         assert!(rest.is_empty());
@@ -192,11 +216,16 @@ mod tests {
 
     #[test]
     fn a_list_has_the_magic_prefix_and_each_node() {
-        let nodes: Vec<_> = (0..3).map(|number| Arc::new(fleet::registered(number))).collect();
+        let nodes: Vec<_> = (0..3)
+            .map(|number| Arc::new(fleet::registered(number)))
+            .collect();
         let list = list(&nodes, 12, "node-2");
         assert!(list.starts_with(MAGIC));
         for name in ["node-0", "node-1", "node-2", "NodeList"] {
-            assert!(list.windows(name.len()).any(|part| part == name.as_bytes()), "{name}");
+            assert!(
+                list.windows(name.len()).any(|part| part == name.as_bytes()),
+                "{name}"
+            );
         }
     }
 }

@@ -3,7 +3,8 @@
 use crate::aws::xml;
 use crate::operation::parameter;
 
-/// The settings of a target group that are compared, named as in requests. Their values need no decoding.
+/// The settings of a target group that are compared, named as in requests. Their values need no
+/// decoding.
 const SETTINGS: [&str; 10] = [
     "Protocol",
     "Port",
@@ -28,13 +29,17 @@ pub(super) fn none_of_balancer(form: &str, error: &str) -> Option<String> {
     )
 }
 
-/// Returns the answer to the creation of a target group that exists with the same settings, from its description: AWS returns the
-/// existing one.
+/// Returns the answer to the creation of a target group that exists with the same settings, from
+/// its description: AWS returns the existing one.
 pub(super) fn created_again(form: &str, description: &str) -> Option<String> {
     let group = xml::items(description, "TargetGroups").into_iter().next()?;
-    let is_same =
-        |setting: &&str| parameter(form, setting).is_none_or(|value| xml::first(group, setting) == Some(value));
-    SETTINGS.iter().all(is_same).then(|| description.replace("DescribeTargetGroups", "CreateTargetGroup"))
+    let is_same = |setting: &&str| {
+        parameter(form, setting).is_none_or(|value| xml::first(group, setting) == Some(value))
+    };
+    SETTINGS
+        .iter()
+        .all(is_same)
+        .then(|| description.replace("DescribeTargetGroups", "CreateTargetGroup"))
 }
 
 #[cfg(test)]
@@ -44,10 +49,17 @@ mod tests {
     #[test]
     fn only_a_balancer_may_have_no_target_groups() {
         let error = "<Code>TargetGroupNotFound</Code>";
-        let answer = none_of_balancer("Action=DescribeTargetGroups&LoadBalancerArn=arn", error).unwrap();
+        let answer =
+            none_of_balancer("Action=DescribeTargetGroups&LoadBalancerArn=arn", error).unwrap();
         assert!(xml::items(&answer, "TargetGroups").is_empty());
-        assert_eq!(none_of_balancer("Action=DescribeTargetGroups&Names.member.1=a", error), None);
-        assert_eq!(none_of_balancer("LoadBalancerArn=arn", "<Code>LoadBalancerNotFound</Code>"), None);
+        assert_eq!(
+            none_of_balancer("Action=DescribeTargetGroups&Names.member.1=a", error),
+            None
+        );
+        assert_eq!(
+            none_of_balancer("LoadBalancerArn=arn", "<Code>LoadBalancerNotFound</Code>"),
+            None
+        );
     }
 
     #[test]
@@ -57,7 +69,10 @@ mod tests {
         let answer = created_again("Name=a&Protocol=TCP&Port=80", description).unwrap();
         assert_eq!(xml::first(&answer, "TargetGroupArn"), Some("arn"));
         assert!(answer.starts_with("<CreateTargetGroupResult>"));
-        for other in ["Name=a&Protocol=UDP&Port=80", "Name=a&Protocol=TCP&Port=80&HealthCheckIntervalSeconds=30"] {
+        for other in [
+            "Name=a&Protocol=UDP&Port=80",
+            "Name=a&Protocol=TCP&Port=80&HealthCheckIntervalSeconds=30",
+        ] {
             assert_eq!(created_again(other, description), None, "{other}");
         }
     }

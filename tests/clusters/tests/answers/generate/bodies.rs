@@ -1,4 +1,5 @@
-//! Bodies: a valid object with some edits for its kind or for all kinds, and the same edits as patches.
+//! Bodies: a valid object with some edits for its kind or for all kinds, and the same edits as
+//! patches.
 
 use proptest::{collection::vec, prelude::*, sample::select};
 use serde_json::{Map, Value, json};
@@ -9,7 +10,9 @@ use crate::answers::kinds::{Kind, METADATA};
 type Edit = (&'static str, Value);
 
 fn edit(kind: &'static Kind) -> impl Strategy<Value = Edit> {
-    let parse = |(pointer, text): (&'static str, &str)| (pointer, serde_json::from_str(text).unwrap_or_default());
+    let parse = |(pointer, text): (&'static str, &str)| {
+        (pointer, serde_json::from_str(text).unwrap_or_default())
+    };
     let metadata = select(METADATA).prop_map(parse);
     if kind.edits.is_empty() {
         return metadata.boxed();
@@ -21,7 +24,10 @@ fn edit(kind: &'static Kind) -> impl Strategy<Value = Edit> {
 pub(super) fn named(kind: &'static Kind, good: f64) -> impl Strategy<Value = Value> {
     proptest::option::weighted(1.0 - good, vec(edit(kind), 1..4)).prop_map(move |edits| {
         let mut object = kind.good();
-        edits.iter().flatten().for_each(|(pointer, value)| write(&mut object, pointer, value));
+        edits
+            .iter()
+            .flatten()
+            .for_each(|(pointer, value)| write(&mut object, pointer, value));
         object
     })
 }
@@ -34,27 +40,40 @@ pub(super) fn again(kind: &'static Kind) -> impl Strategy<Value = (Value, Value)
 pub(super) fn merge_patch(kind: &'static Kind) -> impl Strategy<Value = Value> {
     vec(edit(kind), 0..3).prop_map(|edits| {
         let mut patch = json!({});
-        edits.iter().for_each(|(pointer, value)| write(&mut patch, pointer, value));
+        edits
+            .iter()
+            .for_each(|(pointer, value)| write(&mut patch, pointer, value));
         patch
     })
 }
 
 pub(super) fn strategic_patch(kind: &'static Kind) -> impl Strategy<Value = Value> {
-    let directives: Vec<Value> = kind.patches.iter().filter_map(|text| serde_json::from_str(text).ok()).collect();
+    let directives: Vec<Value> = kind
+        .patches
+        .iter()
+        .filter_map(|text| serde_json::from_str(text).ok())
+        .collect();
     prop_oneof![merge_patch(kind), select(directives)]
 }
 
 pub(super) fn json_patch(kind: &'static Kind) -> impl Strategy<Value = Value> {
-    let operation = (edit(kind), select(&["add", "add", "replace", "remove", "test", "odd"][..])).prop_map(
-        |((pointer, value), operation)| match operation {
+    let operation = (
+        edit(kind),
+        select(&["add", "add", "replace", "remove", "test", "odd"][..]),
+    )
+        .prop_map(|((pointer, value), operation)| match operation {
             "remove" => json!({"op": "remove", "path": pointer}),
             _ if value.is_null() => json!({"op": "remove", "path": pointer}),
             _ => json!({"op": operation, "path": pointer, "value": value}),
-        },
-    );
+        });
     let tested = json!({"op": "test", "path": "/metadata/uid", "value": "{uid}"});
-    (proptest::bool::weighted(0.3), vec(operation, 0..3))
-        .prop_map(move |(guarded, rest)| guarded.then(|| tested.clone()).into_iter().chain(rest).collect())
+    (proptest::bool::weighted(0.3), vec(operation, 0..3)).prop_map(move |(guarded, rest)| {
+        guarded
+            .then(|| tested.clone())
+            .into_iter()
+            .chain(rest)
+            .collect()
+    })
 }
 
 pub(super) fn token_request() -> impl Strategy<Value = Value> {
@@ -70,7 +89,8 @@ pub(super) fn token_request() -> impl Strategy<Value = Value> {
         .prop_map(|spec| json!({"kind": "TokenRequest", "apiVersion": "authentication.k8s.io/v1", "spec": spec}))
 }
 
-/// Writes a value at a JSON pointer and creates missing parents. In a patch, elements of lists cannot be addressed.
+/// Writes a value at a JSON pointer and creates missing parents. In a patch, elements of lists
+/// cannot be addressed.
 fn write(value: &mut Value, pointer: &str, new: &Value) {
     let mut parts = pointer.split('/').skip(1).peekable();
     let mut place = value;

@@ -10,8 +10,7 @@ type Query = Vec<(&'static str, String)>;
 const METADATA: &str = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
 const METADATA_LIST: &str = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";
 /// The header that kubectl sends.
-const TABLE: &str =
-    "application/json;as=Table;v=v1;g=meta.k8s.io,application/json;as=Table;v=v1beta1;g=meta.k8s.io,application/json";
+const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json;as=Table;v=v1beta1;g=meta.k8s.io,application/json";
 
 pub(super) fn accept() -> impl Strategy<Value = &'static str> {
     prop_oneof![
@@ -25,9 +24,15 @@ pub(super) fn accept() -> impl Strategy<Value = &'static str> {
 }
 
 /// Returns one of these values of an option with this probability, and nothing otherwise.
-fn maybe(probability: f64, name: &'static str, values: &'static [&'static str]) -> BoxedStrategy<Query> {
+fn maybe(
+    probability: f64,
+    name: &'static str,
+    values: &'static [&'static str],
+) -> BoxedStrategy<Query> {
     let value = select(values).prop_map(move |value| (name, value.to_owned()));
-    proptest::option::weighted(probability, value).prop_map(|pair| pair.into_iter().collect()).boxed()
+    proptest::option::weighted(probability, value)
+        .prop_map(|pair| pair.into_iter().collect())
+        .boxed()
 }
 
 fn all(parts: Vec<BoxedStrategy<Query>>) -> BoxedStrategy<Query> {
@@ -39,7 +44,11 @@ pub(super) fn writing() -> BoxedStrategy<Query> {
     all(vec![
         maybe(0.15, "dryRun", &["All", "All", "All", "", "Odd"]),
         maybe(0.1, "fieldManager", &["me", "", LONG, "bell\u{7}"]),
-        maybe(0.15, "fieldValidation", &["Strict", "Strict", "Warn", "Ignore", "Odd", ""]),
+        maybe(
+            0.15,
+            "fieldValidation",
+            &["Strict", "Strict", "Warn", "Ignore", "Odd", ""],
+        ),
         maybe(0.02, "pretty", &["true"]),
         maybe(0.02, "unknown", &["x"]),
     ])
@@ -48,7 +57,11 @@ pub(super) fn writing() -> BoxedStrategy<Query> {
 pub(super) fn deleting() -> BoxedStrategy<Query> {
     all(vec![
         maybe(0.15, "dryRun", &["All", "All", "", "Odd"]),
-        maybe(0.1, "propagationPolicy", &["Background", "Foreground", "Orphan", "Odd", ""]),
+        maybe(
+            0.1,
+            "propagationPolicy",
+            &["Background", "Foreground", "Orphan", "Odd", ""],
+        ),
         maybe(0.1, "gracePeriodSeconds", &["0", "5", "-1", "x"]),
         maybe(0.03, "orphanDependents", &["true", "false"]),
         maybe(0.03, "resourceVersion", &["{oldrv}", "{rv}"]),
@@ -99,7 +112,8 @@ pub(super) fn getting() -> BoxedStrategy<Query> {
     ])
 }
 
-/// Returns selectors. Objects without a namespace are always selected by a label, because other sequences have some too.
+/// Returns selectors. Objects without a namespace are always selected by a label, because other
+/// sequences have some too.
 pub(super) fn selecting(kind: &'static Kind) -> BoxedStrategy<Query> {
     const LABELS: &[&str] = &[
         "a=1",
@@ -120,7 +134,11 @@ pub(super) fn selecting(kind: &'static Kind) -> BoxedStrategy<Query> {
     let labels = labels.prop_map(move |own| {
         let both = [fixed, own.unwrap_or_default()];
         let both: Vec<_> = both.into_iter().filter(|part| !part.is_empty()).collect();
-        if both.is_empty() { Vec::new() } else { vec![("labelSelector", both.join(","))] }
+        if both.is_empty() {
+            Vec::new()
+        } else {
+            vec![("labelSelector", both.join(","))]
+        }
     });
     const FIELDS: &[&str] = &[
         "metadata.name=a",
@@ -130,8 +148,15 @@ pub(super) fn selecting(kind: &'static Kind) -> BoxedStrategy<Query> {
         "odd=x",
         "metadata.labels=x",
     ];
-    let fields: Vec<String> = FIELDS.iter().chain(kind.fields).map(|text| (*text).to_owned()).collect();
-    let fields = proptest::option::weighted(0.2, select(fields).prop_map(|value| ("fieldSelector", value)));
+    let fields: Vec<String> = FIELDS
+        .iter()
+        .chain(kind.fields)
+        .map(|text| (*text).to_owned())
+        .collect();
+    let fields = proptest::option::weighted(
+        0.2,
+        select(fields).prop_map(|value| ("fieldSelector", value)),
+    );
     let fields = fields.prop_map(|pair| pair.into_iter().collect());
     all(vec![labels.boxed(), fields.boxed()])
 }
@@ -142,11 +167,23 @@ pub(super) fn listing(kind: &'static Kind) -> BoxedStrategy<Query> {
     all(vec![
         maybe(paged, "limit", &["1", "1", "2", "0", "-1", "x"]),
         maybe(0.2, "continue", &["{next}", "{next}", "nonsense", ""]),
-        maybe(0.25, "resourceVersion", &["0", "{listrv}", "{rv}", "{oldrv}", "x"]),
-        maybe(0.15, "resourceVersionMatch", &["Exact", "NotOlderThan", "Odd"]),
+        maybe(
+            0.25,
+            "resourceVersion",
+            &["0", "{listrv}", "{rv}", "{oldrv}", "x"],
+        ),
+        maybe(
+            0.15,
+            "resourceVersionMatch",
+            &["Exact", "NotOlderThan", "Odd"],
+        ),
         maybe(0.02, "sendInitialEvents", &["true"]),
         maybe(0.02, "allowWatchBookmarks", &["true"]),
-        maybe(0.05, "includeObject", &["Object", "None", "Metadata", "Odd"]),
+        maybe(
+            0.05,
+            "includeObject",
+            &["Object", "None", "Metadata", "Odd"],
+        ),
         maybe(0.03, "timeoutSeconds", &["60", "x"]),
         maybe(0.02, "watch", &["false", "0"]),
     ])
@@ -154,8 +191,11 @@ pub(super) fn listing(kind: &'static Kind) -> BoxedStrategy<Query> {
 
 pub(super) fn watching() -> BoxedStrategy<Query> {
     let streaming = || {
-        let pairs =
-            [("sendInitialEvents", "true"), ("resourceVersionMatch", "NotOlderThan"), ("allowWatchBookmarks", "true")];
+        let pairs = [
+            ("sendInitialEvents", "true"),
+            ("resourceVersionMatch", "NotOlderThan"),
+            ("allowWatchBookmarks", "true"),
+        ];
         Just(pairs.map(|(name, value)| (name, value.to_owned())).to_vec())
     };
     let options = all(vec![
@@ -167,5 +207,12 @@ pub(super) fn watching() -> BoxedStrategy<Query> {
         maybe(0.05, "includeObject", &["Object", "None"]),
     ]);
     let options = prop_oneof![3 => options, 1 => streaming()];
-    all(vec![options.boxed(), maybe(0.6, "resourceVersion", &["0", "{listrv}", "{rv}", "{oldrv}", "{listrv}", "x"])])
+    all(vec![
+        options.boxed(),
+        maybe(
+            0.6,
+            "resourceVersion",
+            &["0", "{listrv}", "{rv}", "{oldrv}", "{listrv}", "x"],
+        ),
+    ])
 }

@@ -42,9 +42,16 @@ impl Simulator {
     /// Fails if it cannot be built, or does not answer.
     pub(super) async fn start() -> Result<Self> {
         let binary = go_binary(Path::new(MODULE), "vcsim").await?;
-        let (dir, control) = (tempfile::Builder::new().prefix("skydock-vcsim-").tempdir()?, free_address()?);
+        let (dir, control) = (
+            tempfile::Builder::new()
+                .prefix("skydock-vcsim-")
+                .tempdir()?,
+            free_address()?,
+        );
         let mut command = Command::new(binary);
-        command.arg(format!("-control={control}")).args(["-user", USER, "-password", PASSWORD]);
+        command
+            .arg(format!("-control={control}"))
+            .args(["-user", USER, "-password", PASSWORD]);
         let process = Process::start("vcsim", command, &dir.path().join("vcsim.log"))?;
         let answered = eventually(PATIENCE, || async {
             Ok(match get(control, "/").await {
@@ -53,7 +60,12 @@ impl Simulator {
             })
         });
         let url = answered.await?;
-        Ok(Self { _process: process, _dir: dir, control, url })
+        Ok(Self {
+            _process: process,
+            _dir: dir,
+            control,
+            url,
+        })
     }
 
     /// Returns the URL of the vCenter.
@@ -66,7 +78,9 @@ impl Simulator {
     /// # Errors
     /// Fails if the vCenter does not do it.
     pub(super) async fn create(&self, number: usize) -> Result<Created> {
-        Ok(serde_json::from_str(&self.ask(&format!("/create/{number}")).await?)?)
+        Ok(serde_json::from_str(
+            &self.ask(&format!("/create/{number}")).await?,
+        )?)
     }
 
     /// Changes a virtual machine: `power-on`, `power-off` or `destroy`.
@@ -74,7 +88,9 @@ impl Simulator {
     /// # Errors
     /// Fails if the vCenter does not do it.
     pub(super) async fn change(&self, action: &str, machine: &Machine) -> Result<()> {
-        self.ask(&format!("/{action}/{}", machine.id)).await.map(drop)
+        self.ask(&format!("/{action}/{}", machine.id))
+            .await
+            .map(drop)
     }
 
     async fn ask(&self, path: &str) -> Result<String> {

@@ -34,10 +34,21 @@ impl Cluster {
             "metadata": {"name": name},
             "spec": {"type": "LoadBalancer", "selector": {"app": name}, "ports": [{"port": 80}]},
         });
-        match self.api().create(&PostParams::default(), &serde_json::from_value(body)?).await {
+        match self
+            .api()
+            .create(&PostParams::default(), &serde_json::from_value(body)?)
+            .await
+        {
             Ok(service) => {
                 let uid = service.metadata.uid.unwrap_or_default();
-                self.services.insert(name, Wish { uid, balanced: true, refused: false });
+                self.services.insert(
+                    name,
+                    Wish {
+                        uid,
+                        balanced: true,
+                        refused: false,
+                    },
+                );
                 Ok(())
             }
             Err(kube::Error::Api(status)) if status.is_already_exists() => Ok(()),
@@ -45,30 +56,60 @@ impl Cluster {
         }
     }
 
-    async fn change(&mut self, name: &'static str, patch: Value, change: impl FnOnce(&mut Wish)) -> Result<()> {
-        let Some(wish) = self.services.get_mut(name) else { return Ok(()) };
+    async fn change(
+        &mut self,
+        name: &'static str,
+        patch: Value,
+        change: impl FnOnce(&mut Wish),
+    ) -> Result<()> {
+        let Some(wish) = self.services.get_mut(name) else {
+            return Ok(());
+        };
         change(wish);
-        self.api().patch(name, &PatchParams::default(), &Patch::Merge(patch)).await?;
+        self.api()
+            .patch(name, &PatchParams::default(), &Patch::Merge(patch))
+            .await?;
         Ok(())
     }
 
     pub(in crate::real) async fn port(&mut self, name: &'static str, port: u16) -> Result<()> {
-        self.change(name, json!({"spec": {"ports": [{"port": port}]}}), |_| {}).await
+        self.change(name, json!({"spec": {"ports": [{"port": port}]}}), |_| {})
+            .await
     }
 
     pub(in crate::real) async fn note(&mut self, name: &'static str, note: u8) -> Result<()> {
-        self.change(name, json!({"metadata": {"annotations": {"example.com/note": note.to_string()}}}), |_| {}).await
+        self.change(
+            name,
+            json!({"metadata": {"annotations": {"example.com/note": note.to_string()}}}),
+            |_| {},
+        )
+        .await
     }
 
     pub(in crate::real) async fn refuse(&mut self, name: &'static str, refuse: bool) -> Result<()> {
-        let pool = if refuse { json!("nowhere") } else { json!(null) };
+        let pool = if refuse {
+            json!("nowhere")
+        } else {
+            json!(null)
+        };
         let patch = json!({"metadata": {"annotations": {"static.skydock.dev/address-pool": pool}}});
         self.change(name, patch, |wish| wish.refused = refuse).await
     }
 
-    pub(in crate::real) async fn set_type(&mut self, name: &'static str, balanced: bool) -> Result<()> {
-        let kind = if balanced { "LoadBalancer" } else { "ClusterIP" };
-        self.change(name, json!({"spec": {"type": kind}}), |wish| wish.balanced = balanced).await
+    pub(in crate::real) async fn set_type(
+        &mut self,
+        name: &'static str,
+        balanced: bool,
+    ) -> Result<()> {
+        let kind = if balanced {
+            "LoadBalancer"
+        } else {
+            "ClusterIP"
+        };
+        self.change(name, json!({"spec": {"type": kind}}), |wish| {
+            wish.balanced = balanced
+        })
+        .await
     }
 
     pub(in crate::real) async fn delete(&mut self, name: &'static str) -> Result<()> {

@@ -21,7 +21,13 @@ fn finalizer() -> Value {
 
 /// Returns a state in which this was announced.
 fn announced(phase: Phase, announced: Option<Announced>) -> State {
-    State { work: Some(Work { announced, ..Work::default() }), ..state(phase, OLD) }
+    State {
+        work: Some(Work {
+            announced,
+            ..Work::default()
+        }),
+        ..state(phase, OLD)
+    }
 }
 
 // Holds: S-30, S-31
@@ -31,10 +37,22 @@ fn the_cloud_is_asked_first_unless_a_request_is_unfinished() {
     for phase in PHASES {
         let (after, turn) = attempt(Goal::CleanUp, &entry).start(state(phase, OLD));
         if phase.requested() {
-            assert_eq!((turn.step, turn.events), (Step::Delete, vec![Event::Deleting]), "{phase:?}");
-            assert_eq!(after, announced(Phase::Deleting, Some(Announced::Deleting)), "{phase:?}");
+            assert_eq!(
+                (turn.step, turn.events),
+                (Step::Delete, vec![Event::Deleting]),
+                "{phase:?}"
+            );
+            assert_eq!(
+                after,
+                announced(Phase::Deleting, Some(Announced::Deleting)),
+                "{phase:?}"
+            );
         } else {
-            assert_eq!((turn.step, turn.events), (Step::Look(Why::CleanUp), vec![]), "{phase:?}");
+            assert_eq!(
+                (turn.step, turn.events),
+                (Step::Look(Why::CleanUp), vec![]),
+                "{phase:?}"
+            );
             assert_eq!(after, announced(phase, None), "{phase:?}");
         }
     }
@@ -47,30 +65,72 @@ fn what_the_cloud_does_not_report_is_deleted_without_an_event() {
     let release = Step::RemoveFinalizer { note: false };
     for (found, before, step, told) in [
         (Ok(Some(status("192.0.2.1"))), None, Step::Delete, true),
-        (Ok(Some(status("192.0.2.1"))), Some(Announced::Ensuring), Step::Delete, true),
-        (Ok(Some(status("192.0.2.1"))), Some(Announced::Deleting), Step::Delete, false),
+        (
+            Ok(Some(status("192.0.2.1"))),
+            Some(Announced::Ensuring),
+            Step::Delete,
+            true,
+        ),
+        (
+            Ok(Some(status("192.0.2.1"))),
+            Some(Announced::Deleting),
+            Step::Delete,
+            false,
+        ),
         (Ok(None), None, Step::Delete, false),
-        (Err(CloudError::NotFound("none".into())), None, Step::Delete, false),
+        (
+            Err(CloudError::NotFound("none".into())),
+            None,
+            Step::Delete,
+            false,
+        ),
         (Err(CloudError::ImplementedElsewhere), None, release, false),
     ] {
-        let phase = if step == Step::Delete { Phase::Deleting } else { Phase::Present };
+        let phase = if step == Step::Delete {
+            Phase::Deleting
+        } else {
+            Phase::Present
+        };
         let attempt = attempt(Goal::CleanUp, &entry);
-        let (after, turn) = attempt.after_look(announced(Phase::Present, before), Why::CleanUp, found.clone());
+        let (after, turn) = attempt.after_look(
+            announced(Phase::Present, before),
+            Why::CleanUp,
+            found.clone(),
+        );
         assert_eq!((turn.step, after.phase), (step, phase), "{found:?}");
-        assert_eq!(turn.events, if told { vec![Event::Deleting] } else { vec![] }, "{found:?}");
+        assert_eq!(
+            turn.events,
+            if told { vec![Event::Deleting] } else { vec![] },
+            "{found:?}"
+        );
     }
 }
 
-/// Returns the expected retry and warning for each error of [`every_error`], unless it is a success.
+/// Returns the expected retry and warning for each error of [`every_error`], unless it is a
+/// success.
 fn retries() -> [Option<(Again, bool)>; 9] {
     let delay = Again::After(Duration::from_secs(7));
     let back_off = Some((Again::BackOff, true));
     let (soon, rejected) = (Some((Again::Soon, false)), Some((Again::OnChange, true)));
-    [back_off, None, soon, Some((delay, true)), Some((delay, false)), back_off, rejected, back_off, back_off]
+    [
+        back_off,
+        None,
+        soon,
+        Some((delay, true)),
+        Some((delay, false)),
+        back_off,
+        rejected,
+        back_off,
+        back_off,
+    ]
 }
 
 fn requeue(again: Again) -> Vec<Requeue> {
-    if again == Again::OnChange { vec![Requeue::Reset, Requeue::Check] } else { vec![Requeue::Retry(again)] }
+    if again == Again::OnChange {
+        vec![Requeue::Reset, Requeue::Check]
+    } else {
+        vec![Requeue::Retry(again)]
+    }
 }
 
 // Holds: S-30, S-39
@@ -80,8 +140,13 @@ fn the_finalizer_stays_if_the_cloud_cannot_say_what_it_has() {
     for (error, expected) in every_error().into_iter().zip(retries()).skip(2) {
         let (again, warns) = expected.unwrap();
         let attempt = attempt(Goal::CleanUp, &entry);
-        let (after, turn) = attempt.after_look(state(Phase::Present, OLD), Why::CleanUp, Err(error.clone()));
-        assert_eq!((turn.step, after.phase), (Step::Done(requeue(again)), Phase::Present), "{error}");
+        let (after, turn) =
+            attempt.after_look(state(Phase::Present, OLD), Why::CleanUp, Err(error.clone()));
+        assert_eq!(
+            (turn.step, after.phase),
+            (Step::Done(requeue(again)), Phase::Present),
+            "{error}"
+        );
         assert_eq!(turn.events.len(), usize::from(warns), "{error}");
     }
 }
@@ -92,23 +157,44 @@ fn only_a_deleted_load_balancer_releases_the_service() {
     let entry = entry(&finalizer());
     for goal in [Goal::CleanUp, Goal::Forget { recreated: false }] {
         let cleanup = goal == Goal::CleanUp;
-        let done = if cleanup { Step::RemoveFinalizer { note: false } } else { Step::Forget };
+        let done = if cleanup {
+            Step::RemoveFinalizer { note: false }
+        } else {
+            Step::Forget
+        };
         let (after, turn) = attempt(goal, &entry).after_delete(state(Phase::Deleting, OLD), Ok(()));
-        assert_eq!((&turn.step, after.phase), (&done, Phase::Absent), "{goal:?}");
+        assert_eq!(
+            (&turn.step, after.phase),
+            (&done, Phase::Absent),
+            "{goal:?}"
+        );
         assert_eq!(turn.events == [Event::Deleted], !cleanup, "{goal:?}");
         for (error, expected) in every_error().into_iter().zip(retries()) {
-            let (after, turn) = attempt(goal, &entry).after_delete(state(Phase::Deleting, OLD), Err(error.clone()));
+            let (after, turn) =
+                attempt(goal, &entry).after_delete(state(Phase::Deleting, OLD), Err(error.clone()));
             let Some((again, warns)) = expected else {
-                assert_eq!((&turn.step, after.phase), (&done, Phase::Absent), "{goal:?}");
+                assert_eq!(
+                    (&turn.step, after.phase),
+                    (&done, Phase::Absent),
+                    "{goal:?}"
+                );
                 continue;
             };
-            assert_eq!((turn.step, after.phase), (Step::Done(requeue(again)), Phase::Deleting), "{goal:?} {error}");
+            assert_eq!(
+                (turn.step, after.phase),
+                (Step::Done(requeue(again)), Phase::Deleting),
+                "{goal:?} {error}"
+            );
             let failed = if cleanup {
                 Event::SyncFailed(format!("failed to delete load balancer: {error}"))
             } else {
                 Event::DeleteFailed(error.to_string())
             };
-            assert_eq!(turn.events, if warns { vec![failed] } else { vec![] }, "{goal:?} {error}");
+            assert_eq!(
+                turn.events,
+                if warns { vec![failed] } else { vec![] },
+                "{goal:?} {error}"
+            );
         }
     }
 }
@@ -119,10 +205,17 @@ fn only_an_undeletable_predecessor_is_set_aside() {
     let entry = entry(&finalizer());
     let goal = Goal::Forget { recreated: true };
     let (after, turn) = attempt(goal, &entry).start(state(Phase::Present, OLD));
-    assert_eq!((turn.step, turn.events, after.phase), (Step::Delete, vec![Event::Deleting], Phase::Deleting));
-    for error in every_error().into_iter().filter(|error| *error != CloudError::ImplementedElsewhere) {
+    assert_eq!(
+        (turn.step, turn.events, after.phase),
+        (Step::Delete, vec![Event::Deleting], Phase::Deleting)
+    );
+    for error in every_error()
+        .into_iter()
+        .filter(|error| *error != CloudError::ImplementedElsewhere)
+    {
         let rejected = matches!(error, CloudError::Invalid(_));
-        let (_, turn) = attempt(goal, &entry).after_delete(state(Phase::Deleting, OLD), Err(error.clone()));
+        let (_, turn) =
+            attempt(goal, &entry).after_delete(state(Phase::Deleting, OLD), Err(error.clone()));
         assert_eq!(turn.step == Step::SetAside, rejected, "{error}");
         assert!(turn.failure.is_some(), "{error}");
     }
@@ -143,8 +236,13 @@ fn the_finalizer_is_removed_only_if_it_is_ours() {
         (json!({}), Step::Forget),
     ] {
         let entry = entry(&change);
-        let (_, turn) = attempt(Goal::CleanUp, &entry).after_delete(state(Phase::Deleting, OLD), Ok(()));
-        assert_eq!(turn.events == [Event::Deleted], step == Step::Forget, "{change}");
+        let (_, turn) =
+            attempt(Goal::CleanUp, &entry).after_delete(state(Phase::Deleting, OLD), Ok(()));
+        assert_eq!(
+            turn.events == [Event::Deleted],
+            step == Step::Forget,
+            "{change}"
+        );
         assert_eq!(turn.step, step, "{change}");
     }
 }
@@ -152,22 +250,46 @@ fn the_finalizer_is_removed_only_if_it_is_ours() {
 // Holds: S-34, S-35
 #[test]
 fn a_status_in_cache_or_last_written_is_cleared() {
-    let cached = with(&finalizer(), &json!({"status": {"loadBalancer": {"ingress": [{"ip": "192.0.2.1"}]}}}));
+    let cached = with(
+        &finalizer(),
+        &json!({"status": {"loadBalancer": {"ingress": [{"ip": "192.0.2.1"}]}}}),
+    );
     for (change, written, step) in [
         (finalizer(), None, Step::Forget),
-        (finalizer(), Some(LoadBalancerStatus::default()), Step::Forget),
+        (
+            finalizer(),
+            Some(LoadBalancerStatus::default()),
+            Step::Forget,
+        ),
         (finalizer(), Some(status("192.0.2.1")), Step::ClearStatus),
         (cached.clone(), None, Step::ClearStatus),
-        (cached, Some(LoadBalancerStatus::default()), Step::ClearStatus),
+        (
+            cached,
+            Some(LoadBalancerStatus::default()),
+            Step::ClearStatus,
+        ),
     ] {
         let entry = entry(&change);
-        let before = || State { written: written.clone(), ..state(Phase::Absent, OLD) };
+        let before = || State {
+            written: written.clone(),
+            ..state(Phase::Absent, OLD)
+        };
         for removed in [Ok(()), Err(gone())] {
-            let (_, turn) = attempt(Goal::CleanUp, &entry).after_remove_finalizer(before(), removed);
-            assert_eq!((&turn.step, turn.events), (&step, vec![Event::Deleted]), "{change} {written:?}");
+            let (_, turn) =
+                attempt(Goal::CleanUp, &entry).after_remove_finalizer(before(), removed);
+            assert_eq!(
+                (&turn.step, turn.events),
+                (&step, vec![Event::Deleted]),
+                "{change} {written:?}"
+            );
         }
-        let (_, turn) = attempt(Goal::Forget { recreated: false }, &entry).after_delete(before(), Ok(()));
-        assert_eq!((turn.step, turn.events), (Step::Forget, vec![Event::Deleted]), "there is no object");
+        let (_, turn) =
+            attempt(Goal::Forget { recreated: false }, &entry).after_delete(before(), Ok(()));
+        assert_eq!(
+            (turn.step, turn.events),
+            (Step::Forget, vec![Event::Deleted]),
+            "there is no object"
+        );
     }
 }
 
@@ -187,9 +309,30 @@ fn a_service_is_forgotten_after_its_object_is_clean() {
             ApiError::Changed(_) => changed(),
             _ => broken(),
         };
-        assert_eq!(attempt.after_remove_finalizer(state(Phase::Absent, OLD), Err(error)).1.step, released);
-        assert_eq!(attempt.after_clear_status(state(Phase::Absent, OLD), Err(again)).1.step, cleared);
+        assert_eq!(
+            attempt
+                .after_remove_finalizer(state(Phase::Absent, OLD), Err(error))
+                .1
+                .step,
+            released
+        );
+        assert_eq!(
+            attempt
+                .after_clear_status(state(Phase::Absent, OLD), Err(again))
+                .1
+                .step,
+            cleared
+        );
     }
-    assert_eq!(attempt.after_clear_status(state(Phase::Absent, OLD), Ok(())).1.step, Step::Forget);
-    assert_eq!(attempt.after_forget(state(Phase::Absent, OLD)).1.step, Step::Done(vec![Requeue::Reset]));
+    assert_eq!(
+        attempt
+            .after_clear_status(state(Phase::Absent, OLD), Ok(()))
+            .1
+            .step,
+        Step::Forget
+    );
+    assert_eq!(
+        attempt.after_forget(state(Phase::Absent, OLD)).1.step,
+        Step::Done(vec![Requeue::Reset])
+    );
 }

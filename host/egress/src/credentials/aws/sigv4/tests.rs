@@ -20,7 +20,8 @@ struct Parsed {
     body: String,
 }
 
-/// Parses a request of the suite: paths may contain spaces, and headers may continue on the next line.
+/// Parses a request of the suite: paths may contain spaces, and headers may continue on the next
+/// line.
 fn parse(text: &str) -> Parsed {
     let text = text.replace("\r\n", "\n");
     let (head, body) = text.split_once("\n\n").unwrap_or((&text, ""));
@@ -35,7 +36,13 @@ fn parse(text: &str) -> Parsed {
             None => headers.last_mut().unwrap().1.push_str(line),
         }
     }
-    Parsed { method: method.to_owned(), path: path.to_owned(), query: query.to_owned(), headers, body: body.to_owned() }
+    Parsed {
+        method: method.to_owned(),
+        path: path.to_owned(),
+        query: query.to_owned(),
+        headers,
+        body: body.to_owned(),
+    }
 }
 
 fn keys() -> Keys {
@@ -47,7 +54,10 @@ fn keys() -> Keys {
 }
 
 fn scope() -> Scope {
-    Scope { region: "us-east-1".to_owned(), service: "service".to_owned() }
+    Scope {
+        region: "us-east-1".to_owned(),
+        service: "service".to_owned(),
+    }
 }
 
 #[test]
@@ -57,9 +67,14 @@ fn signs_every_aws_test_vector_as_published() {
     for case in cases {
         let mut parsed = parse(&case.req);
         // In one case, the token is not in the request.
-        let token = case.creq.lines().find_map(|line| line.strip_prefix("x-amz-security-token:"));
+        let token = case
+            .creq
+            .lines()
+            .find_map(|line| line.strip_prefix("x-amz-security-token:"));
         if let Some(token) = token.filter(|_| !case.req.contains("Security-Token")) {
-            parsed.headers.push(("X-Amz-Security-Token".to_owned(), token.to_owned()));
+            parsed
+                .headers
+                .push(("X-Amz-Security-Token".to_owned(), token.to_owned()));
         }
         let request = Unsigned {
             method: &parsed.method,
@@ -71,17 +86,35 @@ fn signs_every_aws_test_vector_as_published() {
         let name = &case.name;
         let date = "20150830T123600Z";
         let canonical = canonical_request(&request);
-        assert_eq!(canonical, case.creq.replace("\r\n", "\n"), "{name}: canonical request");
+        assert_eq!(
+            canonical,
+            case.creq.replace("\r\n", "\n"),
+            "{name}: canonical request"
+        );
         let to_sign = string_to_sign(&canonical, &scope(), date);
-        assert_eq!(to_sign, case.sts.replace("\r\n", "\n"), "{name}: string to sign");
-        assert_eq!(authorization(&request, &keys(), &scope(), date), case.authz, "{name}: authorization");
+        assert_eq!(
+            to_sign,
+            case.sts.replace("\r\n", "\n"),
+            "{name}: string to sign"
+        );
+        assert_eq!(
+            authorization(&request, &keys(), &scope(), date),
+            case.authz,
+            "{name}: authorization"
+        );
     }
 }
 
 #[test]
 fn dates_are_in_utc_with_seconds() {
-    assert_eq!(date("2015-08-30T12:36:00.9+00:00".parse().unwrap()), "20150830T123600Z");
-    assert_eq!(date("2026-01-01T00:30:00+02:00".parse().unwrap()), "20251231T223000Z");
+    assert_eq!(
+        date("2015-08-30T12:36:00.9+00:00".parse().unwrap()),
+        "20150830T123600Z"
+    );
+    assert_eq!(
+        date("2026-01-01T00:30:00+02:00".parse().unwrap()),
+        "20251231T223000Z"
+    );
 }
 
 #[test]
@@ -125,15 +158,27 @@ fn queries_are_sorted_and_encoded_canonically() {
 
 #[test]
 fn debug_output_of_keys_is_redacted() {
-    let keys = Keys { session: Some(Secret::from("session-token")), ..keys() };
-    assert_eq!(format!("{keys:?}"), "Keys { id: \"AKIDEXAMPLE\", secret: [redacted], session: Some([redacted]) }");
+    let keys = Keys {
+        session: Some(Secret::from("session-token")),
+        ..keys()
+    };
+    assert_eq!(
+        format!("{keys:?}"),
+        "Keys { id: \"AKIDEXAMPLE\", secret: [redacted], session: Some([redacted]) }"
+    );
 }
 
 #[test]
 fn paths_are_canonical_with_their_last_slash() {
-    for (path, expected) in
-        [("", "/"), ("/", "/"), ("/a", "/a"), ("/a/", "/a/"), ("/a/.", "/a/"), ("/a/b/..", "/a/"), ("/a//./b", "/a/b")]
-    {
+    for (path, expected) in [
+        ("", "/"),
+        ("/", "/"),
+        ("/a", "/a"),
+        ("/a/", "/a/"),
+        ("/a/.", "/a/"),
+        ("/a/b/..", "/a/"),
+        ("/a//./b", "/a/b"),
+    ] {
         assert_eq!(canonical_path(path), expected, "{path:?}");
     }
 }

@@ -12,17 +12,26 @@ pub(crate) fn read(upstream: &Upstream, text: &str, profile: &str) -> Result<Key
         if let Some(header) = line.strip_prefix('[') {
             let name = header.split(']').next().unwrap_or_default().trim();
             // As in `~/.aws/config`.
-            let name = name.strip_prefix("profile ").unwrap_or(name).trim().trim_matches('"');
+            let name = name
+                .strip_prefix("profile ")
+                .unwrap_or(name)
+                .trim()
+                .trim_matches('"');
             within = name == profile;
             found |= within;
         } else if within && !line.starts_with(['#', ';']) {
-            let Some((key, value)) = line.split_once('=') else { continue };
+            let Some((key, value)) = line.split_once('=') else {
+                continue;
+            };
             let value = value.trim();
             match key.trim().to_ascii_lowercase().as_str() {
                 "aws_access_key_id" => id = Some(value.to_owned()),
                 "aws_secret_access_key" => secret = Some(upstream.keep(value)),
-                "aws_session_token" => session = Some(upstream.keep(value)).filter(|_| !value.is_empty()),
-                // These would run a command or send a request that the operator may not be aware of.
+                "aws_session_token" => {
+                    session = Some(upstream.keep(value)).filter(|_| !value.is_empty())
+                }
+                // These would run a command or send a request that the operator may not be aware
+                // of.
                 "credential_process" | "role_arn" | "sso_session" | "sso_start_url" => {
                     return Err(Failure::malformed(format!(
                         "profile `{profile}` in its file has `{}`, but only keys are supported",
@@ -34,8 +43,14 @@ pub(crate) fn read(upstream: &Upstream, text: &str, profile: &str) -> Result<Key
         }
     }
     match (id, secret) {
-        (Some(id), Some(secret)) if !id.is_empty() && !secret.expose().is_empty() => Ok(Keys { id, secret, session }),
-        _ if !found => Err(Failure::malformed(format!("its file has no profile `{profile}`"))),
+        (Some(id), Some(secret)) if !id.is_empty() && !secret.expose().is_empty() => Ok(Keys {
+            id,
+            secret,
+            session,
+        }),
+        _ if !found => Err(Failure::malformed(format!(
+            "its file has no profile `{profile}`"
+        ))),
         _ => Err(Failure::malformed(format!(
             "profile `{profile}` of its file needs aws_access_key_id and aws_secret_access_key"
         ))),
@@ -59,7 +74,10 @@ mod tests {
 
     #[async_trait]
     impl Issuer for Nobody {
-        async fn send(&self, _: http::Request<Bytes>) -> Result<http::Response<Bytes>, IssuerError> {
+        async fn send(
+            &self,
+            _: http::Request<Bytes>,
+        ) -> Result<http::Response<Bytes>, IssuerError> {
             Err(IssuerError::new("nobody"))
         }
     }
@@ -91,13 +109,21 @@ credential_process = /bin/evil hunter22
             ("AKIDEFAULT", &b"default/secret+="[..], None)
         );
         let keys = read(&upstream, FILE, "ccm").unwrap();
-        assert_eq!((keys.id.as_str(), keys.secret.expose()), ("AKICCM", &b"ccm-secret"[..]));
+        assert_eq!(
+            (keys.id.as_str(), keys.secret.expose()),
+            ("AKICCM", &b"ccm-secret"[..])
+        );
         assert_eq!(keys.session.unwrap().expose(), b"ccm-token");
-        for (profile, said) in
-            [("none", "no profile `none`"), ("half", "needs aws_access"), ("run", "credential_process")]
-        {
+        for (profile, said) in [
+            ("none", "no profile `none`"),
+            ("half", "needs aws_access"),
+            ("run", "credential_process"),
+        ] {
             let failure = read(&upstream, FILE, profile).unwrap_err();
-            assert!(failure.sentence.contains(said) && !failure.sentence.contains("hunter22"), "{failure}");
+            assert!(
+                failure.sentence.contains(said) && !failure.sentence.contains("hunter22"),
+                "{failure}"
+            );
         }
     }
 }

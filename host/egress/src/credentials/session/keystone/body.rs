@@ -14,7 +14,11 @@ pub(crate) fn of(login: &KeystoneLogin) -> Result<Zeroizing<String>, String> {
             user.insert("password".to_owned(), text(password)?);
             json!({ "methods": ["password"], "password": { "user": user } })
         }
-        KeystoneMethod::ApplicationCredential { credential, user, secret } => {
+        KeystoneMethod::ApplicationCredential {
+            credential,
+            user,
+            secret,
+        } => {
             let mut inner = Map::new();
             match user {
                 Some(user) => {
@@ -28,7 +32,9 @@ pub(crate) fn of(login: &KeystoneLogin) -> Result<Zeroizing<String>, String> {
             inner.insert("secret".to_owned(), text(secret)?);
             json!({ "methods": ["application_credential"], "application_credential": inner })
         }
-        KeystoneMethod::Token(token) => json!({ "methods": ["token"], "token": { "id": text(token)? } }),
+        KeystoneMethod::Token(token) => {
+            json!({ "methods": ["token"], "token": { "id": text(token)? } })
+        }
     };
     let mut auth = json!({ "identity": identity });
     let scope = match &login.scope {
@@ -47,15 +53,26 @@ pub(crate) fn of(login: &KeystoneLogin) -> Result<Zeroizing<String>, String> {
 fn named(named: &Named) -> Map<String, Value> {
     let value = match named {
         Named::Id(id) => json!({ "id": id }),
-        Named::Name { name, domain_id: Some(id), .. } => json!({ "name": name, "domain": { "id": id } }),
-        Named::Name { name, domain_name: Some(domain), .. } => json!({ "name": name, "domain": { "name": domain } }),
+        Named::Name {
+            name,
+            domain_id: Some(id),
+            ..
+        } => json!({ "name": name, "domain": { "id": id } }),
+        Named::Name {
+            name,
+            domain_name: Some(domain),
+            ..
+        } => json!({ "name": name, "domain": { "name": domain } }),
         Named::Name { name, .. } => json!({ "name": name }),
     };
     value.as_object().cloned().unwrap_or_default()
 }
 
 fn text(secret: &Secret) -> Result<Value, String> {
-    secret.expose_str().map(Value::from).ok_or_else(|| "its secret is not UTF-8".to_owned())
+    secret
+        .expose_str()
+        .map(Value::from)
+        .ok_or_else(|| "its secret is not UTF-8".to_owned())
 }
 
 #[cfg(test)]
@@ -64,11 +81,21 @@ mod tests {
 
     fn body(method: KeystoneMethod, scope: KeystoneScope) -> String {
         let auth_url = "https://a".to_owned().try_into().unwrap();
-        of(&KeystoneLogin { auth_url, method, scope }).unwrap().to_string()
+        of(&KeystoneLogin {
+            auth_url,
+            method,
+            scope,
+        })
+        .unwrap()
+        .to_string()
     }
 
     fn by_name(name: &str, id: Option<&str>, domain: Option<&str>) -> Named {
-        Named::Name { name: name.to_owned(), domain_id: id.map(str::to_owned), domain_name: domain.map(str::to_owned) }
+        Named::Name {
+            name: name.to_owned(),
+            domain_id: id.map(str::to_owned),
+            domain_name: domain.map(str::to_owned),
+        }
     }
 
     #[test]
@@ -76,12 +103,19 @@ mod tests {
         let secret = Secret::from("s\"1");
         let table = [
             (
-                KeystoneMethod::Password { user: by_name("u", None, Some("Default")), password: secret.clone() },
+                KeystoneMethod::Password {
+                    user: by_name("u", None, Some("Default")),
+                    password: secret.clone(),
+                },
                 KeystoneScope::Project(by_name("p", Some("default"), None)),
                 r#"{"auth":{"identity":{"methods":["password"],"password":{"user":{"domain":{"name":"Default"},"name":"u","password":"s\"1"}}},"scope":{"project":{"domain":{"id":"default"},"name":"p"}}}}"#,
             ),
             (
-                KeystoneMethod::ApplicationCredential { credential: "7".into(), user: None, secret: secret.clone() },
+                KeystoneMethod::ApplicationCredential {
+                    credential: "7".into(),
+                    user: None,
+                    secret: secret.clone(),
+                },
                 KeystoneScope::None,
                 r#"{"auth":{"identity":{"application_credential":{"id":"7","secret":"s\"1"},"methods":["application_credential"]}}}"#,
             ),

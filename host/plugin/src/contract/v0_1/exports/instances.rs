@@ -29,24 +29,38 @@ impl Function {
 
 impl<'a, 's> Guest<'a, 's> {
     /// Calls `instances.check`.
-    pub(crate) fn check(self, nodes: &'s [Arc<cloud::Node>]) -> Running<'a, Vec<Element<cloud::Presence>>> {
-        let Self { functions, store, .. } = self;
+    pub(crate) fn check(
+        self,
+        nodes: &'s [Arc<cloud::Node>],
+    ) -> Running<'a, Vec<Element<cloud::Presence>>> {
+        let Self {
+            functions, store, ..
+        } = self;
         let records = to_guest::nodes(nodes);
         Box::pin(async move {
             store.data().called("instances.check", &(&records,));
-            let answer = exported(functions.instances.as_ref())?.call_check(&mut *store, &records).await?;
+            let answer = exported(functions.instances.as_ref())?
+                .call_check(&mut *store, &records)
+                .await?;
             store.data().answered(&answer);
             Ok(each(nodes.len(), answer, |it| Ok(presence(it))))
         })
     }
 
     /// Calls `instances.describe`.
-    pub(crate) fn describe(self, nodes: &'s [Arc<cloud::Node>]) -> Running<'a, Vec<Element<cloud::Instance>>> {
-        let Self { functions, store, .. } = self;
+    pub(crate) fn describe(
+        self,
+        nodes: &'s [Arc<cloud::Node>],
+    ) -> Running<'a, Vec<Element<cloud::Instance>>> {
+        let Self {
+            functions, store, ..
+        } = self;
         let records = to_guest::nodes(nodes);
         Box::pin(async move {
             store.data().called("instances.describe", &(&records,));
-            let answer = exported(functions.instances.as_ref())?.call_describe(&mut *store, &records).await?;
+            let answer = exported(functions.instances.as_ref())?
+                .call_describe(&mut *store, &records)
+                .await?;
             store.data().answered(&answer);
             let owned = &store.data().owned;
             Ok(each(nodes.len(), answer, |it| instance(it, owned)))
@@ -69,7 +83,10 @@ fn instance(instance: instances::Instance, owned: &Owned) -> Checked<cloud::Inst
         instance_type: text::label_value("instance type", instance.instance_type)?,
         zone: text::label_value("zone", instance.zone)?,
         region: text::label_value("region", instance.region)?,
-        addresses: addresses(instance.addresses)?.into_iter().map(written).collect::<Checked<_>>()?,
+        addresses: addresses(instance.addresses)?
+            .into_iter()
+            .map(written)
+            .collect::<Checked<_>>()?,
         labels: pairs::labels(instance.labels)?,
         annotations: pairs::annotations(instance.annotations, &owned.annotations)?,
     })
@@ -77,21 +94,42 @@ fn instance(instance: instances::Instance, owned: &Owned) -> Checked<cloud::Inst
 
 fn provider_id(id: String, owned: &Owned) -> Checked<String> {
     let printable = id.len() <= MAX_PROVIDER_ID && id.bytes().all(|b| b.is_ascii_graphic());
-    value("provider ID", &id, "printable ASCII of at most 512 bytes", printable.then_some(()))?;
+    value(
+        "provider ID",
+        &id,
+        "printable ASCII of at most 512 bytes",
+        printable.then_some(()),
+    )?;
     // A prefix alone does not identify an instance.
-    let is_owned = owned.provider_ids.iter().any(|prefix| id.len() > prefix.len() && id.starts_with(prefix));
+    let is_owned = owned
+        .provider_ids
+        .iter()
+        .any(|prefix| id.len() > prefix.len() && id.starts_with(prefix));
     let prefixes = || Quoted::new(&owned.provider_ids.join(", "));
-    if is_owned { Ok(id) } else { Err(AnswerError::ForeignProviderId { id: Quoted::new(&id), prefixes: prefixes() }) }
+    if is_owned {
+        Ok(id)
+    } else {
+        Err(AnswerError::ForeignProviderId {
+            id: Quoted::new(&id),
+            prefixes: prefixes(),
+        })
+    }
 }
 
-/// Rejects an address that must not be written to the node. The API server may connect to any of them, also to a host name, and some
-/// clouds use IP addresses as names.
+/// Rejects an address that must not be written to the node. The API server may connect to any of
+/// them, also to a host name, and some clouds use IP addresses as names.
 fn written(checked: cloud::NodeAddress) -> Checked<cloud::NodeAddress> {
     let what = "address";
     match checked.address.parse() {
-        Ok(address) => rules::node(address).map_err(|why| AnswerError::Address { what, address, why })?,
+        Ok(address) => {
+            rules::node(address).map_err(|why| AnswerError::Address { what, address, why })?
+        }
         Err(_) => {
-            let refused = |why| AnswerError::Name { what, name: Quoted::new(&checked.address), why };
+            let refused = |why| AnswerError::Name {
+                what,
+                name: Quoted::new(&checked.address),
+                why,
+            };
             rules::name(&checked.address).map_err(refused)?;
         }
     }

@@ -23,7 +23,8 @@ impl Function {
     pub(crate) const GET: Self = Self::reads(Capability::LoadBalancers, "get");
     pub(crate) const ENSURE: Self = Self::writes(Capability::LoadBalancers, "ensure");
     pub(crate) const UPDATE_NODES: Self = Self::writes(Capability::LoadBalancers, "update-nodes");
-    pub(crate) const ENSURE_DELETED: Self = Self::writes(Capability::LoadBalancers, "ensure-deleted");
+    pub(crate) const ENSURE_DELETED: Self =
+        Self::writes(Capability::LoadBalancers, "ensure-deleted");
 }
 
 impl<'a, 's> Guest<'a, 's> {
@@ -32,20 +33,30 @@ impl<'a, 's> Guest<'a, 's> {
         self,
         service: &'s cloud::Service,
     ) -> Running<'a, Option<cloud::LoadBalancerStatus>> {
-        let Self { functions, store, .. } = self;
+        let Self {
+            functions, store, ..
+        } = self;
         let record = to_guest::service(service);
         Box::pin(async move {
             store.data().called("load-balancers.get", &(&record,));
-            let answer = exported(functions.load_balancers.as_ref())?.call_get(&mut *store, &record).await?;
+            let answer = exported(functions.load_balancers.as_ref())?
+                .call_get(&mut *store, &record)
+                .await?;
             store.data().answered(&answer);
             let rules = &store.data().shared.ingress;
-            Ok(whole(answer).and_then(|status| status.map(|it| status_of(it, service, rules)).transpose()))
+            Ok(whole(answer)
+                .and_then(|status| status.map(|it| status_of(it, service, rules)).transpose()))
         })
     }
 
     /// Calls `load-balancers.ensure` with the nodes of the call.
-    pub(crate) fn ensure_load_balancer(self, service: &'s cloud::Service) -> Running<'a, cloud::LoadBalancerStatus> {
-        let Self { functions, store, .. } = self;
+    pub(crate) fn ensure_load_balancer(
+        self,
+        service: &'s cloud::Service,
+    ) -> Running<'a, cloud::LoadBalancerStatus> {
+        let Self {
+            functions, store, ..
+        } = self;
         let record = to_guest::service(service);
         Box::pin(async move {
             let interface = exported(functions.load_balancers.as_ref())?;
@@ -59,12 +70,18 @@ impl<'a, 's> Guest<'a, 's> {
 
     /// Calls `load-balancers.update-nodes` with the nodes of the call.
     pub(crate) fn update_load_balancer(self, service: &cloud::Service) -> Running<'a, ()> {
-        let Self { functions, store, .. } = self;
+        let Self {
+            functions, store, ..
+        } = self;
         let record = to_guest::service(service);
         Box::pin(async move {
             let interface = exported(functions.load_balancers.as_ref())?;
-            store.data().called("load-balancers.update-nodes", &(&record,));
-            let answer = interface.call_update_nodes(&mut *store, &record, lent()).await?;
+            store
+                .data()
+                .called("load-balancers.update-nodes", &(&record,));
+            let answer = interface
+                .call_update_nodes(&mut *store, &record, lent())
+                .await?;
             store.data().answered(&answer);
             Ok(whole(answer))
         })
@@ -72,11 +89,15 @@ impl<'a, 's> Guest<'a, 's> {
 
     /// Calls `load-balancers.ensure-deleted`.
     pub(crate) fn ensure_load_balancer_deleted(self, service: &cloud::Service) -> Running<'a, ()> {
-        let Self { functions, store, .. } = self;
+        let Self {
+            functions, store, ..
+        } = self;
         let record = to_guest::service(service);
         Box::pin(async move {
             let interface = exported(functions.load_balancers.as_ref())?;
-            store.data().called("load-balancers.ensure-deleted", &(&record,));
+            store
+                .data()
+                .called("load-balancers.ensure-deleted", &(&record,));
             let answer = interface.call_ensure_deleted(&mut *store, &record).await?;
             store.data().answered(&answer);
             Ok(whole(answer))
@@ -84,8 +105,8 @@ impl<'a, 's> Guest<'a, 's> {
     }
 }
 
-/// Returns the handle of a call's nodes. A call has at most one set, so the handle contains no data. If a guest keeps it after the call,
-/// wasmtime ends the guest.
+/// Returns the handle of a call's nodes. A call has at most one set, so the handle contains no
+/// data. If a guest keeps it after the call, wasmtime ends the guest.
 pub(super) fn lent() -> Resource<NodeSet> {
     Resource::new_borrow(0)
 }
@@ -105,13 +126,25 @@ fn load_balancer(
     rules: &IngressRules,
 ) -> Checked<cloud::LoadBalancerStatus> {
     count("ingress points", status.ingress.len(), MAX_LIST)?;
-    let ingress = status.ingress.into_iter().map(|it| ingress(it, service, rules)).collect::<Checked<_>>()?;
+    let ingress = status
+        .ingress
+        .into_iter()
+        .map(|it| ingress(it, service, rules))
+        .collect::<Checked<_>>()?;
     Ok(cloud::LoadBalancerStatus { ingress })
 }
 
-fn ingress(ingress: wit::Ingress, service: &cloud::Service, rules: &IngressRules) -> Checked<cloud::Ingress> {
+fn ingress(
+    ingress: wit::Ingress,
+    service: &cloud::Service,
+    rules: &IngressRules,
+) -> Checked<cloud::Ingress> {
     let what = "ingress address";
-    let address = ingress.ip.filter(|text| !text.is_empty()).map(|ip| text::ip(what, &ip)).transpose()?;
+    let address = ingress
+        .ip
+        .filter(|text| !text.is_empty())
+        .map(|ip| text::ip(what, &ip))
+        .transpose()?;
     if let Some(address) = address {
         let checked = rules.check(address, &service.cluster_ips);
         checked.map_err(|why| AnswerError::Address { what, address, why })?;
@@ -119,36 +152,63 @@ fn ingress(ingress: wit::Ingress, service: &cloud::Service, rules: &IngressRules
     let hostname = ingress.hostname.filter(|text| !text.is_empty());
     if let Some(name) = &hostname {
         let ok = text::is_subdomain(name) && name.parse::<IpAddr>().is_err();
-        value("ingress host name", name, "a DNS name in lower case", ok.then_some(()))?;
+        value(
+            "ingress host name",
+            name,
+            "a DNS name in lower case",
+            ok.then_some(()),
+        )?;
     }
     if address.is_none() && hostname.is_none() {
-        return Err(AnswerError::Missing("an address or a host name of an ingress point"));
+        return Err(AnswerError::Missing(
+            "an address or a host name of an ingress point",
+        ));
     }
-    count("port states of an ingress point", ingress.ports.len(), service.ports.len())?;
+    count(
+        "port states of an ingress point",
+        ingress.ports.len(),
+        service.ports.len(),
+    )?;
     // The API server rejects a mode without an address.
-    let ip_mode = ingress.ip_mode.filter(|_| address.is_some()).map(|mode| match mode {
-        wit::IpMode::Vip => cloud::IpMode::Vip,
-        wit::IpMode::Proxy => cloud::IpMode::Proxy,
-    });
+    let ip_mode = ingress
+        .ip_mode
+        .filter(|_| address.is_some())
+        .map(|mode| match mode {
+            wit::IpMode::Vip => cloud::IpMode::Vip,
+            wit::IpMode::Proxy => cloud::IpMode::Proxy,
+        });
     Ok(cloud::Ingress {
         ip: address.map(|address| address.to_string()),
         hostname,
         ip_mode,
-        ports: ingress.ports.into_iter().map(port_status).collect::<Checked<_>>()?,
+        ports: ingress
+            .ports
+            .into_iter()
+            .map(port_status)
+            .collect::<Checked<_>>()?,
     })
 }
 
 fn port_status(status: wit::PortStatus) -> Checked<cloud::PortStatus> {
     if let Some(error) = &status.error {
         let ok = text::is_qualified(error);
-        value("error of a port", error, "a CamelCase word or a qualified name", ok.then_some(()))?;
+        value(
+            "error of a port",
+            error,
+            "a CamelCase word or a qualified name",
+            ok.then_some(()),
+        )?;
     }
     let transport = match status.transport {
         wit::Transport::Tcp => cloud::Transport::Tcp,
         wit::Transport::Udp => cloud::Transport::Udp,
         wit::Transport::Sctp => cloud::Transport::Sctp,
     };
-    Ok(cloud::PortStatus { port: status.port, transport, error: status.error })
+    Ok(cloud::PortStatus {
+        port: status.port,
+        transport,
+        error: status.error,
+    })
 }
 
 #[cfg(test)]
@@ -158,23 +218,43 @@ mod tests {
     // Holds: SEC-16, OPS-81
     #[test]
     fn a_load_balancer_with_a_cluster_address_is_rejected() {
-        let rules = IngressRules { pods: vec!["10.244.0.0/16".parse().unwrap()], ..IngressRules::default() };
-        let service = cloud::Service { cluster_ips: vec!["10.96.0.7".into()], ..cloud::Service::default() };
+        let rules = IngressRules {
+            pods: vec!["10.244.0.0/16".parse().unwrap()],
+            ..IngressRules::default()
+        };
+        let service = cloud::Service {
+            cluster_ips: vec!["10.96.0.7".into()],
+            ..cloud::Service::default()
+        };
         let status = |ip: &str| {
-            let point = wit::Ingress { ip: Some(ip.into()), hostname: None, ip_mode: None, ports: Vec::new() };
-            wit::LoadBalancerStatus { ingress: vec![point] }
+            let point = wit::Ingress {
+                ip: Some(ip.into()),
+                hostname: None,
+                ip_mode: None,
+                ports: Vec::new(),
+            };
+            wit::LoadBalancerStatus {
+                ingress: vec![point],
+            }
         };
         assert!(load_balancer(status("192.0.2.1"), &service, &rules).is_ok());
         for ip in ["10.244.1.1", "10.96.0.7", "169.254.169.254"] {
-            let refused = load_balancer(status(ip), &service, &rules).unwrap_err().to_string();
-            assert!(refused.starts_with(&format!("ingress address {ip} is rejected: it is ")), "{refused}");
+            let refused = load_balancer(status(ip), &service, &rules)
+                .unwrap_err()
+                .to_string();
+            assert!(
+                refused.starts_with(&format!("ingress address {ip} is rejected: it is ")),
+                "{refused}"
+            );
         }
     }
 
     #[test]
     fn load_balancer_ingress_points_are_validated() {
-        let service =
-            |ports| cloud::Service { ports: vec![cloud::ServicePort::default(); ports], ..cloud::Service::default() };
+        let service = |ports| cloud::Service {
+            ports: vec![cloud::ServicePort::default(); ports],
+            ..cloud::Service::default()
+        };
         let ingress = |point| ingress(point, &service(1), &IngressRules::default());
         let point = |ip: Option<&str>, hostname: Option<&str>| wit::Ingress {
             ip: ip.map(Into::into),
@@ -193,27 +273,52 @@ mod tests {
             (None, Some("LB.example.com"), false),
         ];
         for (ip, hostname, expected) in table {
-            assert_eq!(ingress(point(ip, hostname)).is_ok(), expected, "{ip:?} {hostname:?}");
+            assert_eq!(
+                ingress(point(ip, hostname)).is_ok(),
+                expected,
+                "{ip:?} {hostname:?}"
+            );
         }
         assert_eq!(
             ingress(point(None, Some("lb"))).unwrap().ip_mode,
             None,
             "the API server refuses a mode without address"
         );
-        let many = wit::LoadBalancerStatus { ingress: vec![point(Some("192.0.2.1"), None); 65] };
+        let many = wit::LoadBalancerStatus {
+            ingress: vec![point(Some("192.0.2.1"), None); 65],
+        };
         assert!(load_balancer(many, &service(1), &IngressRules::default()).is_err());
-        let port = wit::PortStatus { port: 80, transport: wit::Transport::Tcp, error: Some("PortTaken".into()) };
-        let with = |ports: Vec<_>| wit::Ingress { ports, ..point(Some("192.0.2.1"), None) };
+        let port = wit::PortStatus {
+            port: 80,
+            transport: wit::Transport::Tcp,
+            error: Some("PortTaken".into()),
+        };
+        let with = |ports: Vec<_>| wit::Ingress {
+            ports,
+            ..point(Some("192.0.2.1"), None)
+        };
         assert!(ingress(with(vec![port.clone()])).is_ok());
         assert!(ingress(with(vec![port.clone(), port.clone()])).is_err());
-        assert!(ingress(with(vec![wit::PortStatus { error: Some("not a word".into()), ..port }])).is_err());
+        assert!(
+            ingress(with(vec![wit::PortStatus {
+                error: Some("not a word".into()),
+                ..port
+            }]))
+            .is_err()
+        );
     }
 
     #[test]
     fn a_load_balancer_status_is_converted_completely() {
-        let service = cloud::Service { ports: vec![cloud::ServicePort::default(); 3], ..cloud::Service::default() };
-        let port =
-            |port, transport, error: Option<&str>| wit::PortStatus { port, transport, error: error.map(Into::into) };
+        let service = cloud::Service {
+            ports: vec![cloud::ServicePort::default(); 3],
+            ..cloud::Service::default()
+        };
+        let port = |port, transport, error: Option<&str>| wit::PortStatus {
+            port,
+            transport,
+            error: error.map(Into::into),
+        };
         let ports = vec![
             port(80, wit::Transport::Tcp, None),
             port(53, wit::Transport::Udp, Some("example.com/Taken")),
@@ -226,9 +331,14 @@ mod tests {
             ports: ports.clone(),
         };
         let modes = [Some(wit::IpMode::Vip), Some(wit::IpMode::Proxy), None];
-        let status = wit::LoadBalancerStatus { ingress: modes.into_iter().map(point).collect() };
-        let port =
-            |port, transport, error: Option<&str>| cloud::PortStatus { port, transport, error: error.map(Into::into) };
+        let status = wit::LoadBalancerStatus {
+            ingress: modes.into_iter().map(point).collect(),
+        };
+        let port = |port, transport, error: Option<&str>| cloud::PortStatus {
+            port,
+            transport,
+            error: error.map(Into::into),
+        };
         let ports = vec![
             port(80, cloud::Transport::Tcp, None),
             port(53, cloud::Transport::Udp, Some("example.com/Taken")),
@@ -243,6 +353,9 @@ mod tests {
         let modes = [Some(cloud::IpMode::Vip), Some(cloud::IpMode::Proxy), None];
         let ingress = modes.into_iter().map(point).collect();
         let rules = IngressRules::default();
-        assert_eq!(status_of(status, &service, &rules).unwrap(), cloud::LoadBalancerStatus { ingress });
+        assert_eq!(
+            status_of(status, &service, &rules).unwrap(),
+            cloud::LoadBalancerStatus { ingress }
+        );
     }
 }

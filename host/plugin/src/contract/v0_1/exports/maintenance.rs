@@ -11,7 +11,8 @@ use crate::{
 };
 
 /// Bounds of the delay before the next maintenance.
-const PAUSE: std::ops::RangeInclusive<Duration> = Duration::from_secs(10)..=Duration::from_secs(24 * 60 * 60);
+const PAUSE: std::ops::RangeInclusive<Duration> =
+    Duration::from_secs(10)..=Duration::from_secs(24 * 60 * 60);
 
 impl Function {
     pub(crate) const MAINTAIN: Self = Self::writes(Capability::Maintenance, "maintain");
@@ -20,10 +21,14 @@ impl Function {
 impl<'a> Guest<'a, '_> {
     /// Calls `maintenance.maintain`.
     pub(crate) fn maintain(self) -> Running<'a, Duration> {
-        let Self { functions, store, .. } = self;
+        let Self {
+            functions, store, ..
+        } = self;
         Box::pin(async move {
             store.data().called("maintenance.maintain", &());
-            let answer = exported(functions.maintenance.as_ref())?.call_maintain(&mut *store).await?;
+            let answer = exported(functions.maintenance.as_ref())?
+                .call_maintain(&mut *store)
+                .await?;
             store.data().answered(&answer);
             Ok(whole(answer).map(pause))
         })
@@ -41,8 +46,17 @@ mod tests {
 
     #[test]
     fn the_delay_before_the_next_maintenance_has_bounds() {
-        for (milliseconds, seconds) in [(0, 10), (10_000, 10), (60_000, 60), (u64::MAX, 24 * 60 * 60)] {
-            assert_eq!(pause(milliseconds), Duration::from_secs(seconds), "{milliseconds} ms");
+        for (milliseconds, seconds) in [
+            (0, 10),
+            (10_000, 10),
+            (60_000, 60),
+            (u64::MAX, 24 * 60 * 60),
+        ] {
+            assert_eq!(
+                pause(milliseconds),
+                Duration::from_secs(seconds),
+                "{milliseconds} ms"
+            );
         }
     }
 }

@@ -19,7 +19,11 @@ use crate::{
 impl<'a, 's> Guest<'a, 's> {
     /// Calls a function by its name in a recording, and returns its answer as it would be recorded.
     pub(crate) fn replay(self, function: &'s str, arguments: &'s Value) -> Running<'a, Value> {
-        let Self { functions: f, store, .. } = self;
+        let Self {
+            functions: f,
+            store,
+            ..
+        } = self;
         // Nothing of the recording is borrowed for longer than this call.
         let (function, arguments) = (function.to_owned(), arguments.clone());
         Box::pin(async move {
@@ -49,29 +53,55 @@ impl<'a, 's> Guest<'a, 's> {
                 }
                 "load-balancers.ensure" => {
                     let (service,): (Service,) = read(arguments)?;
-                    told(exported(balancers)?.call_ensure(s, &service, lent()).await?)
+                    told(
+                        exported(balancers)?
+                            .call_ensure(s, &service, lent())
+                            .await?,
+                    )
                 }
                 "load-balancers.update-nodes" => {
                     let (service,): (Service,) = read(arguments)?;
-                    told(exported(balancers)?.call_update_nodes(s, &service, lent()).await?)
+                    told(
+                        exported(balancers)?
+                            .call_update_nodes(s, &service, lent())
+                            .await?,
+                    )
                 }
                 "load-balancers.ensure-deleted" => {
                     let (service,): (Service,) = read(arguments)?;
-                    told(exported(balancers)?.call_ensure_deleted(s, &service).await?)
+                    told(
+                        exported(balancers)?
+                            .call_ensure_deleted(s, &service)
+                            .await?,
+                    )
                 }
                 "routes.list-routes" => {
                     let (page,): (Option<String>,) = read(arguments)?;
-                    told(exported(f.routes.as_ref())?.call_list_routes(s, page.as_deref()).await?)
+                    told(
+                        exported(f.routes.as_ref())?
+                            .call_list_routes(s, page.as_deref())
+                            .await?,
+                    )
                 }
                 "routes.create-routes" => {
                     let (all,): (Vec<routes::NewRoute>,) = read(arguments)?;
-                    told(exported(f.routes.as_ref())?.call_create_routes(s, &all).await?)
+                    told(
+                        exported(f.routes.as_ref())?
+                            .call_create_routes(s, &all)
+                            .await?,
+                    )
                 }
                 "routes.delete-routes" => {
                     let (all,): (Vec<routes::Route>,) = read(arguments)?;
-                    told(exported(f.routes.as_ref())?.call_delete_routes(s, &all).await?)
+                    told(
+                        exported(f.routes.as_ref())?
+                            .call_delete_routes(s, &all)
+                            .await?,
+                    )
                 }
-                "maintenance.maintain" => told(exported(f.maintenance.as_ref())?.call_maintain(s).await?),
+                "maintenance.maintain" => {
+                    told(exported(f.maintenance.as_ref())?.call_maintain(s).await?)
+                }
                 _ => wasmtime::bail!("the contract has no function {function}"),
             };
             Ok(Ok(answer))
@@ -80,8 +110,9 @@ impl<'a, 's> Guest<'a, 's> {
 }
 
 fn read<T: DeserializeOwned>(arguments: Value) -> wasmtime::Result<T> {
-    serde_json::from_value(arguments)
-        .map_err(|error| wasmtime::format_err!("the recorded arguments are not those of this version: {error}"))
+    serde_json::from_value(arguments).map_err(|error| {
+        wasmtime::format_err!("the recorded arguments are not those of this version: {error}")
+    })
 }
 
 fn told(answer: impl Serialize) -> Value {
@@ -96,7 +127,9 @@ mod tests {
 
     /// Returns the functions that a file of the contract declares.
     fn functions(text: &str) -> impl Iterator<Item = &str> {
-        let declared = text.lines().filter_map(|line| line.trim().split_once(": func("));
+        let declared = text
+            .lines()
+            .filter_map(|line| line.trim().split_once(": func("));
         declared.map(|(name, _)| name)
     }
 
@@ -110,7 +143,10 @@ mod tests {
             let text = fs::read_to_string(contract.join(interface).with_extension("wit")).unwrap();
             for function in functions(&text) {
                 let arm = format!("                \"{interface}.{function}\" => ");
-                assert!(source.contains(&arm), "{interface}.{function} cannot be replayed");
+                assert!(
+                    source.contains(&arm),
+                    "{interface}.{function} cannot be replayed"
+                );
                 count += 1;
             }
         }

@@ -32,25 +32,38 @@ impl Function {
 }
 
 impl<'a, 's> Guest<'a, 's> {
-    /// Calls `routes.list-routes` for one page, after `before` routes on earlier pages. Returns it with the token of the next page.
+    /// Calls `routes.list-routes` for one page, after `before` routes on earlier pages. Returns it
+    /// with the token of the next page.
     pub(crate) fn list_routes(self, page: Option<&'s str>, before: usize) -> Running<'a, Page> {
-        let Self { functions, store, .. } = self;
+        let Self {
+            functions, store, ..
+        } = self;
         Box::pin(async move {
             store.data().called("routes.list-routes", &(page,));
-            let answer = exported(functions.routes.as_ref())?.call_list_routes(&mut *store, page).await?;
+            let answer = exported(functions.routes.as_ref())?
+                .call_list_routes(&mut *store, page)
+                .await?;
             store.data().answered(&answer);
             let limit = store.data().shared.limits.routes;
-            Ok(whole(answer).and_then(|page| route_page(page, before, limit).map_err(CallError::BadAnswer)))
+            Ok(whole(answer)
+                .and_then(|page| route_page(page, before, limit).map_err(CallError::BadAnswer)))
         })
     }
 
     /// Calls `routes.create-routes`.
-    pub(crate) fn create_routes(self, routes: &'s [cloud::NewRoute]) -> Running<'a, Vec<Element<()>>> {
-        let Self { functions, store, .. } = self;
+    pub(crate) fn create_routes(
+        self,
+        routes: &'s [cloud::NewRoute],
+    ) -> Running<'a, Vec<Element<()>>> {
+        let Self {
+            functions, store, ..
+        } = self;
         let records: Vec<_> = routes.iter().map(to_guest::new_route).collect();
         Box::pin(async move {
             store.data().called("routes.create-routes", &(&records,));
-            let answer = exported(functions.routes.as_ref())?.call_create_routes(&mut *store, &records).await?;
+            let answer = exported(functions.routes.as_ref())?
+                .call_create_routes(&mut *store, &records)
+                .await?;
             store.data().answered(&answer);
             Ok(each(routes.len(), Ok(answer), Ok))
         })
@@ -58,11 +71,15 @@ impl<'a, 's> Guest<'a, 's> {
 
     /// Calls `routes.delete-routes`.
     pub(crate) fn delete_routes(self, routes: &'s [cloud::Route]) -> Running<'a, Vec<Element<()>>> {
-        let Self { functions, store, .. } = self;
+        let Self {
+            functions, store, ..
+        } = self;
         let records: Vec<_> = routes.iter().map(to_guest::route).collect();
         Box::pin(async move {
             store.data().called("routes.delete-routes", &(&records,));
-            let answer = exported(functions.routes.as_ref())?.call_delete_routes(&mut *store, &records).await?;
+            let answer = exported(functions.routes.as_ref())?
+                .call_delete_routes(&mut *store, &records)
+                .await?;
             store.data().answered(&answer);
             Ok(each(routes.len(), Ok(answer), Ok))
         })
@@ -71,9 +88,19 @@ impl<'a, 's> Guest<'a, 's> {
 
 fn route(route: routes::Route) -> Checked<cloud::Route> {
     let named = (1..=MAX_NAME).contains(&route.name.len()) && is_plain(&route.name);
-    value("route name", &route.name, "1 to 1024 bytes of plain text", named.then_some(()))?;
+    value(
+        "route name",
+        &route.name,
+        "1 to 1024 bytes of plain text",
+        named.then_some(()),
+    )?;
     if let Some(node) = &route.target_node {
-        value("target node", node, "a node's name", text::is_host_name(node).then_some(()))?;
+        value(
+            "target node",
+            node,
+            "a node's name",
+            text::is_host_name(node).then_some(()),
+        )?;
     }
     let cidr = &route.destination_cidr;
     let destination = value("destination", cidr, "a CIDR", cidr.parse::<IpNet>().ok())?;
@@ -86,17 +113,24 @@ fn route(route: routes::Route) -> Checked<cloud::Route> {
     })
 }
 
-/// Checks one page of the list of routes, after `before` routes on earlier pages. One invalid route makes the whole list invalid:
-/// without that route, the host would create or delete the wrong ones.
+/// Checks one page of the list of routes, after `before` routes on earlier pages. One invalid route
+/// makes the whole list invalid: without that route, the host would create or delete the wrong
+/// ones.
 fn route_page(page: routes::RoutePage, before: usize, limit: usize) -> Checked<Page> {
     let total = page.routes.len().saturating_add(before);
     if total > limit {
-        return Err(AnswerError::TooManyRoutes { count: total, limit });
+        return Err(AnswerError::TooManyRoutes {
+            count: total,
+            limit,
+        });
     }
     if let Some(next) = &page.next {
         count("bytes in `next`", next.len(), MAX_NEXT)?;
     }
-    Ok((page.routes.into_iter().map(route).collect::<Checked<_>>()?, page.next))
+    Ok((
+        page.routes.into_iter().map(route).collect::<Checked<_>>()?,
+        page.next,
+    ))
 }
 
 #[cfg(test)]
@@ -120,7 +154,10 @@ mod tests {
     }
 
     fn address(text: &str) -> wit::NodeAddress {
-        wit::NodeAddress { kind: wit::AddressKind::InternalIp, address: text.into() }
+        wit::NodeAddress {
+            kind: wit::AddressKind::InternalIp,
+            address: text.into(),
+        }
     }
 
     #[test]
@@ -132,7 +169,10 @@ mod tests {
             destination_cidr: "2001:DB8:1::7/64".into(),
             blackhole: true,
         };
-        let internal = |text: &str| cloud::NodeAddress { kind: cloud::AddressKind::InternalIp, address: text.into() };
+        let internal = |text: &str| cloud::NodeAddress {
+            kind: cloud::AddressKind::InternalIp,
+            address: text.into(),
+        };
         let expected = cloud::Route {
             name: "r-1".into(),
             target_node: Some("Node_1".into()),
@@ -153,26 +193,72 @@ mod tests {
             blackhole: false,
         };
         let listed = route(good.clone()).unwrap();
-        assert_eq!((listed.destination_cidr.as_str(), listed.blackhole), ("10.1.2.0/24", false));
+        assert_eq!(
+            (listed.destination_cidr.as_str(), listed.blackhole),
+            ("10.1.2.0/24", false)
+        );
         let bad = [
-            routes::Route { destination_cidr: "10.1.2.0".into(), ..good.clone() },
-            routes::Route { destination_cidr: "10.1.2.0/33".into(), ..good.clone() },
-            routes::Route { name: String::new(), ..good.clone() },
-            routes::Route { name: "a\nb".into(), ..good.clone() },
-            routes::Route { name: "x".repeat(1025), ..good.clone() },
-            routes::Route { target_node: Some("a b".into()), ..good.clone() },
-            routes::Route { target_addresses: Some(vec![address("10.0.0.1"); 65]), ..good.clone() },
-            routes::Route { target_addresses: Some(vec![address("host")]), ..good.clone() },
+            routes::Route {
+                destination_cidr: "10.1.2.0".into(),
+                ..good.clone()
+            },
+            routes::Route {
+                destination_cidr: "10.1.2.0/33".into(),
+                ..good.clone()
+            },
+            routes::Route {
+                name: String::new(),
+                ..good.clone()
+            },
+            routes::Route {
+                name: "a\nb".into(),
+                ..good.clone()
+            },
+            routes::Route {
+                name: "x".repeat(1025),
+                ..good.clone()
+            },
+            routes::Route {
+                target_node: Some("a b".into()),
+                ..good.clone()
+            },
+            routes::Route {
+                target_addresses: Some(vec![address("10.0.0.1"); 65]),
+                ..good.clone()
+            },
+            routes::Route {
+                target_addresses: Some(vec![address("host")]),
+                ..good.clone()
+            },
         ];
-        assert!(route(routes::Route { name: "x".repeat(1024), ..good.clone() }).is_ok());
-        let page = |routes: Vec<routes::Route>| routes::RoutePage { routes, next: Some("p2".into()) };
+        assert!(
+            route(routes::Route {
+                name: "x".repeat(1024),
+                ..good.clone()
+            })
+            .is_ok()
+        );
+        let page = |routes: Vec<routes::Route>| routes::RoutePage {
+            routes,
+            next: Some("p2".into()),
+        };
         for it in bad {
-            assert!(route_page(page(vec![good.clone(), it.clone()]), 0, 10).is_err(), "{}", it.name);
+            assert!(
+                route_page(page(vec![good.clone(), it.clone()]), 0, 10).is_err(),
+                "{}",
+                it.name
+            );
         }
         let (found, next) = route_page(page(vec![good.clone(), good.clone()]), 3, 5).unwrap();
         assert_eq!((found.len(), next.as_deref()), (2, Some("p2")));
-        assert!(route_page(page(vec![good.clone(), good]), 4, 5).is_err(), "with those before it");
-        let wordy = |bytes: usize| routes::RoutePage { routes: Vec::new(), next: Some("x".repeat(bytes)) };
+        assert!(
+            route_page(page(vec![good.clone(), good]), 4, 5).is_err(),
+            "with those before it"
+        );
+        let wordy = |bytes: usize| routes::RoutePage {
+            routes: Vec::new(),
+            next: Some("x".repeat(bytes)),
+        };
         assert!(route_page(wordy(4096), 0, 1).is_ok() && route_page(wordy(4097), 0, 1).is_err());
     }
 }

@@ -2,7 +2,9 @@
 
 use wasmtime::Result;
 
-use crate::{contract::v0_1::bindings::skydock::provider::calls::Host, host::State, tape::observed};
+use crate::{
+    contract::v0_1::bindings::skydock::provider::calls::Host, host::State, tape::observed,
+};
 
 impl Host for State {
     fn remaining_ms(&mut self) -> Result<u64> {
@@ -11,7 +13,9 @@ impl Host for State {
     }
 
     fn memory_limit(&mut self) -> Result<u64> {
-        Ok(observed(self.tape(), "calls.memory-limit", (), |()| self.shared.limits.memory as u64)?)
+        Ok(observed(self.tape(), "calls.memory-limit", (), |()| {
+            self.shared.limits.memory as u64
+        })?)
     }
 
     fn retire(&mut self) -> Result<()> {

@@ -11,15 +11,20 @@ use crate::{
 
 impl Host for State {
     fn log(&mut self, level: Severity, context: String, message: String) -> Result<()> {
-        Ok(observed(self.tape(), "logging.log", (level, context, message), |(level, context, message)| {
-            let level = match level {
-                Severity::Trace => Level::TRACE,
-                Severity::Debug => Level::DEBUG,
-                Severity::Info => Level::INFO,
-                Severity::Warn => Level::WARN,
-                Severity::Error | Severity::Critical => Level::ERROR,
-            };
-            self.shared.log(self.generation, level, &context, &message);
-        })?)
+        Ok(observed(
+            self.tape(),
+            "logging.log",
+            (level, context, message),
+            |(level, context, message)| {
+                let level = match level {
+                    Severity::Trace => Level::TRACE,
+                    Severity::Debug => Level::DEBUG,
+                    Severity::Info => Level::INFO,
+                    Severity::Warn => Level::WARN,
+                    Severity::Error | Severity::Critical => Level::ERROR,
+                };
+                self.shared.log(self.generation, level, &context, &message);
+            },
+        )?)
     }
 }

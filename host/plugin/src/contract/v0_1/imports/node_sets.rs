@@ -1,7 +1,7 @@
 //! The interface `node-sets`: the nodes that a call is lent.
 //!
-//! Linked manually: the code that `bindgen!` generates would create a list for each call, and there may be thousands of calls about the
-//! same thousands of nodes.
+//! Linked manually: the code that `bindgen!` generates would create a list for each call, and there
+//! may be thousands of calls about the same thousands of nodes.
 
 use std::sync::Arc;
 
@@ -25,8 +25,9 @@ use crate::{
 /// Name of the interface.
 const INTERFACE: &str = "skydock:provider/node-sets@0.1.0";
 
-/// Links the interface. Targets are shared by all calls about the same nodes, and only a few lists of complete nodes are lent at a time
-/// ([`Lists`](crate::host::Lists)). Copying them to the guest's memory counts as its CPU time.
+/// Links the interface. Targets are shared by all calls about the same nodes, and only a few lists
+/// of complete nodes are lent at a time ([`Lists`](crate::host::Lists)). Copying them to the
+/// guest's memory counts as its CPU time.
 pub(super) fn add_to_linker(linker: &mut Linker<State>) -> wasmtime::Result<()> {
     type Call<'a> = StoreContextMut<'a, State>;
     type Handle = (Resource<NodeSet>,);
@@ -40,14 +41,20 @@ pub(super) fn add_to_linker(linker: &mut Linker<State>) -> wasmtime::Result<()> 
     })?;
     interface.func_wrap("[method]node-set.targets", |call: Call<'_>, _: Handle| {
         let state = call.data();
-        let targets: List<Target> =
-            observed(state.tape(), "node-sets.targets", (), |()| List(state.targets(to_guest::target)))?;
+        let targets: List<Target> = observed(state.tape(), "node-sets.targets", (), |()| {
+            List(state.targets(to_guest::target))
+        })?;
         Ok((targets.0,))
     })?;
     interface.func_wrap_async("[method]node-set.nodes", |call: Call<'_>, _: Handle| {
         let state = call.data();
-        let (shared, nodes, tape) = (Arc::clone(&state.shared), Arc::clone(state.lent_nodes()), state.tape().cloned());
-        let nodes = move |()| async move { List(shared.lists.lend(move || to_guest::nodes(&nodes)).await) };
+        let (shared, nodes, tape) = (
+            Arc::clone(&state.shared),
+            Arc::clone(state.lent_nodes()),
+            state.tape().cloned(),
+        );
+        let nodes =
+            move |()| async move { List(shared.lists.lend(move || to_guest::nodes(&nodes)).await) };
         Box::new(async move {
             let nodes: List<Node> = observed_later(tape, "node-sets.nodes", (), nodes).await?;
             Ok((nodes.0,))
@@ -57,7 +64,10 @@ pub(super) fn add_to_linker(linker: &mut Linker<State>) -> wasmtime::Result<()> 
         let state = call.data();
         Ok((observed(state.tape(), "node-sets.changes", (), |()| {
             let changes = state.changes(to_guest::target);
-            changes.map(|changes| NodeChanges { added: changes.added, removed: changes.removed })
+            changes.map(|changes| NodeChanges {
+                added: changes.added,
+                removed: changes.removed,
+            })
         })?,))
     })?;
     Ok(())

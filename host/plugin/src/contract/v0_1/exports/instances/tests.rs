@@ -6,7 +6,10 @@ use crate::contract::v0_1::bindings::skydock::provider::types as wit;
 fn owner() -> Owned {
     Owned {
         provider_ids: vec!["metal://".into(), "other:///zone/".into()],
-        annotations: vec!["metal.example/".into(), "service.beta.kubernetes.io/metal-".into()],
+        annotations: vec![
+            "metal.example/".into(),
+            "service.beta.kubernetes.io/metal-".into(),
+        ],
     }
 }
 
@@ -23,7 +26,10 @@ fn machine() -> instances::Instance {
 }
 
 fn node_address(kind: wit::AddressKind, text: &str) -> wit::NodeAddress {
-    wit::NodeAddress { kind, address: text.into() }
+    wit::NodeAddress {
+        kind,
+        address: text.into(),
+    }
 }
 
 #[test]
@@ -41,8 +47,14 @@ fn a_provider_id_is_printable_and_has_an_owned_prefix() {
     for (id, expected) in table {
         assert_eq!(provider_id(id.into(), &owner()).is_ok(), expected, "{id}");
     }
-    let words = "provider ID `aws:///i-1` has none of the plugin's prefixes (`metal://, other:///zone/`)";
-    assert_eq!(provider_id("aws:///i-1".into(), &owner()).unwrap_err().to_string(), words);
+    let words =
+        "provider ID `aws:///i-1` has none of the plugin's prefixes (`metal://, other:///zone/`)";
+    assert_eq!(
+        provider_id("aws:///i-1".into(), &owner())
+            .unwrap_err()
+            .to_string(),
+        words
+    );
     assert!(provider_id(format!("metal://{}", "x".repeat(504)), &owner()).is_ok());
     assert!(provider_id(format!("metal://{}", "x".repeat(505)), &owner()).is_err());
 }
@@ -51,18 +63,60 @@ fn a_provider_id_is_printable_and_has_an_owned_prefix() {
 fn an_instance_with_any_invalid_field_is_rejected() {
     let good = instance(machine(), &owner()).unwrap();
     assert_eq!(good.provider_id.as_deref(), Some("metal://one"));
-    assert_eq!(good.labels.get("example.com/rack").map(String::as_str), Some("r1"));
+    assert_eq!(
+        good.labels.get("example.com/rack").map(String::as_str),
+        Some("r1")
+    );
     let long = "x".repeat(64);
     let bad: [(&str, instances::Instance); 7] = [
-        ("zone", instances::Instance { zone: Some("not a label".into()), ..machine() }),
-        ("region", instances::Instance { region: Some("-dash".into()), ..machine() }),
-        ("type", instances::Instance { instance_type: Some(long.clone()), ..machine() }),
-        ("labels", instances::Instance { labels: vec![(String::new(), String::new()); 65], ..machine() }),
-        ("label key", instances::Instance { labels: vec![("a/b/c".into(), String::new())], ..machine() }),
-        ("label value", instances::Instance { labels: vec![("a/b".into(), "?".into())], ..machine() }),
+        (
+            "zone",
+            instances::Instance {
+                zone: Some("not a label".into()),
+                ..machine()
+            },
+        ),
+        (
+            "region",
+            instances::Instance {
+                region: Some("-dash".into()),
+                ..machine()
+            },
+        ),
+        (
+            "type",
+            instances::Instance {
+                instance_type: Some(long.clone()),
+                ..machine()
+            },
+        ),
+        (
+            "labels",
+            instances::Instance {
+                labels: vec![(String::new(), String::new()); 65],
+                ..machine()
+            },
+        ),
+        (
+            "label key",
+            instances::Instance {
+                labels: vec![("a/b/c".into(), String::new())],
+                ..machine()
+            },
+        ),
+        (
+            "label value",
+            instances::Instance {
+                labels: vec![("a/b".into(), "?".into())],
+                ..machine()
+            },
+        ),
         (
             "twice",
-            instances::Instance { labels: vec![("a".into(), "1".into()), ("a".into(), "2".into())], ..machine() },
+            instances::Instance {
+                labels: vec![("a".into(), "1".into()), ("a".into(), "2".into())],
+                ..machine()
+            },
         ),
     ];
     for (what, it) in bad {
@@ -81,7 +135,10 @@ fn empty_strings_count_as_absent() {
         ..machine()
     };
     let it = instance(it, &owner()).unwrap();
-    assert_eq!((it.provider_id, it.zone, it.region, it.instance_type), (None, None, None, None));
+    assert_eq!(
+        (it.provider_id, it.zone, it.region, it.instance_type),
+        (None, None, None, None)
+    );
 }
 
 #[test]
@@ -93,7 +150,10 @@ fn an_instance_is_converted_completely() {
         instance_type: Some("c1.small".into()),
         zone: Some("z-1".into()),
         region: Some("r-1".into()),
-        addresses: vec![cloud::NodeAddress { kind: cloud::AddressKind::InternalIp, address: "10.0.0.1".into() }],
+        addresses: vec![cloud::NodeAddress {
+            kind: cloud::AddressKind::InternalIp,
+            address: "10.0.0.1".into(),
+        }],
         labels: pairs("example.com/rack", "r1"),
         annotations: pairs("metal.example/rack", "a b"),
     };
@@ -111,16 +171,32 @@ fn an_instance_is_converted_completely() {
 #[test]
 fn an_instance_with_a_special_address_is_rejected() {
     use wit::AddressKind::{ExternalIp, Hostname};
-    for (kind, text) in [(ExternalIp, "127.0.0.1"), (Hostname, "169.254.169.254"), (ExternalIp, "::ffff:10.0.0.1")] {
-        let bad = instances::Instance { addresses: vec![node_address(kind, text)], ..machine() };
+    for (kind, text) in [
+        (ExternalIp, "127.0.0.1"),
+        (Hostname, "169.254.169.254"),
+        (ExternalIp, "::ffff:10.0.0.1"),
+    ] {
+        let bad = instances::Instance {
+            addresses: vec![node_address(kind, text)],
+            ..machine()
+        };
         let refused = instance(bad, &owner()).unwrap_err().to_string();
-        assert!(refused.starts_with(&format!("address {text} is rejected: it is ")), "{refused}");
+        assert!(
+            refused.starts_with(&format!("address {text} is rejected: it is ")),
+            "{refused}"
+        );
     }
 }
 
 #[test]
 fn instance_annotations_must_have_a_prefix_of_the_plugin() {
-    assert_eq!(instance(machine(), &owner()).unwrap().annotations["metal.example/rack"], "a b");
-    let others = instances::Instance { annotations: vec![("other.example/rack".into(), "a".into())], ..machine() };
+    assert_eq!(
+        instance(machine(), &owner()).unwrap().annotations["metal.example/rack"],
+        "a b"
+    );
+    let others = instances::Instance {
+        annotations: vec![("other.example/rack".into(), "a".into())],
+        ..machine()
+    };
     assert!(instance(others, &owner()).is_err());
 }
