@@ -49,7 +49,7 @@ mod tests {
     use super::*;
     use crate::{node, service};
 
-    // Holds: C-04, OPS-48, OPS-50
+    // Holds: C-04
     #[test]
     fn metrics_carry_upstreams_names_and_labels() {
         let mut registry = Registry::default();
@@ -77,7 +77,6 @@ mod tests {
         }
     }
 
-    // Holds: OPS-49, OPS-50, OPS-51
     #[test]
     fn every_own_metric_is_documented() {
         let page = include_str!("../../../docs/operating.md");

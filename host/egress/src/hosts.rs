@@ -318,7 +318,6 @@ mod tests {
         );
     }
 
-    // Holds: OPS-138
     #[tokio::test(start_paused = true)]
     async fn waits_for_a_short_pause_and_reports_a_long_one() {
         let hosts = Hosts::default();

@@ -460,7 +460,7 @@ mod tests {
 
     use super::*;
 
-    // Holds: P-23, OPS-139
+    // Holds: P-23
     #[test]
     fn operating_md_lists_the_metrics_of_the_process() {
         let page = include_str!("../../../docs/operating.md");

@@ -206,7 +206,6 @@ mod tests {
         read.map_err(|error| error.to_string())
     }
 
-    // Holds: OPS-108
     #[test]
     fn parses_a_plugin_with_its_grants() {
         let text = "
@@ -245,7 +244,6 @@ plugins:
         assert_eq!((grants.objects.len(), grants.prefixes.len()), (2, 1));
     }
 
-    // Holds: OPS-107
     #[test]
     fn errors_have_the_position_and_a_suggestion() {
         let at = |place: &str, rest: &str| format!("/etc/skydock/config.yaml:{place} {rest}");
@@ -317,7 +315,6 @@ plugins:
         );
     }
 
-    // Holds: OPS-140
     #[test]
     fn credential_and_tls_files_need_absolute_paths() {
         let text = |credential: &str, tls: &str| {
@@ -419,7 +416,6 @@ plugins:
         assert_eq!(plugins, ["metal", "metal", "openstack", "aws"]);
     }
 
-    // Holds: OPS-107
     #[test]
     fn the_schema_describes_all_fields_and_rejects_others() {
         let schema = SkydockConfiguration::schema();

@@ -120,7 +120,6 @@ mod tests {
         (access, config)
     }
 
-    // Holds: OPS-83
     #[tokio::test(start_paused = true)]
     async fn a_renewed_certificate_is_noticed_once_it_is_stable() {
         let dir = tempfile::tempdir().unwrap();
@@ -173,7 +172,6 @@ mod tests {
         assert!(done.is_ok());
     }
 
-    // Holds: OPS-83
     #[test]
     fn a_certificate_is_outdated_before_it_expires() {
         let now = Timestamp::from_second(1_700_000_000).unwrap();

@@ -164,7 +164,6 @@ mod tests {
             .all(|(_, holds)| *holds)
     }
 
-    // Holds: OPS-66
     #[tokio::test]
     async fn readiness_depends_only_on_the_first_plugin() {
         let served = Arc::new(served(None));

@@ -280,7 +280,6 @@ mod tests {
         assert!(artifacts.find(&key(b"a")).is_none());
     }
 
-    // Holds: OPS-68
     #[test]
     fn a_removed_directory_is_recreated() {
         let parent = tempfile::tempdir().unwrap();
@@ -302,7 +301,6 @@ mod tests {
         }
     }
 
-    // Holds: OPS-69
     #[test]
     fn the_default_directory_is_removed_when_dropped() {
         let artifacts = Artifacts::open(None).unwrap();

@@ -295,7 +295,6 @@ impl Place<'_> {
 mod tests {
     use super::*;
 
-    // Holds: OPS-88
     #[test]
     fn exceeding_a_shared_limit_is_not_a_failure_of_the_call() {
         let place = Place {
@@ -351,7 +350,6 @@ mod tests {
         );
     }
 
-    // Holds: OPS-52, OPS-87
     #[test]
     fn operating_md_lists_the_labels_of_call_errors() {
         let page = include_str!("../../../docs/operating.md");

@@ -255,7 +255,6 @@ mod tests {
     use super::*;
     use crate::call::HandleLimit;
 
-    // Holds: OPS-98
     #[test]
     fn errors_not_caused_by_the_file_are_transient() {
         let failed = |code: i32| CompileError::Failed {

@@ -175,7 +175,6 @@ mod tests {
         assert!(matches!(refused, Err(LoadProblem::Lost(lost)) if lost == [Instances]));
     }
 
-    // Holds: OPS-109
     #[test]
     fn a_replacement_needs_grants_for_additional_rights() {
         let before = plugin(

@@ -369,7 +369,6 @@ impl PluginMetrics {
 mod tests {
     use super::*;
 
-    // Holds: OPS-52, OPS-53, OPS-54, OPS-55, OPS-56, OPS-57, OPS-139
     #[test]
     fn operating_md_lists_every_plugin_metric() {
         let page = include_str!("../../../docs/operating.md");

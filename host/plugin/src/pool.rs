@@ -238,7 +238,6 @@ impl Lease<'_> {
 mod tests {
     use super::*;
 
-    // Holds: OPS-85
     #[test]
     fn idle_instances_of_a_burst_are_removed_sooner() {
         let limit = Duration::from_secs(60);

@@ -229,7 +229,6 @@ pub fn open(path: &Path) -> io::Result<File> {
 mod tests {
     use super::*;
 
-    // Holds: OPS-70
     #[test]
     fn a_component_of_up_to_128_mib_is_accepted() {
         let dir = tempfile::tempdir().unwrap();
@@ -244,7 +243,6 @@ mod tests {
         }
     }
 
-    // Holds: OPS-105
     #[test]
     fn a_component_must_match_the_configured_digest() {
         let dir = tempfile::tempdir().unwrap();
@@ -263,7 +261,6 @@ mod tests {
         assert!(matches!(refused, Some(LoadProblem::Digest { found, .. }) if found == known));
     }
 
-    // Holds: OPS-117
     #[test]
     fn secrets_of_a_cloud_conf_do_not_reach_the_plugin() {
         let dir = tempfile::tempdir().unwrap();

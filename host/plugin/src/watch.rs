@@ -224,7 +224,6 @@ mod tests {
     use super::*;
     use crate::error::{LoadProblem, Stage};
 
-    // Holds: OPS-98
     #[test]
     fn only_transient_errors_are_retried_with_growing_delays() {
         let passing = || Err(LoadError::new(Stage::Compile, LoadProblem::Died));

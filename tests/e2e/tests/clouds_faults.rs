@@ -40,7 +40,7 @@ async fn nothing_is_lost_or_duplicated_on_a_faulty_openstack() {
 
 /// Also, the run is recorded: its recordings have no secrets, replay exactly, and show a changed
 /// line of the plugin.
-// Holds: SEC-26, OPS-142, OPS-147
+// Holds: SEC-26
 #[tokio::test(flavor = "multi_thread")]
 async fn nothing_is_lost_or_duplicated_on_a_faulty_aws() {
     let cloud = Aws::start().await.unwrap();

@@ -41,7 +41,6 @@ async fn run(seed: u64) -> real::Report {
     }
 }
 
-// Holds: OPS-02, OPS-08
 #[tokio::test(flavor = "multi_thread")]
 async fn random_faults_end_well_with_a_single_leader() {
     if let Some(seed) = number("SKYDOCK_SEED") {

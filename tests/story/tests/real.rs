@@ -6,7 +6,6 @@ use skydock_story::{
 };
 use skydock_support::Paths;
 
-// Holds: OPS-01, OPS-02, OPS-04, OPS-21, OPS-22, OPS-23, OPS-24, OPS-44, OPS-48, OPS-52, OPS-102
 #[tokio::test(flavor = "multi_thread")]
 async fn the_story_runs_on_a_real_control_plane() {
     let plane = skydock_clusters::RealPlane::start()

@@ -47,7 +47,6 @@ const NODES: usize = 600;
 /// requests.
 const CONNECTIONS: usize = 12;
 
-// Holds: OPS-100, OPS-101, OPS-103
 #[tokio::test(flavor = "multi_thread")]
 async fn requests_share_connections_and_abandon_dead_ones() {
     let plane = RealPlane::start().await.expect("the plane starts");

@@ -35,7 +35,6 @@ const PRESENCE: &str = "hostile.skydock.dev/presence";
 /// one.
 const ACCOUNT: &str = "rehearsal";
 
-// Holds: OPS-01, OPS-02, OPS-03, OPS-64
 #[tokio::test(flavor = "multi_thread")]
 async fn a_dry_run_writes_nothing() {
     let plane = RealPlane::start_without_controllers()

@@ -88,7 +88,6 @@ async fn each_service_account_has_exactly_the_needed_permissions() {
     .await;
 }
 
-// Holds: OPS-135
 #[tokio::test(flavor = "multi_thread")]
 async fn examples_are_accepted_and_grant_only_named_objects() {
     let plane = RealPlane::start().await.expect("the plane starts");

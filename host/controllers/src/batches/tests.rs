@@ -126,7 +126,6 @@ async fn an_item_that_traps_or_times_out_delays_no_other() {
     assert_eq!(numbers.settled.lock().unwrap().len(), 100, "each once");
 }
 
-// Holds: OPS-77
 #[tokio::test(start_paused = true)]
 async fn an_unavailable_cloud_gets_few_calls_and_batches_stay_large() {
     for after in [Duration::ZERO, DEADLINE] {
@@ -236,7 +235,6 @@ async fn a_permanent_error_counts_only_for_a_single_item() {
     assert_eq!(numbers.unanswered().0, [3]);
 }
 
-// Holds: OPS-75
 #[test]
 fn a_failed_batch_is_halved_or_split_into_singles_if_slow() {
     let quick = Duration::from_millis(4999);

@@ -11,7 +11,6 @@ fn all(api: &FakeApi) -> Clients {
     }
 }
 
-// Holds: OPS-03
 #[tokio::test]
 async fn a_dry_run_reads_from_the_cloud_but_changes_nothing() {
     let cloud = Arc::new(FakeCloud::default());

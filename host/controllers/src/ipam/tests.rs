@@ -181,7 +181,7 @@ async fn a_range_inside_the_service_range_has_no_free_cidr() {
     assert_eq!(bench.events(), ["a Warning CIDRNotAvailable"]);
 }
 
-// Holds: I-05, OPS-42, OPS-50
+// Holds: I-05
 #[tokio::test(start_paused = true)]
 async fn pod_cidr_problems_get_events_and_are_counted() {
     let nodes = [
@@ -252,7 +252,7 @@ async fn a_failed_write_is_retried_with_the_same_reserved_cidr() {
     assert_eq!(bench.events()[0], "a Warning CIDRAssignmentFailed");
 }
 
-// Holds: I-08, OPS-43
+// Holds: I-08
 #[tokio::test(start_paused = true)]
 async fn a_cidr_from_another_allocator_is_kept_and_ours_is_freed() {
     let refused = json!({
@@ -427,7 +427,7 @@ async fn no_work_starts_after_shutdown() {
     assert_eq!(bench.api.calls(), Vec::<String>::new());
 }
 
-// Holds: I-05, I-08, OPS-79
+// Holds: I-05, I-08
 #[tokio::test(start_paused = true)]
 async fn nothing_is_allocated_while_late_writes_may_arrive() {
     let quiet = Duration::from_secs(40);

@@ -200,7 +200,6 @@ mod tests {
         );
     }
 
-    // Holds: OPS-17, OPS-18, OPS-19, OPS-20
     #[test]
     fn too_many_candidates_and_recent_deletions_stop_all() {
         let options = BrakeOptions::default();

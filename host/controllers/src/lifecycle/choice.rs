@@ -128,7 +128,6 @@ mod tests {
         nodes.iter().map(|entry| entry.name()).collect()
     }
 
-    // Holds: OPS-17, OPS-18
     #[test]
     fn all_condemned_nodes_go_or_all_are_held() {
         let (brake, now) = (BrakeOptions::default(), Instant::now());
@@ -158,7 +157,6 @@ mod tests {
         }
     }
 
-    // Holds: OPS-35
     #[test]
     fn allowed_and_attempted_nodes_go_and_still_count() {
         let (brake, now) = (BrakeOptions::default(), Instant::now());

@@ -268,7 +268,6 @@ mod tests {
         }
     }
 
-    // Holds: OPS-77
     #[test]
     fn repeated_failures_back_off_until_an_answer() {
         let start = Instant::now();
@@ -345,7 +344,6 @@ mod tests {
         assert!(memory.answered("a", second).is_none(), "once");
     }
 
-    // Holds: OPS-14
     #[test]
     fn a_different_answer_restarts_the_count_and_cancels_deletion() {
         let start = Instant::now();

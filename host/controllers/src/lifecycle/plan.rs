@@ -259,7 +259,7 @@ mod tests {
         }
     }
 
-    // Holds: L-08, L-12, SEC-07, OPS-14
+    // Holds: L-08, L-12, SEC-07
     #[test]
     fn an_absence_counts_after_two_answers_one_period_apart() {
         let node = ours(&[SHUTDOWN]);
@@ -281,7 +281,7 @@ mod tests {
         }
     }
 
-    // Holds: L-12, OPS-15
+    // Holds: L-12
     #[test]
     fn an_uninitialized_node_has_ten_minutes_to_appear() {
         let node = ours(&[(TAINT_UNINITIALIZED, TaintEffect::NoSchedule)]);
@@ -346,7 +346,7 @@ mod tests {
         );
     }
 
-    // Holds: L-15, OPS-38
+    // Holds: L-15
     #[test]
     fn our_own_out_of_service_taint_is_removed() {
         let taints = [SHUTDOWN, OUT_OF_SERVICE];
@@ -372,7 +372,6 @@ mod tests {
         );
     }
 
-    // Holds: OPS-35
     #[test]
     fn only_the_value_true_allows_a_deletion() {
         for (value, allowed) in [

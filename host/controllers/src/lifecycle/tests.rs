@@ -122,7 +122,7 @@ fn shutdown_taint() -> Value {
     json!({"spec": {"taints": [{"key": "other", "effect": "NoExecute"}, {"key": TAINT_SHUTDOWN, "effect": "NoSchedule"}]}})
 }
 
-// Holds: L-08, SEC-07, OPS-16, OPS-27
+// Holds: L-08, SEC-07
 #[tokio::test(start_paused = true)]
 async fn a_node_is_deleted_by_its_uid_after_the_second_answer() {
     let bench = bench();
@@ -262,7 +262,7 @@ async fn a_failed_deletion_gets_an_event_and_is_retried() {
     );
 }
 
-// Holds: L-05, L-13, SEC-06, OPS-07, OPS-13
+// Holds: L-05, L-13, SEC-06
 #[tokio::test(start_paused = true)]
 async fn ready_and_foreign_nodes_are_never_queried() {
     let bench = bench();
@@ -505,7 +505,6 @@ async fn an_uninitialized_node_is_deleted_only_after_ten_minutes() {
     assert!(bench.deleted().contains(&"a".to_owned()));
 }
 
-// Holds: OPS-17, OPS-20, OPS-21, OPS-22, OPS-23, OPS-41, OPS-49
 #[tokio::test(start_paused = true)]
 async fn too_many_deletions_are_all_held_with_events() {
     let bench = bench();
@@ -538,7 +537,6 @@ async fn too_many_deletions_are_all_held_with_events() {
     );
 }
 
-// Holds: OPS-23
 #[tokio::test(start_paused = true)]
 async fn a_node_whose_instance_exists_again_is_not_held() {
     let bench = bench();
@@ -565,7 +563,6 @@ async fn a_node_whose_instance_exists_again_is_not_held() {
     assert_eq!(bench.deleted(), ["n0"]);
 }
 
-// Holds: OPS-18, OPS-26
 #[tokio::test(start_paused = true)]
 async fn recent_deletions_count_for_the_interval() {
     let bench = bench();
@@ -645,7 +642,6 @@ async fn an_allowed_node_also_needs_the_second_absence() {
     assert_eq!((deleted, bench.held()), (vec!["n0".into(), "n1".into()], 0));
 }
 
-// Holds: OPS-24, OPS-26, OPS-35
 #[tokio::test(start_paused = true)]
 async fn allowing_some_nodes_does_not_release_the_rest() {
     let bench = bench();
@@ -672,7 +668,6 @@ async fn allowing_some_nodes_does_not_release_the_rest() {
     assert_eq!((bench.deleted().len(), bench.held()), (2, 4));
 }
 
-// Holds: OPS-25
 #[tokio::test(start_paused = true)]
 async fn a_limit_of_0_deletes_only_allowed_nodes() {
     let brake = BrakeOptions {
@@ -784,7 +779,7 @@ async fn the_first_pass_is_immediate_and_the_next_a_period_after_it() {
 /// The deadline of a plugin's reading calls.
 const DEADLINE: Duration = Duration::from_secs(30);
 
-// Holds: L-03, L-08, OPS-76
+// Holds: L-03, L-08
 #[tokio::test(start_paused = true)]
 async fn trapping_and_late_queries_delay_no_other_deletion() {
     let bench = bench();
@@ -825,7 +820,6 @@ async fn trapping_and_late_queries_delay_no_other_deletion() {
 }
 
 /// The cloud reports that the instances exist after all, or the plugin is replaced.
-// Holds: OPS-16
 #[tokio::test(start_paused = true)]
 async fn a_queued_deletion_is_dropped_when_its_reason_is_gone() {
     for replaced in [false, true] {
@@ -965,7 +959,6 @@ async fn a_single_late_node_delays_no_pass() {
     });
 }
 
-// Holds: OPS-17, OPS-20
 #[tokio::test(start_paused = true)]
 async fn nothing_is_deleted_while_open_queries_may_exceed_the_limit() {
     let bench = bench();
@@ -1052,7 +1045,6 @@ async fn a_hanging_deletion_is_not_started_twice() {
     assert!(deleted.contains(&"n1".to_owned()), "{deleted:?}");
 }
 
-// Holds: OPS-73
 #[tokio::test(start_paused = true)]
 async fn a_held_node_gets_an_event_every_half_hour() {
     let bench = bench();
@@ -1080,7 +1072,6 @@ async fn a_held_node_gets_an_event_every_half_hour() {
     assert_eq!((told(), again), (4, 2), "the same events, counted on");
 }
 
-// Holds: OPS-74
 #[tokio::test(start_paused = true)]
 async fn a_single_node_is_kept_and_a_share_of_0_keeps_all() {
     for (nodes, share_percent, deleted) in [(1, 25, 0), (2, 25, 1), (40, 0, 0), (40, 1, 1)] {
@@ -1105,7 +1096,6 @@ async fn a_single_node_is_kept_and_a_share_of_0_keeps_all() {
     }
 }
 
-// Holds: OPS-64
 #[tokio::test(start_paused = true)]
 async fn a_dry_run_reports_the_deletion_but_does_not_delete() {
     let bench = bench_saying(LifecycleOptions::default(), Some(Arc::default()));
@@ -1118,7 +1108,6 @@ async fn a_dry_run_reports_the_deletion_but_does_not_delete() {
     assert_eq!(bench.reasons()[0], "DeletingNode");
 }
 
-// Holds: OPS-62, OPS-63
 #[tokio::test(start_paused = true)]
 async fn a_query_in_progress_for_ten_minutes_gets_an_event() {
     let bench = bench();

@@ -242,7 +242,7 @@ mod tests {
         );
     }
 
-    // Holds: N-23, OPS-28, OPS-37
+    // Holds: N-23
     #[test]
     fn cloud_labels_follow_the_cloud_and_others_stay() {
         for (on_node, remembered, in_cloud, set, remove, remember) in [
@@ -333,7 +333,6 @@ mod tests {
         }
     }
 
-    // Holds: OPS-104
     #[test]
     fn cloud_annotations_follow_the_cloud_and_others_stay() {
         let annotated = |pairs_: &[(&str, &str)]| Node {

@@ -196,7 +196,7 @@ mod tests {
         assert_eq!(need(&Node::default(), &info()), Need::Nothing);
     }
 
-    // Holds: L-13, N-25, SEC-06, OPS-07
+    // Holds: L-13, N-25, SEC-06
     #[test]
     fn a_node_of_another_provider_is_not_changed() {
         let foreign = tainted(TaintEffect::NoSchedule, Some("aws:///i-1"));

@@ -235,7 +235,6 @@ async fn an_error_keeps_the_taint_and_is_retried_with_backoff() {
     assert_eq!(bench.api.calls(), Vec::<String>::new());
 }
 
-// Holds: OPS-62, OPS-63
 #[tokio::test(start_paused = true)]
 async fn a_new_instance_long_in_progress_gets_an_event() {
     let bench = bench();
@@ -458,7 +457,7 @@ async fn a_missing_permission_gets_an_event_on_the_node() {
     assert_eq!(bench.api.calls().last().unwrap(), "PATCH /api/v1/nodes/a");
 }
 
-// Holds: N-25, SEC-06, OPS-07, OPS-40
+// Holds: N-25, SEC-06
 #[tokio::test(start_paused = true)]
 async fn a_foreign_node_is_not_changed_and_gets_one_warning() {
     let bench = bench();
@@ -477,7 +476,6 @@ async fn a_foreign_node_is_not_changed_and_gets_one_warning() {
     assert_eq!(events[0].0, "ForeignProviderID");
 }
 
-// Holds: OPS-40
 #[tokio::test(start_paused = true)]
 async fn the_warning_on_a_foreign_node_is_repeated() {
     let bench = bench();
@@ -661,7 +659,7 @@ async fn the_status_patch_replaces_addresses_and_nothing_else() {
     );
 }
 
-// Holds: N-29, N-37, OPS-28
+// Holds: N-29, N-37
 #[tokio::test(start_paused = true)]
 async fn addresses_are_updated_from_the_cloud_each_period() {
     let bench = bench_with(NodeOptions {
@@ -694,7 +692,7 @@ async fn addresses_are_updated_from_the_cloud_each_period() {
     assert_eq!(bench.cloud.calls().len(), 2, "after {:?}", start.elapsed());
 }
 
-// Holds: N-23, OPS-28, OPS-37
+// Holds: N-23
 #[tokio::test(start_paused = true)]
 async fn labels_follow_the_cloud_and_their_names_are_recorded() {
     let bench = bench();
@@ -816,7 +814,6 @@ async fn the_taint_stays_until_the_watch_shows_the_addresses() {
     assert_eq!(bench.events(), []);
 }
 
-// Holds: OPS-28
 #[tokio::test(start_paused = true)]
 async fn disabled_updates_are_skipped_and_need_no_call() {
     let bench = bench_with(NodeOptions {
@@ -846,7 +843,6 @@ async fn disabled_updates_are_skipped_and_need_no_call() {
     assert_eq!(idle.cloud.calls(), Vec::<String>::new());
 }
 
-// Holds: OPS-05, OPS-31
 #[tokio::test(start_paused = true)]
 async fn a_restart_queries_full_batches_and_writes_nothing() {
     let bench = bench();
@@ -877,7 +873,7 @@ async fn a_restart_queries_full_batches_and_writes_nothing() {
     assert_eq!(bench.api.requests().len(), 0);
 }
 
-// Holds: N-03, N-08, OPS-39
+// Holds: N-03, N-08
 #[tokio::test(start_paused = true)]
 async fn each_error_of_a_new_node_decides_on_retry_and_event() {
     // Calls within 90 ms, 6 s and 8 s; whether an event is written. The back-off starts at 5 ms and
@@ -923,7 +919,6 @@ async fn each_error_of_a_new_node_decides_on_retry_and_event() {
     }
 }
 
-// Holds: OPS-39, OPS-50
 #[tokio::test(start_paused = true)]
 async fn other_initialization_failures_get_an_event_too() {
     let told = |bench: &Bench| bench.events().remove(0);
@@ -1030,7 +1025,6 @@ async fn a_throttling_cloud_is_not_queried_until_the_delay_is_over() {
     );
 }
 
-// Holds: OPS-31
 #[tokio::test(start_paused = true)]
 async fn a_new_plugin_is_queried_about_all_nodes() {
     let bench = bench();
@@ -1068,7 +1062,6 @@ async fn existing_addresses_are_not_waited_for() {
     );
 }
 
-// Holds: OPS-31
 #[tokio::test(start_paused = true)]
 async fn a_late_answer_of_the_previous_plugin_is_ignored() {
     for late in [

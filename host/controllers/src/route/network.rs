@@ -152,7 +152,7 @@ mod tests {
         assert_eq!(condition.last_transition_time, Some(Time(now)));
     }
 
-    // Holds: R-18, OPS-32
+    // Holds: R-18
     #[test]
     fn a_node_has_a_network_if_all_its_routes_exist() {
         for (standings, expected) in [

@@ -175,7 +175,6 @@ impl Bench {
     }
 }
 
-// Holds: OPS-43, OPS-91
 #[tokio::test(start_paused = true)]
 async fn the_event_for_an_out_of_range_pod_cidr_is_repeated() {
     let bench = watching();
@@ -227,7 +226,7 @@ async fn the_event_for_an_out_of_range_pod_cidr_is_repeated() {
     assert_eq!(patched(&bench), 1);
 }
 
-// Holds, OPS-32
+// Holds
 #[tokio::test(start_paused = true)]
 async fn a_node_with_all_routes_created_has_a_network() {
     let bench = watching();
@@ -683,7 +682,7 @@ fn json_node(change: &Value) -> k8s_openapi::api::core::v1::Node {
     )
 }
 
-// Holds, OPS-30
+// Holds
 #[tokio::test(start_paused = true)]
 async fn changes_made_outside_are_fixed_by_the_check() {
     let bench = bench(Rhythm::Watch {
@@ -733,7 +732,7 @@ async fn periodic_runs_start_at_once_and_ignore_changes() {
     running.abort();
 }
 
-// Holds: R-04, OPS-30
+// Holds: R-04
 #[tokio::test(start_paused = true)]
 async fn relevant_node_changes_trigger_a_run() {
     let bench = watching();
@@ -1060,7 +1059,6 @@ async fn an_interrupted_run_is_completed_by_the_next_process() {
     assert_eq!(second.calls(), ["list", "list"]);
 }
 
-// Holds: OPS-62, OPS-63
 #[tokio::test(start_paused = true)]
 async fn a_route_long_in_progress_gets_an_event_on_its_node() {
     let bench = watching();
@@ -1087,7 +1085,6 @@ async fn a_route_long_in_progress_gets_an_event_on_its_node() {
     running.abort();
 }
 
-// Holds: OPS-31
 #[tokio::test(start_paused = true)]
 async fn a_new_plugin_gets_what_the_previous_one_rejected() {
     let bench = watching();
@@ -1106,7 +1103,6 @@ async fn a_new_plugin_gets_what_the_previous_one_rejected() {
 }
 
 /// In the meantime, the node gets another address, or the plugin is replaced.
-// Holds: OPS-31
 #[tokio::test(start_paused = true)]
 async fn an_outdated_rejection_is_ignored() {
     for replaced in [false, true] {
@@ -1136,7 +1132,6 @@ async fn an_outdated_rejection_is_ignored() {
     }
 }
 
-// Holds: OPS-31
 #[tokio::test(start_paused = true)]
 async fn a_list_of_the_previous_plugin_is_not_used() {
     let bench = watching();
@@ -1152,7 +1147,6 @@ async fn a_list_of_the_previous_plugin_is_not_used() {
     running.abort();
 }
 
-// Holds: OPS-31
 #[tokio::test(start_paused = true)]
 async fn a_deletion_rejected_by_the_previous_plugin_is_retried() {
     let bench = watching();
@@ -1287,7 +1281,6 @@ async fn runs_stay_apart_while_creations_keep_failing() {
     running.abort();
 }
 
-// Holds: OPS-89, OPS-90
 #[tokio::test(start_paused = true)]
 async fn a_warning_precedes_the_route_limit() {
     let bench = bench(Rhythm::Watch {

@@ -375,7 +375,6 @@ async fn a_worker_that_returns_ends_the_process_and_is_named() {
     );
 }
 
-// Holds: OPS-31
 #[tokio::test(start_paused = true)]
 async fn a_new_plugin_generation_ensures_all_services_again() {
     let bench = start(&[Capability::LoadBalancers]);
@@ -513,7 +512,7 @@ async fn a_later_plugin_with_routes_needs_cluster_cidrs() {
     assert!(!bench.runs("route") && bench.runs("cloud-node") && !bench.running.is_finished());
 }
 
-// Holds: R-02, OPS-12
+// Holds: R-02
 #[test]
 fn cluster_cidrs_are_required_only_if_routes_are_configured() {
     let info = |capability| ProviderInfo {
@@ -546,7 +545,7 @@ async fn the_service_controller_waits_for_the_service_cache() {
     assert_eq!(bench.cloud.calls(), Vec::<String>::new());
 }
 
-// Holds: I-01, OPS-79
+// Holds: I-01
 #[tokio::test(start_paused = true)]
 async fn pod_cidrs_wait_for_late_writes_of_a_killed_process() {
     let range = || crate::ipam::NodeRange::new("10.244.0.0/16".parse().unwrap(), 24).unwrap();
@@ -588,7 +587,6 @@ async fn pod_cidrs_wait_for_late_writes_of_a_killed_process() {
     }
 }
 
-// Holds: OPS-02, OPS-03, OPS-64
 #[tokio::test(start_paused = true)]
 async fn a_dry_run_changes_nothing_with_all_controllers() {
     let api = FakeApi::default();

@@ -237,7 +237,7 @@ async fn after_a_restart_a_check_writes_no_patch_and_no_event() {
     assert_eq!(bench.reasons(), Vec::<String>::new());
 }
 
-// Holds: S-06, OPS-29
+// Holds: S-06
 #[tokio::test(start_paused = true)]
 async fn a_service_with_a_foreign_class_is_not_changed() {
     let bench = bench();
@@ -667,7 +667,7 @@ async fn only_a_known_vanished_service_loses_its_load_balancer() {
     assert_eq!(bench.calls(), Vec::<String>::new());
 }
 
-// Holds: S-05, OPS-31
+// Holds: S-05
 #[tokio::test(start_paused = true)]
 async fn a_new_plugin_rechecks_all_services() {
     let bench = bench();
@@ -687,7 +687,6 @@ async fn a_new_plugin_rechecks_all_services() {
     assert_eq!(bench.reasons().last().unwrap(), "EnsuredLoadBalancer");
 }
 
-// Holds: OPS-31
 #[tokio::test(start_paused = true)]
 async fn a_new_plugin_retries_a_failed_cleanup_at_once() {
     let bench = bench();

@@ -129,7 +129,7 @@ fn a_denial_names_the_address_and_what_opens_it() {
     }
 }
 
-// Holds: SEC-17, OPS-113
+// Holds: SEC-17
 #[test]
 fn a_wide_network_opens_private_addresses_only() {
     let policy = opened(["0.0.0.0/0", "::/0", "10.0.0.0/8"]);

@@ -146,7 +146,6 @@ fn plugin(server: &Server, tokens: Tokens, fields: &str) -> (Plugin, Arc<Tokens>
     )
 }
 
-// Holds: OPS-131
 #[tokio::test]
 async fn a_rejected_request_is_retried_with_a_new_credential() {
     let server = strict().await;
@@ -200,7 +199,6 @@ async fn a_forbidden_request_is_retried_only_if_a_file_has_changed() {
     }
 }
 
-// Holds: OPS-131
 #[tokio::test]
 async fn a_third_rejection_is_passed_to_the_guest() {
     let server = strict().await;
@@ -363,7 +361,6 @@ async fn a_secret_quoted_by_a_server_is_hidden_from_the_guest() {
     assert_eq!((status, body), (403, Bytes::from(expected)));
 }
 
-// Holds: OPS-141
 #[tokio::test]
 async fn a_compressed_answer_to_a_signed_request_is_refused() {
     let server = Server::http(|request| async move {

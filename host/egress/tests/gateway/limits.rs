@@ -121,7 +121,6 @@ async fn weary() -> Server {
     .await
 }
 
-// Holds: OPS-138
 #[tokio::test]
 async fn retry_after_pauses_only_its_own_rule() {
     let server = weary().await;
@@ -144,7 +143,6 @@ async fn retry_after_pauses_only_its_own_rule() {
     assert_eq!(retry_after("/b").await, "60", "a minute, if it does not");
 }
 
-// Holds: OPS-138
 #[tokio::test]
 async fn retry_after_pauses_all_instances() {
     let server = weary().await;

@@ -47,7 +47,7 @@ fn closed() -> Closed {
     }
 }
 
-// Holds: SEC-17, OPS-113
+// Holds: SEC-17
 #[tokio::test]
 async fn disguised_targets_are_denied_without_a_connection() {
     let silent = Server::plain().await;
@@ -389,7 +389,7 @@ async fn a_denial_names_the_rule_for_the_path() {
     }
 }
 
-// Holds: SEC-03, OPS-112
+// Holds: SEC-03
 #[tokio::test]
 async fn requests_outside_the_rules_are_denied_with_the_reason() {
     let silent = Server::plain().await;
@@ -498,7 +498,6 @@ async fn requests_outside_the_rules_are_denied_with_the_reason() {
     }
 }
 
-// Holds: OPS-116
 #[tokio::test]
 async fn a_dry_run_only_allows_reads() {
     let server = Server::plain().await;

@@ -196,7 +196,6 @@ async fn a_pin_accepts_only_one_certificate() {
     );
 }
 
-// Holds: OPS-121, OPS-132
 #[tokio::test]
 async fn a_changed_client_certificate_is_reloaded() {
     let (authority, first, second) = (Authority::new(), Authority::new(), Authority::new());

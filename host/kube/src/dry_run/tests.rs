@@ -84,7 +84,6 @@ async fn requests_that_could_still_act_fail_and_are_not_sent() {
     assert!(api.requests().is_empty());
 }
 
-// Holds: OPS-01
 #[test]
 fn intended_changes_are_described_in_words() {
     let body = json!({"a": 1});
@@ -112,7 +111,6 @@ fn intended_changes_are_described_in_words() {
     );
 }
 
-// Holds: OPS-01
 #[test]
 fn each_message_is_new_only_once() {
     let said = Said::default();
@@ -121,7 +119,6 @@ fn each_message_is_new_only_once() {
 }
 
 // The version of a node changes with each heartbeat, and the time of a condition with each attempt.
-// Holds: OPS-01
 #[test]
 fn versions_and_timestamps_do_not_make_a_message_new() {
     let at = |time: &str| {

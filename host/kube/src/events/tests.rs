@@ -83,7 +83,6 @@ async fn an_expired_event_is_created_again() {
     );
 }
 
-// Holds: OPS-47, OPS-51
 #[tokio::test(start_paused = true)]
 async fn a_full_queue_drops_events_and_never_waits() {
     let (recorder, _writer) = recorder();
@@ -130,7 +129,7 @@ async fn a_silent_api_server_does_not_block_the_shutdown() {
     assert!(ended.is_ok(), "the writer still waits for an answer");
 }
 
-// Holds: C-07, OPS-45, OPS-46
+// Holds: C-07
 #[tokio::test(start_paused = true)]
 async fn normal_events_are_rate_limited_and_warnings_go_first() {
     let api = FakeApi::default();

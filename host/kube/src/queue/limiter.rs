@@ -105,7 +105,7 @@ mod tests {
         assert_eq!(waits, [5, 10, 20, 40, 80, 160, 300, 300]);
     }
 
-    // Holds: N-03, OPS-77
+    // Holds: N-03
     #[test]
     fn the_node_limiter_starts_at_5_ms_and_ends_at_1000_s() {
         assert_eq!(

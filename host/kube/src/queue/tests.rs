@@ -107,7 +107,6 @@ async fn an_item_that_is_added_again_keeps_its_place() {
     assert_eq!(ready(&queue, 10).await, [1, 2]);
 }
 
-// Holds: OPS-78
 #[tokio::test(start_paused = true)]
 async fn a_worker_for_changes_takes_nothing_else() {
     let queue = queue();
@@ -169,7 +168,7 @@ async fn conflict_retries_do_not_share_a_rate_limit() {
     );
 }
 
-// Holds: N-03, OPS-77
+// Holds: N-03
 #[tokio::test(start_paused = true)]
 async fn failures_of_one_call_use_one_token_and_are_spread() {
     let metrics = WorkqueueMetrics::register(&mut prometheus_client::registry::Registry::default());

@@ -322,7 +322,6 @@ mod tests {
         limits(20, &settings)
     }
 
-    // Holds: OPS-84
     #[test]
     fn every_key_sets_its_own_limit() {
         let defaults = Limits::default();
@@ -526,7 +525,6 @@ mod tests {
         assert!(set(&["memory=2Gi", "memory-total=8Gi"]).is_ok());
     }
 
-    // Holds: OPS-85
     #[test]
     fn operating_md_lists_every_limit_with_its_default() {
         let page = include_str!("../../../../docs/operating.md");

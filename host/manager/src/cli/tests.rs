@@ -48,7 +48,6 @@ fn parses_the_flags_of_a_typical_ccm_manifest() {
     );
 }
 
-// Holds: OPS-05, OPS-08, OPS-10
 #[test]
 fn defaults_match_upstream() {
     let args = ccm(&[]).unwrap();
@@ -73,7 +72,6 @@ fn parses_boolean_flags_like_go() {
     assert!(refusal(&["--leader-elect=maybe"]).contains("maybe"));
 }
 
-// Holds: OPS-09
 #[test]
 fn an_unsupported_upstream_flag_is_rejected_by_name() {
     assert_eq!(

@@ -200,7 +200,6 @@ mod tests {
         }
     }
 
-    // Holds: OPS-09
     #[test]
     fn every_unsupported_upstream_flag_is_rejected_by_name() {
         for (name, instead) in NOT_HONORED {
@@ -222,7 +221,6 @@ mod tests {
         }
     }
 
-    // Holds: OPS-11
     #[test]
     fn flags_that_request_fixed_behavior_are_accepted() {
         for settled in SETTLED {

@@ -39,7 +39,6 @@ fn the_provider_is_found_by_plugin_flag_then_plugin_dir() {
     assert!(missing.contains("aws.wasm does not exist"), "{missing}");
 }
 
-// Holds: OPS-117
 #[test]
 fn cloud_conf_is_recognized_through_symlinks() {
     let dir = tempfile::tempdir().unwrap();
@@ -65,7 +64,6 @@ fn cloud_conf_is_recognized_through_symlinks() {
     }
 }
 
-// Holds: OPS-106
 #[test]
 fn flags_override_the_configuration_file() {
     let dir = plugin_dir();
@@ -151,7 +149,6 @@ fn a_missing_setting_is_named_with_its_flag() {
     assert!(twice.contains("twice"), "{twice}");
 }
 
-// Holds: OPS-81
 #[test]
 fn cluster_addresses_come_from_flags_and_environment() {
     let flags = [
@@ -168,7 +165,6 @@ fn cluster_addresses_come_from_flags_and_environment() {
     assert!(crate::cli::parse(["skydock", "--load-balancer-allowed-cidrs=10.244.9.0"]).is_err());
 }
 
-// Holds: OPS-81, OPS-82
 #[test]
 fn ingress_rules_are_checked_even_without_routes() {
     let dir = plugin_dir();
@@ -224,7 +220,6 @@ fn rejects_inconsistent_leader_election_durations() {
     );
 }
 
-// Holds: OPS-04
 #[test]
 fn a_dry_run_takes_no_part_in_leader_election() {
     let dir = plugin_dir();
@@ -239,7 +234,6 @@ fn a_dry_run_takes_no_part_in_leader_election() {
     assert!(config(&flags).unwrap().election.is_none());
 }
 
-// Holds: OPS-89
 #[test]
 fn process_events_refer_to_the_configured_lease() {
     let dir = plugin_dir();

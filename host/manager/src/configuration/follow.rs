@@ -150,7 +150,6 @@ mod tests {
         SkydockConfiguration::parse(&text, Path::new("/c.yaml")).map_err(|error| error.to_string())
     }
 
-    // Holds: OPS-122
     #[test]
     fn new_rules_apply_immediately_other_changes_need_a_restart() {
         let egress = Egress::new(
@@ -184,7 +183,6 @@ mod tests {
         }
     }
 
-    // Holds: OPS-122
     #[tokio::test(start_paused = true)]
     async fn a_file_that_is_still_changing_is_not_applied() {
         use skydock_plugin::WayOut as _;
@@ -222,7 +220,6 @@ mod tests {
         following.abort();
     }
 
-    // Holds: OPS-139
     #[tokio::test(start_paused = true)]
     async fn a_change_before_the_first_poll_is_applied() {
         use skydock_plugin::WayOut as _;

@@ -39,7 +39,7 @@ fn rules(plugin: &str, permits: &Permits, digest: &str) -> Vec<String> {
     settings.rules.iter().map(name).collect()
 }
 
-// Holds: SEC-19, OPS-115
+// Holds: SEC-19
 #[test]
 fn a_credential_is_bound_to_one_plugin_and_digest() {
     let (one, other) = ("1".repeat(64), "2".repeat(64));
@@ -78,7 +78,6 @@ fn each_component_digest_has_its_own_gateway() {
     );
 }
 
-// Holds: OPS-130
 #[test]
 fn a_changed_rule_keeps_credentials_logged_in() {
     let egress = Egress::new("a", permits("any"), Vec::new(), &mut Registry::default()).unwrap();
@@ -116,7 +115,6 @@ fn a_changed_rule_keeps_credentials_logged_in() {
     );
 }
 
-// Holds: OPS-113
 #[tokio::test]
 async fn the_addresses_of_the_api_server_are_closed() {
     let egress = Egress::new("a", permits("any"), Vec::new(), &mut Registry::default()).unwrap();
@@ -140,7 +138,6 @@ async fn the_addresses_of_the_api_server_are_closed() {
     assert_eq!(closed(), known, "a name that leads nowhere opens nothing");
 }
 
-// Holds: OPS-118, OPS-119, OPS-120, OPS-121
 #[test]
 fn operating_md_lists_every_egress_metric() {
     let page = include_str!("../../../../docs/operating.md");

@@ -123,7 +123,6 @@ mod tests {
 
     const MINUTE: Duration = Duration::from_secs(60);
 
-    // Holds: OPS-99
     #[tokio::test]
     async fn slow_connections_are_closed_to_make_room() {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();

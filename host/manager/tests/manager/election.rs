@@ -130,7 +130,6 @@ async fn a_released_lease_is_acquired_immediately() {
     );
 }
 
-// Holds: OPS-79
 #[tokio::test]
 async fn a_silent_leader_is_replaced_when_its_lease_expires() {
     let (_plane, client, _leases) = plane().await;
@@ -154,7 +153,6 @@ async fn a_silent_leader_is_replaced_when_its_lease_expires() {
     );
 }
 
-// Holds: OPS-79
 #[tokio::test]
 async fn an_unreleased_lease_is_reported_even_after_a_lost_answer() {
     let (plane, client, _leases) = plane().await;
@@ -232,7 +230,6 @@ async fn a_leader_that_loses_its_lease_to_another_stops() {
     );
 }
 
-// Holds: OPS-08
 #[tokio::test]
 async fn reads_a_lease_written_by_client_go() {
     let (_plane, client, leases) = plane().await;
@@ -378,7 +375,7 @@ async fn balancer(to: String) -> (String, Arc<Notify>) {
     (format!("http://{address}"), silence)
 }
 
-// Holds: P-20, OPS-101
+// Holds: P-20
 #[tokio::test]
 async fn a_leader_survives_a_silent_connection() {
     let (plane, _client, _leases) = plane().await;
@@ -410,7 +407,6 @@ async fn a_leader_survives_a_silent_connection() {
     assert!(matches!(state, Leadership::Leading(_)), "{state:?}");
 }
 
-// Holds: OPS-101
 #[tokio::test]
 async fn a_standby_takes_over_despite_a_silent_connection() {
     let (plane, client, _leases) = plane().await;

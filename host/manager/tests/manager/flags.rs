@@ -178,7 +178,7 @@ fn tools_for_developers_are_next_to_skydock() {
     assert_eq!(run(&new).0, "<plugin>\n<new>\n<--help>\n<x y>\n");
 }
 
-// Holds: R-02, OPS-12
+// Holds: R-02
 #[test]
 fn routes_without_cluster_cidr_fail_at_startup() {
     let said = refusal(&[&plugin("hostile/good.wasm")]);
@@ -186,7 +186,6 @@ fn routes_without_cluster_cidr_fail_at_startup() {
     assert!(said.contains(words), "{said}");
 }
 
-// Holds: OPS-84
 #[test]
 fn plugin_limit_flags_apply_to_the_plugin() {
     let said = refusal(&[&plugin("hostile/good.wasm"), "--plugin-limit=memory=1Mi"]);
@@ -196,7 +195,7 @@ fn plugin_limit_flags_apply_to_the_plugin() {
     );
 }
 
-// Holds: SEC-16, OPS-81, OPS-82
+// Holds: SEC-16
 #[tokio::test(flavor = "multi_thread")]
 async fn a_load_balancer_with_a_pod_address_causes_an_event() {
     let plane = DevPlane::start(Options::default()).await.unwrap();
@@ -243,7 +242,6 @@ async fn a_load_balancer_with_a_pod_address_causes_an_event() {
     plane.shutdown().await;
 }
 
-// Holds: OPS-79
 #[tokio::test(flavor = "multi_thread")]
 async fn pod_cidr_allocation_waits_after_a_killed_leader() {
     let plane = DevPlane::start(Options::default()).await.unwrap();

@@ -40,7 +40,6 @@ fn inspect_plugin(name: &str, flags: &[&str]) -> Result<String, String> {
     }
 }
 
-// Holds: OPS-06
 #[test]
 fn inspect_shows_capabilities_and_provider_id_prefixes() {
     let told = inspect(&[]).unwrap();

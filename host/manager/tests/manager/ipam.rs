@@ -201,7 +201,7 @@ async fn assigned(nodes: &Api<Node>, count: usize) -> BTreeMap<String, Vec<Strin
     panic!("not {count} nodes have Pod CIDRs after 10 s");
 }
 
-// Holds: I-05, I-06, I-09, OPS-33
+// Holds: I-05, I-06, I-09
 #[tokio::test(flavor = "multi_thread")]
 async fn nodes_get_unused_pod_cidrs_until_none_is_left() {
     let plane = DevPlane::start(skydock_devplane::Options::default())

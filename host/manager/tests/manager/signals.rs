@@ -218,7 +218,6 @@ fn get(address: SocketAddr, path: &str) -> Option<String> {
     Some(answer)
 }
 
-// Holds: OPS-66, OPS-72
 #[test]
 fn health_and_signals_work_while_compiling() {
     let address = free_address().unwrap();
@@ -243,7 +242,7 @@ fn health_and_signals_work_while_compiling() {
     ends(&compiler);
 }
 
-// Holds: SEC-13, OPS-60
+// Holds: SEC-13
 #[test]
 fn the_compiler_inherits_nothing_from_the_host() {
     let mut skydock = Skydock::manager(with_dear_plugin(), "dear.wasm", &[]);
@@ -341,7 +340,6 @@ fn a_signal_stops_reading_a_blocked_file() {
     assert_eq!(status.code(), Some(0), "{log}");
 }
 
-// Holds: OPS-97
 #[test]
 fn pipes_are_rejected_by_the_name_of_the_flag() {
     for (plugin, config, flag) in [
@@ -417,7 +415,6 @@ fn a_signal_stops_waiting_for_an_exec_credential() {
     assert_eq!(status.code(), Some(0), "{log}");
 }
 
-// Holds: OPS-72
 #[test]
 fn a_signal_stops_waiting_for_the_api_server() {
     let dir = dir();
@@ -435,7 +432,6 @@ fn a_signal_stops_waiting_for_the_api_server() {
     drop(connection);
 }
 
-// Holds: OPS-48
 #[test]
 fn a_signal_stops_a_leader_and_a_standby() {
     let runtime = tokio::runtime::Runtime::new().unwrap();

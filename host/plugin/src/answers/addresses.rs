@@ -168,7 +168,7 @@ mod tests {
         texts.iter().map(|text| text.parse().unwrap()).collect()
     }
 
-    // Holds: SEC-16, OPS-80
+    // Holds: SEC-16
     #[test]
     fn names_that_mean_local_addresses_are_rejected() {
         let table = [
@@ -198,7 +198,7 @@ mod tests {
         }
     }
 
-    // Holds: SEC-16, OPS-80
+    // Holds: SEC-16
     #[test]
     fn special_addresses_are_rejected() {
         let table = [
@@ -234,7 +234,7 @@ mod tests {
         }
     }
 
-    // Holds: SEC-16, OPS-81, OPS-82
+    // Holds: SEC-16
     #[test]
     fn cluster_addresses_need_to_be_allowed_for_load_balancers() {
         let rules = IngressRules {
@@ -268,7 +268,6 @@ mod tests {
         }
     }
 
-    // Holds: OPS-81
     #[test]
     fn a_rejection_names_the_range_and_the_flag() {
         let rules = IngressRules {

@@ -77,7 +77,6 @@ mod tests {
         }
     }
 
-    // Holds: OPS-67
     #[test]
     fn the_most_recently_used_artifacts_are_kept() {
         let now = SystemTime::now();
@@ -93,7 +92,6 @@ mod tests {
         assert_eq!(removed, gone);
     }
 
-    // Holds: OPS-67
     #[test]
     fn large_artifacts_leave_room_for_fewer() {
         let now = SystemTime::now();

@@ -164,7 +164,7 @@ mod tests {
         assert_eq!(limiter.refused, Some(Denied::Memory));
     }
 
-    // Holds: SEC-04, OPS-85
+    // Holds: SEC-04
     #[test]
     fn a_table_has_its_own_limit() {
         let mut limiter = limiter(100, &Account::new(100, Gauge::default()));

@@ -328,7 +328,7 @@ mod tests {
         );
     }
 
-    // Holds: SEC-04, OPS-85
+    // Holds: SEC-04
     #[test]
     fn log_bytes_are_limited_too() {
         let start = Instant::now();

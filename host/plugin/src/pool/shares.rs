@@ -127,7 +127,7 @@ mod tests {
     use super::*;
     use Capability::{Instances, LoadBalancers, Routes, Zones};
 
-    // Holds: SEC-10, OPS-86
+    // Holds: SEC-10
     #[test]
     fn instances_are_split_among_exported_capabilities() {
         let all: &[Capability] = &[Instances, LoadBalancers, Routes, Zones];

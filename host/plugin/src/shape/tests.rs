@@ -141,7 +141,7 @@ fn every_kind_of_definition_counts() {
     }
 }
 
-// Holds: SEC-12, OPS-70
+// Holds: SEC-12
 #[test]
 fn functions_and_table_elements_of_modules_are_limited() {
     let functions = |many: usize| {
@@ -172,7 +172,6 @@ fn functions_and_table_elements_of_modules_are_limited() {
     );
 }
 
-// Holds: OPS-70
 #[test]
 fn the_code_of_all_modules_is_limited() {
     let see = |sizes: &[u32]| {
@@ -223,7 +222,6 @@ fn names_for_components_are_limited() {
     );
 }
 
-// Holds: OPS-70
 #[test]
 fn number_and_length_of_imports_and_exports_are_limited() {
     let imports = |many: usize| {

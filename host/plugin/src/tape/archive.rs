@@ -252,7 +252,6 @@ mod tests {
         fs::metadata(path).unwrap().permissions().mode() & 0o777
     }
 
-    // Holds: OPS-144
     #[test]
     fn only_the_owner_can_read_recordings() {
         let parent = tempfile::tempdir().unwrap();
@@ -274,7 +273,6 @@ mod tests {
         );
     }
 
-    // Holds: OPS-145
     #[test]
     fn the_oldest_recordings_are_removed() {
         let dir = tempfile::tempdir().unwrap();
@@ -302,7 +300,6 @@ mod tests {
         );
     }
 
-    // Holds: OPS-145
     #[test]
     fn files_of_others_are_never_removed() {
         let dir = tempfile::tempdir().unwrap();
@@ -317,7 +314,7 @@ mod tests {
         assert_eq!((files.len(), files[0].1.len()), (2, 5000), "{files:?}");
     }
 
-    // Holds: SEC-26, OPS-143
+    // Holds: SEC-26
     #[test]
     fn a_secret_in_two_pieces_or_another_instance_is_masked() {
         let dir = tempfile::tempdir().unwrap();
@@ -372,7 +369,6 @@ mod tests {
         assert!(recorder.is_full());
     }
 
-    // Holds: OPS-145
     #[test]
     fn a_recording_that_reaches_the_limit_says_so() {
         let dir = tempfile::tempdir().unwrap();
@@ -394,7 +390,6 @@ mod tests {
         );
     }
 
-    // Holds: OPS-146
     #[test]
     fn a_disk_that_fails_breaks_nothing() {
         let dir = tempfile::tempdir().unwrap();

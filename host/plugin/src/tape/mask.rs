@@ -224,7 +224,6 @@ mod tests {
         Masks::default().text(text)
     }
 
-    // Holds: OPS-143
     #[test]
     fn values_with_the_name_of_a_secret_are_masked() {
         for (text, expected) in [
@@ -272,7 +271,6 @@ mod tests {
         }
     }
 
-    // Holds: OPS-143
     #[test]
     fn headers_options_and_fields_are_masked_everywhere_later() {
         let masks = Masks::default();
@@ -311,7 +309,6 @@ mod tests {
         );
     }
 
-    // Holds: OPS-143
     #[test]
     fn lists_named_values_and_bytes_are_masked() {
         let masks = Masks::default();
@@ -342,7 +339,6 @@ mod tests {
         assert_eq!(answer, json!({"text": "xxx"}));
     }
 
-    // Holds: OPS-143
     #[test]
     fn what_kubectl_keeps_of_a_secret_is_masked() {
         let applied = json!({"stringData": {"cloud.conf": "user = me\nregion = r"}}).to_string();
@@ -361,7 +357,6 @@ mod tests {
         assert!(serde_json::from_str::<Value>(text).is_ok());
     }
 
-    // Holds: OPS-143
     #[test]
     fn data_of_a_secret_keeps_its_length() {
         let masks = Masks::default();

@@ -366,7 +366,6 @@ mod tests {
         assert!(script.exchanges[&1].sent_first);
     }
 
-    // Holds: OPS-146
     #[test]
     fn a_recording_may_end_anywhere() {
         let lines = [

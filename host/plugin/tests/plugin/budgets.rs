@@ -55,7 +55,6 @@ async fn sentence(bench: &Bench) -> String {
 
 const CPU: &str = "skydock_plugin_guest_cpu_seconds_total";
 
-// Holds: OPS-85
 #[tokio::test(flavor = "multi_thread")]
 async fn waiting_uses_no_cpu_budget() {
     let bench = raw("naps", limits()).await;
@@ -128,7 +127,6 @@ fn peak() -> u64 {
     line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() / 1024
 }
 
-// Holds: OPS-87
 #[tokio::test(flavor = "multi_thread")]
 async fn oversized_parts_of_a_request_end_the_call() {
     let before = peak();
@@ -162,7 +160,6 @@ async fn oversized_parts_of_a_request_end_the_call() {
     assert!(peak() < before + 300, "from {before} to {} MiB", peak());
 }
 
-// Holds: OPS-87
 #[tokio::test(flavor = "multi_thread")]
 async fn handles_kept_between_calls_count_toward_the_limit() {
     let bench = raw(
@@ -243,7 +240,6 @@ async fn options_of_sent_requests_do_not_stay_open() {
     .unwrap();
 }
 
-// Holds: OPS-85, OPS-87
 #[tokio::test(flavor = "multi_thread")]
 async fn instances_share_the_total_memory_of_their_plugin() {
     // An instance has 4 MiB; there is room for two.
@@ -370,7 +366,7 @@ async fn endless_node_lists_are_charged_to_the_cpu_budget() {
     );
 }
 
-// Holds: SEC-10, OPS-86
+// Holds: SEC-10
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn hanging_load_balancers_do_not_take_instances_of_nodes() {
     let bench = Bench::new(

@@ -122,7 +122,7 @@ async fn every_cloud_error_keeps_its_case() {
     );
 }
 
-// Holds: SEC-05, OPS-53
+// Holds: SEC-05
 #[tokio::test(flavor = "multi_thread")]
 async fn an_invalid_answer_for_a_node_fails_only_that_node() {
     let bench = Bench::good().await;

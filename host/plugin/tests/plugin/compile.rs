@@ -94,7 +94,6 @@ fn good(dir: &Path) {
     fs::write(dir.join("cloud.conf"), "").unwrap();
 }
 
-// Holds: OPS-65
 #[tokio::test(flavor = "multi_thread")]
 async fn a_new_configuration_does_not_recompile_the_component() {
     let dir = tempfile::tempdir().unwrap();
@@ -124,7 +123,6 @@ async fn a_new_configuration_does_not_recompile_the_component() {
     );
 }
 
-// Holds: OPS-58
 #[tokio::test(flavor = "multi_thread")]
 async fn the_next_process_reuses_compiled_code() {
     let dir = tempfile::tempdir().unwrap();
@@ -140,7 +138,6 @@ async fn the_next_process_reuses_compiled_code() {
     );
 }
 
-// Holds: OPS-68
 #[tokio::test(flavor = "multi_thread")]
 async fn other_files_in_the_cache_directory_are_not_changed() {
     let (dir, home) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
@@ -211,7 +208,7 @@ async fn damaged_machine_code_is_compiled_again() {
     assert_ne!(fs::read(&artifact).unwrap(), bytes);
 }
 
-// Holds: SEC-08, OPS-60, SEC-13
+// Holds: SEC-08, SEC-13
 #[tokio::test(flavor = "multi_thread")]
 async fn compilation_is_limited_in_memory_cpu_and_time() {
     type Expected = fn(&CompileError) -> bool;
@@ -274,7 +271,6 @@ async fn compilation_is_limited_in_memory_cpu_and_time() {
     }
 }
 
-// Holds: OPS-70
 #[tokio::test(flavor = "multi_thread")]
 async fn a_full_function_table_is_within_the_limits() {
     const FUNCTIONS: usize = 65_536;
@@ -299,7 +295,6 @@ async fn a_full_function_table_is_within_the_limits() {
     );
 }
 
-// Holds: OPS-71
 #[tokio::test(flavor = "multi_thread")]
 async fn a_newer_file_cancels_compilation_of_the_older() {
     let dir = tempfile::tempdir().unwrap();

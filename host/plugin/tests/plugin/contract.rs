@@ -155,7 +155,6 @@ async fn annotations_of_a_dropped_call_are_applied() {
     assert_eq!(noted(&cluster), ["default/web probe.example/begun=1"]);
 }
 
-// Holds: OPS-110
 #[tokio::test]
 async fn objects_can_be_read_only_with_a_grant() {
     let (bench, cluster) = probe(&[]).await;

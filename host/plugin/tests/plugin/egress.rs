@@ -137,7 +137,7 @@ async fn one(bench: &Bench, request: &str) -> Result<Instance, CloudError> {
     describe(bench, &[asks(request, 0)]).await.remove(0)
 }
 
-// Holds: SEC-03, OPS-112
+// Holds: SEC-03
 #[tokio::test(flavor = "multi_thread")]
 async fn plugin_requests_need_an_egress_rule() {
     let (cloud, address) = Cloud::start().await;
@@ -369,7 +369,7 @@ pub(crate) fn with_token(address: SocketAddr, file: &Path) -> Settings {
     }
 }
 
-// Holds: SEC-18, OPS-114
+// Holds: SEC-18
 #[tokio::test(flavor = "multi_thread")]
 async fn the_host_adds_a_credential_and_follows_its_file() {
     let (cloud, address) = Cloud::start().await;

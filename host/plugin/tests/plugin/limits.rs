@@ -34,7 +34,7 @@ fn traps(bench: &Bench, kind: &str) -> f64 {
     ))
 }
 
-// Holds: C-08, SEC-04, SEC-08, OPS-53, OPS-56, OPS-87
+// Holds: C-08, SEC-04, SEC-08
 #[tokio::test(flavor = "multi_thread")]
 async fn an_endless_loop_ends_at_its_cpu_budget() {
     let bench = Bench::good().await;
@@ -82,7 +82,7 @@ async fn loops_in_one_capability_do_not_affect_others() {
     works(&bench).await;
 }
 
-// Holds: SEC-04, OPS-56, OPS-87
+// Holds: SEC-04
 #[tokio::test(flavor = "multi_thread")]
 async fn a_memory_bomb_ends_at_the_memory_limit() {
     let bench = Bench::new(
@@ -108,7 +108,7 @@ async fn a_memory_bomb_ends_at_the_memory_limit() {
     );
 }
 
-// Holds: SEC-08, OPS-52, OPS-53
+// Holds: SEC-08
 #[tokio::test(flavor = "multi_thread")]
 async fn a_trap_ends_only_its_call() {
     let bench = Bench::good().await;
@@ -177,7 +177,7 @@ async fn an_instance_that_keeps_borrowed_nodes_is_removed() {
     assert_eq!(status.ingress[0].hostname.as_deref(), Some("a"));
 }
 
-// Holds: SEC-04, OPS-57
+// Holds: SEC-04
 #[tokio::test(flavor = "multi_thread")]
 async fn a_log_flood_is_limited_without_failing_the_call() {
     listen();
@@ -202,7 +202,7 @@ async fn a_log_flood_is_limited_without_failing_the_call() {
     works(&bench).await;
 }
 
-// Holds: C-08, SEC-04, OPS-87
+// Holds: C-08, SEC-04
 #[tokio::test(flavor = "multi_thread")]
 async fn a_call_ends_at_its_deadline() {
     let bench = Bench::new(
@@ -226,7 +226,6 @@ async fn a_call_ends_at_its_deadline() {
     assert_eq!(traps(&bench, "deadline"), 1.0);
 }
 
-// Holds: OPS-52
 #[tokio::test(flavor = "multi_thread")]
 async fn the_instance_of_a_dropped_call_is_not_reused() {
     let bench = Bench::new(
@@ -256,7 +255,6 @@ async fn the_instance_of_a_dropped_call_is_not_reused() {
     assert_eq!(bench.metric(cancelled), 3.0);
 }
 
-// Holds: OPS-56
 #[tokio::test(flavor = "multi_thread")]
 async fn the_number_of_instances_is_limited() {
     let bench = Bench::new(

@@ -226,7 +226,7 @@ async fn recorded(component: &[u8]) -> Studio {
     studio
 }
 
-// Holds: SEC-26, OPS-142, OPS-143
+// Holds: SEC-26
 #[tokio::test(flavor = "multi_thread")]
 async fn a_recording_replays_exactly_and_shows_changes() {
     let component = simcloud();
@@ -292,7 +292,6 @@ async fn a_recording_replays_exactly_and_shows_changes() {
     );
 }
 
-// Holds: OPS-147
 #[tokio::test(flavor = "multi_thread")]
 async fn what_a_killed_process_has_recorded_replays() {
     let component = simcloud();

@@ -27,7 +27,6 @@ async fn region(bench: &Bench) -> String {
         .unwrap()
 }
 
-// Holds: OPS-55
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_call_fails_while_generations_change() {
     let bench = Bench::good().await;
@@ -102,7 +101,6 @@ async fn no_call_fails_while_generations_change() {
     );
 }
 
-// Holds: OPS-56
 #[tokio::test(flavor = "multi_thread")]
 async fn memory_is_counted_once_across_swaps_and_rejections() {
     let bench = Bench::good().await;
@@ -147,7 +145,7 @@ async fn a_running_call_finishes_on_its_generation() {
     .await;
 }
 
-// Holds: SEC-08, OPS-54
+// Holds: SEC-08
 #[tokio::test(flavor = "multi_thread")]
 async fn a_failed_reload_keeps_the_generation_in_service() {
     let bench = Bench::good().await;
@@ -193,7 +191,6 @@ async fn a_failed_reload_keeps_the_generation_in_service() {
     assert_eq!(bench.plugin.reload().await.unwrap(), Reload::Unchanged);
 }
 
-// Holds: OPS-31
 #[tokio::test(flavor = "multi_thread")]
 async fn a_new_configuration_creates_a_new_generation() {
     let bench = Bench::good().await;

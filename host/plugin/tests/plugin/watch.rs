@@ -120,7 +120,6 @@ async fn a_file_written_in_pieces_is_read_when_complete() {
     );
 }
 
-// Holds: OPS-98
 #[tokio::test(flavor = "multi_thread")]
 async fn transient_failures_are_retried() {
     let dir = tempfile::tempdir().unwrap();

@@ -203,7 +203,6 @@ fn alerts_cover_the_reasons_of_denied_requests() {
     );
 }
 
-// Holds: OPS-137
 #[test]
 fn operating_md_describes_exactly_the_alerts() {
     let page = read("docs/operating.md");

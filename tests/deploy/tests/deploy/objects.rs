@@ -228,7 +228,6 @@ fn granted_objects(configuration: &Value) -> BTreeSet<String> {
     objects.map(told).collect()
 }
 
-// Holds: OPS-135
 #[test]
 fn roles_of_examples_grant_only_the_configured_objects() {
     let mut found = 0;
@@ -273,7 +272,6 @@ fn roles_of_examples_grant_only_the_configured_objects() {
     assert!(found >= 2, "no example shows it");
 }
 
-// Holds: OPS-136
 #[test]
 fn pods_are_replaced_one_at_a_time() {
     let objects = objects();

@@ -68,7 +68,6 @@ fn the_plugin_is_either_in_the_image_or_mounted() {
     }
 }
 
-// Holds: OPS-133
 #[test]
 fn every_configured_file_is_in_a_mounted_directory() {
     for variant in all() {
@@ -141,7 +140,6 @@ fn cloud_examples_bind_each_egress_rule_to_a_credential() {
     }
 }
 
-// Holds: OPS-134
 #[test]
 fn the_memory_limit_covers_plugin_compiler_and_host() {
     for variant in all() {
@@ -199,7 +197,6 @@ fn every_mount_is_used_by_a_flag() {
     }
 }
 
-// Holds: OPS-10
 #[test]
 fn probes_use_the_loopback_health_address() {
     for variant in all() {

@@ -79,7 +79,6 @@ fn pods_use_the_service_account_of_the_role_binding() {
     }
 }
 
-// Holds: OPS-34
 #[test]
 fn the_route_controller_account_may_patch_node_status() {
     let roles = documents("components/routes/rbac.yaml", "ClusterRole");

@@ -21,7 +21,6 @@ const ROUTES: &str = "--configure-cloud-routes=false";
 /// Number of concurrent requests.
 const AT_A_TIME: usize = 16;
 
-// Holds: OPS-76
 #[tokio::test(flavor = "multi_thread")]
 async fn dead_nodes_are_deleted_despite_a_trap_and_a_late_answer() {
     run().await.unwrap();

@@ -60,7 +60,6 @@ async fn a_thousand_conflicts_are_retried_within_seconds() {
     );
 }
 
-// Holds: OPS-76
 #[tokio::test(start_paused = true)]
 async fn trapping_and_late_nodes_delay_no_other_new_node() {
     let bench = crowd(100);
@@ -117,7 +116,6 @@ async fn late_single_nodes_take_no_worker_from_new_nodes() {
     }
 }
 
-// Holds: OPS-78
 #[tokio::test(start_paused = true)]
 async fn new_nodes_neither_wait_for_rechecks_nor_share_their_calls() {
     let bench = crowd(0);

@@ -135,7 +135,7 @@ fn single_routes() -> Vec<Route> {
     ]
 }
 
-// Holds, OPS-32
+// Holds
 #[test]
 fn routes_become_those_the_nodes_need() {
     let with = |mut routes: Vec<Route>, more: &[Route]| {
@@ -353,7 +353,7 @@ fn a_route_is_ours_if_either_end_is_in_a_cluster_range() {
     }
 }
 
-// Holds: R-10, OPS-30
+// Holds: R-10
 #[test]
 fn a_route_outside_our_ranges_is_never_changed() {
     let gone = route("node-x", "10.1.0.0/24");
@@ -458,7 +458,7 @@ fn a_node_without_pod_cidrs_but_with_our_route_is_stranded() {
     assert_eq!(plan.stranded, ["a".to_owned()].into());
 }
 
-// Holds: R-07, OPS-91
+// Holds: R-07
 #[test]
 fn a_route_we_could_not_delete_is_never_created() {
     let pod_cidrs = [

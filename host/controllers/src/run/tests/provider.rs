@@ -161,7 +161,6 @@ async fn a_note_on_a_deleted_object_is_dropped() {
     assert_eq!(written(&bench.api).len(), 2, "once each");
 }
 
-// Holds: OPS-111
 #[tokio::test(start_paused = true)]
 async fn objects_read_for_a_load_balancer_are_watched() {
     let (bench, cluster) = working().await;

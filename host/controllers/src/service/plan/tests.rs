@@ -216,7 +216,6 @@ fn each_host_cleans_up_services_of_its_own_classes() {
     assert_eq!(note_to_write(&lb(&json!({}))), None);
 }
 
-// Holds: OPS-61
 #[test]
 fn a_class_note_copied_from_another_service_is_ignored() {
     let copied = |change: Value| {

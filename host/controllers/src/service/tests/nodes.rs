@@ -722,7 +722,6 @@ fn choosing(version: &str, selector: &str) -> Service {
     )
 }
 
-// Holds: OPS-36
 #[tokio::test(start_paused = true)]
 async fn a_service_chooses_its_nodes_by_a_selector() {
     let edge = json!({"pool": "edge"});

@@ -134,7 +134,7 @@ async fn a_failed_check_is_retried_as_a_check() {
     );
 }
 
-// Holds: S-05, S-12, OPS-29
+// Holds: S-05, S-12
 #[tokio::test(start_paused = true)]
 async fn drift_in_the_cloud_is_fixed_by_the_next_check() {
     let bench = bench();
@@ -271,7 +271,6 @@ fn ensured_web(bench: &Bench) -> usize {
         .count()
 }
 
-// Holds: OPS-62, OPS-63
 #[tokio::test(start_paused = true)]
 async fn a_long_operation_gets_events_and_is_counted() {
     let bench = bench();

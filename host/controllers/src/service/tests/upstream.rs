@@ -352,7 +352,7 @@ async fn restarted_for(named: &[&str], unnamed: bool, service: &Service) -> Benc
     bench
 }
 
-// Holds: S-06, S-20, S-36, OPS-61
+// Holds: S-06, S-20, S-36
 #[tokio::test(start_paused = true)]
 async fn a_named_class_is_cleaned_up_after_a_type_change_and_restart() {
     let named = with(
@@ -419,7 +419,7 @@ async fn a_named_class_is_cleaned_up_after_a_type_change_and_restart() {
     }
 }
 
-// Holds: S-37, OPS-61
+// Holds: S-37
 #[tokio::test(start_paused = true)]
 async fn a_class_that_moves_to_another_host_keeps_its_finalizer() {
     let note = json!({"service.skydock.dev/load-balancer-class": "a.io/x@uid-web"});

@@ -112,7 +112,6 @@ async fn an_unused_value_is_not_renewed() {
     assert_eq!(*renewed.get().await.unwrap().1, 3);
 }
 
-// Holds: OPS-130
 #[tokio::test(start_paused = true)]
 async fn the_old_value_is_used_until_it_expires_if_renewal_fails() {
     let (source, renewed) = counting(3600);
@@ -153,7 +152,6 @@ async fn a_denied_login_is_not_repeated_for_each_request() {
     assert_eq!(renewed.get().await.unwrap().0, 1);
 }
 
-// Holds: OPS-130
 #[tokio::test(start_paused = true)]
 async fn a_changed_file_renews_and_a_failure_keeps_the_old_value() {
     let (source, renewed) = counting(3600);
@@ -167,7 +165,6 @@ async fn a_changed_file_renews_and_a_failure_keeps_the_old_value() {
     assert_eq!(source.attempts.load(SeqCst), 3);
 }
 
-// Holds: OPS-130
 #[tokio::test(start_paused = true)]
 async fn only_one_request_waits_for_an_issuer_that_hangs() {
     let (source, renewed) = counting(3600);
@@ -281,7 +278,6 @@ async fn values_revoked_one_by_one_are_renewed_immediately() {
     assert_eq!(source.attempts.load(SeqCst), 11);
 }
 
-// Holds: OPS-131
 #[tokio::test(start_paused = true)]
 async fn a_path_that_always_rejects_does_not_use_up_all_renewals() {
     let (source, renewed) = counting(3600);

@@ -29,7 +29,6 @@ fn tree(path: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     all
 }
 
-// Holds: OPS-59
 #[test]
 fn existing_files_in_the_directory_are_not_changed() {
     let home = tempfile::tempdir().unwrap();
@@ -59,7 +58,6 @@ fn existing_files_in_the_directory_are_not_changed() {
     assert_eq!(after, before);
 }
 
-// Holds: OPS-59
 #[test]
 fn a_new_cache_is_private_to_its_owner() {
     let parent = tempfile::tempdir().unwrap();

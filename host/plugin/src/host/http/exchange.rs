@@ -413,7 +413,6 @@ mod tests {
         fs::read_to_string(files.next().unwrap().unwrap().path()).unwrap()
     }
 
-    // Holds: OPS-148
     #[tokio::test]
     async fn a_compressed_body_is_not_recorded() {
         let text = recorded("identity", "identity").await;

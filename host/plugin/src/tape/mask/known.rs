@@ -174,7 +174,6 @@ mod tests {
         known
     }
 
-    // Holds: OPS-143
     #[test]
     fn secrets_are_masked_in_every_usual_form() {
         let mut known = knows(&["p\"ss wörd/1"]);
@@ -188,7 +187,6 @@ mod tests {
         assert_eq!(known.hide(&encoded), STANDARD.encode("x".repeat(12)));
     }
 
-    // Holds: OPS-143
     #[test]
     fn a_secret_that_begins_like_another_is_masked_whole() {
         for secrets in [

@@ -84,7 +84,6 @@ pub(super) fn has_secret(name: &str) -> bool {
 mod tests {
     use super::*;
 
-    // Holds: OPS-143
     #[test]
     fn names_of_clouds_are_known() {
         for name in [

@@ -254,7 +254,6 @@ mod tests {
         shown
     }
 
-    // Holds: OPS-143
     #[test]
     fn a_value_is_masked_to_its_end() {
         for (text, expected) in [

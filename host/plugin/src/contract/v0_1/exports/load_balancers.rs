@@ -215,7 +215,7 @@ fn port_status(status: wit::PortStatus) -> Checked<cloud::PortStatus> {
 mod tests {
     use super::*;
 
-    // Holds: SEC-16, OPS-81
+    // Holds: SEC-16
     #[test]
     fn a_load_balancer_with_a_cluster_address_is_rejected() {
         let rules = IngressRules {

@@ -167,7 +167,7 @@ fn an_instance_is_converted_completely() {
     }
 }
 
-// Holds: SEC-16, OPS-80
+// Holds: SEC-16
 #[test]
 fn an_instance_with_a_special_address_is_rejected() {
     use wit::AddressKind::{ExternalIp, Hostname};
