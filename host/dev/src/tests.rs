@@ -1,7 +1,7 @@
 //! The page with all flags, written from the definitions that the programs parse. It is here
 //! because this program has the commands for developers, and the library of `skydock` all others.
 
-use std::{fmt::Write as _, fs, path::Path};
+use std::fmt::Write as _;
 
 use clap::{Arg, Command, CommandFactory as _};
 use skydock::cli::{Cli, NOT_HONORED, SETTLED};
@@ -11,28 +11,12 @@ use crate::{
     test::TestArgs,
 };
 
-/// The page, from the folder of this package.
-const PAGE: &str = "../../docs/flags.md";
-/// Environment variable with which the page is written.
-const WRITE: &str = "SKYDOCK_WRITE";
 /// Stands for the heading of flags without one.
 const OTHERS: &str = "";
 
 #[test]
 fn the_page_with_all_flags_is_up_to_date() {
-    let (path, page) = (Path::new(env!("CARGO_MANIFEST_DIR")).join(PAGE), page());
-    if std::env::var_os(WRITE).is_some() {
-        fs::write(&path, &page).unwrap();
-    }
-    let written = fs::read_to_string(path).unwrap_or_default();
-    let changed = page
-        .lines()
-        .zip(written.lines().chain(std::iter::repeat("")))
-        .find(|(now, then)| now != then);
-    assert!(
-        written == page,
-        "docs/flags.md differs: run `cargo xtask tidy`, and commit what it writes; {changed:?}"
-    );
+    snapbox::assert_data_eq!(page(), snapbox::file!["../../../docs/flags.md"].raw());
 }
 
 #[test]
@@ -77,7 +61,8 @@ fn a_flag_is_a_row_with_its_default() {
 
 /// Returns the page.
 fn page() -> String {
-    let mut page = "# Flags\n\nAll flags of Skydock. `cargo xtask tidy` writes this page from the definitions that the program parses.\n\n\
+    let mut page = "# Flags\n\nAll flags of Skydock. `SNAPSHOTS=overwrite cargo test -p skydock-dev --bin skydock-dev flags` writes this page from the \
+        definitions that the program parses.\n\n\
         Booleans are set with `=`, for example `--leader-elect=false`. Durations are written as in Go: `15s`, `5m0s`, `100ms`. Flags \
         cannot be set with environment variables, but `RUST_LOG` takes precedence over `--v`.\n"
         .to_owned();
