@@ -34,7 +34,7 @@ pub enum Check {
 
 impl Check {
     /// All checks, in the order of the report.
-    pub const ALL: [Self; 26] = [
+    pub const ALL: &'static [Self] = &[
         Self::Component,
         Self::Configure,
         Self::Info,

@@ -88,7 +88,8 @@ pub async fn run(options: Options) -> Result<Report, KitError> {
     report.findings.extend(loading(&first));
     let Ok(scene) = first else {
         let rest = Check::ALL
-            .into_iter()
+            .iter()
+            .copied()
             .filter(|it| report.findings.iter().all(|found| found.check != it.name()));
         let rest: Vec<_> = rest
             .map(|check| Finding::new(check, skipped("it was not loaded")))

@@ -9,12 +9,9 @@ use crate::Check;
 /// Something that `wit/` demands of a plugin.
 #[derive(Clone, Copy, Debug)]
 pub struct Obligation {
-    /// Name, unique.
+    /// Unique name, which marks the demand in the contract: in brackets, behind its sentence or
+    /// clause.
     pub id: &'static str,
-    /// File in `wit/v0.1.0`, without its extension.
-    pub file: &'static str,
-    /// The words of the contract.
-    pub quote: &'static str,
     /// What holds it.
     pub held: Held,
 }
@@ -36,6 +33,9 @@ mod tests {
 
     use super::*;
 
+    /// Marks the end of a sentence or clause.
+    const STOPS: [char; 3] = ['.', ':', ';'];
+
     impl Held {
         /// Returns the cell of the table in the documentation.
         fn cell(self) -> String {
@@ -47,108 +47,129 @@ mod tests {
         }
     }
 
-    /// Returns the table of the documentation.
-    fn table() -> String {
-        let rows = OBLIGATIONS.iter().map(|it| {
-            format!(
-                "| `{}` | {} | {} | {} |\n",
-                it.id,
-                it.file,
-                it.quote,
-                it.held.cell()
-            )
+    /// A sentence or clause of the contract's documentation.
+    struct Clause {
+        file: String,
+        words: Vec<String>,
+    }
+
+    impl Clause {
+        /// Returns the ID of the obligation that is marked behind it.
+        fn mark(&self) -> Option<&str> {
+            mark(self.words.last()?)
+        }
+
+        /// True if it has one of the words with which the contract demands something.
+        fn is_demand(&self) -> bool {
+            let demands = [
+                "must",
+                "never",
+                "Never",
+                "same order",
+                "No function",
+                "success",
+                "Succeeds",
+                "cannot",
+            ];
+            let text = self.words.join(" ");
+            let words: Vec<_> = text.split(|c: char| !c.is_alphanumeric()).collect();
+            let words = format!(" {} ", words.join(" "));
+            demands
+                .iter()
+                .any(|word| words.contains(&format!(" {word} ")))
+        }
+    }
+
+    /// Returns the ID if this word is a mark.
+    fn mark(word: &str) -> Option<&str> {
+        word.trim_end_matches(STOPS)
+            .strip_prefix('[')?
+            .strip_suffix(']')
+    }
+
+    /// Returns all clauses of the contract's documentation. A mark ends a clause, too.
+    fn clauses() -> Vec<Clause> {
+        let contract = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../wit/v0.1.0");
+        let mut files: Vec<_> = fs::read_dir(contract)
+            .unwrap()
+            .map(|entry| entry.unwrap().path())
+            .filter(|path| path.extension().is_some_and(|ending| ending == "wit"))
+            .collect();
+        files.sort();
+        let mut clauses = Vec::new();
+        for path in files {
+            let text = fs::read_to_string(&path).unwrap();
+            let lines = text
+                .lines()
+                .filter_map(|line| line.trim().strip_prefix("///"));
+            let words: Vec<_> = lines.flat_map(str::split_whitespace).collect();
+            let ends = |word: &&str| word.ends_with(STOPS) || mark(word).is_some();
+            clauses.extend(words.split_inclusive(ends).map(|words| Clause {
+                file: path.file_name().unwrap().to_str().unwrap().to_owned(),
+                words: words.iter().map(ToString::to_string).collect(),
+            }));
+        }
+        clauses
+    }
+
+    /// Returns the page of the documentation.
+    fn page() -> String {
+        let clauses = clauses();
+        let rows = OBLIGATIONS.iter().map(|Obligation { id, held }| {
+            let marked = clauses.iter().find(|clause| clause.mark() == Some(id));
+            let file = &marked.unwrap_or_else(|| panic!("[{id}] is missing")).file;
+            format!("| [`{id}`](../wit/v0.1.0/{file}) | {} |\n", held.cell())
         });
         format!(
-            "| Obligation | In | Words of the contract | Held by |\n| --- | --- | --- | --- |\n{}",
+            "# Obligations of plugins\n\n\
+             All that the contract demands of a plugin, and what holds it: a check of [`skydock plugin test`](conformance.md), or\n\
+             Skydock. The contract has the name of an obligation in brackets behind the words that demand it. This page is written by\n\
+             `SNAPSHOTS=overwrite cargo test -p skydock-conformance --lib obligation`.\n\n\
+             | Obligation | Held by |\n| --- | --- |\n{}",
             rows.collect::<String>()
         )
     }
 
-    /// Returns the documentation of a file of the contract as one line.
-    fn documentation(file: &str) -> String {
-        let path =
-            Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../../wit/v0.1.0/{file}.wit"));
-        let text = fs::read_to_string(path).unwrap();
-        let lines = text
-            .lines()
-            .filter_map(|line| line.trim().strip_prefix("///"));
-        lines
-            .flat_map(str::split_whitespace)
-            .collect::<Vec<_>>()
-            .join(" ")
-    }
-
     #[test]
-    fn obligations_are_quoted_from_the_contract() {
+    fn each_obligation_is_marked_once_in_the_contract() {
         let ids: BTreeSet<_> = OBLIGATIONS.iter().map(|it| it.id).collect();
         assert_eq!(ids.len(), OBLIGATIONS.len(), "an ID is used twice");
-        for Obligation {
-            id, file, quote, ..
-        } in OBLIGATIONS
-        {
-            assert!(
-                documentation(file).contains(quote),
-                "{id}: {file}.wit does not say: {quote}"
-            );
+        let clauses = clauses();
+        let mut marked = BTreeSet::new();
+        for clause in &clauses {
+            let text = format!("{}: {}", clause.file, clause.words.join(" "));
+            let Some(id) = clause.mark() else {
+                assert!(!text.contains(['[', ']']), "not a mark: {text}");
+                continue;
+            };
+            assert!(ids.contains(id), "not in the table: {text}");
+            assert!(marked.insert(id), "marked twice: {text}");
+            assert!(clause.words.len() > 1, "does not follow a clause: {text}");
+            // A single word could be a link in the documentation of an SDK.
+            let is_id = |c: char| c.is_ascii_lowercase() || c == '-';
+            assert!(id.contains('-') && id.chars().all(is_id), "{text}");
         }
+        assert_eq!(marked, ids, "an obligation is not marked");
     }
 
     #[test]
     fn every_demand_of_the_contract_is_an_obligation() {
-        /// Sentences with one of the words that are about Skydock or Kubernetes, or headings.
-        const OTHERS: [&str; 8] = [
-            "cannot be reached or answers with a server error",
-            "What every plugin must export:",
-            "The host never asks about",
-            "a plugin cannot open it",
-            "derives retry, delay, event and metric from the case alone",
-            "They must not contain secrets:",
-            "it must pass through the load balancer",
-            "The object asks for something that this cloud cannot do.",
-        ];
-        let contract = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../wit/v0.1.0");
-        let files: Vec<_> = fs::read_dir(contract)
-            .unwrap()
-            .map(|entry| entry.unwrap().path())
-            .collect();
-        let files = files
-            .iter()
-            .filter(|path| path.extension().is_some_and(|ending| ending == "wit"));
-        for file in files.map(|path| path.file_stem().unwrap().to_str().unwrap()) {
-            let text = documentation(file);
-            for sentence in text.split_inclusive(['.', ':', ';']) {
-                let demands = [
-                    "must",
-                    "never",
-                    "Never",
-                    "same order",
-                    "No function",
-                    "success",
-                    "Succeeds",
-                    "cannot",
-                ];
-                let words: Vec<_> = sentence.split(|c: char| !c.is_alphanumeric()).collect();
-                let words = format!(" {} ", words.join(" "));
-                let is_demand = demands
-                    .iter()
-                    .any(|word| words.contains(&format!(" {word} ")));
-                let is_listed = OBLIGATIONS.iter().any(|it| {
-                    it.file == file
-                        && (it.quote.contains(sentence.trim()) || sentence.contains(it.quote))
-                });
-                let is_other = OTHERS.iter().any(|other| sentence.contains(other));
-                assert!(
-                    !is_demand || is_listed || is_other,
-                    "{file}.wit, not in the table: {}",
-                    sentence.trim()
-                );
-            }
+        let clauses = clauses();
+        let demands = clauses.iter().filter(|clause| clause.is_demand());
+        for clause in demands.clone() {
+            assert!(
+                clause.mark().is_some(),
+                "{}, no mark: {}",
+                clause.file,
+                clause.words.join(" ")
+            );
         }
+        assert!(demands.count() > 10, "the contract is not read");
     }
 
     #[test]
     fn every_check_holds_an_obligation() {
-        for check in Check::ALL {
+        for &check in Check::ALL {
             let holds = |it: &Obligation| matches!(it.held, Held::Checked(held) if held == check);
             assert!(OBLIGATIONS.iter().any(holds), "{check:?}");
         }
@@ -158,14 +179,6 @@ mod tests {
 
     #[test]
     fn the_page_shows_the_table() {
-        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/conformance.md");
-        let page = fs::read_to_string(&path).unwrap();
-        let (head, _) = page.split_once("| Obligation |").unwrap();
-        let expected = format!("{head}{}", table());
-        if std::env::var_os("SKYDOCK_WRITE").is_some() {
-            fs::write(&path, &expected).unwrap();
-        } else {
-            assert_eq!(page, expected, "set SKYDOCK_WRITE to write the page");
-        }
+        snapbox::assert_data_eq!(page(), snapbox::file!["../../../docs/obligations.md"].raw());
     }
 }
