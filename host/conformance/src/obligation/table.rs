@@ -66,6 +66,7 @@ pub const OBLIGATIONS: &[Obligation] = &[
     of("limits-clock", Checked(Check::Deadlines)),
     of("limits-memory", Checked(Check::Flat)),
     of("limits-handles", Checked(Check::Flat)),
+    of("limits-request", Host("ends the call")),
     of("limits-size", Checked(Check::Answers)),
     of("limits-log", Host("drops the other lines")),
     of("concurrent-calls", Checked(Check::TwoInstances)),
