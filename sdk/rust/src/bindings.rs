@@ -49,9 +49,9 @@ pub mod imports {
 }
 
 /// Defines a capability: its trait, and a module with the types of its arguments and results and
-/// with its bindings. The trait is documented with what the contract says about the interface,
-/// which wit-bindgen leaves out. The literals are its world and the name of its export macro; the
-/// braces after them have additional attributes of types and of their members.
+/// with its bindings. The trait is documented with the file of the contract, because wit-bindgen
+/// leaves out what that says about the interface. The literals are its world and the name of its
+/// export macro; the braces after them have additional attributes of types and of their members.
 macro_rules! capability {
     (
         $(#[$doc:meta])*

@@ -8,12 +8,11 @@ use crate::bindings::capability;
 capability! {
     /// Arguments and results of [`Plugin`].
     plugin:
-    /// What every plugin must export: its identity, and a function that takes its configuration.
+    /// Identity and configuration of a plugin, which every plugin exports. The contract:
     ///
-    /// The host instantiates a plugin, calls `configure`, then `info`, and only then other
-    /// functions. It does this for each instance, and an instance handles one call at a time.
-    /// Instances are created and dropped at any time: a plugin must not keep anything in memory
-    /// that it cannot find again in the cloud, in the cluster's objects or in `cache`.
+    /// ```wit
+    #[doc = include_str!("../wit/v0.1.0/plugin.wit")]
+    /// ```
     Plugin {
         pub use self::generated::exports::skydock::provider::plugin::{Overlap, PluginInfo, Settings};
     }
@@ -27,7 +26,11 @@ capability! {
 capability! {
     /// Results of [`Instances`].
     instances:
-    /// The cloud instances behind the nodes. Exported by a plugin that knows them.
+    /// The instances of nodes in the cloud. The contract:
+    ///
+    /// ```wit
+    #[doc = include_str!("../wit/v0.1.0/instances.wit")]
+    /// ```
     Instances {
         pub use self::generated::exports::skydock::provider::instances::{Instance, Presence};
     }
@@ -75,11 +78,11 @@ capability! {
     /// assert_eq!(servers(&[target(Some("metal://7")), target(None)]), ["7"]);
     /// ```
     load_balancers:
-    /// Load balancers for Services of type LoadBalancer. Exported by a plugin that can create them.
+    /// Load balancers for Services. The contract:
     ///
-    /// Every function may be called again with the same arguments, also after an answer was lost,
-    /// and must then lead to the same result. No function waits for the cloud to finish: long
-    /// operations return `in-progress`.
+    /// ```wit
+    #[doc = include_str!("../wit/v0.1.0/load-balancers.wit")]
+    /// ```
     LoadBalancers {
         pub use crate::bindings::imports::skydock::provider::node_sets::{NodeChanges, NodeSet, Target};
     }
@@ -89,8 +92,11 @@ capability! {
 capability! {
     /// Arguments and results of [`Routes`].
     routes:
-    /// Routes to the Pods of each node, for clouds whose network carries Pod traffic. Exported by a
-    /// plugin that can create them.
+    /// Routes to the Pods of each node. The contract:
+    ///
+    /// ```wit
+    #[doc = include_str!("../wit/v0.1.0/routes.wit")]
+    /// ```
     Routes {
         pub use self::generated::exports::skydock::provider::routes::{NewRoute, Route, RoutePage};
     }
@@ -100,8 +106,11 @@ capability! {
 capability! {
     /// Results of [`Zones`].
     zones:
-    /// Locations of nodes, for plugins that know them independently of `instances`. They take
-    /// precedence over those of `instances.describe`.
+    /// Locations of nodes, independent of [`Instances`]. The contract:
+    ///
+    /// ```wit
+    #[doc = include_str!("../wit/v0.1.0/zones.wit")]
+    /// ```
     Zones {
         pub use self::generated::exports::skydock::provider::zones::Zone;
     }
@@ -113,9 +122,11 @@ capability! {
     /// Bindings of [`Maintenance`], which has no types of its own.
     #[doc(hidden)]
     maintenance:
-    /// Work that has to be done periodically, independent of changes in the cluster, for example to
-    /// update tags that follow the nodes, or to delete leftovers that no object refers to. Exported
-    /// by a plugin that has such work.
+    /// Periodic work. The contract:
+    ///
+    /// ```wit
+    #[doc = include_str!("../wit/v0.1.0/maintenance.wit")]
+    /// ```
     Maintenance {}
     "with-maintenance", "export_maintenance", {}
 }
@@ -182,39 +193,4 @@ macro_rules! __export_capability {
             "`: there are `instances`, `load_balancers`, `routes`, `zones` and `maintenance`"
         ));
     };
-}
-
-#[cfg(test)]
-mod tests {
-    const CONTRACT: [&str; 6] = [
-        include_str!("../wit/v0.1.0/plugin.wit"),
-        include_str!("../wit/v0.1.0/instances.wit"),
-        include_str!("../wit/v0.1.0/load-balancers.wit"),
-        include_str!("../wit/v0.1.0/routes.wit"),
-        include_str!("../wit/v0.1.0/zones.wit"),
-        include_str!("../wit/v0.1.0/maintenance.wit"),
-    ];
-
-    /// Returns the words of all documentation, in one line.
-    fn words<'a>(lines: impl Iterator<Item = &'a str>) -> String {
-        let docs = lines.filter_map(|line| line.trim_start().strip_prefix("///"));
-        docs.flat_map(str::split_whitespace)
-            .collect::<Vec<_>>()
-            .join(" ")
-    }
-
-    #[test]
-    fn each_trait_has_the_words_of_the_contract() {
-        let ours = words(include_str!("capabilities.rs").lines());
-        for contract in CONTRACT {
-            let about = contract
-                .lines()
-                .skip_while(|line| !line.starts_with("///"))
-                .take_while(|line| line.starts_with("///"));
-            // The limits of a call are in the documentation of the crate.
-            let about =
-                words(about.take_while(|line| !line.starts_with("/// The limits of a call")));
-            assert!(!about.is_empty() && ours.contains(&about), "{about}");
-        }
-    }
 }
