@@ -43,7 +43,7 @@ mod uid;
 pub use cidrs::{ClusterCidrs, ClusterCidrsError};
 pub use clients::{ClientName, Clients};
 pub use descriptor::{Controller, Descriptor};
-pub use list::{CONTROLLERS, UnknownController, parse_controllers};
+pub use list::{UnknownController, controllers, parse_controllers};
 pub use metrics::Metrics;
 pub use options::Options;
 pub use recorder::recorder;

@@ -14,7 +14,7 @@ use crate::{
 };
 
 /// All controllers with their constructors, in the order in which they are started.
-pub(crate) const CONSTRUCTORS: [Constructor; 6] = [
+pub(crate) const CONSTRUCTORS: &[Constructor] = &[
     Constructor {
         controller: &node::CONTROLLER,
         disabled_by: |_| None,
@@ -112,18 +112,10 @@ pub(crate) const CONSTRUCTORS: [Constructor; 6] = [
     },
 ];
 
-/// All controllers, in the order in which they are started.
-pub const CONTROLLERS: [Controller; 6] = {
-    let [one, two, three, four, five, six] = &CONSTRUCTORS;
-    [
-        one.controller,
-        two.controller,
-        three.controller,
-        four.controller,
-        five.controller,
-        six.controller,
-    ]
-};
+/// Returns all controllers, in the order in which they are started.
+pub fn controllers() -> impl Iterator<Item = Controller> {
+    CONSTRUCTORS.iter().map(|it| it.controller)
+}
 
 /// A name in `--controllers` that is not the name of a controller.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -134,9 +126,8 @@ pub struct UnknownController {
 }
 
 fn known() -> String {
-    let names = CONTROLLERS
-        .iter()
-        .map(|controller| format!("{} ({})", controller.name, controller.alias));
+    let names =
+        controllers().map(|controller| format!("{} ({})", controller.name, controller.alias));
     names.collect::<Vec<_>>().join(", ")
 }
 
@@ -163,9 +154,8 @@ pub fn parse_controllers<S: AsRef<str>>(
         let (on, name) = entry
             .strip_prefix('-')
             .map_or((true, entry), |name| (false, name));
-        let controller = CONTROLLERS
-            .iter()
-            .find(|controller| name == controller.name || name == controller.alias);
+        let controller =
+            controllers().find(|controller| name == controller.name || name == controller.alias);
         let controller = controller.ok_or_else(|| UnknownController {
             name: name.to_owned(),
         })?;
@@ -174,10 +164,10 @@ pub fn parse_controllers<S: AsRef<str>>(
     let enabled = |controller: &Controller| {
         named
             .iter()
-            .find(|(named, _)| *named == controller)
+            .find(|(named, _)| named == controller)
             .map_or(all, |&(_, on)| on)
     };
-    Ok(CONTROLLERS.iter().copied().filter(enabled).collect())
+    Ok(controllers().filter(enabled).collect())
 }
 
 #[cfg(test)]
@@ -191,7 +181,7 @@ mod tests {
     // Holds: C-01, C-02, C-03
     #[test]
     fn controller_client_and_event_names_match_upstream() {
-        let table: [(Controller, _, _, _, _); 6] = [
+        let table: &[(Controller, _, _, _, _)] = &[
             (
                 &node::CONTROLLER,
                 "cloud-node-controller",
@@ -235,7 +225,7 @@ mod tests {
                 "cloud-maintenance-controller",
             ),
         ];
-        for (controller, name, alias, client, source) in table {
+        for &(controller, name, alias, client, source) in table {
             assert_eq!((controller.name, controller.alias), (name, alias));
             assert_eq!(
                 (controller.client.as_str(), controller.event_source),
@@ -246,16 +236,20 @@ mod tests {
                 assert_eq!(parse(&[text]), BTreeSet::from([controller]), "{text}");
             }
         }
+        let listed: BTreeSet<_> = table.iter().map(|row| row.0).collect();
+        assert_eq!(listed, controllers().collect());
     }
 
     // Holds: C-01
     #[test]
     fn a_star_enables_all_and_a_minus_disables_one() {
-        assert_eq!(parse(&["*"]).len(), CONTROLLERS.len());
+        let all: BTreeSet<_> = controllers().collect();
+        assert!(all.contains(&service::CONTROLLER));
+        assert_eq!(parse(&["*"]), all);
         for off in ["-service", "-service-lb-controller"] {
             let enabled = parse(&["*", off]);
             assert!(
-                !enabled.contains(&service::CONTROLLER) && enabled.len() == CONTROLLERS.len() - 1,
+                !enabled.contains(&service::CONTROLLER) && enabled.len() == all.len() - 1,
                 "{off}"
             );
         }

@@ -175,11 +175,10 @@ pub struct CcmArgs {
     /// queried, and the Lease is not acquired.
     #[arg(long, help_heading = "Controllers")]
     pub dry_run: bool,
-    /// Controllers to run: `*` means all that the list does not name, `NAME` enables a controller,
-    /// `-NAME` disables it. Names: cloud-node, cloud-node-lifecycle, service, route, nodeipam,
-    /// maintenance.
+    /// Controllers to run.
     #[arg(
         long,
+        help = controllers_help(),
         value_name = "LIST",
         value_delimiter = ',',
         default_value = "*",
@@ -269,6 +268,17 @@ pub enum LoggingFormat {
     Text,
     /// One JSON object per line.
     Json,
+}
+
+/// Returns the help of `--controllers`, with the names of all controllers.
+fn controllers_help() -> String {
+    let names: Vec<_> = skydock_controllers::controllers()
+        .map(|controller| controller.alias)
+        .collect();
+    format!(
+        "Controllers to run: `*` means all that the list does not name, `NAME` enables a controller, `-NAME` disables it. Names: {}",
+        names.join(", ")
+    )
 }
 
 /// Parses an option of the provider.

@@ -10,7 +10,7 @@ use kube::{
 };
 use prometheus_client::registry::Registry;
 use skydock_controllers::{
-    CONTROLLERS, Clients, ClusterCidrs, Context, Metrics, Options, RunError,
+    Clients, ClusterCidrs, Context, Metrics, Options, RunError,
     ipam::{IpamOptions, NodeRange},
     recorder,
     route::RouteOptions,
@@ -61,7 +61,7 @@ impl Host {
             provider: Arc::new(cloud.clone()),
             generations: receiver,
             options: options(),
-            enabled: CONTROLLERS.iter().copied().collect(),
+            enabled: skydock_controllers::controllers().collect(),
             metrics,
             recorder,
             on_cluster: Box::new(drop),

@@ -178,7 +178,7 @@ impl Host {
             if !self.context.enabled.contains(controller) || self.started.contains_key(controller) {
                 continue;
             }
-            let runner = match self.build(&constructor, &info, listed) {
+            let runner = match self.build(constructor, &info, listed) {
                 Ok(runner) => runner,
                 Err(obstacle) => {
                     self.skip(controller, obstacle);

@@ -9,7 +9,7 @@ use tokio::{
 
 use super::{host::Host, *};
 use crate::{
-    CONTROLLERS, ClusterCidrs, ClusterCidrsError,
+    ClusterCidrs, ClusterCidrsError, controllers,
     ipam::IpamOptions,
     recorder,
     route::RouteOptions,
@@ -96,7 +96,7 @@ fn context(
         provider: cloud.clone(),
         generations: receiver,
         options,
-        enabled: CONTROLLERS.iter().copied().collect(),
+        enabled: controllers().collect(),
         metrics,
         recorder,
         on_cluster: Box::new(move |view| drop(ready.send(view))),
@@ -181,10 +181,7 @@ async fn a_provider_without_capabilities_is_not_called_or_fatal() {
     let bench = start(&[]);
     sleep(Duration::from_secs(3600)).await;
     assert!(!bench.running.is_finished());
-    for controller in CONTROLLERS
-        .iter()
-        .filter(|controller| controller.needs.is_some())
-    {
+    for controller in controllers().filter(|controller| controller.needs.is_some()) {
         assert!(
             !bench.runs(controller.alias),
             "{controller}: {}",

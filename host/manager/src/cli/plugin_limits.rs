@@ -31,7 +31,7 @@ const MI: usize = 1 << 20;
 const GI: usize = 1 << 30;
 
 /// All limits.
-static KEYS: [Key; 19] = [
+static KEYS: &[Key] = &[
     Key {
         name: "guest-cpu",
         what: "CPU time of one call; waiting does not count",
@@ -235,7 +235,7 @@ pub fn limits(services: usize, settings: &[PluginLimit]) -> Result<Limits, Plugi
 #[must_use]
 pub fn help() -> String {
     let mut help = "Resource limit of the plugin. May be repeated:".to_owned();
-    for key in &KEYS {
+    for key in KEYS {
         // Writing to a string does not fail.
         let _ = write!(
             help,
@@ -538,7 +538,7 @@ mod tests {
             .filter(|line| line.starts_with("| `"))
             .collect();
         assert_eq!(rows.len(), KEYS.len());
-        for (row, key) in rows.iter().zip(&KEYS) {
+        for (row, key) in rows.iter().zip(KEYS) {
             assert!(
                 row.starts_with(&format!("| `{}` | {} |", key.name, key.field.default())),
                 "{row}"

@@ -195,15 +195,10 @@ fn help_names_all_controllers() {
         .get_arguments()
         .find(|arg| arg.get_long() == Some("controllers"))
         .unwrap();
-    let names: Vec<_> = skydock_controllers::CONTROLLERS
-        .iter()
-        .map(|controller| controller.alias)
-        .collect();
     let help = flag.get_help().unwrap().to_string();
-    assert!(
-        help.ends_with(&format!("Names: {}", names.join(", "))),
-        "{help}"
-    );
+    for controller in skydock_controllers::controllers() {
+        assert!(help.contains(controller.alias), "{help}");
+    }
 }
 
 #[test]

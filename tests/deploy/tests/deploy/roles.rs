@@ -1,7 +1,7 @@
 //! The roles grant what the binary requires.
 
 use serde_json::Value;
-use skydock_controllers::{CONTROLLERS, route};
+use skydock_controllers::{controllers, route};
 
 use crate::variants::{all, kustomization, text, yaml};
 
@@ -51,8 +51,7 @@ fn kustomization_namespace() -> String {
 // Holds: P-45
 #[test]
 fn the_role_grants_tokens_of_exactly_the_controller_accounts() {
-    let mut wanted: Vec<_> = CONTROLLERS
-        .iter()
+    let mut wanted: Vec<_> = controllers()
         .map(|controller| controller.client.as_str().to_owned())
         .collect();
     wanted.sort();
