@@ -68,7 +68,7 @@ pub async fn bench(options: BenchOptions) -> Result<Figures, BenchError> {
     let second = Box::pin(bench.load()).await?;
     let generation = second.scene.plugin.generation();
     let mut functions = Vec::new();
-    for function in Function::ALL {
+    for &function in Function::ALL {
         let can = second.scene.info().can(function.parts().0);
         if can && (options.writes || function.only_reads()) {
             functions.push(bench.measure(function, Box::pin(bench.load()).await?).await);

@@ -68,7 +68,7 @@ struct Built {
 
 impl Language {
     /// All of them, with the file that shows which it is.
-    const ALL: [(Self, &str); 5] = [
+    const ALL: &'static [(Self, &str)] = &[
         (Self::Rust, "Cargo.toml"),
         (Self::Go, "go.mod"),
         (Self::Python, "pyproject.toml"),
@@ -82,13 +82,15 @@ impl Language {
     /// If none is recognized, or several are.
     fn of(dir: &Path) -> anyhow::Result<Self> {
         let found: Vec<_> = Self::ALL
-            .into_iter()
+            .iter()
+            .copied()
             .filter(|(_, file)| dir.join(file).is_file())
             .collect();
         match *found {
             [(language, _)] => Ok(language),
             [] => {
-                let files = Self::ALL.map(|(_, file)| file).join(" or ");
+                let files: Vec<_> = Self::ALL.iter().map(|(_, file)| *file).collect();
+                let files = files.join(" or ");
                 bail!(
                     "{} is not the folder of a plugin: expected {files} in it",
                     dir.display()

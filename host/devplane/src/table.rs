@@ -23,9 +23,9 @@ const AGE: Column = ("Age", "string", false);
 
 fn layout(shelf: Shelf) -> &'static [Column] {
     match shelf {
-        Shelf::Nodes => &node::COLUMNS,
-        Shelf::Services => &service::COLUMNS,
-        Shelf::Events => &event::COLUMNS,
+        Shelf::Nodes => node::COLUMNS,
+        Shelf::Services => service::COLUMNS,
+        Shelf::Events => event::COLUMNS,
         Shelf::Leases => &[NAME, ("Holder", "string", false), AGE],
         Shelf::Namespaces => &[NAME, ("Status", "string", false), AGE],
         Shelf::ConfigMaps => &[NAME, ("Data", "string", false), AGE],

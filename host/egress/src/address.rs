@@ -92,7 +92,7 @@ impl fmt::Display for AddressDenied {
 }
 
 /// Addresses at which clouds hand out identities or secrets without authentication.
-const METADATA: [IpAddr; 16] = [
+const METADATA: &[IpAddr] = &[
     IpAddr::V4(Ipv4Addr::new(169, 254, 169, 254)), // AWS, Azure, GCP, OpenStack, DigitalOcean, Oracle
     IpAddr::V4(Ipv4Addr::new(169, 254, 169, 252)), // GKE's metadata server on the node
     IpAddr::V4(Ipv4Addr::new(169, 254, 170, 2)),   // AWS ECS task credentials

@@ -21,7 +21,7 @@ use crate::{
 pub(crate) use self::{compile::compile, warn::warnings};
 
 /// Methods that rules can allow.
-pub(crate) const METHODS: [Method; 7] = [
+pub(crate) const METHODS: &[Method] = &[
     Method::GET,
     Method::HEAD,
     Method::POST,

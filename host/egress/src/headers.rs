@@ -20,7 +20,7 @@ const MAX_FIELDS: usize = 100;
 
 /// Headers that belong to one connection and not to the request (RFC 9110, section 7.6.1), and
 /// headers that Skydock sets itself.
-const HOP_BY_HOP: [&str; 11] = [
+const HOP_BY_HOP: &[&str] = &[
     "connection",
     "keep-alive",
     "proxy-connection",
@@ -35,7 +35,7 @@ const HOP_BY_HOP: [&str; 11] = [
 ];
 
 /// Headers with which some servers replace the method, path or host of the request line.
-const OVERRIDES: [&str; 16] = [
+const OVERRIDES: &[&str] = &[
     "forwarded",
     "x-forwarded-host",
     "x-forwarded-server",
@@ -55,7 +55,7 @@ const OVERRIDES: [&str; 16] = [
 ];
 
 /// Headers that authenticate, in addition to all headers with `authorization` in their name.
-const AUTHENTICATION: [&str; 19] = [
+const AUTHENTICATION: &[&str] = &[
     "cookie",
     "x-auth-token",
     "x-auth-key",
@@ -78,7 +78,7 @@ const AUTHENTICATION: [&str; 19] = [
 ];
 
 /// Query parameters that authenticate: those of presigned URLs, and API keys.
-const AUTHENTICATION_QUERY: [&str; 14] = [
+const AUTHENTICATION_QUERY: &[&str] = &[
     "x-amz-signature",
     "x-amz-credential",
     "x-amz-security-token",
@@ -176,7 +176,7 @@ pub(crate) fn check(head: &Parts, target: &Target) -> Result<(), Refusal> {
 
 /// Returns true for headers that determine what a request does.
 fn is_judged(option: &str) -> bool {
-    const JUDGED: [&str; 6] = [
+    const JUDGED: &[&str] = &[
         "content-type",
         "content-encoding",
         "soapaction",
@@ -230,7 +230,7 @@ pub(crate) fn strip_hop_by_hop(headers: &mut HeaderMap) {
             headers.remove(name);
         }
     }
-    for name in HOP_BY_HOP {
+    for &name in HOP_BY_HOP {
         headers.remove(name);
     }
     headers.remove(HOST);

@@ -12,7 +12,7 @@ use crate::{
 const MAX_PATH: usize = 16 * 1024;
 
 /// Host names of the services whose addresses are [`metadata addresses`](crate::AddressPolicy).
-const METADATA_NAMES: [&str; 7] = [
+const METADATA_NAMES: &[&str] = &[
     "metadata",
     "metadata.google.internal",
     "metadata.goog",

@@ -28,7 +28,7 @@ const SAID_ELSEWHERE: [(&str, LevelFilter); 3] = [
 ];
 
 /// Log targets of Skydock and its plugins.
-const OURS: [&str; 5] = [
+const OURS: &[&str] = &[
     "skydock",
     "skydock_controllers",
     "skydock_plugin",
@@ -71,7 +71,7 @@ impl LogOptions {
         Targets::new()
             .with_default(others)
             .with_targets(SAID_ELSEWHERE)
-            .with_targets(OURS.map(|target| (target, ours)))
+            .with_targets(OURS.iter().map(|&target| (target, ours)))
     }
 }
 

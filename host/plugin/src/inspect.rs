@@ -17,8 +17,8 @@ use crate::{
 /// Clocks, random and io are harmless. Guests' standard libraries import parts of the command line
 /// and the file system that they hardly use; those interfaces are linked to empty implementations,
 /// except that the first argument is the plugin's name. wasi:http is subject to the egress rules.
-const GRANTED: [(&str, &str, &[&str]); 8] = [
-    (PACKAGE, CONTRACT, &IMPORTS),
+const GRANTED: &[(&str, &str, &[&str])] = &[
+    (PACKAGE, CONTRACT, IMPORTS),
     ("wasi:logging", "0.1.0-draft", &["logging"]),
     ("wasi:io", "0.2.0", &["error", "poll", "streams"]),
     ("wasi:clocks", "0.2.0", &["monotonic-clock", "wall-clock"]),

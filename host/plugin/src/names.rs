@@ -7,7 +7,7 @@ pub const CONTRACT: &str = "0.1.0";
 pub(crate) const PACKAGE: &str = "skydock:provider";
 
 /// Interfaces of the package that the host provides.
-pub(crate) const IMPORTS: [&str; 7] = [
+pub(crate) const IMPORTS: &[&str] = &[
     "types",
     "cache",
     "calls",

@@ -71,7 +71,7 @@ pub enum RangeError {
 
 /// Addresses that neither load balancers nor machines can have (IANA special-purpose registries,
 /// and multicast).
-const UNUSABLE: [(Range, &str); 10] = [
+const UNUSABLE: &[(Range, &str)] = &[
     (v4([0, 0, 0, 0], [0, 255, 255, 255]), "unspecified"),
     (v4([127, 0, 0, 0], [127, 255, 255, 255]), "loopback"),
     (v4([169, 254, 0, 0], [169, 254, 255, 255]), "link-local"),

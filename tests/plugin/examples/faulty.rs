@@ -16,7 +16,7 @@ struct Faulty;
 
 static FAULT: Configured<String> = Configured::new();
 
-const FAULTS: [&str; 33] = [
+const FAULTS: &[&str] = &[
     "none",
     "asks-early",
     "accepts-anything",

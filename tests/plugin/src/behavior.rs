@@ -100,7 +100,7 @@ pub enum Failure {
 }
 
 /// All behaviors by the name used in tests.
-const NAMES: [(&str, Behavior); 33] = [
+const NAMES: &[(&str, Behavior)] = &[
     ("good", Behavior::Good),
     ("loop", Behavior::Loop),
     ("allocate", Behavior::Allocate),

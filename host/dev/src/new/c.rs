@@ -8,7 +8,7 @@ use anyhow::Context as _;
 use super::{File, name::ProviderName, sdk::Sdk};
 
 /// The template. It uses the name `my-cloud`.
-const TEMPLATE: [File; 4] = [
+const TEMPLATE: &[File] = &[
     (
         ".gitignore",
         include_str!("../../../../sdk/c/template/.gitignore"),
@@ -41,7 +41,7 @@ macro_rules! sdk {
 }
 
 /// All files of the SDK.
-const SDK: [File; 30] = sdk![
+const SDK: &[File] = &sdk![
     "LICENSE",
     "error.c",
     "guest/convert.c",
@@ -85,9 +85,10 @@ pub(super) fn files(
 ) -> anyhow::Result<Vec<(&'static str, String)>> {
     let sdk = sdk.map(|sdk| CHECKOUT.checked(sdk)).transpose()?;
     let mut files: Vec<_> = TEMPLATE
-        .map(|(file, text)| (file, text.replace("my-cloud", name.as_str())))
-        .into();
-    for (file, text) in SDK {
+        .iter()
+        .map(|&(file, text)| (file, text.replace("my-cloud", name.as_str())))
+        .collect();
+    for &(file, text) in SDK {
         let text = match sdk.as_deref().map(|sdk| Path::new(sdk).join(file)) {
             None => text.to_owned(),
             Some(path) => fs::read_to_string(&path)

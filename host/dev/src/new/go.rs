@@ -5,7 +5,7 @@ use std::path::Path;
 
 use super::{File, name::ProviderName, sdk::Sdk};
 
-const FILES: [File; 4] = [
+const FILES: &[File] = &[
     (
         ".gitignore",
         include_str!("../../../../sdk/go/template/.gitignore"),
@@ -22,7 +22,7 @@ const FILES: [File; 4] = [
 ];
 
 /// The template for existing providers.
-const EXISTING: [File; 9] = [
+const EXISTING: &[File] = &[
     (
         ".gitignore",
         include_str!("../../../../plugins/go/.gitignore"),
@@ -78,7 +78,10 @@ pub(super) fn files(
     let sdk = sdk.map(|sdk| SDK.checked(sdk)).transpose()?;
     let text =
         |file, text| replaced(file, text, "..", sdk.as_deref()).replace("my-cloud", name.as_str());
-    Ok(FILES.map(|(file, it)| (file, text(file, it))).to_vec())
+    Ok(FILES
+        .iter()
+        .map(|&(file, it)| (file, text(file, it)))
+        .collect())
 }
 
 /// Returns the files of a provider that serves an existing one.
@@ -94,7 +97,10 @@ pub(super) fn existing(
     let module = "module github.com/skydock/skydock/plugins/go/openstack";
     let text =
         |file, text| replaced(file, text, "../../../sdk/go", sdk.as_deref()).replace(module, &own);
-    Ok(EXISTING.map(|(file, it)| (file, text(file, it))).to_vec())
+    Ok(EXISTING
+        .iter()
+        .map(|&(file, it)| (file, text(file, it)))
+        .collect())
 }
 
 /// Returns a file of a Go module that uses the SDK in this folder, or the published one.

@@ -7,7 +7,7 @@ use std::str::FromStr;
 const MAX_LENGTH: usize = 63;
 
 /// Names that a project cannot have: words of Rust, and the packages that every provider uses.
-const RESERVED: [&str; 58] = [
+const RESERVED: &[&str] = &[
     "abstract",
     "alloc",
     "as",

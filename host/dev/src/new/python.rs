@@ -6,7 +6,7 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
 use super::{File, name::ProviderName, sdk::Sdk};
 
-const FILES: [File; 5] = [
+const FILES: &[File] = &[
     (
         ".gitignore",
         include_str!("../../../../sdk/python/template/.gitignore"),
@@ -65,7 +65,7 @@ pub(super) fn files(
         text.replace(DEPENDENCY, &dependency)
             .replace("my-cloud", name.as_str())
     };
-    Ok(FILES.map(|(file, it)| (file, text(it))).to_vec())
+    Ok(FILES.iter().map(|&(file, it)| (file, text(it))).collect())
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use super::{File, name::ProviderName, sdk::Sdk};
 
-const FILES: [File; 4] = [
+const FILES: &[File] = &[
     (
         ".gitignore",
         include_str!("../../../../sdk/rust/template/.gitignore"),
@@ -46,7 +46,7 @@ pub(super) fn files(
         text.replace("my-cloud", name.as_str())
             .replace("my_cloud", &name.library())
     };
-    Ok(FILES.map(|(file, it)| (file, text(it))).to_vec())
+    Ok(FILES.iter().map(|&(file, it)| (file, text(it))).collect())
 }
 
 /// Returns the line of Cargo.toml with the SDK.

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use super::{File, name::ProviderName, sdk::Sdk};
 
-const FILES: [File; 5] = [
+const FILES: &[File] = &[
     (
         ".gitignore",
         include_str!("../../../../sdk/typescript/template/.gitignore"),
@@ -53,7 +53,7 @@ pub(super) fn files(
         text.replace(DEPENDENCY, &dependency)
             .replace("my-cloud", name.as_str())
     };
-    Ok(FILES.map(|(file, it)| (file, text(it))).to_vec())
+    Ok(FILES.iter().map(|&(file, it)| (file, text(it))).collect())
 }
 
 #[cfg(test)]

@@ -39,7 +39,7 @@ pub(super) fn complete(value: &mut Value) {
         .entry("Port")
         .or_insert_with(|| 0.into());
     let info = as_map(status.entry("nodeInfo").or_insert(Value::Null));
-    for field in NODE_INFO {
+    for &field in NODE_INFO {
         info.entry(field).or_insert_with(|| "".into());
     }
     let spec = child(value, "spec");
@@ -72,7 +72,7 @@ pub(super) fn complete(value: &mut Value) {
 }
 
 /// Information that a kubelet reports about its machine: empty strings until then.
-const NODE_INFO: [&str; 10] = [
+const NODE_INFO: &[&str] = &[
     "architecture",
     "bootID",
     "containerRuntimeVersion",

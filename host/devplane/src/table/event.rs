@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::{Column, age};
 use crate::object::{name, text};
 
-pub(super) const COLUMNS: [Column; 10] = [
+pub(super) const COLUMNS: &[Column] = &[
     ("Last Seen", "string", false),
     ("Type", "string", false),
     ("Reason", "string", false),

@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::{AGE, Column, NAME, or_none};
 use crate::object::{list, name, text};
 
-pub(super) const COLUMNS: [Column; 10] = [
+pub(super) const COLUMNS: &[Column] = &[
     NAME,
     ("Status", "string", false),
     ("Roles", "string", false),

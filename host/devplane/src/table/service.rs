@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::{AGE, Column, NAME, or_none};
 use crate::object::{list, name, strings, text};
 
-pub(super) const COLUMNS: [Column; 7] = [
+pub(super) const COLUMNS: &[Column] = &[
     NAME,
     ("Type", "string", false),
     ("Cluster-IP", "string", false),

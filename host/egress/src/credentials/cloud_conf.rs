@@ -60,7 +60,7 @@ const SECRETS: [&str; 4] = [
 ];
 
 /// Substrings of keys that look like secrets.
-const SECRET_WORDS: [&str; 9] = [
+const SECRET_WORDS: &[&str] = &[
     "password",
     "passwd",
     "passphrase",

@@ -7,7 +7,7 @@ use crate::secret::{Secret, redact};
 
 /// Headers with which a plugin could authenticate to any cloud, or change the meaning of a request
 /// after it was checked.
-const FROM_GUEST: [&str; 9] = [
+const FROM_GUEST: &[&str] = &[
     "authorization",
     "proxy-authorization",
     "x-auth-token",
@@ -20,7 +20,7 @@ const FROM_GUEST: [&str; 9] = [
 ];
 
 /// Headers in which an answer may contain a secret.
-const FROM_CLOUD: [&str; 8] = [
+const FROM_CLOUD: &[&str] = &[
     "authorization",
     "set-cookie",
     "set-cookie2",
@@ -122,7 +122,7 @@ impl Place {
 
 /// Removes headers that plugins must not send together with a credential of the host.
 pub(crate) fn strip(headers: &mut HeaderMap) {
-    remove(headers, &FROM_GUEST);
+    remove(headers, FROM_GUEST);
 }
 
 /// Removes these headers under every name that a server could treat as the same: many (WSGI, CGI)
@@ -138,7 +138,7 @@ pub(crate) fn remove(headers: &mut HeaderMap, names: &[&str]) {
 /// Removes secrets from the headers of an answer: headers that hand out sessions, and any value
 /// that quotes a secret.
 pub(crate) fn mask(headers: &mut HeaderMap, secrets: &[Secret]) {
-    for name in FROM_CLOUD {
+    for &name in FROM_CLOUD {
         headers.remove(name);
     }
     for value in headers.values_mut() {

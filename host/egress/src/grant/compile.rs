@@ -154,7 +154,10 @@ impl Reader<'_> {
             );
         }
         let methods = self.each("methods", &rule.methods, |text| {
-            let known = METHODS.into_iter().find(|method| method.as_str() == text);
+            let known = METHODS
+                .iter()
+                .find(|method| method.as_str() == text)
+                .cloned();
             known.ok_or_else(|| {
                 format!("`{text}` is not one of GET, HEAD, POST, PUT, PATCH, DELETE and OPTIONS")
             })

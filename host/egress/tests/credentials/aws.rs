@@ -6,7 +6,7 @@ use crate::world::World;
 const ALLOWED: &str = "services: [ec2], regions: [eu-central-1]";
 
 /// All sources of keys, each with the access key ID that the cloud must receive.
-pub(crate) const SOURCES: [(&str, &str); 7] = [
+pub(crate) const SOURCES: &[(&str, &str)] = &[
     (
         "type: aws-sigv4, source: {files: {accessKeyIdFile: DIR/aws-id, secretAccessKeyFile: DIR/aws-secret}}",
         "AKIDEXAMPLE",
@@ -50,7 +50,7 @@ async fn key_id(world: &World, source: &str) -> Result<String, CredentialError> 
 
 #[tokio::test]
 async fn every_source_provides_signing_keys() {
-    for (source, expected) in SOURCES {
+    for &(source, expected) in SOURCES {
         let world = World::new().await;
         assert_eq!(key_id(&world, source).await.unwrap(), expected, "{source}");
     }

@@ -4,7 +4,7 @@ use skydock_egress::CredentialErrorKind;
 use crate::world::World;
 
 /// All grants, each with the header that the cloud must receive.
-pub(crate) const GRANTS: [(&str, &str); 9] = [
+pub(crate) const GRANTS: &[(&str, &str)] = &[
     (
         "type: oauth2, scopes: [a], grant: {clientSecret: {tokenUrl: URL/oauth/token, clientId: client, clientSecretFile: DIR/client-secret}}",
         "Bearer access-issued-",
@@ -45,7 +45,7 @@ pub(crate) const GRANTS: [(&str, &str); 9] = [
 
 #[tokio::test]
 async fn every_grant_type_gets_and_sends_a_token() {
-    for (yaml, expected) in GRANTS {
+    for &(yaml, expected) in GRANTS {
         let world = World::new().await;
         let credential = world.credential(yaml);
         let sent = world.header(&*credential, "authorization").await.unwrap();

@@ -133,7 +133,7 @@ mod tests {
     const OPERATING: &str = include_str!("../../../../docs/operating.md");
     const README: &str = include_str!("../../../../README.md");
     /// Flags of cargo, kubectl, `skydock dev` and `skydock plugin new`.
-    const OTHERS: [&str; 8] = [
+    const OTHERS: &[&str] = &[
         "quick",
         "release",
         "target",
@@ -171,7 +171,7 @@ mod tests {
             .collect();
         known.insert("help");
         known.extend(NOT_HONORED.iter().map(|(name, _)| *name));
-        known.extend(OTHERS);
+        known.extend(OTHERS.iter().copied());
         for (page, text) in [("README.md", README), ("docs/operating.md", OPERATING)] {
             let named = flags(text);
             assert!(named.contains("dry-run"), "{page}: {named:?}");

@@ -94,7 +94,7 @@ pub(crate) fn node(address: IpAddr) -> Result<(), Refused> {
 
 /// Names that every machine uses for itself (RFC 6761, and the `/etc/hosts` of Linux
 /// distributions).
-const LOCAL: [&str; 5] = [
+const LOCAL: &[&str] = &[
     "localhost",
     "localhost.localdomain",
     "localhost6",

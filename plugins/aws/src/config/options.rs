@@ -11,7 +11,7 @@ use super::{
 use crate::endpoint::{Endpoint, Override};
 
 /// The options of `[Global]` in lower case: gcfg ignores case.
-const GLOBAL: [&str; 17] = [
+const GLOBAL: &[&str] = &[
     "zone",
     "region",
     "vpc",
@@ -33,7 +33,7 @@ const GLOBAL: [&str; 17] = [
 ];
 
 /// The options of `[ServiceOverride "…"]`.
-const OVERRIDE: [&str; 6] = [
+const OVERRIDE: &[&str] = &[
     "service",
     "region",
     "url",

@@ -9,7 +9,7 @@ use super::{
 };
 
 /// The sections, as spelled by upstream.
-const SECTIONS: [&str; 8] = [
+const SECTIONS: &[&str] = &[
     "Global",
     "Networking",
     "Route",
@@ -22,7 +22,7 @@ const SECTIONS: [&str; 8] = [
 
 /// Credentials and verification of Keystone's certificate, which are the task of the host. Accepted
 /// and ignored.
-const FOR_THE_HOST: [&str; 23] = [
+const FOR_THE_HOST: &[&str] = &[
     "user-id",
     "username",
     "password",
@@ -47,7 +47,7 @@ const FOR_THE_HOST: [&str; 23] = [
     "clouds-file",
     "cloud",
 ];
-const GLOBAL: [&str; 5] = [
+const GLOBAL: &[&str] = &[
     "auth-url",
     "region",
     "os-endpoint-type",
@@ -60,7 +60,7 @@ const NETWORKING: [&str; 4] = [
     "internal-network-name",
     "address-sort-order",
 ];
-const CLASS: [&str; 7] = [
+const CLASS: &[&str] = &[
     "floating-network-id",
     "floating-subnet-id",
     "floating-subnet",
@@ -69,7 +69,7 @@ const CLASS: [&str; 7] = [
     "subnet-id",
     "member-subnet-id",
 ];
-const LOAD_BALANCER: [&str; 22] = [
+const LOAD_BALANCER: &[&str] = &[
     "enabled",
     "lb-version",
     "lb-method",
@@ -129,17 +129,14 @@ pub(super) fn apply(config: &mut Config, entry: &Entry) -> Result<(), Problem> {
             (CLASS.to_vec(), class_setting(class, key, &value))
         }
         ("global" | "networking" | "route" | "loadbalancer" | "metadata", None) => return Ok(()),
-        ("global", Some(key)) => (
-            [&GLOBAL[..], &FOR_THE_HOST].concat(),
-            global(config, key, &value),
-        ),
+        ("global", Some(key)) => ([GLOBAL, FOR_THE_HOST].concat(), global(config, key, &value)),
         ("networking", Some(key)) => (
             NETWORKING.to_vec(),
             networking(&mut config.networking, key, &value),
         ),
         ("route", Some(key)) => (vec!["router-id"], route(config, key, &value)),
         ("loadbalancer", Some(key)) => (
-            [&LOAD_BALANCER[..], &CLASS].concat(),
+            [LOAD_BALANCER, CLASS].concat(),
             load_balancer(&mut config.load_balancer, key, &value),
         ),
         ("metadata", Some(key)) => (
@@ -147,7 +144,7 @@ pub(super) fn apply(config: &mut Config, entry: &Entry) -> Result<(), Problem> {
             metadata(config, key, &value),
         ),
         _ => {
-            let near = hint(&entry.section, &SECTIONS);
+            let near = hint(&entry.section, SECTIONS);
             return Err(at(format!("unknown section `{}`{near}", entry.section)));
         }
     };

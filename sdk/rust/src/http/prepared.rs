@@ -7,7 +7,7 @@ use crate::Result;
 use crate::types::CloudError;
 
 /// Headers that the host sets, and that `wasi:http` does not accept from a plugin.
-const OF_THE_HOST: [&str; 11] = [
+const OF_THE_HOST: &[&str] = &[
     "connection",
     "content-length",
     "host",

@@ -27,7 +27,7 @@ enum When {
 fn main() -> Result<()> {
     let dir = PathBuf::from(env::args_os().nth(1).context("name a directory")?);
     fs::create_dir_all(&dir)?;
-    for (name, misdeed) in Misdeed::ALL {
+    for &(name, misdeed) in Misdeed::ALL {
         for (when, suffix) in [(When::Configure, "configure"), (When::Check, "check")] {
             let file = dir.join(format!("{name}_in_{suffix}.wasm"));
             let component = component(misdeed, when).with_context(|| file.display().to_string())?;

@@ -51,7 +51,7 @@ pub(crate) enum Misdeed {
 
 impl Misdeed {
     /// The misdeeds with components, by name.
-    pub(crate) const ALL: [(&str, Self); 15] = [
+    pub(crate) const ALL: &'static [(&str, Self)] = &[
         ("nothing", Self::None),
         ("naps", Self::Naps(300, 12)),
         ("paces", Self::Paces),

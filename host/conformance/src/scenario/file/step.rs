@@ -109,7 +109,7 @@ pub(crate) enum Function {
 
 impl Function {
     /// All functions, in the order of the contract.
-    pub(crate) const ALL: [Self; 11] = [
+    pub(crate) const ALL: &'static [Self] = &[
         Self::Check,
         Self::Describe,
         Self::Locate,

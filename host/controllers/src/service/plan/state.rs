@@ -211,7 +211,7 @@ mod tests {
 
     /// All phases, with: a load balancer exists, a request is unfinished, what to do about other
     /// nodes.
-    const PHASES: [(Phase, bool, bool, Follow); 9] = [
+    const PHASES: &[(Phase, bool, bool, Follow)] = &[
         (Phase::Absent, false, false, Follow::Nothing),
         (Phase::Present, true, false, Follow::Update),
         (
@@ -264,7 +264,7 @@ mod tests {
     #[test]
     fn the_phase_decides_what_other_nodes_need() {
         let (now, second) = (Instant::now(), Duration::from_secs(1));
-        for (phase, _, _, follow) in PHASES {
+        for &(phase, _, _, follow) in PHASES {
             for (sent, expected) in [
                 (Sent::Unknown, follow),
                 (Sent::Failed, follow),
@@ -285,7 +285,7 @@ mod tests {
 
     #[test]
     fn each_phase_knows_what_the_cloud_has() {
-        for (phase, exists, requested, _) in PHASES {
+        for &(phase, exists, requested, _) in PHASES {
             assert_eq!(
                 (phase.exists(), phase.requested()),
                 (exists, requested),
@@ -309,7 +309,7 @@ mod tests {
 
     #[test]
     fn a_new_plugin_checks_unfinished_and_rejected_services_first() {
-        for (phase, _, requested, _) in PHASES {
+        for &(phase, _, requested, _) in PHASES {
             let settled = !requested && !matches!(phase, Phase::Rejected { .. });
             let expected = if settled {
                 Priority::Recheck

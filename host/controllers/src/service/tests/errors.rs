@@ -13,7 +13,7 @@ enum Way {
     Gone,
 }
 
-const WAYS: [Way; 5] = [Way::Ensure, Way::Get, Way::Delete, Way::Update, Way::Gone];
+const WAYS: &[Way] = &[Way::Ensure, Way::Get, Way::Delete, Way::Update, Way::Gone];
 
 /// Observed consequences.
 #[derive(Debug, PartialEq)]
@@ -103,7 +103,7 @@ async fn each_error_decides_on_retry_and_warning_for_each_call() {
         (CloudError::Unavailable(text()), back_off, true, true),
         (CloudError::Internal(text()), back_off, true, true),
     ] {
-        for (way, again) in WAYS.into_iter().zip(again) {
+        for (way, again) in WAYS.iter().copied().zip(again) {
             assert_eq!(
                 seen(way, &error).await,
                 Seen {

@@ -8,7 +8,7 @@ use crate::{
 };
 
 /// Services that only hand out credentials.
-const SERVICES: [&str; 12] = [
+const SERVICES: &[&str] = &[
     "sts",
     "sso",
     "sso-oauth",
@@ -24,7 +24,7 @@ const SERVICES: [&str; 12] = [
 ];
 
 /// Actions of any service, compared without regard to case.
-const ACTIONS: [&str; 48] = [
+const ACTIONS: &[&str] = &[
     // IAM
     "CreateAccessKey",
     "UpdateAccessKey",

@@ -1,7 +1,7 @@
 //! Service and region in host names of AWS.
 
 /// Suffixes of host names, for each partition without and with dual stack.
-const SUFFIXES: [&str; 14] = [
+const SUFFIXES: &[&str] = &[
     ".amazonaws.com.cn",
     ".api.amazonwebservices.com.cn",
     ".amazonaws.com",

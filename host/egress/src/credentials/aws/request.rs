@@ -18,7 +18,7 @@ pub(crate) struct Allowed {
 }
 
 /// Headers with a signature by the plugin, or that describe how a body is signed.
-const SIGNING: [&str; 6] = [
+const SIGNING: &[&str] = &[
     "x-amz-date",
     "x-amz-security-token",
     "x-amz-content-sha256",
@@ -28,7 +28,7 @@ const SIGNING: [&str; 6] = [
 ];
 
 /// Query parameters of presigned requests, in lower case.
-const PRESIGNED: [&str; 11] = [
+const PRESIGNED: &[&str] = &[
     "x-amz-algorithm",
     "x-amz-credential",
     "x-amz-date",
@@ -205,7 +205,7 @@ pub(crate) fn sign(
     at: Timestamp,
 ) -> Result<(), Failure> {
     place::strip(&mut head.headers);
-    place::remove(&mut head.headers, &SIGNING);
+    place::remove(&mut head.headers, SIGNING);
     head.uri = with_query(&head.uri)?;
     let date = sigv4::date(at);
     insert(head, &header::HOST, host(&head.uri)?)?;

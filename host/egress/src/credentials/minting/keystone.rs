@@ -8,7 +8,7 @@ use crate::credentials::failure::Failure;
 /// Resources of Identity under `/v3/`, as opposed to other services with that version. A cloud
 /// controller does not need to change any of them, and each change could give a plugin its own
 /// identity: a user, a password, a role, a trust, a key.
-const IDENTITY: [&str; 19] = [
+const IDENTITY: &[&str] = &[
     "auth",
     "users",
     "groups",
@@ -31,7 +31,7 @@ const IDENTITY: [&str; 19] = [
 ];
 
 /// Resources that return a secret even when they are read.
-const SECRET: [&str; 8] = [
+const SECRET: &[&str] = &[
     "credentials",
     "os-oauth1",
     "os-oauth2",

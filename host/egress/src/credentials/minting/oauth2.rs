@@ -6,7 +6,7 @@ use super::path_segments;
 use crate::credentials::failure::Failure;
 
 /// Hosts that only hand out credentials.
-const ISSUERS: [&str; 9] = [
+const ISSUERS: &[&str] = &[
     "oauth2.googleapis.com",
     "sts.googleapis.com",
     "iamcredentials.googleapis.com",
@@ -19,7 +19,7 @@ const ISSUERS: [&str; 9] = [
 ];
 
 /// Google's custom methods: the part of a path after the last colon.
-const GOOGLE: [&str; 7] = [
+const GOOGLE: &[&str] = &[
     "generateaccesstoken",
     "generateidtoken",
     "signblob",
@@ -30,7 +30,7 @@ const GOOGLE: [&str; 7] = [
 ];
 
 /// Prefixes of Azure's POST actions, which are the last segment of a path.
-const AZURE: [&str; 19] = [
+const AZURE: &[&str] = &[
     "begingetaccess",
     "listquerykeys",
     "listcallbackurl",

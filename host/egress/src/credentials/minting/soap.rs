@@ -7,7 +7,7 @@ use super::{path_segments, plain_body};
 use crate::credentials::failure::Failure;
 
 /// Prefixes of operations of vSphere's Web Services API, in lower case.
-const OPERATIONS: [&str; 10] = [
+const OPERATIONS: &[&str] = &[
     "login",
     "logout",
     "clonesession",

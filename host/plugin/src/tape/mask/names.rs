@@ -1,7 +1,7 @@
 //! Names of secrets.
 
 /// Parts of names of secrets, without the characters between words.
-const PARTS: [&str; 25] = [
+const PARTS: &[&str] = &[
     "password",
     "passwd",
     "passphrase",
@@ -30,11 +30,11 @@ const PARTS: [&str; 25] = [
 ];
 
 /// Complete names of secrets.
-const NAMES: [&str; 7] = ["pass", "pwd", "psk", "otp", "jwt", "bearer", "sig"];
+const NAMES: &[&str] = &["pass", "pwd", "psk", "otp", "jwt", "bearer", "sig"];
 
 /// Ends of names of tokens that say which page or which attempt a request is about, or whether some
 /// are needed.
-const MARKS: [&str; 9] = [
+const MARKS: &[&str] = &[
     "nexttoken",
     "pagetoken",
     "continuetoken",
@@ -47,7 +47,7 @@ const MARKS: [&str; 9] = [
 ];
 
 /// Ends of names of what only refers to a secret.
-const REFERENCES: [&str; 9] = [
+const REFERENCES: &[&str] = &[
     "name",
     "namespace",
     "ref",
@@ -67,9 +67,9 @@ pub(super) fn is_secret(name: &str) -> bool {
         .collect::<String>()
         .to_ascii_lowercase();
     let ends = |all: &[&str]| all.iter().any(|end| name.ends_with(end));
-    let is_token = ends(&["token", "tokens"]) && !ends(&MARKS);
+    let is_token = ends(&["token", "tokens"]) && !ends(MARKS);
     let is_named = is_token || NAMES.contains(&&*name) || PARTS.iter().any(|it| name.contains(it));
-    is_named && !ends(&REFERENCES)
+    is_named && !ends(REFERENCES)
 }
 
 /// Returns true if the name, or one of its words, is that of a secret: `session/token/7`.

@@ -71,7 +71,7 @@ impl Path {
     }
 }
 
-const NAMES: [&str; 11] = [
+const NAMES: &[&str] = &[
     "AddFinalizer",
     "SelectNodes",
     "Ensure",
@@ -88,7 +88,8 @@ const NAMES: [&str; 11] = [
 /// Returns the name of this step, which must exist.
 fn name(step: &str) -> &'static str {
     NAMES
-        .into_iter()
+        .iter()
+        .copied()
         .find(|name| step.starts_with(name))
         .unwrap()
 }
@@ -310,7 +311,7 @@ fn no_service_is_released_before_the_cloud_has_deleted() {
 #[test]
 fn each_failed_attempt_is_retried_or_checked_later() {
     let paths = paths(&GOALS);
-    for step in NAMES {
+    for &step in NAMES {
         for good in [true, false] {
             let never_fails = ["SelectNodes", "Forget", "SetAside"].contains(&step);
             let walked = paths
