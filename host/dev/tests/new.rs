@@ -79,10 +79,7 @@ fn a_new_provider_builds_and_loads() {
     assert!(built.status.success(), "{}", text(&built.stderr));
     let plugin = target.join("wasm32-wasip2/release/big_metal.wasm");
 
-    let inspected = skydock(
-        &folder,
-        &["plugin", "inspect", plugin.to_str().unwrap()],
-    );
+    let inspected = skydock(&folder, &["plugin", "inspect", plugin.to_str().unwrap()]);
     let told = text(&inspected.stdout);
     for line in [
         "provider        big-metal 0.1.0",
