@@ -111,9 +111,9 @@ mod tests {
             let entry = entry.unwrap();
             let name = format!("{folder}/{}", entry.file_name().into_string().unwrap());
             if entry.file_type().unwrap().is_dir() {
-                found.extend(all(&name))
+                found.extend(all(&name));
             } else {
-                found.push(name)
+                found.push(name);
             }
         }
         found.sort();
