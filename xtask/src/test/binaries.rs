@@ -37,9 +37,6 @@ struct Ended {
     output: String,
 }
 
-/// How long each binary took the last time, in seconds.
-type Durations = BTreeMap<String, f64>;
-
 /// Builds the binaries of a `cargo test` command and runs all of them, those first that took
 /// longest the last time. Everything is written to `log`. Returns the output of the binaries that
 /// failed, or of the compiler, or `None` if nothing failed.
@@ -66,11 +63,11 @@ pub(super) fn run(
 
     let memory = logs.join("seconds.json");
     // Without it, the order is not the best one, and nothing else changes.
-    let mut durations: Durations = fs::read(&memory)
+    let mut seconds: BTreeMap<String, f64> = fs::read(&memory)
         .ok()
         .and_then(|text| serde_json::from_slice(&text).ok())
         .unwrap_or_default();
-    let waiting = Mutex::new(longest_first(binaries, &durations).into_iter());
+    let waiting = Mutex::new(longest_first(binaries, &seconds).into_iter());
     let next = || {
         waiting
             .lock()
@@ -98,21 +95,22 @@ pub(super) fn run(
             if !ended.ok {
                 failure += &ended.output;
             }
-            durations.insert(ended.name, ended.seconds);
+            seconds.insert(ended.name, ended.seconds);
         }
         Ok(())
     })?;
 
-    let text = serde_json::to_vec_pretty(&durations).context("cannot write durations")?;
+    let text = serde_json::to_vec_pretty(&seconds).context("cannot write durations")?;
     fs::write(&memory, text).with_context(|| format!("cannot write {}", memory.display()))?;
     Ok((!failure.is_empty()).then_some(failure))
 }
 
-/// Puts the binaries in the order in which they start. New ones are first.
-fn longest_first(mut binaries: Vec<Binary>, durations: &Durations) -> Vec<Binary> {
-    let seconds = |binary: &Binary| durations.get(&binary.name).copied();
+/// Puts the binaries in the order in which they start, by how long each took the last time. New
+/// ones are first.
+fn longest_first(mut binaries: Vec<Binary>, seconds: &BTreeMap<String, f64>) -> Vec<Binary> {
     binaries.sort_by(|one, other| {
-        let [one, other] = [one, other].map(|it| seconds(it).unwrap_or(f64::INFINITY));
+        let of = |binary: &Binary| seconds.get(&binary.name).copied();
+        let [one, other] = [one, other].map(|it| of(it).unwrap_or(f64::INFINITY));
         other.total_cmp(&one)
     });
     binaries
@@ -194,9 +192,9 @@ mod tests {
             file: PathBuf::new(),
             folder: PathBuf::new(),
         };
-        let durations = [("short", 1.0), ("long", 9.0)].map(|(name, it)| (name.to_owned(), it));
+        let seconds = [("short", 1.0), ("long", 9.0)].map(|(name, it)| (name.to_owned(), it));
         let binaries = ["short", "new", "long"].map(binary).into();
-        let order = longest_first(binaries, &durations.into());
+        let order = longest_first(binaries, &seconds.into());
         assert_eq!(order, ["new", "long", "short"].map(binary));
     }
 
