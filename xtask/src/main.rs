@@ -13,7 +13,6 @@ mod guests;
 mod hot;
 mod mutants;
 mod parity;
-mod sdk;
 mod semver;
 mod source;
 mod step;
@@ -102,20 +101,6 @@ enum Chore {
     /// Check the dependencies (licenses, banned crates, sources, security advisories) and the
     /// workflows of GitHub.
     Audit,
-    /// Run the unit tests of the SDKs for other languages than Rust, of their templates and
-    /// examples.
-    Sdk {
-        /// Language of the SDK. By default, all.
-        language: Option<sdk::Language>,
-        /// Instead, build the example and check it with the conformance kit. What this needs is
-        /// installed once.
-        #[arg(long)]
-        component: bool,
-        /// With `go`: also test the official providers in plugins/go, whose dependencies take
-        /// minutes to compile.
-        #[arg(long, conflicts_with = "component")]
-        providers: bool,
-    },
     /// Check that the version of the SDK allows the changes of its interface since the contract was
     /// frozen. Needs a complete clone.
     Semver {
@@ -189,11 +174,6 @@ fn run(chore: &Chore) -> Result<()> {
         } => guests::run_crate(&root, folder),
         Chore::Parity { check } => parity::run(&root, *check),
         Chore::Docs => docs::run(&root),
-        Chore::Sdk {
-            language,
-            component,
-            providers,
-        } => sdk::run(&root, *language, *component, *providers),
         Chore::Tidy { check } => tidy::run(&root, *check),
         Chore::Mutants(selection) => mutants::run(&root, selection),
         Chore::Bench(Bench::Controllers { arguments }) => {
