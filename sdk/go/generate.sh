@@ -17,7 +17,15 @@ case "$(wit-bindgen --version)" in
 *) echo "generate.sh: wit-bindgen 0.61.0 is required" >&2; exit 1 ;;
 esac
 
-./wit.sh "$work/wit"
+# One directory with the contract, the parts of WASI that the SDK uses, and the worlds of the SDK. Comments would be part of the result.
+mkdir -p "$work/wit/deps/skydock"
+cp wit/guest/guest.wit "$work/wit/"
+cp wit/guest/deps/*.wit wit/v0.1.0/deps/wasi-logging/*.wit "$work/wit/deps/"
+cp wit/v0.1.0/*.wit "$work/wit/deps/skydock/"
+for file in $(find "$work/wit" -name '*.wit'); do
+    sed '/^ *\/\//d' "$file" >"$work/stripped"
+    mv "$work/stripped" "$file"
+done
 for capability in plugin instances load-balancers routes zones maintenance; do
     wit-bindgen go --world $capability --out-dir "$work/go" "$work/wit" >"$work/log" 2>&1 || { cat "$work/log" >&2; exit 1; }
     name=exports_$(echo $capability | tr - _)

@@ -1,9 +1,6 @@
 #!/bin/sh
-# wit.sh DIRECTORY: puts the contract, the parts of WASI that the SDK uses, and the worlds of the SDK into one directory of WIT.
+# Copies the contract to wit/v0.1.0, because a Go module contains only its own directory. wit_test.go compares.
 set -eu
 cd "$(dirname "$0")"
-mkdir -p "$1/deps/skydock"
-cp wit/guest/guest.wit "$1/"
-cp wit/guest/deps/*.wit "$1/deps/"
-cp wit/v0.1.0/*.wit "$1/deps/skydock/"
-cp wit/v0.1.0/deps/wasi-logging/*.wit "$1/deps/"
+rm -rf wit/v0.1.0
+cp -R ../../wit/v0.1.0 wit/

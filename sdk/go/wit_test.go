@@ -36,7 +36,7 @@ func TestTheCopyOfTheContractIsCurrent(t *testing.T) {
 		t.Skip("the contract is only in the repository of Skydock")
 	}
 	if !maps.Equal(hashes(t, contract), hashes(t, path.Join("wit", "v0.1.0"))) {
-		t.Error("wit/v0.1.0 differs from the contract: copy it, and run generate.sh")
+		t.Error("wit/v0.1.0 differs from the contract: run wit.sh, and generate.sh if more than comments differ")
 	}
 }
 

@@ -1,12 +1,10 @@
 //! Builds of programs, for the tasks that run them.
 
 use std::fs;
-use std::io::{BufRead as _, BufReader, IsTerminal as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::time::Instant;
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result, ensure};
 
 use crate::console;
 
@@ -36,49 +34,16 @@ pub(crate) fn release(root: &Path, packages: &[&str]) -> Result<PathBuf> {
     Ok(target()?.join("release"))
 }
 
-/// Builds the host as in the image (`deploy/Dockerfile`), with these options of rustc for the last
-/// step. Returns its path.
+/// Builds the host as in the image (`deploy/Dockerfile`). Returns its path.
 ///
 /// # Errors
 /// If it does not build.
-pub(crate) fn image(root: &Path, options: &[&str]) -> Result<PathBuf> {
+pub(crate) fn image(root: &Path) -> Result<PathBuf> {
     let mut host = crate::cargo(root);
-    host.env("RUSTFLAGS", "--codegen=symbol-mangling-version=v0");
-    host.args([
-        "rustc",
-        "--profile",
-        "dist",
-        "--package",
-        "skydock",
-        "--bin",
-        "skydock",
-    ]);
-    host.args(["--", "--codegen", "target-feature=+crt-static"])
-        .args(options);
-    watched(
-        "building the host as in the image (more minutes the first time)",
-        host,
-    )?;
+    host.args("rustc --profile dist --package skydock --bin skydock --".split(' '));
+    host.args("--codegen target-feature=+crt-static".split(' '));
+    watched("building the host as in the image (minutes)", host)?;
     Ok(target()?.join("dist/skydock"))
-}
-
-/// Builds the recorder of executed functions, which is in a workspace of its own. Returns its path.
-///
-/// # Errors
-/// If it does not build.
-pub(crate) fn recorder(root: &Path) -> Result<PathBuf> {
-    let mut recorder = crate::cargo(root);
-    recorder.args([
-        "build",
-        "--release",
-        "--locked",
-        "--manifest-path",
-        "tests/bench/hot/Cargo.toml",
-        "--target-dir",
-    ]);
-    recorder.arg(target()?.join("hot"));
-    watched("building the recorder", recorder)?;
-    Ok(target()?.join("hot/release/skydock-hot"))
 }
 
 /// Builds the plugins. Returns the command of a program that runs the host, with the paths of both.
@@ -113,56 +78,25 @@ pub(crate) fn go_providers(root: &Path, names: &[&str]) -> Result<()> {
         let mut provider = Command::new(target()?.join("debug/skydock-dev"));
         provider
             .args(["plugin", "build"])
-            .arg(root.join("plugins/go").join(name));
-        provider
+            .arg(root.join("plugins/go").join(name))
             .arg("--output")
             .arg(folder.join(format!("{name}.wasm")));
-        watched(
-            &format!("building the official provider of {name} (minutes the first time)"),
-            provider,
-        )?;
+        watched(&format!("building the official {name} (minutes)"), provider)?;
     }
     Ok(())
 }
 
-/// Runs a build with a spinner on terminals. Its complete output is printed if it fails.
+/// Runs a build. Its progress is shown on stderr, which cargo does best itself.
 ///
 /// # Errors
 /// If the build fails.
 pub(crate) fn watched(what: &str, mut command: Command) -> Result<()> {
-    if !std::io::stderr().is_terminal() {
-        console::note(what);
-    }
-    let begin = Instant::now();
-    let spinner = console::spinner(what);
-    let mut child = command
+    console::note(what);
+    let status = command
         .stdin(Stdio::null())
         .stdout(Stdio::null())
-        .stderr(Stdio::piped())
-        .spawn()
+        .status()
         .with_context(|| format!("cannot start {what}"))?;
-    let mut output = Vec::new();
-    for line in child
-        .stderr
-        .take()
-        .into_iter()
-        .flat_map(|pipe| BufReader::new(pipe).lines())
-    {
-        let line = line.context("cannot read the output of a build")?;
-        spinner.set_message(format!("{what}: {}", line.trim()));
-        output.push(line);
-    }
-    let status = child.wait().context("cannot wait for a build")?;
-    spinner.finish_and_clear();
-    if !status.success() {
-        output.iter().for_each(console::note);
-        bail!("{what} failed; its output is above");
-    }
-    if begin.elapsed().as_secs() > 1 {
-        console::note(format_args!(
-            "built in {}",
-            console::seconds(begin.elapsed())
-        ));
-    }
+    ensure!(status.success(), "{what} failed; its output is above");
     Ok(())
 }

@@ -18,23 +18,11 @@ use crate::build;
 /// If something does not build, or the demo cannot be started.
 pub(crate) fn run(root: &Path, json: bool, keep: bool) -> Result<()> {
     let mut host = crate::cargo(root);
-    host.args([
-        "build",
-        "--package",
-        "skydock",
-        "--package",
-        "skydock-story",
-    ]);
+    host.args("build --package skydock --package skydock-story".split(' '));
     // For the features that tests use. Otherwise, dependencies and our own crates would be compiled
     // again for the tests.
-    host.args([
-        "--package",
-        "skydock-features",
-        "--package",
-        "skydock-kube",
-        "--features",
-        "skydock-kube/testing",
-    ]);
+    host.args("--package skydock-features --package skydock-kube".split(' '));
+    host.args("--features skydock-kube/testing".split(' '));
     build::watched("building the host (minutes the first time)", host)?;
     let folder = build::target()?.join("debug");
     let mut story =

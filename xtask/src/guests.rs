@@ -5,27 +5,17 @@
 //! wait for each other. The results are copied to where the host looks for them:
 //! `target/plugins/NAME.wasm`, fixtures below `hostile`.
 
-use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result, bail, ensure};
 use serde_json::Value;
 
 use crate::console;
 
-mod toolchain;
-
-/// The packages that are guests or contain some.
-const PACKAGES: [&str; 6] = [
-    "skydock-aws",
-    "skydock-openstack",
-    "skydock-simcloud-provider",
-    "skydock-static",
-    "skydock-test-plugin",
-    "skydock-bench-plugin",
-];
+/// The target of guests.
+const TARGET: &str = "wasm32-wasip2";
 
 /// A component built by cargo.
 #[derive(Debug, PartialEq, Eq)]
@@ -36,130 +26,98 @@ struct Guest {
     name: String,
 }
 
-/// Builds all guests and prints their sizes.
+/// Builds all guests and prints their sizes. A file whose content has not changed is not written,
+/// so that processes that watch it do not reload it.
 ///
 /// # Errors
 /// If there is no compiler for guests, or a guest does not compile.
 pub(crate) fn run(root: &Path) -> Result<()> {
-    for path in build(root)? {
-        let size = fs::metadata(&path)
-            .with_context(|| format!("cannot read {}", path.display()))?
-            .len();
-        let name = path
-            .strip_prefix(root)
-            .unwrap_or(&path)
-            .display()
-            .to_string();
-        console::line(format_args!("{name:50} {:>6} KiB", size.div_ceil(1024)));
-    }
-    Ok(())
-}
-
-/// Builds all guests and returns their paths. A file whose content has not changed is not written,
-/// so that processes that watch it do not reload it.
-///
-/// # Errors
-/// See [`run`].
-pub(crate) fn build(root: &Path) -> Result<Vec<PathBuf>> {
-    let plugins = root.join("target/plugins");
-    let mut paths = Vec::new();
-    for guest in compile_all(root)? {
-        let path = plugins.join(&guest.name);
-        copy_if_different(&guest.built, &path)?;
-        paths.push(path);
-    }
-    paths.sort();
-    write_raw(root, &plugins.join("hostile/raw"))?;
-    Ok(paths)
-}
-
-/// Generates the fixtures that a compiler cannot produce.
-fn write_raw(root: &Path, dir: &Path) -> Result<()> {
-    let mut cargo = crate::cargo(root);
-    cargo
-        .args([
-            "run",
-            "--quiet",
-            "--package",
-            "skydock-test-plugin-raw",
-            "--",
-        ])
-        .arg(dir);
-    let status = cargo.status().context("cannot start cargo")?;
-    if !status.success() {
-        bail!("the fixtures of tests/plugin/raw cannot be made; the reason is above");
-    }
-    Ok(())
-}
-
-/// Builds a crate that is not part of the workspace, and prints the path of its component.
-///
-/// # Errors
-/// If there is no compiler for guests, or the crate does not compile, or is not a plugin.
-pub(crate) fn run_crate(root: &Path, folder: &Path) -> Result<()> {
-    let mut cargo = toolchain::find(root)?;
-    cargo
-        .arg("--manifest-path")
-        .arg(folder.join("Cargo.toml"))
-        .arg("--release");
-    let guests = compile(root, cargo)?;
-    let guest = guests
-        .first()
-        .with_context(|| format!("{} is not a plugin: it has no cdylib", folder.display()))?;
-    console::line(guest.built.display());
-    Ok(())
-}
-
-/// Builds all guests of the workspace with cargo.
-fn compile_all(root: &Path) -> Result<Vec<Guest>> {
-    let mut cargo = toolchain::find(root)?;
-    for package in PACKAGES {
-        cargo.args(["--package", package]);
+    let mut cargo = cargo_build(root)?;
+    let mut packages: Vec<_> = crate::targets(root)?
+        .into_iter()
+        .filter(|target| target.is_guest)
+        .map(|target| target.package)
+        .collect();
+    packages.dedup();
+    for package in packages {
+        cargo.args(["--package", &package]);
     }
     cargo.args(["--lib", "--examples", "--profile", "guest"]);
-    compile(root, cargo)
+
+    let plugins = root.join("target/plugins");
+    let mut guests = compile(root, cargo)?;
+    guests.sort_by(|one, other| one.name.cmp(&other.name));
+    for Guest { built, name } in guests {
+        copy_if_different(&built, &plugins.join(&name))?;
+        let size = fs::metadata(&built).context("cannot read a component")?;
+        let size = size.len().div_ceil(1024);
+        console::line(format_args!("target/plugins/{name:35} {size:>6} KiB"));
+    }
+
+    // The fixtures that a compiler cannot produce.
+    let status = crate::cargo(root)
+        .args(["run", "--quiet", "--package", "skydock-test-plugin-raw"])
+        .arg("--")
+        .arg(plugins.join("hostile/raw"))
+        .status()
+        .context("cannot start cargo")?;
+    ensure!(
+        status.success(),
+        "the fixtures of tests/plugin/raw cannot be made; the reason is above"
+    );
+    Ok(())
+}
+
+/// Returns a command that builds for WebAssembly.
+///
+/// rustup installs the targets in `rust-toolchain.toml` only together with a toolchain, and not
+/// into one that is already there.
+fn cargo_build(root: &Path) -> Result<Command> {
+    let output = Command::new("rustc")
+        .args(["--print", "target-libdir", "--target", TARGET])
+        .current_dir(root)
+        .output()
+        .context("cannot start rustc")?;
+    let library = PathBuf::from(String::from_utf8_lossy(&output.stdout).trim());
+    if !library.is_dir() {
+        let add = ["target", "add", TARGET];
+        let status = Command::new("rustup").args(add).current_dir(root).status();
+        if !status.is_ok_and(|status| status.success()) {
+            bail!("Rust's library for {TARGET} is missing: run `rustup target add {TARGET}`");
+        }
+    }
+    let mut cargo = crate::cargo(root);
+    cargo.args(["build", "--target", TARGET]);
+    Ok(cargo)
 }
 
 /// Runs a build, and returns its guests, including those that were already up to date.
 fn compile(root: &Path, mut cargo: Command) -> Result<Vec<Guest>> {
     cargo
-        .args([
-            "--message-format",
-            "json-render-diagnostics",
-            "--target-dir",
-        ])
+        .args(["--message-format", "json-render-diagnostics"])
+        .arg("--target-dir")
         .arg(root.join("target/guests"));
     let output = cargo
         .stdin(Stdio::null())
         .stderr(Stdio::inherit())
         .output()
         .context("cannot start cargo")?;
-    if !output.status.success() {
-        bail!("a plugin or a fixture does not compile; the compiler's words are above");
-    }
-    Ok(String::from_utf8_lossy(&output.stdout)
-        .lines()
-        .filter_map(guest)
-        .collect())
+    ensure!(
+        output.status.success(),
+        "a plugin or a fixture does not compile; the compiler's words are above"
+    );
+    let messages = String::from_utf8_lossy(&output.stdout);
+    Ok(messages.lines().filter_map(guest).collect())
 }
 
 /// Parses a line of cargo's JSON messages. Returns `None` if it does not describe a component.
 fn guest(line: &str) -> Option<Guest> {
     let message: Value = serde_json::from_str(line).ok()?;
-    let target = message.get("target")?;
-    let name = target.get("name")?.as_str()?;
-    let is_example = target
-        .get("kind")?
-        .as_array()?
-        .iter()
-        .any(|kind| kind == "example");
-    let built = message
-        .get("filenames")?
-        .as_array()?
-        .iter()
-        .filter_map(Value::as_str)
-        .find(|file| file.ends_with(".wasm"))?;
-    let name = if is_example {
+    let name = message.pointer("/target/name")?.as_str()?;
+    let kinds = message.pointer("/target/kind")?.as_array()?;
+    let mut files = message.get("filenames")?.as_array()?.iter();
+    let built = files.find_map(|file| file.as_str().filter(|file| file.ends_with(".wasm")))?;
+    let name = if kinds.iter().any(|kind| kind == "example") {
         format!("hostile/{name}.wasm")
     } else {
         // The cloud that it is for has the shorter name.
@@ -174,87 +132,58 @@ fn guest(line: &str) -> Option<Guest> {
     })
 }
 
-/// Copies a file atomically, unless the destination has the same content. Returns true if it was
-/// copied.
-fn copy_if_different(from: &Path, to: &Path) -> Result<bool> {
+/// Copies a file atomically, unless the destination has the same content.
+fn copy_if_different(from: &Path, to: &Path) -> Result<()> {
     let bytes = fs::read(from).with_context(|| format!("cannot read {}", from.display()))?;
     if fs::read(to).is_ok_and(|there| there == bytes) {
-        return Ok(false);
+        return Ok(());
     }
-    let folder = to
-        .parent()
-        .with_context(|| format!("{} is in no folder", to.display()))?;
-    fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))?;
-    // Written to a temporary file first, so that readers never see an incomplete file.
-    let aside = to.with_extension("wasm.new");
-    fs::write(&aside, bytes).with_context(|| format!("cannot write {}", aside.display()))?;
-    fs::rename(&aside, to).with_context(|| format!("cannot write {}", to.display()))?;
-    Ok(true)
-}
-
-/// Formats the command for messages as it would be typed.
-fn shown(command: &Command) -> String {
-    let mut text = command.get_program().to_string_lossy().into_owned();
-    for arg in command.get_args() {
-        let _ = write!(text, " {}", arg.to_string_lossy());
-    }
-    text
+    let write = || {
+        to.parent().map_or(Ok(()), fs::create_dir_all)?;
+        // Written to a temporary file first, so that readers never see an incomplete file.
+        let aside = to.with_extension("wasm.new");
+        fs::write(&aside, bytes)?;
+        fs::rename(&aside, to)
+    };
+    write().with_context(|| format!("cannot write {}", to.display()))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn artifact(name: &str, kind: &str, file: &str) -> String {
-        format!(
-            r#"{{"reason":"compiler-artifact","target":{{"kind":["{kind}"],"name":"{name}"}},"filenames":["{file}"]}}"#
-        )
-    }
-
     #[test]
     fn plugins_are_named_after_crates_and_fixtures_are_in_hostile() {
-        let named = |line: &str| guest(line).map(|guest| guest.name);
-        assert_eq!(
-            named(&artifact(
-                "skydock_static",
-                "cdylib",
-                "/t/skydock_static.wasm"
-            )),
-            Some("static.wasm".into())
-        );
-        let provider = artifact(
-            "skydock_simcloud_provider",
-            "cdylib",
-            "/t/skydock_simcloud_provider.wasm",
-        );
-        assert_eq!(named(&provider), Some("simcloud.wasm".into()));
-        assert_eq!(
-            named(&artifact("good", "example", "/t/good.wasm")),
-            Some("hostile/good.wasm".into())
-        );
-        assert_eq!(
-            named(&artifact("skydock_sdk", "lib", "/t/libskydock_sdk.rlib")),
-            None
-        );
-        assert_eq!(named(r#"{"reason":"build-finished","success":true}"#), None);
+        let named = |name: &str, kind: &str, file: &str| {
+            let target = serde_json::json!({"kind": [kind], "name": name});
+            let line = serde_json::json!({"target": target, "filenames": [file]}).to_string();
+            guest(&line).map(|guest| guest.name)
+        };
+        let provider = named("skydock_simcloud_provider", "cdylib", "/t/a.wasm");
+        assert_eq!(provider.as_deref(), Some("simcloud.wasm"));
+        let fixture = named("good", "example", "/t/good.wasm");
+        assert_eq!(fixture.as_deref(), Some("hostile/good.wasm"));
+        assert_eq!(named("skydock_sdk", "lib", "/t/libskydock_sdk.rlib"), None);
+        assert_eq!(guest(r#"{"reason":"build-finished","success":true}"#), None);
     }
 
     #[test]
     fn a_file_is_written_only_if_its_bytes_differ() {
-        let folder = std::env::temp_dir().join(format!("xtask-guests-{}", std::process::id()));
-        let (from, to) = (folder.join("from"), folder.join("below/to.wasm"));
-        fs::create_dir_all(&folder).unwrap();
-        fs::write(&from, "one").unwrap();
-        assert!(copy_if_different(&from, &to).unwrap());
-        assert!(!copy_if_different(&from, &to).unwrap());
-        fs::write(&from, "two").unwrap();
-        assert!(copy_if_different(&from, &to).unwrap());
-        assert_eq!(fs::read(&to).unwrap(), b"two");
-        assert_eq!(
-            fs::read_dir(to.parent().unwrap()).unwrap().count(),
-            1,
-            "nothing is left aside"
+        let folder = tempfile::tempdir().unwrap();
+        let (from, to) = (
+            folder.path().join("from"),
+            folder.path().join("below/to.wasm"),
         );
-        fs::remove_dir_all(&folder).unwrap();
+        let modified = || fs::metadata(&to).unwrap().modified().unwrap();
+        fs::write(&from, "one").unwrap();
+        copy_if_different(&from, &to).unwrap();
+        let before = modified();
+        copy_if_different(&from, &to).unwrap();
+        assert_eq!(modified(), before);
+        fs::write(&from, "two").unwrap();
+        copy_if_different(&from, &to).unwrap();
+        assert_eq!(fs::read(&to).unwrap(), b"two");
+        let left = fs::read_dir(to.parent().unwrap()).unwrap().count();
+        assert_eq!(left, 1, "nothing is left aside");
     }
 }

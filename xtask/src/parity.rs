@@ -1,122 +1,138 @@
-//! `cargo xtask parity`: shows which test verifies which statement about upstream's behavior, and
-//! which promise of the documentation.
+//! `cargo xtask parity`: each statement about upstream's behavior, and each promise of SECURITY.md,
+//! has a test.
 //!
-//! `docs/parity/statements.yaml` describes upstream's behavior in numbered statements, and
-//! `docs/promises/promises.yaml` quotes what the documents promise. A test holds what stands in a
-//! comment directly above its attributes (`// Holds: S-16, SEC-03`), and the statements with which
-//! its name begins (`an_existing_provider_id_is_kept`): it fails if they are not true. Each promise
-//! must be held by a test. A statement that no test holds needs a documented decision to deviate
-//! from upstream. The generated tables are `docs/parity.md` and `docs/promises.md`.
-
-mod document;
-mod id;
-mod promises;
-mod scan;
-mod statements;
-mod table;
+//! An id is an anchor on a page (`<a id="N-07"></a>`). A test names what it holds in a comment above
+//! it (`// Holds: N-07, SEC-03`): it fails if that is not true. A statement without a test needs a
+//! decision to deviate from upstream on purpose (`**Better:**` on its line).
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
+use std::process::Command;
 
 use anyhow::{Context as _, Result, ensure};
+use regex_lite::Regex;
 
-use self::id::Id;
-use self::promises::{PROMISES, Promises};
-use self::scan::Test;
-use self::statements::Section;
 use crate::console;
 
-/// File with the statements, relative to the root of the workspace.
-const STATEMENTS: &str = "docs/parity/statements.yaml";
-/// The generated table of statements.
-const TABLE: &str = "docs/parity.md";
-/// Directories with tests that verify statements and promises.
-const FOLDERS: [&str; 5] = ["host", "plugins", "sdk", "tests", "xtask"];
+/// Statements about upstream, one on each line of its tables.
+const STATEMENTS: &str = "docs/parity.md";
+/// Promises.
+const PROMISES: &str = "SECURITY.md";
 
-/// The tests that verify each statement or promise, in the order in which they were found.
-type Held = BTreeMap<Id, Vec<Test>>;
-
-/// Writes the tables, or only compares them if `check` is set, and prints a summary.
+/// Lists the ids with their numbers of tests.
 ///
 /// # Errors
-/// If a statement has neither a test nor a decision, a promise has no test, a document does not
-/// contain a quotation, a test names an unknown ID, the statements or promises are not in order, or
-/// (with `check`) a table is outdated.
-pub(crate) fn run(root: &Path, check: bool) -> Result<()> {
-    let text = fs::read_to_string(root.join(STATEMENTS))
-        .with_context(|| format!("cannot read {STATEMENTS}"))?;
-    let sections = statements::parse(&text).with_context(|| format!("cannot read {STATEMENTS}"))?;
-    let promises = promises::read(root)?;
-    let found = scan::tests(root, &FOLDERS)?;
-    let held = held(&found.tests);
-    for row in table::short(&sections, &held) {
-        console::line(row);
+/// If an id has no test and no decision, is there twice, or is on no page, or if a comment is not
+/// above a test that runs.
+pub(crate) fn run(root: &Path) -> Result<()> {
+    let read = |file: &str| {
+        let text = fs::read_to_string(root.join(file));
+        text.with_context(|| format!("cannot read {file}"))
+    };
+    let mut anchors = anchors(&read(STATEMENTS)?)?;
+    let statements = anchors.len();
+    anchors.extend(self::anchors(&read(PROMISES)?)?);
+    let (mut tests, mut problems) = (BTreeMap::new(), Vec::new());
+    for file in sources(root)? {
+        holds(&file, &read(&file)?, &mut tests, &mut problems);
     }
-    console::line(promises::sum(&promises, &held));
-    let mut problems = found.problems;
-    problems.extend(undecided(&sections, &held));
-    problems.extend(promises::problems(root, &promises, &held)?);
-    problems.extend(unknown(&sections, &promises, &found.tests));
-    for (file, wanted) in [
-        (TABLE, table::page(&sections, &held)),
-        (promises::PAGE, promises::page(&promises, &held)),
-    ] {
-        let page = root.join(file);
-        if !check {
-            fs::write(&page, wanted).with_context(|| format!("cannot write {file}"))?;
-        } else if fs::read_to_string(&page).ok().as_ref() != Some(&wanted) {
-            problems.push(format!(
-                "{file} is not up to date: run `cargo xtask parity` and commit what it writes"
-            ));
-        }
+
+    problems.extend(compare(&anchors, &tests));
+    let count = |id: &String| tests.get(id).map_or(0, Vec::len);
+    for (id, decided) in &anchors {
+        let decided = if *decided { ", better" } else { "" };
+        console::line(format_args!("{id:7} {:3} tests{decided}", count(id)));
+    }
+    let (statements, promises) = anchors.split_at(statements);
+    for (page, ids) in [(STATEMENTS, statements), (PROMISES, promises)] {
+        let held = ids.iter().filter(|(id, _)| count(id) > 0).count();
+        console::line(format_args!("{page}: {held} of {} have tests", ids.len()));
     }
     ensure!(problems.is_empty(), "{}", problems.join("\n"));
     Ok(())
 }
 
-fn held(tests: &[Test]) -> Held {
-    let mut held = Held::new();
-    for test in tests {
-        for (id, _) in &test.holds {
-            held.entry(id.clone()).or_default().push(test.clone());
+/// Returns the Rust files of the checkout.
+fn sources(root: &Path) -> Result<Vec<String>> {
+    let output = Command::new("git")
+        .args(["ls-files", "--cached", "--others", "--exclude-standard"])
+        .args(["--deduplicate", "*.rs"])
+        .current_dir(root)
+        .output()
+        .context("cannot start git")?;
+    let error = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "git ls-files failed: {error}");
+    let files = String::from_utf8(output.stdout).context("a file has a name that is not text")?;
+    // Files that were deleted and not committed are listed too.
+    let files = files.lines().filter(|file| root.join(file).is_file());
+    Ok(files.map(str::to_owned).collect())
+}
+
+/// Returns the ids on a page, and whether there is a decision on the line of each.
+fn anchors(page: &str) -> Result<Vec<(String, bool)>> {
+    let anchor = Regex::new(r#"<a id="([A-Z]+-\d+[a-z]?)"></a>"#)?;
+    let of_line = |line| Some((anchor.captures(line)?.get(1)?.as_str(), line));
+    let found = page.lines().filter_map(of_line);
+    Ok(found
+        .map(|(id, line)| (id.to_owned(), line.contains("**Better:**")))
+        .collect())
+}
+
+/// Adds the lines at which the tests of a file name ids.
+fn holds(
+    file: &str,
+    text: &str,
+    tests: &mut BTreeMap<String, Vec<String>>,
+    problems: &mut Vec<String>,
+) {
+    let lines: Vec<_> = text.lines().map(str::trim_start).collect();
+    for (at, line) in lines.iter().enumerate() {
+        let Some(ids) = line.strip_prefix("// Holds:") else {
+            continue;
+        };
+        let place = format!("{file}:{}", at + 1);
+        if !is_above_test(lines.get(at + 1..).unwrap_or_default()) {
+            problems.push(format!("{place}: this is not above a test that runs"));
+        }
+        for id in ids.split(',').map(|id| id.trim().to_owned()) {
+            tests.entry(id).or_default().push(place.clone());
         }
     }
-    held
 }
 
-/// Returns the problems of the statements, including statements with neither a test nor a
-/// documented deviation.
-fn undecided(sections: &[Section], held: &Held) -> Vec<String> {
-    let mut problems = statements::problems(sections);
-    let all = sections.iter().flat_map(|section| &section.statements);
-    for statement in
-        all.filter(|statement| statement.better.is_none() && !held.contains_key(&statement.id))
-    {
-        problems.push(format!(
-            "{id} is held by no test: write `// Holds: {id}` above one, or write under `better:` in {STATEMENTS} what Skydock does \
-             instead, and why ({upstream})",
-            id = statement.id,
-            upstream = statement.upstream
-        ));
-    }
-    problems
+/// Returns true if these lines begin with the attributes of a test, among comments, and none of
+/// them ignores it.
+fn is_above_test(lines: &[&str]) -> bool {
+    let is_name = |line: &&str| line.starts_with("fn ") || line.contains(" fn ");
+    let name = lines.iter().position(is_name).unwrap_or_default();
+    let above = lines.get(..name).unwrap_or_default();
+    let attributes = above.iter().filter(|line| !line.starts_with("//"));
+    let attributes: String = attributes.copied().collect();
+    let has = |words: &[&str]| words.iter().any(|word| attributes.contains(word));
+    has(&["#[test]", "::test]", "::test(", "#[rstest]"])
+        && !has(&["ignore", "cfg(any())", "cfg(false)", "}"])
+        && !above.contains(&"")
 }
 
-/// Returns the problems of tests that name unknown IDs.
-fn unknown(sections: &[Section], promises: &[Promises], tests: &[Test]) -> Vec<String> {
-    let statements = sections
-        .iter()
-        .flat_map(|section| &section.statements)
-        .map(|statement| &statement.id);
-    let known: Vec<_> = statements
-        .chain(promises::all(promises).map(|promise| &promise.id))
-        .collect();
+/// Returns what is wrong.
+fn compare(anchors: &[(String, bool)], tests: &BTreeMap<String, Vec<String>>) -> Vec<String> {
     let mut problems = Vec::new();
-    for Test { name, file, holds } in tests {
-        for (id, line) in holds.iter().filter(|(id, _)| !known.contains(&id)) {
+    for (at, (id, decided)) in anchors.iter().enumerate() {
+        if anchors.iter().take(at).any(|(earlier, _)| earlier == id) {
+            problems.push(format!("{id} is there twice"));
+        } else if !decided && !tests.contains_key(id) {
             problems.push(format!(
-                "{file}:{line}: test {name} names {id}, which is neither in {STATEMENTS} nor in {PROMISES}"
+                "{id} has no test: write `// Holds: {id}` above one that fails without it; or, of a \
+                 statement in {STATEMENTS}, what is **Better:** in Skydock, and why"
+            ));
+        }
+    }
+    for (id, places) in tests {
+        if !anchors.iter().any(|(known, _)| known == id) {
+            let places = places.join(", ");
+            problems.push(format!(
+                "{places}: {id:?} is neither in {STATEMENTS} nor in {PROMISES}"
             ));
         }
     }
@@ -127,135 +143,52 @@ fn unknown(sections: &[Section], promises: &[Promises], tests: &[Test]) -> Vec<S
 mod tests {
     use super::*;
 
-    fn test(holds: &[&str]) -> Test {
-        let holds = holds
-            .iter()
-            .map(|id| (Id::try_from((*id).to_owned()).unwrap(), 7))
-            .collect();
-        Test {
-            name: "it_is_so".to_owned(),
-            file: "host/a.rs".to_owned(),
-            holds,
-        }
-    }
-
-    fn sections(statements: &str) -> Vec<Section> {
-        statements::parse(&format!("- title: Nodes\n  statements:\n{statements}")).unwrap()
-    }
-
-    fn found(statements: &str, holds: &[&str]) -> Vec<String> {
-        let (sections, tests) = (sections(statements), [test(holds)]);
-        [
-            undecided(&sections, &held(&tests)),
-            unknown(&sections, &[], &tests),
-        ]
-        .concat()
+    /// Returns the problems of a page with three ids and a source file.
+    fn problems(source: &str) -> Vec<String> {
+        let page = "| <a id=\"N-01\"></a>N-01 | a | Same |\n\
+            | <a id=\"N-02a\"></a>N-02a | b | **Better:** c |\n\
+            - <a id=\"SEC-01\"></a>It is safe.\n";
+        let (mut tests, mut problems) = (BTreeMap::new(), Vec::new());
+        holds("a.rs", source, &mut tests, &mut problems);
+        problems.extend(compare(&anchors(page).unwrap(), &tests));
+        problems
     }
 
     #[test]
-    fn a_statement_needs_a_test_or_a_decision() {
-        let statements = "  - {id: N-01, upstream: a}\n  - {id: N-02, upstream: b, better: c}\n";
-        assert_eq!(found(statements, &["N-01", "N-02"]), [""; 0]);
-        assert_eq!(found(statements, &["N-01"]), [""; 0]);
+    fn an_id_needs_a_test_or_a_decision() {
+        let holds = |ids: &str| format!("// Holds: {ids}\n#[test]\nfn it_is_so() {{}}\n");
+        assert_eq!(problems(&holds("N-01, SEC-01")), [""; 0]);
+        let missing = problems("");
+        assert_eq!(missing.len(), 2, "{missing:?}");
+        assert!(missing[0].starts_with("N-01 has no test: write `// Holds: N-01`"));
+        let unknown = problems(&holds("N-01, SEC-01, N-99"));
+        let expected = "a.rs:1: \"N-99\" is neither in docs/parity.md nor in SECURITY.md";
+        assert_eq!(unknown, [expected]);
     }
 
     #[test]
-    fn an_unheld_statement_is_reported_with_what_to_do() {
-        let problems = found("  - {id: N-01, upstream: Nodes are nodes.}\n", &[]);
-        let [problem] = problems.as_slice() else {
-            panic!("{problems:?}")
-        };
-        for part in [
-            "N-01 is held by no test",
-            "// Holds: N-01",
-            "better:",
-            "Nodes are nodes.",
+    fn a_comment_belongs_to_the_test_below_it() {
+        let is_above_test = |text: &str| is_above_test(&text.lines().collect::<Vec<_>>());
+        for below in [
+            "#[test]\nfn a() {}",
+            "/// Why.\n// How.\n#[tokio::test(start_paused = true)]\nasync fn a() {}",
+            "#[tokio::test(\nflavor = \"a\",\n)]\n#[allow(unused)]\npub async fn a() {}",
+            "#[rstest]\n#[case(1)]\nfn a(#[case] n: u8) {}",
         ] {
-            assert!(problem.contains(part), "{problem}");
+            assert!(is_above_test(below), "{below}");
         }
-    }
-
-    #[test]
-    fn an_unknown_id_is_reported_with_the_line_of_the_test() {
-        let problems = found("  - {id: N-01, upstream: a}\n", &["N-01", "N-10"]);
-        assert_eq!(
-            problems,
-            [
-                "host/a.rs:7: test it_is_so names N-10, which is neither in docs/parity/statements.yaml nor in docs/promises/promises.yaml"
-            ]
-        );
-    }
-
-    #[test]
-    fn the_statements_of_this_repository_are_valid() {
-        let text = fs::read_to_string(crate::root().join(STATEMENTS)).unwrap();
-        assert_eq!(
-            statements::problems(&statements::parse(&text).unwrap()),
-            [""; 0]
-        );
-    }
-
-    /// Creates a repository with one statement and one promise, and a test with this line above it.
-    fn repository(holds: &str) -> tempfile::TempDir {
-        let root = tempfile::tempdir().unwrap();
-        for folder in FOLDERS.iter().chain(&["docs/parity", "docs/promises"]) {
-            fs::create_dir_all(root.path().join(folder)).unwrap();
-        }
-        let write = |file: &str, text: &str| fs::write(root.path().join(file), text).unwrap();
-        write(
-            STATEMENTS,
-            "- title: Nodes\n  statements:\n  - {id: N-01, upstream: a}\n",
-        );
-        write("SECURITY.md", "It is safe.\n");
-        write(
-            PROMISES,
-            "- file: SECURITY.md\n  promises:\n  - {id: SEC-01, says: It is safe.}\n",
-        );
-        write(
-            "host/a.rs",
-            &format!("{holds}\n#[test]\nfn it_is_so() {{}}\n"),
-        );
-        root
-    }
-
-    #[test]
-    fn a_check_fails_on_outdated_tables_without_writing_them() {
-        let root = repository("// Holds: N-01, SEC-01");
-        let refusal = run(root.path(), true).unwrap_err().to_string();
-        for page in [TABLE, promises::PAGE] {
-            assert!(
-                refusal.contains(&format!("{page} is not up to date")),
-                "{refusal}"
-            );
-            assert!(!root.path().join(page).exists());
-        }
-        run(root.path(), false).unwrap();
-        run(root.path(), true).unwrap();
-    }
-
-    #[test]
-    fn statements_and_promises_are_checked_together() {
-        let refusal = run(repository("// Holds: X-01").path(), false)
-            .unwrap_err()
-            .to_string();
-        for problem in [
-            "N-01 is held by no test",
-            "SEC-01 is held by no test",
-            "host/a.rs:1: \"X-01\" is not an id",
+        for below in [
+            "",
+            "fn a() {}",
+            "\n#[test]\nfn a() {}",
+            "fn b() {}\n#[test]\nfn a() {}",
+            "#[cfg(test)]\nfn a() {}",
+            "#[test]\n#[ignore = \"slow\"]\nfn a() {}",
+            "#[test]\n#[cfg_attr(unix, ignore)]\nfn a() {}",
+            "#[cfg(any())]\n#[test]\nfn a() {}",
+            "// #[test]\nfn a() {}",
         ] {
-            assert!(refusal.contains(problem), "{refusal}");
+            assert!(!is_above_test(below), "{below}");
         }
-    }
-
-    #[test]
-    fn a_promise_that_is_reworded_is_reported() {
-        let root = repository("// Holds: N-01, SEC-01");
-        fs::write(root.path().join("SECURITY.md"), "It is very safe.\n").unwrap();
-        let refusal = run(root.path(), false).unwrap_err().to_string();
-        assert!(
-            refusal.contains("SEC-01: SECURITY.md does not say, word for word: It is safe."),
-            "{refusal}"
-        );
-        assert!(refusal.contains("SECURITY.md:1: list this in"), "{refusal}");
     }
 }

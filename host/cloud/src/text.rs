@@ -16,9 +16,9 @@ pub fn escape(text: &str) -> Cow<'_, str> {
     let mut escaped = String::with_capacity(text.len() + 16);
     for c in text.chars() {
         if is_odd(c) {
-            escaped.extend(c.escape_default())
+            escaped.extend(c.escape_default());
         } else {
-            escaped.push(c)
+            escaped.push(c);
         }
     }
     Cow::Owned(escaped)

@@ -99,17 +99,17 @@ fn parse(text: &str) -> Reading {
         };
         match name {
             "skydock_plugin_traps_total" => {
-                *reading.ended.entry(label("kind")).or_default() += value
+                *reading.ended.entry(label("kind")).or_default() += value;
             }
             "skydock_egress_requests_total" => {
-                *reading.requests.entry(label("method")).or_default() += value
+                *reading.requests.entry(label("method")).or_default() += value;
             }
             "skydock_egress_throttled_total" => reading.delayed += value,
             "skydock_egress_in_flight" => reading.in_flight += value,
             "skydock_plugin_guest_cpu_seconds_total" => reading.cpu += micros,
             "skydock_plugin_bad_answers_total" => reading.rejected += value,
             "skydock_egress_denials_total" if labels.contains("reason=\"loading\"") => {
-                reading.early += value
+                reading.early += value;
             }
             "skydock_egress_denials_total" => reading.denied += value,
             "skydock_plugin_memory_peak_bytes" => reading.memory = reading.memory.max(value),

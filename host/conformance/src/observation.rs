@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use skydock_cloud::{CloudError, Presence};
 
-/// An element of an answer, as far as judgements need it.
+/// An element of an answer, as far as judgments need it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Value {
     /// The whole value, for comparisons and for people.

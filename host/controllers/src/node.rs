@@ -207,7 +207,7 @@ impl NodeController {
                     asked.push(entry);
                 }
                 (Need::Foreign(id), Some(entry)) => {
-                    self.leave(&entry, &id, &info.provider_id_prefixes)
+                    self.leave(&entry, &id, &info.provider_id_prefixes);
                 }
                 _ => self.over(&key),
             }

@@ -50,7 +50,7 @@ fn a_flag_is_a_row_with_its_default() {
         assert!(
             page.lines().any(|line| line == row),
             "{row} is missing in:\n{page}"
-        )
+        );
     };
     row("| `--one N` | `3` | A \\| b. |");
     row("| `--two[=BOOL]` | 7 or 8 | C. |");

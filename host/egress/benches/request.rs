@@ -128,12 +128,12 @@ fn compare(criterion: &mut Criterion) {
     );
     let mut group = criterion.benchmark_group("request");
     group.bench_function("hyper", |bench| {
-        bench.to_async(&runtime).iter(|| directly(&client, &plain))
+        bench.to_async(&runtime).iter(|| directly(&client, &plain));
     });
     group.bench_function("gateway", |bench| {
         bench
             .to_async(&runtime)
-            .iter(|| through(&gateway, &instance, &named))
+            .iter(|| through(&gateway, &instance, &named));
     });
     group.finish();
     // Criterion measures elapsed time; CPU time matters here.
@@ -148,7 +148,7 @@ fn compare(criterion: &mut Criterion) {
     for _ in 0..3 {
         let hyper = measure("hyper", &|| runtime.block_on(directly(&client, &plain)));
         let gateway = measure("gateway", &|| {
-            runtime.block_on(through(&gateway, &instance, &named))
+            runtime.block_on(through(&gateway, &instance, &named));
         });
         println!(
             "the gateway adds {:?} of CPU",

@@ -387,7 +387,7 @@ plugins:
         }
         match schema {
             serde_json::Value::Object(fields) => {
-                fields.values().for_each(|field| collect(field, files))
+                fields.values().for_each(|field| collect(field, files));
             }
             serde_json::Value::Array(items) => items.iter().for_each(|item| collect(item, files)),
             _ => {}

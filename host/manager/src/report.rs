@@ -59,7 +59,7 @@ impl Reporter {
                 Ok(report) => self.tell(&report),
                 // The log has all of them.
                 Err(RecvError::Lagged(missed)) => {
-                    tracing::warn!(missed, "too many plugin changes: some have no event")
+                    tracing::warn!(missed, "too many plugin changes: some have no event");
                 }
                 Err(RecvError::Closed) => return,
             }

@@ -243,7 +243,7 @@ impl Shape {
                 }
             }
             Payload::ComponentCanonicalSection(section) => {
-                level.weight.define(section.count() as usize)
+                level.weight.define(section.count() as usize);
             }
             Payload::ComponentTypeSection(section) => level.weight.define(section.count() as usize),
             Payload::CoreTypeSection(section) => level.weight.define(section.count() as usize),

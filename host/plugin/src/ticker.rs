@@ -199,7 +199,7 @@ mod tests {
         thread::scope(|scope| {
             for _ in 0..4 {
                 scope.spawn(|| {
-                    (0..20_000).for_each(|_| ticker.watch(async {}).now_or_never().unwrap())
+                    (0..20_000).for_each(|_| ticker.watch(async {}).now_or_never().unwrap());
                 });
             }
         });

@@ -257,7 +257,7 @@ fn carry_out(cloud: &Cloud<'_>, stage: &[Call]) -> Result<()> {
     for answer in cloud.wire.send(stage) {
         match answer {
             Err(failure) if failure.code() != "DuplicatePolicyName" => {
-                failed = failed.or(Some(failure))
+                failed = failed.or(Some(failure));
             }
             _ => {}
         }

@@ -392,7 +392,7 @@ mod tests {
             assert!(
                 matches!(answer, Err(CloudError::InProgress(_))),
                 "{answer:?}"
-            )
+            );
         };
         first(cloud.delete_balancer(&of("nlb")));
         assert!(

@@ -1,6 +1,5 @@
 //! Bindings that `wit-bindgen` generates from the contract. All `unsafe` code of this crate is in
-//! them. The files in `wit` are copies, so that the package contains them; `cargo xtask tidy` makes
-//! them.
+//! them. In the repository, `wit` is a link to the contract; the package contains its files.
 //!
 //! A plugin must export everything that its world names. Each capability therefore has its own
 //! world and module, and a plugin exports those that it implements. All of them share the types and

@@ -30,12 +30,12 @@ func main() {
 	if err != nil {
 		klog.Fatalf("cannot make the options: %v", err)
 	}
-	command := app.NewCloudControllerManagerCommand(opts, initialise, app.DefaultInitFuncConstructors,
+	command := app.NewCloudControllerManagerCommand(opts, initialize, app.DefaultInitFuncConstructors,
 		names.CCMControllerAliases(), cliflag.NamedFlagSets{}, wait.NeverStop)
 	os.Exit(cli.Run(command))
 }
 
-func initialise(config *config.CompletedConfig) cloudprovider.Interface {
+func initialize(config *config.CompletedConfig) cloudprovider.Interface {
 	shared := config.ComponentConfig.KubeCloudShared.CloudProvider
 	cloud, err := cloudprovider.InitCloudProvider(shared.Name, shared.CloudConfigFile)
 	if err != nil {

@@ -23,10 +23,10 @@ impl<I: Identity> Routes for Hostile<I> {
         match behavior {
             Behavior::Lie(Lie::Address) => routes.push(route("liar", "liar", "10.0.0.0/33")),
             Behavior::Lie(Lie::Huge) => {
-                routes.push(route(&"x".repeat(1 << 20), "liar", "10.0.0.0/24"))
+                routes.push(route(&"x".repeat(1 << 20), "liar", "10.0.0.0/24"));
             }
             Behavior::Lie(Lie::Count) => {
-                routes = vec![route("liar", "liar", "10.0.0.0/24"); 100_000]
+                routes = vec![route("liar", "liar", "10.0.0.0/24"); 100_000];
             }
             _ => {}
         }
@@ -50,7 +50,7 @@ impl<I: Identity> Routes for Hostile<I> {
 
     fn delete_routes(routes: Vec<Route>) -> Vec<Result<()>> {
         change(routes, |table, route| {
-            table.retain(|known| known.name != route.name)
+            table.retain(|known| known.name != route.name);
         })
     }
 }

@@ -19,9 +19,7 @@ impl Paths {
     /// # Errors
     /// Names the files that have not been built.
     pub fn of_checkout() -> Result<Self> {
-        let target = Path::new(env!("CARGO_MANIFEST_DIR"))
-            .join("../../target")
-            .canonicalize()?;
+        let target = target()?;
         let paths = Self {
             skydock: target.join("debug/skydock"),
             plugins: target.join("plugins"),
@@ -35,4 +33,24 @@ impl Paths {
         }
         Ok(paths)
     }
+}
+
+/// Returns a program of the workspace, for example `skydock-dev`.
+///
+/// # Errors
+/// If it has not been built.
+pub fn program(name: &str) -> Result<PathBuf> {
+    let program = target()?.join("debug").join(name);
+    ensure!(
+        program.is_file(),
+        "{} has not been built: run `cargo build --workspace --bins`",
+        program.display()
+    );
+    Ok(program)
+}
+
+fn target() -> Result<PathBuf> {
+    Ok(Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../../target")
+        .canonicalize()?)
 }

@@ -260,7 +260,7 @@ async fn a_cidr_from_another_allocator_is_kept_and_ours_is_freed() {
         "details": {"name": "a", "kind": "Node", "causes": [{"reason": "FieldValueForbidden", "field": "spec.podCIDRs"}]},
     });
     let bench = start(&TWO, &[node("a")], |api| {
-        api.answer("PATCH", "/api/v1/nodes/a", 422, refused)
+        api.answer("PATCH", "/api/v1/nodes/a", 422, refused);
     });
     sleep(Duration::from_millis(50)).await;
     bench.shows(carrying("a", &["10.244.1.0/24"]));
@@ -275,7 +275,7 @@ async fn a_cidr_from_another_allocator_is_kept_and_ours_is_freed() {
 #[tokio::test(start_paused = true)]
 async fn a_recreated_node_is_treated_as_another_node() {
     let bench = start(&TWO, &[node("a")], |api| {
-        api.fail("PATCH", "/api/v1/nodes/a", 409, "Conflict")
+        api.fail("PATCH", "/api/v1/nodes/a", 409, "Conflict");
     });
     sleep(Duration::from_millis(50)).await;
     bench.shows(with(

@@ -47,7 +47,7 @@ fn operations(entry: &Entry<NodeKind>, changes: &[Change]) -> Vec<Value> {
     for change in changes {
         match change {
             Change::AddShutdown => {
-                added.push(json!({ "key": TAINT_SHUTDOWN, "effect": "NoSchedule" }))
+                added.push(json!({ "key": TAINT_SHUTDOWN, "effect": "NoSchedule" }));
             }
             Change::AddOutOfService => {
                 added

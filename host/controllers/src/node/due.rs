@@ -51,7 +51,7 @@ impl Due {
         for node in nodes {
             match state.refused.remove(&node.name) {
                 Some(refused) if refused == node => {
-                    drop(now.refused.insert(node.name.clone(), node))
+                    drop(now.refused.insert(node.name.clone(), node));
                 }
                 _ => {
                     now.names.insert(node.name.clone(), now.marks);

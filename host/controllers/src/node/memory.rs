@@ -68,7 +68,7 @@ impl Memory {
         let version = entry.resource_version();
         let version = (!version.is_empty()).then(|| version.to_owned());
         self.note(entry.name(), |node| {
-            (node.settled, node.patience) = (version, None)
+            (node.settled, node.patience) = (version, None);
         });
     }
 

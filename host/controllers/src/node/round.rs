@@ -58,7 +58,7 @@ impl<'a> Round<'a> {
             (false, Ok(instance)) => {
                 controller
                     .repair(&entry, &instance, self.marks, &self.turns)
-                    .await
+                    .await;
             }
             (false, Err(error)) => controller.put_off(&entry, &error, self.marks),
         }

@@ -1013,7 +1013,8 @@ async fn a_black_hole_that_names_its_node_is_replaced_at_once() {
 #[tokio::test(start_paused = true)]
 async fn an_interrupted_run_is_completed_by_the_next_process() {
     let nodes = |bench: &Bench| {
-        (0..9).for_each(|n| bench.has(&format!("n{n}"), &[&format!("10.244.{n}.0/24")], &json!({})))
+        (0..9)
+            .for_each(|n| bench.has(&format!("n{n}"), &[&format!("10.244.{n}.0/24")], &json!({})));
     };
     let first = watching();
     nodes(&first);
@@ -1021,7 +1022,7 @@ async fn an_interrupted_run_is_completed_by_the_next_process() {
         first
             .cloud
             .routes
-            .has(route("gone", &format!("10.244.{n}.0/24")))
+            .has(route("gone", &format!("10.244.{n}.0/24")));
     });
     let gate = first.cloud.routes.gated();
     let running = first.run();
@@ -1067,7 +1068,7 @@ async fn a_route_long_in_progress_gets_an_event_on_its_node() {
         bench
             .cloud
             .routes
-            .fails("10.244.0.0/24", CloudError::InProgress(retry(5)))
+            .fails("10.244.0.0/24", CloudError::InProgress(retry(5)));
     });
     let running = bench.run();
     sleep(Duration::from_secs(9 * 60)).await;

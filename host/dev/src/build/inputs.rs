@@ -90,9 +90,9 @@ fn files(folder: &Path, matters: impl Fn(&Path) -> bool) -> anyhow::Result<Vec<P
             }
             let is_new = entry.path().is_dir() && entered.insert(canonical(&entry.path())?);
             if is_new {
-                folders.push(name)
+                folders.push(name);
             } else {
-                files.push(name)
+                files.push(name);
             }
         }
     }

@@ -60,7 +60,7 @@ pub(super) fn build(dir: &Path) -> anyhow::Result<Built> {
     let plugin = bundle(&tools, &dir, &work)?;
 
     let wit = work.join("wit");
-    wit::copy(&plugin.sdk.join("wit"), &wit)?;
+    wit::copy(&plugin.sdk.join("dist/wit"), &wit)?;
     let served = plugin
         .capabilities
         .iter()

@@ -33,46 +33,8 @@ const CHECKOUT: Sdk = Sdk {
     example: "../skydock/sdk/c",
 };
 
-/// Returns the SDK's files: their paths in a project, and their texts.
-macro_rules! sdk {
-    ($($file:literal),* $(,)?) => {
-        [$((concat!("skydock/", $file), include_str!(concat!("../../../../sdk/c/skydock/", $file)))),*]
-    };
-}
-
-/// All files of the SDK.
-const SDK: &[File] = &sdk![
-    "LICENSE",
-    "error.c",
-    "guest/convert.c",
-    "guest/exports.c",
-    "guest/failure.c",
-    "guest/guest.h",
-    "guest/host.c",
-    "guest/http.c",
-    "http.c",
-    "internal.h",
-    "json.c",
-    "memory.c",
-    "response.c",
-    "skydock.h",
-    "skydock_test.h",
-    "test.c",
-    "wit/guest/deps/clocks.wit",
-    "wit/guest/deps/http.wit",
-    "wit/guest/deps/io.wit",
-    "wit/guest/guest.wit",
-    "wit/v0.1.0/deps/wasi-logging/logging.wit",
-    "wit/v0.1.0/host.wit",
-    "wit/v0.1.0/instances.wit",
-    "wit/v0.1.0/load-balancers.wit",
-    "wit/v0.1.0/maintenance.wit",
-    "wit/v0.1.0/plugin.wit",
-    "wit/v0.1.0/routes.wit",
-    "wit/v0.1.0/types.wit",
-    "wit/v0.1.0/worlds.wit",
-    "wit/v0.1.0/zones.wit",
-];
+/// All files of the SDK: their paths in a project, and their texts. The build script lists them.
+const SDK: &[File] = &include!(concat!(env!("OUT_DIR"), "/sdk_c.rs"));
 
 /// Returns the files of a provider. `sdk` is the folder of the SDK in a checkout, whose files are
 /// copied instead of those of this program.
@@ -111,10 +73,10 @@ mod tests {
         for entry in fs::read_dir(Path::new(FOLDER).join(folder)).unwrap() {
             let entry = entry.unwrap();
             let name = format!("{folder}/{}", entry.file_name().into_string().unwrap());
-            if entry.file_type().unwrap().is_dir() {
-                found.extend(all(&name))
+            if entry.path().is_dir() {
+                found.extend(all(&name));
             } else {
-                found.push(name)
+                found.push(name);
             }
         }
         found.sort();

@@ -64,7 +64,7 @@ impl Query {
                 "limit" => {
                     query.limit = number
                         .and_then(|number| usize::try_from(number).ok())
-                        .unwrap_or_default()
+                        .unwrap_or_default();
                 }
                 "continue" => query.next = value,
                 "allowWatchBookmarks" => query.bookmarks = flag,

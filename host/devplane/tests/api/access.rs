@@ -101,7 +101,7 @@ async fn only_the_kubeconfig_has_token_and_certificate() -> Result<()> {
             .cluster
             .as_mut()
             .unwrap()
-            .certificate_authority_data = None
+            .certificate_authority_data = None;
     };
     ensure!(!matches!(
         list(client(&one, without).await?).await,

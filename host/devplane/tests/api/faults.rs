@@ -145,10 +145,10 @@ async fn faults_also_affect_a_running_watch() -> Result<()> {
         let next = timeout(soon, events.try_next()).await;
         match (&fault, next) {
             (Fault::Slow(_), Ok(Ok(Some(WatchEvent::Modified(_))))) => {
-                assert!(start.elapsed() >= late)
+                assert!(start.elapsed() >= late);
             }
             (Fault::Expired, Ok(Ok(Some(WatchEvent::Error(status))))) => {
-                assert_eq!(status.code, 410)
+                assert_eq!(status.code, 410);
             }
             (Fault::Cut, Ok(Err(_) | Ok(None))) | (Fault::Silence, Err(_)) => {}
             (fault, other) => anyhow::bail!("{fault:?}: {other:?}"),

@@ -39,7 +39,7 @@ impl Mirror {
                 match event {
                     Ok(Event::Init) => fresh.clear(),
                     Ok(Event::InitApply(map)) => {
-                        drop(fresh.insert(map.name_any(), value(&map).to_owned()))
+                        drop(fresh.insert(map.name_any(), value(&map).to_owned()));
                     }
                     Ok(Event::InitDone) => {
                         self.objects = std::mem::take(&mut fresh);
@@ -164,7 +164,7 @@ async fn a_watch_from_a_compacted_revision_gets_410() -> Result<()> {
         .await?;
     match events.as_slice() {
         [WatchEvent::Error(status)] => {
-            assert_eq!((status.code, status.reason.as_str()), (410, "Expired"))
+            assert_eq!((status.code, status.reason.as_str()), (410, "Expired"));
         }
         other => bail!("expected one error, found {other:?}"),
     }

@@ -196,7 +196,7 @@ mod tests {
                     .send(http::Request::get(path).body(Body::empty()).unwrap())
                     .await
                     .unwrap(),
-            )
+            );
         };
         for _ in 0..10 {
             asks("/api/v1/nodes?limit=100").await;

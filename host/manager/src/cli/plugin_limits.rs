@@ -217,7 +217,7 @@ pub fn limits(services: usize, settings: &[PluginLimit]) -> Result<Limits, Plugi
         match (&setting.key.field, setting.value) {
             (Field::Time(at, _), Value::Time(time)) => *at(&mut limits) = time,
             (Field::Bytes(at, _) | Field::Count(at, _), Value::Number(number)) => {
-                *at(&mut limits) = number
+                *at(&mut limits) = number;
             }
             _ => {}
         }

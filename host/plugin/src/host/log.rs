@@ -53,19 +53,19 @@ impl Shared {
         let plugin = self.plugin.as_str();
         match level {
             Level::TRACE => {
-                tracing::trace!(target: "plugin", plugin, generation, context, "{message}")
+                tracing::trace!(target: "plugin", plugin, generation, context, "{message}");
             }
             Level::DEBUG => {
-                tracing::debug!(target: "plugin", plugin, generation, context, "{message}")
+                tracing::debug!(target: "plugin", plugin, generation, context, "{message}");
             }
             Level::INFO => {
-                tracing::info!(target: "plugin", plugin, generation, context, "{message}")
+                tracing::info!(target: "plugin", plugin, generation, context, "{message}");
             }
             Level::WARN => {
-                tracing::warn!(target: "plugin", plugin, generation, context, "{message}")
+                tracing::warn!(target: "plugin", plugin, generation, context, "{message}");
             }
             Level::ERROR => {
-                tracing::error!(target: "plugin", plugin, generation, context, "{message}")
+                tracing::error!(target: "plugin", plugin, generation, context, "{message}");
             }
         }
     }

@@ -261,7 +261,7 @@ fn input(linker: &mut Linker<State>) -> wasmtime::Result<()> {
                         let read = table.read(stream, length);
                         let arrived = !matches!(&read, Ok(bytes) if bytes.is_empty());
                         tape.iter().for_each(|tape| {
-                            tape.note("streams.read", value(&arguments), &arrived)
+                            tape.note("streams.read", value(&arguments), &arrived);
                         });
                         read
                     }

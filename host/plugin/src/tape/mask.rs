@@ -66,7 +66,7 @@ impl Masks {
                     match it {
                         Value::String(text) if is_secret(name) => *text = self.whole(text),
                         Value::Array(all) if is_secret(name) => {
-                            all.iter_mut().for_each(|it| self.element(it))
+                            all.iter_mut().for_each(|it| self.element(it));
                         }
                         Value::String(text) if name == "base64" => {
                             *text = STANDARD

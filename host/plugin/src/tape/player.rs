@@ -502,7 +502,7 @@ impl Playing {
         match (&self.scene.ended, came) {
             (Some(Ended::Answer(recorded)), Ok(answer)) => match first(&recorded.value(), answer) {
                 Some((path, expected, came)) => {
-                    self.differs(format!("answer{path}"), expected, came)
+                    self.differs(format!("answer{path}"), expected, came);
                 }
                 None => self.outcome.calls += 1,
             },

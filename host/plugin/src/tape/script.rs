@@ -215,7 +215,7 @@ impl Script {
                     .map_err(|reason| wrong(index + 2, reason.to_owned()))?,
                 // The process ended while it wrote the line.
                 Err(_) if lines.peek().is_none() => {
-                    script.cut = Some("its last line is incomplete".to_owned())
+                    script.cut = Some("its last line is incomplete".to_owned());
                 }
                 Err(error) => return Err(error),
             }

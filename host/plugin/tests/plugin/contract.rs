@@ -328,14 +328,14 @@ async fn routes_are_listed_by_page_within_limits() {
         ..limits()
     };
     let endless = Bench::probe(few.clone(), |source| {
-        drop(source.options.insert("pages".into(), "endless".into()))
+        drop(source.options.insert("pages".into(), "endless".into()));
     })
     .await;
     assert!(
         matches!(endless.plugin.list_routes().await, Err(CloudError::Internal(why)) if why.contains("does not end"))
     );
     let many = Bench::probe(few, |source| {
-        drop(source.options.insert("pages".into(), "3".into()))
+        drop(source.options.insert("pages".into(), "3".into()));
     })
     .await;
     assert!(
@@ -360,7 +360,7 @@ async fn unused_interfaces_count_as_not_exported() {
         ("prefix", "kubernetes.io/", "annotation prefix"),
     ] {
         let refused = Bench::try_probe(limits(), |source| {
-            drop(source.options.insert(option.into(), value.into()))
+            drop(source.options.insert(option.into(), value.into()));
         })
         .await;
         let error = refused.err().unwrap().to_string();

@@ -153,7 +153,7 @@ impl Bench {
     /// Loads this component with this gateway.
     pub(crate) async fn through(component: &[u8], limits: Limits, gateway: Arc<Gateway>) -> Self {
         Self::try_with(component, limits, "", |source| {
-            source.way_out = Some(Arc::new(OneWay(gateway)))
+            source.way_out = Some(Arc::new(OneWay(gateway)));
         })
         .await
         .unwrap()

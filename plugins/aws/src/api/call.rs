@@ -125,7 +125,7 @@ fn escape(text: &str, into: &mut String) {
     for byte in text.bytes() {
         match byte {
             b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' => {
-                into.push(char::from(byte))
+                into.push(char::from(byte));
             }
             byte => _ = write!(into, "%{byte:02X}"),
         }

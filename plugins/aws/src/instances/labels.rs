@@ -173,7 +173,7 @@ fn note(
     let keep_for = |key: &str, time| {
         cloud
             .store
-            .set(&cloud.key(&format!("topology/{key}")), "none", time)
+            .set(&cloud.key(&format!("topology/{key}")), "none", time);
     };
     let keep = |key: &str| keep_for(key, DAY);
     match answer {

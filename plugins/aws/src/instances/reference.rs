@@ -117,7 +117,7 @@ mod tests {
             };
             match (of(&node, "eu-west-1"), expected) {
                 (Reference::None(CloudError::Invalid(text)), Err(word)) => {
-                    assert!(text.contains(word), "{text}")
+                    assert!(text.contains(word), "{text}");
                 }
                 (found, expected) => assert_eq!(Ok(found), expected, "{name} {provider_id:?}"),
             }

@@ -168,7 +168,7 @@ impl Observed {
                 }
             }
             Step::SetSecurityGroups(groups) => {
-                self.balancer.security_groups = groups.clone().into()
+                self.balancer.security_groups = groups.clone().into();
             }
             Step::SetIpAddressType(kind) => (*kind).clone_into(&mut self.balancer.ip_address_type),
         }

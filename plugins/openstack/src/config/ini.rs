@@ -205,7 +205,7 @@ fn value(cursor: &mut Cursor<'_>) -> Result<String, String> {
                 }
                 match (cursor.peek(), quoted) {
                     (Some(escaped @ ('"' | '\\')), true) | (Some(escaped @ '"'), false) => {
-                        value.push(escaped)
+                        value.push(escaped);
                     }
                     (Some('n'), true) => value.push('\n'),
                     (Some('t'), true) => value.push('\t'),

@@ -355,7 +355,7 @@ fn load_balancer(lb: &mut LoadBalancer, key: &str, value: &Value<'_>) -> Taken {
         "enable-ingress-hostname" => lb.enable_ingress_hostname = value.boolean()?,
         "ingress-hostname-suffix" => lb.ingress_hostname_suffix = value.text()?,
         "max-shared-lb" => {
-            lb.max_shared_lb = usize::try_from(value.number()?).unwrap_or(usize::MAX)
+            lb.max_shared_lb = usize::try_from(value.number()?).unwrap_or(usize::MAX);
         }
         "default-tls-container-ref" => lb.tls_container_ref = value.text()?,
         "container-store" => {

@@ -103,7 +103,7 @@ pub(crate) fn settle<T>(
         }
         match answer {
             Err(CloudError::InProgress(retry)) => {
-                sleep(Duration::from_millis(retry.after_ms).min(world.pause.get()))
+                sleep(Duration::from_millis(retry.after_ms).min(world.pause.get()));
             }
             other => return other,
         }

@@ -156,7 +156,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn service_urls_are_replaced_with_the_proxys() {
+    fn service_urls_are_replaced_with_those_of_the_proxy() {
         let services = [
             ("compute", "http://127.0.0.1:1001".to_owned()),
             ("network", "http://127.0.0.1:1002".to_owned()),

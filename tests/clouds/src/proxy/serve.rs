@@ -141,7 +141,8 @@ impl Shared {
                 Fault::Lost => closed = true,
                 Fault::Cut(after) => cut = Some(after),
                 Fault::Stale(age) => {
-                    answer = answer.or_else(|| self.memory().last(&self.key(asked, operation), age))
+                    answer =
+                        answer.or_else(|| self.memory().last(&self.key(asked, operation), age));
                 }
                 Fault::WrongPage => answer = answer.or_else(|| self.first_page(asked, operation)),
                 Fault::Twice => twice = true,

@@ -101,7 +101,7 @@ impl<'a> Normal<'a> {
                     );
                 }
                 ("continue" | "token", Value::String(text)) if !text.is_empty() => {
-                    *value = format!("<{name}>").into()
+                    *value = format!("<{name}>").into();
                 }
                 ("uid", Value::String(uid)) if !uid.is_empty() => {
                     let number = self.number("uid", uid);

@@ -299,7 +299,7 @@ fn named_files(value: &Value, files: &mut Vec<PathBuf>) {
     for (key, value) in fields {
         match value {
             Value::String(path) if key.ends_with("File") || key.starts_with("cloudConf") => {
-                files.push(path.into())
+                files.push(path.into());
             }
             value => named_files(value, files),
         }

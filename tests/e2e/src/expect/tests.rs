@@ -76,7 +76,7 @@ fn a_correct_state_has_no_findings() {
         view.balancers[0]
             .ports
             .values_mut()
-            .for_each(BTreeSet::clear)
+            .for_each(BTreeSet::clear);
     };
     assert_eq!(
         seen(false, &[("/spec/taints", shutdown)], &[], nobody),
@@ -126,7 +126,7 @@ fn each_wrong_state_is_found() {
             view.balancers[0]
                 .ports
                 .values_mut()
-                .for_each(BTreeSet::clear)
+                .for_each(BTreeSet::clear);
         },
         |view| view.routes.clear(),
     ];

@@ -23,8 +23,8 @@ fn edit(provider: &str) -> Result<Edit> {
     Ok(match provider {
         "aws" => Edit {
             file: "plugins/aws/src/api/elbv2.rs",
-            from: r#"call("CreateLoadBalancer").with("Name", name).with("Type", "network")"#,
-            to: r#"call("CreateLoadBalancer").with("Name", name).with("Type", "gateway")"#,
+            from: r#".with("Type", "network")"#,
+            to: r#".with("Type", "gateway")"#,
         },
         _ => bail!("no changed line is known for {provider}"),
     })
@@ -33,7 +33,7 @@ fn edit(provider: &str) -> Result<Edit> {
 /// Copies the source of a provider, changes one line, and builds it. Returns the component.
 ///
 /// # Errors
-/// Fails if the source has no such line, or does not compile.
+/// Fails if the source does not have the line exactly once, or does not compile.
 pub async fn edited(provider: &str) -> Result<PathBuf> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("../..")
@@ -62,21 +62,22 @@ pub async fn edited(provider: &str) -> Result<PathBuf> {
     fs::write(&path, source.replace(from, to))?;
 
     let mut build = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    let target = root.join("target/guests");
     build
-        .args(["xtask", "guests", "--crate"])
-        .arg(copy.join(&folder))
+        .args(["build", "--release", "--target", "wasm32-wasip2"])
+        .arg("--manifest-path")
+        .arg(copy.join(&folder).join("Cargo.toml"))
+        .arg("--target-dir")
+        .arg(&target)
         .current_dir(&root)
         .kill_on_drop(true);
     let output = build.output().await.context("cannot start cargo")?;
-    let (said, errors) = (
-        String::from_utf8_lossy(&output.stdout),
-        String::from_utf8_lossy(&output.stderr),
-    );
     ensure!(
         output.status.success(),
-        "the changed {provider} cannot be built: {errors}"
+        "the changed {provider} cannot be built: {}",
+        String::from_utf8_lossy(&output.stderr)
     );
-    Ok(said.lines().next_back().context("no component")?.into())
+    Ok(target.join(format!("wasm32-wasip2/release/skydock_{provider}.wasm")))
 }
 
 /// Links everything in a folder except these.

@@ -47,7 +47,7 @@ impl World {
                     );
                 }
                 (Some(_), _) => {
-                    differences.push(format!("Node {name} was deleted, and its machine is there"))
+                    differences.push(format!("Node {name} was deleted, and its machine is there"));
                 }
                 (None, Some(_)) => differences.push(format!(
                     "Node {name} is there, and nobody has registered it"

@@ -109,7 +109,7 @@ impl World {
             "ClusterIP"
         };
         self.change(name, json!({"spec": {"type": kind}}), |model| {
-            model.balanced = balanced
+            model.balanced = balanced;
         })
         .await
     }

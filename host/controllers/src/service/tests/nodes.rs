@@ -908,7 +908,7 @@ async fn a_failed_node_update_is_retried_even_if_ensure_fails() {
             .update
             .lock()
             .unwrap()
-            .push_back(Err(CloudError::Unavailable("down".into())))
+            .push_back(Err(CloudError::Unavailable("down".into())));
     });
     bench.calls();
     bench.has_node(plain_node("n2")).await;

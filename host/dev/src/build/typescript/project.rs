@@ -54,16 +54,18 @@ fn versions(dir: &Path) -> Inputs {
     inputs
 }
 
-/// Compiles the SDK of a checkout; a package contains what was compiled.
+/// Compiles the SDK of a checkout, and copies its WIT; a package contains the result.
 fn compile(sdk: &Path) -> anyhow::Result<()> {
     let sdk = fs::canonicalize(sdk).with_context(|| format!("cannot read {}", sdk.display()))?;
     let mut inputs = versions(&sdk);
-    inputs.add_folder(&sdk.join("src"), |_| true)?;
+    for folder in ["src", "wit"] {
+        inputs.add_folder(&sdk.join(folder), |_| true)?;
+    }
     inputs.make(&sdk.join("dist"), || {
         if !sdk.join(COMPILER).is_file() {
             NPM.run(npm(&sdk).arg("ci"))?;
         }
-        NODE.run(Command::new("node").arg(COMPILER).current_dir(&sdk))
+        NPM.run(npm(&sdk).args(["run", "build"]))
     })
 }
 

@@ -213,7 +213,7 @@ fn node_ports(value: &mut Value, others: &[&Value]) -> Vec<Cause> {
         let number = port.get("port").and_then(Value::as_i64).unwrap_or_default();
         match shared.get(&number).cloned() {
             Some(node_port) if !port.contains_key("nodePort") => {
-                drop(port.insert("nodePort".into(), node_port))
+                drop(port.insert("nodePort".into(), node_port));
             }
             None if !port.contains_key("nodePort") => give(port, "nodePort"),
             _ => {}

@@ -16,13 +16,10 @@ import (
 )
 
 const (
-	// Normal operation.
-	SeverityNormal uint8 = 0
-	// Someone should look at it.
+	SeverityNormal  uint8 = 0
 	SeverityWarning uint8 = 1
 )
 
-// Type of an event.
 type Severity = uint8
 
 //go:wasmimport skydock:provider/events@0.1.0 publish

@@ -21,37 +21,19 @@ type NodeAddress = skydock_provider_types.NodeAddress
 type Pair = witTypes.Tuple2[string, string]
 
 const (
-	// It runs, or starts, or the cloud is not sure: the host does nothing.
 	PresenceRunning uint8 = 0
-	// It exists and is stopped: the host adds the taint `node.cloudprovider.kubernetes.io/shutdown` to the node.
 	PresenceStopped uint8 = 1
-	// The cloud is certain that it does not exist: **the host deletes the node**. Never return this as a guess, or after a failed
-	// or empty query.
-	PresenceAbsent uint8 = 2
+	PresenceAbsent  uint8 = 2
 )
 
-// State of the instance behind a node.
 type Presence = uint8
 
-// What a node needs to know about its instance.
 type Instance struct {
-	// Value of `spec.providerID`, used if that is empty; it must have one of the plugin's prefixes; at most 512 bytes. If neither
-	// this nor the node has one, the node stays uninitialized.
-	ProviderId witTypes.Option[string]
-	// Label `node.kubernetes.io/instance-type` (and its beta form); a valid label value.
+	ProviderId   witTypes.Option[string]
 	InstanceType witTypes.Option[string]
-	// Label `topology.kubernetes.io/zone` (and its beta form); a valid label value.
-	Zone witTypes.Option[string]
-	// Label `topology.kubernetes.io/region` (and its beta form); a valid label value.
-	Region witTypes.Option[string]
-	// Value of `status.addresses`, in this order; at most 64. If empty, the node keeps its addresses.
-	Addresses []skydock_provider_types.NodeAddress
-	// Additional labels of the node; at most 64. The host ignores keys under `kubernetes.io` and `k8s.io`, and labels that the
-	// node has from someone else. It keeps all others up to date: it updates a label whose value changes here, and removes a label
-	// that is omitted here. The annotation `node.skydock.dev/labels` of the node contains the names of these labels.
-	Labels []witTypes.Tuple2[string, string]
-	// Annotations of the node; at most 64, with values of at most 4 KiB and keys that have one of the plugin's
-	// `annotation-prefixes`. The host keeps them up to date like labels, and the annotation `node.skydock.dev/annotations`
-	// contains their names.
-	Annotations []witTypes.Tuple2[string, string]
+	Zone         witTypes.Option[string]
+	Region       witTypes.Option[string]
+	Addresses    []skydock_provider_types.NodeAddress
+	Labels       []witTypes.Tuple2[string, string]
+	Annotations  []witTypes.Tuple2[string, string]
 }

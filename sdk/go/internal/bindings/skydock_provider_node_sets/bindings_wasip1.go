@@ -21,31 +21,21 @@ import (
 type Node = skydock_provider_types.Node
 type NodeAddress = skydock_provider_types.NodeAddress
 
-// The fields of a node that most clouds need to identify its instance.
 type Target struct {
-	// `metadata.name`.
-	Name string
-	// `spec.providerID`, absent until the node is initialized (or preset by the kubelet).
+	Name       string
 	ProviderId witTypes.Option[string]
-	// Label `topology.kubernetes.io/zone`, absent if the node has none.
-	Zone witTypes.Option[string]
-	// `status.addresses`, in the node's order.
-	Addresses []skydock_provider_types.NodeAddress
+	Zone       witTypes.Option[string]
+	Addresses  []skydock_provider_types.NodeAddress
 }
 
-// Difference from an earlier set of nodes.
 type NodeChanges struct {
-	// Nodes that were not in the earlier set, or had another provider ID or other addresses.
-	Added []Target
-	// Nodes that are not in this set, or have another provider ID or other addresses, with their earlier values.
+	Added   []Target
 	Removed []Target
 }
 
 //go:wasmimport skydock:provider/node-sets@0.1.0 [resource-drop]node-set
 func resourceDropNodeSet(handle int32)
 
-// Nodes from the host's cache at the start of the call, without duplicates, ordered by name. They are only borrowed: an instance
-// that keeps the handle beyond its call is ended.
 type NodeSet struct {
 	handle *witRuntime.Handle
 }

@@ -18,15 +18,11 @@ import (
 )
 
 const (
-	// The operator's configuration does not grant it, or the plugin is still being loaded.
-	RefusalNotGranted uint8 = 0
-	// It is granted, and does not exist.
-	RefusalNotThere uint8 = 1
-	// The API server could not be asked; retry in a later call.
+	RefusalNotGranted  uint8 = 0
+	RefusalNotThere    uint8 = 1
 	RefusalUnavailable uint8 = 2
 )
 
-// Why an object was not read.
 type Refusal struct {
 	tag   uint8
 	value any

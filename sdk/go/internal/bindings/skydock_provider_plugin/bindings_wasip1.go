@@ -18,59 +18,29 @@ import (
 type CloudError = skydock_provider_types.CloudError
 type Pair = witTypes.Tuple2[string, string]
 
-// The cluster and the operator's configuration. Only the host creates it.
 type Settings struct {
-	// `--cluster-name`: distinguishes this cluster's resources from those of other clusters in the same account.
-	ClusterName string
-	// `--cluster-cidr`, one for each IP family: the ranges of Pod addresses. Empty if not set.
-	ClusterCidrs []string
-	// Contents of the file of `--cloud-config`, which the host does not interpret. Absent if none is set. Every instance receives
-	// the complete text: credentials that the host uses on the plugin's behalf belong in the host's configuration, not here.
-	CloudConfig witTypes.Option[string]
-	// Path of that file, for messages only: a plugin cannot open it.
+	ClusterName     string
+	ClusterCidrs    []string
+	CloudConfig     witTypes.Option[string]
 	CloudConfigPath witTypes.Option[string]
-	// The operator's options for this plugin: what other programs take as flags or environment variables. Keys are unique. They
-	// must not contain secrets: see `cloud-config`.
-	Options []witTypes.Tuple2[string, string]
+	Options         []witTypes.Tuple2[string, string]
 }
 
 const (
-	// Any calls, each in its own instance.
-	OverlapAny uint8 = 0
-	// One call at a time for each exported interface, all in the same instance of that interface.
+	OverlapAny          uint8 = 0
 	OverlapPerInterface uint8 = 1
-	// One call at a time, all in the same instance.
-	OverlapNone uint8 = 2
+	OverlapNone         uint8 = 2
 )
 
-// Which calls may run at the same time. Code that keeps locks or state in memory needs `per-interface` or `none`; for other code,
-// these only cost time.
 type Overlap = uint8
 
-// Identity of a plugin and its requests to the host. Read once per generation.
 type PluginInfo struct {
-	// Name of the provider, for example `static`: lower-case letters, digits and dashes, at most 63. A plugin is only replaced by
-	// a plugin of the same name.
-	Name string
-	// Version of the plugin, for people; at most 64 bytes.
-	Version string
-	// Prefixes of the provider IDs that this plugin owns, each `SCHEME://` or longer; at least one if `instances` is exported. The
-	// host never asks about, changes or deletes a node whose provider ID does not have one of them, and rejects answers that
-	// contain such a provider ID.
+	Name               string
+	Version            string
 	ProviderIdPrefixes []string
-	// Hosts that the plugin wants to reach, as `scheme://host:port` with a leading `*.` allowed. A request, not a permission: the
-	// operator's rules decide.
-	WantedHosts []string
-	// Maximum number of nodes, and of routes, in one call, 1 to 1000; 0 leaves it to the host (100).
-	MaxBatch uint32
-	// Exported interfaces that this plugin does not serve with this configuration, for example `routes`: the host treats them as
-	// if they were not exported. `plugin` is not allowed here.
-	Unused []string
-	// Which of this plugin's calls may run at the same time.
-	Overlap Overlap
-	// Prefixes of the keys of annotations on nodes and Services that this plugin may write: each is a domain that ends in `/`, or
-	// continues with the beginning of a name (`service.beta.kubernetes.io/example-`). The host rejects prefixes that cover
-	// annotations of Kubernetes or Skydock: `kubernetes.io/`, `k8s.io/` and their subdomains without the beginning of a name, and
-	// everything under `skydock.dev/` and its subdomains. At most 16.
+	WantedHosts        []string
+	MaxBatch           uint32
+	Unused             []string
+	Overlap            Overlap
 	AnnotationPrefixes []string
 }

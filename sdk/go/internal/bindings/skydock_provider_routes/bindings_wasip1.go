@@ -18,40 +18,23 @@ import (
 type CloudError = skydock_provider_types.CloudError
 type NodeAddress = skydock_provider_types.NodeAddress
 
-// A route in the cloud.
 type Route struct {
-	// The cloud's own name or ID of the route; the host passes it back to delete the route.
-	Name string
-	// Name of the node that the route leads to. Absent if the cloud does not know: then the route leads to the node that has one
-	// of the target addresses, or to no node of the cluster if none has.
-	TargetNode witTypes.Option[string]
-	// Addresses of the node that the route was created with. Absent if the cloud does not know: then the route is not recreated
-	// when the node's addresses change. If the name of the node is absent, the host finds the node by these addresses.
+	Name            string
+	TargetNode      witTypes.Option[string]
 	TargetAddresses witTypes.Option[[]skydock_provider_types.NodeAddress]
-	// Destination of the route, as a CIDR in canonical text.
 	DestinationCidr string
-	// True if the route leads nowhere because its instance does not exist.
-	Blackhole bool
+	Blackhole       bool
 }
 
-// A route that the cluster needs. Only the host creates it.
 type NewRoute struct {
-	// `metadata.uid` of the node; unique for each node, not for each route: the routes of both IP families of a node share it.
-	NameHint string
-	// `metadata.name` of the node.
-	TargetNode string
-	// `spec.providerID` of the node; absent before initialization.
+	NameHint         string
+	TargetNode       string
 	TargetProviderId witTypes.Option[string]
-	// `status.addresses` of the node.
-	TargetAddresses []skydock_provider_types.NodeAddress
-	// One of the node's Pod CIDRs.
-	DestinationCidr string
+	TargetAddresses  []skydock_provider_types.NodeAddress
+	DestinationCidr  string
 }
 
-// One page of the existing routes.
 type RoutePage struct {
-	// The routes of this page.
 	Routes []Route
-	// Token of the next page, in a format of the plugin's choice, at most 4 KiB; none after the last page.
-	Next witTypes.Option[string]
+	Next   witTypes.Option[string]
 }

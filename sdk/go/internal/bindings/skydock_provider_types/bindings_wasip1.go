@@ -14,41 +14,23 @@ import (
 	witTypes "github.com/skydock/skydock/sdk/go/internal/wit/types"
 )
 
-// When to retry, and why.
 type Retry struct {
-	// Milliseconds from now until the host may retry. The host limits it to between 100 ms and 1 hour.
 	AfterMs uint64
-	// One sentence for the operator; shown in events and logs.
 	Message string
 }
 
 const (
-	// The cloud answered that the object does not exist. Never use it if the cloud could not be asked. Host: retries with
-	// back-off; a node stays tainted, and is not deleted because of this error (see `presence.absent`).
-	CloudErrorNotFound uint8 = 0
-	// Another implementation owns this object. Host: ignores the object, without event or retry, until it changes.
+	CloudErrorNotFound             uint8 = 0
 	CloudErrorImplementedElsewhere uint8 = 1
-	// Another writer changed the object at the same time. Host: retries soon (after 100 ms, then with back-off).
-	CloudErrorConflict uint8 = 2
-	// The cloud asks for fewer requests. Host: warns, and retries after the delay, which does not grow by itself.
-	CloudErrorThrottled uint8 = 3
-	// Accepted, and not finished yet. Host: retries after the delay; it publishes an event only if this goes on for ten minutes.
-	CloudErrorInProgress uint8 = 4
-	// Credentials or permissions are missing. Host: warns and retries with back-off.
-	CloudErrorDenied uint8 = 5
-	// The object asks for something that this cloud cannot do. Host: warns, and does not retry until the object changes; a Service
-	// is also retried at its regular check, every half hour.
-	CloudErrorInvalid uint8 = 6
-	// The cloud cannot be reached or answers with a server error. Host: warns and retries with back-off.
-	CloudErrorUnavailable uint8 = 7
-	// Anything else. Host: warns and retries with back-off.
-	CloudErrorInternal uint8 = 8
+	CloudErrorConflict             uint8 = 2
+	CloudErrorThrottled            uint8 = 3
+	CloudErrorInProgress           uint8 = 4
+	CloudErrorDenied               uint8 = 5
+	CloudErrorInvalid              uint8 = 6
+	CloudErrorUnavailable          uint8 = 7
+	CloudErrorInternal             uint8 = 8
 )
 
-// Why a call failed.
-//
-// The host derives retry, delay, event and metric from the case alone, never from the text. Texts are for people: one sentence,
-// without secrets.
 type CloudError struct {
 	tag   uint8
 	value any
@@ -135,237 +117,140 @@ func MakeCloudErrorInternal(value string) CloudError {
 	return CloudError{CloudErrorInternal, value}
 }
 
-// One label, annotation or selector entry: key and value.
 type Pair = witTypes.Tuple2[string, string]
 
 const (
-	// Name that the machine reports for itself.
-	AddressKindHostname uint8 = 0
-	// Address inside the cluster's network.
-	AddressKindInternalIp uint8 = 1
-	// Address reachable from outside.
-	AddressKindExternalIp uint8 = 2
-	// Name that resolves to an internal address.
+	AddressKindHostname    uint8 = 0
+	AddressKindInternalIp  uint8 = 1
+	AddressKindExternalIp  uint8 = 2
 	AddressKindInternalDns uint8 = 3
-	// Name that resolves to an external address.
 	AddressKindExternalDns uint8 = 4
 )
 
-// Kind of a node address (core/v1 NodeAddressType).
 type AddressKind = uint8
 
-// One address of a node.
 type NodeAddress struct {
-	// Kind of the address.
-	Kind AddressKind
-	// IPv4 or IPv6 address as text for the two IP kinds, otherwise a DNS name; at most 253 bytes. The host rejects unspecified,
-	// loopback, link-local, multicast, broadcast and IPv4-in-IPv6 addresses, and names that stand for one of them, for example
-	// `localhost`.
+	Kind    AddressKind
 	Address string
 }
 
 const (
-	// New Pods are not scheduled on the node.
-	TaintEffectNoSchedule uint8 = 0
-	// New Pods are scheduled on the node only if there is no other.
+	TaintEffectNoSchedule       uint8 = 0
 	TaintEffectPreferNoSchedule uint8 = 1
-	// Running Pods are evicted too.
-	TaintEffectNoExecute uint8 = 2
+	TaintEffectNoExecute        uint8 = 2
 )
 
-// Effect of a taint on Pods that do not tolerate it (core/v1 TaintEffect).
 type TaintEffect = uint8
 
-// One taint of a node.
 type Taint struct {
-	// Qualified name.
-	Key string
-	// Empty if the taint has none.
-	Value string
-	// Effect of the taint.
+	Key    string
+	Value  string
 	Effect TaintEffect
 }
 
-// A Kubernetes Node from the host's cache. Only the host creates it; a plugin only reads it.
 type Node struct {
-	// `metadata.name`.
-	Name string
-	// `metadata.uid`.
-	Uid string
-	// `spec.providerID`, absent until the node is initialized (or preset by the kubelet).
-	ProviderId witTypes.Option[string]
-	// `metadata.labels`.
-	Labels []witTypes.Tuple2[string, string]
-	// `metadata.annotations`.
-	Annotations []witTypes.Tuple2[string, string]
-	// `spec.taints`.
-	Taints []Taint
-	// `status.addresses`, in the node's order.
-	Addresses []NodeAddress
-	// `spec.podCIDRs`, in the node's order: one per IP family.
-	PodCidrs []string
-	// True if condition Ready is True; false if it is False, Unknown or missing.
-	Ready bool
-	// `spec.unschedulable`.
-	Unschedulable bool
-	// `status.nodeInfo.systemUUID`; empty if the kubelet has not set it.
-	SystemUuid string
-	// `status.nodeInfo.machineID`; empty if the kubelet has not set it.
-	MachineId string
-	// `status.nodeInfo.architecture`, for example `amd64`; empty if the kubelet has not set it.
-	Architecture string
-	// `status.nodeInfo.operatingSystem`, for example `linux`; empty if the kubelet has not set it.
-	OperatingSystem string
-	// `status.nodeInfo.osImage`; empty if the kubelet has not set it.
-	OsImage string
-	// `metadata.creationTimestamp`, in seconds since 1970-01-01T00:00:00Z.
+	Name              string
+	Uid               string
+	ProviderId        witTypes.Option[string]
+	Labels            []witTypes.Tuple2[string, string]
+	Annotations       []witTypes.Tuple2[string, string]
+	Taints            []Taint
+	Addresses         []NodeAddress
+	PodCidrs          []string
+	Ready             bool
+	Unschedulable     bool
+	SystemUuid        string
+	MachineId         string
+	Architecture      string
+	OperatingSystem   string
+	OsImage           string
 	CreationTimestamp uint64
 }
 
 const (
-	// TCP.
-	TransportTcp uint8 = 0
-	// UDP.
-	TransportUdp uint8 = 1
-	// SCTP.
+	TransportTcp  uint8 = 0
+	TransportUdp  uint8 = 1
 	TransportSctp uint8 = 2
 )
 
-// Transport protocol of a port (core/v1 Protocol).
 type Transport = uint8
 
-// One port of a service.
 type ServicePort struct {
-	// Empty for the only port of a service.
-	Name string
-	// Transport protocol.
-	Transport Transport
-	// `appProtocol`, for example `https` or `kubernetes.io/h2c`.
+	Name        string
+	Transport   Transport
 	AppProtocol witTypes.Option[string]
-	// Port the load balancer listens on, 1 to 65535.
-	Port uint16
-	// Port of the Pods: a number in text, or a port's name.
-	TargetPort string
-	// Port on every node; 0 if none is allocated.
-	NodePort uint16
+	Port        uint16
+	TargetPort  string
+	NodePort    uint16
 }
 
 const (
-	// Any Pod of the Service.
 	TrafficPolicyCluster uint8 = 0
-	// Only Pods on the node that received the traffic.
-	TrafficPolicyLocal uint8 = 1
+	TrafficPolicyLocal   uint8 = 1
 )
 
-// Which Pods receive traffic from outside or from inside the cluster (`externalTrafficPolicy`, `internalTrafficPolicy`).
 type TrafficPolicy = uint8
 
 const (
-	// IPv4.
 	IpFamilyIpv4 uint8 = 0
-	// IPv6.
 	IpFamilyIpv6 uint8 = 1
 )
 
-// IP family of an address.
 type IpFamily = uint8
 
 const (
-	// One family.
-	IpFamilyPolicySingleStack uint8 = 0
-	// Both families if the cluster has both.
-	IpFamilyPolicyPreferDualStack uint8 = 1
-	// Both families; otherwise the Service is rejected.
+	IpFamilyPolicySingleStack      uint8 = 0
+	IpFamilyPolicyPreferDualStack  uint8 = 1
 	IpFamilyPolicyRequireDualStack uint8 = 2
 )
 
-// Number of IP families that a Service requires (`ipFamilyPolicy`).
 type IpFamilyPolicy = uint8
 
 const (
-	// Traffic arrives with the load balancer's address as destination; kube-proxy delivers it directly to the Pods.
-	IpModeVip uint8 = 0
-	// Traffic arrives with a node's or Pod's address as destination; it must pass through the load balancer.
+	IpModeVip   uint8 = 0
 	IpModeProxy uint8 = 1
 )
 
-// How traffic to a load balancer's address is handled inside the cluster (core/v1 LoadBalancerIPMode).
 type IpMode = uint8
 
-// State of one port of an ingress point.
 type PortStatus struct {
-	// Port of the service.
-	Port uint16
-	// Transport protocol.
+	Port      uint16
 	Transport Transport
-	// CamelCase reason if the port does not work; absent if it does.
-	Error witTypes.Option[string]
+	Error     witTypes.Option[string]
 }
 
-// One point at which a load balancer receives traffic.
 type Ingress struct {
-	// IPv4 or IPv6 address; absent if the load balancer is known by name. The host rejects addresses that no node may have (see
-	// `node-address`), and the addresses of Pods and cluster IPs of Services, unless the operator allows them.
-	Ip witTypes.Option[string]
-	// DNS name; absent if the load balancer is known by address.
+	Ip       witTypes.Option[string]
 	Hostname witTypes.Option[string]
-	// Only meaningful with `ip`; if absent, the API server's default (`vip`) applies.
-	IpMode witTypes.Option[IpMode]
-	// One entry for each port of the Service, or none.
-	Ports []PortStatus
+	IpMode   witTypes.Option[IpMode]
+	Ports    []PortStatus
 }
 
-// The complete `status.loadBalancer` of the Service: it replaces the current one.
 type LoadBalancerStatus struct {
-	// At most 64. Empty means that the load balancer exists and does not have an address yet.
 	Ingress []Ingress
 }
 
-// A Kubernetes Service from the host's cache. Only the host creates it; a plugin only reads it.
 type Service struct {
-	// `metadata.namespace`.
-	Namespace string
-	// `metadata.name`.
-	Name string
-	// `metadata.uid`: use it in the names of cloud resources, because a name may be used again for another Service.
-	Uid string
-	// `metadata.labels`.
-	Labels []witTypes.Tuple2[string, string]
-	// `metadata.annotations`.
-	Annotations []witTypes.Tuple2[string, string]
-	// `spec.ports`, in the service's order.
-	Ports []ServicePort
-	// `spec.loadBalancerIP`: the address that the user requests.
-	LoadBalancerIp witTypes.Option[string]
-	// `spec.loadBalancerClass`.
-	LoadBalancerClass witTypes.Option[string]
-	// `spec.loadBalancerSourceRanges`, or else the ranges of the annotation
-	// `service.beta.kubernetes.io/load-balancer-source-ranges`, as CIDRs. Empty means that all clients are allowed.
-	SourceRanges []string
-	// `spec.externalTrafficPolicy`.
-	ExternalTrafficPolicy TrafficPolicy
-	// `spec.internalTrafficPolicy`.
-	InternalTrafficPolicy TrafficPolicy
-	// `spec.healthCheckNodePort`: the port on which nodes answer `/healthz` for `local` traffic; 0 if there is none.
-	HealthCheckNodePort uint16
-	// Seconds for which a client keeps its Pod under session affinity ClientIP; absent without affinity.
-	ClientIpAffinitySeconds witTypes.Option[uint32]
-	// `spec.ipFamilies`; the first is the primary one.
-	IpFamilies []IpFamily
-	// `spec.ipFamilyPolicy`.
-	IpFamilyPolicy IpFamilyPolicy
-	// `spec.allocateLoadBalancerNodePorts`.
-	AllocateNodePorts bool
-	// `spec.publishNotReadyAddresses`.
+	Namespace                string
+	Name                     string
+	Uid                      string
+	Labels                   []witTypes.Tuple2[string, string]
+	Annotations              []witTypes.Tuple2[string, string]
+	Ports                    []ServicePort
+	LoadBalancerIp           witTypes.Option[string]
+	LoadBalancerClass        witTypes.Option[string]
+	SourceRanges             []string
+	ExternalTrafficPolicy    TrafficPolicy
+	InternalTrafficPolicy    TrafficPolicy
+	HealthCheckNodePort      uint16
+	ClientIpAffinitySeconds  witTypes.Option[uint32]
+	IpFamilies               []IpFamily
+	IpFamilyPolicy           IpFamilyPolicy
+	AllocateNodePorts        bool
 	PublishNotReadyAddresses bool
-	// `spec.clusterIPs`.
-	ClusterIps []string
-	// `spec.externalIPs`.
-	ExternalIps []string
-	// `spec.selector`.
-	Selector []witTypes.Tuple2[string, string]
-	// The current `status.loadBalancer`.
-	Status LoadBalancerStatus
-	// True if `metadata.deletionTimestamp` is set.
-	Deleting bool
+	ClusterIps               []string
+	ExternalIps              []string
+	Selector                 []witTypes.Tuple2[string, string]
+	Status                   LoadBalancerStatus
+	Deleting                 bool
 }

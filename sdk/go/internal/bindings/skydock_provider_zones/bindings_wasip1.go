@@ -18,10 +18,7 @@ import (
 type CloudError = skydock_provider_types.CloudError
 type Node = skydock_provider_types.Node
 
-// Location of a node.
 type Zone struct {
-	// Label `topology.kubernetes.io/zone` (and its beta form); a valid label value; absent if the cloud has no zones.
-	Zone witTypes.Option[string]
-	// Label `topology.kubernetes.io/region` (and its beta form); a valid label value; absent if the cloud has no regions.
+	Zone   witTypes.Option[string]
 	Region witTypes.Option[string]
 }

@@ -15,13 +15,7 @@ import (
 )
 
 type Pollable = wasi_io_poll.Pollable
-
-// An instant in time, in nanoseconds. An instant is relative to an
-// unspecified initial value, and can only be compared to instances from
-// the same monotonic-clock.
 type Instant = uint64
-
-// A duration of time, in nanoseconds.
 type Duration = uint64
 
 //go:wasmimport wasi:clocks/monotonic-clock@0.2.12 now

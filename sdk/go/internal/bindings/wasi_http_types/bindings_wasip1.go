@@ -39,7 +39,6 @@ const (
 	MethodOther   uint8 = 9
 )
 
-// This type corresponds to HTTP standard Methods.
 type Method struct {
 	tag   uint8
 	value any
@@ -93,7 +92,6 @@ const (
 	SchemeOther uint8 = 2
 )
 
-// This type corresponds to HTTP standard Related Schemes.
 type Scheme struct {
 	tag   uint8
 	value any
@@ -120,19 +118,16 @@ func MakeSchemeOther(value string) Scheme {
 	return Scheme{SchemeOther, value}
 }
 
-// Defines the case payload type for `DNS-error` above:
 type DnsErrorPayload struct {
 	Rcode    witTypes.Option[string]
 	InfoCode witTypes.Option[uint16]
 }
 
-// Defines the case payload type for `TLS-alert-received` above:
 type TlsAlertReceivedPayload struct {
 	AlertId      witTypes.Option[uint8]
 	AlertMessage witTypes.Option[string]
 }
 
-// Defines the case payload type for `HTTP-response-{header,trailer}-size` above:
 type FieldSizePayload struct {
 	FieldName witTypes.Option[string]
 	FieldSize witTypes.Option[uint32]
@@ -177,17 +172,9 @@ const (
 	ErrorCodeHttpProtocolError              uint8 = 35
 	ErrorCodeLoopDetected                   uint8 = 36
 	ErrorCodeConfigurationError             uint8 = 37
-	// This is a catch-all error for anything that doesn't fit cleanly into a
-	// more specific case. It also includes an optional string for an
-	// unstructured description of the error. Users should not depend on the
-	// string for diagnosing errors, as it's not required to be consistent
-	// between implementations.
-	ErrorCodeInternalError uint8 = 38
+	ErrorCodeInternalError                  uint8 = 38
 )
 
-// These cases are inspired by the IANA HTTP Proxy Error Types:
-//
-//	<https://www.iana.org/assignments/http-proxy-status/http-proxy-status.xhtml#table-http-proxy-error-types>
 type ErrorCode struct {
 	tag   uint8
 	value any
@@ -407,20 +394,11 @@ func MakeErrorCodeInternalError(value witTypes.Option[string]) ErrorCode {
 }
 
 const (
-	// This error indicates that a `field-name` or `field-value` was
-	// syntactically invalid when used with an operation that sets headers in a
-	// `fields`.
 	HeaderErrorInvalidSyntax uint8 = 0
-	// This error indicates that a forbidden `field-name` was used when trying
-	// to set a header in a `fields`.
-	HeaderErrorForbidden uint8 = 1
-	// This error indicates that the operation on the `fields` was not
-	// permitted because the fields are immutable.
-	HeaderErrorImmutable uint8 = 2
+	HeaderErrorForbidden     uint8 = 1
+	HeaderErrorImmutable     uint8 = 2
 )
 
-// This type enumerates the different kinds of errors that may occur when
-// setting or appending to a `fields` resource.
 type HeaderError struct {
 	tag   uint8
 	value any
@@ -440,40 +418,13 @@ func MakeHeaderErrorImmutable() HeaderError {
 	return HeaderError{HeaderErrorImmutable, nil}
 }
 
-// Field keys are always strings.
-//
-// Field keys should always be treated as case insensitive by the `fields`
-// resource for the purposes of equality checking.
-//
-// # Deprecation
-//
-// This type has been deprecated in favor of the `field-name` type.
 type FieldKey = string
-
-// Field names are always strings.
-//
-// Field names should always be treated as case insensitive by the `fields`
-// resource for the purposes of equality checking.
 type FieldName = string
-
-// Field values should always be ASCII strings. However, in
-// reality, HTTP implementations often have to interpret malformed values,
-// so they are provided as a list of bytes.
 type FieldValue = []uint8
 
 //go:wasmimport wasi:http/types@0.2.12 [resource-drop]fields
 func resourceDropFields(handle int32)
 
-// This following block defines the `fields` resource which corresponds to
-// HTTP standard Fields. Fields are a common representation used for both
-// Headers and Trailers.
-//
-// A `fields` may be mutable or immutable. A `fields` created using the
-// constructor, `from-list`, or `clone` will be mutable, but a `fields`
-// resource given by other means (including, but not limited to,
-// `incoming-request.headers`, `outgoing-request.headers`) might be
-// immutable. In an immutable fields, the `set`, `append`, and `delete`
-// operations will fail with `header-error.immutable`.
 type Fields struct {
 	handle *witRuntime.Handle
 }
@@ -514,16 +465,12 @@ func FieldsFromBorrowHandle(handleValue int32) *Fields {
 	return &Fields{handle}
 }
 
-// Headers is an alias for Fields.
 type Headers = Fields
-
-// Trailers is an alias for Fields.
 type Trailers = Fields
 
 //go:wasmimport wasi:http/types@0.2.12 [resource-drop]incoming-request
 func resourceDropIncomingRequest(handle int32)
 
-// Represents an incoming HTTP Request.
 type IncomingRequest struct {
 	handle *witRuntime.Handle
 }
@@ -567,7 +514,6 @@ func IncomingRequestFromBorrowHandle(handleValue int32) *IncomingRequest {
 //go:wasmimport wasi:http/types@0.2.12 [resource-drop]outgoing-request
 func resourceDropOutgoingRequest(handle int32)
 
-// Represents an outgoing HTTP Request.
 type OutgoingRequest struct {
 	handle *witRuntime.Handle
 }
@@ -611,12 +557,6 @@ func OutgoingRequestFromBorrowHandle(handleValue int32) *OutgoingRequest {
 //go:wasmimport wasi:http/types@0.2.12 [resource-drop]request-options
 func resourceDropRequestOptions(handle int32)
 
-// Parameters for making an HTTP Request. Each of these parameters is
-// currently an optional timeout applicable to the transport layer of the
-// HTTP protocol.
-//
-// These timeouts are separate from any the user may use to bound a
-// blocking call to `wasi:io/poll.poll`.
 type RequestOptions struct {
 	handle *witRuntime.Handle
 }
@@ -660,11 +600,6 @@ func RequestOptionsFromBorrowHandle(handleValue int32) *RequestOptions {
 //go:wasmimport wasi:http/types@0.2.12 [resource-drop]response-outparam
 func resourceDropResponseOutparam(handle int32)
 
-// Represents the ability to send an HTTP Response.
-//
-// This resource is used by the `wasi:http/incoming-handler` interface to
-// allow a Response to be sent corresponding to the Request provided as the
-// other argument to `incoming-handler.handle`.
 type ResponseOutparam struct {
 	handle *witRuntime.Handle
 }
@@ -705,13 +640,11 @@ func ResponseOutparamFromBorrowHandle(handleValue int32) *ResponseOutparam {
 	return &ResponseOutparam{handle}
 }
 
-// This type corresponds to the HTTP standard Status Code.
 type StatusCode = uint16
 
 //go:wasmimport wasi:http/types@0.2.12 [resource-drop]incoming-response
 func resourceDropIncomingResponse(handle int32)
 
-// Represents an incoming HTTP Response.
 type IncomingResponse struct {
 	handle *witRuntime.Handle
 }
@@ -755,14 +688,6 @@ func IncomingResponseFromBorrowHandle(handleValue int32) *IncomingResponse {
 //go:wasmimport wasi:http/types@0.2.12 [resource-drop]incoming-body
 func resourceDropIncomingBody(handle int32)
 
-// Represents an incoming HTTP Request or Response's Body.
-//
-// A body has both its contents - a stream of bytes - and a (possibly
-// empty) set of trailers, indicating that the full contents of the
-// body have been received. This resource represents the contents as
-// an `input-stream` and the delivery of trailers as a `future-trailers`,
-// and ensures that the user of this interface may only be consuming either
-// the body contents or waiting on trailers at any given time.
 type IncomingBody struct {
 	handle *witRuntime.Handle
 }
@@ -806,11 +731,6 @@ func IncomingBodyFromBorrowHandle(handleValue int32) *IncomingBody {
 //go:wasmimport wasi:http/types@0.2.12 [resource-drop]future-trailers
 func resourceDropFutureTrailers(handle int32)
 
-// Represents a future which may eventually return trailers, or an error.
-//
-// In the case that the incoming HTTP Request or Response did not have any
-// trailers, this future will resolve to the empty set of trailers once the
-// complete Request or Response body has been received.
 type FutureTrailers struct {
 	handle *witRuntime.Handle
 }
@@ -854,7 +774,6 @@ func FutureTrailersFromBorrowHandle(handleValue int32) *FutureTrailers {
 //go:wasmimport wasi:http/types@0.2.12 [resource-drop]outgoing-response
 func resourceDropOutgoingResponse(handle int32)
 
-// Represents an outgoing HTTP Response.
 type OutgoingResponse struct {
 	handle *witRuntime.Handle
 }
@@ -898,22 +817,6 @@ func OutgoingResponseFromBorrowHandle(handleValue int32) *OutgoingResponse {
 //go:wasmimport wasi:http/types@0.2.12 [resource-drop]outgoing-body
 func resourceDropOutgoingBody(handle int32)
 
-// Represents an outgoing HTTP Request or Response's Body.
-//
-// A body has both its contents - a stream of bytes - and a (possibly
-// empty) set of trailers, inducating the full contents of the body
-// have been sent. This resource represents the contents as an
-// `output-stream` child resource, and the completion of the body (with
-// optional trailers) with a static function that consumes the
-// `outgoing-body` resource, and ensures that the user of this interface
-// may not write to the body contents after the body has been finished.
-//
-// If the user code drops this resource, as opposed to calling the static
-// method `finish`, the implementation should treat the body as incomplete,
-// and that an error has occurred. The implementation should propagate this
-// error to the HTTP protocol by whatever means it has available,
-// including: corrupting the body on the wire, aborting the associated
-// Request, or sending a late status code for the Response.
 type OutgoingBody struct {
 	handle *witRuntime.Handle
 }
@@ -957,11 +860,6 @@ func OutgoingBodyFromBorrowHandle(handleValue int32) *OutgoingBody {
 //go:wasmimport wasi:http/types@0.2.12 [resource-drop]future-incoming-response
 func resourceDropFutureIncomingResponse(handle int32)
 
-// Represents a future which may eventually return an incoming HTTP
-// Response, or an error.
-//
-// This resource is returned by the `wasi:http/outgoing-handler` interface to
-// provide the HTTP Response corresponding to the sent Request.
 type FutureIncomingResponse struct {
 	handle *witRuntime.Handle
 }

@@ -19,23 +19,6 @@ import (
 //go:wasmimport wasi:io/error@0.2.12 [resource-drop]error
 func resourceDropError(handle int32)
 
-// A resource which represents some error information.
-//
-// The only method provided by this resource is `to-debug-string`,
-// which provides some human-readable information about the error.
-//
-// In the `wasi:io` package, this resource is returned through the
-// `wasi:io/streams.stream-error` type.
-//
-// To provide more specific error information, other interfaces may
-// offer functions to "downcast" this error into more specific types. For example,
-// errors returned from streams derived from filesystem types can be described using
-// the filesystem's own error-code type. This is done using the function
-// `wasi:filesystem/types.filesystem-error-code`, which takes a `borrow<error>`
-// parameter and returns an `option<wasi:filesystem/types.error-code>`.
-//
-// The set of functions which can "downcast" an `error` into a more
-// concrete type is open.
 type Error struct {
 	handle *witRuntime.Handle
 }

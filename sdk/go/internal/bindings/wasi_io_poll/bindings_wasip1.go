@@ -19,7 +19,6 @@ import (
 //go:wasmimport wasi:io/poll@0.2.12 [resource-drop]pollable
 func resourceDropPollable(handle int32)
 
-// `pollable` represents a single I/O event which may be ready, or not.
 type Pollable struct {
 	handle *witRuntime.Handle
 }

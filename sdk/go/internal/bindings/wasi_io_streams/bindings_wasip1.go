@@ -23,20 +23,10 @@ type Error = wasi_io_error.Error
 type Pollable = wasi_io_poll.Pollable
 
 const (
-	// The last operation (a write or flush) failed before completion.
-	//
-	// More information is available in the `error` payload.
-	//
-	// After this, the stream will be closed. All future operations return
-	// `stream-error::closed`.
 	StreamErrorLastOperationFailed uint8 = 0
-	// The stream is closed: no more input will be accepted by the
-	// stream. A closed output-stream will return this error on all
-	// future operations.
-	StreamErrorClosed uint8 = 1
+	StreamErrorClosed              uint8 = 1
 )
 
-// An error for input-stream and output-stream operations.
 type StreamError struct {
 	tag   uint8
 	value any
@@ -63,14 +53,6 @@ func MakeStreamErrorClosed() StreamError {
 //go:wasmimport wasi:io/streams@0.2.12 [resource-drop]input-stream
 func resourceDropInputStream(handle int32)
 
-// An input bytestream.
-//
-// `input-stream`s are *non-blocking* to the extent practical on underlying
-// platforms. I/O operations always return promptly; if fewer bytes are
-// promptly available than requested, they return the number of bytes promptly
-// available, which could even be zero. To wait for data to be available,
-// use the `subscribe` function to obtain a `pollable` which can be polled
-// for using `wasi:io/poll`.
 type InputStream struct {
 	handle *witRuntime.Handle
 }
@@ -114,18 +96,6 @@ func InputStreamFromBorrowHandle(handleValue int32) *InputStream {
 //go:wasmimport wasi:io/streams@0.2.12 [resource-drop]output-stream
 func resourceDropOutputStream(handle int32)
 
-// An output bytestream.
-//
-// `output-stream`s are *non-blocking* to the extent practical on
-// underlying platforms. Except where specified otherwise, I/O operations also
-// always return promptly, after the number of bytes that can be written
-// promptly, which could even be zero. To wait for the stream to be ready to
-// accept data, the `subscribe` function to obtain a `pollable` which can be
-// polled for using `wasi:io/poll`.
-//
-// Dropping an `output-stream` while there's still an active write in
-// progress may result in the data being lost. Before dropping the stream,
-// be sure to fully flush your writes.
 type OutputStream struct {
 	handle *witRuntime.Handle
 }

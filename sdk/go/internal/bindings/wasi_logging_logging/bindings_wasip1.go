@@ -16,21 +16,14 @@ import (
 )
 
 const (
-	// Every step.
-	LevelTrace uint8 = 0
-	// Details for debugging.
-	LevelDebug uint8 = 1
-	// Normal operation.
-	LevelInfo uint8 = 2
-	// Something is unusual.
-	LevelWarn uint8 = 3
-	// Something failed.
-	LevelError uint8 = 4
-	// Nothing works.
+	LevelTrace    uint8 = 0
+	LevelDebug    uint8 = 1
+	LevelInfo     uint8 = 2
+	LevelWarn     uint8 = 3
+	LevelError    uint8 = 4
 	LevelCritical uint8 = 5
 )
 
-// Severity of a line.
 type Level = uint8
 
 //go:wasmimport wasi:logging/logging@0.1.0-draft log

@@ -156,16 +156,16 @@ impl Cluster {
             Order::Taint(numbers) => self.each(numbers, |_, node| fleet::taint(node)),
             Order::Report(numbers) => self.each(numbers, |_, node| fleet::report(node)),
             Order::Silence { nodes, gone } => {
-                self.each(nodes, |_, node| fleet::silence(node, *gone))
+                self.each(nodes, |_, node| fleet::silence(node, *gone));
             }
             Order::Recover(numbers) => self.each(numbers, |_, node| fleet::recover(node)),
             Order::Exclude { node, excluded } => {
                 self.each(&(*node..*node + 1), |_, node| {
-                    fleet::exclude(node, *excluded)
+                    fleet::exclude(node, *excluded);
                 });
             }
             Order::GiveCidrs(numbers) => {
-                self.each(numbers, |number, node| fleet::give_cidr(node, number))
+                self.each(numbers, |number, node| fleet::give_cidr(node, number));
             }
             Order::Expose(numbers) => {
                 for number in numbers.clone() {

@@ -107,7 +107,7 @@ impl Cluster {
             "ClusterIP"
         };
         self.change(name, json!({"spec": {"type": kind}}), |wish| {
-            wish.balanced = balanced
+            wish.balanced = balanced;
         })
         .await
     }

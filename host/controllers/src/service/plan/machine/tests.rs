@@ -134,7 +134,7 @@ fn follow(attempt: &Attempt<'_>, (state, turn): Next, path: &Path, all: &mut Vec
         Step::WriteStatus(_) => write(all, &|it| attempt.after_write_status(state(), it)),
         Step::ClearStatus => write(all, &|it| attempt.after_clear_status(state(), it)),
         Step::RemoveFinalizer { .. } => {
-            write(all, &|it| attempt.after_remove_finalizer(state(), it))
+            write(all, &|it| attempt.after_remove_finalizer(state(), it));
         }
         Step::SelectNodes => {
             for names in [&[][..], &["n1"]] {

@@ -28,7 +28,7 @@ pub(crate) fn read(upstream: &Upstream, text: &str, profile: &str) -> Result<Key
                 "aws_access_key_id" => id = Some(value.to_owned()),
                 "aws_secret_access_key" => secret = Some(upstream.keep(value)),
                 "aws_session_token" => {
-                    session = Some(upstream.keep(value)).filter(|_| !value.is_empty())
+                    session = Some(upstream.keep(value)).filter(|_| !value.is_empty());
                 }
                 // These would run a command or send a request that the operator may not be aware
                 // of.

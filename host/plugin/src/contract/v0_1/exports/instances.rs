@@ -122,7 +122,7 @@ fn written(checked: cloud::NodeAddress) -> Checked<cloud::NodeAddress> {
     let what = "address";
     match checked.address.parse() {
         Ok(address) => {
-            rules::node(address).map_err(|why| AnswerError::Address { what, address, why })?
+            rules::node(address).map_err(|why| AnswerError::Address { what, address, why })?;
         }
         Err(_) => {
             let refused = |why| AnswerError::Name {

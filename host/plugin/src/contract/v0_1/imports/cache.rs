@@ -44,7 +44,7 @@ impl Host for State {
 
     fn remove(&mut self, key: String) -> Result<()> {
         Ok(observed(self.tape(), "cache.remove", (key,), |(key,)| {
-            self.remove_from_cache(&key)
+            self.remove_from_cache(&key);
         })?)
     }
 }
