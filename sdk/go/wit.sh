@@ -1,5 +1,5 @@
 #!/bin/sh
-# Copies the contract to wit/v0.1.0, because a Go module contains only its own directory. wit_test.go compares.
+# Copies the contract to wit/v0.1.0, because a Go module contains only its own directory. A test in tests/sdks compares.
 set -eu
 cd "$(dirname "$0")"
 rm -rf wit/v0.1.0
