@@ -52,7 +52,6 @@ fn clouds(root: &Path) -> Result<Command> {
     build::with_plugins(root, &program, &host)
 }
 
-/// Measures what a vendor waits for.
 fn languages(root: &Path) -> Result<Command> {
     let program = "skydock-bench-languages";
     let folder = build::release(root, &["skydock-dev", program])?;

@@ -14,7 +14,6 @@ use serde_json::Value;
 
 use crate::console;
 
-/// The target of guests.
 const TARGET: &str = "wasm32-wasip2";
 
 /// A component built by cargo.

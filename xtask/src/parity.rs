@@ -32,7 +32,8 @@ pub(crate) fn run(root: &Path) -> Result<()> {
     };
     let mut anchors = anchors(&read(STATEMENTS)?)?;
     let statements = anchors.len();
-    anchors.extend(self::anchors(&read(PROMISES)?)?);
+    let promises = self::anchors(&read(PROMISES)?)?;
+    anchors.extend(promises.into_iter().map(|(id, _)| (id, false)));
     let (mut tests, mut problems) = (BTreeMap::new(), Vec::new());
     for file in sources(root)? {
         holds(&file, &read(&file)?, &mut tests, &mut problems);
@@ -105,13 +106,12 @@ fn holds(
 /// them ignores it.
 fn is_above_test(lines: &[&str]) -> bool {
     let is_name = |line: &&str| line.starts_with("fn ") || line.contains(" fn ");
-    let name = lines.iter().position(is_name).unwrap_or_default();
-    let above = lines.get(..name).unwrap_or_default();
-    let attributes = above.iter().filter(|line| !line.starts_with("//"));
-    let attributes: String = attributes.copied().collect();
+    let code = lines.iter().filter(|line| !line.starts_with("//"));
+    let above: Vec<_> = code.copied().take_while(|line| !is_name(line)).collect();
+    let attributes = above.concat();
     let has = |words: &[&str]| words.iter().any(|word| attributes.contains(word));
     has(&["#[test]", "::test]", "::test(", "#[rstest]"])
-        && !has(&["ignore", "cfg(any())", "cfg(false)", "}"])
+        && !has(&["ignore", "cfg", "}"])
         && !above.contains(&"")
 }
 
@@ -171,7 +171,7 @@ mod tests {
         let is_above_test = |text: &str| is_above_test(&text.lines().collect::<Vec<_>>());
         for below in [
             "#[test]\nfn a() {}",
-            "/// Why.\n// How.\n#[tokio::test(start_paused = true)]\nasync fn a() {}",
+            "/// Why this fn is.\n// How.\n#[tokio::test(start_paused = true)]\nasync fn a() {}",
             "#[tokio::test(\nflavor = \"a\",\n)]\n#[allow(unused)]\npub async fn a() {}",
             "#[rstest]\n#[case(1)]\nfn a(#[case] n: u8) {}",
         ] {
@@ -187,6 +187,7 @@ mod tests {
             "#[test]\n#[cfg_attr(unix, ignore)]\nfn a() {}",
             "#[cfg(any())]\n#[test]\nfn a() {}",
             "// #[test]\nfn a() {}",
+            "#[test]\n/// What the fn does.\n#[ignore]\nfn a() {}",
         ] {
             assert!(!is_above_test(below), "{below}");
         }
