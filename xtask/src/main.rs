@@ -30,11 +30,11 @@ enum Task {
         #[arg(long)]
         keep: bool,
     },
-    /// Run all checks and tests in steps, and stop at the first step that fails. Takes about 30
-    /// minutes on two cores, the first time 50.
+    /// Run all checks and tests in steps, and stop at the first step that fails.
+    /// tests/README.md says how long they take.
     Test {
         /// Omit the steps that need real Kubernetes, a cloud, other languages or a network, and the
-        /// examples in documentation. Takes 2 minutes once everything is built.
+        /// examples in documentation.
         #[arg(long)]
         quick: bool,
         /// Run a single step, for example `tests`. The error for an unknown name lists all steps.

@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn plugins_and_programs_are_built_before_the_tests_that_use_them() {
+    fn plugins_and_programs_are_built_before_tests_that_use_them() {
         let steps = plan(&TARGETS, true);
         let place = |name| steps.iter().position(|step| step.name == name).unwrap();
         assert!(place("guests") < place("tests"));
