@@ -8,6 +8,7 @@ use std::{
 };
 
 use serde_json::{Value, json};
+use skydock_cloud::CloudError;
 use skydock_plugin::{LoadError, Stage};
 
 pub use self::figures::{Figures, FunctionFigures};
@@ -30,6 +31,8 @@ pub struct BenchOptions {
     /// Whether functions that change the cloud are called, too. What they create is deleted
     /// afterward.
     pub writes: bool,
+    /// Called with the function and its error before each wait for the cloud.
+    pub on_wait: fn(&str, &CloudError),
 }
 
 /// Why nothing was measured.
@@ -164,7 +167,7 @@ impl Bench<'_> {
             _ => &[Function::Describe],
         };
         for function in prepared {
-            loaded.settle(*function).await;
+            loaded.settle(*function, self.options.on_wait).await;
         }
         let step = step(function);
         let (before, mut times, mut failed) = (loaded.meter.read(), Vec::new(), None);
@@ -197,23 +200,23 @@ fn asks_a_cloud(reading: &Reading) -> bool {
 impl Loaded {
     /// Makes a call until it succeeds, or nothing helps. What it needs may not exist, as without a
     /// cloud.
-    async fn settle(&self, function: Function) {
+    async fn settle(&self, function: Function, on_wait: fn(&str, &CloudError)) {
         if !self.scene.info().can(function.parts().0) {
             return;
         }
         let (begun, step, mut failures) = (Instant::now(), step(function), 0);
         loop {
             let made = make(&*self.scene.plugin, &self.world, function, &step, true).await;
-            let Some(wait) = made
-                .ok()
-                .and_then(|it| it.error().and_then(|error| delay(error, failures)))
-            else {
+            let Ok(made) = made else { return };
+            let Some(error) = made.error() else { return };
+            let Some(wait) = delay(error, failures) else {
                 return;
             };
             failures += 1;
             if !asks_a_cloud(&self.meter.read()) || begun.elapsed() + wait > PATIENCE {
                 return;
             }
+            on_wait(&function.to_string(), error);
             tokio::time::sleep(wait).await;
         }
     }
@@ -225,7 +228,7 @@ impl Loaded {
                 Function::ListRoutes,
                 Function::DeleteRoutes,
             ] {
-                self.settle(function).await;
+                self.settle(function, options.on_wait).await;
             }
         }
     }

@@ -75,6 +75,10 @@ pub(crate) async fn run(args: BenchArgs) -> anyhow::Result<()> {
         calls: calls as usize,
         nodes,
         writes,
+        on_wait: |function, error| {
+            // Standard error may be closed.
+            let _ = writeln!(io::stderr(), "waiting for the cloud: {function}: {error}");
+        },
     }))
     .await?;
     drop(simulated);

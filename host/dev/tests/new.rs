@@ -6,14 +6,11 @@
 
 use std::{
     fs,
-    path::{Path, PathBuf},
+    path::Path,
     process::{Command, Output},
 };
 
-/// The root of the checkout.
-fn root() -> PathBuf {
-    fs::canonicalize(Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")).unwrap()
-}
+use skydock_support::{build_of_plugin, checkout};
 
 /// Runs `skydock` in a folder. It finds the program of this package next to it.
 fn skydock(folder: &Path, args: &[&str]) -> Output {
@@ -40,7 +37,7 @@ fn a_new_provider_builds_and_loads() {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("new");
     let _ = fs::remove_dir_all(&folder);
     fs::create_dir_all(&folder).unwrap();
-    let sdk = root().join("sdk/rust");
+    let sdk = checkout().join("sdk/rust");
     let create = [
         "plugin",
         "new",
@@ -64,20 +61,11 @@ fn a_new_provider_builds_and_loads() {
 
     let provider = folder.join("big-metal");
     // The versions that are there already: nothing is downloaded.
-    fs::copy(root().join("Cargo.lock"), provider.join("Cargo.lock")).unwrap();
-    let mut build = Command::new(std::env::var_os("CARGO").unwrap());
-    let target = root().join("target/guests");
-    let built = build
-        .args(["build", "--release", "--target", "wasm32-wasip2"])
-        .arg("--manifest-path")
-        .arg(provider.join("Cargo.toml"))
-        .arg("--target-dir")
-        .arg(&target)
-        .current_dir(root())
-        .output()
-        .unwrap();
+    fs::copy(checkout().join("Cargo.lock"), provider.join("Cargo.lock")).unwrap();
+    let (mut build, components) = build_of_plugin(&provider);
+    let built = build.output().unwrap();
     assert!(built.status.success(), "{}", text(&built.stderr));
-    let plugin = target.join("wasm32-wasip2/release/big_metal.wasm");
+    let plugin = components.join("big_metal.wasm");
 
     let inspected = skydock(&folder, &["plugin", "inspect", plugin.to_str().unwrap()]);
     let told = text(&inspected.stdout);

@@ -4,27 +4,16 @@
 
 use std::fs::{self, File};
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
 use anyhow::{Context as _, Result, bail};
+use skydock_support::checkout;
 
 /// What to do without Python, or with an older one.
 pub const PYTHON: &str = "install Python 3.11 or later";
 /// What to do without Node.js.
 pub const NODE: &str = "install Node.js 20 or later, with npm";
-
-/// Returns the root of the checkout.
-#[must_use]
-pub fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-        .components()
-        .collect::<PathBuf>()
-        .ancestors()
-        .nth(2)
-        .map(Path::to_path_buf)
-        .unwrap_or_default()
-}
 
 /// Runs a program in a folder of the checkout, and returns its output. `install` says what to
 /// do if it is missing.
@@ -35,7 +24,7 @@ pub fn run(command: &mut Command, folder: impl AsRef<Path>, install: &str) -> Re
     let folder = folder.as_ref();
     let name = command.get_program().to_string_lossy().into_owned();
     let output = match command
-        .current_dir(root().join(folder))
+        .current_dir(checkout().join(folder))
         .stdin(Stdio::null())
         .output()
     {

@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context as _, Result, ensure};
-use skydock_sdks::{NODE, PYTHON, lock, npm, root, run};
-use skydock_support::{copy_folder, program};
+use skydock_sdks::{NODE, PYTHON, lock, npm, run};
+use skydock_support::{checkout, copy_folder, program};
 
 /// Returns a folder for the results of one test.
 fn work(name: &str) -> Result<PathBuf> {
@@ -49,7 +49,7 @@ fn conforms(folder: &Path, work: &Path) -> Result<PathBuf> {
 /// simcloud.
 fn provides(folder: &Path, work: &Path) -> Result<()> {
     let plugin = conforms(folder, work)?;
-    let scenarios = root().join("simcloud/scenarios.yaml");
+    let scenarios = checkout().join("simcloud/scenarios.yaml");
     skydock([
         OsStr::new("test"),
         plugin.as_ref(),
@@ -62,8 +62,8 @@ fn provides(folder: &Path, work: &Path) -> Result<()> {
 /// Checks that an installed package has the license and the contract: in the checkout, they are
 /// elsewhere.
 fn complete(license: &Path, wit: &Path) -> Result<()> {
-    let contract = root().join("wit/v0.1.0");
-    let mut files = vec![(root().join("LICENSE"), license.to_path_buf())];
+    let contract = checkout().join("wit/v0.1.0");
+    let mut files = vec![(checkout().join("LICENSE"), license.to_path_buf())];
     for entry in fs::read_dir(&contract).with_context(|| contract.display().to_string())? {
         let entry = entry?;
         if entry.path().is_file() {
@@ -100,7 +100,7 @@ fn copy_manifest(from: &Path, to: &Path, replaced: &[(&str, &str)]) -> Result<()
 
 #[test]
 fn the_example_in_go_conforms() -> Result<()> {
-    provides(&root().join("sdk/go/example"), &work("go")?)
+    provides(&checkout().join("sdk/go/example"), &work("go")?)
 }
 
 #[test]
@@ -109,7 +109,7 @@ fn the_example_in_python_conforms_with_the_wheel() -> Result<()> {
     let (wheels, example) = (work.join("wheels"), work.join("example"));
     // setuptools would add what is left of earlier builds, for example modules that were deleted;
     // and only one wheel is expected.
-    for folder in [&root().join("sdk/python/build"), &wheels, &example] {
+    for folder in [&checkout().join("sdk/python/build"), &wheels, &example] {
         let _ = fs::remove_dir_all(folder);
     }
     let mut pip = Command::new("python3");
@@ -120,7 +120,7 @@ fn the_example_in_python_conforms_with_the_wheel() -> Result<()> {
         .next()
         .context("pip has built no wheel")??;
 
-    let original = root().join("sdk/python/example");
+    let original = checkout().join("sdk/python/example");
     copy_folder(&original.join("simcloud"), &example.join("simcloud"))?;
     let version = concat!("\"skydock==", env!("CARGO_PKG_VERSION"), "\"");
     let package = format!("\"skydock @ file://{}\"", wheel.path().display());
@@ -149,7 +149,7 @@ fn the_example_in_typescript_conforms_with_the_package() -> Result<()> {
     pack.args(["pack", "--silent", "--pack-destination"]);
     run(pack.arg(&work), "sdk/typescript", NODE)?;
 
-    let original = root().join("sdk/typescript/example");
+    let original = checkout().join("sdk/typescript/example");
     copy_folder(&original.join("src"), &example.join("src"))?;
     copy_manifest(
         &original.join("tsconfig.json"),
@@ -174,12 +174,12 @@ fn the_example_in_typescript_conforms_with_the_package() -> Result<()> {
 
 #[test]
 fn the_example_in_c_conforms() -> Result<()> {
-    provides(&root().join("sdk/c/example"), &work("c")?)
+    provides(&checkout().join("sdk/c/example"), &work("c")?)
 }
 
 /// It uses the C library.
 #[test]
 fn the_probe_in_c_conforms() -> Result<()> {
-    conforms(&root().join("sdk/c/probe"), &work("probe")?)?;
+    conforms(&checkout().join("sdk/c/probe"), &work("probe")?)?;
     Ok(())
 }

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context as _, Result, ensure};
-use skydock_sdks::{NODE, PYTHON, lock, npm, root, run};
-use skydock_support::program;
+use skydock_sdks::{NODE, PYTHON, lock, npm, run};
+use skydock_support::{checkout, program};
 
 /// The SDK names this version, because the overlay of its runtime is for it.
 const GO: &str = "install Go 1.26.8 from https://go.dev/dl";
@@ -25,7 +25,7 @@ fn go(words: &[&str]) -> Command {
 
 /// Returns the Go modules in a folder and directly below it.
 fn modules(folder: &str) -> Result<Vec<PathBuf>> {
-    let folder = root().join(folder);
+    let folder = checkout().join(folder);
     let mut modules = vec![folder.clone()];
     for entry in fs::read_dir(&folder).with_context(|| folder.display().to_string())? {
         modules.push(entry?.path());
@@ -104,7 +104,7 @@ fn unittest(folder: &str) -> Result<()> {
     let mut python = Command::new("python3");
     python
         .args(["-B", "-m", "unittest", "discover"])
-        .env("PYTHONPATH", root().join("sdk/python"))
+        .env("PYTHONPATH", checkout().join("sdk/python"))
         .env(SIMCLOUD, program("skydock-simcloud")?);
     let output = run(&mut python, folder, PYTHON)?;
     // Python 3.11 succeeds without tests.

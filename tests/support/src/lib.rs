@@ -16,7 +16,7 @@ pub use eventually::{Seen, eventually};
 pub use folder::copy_folder;
 pub use host::{Ended, Host, TAKEN, run};
 pub use metrics::Scrape;
-pub use paths::{Paths, program};
+pub use paths::{Paths, build_of_plugin, checkout, program};
 pub use port::free_address;
 pub use process::{Process, last_lines, memory_of};
 pub use rebuild::rebuilt;

@@ -1,6 +1,7 @@
 //! What has been built.
 
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use anyhow::{Result, ensure};
 
@@ -49,8 +50,29 @@ pub fn program(name: &str) -> Result<PathBuf> {
     Ok(program)
 }
 
+/// Returns the root of the checkout.
+#[must_use]
+pub fn checkout() -> PathBuf {
+    let package = Path::new(env!("CARGO_MANIFEST_DIR"));
+    package.ancestors().nth(2).unwrap_or(package).to_path_buf()
+}
+
+/// Returns the command that builds a plugin in Rust outside the workspace, and the folder in which
+/// its component will be. It finds there what `cargo xtask guests` has compiled.
+#[must_use]
+pub fn build_of_plugin(folder: &Path) -> (Command, PathBuf) {
+    let target = checkout().join("target/guests");
+    let mut build = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    build
+        .args(["build", "--release", "--target", "wasm32-wasip2"])
+        .arg("--manifest-path")
+        .arg(folder.join("Cargo.toml"))
+        .arg("--target-dir")
+        .arg(&target)
+        .current_dir(checkout());
+    (build, target.join("wasm32-wasip2/release"))
+}
+
 fn target() -> Result<PathBuf> {
-    Ok(Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("../../target")
-        .canonicalize()?)
+    Ok(checkout().join("target").canonicalize()?)
 }

@@ -7,10 +7,10 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use crate::root;
+use skydock_support::checkout;
 
 fn read(file: &str) -> String {
-    crate::read(root().join(file))
+    crate::read(checkout().join(file))
 }
 
 /// Returns names and expressions of all alerts.
@@ -45,7 +45,10 @@ fn find_sources(dir: &Path, found: &mut Vec<PathBuf>) {
 fn metrics() -> BTreeMap<String, PathBuf> {
     let (mut metrics, mut files) = (BTreeMap::new(), Vec::new());
     for folder in ["controllers", "egress", "kube", "manager", "plugin"] {
-        find_sources(&root().join("host").join(folder).join("src"), &mut files);
+        find_sources(
+            &checkout().join("host").join(folder).join("src"),
+            &mut files,
+        );
     }
     for file in files {
         let source = crate::read(&file);
@@ -157,7 +160,7 @@ fn every_alert_uses_an_existing_metric() {
 fn alerts_use_existing_labels_and_values() {
     let (metrics, mut all) = (metrics(), String::new());
     for host in ["cloud", "controllers", "egress", "manager", "plugin"] {
-        sources(&root().join("host").join(host).join("src"), &mut all);
+        sources(&checkout().join("host").join(host).join("src"), &mut all);
     }
     let mut checked = 0;
     for (alert, expression) in alerts() {

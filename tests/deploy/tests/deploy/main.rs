@@ -19,14 +19,11 @@ mod variants;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Returns the root of the checkout.
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
-}
+use skydock_support::checkout;
 
 /// Returns the directory that is tested.
 fn deploy() -> PathBuf {
-    root().join("deploy")
+    checkout().join("deploy")
 }
 
 fn read(path: impl AsRef<Path>) -> String {

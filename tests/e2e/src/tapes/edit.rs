@@ -7,7 +7,7 @@ use std::{
 };
 
 use anyhow::{Context as _, Result, bail, ensure};
-use skydock_support::copy_folder;
+use skydock_support::{build_of_plugin, checkout, copy_folder};
 use tokio::process::Command;
 
 /// A changed line.
@@ -35,9 +35,7 @@ fn edit(provider: &str) -> Result<Edit> {
 /// # Errors
 /// Fails if the source does not have the line exactly once, or does not compile.
 pub async fn edited(provider: &str) -> Result<PathBuf> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("../..")
-        .canonicalize()?;
+    let root = checkout();
     // In the same place each time, because cargo keeps what it has built there.
     let copy = root.join("target/edited").join(provider);
     if copy.exists() {
@@ -61,23 +59,19 @@ pub async fn edited(provider: &str) -> Result<PathBuf> {
     );
     fs::write(&path, source.replace(from, to))?;
 
-    let mut build = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    let target = root.join("target/guests");
-    build
-        .args(["build", "--release", "--target", "wasm32-wasip2"])
-        .arg("--manifest-path")
-        .arg(copy.join(&folder).join("Cargo.toml"))
-        .arg("--target-dir")
-        .arg(&target)
-        .current_dir(&root)
-        .kill_on_drop(true);
-    let output = build.output().await.context("cannot start cargo")?;
+    let (build, components) = build_of_plugin(&copy.join(&folder));
+    let mut build = Command::from(build);
+    let output = build
+        .kill_on_drop(true)
+        .output()
+        .await
+        .context("cannot start cargo")?;
     ensure!(
         output.status.success(),
         "the changed {provider} cannot be built: {}",
         String::from_utf8_lossy(&output.stderr)
     );
-    Ok(target.join(format!("wasm32-wasip2/release/skydock_{provider}.wasm")))
+    Ok(components.join(format!("skydock_{provider}.wasm")))
 }
 
 /// Links everything in a folder except these.
