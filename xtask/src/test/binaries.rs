@@ -91,10 +91,10 @@ pub(super) fn run(
         for ended in ended {
             let ended = ended?;
             write(&ended.output)?;
-            if !ended.ok {
-                failure += &ended.output;
+            match ended.ok {
+                true => drop(seconds.insert(ended.name, ended.seconds)),
+                false => failure += &ended.output,
             }
-            seconds.insert(ended.name, ended.seconds);
         }
         Ok(())
     })?;
