@@ -17,9 +17,11 @@ use crate::console;
 
 /// How many binaries run at a time.
 const WORKERS: usize = 6;
+/// How many of them have priority: the longest, which determine when all have ended.
+const LONGEST: usize = 2;
 
 /// A binary with tests.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct Binary {
     /// Folder of the package, kind and name of the target.
     name: String,
@@ -39,9 +41,6 @@ struct Ended {
 /// Builds the binaries of a `cargo test` command and runs all of them, those first that took
 /// longest the last time. Everything is written to `log`. Returns the output of the binaries that
 /// failed, or of the compiler, or `None` if nothing failed.
-///
-/// # Errors
-/// If cargo or a binary cannot be started, or a log cannot be read or written.
 pub(super) fn run(
     cargo: Command,
     root: &Path,
@@ -66,7 +65,7 @@ pub(super) fn run(
         .ok()
         .and_then(|text| serde_json::from_slice(&text).ok())
         .unwrap_or_default();
-    let waiting = Mutex::new(longest_first(binaries, &seconds).into_iter());
+    let waiting = Mutex::new(longest_first(binaries, &seconds).into_iter().enumerate());
     let next = || {
         waiting
             .lock()
@@ -79,9 +78,9 @@ pub(super) fn run(
         for _ in 0..WORKERS {
             let (sender, next) = (sender.clone(), &next);
             scope.spawn(move || {
-                while let Some(binary) = next() {
+                while let Some((rank, binary)) = next() {
                     // The receiver is gone after an error, which is reported.
-                    if sender.send(binary.run(logs)).is_err() {
+                    if sender.send(binary.run(rank, logs)).is_err() {
                         break;
                     }
                 }
@@ -147,7 +146,7 @@ fn binary(root: &Path, line: &str) -> Option<Binary> {
 }
 
 impl Binary {
-    fn run(&self, logs: &Path) -> Result<Ended> {
+    fn run(&self, rank: usize, logs: &Path) -> Result<Ended> {
         let file = self.file.file_name().unwrap_or_default();
         let log = logs.join(file).with_extension("log");
         // A file, since background processes of a test would keep a pipe open.
@@ -155,7 +154,9 @@ impl Binary {
         let errors = file.try_clone().context("cannot share the log file")?;
 
         let begin = Instant::now();
-        let status = Command::new(&self.file)
+        let status = Command::new("nice")
+            .args(["-n", if rank < LONGEST { "0" } else { "5" }])
+            .arg(&self.file)
             .current_dir(&self.folder)
             // As cargo does. The environment is that of xtask itself.
             .env("CARGO_MANIFEST_DIR", &self.folder)
@@ -190,8 +191,7 @@ mod tests {
     fn new_binaries_and_then_the_longest_start_first() {
         let binary = |name: &str| Binary {
             name: name.to_owned(),
-            file: PathBuf::new(),
-            folder: PathBuf::new(),
+            ..Binary::default()
         };
         let seconds = [("short", 1.0), ("long", 9.0)].map(|(name, it)| (name.to_owned(), it));
         let binaries = ["short", "new", "long"].map(binary).into();
