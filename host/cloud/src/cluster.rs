@@ -153,9 +153,21 @@ pub enum ReadError {
     /// The object does not exist.
     #[error("it does not exist")]
     NotThere,
+    /// The annotation that would grant the object was written by the provider itself.
+    #[error("the annotation that names it was written for the provider")]
+    NotGranted,
     /// The API server cannot be reached, or rejected the request.
     #[error("{0}")]
     Unavailable(String),
+}
+
+/// An annotation of a Service that grants the object whose name is its value.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NamedBy {
+    /// The Service.
+    pub service: ObjectName,
+    /// Key of the annotation.
+    pub annotation: String,
 }
 
 /// The part of the cluster that a provider may see. All functions except [`Cluster::read`] return
@@ -191,8 +203,9 @@ pub trait Cluster: Send + Sync {
     /// Schedules annotations to be written soon. Writing is retried until it succeeds.
     fn note(&self, note: Note);
 
-    /// Reads an object as JSON. `reader` is the Service whose load balancer is being ensured: it is
-    /// ensured again when the object changes, is created or is deleted.
+    /// Reads an object as JSON. With `named_by`, only if that annotation has its name, and someone
+    /// other than this host wrote it. `reader` is the Service whose load balancer is being ensured:
+    /// it is ensured again when the object changes, is created or is deleted.
     ///
     /// # Errors
     /// Returns a [`ReadError`] if the object does not exist or cannot be read. After
@@ -201,6 +214,7 @@ pub trait Cluster: Send + Sync {
     async fn read(
         &self,
         object: &ForeignObject,
+        named_by: Option<&NamedBy>,
         reader: Option<&ObjectName>,
     ) -> Result<String, ReadError>;
 }

@@ -26,8 +26,8 @@ pub mod units;
 
 pub use capability::Capability;
 pub use cluster::{
-    Cluster, ForeignKind, ForeignObject, Note, ObjectEvent, ObjectKind, ObjectName, ReadError,
-    Severity,
+    Cluster, ForeignKind, ForeignObject, NamedBy, Note, ObjectEvent, ObjectKind, ObjectName,
+    ReadError, Severity,
 };
 pub use error::{CloudError, Retry};
 pub use info::ProviderInfo;

@@ -4,7 +4,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
 use skydock_cloud::{
-    Cluster, ForeignObject, Node, Note, ObjectEvent, ObjectKind, ObjectName, ReadError, Service,
+    Cluster, ForeignObject, NamedBy, Node, Note, ObjectEvent, ObjectKind, ObjectName, ReadError,
+    Service,
 };
 
 /// A cluster whose objects can be replaced.
@@ -78,7 +79,12 @@ impl Cluster for Stage {
 
     fn note(&self, _: Note) {}
 
-    async fn read(&self, _: &ForeignObject, _: Option<&ObjectName>) -> Result<String, ReadError> {
+    async fn read(
+        &self,
+        _: &ForeignObject,
+        _: Option<&NamedBy>,
+        _: Option<&ObjectName>,
+    ) -> Result<String, ReadError> {
         Err(ReadError::Unavailable(
             "the conformance kit has no such objects".to_owned(),
         ))

@@ -9,7 +9,7 @@ use async_trait::async_trait;
 
 use k8s_openapi::api::core::v1::ObjectReference;
 use skydock_cloud::{
-    Cluster, ForeignObject, Note, ObjectEvent, ObjectKind, ObjectName, ReadError, Severity,
+    Cluster, ForeignObject, NamedBy, Note, ObjectEvent, ObjectKind, ObjectName, ReadError, Severity,
 };
 use skydock_kube::{
     events::{EventType, Notice, Recorder},
@@ -97,8 +97,12 @@ impl Cluster for ClusterView {
     async fn read(
         &self,
         object: &ForeignObject,
+        named_by: Option<&NamedBy>,
         reader: Option<&ObjectName>,
     ) -> Result<String, ReadError> {
+        if let Some(named_by) = named_by {
+            self.reads.must_be_granted(object, named_by).await?;
+        }
         self.reads.read(object, reader).await
     }
 

@@ -10,8 +10,11 @@ use http::{Request, header};
 use kube::Client;
 use serde::Deserialize;
 use serde_json::Value;
-use skydock_cloud::{ForeignKind, ForeignObject, ObjectName, ReadError};
-use skydock_kube::api::{Action, ApiError};
+use skydock_cloud::{ForeignKind, ForeignObject, NamedBy, ObjectName, ReadError};
+use skydock_kube::{
+    api::{Action, ApiError},
+    clients::MANAGER,
+};
 use tokio::time::sleep;
 
 /// Period of checking whether objects that load balancers depend on have changed.
@@ -20,6 +23,10 @@ const PERIOD: Duration = Duration::from_secs(180);
 /// Requests only the metadata: the values of a Secret are not needed to see whether it has changed.
 const METADATA: &str =
     "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json";
+
+/// Requests only the metadata of a list.
+const METADATA_LIST: &str =
+    "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json";
 
 type Handler = Box<dyn Fn(String) + Send>;
 
@@ -69,6 +76,48 @@ impl Reads {
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .push(Box::new(handler));
+    }
+
+    /// Checks that an annotation names the object, and that someone else wrote it: a provider that
+    /// can have annotations written must not grant itself objects. The API server keeps who has
+    /// written what, also across restarts.
+    ///
+    /// # Errors
+    /// [`ReadError::NotGranted`] if not, [`ReadError::Unavailable`] if the API server does not say.
+    pub(crate) async fn must_be_granted(
+        &self,
+        object: &ForeignObject,
+        named_by: &NamedBy,
+    ) -> Result<(), ReadError> {
+        let NamedBy {
+            service,
+            annotation,
+        } = named_by;
+        let action = Action {
+            verb: "list",
+            resource: "services".to_owned(),
+        };
+        // Skydock may list Services, but not get a single one.
+        let path = format!(
+            "/api/v1/namespaces/{}/services?fieldSelector=metadata.name%3D{}",
+            service.namespace, service.name
+        );
+        let listed = self.request(path, METADATA_LIST, action).await;
+        let listed = listed.map_err(|error| ReadError::Unavailable(error.to_string()))?;
+        let metadata = listed
+            .pointer("/items/0/metadata")
+            .filter(|metadata| metadata["uid"] == service.uid.as_str());
+        match metadata {
+            Some(metadata) if metadata["annotations"][annotation] != object.name.as_str() => {
+                Err(ReadError::NotGranted)
+            }
+            Some(metadata) if is_own(&metadata["managedFields"], annotation) => {
+                tracing::warn!(%service, annotation, object = %object, "the annotation does not grant the object, because it was written for the plugin: if the object is meant, remove the annotation and set it again");
+                Err(ReadError::NotGranted)
+            }
+            Some(_) => Ok(()),
+            None => Err(ReadError::NotThere),
+        }
     }
 
     /// Reads an object as JSON. If a reader is given, the object is watched for changes on its
@@ -183,20 +232,66 @@ impl Reads {
         {
             return Ok(None);
         }
+        match self.request(path, accept, action).await {
+            Ok(object) => Ok(Some(object)),
+            Err(ApiError::Gone(_)) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn request(&self, path: String, accept: &str, action: Action) -> Result<Value, ApiError> {
         let request = Request::get(path)
             .header(header::ACCEPT, accept)
             .body(Vec::new());
         let request =
             request.map_err(|error| ApiError::Failed(action.clone(), error.to_string()))?;
-        match self
-            .client
+        self.client
             .request::<Value>(request)
             .await
             .map_err(|error| ApiError::new(action, error))
-        {
-            Ok(object) => Ok(Some(object)),
-            Err(ApiError::Gone(_)) => Ok(None),
-            Err(error) => Err(error),
+    }
+}
+
+/// Returns true if only this host wrote the current value of an annotation. `managed` are the
+/// object's `metadata.managedFields`; whoever writes the same value after it is noted there, too.
+fn is_own(managed: &Value, annotation: &str) -> bool {
+    let field = format!("f:{annotation}");
+    let writers = managed
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter(|entry| !entry["fieldsV1"]["f:metadata"]["f:annotations"][&field].is_null());
+    let mut writers = writers.map(|entry| entry["manager"] == MANAGER).peekable();
+    writers.peek().is_some() && writers.all(|own| own)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn an_annotation_is_own_if_nobody_else_wrote_its_value() {
+        let by = |manager: &str, key: &str| json!({"manager": manager, "fieldsV1": {"f:metadata": {"f:annotations": {".": {}, format!("f:{key}"): {}}}}});
+        let other = json!({"manager": "skydock", "fieldsV1": {"f:status": {}}});
+        for (managed, expected) in [
+            (json!([by("skydock", "a.example/x")]), true),
+            (json!([other, by("skydock", "a.example/x")]), true),
+            (json!([by("kubectl-edit", "a.example/x")]), false),
+            (
+                json!([by("skydock", "a.example/x"), by("kubectl", "a.example/x")]),
+                false,
+            ),
+            (
+                json!([by("skydock", "a.example/y"), by("kubectl", "a.example/x")]),
+                false,
+            ),
+            (json!([other]), false),
+            (json!([]), false),
+            (Value::Null, false),
+        ] {
+            assert_eq!(is_own(&managed, "a.example/x"), expected, "{managed}");
         }
     }
 }

@@ -14,7 +14,7 @@ use skydock::{
 use skydock_controllers::{ClusterCidrs, lifecycle::LifecycleOptions, route::RouteOptions};
 use skydock_devplane::{Access, DevPlane, NodeSpec, Options};
 use skydock_kube::clients::{self, ClusterAccess};
-use skydock_plugin::IngressRules;
+use skydock_plugin::{IngressRules, Permissions};
 use tokio_util::sync::CancellationToken;
 
 use crate::{cli::DevArgs, kubeconfig, log, simcloud::Simulated};
@@ -142,7 +142,22 @@ fn config(args: &DevArgs, simulated: Option<&Simulated>) -> anyhow::Result<Confi
                 .with_context(|| format!("{flag}: cannot read {}", file.display()))?;
         }
     }
-    let configured = Configured::of(configured.as_ref(), file.as_deref())?;
+    // Without an operator's file, the plugin gets what it wants.
+    let configured = match &args.config {
+        Some(_) => Configured::of(
+            configured.as_ref(),
+            file.as_deref(),
+            Permissions::by_name(&plugin.name),
+        )?,
+        None => Configured {
+            permissions: Permissions::unrestricted(),
+            ..Configured::of(
+                configured.as_ref(),
+                file.as_deref(),
+                Permissions::unrestricted(),
+            )?
+        },
+    };
     let limits = plugin_limits::merged(configured.limits, args.plugin_limits.clone());
     Ok(Config {
         plugin,
@@ -159,7 +174,7 @@ fn config(args: &DevArgs, simulated: Option<&Simulated>) -> anyhow::Result<Confi
         plugin_options: configured.options,
         plugin_digest: configured.digest,
         plugin_overlap: configured.overlap,
-        grants: configured.grants,
+        permissions: configured.permissions,
         // Set even if no egress rule exists yet: rules may be added while the process runs.
         only_reads: !args.allow_cloud_writes && simulated.is_none(),
         permits,

@@ -12,7 +12,7 @@ use skydock::{
 };
 use skydock_conformance::{Connect, Subject};
 use skydock_controllers::service::ServiceOptions;
-use skydock_plugin::{Compiler, PluginSource, WayOut};
+use skydock_plugin::{Compiler, Permissions, PluginSource, WayOut};
 
 use crate::simcloud::Simulated;
 
@@ -91,7 +91,10 @@ impl SubjectArgs {
                 .unwrap_or_default()
         };
         let name = plugin.map_or_else(stem, |it| it.name.clone());
-        let configured = Configured::of(plugin, file.as_deref())?;
+        let mut configured = Configured::of(plugin, file.as_deref(), Permissions::unrestricted())?;
+        if simulated.is_some() {
+            configured.permissions = Permissions::unrestricted();
+        }
         let limits = plugin_limits::merged(configured.limits, self.plugin_limits);
         let mut options = configured.options;
         options.extend(self.plugin_options);
@@ -106,7 +109,7 @@ impl SubjectArgs {
             cluster_name: "conformance".to_owned(),
             cluster_cidrs: vec!["10.244.0.0/16".to_owned()],
             digest: configured.digest,
-            grants: configured.grants,
+            permissions: configured.permissions,
             overlap: configured.overlap,
             name,
             component,

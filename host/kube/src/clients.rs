@@ -138,9 +138,13 @@ pub(crate) fn builder(config: &Config, name: &str) -> Result<Stack, ClientError>
     })
 }
 
+/// Name under which the API server notes in `metadata.managedFields` what these clients have
+/// written: the user agent up to the slash.
+pub const MANAGER: &str = "skydock";
+
 /// The configuration with a user agent that ends with the name of who uses it.
 fn with_user_agent(mut config: Config, name: &str) -> Config {
-    let agent = format!("skydock/{} {name}", env!("CARGO_PKG_VERSION"));
+    let agent = format!("{MANAGER}/{} {name}", env!("CARGO_PKG_VERSION"));
     if let Ok(value) = HeaderValue::from_str(&agent) {
         config
             .headers

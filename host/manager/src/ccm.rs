@@ -225,7 +225,7 @@ async fn load_plugin(
         ingress: config.ingress.clone(),
         options: config.plugin_options.clone(),
         digest: config.plugin_digest.clone(),
-        grants: config.grants.clone(),
+        permissions: config.permissions.clone(),
         overlap: config.plugin_overlap,
         way_out: Some(egress),
         is_cloud_conf: config.is_cloud_conf,

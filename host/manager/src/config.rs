@@ -19,7 +19,7 @@ use skydock_kube::{
     clients::ClusterAccess,
     election::{ElectionConfig, Timings, TimingsError},
 };
-use skydock_plugin::{Grants, IngressRules, Limits, Overlap};
+use skydock_plugin::{IngressRules, Limits, Overlap, Permissions};
 
 use crate::{
     cli::{BindAddress, CcmArgs, IpamArgsError, LoggingFormat, NamedPlugin, plugin_limits},
@@ -51,8 +51,8 @@ pub struct Config {
     pub plugin_digest: Option<String>,
     /// Which calls may run concurrently; overrides what the plugin declares.
     pub plugin_overlap: Option<Overlap>,
-    /// Grants for the plugin.
-    pub grants: Grants,
+    /// What the plugin may claim, write and read.
+    pub permissions: Permissions,
     /// Network access of the plugin.
     pub permits: Permits,
     /// Whether the provider configuration is a `cloud.conf` whose secrets a credential uses.
@@ -135,7 +135,11 @@ impl TryFrom<CcmArgs> for Config {
         let ipam = args.ipam.options(&args.cluster_cidrs)?;
         let routes = args.routes.options(&args.cluster_cidrs)?;
         let services: ServiceOptions = args.services.try_into()?;
-        let configured = Configured::of(configured.as_ref(), args.config.as_deref())?;
+        let configured = Configured::of(
+            configured.as_ref(),
+            args.config.as_deref(),
+            Permissions::by_name(&plugin.name),
+        )?;
         let limits = plugin_limits::merged(configured.limits, args.plugin_limits);
         let mut plugin_options = configured.options;
         plugin_options.extend(args.plugin_options);
@@ -144,7 +148,7 @@ impl TryFrom<CcmArgs> for Config {
             plugin_options,
             plugin_digest: configured.digest,
             plugin_overlap: configured.overlap,
-            grants: configured.grants,
+            permissions: configured.permissions,
             is_cloud_conf: cloud_config
                 .as_deref()
                 .is_some_and(|file| is_cloud_conf(&permits, file)),

@@ -1,5 +1,5 @@
 //! The configuration file (`--config`): which plugin serves the cluster, and what the operator
-//! grants it.
+//! permits it.
 
 mod follow;
 mod plugin;
@@ -16,7 +16,8 @@ use crate::egress::{self, Permits};
 pub use self::{
     follow::follow,
     plugin::{
-        GrantsConfiguration, ObjectGrantConfiguration, OverlapConfiguration, PluginConfiguration,
+        ObjectGrantConfiguration, OverlapConfiguration, PermissionsConfiguration,
+        PluginConfiguration,
     },
     problem::{ConfigurationError, Problem},
 };
@@ -194,6 +195,8 @@ pub fn print_schema() -> anyhow::Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use skydock_plugin::{KeyRange, Permissions};
+
     use super::*;
 
     const HEAD: &str = "apiVersion: skydock.dev/v1alpha1\nkind: SkydockConfiguration\n";
@@ -207,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn parses_a_plugin_with_its_grants() {
+    fn parses_a_plugin_with_its_permissions() {
         let text = "
 plugins:
 - name: openstack
@@ -217,11 +220,13 @@ plugins:
   options: { region: north }
   overlap: per-interface
   limits: { memory: 64Mi }
-  grants:
+  permissions:
+    providerIDs: [openstack:///, old://]
+    domains: [openstack.org]
+    labels: [rack]
     objects:
     - { kind: v1/Secret, namespace: ops, name: tls }
     - { kind: v1/Secret, namedBy: example.com/tls-secret }
-    prefixes: [openstack://]
 ";
         let plugin = parse(text).unwrap().plugins.remove(0);
         assert_eq!(
@@ -240,8 +245,20 @@ plugins:
             ),
             ("north", "64Mi")
         );
-        let grants = plugin.grants.grants().unwrap();
-        assert_eq!((grants.objects.len(), grants.prefixes.len()), (2, 1));
+        let permissions = plugin.permissions().unwrap();
+        assert_eq!(permissions.provider_ids, ["openstack:///", "old://"]);
+        assert_eq!(permissions.keys, [KeyRange::Domain("openstack.org".into())]);
+        assert_eq!(
+            (permissions.labels.len(), permissions.objects.len()),
+            (1, 2)
+        );
+        let old = "plugins: [{name: a, file: a, grants: {objects: [{kind: v1/Secret, namespace: b, name: c}]}}]";
+        let permissions = parse(old).unwrap().plugins[0].permissions().unwrap();
+        let expected = Permissions {
+            objects: permissions.objects.clone(),
+            ..Permissions::by_name("a")
+        };
+        assert_eq!((permissions.objects.len(), &permissions), (1, &expected));
     }
 
     #[test]
@@ -289,11 +306,25 @@ plugins:
             ),
             (
                 "plugins: [{name: a, file: a, grants: {objects: [{kind: v1/Pod, name: x}]}}]",
-                at("", "plugin a: grants: unknown kind \"v1/Pod\""),
+                at("", "plugin a: permissions: unknown kind \"v1/Pod\""),
             ),
             (
-                "plugins: [{name: a, file: a, grants: {objects: [{kind: v1/Secret}]}}]",
-                at("", "plugin a: grants: v1/Secret: set"),
+                "plugins: [{name: a, file: a, permissions: {objects: [{kind: v1/Secret}]}}]",
+                at("", "plugin a: permissions: v1/Secret: set"),
+            ),
+            (
+                "plugins: [{name: a, file: a, permissions: {domains: [projectcalico.org]}}]",
+                at(
+                    "",
+                    "plugin a: permissions: domains: \"projectcalico.org\" is not possible",
+                ),
+            ),
+            (
+                "plugins: [{name: a, file: a, grants: {prefixes: [b://, b.example/, c.example/d-]}}]",
+                at(
+                    "",
+                    "plugin a: permissions: `prefixes` was replaced: write `providerIDs: [b://]` and `domains: [b.example, c.example/d-]`",
+                ),
             ),
         ] {
             let error = parse(text).unwrap_err();

@@ -12,7 +12,7 @@ use anyhow::Context;
 use skydock_cloud::{CloudProvider, text::escape};
 use skydock_controllers::service::ServiceOptions;
 use skydock_plugin::{
-    ClusterSlot, Compiler, Outline, Plugin, PluginSource, Runtime, RuntimeOptions,
+    ClusterSlot, Compiler, Outline, Permissions, Plugin, PluginSource, Runtime, RuntimeOptions,
 };
 
 use self::table::Row;
@@ -75,6 +75,8 @@ async fn described(
         cloud_config,
         cluster_name: "kubernetes".to_owned(),
         cluster_cidrs: Vec::new(),
+        // It shows what the plugin wants.
+        permissions: Permissions::unrestricted(),
         ..PluginSource::default()
     };
     let rejected = || format!("{} cannot be used", file.display());
@@ -104,6 +106,7 @@ fn of_plugin(plugin: &Plugin) -> Vec<Row> {
         ),
         Row::new("capabilities", generation.capabilities.iter()),
         Row::new("provider IDs", &info.provider_id_prefixes),
+        Row::new("annotations", &info.annotation_prefixes),
         Row::new("wants to reach", &generation.wanted_hosts),
         Row::new("nodes per call", [info.max_batch]),
         Row::new("imports", plugin.imports()),

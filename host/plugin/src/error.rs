@@ -8,6 +8,7 @@ use crate::{
     answers::AnswerError,
     call::{CallError, passes},
     compile::CompileError,
+    permissions::NotPermitted,
     text::{Cause, Names},
 };
 
@@ -30,6 +31,8 @@ pub enum Stage {
     Info,
     /// Compare that with the generation in service.
     Identity,
+    /// Compare what it wants with what the operator permits.
+    Permissions,
 }
 
 impl Stage {
@@ -45,6 +48,7 @@ impl Stage {
             Self::Configure => "configure",
             Self::Info => "info",
             Self::Identity => "identity",
+            Self::Permissions => "permissions",
         }
     }
 }
@@ -241,11 +245,14 @@ pub enum LoadProblem {
     /// The plugin has fewer capabilities than the one in service.
     #[error("it does not export {}, but the plugin in service does, and controllers depend on it; restart Skydock to use it", .0.iter().map(|it| it.name()).collect::<Names>())]
     Lost(Vec<Capability>),
-    /// The plugin needs more permissions than the one in service.
+    /// The plugin needs more than the one in service.
     #[error(
-        "it needs more permissions than the plugin in service: {0}; allow them under `grants` in the configuration, or restart with this plugin"
+        "it needs more than the plugin in service: {0}; allow it under `permissions` (`imports`, `hosts`) in the configuration, or restart with this plugin"
     )]
     Grown(Names),
+    /// The plugin wants more than the operator permits.
+    #[error(transparent)]
+    NotPermitted(#[from] NotPermitted),
 }
 
 #[cfg(test)]

@@ -33,7 +33,7 @@ pub(crate) struct Generation {
 }
 
 impl Generation {
-    /// Takes code and a configuration through the stages from instantiate to identity. `before` is
+    /// Takes code and a configuration through the stages from instantiate to permissions. `before` is
     /// the generation in service.
     pub(crate) async fn load(
         shared: &Arc<Shared>,
@@ -83,13 +83,22 @@ impl Generation {
         } = watch.stage(Stage::Info, said.await)?;
         let identity = identity(&provider, &code, &digests.component, &wanted_hosts);
         let may_follow = before.map_or(Ok(()), |before| {
-            identity.may_follow(&before.identity(), &shared.grants)
+            identity.may_follow(&before.identity(), &shared.permissions)
         });
         watch.stage(Stage::Identity, may_follow)?;
+        let permitted = shared.permissions.permit(
+            &provider.provider_id_prefixes,
+            &provider.annotation_prefixes,
+        );
+        watch.stage(
+            Stage::Permissions,
+            permitted.map_err(LoadProblem::NotPermitted),
+        )?;
 
         let owned = Arc::new(Owned {
             provider_ids: provider.provider_id_prefixes.clone(),
             annotations: provider.annotation_prefixes.clone(),
+            permissions: Arc::clone(&shared.permissions),
         });
         first.store.data_mut().owned = Arc::clone(&owned);
         blueprint.owned = owned;
@@ -233,7 +242,5 @@ fn identity<'a>(
         digest,
         imports: &code.imports,
         hosts: wanted_hosts,
-        provider_ids: &provider.provider_id_prefixes,
-        annotations: &provider.annotation_prefixes,
     }
 }

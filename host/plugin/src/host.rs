@@ -52,11 +52,11 @@ use crate::{
     account::Account,
     answers::IngressRules,
     call::{HandleLimit, Overrun},
-    grants::Grants,
     limits::Limits,
     meter::Meter,
     metrics::PluginMetrics,
     overlap::Overlap,
+    permissions::Permissions,
     source::{PluginSource, Settings},
     tape::{Tape, Taping},
     text::LastWords,
@@ -75,7 +75,7 @@ pub(crate) struct Shared {
     pub(crate) ingress: IngressRules,
     /// The operator's setting for the calls that may run at the same time.
     pub(crate) overlap: Option<Overlap>,
-    pub(crate) grants: Grants,
+    pub(crate) permissions: Arc<Permissions>,
     pub(crate) way_out: Option<Arc<dyn WayOut>>,
     /// Whether requests to the cloud may only read.
     only_reads: bool,
@@ -112,7 +112,7 @@ impl Shared {
             limits,
             ingress: source.ingress.clone(),
             overlap: source.overlap,
-            grants: source.grants.clone(),
+            permissions: Arc::new(source.permissions.clone()),
             way_out: source.way_out.clone(),
             only_reads: source.only_reads,
             metrics,
@@ -138,13 +138,15 @@ pub(crate) enum Phase {
     Serving,
 }
 
-/// Prefixes that a plugin owns; none until it has described itself.
+/// Prefixes that a plugin owns, and what else it is permitted; nothing until it has described
+/// itself.
 #[derive(Debug, Default)]
 pub(crate) struct Owned {
     /// Prefixes of provider IDs.
     pub(crate) provider_ids: Vec<String>,
     /// Prefixes of annotation keys.
     pub(crate) annotations: Vec<String>,
+    pub(crate) permissions: Arc<Permissions>,
 }
 
 /// Data of one store.

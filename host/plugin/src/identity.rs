@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use skydock_cloud::Capability;
 
-use crate::{error::LoadProblem, grants::Grants, names};
+use crate::{error::LoadProblem, names, permissions::Permissions};
 
 /// Imports that reach beyond what every plugin has, without their versions: the network, and
 /// objects of the cluster.
@@ -22,23 +22,19 @@ pub(crate) struct Identity<'a> {
     pub(crate) imports: &'a [String],
     /// Hosts that it requests.
     pub(crate) hosts: &'a [String],
-    /// Prefixes of the provider IDs that it owns.
-    pub(crate) provider_ids: &'a [String],
-    /// Prefixes of the annotation keys that it may write.
-    pub(crate) annotations: &'a [String],
 }
 
 impl Identity<'_> {
     /// Checks whether this plugin may replace the previous one: it must be the same provider and
     /// export at least the same capabilities. If its component is different, it must not need more
-    /// permissions than the previous one has or the operator grants.
+    /// than the previous one has or the operator permits.
     ///
     /// # Errors
     /// [`LoadProblem::OtherName`], [`LoadProblem::Lost`] or [`LoadProblem::Grown`].
     pub(crate) fn may_follow(
         &self,
         before: &Identity<'_>,
-        grants: &Grants,
+        permissions: &Permissions,
     ) -> Result<(), LoadProblem> {
         if before.name != self.name {
             return Err(LoadProblem::OtherName {
@@ -54,7 +50,7 @@ impl Identity<'_> {
         let grown = if before.digest == self.digest {
             Vec::new()
         } else {
-            self.grown(before, grants)
+            self.grown(before, permissions)
         };
         if grown.is_empty() {
             Ok(())
@@ -63,44 +59,32 @@ impl Identity<'_> {
         }
     }
 
-    /// Returns the permissions that this plugin needs beyond those of the previous one and the
-    /// operator's grants.
-    fn grown(&self, before: &Identity<'_>, grants: &Grants) -> Vec<String> {
-        fn powers(imports: &[String]) -> impl Iterator<Item = &str> {
+    /// Returns what this plugin imports and requests beyond the previous one and the operator's
+    /// permissions. Whatever else it wants is permitted already.
+    fn grown(&self, before: &Identity<'_>, permissions: &Permissions) -> Vec<String> {
+        fn powers(imports: &[String]) -> Vec<String> {
             let plain = imports
                 .iter()
                 .map(|name| name.split_once('@').map_or(name.as_str(), |(name, _)| name));
-            plain.filter(|name| POWERS.contains(name))
+            plain
+                .filter(|name| POWERS.contains(name))
+                .map(Into::into)
+                .collect()
         }
-        let new = |what: &str, now: &[String], had: &[String], granted: &[String], prefix: bool| {
-            let covered = |one: &String, by: &[String]| {
-                by.iter()
-                    .any(|it| it == one || (prefix && one.starts_with(it.as_str())))
-            };
+        let new = |what: &str, now: &[String], had: &[String], permitted: &[String]| {
             let new = now
                 .iter()
-                .filter(|one| !covered(one, had) && !covered(one, granted));
+                .filter(|one| !had.contains(one) && !permitted.contains(one));
             new.map(|one| format!("{what} {one}")).collect::<Vec<_>>()
         };
-        let imports: Vec<String> = powers(self.imports).map(Into::into).collect();
-        let imported: Vec<String> = powers(before.imports).map(Into::into).collect();
         [
-            new("import", &imports, &imported, &grants.imports, false),
-            new("host", self.hosts, before.hosts, &grants.hosts, false),
             new(
-                "provider IDs",
-                self.provider_ids,
-                before.provider_ids,
-                &grants.prefixes,
-                true,
+                "import",
+                &powers(self.imports),
+                &powers(before.imports),
+                &permissions.imports,
             ),
-            new(
-                "annotations",
-                self.annotations,
-                before.annotations,
-                &grants.prefixes,
-                true,
-            ),
+            new("host", self.hosts, before.hosts, &permissions.hosts),
         ]
         .concat()
     }
@@ -115,12 +99,12 @@ mod tests {
         name: &'static str,
         exports: BTreeSet<Capability>,
         digest: &'static str,
-        lists: [Vec<String>; 4],
+        lists: [Vec<String>; 2],
     }
 
     impl Plugin {
         fn identity(&self) -> Identity<'_> {
-            let [imports, hosts, provider_ids, annotations] = &self.lists;
+            let [imports, hosts] = &self.lists;
             let Self {
                 name,
                 exports,
@@ -133,13 +117,11 @@ mod tests {
                 digest,
                 imports,
                 hosts,
-                provider_ids,
-                annotations,
             }
         }
     }
 
-    fn plugin(digest: &'static str, lists: [&[&str]; 4]) -> Plugin {
+    fn plugin(digest: &'static str, lists: [&[&str]; 2]) -> Plugin {
         let lists = lists.map(|list| list.iter().map(|text| (*text).to_owned()).collect());
         Plugin {
             name: "metal",
@@ -151,71 +133,55 @@ mod tests {
 
     #[test]
     fn a_replacement_keeps_the_name_and_all_capabilities() {
-        let (grants, metal) = (Grants::default(), plugin("1", [&[]; 4]));
+        let (permissions, metal) = (Permissions::default(), plugin("1", [&[]; 2]));
         let more = Plugin {
             exports: [Instances, Routes].into(),
-            ..plugin("2", [&[]; 4])
+            ..plugin("2", [&[]; 2])
         };
         assert!(
             more.identity()
-                .may_follow(&metal.identity(), &grants)
+                .may_follow(&metal.identity(), &permissions)
                 .is_ok()
         );
         let other = Plugin {
             name: "other",
-            ..plugin("2", [&[]; 4])
+            ..plugin("2", [&[]; 2])
         };
-        let refused = other.identity().may_follow(&metal.identity(), &grants);
+        let refused = other.identity().may_follow(&metal.identity(), &permissions);
         assert!(matches!(refused, Err(LoadProblem::OtherName { .. })));
         let less = Plugin {
             exports: [Routes].into(),
-            ..plugin("2", [&[]; 4])
+            ..plugin("2", [&[]; 2])
         };
-        let refused = less.identity().may_follow(&metal.identity(), &grants);
+        let refused = less.identity().may_follow(&metal.identity(), &permissions);
         assert!(matches!(refused, Err(LoadProblem::Lost(lost)) if lost == [Instances]));
     }
 
     #[test]
-    fn a_replacement_needs_grants_for_additional_rights() {
-        let before = plugin(
-            "1",
-            [
-                &["wasi:io/poll@0.2.3"],
-                &["https://a.example:443"],
-                &["a://"],
-                &["a.example/"],
-            ],
-        );
+    fn a_replacement_needs_permissions_for_more() {
+        let before = plugin("1", [&["wasi:io/poll@0.2.3"], &["https://a.example:443"]]);
         let http = "wasi:http/outgoing-handler";
         for (lists, wanted) in [
             (
                 [
                     &["wasi:io/poll@0.2.6", "wasi:clocks/wall-clock@0.2.6"][..],
                     &["https://a.example:443"],
-                    &["a://eu/"],
-                    &["a.example/"],
                 ],
                 None,
             ),
             (
-                [&["wasi:http/outgoing-handler@0.2.6"], &[], &["a://"], &[]],
+                [&["wasi:http/outgoing-handler@0.2.6"], &[]],
                 Some(format!("import {http}")),
             ),
             (
-                [&[], &["https://b.example:443"], &["a://"], &[]],
+                [&[], &["https://b.example:443"]],
                 Some("host https://b.example:443".into()),
-            ),
-            ([&[], &[], &["b://"], &[]], Some("provider IDs b://".into())),
-            ([&[], &[], &["a:"], &[]], Some("provider IDs a:".into())),
-            (
-                [&[], &[], &["a://"], &["b.example/"]],
-                Some("annotations b.example/".into()),
             ),
         ] {
             let next = plugin("2", lists);
             let refused = next
                 .identity()
-                .may_follow(&before.identity(), &Grants::default());
+                .may_follow(&before.identity(), &Permissions::default());
             let told = refused.err().map(|error| error.to_string());
             assert_eq!(told.is_some(), wanted.is_some(), "{told:?}");
             assert!(
@@ -230,21 +196,20 @@ mod tests {
             };
             assert!(
                 same.identity()
-                    .may_follow(&before.identity(), &Grants::default())
+                    .may_follow(&before.identity(), &Permissions::default())
                     .is_ok(),
                 "configured otherwise"
             );
             let list = |all: &[&str]| all.iter().map(|it| (*it).to_owned()).collect::<Vec<_>>();
             let (imports, hosts) = (list(&[http]), list(&["https://b.example:443"]));
-            let grants = Grants {
+            let permissions = Permissions {
                 imports,
                 hosts,
-                prefixes: list(&["a:", "b://", "b.example/"]),
-                ..Grants::default()
+                ..Permissions::default()
             };
             assert!(
                 next.identity()
-                    .may_follow(&before.identity(), &grants)
+                    .may_follow(&before.identity(), &permissions)
                     .is_ok(),
                 "{wanted:?}"
             );

@@ -14,8 +14,8 @@ use skydock_cloud::Pairs;
 use skydock_egress::credentials::{has_no_secrets, split_cloud_conf};
 
 use crate::{
-    answers::IngressRules, error::LoadProblem, grants::Grants, overlap::Overlap, redact::redact,
-    text::Cause, way_out::WayOut,
+    answers::IngressRules, error::LoadProblem, overlap::Overlap, permissions::Permissions,
+    redact::redact, text::Cause, way_out::WayOut,
 };
 
 /// Maximum bytes of a component. Guests that contain a JavaScript or Python engine have 10 to 40
@@ -44,8 +44,8 @@ pub struct PluginSource {
     pub options: Pairs,
     /// SHA-256 that the component must have, in hexadecimal; `None` allows any.
     pub digest: Option<String>,
-    /// Permissions that the operator grants.
-    pub grants: Grants,
+    /// What the operator permits it. By default nothing.
+    pub permissions: Permissions,
     /// Which of its calls may run at the same time; overrides the plugin's own setting.
     pub overlap: Option<Overlap>,
     /// Source of its gateway; without one, no request is allowed.

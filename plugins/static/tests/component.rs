@@ -12,8 +12,9 @@ use std::{
 
 use async_trait::async_trait;
 use skydock_cloud::{
-    CloudError, CloudProvider, Cluster, ForeignObject, Ingress, IpFamily, LoadBalancerStatus, Node,
-    NodeSet, Note, ObjectEvent, ObjectKind, ObjectName, Presence, ReadError, Service,
+    CloudError, CloudProvider, Cluster, ForeignObject, Ingress, IpFamily, LoadBalancerStatus,
+    NamedBy, Node, NodeSet, Note, ObjectEvent, ObjectKind, ObjectName, Presence, ReadError,
+    Service,
 };
 use skydock_plugin::{
     ClusterSlot, Compiler, LoadError, Plugin, PluginSource, Reload, Runtime, RuntimeOptions, Stage,
@@ -41,7 +42,12 @@ impl Cluster for World {
 
     fn note(&self, _: Note) {}
 
-    async fn read(&self, _: &ForeignObject, _: Option<&ObjectName>) -> Result<String, ReadError> {
+    async fn read(
+        &self,
+        _: &ForeignObject,
+        _: Option<&NamedBy>,
+        _: Option<&ObjectName>,
+    ) -> Result<String, ReadError> {
         Err(ReadError::NotThere)
     }
 

@@ -117,7 +117,7 @@ func (c *cloud) InstanceMetadata(_ context.Context, node *v1.Node) (*cloudprovid
 			{Type: v1.NodeExternalIP, Address: address(198, 18, number)},
 			{Type: v1.NodeHostName, Address: node.Name},
 		},
-		AdditionalLabels: map[string]string{"bench.skydock.dev/rack": fmt.Sprintf("r%d", number%40)},
+		AdditionalLabels: map[string]string{"bench.example/rack": fmt.Sprintf("r%d", number%40)},
 	}, nil
 }
 

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 /// Skydock's annotation that lists the labels set by the cloud, and the only such label.
-pub(crate) const OWN_LABELS: (&str, &str) = ("node.skydock.dev/labels", "bench.skydock.dev/rack");
+pub(crate) const OWN_LABELS: (&str, &str) = ("node.skydock.dev/labels", "bench.example/rack");
 
 /// An instance.
 pub(crate) struct Instance {
@@ -72,6 +72,6 @@ mod tests {
             instance.labels.get("topology.kubernetes.io/zone").unwrap(),
             "bench-1b"
         );
-        assert_eq!(instance.labels.get("bench.skydock.dev/rack").unwrap(), "r0");
+        assert_eq!(instance.labels.get("bench.example/rack").unwrap(), "r0");
     }
 }

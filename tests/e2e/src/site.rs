@@ -186,8 +186,8 @@ pub struct Configuration {
     pub(crate) credential: Option<Value>,
     /// Fields of the egress rule.
     pub(crate) rule: Value,
-    /// The grants of the plugin.
-    pub(crate) grants: Value,
+    /// The permissions of the plugin.
+    pub(crate) permissions: Value,
 }
 
 /// Returns a `SkydockConfiguration` for this plugin, which can connect only to the site's proxy.
@@ -219,7 +219,7 @@ fn document(site: &dyn Site, plugin: &Path, dir: &Path, said: Configuration) -> 
         "kind": "SkydockConfiguration",
         "plugins": [{
             "name": provider, "file": plugin, "cloudConfig": dir.join("cloud.conf"), "options": said.options,
-            "limits": site.plugin().limits(), "grants": said.grants, "egress": [rule],
+            "limits": site.plugin().limits(), "permissions": said.permissions, "egress": [rule],
         }],
         "credentials": credentials,
     })

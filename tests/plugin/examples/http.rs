@@ -4,10 +4,10 @@
 //!
 //! | annotation | value |
 //! | --- | --- |
-//! | `hostile.skydock.dev/request` | `METHOD URL` |
-//! | `hostile.skydock.dev/body` | size of the body in bytes, 0 by default |
-//! | `hostile.skydock.dev/timeout` | timeout in milliseconds, the remaining time of the call by default |
-//! | `hostile.skydock.dev/at-most` | maximum size of the answer in bytes, 16 MiB by default |
+//! | `hostile.example/request` | `METHOD URL` |
+//! | `hostile.example/body` | size of the body in bytes, 0 by default |
+//! | `hostile.example/timeout` | timeout in milliseconds, the remaining time of the call by default |
+//! | `hostile.example/at-most` | maximum size of the answer in bytes, 16 MiB by default |
 //!
 //! The cloud-config is the maximum number of concurrent requests, 32 by default.
 use std::time::Duration;
@@ -73,14 +73,11 @@ fn send(nodes: &[Node]) -> Result<Vec<Result<Response>>> {
 fn request(node: &Node) -> Result<Request> {
     let wrong = |what| {
         CloudError::invalid(format!(
-            "{}: hostile.skydock.dev/{what} is not as expected",
+            "{}: hostile.example/{what} is not as expected",
             node.name
         ))
     };
-    let annotation = |name| {
-        node.annotations
-            .lookup(&format!("hostile.skydock.dev/{name}"))
-    };
+    let annotation = |name| node.annotations.lookup(&format!("hostile.example/{name}"));
     let number = |name| {
         annotation(name)
             .map(|text| text.parse().map_err(|_| wrong(name)))
@@ -122,7 +119,7 @@ fn request(node: &Node) -> Result<Request> {
 /// Returns an instance with status, length and checksum (FNV-1a) of the answer.
 fn instance(node: &Node, response: &Response) -> Instance {
     let sum = |sum: u32, byte: &u8| (sum ^ u32::from(*byte)).wrapping_mul(0x0100_0193);
-    let label = |name: &str, value: String| (format!("hostile.skydock.dev/{name}"), value);
+    let label = |name: &str, value: String| (format!("hostile.example/{name}"), value);
     Instance {
         provider_id: Some(format!("http-test://{}", node.name)),
         labels: vec![

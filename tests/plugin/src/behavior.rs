@@ -4,7 +4,7 @@ use skydock_sdk::types::{CloudError, Pair};
 
 /// Annotation of a node or a service with the name of a behavior, for example `trap` or
 /// `error-throttled`.
-pub const ANNOTATION: &str = "hostile.skydock.dev/do";
+pub const ANNOTATION: &str = "hostile.example/do";
 
 /// The behavior in calls about an object, or of an interface.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -10,7 +10,7 @@ use crate::misdeed::{Target, commit};
 use crate::{CONFIG, Hostile, Identity, PREFIX, address};
 
 /// Annotation of a node: `running` (the default), `stopped` or `absent`.
-const PRESENCE: &str = "hostile.skydock.dev/presence";
+const PRESENCE: &str = "hostile.example/presence";
 
 impl<I: Identity> Instances for Hostile<I> {
     fn check(nodes: Vec<Node>) -> Result<Vec<Result<Presence>>> {
@@ -98,7 +98,7 @@ fn instance(node: &Node, behavior: Behavior, config: &Config) -> Instance {
         region: Some(config.region.clone()),
         addresses: vec![ip.clone(), hostname],
         labels: vec![(
-            "hostile.skydock.dev/cluster".into(),
+            "hostile.example/cluster".into(),
             config.cluster_name.clone(),
         )],
         annotations: Vec::new(),
@@ -121,13 +121,13 @@ fn instance(node: &Node, behavior: Behavior, config: &Config) -> Instance {
         },
         Behavior::Lie(Lie::Label) => Instance {
             zone: Some("no spaces, please!".into()),
-            labels: vec![("hostile.skydock.dev/label".into(), "-".into())],
+            labels: vec![("hostile.example/label".into(), "-".into())],
             ..right
         },
         Behavior::Lie(Lie::Count) => Instance {
             addresses: vec![ip; 1000],
             labels: (0..1000)
-                .map(|n| (format!("hostile.skydock.dev/l{n}"), "x".into()))
+                .map(|n| (format!("hostile.example/l{n}"), "x".into()))
                 .collect(),
             ..right
         },
@@ -142,7 +142,7 @@ fn instance(node: &Node, behavior: Behavior, config: &Config) -> Instance {
 /// Returns labels with the numbers of nodes and services that the host shows, and whether this node
 /// can be read completely.
 fn what_the_host_knows(node: &Node) -> Vec<(String, String)> {
-    let label = |key: &str, value: String| (format!("hostile.skydock.dev/{key}"), value);
+    let label = |key: &str, value: String| (format!("hostile.example/{key}"), value);
     vec![
         label("nodes", cluster::nodes().len().to_string()),
         label("services", cluster::services().len().to_string()),

@@ -21,6 +21,16 @@ use tempfile::TempDir;
 
 use crate::{inventory::Inventory, narrator::Narrator};
 
+/// Permissions of the static provider.
+const CONFIGURATION: &str = "\
+apiVersion: skydock.dev/v1alpha1
+kind: SkydockConfiguration
+plugins:
+- name: static
+  file: static.wasm
+  permissions: {providerIDs: ['static://', 'kubemark://'], domains: [example.com]}
+";
+
 /// The lease duration of the story, which is short so that the failover after a killed leader is
 /// fast.
 pub(crate) const LEASE_DURATION: Duration = Duration::from_secs(5);
@@ -119,7 +129,7 @@ impl Stage {
         name: &str,
         flags: &[&str],
     ) -> anyhow::Result<()> {
-        let args = self.flags("static", &self.plugin_file(), self.inventory.path());
+        let args = self.flags_of_static()?;
         self.stand_for_election(name, args, flags).await
     }
 
@@ -169,9 +179,19 @@ impl Stage {
 
     /// Starts a host with the static provider that only logs what it would do.
     pub(crate) async fn start_dry_run(&self, name: &str) -> anyhow::Result<Host> {
-        let mut args = self.flags("static", &self.plugin_file(), self.inventory.path());
+        let mut args = self.flags_of_static()?;
         args.push("--dry-run".into());
         Host::start(&self.paths.skydock, self.dir.path(), name, &args).await
+    }
+
+    /// Returns the arguments of hosts with the static provider, which may own all that the inventory
+    /// names.
+    fn flags_of_static(&self) -> anyhow::Result<Vec<OsString>> {
+        let file = self.dir().join("config.yaml");
+        self.replace(&file, CONFIGURATION.as_bytes())?;
+        let mut args = self.flags("static", &self.plugin_file(), self.inventory.path());
+        args.push(format!("--config={}", file.display()).into());
+        Ok(args)
     }
 
     /// Returns the arguments of all hosts.

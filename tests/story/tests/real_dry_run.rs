@@ -30,7 +30,7 @@ const LIMIT: Duration = Duration::from_secs(60);
 /// The time after everything was logged: the absence of a node is logged again each second, and
 /// pending work is retried.
 const MORE: Duration = Duration::from_secs(15);
-const PRESENCE: &str = "hostile.skydock.dev/presence";
+const PRESENCE: &str = "hostile.example/presence";
 /// The account of the dry run. It has all permissions, so that no write fails because of a missing
 /// one.
 const ACCOUNT: &str = "rehearsal";

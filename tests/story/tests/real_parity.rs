@@ -30,7 +30,7 @@ const LIMIT: Duration = Duration::from_secs(50);
 const DEDICATED: &str = "example.com/dedicated";
 const PROVIDED_NODE_IP: &str = "alpha.kubernetes.io/provided-node-ip";
 /// The annotation that sets the behavior of the test plugin.
-const BEHAVIOR: &str = "hostile.skydock.dev/do";
+const BEHAVIOR: &str = "hostile.example/do";
 /// The addresses of all instances, in this order. `#` is the number of the instance.
 const ADDRESSES: [(&str, &str); 4] = [
     ("Hostname", "machine-#.internal"),

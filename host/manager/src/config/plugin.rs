@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, path::Path};
 
 use skydock_cloud::Pairs;
-use skydock_plugin::{Grants, Overlap};
+use skydock_plugin::{Overlap, Permissions};
 
 use super::ConfigError;
 use crate::{
@@ -12,7 +12,6 @@ use crate::{
 };
 
 /// The settings of the plugin in the configuration file.
-#[derive(Default)]
 pub struct Configured {
     /// Resource limits.
     pub limits: Vec<PluginLimit>,
@@ -22,21 +21,29 @@ pub struct Configured {
     pub digest: Option<String>,
     /// Which calls may run concurrently; overrides what the plugin declares.
     pub overlap: Option<Overlap>,
-    /// Grants for the plugin.
-    pub grants: Grants,
+    /// What the plugin may claim, write and read.
+    pub permissions: Permissions,
 }
 
 impl Configured {
-    /// Returns the settings of a plugin in a file; the defaults if either is missing.
+    /// Returns the settings of a plugin in a file. If either is missing, those are the defaults,
+    /// with these permissions.
     ///
     /// # Errors
     /// If a setting is not valid.
     pub fn of(
         plugin: Option<&PluginConfiguration>,
         file: Option<&Path>,
+        permissions: Permissions,
     ) -> Result<Self, ConfigError> {
         let (Some(plugin), Some(file)) = (plugin, file) else {
-            return Ok(Self::default());
+            return Ok(Self {
+                limits: Vec::new(),
+                options: Pairs::new(),
+                digest: None,
+                overlap: None,
+                permissions,
+            });
         };
         let wrong = |sentence| ConfigurationError::said(file, sentence);
         Ok(Self {
@@ -44,7 +51,7 @@ impl Configured {
             options: plugin.options.clone(),
             digest: plugin.sha256().map_err(wrong)?,
             overlap: plugin.overlap.map(Into::into),
-            grants: plugin.grants.grants().map_err(wrong)?,
+            permissions: plugin.permissions().map_err(wrong)?,
         })
     }
 }

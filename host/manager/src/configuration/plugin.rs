@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use skydock_cloud::{ForeignKind, ForeignObject};
 use skydock_egress::EgressRule;
-use skydock_plugin::{Grants, ObjectGrant, Overlap};
+use skydock_plugin::{KeyRange, ObjectGrant, Overlap, Permissions};
 
 use crate::cli::plugin_limits::{self, PluginLimit};
 
@@ -35,10 +35,9 @@ pub struct PluginConfiguration {
     /// allows are denied.
     #[serde(default)]
     pub egress: Vec<EgressRule>,
-    /// Objects of the cluster that the plugin may read, and additional permissions that a
-    /// replacement may require.
-    #[serde(default)]
-    pub grants: GrantsConfiguration,
+    /// What the plugin may claim, write and read.
+    #[serde(default, alias = "grants")]
+    pub permissions: PermissionsConfiguration,
 }
 
 /// Which calls may run at the same time.
@@ -53,10 +52,20 @@ pub enum OverlapConfiguration {
     None,
 }
 
-/// What the operator grants a plugin.
+/// What a plugin may claim, write and read.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Eq)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
-pub struct GrantsConfiguration {
+pub struct PermissionsConfiguration {
+    /// Prefixes of the provider IDs that the plugin may own, for example `metal://`. Default:
+    /// `NAME://`.
+    #[serde(rename = "providerIDs")]
+    pub provider_ids: Option<Vec<String>>,
+    /// Domains of the annotations and labels that the plugin may write, with their subdomains, or a
+    /// domain and the beginning of a name (`service.beta.kubernetes.io/metal-`). Default:
+    /// `NAME.TLD` for any TLD, `k8s.NAME`, and `service.beta.kubernetes.io/NAME-`.
+    pub domains: Option<Vec<String>>,
+    /// Further labels that the plugin may write, for example `rack`.
+    pub labels: Vec<String>,
     /// Objects of the cluster that the plugin may read. Skydock's account needs permission to get
     /// them.
     pub objects: Vec<ObjectGrantConfiguration>,
@@ -66,8 +75,8 @@ pub struct GrantsConfiguration {
     /// Hosts that a replacement may declare although the previous plugin did not, as written by the
     /// plugin.
     pub hosts: Vec<String>,
-    /// Prefixes of provider IDs and of annotations that a replacement may own although the previous
-    /// plugin did not.
+    /// The field of earlier versions for what are provider IDs and domains.
+    #[schemars(skip)]
     pub prefixes: Vec<String>,
 }
 
@@ -102,7 +111,7 @@ impl PluginConfiguration {
         let of = |problem: String| format!("plugin {name}: {problem}");
         self.sha256().map_err(of)?;
         self.limits().map_err(of)?;
-        self.grants.grants().map_err(of)?;
+        self.permissions().map_err(of)?;
         Ok(())
     }
 
@@ -137,6 +146,34 @@ impl PluginConfiguration {
         self.limits.iter().map(limit).collect()
     }
 
+    /// Returns the permissions in the form of the plugin runtime.
+    ///
+    /// # Errors
+    /// A sentence, if one is not valid.
+    pub fn permissions(&self) -> Result<Permissions, String> {
+        let problem = |problem: String| format!("permissions: {problem}");
+        let given = &self.permissions;
+        given.must_not_have_prefixes().map_err(problem)?;
+        let by_name = Permissions::by_name(&self.name);
+        let keys = given.domains.as_ref().map(|domains| {
+            let range = |text: &String| {
+                text.parse::<KeyRange>()
+                    .map_err(|error| format!("domains: {error}"))
+            };
+            domains.iter().map(range).collect::<Result<_, _>>()
+        });
+        let objects = given.objects.iter().map(ObjectGrantConfiguration::grant);
+        Ok(Permissions {
+            provider_ids: given.provider_ids.clone().unwrap_or(by_name.provider_ids),
+            keys: keys.transpose().map_err(problem)?.unwrap_or(by_name.keys),
+            labels: given.labels.clone(),
+            objects: objects.collect::<Result<_, _>>().map_err(problem)?,
+            imports: given.imports.clone(),
+            hosts: given.hosts.clone(),
+            unrestricted: false,
+        })
+    }
+
     pub(super) fn paths(&mut self) -> impl Iterator<Item = &mut PathBuf> {
         std::iter::once(&mut self.file).chain(self.cloud_config.as_mut())
     }
@@ -152,22 +189,33 @@ impl From<OverlapConfiguration> for Overlap {
     }
 }
 
-impl GrantsConfiguration {
-    /// Returns the grants in the form of the plugin runtime.
-    ///
-    /// # Errors
-    /// A sentence, if an object has no name.
-    pub fn grants(&self) -> Result<Grants, String> {
-        let objects = self
-            .objects
+impl PermissionsConfiguration {
+    /// Rejects the field of earlier versions, with the lines that replace it.
+    fn must_not_have_prefixes(&self) -> Result<(), String> {
+        if self.prefixes.is_empty() {
+            return Ok(());
+        }
+        let (ids, keys): (Vec<&str>, Vec<&str>) = self
+            .prefixes
             .iter()
-            .map(|it| it.grant().map_err(|problem| format!("grants: {problem}")));
-        Ok(Grants {
-            objects: objects.collect::<Result<_, _>>()?,
-            imports: self.imports.clone(),
-            hosts: self.hosts.clone(),
-            prefixes: self.prefixes.clone(),
-        })
+            .map(|prefix| prefix.trim_end_matches('/'))
+            .zip(&self.prefixes)
+            .map(|(short, prefix)| {
+                if prefix.contains("://") {
+                    prefix
+                } else {
+                    short
+                }
+            })
+            .partition(|prefix| prefix.contains("://"));
+        let fields = [("providerIDs", ids), ("domains", keys)].into_iter();
+        let fields = fields
+            .filter(|(_, list)| !list.is_empty())
+            .map(|(name, list)| format!("`{name}: [{}]`", list.join(", ")));
+        Err(format!(
+            "`prefixes` was replaced: write {}, with all that the plugin may own",
+            fields.collect::<Vec<_>>().join(" and ")
+        ))
     }
 }
 

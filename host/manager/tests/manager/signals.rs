@@ -51,9 +51,9 @@ impl Skydock {
 
     /// Starts the process as a manager with this plugin.
     fn manager(dir: TempDir, plugin: &str, more: &[&str]) -> Self {
-        let plugin = format!("--plugin=test={plugin}");
+        let plugin = format!("--plugin=hostile={plugin}");
         let args = [
-            "--cloud-provider=test",
+            "--cloud-provider=hostile",
             &plugin,
             "--metrics-bind-address=0",
             "--configure-cloud-routes=false",
@@ -222,7 +222,11 @@ fn get(address: SocketAddr, path: &str) -> Option<String> {
 fn health_and_signals_work_while_compiling() {
     let address = free_address().unwrap();
     let serve = format!("--metrics-bind-address={address}");
-    let args = ["--cloud-provider=test", "--plugin=test=dear.wasm", &serve];
+    let args = [
+        "--cloud-provider=hostile",
+        "--plugin=hostile=dear.wasm",
+        &serve,
+    ];
     let mut skydock = Skydock::start(with_dear_plugin(), &args);
     let compiler = skydock.compiler();
     for (path, status) in [
@@ -380,9 +384,9 @@ fn a_full_log_disk_does_not_stop_the_process() {
         );
         let address = free_address().unwrap();
         let serve = format!("--metrics-bind-address={address}");
-        let plugin = format!("--plugin=test={}", good());
+        let plugin = format!("--plugin=hostile={}", good());
         let args = [
-            "--cloud-provider=test",
+            "--cloud-provider=hostile",
             &plugin,
             &serve,
             &kubeconfig,
@@ -444,9 +448,9 @@ fn a_signal_stops_a_leader_and_a_standby() {
         let kubeconfig = write_kubeconfig(dir.path(), url.trim_end_matches('/'), "{}");
         let address = free_address().unwrap();
         let serve = format!("--metrics-bind-address={address}");
-        let plugin = format!("--plugin=test={}", good());
+        let plugin = format!("--plugin=hostile={}", good());
         let args = [
-            "--cloud-provider=test",
+            "--cloud-provider=hostile",
             &plugin,
             &serve,
             &kubeconfig,

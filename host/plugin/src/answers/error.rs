@@ -74,6 +74,18 @@ pub enum AnswerError {
         /// The prefixes.
         prefixes: Quoted,
     },
+    /// A label needs a permission of the operator.
+    #[error("label {key} {}", if *.reserved {
+        "steers other parts of the cluster, so that no plugin may write it"
+    } else {
+        "is not permitted: add it to `labels` under `permissions` of the plugin in the configuration file (--config)"
+    })]
+    Label {
+        /// The key.
+        key: Quoted,
+        /// Whether no operator can permit it.
+        reserved: bool,
+    },
     /// A key occurs twice.
     #[error("duplicate {what} {value}")]
     Twice {

@@ -6,11 +6,14 @@ use super::{
     error::{AnswerError, Checked, MAX_LIST, count, value},
     text,
 };
-use crate::text::Quoted;
+use crate::{
+    permissions::{Permissions, is_reserved},
+    text::Quoted,
+};
 
 /// Checks the labels that an instance adds to its node. Those that belong to Kubernetes are
-/// ignored.
-pub(crate) fn labels(all: Vec<(String, String)>) -> Checked<Pairs> {
+/// ignored; all others need a permission.
+pub(crate) fn labels(all: Vec<(String, String)>, permissions: &Permissions) -> Checked<Pairs> {
     count("labels", all.len(), MAX_LIST)?;
     let mut labels = Pairs::new();
     for (key, text) in all {
@@ -21,8 +24,14 @@ pub(crate) fn labels(all: Vec<(String, String)>) -> Checked<Pairs> {
             text::is_qualified(&key).then_some(()),
         )?;
         let text = text::label_value("label value", Some(text))?.unwrap_or_default();
-        if text::is_reserved(&key) {
+        if text::is_kubernetes(&key) {
             continue;
+        }
+        if !permissions.permits_label(&key) {
+            return Err(AnswerError::Label {
+                reserved: is_reserved(&key),
+                key: Quoted::new(&key),
+            });
         }
         add(&mut labels, "label", key, text)?;
     }
@@ -30,19 +39,23 @@ pub(crate) fn labels(all: Vec<(String, String)>) -> Checked<Pairs> {
 }
 
 /// Checks the annotations that an instance sets on its node: their keys must begin with one of
-/// these prefixes.
-pub(crate) fn annotations(all: Vec<(String, String)>, prefixes: &[String]) -> Checked<Pairs> {
+/// these prefixes, and must not be one that grants an object.
+pub(crate) fn annotations(
+    all: Vec<(String, String)>,
+    prefixes: &[String],
+    permissions: &Permissions,
+) -> Checked<Pairs> {
     count("annotations", all.len(), MAX_LIST)?;
     let mut annotations = Pairs::new();
     for (key, text) in all {
         let is_owned = prefixes
             .iter()
             .any(|prefix| key.starts_with(prefix.as_str()));
-        let ok = is_owned && text::is_qualified(&key);
+        let ok = is_owned && text::is_qualified(&key) && !permissions.grants_by(&key);
         value(
             "annotation",
             &key,
-            "a qualified name under one of the plugin's annotation prefixes",
+            "a qualified name under one of the plugin's annotation prefixes, which grants no object",
             ok.then_some(()),
         )?;
         count("bytes of an annotation", text.len(), text::MAX_ANNOTATION)?;
@@ -65,7 +78,10 @@ fn add(pairs: &mut Pairs, what: &'static str, key: String, text: String) -> Chec
 
 #[cfg(test)]
 mod tests {
+    use skydock_cloud::ForeignKind;
+
     use super::*;
+    use crate::permissions::ObjectGrant;
 
     fn pair(key: &str, text: &str) -> (String, String) {
         (key.to_owned(), text.to_owned())
@@ -78,7 +94,12 @@ mod tests {
                 "metal.example/".to_owned(),
                 "service.beta.kubernetes.io/metal-".to_owned(),
             ],
+            &Permissions::unrestricted(),
         )
+    }
+
+    fn labels(all: Vec<(String, String)>) -> Checked<Pairs> {
+        super::labels(all, &Permissions::unrestricted())
     }
 
     #[test]
@@ -123,6 +144,44 @@ mod tests {
             labels(all).unwrap().into_keys().collect::<Vec<_>>(),
             ["f", "notk8s.io/e"]
         );
+    }
+
+    #[test]
+    fn a_label_without_a_permission_is_rejected() {
+        let metal = Permissions::by_name("metal");
+        let told = |key: &str| {
+            let refused = super::labels(vec![pair(key, "1")], &metal);
+            refused.map_err(|error| error.to_string())
+        };
+        assert!(told("metal.example/rack").is_ok());
+        assert_eq!(
+            told("rack"),
+            Err("label `rack` is not permitted: add it to `labels` under `permissions` of the plugin in the configuration file (--config)".into())
+        );
+        assert_eq!(
+            told("nvidia.com/gpu.present"),
+            Err("label `nvidia.com/gpu.present` steers other parts of the cluster, so that no plugin may write it".into())
+        );
+    }
+
+    #[test]
+    fn an_annotation_that_grants_an_object_is_rejected() {
+        let permissions = Permissions {
+            objects: vec![ObjectGrant::NamedBy {
+                kind: ForeignKind::Secret,
+                annotation: "metal.example/tls".into(),
+            }],
+            ..Permissions::unrestricted()
+        };
+        let annotated = |key: &str| {
+            annotations(
+                vec![pair(key, "1")],
+                &["metal.example/".to_owned()],
+                &permissions,
+            )
+        };
+        assert!(annotated("metal.example/tls").is_err());
+        assert!(annotated("metal.example/tls-2").is_ok());
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use std::net::IpAddr;
 
 use super::error::{Checked, value};
+use crate::permissions::covers_reserved;
 
 /// Maximum bytes of a DNS name, of a node's name and of a label's prefix (RFC 1123, and Kubernetes'
 /// own limit).
@@ -20,7 +21,7 @@ pub(crate) const MAX_ANNOTATION: usize = 4 << 10;
 
 /// Returns true for letters, digits, `-`, `_` and `.`, starting and ending with a letter or digit
 /// (Kubernetes' qualified name part).
-fn is_label_name(text: &str) -> bool {
+pub(crate) fn is_label_name(text: &str) -> bool {
     let bytes = text.as_bytes();
     let ends = [bytes.first(), bytes.last()]
         .into_iter()
@@ -77,7 +78,7 @@ pub(crate) fn ip(what: &'static str, text: &str) -> Checked<IpAddr> {
 }
 
 /// Returns true for keys that belong to Kubernetes: under `kubernetes.io` or `k8s.io`.
-pub(crate) fn is_reserved(key: &str) -> bool {
+pub(crate) fn is_kubernetes(key: &str) -> bool {
     let prefix = key.split_once('/').map_or("", |(prefix, _)| prefix);
     ["kubernetes.io", "k8s.io"].into_iter().any(|domain| {
         prefix
@@ -87,21 +88,15 @@ pub(crate) fn is_reserved(key: &str) -> bool {
 }
 
 /// Returns true for a valid prefix of a plugin's annotation keys: a domain and `/`, optionally with
-/// the beginning of a name after it. Prefixes that cover all of Kubernetes' annotations, or any of
-/// Skydock's, are not valid.
+/// the beginning of a name after it. Prefixes that cover a key that no plugin may write are not
+/// valid.
 pub(crate) fn is_annotation_prefix(text: &str) -> bool {
     let Some((domain, family)) = text.split_once('/') else {
         return false;
     };
-    let of = |owner: &str| {
-        domain
-            .strip_suffix(owner)
-            .is_some_and(|before| before.is_empty() || before.ends_with('.'))
-    };
     let named = family.is_empty()
         || (is_label_name(family.trim_end_matches(['-', '.', '_'])) && family.len() < MAX_LABEL);
-    let closed = of("skydock.dev") || (family.is_empty() && (of("kubernetes.io") || of("k8s.io")));
-    is_subdomain(domain) && domain.contains('.') && named && !closed
+    is_subdomain(domain) && domain.contains('.') && named && !covers_reserved(text)
 }
 
 #[cfg(test)]
@@ -192,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_of_kubernetes_are_reserved() {
+    fn keys_of_kubernetes_are_recognized() {
         let table = [
             ("kubernetes.io/a", true),
             ("node.kubernetes.io/a", true),
@@ -203,7 +198,7 @@ mod tests {
             ("kubernetes.io", false),
             ("a", false),
         ];
-        check(is_reserved, &table);
+        check(is_kubernetes, &table);
     }
 
     #[test]
@@ -247,7 +242,10 @@ mod tests {
             ("metal.example/x_", true),
             ("metal.example/-", false),
             ("k8s.io/", false),
-            ("node.k8s.io/metal", true),
+            ("node.k8s.io/metal", false),
+            ("kubectl.kubernetes.io/l", false),
+            ("service.beta.kubernetes.io/l", false),
+            ("projectcalico.org/", false),
             ("skydock.dev/x", false),
             ("myskydock.dev/", true),
             ("mykubernetes.io/", true),

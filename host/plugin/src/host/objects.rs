@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use skydock_cloud::{Cluster, ForeignKind, ForeignObject, ObjectName, ReadError};
+use skydock_cloud::{Cluster, ForeignKind, ForeignObject, NamedBy, ObjectName, ReadError};
 
 use super::State;
 use crate::{
     answers::text::{MAX_ANNOTATION, is_qualified},
-    grants::ObjectGrant,
+    permissions::ObjectGrant,
 };
 
 /// Maximum bytes of an object as JSON, as in the contract: the limit of the API server.
@@ -22,6 +22,8 @@ impl State {
             .annotations
             .iter()
             .any(|prefix| key.len() > prefix.len() && key.starts_with(prefix));
+        // Otherwise it could grant itself any object.
+        let allowed = allowed && !self.owned.permissions.grants_by(&key);
         let fits = value
             .as_ref()
             .is_none_or(|value| value.len() <= MAX_ANNOTATION);
@@ -45,29 +47,42 @@ impl State {
             namespace,
             name,
         };
-        let service = self.subject.service.as_ref();
-        let granted = |grant: &ObjectGrant| match grant {
-            ObjectGrant::Exact(granted) => *granted == object,
-            ObjectGrant::NamedBy { kind, annotation } => service.is_some_and(|service| {
-                *kind == object.kind
-                    && service.name.namespace == object.namespace
-                    && service.annotations.get(annotation) == Some(&object.name)
-            }),
-        };
         let cluster = self.cluster()?;
+        let service = self.subject.service.as_ref();
+        // The outer option says whether it is granted, the inner one by which annotation.
+        let granted = |grant: &ObjectGrant| match grant {
+            ObjectGrant::Exact(granted) => (*granted == object).then_some(None),
+            ObjectGrant::NamedBy { kind, annotation } => {
+                let service = service.filter(|service| {
+                    *kind == object.kind
+                        && service.name.namespace == object.namespace
+                        && service.annotations.get(annotation) == Some(&object.name)
+                })?;
+                Some(Some(NamedBy {
+                    service: service.name.clone(),
+                    annotation: annotation.clone(),
+                }))
+            }
+        };
+        let mut granted: Vec<_> = self
+            .owned
+            .permissions
+            .objects
+            .iter()
+            .filter_map(granted)
+            .collect();
+        // Without an annotation if possible: it could be the plugin's own.
+        granted.sort_by_key(Option::is_some);
+        let named_by = granted.into_iter().next()?;
         let reader = service
             .filter(|service| service.ensured)
             .map(|service| service.name.clone());
-        self.shared
-            .grants
-            .objects
-            .iter()
-            .any(granted)
-            .then_some(Granted {
-                cluster,
-                object,
-                reader,
-            })
+        Some(Granted {
+            cluster,
+            object,
+            named_by,
+            reader,
+        })
     }
 }
 
@@ -75,6 +90,7 @@ impl State {
 pub(crate) struct Granted {
     cluster: Arc<dyn Cluster>,
     object: ForeignObject,
+    named_by: Option<NamedBy>,
     reader: Option<ObjectName>,
 }
 
@@ -83,7 +99,7 @@ impl Granted {
     pub(crate) async fn read(self) -> Result<String, ReadError> {
         let json = self
             .cluster
-            .read(&self.object, self.reader.as_ref())
+            .read(&self.object, self.named_by.as_ref(), self.reader.as_ref())
             .await?;
         if json.len() > MAX_OBJECT {
             return Err(ReadError::Unavailable(format!(

@@ -37,7 +37,7 @@ async fn a_plugin_serves_all_its_capabilities() {
         (b.addresses[0].kind, b.addresses[1].address.as_str()),
         (AddressKind::InternalIp, "b")
     );
-    assert_eq!(b.labels["hostile.skydock.dev/cluster"], "c1");
+    assert_eq!(b.labels["hostile.example/cluster"], "c1");
     assert_eq!(
         plugin.locate(&nodes).await.unwrap()[0]
             .as_ref()
@@ -325,7 +325,7 @@ async fn a_plugin_sees_its_own_and_unassigned_nodes() {
                 .unwrap();
             let labels = answers.into_iter().next().unwrap().unwrap().labels;
             ["nodes", "services", "json"]
-                .map(|key| labels[&format!("hostile.skydock.dev/{key}")].clone())
+                .map(|key| labels[&format!("hostile.example/{key}")].clone())
         }
     };
     assert_eq!(seen("mine").await, ["2", "1", "true"]);

@@ -33,12 +33,16 @@ async fn probe_with(
     let bench = Bench::probe(limits(), |source| {
         source.options = options;
         source.overlap = overlap;
-        source.grants.objects = vec![
+        source.permissions.objects = vec![
             ObjectGrant::Exact(secret("granted")),
             ObjectGrant::Exact(secret("missing")),
             ObjectGrant::NamedBy {
                 kind: ForeignKind::Secret,
                 annotation: "probe.example/tls".into(),
+            },
+            ObjectGrant::NamedBy {
+                kind: ForeignKind::Secret,
+                annotation: "probe.example/own".into(),
             },
         ];
     })
@@ -46,6 +50,7 @@ async fn probe_with(
     let cluster = Arc::new(FakeCluster {
         nodes: vec![node("n1"), node("n2")],
         services: vec![Arc::new(service(&[]))],
+        own_annotations: vec!["probe.example/own".into()],
         ..FakeCluster::default()
     });
     bench.cluster.set(cluster.clone());
@@ -196,6 +201,12 @@ async fn objects_can_be_read_only_with_a_grant() {
         ),
         (
             vec![("read", "v1/Secret ops cert"), ("tls", "cert")],
+            "Err(Refusal::NotGranted)",
+            false,
+        ),
+        // The annotation was written for the plugin.
+        (
+            vec![("read", "v1/Secret default cert"), ("own", "cert")],
             "Err(Refusal::NotGranted)",
             false,
         ),

@@ -120,7 +120,7 @@ async fn open(address: SocketAddr, more: &str) -> Bench {
 fn asks(request: &str, body: usize) -> Arc<Node> {
     let annotations = [("request", request.to_owned()), ("body", body.to_string())];
     let annotations = annotations
-        .map(|(key, value)| (format!("hostile.skydock.dev/{key}"), value))
+        .map(|(key, value)| (format!("hostile.example/{key}"), value))
         .into();
     Arc::new(Node {
         name: "n".into(),
@@ -272,7 +272,7 @@ async fn a_call_can_send_many_requests_concurrently() {
     let begin = Instant::now();
     let answers = describe(&bench, &nodes).await;
     let bytes = |it: &Result<Instance, CloudError>| {
-        it.as_ref().unwrap().labels["hostile.skydock.dev/bytes"].clone()
+        it.as_ref().unwrap().labels["hostile.example/bytes"].clone()
     };
     assert!(answers.iter().all(|answer| bytes(answer) == "100000"));
     assert!(

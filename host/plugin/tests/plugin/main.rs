@@ -15,6 +15,7 @@ mod contract;
 mod egress;
 mod limits;
 mod load;
+mod permissions;
 mod record;
 mod support;
 mod swap;

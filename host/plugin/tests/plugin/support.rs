@@ -13,13 +13,13 @@ use std::{
 use async_trait::async_trait;
 use prometheus_client::{encoding::text::encode, registry::Registry};
 use skydock_cloud::{
-    Cluster, ForeignObject, Node, Note, ObjectEvent, ObjectKind, ObjectName, ReadError, Service,
-    ServicePort,
+    Cluster, ForeignObject, NamedBy, Node, Note, ObjectEvent, ObjectKind, ObjectName, ReadError,
+    Service, ServicePort,
 };
 use skydock_egress::Gateway;
 use skydock_plugin::{
-    ClusterSlot, Compiler, Limits, LoadError, Plugin, PluginMetrics, PluginSource, Runtime,
-    RuntimeOptions, Taping, WayOut,
+    ClusterSlot, Compiler, Limits, LoadError, Permissions, Plugin, PluginMetrics, PluginSource,
+    Runtime, RuntimeOptions, Taping, WayOut,
 };
 use tempfile::TempDir;
 
@@ -113,6 +113,7 @@ pub(crate) fn source(dir: &Path) -> PluginSource {
         cloud_config: Some(dir.join("cloud.conf")),
         cluster_name: "c1".into(),
         cluster_cidrs: vec!["10.0.0.0/16".into()],
+        permissions: Permissions::unrestricted(),
         ..PluginSource::default()
     }
 }
@@ -228,7 +229,7 @@ impl Bench {
     }
 }
 
-const DO: &str = "hostile.skydock.dev/do";
+const DO: &str = "hostile.example/do";
 
 pub(crate) fn node(name: &str) -> Arc<Node> {
     node_that("good", name)
@@ -268,6 +269,8 @@ pub(crate) struct FakeCluster {
     pub(crate) notes: Mutex<Vec<Note>>,
     pub(crate) reads: Mutex<Vec<(ForeignObject, Option<ObjectName>)>>,
     pub(crate) pause: Mutex<Duration>,
+    /// Annotations that were written for the plugin.
+    pub(crate) own_annotations: Vec<String>,
 }
 
 impl FakeCluster {
@@ -299,8 +302,12 @@ impl Cluster for FakeCluster {
     async fn read(
         &self,
         object: &ForeignObject,
+        named_by: Option<&NamedBy>,
         reader: Option<&ObjectName>,
     ) -> Result<String, ReadError> {
+        if named_by.is_some_and(|by| self.own_annotations.contains(&by.annotation)) {
+            return Err(ReadError::NotGranted);
+        }
         self.reads
             .lock()
             .unwrap()

@@ -218,7 +218,7 @@ fn instance(node: &Node) -> Result<Instance> {
             at(AddressKind::ExternalIp, address([198, 18], number)),
             at(AddressKind::Hostname, node.name.clone()),
         ],
-        labels: vec![("bench.skydock.dev/rack".into(), format!("r{}", number % 40))],
+        labels: vec![("bench.example/rack".into(), format!("r{}", number % 40))],
         annotations: Vec::new(),
     })
 }

@@ -214,7 +214,7 @@ fn granted_objects(configuration: &Value) -> BTreeSet<String> {
     let plugins = list(configuration, "/plugins");
     let objects = plugins
         .iter()
-        .flat_map(|plugin| list(plugin, "/grants/objects"));
+        .flat_map(|plugin| list(plugin, "/permissions/objects"));
     let told = |object: &Value| {
         let resource = text(object, "/kind")
             .trim_start_matches("v1/")

@@ -210,7 +210,7 @@ impl Site for AwsSite<'_> {
                 "source": {"files": {"accessKeyIdFile": id, "secretAccessKeyFile": secret}},
             })),
             rule: json!({"reads": ["Describe*"]}),
-            grants: json!({}),
+            permissions: json!({}),
         })
     }
 

@@ -90,7 +90,7 @@ impl Site for AzureSite {
                 json!({"type": "session", "masked": true, "login": {"template": login}}),
             ),
             rule: self.gate.rule(dir)?,
-            grants: json!({}),
+            permissions: json!({}),
         })
     }
 

@@ -142,7 +142,7 @@ impl Site for OpenStackSite {
                 "type": "session", "masked": self.plugin == Plugin::Go, "login": {"keystone": {"cloudConf": file}},
             })),
             rule: json!({}),
-            grants: json!({}),
+            permissions: json!({}),
         })
     }
 

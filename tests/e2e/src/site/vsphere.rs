@@ -112,7 +112,7 @@ impl Site for VsphereSite {
             options: json!({}),
             credential: None,
             rule,
-            grants: json!({"objects": [{"kind": "v1/Secret", "namespace": "kube-system", "name": LOGIN}]}),
+            permissions: json!({"objects": [{"kind": "v1/Secret", "namespace": "kube-system", "name": LOGIN}]}),
         })
     }
 

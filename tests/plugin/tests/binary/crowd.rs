@@ -69,7 +69,7 @@ async fn run() -> anyhow::Result<()> {
             _ => "good",
         };
         let annotations =
-            json!({"hostile.skydock.dev/presence": "absent", "hostile.skydock.dev/do": behavior});
+            json!({"hostile.example/presence": "absent", "hostile.example/do": behavior});
         patch(
             &stage,
             &name,

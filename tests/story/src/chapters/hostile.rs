@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{narrator::Narrator, stage::Stage};
 
-const ANNOTATION: &str = "hostile.skydock.dev/do";
+const ANNOTATION: &str = "hostile.example/do";
 
 pub(crate) async fn tell(stage: &mut Stage, narrator: &mut Narrator) -> anyhow::Result<()> {
     narrator.chapter("A plugin that misbehaves only fails its own call");

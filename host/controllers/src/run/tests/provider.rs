@@ -1,6 +1,8 @@
 //! Tests of what a provider requests in addition to its answers.
 
-use skydock_cloud::{CloudError, ForeignKind, ForeignObject, Note, ObjectName, ReadError, Retry};
+use skydock_cloud::{
+    CloudError, ForeignKind, ForeignObject, NamedBy, Note, ObjectKind, ObjectName, ReadError, Retry,
+};
 
 use super::*;
 
@@ -173,7 +175,7 @@ async fn objects_read_for_a_load_balancer_are_watched() {
     let secret = |version: &str| json!({"metadata": {"resourceVersion": version, "managedFields": [{}]}, "data": {}});
     bench.api.fail("GET", SECRET, 404, "NotFound");
     assert_eq!(
-        cluster.read(&object, Some(&reader)).await,
+        cluster.read(&object, None, Some(&reader)).await,
         Err(ReadError::NotThere)
     );
     for (version, changed) in [("1", true), ("1", false), ("2", true)] {
@@ -199,11 +201,11 @@ async fn an_object_is_read_without_its_managed_fields() {
     let secret = json!({"metadata": {"resourceVersion": "3", "managedFields": [{}]}});
     bench.api.answer("GET", SECRET, 200, secret);
     assert_eq!(
-        cluster.read(&object, None).await.unwrap(),
+        cluster.read(&object, None, None).await.unwrap(),
         r#"{"metadata":{"resourceVersion":"3"}}"#
     );
     bench.api.fail("GET", SECRET, 403, "Forbidden");
-    let Err(ReadError::Unavailable(why)) = cluster.read(&object, None).await else {
+    let Err(ReadError::Unavailable(why)) = cluster.read(&object, None, None).await else {
         panic!("it was refused")
     };
     assert!(why.contains("\"get\" on resource \"secrets\""), "{why}");
@@ -213,11 +215,63 @@ async fn an_object_is_read_without_its_managed_fields() {
             ..object.clone()
         };
         assert_eq!(
-            cluster.read(&odd, None).await,
+            cluster.read(&odd, None, None).await,
             Err(ReadError::NotThere),
             "{name}"
         );
     }
+}
+
+// Holds: SEC-27
+#[tokio::test(start_paused = true)]
+async fn an_own_annotation_grants_no_object() {
+    let (bench, cluster) = working().await;
+    let object = ForeignObject {
+        kind: ForeignKind::Secret,
+        namespace: "ops".into(),
+        name: "tls".into(),
+    };
+    let service = ObjectName {
+        kind: ObjectKind::Service,
+        namespace: "ops".into(),
+        name: "web".into(),
+        uid: "u".into(),
+    };
+    let named_by = NamedBy {
+        service,
+        annotation: "a.example/tls".into(),
+    };
+    let secret = json!({"metadata": {"resourceVersion": "1"}});
+    bench.api.answer("GET", SECRET, 200, secret);
+    let listed = |uid: &str, name: &str, manager: &str| {
+        let fields = json!({"f:metadata": {"f:annotations": {"f:a.example/tls": {}}}});
+        json!({"items": [{"metadata": {
+            "uid": uid, "annotations": {"a.example/tls": name}, "managedFields": [{"manager": manager, "fieldsV1": fields}],
+        }}]})
+    };
+    let path = "/api/v1/namespaces/ops/services";
+    for (list, expected) in [
+        (listed("u", "tls", "kubectl-annotate"), None),
+        (listed("u", "tls", "skydock"), Some(ReadError::NotGranted)),
+        (
+            listed("u", "other", "kubectl-annotate"),
+            Some(ReadError::NotGranted),
+        ),
+        (
+            listed("recreated", "tls", "kubectl-annotate"),
+            Some(ReadError::NotThere),
+        ),
+    ] {
+        bench.api.answer("GET", path, 200, list.clone());
+        let read = cluster.read(&object, Some(&named_by), None).await;
+        assert_eq!(read.err(), expected, "{list}");
+    }
+    bench.api.fail("GET", path, 403, "Forbidden");
+    let read = cluster.read(&object, Some(&named_by), None).await;
+    assert!(
+        matches!(read, Err(ReadError::Unavailable(_))),
+        "in doubt, nothing is read: {read:?}"
+    );
 }
 
 #[tokio::test(start_paused = true)]

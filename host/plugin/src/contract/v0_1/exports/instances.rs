@@ -87,8 +87,12 @@ fn instance(instance: instances::Instance, owned: &Owned) -> Checked<cloud::Inst
             .into_iter()
             .map(written)
             .collect::<Checked<_>>()?,
-        labels: pairs::labels(instance.labels)?,
-        annotations: pairs::annotations(instance.annotations, &owned.annotations)?,
+        labels: pairs::labels(instance.labels, &owned.permissions)?,
+        annotations: pairs::annotations(
+            instance.annotations,
+            &owned.annotations,
+            &owned.permissions,
+        )?,
     })
 }
 

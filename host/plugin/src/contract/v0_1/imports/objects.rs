@@ -50,6 +50,7 @@ pub(super) fn add_to_linker(linker: &mut Linker<State>) -> wasmtime::Result<()> 
 fn refusal(error: ReadError) -> Refusal {
     match error {
         ReadError::NotThere => Refusal::NotThere,
+        ReadError::NotGranted => Refusal::NotGranted,
         ReadError::Unavailable(why) => Refusal::Unavailable(why),
     }
 }

@@ -1,0 +1,122 @@
+//! Keys of annotations and labels that no plugin may write, because they steer Kubernetes, the
+//! network, the scheduler, autoscalers, tools or other controllers.
+//!
+//! The list cannot be complete, which is why a plugin needs a permission for every key. It ensures
+//! that a permission for a whole domain does not include them.
+
+use super::keys::is_under;
+
+/// Domains of which no plugin may write a key, also in their subdomains. Kubernetes' own projects
+/// come first; the others are sorted.
+const DOMAINS: &[&str] = &[
+    "k8s.io",
+    "kubernetes.io",
+    "x-k8s.io",
+    "skydock.dev",
+    "amazonaws.com",
+    "amd.com",
+    "antrea.io",
+    "antrea.tanzu.vmware.com",
+    "apache.org",
+    "argoproj.io",
+    "cattle.io",
+    "cert-manager.io",
+    "cilium.io",
+    "cncf.io",
+    "containo.us",
+    "coreos.com",
+    "crossplane.io",
+    "descheduler.io",
+    "elbv2.k8s.aws",
+    "external-dns.io",
+    "fluxcd.io",
+    "gardener.cloud",
+    "gatekeeper.sh",
+    "gateway.k8s.aws",
+    "gpu.intel.com",
+    "habana.ai",
+    "haproxy.com",
+    "haproxy.org",
+    "hashicorp.com",
+    "helm.sh",
+    "ingress.k8s.aws",
+    "istio.io",
+    "jetstack.io",
+    "k3s.io",
+    "karmada.io",
+    "karpenter.k8s.aws",
+    "karpenter.sh",
+    "keda.sh",
+    "knative.dev",
+    "konghq.com",
+    "koordinator.sh",
+    "kube-router.io",
+    "kube-vip.io",
+    "kubeovn.io",
+    "kubevirt.io",
+    "kuma.io",
+    "kured.dev",
+    "kyverno.io",
+    "linkerd.io",
+    "longhorn.io",
+    "metallb.io",
+    "metallb.universe.tf",
+    "networking.k8s.aws",
+    "nginx.com",
+    "nginx.org",
+    "nvidia.com",
+    "openshift.io",
+    "openyurt.io",
+    "operatorframework.io",
+    "ovn.org",
+    "projectcalico.org",
+    "prometheus.io",
+    "rancher.io",
+    "rke2.io",
+    "rook.io",
+    "run.ai",
+    "service.k8s.aws",
+    "spidernet.io",
+    "stakater.com",
+    "submariner.io",
+    "tailscale.com",
+    "tigera.io",
+    "traefik.io",
+    "velero.io",
+    "volcano.sh",
+    "vpc.k8s.aws",
+    "weave.works",
+];
+
+/// The domain of Kubernetes in which annotations of Services belong to providers, by the beginning
+/// of their name.
+const OF_PROVIDERS: &str = "service.beta.kubernetes.io";
+
+/// The annotations there that belong to Kubernetes itself.
+const OF_KUBERNETES: &[&str] = &[
+    "external-traffic",
+    "healthcheck-nodeport",
+    "load-balancer-source-ranges",
+];
+
+/// Returns true if no plugin may write this key.
+pub(crate) fn is_reserved(key: &str) -> bool {
+    let Some((domain, name)) = key.split_once('/') else {
+        return false;
+    };
+    if domain == OF_PROVIDERS {
+        return OF_KUBERNETES.contains(&name);
+    }
+    DOMAINS.iter().any(|reserved| is_under(domain, reserved))
+}
+
+/// Returns true if no plugin may write one of the keys that begin like this. `prefix` is a key, or
+/// `DOMAIN/` with or without the beginning of a name.
+pub(crate) fn covers_reserved(prefix: &str) -> bool {
+    match prefix.split_once('/') {
+        Some((OF_PROVIDERS, begin)) => {
+            begin.is_empty() || OF_KUBERNETES.iter().any(|own| own.starts_with(begin))
+        }
+        _ => is_reserved(prefix),
+    }
+}
