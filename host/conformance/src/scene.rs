@@ -16,7 +16,7 @@ use skydock_cloud::{
 };
 use skydock_egress::{EgressMetrics, Gateway, Settings, Surroundings};
 use skydock_plugin::{
-    ClusterSlot, LoadError, Plugin, PluginSource, Runtime, RuntimeOptions, WayOut,
+    ClusterSlot, LoadError, Plugin, PluginSource, Runtime, RuntimeOptions, WayOut, WithheldRule,
 };
 
 use crate::{
@@ -33,6 +33,10 @@ struct NoWayOut(Arc<Gateway>);
 impl WayOut for NoWayOut {
     fn gateway(&self, _: &str) -> Arc<Gateway> {
         Arc::clone(&self.0)
+    }
+
+    fn withheld(&self, _: &str) -> Vec<WithheldRule> {
+        Vec::new()
     }
 }
 

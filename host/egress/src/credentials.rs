@@ -71,11 +71,13 @@ pub enum BindError {
     },
     /// The credential is for another plugin, or for another file of this plugin.
     #[error(
-        "credential `{name}` is not for plugin `{plugin}` with digest {digest}: see `for` of the credential"
+        "credential `{name}` is for plugin `{}` with digest {}, and not for plugin `{plugin}` with digest {digest}", .binding.plugin, .binding.digest
     )]
     NotFor {
         /// The credential.
         name: String,
+        /// What it is for.
+        binding: Binding,
         /// The plugin.
         plugin: String,
         /// The digest of its file.
@@ -160,6 +162,7 @@ impl Credentials {
             let (name, plugin, digest) = (name.to_owned(), plugin.to_owned(), digest.to_owned());
             return Err(BindError::NotFor {
                 name,
+                binding: binding.clone(),
                 plugin,
                 digest,
             });

@@ -15,6 +15,7 @@ use skydock_cloud::Pairs;
 use skydock_controllers::{
     ClusterCidrsError, Controller, Options as ControllerOptions, service::ServiceOptions,
 };
+use skydock_egress::credentials::config::DigestPin;
 use skydock_kube::{
     clients::ClusterAccess,
     election::{ElectionConfig, Timings, TimingsError},
@@ -47,8 +48,8 @@ pub struct Config {
     pub plugin_limits: Limits,
     /// The operator's options for the provider.
     pub plugin_options: Pairs,
-    /// Required SHA-256 of the plugin, in hexadecimal.
-    pub plugin_digest: Option<String>,
+    /// Required digest of the plugin.
+    pub plugin_digest: DigestPin,
     /// Which calls may run concurrently; overrides what the plugin declares.
     pub plugin_overlap: Option<Overlap>,
     /// What the plugin may claim, write and read.

@@ -298,7 +298,7 @@ plugins:
             ),
             (
                 "plugins: [{name: a, file: a, digest: sha256:12}]",
-                at("", "plugin a: the digest \"sha256:12\" is not"),
+                at("3:38:", "`sha256:12` is neither"),
             ),
             (
                 "plugins: [{name: a, file: a, limits: {memory: x}}]",

@@ -19,7 +19,7 @@ use skydock_egress::{
     },
     own_addresses,
 };
-use skydock_plugin::WayOut;
+use skydock_plugin::{WayOut, WithheldRule};
 
 /// Maximum number of remembered API server addresses, since some names resolve to different
 /// addresses every minute.
@@ -307,6 +307,20 @@ impl Egress {
 }
 
 impl WayOut for Egress {
+    fn withheld(&self, digest: &str) -> Vec<WithheldRule> {
+        let opened = &self.state().opened;
+        let digest = format!("sha256:{digest}");
+        let withheld = opened.permits.rules.iter().filter_map(|rule| {
+            let credential = rule.credential.as_ref()?;
+            let bound = opened.credentials.bind(credential, &self.plugin, &digest);
+            bound.err().map(|_| WithheldRule {
+                rule: rule.name.clone(),
+                credential: credential.clone(),
+            })
+        });
+        withheld.collect()
+    }
+
     fn gateway(&self, digest: &str) -> Arc<Gateway> {
         // The lock is held until the gateway is registered, so that concurrent updates reach it.
         let mut state = self.state();

@@ -10,6 +10,7 @@ use crate::{
     compile::CompileError,
     permissions::NotPermitted,
     text::{Cause, Names},
+    way_out::CutOff,
 };
 
 /// A step from a file to a generation in service.
@@ -33,6 +34,8 @@ pub enum Stage {
     Identity,
     /// Compare what it wants with what the operator permits.
     Permissions,
+    /// Check whether the credentials of the egress rules are for it.
+    Egress,
 }
 
 impl Stage {
@@ -49,6 +52,7 @@ impl Stage {
             Self::Info => "info",
             Self::Identity => "identity",
             Self::Permissions => "permissions",
+            Self::Egress => "egress",
         }
     }
 }
@@ -250,6 +254,9 @@ pub enum LoadProblem {
         "it needs more than the plugin in service: {0}; allow it under `permissions` (`imports`, `hosts`) in the configuration, or restart with this plugin"
     )]
     Grown(Names),
+    /// Credentials are not for it.
+    #[error(transparent)]
+    CutOff(#[from] CutOff),
     /// The plugin wants more than the operator permits.
     #[error(transparent)]
     NotPermitted(#[from] NotPermitted),

@@ -19,6 +19,7 @@ use crate::{
     source::{Digests, Settings},
     supervise::Supervisor,
     text::Cause,
+    way_out::CutOff,
 };
 
 /// One generation.
@@ -33,7 +34,7 @@ pub(crate) struct Generation {
 }
 
 impl Generation {
-    /// Takes code and a configuration through the stages from instantiate to permissions. `before` is
+    /// Takes code and a configuration through the stages from instantiate to egress. `before` is
     /// the generation in service.
     pub(crate) async fn load(
         shared: &Arc<Shared>,
@@ -94,6 +95,13 @@ impl Generation {
             Stage::Permissions,
             permitted.map_err(LoadProblem::NotPermitted),
         )?;
+        let reaches = match (before, &shared.way_out) {
+            (Some(before), Some(way_out)) => {
+                CutOff::find(&**way_out, &before.digests.component, &digests.component)
+            }
+            _ => Ok(()),
+        };
+        watch.stage(Stage::Egress, reaches.map_err(LoadProblem::CutOff))?;
 
         let owned = Arc::new(Owned {
             provider_ids: provider.provider_id_prefixes.clone(),

@@ -71,4 +71,4 @@ pub use runtime::{Runtime, RuntimeError, RuntimeOptions};
 pub use source::{CloudConfig, PluginSource, Settings, open};
 pub use tape::{Difference, Recordings, RecordingsError, ScriptError, Taping};
 pub use text::{Cause, Names, Quoted};
-pub use way_out::WayOut;
+pub use way_out::{CutOff, WayOut, WithheldRule};

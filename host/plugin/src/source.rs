@@ -11,7 +11,7 @@ use std::{
 use sha2::{Digest as _, Sha256};
 
 use skydock_cloud::Pairs;
-use skydock_egress::credentials::{has_no_secrets, split_cloud_conf};
+use skydock_egress::credentials::{config::DigestPin, has_no_secrets, split_cloud_conf};
 
 use crate::{
     answers::IngressRules, error::LoadProblem, overlap::Overlap, permissions::Permissions,
@@ -42,8 +42,8 @@ pub struct PluginSource {
     pub ingress: IngressRules,
     /// The operator's options for the plugin.
     pub options: Pairs,
-    /// SHA-256 that the component must have, in hexadecimal; `None` allows any.
-    pub digest: Option<String>,
+    /// SHA-256 that the component must have. By default any.
+    pub digest: DigestPin,
     /// What the operator permits it. By default nothing.
     pub permissions: Permissions,
     /// Which of its calls may run at the same time; overrides the plugin's own setting.
@@ -145,13 +145,9 @@ impl Files {
             }
         }
         let found = digest(&component);
-        if let Some(expected) = source
-            .digest
-            .as_ref()
-            .filter(|expected| **expected != found)
-        {
+        if !source.digest.admits(&found) {
             return Err(LoadProblem::Digest {
-                expected: expected.clone(),
+                expected: source.digest.to_string(),
                 found,
             });
         }
@@ -248,16 +244,20 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let component = dir.path().join("plugin.wasm");
         std::fs::write(&component, b"abc").unwrap();
-        let source = |digest: Option<String>| PluginSource {
+        let source = |digest: DigestPin| PluginSource {
             component: component.clone(),
             digest,
             ..PluginSource::default()
         };
-        let known = digest(b"abc");
-        assert!(
-            Files::read(&source(None)).is_ok() && Files::read(&source(Some(known.clone()))).is_ok()
-        );
-        let refused = Files::read(&source(Some(digest(b"abd")))).err();
+        let (known, other) = (digest(b"abc"), digest(b"abd"));
+        for pin in [
+            DigestPin::Any,
+            DigestPin::Sha256(vec![known.clone()]),
+            DigestPin::Sha256(vec![other.clone(), known.clone()]),
+        ] {
+            assert!(Files::read(&source(pin.clone())).is_ok(), "{pin}");
+        }
+        let refused = Files::read(&source(DigestPin::Sha256(vec![other]))).err();
         assert!(matches!(refused, Some(LoadProblem::Digest { found, .. }) if found == known));
     }
 

@@ -82,7 +82,8 @@ impl CredentialConfig {
 pub struct Binding {
     /// Name of the plugin in `plugins`.
     pub plugin: String,
-    /// SHA-256 of the plugin's file as `sha256:…`, or `any`.
+    /// SHA-256 of the plugin's file as `sha256:…`, a list of these, or `any`. With `any`, whoever can
+    /// replace the file can use the credential.
     pub digest: DigestPin,
 }
 

@@ -3,6 +3,7 @@
 use std::{collections::BTreeSet, path::Path};
 
 use skydock_cloud::Pairs;
+use skydock_egress::credentials::config::DigestPin;
 use skydock_plugin::{Overlap, Permissions};
 
 use super::ConfigError;
@@ -17,8 +18,8 @@ pub struct Configured {
     pub limits: Vec<PluginLimit>,
     /// Options for the provider.
     pub options: Pairs,
-    /// Required SHA-256 of its file.
-    pub digest: Option<String>,
+    /// Required digest of its file.
+    pub digest: DigestPin,
     /// Which calls may run concurrently; overrides what the plugin declares.
     pub overlap: Option<Overlap>,
     /// What the plugin may claim, write and read.
@@ -40,7 +41,7 @@ impl Configured {
             return Ok(Self {
                 limits: Vec::new(),
                 options: Pairs::new(),
-                digest: None,
+                digest: DigestPin::Any,
                 overlap: None,
                 permissions,
             });
@@ -49,7 +50,7 @@ impl Configured {
         Ok(Self {
             limits: plugin.limits().map_err(wrong)?,
             options: plugin.options.clone(),
-            digest: plugin.sha256().map_err(wrong)?,
+            digest: plugin.digest.clone(),
             overlap: plugin.overlap.map(Into::into),
             permissions: plugin.permissions().map_err(wrong)?,
         })

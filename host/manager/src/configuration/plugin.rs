@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, path::PathBuf};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use skydock_cloud::{ForeignKind, ForeignObject};
-use skydock_egress::EgressRule;
+use skydock_egress::{EgressRule, credentials::config::DigestPin};
 use skydock_plugin::{KeyRange, ObjectGrant, Overlap, Permissions};
 
 use crate::cli::plugin_limits::{self, PluginLimit};
@@ -18,9 +18,10 @@ pub struct PluginConfiguration {
     pub name: String,
     /// The WebAssembly component. A relative path is relative to the directory of this file.
     pub file: PathBuf,
-    /// Required digest of the component, as `sha256:` and 64 hexadecimal digits. Default: any
-    /// digest is accepted.
-    pub digest: Option<String>,
+    /// Required digest of the component, as `sha256:` and 64 hexadecimal digits, or a list of
+    /// these. Default: `any`.
+    #[serde(default)]
+    pub digest: DigestPin,
     /// Configuration file of the provider. The plugin receives its text without secrets.
     pub cloud_config: Option<PathBuf>,
     /// Options of the provider; see its documentation. Must not contain secrets.
@@ -109,29 +110,9 @@ impl PluginConfiguration {
             ));
         }
         let of = |problem: String| format!("plugin {name}: {problem}");
-        self.sha256().map_err(of)?;
         self.limits().map_err(of)?;
         self.permissions().map_err(of)?;
         Ok(())
-    }
-
-    /// Returns the required SHA-256 of the component, in hexadecimal.
-    ///
-    /// # Errors
-    /// A sentence, if the digest is not valid.
-    pub fn sha256(&self) -> Result<Option<String>, String> {
-        let Some(digest) = &self.digest else {
-            return Ok(None);
-        };
-        let hex = digest
-            .strip_prefix("sha256:")
-            .filter(|hex| hex.len() == 64 && hex.bytes().all(|b| b.is_ascii_hexdigit()));
-        let hex = hex.ok_or_else(|| {
-            format!(
-                "the digest {digest:?} is not valid; expected `sha256:` and 64 hexadecimal digits"
-            )
-        })?;
-        Ok(Some(hex.to_ascii_lowercase()))
     }
 
     /// Returns the limits like those set by flags.

@@ -59,6 +59,19 @@ fn a_credential_is_bound_to_one_plugin_and_digest() {
 }
 
 #[test]
+fn rules_with_a_credential_for_others_are_known() {
+    let (one, two, other) = ("1".repeat(64), "2".repeat(64), "3".repeat(64));
+    let pinned = permits(&format!("['sha256:{one}', 'sha256:{two}']"));
+    let egress = Egress::new("a", pinned, Vec::new(), &mut Registry::default()).unwrap();
+    let withheld = |digest: &str| {
+        let rules = egress.withheld(digest).into_iter();
+        rules.map(|it| it.rule).collect::<Vec<_>>()
+    };
+    assert!(withheld(&one).is_empty() && withheld(&two).is_empty());
+    assert_eq!(withheld(&other), ["known"]);
+}
+
+#[test]
 fn each_component_digest_has_its_own_gateway() {
     let egress = Egress::new("a", permits("any"), Vec::new(), &mut Registry::default()).unwrap();
     let first = egress.gateway("1");

@@ -19,7 +19,7 @@ use skydock_cloud::{
 use skydock_egress::Gateway;
 use skydock_plugin::{
     ClusterSlot, Compiler, Limits, LoadError, Permissions, Plugin, PluginMetrics, PluginSource,
-    Runtime, RuntimeOptions, Taping, WayOut,
+    Runtime, RuntimeOptions, Taping, WayOut, WithheldRule,
 };
 use tempfile::TempDir;
 
@@ -126,6 +126,10 @@ impl WayOut for OneWay {
     fn gateway(&self, _: &str) -> Arc<Gateway> {
         Arc::clone(&self.0)
     }
+
+    fn withheld(&self, _: &str) -> Vec<WithheldRule> {
+        Vec::new()
+    }
 }
 
 impl Bench {
@@ -158,6 +162,15 @@ impl Bench {
         })
         .await
         .unwrap()
+    }
+
+    /// Loads this fixture with these gateways.
+    pub(crate) async fn with_way_out(name: &str, way_out: Arc<dyn WayOut>) -> Self {
+        let component = fs::read(fixture(name)).unwrap();
+        let loaded = Self::try_with(&component, limits(), "", |source| {
+            source.way_out = Some(way_out);
+        });
+        loaded.await.unwrap()
     }
 
     async fn with(component: &[u8], limits: Limits, config: &str) -> Self {

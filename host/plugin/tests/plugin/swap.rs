@@ -3,17 +3,19 @@
 use std::{
     fs,
     sync::{
-        Arc,
+        Arc, Mutex,
         atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst},
     },
     time::Duration,
 };
 
 use futures::future::join_all;
+use sha2::{Digest as _, Sha256};
 use skydock_cloud::{CloudProvider as _, NodeSet, Presence};
-use skydock_plugin::{Reload, Stage, SwapOutcome};
+use skydock_egress::Gateway;
+use skydock_plugin::{Reload, Stage, SwapOutcome, WayOut, WithheldRule};
 
-use crate::support::{Bench, node, node_that, service_that};
+use crate::support::{Bench, fixture, node, node_that, service_that};
 
 async fn region(bench: &Bench) -> String {
     bench
@@ -243,4 +245,57 @@ async fn the_cache_outlives_a_generation_but_not_its_instances() {
             .unwrap()
             .is_some()
     );
+}
+
+/// Provides a gateway whose only rule has a credential for these components.
+#[derive(Debug)]
+struct For(Arc<Gateway>, Mutex<Vec<String>>);
+
+impl WayOut for For {
+    fn gateway(&self, _: &str) -> Arc<Gateway> {
+        Arc::clone(&self.0)
+    }
+
+    fn withheld(&self, digest: &str) -> Vec<WithheldRule> {
+        let is_for_it = self.1.lock().unwrap().iter().any(|it| it == digest);
+        let rule = WithheldRule {
+            rule: "api".into(),
+            credential: "token".into(),
+        };
+        if is_for_it { vec![] } else { vec![rule] }
+    }
+}
+
+// Holds: SEC-19
+#[tokio::test]
+async fn a_replacement_without_the_credentials_is_rejected() {
+    let digest = |name: &str| hex::encode(Sha256::digest(fs::read(fixture(name)).unwrap()));
+    let (first, second) = (digest("good"), digest("good_v2"));
+    let settings = skydock_egress::Settings::default();
+    let gateway = Gateway::new("test", &settings, skydock_egress::Surroundings::default());
+    let way_out = Arc::new(For(
+        Arc::new(gateway.unwrap()),
+        Mutex::new(vec![first.clone()]),
+    ));
+    let bench = Bench::with_way_out("good", way_out.clone()).await;
+    bench.replace("good_v2");
+    let error = bench.plugin.reload().await.unwrap_err();
+    assert_eq!(error.stage, Stage::Egress);
+    assert_eq!(
+        error.to_string(),
+        format!(
+            "it could not use the egress rules `api`, which the plugin in service uses, because the credentials `token` are not \
+             for it: add sha256:{second} to `for.digest` of these credentials"
+        )
+    );
+    assert_eq!(bench.plugin.generation().number, 1);
+    // What the plugin in service cannot use either is nothing that is lost.
+    way_out.1.lock().unwrap().clear();
+    assert!(bench.plugin.reload().await.is_ok());
+    *way_out.1.lock().unwrap() = vec![first, second];
+    bench.replace("good");
+    assert!(matches!(
+        bench.plugin.reload().await,
+        Ok(Reload::Swapped(_))
+    ));
 }

@@ -62,24 +62,37 @@ fn rejects_unknown_and_missing_fields() {
 }
 
 #[test]
-fn a_digest_admits_one_plugin_file() {
-    let hex = "ab".repeat(32);
-    let binding = Binding {
-        plugin: "p".to_owned(),
-        digest: format!("sha256:{hex}").try_into().unwrap(),
+fn a_digest_admits_the_listed_plugin_files() {
+    let [first, second] = ["ab", "cd"].map(|pair| pair.repeat(32));
+    let binding = |digest: &str| -> Binding {
+        serde_saphyr::from_str(&format!("{{plugin: p, digest: {digest}}}")).unwrap()
     };
-    assert!(binding.admits("p", &format!("sha256:{hex}")));
-    assert!(binding.admits("p", &hex.to_uppercase()));
-    assert!(!binding.admits("q", &hex));
-    assert!(!binding.admits("p", &"ac".repeat(32)));
-    assert!(!binding.admits("p", ""));
-    assert!(
-        Binding {
-            digest: DigestPin::Any,
-            ..binding
-        }
-        .admits("p", "")
-    );
+    let one = binding(&format!("sha256:{first}"));
+    let two = binding(&format!("[sha256:{first}, 'sha256:{second}']"));
+    for (binding, plugin, digest, admitted) in [
+        (&one, "p", format!("sha256:{first}"), true),
+        (&one, "p", first.to_uppercase(), true),
+        (&one, "q", first.clone(), false),
+        (&one, "p", second.clone(), false),
+        (&one, "p", String::new(), false),
+        (&two, "p", first.clone(), true),
+        (&two, "p", second, true),
+        (&two, "p", "ac".repeat(32), false),
+        (&binding("any"), "p", String::new(), true),
+        (&binding("any"), "q", first, false),
+    ] {
+        assert_eq!(
+            binding.admits(plugin, &digest),
+            admitted,
+            "{binding:?} {digest}"
+        );
+    }
+    for wrong in ["[]", "[any]", "7", "sha256:12", "[sha256:12]"] {
+        assert!(
+            serde_saphyr::from_str::<DigestPin>(wrong).is_err(),
+            "{wrong}"
+        );
+    }
 }
 
 #[test]
