@@ -23,7 +23,7 @@ pub(crate) fn intro(args: &DevArgs, config: &Config, simulated: Option<&Simulate
         args.nodes,
         escape(&config.plugin.file.display().to_string()),
         escape(&args.write_kubeconfig.display().to_string()),
-        if config.cloud_config.is_some() {
+        if config.plugin.cloud_config.is_some() {
             ", with its configuration,"
         } else {
             ""

@@ -1,13 +1,13 @@
 //! Runs an embedded control plane, simulated kubelets, the manager and a plugin in one process.
 
-use std::{net::Ipv4Addr, sync::Arc, time::Duration};
+use std::{net::Ipv4Addr, path::Path, sync::Arc, time::Duration};
 
 use anyhow::{Context, bail};
 use skydock::{
     blocking::blocking,
     ccm,
-    cli::{NamedPlugin, RECORD_LIMIT, plugin_limits},
-    config::{Config, Configured, default_cache_dir, is_cloud_conf},
+    cli::RECORD_LIMIT,
+    config::{Config, PluginFlags, default_cache_dir},
     configuration::SkydockConfiguration,
     telemetry::{self, LogOptions},
 };
@@ -91,35 +91,24 @@ fn config(args: &DevArgs, simulated: Option<&Simulated>) -> anyhow::Result<Confi
         .as_deref()
         .map(SkydockConfiguration::read)
         .transpose()?;
+    let configured = configuration
+        .as_ref()
+        .and_then(|configuration| configuration.plugins.first());
     let permits = configuration
         .as_ref()
         .and_then(|it| Some(it.permits(it.plugins.first()?)))
         .unwrap_or_default();
-    let configured = configuration.and_then(|it| it.plugins.into_iter().next());
-    let plugin = match (&args.plugin, &configured) {
-        (Some(file), configured) => {
-            let stem = || {
-                file.file_stem()
-                    .map(|stem| stem.to_string_lossy().into_owned())
-                    .unwrap_or_default()
-            };
-            NamedPlugin {
-                name: configured.as_ref().map_or_else(stem, |it| it.name.clone()),
-                file: file.clone(),
-            }
-        }
-        (None, Some(configured)) => NamedPlugin {
-            name: configured.name.clone(),
-            file: configured.file.clone(),
-        },
-        (None, None) => {
-            bail!("the plugin is missing: set it in the configuration, or with --plugin")
-        }
+    let stem = |file: &Path| {
+        file.file_stem()
+            .map(|stem| stem.to_string_lossy().into_owned())
+            .unwrap_or_default()
     };
-    let cloud_config = args
-        .cloud_config
-        .clone()
-        .or_else(|| configured.as_ref()?.cloud_config.clone());
+    let name = configured
+        .map(|configured| configured.name.clone())
+        .or_else(|| args.plugin.as_deref().map(stem));
+    let Some(name) = name else {
+        bail!("the plugin is missing: set it in the configuration, or with --plugin")
+    };
     let options = skydock_controllers::Options {
         lifecycle: LifecycleOptions {
             period: NODE_MONITOR_PERIOD,
@@ -133,48 +122,34 @@ fn config(args: &DevArgs, simulated: Option<&Simulated>) -> anyhow::Result<Confi
         },
         ..skydock_controllers::Options::default()
     };
+    let plugin_flags = PluginFlags {
+        name,
+        file: args.plugin.clone(),
+        cloud_config: args.cloud_config.clone(),
+        options: Vec::new(),
+        limits: args.plugin_limits.clone(),
+        services: options.services.concurrent_syncs,
+        // Without an operator's file, the plugin gets what it wants.
+        permissions: args.config.is_none().then(Permissions::unrestricted),
+    };
+    let plugin = plugin_flags.settings(configuration.as_ref().zip(file.as_deref()))?;
     for (flag, file) in [
         ("--plugin", Some(&plugin.file)),
-        ("--cloud-config", cloud_config.as_ref()),
+        ("--cloud-config", plugin.cloud_config.as_ref()),
     ] {
         if let Some(file) = file {
             skydock_plugin::open(file)
                 .with_context(|| format!("{flag}: cannot read {}", file.display()))?;
         }
     }
-    // Without an operator's file, the plugin gets what it wants.
-    let configured = match &args.config {
-        Some(_) => Configured::of(
-            configured.as_ref(),
-            file.as_deref(),
-            Permissions::by_name(&plugin.name),
-        )?,
-        None => Configured {
-            permissions: Permissions::unrestricted(),
-            ..Configured::of(
-                configured.as_ref(),
-                file.as_deref(),
-                Permissions::unrestricted(),
-            )?
-        },
-    };
-    let limits = plugin_limits::merged(configured.limits, args.plugin_limits.clone());
     Ok(Config {
         plugin,
-        is_cloud_conf: cloud_config
-            .as_deref()
-            .is_some_and(|file| is_cloud_conf(&permits, file)),
-        cloud_config,
+        plugin_flags,
         plugin_cache_dir: default_cache_dir(),
         record: args
             .record
             .clone()
             .map(|directory| (directory, RECORD_LIMIT)),
-        plugin_limits: plugin_limits::limits(options.services.concurrent_syncs, &limits)?,
-        plugin_options: configured.options,
-        plugin_digest: configured.digest,
-        plugin_overlap: configured.overlap,
-        permissions: configured.permissions,
         // Set even if no egress rule exists yet: rules may be added while the process runs.
         only_reads: !args.allow_cloud_writes && simulated.is_none(),
         permits,

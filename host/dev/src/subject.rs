@@ -6,7 +6,7 @@ use anyhow::{Context as _, bail};
 use clap::Args;
 use skydock::{
     cli::{COMPILER, parse_option, plugin_limits},
-    config::{Configured, default_cache_dir, is_cloud_conf},
+    config::{PluginFlags, default_cache_dir},
     configuration::SkydockConfiguration,
     egress::{Egress, Permits},
 };
@@ -62,6 +62,7 @@ impl SubjectArgs {
             .transpose()?;
         let file = self
             .config
+            .clone()
             .or_else(|| simulated.as_ref().map(Simulated::configuration));
         let configuration = file
             .as_deref()
@@ -76,14 +77,6 @@ impl SubjectArgs {
         let Some(component) = self.plugin.or_else(|| Some(plugin?.file.clone())) else {
             bail!("the plugin is missing: set it in the configuration, or on the command line");
         };
-        let cloud_config = self.cloud_config.or_else(|| plugin?.cloud_config.clone());
-        for file in [Some(&component), cloud_config.as_ref()]
-            .into_iter()
-            .flatten()
-        {
-            skydock_plugin::open(file)
-                .with_context(|| format!("cannot read {}", file.display()))?;
-        }
         let stem = || {
             component
                 .file_stem()
@@ -91,35 +84,36 @@ impl SubjectArgs {
                 .unwrap_or_default()
         };
         let name = plugin.map_or_else(stem, |it| it.name.clone());
-        let mut configured = Configured::of(plugin, file.as_deref(), Permissions::unrestricted())?;
-        if simulated.is_some() {
-            configured.permissions = Permissions::unrestricted();
+        let flags = PluginFlags {
+            name: name.clone(),
+            file: Some(component),
+            cloud_config: self.cloud_config,
+            options: self.plugin_options,
+            limits: self.plugin_limits,
+            services: ServiceOptions::default().concurrent_syncs,
+            // Without an operator's file, the plugin gets what it wants.
+            permissions: self.config.is_none().then(Permissions::unrestricted),
+        };
+        let settings = flags.settings(configuration.as_ref().zip(file.as_deref()))?;
+        for file in [Some(&settings.file), settings.cloud_config.as_ref()]
+            .into_iter()
+            .flatten()
+        {
+            skydock_plugin::open(file)
+                .with_context(|| format!("cannot read {}", file.display()))?;
         }
-        let limits = plugin_limits::merged(configured.limits, self.plugin_limits);
-        let mut options = configured.options;
-        options.extend(self.plugin_options);
         let connect = file
             .is_some()
             .then(|| connect(&name, &permits))
             .transpose()?;
         let source = PluginSource {
-            is_cloud_conf: cloud_config
-                .as_deref()
-                .is_some_and(|file| is_cloud_conf(&permits, file)),
             cluster_name: "conformance".to_owned(),
             cluster_cidrs: vec!["10.244.0.0/16".to_owned()],
-            digest: configured.digest,
-            permissions: configured.permissions,
-            overlap: configured.overlap,
-            name,
-            component,
-            cloud_config,
-            options,
-            ..PluginSource::default()
+            ..settings.source()
         };
         let subject = Subject {
             source,
-            limits: plugin_limits::limits(ServiceOptions::default().concurrent_syncs, &limits)?,
+            limits: settings.limits,
             compiler: Compiler::this_program(COMPILER)?,
             cache_dir: default_cache_dir(),
             connect,

@@ -35,8 +35,14 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    blocking::blocking, cli::COMPILER, config::Config, configuration, credentials, egress::Egress,
-    report::Reporter, serving,
+    blocking::blocking,
+    cli::COMPILER,
+    config::{Config, PluginSettings},
+    configuration::{self, FileMetrics, Followed},
+    credentials,
+    egress::Egress,
+    report::Reporter,
+    serving,
 };
 
 /// Runs until `shutdown`, and then completes the work in progress.
@@ -81,7 +87,7 @@ async fn start(
         .map(|election| Election::new(election, &mut registry));
     let metrics = ControllerMetrics::register(&mut registry);
     let egress = Arc::new(way_out(&config, &mut registry)?);
-    let refused = rejected_configuration(&mut registry);
+    let file_metrics = FileMetrics::register(&mut registry);
     let started = CancellationToken::new();
     let mut serves = None;
     if let Some(address) = config.serve {
@@ -118,13 +124,18 @@ async fn start(
     let version = clients::wait_for_api_server(&root, &access.cluster_url).await?;
     tokio::spawn(plugin.clone().watch(process.clone()));
     if let Some(file) = config.configuration.clone() {
-        let following = configuration::follow(
-            file,
-            config.plugin.name.clone(),
-            Arc::clone(&egress),
-            refused,
-        );
+        let (sender, settings) = watch::channel(config.plugin.clone());
+        let followed = Followed {
+            flags: config.plugin_flags.clone(),
+            egress: Arc::clone(&egress),
+            settings: sender,
+            metrics: file_metrics,
+        };
+        let following = configuration::follow(file, followed);
         tokio::spawn(process.clone().run_until_cancelled_owned(following));
+        let terms = Terms::new(&config, egress);
+        let applying = terms.apply(Arc::clone(&plugin), settings);
+        tokio::spawn(process.clone().run_until_cancelled_owned(applying));
     }
     started.cancel();
     if let Some(address) = serves {
@@ -147,16 +158,6 @@ async fn start(
         },
         election,
     ))
-}
-
-fn rejected_configuration(registry: &mut Registry) -> Gauge {
-    let refused = Gauge::default();
-    registry.register(
-        "skydock_configuration_rejected",
-        "1 while the configuration file on disk is rejected",
-        refused.clone(),
-    );
-    refused
 }
 
 /// Checks the flags for routes before the Lease is acquired, so that a standby also reports a
@@ -193,7 +194,7 @@ async fn load_plugin(
     egress: Arc<Egress>,
 ) -> anyhow::Result<Arc<Plugin>> {
     let cache_dir = config.plugin_cache_dir.clone();
-    let limits = config.plugin_limits.clone();
+    let limits = config.plugin.limits.clone();
     let options = RuntimeOptions::new(Compiler::this_program(COMPILER)?);
     let taping = match config.record.clone() {
         Some((directory, limit)) => {
@@ -216,21 +217,7 @@ async fn load_plugin(
     })
     .await;
     let runtime = runtime.context("cannot start the plugin runtime")?;
-    let source = PluginSource {
-        name: config.plugin.name.clone(),
-        component: config.plugin.file.clone(),
-        cloud_config: config.cloud_config.clone(),
-        cluster_name: config.options.cluster_name.clone(),
-        cluster_cidrs: config.cluster_cidrs.clone(),
-        ingress: config.ingress.clone(),
-        options: config.plugin_options.clone(),
-        digest: config.plugin_digest.clone(),
-        permissions: config.permissions.clone(),
-        overlap: config.plugin_overlap,
-        way_out: Some(egress),
-        is_cloud_conf: config.is_cloud_conf,
-        only_reads: config.only_reads,
-    };
+    let source = Terms::new(config, egress).source(&config.plugin);
     let (name, file) = (&config.plugin.name, config.plugin.file.display());
     if config.waits_for_plugin {
         let told = |error: &LoadError| {
@@ -242,6 +229,46 @@ async fn load_plugin(
     }
     let plugin = Plugin::load(&runtime, source, cluster).await;
     plugin.with_context(|| format!("cannot load plugin {name} from {file}"))
+}
+
+/// What does not change about the source of the plugin while the process runs.
+struct Terms(PluginSource);
+
+impl Terms {
+    fn new(config: &Config, egress: Arc<Egress>) -> Self {
+        Self(PluginSource {
+            cluster_name: config.options.cluster_name.clone(),
+            cluster_cidrs: config.cluster_cidrs.clone(),
+            ingress: config.ingress.clone(),
+            way_out: Some(egress),
+            only_reads: config.only_reads,
+            ..PluginSource::default()
+        })
+    }
+
+    /// Returns the source of the plugin with these settings.
+    fn source(&self, settings: &PluginSettings) -> PluginSource {
+        let fixed = self.0.clone();
+        PluginSource {
+            cluster_name: fixed.cluster_name,
+            cluster_cidrs: fixed.cluster_cidrs,
+            ingress: fixed.ingress,
+            way_out: fixed.way_out,
+            only_reads: fixed.only_reads,
+            ..settings.source()
+        }
+    }
+
+    /// Applies each change of the settings to the plugin, which reports the outcome. Ends when
+    /// there are no more changes.
+    async fn apply(self, plugin: Arc<Plugin>, mut settings: watch::Receiver<PluginSettings>) {
+        while settings.changed().await.is_ok() {
+            let now = settings.borrow_and_update().clone();
+            let _ = plugin
+                .reconfigure(self.source(&now), now.limits.clone())
+                .await;
+        }
+    }
 }
 
 /// The parts of a run that has started.
@@ -465,7 +492,7 @@ mod tests {
     fn operating_md_lists_the_metrics_of_the_process() {
         let page = include_str!("../../../docs/operating.md");
         let mut registry = Registry::default();
-        rejected_configuration(&mut registry);
+        FileMetrics::register(&mut registry);
         let second = Duration::from_secs(1);
         let timings = Timings {
             lease_duration: 3 * second,
@@ -485,7 +512,7 @@ mod tests {
             .lines()
             .filter_map(|line| line.strip_prefix("# TYPE ")?.split(' ').next())
             .collect();
-        assert_eq!(names.len(), 3, "{names:?}");
+        assert_eq!(names.len(), 4, "{names:?}");
         for name in names {
             let is_listed = page.contains(&format!("`{name}`"));
             assert!(

@@ -11,7 +11,6 @@ use std::{
 
 use ipnet::IpNet;
 use k8s_openapi::api::core::v1::ObjectReference;
-use skydock_cloud::Pairs;
 use skydock_controllers::{
     ClusterCidrsError, Controller, Options as ControllerOptions, service::ServiceOptions,
 };
@@ -23,41 +22,29 @@ use skydock_kube::{
 use skydock_plugin::{IngressRules, Limits, Overlap, Permissions};
 
 use crate::{
-    cli::{BindAddress, CcmArgs, IpamArgsError, LoggingFormat, NamedPlugin, plugin_limits},
+    cli::{BindAddress, CcmArgs, IpamArgsError, LoggingFormat},
     configuration::SkydockConfiguration,
     egress::Permits,
     telemetry::LogOptions,
 };
 
 pub use self::error::ConfigError;
-pub use self::plugin::Configured;
 use self::plugin::choose_plugin;
+pub use self::plugin::{PluginFlags, PluginSettings};
 
 /// The configuration of a run.
 #[derive(Debug)]
 pub struct Config {
     /// The plugin that serves the cluster.
-    pub plugin: NamedPlugin,
-    /// The provider configuration file.
-    pub cloud_config: Option<PathBuf>,
+    pub plugin: PluginSettings,
+    /// What the command line says about it.
+    pub plugin_flags: PluginFlags,
     /// Directory for compiled plugins; `None` disables the cache.
     pub plugin_cache_dir: Option<PathBuf>,
     /// Directory for recordings, and the limit of their size in bytes.
     pub record: Option<(PathBuf, u64)>,
-    /// Resource limits of the plugin.
-    pub plugin_limits: Limits,
-    /// The operator's options for the provider.
-    pub plugin_options: Pairs,
-    /// Required digest of the plugin.
-    pub plugin_digest: DigestPin,
-    /// Which calls may run concurrently; overrides what the plugin declares.
-    pub plugin_overlap: Option<Overlap>,
-    /// What the plugin may claim, write and read.
-    pub permissions: Permissions,
     /// Network access of the plugin.
     pub permits: Permits,
-    /// Whether the provider configuration is a `cloud.conf` whose secrets a credential uses.
-    pub is_cloud_conf: bool,
     /// Whether the cloud is only queried, even if the cluster is written to.
     pub only_reads: bool,
     /// Whether to wait for a plugin that cannot be loaded, instead of exiting.
@@ -93,20 +80,27 @@ impl TryFrom<CcmArgs> for Config {
             .as_deref()
             .map(SkydockConfiguration::read)
             .transpose()?;
+        let services: ServiceOptions = args.services.clone().try_into()?;
+        let (name, file) = choose_plugin(
+            &args,
+            configuration.as_ref().and_then(|it| it.plugins.first()),
+        )?;
+        let plugin_flags = PluginFlags {
+            name,
+            file,
+            cloud_config: args.cloud_config.clone(),
+            options: args.plugin_options.clone(),
+            limits: args.plugin_limits.clone(),
+            services: services.concurrent_syncs,
+            permissions: None,
+        };
+        let plugin = plugin_flags.settings(configuration.as_ref().zip(args.config.as_deref()))?;
         let permits = configuration
             .as_ref()
-            .and_then(|it| Some(it.permits(it.plugins.first()?)));
-        let configured = configuration.and_then(|it| it.plugins.into_iter().next());
-        let plugin = choose_plugin(&args, configured.as_ref())?;
-        // The settings in the file do not apply if another plugin is selected.
-        let configured = configured.filter(|it| it.name == plugin.name);
-        let permits = permits.filter(|_| configured.is_some()).unwrap_or_default();
+            .and_then(|it| Some(it.permits(it.plugin(&plugin.name)?)))
+            .unwrap_or_default();
         must_be_readable("--plugin", &plugin.file, skydock_plugin::open)?;
-        let cloud_config = args
-            .cloud_config
-            .clone()
-            .or_else(|| configured.as_ref()?.cloud_config.clone());
-        if let Some(file) = &cloud_config {
+        if let Some(file) = &plugin.cloud_config {
             must_be_readable("--cloud-config", file, skydock_plugin::open)?;
         }
         if let Some(file) = &args.kubeconfig {
@@ -135,30 +129,13 @@ impl TryFrom<CcmArgs> for Config {
         let defaults = ControllerOptions::default();
         let ipam = args.ipam.options(&args.cluster_cidrs)?;
         let routes = args.routes.options(&args.cluster_cidrs)?;
-        let services: ServiceOptions = args.services.try_into()?;
-        let configured = Configured::of(
-            configured.as_ref(),
-            args.config.as_deref(),
-            Permissions::by_name(&plugin.name),
-        )?;
-        let limits = plugin_limits::merged(configured.limits, args.plugin_limits);
-        let mut plugin_options = configured.options;
-        plugin_options.extend(args.plugin_options);
         Ok(Self {
-            plugin_limits: plugin_limits::limits(services.concurrent_syncs, &limits)?,
-            plugin_options,
-            plugin_digest: configured.digest,
-            plugin_overlap: configured.overlap,
-            permissions: configured.permissions,
-            is_cloud_conf: cloud_config
-                .as_deref()
-                .is_some_and(|file| is_cloud_conf(&permits, file)),
             permits,
             only_reads: args.dry_run,
             waits_for_plugin: false,
             configuration: args.config,
             plugin,
-            cloud_config,
+            plugin_flags,
             plugin_cache_dir: args.plugin_cache_dir.or_else(default_cache_dir),
             record: args.record.map(|directory| (directory, args.record_limit)),
             cluster_cidrs: args.cluster_cidrs,

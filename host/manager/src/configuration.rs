@@ -14,7 +14,7 @@ use skydock_egress::credentials::config::CredentialConfig;
 use crate::egress::{self, Permits};
 
 pub use self::{
-    follow::follow,
+    follow::{FileMetrics, Followed, follow},
     plugin::{
         ObjectGrantConfiguration, OverlapConfiguration, PermissionsConfiguration,
         PluginConfiguration,
@@ -111,6 +111,12 @@ impl SkydockConfiguration {
                 .map_err(|error| format!("plugin {}: {error}", plugin.name))?;
         }
         Ok(())
+    }
+
+    /// Returns the plugin with this name.
+    #[must_use]
+    pub fn plugin(&self, name: &str) -> Option<&PluginConfiguration> {
+        self.plugins.iter().find(|plugin| plugin.name == name)
     }
 
     /// Returns the network access of a plugin, and its credentials.

@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, pin::pin, sync::Arc, time::Duration};
 
 use skydock_cloud::Capability;
 use tokio::{task::spawn_blocking, time::timeout};
-use wasmtime::component::InstancePre;
+use wasmtime::{Engine, component::InstancePre};
 
 use crate::{
     artifacts::{Artifact, Key},
@@ -33,6 +33,11 @@ pub(crate) struct Code {
 }
 
 impl Code {
+    /// Returns true if it was loaded by the engine of this runtime.
+    pub(crate) fn is_for(&self, runtime: &Runtime) -> bool {
+        Engine::same(self.pre.engine(), &runtime.inner.engine)
+    }
+
     /// Takes a component through the stages from type to compile. `plugin` is the label of the
     /// metrics.
     ///

@@ -224,6 +224,9 @@ pub enum LoadProblem {
     /// Its machine code is not valid for this host.
     #[error("its machine code cannot be loaded: {0}")]
     Load(Cause),
+    /// The engine cannot be started with the operator's limits.
+    #[error("{0}")]
+    Engine(Cause),
     /// A thread of the host panicked or was canceled.
     #[error("reading it was canceled")]
     Died,

@@ -15,6 +15,7 @@ use crate::{
     identity::Identity,
     info::{GenerationInfo, Introduction, Stopwatch},
     instance::{Blueprint, Instance},
+    limits::Limits,
     pool::Pool,
     source::{Digests, Settings},
     supervise::Supervisor,
@@ -137,6 +138,16 @@ impl Generation {
             supervisor,
             blueprint,
         })
+    }
+
+    /// Returns the limits that it was loaded with.
+    pub(crate) fn limits(&self) -> &Limits {
+        &self.blueprint.shared.limits
+    }
+
+    /// Returns true if it was loaded with these settings and terms.
+    pub(crate) fn is_loaded_with(&self, settings: &Settings, shared: &Arc<Shared>) -> bool {
+        *self.blueprint.settings == *settings && Arc::ptr_eq(&self.blueprint.shared, shared)
     }
 
     fn identity(&self) -> Identity<'_> {

@@ -81,7 +81,7 @@ pub(crate) struct Shared {
     only_reads: bool,
     pub(crate) metrics: PluginMetrics,
     pub(crate) cluster: ClusterSlot,
-    pub(crate) cache: Cache,
+    pub(crate) cache: Arc<Cache>,
     pub(crate) log: Log,
     targets: Targets,
     pub(crate) last_nodes: LastNodes,
@@ -117,13 +117,44 @@ impl Shared {
             only_reads: source.only_reads,
             metrics,
             cluster,
-            cache: Cache::default(),
+            cache: Arc::default(),
             targets: Targets::default(),
             last_nodes: LastNodes::default(),
             ticker,
             lists: Lists::default(),
             taping,
         }
+    }
+}
+
+impl Shared {
+    /// Returns what the generations of another source and engine share. The plugin's cache is kept.
+    pub(crate) fn reconfigured(
+        &self,
+        source: &PluginSource,
+        limits: Limits,
+        ticker: Arc<Ticker>,
+    ) -> Self {
+        let (metrics, cluster) = (self.metrics.clone(), self.cluster.clone());
+        Self {
+            cache: Arc::clone(&self.cache),
+            ..Self::new(
+                source,
+                limits,
+                metrics,
+                cluster,
+                ticker,
+                self.taping.clone(),
+            )
+        }
+    }
+
+    /// Returns true if generations of this source and these limits can use it.
+    pub(crate) fn fits(&self, source: &PluginSource, limits: &Limits) -> bool {
+        self.limits == *limits
+            && self.overlap == source.overlap
+            && *self.permissions == source.permissions
+            && self.ingress == source.ingress
     }
 }
 

@@ -15,8 +15,10 @@ use crate::{
     generation::Generation,
     host::{ClusterSlot, Shared},
     info::{GenerationInfo, Stopwatch},
+    limits::Limits,
     runtime::Runtime,
     source::{Digests, Files, PluginSource},
+    text::Cause,
 };
 
 /// Number of reports that a listener may fall behind before it loses the oldest.
@@ -64,13 +66,20 @@ pub enum SwapOutcome {
 /// Calls that are running when the generation changes end on the generation that they started with;
 /// later calls use the new one. The calls are in `provider.rs`; `watch.rs` follows the files.
 pub struct Plugin {
-    runtime: Runtime,
-    source: PluginSource,
+    /// What generations of all terms share: name, metrics and cluster.
     pub(crate) shared: Arc<Shared>,
+    terms: ArcSwap<Terms>,
     current: ArcSwap<Generation>,
     swap: Mutex<Swap>,
     number: watch::Sender<u64>,
     reports: broadcast::Sender<SwapReport>,
+}
+
+/// What the plugin is loaded with, which the operator can change.
+struct Terms {
+    runtime: Runtime,
+    source: PluginSource,
+    shared: Arc<Shared>,
 }
 
 /// State that only one swap at a time may use.
@@ -91,6 +100,38 @@ enum Attempted {
     Unreadable,
     /// The attempt failed for a temporary reason.
     InVain,
+}
+
+impl Terms {
+    /// Returns the terms with another source and other limits. What generations share is only
+    /// created again if it is different.
+    async fn changed(&self, source: PluginSource, limits: Limits) -> Result<Self, LoadError> {
+        if self.shared.fits(&source, &limits) {
+            return Ok(Self {
+                runtime: self.runtime.clone(),
+                source,
+                shared: Arc::clone(&self.shared),
+            });
+        }
+        let mut runtime = self.runtime.clone();
+        if limits != *runtime.limits() {
+            let (before, limits) = (runtime, limits.clone());
+            let starting = tokio::task::spawn_blocking(move || before.with_limits(limits));
+            let started = starting
+                .await
+                .map_err(|_| LoadError::new(Stage::Instantiate, LoadProblem::Died))?;
+            runtime = started.map_err(|error| {
+                LoadError::new(Stage::Instantiate, LoadProblem::Engine(Cause::of(error)))
+            })?;
+        }
+        let ticker = Arc::clone(&runtime.inner.ticker);
+        let shared = self.shared.reconfigured(&source, limits, ticker);
+        Ok(Self {
+            runtime,
+            source,
+            shared: Arc::new(shared),
+        })
+    }
 }
 
 impl Plugin {
@@ -147,8 +188,11 @@ impl Plugin {
             Arc::clone(&first.code),
         );
         let plugin = Arc::new(Self {
-            runtime: runtime.clone(),
-            source,
+            terms: ArcSwap::from_pointee(Terms {
+                runtime: runtime.clone(),
+                source,
+                shared: Arc::clone(&shared),
+            }),
             shared,
             current: ArcSwap::from_pointee(first),
             swap: Mutex::new(Swap {
@@ -190,7 +234,7 @@ impl Plugin {
     /// Returns the operator's name for the plugin.
     #[must_use]
     pub fn name(&self) -> &str {
-        &self.source.name
+        &self.shared.plugin
     }
 
     /// Returns a receiver of the number of the generation in service, which changes with the
@@ -207,8 +251,8 @@ impl Plugin {
     }
 
     /// Returns the files of the plugin.
-    pub(crate) fn files(&self) -> impl Iterator<Item = &PathBuf> {
-        self.source.files()
+    pub(crate) fn files(&self) -> Vec<PathBuf> {
+        self.terms.load().source.files().cloned().collect()
     }
 
     /// Loads the plugin again if component or configuration are different from those in service. If
@@ -218,7 +262,25 @@ impl Plugin {
     /// [`LoadError`] with the stage that failed; the plugin in service is not changed.
     pub async fn reload(&self) -> Result<Reload, LoadError> {
         let mut swap = self.swap.lock().await;
-        let files = read(&self.source).await;
+        let files = read(&self.terms.load().source).await;
+        self.replace(&mut swap, files).await
+    }
+
+    /// Uses this source and these limits from now on, and reloads like [`Plugin::reload`]. If the
+    /// plugin cannot be loaded with them, the generation in service keeps those that it was loaded
+    /// with, and its files are tried with the new ones when they change.
+    ///
+    /// # Errors
+    /// [`LoadError`] with the stage that failed; the plugin in service is not changed.
+    pub async fn reconfigure(
+        &self,
+        source: PluginSource,
+        limits: Limits,
+    ) -> Result<Reload, LoadError> {
+        let mut swap = self.swap.lock().await;
+        let terms = self.terms.load().changed(source, limits).await?;
+        self.terms.store(Arc::new(terms));
+        let files = read(&self.terms.load().source).await;
         self.replace(&mut swap, files).await
     }
 
@@ -226,7 +288,7 @@ impl Plugin {
     /// and failed because of them: a faulty file is reported once.
     pub(crate) async fn reload_if_new(&self) -> Result<Reload, LoadError> {
         let mut swap = self.swap.lock().await;
-        let files = read(&self.source).await;
+        let files = read(&self.terms.load().source).await;
         if attempted(&files) == swap.attempted {
             return files.map(|_| Reload::Unchanged);
         }
@@ -239,7 +301,7 @@ impl Plugin {
         files: Result<(Files, Duration), LoadError>,
     ) -> Result<Reload, LoadError> {
         let attempted = attempted(&files);
-        let before = self.current();
+        let (before, terms) = (self.current(), self.terms.load_full());
         let loaded = async {
             let (
                 Files {
@@ -249,16 +311,21 @@ impl Plugin {
                 },
                 reading,
             ) = files?;
-            if digests == before.digests {
+            if digests == before.digests && before.is_loaded_with(&settings, &terms.shared) {
                 return Ok(None);
             }
             let mut watch = Stopwatch::start(reading);
             swap.code = self
-                .code(swap, &before, (component, &digests.component), &mut watch)
+                .code(
+                    swap,
+                    (&before, &terms.runtime),
+                    (component, &digests.component),
+                    &mut watch,
+                )
                 .await?;
             let what = (Arc::clone(&swap.code), &settings, digests);
-            let (source, number) = (self.source.component.clone(), swap.last_number + 1);
-            Generation::load(&self.shared, source, what, watch, number, Some(&before))
+            let (source, number) = (terms.source.component.clone(), swap.last_number + 1);
+            Generation::load(&terms.shared, source, what, watch, number, Some(&before))
                 .await
                 .map(Some)
         };
@@ -298,23 +365,24 @@ impl Plugin {
         }
     }
 
-    /// Returns the code of these bytes. The same bytes are never compiled or loaded twice: if only
-    /// the configuration changes, the code in service is used again.
+    /// Returns the code of these bytes. The same bytes are never compiled or loaded twice by an
+    /// engine: if only the configuration changes, the code in service is used again.
     async fn code(
         &self,
         swap: &Swap,
-        current: &Generation,
+        (current, runtime): (&Generation, &Runtime),
         (component, digest): (Vec<u8>, &str),
         watch: &mut Stopwatch,
     ) -> Result<Arc<Code>, LoadError> {
         let mut known = [&current.code, &swap.code]
             .into_iter()
             .chain(&swap.previous);
-        if let Some(code) = known.find(|code| code.digest == digest) {
+        let is_it = |code: &&Arc<Code>| code.digest == digest && code.is_for(runtime);
+        if let Some(code) = known.find(is_it) {
             return Ok(Arc::clone(code));
         }
         Code::make(
-            &self.runtime,
+            runtime,
             &self.shared.plugin,
             (component, digest.to_owned()),
             watch,
@@ -363,7 +431,7 @@ impl Plugin {
     /// Drops idle instances periodically, as long as the plugin exists.
     fn sweep_idle_instances(self: &Arc<Self>) {
         let plugin = Arc::downgrade(self);
-        let idle = self.shared.limits.idle;
+        let mut idle = self.current().limits().idle;
         tokio::spawn(async move {
             loop {
                 tokio::time::sleep((idle / 2).clamp(Duration::from_millis(10), LONGEST_SWEEP))
@@ -371,7 +439,9 @@ impl Plugin {
                 let Some(plugin) = plugin.upgrade() else {
                     return;
                 };
-                plugin.current().pool.shrink(Instant::now());
+                let generation = plugin.current();
+                generation.pool.shrink(Instant::now());
+                idle = generation.limits().idle;
             }
         });
     }

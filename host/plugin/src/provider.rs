@@ -91,11 +91,12 @@ impl CloudProvider for Plugin {
     }
 
     fn max_routes(&self) -> Option<usize> {
-        Some(self.shared.limits.routes)
+        Some(self.current().limits().routes)
     }
 
     async fn list_routes(&self) -> Result<Vec<Route>, CloudError> {
-        let (limit, generation) = (self.shared.limits.routes, self.current());
+        let generation = self.current();
+        let limit = generation.limits().routes;
         let (mut routes, mut page) = (Vec::new(), None::<String>);
         // A page may be empty, but an endless series of empty pages is an error.
         for _ in 0..=limit {

@@ -90,7 +90,7 @@ pub(crate) struct Inner {
     pub(crate) metrics: PluginMetrics,
     pub(crate) ticker: Arc<Ticker>,
     pub(crate) compiler: Compiler,
-    pub(crate) artifacts: Artifacts,
+    pub(crate) artifacts: Arc<Artifacts>,
     /// [`engine::compatibility`] of the engine.
     pub(crate) compatibility: String,
     /// Reservation of the engine, which compiled code must match.
@@ -112,7 +112,17 @@ impl Runtime {
             metrics,
             taping,
         } = options;
-        let artifacts = Artifacts::open(cache_dir)?;
+        let artifacts = Arc::new(Artifacts::open(cache_dir)?);
+        Self::start(artifacts, compiler, limits, metrics, taping)
+    }
+
+    fn start(
+        artifacts: Arc<Artifacts>,
+        compiler: Compiler,
+        limits: Limits,
+        metrics: PluginMetrics,
+        taping: Taping,
+    ) -> Result<Self, RuntimeError> {
         let (engine, reservation) = start_engine(&limits).map_err(RuntimeError::Engine)?;
         let ticker = start_ticker(&engine).map_err(RuntimeError::Ticker)?;
         let mut linker = host::linker(&engine, &taping).map_err(RuntimeError::Engine)?;
@@ -133,6 +143,28 @@ impl Runtime {
         Ok(Self {
             inner: Arc::new(inner),
         })
+    }
+
+    /// Starts another engine with these limits, because they determine how much address space an
+    /// engine reserves. It uses the same compiled plugins.
+    ///
+    /// # Errors
+    /// [`RuntimeError`].
+    pub(crate) fn with_limits(&self, limits: Limits) -> Result<Self, RuntimeError> {
+        let Inner {
+            artifacts,
+            compiler,
+            metrics,
+            taping,
+            ..
+        } = &*self.inner;
+        Self::start(
+            Arc::clone(artifacts),
+            compiler.clone(),
+            limits,
+            metrics.clone(),
+            taping.clone(),
+        )
     }
 
     /// Returns the limits of each plugin.

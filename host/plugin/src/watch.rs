@@ -89,7 +89,7 @@ impl Plugin {
     }
 
     /// Watches the directories, not the files: an update of a mounted ConfigMap changes a symbolic
-    /// link in the directory (`..data`).
+    /// link in the directory (`..data`). Files that the operator names later are polled.
     fn watch_directories(&self, events: mpsc::Sender<()>) -> Option<RecommendedWatcher> {
         let handler = move |_| {
             // A full channel means that a check is pending anyway.
@@ -99,6 +99,7 @@ impl Plugin {
             let mut watcher = notify::recommended_watcher(handler)?;
             for directory in self
                 .files()
+                .iter()
                 .map(|file| parent(file))
                 .collect::<BTreeSet<_>>()
             {
@@ -128,7 +129,7 @@ impl Plugin {
     }
 
     async fn fingerprints(&self) -> Vec<Fingerprint> {
-        fingerprints(self.files().cloned().collect()).await
+        fingerprints(self.files()).await
     }
 }
 

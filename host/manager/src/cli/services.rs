@@ -11,7 +11,7 @@ use super::{parse_cidr, parse_duration};
 const HEADING: &str = "Load balancers";
 
 /// Flags of the service controller.
-#[derive(Args, Debug)]
+#[derive(Args, Clone, Debug)]
 pub struct ServiceArgs {
     /// Number of Services that are processed concurrently [default: 20].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..), help_heading = HEADING)]

@@ -1,23 +1,38 @@
-//! Which plugin serves the cluster, and its settings in the configuration file.
+//! Which plugin serves the cluster, and what flags and the configuration file say about it.
 
-use std::{collections::BTreeSet, path::Path};
+use std::{
+    collections::BTreeSet,
+    path::{Path, PathBuf},
+};
 
 use skydock_cloud::Pairs;
 use skydock_egress::credentials::config::DigestPin;
-use skydock_plugin::{Overlap, Permissions};
+use skydock_plugin::{Limits, Overlap, Permissions, PluginSource};
 
-use super::ConfigError;
+use super::{ConfigError, is_cloud_conf};
 use crate::{
-    cli::{CcmArgs, NamedPlugin, plugin_limits::PluginLimit},
-    configuration::{ConfigurationError, PluginConfiguration},
+    cli::{
+        CcmArgs, NamedPlugin,
+        plugin_limits::{self, PluginLimit},
+    },
+    configuration::{ConfigurationError, PluginConfiguration, SkydockConfiguration},
 };
 
-/// The settings of the plugin in the configuration file.
-pub struct Configured {
-    /// Resource limits.
-    pub limits: Vec<PluginLimit>,
-    /// Options for the provider.
+/// What the plugin is loaded with. All but the name can change while it runs.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PluginSettings {
+    /// Name of the plugin.
+    pub name: String,
+    /// File of the WebAssembly component.
+    pub file: PathBuf,
+    /// The provider configuration file.
+    pub cloud_config: Option<PathBuf>,
+    /// Whether the provider configuration is a `cloud.conf` whose secrets a credential uses.
+    pub is_cloud_conf: bool,
+    /// The operator's options for the provider.
     pub options: Pairs,
+    /// Resource limits.
+    pub limits: Limits,
     /// Required digest of its file.
     pub digest: DigestPin,
     /// Which calls may run concurrently; overrides what the plugin declares.
@@ -26,43 +41,104 @@ pub struct Configured {
     pub permissions: Permissions,
 }
 
-impl Configured {
-    /// Returns the settings of a plugin in a file. If either is missing, those are the defaults,
-    /// with these permissions.
+impl PluginSettings {
+    /// Returns the source of the plugin, without what the cluster determines.
+    #[must_use]
+    pub fn source(&self) -> PluginSource {
+        PluginSource {
+            name: self.name.clone(),
+            component: self.file.clone(),
+            cloud_config: self.cloud_config.clone(),
+            is_cloud_conf: self.is_cloud_conf,
+            options: self.options.clone(),
+            digest: self.digest.clone(),
+            overlap: self.overlap,
+            permissions: self.permissions.clone(),
+            ..PluginSource::default()
+        }
+    }
+}
+
+/// What the command line says about the plugin. It takes precedence over the configuration file.
+#[derive(Clone, Debug, Default)]
+pub struct PluginFlags {
+    /// Name of the plugin.
+    pub name: String,
+    /// File of the WebAssembly component.
+    pub file: Option<PathBuf>,
+    /// `--cloud-config`.
+    pub cloud_config: Option<PathBuf>,
+    /// `--plugin-option`.
+    pub options: Vec<(String, String)>,
+    /// `--plugin-limit`.
+    pub limits: Vec<PluginLimit>,
+    /// Number of Services that are handled at a time.
+    pub services: usize,
+    /// Permissions that do not depend on the file, for tools of developers.
+    pub permissions: Option<Permissions>,
+}
+
+impl PluginFlags {
+    /// Returns the settings of the plugin, as far as flags do not determine them those in the file.
     ///
     /// # Errors
-    /// If a setting is not valid.
-    pub fn of(
-        plugin: Option<&PluginConfiguration>,
-        file: Option<&Path>,
-        permissions: Permissions,
-    ) -> Result<Self, ConfigError> {
-        let (Some(plugin), Some(file)) = (plugin, file) else {
-            return Ok(Self {
-                limits: Vec::new(),
-                options: Pairs::new(),
-                digest: DigestPin::Any,
-                overlap: None,
-                permissions,
-            });
-        };
-        let wrong = |sentence| ConfigurationError::said(file, sentence);
-        Ok(Self {
-            limits: plugin.limits().map_err(wrong)?,
-            options: plugin.options.clone(),
-            digest: plugin.digest.clone(),
-            overlap: plugin.overlap.map(Into::into),
-            permissions: plugin.permissions().map_err(wrong)?,
+    /// If a setting is not valid, or the plugin has no file.
+    pub fn settings(
+        &self,
+        configuration: Option<(&SkydockConfiguration, &Path)>,
+    ) -> Result<PluginSettings, ConfigError> {
+        // The settings in the file do not apply if another plugin is selected.
+        let configured = configuration.and_then(|(configuration, file)| {
+            let plugin = configuration.plugin(&self.name)?;
+            Some((plugin, configuration.permits(plugin), file))
+        });
+        let plugin = configured.as_ref().map(|(plugin, ..)| *plugin);
+        let file = self.file.as_ref().or_else(|| Some(&plugin?.file));
+        let cloud_config = self
+            .cloud_config
+            .clone()
+            .or_else(|| plugin?.cloud_config.clone());
+        let is_cloud_conf = configured.as_ref().is_some_and(|(_, permits, _)| {
+            cloud_config
+                .as_deref()
+                .is_some_and(|file| is_cloud_conf(permits, file))
+        });
+        let (mut limits, mut permissions) = (Vec::new(), Permissions::by_name(&self.name));
+        if let Some((plugin, _, file)) = &configured {
+            let wrong = |sentence| ConfigurationError::said(file, sentence);
+            limits = plugin.limits().map_err(wrong)?;
+            permissions = plugin.permissions().map_err(wrong)?;
+        }
+        let limits = plugin_limits::merged(limits, self.limits.clone());
+        let mut options = plugin
+            .map(|plugin| plugin.options.clone())
+            .unwrap_or_default();
+        options.extend(self.options.iter().cloned());
+        Ok(PluginSettings {
+            name: self.name.clone(),
+            file: file.cloned().ok_or_else(|| ConfigError::NoPlugin {
+                name: self.name.clone(),
+            })?,
+            cloud_config,
+            is_cloud_conf,
+            options,
+            limits: plugin_limits::limits(self.services, &limits)?,
+            digest: plugin
+                .map(|plugin| plugin.digest.clone())
+                .unwrap_or_default(),
+            overlap: plugin.and_then(|plugin| plugin.overlap).map(Into::into),
+            permissions: self.permissions.clone().unwrap_or(permissions),
         })
     }
 }
 
 /// Selects the plugin named by `--cloud-provider`, or else by the configuration. Its file comes
-/// from `--plugin`, then from the configuration, then from `--plugin-dir`.
+/// from `--plugin`, then from the configuration, then from `--plugin-dir`. Returns no file if it
+/// comes from the configuration.
 pub(super) fn choose_plugin(
     args: &CcmArgs,
     configured: Option<&PluginConfiguration>,
-) -> Result<NamedPlugin, ConfigError> {
+) -> Result<(String, Option<PathBuf>), ConfigError> {
     let mut names = BTreeSet::new();
     if let Some(twice) = args
         .plugins
@@ -84,13 +160,11 @@ pub(super) fn choose_plugin(
         ));
     }
     if let Some(plugin) = args.plugins.iter().find(|plugin| plugin.name == name) {
-        return Ok(plugin.clone());
+        let NamedPlugin { name, file } = plugin.clone();
+        return Ok((name, Some(file)));
     }
-    if let Some(configured) = configured.filter(|configured| configured.name == name) {
-        return Ok(NamedPlugin {
-            name,
-            file: configured.file.clone(),
-        });
+    if configured.is_some_and(|configured| configured.name == name) {
+        return Ok((name, None));
     }
     let Some(dir) = &args.plugin_dir else {
         return Err(match (configured, &args.config) {
@@ -104,7 +178,7 @@ pub(super) fn choose_plugin(
     };
     let file = dir.join(format!("{name}.wasm"));
     if file.is_file() {
-        Ok(NamedPlugin { name, file })
+        Ok((name, Some(file)))
     } else {
         Err(ConfigError::NotInDirectory {
             name,

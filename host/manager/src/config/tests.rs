@@ -1,5 +1,7 @@
 //! Tests of flags and files together.
 
+use skydock_plugin::Overlap;
+
 use super::*;
 
 fn config(args: &[&str]) -> Result<Config, ConfigError> {
@@ -78,11 +80,11 @@ fn flags_override_the_configuration_file() {
         ("static", &*dir.path().join("static.wasm"))
     );
     assert_eq!(
-        (read.cloud_config.as_deref(), read.plugin_overlap),
+        (read.plugin.cloud_config.as_deref(), read.plugin.overlap),
         (Some(&*file), Some(Overlap::None))
     );
     assert_eq!(
-        (read.plugin_limits.memory, read.plugin_limits.uses),
+        (read.plugin.limits.memory, read.plugin.limits.uses),
         (64 << 20, 7)
     );
     let over = config(&[
@@ -93,11 +95,12 @@ fn flags_override_the_configuration_file() {
     ])
     .unwrap();
     assert_eq!(
-        (over.plugin_limits.memory, over.plugin_limits.uses),
+        (over.plugin.limits.memory, over.plugin.limits.uses),
         (65 << 20, 7)
     );
     let options: Vec<_> = over
-        .plugin_options
+        .plugin
+        .options
         .iter()
         .map(|(key, value)| format!("{key}={value}"))
         .collect();
@@ -110,8 +113,8 @@ fn flags_override_the_configuration_file() {
     assert_eq!(
         (
             other.plugin.name.as_str(),
-            other.cloud_config,
-            other.plugin_overlap
+            other.plugin.cloud_config,
+            other.plugin.overlap
         ),
         ("other", None, None)
     );

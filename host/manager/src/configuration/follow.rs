@@ -6,65 +6,120 @@ use std::{
     time::Duration,
 };
 
-use prometheus_client::metrics::gauge::Gauge;
-use tokio::time::sleep;
+use prometheus_client::{metrics::gauge::Gauge, registry::Registry};
+use tokio::{sync::watch, time::sleep};
 
 use super::SkydockConfiguration;
-use crate::{blocking::blocking, egress::Egress};
+use crate::{
+    blocking::blocking,
+    config::{PluginFlags, PluginSettings},
+    egress::Egress,
+};
 
 /// How often the file is checked.
 const PERIOD: Duration = Duration::from_secs(2);
 
+/// Metrics about the file.
+#[derive(Clone, Debug, Default)]
+pub struct FileMetrics {
+    rejected: Gauge,
+    restart_required: Gauge,
+}
+
+impl FileMetrics {
+    /// Registers the metrics.
+    pub fn register(registry: &mut Registry) -> Self {
+        let metrics = Self::default();
+        registry.register(
+            "skydock_configuration_rejected",
+            "1 while the configuration file on disk is rejected",
+            metrics.rejected.clone(),
+        );
+        registry.register(
+            "skydock_configuration_restart_required",
+            "1 while the configuration file on disk names another plugin than the one that runs",
+            metrics.restart_required.clone(),
+        );
+        metrics
+    }
+}
+
 /// The result of a check of the file.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq)]
 enum Outcome {
     /// Nothing has changed.
     Same,
-    /// Rules and credentials of the file are in effect. `restart` is true if something else has
-    /// changed, which needs a restart.
-    Taken { restart: bool },
+    /// Rules and credentials of the file are in effect, and these are the plugin's settings. `None`
+    /// if the file names another plugin, which needs a restart.
+    Taken(Option<Box<PluginSettings>>),
     /// The file is not valid, and the previous configuration stays in effect.
     Refused(String),
 }
 
-/// Follows the file: changes of the rules and credentials of this plugin take effect, and a warning
-/// is logged if other changes need a restart. `refused` is 1 while the current file is rejected.
-/// Never ends.
-pub async fn follow(path: PathBuf, plugin: String, egress: Arc<Egress>, refused: Gauge) {
+/// What depends on the file.
+pub struct Followed {
+    /// What the command line says about the plugin.
+    pub flags: PluginFlags,
+    /// Network access of the plugin.
+    pub egress: Arc<Egress>,
+    /// The settings of the plugin. Sent again if they have not changed, but rules have: they may
+    /// be the reason why a replacement was rejected.
+    pub settings: watch::Sender<PluginSettings>,
+    /// Metrics.
+    pub metrics: FileMetrics,
+}
+
+/// Follows the file: its changes take effect, except for another plugin. Never ends.
+pub async fn follow(path: PathBuf, followed: Followed) {
+    let Followed {
+        flags,
+        egress,
+        settings,
+        metrics,
+    } = followed;
     // The file may have changed since the process read it at startup, so its first content is
     // always applied.
     let mut known = None;
-    let mut text = None;
     let mut refusal = None;
     let mut seen = read(&path).await;
     loop {
         let now = parse(&seen, &path);
-        let outcome = take(known.as_ref(), &now, &plugin, &egress);
+        let outcome = take(known.as_ref(), &now, (&flags, &path), &egress);
         let file = path.display();
         match outcome {
             Outcome::Same => {
-                refused.set(0);
+                metrics.rejected.set(0);
                 refusal = None;
             }
-            Outcome::Taken { restart } => {
-                if text.is_some() {
-                    tracing::info!(%file, "configuration file applied: its egress rules and credentials are in effect");
+            Outcome::Taken(taken) => {
+                let is_first = known.is_none();
+                if !is_first {
+                    tracing::info!(%file, "configuration file applied");
                 }
-                if restart {
-                    tracing::warn!(%file, "other changes in the file take effect only after a restart: restart Skydock");
-                }
-                refused.set(0);
+                metrics.rejected.set(0);
+                metrics.restart_required.set(i64::from(taken.is_none()));
                 (known, refusal) = (now.ok(), None);
+                match taken {
+                    Some(taken) if is_first => drop(settings.send_if_modified(|before| {
+                        let differs = *before != *taken;
+                        *before = *taken;
+                        differs
+                    })),
+                    Some(taken) => drop(settings.send_replace(*taken)),
+                    None => {
+                        tracing::warn!(%file, plugin = flags.name, "the file names another plugin: restart Skydock to use that");
+                    }
+                }
             }
             Outcome::Refused(why) => {
-                refused.set(1);
+                metrics.rejected.set(1);
                 if refusal.as_ref() != Some(&why) {
                     tracing::error!(%file, "configuration file rejected; the previous one stays in effect: {why}");
                 }
                 refusal = Some(why);
             }
         }
-        text = Some(seen);
+        let text = Some(seen);
         seen = next(&path, text.as_ref().filter(|_| refusal.is_none())).await;
     }
 }
@@ -101,7 +156,7 @@ fn parse(text: &Result<String, String>, path: &Path) -> Result<SkydockConfigurat
 fn take(
     known: Option<&SkydockConfiguration>,
     now: &Result<SkydockConfiguration, String>,
-    plugin: &str,
+    (flags, path): (&PluginFlags, &Path),
     egress: &Egress,
 ) -> Outcome {
     let configuration = match now {
@@ -109,29 +164,22 @@ fn take(
         Ok(configuration) => configuration,
         Err(why) => return Outcome::Refused(why.clone()),
     };
-    let entry = configuration
-        .plugins
-        .iter()
-        .find(|entry| entry.name == plugin);
-    let permits = entry
-        .map(|entry| configuration.permits(entry))
+    let plugin = configuration.plugin(&flags.name);
+    let names_another = plugin.is_none() && !configuration.plugins.is_empty();
+    let settings = (!names_another)
+        .then(|| flags.settings(Some((configuration, path))))
+        .transpose();
+    let settings = match settings {
+        Ok(settings) => settings.map(Box::new),
+        Err(why) => return Outcome::Refused(why.to_string()),
+    };
+    let permits = plugin
+        .map(|plugin| configuration.permits(plugin))
         .unwrap_or_default();
     match egress.update(permits) {
-        Ok(()) => Outcome::Taken {
-            restart: known.is_some_and(|known| rest(known) != rest(configuration)),
-        },
+        Ok(()) => Outcome::Taken(settings),
         Err(why) => Outcome::Refused(why.to_string()),
     }
-}
-
-/// Returns the parts of the configuration that need a restart.
-fn rest(configuration: &SkydockConfiguration) -> SkydockConfiguration {
-    let mut rest = configuration.clone();
-    rest.credentials.clear();
-    rest.plugins
-        .iter_mut()
-        .for_each(|plugin| plugin.egress.clear());
-    rest
 }
 
 #[cfg(test)]
@@ -150,8 +198,33 @@ mod tests {
         SkydockConfiguration::parse(&text, Path::new("/c.yaml")).map_err(|error| error.to_string())
     }
 
+    fn flags() -> PluginFlags {
+        PluginFlags {
+            name: "a".to_owned(),
+            ..PluginFlags::default()
+        }
+    }
+
+    /// Follows a file. Returns the settings of the plugin.
+    fn started(
+        file: &Path,
+        egress: &Arc<Egress>,
+        metrics: &FileMetrics,
+    ) -> (tokio::task::JoinHandle<()>, watch::Receiver<PluginSettings>) {
+        let before = of("  file: a.wasm").unwrap();
+        let settings = flags().settings(Some((&before, file))).unwrap();
+        let (sender, receiver) = watch::channel(settings);
+        let followed = Followed {
+            flags: flags(),
+            egress: Arc::clone(egress),
+            settings: sender,
+            metrics: metrics.clone(),
+        };
+        (tokio::spawn(follow(file.to_owned(), followed)), receiver)
+    }
+
     #[test]
-    fn new_rules_apply_immediately_other_changes_need_a_restart() {
+    fn only_another_plugin_needs_a_restart() {
         let egress = Egress::new(
             "a",
             Permits::default(),
@@ -161,7 +234,11 @@ mod tests {
         .unwrap();
         let plain = of("  file: a.wasm");
         let opened = of("  file: a.wasm\n  egress: [{name: x, to: 'https://a.example:443'}]");
-        let moved = of("  file: b.wasm\n  egress: [{name: x, to: 'https://a.example:443'}]");
+        let moved = of("  file: b.wasm\n  limits: {memory: 64Mi}");
+        let other = of("  file: a.wasm").map(|mut other| {
+            other.plugins[0].name = "b".to_owned();
+            other
+        });
         let wrong = of("  file: b.wasm\n  egress: [{name: x, to: 'https://a.example'}]");
         assert!(
             wrong
@@ -169,17 +246,24 @@ mod tests {
                 .is_err_and(|why| why.contains("https://a.example")),
             "{wrong:?}"
         );
+        let path = Path::new("/c.yaml");
+        let settings = |of: &Result<SkydockConfiguration, String>| {
+            let settings = flags().settings(Some((of.as_ref().unwrap(), path)));
+            Some(Box::new(settings.unwrap()))
+        };
         for (known, now, expected) in [
             (&plain, &plain, Outcome::Same),
-            (&plain, &opened, Outcome::Taken { restart: false }),
-            (&opened, &moved, Outcome::Taken { restart: true }),
+            (&plain, &opened, Outcome::Taken(settings(&plain))),
+            (&opened, &moved, Outcome::Taken(settings(&moved))),
+            (&moved, &other, Outcome::Taken(None)),
             (
                 &opened,
                 &wrong,
                 Outcome::Refused(wrong.clone().unwrap_err()),
             ),
         ] {
-            assert_eq!(take(known.as_ref().ok(), now, "a", &egress), expected);
+            let taken = take(known.as_ref().ok(), now, (&flags(), path), &egress);
+            assert_eq!(taken, expected);
         }
     }
 
@@ -200,12 +284,7 @@ mod tests {
             .unwrap(),
         );
         let gateway = egress.gateway("1");
-        let following = tokio::spawn(follow(
-            file.clone(),
-            "a".to_owned(),
-            Arc::clone(&egress),
-            Gauge::default(),
-        ));
+        let (following, _) = started(&file, &egress, &FileMetrics::default());
         sleep(PERIOD * 2).await;
         // Each text is valid, but has fewer restrictions than the last one.
         let rule =
@@ -239,20 +318,32 @@ mod tests {
         let gateway = egress.gateway("1");
         let text = "apiVersion: skydock.dev/v1alpha1\nkind: SkydockConfiguration\nplugins:\n- name: a\n  file: a.wasm\n  egress: [{name: x, to: 'https://a.example:443', addresses: [0.0.0.0/0]}]";
         std::fs::write(&file, text).unwrap();
-        let refused = Gauge::default();
-        let following = tokio::spawn(follow(
-            file.clone(),
-            "a".to_owned(),
-            Arc::clone(&egress),
-            refused.clone(),
-        ));
+        let metrics = FileMetrics::default();
+        let (following, mut settings) = started(&file, &egress, &metrics);
         sleep(PERIOD * 3).await;
-        assert_eq!((gateway.warnings().len(), refused.get()), (1, 0));
-        for (text, expected) in [("kind: SkydockConfiguration", 1), (text, 0)] {
+        assert_eq!((gateway.warnings().len(), metrics.rejected.get()), (1, 0));
+        assert!(!settings.has_changed().unwrap());
+        let limited = format!("{text}\n  limits: {{memory: 64Mi}}");
+        let other = text.replace("name: a\n", "name: b\n");
+        for (text, expected) in [
+            ("kind: SkydockConfiguration", (1, 0, false)),
+            (text, (0, 0, false)),
+            (&limited, (0, 0, true)),
+            (&other, (0, 1, false)),
+            // It may have been the reason for a rejection, even if the settings are the same.
+            (&limited, (0, 0, true)),
+        ] {
             std::fs::write(&file, text).unwrap();
             sleep(PERIOD * 3).await;
-            assert_eq!(refused.get(), expected, "{text}");
+            let found = (
+                metrics.rejected.get(),
+                metrics.restart_required.get(),
+                settings.has_changed().unwrap(),
+            );
+            assert_eq!(found, expected, "{text}");
+            settings.mark_unchanged();
         }
+        assert_eq!(settings.borrow().limits.memory, 64 << 20);
         following.abort();
     }
 }
