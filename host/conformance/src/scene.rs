@@ -122,7 +122,7 @@ impl Scene {
         let info = self.info();
         format!(
             "{info:?}, wanted hosts {:?}",
-            self.plugin.generation().wanted_hosts
+            self.plugin.generation().accepted.hosts
         )
     }
 

@@ -154,6 +154,7 @@ fn config(args: &DevArgs, simulated: Option<&Simulated>) -> anyhow::Result<Confi
         only_reads: !args.allow_cloud_writes && simulated.is_none(),
         permits,
         waits_for_plugin: true,
+        keeps_accepted: false,
         configuration: file,
         cluster_cidrs: vec![CLUSTER_CIDR.to_owned()],
         ingress: IngressRules {

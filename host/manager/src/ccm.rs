@@ -35,6 +35,7 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
+    accepted::AcceptedStore,
     blocking::blocking,
     cli::COMPILER,
     config::{Config, PluginSettings},
@@ -122,6 +123,18 @@ async fn start(
         blocking(async move { clients::named(&account, "cloud-controller-manager") }).await?;
     let root = with_deadline(&root);
     let version = clients::wait_for_api_server(&root, &access.cluster_url).await?;
+    let accepted = config.keeps_accepted.then(|| {
+        let lease = &config.options.process;
+        let [namespace, name] = [&lease.namespace, &lease.name].map(Option::as_deref);
+        AcceptedStore::new(
+            &root,
+            namespace.unwrap_or_default(),
+            name.unwrap_or_default(),
+        )
+    });
+    if let Some(accepted) = &accepted {
+        accepted.check(&plugin).await?;
+    }
     tokio::spawn(plugin.clone().watch(process.clone()));
     if let Some(file) = config.configuration.clone() {
         let (sender, settings) = watch::channel(config.plugin.clone());
@@ -146,12 +159,14 @@ async fn start(
         api_server = %access.cluster_url, %version, plugin = config.plugin.name,
         provider = generation.name, provider_version = generation.version, "started"
     );
+    let dry_run = config.options.dry_run;
     Ok((
         Team {
             config,
             access,
             root,
             plugin,
+            accepted: accepted.filter(|_| !dry_run),
             cluster,
             metrics,
             process,
@@ -277,6 +292,8 @@ struct Team {
     access: kube::Config,
     root: Client,
     plugin: Arc<Plugin>,
+    /// Where to keep what was accepted of the plugin.
+    accepted: Option<AcceptedStore>,
     cluster: ClusterSlot,
     metrics: ControllerMetrics,
     /// Canceled when the process ends.
@@ -307,6 +324,11 @@ impl Team {
         }
         let plugin = self.plugin.clone();
         let followed = tokio::spawn(async move { reporter.follow(&plugin).await });
+        if let Some(accepted) = self.accepted.clone() {
+            let (plugin, process) = (self.plugin.clone(), self.process.clone());
+            let keeping = async move { accepted.follow(&plugin).await };
+            tokio::spawn(process.run_until_cancelled_owned(keeping));
+        }
         let cluster = self.cluster.clone();
         let context = Context {
             clients,

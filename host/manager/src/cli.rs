@@ -27,7 +27,7 @@ use crate::telemetry;
 pub use self::ipam::{IpamArgs, IpamArgsError};
 pub use self::nodes::NodeArgs;
 pub use self::plugin::{
-    Forwarded, InspectArgs, PluginCommand, PluginTool, PrecompileArgs, ToolCommand,
+    AcceptedArgs, Forwarded, InspectArgs, PluginCommand, PluginTool, PrecompileArgs, ToolCommand,
 };
 pub use self::services::{ServiceArgs, ServiceArgsError};
 pub use self::upstream::{NOT_HONORED, SETTLED};

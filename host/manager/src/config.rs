@@ -49,6 +49,8 @@ pub struct Config {
     pub only_reads: bool,
     /// Whether to wait for a plugin that cannot be loaded, instead of exiting.
     pub waits_for_plugin: bool,
+    /// Whether what was accepted of the plugin is kept in the cluster.
+    pub keeps_accepted: bool,
     /// The configuration file, if there is one.
     pub configuration: Option<PathBuf>,
     /// `--cluster-cidr`.
@@ -133,6 +135,7 @@ impl TryFrom<CcmArgs> for Config {
             permits,
             only_reads: args.dry_run,
             waits_for_plugin: false,
+            keeps_accepted: true,
             configuration: args.config,
             plugin,
             plugin_flags,

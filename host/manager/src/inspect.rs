@@ -1,7 +1,7 @@
 //! `skydock plugin inspect`: loads a plugin like the manager, and shows the result. If it is
 //! rejected, its type is still shown.
 
-mod table;
+pub(crate) mod table;
 
 use std::{
     io::Write,
@@ -107,7 +107,7 @@ fn of_plugin(plugin: &Plugin) -> Vec<Row> {
         Row::new("capabilities", generation.capabilities.iter()),
         Row::new("provider IDs", &info.provider_id_prefixes),
         Row::new("annotations", &info.annotation_prefixes),
-        Row::new("wants to reach", &generation.wanted_hosts),
+        Row::new("wants to reach", &generation.accepted.hosts),
         Row::new("nodes per call", [info.max_batch]),
         Row::new("imports", plugin.imports()),
         Row::new("size", [kib(plugin.size())]),

@@ -6,6 +6,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod accepted;
 pub mod blocking;
 pub mod ccm;
 pub mod cli;
@@ -93,6 +94,14 @@ pub async fn run(cli: Cli, shutdown: CancellationToken) -> anyhow::Result<()> {
                 .await;
             compiled
                 .unwrap_or_else(|| Err(anyhow::anyhow!("stopped before the plugin was compiled")))
+        }
+        Some(Command::Plugin {
+            command: PluginCommand::Accepted(args),
+        }) => {
+            let shown = shutdown
+                .run_until_cancelled(Box::pin(accepted::run(args)))
+                .await;
+            shown.unwrap_or_else(|| Err(anyhow::anyhow!("stopped before the cluster answered")))
         }
         Some(Command::Plugin {
             command: PluginCommand::Inspect(args),

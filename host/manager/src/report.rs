@@ -7,7 +7,7 @@ use skydock_kube::{
     election::ElectionConfig,
     events::{EventType, Notice, Recorder},
 };
-use skydock_plugin::{Plugin, SwapOutcome, SwapReport};
+use skydock_plugin::{Names, Plugin, SwapOutcome, SwapReport};
 use tokio::sync::broadcast::error::RecvError;
 
 /// `source.component` (C-03).
@@ -70,10 +70,14 @@ impl Reporter {
         let plugin = &report.plugin;
         match &report.outcome {
             SwapOutcome::Swapped(now) => {
-                let message = format!(
+                let mut message = format!(
                     "Plugin {plugin}: {} {} is in service as generation {}",
                     now.name, now.version, now.number
                 );
+                if !now.added.is_empty() {
+                    let added: Names = now.added.iter().collect();
+                    message = format!("{message}; it needs in addition: {added}");
+                }
                 self.publish(EventType::Normal, SWAPPED, message);
             }
             SwapOutcome::Rejected {

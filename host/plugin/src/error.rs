@@ -5,6 +5,7 @@ use std::{fmt, io, path::PathBuf};
 use skydock_cloud::{Capability, CloudError, units::bytes};
 
 use crate::{
+    accepted::Grown,
     answers::AnswerError,
     call::{CallError, passes},
     compile::CompileError,
@@ -256,7 +257,7 @@ pub enum LoadProblem {
     #[error(
         "it needs more than the plugin in service: {0}; allow it under `permissions` (`imports`, `hosts`) in the configuration, or restart with this plugin"
     )]
-    Grown(Names),
+    Grown(Grown),
     /// Credentials are not for it.
     #[error(transparent)]
     CutOff(#[from] CutOff),

@@ -6,6 +6,7 @@ use skydock_cloud::ProviderInfo;
 use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::{
+    accepted::Accepted,
     call::{CallError, Function},
     code::Code,
     contract::{Guest, Running},
@@ -83,10 +84,22 @@ impl Generation {
             wanted_hosts,
             overlap,
         } = watch.stage(Stage::Info, said.await)?;
-        let identity = identity(&provider, &code, &digests.component, &wanted_hosts);
+        let accepted = Accepted {
+            digest: digests.component.clone(),
+            imports: Accepted::powers(&code.imports),
+            hosts: wanted_hosts,
+            provider_ids: provider.provider_id_prefixes.clone(),
+            annotations: provider.annotation_prefixes.clone(),
+        };
+        let identity = Identity {
+            name: &provider.name,
+            exports: &code.capabilities,
+            accepted: &accepted,
+        };
         let may_follow = before.map_or(Ok(()), |before| {
             identity.may_follow(&before.identity(), &shared.permissions)
         });
+        let added = before.map(|before| accepted.beyond(&before.info.accepted));
         watch.stage(Stage::Identity, may_follow)?;
         let permitted = shared.permissions.permit(
             &provider.provider_id_prefixes,
@@ -125,7 +138,8 @@ impl Generation {
             name: provider.name.clone(),
             version: provider.version.clone(),
             capabilities: provider.capabilities.clone(),
-            wanted_hosts,
+            accepted,
+            added: added.unwrap_or_default(),
             stages: watch.stages,
         };
         let supervisor = Supervisor::default();
@@ -151,12 +165,11 @@ impl Generation {
     }
 
     fn identity(&self) -> Identity<'_> {
-        identity(
-            &self.provider,
-            &self.code,
-            &self.digests.component,
-            &self.info.wanted_hosts,
-        )
+        Identity {
+            name: &self.provider.name,
+            exports: &self.code.capabilities,
+            accepted: &self.info.accepted,
+        }
     }
 
     /// Runs one call on its own instance. The deadline of the call starts when it has an instance;
@@ -247,19 +260,4 @@ async fn by<T>(
         .await
         .map_err(|_| LoadProblem::Call(CallError::Deadline(deadline)))
         .flatten()
-}
-
-fn identity<'a>(
-    provider: &'a ProviderInfo,
-    code: &'a Code,
-    digest: &'a str,
-    wanted_hosts: &'a [String],
-) -> Identity<'a> {
-    Identity {
-        name: &provider.name,
-        exports: &code.capabilities,
-        digest,
-        imports: &code.imports,
-        hosts: wanted_hosts,
-    }
 }

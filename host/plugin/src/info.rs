@@ -9,6 +9,7 @@ use std::{
 use skydock_cloud::{Capability, ProviderInfo};
 
 use crate::{
+    accepted::Accepted,
     error::{LoadError, LoadProblem, Stage},
     overlap::Overlap,
 };
@@ -31,8 +32,10 @@ pub struct GenerationInfo {
     pub version: String,
     /// Capabilities of the plugin.
     pub capabilities: BTreeSet<Capability>,
-    /// Hosts that it requests.
-    pub wanted_hosts: Vec<String>,
+    /// What it needs.
+    pub accepted: Accepted,
+    /// What it needs that the previous generation did not: `import …` and `host …`.
+    pub added: Vec<String>,
     /// Duration of each stage of loading.
     pub stages: Vec<(Stage, Duration)>,
 }

@@ -10,6 +10,7 @@
 //! checked before a controller sees them. A call that fails affects nothing else: its instance is
 //! dropped.
 
+mod accepted;
 mod account;
 mod answers;
 mod artifacts;
@@ -50,6 +51,7 @@ mod ticker;
 mod watch;
 mod way_out;
 
+pub use accepted::{Accepted, Grown};
 pub use answers::{AnswerError, IngressRules, Refused};
 pub use artifacts::CacheDirError;
 pub use call::{CallError, HandleLimit};

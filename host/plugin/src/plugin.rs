@@ -10,6 +10,7 @@ use arc_swap::ArcSwap;
 use tokio::sync::{Mutex, broadcast, watch};
 
 use crate::{
+    accepted::{Accepted, Grown},
     code::Code,
     error::{LoadError, LoadProblem, Stage},
     generation::Generation,
@@ -217,6 +218,17 @@ impl Plugin {
     #[must_use]
     pub fn generation(&self) -> GenerationInfo {
         self.current.load().info.clone()
+    }
+
+    /// Checks that the plugin in service needs no more than one that was accepted earlier, and the
+    /// operator's permissions.
+    ///
+    /// # Errors
+    /// [`Grown`], with what it needs in addition.
+    pub fn may_follow(&self, before: &Accepted) -> Result<(), Grown> {
+        let permissions = &self.terms.load().source.permissions;
+        let current = self.current.load();
+        current.info.accepted.may_follow(before, permissions)
     }
 
     /// Returns the imports of the component in service.

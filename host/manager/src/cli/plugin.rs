@@ -20,6 +20,11 @@ pub enum PluginCommand {
     Inspect(InspectArgs),
     /// Compile a plugin into a directory for --plugin-cache-dir, for images and init containers.
     Precompile(PrecompileArgs),
+    /// Show what was accepted of the plugins of a cluster, or forget it.
+    ///
+    /// A replacement of a plugin, also after a restart, may import and request no more than that,
+    /// unless the configuration permits it.
+    Accepted(AcceptedArgs),
     /// Tools for developers.
     #[command(flatten)]
     Tool(ToolCommand),
@@ -129,4 +134,26 @@ pub struct PrecompileArgs {
     #[arg(long = "plugin-limit", value_name = "KEY=VALUE", value_parser = plugin_limits::parse,
           long_help = plugin_limits::help())]
     pub plugin_limits: Vec<plugin_limits::PluginLimit>,
+}
+
+/// Flags of `skydock plugin accepted`.
+#[derive(Args, Debug)]
+pub struct AcceptedArgs {
+    /// Name of the plugin. Default: all plugins.
+    pub plugin: Option<String>,
+    /// Forget what was accepted: the next start accepts the plugin as it is.
+    #[arg(long)]
+    pub reset: bool,
+    /// Path to a kubeconfig file. By default, the service account of the Pod is used.
+    #[arg(long, value_name = "FILE")]
+    pub kubeconfig: Option<PathBuf>,
+    /// Address of the API server. Overrides the kubeconfig.
+    #[arg(long, value_name = "URL")]
+    pub master: Option<http::Uri>,
+    /// Name of the Lease, in which it is kept.
+    #[arg(long, value_name = "NAME", default_value = "cloud-controller-manager")]
+    pub leader_elect_resource_name: String,
+    /// Namespace of the Lease.
+    #[arg(long, value_name = "NAMESPACE", default_value = "kube-system")]
+    pub leader_elect_resource_namespace: String,
 }

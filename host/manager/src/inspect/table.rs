@@ -2,14 +2,14 @@
 
 /// A property of a plugin, and its values.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Row {
-    pub(super) name: &'static str,
+pub(crate) struct Row {
+    pub(crate) name: &'static str,
     values: Vec<String>,
 }
 
 impl Row {
     /// Creates a row.
-    pub(super) fn new(name: &'static str, values: impl IntoIterator<Item = impl ToString>) -> Self {
+    pub(crate) fn new(name: &'static str, values: impl IntoIterator<Item = impl ToString>) -> Self {
         Self {
             name,
             values: values.into_iter().map(|value| value.to_string()).collect(),
@@ -27,13 +27,13 @@ impl Row {
 }
 
 /// Returns a line for each row.
-pub(super) fn lines(rows: &[Row]) -> Vec<String> {
+pub(crate) fn lines(rows: &[Row]) -> Vec<String> {
     rows.iter().map(Row::line).collect()
 }
 
 /// Returns the lines for a plugin compared with an earlier build: values that were added have a
 /// `+`, values that were removed a `-`. What only one of them says is added or removed as a whole.
-pub(super) fn compared(rows: &[Row], earlier: &[Row]) -> Vec<String> {
+pub(crate) fn compared(rows: &[Row], earlier: &[Row]) -> Vec<String> {
     let mut out = Vec::new();
     let only_earlier = earlier
         .iter()

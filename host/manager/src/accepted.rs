@@ -1,0 +1,321 @@
+//! Keeps in the cluster what was accepted of each plugin, so that a restart accepts no more than a
+//! replacement at run time: an annotation of the Lease, which no plugin can write.
+
+use std::{collections::BTreeMap, io::Write, time::Duration};
+
+use anyhow::{Context, anyhow};
+use k8s_openapi::api::coordination::v1::Lease;
+use kube::{Api, Client, api::PostParams, core::ObjectMeta};
+use skydock_cloud::text::escape;
+use skydock_kube::{
+    api::{with_causes, with_deadline},
+    clients::{self, ClusterAccess},
+    informer::Read,
+};
+use skydock_plugin::{Accepted, Plugin};
+use tokio::time::sleep;
+
+use crate::{
+    blocking::blocking,
+    cli::AcceptedArgs,
+    inspect::table::{Row, lines},
+};
+
+/// The annotation: JSON with the plugins by their names.
+const ANNOTATION: &str = "skydock.dev/accepted";
+
+/// Attempts to write the Lease while its holder renews it, which happens every two seconds.
+const ATTEMPTS: u32 = 5;
+
+/// Time between two attempts after a failure.
+const AGAIN: Duration = Duration::from_secs(5);
+
+type All = BTreeMap<String, Accepted>;
+
+/// Why it cannot be read or written.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// The API server denied the request, or did not answer.
+    #[error("{}", with_causes(.0))]
+    Api(#[from] kube::Error),
+    /// The annotation has other contents.
+    #[error(
+        "the annotation {ANNOTATION} cannot be read ({0}): remove it with `skydock plugin accepted --reset`"
+    )]
+    Unreadable(serde_json::Error),
+    /// Others changed the Lease each time.
+    #[error("the Lease was changed at the same time")]
+    Busy,
+}
+
+/// What was accepted, in the Lease of a run.
+#[derive(Clone)]
+pub struct AcceptedStore {
+    leases: Api<Read<Lease>>,
+    namespace: String,
+    name: String,
+}
+
+impl AcceptedStore {
+    /// Creates a store in this Lease.
+    #[must_use]
+    pub fn new(client: &Client, namespace: &str, name: &str) -> Self {
+        Self {
+            leases: Api::namespaced(with_deadline(client), namespace),
+            namespace: namespace.to_owned(),
+            name: name.to_owned(),
+        }
+    }
+
+    /// Waits until the API server says what was accepted, and checks that the plugin needs no more.
+    ///
+    /// # Errors
+    /// If it needs more, or the annotation cannot be read.
+    pub async fn check(&self, plugin: &Plugin) -> anyhow::Result<()> {
+        let all = loop {
+            match self.read().await {
+                Ok(all) => break all,
+                Err(error @ StoreError::Unreadable(_)) => {
+                    return Err(anyhow!(error).context(self.to_string()));
+                }
+                Err(error) => {
+                    tracing::warn!(lease = %self, "cannot read what was accepted of the plugin; retrying: {error}");
+                    sleep(AGAIN).await;
+                }
+            }
+        };
+        let name = plugin.name();
+        let Some(before) = all.get(name) else {
+            return Ok(());
+        };
+        plugin.may_follow(before).map_err(|grown| {
+            anyhow!(
+                "plugin {name} needs more than what was accepted in this cluster, for sha256:{}: {grown}; allow it under `permissions` \
+                 (`imports`, `hosts`) in the configuration, or accept it with `skydock plugin accepted {name} --reset`",
+                before.digest
+            )
+        })
+    }
+
+    /// Keeps what is accepted of the plugin whenever a generation is in service. Ends when the
+    /// plugin is dropped.
+    pub async fn follow(&self, plugin: &Plugin) {
+        let mut generations = plugin.subscribe();
+        loop {
+            generations.borrow_and_update();
+            let (name, accepted) = (plugin.name(), plugin.generation().accepted);
+            let keep = |all: &mut All| drop(all.insert(name.to_owned(), accepted.clone()));
+            while let Err(error) = self.update(keep).await {
+                tracing::warn!(lease = %self, "cannot keep what was accepted of the plugin; retrying: {error}");
+                sleep(AGAIN).await;
+            }
+            if generations.changed().await.is_err() {
+                return;
+            }
+        }
+    }
+
+    /// Returns what was accepted of each plugin.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub async fn read(&self) -> Result<All, StoreError> {
+        parse(self.lease().await?.as_ref())
+    }
+
+    async fn lease(&self) -> Result<Option<Lease>, StoreError> {
+        let lease = self.leases.get_opt(&self.name).await?;
+        Ok(lease.map(|Read(lease)| lease))
+    }
+
+    /// Changes what was accepted. Writes nothing if it stays the same.
+    async fn update(&self, change: impl Fn(&mut All)) -> Result<(), StoreError> {
+        for _ in 0..ATTEMPTS {
+            let lease = self.lease().await?;
+            let before = parse(lease.as_ref())?;
+            let mut all = before.clone();
+            change(&mut all);
+            if all == before {
+                return Ok(());
+            }
+            match self.write(lease, &all).await {
+                Err(kube::Error::Api(status)) if status.is_conflict() => {}
+                written => return Ok(written?),
+            }
+        }
+        Err(StoreError::Busy)
+    }
+
+    async fn write(&self, lease: Option<Lease>, all: &All) -> Result<(), kube::Error> {
+        let is_new = lease.is_none();
+        let mut lease = lease.unwrap_or_else(|| Lease {
+            metadata: ObjectMeta {
+                name: Some(self.name.clone()),
+                ..ObjectMeta::default()
+            },
+            ..Lease::default()
+        });
+        let annotations = lease.metadata.annotations.get_or_insert_default();
+        if all.is_empty() {
+            annotations.remove(ANNOTATION);
+        } else {
+            let text = serde_json::to_string(all).map_err(kube::Error::SerdeError)?;
+            annotations.insert(ANNOTATION.to_owned(), text);
+        }
+        let params = PostParams::default();
+        if is_new {
+            self.leases.create(&params, &Read(lease)).await?;
+        } else {
+            // The resource version of the Lease prevents that a renewal is lost.
+            self.leases
+                .replace(&self.name, &params, &Read(lease))
+                .await?;
+        }
+        Ok(())
+    }
+
+    /// Forgets what was accepted of one plugin or of all, even if it cannot be read.
+    async fn reset(&self, plugin: Option<&str>) -> Result<(), StoreError> {
+        for _ in 0..ATTEMPTS {
+            let Some(lease) = self.lease().await? else {
+                return Ok(());
+            };
+            let mut all = match plugin {
+                Some(_) => parse(Some(&lease))?,
+                None => All::new(),
+            };
+            all.retain(|name, _| plugin != Some(name));
+            match self.write(Some(lease), &all).await {
+                Err(kube::Error::Api(status)) if status.is_conflict() => {}
+                written => return Ok(written?),
+            }
+        }
+        Err(StoreError::Busy)
+    }
+}
+
+impl std::fmt::Display for AcceptedStore {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}/{}", self.namespace, self.name)
+    }
+}
+
+fn parse(lease: Option<&Lease>) -> Result<All, StoreError> {
+    let annotations = lease.and_then(|lease| lease.metadata.annotations.as_ref());
+    let text = annotations.and_then(|all| all.get(ANNOTATION));
+    let all = text.map(|text| serde_json::from_str(text).map_err(StoreError::Unreadable));
+    Ok(all.transpose()?.unwrap_or_default())
+}
+
+/// Runs `skydock plugin accepted`: shows what was accepted, or forgets it.
+///
+/// # Errors
+/// If the API server does not answer, or does not allow it.
+pub async fn run(args: AcceptedArgs) -> anyhow::Result<()> {
+    let access = ClusterAccess {
+        kubeconfig: args.kubeconfig,
+        master: args.master,
+    };
+    let client = blocking(async move {
+        let config = clients::load(&access).await?;
+        anyhow::Ok(clients::named(&config, "plugin-accepted")?)
+    })
+    .await?;
+    let store = AcceptedStore::new(
+        &client,
+        &args.leader_elect_resource_namespace,
+        &args.leader_elect_resource_name,
+    );
+    let plugin = args.plugin.as_deref();
+    if args.reset {
+        let reset = store.reset(plugin).await;
+        reset.with_context(|| format!("cannot change the Lease {store}"))?;
+    }
+    let all = store.read().await;
+    let all = all.with_context(|| format!("cannot read the Lease {store}"))?;
+    let mut out = std::io::stdout().lock();
+    for (name, accepted) in all
+        .iter()
+        .filter(|(name, _)| plugin.is_none_or(|plugin| plugin == *name))
+    {
+        let rows = [
+            Row::new("plugin", [name]),
+            Row::new("sha256", [&accepted.digest]),
+            Row::new("imports", &accepted.imports),
+            Row::new("wants to reach", &accepted.hosts),
+            Row::new("provider IDs", &accepted.provider_ids),
+            Row::new("annotations", &accepted.annotations),
+        ];
+        for line in lines(&rows) {
+            writeln!(out, "{}", escape(&line))?;
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+    use skydock_kube::testing::FakeApi;
+
+    use super::*;
+
+    const LEASE: &str = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/ccm";
+
+    fn lease(text: Option<&str>) -> serde_json::Value {
+        json!({
+            "metadata": {"name": "ccm", "resourceVersion": "7", "annotations": {"a": "b", ANNOTATION: text}},
+            "spec": {"holderIdentity": "me"},
+        })
+    }
+
+    fn store(api: &FakeApi) -> AcceptedStore {
+        AcceptedStore::new(&api.client(), "kube-system", "ccm")
+    }
+
+    fn metal(digest: &str) -> Accepted {
+        Accepted {
+            digest: digest.to_owned(),
+            ..Accepted::default()
+        }
+    }
+
+    /// Returns the Leases that were written.
+    fn written(api: &FakeApi) -> Vec<serde_json::Value> {
+        let requests = api.requests().into_iter();
+        let written = requests.filter(|request| request.method == "PUT");
+        written.map(|request| request.body).collect()
+    }
+
+    #[tokio::test]
+    async fn what_was_accepted_is_kept_next_to_the_holder() {
+        let api = FakeApi::default();
+        api.answer("GET", LEASE, 200, lease(None));
+        api.answer("PUT", LEASE, 200, lease(None));
+        let store = store(&api);
+        let keep = |all: &mut All| drop(all.insert("metal".into(), metal("1")));
+        store.update(keep).await.unwrap();
+        let lease_now = written(&api).remove(0);
+        assert_eq!(lease_now["metadata"]["resourceVersion"], "7");
+        assert_eq!(lease_now["metadata"]["annotations"]["a"], "b");
+        assert_eq!(lease_now["spec"]["holderIdentity"], "me");
+        let text = lease_now["metadata"]["annotations"][ANNOTATION].clone();
+        api.answer("GET", LEASE, 200, lease(text.as_str()));
+        assert_eq!(store.read().await.unwrap()["metal"], metal("1"));
+        store.update(keep).await.unwrap();
+        assert_eq!(written(&api).len(), 1, "it is the same");
+    }
+
+    #[tokio::test]
+    async fn what_cannot_be_read_is_an_error_until_it_is_reset() {
+        let api = FakeApi::default();
+        api.answer("GET", LEASE, 200, lease(Some("{")));
+        api.answer("PUT", LEASE, 200, lease(None));
+        let store = store(&api);
+        let error = store.read().await.unwrap_err().to_string();
+        assert!(error.contains("skydock plugin accepted --reset"), "{error}");
+        store.reset(None).await.unwrap();
+        let lease_now = written(&api).remove(0);
+        assert_eq!(lease_now["metadata"]["annotations"], json!({"a": "b"}));
+    }
+}
