@@ -8,7 +8,7 @@ use std::{fs, path::PathBuf, time::Duration};
 
 use futures::{StreamExt as _, stream};
 use skydock_conformance::{Format, Options, Report, Verdict, run};
-use skydock_plugin::{Compiler, Limits, PluginSource};
+use skydock_plugin::{Compiler, Limits, Permissions, PluginSource};
 
 #[test]
 #[ignore = "the compiler of all other tests: not a test"]
@@ -37,6 +37,7 @@ async fn check(name: &str, config: Option<&str>, calls: usize) -> Report {
         cloud_config,
         cluster_name: "conformance".into(),
         cluster_cidrs: vec!["10.244.0.0/16".into()],
+        permissions: Permissions::unrestricted(),
         ..PluginSource::default()
     };
     let limits = Limits {

@@ -7,6 +7,7 @@ use std::{
 };
 
 use http::{Request, header};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ManagedFieldsEntry, ObjectMeta};
 use kube::Client;
 use serde::Deserialize;
 use serde_json::Value;
@@ -44,6 +45,16 @@ struct Seen {
     version: Option<String>,
     /// Keys of the Services whose load balancer depends on the object.
     readers: BTreeSet<String>,
+}
+
+#[derive(Deserialize)]
+struct List {
+    items: Vec<Item>,
+}
+
+#[derive(Deserialize)]
+struct Item {
+    metadata: ObjectMeta,
 }
 
 #[derive(Deserialize)]
@@ -104,20 +115,24 @@ impl Reads {
         );
         let listed = self.request(path, METADATA_LIST, action).await;
         let listed = listed.map_err(|error| ReadError::Unavailable(error.to_string()))?;
-        let metadata = listed
-            .pointer("/items/0/metadata")
-            .filter(|metadata| metadata["uid"] == service.uid.as_str());
-        match metadata {
-            Some(metadata) if metadata["annotations"][annotation] != object.name.as_str() => {
-                Err(ReadError::NotGranted)
-            }
-            Some(metadata) if is_own(&metadata["managedFields"], annotation) => {
-                tracing::warn!(%service, annotation, object = %object, "the annotation does not grant the object, because it was written for the plugin: if the object is meant, remove the annotation and set it again");
-                Err(ReadError::NotGranted)
-            }
-            Some(_) => Ok(()),
-            None => Err(ReadError::NotThere),
+        let found: List = serde_json::from_value(listed)
+            .map_err(|error| ReadError::Unavailable(error.to_string()))?;
+        let mut metadata = found.items.into_iter().map(|item| item.metadata);
+        let metadata = metadata
+            .find(|metadata| metadata.uid.as_ref() == Some(&service.uid))
+            .ok_or(ReadError::NotThere)?;
+        let value = metadata
+            .annotations
+            .as_ref()
+            .and_then(|all| all.get(annotation));
+        if value != Some(&object.name) {
+            return Err(ReadError::NotGranted);
         }
+        if is_own(&metadata, annotation) {
+            tracing::warn!(%service, annotation, object = %object, "the annotation does not grant the object, because it was written for the plugin: if the object is meant, remove the annotation and set it again");
+            return Err(ReadError::NotGranted);
+        }
+        Ok(())
     }
 
     /// Reads an object as JSON. If a reader is given, the object is watched for changes on its
@@ -252,16 +267,27 @@ impl Reads {
     }
 }
 
-/// Returns true if only this host wrote the current value of an annotation. `managed` are the
-/// object's `metadata.managedFields`; whoever writes the same value after it is noted there, too.
-fn is_own(managed: &Value, annotation: &str) -> bool {
+/// Returns true if only this host wrote the current value of an annotation. Whoever writes the same
+/// value after it is noted in `managedFields`, too.
+fn is_own(metadata: &ObjectMeta, annotation: &str) -> bool {
     let field = format!("f:{annotation}");
-    let writers = managed
-        .as_array()
-        .into_iter()
-        .flatten()
-        .filter(|entry| !entry["fieldsV1"]["f:metadata"]["f:annotations"][&field].is_null());
-    let mut writers = writers.map(|entry| entry["manager"] == MANAGER).peekable();
+    let has_written = |entry: &&ManagedFieldsEntry| {
+        let fields = entry.fields_v1.as_ref();
+        fields
+            .and_then(|fields| {
+                fields
+                    .0
+                    .get("f:metadata")?
+                    .get("f:annotations")?
+                    .get(&field)
+            })
+            .is_some()
+    };
+    let entries = metadata.managed_fields.iter().flatten();
+    let mut writers = entries
+        .filter(has_written)
+        .map(|entry| entry.manager.as_deref() == Some(MANAGER))
+        .peekable();
     writers.peek().is_some() && writers.all(|own| own)
 }
 
@@ -291,7 +317,9 @@ mod tests {
             (json!([]), false),
             (Value::Null, false),
         ] {
-            assert_eq!(is_own(&managed, "a.example/x"), expected, "{managed}");
+            let metadata = json!({"managedFields": managed});
+            let metadata: ObjectMeta = serde_json::from_value(metadata).unwrap();
+            assert_eq!(is_own(&metadata, "a.example/x"), expected, "{managed}");
         }
     }
 }

@@ -104,7 +104,7 @@ impl AcceptedStore {
         loop {
             generations.borrow_and_update();
             let (name, accepted) = (plugin.name(), plugin.generation().accepted);
-            let keep = |all: &mut All| drop(all.insert(name.to_owned(), accepted.clone()));
+            let keep = |all: &mut All| drop(all.insert(name.to_owned(), (*accepted).clone()));
             while let Err(error) = self.update(keep).await {
                 tracing::warn!(lease = %self, "cannot keep what was accepted of the plugin; retrying: {error}");
                 sleep(AGAIN).await;
@@ -263,8 +263,12 @@ mod tests {
     const LEASE: &str = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/ccm";
 
     fn lease(text: Option<&str>) -> serde_json::Value {
+        let mut annotations = json!({"a": "b"});
+        if let Some(text) = text {
+            annotations[ANNOTATION] = text.into();
+        }
         json!({
-            "metadata": {"name": "ccm", "resourceVersion": "7", "annotations": {"a": "b", ANNOTATION: text}},
+            "metadata": {"name": "ccm", "resourceVersion": "7", "annotations": annotations},
             "spec": {"holderIdentity": "me"},
         })
     }
@@ -302,6 +306,7 @@ mod tests {
         let text = lease_now["metadata"]["annotations"][ANNOTATION].clone();
         api.answer("GET", LEASE, 200, lease(text.as_str()));
         assert_eq!(store.read().await.unwrap()["metal"], metal("1"));
+        api.answer("GET", LEASE, 200, lease(text.as_str()));
         store.update(keep).await.unwrap();
         assert_eq!(written(&api).len(), 1, "it is the same");
     }
@@ -314,6 +319,7 @@ mod tests {
         let store = store(&api);
         let error = store.read().await.unwrap_err().to_string();
         assert!(error.contains("skydock plugin accepted --reset"), "{error}");
+        api.answer("GET", LEASE, 200, lease(Some("{")));
         store.reset(None).await.unwrap();
         let lease_now = written(&api).remove(0);
         assert_eq!(lease_now["metadata"]["annotations"], json!({"a": "b"}));

@@ -14,12 +14,11 @@ use k8s_openapi::api::core::v1::ObjectReference;
 use skydock_controllers::{
     ClusterCidrsError, Controller, Options as ControllerOptions, service::ServiceOptions,
 };
-use skydock_egress::credentials::config::DigestPin;
 use skydock_kube::{
     clients::ClusterAccess,
     election::{ElectionConfig, Timings, TimingsError},
 };
-use skydock_plugin::{IngressRules, Limits, Overlap, Permissions};
+use skydock_plugin::IngressRules;
 
 use crate::{
     cli::{BindAddress, CcmArgs, IpamArgsError, LoggingFormat},

@@ -7,6 +7,8 @@
 mod child;
 mod ending;
 mod order;
+#[cfg(target_os = "linux")]
+mod sandbox;
 
 use std::{ffi::OsString, path::PathBuf, process::Stdio, thread::available_parallelism};
 

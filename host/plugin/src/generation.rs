@@ -138,8 +138,8 @@ impl Generation {
             name: provider.name.clone(),
             version: provider.version.clone(),
             capabilities: provider.capabilities.clone(),
-            accepted,
-            added: added.unwrap_or_default(),
+            accepted: Arc::new(accepted),
+            added: added.unwrap_or_default().into(),
             stages: watch.stages,
         };
         let supervisor = Supervisor::default();

@@ -3,6 +3,7 @@
 use std::{
     collections::BTreeSet,
     path::PathBuf,
+    sync::Arc,
     time::{Duration, Instant as Clock},
 };
 
@@ -33,9 +34,9 @@ pub struct GenerationInfo {
     /// Capabilities of the plugin.
     pub capabilities: BTreeSet<Capability>,
     /// What it needs.
-    pub accepted: Accepted,
+    pub accepted: Arc<Accepted>,
     /// What it needs that the previous generation did not: `import …` and `host …`.
-    pub added: Vec<String>,
+    pub added: Arc<[String]>,
     /// Duration of each stage of loading.
     pub stages: Vec<(Stage, Duration)>,
 }

@@ -82,15 +82,12 @@ impl Permissions {
             let refused = wanted.iter().filter(|it| !is_permitted(it)).cloned();
             refused.collect::<Vec<_>>()
         };
-        let not_permitted = NotPermitted {
-            provider_ids: refused(provider_ids, &|it| self.permits_provider_ids(it)),
-            annotations: refused(annotations, &|it| self.permits_keys(it)),
-            permitted: self.clone(),
-        };
-        if not_permitted.is_empty() {
+        let provider_ids = refused(provider_ids, &|it| self.permits_provider_ids(it));
+        let annotations = refused(annotations, &|it| self.permits_keys(it));
+        if provider_ids.is_empty() && annotations.is_empty() {
             Ok(())
         } else {
-            Err(not_permitted)
+            Err(NotPermitted::new(self, &provider_ids, &annotations))
         }
     }
 

@@ -4,11 +4,12 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use k8s_openapi::api::apps::v1::Deployment;
-use k8s_openapi::api::core::v1::{Node, Pod};
-use kube::api::{ListParams, PostParams};
+use k8s_openapi::api::core::v1::{Node, Pod, Service};
+use kube::api::{ListParams, Patch, PatchParams, PostParams};
 use kube::{Api, ResourceExt};
 use serde_json::json;
 use skydock_clusters::{Error, NodeSpec, Plane, RealPlane};
+use skydock_kube::clients::{self, ClusterAccess, MANAGER};
 use skydock_support::{Seen, eventually, kubernetes::UNINITIALIZED};
 
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -225,5 +226,51 @@ async fn mistakes_are_reported_as_errors() -> Result<()> {
         version.matches("\"gitVersion\": \"v1.36.").count() == 2,
         "client or server is not 1.36: {version}"
     );
+    Ok(())
+}
+
+/// Whether an annotation grants an object depends on who wrote it last, also by a patch of the
+/// status.
+#[tokio::test]
+async fn the_api_server_notes_who_wrote_an_annotation() -> Result<()> {
+    let plane = plane().await?;
+    let services: Api<Service> = Api::namespaced(plane.client(), "default");
+    let service = json!({"metadata": {"name": "web"}, "spec": {"ports": [{"port": 80}]}});
+    services
+        .create(&PostParams::default(), &serde_json::from_value(service)?)
+        .await?;
+    let access = ClusterAccess {
+        kubeconfig: Some(plane.kubeconfig_path().to_owned()),
+        master: None,
+    };
+    let skydock = clients::named(&clients::load(&access).await?, "service-controller")?;
+    let skydock: Api<Service> = Api::namespaced(skydock, "default");
+    let set =
+        |value: &str| Patch::Merge(json!({"metadata": {"annotations": {"a.example/tls": value}}}));
+    let writers = async || -> Result<Vec<String>> {
+        let list = ListParams::default().fields("metadata.name=web");
+        let found = services.list_metadata(&list).await?.items.remove(0);
+        let entries = found
+            .metadata
+            .managed_fields
+            .unwrap_or_default()
+            .into_iter();
+        let writes = entries.filter(|entry| {
+            let fields = entry.fields_v1.as_ref().map(|fields| fields.0.to_string());
+            fields.is_some_and(|fields| fields.contains("f:a.example/tls"))
+        });
+        Ok(writes.filter_map(|entry| entry.manager).collect())
+    };
+    let params = PatchParams::default();
+    skydock.patch_status("web", &params, &set("1")).await?;
+    ensure!(writers().await? == [MANAGER], "{:?}", writers().await?);
+    let people = PatchParams {
+        field_manager: Some("people".to_owned()),
+        ..PatchParams::default()
+    };
+    services.patch("web", &people, &set("2")).await?;
+    ensure!(writers().await? == ["people"], "{:?}", writers().await?);
+    skydock.patch_status("web", &params, &set("3")).await?;
+    ensure!(writers().await? == [MANAGER], "{:?}", writers().await?);
     Ok(())
 }

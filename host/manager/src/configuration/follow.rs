@@ -211,7 +211,8 @@ mod tests {
         egress: &Arc<Egress>,
         metrics: &FileMetrics,
     ) -> (tokio::task::JoinHandle<()>, watch::Receiver<PluginSettings>) {
-        let before = of("  file: a.wasm").unwrap();
+        let before = "apiVersion: skydock.dev/v1alpha1\nkind: SkydockConfiguration\nplugins: [{name: a, file: a.wasm}]";
+        let before = SkydockConfiguration::parse(before, file).unwrap();
         let settings = flags().settings(Some((&before, file))).unwrap();
         let (sender, receiver) = watch::channel(settings);
         let followed = Followed {

@@ -41,13 +41,31 @@ fn plugin(name: &str) -> String {
         "there is no plugin {}: run `cargo xtask guests`",
         path.display()
     );
-    format!("--plugin=it={}", path.display())
+    format!("--plugin={}={}", provider(&path), path.display())
+}
+
+/// Returns the name of a plugin, which permits its provider IDs.
+fn provider(plugin: &Path) -> &str {
+    let folder = plugin.parent().unwrap();
+    let named = if folder.ends_with("hostile") {
+        folder
+    } else {
+        plugin
+    };
+    named.file_stem().unwrap().to_str().unwrap()
+}
+
+/// Returns the flag that selects the plugin of `--plugin`.
+fn cloud_provider(args: &[&str]) -> String {
+    let plugins = args.iter().filter_map(|arg| arg.strip_prefix("--plugin="));
+    let name = plugins.filter_map(|plugin| plugin.split_once('=')).next();
+    format!("--cloud-provider={}", name.map_or("it", |(name, _)| name))
 }
 
 fn skydock(dir: &TempDir, args: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_skydock"));
     command
-        .args(["--cloud-provider=it", "--metrics-bind-address=0"])
+        .args([&*cloud_provider(args), "--metrics-bind-address=0"])
         .args(args);
     command
         .current_dir(dir.path())

@@ -1,6 +1,6 @@
 //! The process of the compiler: it reads one component, writes one file, and exits.
 //!
-//! It sets its own limits before it reads the component. The host holds its standard input open:
+//! It sets its own limits, and gives up what it does not need, before it reads the component. The host holds its standard input open:
 //! when the host ends, in whatever way, the compiler ends too.
 
 use std::{
@@ -40,6 +40,9 @@ fn compile() -> Result<(), (u8, String)> {
     let order =
         Order::read(&mut input).map_err(|error| failed("cannot read the request", error))?;
     limit(&order).map_err(|error| failed("cannot set limits", error))?;
+    #[cfg(target_os = "linux")]
+    super::sandbox::enter()
+        .map_err(|error| (FAILED, format!("cannot restrict the process: {error}")))?;
     let mut component = Vec::new();
     let length = (&mut input)
         .take(order.component)

@@ -37,7 +37,7 @@ impl Cache {
 
 impl State {
     fn entries(&self) -> Option<MutexGuard<'_, Entries>> {
-        self.while_serving(&self.shared.cache).map(Cache::entries)
+        self.while_serving(&*self.shared.cache).map(Cache::entries)
     }
 
     /// Returns the value of this key.

@@ -8,37 +8,46 @@ use crate::text::Names;
 /// What a plugin wants to own, although it is not permitted. Displays the lines that permit it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NotPermitted {
-    /// Prefixes of provider IDs.
-    pub(super) provider_ids: Vec<String>,
-    /// Prefixes of the keys of annotations.
-    pub(super) annotations: Vec<String>,
-    /// What is permitted.
-    pub(super) permitted: Permissions,
+    wanted: String,
+    /// The fields of `permissions`, in YAML.
+    fields: String,
 }
 
-impl std::error::Error for NotPermitted {}
-
 impl NotPermitted {
-    pub(super) fn is_empty(&self) -> bool {
-        self.provider_ids.is_empty() && self.annotations.is_empty()
-    }
-
-    /// Returns the field of `permissions` for provider IDs. A list in the file replaces the default,
-    /// so it has to repeat what is permitted.
-    fn provider_ids(&self) -> Option<String> {
-        let wanted = &self.provider_ids;
-        let all = self.permitted.provider_ids.iter().chain(wanted);
-        (!wanted.is_empty()).then(|| field("providerIDs", all.cloned()))
-    }
-
-    /// Returns the field of `permissions` for the keys of annotations.
-    fn domains(&self) -> Option<String> {
-        let written =
-            |range: &KeyRange| (!matches!(range, KeyRange::Named(_))).then(|| range.to_string());
-        let wanted = self.annotations.iter();
-        let wanted = wanted.map(|it| it.strip_suffix('/').unwrap_or(it).to_owned());
-        let all = self.permitted.keys.iter().filter_map(written).chain(wanted);
-        (!self.annotations.is_empty()).then(|| field("domains", all))
+    /// Creates an error about these prefixes of provider IDs and of the keys of annotations.
+    pub(super) fn new(
+        permitted: &Permissions,
+        provider_ids: &[String],
+        annotations: &[String],
+    ) -> Self {
+        let names = |what: &str, list: &[String]| {
+            (!list.is_empty()).then(|| format!("{what} {}", list.iter().collect::<Names>()))
+        };
+        let wanted = [
+            names("provider IDs", provider_ids),
+            names("annotations", annotations),
+        ];
+        // A list in the file replaces the default, so it has to repeat what is permitted.
+        let ids = permitted.provider_ids.iter().chain(provider_ids).cloned();
+        let ranges = permitted
+            .keys
+            .iter()
+            .filter(|range| !matches!(range, KeyRange::Named(_)));
+        let prefixes = annotations
+            .iter()
+            .map(|prefix| prefix.strip_suffix('/').unwrap_or(prefix).to_owned());
+        let domains = ranges.map(ToString::to_string).chain(prefixes);
+        let fields = [
+            (!provider_ids.is_empty()).then(|| field("providerIDs", ids)),
+            (!annotations.is_empty()).then(|| field("domains", domains)),
+        ];
+        let listed = |list: [Option<String>; 2], between: &str| {
+            list.into_iter().flatten().collect::<Vec<_>>().join(between)
+        };
+        Self {
+            wanted: listed(wanted, " and "),
+            fields: listed(fields, ", "),
+        }
     }
 }
 
@@ -58,24 +67,14 @@ fn field(name: &str, values: impl Iterator<Item = String>) -> String {
     format!("{name}: [{}]", values.collect::<Vec<_>>().join(", "))
 }
 
+impl std::error::Error for NotPermitted {}
+
 impl fmt::Display for NotPermitted {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let names = |what: &str, list: &[String]| {
-            (!list.is_empty()).then(|| format!("{what} {}", list.iter().collect::<Names>()))
-        };
-        let wanted = [
-            names("provider IDs", &self.provider_ids),
-            names("annotations", &self.annotations),
-        ];
-        let fields = [self.provider_ids(), self.domains()];
-        let listed = |list: [Option<String>; 2], between: &str| {
-            list.into_iter().flatten().collect::<Vec<_>>().join(between)
-        };
+        let Self { wanted, fields } = self;
         write!(
             f,
-            "it wants {}, which it is not permitted; to permit it, add to the plugin in the configuration file (--config): permissions: {{{}}}",
-            listed(wanted, " and "),
-            listed(fields, ", ")
+            "it wants {wanted}, which it is not permitted; to permit it, add to the plugin in the configuration file (--config): permissions: {{{fields}}}"
         )
     }
 }

@@ -3,8 +3,8 @@
 use std::{fs, os::unix::fs::PermissionsExt, path::Path};
 
 use skydock_plugin::{
-    CacheDirError, CallError, ClusterSlot, Limits, LoadError, LoadProblem, Plugin, PluginMetrics,
-    PluginSource, Runtime, RuntimeError, RuntimeOptions, Stage,
+    CacheDirError, CallError, ClusterSlot, Limits, LoadError, LoadProblem, Permissions, Plugin,
+    PluginMetrics, PluginSource, Runtime, RuntimeError, RuntimeOptions, Stage,
 };
 
 use crate::support::{compiler, fixture, limits, runtime};
@@ -20,6 +20,7 @@ async fn load_with(component: &Path, limits: Limits) -> Result<(), LoadError> {
         cloud_config: None,
         cluster_name: "c1".into(),
         cluster_cidrs: Vec::new(),
+        permissions: Permissions::unrestricted(),
         ..PluginSource::default()
     };
     let runtime = runtime(limits, PluginMetrics::default());

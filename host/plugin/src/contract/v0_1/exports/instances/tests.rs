@@ -10,6 +10,7 @@ fn owner() -> Owned {
             "metal.example/".into(),
             "service.beta.kubernetes.io/metal-".into(),
         ],
+        permissions: Arc::new(crate::permissions::Permissions::unrestricted()),
     }
 }
 
