@@ -12,6 +12,7 @@
 
 use std::{
     convert::Infallible,
+    path::Path,
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -27,7 +28,9 @@ use hyper_util::{
     rt::{TokioExecutor, TokioIo},
 };
 use skydock_egress::{
-    Call, EgressMetrics, Gateway, Instance, Options, Phase, Resolver, Settings, Surroundings,
+    Call, Credential, EgressMetrics, Gateway, HostIssuer, Instance, Options, Phase, Resolver,
+    Settings, Surroundings, TlsConfig,
+    credentials::{CredentialMetrics, Credentials, SystemClock, Tools, config::CredentialConfig},
 };
 use tokio::{net::TcpListener, runtime::Runtime};
 
@@ -43,11 +46,18 @@ impl Resolver for Loopback {
 async fn serve() -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();
+    let server = r#"{"id": "9b1deb4d-3b7d-4bad-9bdd-2b0d7b3dcb6d", "name": "node-1", "metadata": {"zone": "a"}, "note": "a\"b"},"#;
+    let large = Bytes::from(server.repeat((16 << 20) / server.len()));
     tokio::spawn(async move {
         loop {
             let (stream, _) = listener.accept().await.unwrap();
-            let answer = service_fn(|_| async {
-                Ok::<_, Infallible>(Response::new(Full::<Bytes>::from("0123456789")))
+            let large = large.clone();
+            let answer = service_fn(move |request: Request<_>| {
+                let body = match request.uri().path() {
+                    "/v3/large" => large.clone(),
+                    _ => Bytes::from_static(b"0123456789"),
+                };
+                async { Ok::<_, Infallible>(Response::new(Full::<Bytes>::from(body))) }
             });
             tokio::spawn(http1::Builder::new().serve_connection(TokioIo::new(stream), answer));
         }
@@ -55,12 +65,17 @@ async fn serve() -> u16 {
     port
 }
 
-fn gateway(port: u16) -> Gateway {
+fn gateway(port: u16, credential: Option<Arc<dyn Credential>>) -> Gateway {
+    let field = credential.as_ref().map_or("", |_| "credential: token, ");
     let rule = format!(
-        "[{{name: api, to: 'http://api.example.com:{port}', paths: [/v3], addresses: [127.0.0.1/32], limits: {{rate: 10000, burst: 10000}}}}]"
+        "[{{name: api, to: 'http://api.example.com:{port}', paths: [/v3], addresses: [127.0.0.1/32], {field}limits: {{rate: 10000, burst: 10000}}}}]"
     );
     let settings = Settings {
         rules: serde_saphyr::from_str(&rule).unwrap(),
+        credentials: credential
+            .map(|it| ("token".to_owned(), it))
+            .into_iter()
+            .collect(),
         ..Settings::default()
     };
     let surroundings = Surroundings {
@@ -69,6 +84,24 @@ fn gateway(port: u16) -> Gateway {
         ..Surroundings::default()
     };
     Gateway::new("bench", &settings, surroundings).unwrap()
+}
+
+/// Returns a credential with a token, whose quotes are searched for in answers.
+fn token(folder: &Path) -> Arc<dyn Credential> {
+    let file = folder.join("token");
+    std::fs::write(&file, "xK9vQ2mB7tR4wZ8nL3pC6hJ1dF5gS0yTcV2bN4mA8sD-q7Ew").unwrap();
+    let yaml = format!(
+        "[{{name: token, for: {{plugin: bench, digest: any}}, type: header, prefix: 'Bearer ', valueFile: {}}}]",
+        file.display()
+    );
+    let tools = Tools {
+        issuers: Box::new(|_| Arc::new(HostIssuer::new(TlsConfig::default()))),
+        clock: Arc::new(SystemClock),
+        metrics: CredentialMetrics::default(),
+    };
+    let configs: Vec<CredentialConfig> = serde_saphyr::from_str(&yaml).unwrap();
+    let credentials = Credentials::new(&configs, &tools).unwrap();
+    credentials.bind("token", "bench", "sha256:0").unwrap()
 }
 
 async fn through(gateway: &Gateway, instance: &Instance, uri: &str) {
@@ -120,7 +153,9 @@ fn cpu() -> Duration {
 fn compare(criterion: &mut Criterion) {
     let runtime = Runtime::new().unwrap();
     let port = runtime.block_on(serve());
-    let (gateway, instance) = (gateway(port), Instance::default());
+    let folder = tempfile::tempdir().unwrap();
+    let signing = gateway(port, Some(token(folder.path())));
+    let (gateway, instance) = (gateway(port, None), Instance::default());
     let client = Client::builder(TokioExecutor::new()).build_http();
     let (named, plain) = (
         format!("http://api.example.com:{port}/v3/x"),
@@ -135,6 +170,17 @@ fn compare(criterion: &mut Criterion) {
             .to_async(&runtime)
             .iter(|| through(&gateway, &instance, &named));
     });
+    group.finish();
+    // The search for secrets in a large answer.
+    let mut group = criterion.benchmark_group("body");
+    let large = format!("http://api.example.com:{port}/v3/large");
+    for (name, gateway) in [("plain", &gateway), ("searched", &signing)] {
+        group.bench_function(name, |bench| {
+            bench
+                .to_async(&runtime)
+                .iter(|| through(gateway, &instance, &large));
+        });
+    }
     group.finish();
     // Criterion measures elapsed time; CPU time matters here.
     const COUNT: u32 = 5000;

@@ -44,11 +44,12 @@ pub trait Credential: Send + Sync + fmt::Debug {
     /// renewed.
     async fn changed(&self, used: u64) -> bool;
 
-    /// Removes secrets from the headers of an answer (Set-Cookie, X-Subject-Token) before the
-    /// plugin receives it.
+    /// Removes headers of an answer that hand out secrets (Set-Cookie, X-Subject-Token) before the
+    /// plugin receives it. Quotes of secrets are masked by the gateway.
     fn mask(&self, head: &mut http::response::Parts);
 
-    /// Returns all current secret values, so that they can be redacted in logs and errors.
+    /// Returns all current secret values, so that they can be redacted in logs and errors, and
+    /// masked in answers to requests that were sent with them.
     fn secrets(&self) -> Vec<Secret>;
 }
 

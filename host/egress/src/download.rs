@@ -144,11 +144,10 @@ impl Streamed {
                         return Poll::Ready(Some(Err(too_large(self.most))));
                     };
                     self.left = left;
-                    let sure = self.veil.pass(data);
-                    if sure.is_empty() {
-                        continue;
+                    match self.veil.pass(data) {
+                        Ok(sure) if sure.is_empty() => continue,
+                        sure => return Poll::Ready(Some(sure)),
                     }
-                    return Poll::Ready(Some(Ok(sure)));
                 }
                 Poll::Pending => {
                     let due = || self.deadline.min(Instant::now() + self.between);

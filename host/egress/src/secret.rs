@@ -9,7 +9,10 @@ use base64::{Engine as _, engine::general_purpose};
 use http::HeaderValue;
 use zeroize::Zeroizing;
 
-use crate::encode;
+use crate::{
+    encode,
+    quotes::{self, Quotes},
+};
 
 /// Replacement for secrets in texts.
 const REDACTED: &str = "[redacted]";
@@ -27,6 +30,7 @@ struct Inner {
     value: Zeroizing<Vec<u8>>,
     /// Computed when a text is searched for the secret for the first time.
     forms: OnceLock<Vec<Zeroizing<String>>>,
+    quotes: OnceLock<Option<Quotes>>,
 }
 
 impl Secret {
@@ -36,6 +40,7 @@ impl Secret {
         Self(Arc::new(Inner {
             value: Zeroizing::new(value.into()),
             forms: OnceLock::new(),
+            quotes: OnceLock::new(),
         }))
     }
 
@@ -66,10 +71,19 @@ impl Secret {
 
     /// Returns the forms in which the secret may occur in a text; none if it is too short to be
     /// distinguished from other text.
-    pub(crate) fn forms(&self) -> &[Zeroizing<String>] {
+    fn forms(&self) -> &[Zeroizing<String>] {
         self.0
             .forms
             .get_or_init(|| forms(self.expose(), self.expose_str()))
+    }
+
+    /// Returns what to search for in texts that may quote a part of the secret; `None` if it is too
+    /// short.
+    pub(crate) fn quotes(&self) -> Option<&Quotes> {
+        self.0
+            .quotes
+            .get_or_init(|| Quotes::of(self.expose()))
+            .as_ref()
     }
 }
 
@@ -99,24 +113,39 @@ impl fmt::Display for Secret {
     }
 }
 
-/// Minimum length of a part of a secret that is redacted by itself.
-const MIN_PART: usize = 20;
-
 /// Removes all secrets from a text: plain, percent-encoded, in both alphabets of Base64, in
-/// hexadecimal, and escaped for JSON, XML and forms. In other encodings, long parts without special
-/// characters are removed.
+/// hexadecimal, and escaped for JSON, XML and forms. Of long secrets, parts are removed as well.
 #[must_use]
 pub fn redact(text: &str, secrets: &[Secret]) -> String {
     let mut forms: Vec<&Zeroizing<String>> = secrets.iter().flat_map(Secret::forms).collect();
     // Longest first, since a secret may be part of another.
     forms.sort_by_key(|form| std::cmp::Reverse(form.len()));
-    forms.iter().fold(text.to_owned(), |text, form| {
+    let text = forms.iter().fold(text.to_owned(), |text, form| {
         if text.contains(form.as_str()) {
             text.replace(form.as_str(), REDACTED)
         } else {
             text
         }
-    })
+    });
+    without_parts(&text, secrets)
+}
+
+fn without_parts(text: &str, secrets: &[Secret]) -> String {
+    let all: Vec<_> = secrets.iter().filter_map(Secret::quotes).collect();
+    let mut found = quotes::find(text.as_bytes(), &all);
+    found.sort_by_key(|range| range.start);
+    let (mut redacted, mut done) = (String::with_capacity(text.len()), 0);
+    for range in found.into_iter().filter(|range| !range.is_empty()) {
+        // A range that touches a character with several bytes includes it.
+        let start = text.floor_char_boundary(range.start);
+        if start >= done {
+            redacted.push_str(text.get(done..start).unwrap_or_default());
+            redacted.push_str(REDACTED);
+        }
+        done = done.max(text.ceil_char_boundary(range.end));
+    }
+    redacted.push_str(text.get(done..).unwrap_or_default());
+    redacted
 }
 
 fn forms(bytes: &[u8], text: Option<&str>) -> Vec<Zeroizing<String>> {
@@ -137,13 +166,6 @@ fn forms(bytes: &[u8], text: Option<&str>) -> Vec<Zeroizing<String>> {
         forms.push(encode::xml(text));
         forms.push(encode::form(text));
     }
-    // Whatever the encoding, letters, digits and most punctuation are not changed by those that are
-    // used in texts.
-    let is_changed = |byte: &u8| !byte.is_ascii_alphanumeric() && !b"-._~".contains(byte);
-    let parts = bytes
-        .split(is_changed)
-        .filter(|part| part.len() >= MIN_PART);
-    forms.extend(parts.map(|part| String::from_utf8_lossy(part).into_owned()));
     forms.sort();
     forms.dedup();
     forms.into_iter().map(Zeroizing::new).collect()
@@ -183,6 +205,20 @@ mod tests {
                 text.starts_with("before [redacted]") && text.ends_with(" after"),
                 "{form}: {text}"
             );
+        }
+    }
+
+    #[test]
+    fn parts_of_a_long_secret_are_redacted() {
+        let secret = Secret::from("xK9vQ2mB7tR4wZ8nL3pC6hJ1dF5gS0yT");
+        for part in [
+            "xK9vQ2mB7tR4wZ8n",
+            "C6hJ1dF5gS0yT",
+            &general_purpose::STANDARD_NO_PAD.encode("a xK9vQ2mB7tR4wZ8nL3pC6hJ1dF5gS0yT")[3..],
+            "\\u0078\\u004b9vQ2mB7tR4wZ8n",
+        ] {
+            let text = redact(&format!("é {part} é"), std::slice::from_ref(&secret));
+            assert_eq!(text, "é [redacted] é", "{part}");
         }
     }
 

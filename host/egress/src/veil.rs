@@ -1,73 +1,103 @@
-//! Removes the secrets of a credential from the body of an answer. Servers may quote them, for
-//! example in an error that shows the request.
+//! Removes the secrets of a credential from an answer. Servers may quote them, for example in an
+//! error that shows the request.
 //!
 //! A plugin can make servers quote a text of its choice. So nothing that it can see depends on
 //! whether such a text is the beginning of a secret: the veil always holds back the same number of
-//! bytes.
+//! bytes, and [`quotes`] finds only parts that are too long to be guessed.
 
 use std::ops::Range;
 
 use base64::{Engine as _, engine::general_purpose};
 use bytes::{Bytes, BytesMut};
-use http::HeaderMap;
+use http::{HeaderMap, HeaderName, HeaderValue};
 use memchr::memmem;
 use zeroize::Zeroizing;
 
-use crate::secret::Secret;
-
-/// Minimum length of hidden secrets in bytes. Shorter texts may occur for other reasons; tokens are
-/// longer.
-const SHORTEST: usize = 20;
+use crate::{
+    legible::Beginning,
+    quotes::{self, Quotes},
+    refusal::Refusal,
+    secret::Secret,
+};
 
 /// The secrets to hide, and the end of the data so far.
 #[derive(Default)]
 pub(crate) struct Veil {
     secrets: Vec<Secret>,
-    /// Number of bytes to hold back: the longest incomplete form of a secret.
+    /// Number of bytes to hold back.
     hold: usize,
     held: BytesMut,
     /// Number of bytes at the start of `held` that belong to a secret that began earlier.
     hidden: usize,
+    /// The beginning of the body, if the request had a credential.
+    beginning: Option<Beginning>,
 }
 
 impl Veil {
     /// Creates a veil that hides those of a credential's `secrets` that it put into a request: the
     /// headers were `asked` by the plugin, and `sent` to the server. A server cannot quote the
-    /// others.
-    pub(crate) fn new(mut secrets: Vec<Secret>, asked: &HeaderMap, sent: &HeaderMap) -> Self {
+    /// others, and a plugin could guess them if their quotes were hidden.
+    pub(crate) fn new(secrets: Vec<Secret>, asked: &HeaderMap, sent: &HeaderMap) -> Self {
         let added = added(asked, sent);
         let is_sent = |secret: &Secret| {
-            secret.forms().iter().any(|form| {
-                added
-                    .iter()
-                    .any(|value| memmem::find(value, form.as_bytes()).is_some())
-            })
+            let mut added = added.iter();
+            added.any(|value| memmem::find(value, secret.expose()).is_some())
         };
-        secrets.retain(|secret| secret.expose().len() >= SHORTEST && is_sent(secret));
-        Self::over(secrets)
+        let sent = secrets.into_iter().filter(is_sent);
+        Self {
+            beginning: Some(Beginning::default()),
+            ..Self::over(sent.filter(|it| it.quotes().is_some()).collect())
+        }
     }
 
     fn over(secrets: Vec<Secret>) -> Self {
-        let longest = secrets
-            .iter()
-            .flat_map(Secret::forms)
-            .map(|form| form.len())
-            .max();
+        let reach = secrets.iter().filter_map(Secret::quotes).map(Quotes::reach);
         Self {
+            hold: reach.max().unwrap_or_default(),
             secrets,
-            hold: longest.unwrap_or_default().saturating_sub(1),
             ..Self::default()
+        }
+    }
+
+    /// Hides secrets in the headers of the answer.
+    pub(crate) fn mask(&self, headers: &mut HeaderMap) {
+        if self.secrets.is_empty() {
+            return;
+        }
+        let quoting = |name: &&HeaderName| !self.find(name.as_str().as_bytes()).is_empty();
+        let names: Vec<_> = headers.keys().filter(quoting).cloned().collect();
+        for name in names {
+            headers.remove(name);
+        }
+        for value in headers.values_mut() {
+            let found = self.find(value.as_bytes());
+            if !found.is_empty() {
+                let mut masked = value.as_bytes().to_vec();
+                found.into_iter().for_each(|range| fill(&mut masked, range));
+                *value = HeaderValue::from_bytes(&masked)
+                    .unwrap_or_else(|_| HeaderValue::from_static("*"));
+            }
         }
     }
 
     /// Returns the part of the body that is final after this piece, which may be empty. Each hidden
     /// byte becomes a `*`, so that the length is not changed.
-    pub(crate) fn pass(&mut self, piece: Bytes) -> Bytes {
+    ///
+    /// # Errors
+    /// [`Refusal`] if secrets cannot be found in the body.
+    pub(crate) fn pass(&mut self, piece: Bytes) -> Result<Bytes, Refusal> {
+        if let Some(beginning) = &mut self.beginning {
+            beginning.check(&piece)?;
+        }
         if self.secrets.is_empty() {
-            return piece;
+            return Ok(piece);
         }
         self.held.extend_from_slice(&piece);
-        self.release(self.held.len().saturating_sub(self.hold))
+        // What is held back is searched again with the next piece, which may be a single byte.
+        if self.held.len() < 2 * self.hold {
+            return Ok(Bytes::new());
+        }
+        Ok(self.release(self.held.len().saturating_sub(self.hold)))
     }
 
     /// Returns the rest of the body after its last piece.
@@ -80,66 +110,48 @@ impl Veil {
         self.held.len() as u64
     }
 
+    fn find(&self, text: &[u8]) -> Vec<Range<usize>> {
+        let all: Vec<_> = self.secrets.iter().filter_map(Secret::quotes).collect();
+        quotes::find(text, &all)
+    }
+
     fn release(&mut self, length: usize) -> Bytes {
-        let mut hidden: Vec<_> = std::iter::once(0..self.hidden).collect();
-        for form in self.secrets.iter().flat_map(Secret::forms) {
-            hidden.extend(found(&self.held, form.as_bytes()));
+        if length == 0 {
+            return Bytes::new();
         }
+        let mut hidden = self.find(&self.held);
+        hidden.push(0..self.hidden);
         let mut released = self.held.split_to(length);
         self.hidden = 0;
         // Those that begin later are found again.
         for Range { start, end } in hidden.into_iter().filter(|range| range.start <= length) {
             self.hidden = self.hidden.max(end.saturating_sub(length));
-            released
-                .get_mut(start..end.min(length))
-                .into_iter()
-                .for_each(|bytes| bytes.fill(b'*'));
+            fill(&mut released, start..end.min(length));
         }
         released.freeze()
     }
 }
 
-/// Returns the values of headers that only the second map has. Basic authentication is also
-/// returned decoded.
+fn fill(text: &mut [u8], range: Range<usize>) {
+    text.get_mut(range)
+        .into_iter()
+        .for_each(|bytes| bytes.fill(b'*'));
+}
+
+/// Returns the values of headers that only the second map has. Of basic authentication, only the
+/// password and the user name count, and not their encoding: a part of that has a part of the user
+/// name, which the plugin may know.
 fn added(asked: &HeaderMap, sent: &HeaderMap) -> Vec<Zeroizing<Vec<u8>>> {
     let is_new = |(name, value): &(_, _)| !asked.get_all(*name).iter().any(|known| known == *value);
-    let mut added = Vec::new();
-    for (_, value) in sent.iter().filter(is_new) {
+    let decoded = |(_, value): (_, &HeaderValue)| {
         let value = value.as_bytes();
         let basic = value
             .split_at_checked(6)
             .filter(|(scheme, _)| scheme.eq_ignore_ascii_case(b"basic "));
-        added.extend(
-            basic
-                .and_then(|(_, pair)| general_purpose::STANDARD.decode(pair).ok())
-                .map(Zeroizing::new),
-        );
-        added.push(Zeroizing::new(value.to_vec()));
-    }
-    added
-}
-
-/// Number of bytes of a form that are searched for. Preparing a search for a complete long form
-/// takes longer than most searches.
-const START: usize = 16;
-
-/// Returns the positions at which the start of this form occurs, including overlapping ones.
-fn starts<'a>(text: &'a [u8], form: &'a [u8]) -> impl Iterator<Item = usize> + 'a {
-    let finder = memmem::Finder::new(form.get(..START).unwrap_or(form));
-    let mut from = 0_usize;
-    std::iter::from_fn(move || {
-        let at = from.saturating_add(finder.find(text.get(from..)?)?);
-        from = at.saturating_add(1);
-        Some(at)
-    })
-}
-
-/// Returns the ranges at which the complete form occurs.
-fn found<'a>(text: &'a [u8], form: &'a [u8]) -> impl Iterator<Item = Range<usize>> + 'a {
-    let is_whole = |at: &usize| text.get(*at..).is_some_and(|rest| rest.starts_with(form));
-    starts(text, form)
-        .filter(is_whole)
-        .map(|at| at..at.saturating_add(form.len()))
+        let pair = basic.and_then(|(_, pair)| general_purpose::STANDARD.decode(pair).ok());
+        Zeroizing::new(pair.unwrap_or_else(|| value.to_vec()))
+    };
+    sent.iter().filter(is_new).map(decoded).collect()
 }
 
 #[cfg(test)]
@@ -149,12 +161,14 @@ mod tests {
     use super::*;
 
     const TOKEN: &str = "abcabcabcabcabcabcabd";
+    /// A secret that is searched for in parts.
+    const RANDOM: &str = "xK9vQ2mB7tR4wZ8nL3pC6hJ1dF5gS0yT";
 
     fn veiled(pieces: &[&[u8]], secret: &str) -> Vec<u8> {
         let mut veil = Veil::over(vec![Secret::from(secret)]);
         let mut all = Vec::new();
         for piece in pieces {
-            all.extend(veil.pass(Bytes::copy_from_slice(piece)));
+            all.extend(veil.pass(Bytes::copy_from_slice(piece)).unwrap());
         }
         all.extend(veil.rest());
         all
@@ -177,14 +191,14 @@ mod tests {
     }
 
     fn headers(name: &'static str, value: &str) -> HeaderMap {
-        HeaderMap::from_iter([(http::HeaderName::from_static(name), value.parse().unwrap())])
+        HeaderMap::from_iter([(HeaderName::from_static(name), value.parse().unwrap())])
     }
 
     #[test]
     fn only_long_secrets_that_were_sent_are_hidden() {
         let (key, short, none) = (
             "wJalrXUtnFEMI/K7MDENG+bPxRfiCY",
-            "kubernetes-cluster",
+            "a-short-secret",
             HeaderMap::new(),
         );
         let secrets = || vec![Secret::from(TOKEN), Secret::from(key), Secret::from(short)];
@@ -207,7 +221,7 @@ mod tests {
                 vec![],
             ),
         ] {
-            let hidden: Vec<_> = Veil::new(secrets(), &none, &sent).secrets;
+            let hidden = Veil::new(secrets(), &none, &sent).secrets;
             assert_eq!(
                 hidden,
                 expected.into_iter().map(Secret::from).collect::<Vec<_>>(),
@@ -222,12 +236,60 @@ mod tests {
     }
 
     #[test]
-    fn a_part_of_a_secret_that_no_server_encodes_is_hidden() {
-        let text = "{\"token\": \"%2fabcdefghijklmnopqrst%3d\"}";
-        let stars = text.replace("abcdefghijklmnopqrst", &"*".repeat(20));
+    fn a_short_password_cannot_be_guessed_with_its_user() {
+        let pair = |password: &str| general_purpose::STANDARD.encode(format!("admin:{password}"));
+        let (right, wrong) = (pair("hunter22hunter2"), pair("hunter22hunter3"));
+        let secrets = vec![Secret::from("hunter22hunter2"), Secret::from(&*right)];
+        let sent = headers("authorization", &format!("Basic {right}"));
+        let veil = Veil::new(secrets, &HeaderMap::new(), &sent);
+        for guess in [&right, &wrong] {
+            let mut answer = headers("location", &format!("/{guess}"));
+            veil.mask(&mut answer);
+            assert_eq!(answer["location"], format!("/{guess}"));
+        }
+    }
+
+    #[test]
+    fn headers_that_quote_a_secret_are_masked() {
+        let sent = headers("authorization", &format!("Bearer {RANDOM}"));
+        let veil = Veil::new(vec![Secret::from(RANDOM)], &HeaderMap::new(), &sent);
+        let mut answer = HeaderMap::new();
+        for (name, value) in [
+            ("location", format!("/login?for={RANDOM}&x=1")),
+            (
+                "x-echo",
+                general_purpose::STANDARD.encode(format!("a{RANDOM}")),
+            ),
+            ("x-cut", RANDOM[..20].to_owned()),
+            ("x-other", "kept".to_owned()),
+        ] {
+            answer.insert(name, value.parse().unwrap());
+        }
+        let name = format!("x-{}", RANDOM.to_lowercase());
+        answer.insert(
+            HeaderName::from_bytes(name.as_bytes()).unwrap(),
+            "1".parse().unwrap(),
+        );
+        veil.mask(&mut answer);
         assert_eq!(
-            veiled(&[text.as_bytes()], "/abcdefghijklmnopqrst="),
-            stars.as_bytes()
+            answer["location"],
+            format!("/login?for={}&x=1", "*".repeat(32))
+        );
+        assert_eq!(answer["x-echo"].to_str().unwrap().trim_matches('*'), "Y");
+        assert_eq!(answer["x-cut"], "*".repeat(20));
+        assert_eq!(answer["x-other"], "kept");
+        assert_eq!(answer.len(), 4, "a name that quotes the secret is removed");
+    }
+
+    #[test]
+    fn a_compressed_body_is_rejected_also_without_secrets() {
+        let mut veil = Veil::new(Vec::new(), &HeaderMap::new(), &HeaderMap::new());
+        assert!(veil.pass(Bytes::from_static(b"\x1f\x8b\x08")).is_err());
+        let mut without_credential = Veil::default();
+        assert!(
+            without_credential
+                .pass(Bytes::from_static(b"\x1f\x8b\x08"))
+                .is_ok()
         );
     }
 
@@ -251,12 +313,38 @@ mod tests {
         }
 
         #[test]
+        fn a_part_of_a_secret_is_hidden_however_the_body_is_split(
+            words in prop::collection::vec(prop_oneof![
+                Just(RANDOM.to_owned()),
+                Just(RANDOM[3..30].to_owned()),
+                Just(general_purpose::STANDARD.encode(RANDOM)),
+                Just(RANDOM.bytes().map(|byte| format!("%{byte:02x}")).collect()),
+                Just(RANDOM.bytes().map(|byte| format!("\\u{byte:04x}")).collect()),
+                "[a-z ]{0,300}",
+            ], 0..12),
+            cuts in prop::collection::vec(0_usize..400, 0..40),
+        ) {
+            let text = words.join(" ");
+            let (mut pieces, mut left) = (Vec::new(), text.as_bytes());
+            for cut in cuts {
+                let (piece, rest) = left.split_at(cut.min(left.len()));
+                pieces.push(piece);
+                left = rest;
+            }
+            pieces.push(left);
+            prop_assert_eq!(
+                String::from_utf8(veiled(&pieces, RANDOM)).unwrap(),
+                String::from_utf8(veiled(&[text.as_bytes()], RANDOM)).unwrap()
+            );
+        }
+
+        #[test]
         fn lengths_of_pieces_do_not_depend_on_their_content(
             words in prop::collection::vec((0_usize..30, prop::bool::ANY), 0..20),
         ) {
             let lengths = |word: &dyn Fn(usize, bool) -> String| {
                 let mut veil = Veil::over(vec![Secret::from(TOKEN)]);
-                let pass = |(length, guess): &(usize, bool)| veil.pass(Bytes::from(word(*length, *guess))).len();
+                let pass = |(length, guess): &(usize, bool)| veil.pass(Bytes::from(word(*length, *guess))).unwrap().len();
                 let mut lengths: Vec<_> = words.iter().map(pass).collect();
                 lengths.push(veil.rest().len());
                 lengths
@@ -270,7 +358,10 @@ mod tests {
     fn bytes_that_may_begin_a_secret_are_held() {
         let mut veil = Veil::over(vec![Secret::from(TOKEN)]);
         assert_eq!(
-            (veil.pass(Bytes::from_static(b"hello")), veil.held()),
+            (
+                veil.pass(Bytes::from_static(b"hello")).unwrap(),
+                veil.held()
+            ),
             (Bytes::new(), 5)
         );
         assert_eq!(

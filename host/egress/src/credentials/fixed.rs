@@ -16,7 +16,7 @@ use super::{
     place::{self, Place},
 };
 use crate::credential::{Credential, CredentialError, Prepared};
-use crate::secret::Secret;
+use crate::{quotes::SHORTEST, secret::Secret};
 
 /// A credential with a fixed value.
 #[derive(Debug)]
@@ -89,6 +89,13 @@ impl Fixed {
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         if last.1.as_ref() != Some(&value) {
             *last = (last.0.saturating_add(1), Some(value.clone()));
+            if parts.last().is_some_and(|secret| secret.quotes().is_none()) {
+                tracing::warn!(
+                    credential = self.name,
+                    "its secret has fewer than {SHORTEST} bytes: it is not masked in answers that quote it, because a plugin \
+                     could guess it; use a longer one"
+                );
+            }
         }
         Ok((last.0, value))
     }
@@ -136,7 +143,7 @@ impl Credential for Fixed {
     }
 
     fn mask(&self, head: &mut response::Parts) {
-        place::mask(&mut head.headers, &self.secrets());
+        place::mask(&mut head.headers);
     }
 
     fn secrets(&self) -> Vec<Secret> {

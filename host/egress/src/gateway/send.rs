@@ -8,8 +8,8 @@ use std::{
 
 use bytes::Bytes;
 use http::{
-    HeaderMap, HeaderValue, Request, Response, StatusCode,
-    header::{ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_LENGTH, IF_RANGE, RANGE, RETRY_AFTER},
+    HeaderValue, Request, Response, StatusCode,
+    header::{ACCEPT_CHARSET, ACCEPT_ENCODING, CONTENT_LENGTH, IF_RANGE, RANGE, RETRY_AFTER},
     request::Parts,
 };
 use http_body::Body;
@@ -35,6 +35,7 @@ use crate::{
     headers::{self, Authentication, strip_hop_by_hop},
     hosts::Host,
     instance::{Permits, Ticket},
+    legible,
     meter::Meter,
     pace,
     refusal::{Cause, Code, Refusal},
@@ -156,8 +157,9 @@ impl Admitted {
             // Secrets cannot be found in a compressed body or in a part of a body.
             head.headers
                 .insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
-            head.headers.remove(RANGE);
-            head.headers.remove(IF_RANGE);
+            for name in [ACCEPT_CHARSET, RANGE, IF_RANGE] {
+                head.headers.remove(name);
+            }
         }
         let sign = Sign {
             grant,
@@ -258,8 +260,9 @@ impl Admitted {
                     credential.accepted(used, self.kind(&head));
                 }
                 credential.mask(&mut answer);
-                if is_encoded(&answer.headers) && !body.is_end_stream() {
-                    return Err(encoded());
+                veil.mask(&mut answer.headers);
+                if !body.is_end_stream() {
+                    legible::check(&answer.headers)?;
                 }
             }
             return Ok((
@@ -444,19 +447,6 @@ fn times(grant: &Grant, options: Options) -> Times {
         first_byte: least(grant.limits.first_byte, options.first_byte),
         between: least(grant.limits.between_bytes, options.between_bytes),
     }
-}
-
-fn is_encoded(headers: &HeaderMap) -> bool {
-    headers
-        .get_all(CONTENT_ENCODING)
-        .iter()
-        .any(|coding| !coding.as_bytes().eq_ignore_ascii_case(b"identity"))
-}
-
-fn encoded() -> Refusal {
-    let sentence = "the answer is compressed, so secrets of the credential cannot be masked in it: configure the server or its \
-                    proxy to respect `Accept-Encoding: identity`";
-    Refusal::new(Code::HttpResponseContentCoding, Cause::Response, sentence)
 }
 
 fn nothing_left() -> Refusal {

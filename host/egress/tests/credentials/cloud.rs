@@ -227,7 +227,6 @@ fn things(cloud: &Cloud, seen: &Seen) -> Reply {
         [
             ("x-subject-token", echo.clone()),
             ("set-cookie", format!("a={echo}")),
-            ("x-echo", echo),
         ],
         "things",
     )

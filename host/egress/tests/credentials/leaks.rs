@@ -7,12 +7,17 @@ use std::{
 };
 
 use base64::{Engine as _, engine::general_purpose};
+use bytes::Bytes;
 use http::Request;
-use skydock_egress::{Credential, CredentialError};
+use http_body_util::{BodyExt as _, Full};
+use skydock_egress::{
+    Call, Code, Credential, CredentialError, Gateway, Instance, Options, Phase, Settings,
+    Surroundings,
+};
 use tracing_subscriber::fmt::MakeWriter;
 
 use crate::{
-    aws, cloud,
+    aws, cloud, echo,
     oauth2::GRANTS,
     sessions::{CLOUD_CONF, FORM, JSON, KEYSTONE, VSPHERE},
     world::World,
@@ -226,6 +231,138 @@ async fn logs_errors_metrics_and_answers_contain_no_secrets() {
         .collect();
     assert!(ours.len() > 50, "{}", ours.len());
     assert_none(&ours.join("\n"), "logs");
+}
+
+/// A token as a cloud creates it.
+const TOKEN: &str = "xK9vQ2mB7tR4wZ8nL3pC6hJ1dF5gS0yTcV2bN4mA8sD-q7Ew";
+/// A password as a person does. Only complete quotes of it are found.
+const PASSPHRASE: &str = "Summer-in-the-cloud_2031!";
+
+/// Returns a gateway whose only rule sends the content of the file `secret`.
+fn gateway(world: &World, url: &str, yaml: &str) -> Gateway {
+    let rule = format!(
+        "[{{name: api, to: '{url}', addresses: [127.0.0.1/32], credential: c, limits: {{rate: 10000, burst: 10000}}}}]"
+    );
+    let settings = Settings {
+        rules: serde_saphyr::from_str(&rule).unwrap(),
+        credentials: [("c".to_owned(), world.credential(yaml))].into(),
+        ..Settings::default()
+    };
+    Gateway::new("p", &settings, Surroundings::default()).unwrap()
+}
+
+/// Returns all that the plugin sees of an answer.
+async fn seen(gateway: &Gateway, url: &str) -> Result<Vec<u8>, Code> {
+    let instance = Instance::default();
+    let call = Call {
+        instance: &instance,
+        phase: Phase::Serving,
+        dry_run: false,
+        left: std::time::Duration::from_secs(30),
+        options: Options::default(),
+    };
+    let request = Request::get(url).header("accept-charset", "utf-16");
+    let (head, body) = request.body(Full::<Bytes>::default()).unwrap().into_parts();
+    let answer = gateway.admit(&head, &call).unwrap().send(head, body).await;
+    let answer = answer.map_err(|refusal| refusal.code())?;
+    let mut all = format!("{:?}\n", answer.headers()).into_bytes();
+    let body = answer.into_body().collect().await;
+    all.extend(body.map_err(|refusal| refusal.code())?.to_bytes());
+    Ok(all)
+}
+
+/// Fails if what a plugin sees has 12 characters of the secret, in any of the encodings.
+fn assert_no_part(seen: &[u8], secret: &str, whence: &str) {
+    let text: Vec<u8> = seen.iter().copied().filter(|byte| *byte != 0).collect();
+    let text = String::from_utf8_lossy(&text).to_lowercase();
+    for part in secret.as_bytes().windows(12) {
+        let escaped = |prefix: &str, suffix: &str| -> String {
+            let hex = |byte| format!("{prefix}{byte:02x}{suffix}");
+            part.iter().map(hex).collect()
+        };
+        // At each alignment, without the characters at its ends, which have other bits.
+        let base64 = |shift: usize| {
+            let encoded =
+                general_purpose::STANDARD_NO_PAD.encode([&[b'x'; 2][..shift], part].concat());
+            encoded[shift * 2..encoded.len() - 1].to_owned()
+        };
+        let forms = [
+            String::from_utf8(part.to_vec()).unwrap(),
+            escaped("", ""),
+            escaped("\\u00", ""),
+            escaped("%", ""),
+            escaped("&#x", ";"),
+            base64(0),
+            base64(1),
+            base64(2),
+        ];
+        for form in forms {
+            assert!(
+                !text.contains(&form.to_lowercase()),
+                "{whence}: {form} in {text}"
+            );
+        }
+    }
+}
+
+// Holds: SEC-18, SEC-26
+#[tokio::test]
+async fn a_plugin_sees_no_part_of_a_secret_that_is_quoted() {
+    let world = World::new().await;
+    let url = echo::start().await;
+    let header = "type: header, prefix: 'Bearer ', valueFile: DIR/secret";
+    let basic = "type: basic, userFile: DIR/user, passwordFile: DIR/secret";
+    for (secret, yaml) in [
+        (TOKEN, header),
+        (TOKEN, basic),
+        (PASSPHRASE, header),
+        (PASSPHRASE, basic),
+    ] {
+        world.write("secret", secret);
+        let gateway = gateway(&world, &url, yaml);
+        let whole = ["json", "url", "html", "upper", "hex", "trace", "utf16"].map(str::to_owned);
+        let whole = whole
+            .into_iter()
+            .chain((0..3).map(|n| format!("base64?n={n}")));
+        // Cuts that leave at least one part.
+        let first = if secret == TOKEN { 30 } else { 79 };
+        let cut = (first..80).flat_map(|n| ["cut", "redirect"].map(|path| format!("{path}?n={n}")));
+        let end = (0..if secret == TOKEN { 16 } else { 6 }).map(|n| format!("end?n={n}"));
+        for path in whole.chain(cut).chain(end) {
+            let whence = format!("{path} with {yaml}");
+            let seen = seen(&gateway, &format!("{url}/{path}")).await.unwrap();
+            assert_no_part(&seen, secret, &whence);
+        }
+        for path in ["gzip", "ebcdic"] {
+            let code = seen(&gateway, &format!("{url}/{path}")).await.unwrap_err();
+            assert_eq!(code, Code::HttpResponseContentCoding, "{path}");
+        }
+    }
+}
+
+// Holds: SEC-40
+#[tokio::test]
+async fn a_plugin_cannot_test_guesses_at_a_secret() {
+    let world = World::new().await;
+    let url = echo::start().await;
+    world.write("secret", "hunter22");
+    // A short password, and one that only the issuer receives.
+    for (yaml, guess) in [
+        (
+            "type: basic, userFile: DIR/user, passwordFile: DIR/secret",
+            "hunter22",
+        ),
+        (FORM, cloud::PASSWORD),
+    ] {
+        let gateway = gateway(&world, &url, yaml);
+        let forms =
+            ["", "ccm:"].map(|user| general_purpose::URL_SAFE.encode(format!("{user}{guess}")));
+        for guess in forms {
+            let seen = seen(&gateway, &format!("{url}/say?{guess}")).await.unwrap();
+            let seen = String::from_utf8(seen).unwrap();
+            assert_eq!(seen.matches(&guess).count(), 2, "{yaml}: {seen}");
+        }
+    }
 }
 
 #[test]

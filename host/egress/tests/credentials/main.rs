@@ -9,6 +9,7 @@
 
 mod aws;
 mod cloud;
+mod echo;
 mod issuer;
 mod leaks;
 mod oauth2;

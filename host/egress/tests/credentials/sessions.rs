@@ -73,12 +73,6 @@ async fn an_answer_does_not_show_the_token_to_the_guest() {
     let request = Request::get(format!("{}/cloud/things", world.cloud.url));
     let answer = world.send(&*credential, request, "").await.unwrap();
     assert!(!format!("{answer:?}").contains("-issued-"), "{answer:?}");
-    assert!(
-        answer.headers["x-echo"]
-            .to_str()
-            .unwrap()
-            .contains("[redacted]")
-    );
 }
 
 #[tokio::test]

@@ -1,0 +1,260 @@
+//! The parts of a secret that texts are searched for, in all encodings.
+
+use std::ops::Range;
+
+use base64::{
+    Engine as _,
+    engine::{
+        GeneralPurpose,
+        general_purpose::{STANDARD_NO_PAD, URL_SAFE_NO_PAD},
+    },
+};
+use zeroize::Zeroizing;
+
+/// Length of the shortest secret that texts are searched for, in bytes. A plugin could guess a
+/// shorter one, and see from the answer whether the guess is right.
+pub(crate) const SHORTEST: usize = 16;
+
+/// Minimum length of a part of a secret that looks random. Case is ignored, so it is one of at least
+/// 36^10 texts: too many to let a server quote all of them.
+const RANDOM: usize = 10;
+/// Minimum length of a part of another secret: hexadecimal, which has 16^16 texts, or words, which
+/// occur in answers for other reasons.
+const OTHER: usize = 16;
+/// Minimum length of a part of a secret that has only digits.
+const DIGITS: usize = 20;
+
+/// Maximum length of secrets that are also searched for encoded twice. Longer ones are not used for
+/// Basic authentication, which is Base64 before a server encodes it again.
+const TWICE: usize = 256;
+
+/// What a text contains if it quotes a part of a secret in one encoding.
+#[derive(Debug)]
+pub(super) struct Pattern {
+    /// The bytes, folded.
+    pub(super) text: Zeroizing<Vec<u8>>,
+    /// Number of bytes before and after them if the text quotes the complete secret.
+    pub(super) before: usize,
+    pub(super) after: usize,
+}
+
+/// Removes the difference between upper and lower case.
+pub(super) fn fold(byte: u8) -> u8 {
+    byte | 0x20
+}
+
+/// The bytes that occur in patterns.
+#[derive(Debug)]
+pub(super) struct Alphabet([bool; 256]);
+
+impl Default for Alphabet {
+    fn default() -> Self {
+        Self([false; 256])
+    }
+}
+
+impl Alphabet {
+    pub(super) fn of(patterns: &[Pattern]) -> Self {
+        let mut all = Self::default();
+        for byte in patterns.iter().flat_map(|pattern| pattern.text.iter()) {
+            all.0
+                .get_mut(usize::from(*byte))
+                .into_iter()
+                .for_each(|has| *has = true);
+        }
+        all
+    }
+
+    pub(super) fn add(&mut self, other: &Self) {
+        for (has, other) in self.0.iter_mut().zip(other.0) {
+            *has |= other;
+        }
+    }
+
+    /// Returns true if the byte, however its case, occurs in a pattern.
+    pub(super) fn has(&self, byte: u8) -> bool {
+        let has = self.0.get(usize::from(fold(byte)));
+        has.is_some_and(|has| *has)
+    }
+}
+
+/// Returns the parts in all encodings, without duplicates.
+pub(super) fn patterns(secret: &[u8]) -> Vec<Pattern> {
+    let plain = Form {
+        text: Zeroizing::new(secret.to_vec()),
+        whole: 0..secret.len(),
+        parts: parts(secret),
+    };
+    let mut forms = vec![plain.hex()];
+    // A form has a plus in place of a space.
+    if secret.contains(&b' ') {
+        forms.push(plain.with_plus());
+    }
+    for shift in 0..3 {
+        let once = plain.base64(&STANDARD_NO_PAD, shift);
+        if secret.len() <= TWICE {
+            forms.extend((0..3).map(|shift| once.base64(&STANDARD_NO_PAD, shift)));
+            forms.push(once.hex());
+        }
+        forms.push(once);
+        forms.push(plain.base64(&URL_SAFE_NO_PAD, shift));
+    }
+    forms.push(plain);
+    let mut patterns: Vec<_> = forms.iter().flat_map(Form::patterns).collect();
+    patterns.sort_by(|one, other| one.text.cmp(&other.text));
+    patterns.dedup_by(|one, kept| {
+        let is_same = one.text == kept.text;
+        if is_same {
+            kept.before = kept.before.max(one.before);
+            kept.after = kept.after.max(one.after);
+        }
+        is_same
+    });
+    patterns
+}
+
+/// Divides a secret into parts. They do not overlap: otherwise, who knows one of them could guess
+/// the next byte alone, and see whether this part is found.
+fn parts(secret: &[u8]) -> Vec<Range<usize>> {
+    let count = (secret.len() / least(secret)).max(1);
+    let border = |number: usize| number * secret.len() / count;
+    (0..count)
+        .map(|number| border(number)..border(number + 1))
+        .collect()
+}
+
+/// Returns the minimum length of a part of this secret.
+fn least(secret: &[u8]) -> usize {
+    let is_all = |is: fn(&u8) -> bool| secret.iter().all(is);
+    if is_all(u8::is_ascii_digit) {
+        return DIGITS;
+    }
+    if is_all(|byte| byte.is_ascii_hexdigit() || *byte == b'-') {
+        return OTHER;
+    }
+    // Random letters and digits change between upper case, lower case and digits about as often as
+    // not; words do so rarely.
+    let kinds: Vec<u8> = secret.iter().copied().filter_map(kind).collect();
+    let changes = kinds
+        .iter()
+        .zip(kinds.iter().skip(1))
+        .filter(|(one, next)| one != next)
+        .count();
+    if changes * 10 >= kinds.len() * 3 && kinds.len() * 2 >= secret.len() {
+        RANDOM
+    } else {
+        OTHER
+    }
+}
+
+fn kind(byte: u8) -> Option<u8> {
+    match byte {
+        b'a'..=b'z' => Some(b'a'),
+        b'A'..=b'Z' => Some(b'A'),
+        b'0'..=b'9' => Some(b'0'),
+        _ => None,
+    }
+}
+
+/// A secret in an encoding.
+struct Form {
+    text: Zeroizing<Vec<u8>>,
+    /// Where the secret is in the text. Its first and its last byte may encode other bits, too.
+    whole: Range<usize>,
+    /// Where its parts are, without bytes that encode other bits.
+    parts: Vec<Range<usize>>,
+}
+
+impl Form {
+    fn hex(&self) -> Self {
+        let double = |range: &Range<usize>| range.start * 2..range.end * 2;
+        Self {
+            text: Zeroizing::new(hex::encode(&*self.text).into_bytes()),
+            whole: double(&self.whole),
+            parts: self.parts.iter().map(double).collect(),
+        }
+    }
+
+    fn with_plus(&self) -> Self {
+        let plus = |byte: &u8| if *byte == b' ' { b'+' } else { *byte };
+        Self {
+            text: Zeroizing::new(self.text.iter().map(plus).collect()),
+            whole: self.whole.clone(),
+            parts: self.parts.clone(),
+        }
+    }
+
+    /// Encodes the text as it is encoded after `shift` other bytes.
+    fn base64(&self, engine: &GeneralPurpose, shift: usize) -> Self {
+        let mut shifted = Zeroizing::new(vec![0; shift]);
+        shifted.extend_from_slice(&self.text);
+        let encoded = engine.encode(&*shifted);
+        // Bits of the first byte of a range, and after its last one. Six bits are a character.
+        let bits = |range: &Range<usize>| (8 * (shift + range.start), 8 * (shift + range.end));
+        let inner = |range: &Range<usize>| {
+            let (start, end) = bits(range);
+            start.div_ceil(6)..end / 6
+        };
+        let (start, end) = bits(&self.whole);
+        Self {
+            text: Zeroizing::new(encoded.into_bytes()),
+            whole: start / 6..end.div_ceil(6),
+            parts: self.parts.iter().map(inner).collect(),
+        }
+    }
+
+    fn patterns(&self) -> impl Iterator<Item = Pattern> {
+        self.parts.iter().filter_map(|part| {
+            let text = self.text.get(part.clone())?.iter().copied().map(fold);
+            Some(Pattern {
+                text: Zeroizing::new(text.collect()),
+                before: part.start.saturating_sub(self.whole.start),
+                after: self.whole.end.saturating_sub(part.end),
+            })
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_secret_is_divided_into_parts_that_cannot_be_guessed() {
+        for (secret, expected) in [
+            ("xK9vQ2mB7tR4wZ8n", vec![16]),
+            ("xK9vQ2mB7tR4wZ8nL3pC", vec![10, 10]),
+            (
+                "xK9vQ2mB7tR4wZ8nL3pC6hJ1dF5gS0yTxK9vQ2mB7tR4wZ8n",
+                vec![12, 12, 12, 12],
+            ),
+            ("0123456789abcdef0123456789abcdef", vec![16, 16]),
+            ("0123456789abcdef0123456789abcde", vec![31]),
+            ("12345678901234567890123456789012345678", vec![38]),
+            ("1234567890123456789012345678901234567890", vec![20, 20]),
+            ("a-session-token-that-is-long", vec![28]),
+            ("correct-horse-battery-staple-again", vec![17, 17]),
+        ] {
+            let parts = parts(secret.as_bytes());
+            let lengths: Vec<_> = parts.iter().map(ExactSizeIterator::len).collect();
+            assert_eq!(lengths, expected, "{secret}");
+            assert_eq!(lengths.iter().sum::<usize>(), secret.len());
+        }
+    }
+
+    #[test]
+    fn patterns_have_only_bytes_that_the_part_determines() {
+        let secret = "xK9vQ2mB7tR4wZ8nL3pC";
+        let patterns = patterns(secret.as_bytes());
+        let shortest = patterns.iter().map(|it| it.text.len()).min();
+        assert_eq!(shortest, Some(10));
+        for other in ["", "a", "bb", "ccc"] {
+            let text = STANDARD_NO_PAD.encode(format!("{other}{secret}{other}"));
+            let folded: Vec<u8> = text.bytes().map(fold).collect();
+            let found = patterns
+                .iter()
+                .filter(|it| memchr::memmem::find(&folded, &it.text).is_some());
+            assert_eq!(found.count(), 2, "both parts after {other:?}");
+        }
+    }
+}

@@ -1,0 +1,316 @@
+//! A text without its escapes. Servers may escape any character of what they quote.
+
+use std::ops::Range;
+
+use memchr::{memchr, memchr3};
+
+use super::parts::Alphabet;
+
+/// The bytes with which escapes start.
+const ESCAPES: &[u8] = b"\\%&";
+
+/// A text in which escapes are replaced by what they mean: those of URLs, JSON and programming
+/// languages, XML and HTML. Zero bytes are removed, which turns UTF-16 and UTF-32 into ASCII.
+///
+/// Escapes that mean what no secret has, such as a line break, are not replaced: most texts have
+/// only those, and need not be searched again.
+#[derive(Debug)]
+pub(super) struct Unescaped {
+    pub(super) text: Vec<u8>,
+    /// The pieces of the text, and one for its end.
+    pieces: Vec<Piece>,
+}
+
+/// A piece of the text, up to the next one.
+#[derive(Debug)]
+struct Piece {
+    start: usize,
+    /// Where it starts in the original.
+    original: usize,
+    /// True if it is the same in the original; false for an escape.
+    is_literal: bool,
+}
+
+impl Unescaped {
+    /// Returns the text without escapes, or `None` if it has none.
+    pub(super) fn of(original: &[u8], alphabet: &Alphabet) -> Option<Self> {
+        let is_relevant = |meaning: Meaning| {
+            let mut bytes = meaning.as_bytes().iter();
+            meaning.length == 0 || bytes.any(|byte| alphabet.has(*byte) || ESCAPES.contains(byte))
+        };
+        let mut all = Self {
+            text: Vec::new(),
+            pieces: Vec::new(),
+        };
+        let escape = |from: usize| {
+            let rest = original.get(from..).unwrap_or_default();
+            Some(from + memchr3(b'\\', b'%', b'&', rest)?)
+        };
+        let zero = |from: usize| Some(from + memchr(0, original.get(from..).unwrap_or_default())?);
+        // Up to here, the original is in the text; from here, an escape is searched for.
+        let mut done = 0;
+        let (mut next_escape, mut next_zero) = (escape(0), zero(0));
+        while let Some(at) = next_escape.into_iter().chain(next_zero).min() {
+            let mut from = at + 1;
+            if let Some((length, meaning)) = original.get(at..).and_then(escape_at) {
+                from = at + length;
+                if is_relevant(meaning) {
+                    all.literal(original, done..at);
+                    all.piece(at, false);
+                    all.text.extend_from_slice(meaning.as_bytes());
+                    done = from;
+                }
+            }
+            // Each is searched for only after it was reached: the text is read once.
+            if next_escape.is_some_and(|at| at < from) {
+                next_escape = escape(from);
+            }
+            if next_zero.is_some_and(|at| at < from) {
+                next_zero = zero(from);
+            }
+        }
+        if done == 0 {
+            return None;
+        }
+        all.literal(original, done..original.len());
+        all.piece(original.len(), true);
+        Some(all)
+    }
+
+    fn literal(&mut self, original: &[u8], range: Range<usize>) {
+        if !range.is_empty() {
+            self.piece(range.start, true);
+            self.text
+                .extend_from_slice(original.get(range).unwrap_or_default());
+        }
+    }
+
+    fn piece(&mut self, original: usize, is_literal: bool) {
+        self.pieces.push(Piece {
+            start: self.text.len(),
+            original,
+            is_literal,
+        });
+    }
+
+    /// Returns where a range of the text is in the original. An escape is included as a whole.
+    pub(super) fn original(&self, range: &Range<usize>) -> Range<usize> {
+        let start = self.piece_at(range.start);
+        let start = start.map_or(0, |(piece, _)| piece.at(range.start));
+        let last = range.end.saturating_sub(1);
+        let end = match self.piece_at(last) {
+            Some((piece, _)) if piece.is_literal => piece.at(last) + 1,
+            Some((_, next)) => self.pieces.get(next).map_or(start, |next| next.original),
+            None => start,
+        };
+        start..end.max(start)
+    }
+
+    /// Returns the piece with this position, and the number of the next one.
+    fn piece_at(&self, position: usize) -> Option<(&Piece, usize)> {
+        let next = self.pieces.partition_point(|it| it.start <= position);
+        Some((self.pieces.get(next.checked_sub(1)?)?, next))
+    }
+}
+
+impl Piece {
+    fn at(&self, position: usize) -> usize {
+        if self.is_literal {
+            self.original + (position - self.start)
+        } else {
+            self.original
+        }
+    }
+}
+
+/// The bytes that an escape stands for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Meaning {
+    bytes: [u8; 4],
+    length: usize,
+}
+
+impl Meaning {
+    fn byte(byte: u8) -> Self {
+        Self {
+            bytes: [byte, 0, 0, 0],
+            length: 1,
+        }
+    }
+
+    fn letter(code: u32) -> Option<Self> {
+        let mut bytes = [0; 4];
+        let length = char::from_u32(code)?.encode_utf8(&mut bytes).len();
+        Some(Self { bytes, length })
+    }
+
+    fn as_bytes(&self) -> &[u8] {
+        self.bytes.get(..self.length).unwrap_or_default()
+    }
+}
+
+/// Returns the length of the escape at the start of this text, and what it means.
+fn escape_at(text: &[u8]) -> Option<(usize, Meaning)> {
+    match text.first()? {
+        0 => Some((1, Meaning::default())),
+        b'%' if text.get(1) == Some(&b'u') => {
+            Some((6, Meaning::letter(number(text.get(2..6)?, 16)?)?))
+        }
+        b'%' => Some((3, Meaning::byte(octet(text.get(1..3)?, 16)?))),
+        b'\\' => backslash(text),
+        b'&' => entity(text),
+        _ => None,
+    }
+}
+
+/// Reads an escape of JSON, C, Go, Python or JavaScript. A backslash before any other character
+/// stands for that character.
+fn backslash(text: &[u8]) -> Option<(usize, Meaning)> {
+    let next = *text.get(1)?;
+    match next {
+        b'u' if text.get(2) == Some(&b'{') => {
+            let digits = text.get(3..)?.iter().take(7).position(|it| *it == b'}')?;
+            let code = number(text.get(3..3 + digits)?, 16)?;
+            Some((4 + digits, Meaning::letter(code)?))
+        }
+        b'u' => {
+            let unit = number(text.get(2..6)?, 16)?;
+            let low = || {
+                let low = text.get(6..12)?.strip_prefix(b"\\u")?;
+                number(low, 16).filter(|low| (0xDC00..0xE000).contains(low))
+            };
+            if (0xD800..0xDC00).contains(&unit)
+                && let Some(low) = low()
+            {
+                let code = 0x10000 + ((unit - 0xD800) << 10) + (low - 0xDC00);
+                return Some((12, Meaning::letter(code)?));
+            }
+            Some((6, Meaning::letter(unit)?))
+        }
+        b'U' => Some((10, Meaning::letter(number(text.get(2..10)?, 16)?)?)),
+        b'x' => Some((4, Meaning::byte(octet(text.get(2..4)?, 16)?))),
+        b'0'..=b'3' => {
+            let octal = text.get(1..4).and_then(|digits| octet(digits, 8));
+            Some(octal.map_or((2, Meaning::byte(next)), |byte| (4, Meaning::byte(byte))))
+        }
+        b'n' => Some((2, Meaning::byte(b'\n'))),
+        b'r' => Some((2, Meaning::byte(b'\r'))),
+        b't' => Some((2, Meaning::byte(b'\t'))),
+        _ => Some((2, Meaning::byte(next))),
+    }
+}
+
+/// Reads an entity of XML or HTML.
+fn entity(text: &[u8]) -> Option<(usize, Meaning)> {
+    const NAMED: [(&[u8], u8); 5] = [
+        (b"&amp;", b'&'),
+        (b"&lt;", b'<'),
+        (b"&gt;", b'>'),
+        (b"&quot;", b'"'),
+        (b"&apos;", b'\''),
+    ];
+    if text.get(1) != Some(&b'#') {
+        let named = NAMED.iter().find(|(name, _)| text.starts_with(name));
+        return named.map(|(name, byte)| (name.len(), Meaning::byte(*byte)));
+    }
+    let (prefix, base) = match text.get(2)? {
+        b'x' | b'X' => (3, 16),
+        _ => (2, 10),
+    };
+    let is_digit = |byte: &u8| char::from(*byte).is_digit(base);
+    // Zeros at the start are allowed.
+    let digits = text.get(prefix..)?.iter().take(12);
+    let digits = digits.take_while(|byte| is_digit(byte)).count();
+    let end = prefix + digits;
+    let meaning = Meaning::letter(number(text.get(prefix..end)?, base)?)?;
+    let semicolon = usize::from(text.get(end) == Some(&b';'));
+    Some((end + semicolon, meaning))
+}
+
+/// Parses digits; unlike `from_str_radix`, without a sign.
+fn number(digits: &[u8], base: u32) -> Option<u32> {
+    let mut number = 0_u32;
+    for digit in digits {
+        let digit = char::from(*digit).to_digit(base)?;
+        number = number.checked_mul(base)?.checked_add(digit)?;
+    }
+    (!digits.is_empty()).then_some(number)
+}
+
+fn octet(digits: &[u8], base: u32) -> Option<u8> {
+    u8::try_from(number(digits, base)?).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{super::Quotes, *};
+
+    fn view(text: &[u8], secret: &str) -> Option<Unescaped> {
+        Unescaped::of(text, &Quotes::of(secret.as_bytes()).unwrap().alphabet)
+    }
+
+    /// Has every character of the cases.
+    const SECRET: &str = "a b\"<>'\t\n/é😀-0123456789";
+
+    #[test]
+    fn escapes_are_replaced_by_what_they_mean() {
+        for (text, expected) in [
+            ("a%41%6a%2Fb", "aAj/b"),
+            ("%u0041%25", "A%"),
+            (
+                r"\u0041\u00e9\ud83d\ude00\x42\103\U00000044\u{45}",
+                "Aé😀BCDE",
+            ),
+            (r#"\"\\\/\n\t\-\0"#, "\"\\/\n\t-0"),
+            (
+                "&#65;&#x42;&#X043;&#68 &amp;&lt;&gt;&quot;&apos;",
+                "ABCD &<>\"'",
+            ),
+            ("a\0b\0", "ab"),
+        ] {
+            let view = view(text.as_bytes(), SECRET).unwrap();
+            assert_eq!(String::from_utf8_lossy(&view.text), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_text_without_escapes_has_no_other_view() {
+        for text in [
+            "",
+            "plain",
+            "100% & more",
+            "%zz%4",
+            "&nothing; &#; &#x;",
+            "\\",
+        ] {
+            assert!(view(text.as_bytes(), SECRET).is_none(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_range_is_found_in_the_original() {
+        let text = b"ab\\u0063d%65f\0g";
+        let view = view(text, SECRET).unwrap();
+        assert_eq!(view.text, b"abcdefg");
+        for (range, expected) in [
+            (0..1, 0..1),
+            (1..3, 1..8),
+            (2..3, 2..8),
+            (3..5, 8..12),
+            (5..7, 12..15),
+            (0..7, 0..15),
+        ] {
+            assert_eq!(view.original(&range), expected, "{range:?}");
+        }
+    }
+
+    #[test]
+    fn escapes_of_what_no_secret_has_are_kept() {
+        let token = "xK9vQ2mB7tR4wZ8nL3pC";
+        for text in [r#"a\n\"b\"%20%3d&lt;"#, "&quot;"] {
+            assert!(view(text.as_bytes(), token).is_none(), "{text}");
+        }
+        let view = view(br#"\"\u0041\""#, token).unwrap();
+        assert_eq!(view.text, br#"\"A\""#);
+    }
+}
