@@ -58,6 +58,15 @@ pub struct EgressRule {
     /// Name of the credential that authenticates the requests.
     #[serde(default)]
     pub credential: Option<String>,
+    /// Names of further headers that the plugin may send, with `*` for any text. With a credential,
+    /// a plugin may only send common headers that describe the request, and these; others are
+    /// removed. Headers that authenticate by name (`X-My-Token`) are only sent if they are listed.
+    #[serde(default)]
+    pub headers: Vec<String>,
+    /// Names of query parameters that the plugin may send although they look like authentication,
+    /// such as `key` or `token`.
+    #[serde(default)]
+    pub query_parameters: Vec<String>,
     /// Whether the plugin may authenticate requests itself. Default: `denied`.
     #[serde(default)]
     pub guest_auth: GuestAuth,

@@ -14,6 +14,7 @@ use crate::{
     config::{GuestAuth, TlsConfig},
     credential::Credential,
     glob::Glob,
+    headers::Listed,
     path::Prefix,
     rule::{Rule, Target},
 };
@@ -86,6 +87,7 @@ pub(crate) struct Grant {
     pub(crate) addresses: AddressPolicy,
     pub(crate) credential: Option<Arc<dyn Credential>>,
     pub(crate) guest_auth: GuestAuth,
+    pub(crate) listed: Listed,
     pub(crate) tls: TlsConfig,
     pub(crate) pin: Option<Pin>,
     pub(crate) proxy: Option<Target>,
@@ -181,6 +183,7 @@ impl Grant {
     pub(crate) fn acts_like(&self, other: &Self) -> bool {
         same_credential(self.credential.as_ref(), other.credential.as_ref())
             && self.guest_auth == other.guest_auth
+            && self.listed == other.listed
             && self.connects_like(other)
     }
 

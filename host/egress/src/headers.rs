@@ -1,5 +1,8 @@
 //! Headers that plugins may send, and headers of answers that they receive.
 
+mod authentication;
+mod names;
+
 use http::{
     HeaderMap, HeaderName, HeaderValue,
     header::{CONNECTION, CONTENT_LENGTH, HOST},
@@ -11,6 +14,11 @@ use crate::{
     refusal::{Cause, Code, Refusal},
     rule::{Host, Target},
     uri::host_and_port,
+};
+
+pub(crate) use self::{
+    authentication::Authentication,
+    names::{Listed, is_identity, is_reserved},
 };
 
 /// Maximum size of the head of a request: bytes of names and values.
@@ -54,46 +62,9 @@ const OVERRIDES: &[&str] = &[
     "x-http-path-override",
 ];
 
-/// Headers that authenticate, in addition to all headers with `authorization` in their name.
-const AUTHENTICATION: &[&str] = &[
-    "cookie",
-    "x-auth-token",
-    "x-auth-key",
-    "x-subject-token",
-    "x-storage-token",
-    "x-service-token",
-    "x-amz-security-token",
-    "x-aws-ec2-metadata-token",
-    "x-api-key",
-    "api-key",
-    "apikey",
-    "x-goog-api-key",
-    "x-access-token",
-    "x-session-token",
-    "x-consul-token",
-    "x-vault-token",
-    "private-token",
-    "vmware-api-session-id",
-    "ocp-apim-subscription-key",
-];
-
-/// Query parameters that authenticate: those of presigned URLs, and API keys.
-const AUTHENTICATION_QUERY: &[&str] = &[
-    "x-amz-signature",
-    "x-amz-credential",
-    "x-amz-security-token",
-    "x-goog-signature",
-    "x-goog-credential",
-    "awsaccesskeyid",
-    "signature",
-    "sig",
-    "access_token",
-    "auth_token",
-    "api_key",
-    "api-key",
-    "apikey",
-    "secret",
-];
+/// Headers of plugins that credentials read before they replace them: the scope of a signature, and
+/// the subject of a request to Keystone.
+const READ_BY_CREDENTIALS: &[&str] = &["authorization", "x-subject-token"];
 
 /// Checks that plugins may send this head.
 ///
@@ -236,81 +207,27 @@ pub(crate) fn strip_hop_by_hop(headers: &mut HeaderMap) {
     headers.remove(HOST);
 }
 
-/// Authentication in a head: headers with their values, and query parameters as they were sent.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Authentication {
-    headers: Vec<(HeaderName, HeaderValue)>,
-    query: Vec<String>,
+/// Removes headers with which proxies tell servers who is asking.
+pub(crate) fn strip_identity(headers: &mut HeaderMap) {
+    strip(headers, |name| !is_identity(name));
 }
 
-impl Authentication {
-    pub(crate) fn of(head: &Parts) -> Self {
-        let is = |name: &HeaderName| {
-            AUTHENTICATION.contains(&name.as_str()) || name.as_str().contains("authorization")
-        };
-        let headers = head.headers.iter().filter(|(name, _)| is(name));
-        let query = head
-            .uri
-            .query()
-            .unwrap_or_default()
-            .split('&')
-            .filter(|pair| is_authentication(pair));
-        Self {
-            headers: headers
-                .map(|(name, value)| (name.clone(), value.clone()))
-                .collect(),
-            query: query.map(str::to_owned).collect(),
-        }
-    }
-
-    /// Returns the name of one of them, for an error message.
-    pub(crate) fn name(&self) -> Option<String> {
-        let header = self
-            .headers
-            .first()
-            .map(|(name, _)| format!("header {name}"));
-        header.or_else(|| {
-            let parameter = self.query.first()?;
-            Some(format!(
-                "query parameter {}",
-                parameter.split('=').next().unwrap_or_default()
-            ))
-        })
-    }
-
-    /// Removes headers that still have the plugin's value, and so were not replaced.
-    pub(crate) fn strip(&self, headers: &mut HeaderMap) {
-        for (name, guest) in &self.headers {
-            if headers.get_all(name).iter().any(|value| value == guest) {
-                let kept: Vec<_> = headers
-                    .get_all(name)
-                    .iter()
-                    .filter(|value| *value != guest)
-                    .cloned()
-                    .collect();
-                headers.remove(name);
-                for value in kept {
-                    headers.append(name, value);
-                }
-            }
-        }
-    }
-
-    /// Returns a query parameter that still has the plugin's value.
-    pub(crate) fn kept_in(&self, query: Option<&str>) -> Option<&str> {
-        let query = query.unwrap_or_default();
-        self.query
-            .iter()
-            .map(String::as_str)
-            .find(|parameter| query.split('&').any(|pair| pair == *parameter))
-    }
+/// Removes the headers that a plugin must not send beside a credential, and returns their names,
+/// except those of authentication, which the credential replaces.
+pub(crate) fn keep_listed(headers: &mut HeaderMap, listed: &Listed) -> Vec<HeaderName> {
+    let is_kept = |name: &str| listed.permits(name) || READ_BY_CREDENTIALS.contains(&name);
+    let mut removed = strip(headers, is_kept);
+    removed.retain(|name| !names::authenticates(name.as_str()));
+    removed
 }
 
-fn is_authentication(pair: &str) -> bool {
-    let name = decode(pair.split('=').next().unwrap_or_default().as_bytes());
-    AUTHENTICATION_QUERY
-        .iter()
-        .any(|other| name.eq_ignore_ascii_case(other.as_bytes()))
+fn strip(headers: &mut HeaderMap, is_kept: impl Fn(&str) -> bool) -> Vec<HeaderName> {
+    let removed = headers.keys().filter(|name| !is_kept(name.as_str()));
+    let removed: Vec<_> = removed.cloned().collect();
+    for name in &removed {
+        headers.remove(name);
+    }
+    removed
 }
 
 #[cfg(test)]
@@ -460,52 +377,40 @@ mod tests {
     }
 
     #[test]
-    fn authentication_is_recognized_by_name() {
-        for name in [
-            "authorization",
-            "Proxy-Authorization",
-            "Cookie",
-            "X-Auth-Token",
-            "x-ms-authorization-auxiliary",
-            "X-Api-Key",
-        ] {
-            let found = Authentication::of(&head(&[(name, "v")]));
-            assert_eq!(
-                found.name(),
-                Some(format!("header {}", name.to_ascii_lowercase()))
-            );
-        }
-        let found = Authentication::of(&head(&[("x-request-id", "v")]));
+    fn only_listed_headers_are_kept_beside_a_credential() {
+        let sent = [
+            ("content-type", "a/b"),
+            ("x-request-id", "1"),
+            ("authorization", "scope"),
+            ("x-feature", "on"),
+            ("x-other", "2"),
+            ("token", "guest"),
+            ("cookie", "guest"),
+        ];
+        let mut headers = head(&sent).headers;
+        let listed = Listed {
+            headers: vec![crate::glob::Glob::parse("x-feature").unwrap()],
+            parameters: Vec::new(),
+        };
+        let removed = keep_listed(&mut headers, &listed);
+        assert_eq!(removed, ["x-other"], "what is told");
+        let mut left: Vec<_> = headers.keys().map(HeaderName::as_str).collect();
+        left.sort_unstable();
         assert_eq!(
-            found.name().as_deref(),
-            Some("query parameter X-Amz-Signature")
+            left,
+            ["authorization", "content-type", "x-feature", "x-request-id"]
         );
-        assert_eq!(found.query, ["X-Amz-Signature=ab", "sig=c"]);
-        for hidden in ["X-Amz%2dSignature=ab", "%73ig=x", "sig"] {
-            assert!(is_authentication(hidden), "{hidden}");
-        }
-        assert!(!is_authentication("marker=a%20b"));
     }
 
     #[test]
-    fn authentication_that_was_not_replaced_is_removed() {
-        let guest = head(&[
-            ("authorization", "guest"),
-            ("cookie", "guest"),
-            ("x-api-key", "guest"),
-        ]);
-        let found = Authentication::of(&guest);
-        let mut headers = guest.headers;
-        headers.insert("authorization", HeaderValue::from_static("real"));
-        headers.append("cookie", HeaderValue::from_static("real"));
-        found.strip(&mut headers);
-        assert_eq!(headers["authorization"], "real");
-        assert!(!headers.contains_key("x-api-key"));
-        assert_eq!(
-            headers.get_all("cookie").iter().collect::<Vec<_>>(),
-            ["real"]
-        );
-        assert_eq!(found.kept_in(Some("a=1&sig=c")), Some("sig=c"));
-        assert_eq!(found.kept_in(Some("a=1&sig=d")), None);
+    fn headers_of_proxies_are_removed() {
+        let sent = [
+            ("x-forwarded-client-cert", "a"),
+            ("via", "b"),
+            ("accept", "c"),
+        ];
+        let mut headers = head(&sent).headers;
+        strip_identity(&mut headers);
+        assert_eq!(headers.keys().collect::<Vec<_>>(), ["accept"]);
     }
 }

@@ -1,6 +1,6 @@
 //! Headers and cookies that carry authentication in requests and answers.
 
-use http::{HeaderMap, HeaderName, HeaderValue, header};
+use http::{HeaderMap, HeaderName, header};
 
 use super::{config::Attach, failure::Failure};
 use crate::secret::Secret;
@@ -82,7 +82,8 @@ impl Place {
         strip(headers);
         match self {
             Self::Header { name, .. } => remove(headers, &[name.as_str()]),
-            Self::Cookie(name) => set_cookies(headers, &other_cookies(headers, name)),
+            // A server may accept another cookie as a session.
+            Self::Cookie(_) => remove(headers, &["cookie", "cookie2"]),
         }
     }
 
@@ -102,18 +103,8 @@ impl Place {
                 headers.insert(name, secret.header(prefix).ok_or_else(malformed)?);
             }
             Self::Cookie(name) => {
-                let others = other_cookies(headers, name);
-                let others = if others.is_empty() {
-                    others
-                } else {
-                    format!("{others}; ")
-                };
-                headers.insert(
-                    header::COOKIE,
-                    secret
-                        .header(&format!("{others}{name}="))
-                        .ok_or_else(malformed)?,
-                );
+                let cookie = secret.header(&format!("{name}="));
+                headers.insert(header::COOKIE, cookie.ok_or_else(malformed)?);
             }
         }
         Ok(())
@@ -142,35 +133,10 @@ pub(crate) fn mask(headers: &mut HeaderMap) {
     }
 }
 
-/// Returns all cookies except those with this name.
-fn other_cookies(headers: &HeaderMap, name: &str) -> String {
-    let texts = headers
-        .get_all(header::COOKIE)
-        .iter()
-        .map(|value| String::from_utf8_lossy(value.as_bytes()));
-    let cookies: Vec<String> = texts
-        .flat_map(|text| {
-            text.split(';')
-                .map(|cookie| cookie.trim().to_owned())
-                .collect::<Vec<_>>()
-        })
-        .filter(|cookie| {
-            let found = cookie.split('=').next().unwrap_or_default().trim();
-            !found.is_empty() && !found.eq_ignore_ascii_case(name)
-        })
-        .collect();
-    cookies.join("; ")
-}
-
-fn set_cookies(headers: &mut HeaderMap, cookies: &str) {
-    headers.remove(header::COOKIE);
-    if let (false, Ok(value)) = (cookies.is_empty(), HeaderValue::from_str(cookies)) {
-        headers.insert(header::COOKIE, value);
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use http::HeaderValue;
+
     use super::*;
 
     fn headers(pairs: &[(&'static str, &'static str)]) -> HeaderMap {
@@ -201,17 +167,12 @@ mod tests {
     }
 
     #[test]
-    fn a_session_cookie_replaces_only_its_own_name() {
+    fn a_session_cookie_replaces_all_cookies() {
         let mut map = headers(&[
             ("cookie", "a=1; SID=guest;sid=guest"),
-            ("cookie", "b=2; =x; SID"),
+            ("cookie", "JSESSIONID=guest"),
         ]);
         let place = Place::of(&Attach::Cookie("sid".to_owned())).unwrap();
-        place.strip(&mut map);
-        assert_eq!(map["cookie"], "a=1; b=2");
-        place.insert(&mut map, &Secret::from("real")).unwrap();
-        assert_eq!(map["cookie"], "a=1; b=2; sid=real");
-        let mut map = headers(&[("cookie", "sid=guest")]);
         place.strip(&mut map);
         assert!(map.is_empty());
         place.insert(&mut map, &Secret::from("real")).unwrap();

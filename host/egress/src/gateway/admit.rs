@@ -98,11 +98,13 @@ fn decide(shared: &Arc<Shared>, head: &Parts, call: &Call<'_>) -> Result<Admitte
     let authentication = Authentication::of(head);
     // A credential replaces authentication by the plugin. Without a credential, the request must be
     // denied.
-    let refuses = |wired: &Arc<Wired>| {
-        wired.grant.guest_auth == GuestAuth::Denied && wired.grant.credential.is_none()
+    let refused = |wired: &Arc<Wired>| {
+        let grant = &wired.grant;
+        let is_denied = grant.guest_auth == GuestAuth::Denied && grant.credential.is_none();
+        is_denied.then(|| authentication.unlisted(&grant.listed))?
     };
-    if candidates.iter().all(refuses)
-        && let Some(name) = authentication.name()
+    if candidates.iter().all(|wired| refused(wired).is_some())
+        && let Some(name) = refused(first)
     {
         return Err(rule(guest_authenticates(&first.grant.name, &name)));
     }

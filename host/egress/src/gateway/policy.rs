@@ -1,7 +1,11 @@
 //! The current rules, each with its HTTP client.
 
-use std::sync::Arc;
+use std::{
+    collections::BTreeSet,
+    sync::{Arc, Mutex},
+};
 
+use http::HeaderName;
 use tokio::sync::Semaphore;
 
 use super::{CONNECTIONS, Settings, Surroundings, wire::Wire};
@@ -9,8 +13,12 @@ use crate::{
     config::ConfigErrors,
     dial::Connector,
     grant::{self, Grant},
+    hosts::lock,
     rule::Target,
 };
+
+/// Maximum number of headers of a rule that are logged.
+const MOST_TOLD: usize = 32;
 
 /// The current rules.
 #[derive(Debug)]
@@ -25,6 +33,28 @@ pub(super) struct Policy {
 pub(super) struct Wired {
     pub(super) grant: Grant,
     pub(super) wire: Wire,
+    /// Headers of the plugin that were not sent, each of which is logged once.
+    told: Mutex<BTreeSet<String>>,
+}
+
+impl Wired {
+    /// Logs headers of the plugin that are not sent, each name once.
+    pub(super) fn tell(&self, plugin: &str, removed: Vec<HeaderName>) {
+        for name in removed {
+            let mut told = lock(&self.told);
+            // A plugin can invent names.
+            if told.len() < MOST_TOLD && told.insert(name.as_str().to_owned()) {
+                tracing::warn!(
+                    target: "egress",
+                    plugin,
+                    rule = &*self.grant.name,
+                    header = name.as_str(),
+                    "a header of the plugin is not sent beside the credential of the rule: if the cloud needs it, add it to \
+                     `headers` of the rule"
+                );
+            }
+        }
+    }
 }
 
 impl Policy {
@@ -62,7 +92,11 @@ impl Policy {
                     Wire::new(connector, usize::from(grant.limits.concurrency))
                 }
             };
-            Arc::new(Wired { grant, wire })
+            Arc::new(Wired {
+                grant,
+                wire,
+                told: Mutex::default(),
+            })
         };
         Ok(Self {
             grants: grants.into_iter().map(wired).collect(),

@@ -154,6 +154,12 @@ impl Admitted {
         let length = headers::content_length(&head.headers);
         rewrite(&mut head, &content, length);
         if grant.credential.is_some() {
+            if grant.guest_auth == GuestAuth::Denied {
+                wired.tell(
+                    &self.shared.plugin,
+                    headers::keep_listed(&mut head.headers, &grant.listed),
+                );
+            }
             // Secrets cannot be found in a compressed body or in a part of a body.
             head.headers
                 .insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
@@ -397,12 +403,13 @@ impl Admitted {
         let Grant {
             guest_auth,
             credential,
+            listed,
             name,
             ..
         } = &wired.grant;
         if *guest_auth == GuestAuth::Denied
             && credential.is_none()
-            && let Some(what) = self.authentication.name()
+            && let Some(what) = self.authentication.unlisted(listed)
         {
             return Err(guest_authenticates(name, &what));
         }
@@ -413,6 +420,7 @@ impl Admitted {
 /// Converts the plugin's head into the one that is sent.
 fn rewrite(head: &mut Parts, content: &Content, length: Option<u64>) {
     strip_hop_by_hop(&mut head.headers);
+    headers::strip_identity(&mut head.headers);
     head.headers.remove(CONTENT_LENGTH);
     if let (Content::Streamed(body), Some(length)) = (content, length)
         && body.size_hint().exact().is_none()

@@ -54,13 +54,11 @@ impl Sign<'_> {
             Prepared::Send { used } => used,
         };
         if self.grant.guest_auth == GuestAuth::Denied {
-            self.authentication.strip(&mut head.headers);
-            if let Some(parameter) = self.authentication.kept_in(head.uri.query()) {
-                let name = parameter.split('=').next().unwrap_or_default();
-                return Err(guest_authenticates(
-                    &self.grant.name,
-                    &format!("query parameter {name}"),
-                ));
+            let listed = &self.grant.listed;
+            self.authentication.strip(&mut head.headers, listed);
+            // A credential never uses the query.
+            if let Some(what) = self.authentication.unlisted_parameter(listed) {
+                return Err(guest_authenticates(&self.grant.name, &what));
             }
         }
         // A credential must not change the target of a request.

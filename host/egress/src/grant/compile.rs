@@ -10,6 +10,7 @@ use crate::{
     config::{ConfigError, ConfigErrors, EgressRule, RuleLimits, TlsConfig},
     credential::Credential,
     glob::Glob,
+    headers::{Listed, is_identity, is_reserved},
     path::Prefix,
     rule::{Host, Rule, Scheme, Target},
 };
@@ -94,6 +95,27 @@ fn is_name(text: &str) -> bool {
         && text
             .bytes()
             .all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-')
+}
+
+/// Parses the name of a header that a plugin may send.
+fn header(text: &str) -> Result<Glob, String> {
+    let name = text.to_lowercase();
+    if is_identity(&name) {
+        return Err(format!(
+            "`{text}` tells a server who is asking, and is never sent for a plugin"
+        ));
+    }
+    if is_reserved(&name) {
+        return Err(format!(
+            "`{text}` authenticates; use a credential, or `guestAuth: allowed`"
+        ));
+    }
+    let is_name = |byte: u8| byte.is_ascii_alphanumeric() || b"-*".contains(&byte);
+    Glob::parse(&name)
+        .filter(|_| name.bytes().all(is_name))
+        .ok_or_else(|| {
+            format!("`{text}` is not a valid header; expected letters, digits, `-`, and `*` for any text")
+        })
 }
 
 struct Reader<'a> {
@@ -188,6 +210,11 @@ impl Reader<'_> {
             let problem = format!("unknown credential `{name}`; add it under `credentials`");
             self.note("credential", found.ok_or(problem))
         });
+        let headers = self.each("headers", &rule.headers, header);
+        let parameters = self.each("queryParameters", &rule.query_parameters, |text| {
+            let why = "is not a valid name; expected letters, digits, `_`, `-`, `.`, `:`, and `*` for any text";
+            Glob::parse(&text.to_lowercase()).ok_or_else(|| format!("`{text}` {why}"))
+        });
         let pin = self.tls(rule.tls.as_ref(), to.as_ref());
         let proxy = rule.proxy.as_ref().and_then(|text| self.proxy(text));
         let limits = self.limits(&rule.limits);
@@ -208,6 +235,10 @@ impl Reader<'_> {
             },
             credential,
             guest_auth: rule.guest_auth,
+            listed: Listed {
+                headers,
+                parameters,
+            },
             tls: rule.tls.clone().unwrap_or_default(),
             pin,
             proxy,

@@ -10,6 +10,7 @@
 
 mod answers;
 mod credentials;
+mod guests;
 mod issuer;
 mod limits;
 mod network;

@@ -25,6 +25,30 @@ fn a_rule_needs_only_a_name_and_a_target() {
 }
 
 #[test]
+fn only_headers_that_a_plugin_may_send_can_be_listed() {
+    let list = |field: &str| {
+        read(&format!(
+            "[{{name: a, to: 'https://api.example.com:443', {field}}}]"
+        ))
+    };
+    let grants = list("headers: [X-Feature, x-my-*, X-My-Token], queryParameters: [Key]").unwrap();
+    let listed = &grants[0].listed;
+    assert!(listed.permits("x-feature") && listed.permits("x-my-token"));
+    assert!(listed.has_parameter("key") && !listed.has_parameter("token"));
+    for (field, expected) in [
+        ("headers: [X-Forwarded-For]", "is never sent"),
+        ("headers: [X-Remote-User]", "is never sent"),
+        ("headers: [Authorization]", "guestAuth"),
+        ("headers: [cookie]", "guestAuth"),
+        ("headers: ['a b']", "not a valid header"),
+        ("queryParameters: ['a b']", "not a valid name"),
+    ] {
+        let error = list(field).unwrap_err().to_string();
+        assert!(error.contains(expected), "{field}: {error}");
+    }
+}
+
+#[test]
 fn names_consist_of_lower_case_letters_digits_and_dashes() {
     let (longest, too_long) = ("a".repeat(63), "a".repeat(64));
     for (name, expected) in [
@@ -231,7 +255,7 @@ fn a_nat64_prefix_has_a_length_of_rfc_6052() {
 proptest::proptest! {
     #[test]
     fn compile_does_not_panic_on_any_text(to in ".{0,40}", path in ".{0,20}", action in ".{0,10}", size in ".{0,8}") {
-        let rule = EgressRule { name: "a".into(), to, methods: vec![], paths: vec![path], actions: vec![action.clone()], reads: vec![action], addresses: vec![size.clone()], credential: None, guest_auth: crate::GuestAuth::Denied, tls: None, proxy: Some(size.clone()), limits: RuleLimits { connect: Some(size.clone()), request_body: Some(size), ..RuleLimits::default() } };
+        let rule = EgressRule { name: "a".into(), to, methods: vec![], paths: vec![path], actions: vec![action.clone()], reads: vec![action], addresses: vec![size.clone()], credential: None, headers: vec![], query_parameters: vec![], guest_auth: crate::GuestAuth::Denied, tls: None, proxy: Some(size.clone()), limits: RuleLimits { connect: Some(size.clone()), request_body: Some(size), ..RuleLimits::default() } };
         let _ = compile(&[rule], &BTreeMap::new(), &[]);
     }
 
