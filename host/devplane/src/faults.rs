@@ -34,6 +34,8 @@ impl Verb {
 /// What happens to a request. Rules apply to a watch when it starts and to each of its events.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fault {
+    /// 403: the account has no permission. The request is not executed.
+    Forbidden,
     /// 409: another client changed the object. The request is not executed.
     Conflict,
     /// 429, with `Retry-After`. The request is not executed.
@@ -68,6 +70,7 @@ impl Fault {
     #[must_use]
     pub fn name(&self) -> &'static str {
         match self {
+            Self::Forbidden => "forbidden",
             Self::Conflict => "conflict",
             Self::TooManyRequests { .. } => "too many requests",
             Self::InternalError => "internal error",

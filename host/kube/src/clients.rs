@@ -12,11 +12,14 @@ use kube::{
 };
 
 use self::stack::Stack;
+use crate::api::with_causes;
 
-/// How long an unreachable API server is waited for at start (P-11).
-const API_SERVER_WAIT: Duration = Duration::from_secs(10);
-/// Time between tries (P-11).
+/// How long an answer of the API server is waited for at the start, before it is asked again.
+const API_SERVER_ANSWER: Duration = Duration::from_secs(10);
+/// Time between attempts.
 const API_SERVER_POLL: Duration = Duration::from_secs(1);
+/// How often the log says that the API server is waited for.
+const API_SERVER_REMINDER: Duration = Duration::from_secs(60);
 /// Connecting within a data center takes milliseconds; a packet filter that drops takes forever.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -48,14 +51,6 @@ pub enum ClientError {
     /// The client cannot be built.
     #[error("cannot build a client for {url}")]
     Build {
-        /// API server.
-        url: String,
-        /// Why.
-        source: Box<kube::Error>,
-    },
-    /// The API server does not answer.
-    #[error("cannot reach the API server at {url} after {} s", API_SERVER_WAIT.as_secs())]
-    Unreachable {
         /// API server.
         url: String,
         /// Why.
@@ -154,39 +149,49 @@ fn with_user_agent(mut config: Config, name: &str) -> Config {
     config
 }
 
-/// Waits until the API server answers, and says which version it has.
-///
-/// # Errors
-/// If it does not answer in time.
-pub async fn wait_for_api_server(
-    client: &Client,
-    url: impl fmt::Display,
-) -> Result<String, ClientError> {
-    let give_up = tokio::time::Instant::now() + API_SERVER_WAIT;
+/// Waits until the API server answers, and says which version it has. The wait has no limit: a
+/// control plane may come up long after this process, and a restart would only add its pause.
+pub async fn wait_for_api_server(client: &Client, url: impl fmt::Display) -> String {
+    let mut told = None;
     loop {
         // One that does not answer is as good as none.
-        let left = give_up
-            .saturating_duration_since(tokio::time::Instant::now())
-            .max(API_SERVER_POLL);
-        let answer = tokio::time::timeout(left, client.apiserver_version()).await;
-        match answer.unwrap_or_else(|silent| Err(kube::Error::Service(silent.into()))) {
-            Ok(version) => return Ok(version.git_version),
+        let answer = tokio::time::timeout(API_SERVER_ANSWER, client.apiserver_version()).await;
+        let error = match answer.unwrap_or_else(|silent| Err(kube::Error::Service(silent.into()))) {
+            Ok(version) => return version.git_version,
             // It answered: what it refuses to this account, others may be given.
-            Err(kube::Error::Api(status)) if status.code < 500 => return Ok("unknown".to_owned()),
-            Err(source) if tokio::time::Instant::now() >= give_up => {
-                return Err(ClientError::Unreachable {
-                    url: url.to_string(),
-                    source: Box::new(source),
-                });
-            }
-            Err(_) => tokio::time::sleep(API_SERVER_POLL).await,
+            Err(error) if is_an_answer(&error) => return "unknown".to_owned(),
+            Err(error) => with_causes(&error),
+        };
+        let now = tokio::time::Instant::now();
+        if told.is_none_or(|told| now >= told + API_SERVER_REMINDER) {
+            tracing::warn!(api_server = %url, error, "waiting for the API server: it does not answer yet");
+            told = Some(now);
         }
+        tokio::time::sleep(API_SERVER_POLL).await;
     }
+}
+
+/// Returns whether this error shows that the API server serves this account. While a control plane
+/// comes up, balancers in front of it answer in its place, and tokens are not known yet.
+fn is_an_answer(error: &kube::Error) -> bool {
+    matches!(error, kube::Error::Api(status) if status.code < 500 && ![401, 429].contains(&status.code))
 }
 
 #[cfg(test)]
 mod tests {
+    use kube::core::Status;
+
     use super::*;
+
+    #[test]
+    fn only_an_answer_to_this_account_ends_the_wait() {
+        let answer = |code| kube::Error::Api(Box::new(Status::failure("", "").with_code(code)));
+        for (code, ends) in [(403, true), (404, true), (401, false), (429, false)] {
+            assert_eq!(is_an_answer(&answer(code)), ends, "{code}");
+        }
+        assert!(!is_an_answer(&answer(503)));
+        assert!(!is_an_answer(&kube::Error::Service("refused".into())));
+    }
 
     #[test]
     fn the_ca_file_is_that_of_the_current_context() {

@@ -5,6 +5,7 @@
 //! a standby watches the Lease and acquires it immediately when it is released, and it tries again
 //! exactly at the time at which the Lease of a silent leader expires.
 
+mod access;
 mod lost;
 mod plan;
 mod watch;
@@ -25,6 +26,7 @@ use kube::{Api, Client, api::PostParams};
 use tokio::sync::watch::Sender;
 use tokio_util::sync::CancellationToken;
 
+pub use access::LeaseAccess;
 pub use lost::lost;
 use plan::{Candidate, Observed, Step};
 pub use plan::{Timings, TimingsError};
@@ -173,14 +175,19 @@ impl Elector {
 
     /// Waits for the Lease, holds it, and releases it when `release` is canceled. Ends with
     /// [`Leadership::Released`] or [`Leadership::Lost`].
-    pub async fn run(mut self, state: &Sender<Leadership>, release: &CancellationToken) {
+    pub async fn run(
+        mut self,
+        state: &Sender<Leadership>,
+        access: &Sender<LeaseAccess>,
+        release: &CancellationToken,
+    ) {
         let ended = tokio::select! {
             biased;
             () = release.cancelled() => Leadership::Released,
-            () = self.acquire() => {
+            () = self.acquire(access) => {
                 self.metrics.leading(true);
                 tracing::info!(lease = %self.name(), identity = self.candidate.identity, "became leader");
-                self.hold(state, release).await
+                self.hold(state, access, release).await
             }
         };
         if ended == Leadership::Released {
@@ -195,12 +202,14 @@ impl Elector {
     }
 
     /// Returns when the Lease is held.
-    async fn acquire(&mut self) {
+    async fn acquire(&mut self, access: &Sender<LeaseAccess>) {
         tracing::info!(lease = %self.name(), identity = self.candidate.identity, "waiting for the Lease");
         let mut changes = None;
         loop {
             let retry = self.candidate.timings.retry_period;
-            let wait = match self.attempt().await {
+            let tried = self.attempt().await;
+            access.send_modify(|access| access.note(&tried));
+            let wait = match tried {
                 Ok(None) => return,
                 Ok(Some(expires_in)) => expires_in.min(jittered(retry)),
                 Err(error) => {
@@ -235,6 +244,7 @@ impl Elector {
     async fn hold(
         &mut self,
         state: &Sender<Leadership>,
+        access: &Sender<LeaseAccess>,
         release: &CancellationToken,
     ) -> Leadership {
         let mut renewed = Instant::now();
@@ -248,6 +258,9 @@ impl Elector {
             loop {
                 let left = deadline.saturating_duration_since(Instant::now());
                 let tried = tokio::time::timeout(left, self.renew()).await;
+                if let Ok(tried) = &tried {
+                    access.send_modify(|access| access.note(tried));
+                }
                 // After a timeout, enough time has passed for the next attempt.
                 let pause = !matches!(tried, Ok(Err(Failure::Silent(_))));
                 let why = match tried {

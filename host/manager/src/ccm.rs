@@ -24,7 +24,7 @@ use skydock_controllers::{
 use skydock_kube::{
     api::{with_causes, with_deadline},
     clients,
-    election::{self, ElectionConfig, ElectionMetrics, Elector, Leadership},
+    election::{self, ElectionConfig, ElectionMetrics, Elector, Leadership, LeaseAccess},
     service_accounts,
 };
 use skydock_plugin::{
@@ -89,17 +89,14 @@ async fn start(
     let metrics = ControllerMetrics::register(&mut registry);
     let egress = Arc::new(way_out(&config, &mut registry)?);
     let file_metrics = FileMetrics::register(&mut registry);
-    let started = CancellationToken::new();
+    let (loaded, reached) = (CancellationToken::new(), CancellationToken::new());
     let mut serves = None;
     if let Some(address) = config.serve {
         let served = serving::Served {
             registry,
-            started: started.clone(),
-            leadership: election.as_ref().map(|election| election.state.subscribe()),
-            lease_duration: config
-                .election
-                .as_ref()
-                .map_or(Duration::ZERO, |election| election.timings.lease_duration),
+            loaded: loaded.clone(),
+            reached: reached.clone(),
+            election: election.as_ref().map(Election::watched),
         };
         serves = Some(serving::start(address, served, process.clone()).await?);
     }
@@ -112,9 +109,10 @@ async fn start(
     )
     .await?;
     can_make_routes(&config, &plugin.info())?;
+    loaded.cancel();
 
-    let reached = config.cluster.clone();
-    let access = blocking(async move { clients::load(&reached).await }).await?;
+    let cluster_access = config.cluster.clone();
+    let access = blocking(async move { clients::load(&cluster_access).await }).await?;
     tokio::spawn(process.clone().run_until_cancelled_owned(
         Arc::clone(&egress).follow_api_server(access.cluster_url.clone()),
     ));
@@ -122,7 +120,7 @@ async fn start(
     let root =
         blocking(async move { clients::named(&account, "cloud-controller-manager") }).await?;
     let root = with_deadline(&root);
-    let version = clients::wait_for_api_server(&root, &access.cluster_url).await?;
+    let version = clients::wait_for_api_server(&root, &access.cluster_url).await;
     let accepted = config.keeps_accepted.then(|| {
         let lease = &config.options.process;
         let [namespace, name] = [&lease.namespace, &lease.name].map(Option::as_deref);
@@ -150,7 +148,7 @@ async fn start(
         let applying = terms.apply(Arc::clone(&plugin), settings);
         tokio::spawn(process.clone().run_until_cancelled_owned(applying));
     }
-    started.cancel();
+    reached.cancel();
     if let Some(address) = serves {
         tracing::info!(%address, "serving /metrics, /healthz, /livez and /readyz");
     }
@@ -416,6 +414,7 @@ impl Team {
 struct Election {
     config: ElectionConfig,
     state: watch::Sender<Leadership>,
+    lease: watch::Sender<LeaseAccess>,
     metrics: Arc<Metrics>,
 }
 
@@ -470,7 +469,16 @@ impl Election {
         Self {
             config,
             state: watch::Sender::new(Leadership::Standby),
+            lease: watch::Sender::default(),
             metrics: Arc::new(metrics),
+        }
+    }
+
+    fn watched(&self) -> serving::Election {
+        serving::Election {
+            leadership: self.state.subscribe(),
+            lease: self.lease.subscribe(),
+            lease_duration: self.config.timings.lease_duration,
         }
     }
 
@@ -492,7 +500,7 @@ impl Election {
         };
         let elector = Elector::new(Box::new(connect), self.config, identity, self.metrics);
         let unreleased = elector.unreleased();
-        let elect = move || runtime.block_on(elector.run(&self.state, &release));
+        let elect = move || runtime.block_on(elector.run(&self.state, &self.lease, &release));
         Ok((
             thread::Builder::new()
                 .name("leader-election".to_owned())

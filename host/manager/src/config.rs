@@ -12,7 +12,9 @@ use std::{
 use ipnet::IpNet;
 use k8s_openapi::api::core::v1::ObjectReference;
 use skydock_controllers::{
-    ClusterCidrsError, Controller, Options as ControllerOptions, service::ServiceOptions,
+    ClusterCidrsError, Controller, Options as ControllerOptions,
+    ipam::{self, IpamOptions},
+    route, service,
 };
 use skydock_kube::{
     clients::ClusterAccess,
@@ -81,7 +83,13 @@ impl TryFrom<CcmArgs> for Config {
             .as_deref()
             .map(SkydockConfiguration::read)
             .transpose()?;
-        let services: ServiceOptions = args.services.clone().try_into()?;
+        // Manifests keep the flags of a controller that is disabled.
+        let controllers = skydock_controllers::parse_controllers(&args.controllers)?;
+        let runs = |controller| controllers.contains(&controller);
+        let services = args
+            .services
+            .clone()
+            .options(runs(&service::CONTROLLER))?;
         let (name, file) = choose_plugin(
             &args,
             configuration.as_ref().and_then(|it| it.plugins.first()),
@@ -128,8 +136,14 @@ impl TryFrom<CcmArgs> for Config {
             })
         });
         let defaults = ControllerOptions::default();
-        let ipam = args.ipam.options(&args.cluster_cidrs)?;
-        let routes = args.routes.options(&args.cluster_cidrs)?;
+        let ipam = if runs(&ipam::CONTROLLER) {
+            args.ipam.options(&args.cluster_cidrs)?
+        } else {
+            IpamOptions::default()
+        };
+        let routes = args
+            .routes
+            .options(&args.cluster_cidrs, runs(&route::CONTROLLER))?;
         Ok(Self {
             permits,
             only_reads: args.dry_run,
@@ -147,7 +161,7 @@ impl TryFrom<CcmArgs> for Config {
                 master: args.master,
             },
             service_account_credentials: args.use_service_account_credentials,
-            controllers: skydock_controllers::parse_controllers(&args.controllers)?,
+            controllers,
             options: ControllerOptions {
                 cluster_name: args.cluster_name,
                 node: args.nodes.node_options(),

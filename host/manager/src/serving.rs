@@ -12,7 +12,7 @@ use axum::{
     routing::get,
 };
 use prometheus_client::{encoding::text::encode, registry::Registry};
-use skydock_kube::election::Leadership;
+use skydock_kube::election::{Leadership, LeaseAccess};
 use tokio::{net::TcpListener, sync::watch::Receiver};
 use tokio_util::sync::CancellationToken;
 
@@ -32,29 +32,56 @@ const STUCK_AFTER: Duration = Duration::from_secs(20);
 pub struct Served {
     /// All metrics.
     pub registry: Registry,
-    /// Canceled when the plugin is loaded and the API server is reachable.
-    pub started: CancellationToken,
-    /// The state of the election; `None` without leader election.
-    pub leadership: Option<Receiver<Leadership>>,
+    /// Canceled when the plugin is loaded.
+    pub loaded: CancellationToken,
+    /// Canceled when the API server has answered.
+    pub reached: CancellationToken,
+    /// The election; `None` without leader election.
+    pub election: Option<Election>,
+}
+
+/// The state of the election.
+pub struct Election {
+    /// Whether this process leads.
+    pub leadership: Receiver<Leadership>,
+    /// Whether it may use the Lease.
+    pub lease: Receiver<LeaseAccess>,
     /// The lease duration.
     pub lease_duration: Duration,
 }
 
+impl Election {
+    fn is_healthy(&self) -> bool {
+        match &*self.leadership.borrow() {
+            Leadership::Leading(renewed) => renewed.elapsed() < self.lease_duration + STUCK_AFTER,
+            Leadership::Standby | Leadership::Released => true,
+            Leadership::Lost(_) => false,
+        }
+    }
+}
+
 impl Served {
-    /// Returns the checks of `/healthz`: their names and results. They do not include the plugin:
-    /// restarting the process does not fix a plugin.
+    /// Returns the checks of `/healthz`: their names and results. They include neither the plugin
+    /// nor the API server: restarting the process does not fix them.
     fn checks(&self) -> Vec<(&'static str, bool)> {
-        let elected =
-            self.leadership
-                .as_ref()
-                .is_none_or(|leadership| match &*leadership.borrow() {
-                    Leadership::Leading(renewed) => {
-                        renewed.elapsed() < self.lease_duration + STUCK_AFTER
-                    }
-                    Leadership::Standby | Leadership::Released => true,
-                    Leadership::Lost(_) => false,
-                });
+        let elected = self.election.as_ref().is_none_or(Election::is_healthy);
         vec![("ping", true), ("leaderElection", elected)]
+    }
+
+    /// Returns the checks of `/readyz`: whether this process could lead if the leader ended now. A
+    /// rolling update that replaced the leader by one that cannot would leave no leader.
+    fn readiness(&self) -> Vec<(&'static str, bool)> {
+        let may_lead = self
+            .election
+            .as_ref()
+            .is_none_or(|election| *election.lease.borrow() == LeaseAccess::Granted);
+        let mut checks = self.checks();
+        checks.extend([
+            ("plugin", self.loaded.is_cancelled()),
+            ("apiServer", self.reached.is_cancelled()),
+            ("lease", may_lead),
+        ]);
+        checks
     }
 }
 
@@ -119,15 +146,8 @@ async fn health(State(served): State<Arc<Served>>) -> (StatusCode, String) {
     told(&served.checks())
 }
 
-/// A standby is ready too: its plugin is loaded, and it can become the leader at any time.
 async fn readiness(State(served): State<Arc<Served>>) -> (StatusCode, String) {
-    told(
-        &[
-            served.checks(),
-            vec![("started", served.started.is_cancelled())],
-        ]
-        .concat(),
-    )
+    told(&served.readiness())
 }
 
 fn told(checks: &[(&'static str, bool)]) -> (StatusCode, String) {
@@ -147,36 +167,60 @@ mod tests {
     use std::time::Instant;
     use tokio::sync::watch;
 
-    fn served(leadership: Option<Receiver<Leadership>>) -> Served {
-        Served {
+    fn served(election: Option<(Leadership, LeaseAccess)>) -> Arc<Served> {
+        Arc::new(Served {
             registry: Registry::default(),
-            started: CancellationToken::new(),
-            leadership,
-            lease_duration: Duration::from_secs(15),
-        }
+            loaded: CancellationToken::new(),
+            reached: CancellationToken::new(),
+            election: election.map(|(leadership, lease)| Election {
+                leadership: watch::channel(leadership).1,
+                lease: watch::channel(lease).1,
+                lease_duration: Duration::from_secs(15),
+            }),
+        })
     }
 
     fn healthy(state: Leadership) -> bool {
-        let (_sender, receiver) = watch::channel(state);
-        served(Some(receiver))
-            .checks()
-            .iter()
-            .all(|(_, holds)| *holds)
+        let served = served(Some((state, LeaseAccess::Granted)));
+        served.checks().iter().all(|(_, holds)| *holds)
+    }
+
+    /// Returns the checks that fail.
+    async fn failing(served: &Arc<Served>) -> Vec<String> {
+        let (status, text) = readiness(State(Arc::clone(served))).await;
+        let failing: Vec<_> = text
+            .lines()
+            .filter_map(|line| line.strip_prefix("[-]"))
+            .map(str::to_owned)
+            .collect();
+        assert_eq!(status == StatusCode::OK, failing.is_empty(), "{text}");
+        failing
     }
 
     #[tokio::test]
-    async fn readiness_depends_only_on_the_first_plugin() {
-        let served = Arc::new(served(None));
-        assert_eq!(
-            readiness(State(Arc::clone(&served))).await.0,
-            StatusCode::INTERNAL_SERVER_ERROR
-        );
+    async fn readiness_names_what_is_missing() {
+        let served = served(None);
+        assert_eq!(failing(&served).await, ["plugin", "apiServer"]);
         assert_eq!(health(State(Arc::clone(&served))).await.0, StatusCode::OK);
-        served.started.cancel();
-        assert_eq!(
-            readiness(State(served)).await,
-            (StatusCode::OK, "ok".to_owned())
-        );
+        served.loaded.cancel();
+        assert_eq!(failing(&served).await, ["apiServer"]);
+        served.reached.cancel();
+        assert_eq!(failing(&served).await, [""; 0]);
+    }
+
+    #[tokio::test]
+    async fn who_cannot_use_the_lease_is_not_ready() {
+        for (lease, missing) in [
+            (LeaseAccess::Unknown, &["lease"][..]),
+            (LeaseAccess::Denied, &["lease"]),
+            (LeaseAccess::Granted, &[]),
+        ] {
+            let served = served(Some((Leadership::Standby, lease)));
+            served.loaded.cancel();
+            served.reached.cancel();
+            assert_eq!(failing(&served).await, missing, "{lease:?}");
+            assert_eq!(health(State(served)).await.0, StatusCode::OK, "{lease:?}");
+        }
     }
 
     // Holds: P-22

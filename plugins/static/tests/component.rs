@@ -17,7 +17,8 @@ use skydock_cloud::{
     Service,
 };
 use skydock_plugin::{
-    ClusterSlot, Compiler, LoadError, Plugin, PluginSource, Reload, Runtime, RuntimeOptions, Stage,
+    ClusterSlot, Compiler, LoadError, Permissions, Plugin, PluginSource, Reload, Runtime,
+    RuntimeOptions, Stage,
 };
 use tempfile::NamedTempFile;
 
@@ -117,6 +118,7 @@ impl Bench {
             cloud_config: Some(file.path().to_owned()),
             cluster_name: "test".into(),
             cluster_cidrs: Vec::new(),
+            permissions: Permissions::unrestricted(),
             ..PluginSource::default()
         };
         let (world, slot) = (Arc::new(World::default()), ClusterSlot::default());

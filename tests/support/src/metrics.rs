@@ -35,7 +35,8 @@ pub async fn get(address: SocketAddr, path: &str) -> Result<(u16, String)> {
     ))
 }
 
-/// Returns whether a manager has started: its plugin is loaded, and the API server is reachable.
+/// Returns whether a manager could lead: its plugin is loaded, the API server is reachable, and it
+/// may use the Lease.
 ///
 /// # Errors
 /// Fails if there is no answer.

@@ -117,6 +117,10 @@ fn refusal(fault: &Fault) -> Option<Refusal> {
             Reason::InternalError,
             "an error on the server: etcd has no leader",
         )),
+        Fault::Forbidden => Some(Refusal::new(
+            Reason::Forbidden,
+            "the account has no permission",
+        )),
         Fault::ServiceUnavailable => Some(Refusal::new(
             Reason::ServiceUnavailable,
             "the server is currently unable to handle the request",

@@ -45,18 +45,24 @@ pub enum RouteArgsError {
 }
 
 impl RouteArgs {
-    /// Returns the options of the route controller.
+    /// Returns the options of the route controller. If it is not `enabled`, its flags are not
+    /// checked.
     ///
     /// # Errors
     /// If routes are to be checked periodically, but the period is zero.
-    pub fn options(&self, cluster_cidrs: &[String]) -> Result<RouteOptions, RouteArgsError> {
+    pub fn options(
+        &self,
+        cluster_cidrs: &[String],
+        enabled: bool,
+    ) -> Result<RouteOptions, RouteArgsError> {
         // As upstream: if a gate is set several times, the last value is used.
         let watch = self
             .feature_gates
             .last()
             .is_none_or(|FeatureGate::WatchBasedRoutes(on)| *on);
         let period = self.route_reconciliation_period;
-        if !watch && period.is_zero() {
+        let routes = enabled && self.configure_cloud_routes;
+        if routes && !watch && period.is_zero() {
             return Err(RouteArgsError::NoPeriod);
         }
         let rhythm = if watch {
@@ -81,7 +87,7 @@ mod tests {
 
     fn options(args: &[&str]) -> Result<RouteOptions, RouteArgsError> {
         let cli = crate::cli::parse([&["skydock"], args].concat()).expect("flags parse");
-        cli.ccm.routes.options(&cli.ccm.cluster_cidrs)
+        cli.ccm.routes.options(&cli.ccm.cluster_cidrs, true)
     }
 
     fn refusal(flag: &str) -> String {
@@ -148,6 +154,13 @@ mod tests {
         }
         let nothing = options(&[BY_THE_CLOCK, "--route-reconciliation-period=0"]);
         assert_eq!(nothing, Err(RouteArgsError::NoPeriod));
+        // The way out that the error names.
+        let off = [
+            BY_THE_CLOCK,
+            "--route-reconciliation-period=0",
+            "--configure-cloud-routes=false",
+        ];
+        assert!(options(&off).is_ok());
     }
 
     // Holds: R-02

@@ -59,21 +59,25 @@ pub enum ServiceArgsError {
     NoClass,
 }
 
-impl TryFrom<ServiceArgs> for ServiceOptions {
-    type Error = ServiceArgsError;
-
-    fn try_from(args: ServiceArgs) -> Result<Self, ServiceArgsError> {
+impl ServiceArgs {
+    /// Returns the options of the service controller. If it is not `enabled`, its flags are not
+    /// checked.
+    ///
+    /// # Errors
+    /// If the flags are not valid together.
+    pub(crate) fn options(self, enabled: bool) -> Result<ServiceOptions, ServiceArgsError> {
+        let args = self;
         let classes = Classes {
             named: args.load_balancer_classes.into_iter().collect(),
             unnamed: args.load_balancer_default_class,
         };
-        if classes.named.is_empty() && !classes.unnamed {
+        if enabled && classes.named.is_empty() && !classes.unnamed {
             return Err(ServiceArgsError::NoClass);
         }
-        Ok(Self {
+        Ok(ServiceOptions {
             concurrent_syncs: args
                 .concurrent_service_syncs
-                .map_or(Self::default().concurrent_syncs, usize::from),
+                .map_or(ServiceOptions::default().concurrent_syncs, usize::from),
             check_period: Some(args.load_balancer_check_period).filter(|period| !period.is_zero()),
             classes,
             nodes: NodeRules {
@@ -93,7 +97,7 @@ mod tests {
             .expect("flags parse")
             .ccm
             .services
-            .try_into()
+            .options(true)
     }
 
     #[test]

@@ -256,6 +256,38 @@ fn process_events_refer_to_the_configured_lease() {
     assert_eq!(process.namespace.as_deref(), Some("here"));
 }
 
+#[test]
+fn flags_of_a_disabled_controller_are_not_checked() {
+    let dir = plugin_dir();
+    let in_dir = format!("--plugin-dir={}", dir.path().display());
+    for (controller, flags) in [
+        ("service", &["--load-balancer-default-class=false"][..]),
+        (
+            "route",
+            &[
+                "--feature-gates=CloudControllerManagerWatchBasedRoutesReconciliation=false",
+                "--route-reconciliation-period=0",
+            ],
+        ),
+        (
+            "nodeipam",
+            &[
+                "--allocate-node-cidrs",
+                "--cidr-allocator-type=CloudAllocator",
+            ],
+        ),
+    ] {
+        let with = |controllers: &str| {
+            let controllers = format!("--controllers={controllers}");
+            let provider = ["--cloud-provider=static", &in_dir, &controllers];
+            config(&[&provider, flags].concat()).map(drop)
+        };
+        assert!(with("*").is_err(), "{controller}");
+        let disabled = with(&format!("*,-{controller}"));
+        assert!(disabled.is_ok(), "{controller}: {disabled:?}");
+    }
+}
+
 // Holds: P-02
 #[test]
 fn an_unknown_controller_is_named() {

@@ -19,7 +19,8 @@ use rand::{SeedableRng as _, rngs::StdRng};
 use serde_json::json;
 use skydock_devplane::{DevPlane, Fault, Options, Rule, Verb};
 use skydock_kube::election::{
-    Connect, ElectionConfig, ElectionMetrics, Elector, Failure, Leadership, Timings, TimingsError,
+    Connect, ElectionConfig, ElectionMetrics, Elector, Failure, Leadership, LeaseAccess, Timings,
+    TimingsError,
 };
 use tokio::{
     net::{TcpListener, TcpStream},
@@ -48,6 +49,7 @@ struct Candidate {
     release: CancellationToken,
     task: JoinHandle<()>,
     unreleased: Arc<AtomicBool>,
+    access: watch::Receiver<LeaseAccess>,
 }
 
 impl Candidate {
@@ -71,12 +73,14 @@ impl Candidate {
         let (sender, state) = watch::channel(Leadership::Standby);
         let release = CancellationToken::new();
         let token = release.clone();
-        let task = tokio::spawn(async move { elector.run(&sender, &token).await });
+        let (lease, access) = watch::channel(LeaseAccess::Unknown);
+        let task = tokio::spawn(async move { elector.run(&sender, &lease, &token).await });
         Self {
             state,
             release,
             task,
             unreleased,
+            access,
         }
     }
 
@@ -108,6 +112,7 @@ async fn a_released_lease_is_acquired_immediately() {
     let mut second = Candidate::stand(&client, "second");
     tokio::time::sleep(Duration::from_millis(300)).await;
     assert_eq!(*second.state.borrow(), Leadership::Standby);
+    assert_eq!(*second.access.borrow(), LeaseAccess::Granted);
 
     first.release.cancel();
     let took = second.leads().await;

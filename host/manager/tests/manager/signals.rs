@@ -19,8 +19,9 @@ use std::{
     time::{Duration, Instant},
 };
 
+use rand::{SeedableRng as _, rngs::StdRng};
 use rustix::process::Signal;
-use skydock_devplane::{DevPlane, Options};
+use skydock_devplane::{DevPlane, Fault, Options, Rule};
 use skydock_support::{Process, free_address};
 use tempfile::TempDir;
 
@@ -439,6 +440,127 @@ fn a_signal_stops_waiting_for_the_api_server() {
     let (status, log) = skydock.ends_by(Signal::TERM);
     assert_eq!(status.code(), Some(0), "{log}");
     drop(connection);
+}
+
+/// Answers each request to this address with this status, and nothing else.
+fn answering(listener: TcpListener, status: &'static str) {
+    std::thread::spawn(move || {
+        for connection in listener.incoming() {
+            let mut connection = connection.unwrap();
+            // The head of a GET request fits into one packet.
+            let read = connection.read(&mut [0; 4096]);
+            if read.is_ok() {
+                let answer =
+                    format!("HTTP/1.1 {status}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
+                let _ = connection.write_all(answer.as_bytes());
+            }
+        }
+    });
+}
+
+#[test]
+fn an_api_server_that_comes_late_is_waited_for() {
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let dir = dir();
+    let (server, address) = (free_address().unwrap(), free_address().unwrap());
+    let serve = format!("--metrics-bind-address={address}");
+    let plugin = format!("--plugin=test={}", good());
+    let args = [
+        "--cloud-provider=test",
+        &plugin,
+        &serve,
+        "--kubeconfig=kubeconfig",
+        "--cluster-cidr=10.0.0.0/16",
+    ];
+    write_kubeconfig(dir.path(), &format!("http://{server}"), "{}");
+    let mut skydock = Skydock::start(dir, &args);
+    // First the server refuses connections, then a balancer answers in its place.
+    let waits = "waiting for the API server: it does not answer yet";
+    skydock.until("it waits", |it| it.log().contains(waits));
+    let log = skydock.log();
+    assert!(log.contains(&format!("http://{server}")), "{log}");
+    answering(
+        TcpListener::bind(server).unwrap(),
+        "503 Service Unavailable",
+    );
+    std::thread::sleep(Duration::from_secs(3));
+    let readiness = get(address, "/readyz").unwrap();
+    assert!(
+        readiness.starts_with("HTTP/1.1 500") && readiness.contains("[-]apiServer"),
+        "{readiness}"
+    );
+    assert!(
+        get(address, "/healthz")
+            .unwrap()
+            .starts_with("HTTP/1.1 200")
+    );
+    assert_eq!(skydock.log().matches(waits).count(), 1, "{}", skydock.log());
+    let (status, log) = skydock.ends_by(Signal::TERM);
+    assert_eq!(status.code(), Some(0), "{log}");
+
+    // A control plane that is complete.
+    let plane = runtime
+        .block_on(DevPlane::start(Options::default()))
+        .unwrap();
+    let dir = self::dir();
+    write_kubeconfig(
+        dir.path(),
+        plane.url().to_string().trim_end_matches('/'),
+        "{}",
+    );
+    let mut skydock = Skydock::start(dir, &args);
+    skydock.until("it is ready", |_| {
+        get(address, "/readyz").is_some_and(|answer| answer.starts_with("HTTP/1.1 200"))
+    });
+    assert!(!skydock.log().contains(waits), "{}", skydock.log());
+    drop(skydock);
+    runtime.block_on(plane.shutdown());
+}
+
+#[test]
+fn a_replica_without_permission_for_the_lease_is_not_ready() {
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let plane = runtime
+        .block_on(DevPlane::start(Options::default()))
+        .unwrap();
+    let denied = Rule::new(Fault::Forbidden).resource("leases");
+    plane.faults().set(denied, StdRng::seed_from_u64(0));
+    let dir = dir();
+    let address = free_address().unwrap();
+    let kubeconfig = write_kubeconfig(
+        dir.path(),
+        plane.url().to_string().trim_end_matches('/'),
+        "{}",
+    );
+    let serve = format!("--metrics-bind-address={address}");
+    let plugin = format!("--plugin=test={}", good());
+    let args = [
+        "--cloud-provider=test",
+        &plugin,
+        &serve,
+        &kubeconfig,
+        "--cluster-cidr=10.0.0.0/16",
+    ];
+    let mut skydock = Skydock::start(dir, &args);
+    let answer = |path: &str| get(address, path).unwrap_or_default();
+    skydock.until("only the Lease is missing", |_| {
+        answer("/readyz").contains("[+]apiServer")
+    });
+    skydock.until("the Lease is denied", |it| {
+        it.log().contains("cannot acquire the Lease")
+    });
+    assert!(
+        answer("/readyz").contains("[-]lease"),
+        "{}",
+        answer("/readyz")
+    );
+    assert!(answer("/healthz").starts_with("HTTP/1.1 200"));
+    plane.faults().clear();
+    skydock.until("it is ready", |_| {
+        answer("/readyz").starts_with("HTTP/1.1 200")
+    });
+    drop(skydock);
+    runtime.block_on(plane.shutdown());
 }
 
 #[test]
