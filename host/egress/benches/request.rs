@@ -95,7 +95,7 @@ fn token(folder: &Path) -> Arc<dyn Credential> {
         file.display()
     );
     let tools = Tools {
-        issuers: Box::new(|_| Arc::new(HostIssuer::new(TlsConfig::default()))),
+        issuers: Box::new(|_| Arc::new(HostIssuer::new(TlsConfig::default(), None))),
         clock: Arc::new(SystemClock),
         metrics: CredentialMetrics::default(),
     };

@@ -102,11 +102,16 @@ pub struct TlsConfig {
     /// PEM file with the certificate authorities to trust instead of the system's.
     #[serde(default)]
     pub ca_file: Option<AbsolutePath>,
-    /// PEM file with the client's certificate chain.
+    /// Name of the credential with `type: client-certificate` that is presented to servers.
     #[serde(default)]
+    pub client_certificate: Option<String>,
+    /// Not supported: the error shows what to write instead.
+    #[serde(default)]
+    #[schemars(skip)]
     pub cert_file: Option<AbsolutePath>,
-    /// PEM file with the client's private key.
+    /// Not supported: the error shows what to write instead.
     #[serde(default)]
+    #[schemars(skip)]
     pub key_file: Option<AbsolutePath>,
     /// Server name that is requested and that the certificate must be valid for, instead of the
     /// host.

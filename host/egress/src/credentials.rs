@@ -32,7 +32,7 @@ use std::{collections::BTreeMap, fmt, sync::Arc};
 
 use self::{
     aws::{credential::AwsCredential, source::Aws},
-    config::{Binding, CredentialConfig},
+    config::{Binding, ClientCertificateConfig, CredentialConfig},
     fixed::Fixed,
     minting::Mint,
     oauth2::OAuth2,
@@ -85,6 +85,14 @@ pub enum BindError {
     },
 }
 
+impl BindError {
+    fn unknown(name: &str) -> Self {
+        Self::Unknown {
+            name: name.to_owned(),
+        }
+    }
+}
+
 /// A function that returns the client for the issuer of the credential with this name.
 pub type Issuers = dyn Fn(&str) -> Arc<dyn Issuer> + Send + Sync;
 
@@ -106,7 +114,10 @@ impl fmt::Debug for Tools {
 
 /// All credentials of a configuration.
 #[derive(Debug, Default)]
-pub struct Credentials(BTreeMap<String, (Binding, Arc<dyn Credential>)>);
+pub struct Credentials {
+    requests: BTreeMap<String, (Binding, Arc<dyn Credential>)>,
+    certificates: BTreeMap<String, ClientCertificateConfig>,
+}
 
 impl Credentials {
     /// Creates the credentials. No request is sent to an issuer yet.
@@ -114,31 +125,34 @@ impl Credentials {
     /// # Errors
     /// [`CredentialsError`] for the first entry that is not valid or whose name is not unique.
     pub fn new(configs: &[CredentialConfig], tools: &Tools) -> Result<Self, CredentialsError> {
-        let mut all = BTreeMap::new();
+        let mut all = Self::default();
         for config in configs {
             let name = config.name();
-            let error = |problem: String| CredentialsError {
+            let error = |problem: &str| CredentialsError {
                 name: name.to_owned(),
-                problem,
+                problem: problem.to_owned(),
             };
-            let credential = build(config, tools).map_err(error)?;
-            if all
-                .insert(name.to_owned(), (config.binding().clone(), credential))
-                .is_some()
-            {
-                return Err(error(
-                    "this name is used twice; names are unique".to_owned(),
-                ));
+            check_name(name).map_err(error)?;
+            if all.requests.contains_key(name) || all.certificates.contains_key(name) {
+                return Err(error("this name is used twice; names are unique"));
+            }
+            if let Some(certificate) = config.client_certificate() {
+                all.certificates
+                    .insert(name.to_owned(), certificate.clone());
+            } else {
+                let credential = build(config, tools).map_err(|problem| error(&problem))?;
+                let bound = (config.binding().clone(), credential);
+                all.requests.insert(name.to_owned(), bound);
             }
         }
-        Ok(Self(all))
+        Ok(all)
     }
 
     /// Keeps using the previous credentials with these names, including tokens and sessions that
     /// their issuers have returned.
     pub fn take_over(&mut self, before: &Self, same: impl Fn(&str) -> bool) {
-        for (name, (_, credential)) in &mut self.0 {
-            if let Some((_, known)) = before.0.get(name).filter(|_| same(name)) {
+        for (name, (_, credential)) in &mut self.requests {
+            if let Some((_, known)) = before.requests.get(name).filter(|_| same(name)) {
                 *credential = Arc::clone(known);
             }
         }
@@ -155,30 +169,52 @@ impl Credentials {
         plugin: &str,
         digest: &str,
     ) -> Result<Arc<dyn Credential>, BindError> {
-        let (binding, credential) = self.0.get(name).ok_or_else(|| BindError::Unknown {
-            name: name.to_owned(),
-        })?;
-        if !binding.admits(plugin, digest) {
-            let (name, plugin, digest) = (name.to_owned(), plugin.to_owned(), digest.to_owned());
-            return Err(BindError::NotFor {
-                name,
-                binding: binding.clone(),
-                plugin,
-                digest,
-            });
-        }
+        let found = self.requests.get(name);
+        let (binding, credential) = found.ok_or_else(|| BindError::unknown(name))?;
+        admit(binding, name, plugin, digest)?;
         Ok(Arc::clone(credential))
     }
+
+    /// Returns the client certificate of this name, if the plugin, whose file has this digest
+    /// (`sha256:…`), may use it.
+    ///
+    /// # Errors
+    /// [`BindError`] if the certificate is unknown, or not for this plugin.
+    pub fn bind_certificate(
+        &self,
+        name: &str,
+        plugin: &str,
+        digest: &str,
+    ) -> Result<ClientCertificateConfig, BindError> {
+        let found = self.certificates.get(name);
+        let certificate = found.ok_or_else(|| BindError::unknown(name))?;
+        admit(&certificate.binding, name, plugin, digest)?;
+        Ok(certificate.clone())
+    }
+}
+
+fn admit(binding: &Binding, name: &str, plugin: &str, digest: &str) -> Result<(), BindError> {
+    if binding.admits(plugin, digest) {
+        return Ok(());
+    }
+    Err(BindError::NotFor {
+        name: name.to_owned(),
+        binding: binding.clone(),
+        plugin: plugin.to_owned(),
+        digest: digest.to_owned(),
+    })
+}
+
+fn check_name(name: &str) -> Result<(), &'static str> {
+    let word = |b: u8| b.is_ascii_alphanumeric() || b"-_.".contains(&b);
+    if name.is_empty() || name.len() > 63 || !name.bytes().all(word) {
+        return Err("not a valid name; expected 1 to 63 letters, digits, `-`, `_` or `.`");
+    }
+    Ok(())
 }
 
 fn build(config: &CredentialConfig, tools: &Tools) -> Result<Arc<dyn Credential>, String> {
     let name = config.name();
-    let word = |b: u8| b.is_ascii_alphanumeric() || b"-_.".contains(&b);
-    if name.is_empty() || name.len() > 63 || !name.bytes().all(word) {
-        return Err(
-            "not a valid name; expected 1 to 63 letters, digits, `-`, `_` or `.`".to_owned(),
-        );
-    }
     let upstream = || Upstream::new(name, (tools.issuers)(name), Arc::clone(&tools.clock));
     let metrics = tools.metrics.clone();
     Ok(match config {
@@ -202,6 +238,9 @@ fn build(config: &CredentialConfig, tools: &Tools) -> Result<Arc<dyn Credential>
                 mint,
                 mask,
             ))
+        }
+        CredentialConfig::ClientCertificate(_) => {
+            return Err("a client certificate cannot sign requests".to_owned());
         }
     })
 }

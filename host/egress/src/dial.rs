@@ -29,6 +29,7 @@ use tokio::{
 use crate::{
     address::{AddressPolicy, Closed},
     config::TlsConfig,
+    credentials::config::ClientCertificateConfig,
     grant::Grant,
     metrics::EgressMetrics,
     refusal::{Cause, Code, Refusal},
@@ -78,7 +79,12 @@ impl Connector {
             connections,
             most,
             addresses: Some(grant.addresses.clone()),
-            tls: Tls::new(grant.tls.clone(), grant.pin, metrics),
+            tls: Tls::new(
+                grant.tls.clone(),
+                grant.certificate.clone(),
+                grant.pin,
+                metrics,
+            ),
             proxy: grant.proxy.clone(),
             limit: grant.limits.connect,
         }))
@@ -87,7 +93,7 @@ impl Connector {
     /// Creates a connector for requests of the host itself, which may go to any address.
     pub(crate) fn of_host(
         resolver: Arc<dyn Resolver>,
-        tls: TlsConfig,
+        (tls, certificate): (TlsConfig, Option<ClientCertificateConfig>),
         connections: usize,
         limit: Duration,
     ) -> Self {
@@ -97,7 +103,7 @@ impl Connector {
             connections: Arc::new(Semaphore::new(connections)),
             most: connections,
             addresses: None,
-            tls: Tls::new(tls, None, EgressMetrics::default()),
+            tls: Tls::new(tls, certificate, None, EgressMetrics::default()),
             proxy: None,
             limit,
         }))

@@ -23,6 +23,7 @@ use crate::{
     address::Closed,
     config::{ConfigErrors, EgressRule},
     credential::Credential,
+    credentials::config::ClientCertificateConfig,
     dial::{ClosedSource, Resolver, SystemResolver},
     held::Held,
     hosts::Hosts,
@@ -44,6 +45,8 @@ pub struct Settings {
     pub rules: Vec<EgressRule>,
     /// The credentials that its rules may use: those for this plugin with this digest.
     pub credentials: BTreeMap<String, Arc<dyn Credential>>,
+    /// The client certificates that its rules may use, in the same way.
+    pub certificates: BTreeMap<String, ClientCertificateConfig>,
     /// Prefixes of NAT64 translators in this network, in addition to 64:ff9b::/96.
     pub nat64: Vec<Ipv6Net>,
 }

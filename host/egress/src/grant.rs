@@ -13,6 +13,7 @@ use crate::{
     address::AddressPolicy,
     config::{GuestAuth, TlsConfig},
     credential::Credential,
+    credentials::config::ClientCertificateConfig,
     glob::Glob,
     headers::Listed,
     path::Prefix,
@@ -89,6 +90,7 @@ pub(crate) struct Grant {
     pub(crate) guest_auth: GuestAuth,
     pub(crate) listed: Listed,
     pub(crate) tls: TlsConfig,
+    pub(crate) certificate: Option<ClientCertificateConfig>,
     pub(crate) pin: Option<Pin>,
     pub(crate) proxy: Option<Target>,
     pub(crate) limits: Limits,
@@ -189,7 +191,10 @@ impl Grant {
 
     /// Returns true if connections of one rule could be used for the other.
     pub(crate) fn connects_like(&self, other: &Self) -> bool {
-        self.tls == other.tls && self.proxy == other.proxy && self.addresses == other.addresses
+        self.tls == other.tls
+            && self.certificate == other.certificate
+            && self.proxy == other.proxy
+            && self.addresses == other.addresses
     }
 }
 

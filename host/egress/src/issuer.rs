@@ -15,6 +15,7 @@ use tokio::time::timeout;
 use crate::{
     config::TlsConfig,
     credential::{Issuer, IssuerError},
+    credentials::config::ClientCertificateConfig,
     dial::{Connector, Resolver, SystemResolver},
     uri,
 };
@@ -37,22 +38,26 @@ const IDLE: Duration = Duration::from_secs(30);
 pub struct HostIssuer(Client<Connector, Full<Bytes>>);
 
 impl HostIssuer {
-    /// Creates an issuer client with the system resolver. `tls` is as for a rule, except that the
-    /// pin is ignored.
+    /// Creates an issuer client with the system resolver. `tls` and the client certificate are as
+    /// for a rule, except that the pin is ignored.
     #[must_use]
-    pub fn new(tls: TlsConfig) -> Self {
-        Self::with(Arc::new(SystemResolver::default()), tls)
+    pub fn new(tls: TlsConfig, certificate: Option<ClientCertificateConfig>) -> Self {
+        Self::with(Arc::new(SystemResolver::default()), tls, certificate)
     }
 
     /// Creates an issuer client with another resolver.
     #[must_use]
-    pub fn with(resolver: Arc<dyn Resolver>, tls: TlsConfig) -> Self {
+    pub fn with(
+        resolver: Arc<dyn Resolver>,
+        tls: TlsConfig,
+        certificate: Option<ClientCertificateConfig>,
+    ) -> Self {
         // The issuer has its own name, which differs from the server name of the rule.
         let tls = TlsConfig {
             server_name: None,
             ..tls
         };
-        let connector = Connector::of_host(resolver, tls, CONNECTIONS, CONNECT);
+        let connector = Connector::of_host(resolver, (tls, certificate), CONNECTIONS, CONNECT);
         let mut builder = Client::builder(TokioExecutor::new());
         builder
             .pool_timer(TokioTimer::new())

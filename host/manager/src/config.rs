@@ -86,10 +86,7 @@ impl TryFrom<CcmArgs> for Config {
         // Manifests keep the flags of a controller that is disabled.
         let controllers = skydock_controllers::parse_controllers(&args.controllers)?;
         let runs = |controller| controllers.contains(&controller);
-        let services = args
-            .services
-            .clone()
-            .options(runs(&service::CONTROLLER))?;
+        let services = args.services.clone().options(runs(&service::CONTROLLER))?;
         let (name, file) = choose_plugin(
             &args,
             configuration.as_ref().and_then(|it| it.plugins.first()),

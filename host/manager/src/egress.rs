@@ -14,8 +14,8 @@ use skydock_egress::{
     Closed, ConfigErrors, EgressMetrics, EgressRule, Gateway, HostIssuer, Settings, Surroundings,
     TlsConfig,
     credentials::{
-        CredentialMetrics, Credentials, CredentialsError, SystemClock, Tools, Withheld,
-        config::CredentialConfig,
+        BindError, CredentialMetrics, Credentials, CredentialsError, SystemClock, Tools, Withheld,
+        config::{ClientCertificateConfig, CredentialConfig},
     },
     own_addresses,
 };
@@ -57,6 +57,16 @@ pub enum EgressError {
         /// The credential.
         credential: String,
     },
+    /// A rule names a client certificate as its credential.
+    #[error(
+        "egress rule `{rule}`: credential `{credential}` is a client certificate: name it in `tls.clientCertificate`"
+    )]
+    Certificate {
+        /// The rule.
+        rule: String,
+        /// The credential.
+        credential: String,
+    },
 }
 
 /// The network access of a plugin.
@@ -87,13 +97,24 @@ struct Opened {
 }
 
 /// Returns the TLS settings for the issuer of a credential: those of the first rule that has `tls`
-/// and uses the credential.
-fn issuers_tls<'a>(permits: &'a Permits, credential: &str) -> Option<&'a TlsConfig> {
+/// and uses the credential, with the client certificate if it is for the same plugin.
+fn issuers_tls<'a>(
+    permits: &'a Permits,
+    credential: &str,
+) -> Option<(&'a TlsConfig, Option<&'a ClientCertificateConfig>)> {
     let of_it = permits
         .rules
         .iter()
         .filter(|rule| rule.credential.as_deref() == Some(credential));
-    of_it.filter_map(|rule| rule.tls.as_ref()).next()
+    let tls = of_it.filter_map(|rule| rule.tls.as_ref()).next()?;
+    let find = |name: &str| permits.credentials.iter().find(|it| it.name() == name);
+    let plugin = find(credential).map(|it| &it.binding().plugin);
+    let certificate = tls.client_certificate.as_deref().and_then(find);
+    let certificate = certificate.and_then(CredentialConfig::client_certificate);
+    Some((
+        tls,
+        certificate.filter(|it| Some(&it.binding.plugin) == plugin),
+    ))
 }
 
 /// Creates all credentials, each with a client for its issuer.
@@ -104,8 +125,10 @@ fn credentials(
     let of = permits.clone();
     let tools = Tools {
         issuers: Box::new(move |name| {
+            let (tls, certificate) = issuers_tls(&of, name).unzip();
             Arc::new(HostIssuer::new(
-                issuers_tls(&of, name).cloned().unwrap_or_default(),
+                tls.cloned().unwrap_or_default(),
+                certificate.flatten().cloned(),
             ))
         }),
         clock: Arc::new(SystemClock),
@@ -309,16 +332,25 @@ impl Egress {
 impl WayOut for Egress {
     fn withheld(&self, digest: &str) -> Vec<WithheldRule> {
         let opened = &self.state().opened;
-        let digest = format!("sha256:{digest}");
-        let withheld = opened.permits.rules.iter().filter_map(|rule| {
-            let credential = rule.credential.as_ref()?;
-            let bound = opened.credentials.bind(credential, &self.plugin, &digest);
-            bound.err().map(|_| WithheldRule {
+        let (plugin, digest) = (&self.plugin, format!("sha256:{digest}"));
+        let refused = |rule: &EgressRule| {
+            let credential = rule.credential.iter().filter(|name| {
+                let bound = opened.credentials.bind(name, plugin, &digest);
+                bound.is_err()
+            });
+            let tls = rule.tls.as_ref();
+            let certificate = tls.and_then(|tls| tls.client_certificate.as_ref());
+            let certificate = certificate.into_iter().filter(|name| {
+                let bound = opened.credentials.bind_certificate(name, plugin, &digest);
+                bound.is_err()
+            });
+            let withheld = credential.chain(certificate).map(|name| WithheldRule {
                 rule: rule.name.clone(),
-                credential: credential.clone(),
-            })
-        });
-        withheld.collect()
+                credential: name.clone(),
+            });
+            withheld.collect::<Vec<_>>()
+        };
+        opened.permits.rules.iter().flat_map(refused).collect()
     }
 
     fn gateway(&self, digest: &str) -> Arc<Gateway> {
@@ -364,59 +396,107 @@ fn own_now(known: &Mutex<Vec<IpAddr>>) -> Vec<IpAddr> {
     known.clone()
 }
 
-/// Returns all rules without their credentials, whatever component these are for.
+/// Returns all rules without their credentials, and with all client certificates, whatever component
+/// these are for.
 fn unbound(permits: &Permits) -> Settings {
+    let certificates = permits.credentials.iter();
+    let certificates = certificates.filter_map(CredentialConfig::client_certificate);
     let rules = permits.rules.iter().map(|rule| EgressRule {
         credential: None,
         ..rule.clone()
     });
     Settings {
         rules: rules.collect(),
+        certificates: certificates
+            .map(|it| (it.name.clone(), it.clone()))
+            .collect(),
         ..Settings::default()
     }
 }
 
-/// Returns the settings for the component with this digest. A rule whose credential is for another
-/// component denies the requests that match it, so that no later rule can allow them.
+/// Returns the settings for the component with this digest. A rule whose credential or client
+/// certificate is for another component denies the requests that match it, so that no later rule can
+/// allow them.
 fn settings(plugin: &str, opened: &Opened, digest: &str) -> Result<Settings, EgressError> {
     let mut settings = Settings::default();
     for rule in &opened.permits.rules {
-        if let Some(name) = &rule.credential {
-            let known = opened
-                .permits
-                .credentials
-                .iter()
-                .any(|credential| credential.name() == name);
-            if !known {
-                return Err(EgressError::NoCredential {
-                    rule: rule.name.clone(),
-                    credential: name.clone(),
-                });
-            }
-            match opened
-                .credentials
-                .bind(name, plugin, &format!("sha256:{digest}"))
-            {
-                Ok(credential) => drop(settings.credentials.insert(name.clone(), credential)),
-                Err(error) => {
-                    // Without a digest, the configuration is only validated.
-                    if digest.is_empty() {
-                        continue;
-                    }
-                    tracing::warn!(
-                        plugin,
-                        rule = rule.name,
-                        "the rule denies all requests: {error}"
-                    );
-                    settings
-                        .credentials
-                        .insert(name.clone(), Arc::new(Withheld::new(name)));
-                }
+        match bind(plugin, opened, digest, rule, &mut settings)? {
+            None => settings.rules.push(rule.clone()),
+            // Without a digest, the configuration is only validated.
+            Some(_) if digest.is_empty() => {}
+            Some(error) => {
+                tracing::warn!(
+                    plugin,
+                    rule = rule.name,
+                    "the rule denies all requests: {error}"
+                );
+                let withheld = withhold(rule, &mut settings);
+                settings.rules.push(withheld);
             }
         }
-        settings.rules.push(rule.clone());
     }
     Ok(settings)
+}
+
+/// Adds the credential and the client certificate of a rule to the settings, or returns why the
+/// component must not use one of them.
+fn bind(
+    plugin: &str,
+    opened: &Opened,
+    digest: &str,
+    rule: &EgressRule,
+    settings: &mut Settings,
+) -> Result<Option<BindError>, EgressError> {
+    let digest = format!("sha256:{digest}");
+    let mut refused = None;
+    if let Some(name) = &rule.credential {
+        let known = opened.permits.credentials.iter();
+        let mut known = known.filter(|credential| credential.name() == name);
+        let names = || (rule.name.clone(), name.clone());
+        match known.next() {
+            None => {
+                let (rule, credential) = names();
+                return Err(EgressError::NoCredential { rule, credential });
+            }
+            Some(CredentialConfig::ClientCertificate(_)) => {
+                let (rule, credential) = names();
+                return Err(EgressError::Certificate { rule, credential });
+            }
+            Some(_) => match opened.credentials.bind(name, plugin, &digest) {
+                Ok(credential) => drop(settings.credentials.insert(name.clone(), credential)),
+                Err(error) => refused = Some(error),
+            },
+        }
+    }
+    let tls = rule.tls.as_ref();
+    if let Some(name) = tls.and_then(|tls| tls.client_certificate.as_ref()) {
+        match opened.credentials.bind_certificate(name, plugin, &digest) {
+            Ok(certificate) => drop(settings.certificates.insert(name.clone(), certificate)),
+            Err(error) => refused = refused.or(Some(error)),
+        }
+    }
+    Ok(refused)
+}
+
+/// Returns the rule with a credential that denies its requests.
+fn withhold(rule: &EgressRule, settings: &mut Settings) -> EgressRule {
+    let tls = rule.tls.as_ref();
+    let certificate = tls.and_then(|tls| tls.client_certificate.clone());
+    let name = rule.credential.clone().or(certificate).unwrap_or_default();
+    // The rule may have a credential that another rule uses.
+    let denied = format!("{name} of {}", rule.name);
+    settings
+        .credentials
+        .insert(denied.clone(), Arc::new(Withheld::new(&name)));
+    let tls = tls.map(|tls| TlsConfig {
+        client_certificate: None,
+        ..tls.clone()
+    });
+    EgressRule {
+        credential: Some(denied),
+        tls,
+        ..rule.clone()
+    }
 }
 
 #[cfg(test)]

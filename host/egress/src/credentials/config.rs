@@ -35,6 +35,8 @@ pub enum CredentialConfig {
     AwsSigv4(AwsConfig),
     /// A login session. Its token is added to requests.
     Session(SessionConfig),
+    /// A certificate that is presented to servers (mTLS). Rules name it in `tls`.
+    ClientCertificate(ClientCertificateConfig),
 }
 
 impl CredentialConfig {
@@ -47,6 +49,16 @@ impl CredentialConfig {
             Self::OAuth2(it) => &it.name,
             Self::AwsSigv4(it) => &it.name,
             Self::Session(it) => &it.name,
+            Self::ClientCertificate(it) => &it.name,
+        }
+    }
+
+    /// Returns the client certificate, if it is one.
+    #[must_use]
+    pub fn client_certificate(&self) -> Option<&ClientCertificateConfig> {
+        match self {
+            Self::ClientCertificate(it) => Some(it),
+            _ => None,
         }
     }
 
@@ -71,6 +83,7 @@ impl CredentialConfig {
             Self::OAuth2(it) => &it.binding,
             Self::AwsSigv4(it) => &it.binding,
             Self::Session(it) => &it.binding,
+            Self::ClientCertificate(it) => &it.binding,
         }
     }
 }
@@ -128,6 +141,21 @@ pub struct BasicConfig {
     pub user_file: AbsolutePath,
     /// File with the password.
     pub password_file: AbsolutePath,
+}
+
+/// `type: client-certificate`. The files are read again when they change.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ClientCertificateConfig {
+    /// The name that `tls.clientCertificate` of egress rules refers to.
+    pub name: String,
+    /// Which plugin may use it.
+    #[serde(rename = "for")]
+    pub binding: Binding,
+    /// PEM file with the certificate chain.
+    pub cert_file: AbsolutePath,
+    /// PEM file with the private key.
+    pub key_file: AbsolutePath,
 }
 
 pub(crate) fn authorization() -> String {

@@ -20,6 +20,7 @@ use tokio_rustls::{TlsConnector, client::TlsStream};
 
 use crate::{
     config::TlsConfig,
+    credentials::config::ClientCertificateConfig,
     grant::Pin,
     hosts::lock,
     metrics::EgressMetrics,
@@ -34,6 +35,7 @@ pub(super) struct Tls(Arc<Shared>);
 #[derive(Debug)]
 struct Shared {
     wanted: TlsConfig,
+    certificate: Option<ClientCertificateConfig>,
     pin: Option<Pin>,
     metrics: EgressMetrics,
     read: Mutex<Option<Read>>,
@@ -53,9 +55,15 @@ type Stamp = Option<(SystemTime, u64, u64)>;
 type Problem = String;
 
 impl Tls {
-    pub(super) fn new(wanted: TlsConfig, pin: Option<Pin>, metrics: EgressMetrics) -> Self {
+    pub(super) fn new(
+        wanted: TlsConfig,
+        certificate: Option<ClientCertificateConfig>,
+        pin: Option<Pin>,
+        metrics: EgressMetrics,
+    ) -> Self {
         Self(Arc::new(Shared {
             wanted,
+            certificate,
             pin,
             metrics,
             read: Mutex::default(),
@@ -128,16 +136,10 @@ impl Shared {
     /// Returns the TLS configuration, which is read again if a file has changed. If this fails, the
     /// previous one is used.
     fn config(&self) -> Result<Arc<ClientConfig>, Problem> {
-        let files = [
-            &self.wanted.ca_file,
-            &self.wanted.cert_file,
-            &self.wanted.key_file,
-        ];
-        let stamps: Vec<_> = files
-            .into_iter()
-            .flatten()
-            .map(|file| stamp(file))
-            .collect();
+        let client = self.certificate.iter();
+        let client = client.flat_map(|it| [&it.cert_file, &it.key_file]);
+        let files = self.wanted.ca_file.iter().chain(client);
+        let stamps: Vec<_> = files.map(|file| stamp(file)).collect();
         let before = lock(&self.read).clone();
         if let Some(read) = before.as_ref().filter(|read| read.stamps == stamps) {
             return Ok(read.config.clone());
@@ -168,8 +170,9 @@ impl Shared {
             .map_err(|error| error.to_string())?
             .dangerous()
             .with_custom_certificate_verifier(self.verifier(&provider)?);
-        match (&self.wanted.cert_file, &self.wanted.key_file) {
-            (Some(cert), Some(key)) => {
+        match &self.certificate {
+            Some(certificate) => {
+                let (cert, key) = (&certificate.cert_file, &certificate.key_file);
                 let (chain, key) = (certificates(cert)?, private_key(key)?);
                 let until = chain.first().and_then(expiration);
                 let fits = builder.with_client_auth_cert(chain, key);
@@ -181,7 +184,7 @@ impl Shared {
                 }
                 Ok(config)
             }
-            _ => Ok(builder.with_no_client_auth()),
+            None => Ok(builder.with_no_client_auth()),
         }
     }
 

@@ -64,7 +64,7 @@ impl Policy {
         connections: &Arc<Semaphore>,
         before: Option<&Self>,
     ) -> Result<Self, ConfigErrors> {
-        let grants = grant::compile(&settings.rules, &settings.credentials, &settings.nat64)?;
+        let grants = grant::compile(settings)?;
         let warnings = grant::warnings(&grants);
         let wired = |grant: Grant| {
             let same = |other: &&Arc<Wired>| {

@@ -1,14 +1,15 @@
 //! Parsing and validation of egress rules.
 
-use std::{collections::BTreeMap, fmt::Display, net::IpAddr, sync::Arc, time::Duration};
+use std::{fmt::Display, net::IpAddr, time::Duration};
 
-use ipnet::{IpNet, Ipv6Net};
+use ipnet::IpNet;
 
 use super::{Grant, Limits, METHODS, Pin, units};
 use crate::{
+    AbsolutePath, Settings,
     address::{AddressPolicy, is_metadata},
     config::{ConfigError, ConfigErrors, EgressRule, RuleLimits, TlsConfig},
-    credential::Credential,
+    credentials::config::ClientCertificateConfig,
     glob::Glob,
     headers::{Listed, is_identity, is_reserved},
     path::Prefix,
@@ -21,11 +22,8 @@ const MINUTE: Duration = Duration::from_secs(60);
 ///
 /// # Errors
 /// All mistakes in all rules.
-pub(crate) fn compile(
-    rules: &[EgressRule],
-    credentials: &BTreeMap<String, Arc<dyn Credential>>,
-    nat64: &[Ipv6Net],
-) -> Result<Vec<Grant>, ConfigErrors> {
+pub(crate) fn compile(settings: &Settings) -> Result<Vec<Grant>, ConfigErrors> {
+    let Settings { rules, nat64, .. } = settings;
     let mut errors = Vec::new();
     let mut grants = Vec::new();
     for (at, rule) in rules.iter().enumerate() {
@@ -42,7 +40,7 @@ pub(crate) fn compile(
                 ),
             );
         }
-        grants.extend(reader.read(rule, credentials, nat64));
+        grants.extend(reader.read(rule, settings));
     }
     if let Some(prefix) = nat64
         .iter()
@@ -149,12 +147,7 @@ impl Reader<'_> {
             .collect()
     }
 
-    fn read(
-        &mut self,
-        rule: &EgressRule,
-        credentials: &BTreeMap<String, Arc<dyn Credential>>,
-        nat64: &[Ipv6Net],
-    ) -> Option<Grant> {
+    fn read(&mut self, rule: &EgressRule, settings: &Settings) -> Option<Grant> {
         if !is_name(&rule.name) {
             self.error(
                 "name",
@@ -206,7 +199,7 @@ impl Reader<'_> {
             );
         }
         let credential = rule.credential.as_ref().and_then(|name| {
-            let found = credentials.get(name).cloned();
+            let found = settings.credentials.get(name).cloned();
             let problem = format!("unknown credential `{name}`; add it under `credentials`");
             self.note("credential", found.ok_or(problem))
         });
@@ -216,6 +209,7 @@ impl Reader<'_> {
             Glob::parse(&text.to_lowercase()).ok_or_else(|| format!("`{text}` {why}"))
         });
         let pin = self.tls(rule.tls.as_ref(), to.as_ref());
+        let certificate = self.certificate(rule, settings);
         let proxy = rule.proxy.as_ref().and_then(|text| self.proxy(text));
         let limits = self.limits(&rule.limits);
         Some(Grant {
@@ -231,7 +225,7 @@ impl Reader<'_> {
             reads,
             addresses: AddressPolicy {
                 opened,
-                nat64: nat64.to_vec(),
+                nat64: settings.nat64.clone(),
             },
             credential,
             guest_auth: rule.guest_auth,
@@ -240,6 +234,7 @@ impl Reader<'_> {
                 parameters,
             },
             tls: rule.tls.clone().unwrap_or_default(),
+            certificate,
             pin,
             proxy,
             limits,
@@ -250,12 +245,6 @@ impl Reader<'_> {
         let tls = tls?;
         if to.is_some_and(|to| to.scheme() == Scheme::Http) {
             self.error("tls", "`to` is http: use https, or remove `tls`");
-        }
-        if tls.cert_file.is_some() != tls.key_file.is_some() {
-            self.error(
-                "tls",
-                "a client certificate needs both certFile and keyFile",
-            );
         }
         if let Some(name) = &tls.server_name
             && rustls_pki_types::ServerName::try_from(name.as_str()).is_err()
@@ -275,6 +264,38 @@ impl Reader<'_> {
             bytes.ok_or("pin is not valid; expected `sha256:` and 64 hexadecimal digits")
         });
         pin.and_then(|pin| self.note("tls", pin))
+    }
+
+    /// Returns the client certificate of the rule.
+    fn certificate(
+        &mut self,
+        rule: &EgressRule,
+        settings: &Settings,
+    ) -> Option<ClientCertificateConfig> {
+        let tls = rule.tls.as_ref()?;
+        if tls.cert_file.is_some() || tls.key_file.is_some() {
+            let path = |file: &Option<AbsolutePath>| match file {
+                Some(file) => file.display().to_string(),
+                None => "FILE".to_owned(),
+            };
+            self.error(
+                "tls",
+                format!(
+                    "a client certificate is a credential: replace certFile and keyFile by `clientCertificate: {0}-client`, and \
+                     add to `credentials`: `- {{name: {0}-client, type: client-certificate, for: {{plugin: NAME, digest: any}}, \
+                     certFile: {1}, keyFile: {2}}}`",
+                    rule.name,
+                    path(&tls.cert_file),
+                    path(&tls.key_file)
+                ),
+            );
+        }
+        let name = tls.client_certificate.as_ref()?;
+        let found = settings.certificates.get(name).cloned();
+        let problem = format!(
+            "unknown client certificate `{name}`; add it under `credentials` with `type: client-certificate`"
+        );
+        self.note("tls", found.ok_or(problem))
     }
 
     fn proxy(&mut self, text: &str) -> Option<Target> {

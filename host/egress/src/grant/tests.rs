@@ -1,7 +1,7 @@
 use std::collections::BTreeMap;
 
 use super::*;
-use crate::credentials::Withheld;
+use crate::{Settings, credentials::Withheld};
 
 /// Returns the rules of a list, which may use the credentials `one` and `two`.
 fn grants(yaml: &str) -> Vec<Grant> {
@@ -13,11 +13,11 @@ fn grants(yaml: &str) -> Vec<Grant> {
             )
         })
         .into();
-    compile(
-        &serde_saphyr::from_str::<Vec<_>>(yaml).expect(yaml),
-        &credentials,
-        &[],
-    )
+    compile(&Settings {
+        rules: serde_saphyr::from_str(yaml).expect(yaml),
+        credentials,
+        ..Settings::default()
+    })
     .expect(yaml)
 }
 

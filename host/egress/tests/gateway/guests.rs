@@ -35,7 +35,7 @@ fn credential(folder: &std::path::Path, yaml: &str) -> Arc<dyn Credential> {
         file.display()
     );
     let tools = Tools {
-        issuers: Box::new(|_| Arc::new(HostIssuer::new(TlsConfig::default()))),
+        issuers: Box::new(|_| Arc::new(HostIssuer::new(TlsConfig::default(), None))),
         clock: Arc::new(SystemClock),
         metrics: CredentialMetrics::default(),
     };

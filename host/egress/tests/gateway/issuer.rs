@@ -12,7 +12,7 @@ use crate::support::{Names, Server};
 fn issuer() -> HostIssuer {
     // A plugin can never reach this address, but it can be an issuer.
     let names = Names::default().with("metadata.google.internal", &[&["127.0.0.1"]]);
-    HostIssuer::with(Arc::new(names), TlsConfig::default())
+    HostIssuer::with(Arc::new(names), TlsConfig::default(), None)
 }
 
 fn post(server: &Server, path: &str) -> Request<Bytes> {

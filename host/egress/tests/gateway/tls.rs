@@ -109,11 +109,14 @@ impl Authority {
     }
 }
 
-fn plugin(server: &Server, tls: &str) -> Plugin {
-    let rule = format!(
+fn rule(tls: &str) -> String {
+    format!(
         "[{{name: api, to: 'https://api.example.com:PORT', addresses: [127.0.0.1/32], tls: {{{tls}}}, limits: {{connect: 3s}}}}]"
-    );
-    Plugin::new(&settings(&rule, server.port(), None))
+    )
+}
+
+fn plugin(server: &Server, tls: &str) -> Plugin {
+    Plugin::new(&settings(&rule(tls), server.port(), None))
 }
 
 async fn fetch(plugin: &Plugin, server: &Server) -> Result<String, Refusal> {
@@ -206,13 +209,18 @@ async fn a_changed_client_certificate_is_reloaded() {
         fs::write(authority.file("key.pem"), leaf.key.serialize_pem()).unwrap();
     };
     let (cert, key) = (authority.file("cert.pem"), authority.file("key.pem"));
-    let tls = format!(
-        "{}, certFile: {}, keyFile: {}",
-        ca(&authority),
+    let certificate = format!(
+        "{{name: client, for: {{plugin: p, digest: any}}, certFile: {}, keyFile: {}}}",
         cert.display(),
         key.display()
     );
-    let plugin = plugin(&server, &tls);
+    let tls = format!("{}, clientCertificate: client", ca(&authority));
+    let mut settings = settings(&rule(&tls), server.port(), None);
+    let certificate = serde_saphyr::from_str(&certificate).unwrap();
+    settings
+        .certificates
+        .insert("client".to_owned(), certificate);
+    let plugin = Plugin::new(&settings);
     let refusal = fetch(&plugin, &server).await.unwrap_err();
     assert_eq!(refusal.code(), Code::TlsCertificateError);
     assert!(
@@ -256,7 +264,7 @@ async fn an_issuer_is_verified_by_its_own_name() {
         server_name: Some("api.example.com".to_owned()),
         ..TlsConfig::default()
     };
-    let issuer = HostIssuer::with(Arc::new(names), tls);
+    let issuer = HostIssuer::with(Arc::new(names), tls, None);
     let uri = format!("https://login.example.com:{}/token", server.port());
     let answer = issuer
         .send(http::Request::post(uri).body(bytes::Bytes::new()).unwrap())

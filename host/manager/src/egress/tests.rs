@@ -58,6 +58,59 @@ fn a_credential_is_bound_to_one_plugin_and_digest() {
     assert_eq!(rules("a", &permits("any"), &other), ["open", "known"]);
 }
 
+fn with_certificate(digest: &str) -> Permits {
+    let credentials = format!(
+        "[{{type: client-certificate, name: client, for: {{plugin: a, digest: {digest}}}, certFile: /nowhere/cert, keyFile: /nowhere/key}}]"
+    );
+    let rules = "[{name: open, to: 'https://a.example:443'}, {name: known, to: 'https://b.example:443', tls: {clientCertificate: client}}]";
+    Permits {
+        rules: serde_saphyr::from_str(rules).unwrap(),
+        credentials: serde_saphyr::from_str(&credentials).unwrap(),
+    }
+}
+
+// Holds: SEC-19
+#[test]
+fn a_client_certificate_is_bound_like_a_credential() {
+    let (one, other) = ("1".repeat(64), "2".repeat(64));
+    let pinned = with_certificate(&format!("'sha256:{one}'"));
+    assert_eq!(rules("a", &pinned, &one), ["open", "known"]);
+    assert_eq!(rules("a", &pinned, &other), ["open", "known refuses"]);
+    assert_eq!(rules("b", &pinned, &one), ["open", "known refuses"]);
+    check("a", &pinned).unwrap();
+    let mut wrong = pinned.clone();
+    wrong.rules[1].credential = Some("client".to_owned());
+    let error = check("a", &wrong).unwrap_err().to_string();
+    assert!(error.contains("`tls.clientCertificate`"), "{error}");
+    let unknown = Permits {
+        credentials: Vec::new(),
+        ..pinned
+    };
+    let error = check("a", &unknown).unwrap_err().to_string();
+    assert!(
+        error.contains("unknown client certificate `client`"),
+        "{error}"
+    );
+}
+
+#[test]
+fn a_client_certificate_is_presented_to_issuers_of_its_plugin() {
+    let mut permits = with_certificate("any");
+    permits.credentials.extend(self::permits("any").credentials);
+    permits.rules[1].credential = Some("api".to_owned());
+    let presented = |permits: &Permits| {
+        let (_, certificate) = issuers_tls(permits, "api").unwrap();
+        certificate.map(|it| it.name.clone())
+    };
+    assert_eq!(presented(&permits).as_deref(), Some("client"));
+    let other = permits.credentials[0].clone();
+    if let CredentialConfig::ClientCertificate(mut other) = other {
+        other.binding.plugin = "b".to_owned();
+        permits.credentials[0] = CredentialConfig::ClientCertificate(other);
+    }
+    assert_eq!(presented(&permits), None);
+}
+
 #[test]
 fn rules_with_a_credential_for_others_are_known() {
     let (one, two, other) = ("1".repeat(64), "2".repeat(64), "3".repeat(64));

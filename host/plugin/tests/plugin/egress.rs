@@ -351,7 +351,7 @@ pub(crate) fn with_token(address: SocketAddr, file: &Path) -> Settings {
         file.display()
     );
     let tools = Tools {
-        issuers: Box::new(|_| Arc::new(HostIssuer::new(TlsConfig::default()))),
+        issuers: Box::new(|_| Arc::new(HostIssuer::new(TlsConfig::default(), None))),
         clock: Arc::new(SystemClock),
         metrics: CredentialMetrics::default(),
     };

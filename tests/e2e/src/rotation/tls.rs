@@ -80,7 +80,7 @@ async fn rotate(
             ("/plugins/0/egress/0/to", json!(url)),
             (
                 "/plugins/0/egress/0/tls",
-                json!({"caFile": ca, "certFile": cert, "keyFile": key}),
+                json!({"caFile": ca, "clientCertificate": "client"}),
             ),
         ] {
             let (parent, field) = pointer.rsplit_once('/').unwrap_or_default();
@@ -90,6 +90,14 @@ async fn rotate(
             {
                 parent.insert(field.to_owned(), value);
             }
+        }
+        let plugin = document.pointer("/plugins/0/name").cloned();
+        let credentials = document.get_mut("credentials");
+        if let Some(credentials) = credentials.and_then(|list| list.as_array_mut()) {
+            credentials.push(json!({
+                "name": "client", "type": "client-certificate",
+                "for": {"plugin": plugin, "digest": "any"}, "certFile": cert, "keyFile": key,
+            }));
         }
     })?;
     let host = hosts.start().await?;

@@ -13,6 +13,7 @@ fn reads_every_kind_of_credential() {
         names,
         [
             "hcloud",
+            "hcloud-client",
             "robot",
             "ibm",
             "entra",

@@ -7,8 +7,22 @@ fn rules(yaml: &str) -> Vec<EgressRule> {
     serde_saphyr::from_str(yaml).expect(yaml)
 }
 
+fn settings(yaml: &str) -> Settings {
+    let certificate =
+        "{name: client, for: {plugin: p, digest: any}, certFile: /cert, keyFile: /key}";
+    Settings {
+        rules: rules(yaml),
+        certificates: [(
+            "client".to_owned(),
+            serde_saphyr::from_str(certificate).unwrap(),
+        )]
+        .into(),
+        ..Settings::default()
+    }
+}
+
 fn read(yaml: &str) -> Result<Vec<Grant>, ConfigErrors> {
-    compile(&rules(yaml), &BTreeMap::new(), &[])
+    compile(&settings(yaml))
 }
 
 #[test]
@@ -78,7 +92,7 @@ fn every_field_of_a_rule_is_read() {
   reads: [Describe*]
   addresses: [10.0.0.0/8, 127.0.0.1]
   guestAuth: allowed
-  tls: { caFile: /ca, certFile: /cert, keyFile: /key, serverName: other.example, pin: 'sha256:00:PIN' }
+  tls: { caFile: /ca, clientCertificate: client, serverName: other.example, pin: 'sha256:00:PIN' }
   proxy: http://proxy:3128
   limits: { connect: 1s, firstByte: 2s, betweenBytes: 3s, total: 4s, requestBody: 5KiB, responseBody: 6MiB, concurrency: 7, rate: 0.5, burst: 9, pause: 8s }
 ";
@@ -127,7 +141,21 @@ fn an_error_names_the_rule_the_field_and_the_fix() {
             "is always denied",
         ),
         ("credential: keystone", "credential", "under `credentials`"),
-        ("tls: {certFile: /cert}", "tls", "keyFile"),
+        (
+            "tls: {certFile: /cert, keyFile: /key}",
+            "tls",
+            "type: client-certificate, for: {plugin: NAME, digest: any}, certFile: /cert, keyFile: /key}",
+        ),
+        (
+            "tls: {keyFile: /key}",
+            "tls",
+            "clientCertificate: api-client",
+        ),
+        (
+            "tls: {clientCertificate: other}",
+            "tls",
+            "unknown client certificate `other`",
+        ),
         ("tls: {pin: 'sha256:00'}", "tls", "64 hexadecimal digits"),
         ("tls: {serverName: 'a b'}", "tls", "neither a DNS name"),
         ("proxy: 'https://proxy:3128'", "proxy", "http://host:port"),
@@ -248,15 +276,20 @@ fn warns_about_rules_that_may_be_unintended() {
 
 #[test]
 fn a_nat64_prefix_has_a_length_of_rfc_6052() {
-    assert!(compile(&[], &BTreeMap::new(), &["2001:db8::/33".parse().unwrap()]).is_err());
-    assert!(compile(&[], &BTreeMap::new(), &["2001:db8::/32".parse().unwrap()]).is_ok());
+    for (prefix, expected) in [("2001:db8::/33", false), ("2001:db8::/32", true)] {
+        let settings = Settings {
+            nat64: vec![prefix.parse().unwrap()],
+            ..Settings::default()
+        };
+        assert_eq!(compile(&settings).is_ok(), expected, "{prefix}");
+    }
 }
 
 proptest::proptest! {
     #[test]
     fn compile_does_not_panic_on_any_text(to in ".{0,40}", path in ".{0,20}", action in ".{0,10}", size in ".{0,8}") {
         let rule = EgressRule { name: "a".into(), to, methods: vec![], paths: vec![path], actions: vec![action.clone()], reads: vec![action], addresses: vec![size.clone()], credential: None, headers: vec![], query_parameters: vec![], guest_auth: crate::GuestAuth::Denied, tls: None, proxy: Some(size.clone()), limits: RuleLimits { connect: Some(size.clone()), request_body: Some(size), ..RuleLimits::default() } };
-        let _ = compile(&[rule], &BTreeMap::new(), &[]);
+        let _ = compile(&Settings { rules: vec![rule], ..Settings::default() });
     }
 
     #[test]
