@@ -44,7 +44,7 @@ use self::{
 };
 pub use self::{
     clock::{Clock, SystemClock},
-    cloud_conf::{CloudConfError, has_no_secrets, split_cloud_conf},
+    cloud_conf::{CloudConfError, split_cloud_conf},
     keystone_login::{KeystoneLogin, KeystoneMethod, KeystoneScope, Named},
     metrics::CredentialMetrics,
     withheld::Withheld,

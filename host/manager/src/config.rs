@@ -223,8 +223,19 @@ fn nets(
     Ok(nets.collect::<Result<_, _>>()?)
 }
 
+/// Returns what happens to secrets in the provider configuration, which is this file.
+pub fn config_secrets(permits: &Permits, file: Option<&Path>, allowed: bool) -> ConfigSecrets {
+    if file.is_some_and(|file| is_cloud_conf(permits, file)) {
+        ConfigSecrets::Kept
+    } else if allowed {
+        ConfigSecrets::Passed
+    } else {
+        ConfigSecrets::Rejected
+    }
+}
+
 /// Returns true if a credential reads its secrets from this file, even if the paths differ.
-pub fn is_cloud_conf(permits: &Permits, file: &Path) -> bool {
+fn is_cloud_conf(permits: &Permits, file: &Path) -> bool {
     let same = |other: &Path| {
         other == file
             || other

@@ -16,7 +16,8 @@ use crate::egress::{self, Permits};
 pub use self::{
     follow::{FileMetrics, Followed, follow},
     plugin::{
-        ObjectGrantConfiguration, OverlapConfiguration, PermissionsConfiguration,
+        CloudConfigSecrets, ObjectGrantConfiguration, OverlapConfiguration,
+        PermissionsConfiguration,
         PluginConfiguration,
     },
     problem::{ConfigurationError, Problem},

@@ -10,7 +10,7 @@ use crate::{
     call::{CallError, passes},
     compile::CompileError,
     permissions::NotPermitted,
-    text::{Cause, Names},
+    text::{Cause, Names, Quoted},
     way_out::CutOff,
 };
 
@@ -148,6 +148,25 @@ pub enum LoadProblem {
         /// The reason.
         reason: Cause,
     },
+    /// The configuration has a secret.
+    #[error(
+        "{}: {finding}, and plugins must not receive secrets: remove it, and set it in a credential of the --config file, \
+         so that Skydock adds it to requests. For an OpenStack cloud.conf, set the file as `cloudConf` of a credential, so that \
+         Skydock removes it. Only if the plugin logs in itself, set `cloudConfigSecrets: allowed` for it in the --config file",
+        path.display()
+    )]
+    ConfigSecret {
+        /// Path of the file.
+        path: PathBuf,
+        /// Where, and what it is found by.
+        finding: Cause,
+    },
+    /// An option has a secret.
+    #[error(
+        "option {0} has a secret, and plugins must not receive secrets: set it in a credential of the --config file; \
+         only if the plugin logs in itself, set `cloudConfigSecrets: allowed` for it there"
+    )]
+    OptionSecret(Quoted),
     /// The component does not have the digest that the operator configured.
     #[error(
         "its SHA-256 is {found}, but the configuration requires {expected}: replace the file, or change `digest`"

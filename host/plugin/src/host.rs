@@ -200,8 +200,8 @@ pub(crate) struct State {
     pub(crate) retired: bool,
     /// Number of events that the current call has published.
     events: u32,
-    /// The configuration, whose values are redacted from what the guest writes about its end.
-    settings: Arc<Settings>,
+    /// The configuration, whose values are redacted from what the guest writes.
+    pub(crate) settings: Arc<Settings>,
     stderr: output::Output,
     pub(crate) owned: Arc<Owned>,
     wasi: WasiCtx,
@@ -221,13 +221,14 @@ impl State {
         gateway: Option<Arc<Gateway>>,
         tape: Option<Tape>,
     ) -> Self {
-        let stderr = output::Output::new(&shared, generation, "stderr", tape.clone());
+        let stderr = output::Output::new(&shared, &settings, generation, "stderr", tape.clone());
         // Nothing is allowed here: no files, environment, sockets or name lookups. Programs may
         // expect their name as the first argument.
         let wasi = WasiCtx::builder()
             .arg(&shared.plugin)
             .stdout(output::Output::new(
                 &shared,
+                &settings,
                 generation,
                 "stdout",
                 tape.clone(),

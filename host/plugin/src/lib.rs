@@ -70,7 +70,7 @@ pub use permissions::{KeyRange, KeyRangeError, NotPermitted, ObjectGrant, Permis
 pub use plugin::{Plugin, Reload, SwapOutcome, SwapReport};
 pub use replay::{Replay, ReplayError, Replayed};
 pub use runtime::{Runtime, RuntimeError, RuntimeOptions};
-pub use source::{CloudConfig, PluginSource, Settings, open};
+pub use source::{CloudConfig, ConfigSecrets, PluginSource, Settings, open};
 pub use tape::{Difference, Recordings, RecordingsError, ScriptError, Taping};
 pub use text::{Cause, Names, Quoted};
 pub use way_out::{CutOff, WayOut, WithheldRule};

@@ -1,98 +1,212 @@
-//! Redacts values of the configuration from a plugin's messages: operators may keep secrets there,
-//! and a rejection is logged and published as an event.
+//! Redacts secrets and values of the configuration from what a plugin writes: operators may keep
+//! secrets there, and a rejection is logged and published as an event.
 //!
 //! This protects against plugins that quote carelessly. A plugin that discloses a secret on purpose
 //! can encode it.
 
-use std::{collections::HashSet, net::IpAddr};
+use std::{collections::HashSet, net::IpAddr, ops::Range, sync::Arc};
 
 use ipnet::IpNet;
 use skydock_cloud::AddressKind;
+use skydock_secrets::{BLOT, secrets};
 
-/// Minimum bytes of a value that is redacted. Shorter values are ordinary words, and too short for
-/// a secret.
+/// Minimum bytes of a value that is redacted. Shorter values are ordinary words.
 const SHORTEST: usize = 8;
 
-/// Replacement for a value.
-const BLOT: &str = "[redacted]";
+/// Minimum bytes of a secret that is redacted wherever it is a word of its own.
+const SHORTEST_SECRET: usize = 4;
 
-/// Returns the message without values of the configuration. The path of the configuration is kept,
-/// because it shows where to look.
-pub(crate) fn redact(message: &str, config: &str, path: &str) -> String {
-    if path.is_empty() {
-        return blotted(message, config);
-    }
-    message
-        .split(path)
-        .map(|piece| blotted(piece, config))
-        .collect::<Vec<_>>()
-        .join(path)
+/// What may follow a value in a sentence.
+const PUNCTUATION: [char; 5] = ['.', ':', ';', '!', '?'];
+
+/// Some bytes of a secret. Where they occur, the secret is quoted at least in part.
+type Part = [u8; SHORTEST];
+
+/// What a configuration has that must not be quoted. Clones share it.
+#[derive(Clone, Default)]
+pub(crate) struct Redactor(Arc<Unquotable>);
+
+#[derive(Default)]
+struct Unquotable {
+    /// Path of the configuration, which is kept, because it shows where to look.
+    path: String,
+    /// Whole values, and short secrets.
+    values: HashSet<Box<str>>,
+    /// All parts of secrets.
+    parts: HashSet<Part>,
 }
 
-fn blotted(message: &str, config: &str) -> String {
-    let told: HashSet<&[u8]> = message.as_bytes().windows(SHORTEST).collect();
-    let values = values(config)
-        .into_iter()
-        .flat_map(|value| value.as_bytes().windows(SHORTEST));
-    let quoted: HashSet<&[u8]> = values.filter(|window| told.contains(window)).collect();
-    let mut blot = vec![false; message.len()];
-    for (start, window) in message.as_bytes().windows(SHORTEST).enumerate() {
-        if quoted.contains(window) {
-            blot.iter_mut()
-                .skip(start)
-                .take(SHORTEST)
-                .for_each(|byte| *byte = true);
+impl Redactor {
+    /// Finds the values of the configuration with this path and text.
+    pub(crate) fn new(path: String, text: &str) -> Self {
+        let Words { keys, values } = Words::of(text);
+        let values = values
+            .into_iter()
+            .filter(|it| it.len() >= SHORTEST && !keys.contains(it) && !is_no_secret(it));
+        let (mut values, mut parts) = (
+            values.map(Into::into).collect::<HashSet<_>>(),
+            HashSet::new(),
+        );
+        for found in secrets(text) {
+            let secret = text.get(found.range).unwrap_or_default().trim();
+            if (SHORTEST_SECRET..SHORTEST).contains(&secret.len()) {
+                values.insert(secret.into());
+            }
+            parts.extend(
+                secret
+                    .as_bytes()
+                    .windows(SHORTEST)
+                    .filter_map(<[u8]>::first_chunk),
+            );
         }
+        Self(Arc::new(Unquotable {
+            path,
+            values,
+            parts,
+        }))
     }
-    let mut text = String::with_capacity(message.len());
-    let mut within = false;
+
+    /// Returns the message without secrets, and without values of the configuration.
+    pub(crate) fn redact(&self, message: &str) -> String {
+        if self.0.path.is_empty() {
+            return self.blotted(message);
+        }
+        message
+            .split(&self.0.path)
+            .map(|piece| self.blotted(piece))
+            .collect::<Vec<_>>()
+            .join(&self.0.path)
+    }
+
+    fn blotted(&self, message: &str) -> String {
+        let mut hidden = vec![false; message.len()];
+        let mut hide = |range: Range<usize>| {
+            if let Some(part) = hidden.get_mut(range) {
+                part.fill(true);
+            }
+        };
+        skydock_secrets::certain(message).for_each(&mut hide);
+        for (start, part) in message.as_bytes().windows(SHORTEST).enumerate() {
+            let is_part = |part: &Part| self.0.parts.contains(part);
+            if part.first_chunk().is_some_and(is_part) {
+                hide(start..start + SHORTEST);
+            }
+        }
+        for word in words(message) {
+            let text = message.get(word.clone()).unwrap_or_default();
+            let assigned = text.find('=').map_or(word.start, |at| word.start + at + 1);
+            let least = word.start + text.trim_end_matches(PUNCTUATION).len();
+            let quotes = [word.start, assigned]
+                .into_iter()
+                .flat_map(|start| [start..word.end, start..least]);
+            quotes
+                .filter(|it| {
+                    message
+                        .get(it.clone())
+                        .is_some_and(|it| self.0.values.contains(it))
+                })
+                .for_each(&mut hide);
+        }
+        shown(message, &hidden)
+    }
+}
+
+/// Returns the message with one blot for each range that is hidden.
+fn shown(message: &str, hidden: &[bool]) -> String {
+    let (mut text, mut within) = (String::with_capacity(message.len()), false);
     for (at, c) in message.char_indices() {
-        let hidden = blot.iter().skip(at).take(c.len_utf8()).any(|byte| *byte);
-        if !hidden {
+        let is_hidden = hidden.iter().skip(at).take(c.len_utf8()).any(|it| *it);
+        if !is_hidden {
             text.push(c);
         } else if !within {
             text.push_str(BLOT);
         }
-        within = hidden;
+        within = is_hidden;
     }
     text
 }
 
-/// Returns the words of a configuration that are values: neither keys (before `:` or `=`) nor
-/// comments (after `#`). The format is not known, but YAML, JSON, TOML and INI have this in common.
-fn values(config: &str) -> Vec<&str> {
-    let mut values = Vec::new();
-    for line in config.lines() {
-        let mut rest = line;
-        while let Some(start) = rest.find(|c| !is_between(c)) {
-            let (before, from) = rest.split_at(start);
-            if from.starts_with('#') && (before.is_empty() || before.ends_with(char::is_whitespace))
-            {
-                break;
+/// The words of a configuration. The format is not known, but YAML, JSON, TOML and INI have in
+/// common what is a key (before `:` or `=`), a section (in brackets) and a comment (after `#`).
+#[derive(Default)]
+struct Words<'a> {
+    /// Keys, and names of sections.
+    keys: HashSet<&'a str>,
+    values: Vec<&'a str>,
+}
+
+impl<'a> Words<'a> {
+    fn of(config: &'a str) -> Self {
+        let mut all = Self::default();
+        for line in config.lines() {
+            match section(line) {
+                Some(name) => {
+                    let names = words(name).filter_map(|it| name.get(it));
+                    all.keys.extend(names);
+                }
+                None => all.add(line),
             }
-            let (word, after) = from.split_at(from.find(is_between).unwrap_or(from.len()));
-            rest = after;
-            let value = match word.split_once('=') {
-                Some((_, value)) if !value.trim_matches('=').is_empty() => value,
-                _ => word,
+        }
+        all
+    }
+
+    fn add(&mut self, line: &'a str) {
+        for range in words(line) {
+            let (Some(word), Some(before), Some(after)) = (
+                line.get(range.clone()),
+                line.get(..range.start),
+                line.get(range.end..),
+            ) else {
+                continue;
+            };
+            if word.starts_with('#') && (before.is_empty() || before.ends_with(char::is_whitespace))
+            {
+                return;
+            }
+            let (key, value) = match word.split_once('=') {
+                Some((key, value)) if !value.trim_matches('=').is_empty() => (key, value),
+                _ => ("", word),
             };
             let is_key = after
                 .trim_start_matches(['"', '\'', ' ', '\t'])
                 .starts_with([':', '='])
                 || (word.ends_with(':') && value == word);
-            if !is_key && !is_no_secret(value) {
-                values.push(value);
+            if is_key {
+                self.keys.insert(word.trim_end_matches(':'));
+            } else {
+                self.keys.insert(key);
+                self.values.push(value);
             }
         }
     }
-    values
 }
 
-/// Returns true for addresses, address ranges and address kinds: inventories consist of them, and
-/// errors in them cannot be described without them.
+/// Returns what is between the brackets of a line that begins a section of INI or TOML.
+fn section(line: &str) -> Option<&str> {
+    let name = line.trim_start().strip_prefix('[')?;
+    let (name, rest) = name.split_once(']')?;
+    let rest = rest.trim_start_matches(']').trim_start();
+    let is_alone = rest.is_empty() || rest.starts_with(['#', ';']);
+    (is_alone && !name.contains([',', ':'])).then_some(name)
+}
+
+/// Returns the ranges of the words in a text.
+fn words(text: &str) -> impl Iterator<Item = Range<usize>> {
+    let mut at = 0;
+    std::iter::from_fn(move || {
+        let start = at + text.get(at..)?.find(|c| !is_between(c))?;
+        let rest = text.get(start..)?;
+        at = start + rest.find(is_between).unwrap_or(rest.len());
+        Some(start..at)
+    })
+}
+
+/// Returns true for what errors cannot be described without: plain words, which are names and
+/// choices; and addresses, their ranges and kinds, of which inventories consist.
 fn is_no_secret(value: &str) -> bool {
     let is_address = |text: &str| text.parse::<IpAddr>().is_ok();
-    is_address(value)
+    value.bytes().all(|b| b.is_ascii_alphabetic())
+        || is_address(value)
         || value.parse::<IpNet>().is_ok()
         || value
             .split_once('-')
@@ -108,6 +222,10 @@ fn is_between(c: char) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn redact(message: &str, config: &str, path: &str) -> String {
+        Redactor::new(path.to_owned(), config).redact(message)
+    }
 
     #[test]
     fn addresses_are_not_redacted() {
@@ -125,27 +243,57 @@ mod tests {
         let ini = "[global]\npassword=hunter2hunter2\nlist = one-long-value\n";
         for config in [yaml, json, ini] {
             let told = redact(
-                "c:3: password `hunter2hunter2` of one-long-values is changeme!",
+                "c:3: password `hunter2hunter2` of one-long-value: list=one-long-value is changeme!",
                 config,
                 "",
             );
             assert_eq!(
-                told, "c:3: password `[redacted]` of [redacted]s is changeme!",
+                told, "c:3: password `[redacted]` of [redacted]: list=[redacted] is changeme!",
                 "{config}"
             );
         }
     }
 
     #[test]
-    fn parts_of_a_value_are_redacted_too() {
-        let config =
-            "url: https://user:s3cret-s3cret@host/path\ntoken: abcdefgh==\nshort: s3cr3t\n";
+    fn sections_keys_and_words_of_the_error_are_kept() {
+        let config = "[Global]\nos-endpoint-type=internalURL\n[LoadBalancer] # ours\nnode-security-group=nsg-1234567\n\
+                      [LoadBalancerClass \"internal\"]\nfloating-network-id=node-security-group\n[Metadata]\nsearch-order=\"configDrive,metadataService\"\n";
+        for message in [
+            "cloud.conf: line 4: unknown setting `node-security-group` in section `[LoadBalancer]`",
+            "`os-endpoint-type`: expected `public`, `internal` or `admin`",
+            "`search-order`: expected one or both of configDrive and metadataService",
+            "section [LoadBalancerClass \"internal\"] has no `floating-network-id`",
+        ] {
+            assert_eq!(redact(message, config, ""), message);
+        }
+        assert_eq!(
+            redact("`nsg-1234567` is not a valid ID", config, ""),
+            "`[redacted]` is not a valid ID"
+        );
+    }
+
+    // Holds: SEC-15
+    #[test]
+    fn parts_of_a_secret_are_redacted_too() {
+        let config = "url: https://user:s3cret-s3cret@host/path\ntoken: abcdefgh==\nshort: s3cr3t\npin-password: hunter\n";
         let told = redact(
-            "cannot parse s3cret-s3cret, abcdefgh==, or s3cr3t",
+            "cannot parse s3cret-s3cr, (abcdefgh==), s3cr3t, hunter or hunters",
             config,
             "",
         );
-        assert_eq!(told, "cannot parse [redacted], [redacted], or s3cr3t");
+        assert_eq!(
+            told,
+            "cannot parse [redacted], ([redacted]), s3cr3t, [redacted] or hunters"
+        );
+    }
+
+    // Holds: SEC-15
+    #[test]
+    fn secrets_that_are_not_in_the_configuration_are_redacted() {
+        assert_eq!(
+            redact("sent Authorization: Bearer abc.def", "region: north", ""),
+            "sent Authorization: [redacted]"
+        );
     }
 
     #[test]

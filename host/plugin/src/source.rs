@@ -11,11 +11,17 @@ use std::{
 use sha2::{Digest as _, Sha256};
 
 use skydock_cloud::Pairs;
-use skydock_egress::credentials::{config::DigestPin, has_no_secrets, split_cloud_conf};
+use skydock_egress::credentials::{config::DigestPin, split_cloud_conf};
+use skydock_secrets::in_configuration;
 
 use crate::{
-    answers::IngressRules, error::LoadProblem, overlap::Overlap, permissions::Permissions,
-    redact::redact, text::Cause, way_out::WayOut,
+    answers::IngressRules,
+    error::LoadProblem,
+    overlap::Overlap,
+    permissions::Permissions,
+    redact::Redactor,
+    text::{Cause, Quoted},
+    way_out::WayOut,
 };
 
 /// Maximum bytes of a component. Guests that contain a JavaScript or Python engine have 10 to 40
@@ -50,11 +56,23 @@ pub struct PluginSource {
     pub overlap: Option<Overlap>,
     /// Source of its gateway; without one, no request is allowed.
     pub way_out: Option<Arc<dyn WayOut>>,
-    /// Whether the file of `--cloud-config` is an OpenStack `cloud.conf`, whose secrets are kept in
-    /// the host and not passed to the plugin.
-    pub is_cloud_conf: bool,
+    /// What happens to secrets in its configuration.
+    pub secrets: ConfigSecrets,
     /// Whether requests to the cloud may only read, as in a dry run.
     pub only_reads: bool,
+}
+
+/// What happens to secrets in the file of `--cloud-config` and in the options.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ConfigSecrets {
+    /// The configuration is rejected.
+    #[default]
+    Rejected,
+    /// The file is an OpenStack `cloud.conf`: those of its login are kept in the host, and not
+    /// passed to the plugin; others are rejected.
+    Kept,
+    /// The operator lets the plugin have them.
+    Passed,
 }
 
 impl PluginSource {
@@ -65,7 +83,7 @@ impl PluginSource {
 }
 
 /// Configuration of a plugin.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone)]
 pub struct Settings {
     /// `--cluster-name`.
     pub cluster_name: String,
@@ -78,29 +96,46 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// Returns the plugin's text without values of the configuration.
+    /// Returns the plugin's text without secrets, and without values of the configuration.
     pub(crate) fn redact(&self, text: &str) -> String {
         let config = self.cloud_config.as_ref();
-        let path = config
-            .map(|config| config.path.display().to_string())
-            .unwrap_or_default();
-        redact(
-            text,
-            config
-                .map(|config| config.text.as_str())
-                .unwrap_or_default(),
-            &path,
-        )
+        config
+            .map(|config| config.redactor.redact(text))
+            .unwrap_or_else(|| Redactor::default().redact(text))
     }
 }
 
 /// A configuration file. Not `Debug`, because operators may keep secrets in it.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone)]
 pub struct CloudConfig {
-    /// Path of the file.
-    pub path: PathBuf,
-    /// Contents of the file.
-    pub text: String,
+    path: PathBuf,
+    text: String,
+    redactor: Redactor,
+}
+
+impl CloudConfig {
+    /// Returns a file with this path and these contents.
+    #[must_use]
+    pub fn new(path: PathBuf, text: String) -> Self {
+        let redactor = Redactor::new(path.display().to_string(), &text);
+        Self {
+            path,
+            text,
+            redactor,
+        }
+    }
+
+    /// Returns the path of the file.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Returns the contents of the file.
+    #[must_use]
+    pub fn text(&self) -> &str {
+        &self.text
+    }
 }
 
 /// Returns the SHA-256 in hexadecimal.
@@ -127,22 +162,12 @@ impl Files {
     /// Reads both files, each once. Blocks.
     pub(crate) fn read(source: &PluginSource) -> Result<Self, LoadProblem> {
         let component = read_limited(&source.component, MAX_COMPONENT)?;
-        let mut cloud_config = source
-            .cloud_config
-            .as_deref()
-            .map(read_config)
+        let cloud_config = source.cloud_config.as_deref();
+        let cloud_config = cloud_config
+            .map(|path| read_config(path, source.secrets))
             .transpose()?;
-        if let Some(config) = &mut cloud_config {
-            let path = &config.path;
-            let problem = |error| LoadProblem::CloudConf {
-                path: path.clone(),
-                reason: Cause::of(error),
-            };
-            if source.is_cloud_conf {
-                (_, config.text) = split_cloud_conf(&config.text).map_err(problem)?;
-            } else {
-                has_no_secrets(&config.text).map_err(problem)?;
-            }
+        if source.secrets != ConfigSecrets::Passed {
+            options_without_secrets(&source.options)?;
         }
         let found = digest(&component);
         if !source.digest.admits(&found) {
@@ -171,16 +196,42 @@ impl Files {
     }
 }
 
-fn read_config(path: &Path) -> Result<CloudConfig, LoadProblem> {
+/// Reads the configuration as the plugin receives it.
+fn read_config(path: &Path, secrets: ConfigSecrets) -> Result<CloudConfig, LoadProblem> {
     let bytes = read_limited(path, MAX_CONFIG)?;
     let text = String::from_utf8(bytes).map_err(|error| LoadProblem::NotText {
         path: path.to_owned(),
         at: error.utf8_error().valid_up_to(),
     })?;
-    Ok(CloudConfig {
-        path: path.to_owned(),
-        text,
-    })
+    let text = match secrets {
+        ConfigSecrets::Kept => split_cloud_conf(&text)
+            .map(|(_, rest)| rest)
+            .map_err(|error| LoadProblem::CloudConf {
+                path: path.to_owned(),
+                reason: Cause::of(error),
+            })?,
+        ConfigSecrets::Rejected => match in_configuration(&text) {
+            Some(finding) => {
+                return Err(LoadProblem::ConfigSecret {
+                    path: path.to_owned(),
+                    finding: Cause::of(finding),
+                });
+            }
+            None => text,
+        },
+        ConfigSecrets::Passed => text,
+    };
+    Ok(CloudConfig::new(path.to_owned(), text))
+}
+
+fn options_without_secrets(options: &Pairs) -> Result<(), LoadProblem> {
+    let is_secret = |(name, value): &(&String, &String)| {
+        in_configuration(&format!("{name} = {value}")).is_some()
+    };
+    match options.iter().find(is_secret) {
+        Some((name, _)) => Err(LoadProblem::OptionSecret(Quoted::new(name))),
+        None => Ok(()),
+    }
 }
 
 fn read_limited(path: &Path, limit: u64) -> Result<Vec<u8>, LoadProblem> {
@@ -274,7 +325,7 @@ mod tests {
         let source = PluginSource {
             component,
             cloud_config: Some(config.clone()),
-            is_cloud_conf: true,
+            secrets: ConfigSecrets::Kept,
             ..PluginSource::default()
         };
         let files = Files::read(&source).ok().unwrap();
@@ -292,7 +343,7 @@ mod tests {
         // The secrets are not passed to the plugin either if no credential uses them: the file is
         // rejected.
         let nobodys = PluginSource {
-            is_cloud_conf: false,
+            secrets: ConfigSecrets::Rejected,
             ..source.clone()
         };
         let refused = Files::read(&nobodys).err().unwrap().to_string();
@@ -310,6 +361,66 @@ mod tests {
         ));
     }
 
+    // Holds: SEC-50
+    #[test]
+    fn a_secret_in_any_format_is_rejected_unless_allowed() {
+        let dir = tempfile::tempdir().unwrap();
+        let (component, config) = (dir.path().join("plugin.wasm"), dir.path().join("cloud"));
+        std::fs::write(&component, b"abc").unwrap();
+        for text in [
+            "global:\n  user: admin\n  password: S3cr3t-of-vcenter\n",
+            "client_secret = \"S3cr3t-of-azure\"",
+            "{\"aadClientId\": \"id\", \"aadClientSecret\": \"S3cr3t\"}",
+            "[VirtualCenter \"10.0.0.1\"]\nport 443\npassword=S3cr3t\n",
+            "[Global]\nusername = ccm ; old password: S3cr3t2\n",
+        ] {
+            std::fs::write(&config, text).unwrap();
+            let source = PluginSource {
+                component: component.clone(),
+                cloud_config: Some(config.clone()),
+                ..PluginSource::default()
+            };
+            let error = Files::read(&source).err().unwrap().to_string();
+            assert!(
+                error.contains("cloudConfigSecrets: allowed") && !error.contains("S3cr3t"),
+                "{error}"
+            );
+            let allowed = PluginSource {
+                secrets: ConfigSecrets::Passed,
+                ..source
+            };
+            let given = Files::read(&allowed).ok().unwrap().settings;
+            assert_eq!(given.cloud_config.unwrap().text, text);
+        }
+    }
+
+    // Holds: SEC-50
+    #[test]
+    fn a_secret_in_an_option_is_rejected_unless_allowed() {
+        let dir = tempfile::tempdir().unwrap();
+        let component = dir.path().join("plugin.wasm");
+        std::fs::write(&component, b"abc").unwrap();
+        let source = |name: &str, value: &str, secrets| PluginSource {
+            component: component.clone(),
+            options: [(name.to_owned(), value.to_owned())].into(),
+            secrets,
+            ..PluginSource::default()
+        };
+        for (name, value) in [
+            ("api-token", "hunter2"),
+            ("endpoint", "https://me:hunter2@h"),
+        ] {
+            let error = Files::read(&source(name, value, ConfigSecrets::Rejected)).err();
+            let error = error.unwrap().to_string();
+            assert!(
+                error.contains(&format!("option `{name}`")) && !error.contains("hunter2"),
+                "{error}"
+            );
+            assert!(Files::read(&source(name, value, ConfigSecrets::Passed)).is_ok());
+        }
+        assert!(Files::read(&source("region", "north", ConfigSecrets::Rejected)).is_ok());
+    }
+
     #[test]
     fn file_size_is_limited_and_configuration_must_be_text() {
         let dir = tempfile::tempdir().unwrap();
@@ -321,11 +432,11 @@ mod tests {
         assert_eq!(error, format!("{} is larger than 1Ki", path.display()));
         std::fs::write(&path, b"ok \xff").unwrap();
         assert!(matches!(
-            read_config(&path),
+            read_config(&path, ConfigSecrets::Rejected),
             Err(LoadProblem::NotText { at: 3, .. })
         ));
         assert!(matches!(
-            read_config(&dir.path().join("none")),
+            read_config(&dir.path().join("none"), ConfigSecrets::Rejected),
             Err(LoadProblem::Read { .. })
         ));
     }
@@ -337,13 +448,18 @@ mod tests {
         rustix::fs::mkfifoat(rustix::fs::CWD, &pipe, 0o600.into()).unwrap();
         for path in [pipe.as_path(), dir.path()] {
             assert!(
-                matches!(read_config(path), Err(LoadProblem::Read { .. })),
+                matches!(
+                    read_config(path, ConfigSecrets::Rejected),
+                    Err(LoadProblem::Read { .. })
+                ),
                 "{}",
                 path.display()
             );
         }
         assert_eq!(
-            read_config(Path::new("/dev/null")).unwrap().text,
+            read_config(Path::new("/dev/null"), ConfigSecrets::Rejected)
+                .unwrap()
+                .text,
             "",
             "as some have it in their manifests"
         );

@@ -1,7 +1,7 @@
 //! Bad configurations.
 
 use skydock_cloud::CloudError;
-use skydock_plugin::{PluginSource, Stage};
+use skydock_plugin::{ConfigSecrets, PluginSource, Stage};
 
 use super::{Loader, refusal};
 use crate::{
@@ -30,7 +30,7 @@ pub(super) async fn run(
         std::fs::write(file.path(), text)?;
         let source = PluginSource {
             cloud_config: Some(file.path().to_owned()),
-            is_cloud_conf: false,
+            secrets: ConfigSecrets::Rejected,
             ..loader.options.source.clone()
         };
         match loader

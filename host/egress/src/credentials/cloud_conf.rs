@@ -3,7 +3,11 @@
 
 mod ini;
 
-use self::ini::{Entry, entries};
+use std::{collections::BTreeSet, ops::Range};
+
+use skydock_secrets::{Finding, in_configuration};
+
+use self::ini::{Contents, Entry, contents};
 use super::{
     config::IssuerUrl,
     keystone_login::{KeystoneLogin, KeystoneMethod, KeystoneScope, Words},
@@ -21,28 +25,12 @@ pub enum CloudConfError {
         /// What is wrong.
         problem: &'static str,
     },
-    /// A key looks like a secret but is not one that the host removes.
+    /// It has a secret that is not one of those that the host removes.
     #[error(
-        "line {line}: `{key}` looks like a secret, but only `password`, `application-credential-secret`, \
-         `trustee-password` and `token` in section [Global] are hidden from the plugin: remove it"
+        "{0}, but only `password`, `application-credential-secret`, `trustee-password` and `token` in section [Global] \
+         are hidden from the plugin: remove it"
     )]
-    Secret {
-        /// Number of the line, from 1.
-        line: usize,
-        /// The key.
-        key: String,
-    },
-    /// A file contains a secret but is not the `cloudConf` of a credential.
-    #[error(
-        "line {line}: `{key}` is a secret, and plugins must not receive secrets: set this file as `cloudConf` of a credential in the --config file, \
-         so that Skydock removes it; or remove it yourself"
-    )]
-    Kept {
-        /// Number of the line, from 1.
-        line: usize,
-        /// The key.
-        key: String,
-    },
+    Secret(Finding),
     /// The section `[Global]` does not describe a valid login.
     #[error("section [Global]: {problem}")]
     Login {
@@ -59,106 +47,51 @@ const SECRETS: [&str; 4] = [
     "token",
 ];
 
-/// Substrings of keys that look like secrets.
-const SECRET_WORDS: &[&str] = &[
-    "password",
-    "passwd",
-    "passphrase",
-    "secret",
-    "token",
-    "private-key",
-    "api-key",
-    "apikey",
-    "credential",
-];
-
-/// Keys with such a substring that are not secrets.
-const NO_SECRETS: [&str; 4] = [
-    "application-credential-id",
-    "application-credential-name",
-    "secret-name",
-    "secret-namespace",
-];
-
-/// Returns the login for the host, and the text without its secrets, line by line, for the plugin.
+/// Returns the login for the host, and the text without its secrets and comments, line by line, for
+/// the plugin.
 ///
 /// # Errors
 /// [`CloudConfError`] if the text does not contain a login, or contains a secret in a wrong place.
 pub fn split_cloud_conf(text: &str) -> Result<(KeystoneLogin, String), CloudConfError> {
-    let entries =
-        entries(text).map_err(|(line, problem)| CloudConfError::Syntax { line, problem })?;
+    let Contents { entries, comments } =
+        contents(text).map_err(|(line, problem)| CloudConfError::Syntax { line, problem })?;
     let global: Vec<&Entry> = entries.iter().filter(|entry| entry.is_global()).collect();
-    for entry in &entries {
-        let taken = entry.is_global() && SECRETS.contains(&entry.key.as_str());
-        if !taken && looks_secret(&entry.key) {
-            return Err(CloudConfError::Secret {
-                line: entry.lines.start,
-                key: entry.key.clone(),
-            });
-        }
-    }
     let login = login(&global).map_err(|problem| CloudConfError::Login { problem })?;
-    let hidden = |line: usize| {
-        global
-            .iter()
-            .any(|entry| SECRETS.contains(&entry.key.as_str()) && entry.lines.contains(&line))
-    };
-    let is_comment = |number: usize, line: &str| {
-        line.trim_start_matches(['\u{feff}', ' ', '\t'])
-            .starts_with(['#', ';'])
-            && !entries.iter().any(|entry| entry.lines.contains(&number))
-    };
-    let mut out = String::with_capacity(text.len());
+    let rest = without_secrets(text, &global, &comments);
+    match in_configuration(&rest) {
+        Some(finding) => Err(CloudConfError::Secret(finding)),
+        None => Ok((login, rest)),
+    }
+}
+
+/// Returns the text without the secrets in section `[Global]`, and without comments, because these
+/// may contain old ones. Each line stays where it is.
+fn without_secrets(text: &str, global: &[&Entry], comments: &[Range<usize>]) -> String {
+    let hidden: BTreeSet<usize> = global
+        .iter()
+        .filter(|entry| SECRETS.contains(&entry.key.as_str()))
+        .flat_map(|entry| entry.lines.clone())
+        .collect();
+    let (mut out, mut at) = (String::with_capacity(text.len()), 0);
+    let mut comments = comments.iter().peekable();
     for (number, line) in (1..).zip(text.split_inclusive('\n')) {
-        if hidden(number) {
+        let (start, end) = (at, at + line.len());
+        at = end;
+        let comment = comments.next_if(|comment| comment.start < end);
+        if hidden.contains(&number) {
             out.push_str("# kept by Skydock\n");
-        } else if is_comment(number, line) {
-            // A comment may contain an old secret.
-            out.push_str("#\n");
-        } else {
+            continue;
+        }
+        let Some(comment) = comment else {
             out.push_str(line);
-        }
+            continue;
+        };
+        let kept = text.get(start..comment.start).unwrap_or_default();
+        let is_all = kept.trim_matches(['\u{feff}', ' ', '\t']).is_empty();
+        out.push_str(if is_all { "#" } else { kept });
+        out.push_str(text.get(comment.end..end).unwrap_or_default());
     }
-    Ok((login, out))
-}
-
-/// Checks that the text has no secrets, so that a plugin may receive it: it is not a `cloud.conf`,
-/// or a `cloud.conf` without secrets.
-///
-/// # Errors
-/// [`CloudConfError`] if the text has a secret, or if this cannot be determined.
-pub fn has_no_secrets(text: &str) -> Result<(), CloudConfError> {
-    let is_header = |line: &str| {
-        let inner = line
-            .trim()
-            .strip_prefix('[')
-            .and_then(|rest| rest.split_once(']'));
-        inner.is_some_and(|(name, _)| name.trim().eq_ignore_ascii_case("global"))
-    };
-    let entries = match entries(text) {
-        Ok(entries) => entries,
-        Err((line, problem)) if text.trim_start_matches('\u{feff}').lines().any(is_header) => {
-            return Err(CloudConfError::Syntax { line, problem });
-        }
-        // The file has another format.
-        Err(_) => return Ok(()),
-    };
-    let secret = |entry: &&Entry| {
-        looks_secret(&entry.key) && entry.value.expose_str().is_some_and(|it| !it.is_empty())
-    };
-    match entries.iter().find(secret) {
-        Some(entry) => Err(CloudConfError::Kept {
-            line: entry.lines.start,
-            key: entry.key.clone(),
-        }),
-        None => Ok(()),
-    }
-}
-
-fn looks_secret(key: &str) -> bool {
-    let key = key.replace('_', "-");
-    let named = SECRET_WORDS.iter().any(|word| key.contains(word));
-    named && !NO_SECRETS.contains(&key.as_str()) && !key.ends_with("-file")
+    out
 }
 
 fn login(global: &[&Entry]) -> Result<KeystoneLogin, String> {

@@ -7,15 +7,17 @@ use std::{
 
 use skydock_cloud::Pairs;
 use skydock_egress::credentials::config::DigestPin;
-use skydock_plugin::{Limits, Overlap, Permissions, PluginSource};
+use skydock_plugin::{ConfigSecrets, Limits, Overlap, Permissions, PluginSource};
 
-use super::{ConfigError, is_cloud_conf};
+use super::{ConfigError, config_secrets};
 use crate::{
     cli::{
         CcmArgs, NamedPlugin,
         plugin_limits::{self, PluginLimit},
     },
-    configuration::{ConfigurationError, PluginConfiguration, SkydockConfiguration},
+    configuration::{
+        CloudConfigSecrets, ConfigurationError, PluginConfiguration, SkydockConfiguration,
+    },
 };
 
 /// What the plugin is loaded with. All but the name can change while it runs.
@@ -27,8 +29,8 @@ pub struct PluginSettings {
     pub file: PathBuf,
     /// The provider configuration file.
     pub cloud_config: Option<PathBuf>,
-    /// Whether the provider configuration is a `cloud.conf` whose secrets a credential uses.
-    pub is_cloud_conf: bool,
+    /// What happens to secrets in the provider configuration.
+    pub secrets: ConfigSecrets,
     /// The operator's options for the provider.
     pub options: Pairs,
     /// Resource limits.
@@ -49,7 +51,7 @@ impl PluginSettings {
             name: self.name.clone(),
             component: self.file.clone(),
             cloud_config: self.cloud_config.clone(),
-            is_cloud_conf: self.is_cloud_conf,
+            secrets: self.secrets,
             options: self.options.clone(),
             digest: self.digest.clone(),
             overlap: self.overlap,
@@ -98,11 +100,13 @@ impl PluginFlags {
             .cloud_config
             .clone()
             .or_else(|| plugin?.cloud_config.clone());
-        let is_cloud_conf = configured.as_ref().is_some_and(|(_, permits, _)| {
-            cloud_config
-                .as_deref()
-                .is_some_and(|file| is_cloud_conf(permits, file))
-        });
+        let may_have_secrets =
+            plugin.is_some_and(|it| it.cloud_config_secrets == CloudConfigSecrets::Allowed);
+        let permits = configured
+            .as_ref()
+            .map(|(_, permits, _)| permits.clone())
+            .unwrap_or_default();
+        let secrets = config_secrets(&permits, cloud_config.as_deref(), may_have_secrets);
         let (mut limits, mut permissions) = (Vec::new(), Permissions::by_name(&self.name));
         if let Some((plugin, _, file)) = &configured {
             let wrong = |sentence| ConfigurationError::said(file, sentence);
@@ -120,7 +124,7 @@ impl PluginFlags {
                 name: self.name.clone(),
             })?,
             cloud_config,
-            is_cloud_conf,
+            secrets,
             options,
             limits: plugin_limits::limits(self.services, &limits)?,
             digest: plugin

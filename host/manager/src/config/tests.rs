@@ -63,6 +63,16 @@ fn cloud_conf_is_recognized_through_symlinks() {
         ("none", false),
     ] {
         assert_eq!(is_cloud_conf(&permits, &path(file)), expected, "{file}");
+        let (kept, passed) = if expected {
+            (ConfigSecrets::Kept, ConfigSecrets::Kept)
+        } else {
+            (ConfigSecrets::Rejected, ConfigSecrets::Passed)
+        };
+        assert_eq!(
+            [false, true].map(|allowed| config_secrets(&permits, Some(&path(file)), allowed)),
+            [kept, passed],
+            "{file}"
+        );
     }
 }
 

@@ -22,11 +22,17 @@ pub struct PluginConfiguration {
     /// these. Default: `any`.
     #[serde(default)]
     pub digest: DigestPin,
-    /// Configuration file of the provider. The plugin receives its text without secrets.
+    /// Configuration file of the provider, in any format. It is rejected if it has secrets, except
+    /// those of an OpenStack `cloud.conf` that is also the `cloudConf` of a credential: Skydock
+    /// removes these, and all comments.
     pub cloud_config: Option<PathBuf>,
-    /// Options of the provider; see its documentation. Must not contain secrets.
+    /// Options of the provider; see its documentation. They are rejected if they have secrets.
     #[serde(default)]
     pub options: BTreeMap<String, String>,
+    /// Whether `cloudConfig` and `options` may have secrets, which the plugin then receives. Only
+    /// for plugins that log in themselves.
+    #[serde(default)]
+    pub cloud_config_secrets: CloudConfigSecrets,
     /// Which calls may run at the same time; overrides what the plugin declares.
     pub overlap: Option<OverlapConfiguration>,
     /// Resource limits, with the keys of `--plugin-limit`.
@@ -39,6 +45,17 @@ pub struct PluginConfiguration {
     /// What the plugin may claim, write and read.
     #[serde(default, alias = "grants")]
     pub permissions: PermissionsConfiguration,
+}
+
+/// Whether the configuration of a plugin may have secrets.
+#[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema, PartialEq, Eq)]
+#[serde(rename_all = "kebab-case")]
+pub enum CloudConfigSecrets {
+    /// It is rejected.
+    #[default]
+    Denied,
+    /// The plugin receives them.
+    Allowed,
 }
 
 /// Which calls may run at the same time.

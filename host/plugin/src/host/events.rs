@@ -2,7 +2,7 @@
 
 use skydock_cloud::{
     ObjectEvent, Severity,
-    text::{SENTENCE, shown},
+    text::{SENTENCE, cut, shown},
 };
 
 use super::State;
@@ -34,11 +34,12 @@ impl State {
             return false;
         }
         self.events += 1;
+        let message = self.settings.redact(cut(message, SENTENCE));
         cluster.publish(ObjectEvent {
             object,
             severity,
             reason,
-            message: shown(message, SENTENCE).into_owned(),
+            message: shown(&message, SENTENCE).into_owned(),
         });
         true
     }

@@ -5,12 +5,12 @@ use std::{
     time::Instant,
 };
 
-use skydock_cloud::text::shown;
+use skydock_cloud::text::{cut, shown};
 use skydock_egress::About;
 use tracing::Level;
 
 use super::Shared;
-use crate::limits::Limits;
+use crate::{limits::Limits, source::Settings};
 
 /// Maximum bytes of the name of the component that logs.
 const MAX_CONTEXT: usize = 64;
@@ -38,18 +38,27 @@ impl Log {
 
 impl Shared {
     /// Writes one line of the plugin, if its level is enabled and the plugin's rate allows it.
-    pub(crate) fn log(&self, generation: u64, level: Level, context: &str, message: &str) {
+    /// Secrets and values of the configuration are redacted.
+    pub(crate) fn log(
+        &self,
+        settings: &Settings,
+        generation: u64,
+        level: Level,
+        context: &str,
+        message: &str,
+    ) {
         if !seen(level) {
             return;
         }
-        let (message, context) = (
-            shown(message, self.log.max_line),
-            shown(context, MAX_CONTEXT),
-        );
-        let context = &*context;
-        if !self.admits(generation, message.len() + context.len()) {
+        let (most, context) = (self.log.max_line, shown(context, MAX_CONTEXT));
+        if !self.admits(generation, shown(message, most).len() + context.len()) {
             return;
         }
+        let (message, context) = (
+            settings.redact(cut(message, most)),
+            settings.redact(&context),
+        );
+        let (message, context) = (shown(&message, most), &*context);
         let plugin = self.plugin.as_str();
         match level {
             Level::TRACE => {
@@ -193,7 +202,7 @@ mod tests {
     use skydock_egress::{Host, Scheme, Target};
 
     use super::*;
-    use crate::{ClusterSlot, PluginMetrics, PluginSource, Taping, ticker::Ticker};
+    use crate::{CloudConfig, ClusterSlot, PluginMetrics, PluginSource, Taping, ticker::Ticker};
 
     /// A subscriber for warnings and errors, which keeps their fields.
     #[derive(Clone, Default)]
@@ -249,6 +258,42 @@ mod tests {
         )
     }
 
+    fn settings() -> Settings {
+        let text = "password: hunter2-hunter2\nnetwork-id: net-0001\n";
+        Settings {
+            cluster_name: String::new(),
+            cluster_cidrs: Vec::new(),
+            cloud_config: Some(CloudConfig::new("/etc/cloud.yaml".into(), text.to_owned())),
+            options: skydock_cloud::Pairs::new(),
+        }
+    }
+
+    // Holds: SEC-51
+    #[test]
+    fn secrets_in_a_line_of_a_plugin_are_redacted() {
+        let (shared, written) = (shared(), Warnings::default());
+        tracing::subscriber::with_default(written.clone(), || {
+            for line in [
+                "it is hunter2-hunt",
+                "in net-0001:",
+                "sent Authorization: Bearer abc.def",
+                "{\"aadClientSecret\":\"S3cr3t\"}",
+            ] {
+                shared.log(&settings(), 1, Level::ERROR, "token=abc", line);
+            }
+        });
+        let written = written.0.lock().unwrap();
+        for line in [
+            "it is [redacted] ",
+            "in [redacted]: ",
+            "sent Authorization: [redacted] ",
+            "{\"aadClientSecret\":\"[redacted]\"} ",
+            "context=\"token=[redacted]\"",
+        ] {
+            assert!(written.contains(line), "{written}");
+        }
+    }
+
     #[test]
     fn a_line_about_a_request_names_rule_method_and_host() {
         let (shared, written) = (shared(), Warnings::default());
@@ -289,10 +334,10 @@ mod tests {
         let shared = shared();
         let dropped = || shared.log.rate.lock().unwrap().dropped;
         tracing::subscriber::with_default(Warnings::default(), || {
-            (0..100).for_each(|_| shared.log(1, Level::DEBUG, "", "hidden"));
-            (0..5).for_each(|_| shared.log(1, Level::ERROR, "", "seen"));
+            (0..100).for_each(|_| shared.log(&settings(), 1, Level::DEBUG, "", "hidden"));
+            (0..5).for_each(|_| shared.log(&settings(), 1, Level::ERROR, "", "seen"));
             assert_eq!(dropped(), 0);
-            shared.log(1, Level::ERROR, "", "one too many");
+            shared.log(&settings(), 1, Level::ERROR, "", "one too many");
             assert_eq!(dropped(), 1);
         });
     }

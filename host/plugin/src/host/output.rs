@@ -16,7 +16,10 @@ use wasmtime_wasi::{
 };
 
 use super::{Shared, last_lines::LastLines};
-use crate::tape::{LINE, Tape, observed};
+use crate::{
+    source::Settings,
+    tape::{LINE, Tape, observed},
+};
 
 /// Bytes accepted at a time.
 const CHUNK: usize = 64 << 10;
@@ -26,6 +29,7 @@ const CHUNK: usize = 64 << 10;
 #[derive(Clone)]
 pub(super) struct Output {
     shared: Arc<Shared>,
+    settings: Arc<Settings>,
     generation: u64,
     name: &'static str,
     written: Arc<Mutex<Written>>,
@@ -43,12 +47,14 @@ struct Written {
 impl Output {
     pub(super) fn new(
         shared: &Arc<Shared>,
+        settings: &Arc<Settings>,
         generation: u64,
         name: &'static str,
         tape: Option<Tape>,
     ) -> Self {
         Self {
             shared: Arc::clone(shared),
+            settings: Arc::clone(settings),
             generation,
             name,
             written: Arc::default(),
@@ -85,7 +91,8 @@ impl Output {
                 if !line.is_empty() {
                     let text = String::from_utf8_lossy(line);
                     last.push(&text);
-                    self.shared.log(self.generation, level, self.name, &text);
+                    self.shared
+                        .log(&self.settings, self.generation, level, self.name, &text);
                     // A replay says that it differs, and goes on.
                     let _ = observed(self.tape.as_ref(), LINE, (self.name, &*text), |_| ());
                 }

@@ -15,7 +15,7 @@ use skydock_cloud::{
 };
 use skydock_egress::{Gateway, Surroundings};
 use skydock_plugin::{
-    ClusterSlot, Limits, Plugin, PluginSource, Recordings, Replay, Replayed, Taping,
+    ClusterSlot, ConfigSecrets, Limits, Plugin, PluginSource, Recordings, Replay, Replayed, Taping,
 };
 use skydock_simcloud::{Options, Settings, Simcloud};
 
@@ -81,6 +81,7 @@ impl Studio {
         let source = PluginSource {
             way_out: Some(Arc::new(OneWay(Arc::new(gateway)))),
             options: [("token".to_owned(), "an-option-that-is-secret".to_owned())].into(),
+            secrets: ConfigSecrets::Passed,
             ..source(self.dir.path())
         };
         let cluster = ClusterSlot::default();

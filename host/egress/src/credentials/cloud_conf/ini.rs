@@ -25,14 +25,31 @@ impl Entry {
     }
 }
 
-/// Returns all variables, or the number of the first line that is not valid and what is wrong with
-/// it.
-pub(crate) fn entries(text: &str) -> Result<Vec<Entry>, (usize, &'static str)> {
-    let mut all = Vec::new();
+/// What is in a file.
+#[derive(Debug, Default)]
+pub(crate) struct Contents {
+    pub(crate) entries: Vec<Entry>,
+    /// Where the comments are, in bytes, without the ends of their lines.
+    pub(crate) comments: Vec<Range<usize>>,
+}
+
+/// Returns all variables and comments, or the number of the first line that is not valid and what
+/// is wrong with it.
+pub(crate) fn contents(text: &str) -> Result<Contents, (usize, &'static str)> {
+    let mut all = Contents::default();
     let mut section: Option<(String, bool)> = None;
-    let mut lines = (1..).zip(text.strip_prefix('\u{feff}').unwrap_or(text).lines());
-    while let Some((number, line)) = lines.next() {
-        let line = line.trim();
+    let inner = text.strip_prefix('\u{feff}').unwrap_or(text);
+    let mut at = text.len() - inner.len();
+    let places = inner.split_inclusive('\n').map(|line| {
+        at += line.len();
+        at - line.len()
+    });
+    let mut lines = (1..).zip(places).zip(inner.lines());
+    while let Some(((number, start), whole)) = lines.next() {
+        let end = start + whole.len();
+        let line = whole.trim_end();
+        let blank = whole.len() - line.len();
+        let line = line.trim_start();
         let rest = match line.strip_prefix('[') {
             Some(header) => {
                 let (inner, after) = header.split_once(']').ok_or((number, "`]` is missing"))?;
@@ -45,7 +62,11 @@ pub(crate) fn entries(text: &str) -> Result<Vec<Entry>, (usize, &'static str)> {
             }
             None => line,
         };
-        if rest.is_empty() || rest.starts_with(['#', ';']) {
+        if rest.is_empty() {
+            continue;
+        }
+        if rest.starts_with(['#', ';']) {
+            all.comments.push(end - blank - rest.len()..end);
             continue;
         }
         let (section, subsection) = section
@@ -63,27 +84,43 @@ pub(crate) fn entries(text: &str) -> Result<Vec<Entry>, (usize, &'static str)> {
             ));
         }
         let mut reader = Reader::default();
-        let mut end = number.saturating_add(1);
-        let mut more = reader
+        let mut last = number.saturating_add(1);
+        let mut read = reader
             .line(value.unwrap_or("true"))
             .map_err(|problem| (number, problem))?;
-        while more {
-            let (next, line) = lines
+        let mut ends = (end - blank, end);
+        while read == Read::Continues {
+            let ((next, start), line) = lines
                 .next()
                 .ok_or((number, "its last line ends in a backslash"))?;
-            end = next.saturating_add(1);
-            more = reader.line(line).map_err(|problem| (number, problem))?;
+            last = next.saturating_add(1);
+            ends = (start + line.len(), start + line.len());
+            read = reader.line(line).map_err(|problem| (number, problem))?;
+        }
+        if let Read::Comment(length) = read {
+            all.comments.push(ends.0 - length..ends.1);
         }
         let value = Secret::new(reader.value());
-        all.push(Entry {
+        all.entries.push(Entry {
             section,
             subsection,
             key,
             value,
-            lines: number..end,
+            lines: number..last,
         });
     }
     Ok(all)
+}
+
+/// What follows what was read of a value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Read {
+    /// The end of the line.
+    Ends,
+    /// The next line.
+    Continues,
+    /// A comment with this many bytes.
+    Comment(usize),
 }
 
 /// A parser for a value that may continue on further lines.
@@ -96,23 +133,23 @@ struct Reader {
 }
 
 impl Reader {
-    /// Parses a line. Returns true if the value continues on the next line.
-    fn line(&mut self, line: &str) -> Result<bool, &'static str> {
+    /// Parses a line.
+    fn line(&mut self, line: &str) -> Result<Read, &'static str> {
         let line = if self.text.is_empty() && !self.quoted {
             line.trim_start()
         } else {
             line
         };
-        let mut letters = line.chars();
-        while let Some(letter) = letters.next() {
+        let mut letters = line.char_indices();
+        while let Some((at, letter)) = letters.next() {
             match letter {
                 '"' => {
                     self.quoted = !self.quoted;
                     self.kept = self.text.len();
                 }
-                '#' | ';' if !self.quoted => return Ok(false),
-                '\\' => match letters.next() {
-                    None => return Ok(true),
+                '#' | ';' if !self.quoted => return Ok(Read::Comment(line.len() - at)),
+                '\\' => match letters.next().map(|(_, escaped)| escaped) {
+                    None => return Ok(Read::Continues),
                     Some('n') => self.keep('\n'),
                     Some('t') => self.keep('\t'),
                     Some(escaped @ ('\\' | '"')) => self.keep(escaped),
@@ -129,7 +166,7 @@ impl Reader {
         if self.quoted {
             Err("a quote is not closed")
         } else {
-            Ok(false)
+            Ok(Read::Ends)
         }
     }
 
@@ -149,8 +186,8 @@ mod tests {
     use super::*;
 
     fn value(text: &str) -> Result<String, &'static str> {
-        let all = entries(&format!("[a]\nk={text}\n")).map_err(|(_, problem)| problem)?;
-        Ok(all[0].value.expose_str().unwrap().to_owned())
+        let all = contents(&format!("[a]\nk={text}\n")).map_err(|(_, problem)| problem)?;
+        Ok(all.entries[0].value.expose_str().unwrap().to_owned())
     }
 
     #[test]
@@ -176,8 +213,9 @@ mod tests {
 
     #[test]
     fn sections_and_keys_are_case_insensitive() {
-        let all =
-            entries("[GLOBAL]\nUserName = a\n[global \"x\"] password=b\n[b]\nflag\n").unwrap();
+        let all = contents("[GLOBAL]\nUserName = a\n[global \"x\"] password=b\n[b]\nflag\n")
+            .unwrap()
+            .entries;
         let found: Vec<_> = all
             .iter()
             .map(|it| (it.is_global(), it.key.as_str(), it.lines.clone()))
@@ -201,7 +239,19 @@ mod tests {
             ("[a]\n# x\na b=c", 3),
             ("[a]\n=c", 2),
         ] {
-            assert_eq!(entries(text).unwrap_err().0, line, "{text}");
+            assert_eq!(contents(text).unwrap_err().0, line, "{text}");
         }
+    }
+
+    #[test]
+    fn comments_are_told_from_values() {
+        let text = "\u{feff}; one\n[a] # two\r\nk = v ; three \r\nq = \"a # b\"\nc = x\\\n  y # four\n  # five";
+        let comments: Vec<_> = contents(text)
+            .unwrap()
+            .comments
+            .into_iter()
+            .map(|range| &text[range])
+            .collect();
+        assert_eq!(comments, ["; one", "# two", "; three ", "# four", "# five"]);
     }
 }

@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use skydock_cloud::{
     self as cloud, CloudError,
-    text::{SENTENCE, shown},
+    text::{SENTENCE, cut, shown},
 };
+use skydock_secrets::redacted;
 
 use super::bindings::skydock::provider::types as wit;
 use crate::{
@@ -22,10 +23,12 @@ pub(super) fn whole<T>(answer: Result<T, wit::CloudError>) -> Result<T, CallErro
     answer.map_err(|error| CallError::Cloud(cloud_error(error)))
 }
 
-/// Converts a plugin's error for controllers: its text is cut off and escaped, its delay is kept
-/// within the bounds.
+/// Converts a plugin's error for controllers: its text is cut off and escaped and loses secrets, its
+/// delay is kept within the bounds.
 fn cloud_error(error: wit::CloudError) -> CloudError {
-    told(error, |text| shown(&text, SENTENCE).into_owned())
+    told(error, |text| {
+        shown(&redacted(cut(&text, SENTENCE)), SENTENCE).into_owned()
+    })
 }
 
 /// Converts an error of the cloud, with this conversion of its text.

@@ -26,12 +26,12 @@ pub(super) fn settings(settings: &Settings) -> plugin::Settings {
         cloud_config: settings
             .cloud_config
             .as_ref()
-            .map(|config| config.text.clone()),
+            .map(|config| config.text().to_owned()),
         options: pairs(&settings.options),
         cloud_config_path: settings
             .cloud_config
             .as_ref()
-            .map(|config| config.path.display().to_string()),
+            .map(|config| config.path().display().to_string()),
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use skydock_cloud::{
     Capability, CloudError, ProviderInfo,
-    text::{SENTENCE, is_plain, shown},
+    text::{SENTENCE, cut, is_plain, shown},
 };
 
 use super::{Guest, generated::plugin, instances::MAX_PROVIDER_ID};
@@ -73,7 +73,9 @@ impl<'a, 's> Guest<'a, 's> {
 /// Converts a plugin's rejection of its configuration, and redacts what the text quotes from the
 /// configuration.
 fn config_refusal(error: wit::CloudError, settings: &Settings) -> CloudError {
-    told(error, |text| settings.redact(&shown(&text, SENTENCE)))
+    told(error, |text| {
+        shown(&settings.redact(cut(&text, SENTENCE)), SENTENCE).into_owned()
+    })
 }
 
 /// Returns the capabilities of a component without those that it does not serve with its
@@ -203,10 +205,10 @@ mod tests {
         let settings = Settings {
             cluster_name: "c".into(),
             cluster_cidrs: Vec::new(),
-            cloud_config: Some(CloudConfig {
-                path: "/etc/cloud.yaml".into(),
-                text: "password: correct-horse-battery".into(),
-            }),
+            cloud_config: Some(CloudConfig::new(
+                "/etc/cloud.yaml".into(),
+                "password: correct-horse-battery".into(),
+            )),
             options: skydock_cloud::Pairs::new(),
         };
         let said = "/etc/cloud.yaml: password correct-horse-battery is \u{1b}[31mwrong";

@@ -23,7 +23,8 @@ impl Host for State {
                     Severity::Warn => Level::WARN,
                     Severity::Error | Severity::Critical => Level::ERROR,
                 };
-                self.shared.log(self.generation, level, &context, &message);
+                self.shared
+                    .log(&self.settings, self.generation, level, &context, &message);
             },
         )?)
     }

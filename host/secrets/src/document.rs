@@ -1,0 +1,75 @@
+//! Secrets in a document whose format is known: YAML, which JSON is, too. What a text hides from
+//! other ways, such as a name with escapes, is found here.
+
+use serde_json::{Map, Value};
+
+use crate::{
+    name::{Strength, strength},
+    value::{is_login, is_random, is_trivial},
+};
+
+/// Names of the two fields of an object that is a name with its value.
+const NAMED: [(&str, &str); 4] = [
+    ("name", "value"),
+    ("key", "value"),
+    ("Name", "Value"),
+    ("Key", "Value"),
+];
+
+/// Names of fields with the value of the field in which they are.
+const CONTENTS: [&str; 6] = ["value", "data", "content", "text", "plain", "string"];
+
+/// Returns the name of the first secret in a document, if it is one. `is_secret` decides about the
+/// texts in it.
+pub(crate) fn first(text: &str, is_secret: impl Fn(&str) -> bool) -> Option<String> {
+    let options = serde_saphyr::options! {
+        budget: serde_saphyr::budget! { max_nodes: 200_000, max_events: 2_000_000, max_depth: 100 },
+    };
+    let documents: Vec<Value> = serde_saphyr::from_multiple_with_options(text, options).ok()?;
+    documents
+        .iter()
+        .find_map(|document| within("", document, &is_secret))
+}
+
+fn within(name: &str, value: &Value, is_secret: &impl Fn(&str) -> bool) -> Option<String> {
+    let secret = || Some(name.to_owned());
+    match value {
+        Value::Null | Value::Bool(_) => None,
+        Value::Number(_) if strength(name) == Strength::Secret => secret(),
+        Value::Number(_) => None,
+        Value::String(text) => match strength(name) {
+            _ if is_trivial(text) => None,
+            Strength::Secret => secret(),
+            Strength::Maybe if is_random(text) || is_login(text) => secret(),
+            _ if is_secret(text) => secret(),
+            _ => None,
+        },
+        Value::Array(all) => all.iter().find_map(|it| within(name, it, is_secret)),
+        Value::Object(fields) => object(name, fields, is_secret),
+    }
+}
+
+fn object(
+    name: &str,
+    fields: &Map<String, Value>,
+    is_secret: &impl Fn(&str) -> bool,
+) -> Option<String> {
+    // All data of a Secret of Kubernetes are secret.
+    let is_manifest = fields.get("kind").and_then(Value::as_str) == Some("Secret");
+    let named = NAMED.iter().find_map(|(key, content)| {
+        let label = fields.get(*key)?.as_str()?;
+        let value = fields.get(*content)?;
+        within(label, value, is_secret)
+    });
+    named.or_else(|| {
+        fields.iter().find_map(|(key, value)| {
+            let data = ["data", "stringData"].contains(&key.as_str()) && is_manifest;
+            let is_content = CONTENTS.contains(&key.as_str()) && strength(name) == Strength::Secret;
+            match value {
+                Value::Object(all) if data && !all.is_empty() => Some(format!("{key} of a Secret")),
+                value if is_content => within(name, value, is_secret),
+                value => within(key, value, is_secret),
+            }
+        })
+    })
+}

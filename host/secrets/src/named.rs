@@ -1,0 +1,331 @@
+//! Finds values behind the names of secrets. The format of a text is not known; YAML, JSON, TOML,
+//! INI, HCL, properties, XML and forms have something in common.
+
+mod extent;
+
+use std::ops::Range;
+
+use self::extent::{block, element, heredoc, items, line, list, quoted, word};
+use crate::{
+    Found, What,
+    name::{Strength, is_password, strength},
+    value::{is_login, is_made_up, is_random},
+};
+
+const BLANKS: [char; 2] = [' ', '\t'];
+const QUOTES: [char; 3] = ['"', '\'', '\\'];
+
+/// Minimum bytes of a token after the word `Bearer`. Shorter ones are words of a sentence.
+const TOKEN: usize = 16;
+
+/// Maximum bytes of a value that is looked at because its name is suspicious.
+const LOOK: usize = 256;
+
+/// Maximum bytes between a name and the field with its value.
+const PAIR: usize = 128;
+
+/// Words of fields that have the value of what another field names.
+const FIELDS: [&str; 5] = ["value", "val", "content", "string", "text"];
+
+/// What is between a name and its value.
+enum Between {
+    /// `:` or `=`, and the value is in the rest of the text. The equals sign is the flag.
+    Sign(usize, bool),
+    /// `>`, the end of a tag of XML.
+    Tag(usize),
+    /// Another field, which has the value.
+    Field(usize),
+    /// Only blanks.
+    Blank(usize),
+}
+
+/// Adds all values behind names of secrets.
+pub(crate) fn named(text: &str, found: &mut Vec<Found>) {
+    let (mut at, mut previous) = (0, 0..0);
+    while let Some(place) = next_name(text, at) {
+        at = place.end;
+        let before = std::mem::replace(&mut previous, place.clone());
+        let name = text.get(place.clone()).unwrap_or_default();
+        let Some(between) = between(text, &place) else {
+            continue;
+        };
+        // `api key` are two words.
+        let two = text
+            .get(before.end..place.start)
+            .is_some_and(|it| it == " ")
+            .then(|| text.get(before.start..place.end))
+            .flatten();
+        let two = two
+            .filter(|two| two.len() <= PAIR)
+            .map_or(Strength::None, strength);
+        let strength = strength(name).max(two);
+
+        let begin = found.len();
+        match (token(text, name, &between), strength) {
+            (Some(token), _) => found.push(Found::new(token, What::Token)),
+            (None, Strength::Secret) => values(text, &place, &between, found),
+            (None, Strength::Maybe) => suspicious(text, &place, &between, found),
+            (None, Strength::None) => {}
+        }
+        let ends = found.iter().skip(begin).map(|it| it.range.end).max();
+        at = at.max(ends.unwrap_or_default());
+    }
+}
+
+/// Returns the range of the next word that may be a name.
+fn next_name(text: &str, at: usize) -> Option<Range<usize>> {
+    let is_word = |c: char| c.is_ascii_alphanumeric() || "_-.".contains(c);
+    let start = at + text.get(at..)?.find(is_word)?;
+    // The letter of an escape is not part of a name.
+    let is_escape =
+        text.get(..start)?.ends_with('\\') && text.get(start..)?.starts_with(['n', 'r', 't']);
+    let start = start + usize::from(is_escape);
+    let rest = text.get(start..)?;
+    Some(start..start + rest.find(|c| !is_word(c)).unwrap_or(rest.len()))
+}
+
+/// Returns what is between the name at this place and its value.
+fn between(text: &str, name: &Range<usize>) -> Option<Between> {
+    let (before, rest) = (text.get(..name.start)?, text.get(name.end..)?);
+    let at = |rest: &str| text.len() - rest.len();
+    if before.ends_with(['<', ':']) && rest.starts_with(['>', ' ']) {
+        // An element of XML, perhaps with attributes.
+        let tag = rest.get(..rest.floor_char_boundary(PAIR)).unwrap_or(rest);
+        if let Some(end) = tag
+            .find(['<', '>', '\n'])
+            .filter(|end| tag.get(*end..).is_some_and(|it| it.starts_with('>')))
+            && !tag.get(..end).is_some_and(|it| it.ends_with('/'))
+        {
+            return Some(Between::Tag(name.end + end + 1));
+        }
+    }
+    let close = rest.trim_start_matches(QUOTES);
+    let sign = close.trim_start_matches(BLANKS);
+    for (encoded, is_equals) in [("%3D", true), ("%3d", true), ("%3A", false), ("%3a", false)] {
+        if let Some(rest) = sign.strip_prefix(encoded) {
+            return Some(Between::Sign(at(rest), is_equals));
+        }
+    }
+    if let Some(rest) = sign.strip_prefix([':', '=']) {
+        let is_equals = sign.starts_with('=');
+        // `:=` and `=>` are signs, too.
+        let rest = if is_equals {
+            rest.strip_prefix('>')
+        } else {
+            rest.strip_prefix('=')
+        }
+        .unwrap_or(rest);
+        return Some(Between::Sign(
+            at(rest.trim_start_matches(BLANKS)),
+            is_equals,
+        ));
+    }
+    if let Some(value) = close.strip_prefix('>').filter(|_| close.len() < rest.len()) {
+        // `<property name="password">`.
+        return Some(Between::Tag(at(value)));
+    }
+    field(text, name.end).map(Between::Field).or_else(|| {
+        let word = text.get(name.clone())?;
+        let is_alone = sign.len() < close.len() && stands_alone(word);
+        is_alone.then(|| Between::Blank(at(sign)))
+    })
+}
+
+/// Returns true for a word that may have a secret behind it without a sign between.
+fn stands_alone(word: &str) -> bool {
+    word.starts_with("--")
+        || is_password(word)
+        || ["bearer", "basic"]
+            .iter()
+            .any(|it| word.eq_ignore_ascii_case(it))
+}
+
+/// Returns the place of the field with the value, if the text continues after a name with it:
+/// `"name": "password", "value": "x"`.
+fn field(text: &str, end: usize) -> Option<usize> {
+    let most = text.floor_char_boundary((end + PAIR).min(text.len()));
+    let near = text.get(end..most)?;
+    let filler = |c: char| c.is_whitespace() || "\"',\\".contains(c);
+    let mut rest = near.trim_start_matches(filler);
+    if rest.len() == near.len() && !rest.starts_with("</") {
+        return None;
+    }
+    if let Some(tag) = rest.strip_prefix("</") {
+        // `<key>password</key><string>x</string>`.
+        let (name, after) = tag.split_once('>')?;
+        let is_name = ["key", "name", "id", "k"]
+            .iter()
+            .any(|it| name.eq_ignore_ascii_case(it));
+        rest = is_name.then(|| after.trim_start())?.strip_prefix('<')?;
+    }
+    let is_field = FIELDS.iter().any(|field| {
+        let word = rest.get(..field.len()).unwrap_or_default();
+        let after = rest.get(field.len()..).unwrap_or_default();
+        word.eq_ignore_ascii_case(field) && !after.starts_with(|c: char| c.is_ascii_alphanumeric())
+    });
+    is_field.then(|| end + near.len() - rest.len())
+}
+
+/// Adds the values of a name of a secret.
+fn values(text: &str, name: &Range<usize>, between: &Between, found: &mut Vec<Found>) {
+    let label = || What::Named(text.get(name.clone()).unwrap_or_default().to_owned());
+    let mut add = |range: Range<usize>, is_prose: bool| {
+        let found_here = Found::new(range, label());
+        found.push(Found {
+            is_prose,
+            ..found_here
+        });
+    };
+    match *between {
+        Between::Tag(begin) => add(element(text, begin), false),
+        Between::Field(at) => {
+            let field = next_name(text, at).filter(|field| field.start == at);
+            let inner = field.and_then(|field| Some((self::between(text, &field)?, field)));
+            if let Some((inner @ (Between::Sign(..) | Between::Tag(_)), field)) = inner {
+                let mut inside = Vec::new();
+                values(text, &field, &inner, &mut inside);
+                inside.into_iter().for_each(|it| add(it.range, it.is_prose));
+            }
+        }
+        Between::Blank(begin) => {
+            let rest = text.get(begin..).unwrap_or_default();
+            let word_before = text.get(name.clone()).unwrap_or_default();
+            let (is_flag, is_password) = (word_before.starts_with("--"), is_password(word_before));
+            // `password hunter2`, and also `password is hunter2`.
+            let skipped = ["is ", "was ", "to "]
+                .iter()
+                .find(|it| rest.starts_with(**it));
+            let begin = begin + skipped.map_or(0, |it| it.len());
+            let rest = text.get(begin..).unwrap_or_default();
+            let quote = usize::from(rest.starts_with(['"', '\'']));
+            let length = word(rest.get(quote..).unwrap_or_default());
+            let range = begin + quote..begin + quote + length;
+            let value = text.get(range.clone()).unwrap_or_default();
+            let value = value.trim_end_matches(['.', ':', ')']);
+            if is_flag && !value.starts_with('-') || is_password && is_made_up(value) {
+                add(range.start..range.start + value.len(), false);
+            }
+        }
+        Between::Sign(begin, is_equals) => {
+            for range in assigned(text, name, begin, is_equals) {
+                let is_prose = is_prose(text, &range);
+                add(range, is_prose);
+            }
+        }
+    }
+}
+
+/// Returns the ranges of what is assigned to a name; the value begins at `begin`.
+fn assigned(text: &str, name: &Range<usize>, begin: usize, is_equals: bool) -> Vec<Range<usize>> {
+    let (before, rest) = (
+        text.get(..name.start).unwrap_or_default(),
+        text.get(begin..).unwrap_or_default(),
+    );
+    let inner = rest.trim_start_matches('\\');
+    for quotes in ["\"\"\"", "'''"] {
+        if let Some(inside) = inner.strip_prefix(quotes) {
+            let from = text.len() - inside.len();
+            return one(from, inside.find(quotes).unwrap_or(inside.len()));
+        }
+    }
+    if let Some(quote) = inner.chars().next().filter(|c| ['"', '\''].contains(c)) {
+        let from = text.len() - inner.len() + 1;
+        let length = quoted(
+            text.get(from..).unwrap_or_default(),
+            quote,
+            rest.starts_with('\\'),
+        );
+        return one(from, length);
+    }
+    if before.ends_with(['"', '\'']) {
+        // An object has names of its own.
+        return match rest.chars().next() {
+            Some('[') => vec![list(rest, begin)],
+            None | Some('{' | '\r' | '\n') => Vec::new(),
+            Some(_) => one(begin, word(rest)),
+        };
+    }
+    if let Some(range) = heredoc(rest, begin) {
+        return vec![range];
+    }
+    let is_marked = extent::begins_block(rest);
+    let is_comment =
+        rest.starts_with('#') && text.get(..begin).is_some_and(|it| it.ends_with(BLANKS));
+    if is_marked || is_comment || rest.trim_start_matches('\r').starts_with('\n') {
+        let block = block(text, name.start, begin, is_equals);
+        return if block.is_empty() {
+            items(text, name.start, begin)
+        } else {
+            vec![block]
+        };
+    }
+    if rest.starts_with('{') {
+        let end = rest.find(['\n', '}']).unwrap_or(rest.len());
+        let inside = rest.get(1..end).unwrap_or_default();
+        if inside.trim().is_empty() || inside.contains([':', '=']) {
+            return Vec::new();
+        }
+    }
+    let length = line(before, rest).unwrap_or_else(|| word(rest));
+    one(begin, length)
+}
+
+/// Returns the range of a value with this length.
+fn one(begin: usize, length: usize) -> Vec<Range<usize>> {
+    let range = begin..begin + length;
+    vec![range]
+}
+
+/// Returns true if a value is the beginning of a sentence: it has several words, and the first two
+/// consist of letters.
+fn is_prose(text: &str, range: &Range<usize>) -> bool {
+    let is_quoted = text
+        .get(..range.start)
+        .is_some_and(|it| it.ends_with(QUOTES));
+    let rest = text.get(range.start..).unwrap_or_default();
+    let near = rest.get(..rest.floor_char_boundary(LOOK));
+    let line = near.unwrap_or(rest).lines().next();
+    let mut words = line.unwrap_or_default().split_whitespace();
+    let is_word = |word: &str| {
+        let word = word.trim_end_matches(['.', ',', ':', ';', ')']);
+        !word.is_empty()
+            && word
+                .bytes()
+                .all(|b| b.is_ascii_alphabetic() || b"'-".contains(&b))
+    };
+    !is_quoted && words.next().is_some_and(is_word) && words.next().is_some_and(is_word)
+}
+
+/// Adds the value of a suspicious name, if it looks like a secret.
+fn suspicious(text: &str, name: &Range<usize>, between: &Between, found: &mut Vec<Found>) {
+    let most = text.floor_char_boundary((name.end + LOOK).min(text.len()));
+    let Some(near) = text.get(..most) else { return };
+    let mut inside = Vec::new();
+    values(near, name, between, &mut inside);
+    found.extend(inside.into_iter().filter(|it| {
+        let is_whole = it.range.end < most || most == text.len();
+        let value = near.get(it.range.clone()).unwrap_or_default();
+        is_whole && (is_random(value) || is_login(value))
+    }));
+}
+
+/// Returns the range of the token after the word `Bearer` or `Basic`.
+fn token(text: &str, name: &str, between: &Between) -> Option<Range<usize>> {
+    let Between::Blank(begin) = *between else {
+        return None;
+    };
+    let (is_bearer, is_basic) = (
+        name.eq_ignore_ascii_case("bearer"),
+        name.eq_ignore_ascii_case("basic"),
+    );
+    if !is_bearer && !is_basic {
+        return None;
+    }
+    let rest = text.get(begin..)?;
+    let value = rest.get(..word(rest))?;
+    let is_token = is_bearer && value.len() >= TOKEN || is_basic && is_login(value);
+    is_token.then_some(begin..begin + value.len())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,138 @@
+//! What a value looks like.
+
+use base64::{
+    Engine as _, alphabet,
+    engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig},
+};
+
+/// What is written in place of a secret.
+pub const BLOT: &str = "[redacted]";
+
+/// Minimum bytes of a random text. Shorter ones are words with a number.
+const RANDOM: usize = 16;
+
+/// Minimum number of `x` that are a mask.
+const MASK: usize = 8;
+
+/// Minimum bytes of what is called a password without a sign between.
+const WORD: usize = 6;
+
+const CONFIG: GeneralPurposeConfig = GeneralPurposeConfig::new()
+    .with_decode_allow_trailing_bits(true)
+    .with_decode_padding_mode(DecodePaddingMode::Indifferent);
+const STANDARD: GeneralPurpose = GeneralPurpose::new(&alphabet::STANDARD, CONFIG);
+const URL_SAFE: GeneralPurpose = GeneralPurpose::new(&alphabet::URL_SAFE, CONFIG);
+
+/// Returns true for a value that is no secret, whatever its name: nothing, a boolean, or a mask.
+pub(crate) fn is_trivial(value: &str) -> bool {
+    let value = value.trim_matches(|c: char| c.is_whitespace() || "\"'`\\,;[]".contains(c));
+    let is_mask = |mask: char, least: usize| {
+        value.len() >= least && value.chars().all(|c| c == mask || c.is_whitespace())
+    };
+    const WORDS: [&str; 9] = [
+        "true", "false", "yes", "no", "on", "off", "null", "nil", "none",
+    ];
+    WORDS.iter().any(|it| value.eq_ignore_ascii_case(it))
+        || value == "~"
+        || value == BLOT.trim_matches(['[', ']'])
+        || value.is_empty()
+        || is_mask('*', 3)
+        || is_mask('x', MASK)
+}
+
+/// Returns true for a text that reads like one from a generator: letters and digits that change
+/// often.
+pub(crate) fn is_random(value: &str) -> bool {
+    let is_plain = value
+        .bytes()
+        .all(|b| b.is_ascii_alphanumeric() || b"+/=_-".contains(&b));
+    if value.len() < RANDOM || !is_plain || value.starts_with('/') {
+        return false;
+    }
+    let signs: Vec<u8> = value.bytes().filter(u8::is_ascii_alphanumeric).collect();
+    let kind = |byte: u8| (byte.is_ascii_digit(), byte.is_ascii_uppercase());
+    let (mut changes, mut numbers) = (0, 0);
+    for (one, other) in signs.iter().zip(signs.iter().skip(1)) {
+        changes += usize::from(kind(*one) != kind(*other));
+        numbers += usize::from(one.is_ascii_digit() != other.is_ascii_digit());
+    }
+    numbers >= 3 && changes >= 4 && changes * 6 >= signs.len()
+}
+
+/// Returns true for a word that may be a password, and is none of a language: with letters and
+/// digits.
+pub(crate) fn is_made_up(word: &str) -> bool {
+    word.len() >= WORD
+        && word.bytes().any(|b| b.is_ascii_alphabetic())
+        && word.bytes().any(|b| b.is_ascii_digit())
+        && !word.contains(['/', '(', '<', '{', '$'])
+}
+
+/// Returns the text that is encoded in Base64, if it is one. Its end may be cut off.
+pub(crate) fn decoded(encoded: &str) -> Option<String> {
+    let whole = encoded.len() - usize::from(encoded.len() % 4 == 1);
+    let encoded = encoded.get(..whole)?;
+    let engine = if encoded.contains(['-', '_']) {
+        URL_SAFE
+    } else {
+        STANDARD
+    };
+    let bytes = engine.decode(encoded).ok()?;
+    let text = String::from_utf8(bytes).ok()?;
+    let is_text = |c: char| !c.is_control() || "\n\r\t\0".contains(c);
+    // UTF-16 of ASCII.
+    text.chars().all(is_text).then(|| text.replace('\0', ""))
+}
+
+/// Returns true for `USER:PASSWORD` in Base64, as in the header `Authorization` and in Docker's
+/// configuration.
+pub(crate) fn is_login(value: &str) -> bool {
+    value.len() >= 8
+        && decoded(value)
+            .and_then(|text| text.split_once(':').map(|(_, it)| !it.is_empty()))
+            .unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn generated_texts_are_told_from_identifiers() {
+        for value in [
+            "3b1f6a2e9c0d4f7a8b5c",
+            "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY9a8b7",
+            "123e4567-e89b-12d3-a456-426614174000",
+            "hunter2hunter2hunter2",
+        ] {
+            assert!(is_random(value), "{value}");
+        }
+        for value in [
+            "short1a2b3c",
+            "my-node-pool-2024-abcdef-01",
+            "topology.kubernetes.io/zone",
+            "/etc/kubernetes/pki/a1b2c3d4e5.key",
+            "LoadBalancerHealthProbeModeName",
+            "123456789012345678",
+        ] {
+            assert!(!is_random(value), "{value}");
+        }
+    }
+
+    #[test]
+    fn booleans_and_masks_are_trivial() {
+        for value in [
+            "", "\"\"", "true", "No", "~", "****", "xxxxxxxx", " ", "null,",
+        ] {
+            assert!(is_trivial(value), "{value}");
+        }
+        for value in ["0", "truth", "x", "a", "12345"] {
+            assert!(!is_trivial(value), "{value}");
+        }
+    }
+
+    #[test]
+    fn a_login_in_base64_is_found() {
+        assert!(is_login("dXNlcjpodW50ZXIy") && !is_login("dXNlcg==") && !is_login("not base64!"));
+    }
+}
