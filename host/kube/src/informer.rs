@@ -60,6 +60,8 @@ pub struct Informer<K: Kind> {
     /// every change once and in order.
     handlers: Mutex<Vec<Handler<K>>>,
     synced: watch::Sender<bool>,
+    /// The API server has rejected a list.
+    forbidden: watch::Sender<bool>,
 }
 
 impl<K: Kind> Default for Informer<K> {
@@ -68,6 +70,7 @@ impl<K: Kind> Default for Informer<K> {
             objects: RwLock::default(),
             handlers: Mutex::default(),
             synced: watch::Sender::new(false),
+            forbidden: watch::Sender::new(false),
         }
     }
 }
@@ -108,6 +111,23 @@ impl<K: Kind> Informer<K> {
     pub async fn synced(&self) {
         // The sender exists as long as `self`.
         drop(self.synced.subscribe().wait_for(|synced| *synced).await);
+    }
+
+    /// Waits until the API server has rejected a list because a permission is missing.
+    pub async fn forbidden(&self) {
+        // The sender exists as long as `self`.
+        drop(
+            self.forbidden
+                .subscribe()
+                .wait_for(|forbidden| *forbidden)
+                .await,
+        );
+    }
+
+    /// Returns true if the API server has rejected a list because a permission is missing.
+    #[must_use]
+    pub fn is_forbidden(&self) -> bool {
+        *self.forbidden.borrow()
     }
 
     /// Returns true once the first list is complete.

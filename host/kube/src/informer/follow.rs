@@ -19,6 +19,9 @@ use crate::api::{Action, ApiError};
 /// First delay before all objects are listed again because a watch could not be resumed; it doubles
 /// each time.
 const PAUSE: Duration = Duration::from_secs(1);
+/// Maximum number of pages of a list: half a million objects, many times as many as Kubernetes
+/// supports.
+const MOST_PAGES: usize = 5_000;
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 /// A watch that ends earlier without an event counts as failed, as in client-go: a proxy or an
 /// overloaded API server may end each one at once.
@@ -45,7 +48,12 @@ impl<K: Kind> Informer<K> {
         let mut version = loop {
             match self.list_all(client).await {
                 Ok(version) => break version,
-                Err(error) => back_off.fail::<K>("list", error).await,
+                Err(error) => {
+                    if matches!(&error, Error::Api(status) if status.code == 403) {
+                        self.forbidden.send_replace(true);
+                    }
+                    back_off.fail::<K>("list", error).await;
+                }
             }
         };
         back_off.reset();
@@ -60,7 +68,7 @@ impl<K: Kind> Informer<K> {
     async fn list_all(&self, client: &Client) -> Result<String, Error> {
         let mut listed = HashSet::new();
         let mut next = None;
-        loop {
+        for _ in 0..MOST_PAGES {
             let page: Page<K> = wire::list(client, next).await?;
             listed.extend(page.entries.into_iter().map(|entry| self.put(entry)));
             next = page.next;
@@ -73,6 +81,9 @@ impl<K: Kind> Informer<K> {
                 return Ok(version);
             }
         }
+        Err(Error::Service(
+            format!("the list has more than {MOST_PAGES} pages").into(),
+        ))
     }
 
     /// Watches from this version on, and updates it. Breaks if all objects have to be listed again.

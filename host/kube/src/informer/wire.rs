@@ -5,9 +5,10 @@ mod protobuf;
 
 use std::io;
 
+use bytes::Bytes;
 use futures::{Stream, StreamExt, TryStreamExt, future::ready, stream::BoxStream};
 use http::{HeaderMap, HeaderValue, Request, header};
-use http_body_util::BodyExt;
+use http_body_util::{BodyExt, Collected, LengthLimitError, Limited};
 use kube::{
     Client, Error, Resource,
     api::{ListParams, WatchParams},
@@ -24,6 +25,16 @@ use super::{Entry, Kind};
 /// Objects per page of a list. While a page is decoded, it is in memory twice, and a node has some
 /// 20 KiB: with the 500 of client-go, pages would take most of the memory at startup.
 const PAGE: u32 = 100;
+
+/// Maximum bytes of an event of a watch. An object has at most 1.5 MiB in the API server's storage,
+/// and JSON is not several times as long.
+const MOST_OF_EVENT: usize = 16 << 20;
+
+/// Maximum bytes of a page of a list, after decompression: more than half a MiB for each object.
+const MOST_OF_PAGE: usize = 64 << 20;
+
+/// Maximum bytes of an answer with an error.
+const MOST_OF_ERROR: usize = 1 << 20;
 
 const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
 /// Accepted content types of kinds that can be read from protobuf: servers that do not support it
@@ -73,7 +84,7 @@ pub(super) async fn list<K: Kind>(client: &Client, next: Option<String>) -> Resu
     };
     let request = core::Request::new(K::Object::url_path(&(), None)).list(&params);
     let (is_protobuf, body) = send::<K>(client, request.map_err(Error::BuildRequest)?).await?;
-    let body = body.collect_bytes().await?;
+    let body = collect(body, MOST_OF_PAGE).await?;
     if is_protobuf {
         Ok(protobuf::page(body)?)
     } else {
@@ -105,14 +116,17 @@ pub(super) async fn watch<K: Kind>(
 /// In protobuf, each event is preceded by its length in four bytes.
 fn in_protobuf<K: Kind>(body: Body) -> impl Stream<Item = Result<Event<K>, Error>> + Send {
     let bytes = StreamReader::new(body.into_data_stream().map_err(io::Error::other));
-    FramedRead::new(bytes, LengthDelimitedCodec::new())
+    let codec = LengthDelimitedCodec::builder()
+        .max_frame_length(MOST_OF_EVENT)
+        .new_codec();
+    FramedRead::new(bytes, codec)
         .map(|event| Ok(protobuf::event(event.map_err(Error::ReadEvents)?.freeze())?))
 }
 
 /// In JSON, each event is a line.
 fn in_json<K: Kind>(body: Body) -> impl Stream<Item = Result<Event<K>, Error>> + Send {
     let bytes = StreamReader::new(body.into_data_stream().map_err(io::Error::other));
-    FramedRead::new(bytes, LinesCodec::new()).filter_map(|line| {
+    FramedRead::new(bytes, LinesCodec::new_with_max_length(MOST_OF_EVENT)).filter_map(|line| {
         ready(match line {
             Ok(line) => json::event(&line).transpose(),
             Err(LinesCodecError::Io(error)) => Some(Err(Error::ReadEvents(error))),
@@ -138,7 +152,7 @@ async fn send<K: Kind>(
     if !code.is_client_error() && !code.is_server_error() {
         return Ok((is_protobuf, body));
     }
-    let body = body.collect_bytes().await?;
+    let body = collect(body, MOST_OF_ERROR).await?;
     let status = if is_protobuf {
         protobuf::status(body.clone()).ok()
     } else {
@@ -148,6 +162,20 @@ async fn send<K: Kind>(
     let text =
         || Status::failure(String::from_utf8_lossy(&body).trim(), "").with_code(code.as_u16());
     Err(Error::Api(Box::new(status.unwrap_or_else(text))))
+}
+
+/// Reads a body of at most this many bytes.
+async fn collect(body: Body, most: usize) -> Result<Bytes, Error> {
+    let collected = Limited::new(body, most).collect().await;
+    collected.map(Collected::to_bytes).map_err(|error| {
+        if error.is::<LengthLimitError>() {
+            let mib = most >> 20;
+            return Error::Service(format!("the answer exceeds {mib} MiB").into());
+        }
+        error
+            .downcast::<Error>()
+            .map_or_else(Error::Service, |error| *error)
+    })
 }
 
 fn is_protobuf(headers: &HeaderMap) -> bool {

@@ -243,6 +243,25 @@ async fn a_list_without_a_version_is_not_complete() {
     assert_eq!(*seen.lock().unwrap(), ["+a@1", "a@1>10"]);
 }
 
+// Holds: SEC-63
+#[tokio::test]
+async fn a_list_without_an_end_is_an_error() {
+    let service = tower::service_fn(|_: http::Request<kube::client::Body>| async {
+        let metadata = json!({"resourceVersion": "10", "continue": "more"});
+        let page =
+            json!({"kind": "NodeList", "apiVersion": "v1", "metadata": metadata, "items": []});
+        Ok::<_, Infallible>(http::Response::new(http_body_util::Full::from(
+            page.to_string(),
+        )))
+    });
+    let informer = Informer::<Nodes>::default();
+    let client = Client::new(service, "default");
+    let listing = timeout(Duration::from_secs(60), informer.list_all(&client));
+    let refused = listing.await.expect("it ends").unwrap_err().to_string();
+    assert!(refused.contains("more than 5000 pages"), "{refused}");
+    assert!(!informer.is_synced());
+}
+
 /// Returns the number of requests in this time if the events of each watch are these, and it ends
 /// after a delay.
 async fn requests(seconds: u64, events: &'static [&'static str], lasts: Duration) -> usize {

@@ -309,6 +309,51 @@ async fn kinds_that_are_read_as_json_do_not_ask_for_protobuf() {
     assert_eq!(*accepted.lock().unwrap(), ["", ""]);
 }
 
+/// Returns a client whose requests are answered with this much and no line break, and the MiB that
+/// were read.
+fn flood(code: u16, mib: usize) -> (Client, Arc<Mutex<usize>>) {
+    let read = Arc::<Mutex<usize>>::default();
+    let counted = Arc::clone(&read);
+    let service = service_fn(move |_: Request<Body>| {
+        let counted = Arc::clone(&counted);
+        let chunks = stream::iter(0..mib).map(move |_| {
+            *counted.lock().unwrap() += 1;
+            Ok::<_, Infallible>(http_body::Frame::data(Bytes::from(vec![b' '; 1 << 20])))
+        });
+        let mut answer = Response::new(StreamBody::new(chunks));
+        *answer.status_mut() = StatusCode::from_u16(code).unwrap();
+        async move { Ok::<_, Infallible>(answer) }
+    });
+    (Client::new(service, "default"), read)
+}
+
+// Holds: SEC-63
+#[tokio::test]
+async fn an_answer_or_event_that_is_too_long_is_an_error() {
+    let (client, read) = flood(200, 200);
+    let events = watch::<Nodes>(&client, "0").await.unwrap();
+    let first = events.into_future().await.0;
+    assert!(matches!(first, Some(Err(_))), "{first:?}");
+    assert!(*read.lock().unwrap() <= 18);
+
+    for (code, most) in [(200, 64), (500, 1)] {
+        let (client, read) = flood(code, 200);
+        let refused = list::<Nodes>(&client, None)
+            .await
+            .err()
+            .unwrap()
+            .to_string();
+        assert!(
+            refused.contains(&format!("exceeds {most} MiB")),
+            "{refused}"
+        );
+        assert!(*read.lock().unwrap() <= most + 2, "{code}");
+    }
+    let length = (32_u32 << 20).to_be_bytes();
+    let events = in_frames(length.to_vec()).await;
+    assert!(matches!(events.as_slice(), [Err(_)]), "{events:?}");
+}
+
 #[tokio::test(start_paused = true)]
 async fn an_answer_that_stalls_midway_fails() {
     const PIECES: &[&[u8]] = &[
