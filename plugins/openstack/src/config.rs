@@ -210,6 +210,7 @@ impl Config {
             problems.extend(sections::option(&mut config, key, value).err());
         }
         problems.extend(config.lacks());
+        problems.extend(sections::monitor(&config, &entries));
         problems.sort_by_key(|problem| problem.line);
         if problems.is_empty() {
             Ok(config)

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use crate::load_balancers::want::SubnetSpec;
+
 use super::{
     Class, Config, Interface, LoadBalancer, Networking, go,
     ini::Entry,
@@ -94,6 +96,14 @@ const LOAD_BALANCER: &[&str] = &[
     "use-octavia",
 ];
 
+/// The algorithms of Octavia. Which of them a provider supports, only Octavia knows.
+const METHODS: &[&str] = &[
+    "ROUND_ROBIN",
+    "LEAST_CONNECTIONS",
+    "SOURCE_IP",
+    "SOURCE_IP_PORT",
+];
+
 /// Applies one statement.
 ///
 /// # Errors
@@ -160,6 +170,50 @@ pub(super) fn apply(config: &mut Config, entry: &Entry) -> Result<(), Problem> {
     }
 }
 
+/// Returns why Octavia would reject the health monitor of every Service. Without monitors, the
+/// settings have no effect.
+pub(super) fn monitor(config: &Config, entries: &[Entry]) -> Vec<Problem> {
+    let lb = &config.load_balancer;
+    if !lb.create_monitor {
+        return Vec::new();
+    }
+    let retries = 1..=10;
+    let (delay, timeout) = ("monitor-delay", "monitor-timeout");
+    let (up, down) = ("monitor-max-retries", "monitor-max-retries-down");
+    let checks = [
+        (
+            lb.monitor_timeout > lb.monitor_delay,
+            [timeout, delay],
+            "`monitor-timeout` is longer than `monitor-delay`, which Octavia rejects",
+        ),
+        (
+            !retries.contains(&lb.monitor_max_retries),
+            [up, up],
+            "`monitor-max-retries`: expected a number from 1 to 10",
+        ),
+        (
+            !retries.contains(&lb.monitor_max_retries_down),
+            [down, down],
+            "`monitor-max-retries-down`: expected a number from 1 to 10",
+        ),
+    ];
+    let line = |keys: [&str; 2]| {
+        let is_about = |entry: &&Entry| {
+            let key = entry.key.as_deref().unwrap_or_default();
+            entry.section.eq_ignore_ascii_case("LoadBalancer")
+                && keys.iter().any(|about| key.eq_ignore_ascii_case(about))
+        };
+        entries.iter().rfind(is_about).map_or(0, |entry| entry.line)
+    };
+    let wrong = checks.into_iter().filter(|(is_wrong, ..)| *is_wrong);
+    wrong
+        .map(|(_, keys, reason)| Problem {
+            line: line(keys),
+            reason: reason.to_owned(),
+        })
+        .collect()
+}
+
 /// Applies an option of the host.
 ///
 /// # Errors
@@ -215,7 +269,16 @@ impl Value<'_> {
 fn global(config: &mut Config, key: &str, value: &Value<'_>) -> Taken {
     let global = &mut config.global;
     match key {
-        "auth-url" => global.auth_url = versioned(&value.text()?),
+        "auth-url" => {
+            let url = value.text()?;
+            if !url.is_empty() && !is_url(&url) {
+                return Err(
+                    "expected a URL with a host that begins with `https://` or `http://`"
+                        .to_owned(),
+                );
+            }
+            global.auth_url = versioned(&url);
+        }
         "region" => global.region = value.text()?,
         "os-endpoint-type" => {
             global.interface = match value.text()?.as_str() {
@@ -241,6 +304,14 @@ fn global(config: &mut Config, key: &str, value: &Value<'_>) -> Taken {
         _ => return Ok(FOR_THE_HOST.contains(&key)),
     }
     Ok(true)
+}
+
+fn is_url(text: &str) -> bool {
+    let rest = ["https://", "http://"].iter().find_map(|scheme| {
+        let (start, rest) = text.split_at_checked(scheme.len())?;
+        start.eq_ignore_ascii_case(scheme).then_some(rest)
+    });
+    rest.is_some_and(|rest| !rest.starts_with(['/', ':', '?', '#']) && !rest.is_empty())
 }
 
 /// Returns Keystone's URL with a version at the end, derived like gophercloud does.
@@ -295,7 +366,9 @@ fn metadata(config: &mut Config, key: &str, value: &Value<'_>) -> Taken {
         "search-order" => {
             let text = value.text()?;
             let known = |place: &str| matches!(place.trim(), "configDrive" | "metadataService");
-            if text.is_empty() || text.split(',').count() > 2 || !text.split(',').all(known) {
+            // Without a value, it is the default.
+            let wrong = text.split(',').count() > 2 || !text.split(',').all(known);
+            if !text.is_empty() && wrong {
                 return Err(
                     "expected one or both of `configDrive` and `metadataService`".to_owned(),
                 );
@@ -315,6 +388,10 @@ fn metadata(config: &mut Config, key: &str, value: &Value<'_>) -> Taken {
 }
 
 fn class_setting(class: &mut Class, key: &str, value: &Value<'_>) -> Taken {
+    if key == "floating-subnet" {
+        // A pattern that is not valid fits no name, whatever the name is.
+        SubnetSpec::of("", &value.text()?, "").fits("")?;
+    }
     let field = match key {
         "floating-network-id" => &mut class.floating_network_id,
         "floating-subnet-id" => &mut class.floating_subnet_id,
@@ -339,7 +416,13 @@ fn load_balancer(lb: &mut LoadBalancer, key: &str, value: &Value<'_>) -> Taken {
             return Err("only Octavia is supported: remove the setting".to_owned());
         }
         "lb-version" | "use-octavia" => {}
-        "lb-method" => lb.lb_method = value.text()?,
+        "lb-method" => {
+            lb.lb_method = match value.text()?.as_str() {
+                "" => LoadBalancer::default().lb_method,
+                method if METHODS.contains(&method) => method.to_owned(),
+                _ => return Err(format!("expected one of `{}`", METHODS.join("`, `"))),
+            };
+        }
         "lb-provider" => lb.lb_provider = value.text()?,
         "create-monitor" => lb.create_monitor = value.boolean()?,
         "monitor-delay" => lb.monitor_delay = value.duration()?.as_secs(),

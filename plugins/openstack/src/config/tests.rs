@@ -170,16 +170,57 @@ fn rejects_unsupported_settings_with_name_and_line() {
             "cloud.conf:4: `address-sort-order`: expected CIDRs",
         ),
         (
+            "[LoadBalancer]\nlb-method=ROUND-ROBIN",
+            "cloud.conf:4: `lb-method`: expected one of `ROUND_ROBIN`, `LEAST_CONNECTIONS`",
+        ),
+        (
+            "auth-url=keystone:5000/v3",
+            "cloud.conf:3: `auth-url`: expected a URL with a host",
+        ),
+        (
+            "auth-url=https:///v3",
+            "cloud.conf:3: `auth-url`: expected a URL with a host",
+        ),
+        (
+            "[LoadBalancer]\ncreate-monitor=true\nmonitor-delay=10s\nmonitor-timeout=11s\nenabled=true",
+            "cloud.conf:6: `monitor-timeout` is longer than `monitor-delay`",
+        ),
+        (
+            "[LoadBalancer]\ncreate-monitor=true\nmonitor-max-retries=11",
+            "cloud.conf:5: `monitor-max-retries`: expected a number from 1 to 10",
+        ),
+        (
+            "[LoadBalancer]\ncreate-monitor=true\nmonitor-max-retries-down=0",
+            "cloud.conf:5: `monitor-max-retries-down`: expected a number from 1 to 10",
+        ),
+        (
+            "[LoadBalancerClass \"a\"]\nfloating-subnet=~pub(lic",
+            "cloud.conf:4: `floating-subnet`: the pattern for the floating IP's subnet is not valid",
+        ),
+        // The default of the delay is 5 s.
+        (
+            "[LoadBalancer]\nmonitor-timeout=6s\ncreate-monitor=true",
+            "cloud.conf:4: `monitor-timeout` is longer than `monitor-delay`",
+        ),
+        (
             "[Metadata]\nsearch-order=disk",
             "cloud.conf:4: `search-order`: expected one or both",
         ),
     ] {
         assert!(problem(text).starts_with(said), "{text}: {}", problem(text));
     }
-    assert_eq!(
-        problem("tls-insecure=false\nuse-clouds=false\n[LoadBalancer]\nuse-octavia=true"),
-        ""
-    );
+    for text in [
+        "tls-insecure=false\nuse-clouds=false\n[LoadBalancer]\nuse-octavia=true",
+        "auth-url=HTTPS://[::1]:5000/v3",
+        "[LoadBalancer]\nlb-method=SOURCE_IP_PORT",
+        "[LoadBalancer]\nlb-method=",
+        "[LoadBalancer]\ncreate-monitor=true\nmonitor-delay=10s\nmonitor-timeout=10s",
+        // Without monitors, it does no harm, and files in use have it.
+        "[LoadBalancer]\nmonitor-timeout=30s",
+        "[Metadata]\nsearch-order=\"\"",
+    ] {
+        assert_eq!(problem(text), "", "{text}");
+    }
 }
 
 #[test]
