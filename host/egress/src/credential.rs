@@ -44,6 +44,13 @@ pub trait Credential: Send + Sync + fmt::Debug {
     /// renewed.
     async fn changed(&self, used: u64) -> bool;
 
+    /// Reports the time that a server has stated when it rejected the authentication. Returns true if
+    /// the credential follows it, so that a retry may succeed.
+    fn follow_clock(&self, server: jiff::Timestamp) -> bool {
+        let _ = server;
+        false
+    }
+
     /// Removes headers of an answer that hand out secrets (Set-Cookie, X-Subject-Token) before the
     /// plugin receives it. Quotes of secrets are masked by the gateway.
     fn mask(&self, head: &mut http::response::Parts);

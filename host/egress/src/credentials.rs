@@ -23,6 +23,7 @@ mod oauth2;
 mod place;
 mod renewed;
 mod session;
+pub(crate) mod skew;
 mod template;
 mod token;
 mod upstream;

@@ -287,6 +287,10 @@ impl Source for OAuth2 {
         })
     }
 
+    fn was_corrected(&self) -> bool {
+        self.upstream.was_corrected()
+    }
+
     async fn inputs(&self) -> u64 {
         versions(&self.files).await
     }

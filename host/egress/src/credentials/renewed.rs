@@ -52,6 +52,11 @@ pub(crate) trait Source: Send + Sync + 'static {
     /// Obtains a new value.
     async fn renew(&self) -> Result<Fresh<Self::Value>, Failure>;
 
+    /// Returns true if `renew` has failed because of the clock, which is corrected now.
+    fn was_corrected(&self) -> bool {
+        false
+    }
+
     /// Returns a number that changes whenever a file that `renew` reads has changed.
     async fn inputs(&self) -> u64;
 }
@@ -194,17 +199,24 @@ impl<S: Source> Shared<S> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    async fn renew(&self) -> Result<Fresh<S::Value>, Failure> {
+        let late = || {
+            Failure::unavailable(format!(
+                "its issuer did not answer within {} s",
+                ATTEMPT.as_secs()
+            ))
+        };
+        let renewed = timeout(ATTEMPT, self.source.renew()).await;
+        renewed.unwrap_or_else(|_| Err(late()))
+    }
+
     async fn attempt(&self) {
         let name = self.source.name();
         let inputs = self.source.inputs().await;
-        let result = timeout(ATTEMPT, self.source.renew())
-            .await
-            .unwrap_or_else(|_| {
-                Err(Failure::unavailable(format!(
-                    "its issuer did not answer within {} s",
-                    ATTEMPT.as_secs()
-                )))
-            });
+        let mut result = self.renew().await;
+        if result.is_err() && self.source.was_corrected() {
+            result = self.renew().await;
+        }
         let result = result.and_then(|fresh| match fresh.lifetime {
             // If this counted as success, every request would cause a renewal.
             Some(Duration::ZERO) => Err(Failure::unavailable(

@@ -1,6 +1,12 @@
 //! Requests of the host to issuers. Errors quote only a short, redacted part of an issuer's answer.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
 
 use bytes::Bytes;
 use http::{Request, Response, StatusCode, header};
@@ -11,6 +17,7 @@ use super::{
     clock::Clock,
     failure::{Failure, Vault},
     file::{FileError, SecretFile},
+    skew::{self, Skew},
 };
 use crate::credential::Issuer;
 use crate::{encode, secret::Secret};
@@ -20,6 +27,9 @@ pub(crate) struct Upstream {
     name: String,
     issuer: Arc<dyn Issuer>,
     clock: Arc<dyn Clock>,
+    skew: Skew,
+    /// Set if the clock was corrected because an issuer rejected a request.
+    is_corrected: AtomicBool,
     vault: Vault,
 }
 
@@ -29,6 +39,8 @@ impl Upstream {
             name: name.to_owned(),
             issuer,
             clock,
+            skew: Skew::default(),
+            is_corrected: AtomicBool::default(),
             vault: Vault::default(),
         }
     }
@@ -37,8 +49,20 @@ impl Upstream {
         &self.name
     }
 
+    /// Returns the current time, by the clock of the servers.
     pub(crate) fn now(&self) -> Timestamp {
-        self.clock.now()
+        self.skew.corrected(self.clock.now())
+    }
+
+    /// Follows the clock of a server that has rejected authentication. Returns true if a retry may
+    /// succeed.
+    pub(crate) fn follow(&self, server: Timestamp) -> bool {
+        self.skew.follow(&self.name, server, self.clock.now())
+    }
+
+    /// Returns true once after an issuer has rejected a request and the clock was corrected.
+    pub(crate) fn was_corrected(&self) -> bool {
+        self.is_corrected.swap(false, Ordering::Relaxed)
     }
 
     /// Returns the secrets seen so far.
@@ -87,6 +111,11 @@ impl Upstream {
         let status = response.status();
         if status.is_success() {
             return Ok(response);
+        }
+        if matches!(status.as_u16(), 400 | 401 | 403)
+            && skew::date(response.headers()).is_some_and(|date| self.follow(date))
+        {
+            self.is_corrected.store(true, Ordering::Relaxed);
         }
         let code =
             error_code(response.body()).map(|code| format!(" ({})", self.vault.quote(&code)));

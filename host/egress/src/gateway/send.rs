@@ -30,6 +30,7 @@ use crate::{
     actions::{self, Actions, is_bodiless, of_head},
     breaker::Outcome,
     config::GuestAuth,
+    credentials::skew,
     download::{Bounds, ResponseBody, over},
     grant::{Grant, Verdict},
     headers::{self, Authentication, strip_hop_by_hop},
@@ -173,7 +174,7 @@ impl Admitted {
             target: &self.target,
         };
         let mut content = Some(content);
-        let (mut refused, mut resent) = (0, false);
+        let (mut refused, mut resent, mut corrected) = (0, false, false);
         loop {
             match lane.wait(&self.host, &grant.name, deadline).await {
                 Ok(false) => {}
@@ -244,6 +245,16 @@ impl Admitted {
             let (mut answer, body) = answer?.into_parts();
             if let Some(pause) = pace::pause(&answer, now(), grant.limits.pause) {
                 self.host.pause(&grant.name, pause);
+            }
+            // EC2 answers 400 to a signature whose time is not within five minutes of its own.
+            if let (400 | 401 | 403, Some(credential), false) =
+                (answer.status.as_u16(), &grant.credential, corrected)
+                && let Some(server) = skew::date(&answer.headers)
+                && credential.follow_clock(server)
+                && let Some(bytes) = held.clone().or_else(|| progress.whole())
+            {
+                (content, corrected) = (Some(Content::Held(bytes)), true);
+                continue;
             }
             // ELB answers 403 both to a deleted key and to a request that a policy forbids.
             if let (

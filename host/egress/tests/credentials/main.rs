@@ -15,4 +15,5 @@ mod leaks;
 mod oauth2;
 mod serve;
 mod sessions;
+mod skew;
 mod world;

@@ -110,6 +110,10 @@ impl Credential for AwsCredential {
         self.keys.changed(used).await
     }
 
+    fn follow_clock(&self, server: jiff::Timestamp) -> bool {
+        self.keys.source().upstream().follow(server)
+    }
+
     fn mask(&self, head: &mut response::Parts) {
         place::mask(&mut head.headers);
     }

@@ -289,6 +289,10 @@ impl Source for Aws {
         })
     }
 
+    fn was_corrected(&self) -> bool {
+        self.upstream.was_corrected()
+    }
+
     async fn inputs(&self) -> u64 {
         versions(&self.all).await
     }
