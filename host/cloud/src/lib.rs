@@ -10,6 +10,7 @@
 
 #![forbid(unsafe_code)]
 
+mod call_kind;
 mod capability;
 mod cluster;
 mod error;
@@ -24,6 +25,7 @@ pub mod text;
 mod transport;
 pub mod units;
 
+pub use call_kind::{CallKind, PerKind};
 pub use capability::Capability;
 pub use cluster::{
     Cluster, ForeignKind, ForeignObject, NamedBy, Note, ObjectEvent, ObjectKind, ObjectName,

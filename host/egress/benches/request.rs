@@ -27,6 +27,7 @@ use hyper_util::{
     client::legacy::{Client, connect::HttpConnector},
     rt::{TokioExecutor, TokioIo},
 };
+use skydock_cloud::Capability;
 use skydock_egress::{
     Call, Credential, EgressMetrics, Gateway, HostIssuer, Instance, Options, Phase, Resolver,
     Settings, Surroundings, TlsConfig,
@@ -112,6 +113,7 @@ async fn through(gateway: &Gateway, instance: &Instance, uri: &str) {
     let call = Call {
         instance,
         phase: Phase::Serving,
+        capability: Capability::Instances,
         dry_run: false,
         left: Duration::from_secs(30),
         options: Options::default(),

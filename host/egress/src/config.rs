@@ -148,7 +148,9 @@ pub struct RuleLimits {
     /// Maximum size of the body of an answer. Default 16MiB, at most 256MiB.
     #[serde(default)]
     pub response_body: Option<String>,
-    /// Maximum number of concurrent requests to one host. Default 36, at most 64.
+    /// Maximum number of concurrent requests to one host. Default 36, at most 64. A quarter, at most
+    /// 8, is reserved for each kind of calls that the plugin serves: about nodes and zones, about
+    /// routes, and about load balancers.
     #[serde(default)]
     pub concurrency: Option<u16>,
     /// Average number of requests to one host per second. Default 20, at most 10000.

@@ -18,11 +18,13 @@ use std::{
     time::Duration,
 };
 
+use arc_swap::ArcSwap;
 use http::Uri;
 use hyper_util::rt::TokioIo;
+use skydock_cloud::CallKind;
 use tokio::{
     net::TcpStream,
-    sync::{OwnedSemaphorePermit, Semaphore},
+    sync::OwnedSemaphorePermit,
     time::{Instant, timeout_at},
 };
 
@@ -30,10 +32,12 @@ use crate::{
     address::{AddressPolicy, Closed},
     config::TlsConfig,
     credentials::config::ClientCertificateConfig,
+    gateway::Connections,
     grant::Grant,
     metrics::EgressMetrics,
     refusal::{Cause, Code, Refusal},
     rule::{Host, Scheme, Target},
+    shares::{Kinds, Shares},
     uri,
 };
 
@@ -48,15 +52,19 @@ const MAX_ADDRESSES: usize = 32;
 /// resolution, so it should be fast.
 pub type ClosedSource = Arc<dyn Fn() -> Closed + Send + Sync>;
 
-/// A connector, which opens the connections of one rule for the connection pool of its client.
+/// A connector, which opens the connections of one rule and one kind of calls for the connection
+/// pool of their client.
 #[derive(Clone)]
-pub(crate) struct Connector(Arc<Shared>);
+pub(crate) struct Connector {
+    shared: Arc<Shared>,
+    kind: CallKind,
+}
 
 struct Shared {
     resolver: Arc<dyn Resolver>,
     closed: ClosedSource,
     /// Limits the connections of the plugin, including idle ones, to `most`.
-    connections: Arc<Semaphore>,
+    connections: Connections,
     most: usize,
     /// `None` for requests of the host itself.
     addresses: Option<AddressPolicy>,
@@ -70,10 +78,10 @@ impl Connector {
         grant: &Grant,
         resolver: Arc<dyn Resolver>,
         closed: ClosedSource,
-        (connections, most): (Arc<Semaphore>, usize),
+        (connections, most): (Connections, usize),
         metrics: EgressMetrics,
     ) -> Self {
-        Self(Arc::new(Shared {
+        Self::with(Shared {
             resolver,
             closed,
             connections,
@@ -87,7 +95,22 @@ impl Connector {
             ),
             proxy: grant.proxy.clone(),
             limit: grant.limits.connect,
-        }))
+        })
+    }
+
+    fn with(shared: Shared) -> Self {
+        Self {
+            shared: Arc::new(shared),
+            kind: CallKind::Nodes,
+        }
+    }
+
+    /// Returns the connector for this kind of calls.
+    pub(crate) fn of(&self, kind: CallKind) -> Self {
+        Self {
+            shared: self.shared.clone(),
+            kind,
+        }
     }
 
     /// Creates a connector for requests of the host itself, which may go to any address.
@@ -97,16 +120,20 @@ impl Connector {
         connections: usize,
         limit: Duration,
     ) -> Self {
-        Self(Arc::new(Shared {
+        Self::with(Shared {
             resolver,
             closed: Arc::new(Closed::default),
-            connections: Arc::new(Semaphore::new(connections)),
+            connections: Arc::new(ArcSwap::from_pointee(Shares::new(
+                connections,
+                0,
+                Kinds::ALL,
+            ))),
             most: connections,
             addresses: None,
             tls: Tls::new(tls, certificate, None, EgressMetrics::default()),
             proxy: None,
             limit,
-        }))
+        })
     }
 }
 
@@ -120,16 +147,16 @@ impl tower_service::Service<Uri> for Connector {
     }
 
     fn call(&mut self, uri: Uri) -> Self::Future {
-        let shared = self.0.clone();
+        let Self { shared, kind } = self.clone();
         Box::pin(async move {
             let target = uri::target(&uri)?;
-            shared.connect(&target).await.map(TokioIo::new)
+            shared.connect(&target, kind).await.map(TokioIo::new)
         })
     }
 }
 
 impl Shared {
-    async fn connect(&self, target: &Target) -> Result<Stream, Refusal> {
+    async fn connect(&self, target: &Target, kind: CallKind) -> Result<Stream, Refusal> {
         let deadline = Instant::now() + self.limit;
         let late = |code, what: &str| {
             Refusal::new(
@@ -138,11 +165,12 @@ impl Shared {
                 format!("{what} {target} took longer than {:?}", self.limit),
             )
         };
-        let permit = timeout_at(deadline, self.connections.clone().acquire_owned());
+        let connections = self.connections.load_full();
+        let permit = timeout_at(deadline, connections.acquire(kind));
         let Ok(Ok(permit)) = permit.await else {
             let (limit, most) = (self.limit, self.most);
             let sentence = format!(
-                "no connection became free within {limit:?}: {most} are open, which is the limit"
+                "no connection became free within {limit:?}: the limit is {most}, with a part for each kind of calls"
             );
             return Err(Refusal::new(
                 Code::ConnectionLimitReached,

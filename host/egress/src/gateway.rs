@@ -8,16 +8,16 @@ mod sign;
 mod wire;
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     fmt,
-    sync::{Arc, atomic::AtomicUsize},
+    sync::Arc,
     time::Duration,
 };
 
 use arc_swap::ArcSwap;
 use http::request::Parts;
 use ipnet::Ipv6Net;
-use tokio::sync::Semaphore;
+use skydock_cloud::Capability;
 
 use crate::{
     address::Closed,
@@ -27,9 +27,10 @@ use crate::{
     dial::{ClosedSource, Resolver, SystemResolver},
     held::Held,
     hosts::Hosts,
-    instance::{Instance, PLUGIN_SLOTS},
+    instance::{Capacity, Instance},
     metrics::EgressMetrics,
     refusal::Refusal,
+    shares::{Kinds, Shares},
 };
 
 use policy::Policy;
@@ -37,6 +38,8 @@ pub use send::Admitted;
 
 /// Maximum number of connections of a plugin, including idle ones.
 const CONNECTIONS: usize = 256;
+/// How many of these are reserved for each kind of calls.
+const CONNECTIONS_PART: usize = 32;
 
 /// Rules and credentials of a plugin. They are always replaced together.
 #[derive(Clone, Debug, Default)]
@@ -108,6 +111,8 @@ pub struct Call<'a> {
     pub instance: &'a Instance,
     /// The phase of the plugin.
     pub phase: Phase,
+    /// The capability that is called: each kind of calls has its share of the plugin's requests.
+    pub capability: Capability,
     /// Whether only reads are allowed.
     pub dry_run: bool,
     /// Time left for the call. No request takes longer.
@@ -121,15 +126,17 @@ pub struct Gateway {
     shared: Arc<Shared>,
 }
 
+/// The connections of a plugin, divided among the kinds of calls.
+pub(crate) type Connections = Arc<ArcSwap<Shares>>;
+
 /// State that is kept when the rules change.
 struct Shared {
     plugin: Arc<str>,
     surroundings: Surroundings,
     policy: ArcSwap<Policy>,
     hosts: Arc<Hosts>,
-    slots: Arc<Semaphore>,
-    admitted: Arc<AtomicUsize>,
-    connections: Arc<Semaphore>,
+    capacity: ArcSwap<Capacity>,
+    connections: Connections,
     held: Held,
 }
 
@@ -143,15 +150,14 @@ impl Gateway {
         settings: &Settings,
         surroundings: Surroundings,
     ) -> Result<Self, ConfigErrors> {
-        let connections = Arc::new(Semaphore::new(CONNECTIONS));
+        let connections = Arc::new(ArcSwap::from_pointee(connections(Kinds::ALL)));
         let policy = Policy::new(settings, &surroundings, &connections, None)?;
         let shared = Shared {
             plugin: plugin.into(),
             surroundings,
             policy: ArcSwap::from_pointee(policy),
             hosts: Arc::default(),
-            slots: Arc::new(Semaphore::new(PLUGIN_SLOTS)),
-            admitted: Arc::default(),
+            capacity: ArcSwap::from_pointee(Capacity::new(Kinds::ALL)),
             connections,
             held: Held::default(),
         };
@@ -177,6 +183,18 @@ impl Gateway {
         Ok(())
     }
 
+    /// Divides slots and connections among these capabilities only, which the plugin serves. Until
+    /// then, they are divided among all.
+    pub fn serves(&self, capabilities: &BTreeSet<Capability>) {
+        let kinds = Kinds::of(capabilities);
+        let shared = &self.shared;
+        // Other generations of the component may be in service, with requests in flight.
+        if shared.capacity.load().kinds != kinds {
+            shared.capacity.store(Arc::new(Capacity::new(kinds)));
+            shared.connections.store(Arc::new(connections(kinds)));
+        }
+    }
+
     /// Returns warnings about rules that may not do what was intended, as sentences for the log.
     #[must_use]
     pub fn warnings(&self) -> Vec<String> {
@@ -190,6 +208,10 @@ impl Gateway {
     pub fn admit(&self, head: &Parts, call: &Call<'_>) -> Result<Admitted, Refusal> {
         admit::admit(&self.shared, head, call)
     }
+}
+
+fn connections(kinds: Kinds) -> Shares {
+    Shares::new(CONNECTIONS, CONNECTIONS_PART, kinds)
 }
 
 impl fmt::Debug for Gateway {

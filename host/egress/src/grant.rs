@@ -63,7 +63,7 @@ impl Default for Limits {
             request_body: 8 << 20,
             response_body: 16 << 20,
             // As many as concurrent calls of a plugin, so that waiting Services, 20 by default,
-            // leave capacity for nodes.
+            // leave capacity for nodes and routes.
             concurrency: 36,
             // Common limits of vendors for one account: 20 requests per second (EC2), and more in a
             // burst.

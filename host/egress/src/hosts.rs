@@ -6,6 +6,7 @@ use std::{
     time::Duration,
 };
 
+use skydock_cloud::{CallKind, PerKind};
 use tokio::{
     sync::Semaphore,
     time::{Instant, sleep_until},
@@ -17,6 +18,7 @@ use crate::{
     pace::Bucket,
     refusal::{Cause, Code, Refusal},
     rule::Target,
+    shares::{Kinds, Shares},
 };
 
 /// Maximum number of hosts that are remembered, since wildcards let a plugin use any number of
@@ -36,7 +38,8 @@ pub(crate) struct Hosts {
 /// A host.
 #[derive(Debug, Default)]
 pub(crate) struct Host {
-    breaker: Mutex<Breaker>,
+    /// By kind of calls: if one API of a host hangs, calls that use another one are sent.
+    breakers: PerKind<Mutex<Breaker>>,
     /// The end of the pauses that the cloud has asked for, by rule: one API of a host may be
     /// overloaded while another is not.
     paused: Mutex<HashMap<Arc<str>, Instant>>,
@@ -46,8 +49,9 @@ pub(crate) struct Host {
 /// Requests to one host under the same limits.
 #[derive(Debug)]
 pub(crate) struct Lane {
-    key: (u16, u64, u16),
-    pub(crate) slots: Arc<Semaphore>,
+    key: (u16, u64, u16, Kinds),
+    /// Concurrent requests, divided among the kinds of calls.
+    pub(crate) slots: Shares,
     /// The queue of requests that wait for a token.
     line: Semaphore,
     bucket: Mutex<Bucket>,
@@ -85,17 +89,27 @@ impl Hosts {
         let now = Instant::now();
         lock(&self.all)
             .values()
-            .filter(|host| lock(&host.breaker).is_open(now))
+            .filter(|host| host.is_open(now))
             .count()
     }
 }
 
 impl Host {
+    /// Returns true if a breaker is open.
+    fn is_open(&self, now: Instant) -> bool {
+        self.breakers
+            .all()
+            .into_iter()
+            .any(|breaker| lock(breaker).is_open(now))
+    }
+
     /// Returns the lane for these limits. Equal limits share a lane, even if they come from
     /// different rules or configurations.
-    pub(crate) fn lane(&self, limits: &Limits) -> Arc<Lane> {
+    pub(crate) fn lane(&self, limits: &Limits, kinds: Kinds) -> Arc<Lane> {
         let now = Instant::now();
-        let key = (limits.concurrency, limits.rate.to_bits(), limits.burst);
+        let rate = limits.rate.to_bits();
+        let key = (limits.concurrency, rate, limits.burst, kinds);
+        let slots = usize::from(limits.concurrency);
         let mut lanes = lock(&self.lanes);
         if let Some(lane) = lanes.iter().find(|lane| lane.key == key) {
             return lane.clone();
@@ -103,7 +117,7 @@ impl Host {
         lanes.retain(|lane| Arc::strong_count(lane) > 1 || !lock(&lane.bucket).is_full(now));
         let lane = Arc::new(Lane {
             key,
-            slots: Arc::new(Semaphore::new(usize::from(limits.concurrency))),
+            slots: Shares::new(slots, CallKind::reserved(slots), kinds),
             line: Semaphore::new(1),
             bucket: Mutex::new(Bucket::new(limits.rate, limits.burst, now)),
         });
@@ -115,7 +129,7 @@ impl Host {
     fn is_idle(&self, now: Instant) -> bool {
         let full =
             |lane: &Arc<Lane>| Arc::strong_count(lane) == 1 && lock(&lane.bucket).is_full(now);
-        !lock(&self.breaker).is_open(now)
+        !self.is_open(now)
             && !lock(&self.paused).values().any(|until| *until > now)
             && lock(&self.lanes).iter().all(full)
     }
@@ -158,12 +172,12 @@ impl Host {
         }
     }
 
-    /// Checks that the breaker is not open.
+    /// Checks that the breaker is not open for this kind of calls.
     ///
     /// # Errors
     /// [`Code::ConnectionRefused`] if it is open.
-    pub(crate) fn look(&self) -> Result<(), Refusal> {
-        match lock(&self.breaker).look(Instant::now()) {
+    pub(crate) fn look(&self, kind: CallKind) -> Result<(), Refusal> {
+        match lock(self.breakers.get(kind)).look(Instant::now()) {
             Pass::Wait(wait) => Err(not_contacted(wait)),
             Pass::Free | Pass::Probe => Ok(()),
         }
@@ -174,12 +188,17 @@ impl Host {
     ///
     /// # Errors
     /// [`Code::ConnectionRefused`] if the breaker is open.
-    pub(crate) fn enter(self: &Arc<Self>, patience: Duration) -> Result<Passed, Refusal> {
+    pub(crate) fn enter(
+        self: &Arc<Self>,
+        kind: CallKind,
+        patience: Duration,
+    ) -> Result<Passed, Refusal> {
         let now = Instant::now();
-        match lock(&self.breaker).enter(now) {
+        match lock(self.breakers.get(kind)).enter(now) {
             Pass::Wait(wait) => Err(not_contacted(wait)),
             pass => Ok(Passed {
                 host: self.clone(),
+                kind,
                 pass,
                 outcome: Outcome::Unknown,
                 entered: now,
@@ -230,6 +249,7 @@ impl Lane {
 #[derive(Debug)]
 pub(crate) struct Passed {
     host: Arc<Host>,
+    kind: CallKind,
     pass: Pass,
     outcome: Outcome,
     entered: Instant,
@@ -250,7 +270,7 @@ impl Drop for Passed {
             Outcome::Unknown if now >= self.entered + self.patience => Outcome::Late,
             outcome => outcome,
         };
-        lock(&self.host.breaker).leave(self.pass, self.entered, outcome, now);
+        lock(self.host.breakers.get(self.kind)).leave(self.pass, self.entered, outcome, now);
     }
 }
 
@@ -290,11 +310,12 @@ mod tests {
     async fn waiting_requests_go_in_order_at_the_rate() {
         let hosts = Hosts::default();
         let host = hosts.get(&target("a.example")).unwrap();
-        let lane = host.lane(&Limits {
+        let limits = Limits {
             rate: 10.0,
             burst: 2,
             ..Limits::default()
-        });
+        };
+        let lane = host.lane(&limits, Kinds::ALL);
         let start = Instant::now();
         let order = Mutex::new(Vec::new());
         let requests = (0..5).map(|number| {
@@ -322,7 +343,7 @@ mod tests {
     async fn waits_for_a_short_pause_and_reports_a_long_one() {
         let hosts = Hosts::default();
         let host = hosts.get(&target("a.example")).unwrap();
-        let lane = host.lane(&Limits::default());
+        let lane = host.lane(&Limits::default(), Kinds::ALL);
         host.pause(&"r".into(), Duration::from_secs(3));
         host.pause(&"r".into(), Duration::from_secs(1));
         let start = Instant::now();
@@ -343,7 +364,7 @@ mod tests {
         let other = hosts.get(&target("b.example")).unwrap();
         assert_eq!(
             other
-                .lane(&Limits::default())
+                .lane(&Limits::default(), Kinds::ALL)
                 .wait(&other, "r", soon())
                 .await,
             Ok(false)
@@ -354,7 +375,7 @@ mod tests {
     async fn the_pause_of_a_rule_does_not_delay_another_rule() {
         let hosts = Hosts::default();
         let host = hosts.get(&target("a.example")).unwrap();
-        let lane = host.lane(&Limits::default());
+        let lane = host.lane(&Limits::default(), Kinds::ALL);
         host.pause(&"r".into(), Duration::from_secs(3));
         let start = Instant::now();
         let (tired, other) = tokio::join!(lane.wait(&host, "r", soon()), async {
@@ -368,11 +389,12 @@ mod tests {
     async fn a_request_that_gives_up_waiting_takes_no_token() {
         let hosts = Hosts::default();
         let host = hosts.get(&target("a.example")).unwrap();
-        let lane = host.lane(&Limits {
+        let limits = Limits {
             rate: 1.0,
             burst: 1,
             ..Limits::default()
-        });
+        };
+        let lane = host.lane(&limits, Kinds::ALL);
         lane.wait(&host, "r", soon()).await.unwrap();
         let start = Instant::now();
         let gave_up =
@@ -394,10 +416,16 @@ mod tests {
             },
         );
         assert!(Arc::ptr_eq(
-            &host.lane(&one),
-            &hosts.get(&target("a.example")).unwrap().lane(&one)
+            &host.lane(&one, Kinds::ALL),
+            &hosts
+                .get(&target("a.example"))
+                .unwrap()
+                .lane(&one, Kinds::ALL)
         ));
-        assert!(!Arc::ptr_eq(&host.lane(&one), &host.lane(&two)));
+        assert!(!Arc::ptr_eq(
+            &host.lane(&one, Kinds::ALL),
+            &host.lane(&two, Kinds::ALL)
+        ));
     }
 
     #[test]
@@ -425,20 +453,24 @@ mod tests {
         let hosts = Hosts::default();
         let host = hosts.get(&target("a.example")).unwrap();
         for _ in 0..5 {
-            host.enter(PATIENCE).unwrap().ended(Outcome::Unreachable);
+            host.enter(CallKind::Nodes, PATIENCE)
+                .unwrap()
+                .ended(Outcome::Unreachable);
         }
         assert_eq!(hosts.open(), 1);
-        let refusal = host.enter(PATIENCE).unwrap_err();
+        let refusal = host.enter(CallKind::Nodes, PATIENCE).unwrap_err();
         assert_eq!(
             (refusal.code(), refusal.cause()),
             (Code::ConnectionRefused, Cause::Breaker)
         );
-        assert!(host.look().is_err());
+        assert!(host.look(CallKind::Nodes).is_err());
         tokio::time::advance(Duration::from_secs(5)).await;
-        drop(host.enter(PATIENCE).unwrap());
-        host.enter(PATIENCE).unwrap().ended(Outcome::Answered);
+        drop(host.enter(CallKind::Nodes, PATIENCE).unwrap());
+        host.enter(CallKind::Nodes, PATIENCE)
+            .unwrap()
+            .ended(Outcome::Answered);
         assert_eq!(hosts.open(), 0);
-        host.enter(PATIENCE).unwrap();
+        host.enter(CallKind::Nodes, PATIENCE).unwrap();
     }
 
     #[tokio::test(start_paused = true)]
@@ -446,12 +478,16 @@ mod tests {
         let hosts = Hosts::default();
         let host = hosts.get(&target("a.example")).unwrap();
         for given_up in [0, 5, 9] {
-            let passed: Vec<_> = (0..5).map(|_| host.enter(PATIENCE).unwrap()).collect();
+            let passed: Vec<_> = (0..5)
+                .map(|_| host.enter(CallKind::Nodes, PATIENCE).unwrap())
+                .collect();
             tokio::time::advance(Duration::from_secs(given_up)).await;
             drop(passed);
             assert_eq!(hosts.open(), 0, "{given_up}");
         }
-        let passed: Vec<_> = (0..5).map(|_| host.enter(PATIENCE).unwrap()).collect();
+        let passed: Vec<_> = (0..5)
+            .map(|_| host.enter(CallKind::Nodes, PATIENCE).unwrap())
+            .collect();
         tokio::time::advance(PATIENCE).await;
         drop(passed);
         assert_eq!(hosts.open(), 1);

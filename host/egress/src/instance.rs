@@ -5,18 +5,45 @@ use std::sync::{
     atomic::{AtomicUsize, Ordering},
 };
 
+use skydock_cloud::CallKind;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use crate::refusal::{Cause, Code, Refusal};
+use crate::{
+    refusal::{Cause, Code, Refusal},
+    shares::{Kinds, Shares},
+};
 
 /// Maximum number of concurrent requests of an instance.
 const INSTANCE_SLOTS: usize = 8;
 /// Maximum number of requests of an instance, including those that wait.
 const INSTANCE_MOST: usize = 128;
 /// Maximum number of concurrent requests of a plugin.
-pub(crate) const PLUGIN_SLOTS: usize = 64;
+const PLUGIN_SLOTS: usize = 64;
 /// Maximum number of requests of a plugin, including those that wait.
 const PLUGIN_MOST: usize = 1024;
+/// How many of these are reserved for each kind of calls: as many as one instance may have.
+const PLUGIN_PART: usize = INSTANCE_MOST;
+
+/// Limits on the requests of a plugin, divided among the kinds of calls.
+#[derive(Debug)]
+pub(crate) struct Capacity {
+    /// The kinds of calls that the plugin serves.
+    pub(crate) kinds: Kinds,
+    /// Concurrent requests.
+    pub(crate) slots: Shares,
+    /// Requests, including those that wait.
+    admitted: Shares,
+}
+
+impl Capacity {
+    pub(crate) fn new(kinds: Kinds) -> Self {
+        Self {
+            kinds,
+            slots: Shares::new(PLUGIN_SLOTS, CallKind::reserved(PLUGIN_SLOTS), kinds),
+            admitted: Shares::new(PLUGIN_MOST, PLUGIN_PART, kinds),
+        }
+    }
+}
 
 /// The requests of an instance of a plugin. Clones refer to the same instance.
 #[derive(Clone, Debug)]
@@ -52,26 +79,29 @@ impl Instance {
     ///
     /// # Errors
     /// [`Code::ConnectionLimitReached`] if a limit is exceeded.
-    pub(crate) fn admit(&self, plugin: &Arc<AtomicUsize>) -> Result<Ticket, Refusal> {
-        let instance = Place::take(&self.admitted, INSTANCE_MOST)
-            .ok_or_else(|| full("instance", INSTANCE_MOST))?;
-        let plugin = Place::take(plugin, PLUGIN_MOST).ok_or_else(|| full("plugin", PLUGIN_MOST))?;
+    pub(crate) fn admit(&self, plugin: &Capacity, kind: CallKind) -> Result<Ticket, Refusal> {
+        let full = |sentence| Refusal::new(Code::ConnectionLimitReached, Cause::Limit, sentence);
+        let instance = Place::take(&self.admitted, INSTANCE_MOST).ok_or_else(|| {
+            full(format!(
+                "the instance already has {INSTANCE_MOST} waiting or running requests, which is the limit"
+            ))
+        })?;
+        let plugin = plugin.admitted.try_acquire(kind).ok_or_else(|| {
+            full(format!(
+                "the plugin already has too many waiting or running requests: it may have {PLUGIN_MOST}, of which {PLUGIN_PART} are \
+                 reserved for each other kind of calls"
+            ))
+        })?;
         Ok(Ticket {
-            _places: Arc::new([instance, plugin]),
+            _places: Arc::new((instance, plugin)),
         })
     }
-}
-
-fn full(what: &str, most: usize) -> Refusal {
-    let sentence =
-        format!("the {what} already has {most} waiting or running requests, which is the limit");
-    Refusal::new(Code::ConnectionLimitReached, Cause::Limit, sentence)
 }
 
 /// A counted request. The count decreases when the last clone is dropped.
 #[derive(Clone, Debug)]
 pub(crate) struct Ticket {
-    _places: Arc<[Place; 2]>,
+    _places: Arc<(Place, OwnedSemaphorePermit)>,
 }
 
 #[derive(Debug)]
@@ -106,25 +136,27 @@ mod tests {
 
     #[test]
     fn requests_per_instance_and_per_plugin_are_limited() {
-        let (plugin, one) = (Arc::default(), Instance::default());
+        let nodes = CallKind::Nodes;
+        let (plugin, one) = (Capacity::new(Kinds::ALL), Instance::default());
         let held: Vec<_> = (0..INSTANCE_MOST)
-            .map(|_| one.admit(&plugin).unwrap())
+            .map(|_| one.admit(&plugin, nodes).unwrap())
             .collect();
         assert_eq!(
-            one.admit(&plugin).unwrap_err().code(),
+            one.admit(&plugin, nodes).unwrap_err().code(),
             Code::ConnectionLimitReached
         );
         assert_eq!(one.in_flight(), INSTANCE_MOST);
-        let others: Vec<_> = (1..PLUGIN_MOST / INSTANCE_MOST)
+        // Without the parts of the two other kinds.
+        let others: Vec<_> = (3..PLUGIN_MOST / INSTANCE_MOST)
             .map(|_| Instance::default())
             .collect();
         let more: Vec<_> = others
             .iter()
-            .flat_map(|it| (0..INSTANCE_MOST).map(|_| it.admit(&plugin).unwrap()))
+            .flat_map(|it| (0..INSTANCE_MOST).map(|_| it.admit(&plugin, nodes).unwrap()))
             .collect();
         let last = Instance::default();
         assert_eq!(
-            last.admit(&plugin).unwrap_err().code(),
+            last.admit(&plugin, nodes).unwrap_err().code(),
             Code::ConnectionLimitReached
         );
         assert_eq!(
@@ -132,8 +164,9 @@ mod tests {
             0,
             "a place that led to nothing is given back"
         );
+        drop(last.admit(&plugin, CallKind::Routes).unwrap());
         drop((held, more));
         assert_eq!(one.in_flight(), 0);
-        last.admit(&plugin).unwrap();
+        last.admit(&plugin, nodes).unwrap();
     }
 }

@@ -40,6 +40,7 @@ mod quotes;
 mod refusal;
 mod rule;
 mod secret;
+mod shares;
 mod upload;
 mod uri;
 mod veil;

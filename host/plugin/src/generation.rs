@@ -124,6 +124,9 @@ impl Generation {
         });
         first.store.data_mut().owned = Arc::clone(&owned);
         blueprint.owned = owned;
+        if let Some(gateway) = &blueprint.gateway {
+            gateway.serves(&provider.capabilities);
+        }
         let pool = Pool::new(
             Arc::clone(shared),
             &provider.capabilities,
@@ -203,7 +206,12 @@ impl Generation {
         let deadline = function.deadline(limits);
         let answer = within(
             deadline,
-            instance.run(subject, Instant::now() + deadline.limit, call),
+            instance.run(
+                function.capability,
+                subject,
+                Instant::now() + deadline.limit,
+                call,
+            ),
         )
         .await;
         let answer = answer.map_err(|error| match error {

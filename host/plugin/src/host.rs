@@ -22,6 +22,7 @@ use std::{
 };
 
 use serde::Serialize;
+use skydock_cloud::Capability;
 use skydock_egress::Gateway;
 use wasmtime::{Engine, component::Linker};
 use wasmtime_wasi::{
@@ -165,8 +166,8 @@ pub(crate) enum Phase {
     /// of this, because the plugin may still be rejected: it has no cluster, cache, events or
     /// network.
     Loading,
-    /// It runs a call of the controllers.
-    Serving,
+    /// It runs a call of the controllers, of this capability.
+    Serving(Capability),
 }
 
 /// Prefixes that a plugin owns, and what else it is permitted; nothing until it has described
@@ -340,7 +341,7 @@ impl State {
     /// Returns `it` only while the plugin is in service, because others can see the effects of
     /// using it.
     fn while_serving<T>(&self, it: T) -> Option<T> {
-        (self.phase == Phase::Serving).then_some(it)
+        matches!(self.phase, Phase::Serving(_)).then_some(it)
     }
 }
 

@@ -169,12 +169,14 @@ impl Instance {
     /// Those that end the instance. The inner error is that of the answer.
     pub(crate) async fn run<'s, T>(
         &mut self,
+        capability: Capability,
         subject: Subject,
         deadline: tokio::time::Instant,
         call: impl for<'a> FnOnce(Guest<'a, 's>) -> Running<'a, T>,
     ) -> Result<Result<T, CallError>, CallError> {
         self.uses_left = self.uses_left.saturating_sub(1);
-        self.run_in(Phase::Serving, subject, deadline, call).await
+        self.run_in(Phase::Serving(capability), subject, deadline, call)
+            .await
     }
 
     async fn run_in<'s, T>(
@@ -203,7 +205,9 @@ impl Instance {
         arguments: &Value,
         deadline: tokio::time::Instant,
     ) -> Result<Value, CallError> {
-        self.run_in(Phase::Serving, Subject::default(), deadline, |guest| {
+        // Nothing that is divided among capabilities is used: requests have recorded answers.
+        let phase = Phase::Serving(Capability::Maintenance);
+        self.run_in(phase, Subject::default(), deadline, |guest| {
             guest.replay(function, arguments)
         })
         .await

@@ -1,13 +1,20 @@
 //! Name resolution.
 
 use std::{
-    io,
+    collections::HashMap,
+    fmt, io,
     net::{IpAddr, ToSocketAddrs as _},
-    sync::Arc,
+    sync::{Arc, Mutex},
 };
 
 use async_trait::async_trait;
+use futures::{
+    FutureExt as _,
+    future::{BoxFuture, Shared, WeakShared},
+};
 use tokio::{sync::Semaphore, task::spawn_blocking};
+
+use crate::hosts::lock;
 
 /// A resolver of names, which is called once per connection.
 #[async_trait]
@@ -23,43 +30,105 @@ pub trait Resolver: Send + Sync {
 /// even if the caller no longer waits.
 const LOOKUPS: usize = 8;
 
+/// The addresses of a name, or why there are none.
+type Found = Result<Vec<IpAddr>, String>;
+
+/// A function that looks a name up, and blocks the thread.
+type LookUp = dyn Fn(&str) -> io::Result<Vec<IpAddr>> + Send + Sync;
+
 /// The system resolver, which uses `/etc/hosts`, `/etc/resolv.conf` and other configured sources.
-#[derive(Clone, Debug)]
+/// Callers that ask for the same name at the same time share one lookup, so that a name whose server
+/// does not answer blocks one thread.
+#[derive(Clone)]
 pub struct SystemResolver {
     lookups: Arc<Semaphore>,
+    running: Arc<Mutex<HashMap<String, Running>>>,
+    look_up: Arc<LookUp>,
 }
+
+/// A lookup that callers wait for.
+type Running = WeakShared<BoxFuture<'static, Found>>;
 
 impl Default for SystemResolver {
     fn default() -> Self {
+        Self::with(|name| {
+            let all = (name, 0).to_socket_addrs()?;
+            Ok(all.map(|address| address.ip()).collect())
+        })
+    }
+}
+
+impl SystemResolver {
+    fn with(look_up: impl Fn(&str) -> io::Result<Vec<IpAddr>> + Send + Sync + 'static) -> Self {
         Self {
             lookups: Arc::new(Semaphore::new(LOOKUPS)),
+            running: Arc::default(),
+            look_up: Arc::new(look_up),
         }
+    }
+
+    /// Starts a lookup, or joins the one that is running.
+    fn start(&self, name: &str) -> Shared<BoxFuture<'static, Found>> {
+        let mut running = lock(&self.running);
+        running.retain(|_, lookup| lookup.upgrade().is_some());
+        if let Some(lookup) = running.get(name).and_then(Running::upgrade) {
+            return lookup;
+        }
+        let (lookups, look_up) = (self.lookups.clone(), self.look_up.clone());
+        let asked = name.to_owned();
+        let lookup = async move {
+            let permit = lookups.acquire_owned().await.map_err(|it| it.to_string())?;
+            let found = spawn_blocking(move || {
+                // The permit is held while the thread is busy.
+                let _permit = permit;
+                look_up(&asked).map_err(|error| error.to_string())
+            });
+            found.await.map_err(|error| error.to_string())?
+        };
+        let lookup = lookup.boxed().shared();
+        running.extend(lookup.downgrade().map(|weak| (name.to_owned(), weak)));
+        // It stays there until its thread is free, even if no caller waits any more.
+        tokio::spawn(lookup.clone());
+        lookup
+    }
+}
+
+impl fmt::Debug for SystemResolver {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SystemResolver").finish_non_exhaustive()
     }
 }
 
 #[async_trait]
 impl Resolver for SystemResolver {
     async fn resolve(&self, name: &str) -> io::Result<Vec<IpAddr>> {
-        let permit = self
-            .lookups
-            .clone()
-            .acquire_owned()
-            .await
-            .map_err(io::Error::other)?;
-        let name = name.to_owned();
-        let lookup = spawn_blocking(move || {
-            // The permit is held while the thread is busy, even if the caller no longer waits.
-            let _permit = permit;
-            let all = (name.as_str(), 0).to_socket_addrs()?;
-            Ok(all.map(|address| address.ip()).collect())
-        });
-        lookup.await.map_err(io::Error::other)?
+        self.start(name).await.map_err(io::Error::other)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test]
+    async fn a_name_that_is_not_answered_blocks_one_thread() {
+        let (answer, unanswered) = std::sync::mpsc::channel::<()>();
+        let unanswered = Mutex::new(unanswered);
+        let resolver = SystemResolver::with(move |name| {
+            if name == "slow.example" {
+                let _ = lock(&unanswered).recv();
+            }
+            Ok(vec![IpAddr::from([192, 0, 2, 1])])
+        });
+        for _ in 0..2 * LOOKUPS {
+            let asked = resolver.resolve("slow.example");
+            let wait = std::time::Duration::from_millis(1);
+            assert!(tokio::time::timeout(wait, asked).await.is_err());
+        }
+        assert_eq!(resolver.resolve("fast.example").await.unwrap().len(), 1);
+        drop(answer);
+        assert_eq!(resolver.resolve("slow.example").await.unwrap().len(), 1);
+    }
 
     #[tokio::test]
     async fn the_system_resolver_resolves_localhost() {

@@ -3,6 +3,7 @@
 use std::{borrow::Cow, sync::Arc};
 
 use http::{Method, request::Parts};
+use skydock_cloud::CallKind;
 use tokio::time::Instant;
 
 use super::{
@@ -117,8 +118,10 @@ fn decide(shared: &Arc<Shared>, head: &Parts, call: &Call<'_>) -> Result<Admitte
         return Err(rule(too_long(most)));
     }
     let host = shared.hosts.get(&target).map_err(rule)?;
-    host.look().map_err(rule)?;
-    let ticket = call.instance.admit(&shared.admitted).map_err(rule)?;
+    let kind = CallKind::from(call.capability);
+    host.look(kind).map_err(rule)?;
+    let capacity = shared.capacity.load_full();
+    let ticket = call.instance.admit(&capacity, kind).map_err(rule)?;
     let meter = Meter {
         metrics: shared.surroundings.metrics.clone(),
         hosts: shared.hosts.clone(),
@@ -139,6 +142,8 @@ fn decide(shared: &Arc<Shared>, head: &Parts, call: &Call<'_>) -> Result<Admitte
         authentication,
         target,
         host,
+        kind,
+        capacity,
         started,
         dry_run: call.dry_run,
         left: call.left,

@@ -6,9 +6,9 @@ use std::{
 };
 
 use http::HeaderName;
-use tokio::sync::Semaphore;
+use skydock_cloud::PerKind;
 
-use super::{CONNECTIONS, Settings, Surroundings, wire::Wire};
+use super::{CONNECTIONS, Connections, Settings, Surroundings, wire::Wire};
 use crate::{
     config::ConfigErrors,
     dial::Connector,
@@ -27,12 +27,13 @@ pub(super) struct Policy {
     pub(super) warnings: Vec<String>,
 }
 
-/// A rule with its HTTP client. Rules do not share connections, since the address of a connection
-/// is not checked again when it is reused.
+/// A rule with its HTTP clients. Rules do not share connections, since the address of a connection
+/// is not checked again when it is reused. Kinds of calls do not share them either, since each has
+/// its share of the plugin's connections.
 #[derive(Debug)]
 pub(super) struct Wired {
     pub(super) grant: Grant,
-    pub(super) wire: Wire,
+    pub(super) wires: PerKind<Wire>,
     /// Headers of the plugin that were not sent, each of which is logged once.
     told: Mutex<BTreeSet<String>>,
 }
@@ -61,7 +62,7 @@ impl Policy {
     pub(super) fn new(
         settings: &Settings,
         surroundings: &Surroundings,
-        connections: &Arc<Semaphore>,
+        connections: &Connections,
         before: Option<&Self>,
     ) -> Result<Self, ConfigErrors> {
         let grants = grant::compile(settings)?;
@@ -74,8 +75,8 @@ impl Policy {
                     && other.grant.pin == grant.pin
                     && other.grant.connects_like(&grant)
             };
-            let wire = match before.and_then(|before| before.grants.iter().find(same)) {
-                Some(other) => other.wire.clone(),
+            let wires = match before.and_then(|before| before.grants.iter().find(same)) {
+                Some(other) => other.wires.clone(),
                 None => {
                     let Surroundings {
                         resolver,
@@ -89,12 +90,13 @@ impl Policy {
                         (connections.clone(), CONNECTIONS),
                         metrics,
                     );
-                    Wire::new(connector, usize::from(grant.limits.concurrency))
+                    let idle = usize::from(grant.limits.concurrency);
+                    PerKind::of(|kind| Wire::new(connector.of(kind), idle))
                 }
             };
             Arc::new(Wired {
                 grant,
-                wire,
+                wires,
                 told: Mutex::default(),
             })
         };

@@ -14,6 +14,7 @@ use http::{
 };
 use http_body::Body;
 use hyper::body::Incoming;
+use skydock_cloud::CallKind;
 use tokio::{
     sync::{OwnedSemaphorePermit, Semaphore},
     time::{Instant, timeout_at},
@@ -35,7 +36,7 @@ use crate::{
     grant::{Grant, Verdict},
     headers::{self, Authentication, strip_hop_by_hop},
     hosts::Host,
-    instance::{Permits, Ticket},
+    instance::{Capacity, Permits, Ticket},
     legible,
     meter::Meter,
     pace,
@@ -57,6 +58,8 @@ pub struct Admitted {
     pub(super) authentication: Authentication,
     pub(super) target: Target,
     pub(super) host: Arc<Host>,
+    pub(super) kind: CallKind,
+    pub(super) capacity: Arc<Capacity>,
     pub(super) started: Instant,
     pub(super) dry_run: bool,
     pub(super) left: Duration,
@@ -137,11 +140,11 @@ impl Admitted {
         let grant = &wired.grant;
         self.meter.rule(&grant.name);
         let times = times(grant, self.options);
-        let lane = self.host.lane(&grant.limits);
+        let lane = self.host.lane(&grant.limits, self.capacity.kinds);
         let slots = [
             slot,
-            self::slot(lane.slots.clone()).await?,
-            self::slot(self.shared.slots.clone()).await?,
+            lane.slots.acquire(self.kind).await?,
+            self.capacity.slots.acquire(self.kind).await?,
         ];
         let permits = Arc::new(Permits {
             _ticket: self.ticket.clone(),
@@ -301,8 +304,9 @@ impl Admitted {
     ) -> Result<Response<Incoming>, Unanswered> {
         let limits = &wired.grant.limits;
         // A third of the limit, since the default limit is longer than a call may take.
-        let passed = self.host.enter(limits.first_byte / 3)?;
-        let answer = wired.wire.exchange(request, progress, times).await;
+        let passed = self.host.enter(self.kind, limits.first_byte / 3)?;
+        let wire = wired.wires.get(self.kind);
+        let answer = wire.exchange(request, progress, times).await;
         // If the plugin requested shorter timeouts, a timeout does not mean that the host is down.
         let hurried = times.connect < limits.connect || times.first_byte < limits.first_byte;
         passed.ended(match &answer {

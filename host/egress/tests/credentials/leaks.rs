@@ -257,6 +257,7 @@ async fn seen(gateway: &Gateway, url: &str) -> Result<Vec<u8>, Code> {
     let call = Call {
         instance: &instance,
         phase: Phase::Serving,
+        capability: skydock_cloud::Capability::Instances,
         dry_run: false,
         left: std::time::Duration::from_secs(30),
         options: Options::default(),

@@ -12,6 +12,7 @@ use bytes::Bytes;
 use futures::future::join_all;
 use http::Response;
 use http_body_util::Full;
+use skydock_cloud::Capability;
 use skydock_egress::{Call, Code, Instance};
 
 use crate::support::{Plugin, Server, get, read, settings};
@@ -213,4 +214,104 @@ async fn a_path_that_hangs_does_not_delay_others() {
         _ = join_all(hanging) => panic!("they hang"),
         answer = asked => assert_eq!(answer.unwrap().status(), 200),
     }
+}
+
+/// Starts a server that never answers below /balancers.
+async fn hangs() -> Server {
+    Server::http(|request| async move {
+        if request.uri().path().starts_with("/balancers") {
+            std::future::pending::<()>().await;
+        }
+        Response::new(Full::<Bytes>::default())
+    })
+    .await
+}
+
+// Holds: SEC-30
+#[tokio::test]
+async fn hanging_load_balancers_leave_nodes_their_share() {
+    let servers = [hangs().await, hangs().await, hangs().await];
+    let rules: Vec<_> = servers
+        .iter()
+        .map(|server| {
+            let port = server.port();
+            format!("{{name: r{port}, to: 'http://api.example.com:{port}', addresses: [127.0.0.1/32], limits: {{concurrency: 64}}}}")
+        })
+        .collect();
+    let plugin = Plugin::new(&settings(&format!("[{}]", rules.join(", ")), 0, None));
+    plugin.gateway.serves(&Capability::ALL.into());
+
+    // More requests than a plugin may have, to two hosts.
+    let balancers: Vec<_> = (0..8).map(|_| Instance::default()).collect();
+    let hanging = (0..8 * 128).map(|number| {
+        let call = Call {
+            instance: &balancers[number % balancers.len()],
+            capability: Capability::LoadBalancers,
+            ..plugin.call()
+        };
+        let (plugin, server) = (&plugin, &servers[number % 2]);
+        // Those beyond the limit are denied at once.
+        async move {
+            if plugin
+                .send_in(&call, get(server, "/balancers"))
+                .await
+                .is_err()
+            {
+                std::future::pending::<()>().await;
+            }
+        }
+    });
+    let asked = async {
+        tokio::time::sleep(MS * 300).await;
+        // A host of its own, and one that hangs for load balancers.
+        for server in [&servers[2], &servers[0]] {
+            for capability in [Capability::Instances, Capability::Zones, Capability::Routes] {
+                let instance = Instance::default();
+                let call = Call {
+                    instance: &instance,
+                    capability,
+                    left: MS * 5000,
+                    ..plugin.call()
+                };
+                let answers =
+                    join_all((0..8).map(|_| plugin.send_in(&call, get(server, "/nodes")))).await;
+                for answer in answers {
+                    assert_eq!(answer.unwrap().status(), 200, "{capability}");
+                }
+            }
+        }
+    };
+    tokio::select! {
+        _ = join_all(hanging) => panic!("they hang"),
+        () = asked => {}
+    }
+}
+
+#[tokio::test]
+async fn an_api_that_hangs_does_not_open_the_breaker_of_others() {
+    let server = hangs().await;
+    let plugin = Plugin::to(&server, "limits: {firstByte: 50ms}");
+    plugin.gateway.serves(&Capability::ALL.into());
+    let balancers = || Call {
+        capability: Capability::LoadBalancers,
+        ..plugin.call()
+    };
+    for _ in 0..5 {
+        let refusal = plugin
+            .send_in(&balancers(), get(&server, "/balancers"))
+            .await
+            .unwrap_err();
+        assert_eq!(refusal.code(), Code::ConnectionReadTimeout);
+    }
+    let refusal = plugin
+        .send_in(&balancers(), get(&server, "/balancers"))
+        .await
+        .unwrap_err();
+    assert_eq!(
+        refusal.code(),
+        Code::ConnectionRefused,
+        "its breaker is open"
+    );
+    assert_eq!(plugin.metric("circuit_breakers_open{plugin=\"test\"}"), 1);
+    assert_eq!(plugin.fetch(get(&server, "/nodes")).await.unwrap().0, 200);
 }

@@ -18,6 +18,7 @@ use http_body_util::{BodyExt as _, Full};
 use hyper::{body::Incoming, service::service_fn};
 use hyper_util::rt::TokioIo;
 use prometheus_client::{encoding::text::encode, registry::Registry};
+use skydock_cloud::Capability;
 use skydock_egress::{
     Call, Closed, Credential, EgressMetrics, Gateway, Instance, Options, Phase, Refusal, Resolver,
     ResponseBody, Settings, Surroundings,
@@ -213,6 +214,8 @@ impl Plugin {
         };
         let gateway = Gateway::new("test", settings, surroundings)
             .unwrap_or_else(|errors| panic!("{errors}"));
+        // Unless a test says otherwise, it has one capability, which may use everything.
+        gateway.serves(&[Capability::Instances].into());
         Self {
             gateway,
             instance: Instance::default(),
@@ -231,6 +234,7 @@ impl Plugin {
         Call {
             instance: &self.instance,
             phase: Phase::Serving,
+            capability: Capability::Instances,
             dry_run: false,
             left: LONG,
             options: Options::default(),

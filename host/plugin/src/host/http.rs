@@ -9,6 +9,7 @@ use std::{sync::Arc, time::Duration};
 
 use futures::future::BoxFuture;
 use http_body_util::{BodyExt as _, combinators::UnsyncBoxBody};
+use skydock_cloud::Capability;
 use skydock_egress::{About, Call, Code, Gateway, Instance, Options, Refusal};
 use tokio::time::Instant;
 use wasmtime_wasi_http::{Error, RequestOptions, Result, WasiBody, WasiHttpHooks};
@@ -93,12 +94,15 @@ impl Egress {
             first_byte: options.first_byte_timeout,
             between_bytes: options.between_bytes_timeout,
         });
+        let (phase, capability) = match self.phase {
+            // Its requests are denied, whatever they are for.
+            Phase::Loading => (skydock_egress::Phase::Loading, Capability::Maintenance),
+            Phase::Serving(capability) => (skydock_egress::Phase::Serving, capability),
+        };
         Call {
             instance: &self.instance,
-            phase: match self.phase {
-                Phase::Loading => skydock_egress::Phase::Loading,
-                Phase::Serving => skydock_egress::Phase::Serving,
-            },
+            phase,
+            capability,
             dry_run: self.shared.only_reads,
             left: left.unwrap_or(Duration::ZERO),
             options,

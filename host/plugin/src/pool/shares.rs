@@ -4,64 +4,31 @@
 use std::collections::BTreeSet;
 
 use crate::overlap::Overlap;
-use skydock_cloud::Capability;
+use skydock_cloud::{CallKind, Capability, PerKind};
 use tokio::sync::{Semaphore, SemaphorePermit};
-
-/// Instances for nodes and zones, and for routes, if there are enough. The controllers send eight
-/// queries about nodes at a time.
-const ENOUGH: usize = 8;
 
 /// Minimum number of instances that can be divided: one for each kind.
 const FEWEST: usize = 3;
 
-/// The kinds of calls that instances are divided among.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
-    /// About nodes.
-    Nodes,
-    /// About routes.
-    Routes,
-    /// About load balancers, and maintenance.
-    LoadBalancers,
-}
-
-impl Kind {
-    fn of(capability: Capability) -> Self {
-        match capability {
-            Capability::Instances | Capability::Zones => Self::Nodes,
-            Capability::Routes => Self::Routes,
-            Capability::LoadBalancers | Capability::Maintenance => Self::LoadBalancers,
-        }
-    }
-}
-
-/// Number of instances of each kind.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Split {
-    nodes: usize,
-    routes: usize,
-    load_balancers: usize,
-}
-
 /// Divides all instances among the plugin's capabilities; none if there are too few. Clouds are
 /// slowest with load balancers, which therefore get the most.
-fn split(instances: usize, capabilities: &BTreeSet<Capability>) -> Option<Split> {
+fn split(instances: usize, capabilities: &BTreeSet<Capability>) -> Option<PerKind<usize>> {
     if instances < FEWEST {
         return None;
     }
     let has = |kind| {
         capabilities
             .iter()
-            .any(|capability| Kind::of(*capability) == kind)
+            .any(|capability| CallKind::from(*capability) == kind)
     };
-    let share = (instances / 4).clamp(1, ENOUGH);
-    let mut split = Split {
-        nodes: if has(Kind::Nodes) { share } else { 0 },
-        routes: if has(Kind::Routes) { share } else { 0 },
+    let share = CallKind::reserved(instances);
+    let mut split = PerKind {
+        nodes: if has(CallKind::Nodes) { share } else { 0 },
+        routes: if has(CallKind::Routes) { share } else { 0 },
         load_balancers: 0,
     };
     let rest = instances - split.nodes - split.routes;
-    if has(Kind::LoadBalancers) {
+    if has(CallKind::LoadBalancers) {
         split.load_balancers = rest;
     } else if split.nodes > 0 {
         split.nodes += rest;
@@ -77,11 +44,7 @@ pub(super) enum Shares {
     /// One semaphore for all.
     One(Semaphore),
     /// One semaphore for each kind.
-    Each {
-        nodes: Semaphore,
-        routes: Semaphore,
-        load_balancers: Semaphore,
-    },
+    Each(PerKind<Semaphore>),
     /// One permit for each capability.
     OneEach([Semaphore; Capability::ALL.len()]),
 }
@@ -101,22 +64,16 @@ impl Shares {
         }
         match split(instances, capabilities) {
             None => Self::One(Semaphore::new(instances)),
-            Some(split) => Self::Each {
-                nodes: Semaphore::new(split.nodes),
-                routes: Semaphore::new(split.routes),
-                load_balancers: Semaphore::new(split.load_balancers),
-            },
+            Some(split) => Self::Each(PerKind::of(|kind| Semaphore::new(*split.get(kind)))),
         }
     }
 
     /// Waits for a permit. The semaphores are never closed, so there is always one.
     pub(super) async fn acquire(&self, capability: Capability) -> Option<SemaphorePermit<'_>> {
-        let permits = match (self, Kind::of(capability)) {
-            (Self::One(all), _) => all,
-            (Self::Each { nodes, .. }, Kind::Nodes) => nodes,
-            (Self::Each { routes, .. }, Kind::Routes) => routes,
-            (Self::Each { load_balancers, .. }, Kind::LoadBalancers) => load_balancers,
-            (Self::OneEach(each), _) => each.get(capability as usize)?,
+        let permits = match self {
+            Self::One(all) => all,
+            Self::Each(each) => each.get(capability.into()),
+            Self::OneEach(each) => each.get(capability as usize)?,
         };
         permits.acquire().await.ok()
     }
