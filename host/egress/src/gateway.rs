@@ -18,6 +18,7 @@ use arc_swap::ArcSwap;
 use http::request::Parts;
 use ipnet::Ipv6Net;
 use skydock_cloud::Capability;
+use tokio::sync::watch;
 
 use crate::{
     address::Closed,
@@ -134,6 +135,8 @@ struct Shared {
     plugin: Arc<str>,
     surroundings: Surroundings,
     policy: ArcSwap<Policy>,
+    /// Tells requests that wait that the policy was replaced.
+    replaced: watch::Sender<()>,
     hosts: Arc<Hosts>,
     capacity: ArcSwap<Capacity>,
     connections: Connections,
@@ -156,6 +159,7 @@ impl Gateway {
             plugin: plugin.into(),
             surroundings,
             policy: ArcSwap::from_pointee(policy),
+            replaced: watch::Sender::default(),
             hosts: Arc::default(),
             capacity: ArcSwap::from_pointee(Capacity::new(Kinds::ALL)),
             connections,
@@ -166,8 +170,8 @@ impl Gateway {
         })
     }
 
-    /// Replaces the rules and credentials, starting with the next request. A changed rule gets new
-    /// connections; the state of hosts is kept.
+    /// Replaces the rules and credentials. Requests that were not sent yet are decided again; those
+    /// in flight are not affected. A changed rule gets new connections; the state of hosts is kept.
     ///
     /// # Errors
     /// [`ConfigErrors`] with all mistakes in the rules. In this case, nothing has changed.
@@ -175,11 +179,13 @@ impl Gateway {
         let Shared {
             surroundings,
             policy,
+            replaced,
             connections,
             ..
         } = &*self.shared;
         let new = Policy::new(settings, surroundings, connections, Some(&policy.load()))?;
         policy.store(Arc::new(new));
+        replaced.send_replace(());
         Ok(())
     }
 

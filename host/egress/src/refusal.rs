@@ -69,6 +69,8 @@ pub enum Cause {
     Address,
     /// The body exceeds the limit, or has a format that cannot be checked.
     RequestBody,
+    /// The rule or its credential was changed or removed while the request waited.
+    RuleChanged,
     /// A limit on concurrency is exceeded.
     Limit,
     /// The cloud asked for a pause, or the rate limit is exceeded.
@@ -112,6 +114,7 @@ impl Cause {
             Self::Credential => "credential",
             Self::Address => "address",
             Self::RequestBody => "request_body",
+            Self::RuleChanged => "rule_changed",
             Self::Limit => "limit",
             Self::Throttled => "throttled",
             Self::Breaker => "breaker",

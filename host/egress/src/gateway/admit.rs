@@ -32,7 +32,7 @@ const NOT_YET: &str = "plugins must not send requests during instantiation, conf
 const SHOWN: usize = 128;
 
 /// A refusal, and the rule that caused it.
-type Refused = (Option<Arc<str>>, Refusal);
+pub(super) type Refused = (Option<Arc<str>>, Refusal);
 
 pub(super) fn admit(
     shared: &Arc<Shared>,
@@ -74,7 +74,7 @@ fn decide(shared: &Arc<Shared>, head: &Parts, call: &Call<'_>) -> Result<Admitte
     let target = uri::target(&head.uri).map_err(nobody)?;
     uri::refuse_metadata(&target).map_err(nobody)?;
     headers::check(head, &target).map_err(nobody)?;
-    let policy = shared.policy.load();
+    let policy = shared.policy.load_full();
     let rules = policy.for_target(&target);
     // If no rule uses actions, parameters with these names can have any meaning.
     let asked = call.dry_run || rules.iter().any(|wired| !wired.grant.actions.is_empty());
@@ -137,6 +137,7 @@ fn decide(shared: &Arc<Shared>, head: &Parts, call: &Call<'_>) -> Result<Admitte
     };
     Ok(Admitted {
         shared: shared.clone(),
+        policy: policy.clone(),
         candidates,
         actions,
         authentication,
@@ -156,7 +157,7 @@ fn decide(shared: &Arc<Shared>, head: &Parts, call: &Call<'_>) -> Result<Admitte
 
 /// Returns the rules that may apply: the first that allows the request, and all rules before it for
 /// which the body must be read to decide.
-fn choose(
+pub(super) fn choose(
     rules: &[&Arc<Wired>],
     head: &Parts,
     target: &Target,
@@ -228,7 +229,7 @@ fn choose(
     }
 }
 
-fn unruled(target: &Target, method: &Method) -> Refusal {
+pub(super) fn unruled(target: &Target, method: &Method) -> Refusal {
     let sentence = match target.host {
         Host::Address(address) if is_metadata_address(address) => {
             format!("no rule allows {target}, a metadata service, which is always denied")

@@ -4,7 +4,7 @@ use http::Method;
 
 use crate::{
     actions::{Unclear, can_read},
-    refusal::{Cause, Refusal},
+    refusal::{Cause, Code, Refusal},
 };
 
 /// The refusal of a request whose actions cannot be determined.
@@ -26,6 +26,30 @@ pub(super) fn writes(method: &Method) -> Refusal {
         "only reads are sent (--dry-run, or `skydock dev` without --allow-cloud-writes), and this {method} may change something{remedy}"
     );
     Refusal::denied(Cause::DryRun, sentence)
+}
+
+/// The refusal of a request that the rules in force do not allow, although those did that it was
+/// admitted with.
+pub(super) fn revoked(rule: &str, why: &Refusal) -> Refusal {
+    Refusal::denied(
+        Cause::RuleChanged,
+        format!(
+            "rule `{rule}` was changed or removed while the request waited: {}",
+            why.sentence()
+        ),
+    )
+}
+
+/// The refusal of a request that the rules in force would send in another way than those that it
+/// was admitted with. If it is sent again, it is allowed.
+pub(super) fn altered(rule: &str) -> Refusal {
+    Refusal::new(
+        Code::DestinationUnavailable,
+        Cause::RuleChanged,
+        format!(
+            "rule `{rule}`, its credential or a rule before it was changed while the request waited: send it again"
+        ),
+    )
 }
 
 /// The refusal of a request that has `what` as authentication by the plugin.

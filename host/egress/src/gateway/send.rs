@@ -22,8 +22,9 @@ use tokio::{
 
 use super::{
     Options, Shared,
-    denial::{guest_authenticates, unclear, writes},
-    policy::Wired,
+    admit::{choose, unruled},
+    denial::{altered, guest_authenticates, revoked, unclear, writes},
+    policy::{Policy, Wired},
     sign::{Sign, Signed},
     wire::{Times, Unanswered},
 };
@@ -53,6 +54,8 @@ const REFUSALS: u32 = 2;
 /// A request that is allowed as far as its head shows. It is sent with [`Admitted::send`].
 pub struct Admitted {
     pub(super) shared: Arc<Shared>,
+    /// The rules that it was admitted with.
+    pub(super) policy: Arc<Policy>,
     pub(super) candidates: Vec<Arc<Wired>>,
     pub(super) actions: Actions,
     pub(super) authentication: Authentication,
@@ -194,6 +197,7 @@ impl Admitted {
                     return Ok((Answer::Own(paused(pause)), bounds, permits, Veil::default()));
                 }
             }
+            self.check_again(&head, &wired)?;
             let held = match &content {
                 Some(Content::Held(bytes)) => Some(bytes.clone()),
                 _ => None,
@@ -233,7 +237,11 @@ impl Admitted {
                 None => Upload::whole(Bytes::new(), progress.clone(), permits.clone()),
             };
             let request = Request::from_parts(prepared, upload);
-            let answer = self.exchange(&wired, request, &progress, times).await;
+            // The credential may have waited for its issuer.
+            self.check_again(&head, &wired)?;
+            let answer = self
+                .exchange(&head, &wired, request, &progress, times)
+                .await;
             // The server may have started to process the request. With an action in the query, even
             // a GET may change something.
             let repeatable = || {
@@ -297,7 +305,8 @@ impl Admitted {
     /// Sends the request once and reports the outcome to the breaker.
     async fn exchange(
         &self,
-        wired: &Wired,
+        head: &Parts,
+        wired: &Arc<Wired>,
         request: Request<Upload>,
         progress: &Arc<Progress>,
         times: Times,
@@ -306,7 +315,8 @@ impl Admitted {
         // A third of the limit, since the default limit is longer than a call may take.
         let passed = self.host.enter(self.kind, limits.first_byte / 3)?;
         let wire = wired.wires.get(self.kind);
-        let answer = wire.exchange(request, progress, times).await;
+        let revoked = self.revoked(head, wired);
+        let answer = wire.exchange(request, progress, times, revoked).await;
         // If the plugin requested shorter timeouts, a timeout does not mean that the host is down.
         let hurried = times.connect < limits.connect || times.first_byte < limits.first_byte;
         passed.ended(match &answer {
@@ -347,7 +357,7 @@ impl Admitted {
                 ),
                 _ => refusal,
             })?;
-            return Ok((self.decide(&self.actions)?, Content::Held(Bytes::new())));
+            return Ok((self.decide(&self.candidates)?, Content::Held(Bytes::new())));
         }
         let undecided = self.actions.open
             && (self.dry_run
@@ -364,7 +374,7 @@ impl Admitted {
                 .into_iter()
                 .any(|credential| credential.needs_body(head));
         if !needed {
-            return Ok((self.decide(&self.actions)?, Content::Streamed(body)));
+            return Ok((self.decide(&self.candidates)?, Content::Streamed(body)));
         }
         let most = self
             .candidates
@@ -381,7 +391,7 @@ impl Admitted {
                 .extend(actions::of_body(&head.headers, &bytes).map_err(unclear)?);
             self.actions.open = false;
         }
-        let wired = self.decide(&self.actions)?;
+        let wired = self.decide(&self.candidates)?;
         if self.dry_run && wired.grant.reads(&head.method, &self.actions) == Verdict::No {
             return Err(writes(&head.method));
         }
@@ -406,12 +416,48 @@ impl Admitted {
         hasher.finish()
     }
 
-    /// Returns the first rule that allows these actions.
-    fn decide(&self, actions: &Actions) -> Result<Arc<Wired>, Refusal> {
-        let decides = self
-            .candidates
+    /// Checks that the rules in force, which may have been replaced while the request waited, still
+    /// allow it in the same way.
+    fn check_again(&self, head: &Parts, wired: &Arc<Wired>) -> Result<(), Refusal> {
+        let policy = self.shared.policy.load();
+        if Arc::ptr_eq(&policy, &self.policy) {
+            return Ok(());
+        }
+        let name = &wired.grant.name;
+        let rules = policy.for_target(&self.target);
+        let candidates = choose(&rules, head, &self.target, &self.actions);
+        let candidates = candidates.map_err(|(_, why)| revoked(name, &why))?;
+        if candidates.is_empty() {
+            return Err(revoked(name, &unruled(&self.target, &head.method)));
+        }
+        let decides = self.decide(&candidates);
+        let decides = decides.map_err(|why| revoked(name, &why))?;
+        if decides.grant.name == *name && decides.grant.acts_like(&wired.grant) {
+            Ok(())
+        } else {
+            Err(altered(name))
+        }
+    }
+
+    /// Waits until the rules in force do not allow the request any more.
+    async fn revoked(&self, head: &Parts, wired: &Arc<Wired>) -> Refusal {
+        let mut replaced = self.shared.replaced.subscribe();
+        loop {
+            if let Err(refusal) = self.check_again(head, wired) {
+                return refusal;
+            }
+            if replaced.changed().await.is_err() {
+                // The gateway keeps the sender as long as this request exists.
+                std::future::pending::<()>().await;
+            }
+        }
+    }
+
+    /// Returns the first of the rules that allows the actions.
+    fn decide(&self, candidates: &[Arc<Wired>]) -> Result<Arc<Wired>, Refusal> {
+        let decides = candidates
             .iter()
-            .find(|wired| wired.grant.permits_actions(actions) == Verdict::Yes);
+            .find(|wired| wired.grant.permits_actions(&self.actions) == Verdict::Yes);
         let Some(wired) = decides else {
             return Err(nothing_left());
         };

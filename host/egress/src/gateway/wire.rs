@@ -51,7 +51,8 @@ impl Wire {
         Self(builder.build(connector))
     }
 
-    /// Sends a request and waits for the head of the answer.
+    /// Sends a request and waits for the head of the answer, unless `revoked` ends before there is a
+    /// connection.
     ///
     /// # Errors
     /// Why there is no answer, and whether the cause may be that an idle connection was closed.
@@ -60,6 +61,7 @@ impl Wire {
         mut request: Request<Upload>,
         progress: &Arc<Progress>,
         times: Times,
+        revoked: impl Future<Output = Refusal>,
     ) -> Result<Response<Incoming>, Unanswered> {
         let started = Instant::now();
         let mut captured = capture_connection(&mut request);
@@ -74,6 +76,7 @@ impl Wire {
                 let sentence = format!("no connection within {:?}", times.connect);
                 return Err(Refusal::new(Code::ConnectionTimeout, Cause::Connect, sentence).into());
             }
+            refusal = revoked => return Err(refusal.into()),
         };
         let connected = Instant::now();
         let answer = match early {

@@ -547,3 +547,39 @@ async fn the_total_size_of_buffered_bodies_is_limited() {
         "what is small takes no more than it is"
     );
 }
+
+// Holds: SEC-31
+#[tokio::test]
+async fn a_waiting_request_does_not_use_a_removed_credential() {
+    let server = strict().await;
+    let with = |credential: Option<Arc<dyn Credential>>| {
+        let named = if credential.is_some() {
+            ", credential: tokens"
+        } else {
+            ""
+        };
+        let fields = format!("limits: {{rate: 2, burst: 1}}{named}");
+        settings(&rule(&fields), server.port(), credential)
+    };
+    for other in [
+        None,
+        Some(Arc::new(Tokens::default()) as Arc<dyn Credential>),
+    ] {
+        let used = Arc::new(Tokens {
+            number: AtomicU64::new(1),
+            ..Tokens::default()
+        });
+        let plugin = Plugin::new(&with(Some(used.clone())));
+        plugin.send(get(&server, "/")).await.unwrap();
+        let (answer, ()) = tokio::join!(plugin.send(get(&server, "/")), async {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            plugin.gateway.update(&with(other)).unwrap();
+        });
+        let refusal = answer.unwrap_err();
+        assert_eq!(
+            (refusal.code(), refusal.cause()),
+            (Code::DestinationUnavailable, Cause::RuleChanged)
+        );
+        assert_eq!(used.bodies.lock().unwrap().len(), 1, "it is not even asked");
+    }
+}

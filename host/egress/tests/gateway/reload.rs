@@ -1,8 +1,16 @@
 //! Changes of rules while requests are in progress.
 
-use std::time::Duration;
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
 
-use skydock_egress::{Cause, Code};
+use http::Response;
+use http_body_util::Full;
+use skydock_egress::{Cause, Code, Refusal};
 
 use crate::support::{Plugin, Server, get, rule, settings};
 
@@ -103,4 +111,81 @@ async fn a_reload_does_not_reset_the_rate_limit() {
         "{:?}",
         start.elapsed()
     );
+}
+
+/// Returns the result of a request that waits while the rules are replaced, and how many requests
+/// the server has received.
+async fn replaced_while_waiting(fields: &str, after: &str) -> (Result<u16, Refusal>, usize) {
+    let received = Arc::<AtomicUsize>::default();
+    let counted = received.clone();
+    let server = Server::http(move |_| {
+        counted.fetch_add(1, Ordering::SeqCst);
+        async { Response::new(Full::default()) }
+    })
+    .await;
+    let before = settings(&rule(fields), server.port(), None);
+    let plugin = Plugin::new(&before);
+    plugin.fetch(get(&server, "/")).await.unwrap();
+    let (answer, ()) = tokio::join!(plugin.fetch(get(&server, "/")), async {
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        let after = after.replace("RULE", rule(fields).trim_matches(['[', ']']));
+        plugin
+            .gateway
+            .update(&settings(&after, server.port(), None))
+            .unwrap();
+    });
+    (
+        answer.map(|(status, _)| status),
+        received.load(Ordering::SeqCst),
+    )
+}
+
+// Holds: SEC-31
+#[tokio::test]
+async fn a_waiting_request_is_decided_by_the_rules_in_force() {
+    let slow = "limits: {rate: 2, burst: 1}";
+    let other = "{name: b, to: 'http://api.example.com:PORT', addresses: [127.0.0.1/32]}";
+    let allowed = [
+        "[RULE]".to_owned(),
+        format!("[{{name: c, to: 'https://c.example:443'}}, RULE, {other}]"),
+    ];
+    for after in allowed {
+        let (answer, received) = replaced_while_waiting(slow, &after).await;
+        assert_eq!((answer.unwrap(), received), (200, 2), "{after}");
+    }
+    let denied = [
+        ("[]".to_owned(), Code::HttpRequestDenied),
+        (rule("methods: [POST]"), Code::HttpRequestDenied),
+        (rule("paths: [/other]"), Code::HttpRequestDenied),
+        (format!("[{other}]"), Code::DestinationUnavailable),
+        (rule("guestAuth: allowed"), Code::DestinationUnavailable),
+    ];
+    for (after, code) in denied {
+        let (answer, received) = replaced_while_waiting(slow, &after).await;
+        let refusal = answer.unwrap_err();
+        assert_eq!(
+            (refusal.code(), refusal.cause()),
+            (code, Cause::RuleChanged),
+            "{after}"
+        );
+        assert!(refusal.sentence().contains("`api`"), "{refusal}");
+        assert_eq!(received, 1, "{after}");
+    }
+}
+
+#[tokio::test]
+async fn a_request_that_waits_for_a_connection_is_revoked() {
+    let plugin = Plugin::new(&settings(
+        "[{name: api, to: 'http://never.example.com:80', limits: {connect: 1m}}]",
+        0,
+        None,
+    ));
+    let request = http::Request::get("http://never.example.com/")
+        .body("")
+        .unwrap();
+    let (answer, ()) = tokio::join!(plugin.fetch(request), async {
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        plugin.gateway.update(&settings("[]", 1, None)).unwrap();
+    });
+    assert_eq!(answer.unwrap_err().cause(), Cause::RuleChanged);
 }
