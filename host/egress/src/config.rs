@@ -32,12 +32,16 @@ pub struct EgressRule {
     /// Where requests may go: `scheme://host:port`. A host that starts with `*.` matches every name
     /// below it, but not the name itself.
     pub to: String,
-    /// Allowed methods: GET, HEAD, POST, PUT, PATCH, DELETE and OPTIONS. Default: all of them.
+    /// Allowed methods: GET, HEAD, POST, PUT, PATCH, DELETE and OPTIONS. Default: all of them. With
+    /// this list, or with `actions`, forms and JSON that are sent by POST are read first, so they
+    /// have at most 1 MiB: some servers take the method from a parameter such as `_method`, which
+    /// is denied.
     #[serde(default, deserialize_with = "some")]
     pub methods: Vec<String>,
     /// Allowed paths: prefixes of whole segments, so that `/v3` and `/v3/` both match /v3 and
     /// everything below it. Paths that a server might interpret differently (dot segments, empty
-    /// segments, encoded slashes) are denied. Default: all.
+    /// segments, encoded slashes) are denied, and those that it might read as one of these prefixes
+    /// (other case, needless escapes, parameters). Default: all.
     #[serde(default, deserialize_with = "some")]
     pub paths: Vec<String>,
     /// Allowed actions of an API with a single path, with `*` for any text: `Action` in the query

@@ -16,7 +16,7 @@ use crate::{
     credentials::config::ClientCertificateConfig,
     glob::Glob,
     headers::Listed,
-    path::Prefix,
+    path::{Meaning, Prefix},
     rule::{Rule, Target},
 };
 
@@ -108,6 +108,16 @@ pub(crate) enum Verdict {
 impl Grant {
     pub(crate) fn permits_path(&self, path: &str) -> bool {
         self.paths.is_empty() || self.paths.iter().any(|prefix| prefix.permits(path))
+    }
+
+    /// Returns the prefix that some servers would read a path with this meaning as below.
+    pub(crate) fn may_permit_path(&self, meaning: &Meaning) -> Option<&Prefix> {
+        self.paths.iter().find(|prefix| prefix.may_permit(meaning))
+    }
+
+    /// Returns true if the rule allows only certain methods, or actions.
+    pub(crate) fn limits_methods(&self) -> bool {
+        !self.actions.is_empty() || METHODS.iter().any(|it| !self.methods.contains(it))
     }
 
     /// Decides whether the actions are allowed.

@@ -33,6 +33,7 @@ mod issuer;
 mod legible;
 mod meter;
 mod metrics;
+mod overrides;
 mod own;
 mod pace;
 mod path;

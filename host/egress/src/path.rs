@@ -1,8 +1,18 @@
 //! Allowed paths of a rule: prefixes of whole segments.
 
+use std::fmt;
+
 /// A prefix, which allows the path itself and everything below it. `/v3` and `/v3/` are equal.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Prefix(String);
+pub(crate) struct Prefix {
+    text: String,
+    meaning: Meaning,
+}
+
+/// A path as the most lenient server reads it: decoded, without parameters, in lower case. Different
+/// paths with the same meaning may be the same for a server, or not.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Meaning(Vec<String>);
 
 impl Prefix {
     /// Parses a prefix.
@@ -18,23 +28,83 @@ impl Prefix {
                 "not a valid path; expected a prefix of ASCII characters without `*`, `?`, `#` and spaces",
             );
         }
-        match trick(text) {
-            Some(trick) => Err(trick),
-            None => Ok(Self(text.trim_end_matches('/').to_owned())),
+        if let Some(trick) = trick(text) {
+            return Err(trick);
         }
+        if text
+            .split('/')
+            .any(|segment| decoded(segment).contains(&b';'))
+        {
+            return Err("the path has parameters (`;`), which servers may ignore");
+        }
+        if has_needless_escape(text) {
+            return Err(
+                "the path has an encoded letter, digit, `-`, `.`, `_` or `~`: write it as it is",
+            );
+        }
+        Ok(Self {
+            text: text.trim_end_matches('/').to_owned(),
+            meaning: Meaning::of(text),
+        })
     }
 
     /// Returns true if the path equals the prefix or is below it. The path must not have a
     /// [`trick`].
     pub(crate) fn permits(&self, path: &str) -> bool {
-        path.strip_prefix(self.0.as_str())
+        path.strip_prefix(self.text.as_str())
             .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
     }
 
     /// Returns true if everything below the other prefix is below this one.
     pub(crate) fn covers(&self, other: &Self) -> bool {
-        self.permits(&other.0) || self.0.is_empty()
+        self.permits(&other.text) || self.text.is_empty()
     }
+
+    /// Returns true if some servers would read a path with this meaning as equal to the prefix or
+    /// below it.
+    pub(crate) fn may_permit(&self, meaning: &Meaning) -> bool {
+        meaning.0.starts_with(&self.meaning.0)
+    }
+}
+
+impl fmt::Display for Prefix {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if self.text.is_empty() {
+            "/"
+        } else {
+            &self.text
+        })
+    }
+}
+
+impl Meaning {
+    /// Returns the meaning of a path without a [`trick`].
+    pub(crate) fn of(path: &str) -> Self {
+        let segments = path.split('/').map(|segment| {
+            let decoded = decoded(segment);
+            let name = decoded.split(|byte| *byte == b';').next();
+            let name = String::from_utf8_lossy(name.unwrap_or_default());
+            // Servers on Windows ignore spaces and dots at the end. Upper case first: some letters
+            // have the upper case, but not the lower case, of an ASCII letter.
+            let name = name.trim().trim_end_matches(['.', ' ']);
+            name.to_uppercase().to_lowercase()
+        });
+        Self(segments.filter(|name| !name.is_empty()).collect())
+    }
+}
+
+/// Returns true if characters are encoded that have the same meaning as they are (RFC 3986, section
+/// 2.3).
+fn has_needless_escape(path: &str) -> bool {
+    path.split('%').skip(1).any(|rest| {
+        let code = rest.get(..2).and_then(|it| u8::from_str_radix(it, 16).ok());
+        code.is_some_and(|byte| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte))
+    })
+}
+
+/// Returns the decoded segment, or the segment itself if it cannot be decoded.
+fn decoded(segment: &str) -> Vec<u8> {
+    decode(segment).unwrap_or_else(|_| segment.as_bytes().to_vec())
 }
 
 /// Returns why a server might interpret the path differently, or `None` if the path is unambiguous.
@@ -178,10 +248,38 @@ mod tests {
     #[test]
     fn rejects_invalid_prefixes() {
         for text in [
-            "", "v3", "/v3/*", "/v3?x", "/v3#x", "/v3/../x", "//", "/a b", "/é",
+            "", "v3", "/v3/*", "/v3?x", "/v3#x", "/v3/../x", "//", "/a b", "/é", "/v3;x",
+            "/v3/%3bx", "/%763", "/a%2Db", "/a%7e",
         ] {
             assert!(Prefix::parse(text).is_err(), "{text}");
         }
+    }
+
+    #[test]
+    fn a_path_may_be_read_as_one_below_the_prefix() {
+        let prefix = Prefix::parse("/v3/Allowed%20x").unwrap();
+        let table = [
+            ("/v3/Allowed%20x", true),
+            ("/v3/Allowed%20x/y", true),
+            ("/v3/%41llowed%20x/y", true),
+            ("/V3/aLLOWED%20x", true),
+            ("/v3/Allowed%20x;a=b/y", true),
+            ("/v3;a/Allowed%20x%3bb", true),
+            ("/v3/Allowed%20x%20", true),
+            ("/v3/Allowed%20x./y", true),
+            ("/v3/;a/Allowed%20x", true),
+            ("/v3/%C5%BFllowed", false),
+            ("/v3", false),
+            ("/v3/Allowed%20", false),
+            ("/v3/Allowed%20xy", false),
+            ("/v3/x/Allowed%20x", false),
+        ];
+        for (path, expected) in table {
+            assert_eq!(prefix.may_permit(&Meaning::of(path)), expected, "{path}");
+        }
+        let long_s = Prefix::parse("/servers").unwrap();
+        assert!(long_s.may_permit(&Meaning::of("/%C5%BFervers")));
+        assert!(Prefix::parse("/").unwrap().may_permit(&Meaning::of("/x")));
     }
 
     /// Normalizes a path like a lenient server: decoded twice, backslashes as slashes, dots
@@ -231,6 +329,19 @@ mod tests {
                 let read = lenient(&path);
                 prop_assert!(read == "/v3" || read.starts_with("/v3/"), "{path} reads as {read}");
             }
+        }
+
+        #[test]
+        fn a_path_that_any_server_reads_as_below_is_found(
+            path in "/([vV]3|%763|v%33|x|v3;|%2e)(/|//|%2f|;a/|\\\\|%3bx/)([aA]|%61|%2561|b)([./;]|%20|/%2e%2e){0,3}"
+        ) {
+            let prefix = Prefix::parse("/v3/a").unwrap();
+            let read = lenient(&path).to_lowercase();
+            let below = read == "/v3/a" || read.starts_with("/v3/a/");
+            prop_assert!(
+                !below || trick(&path).is_some() || prefix.may_permit(&Meaning::of(&path)),
+                "{path} reads as {read}"
+            );
         }
     }
 }

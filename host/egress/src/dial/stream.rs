@@ -3,6 +3,10 @@
 use std::{
     io,
     pin::Pin,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
     task::{Context, Poll},
 };
 
@@ -15,15 +19,67 @@ use tokio::{
 };
 use tokio_rustls::client::TlsStream;
 
+use crate::refusal::{Cause, Code, Refusal};
+
+/// Maximum number of bytes that a server may send until the head of its answer is complete. Before
+/// it, there may be any number of informational answers (1xx), and after it, a part of the body is
+/// read with it.
+const MAX_BEFORE_ANSWER: u64 = 256 * 1024;
+
 /// When the connection was opened. It is attached to every answer on this connection.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Opened(pub(crate) Instant);
+
+/// How many bytes a connection may receive until the head of an answer is complete. Clones refer to
+/// the same connection.
+#[derive(Clone, Debug)]
+pub(crate) struct HeadLimit(Arc<AtomicU64>);
+
+impl HeadLimit {
+    /// A request is sent: what is received is counted.
+    pub(crate) fn start(&self) {
+        self.0.store(MAX_BEFORE_ANSWER, Ordering::Relaxed);
+    }
+
+    /// The head of the answer is complete.
+    pub(crate) fn end(&self) {
+        self.0.store(u64::MAX, Ordering::Relaxed);
+    }
+
+    fn receive(&self, bytes: usize) -> io::Result<()> {
+        let left = self.0.load(Ordering::Relaxed);
+        if left == u64::MAX {
+            return Ok(());
+        }
+        let Some(left) = left.checked_sub(bytes as u64) else {
+            let sentence = format!(
+                "the answer does not begin within {} KiB: the server sent too many informational answers (1xx)",
+                MAX_BEFORE_ANSWER / 1024
+            );
+            return Err(io::Error::other(Refusal::new(
+                Code::HttpResponseHeaderSectionSize,
+                Cause::Response,
+                sentence,
+            )));
+        };
+        self.0.store(left, Ordering::Relaxed);
+        Ok(())
+    }
+}
+
+impl Default for HeadLimit {
+    /// Returns the limit of a connection without a request.
+    fn default() -> Self {
+        Self(Arc::new(AtomicU64::new(u64::MAX)))
+    }
+}
 
 /// An open connection.
 #[derive(Debug)]
 pub(crate) struct Stream {
     io: Io,
     opened: Opened,
+    head: HeadLimit,
     _permit: OwnedSemaphorePermit,
 }
 
@@ -38,6 +94,7 @@ impl Stream {
         Self {
             io: Io::Plain(tcp),
             opened: Opened(Instant::now()),
+            head: HeadLimit::default(),
             _permit: permit,
         }
     }
@@ -46,6 +103,7 @@ impl Stream {
         Self {
             io: Io::Tls(Box::new(tls)),
             opened: Opened(Instant::now()),
+            head: HeadLimit::default(),
             _permit: permit,
         }
     }
@@ -57,7 +115,7 @@ impl Stream {
 
 impl Connection for Stream {
     fn connected(&self) -> Connected {
-        Connected::new().extra(self.opened)
+        Connected::new().extra(self.opened).extra(self.head.clone())
     }
 }
 
@@ -67,10 +125,14 @@ impl AsyncRead for Stream {
         cx: &mut Context<'_>,
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        match self.io() {
+        let before = buf.filled().len();
+        let stream = self.get_mut();
+        let read = match &mut stream.io {
             Io::Plain(tcp) => Pin::new(tcp).poll_read(cx, buf),
             Io::Tls(tls) => Pin::new(tls).poll_read(cx, buf),
-        }
+        };
+        std::task::ready!(read)?;
+        Poll::Ready(stream.head.receive(buf.filled().len() - before))
     }
 }
 

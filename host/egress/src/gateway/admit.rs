@@ -8,7 +8,7 @@ use tokio::time::Instant;
 
 use super::{
     Admitted, Call, Phase, Shared,
-    denial::{guest_authenticates, unclear, writes},
+    denial::{guest_authenticates, other_method, unclear, writes},
     policy::Wired,
 };
 use crate::{
@@ -18,7 +18,8 @@ use crate::{
     grant::{METHODS, Verdict},
     headers::{self, Authentication},
     meter::{self, Meter},
-    path,
+    overrides,
+    path::{self, Meaning, Prefix},
     refusal::{About, Cause, Code, Refusal},
     rule::{Host, Target},
     upload::too_long,
@@ -74,6 +75,9 @@ fn decide(shared: &Arc<Shared>, head: &Parts, call: &Call<'_>) -> Result<Admitte
     let target = uri::target(&head.uri).map_err(nobody)?;
     uri::refuse_metadata(&target).map_err(nobody)?;
     headers::check(head, &target).map_err(nobody)?;
+    if let Some(name) = overrides::in_head(head) {
+        return Err(nobody(other_method(Cause::Header, &name)));
+    }
     let policy = shared.policy.load_full();
     let rules = policy.for_target(&target);
     // If no rule uses actions, parameters with these names can have any meaning.
@@ -178,6 +182,7 @@ pub(super) fn choose(
             Refusal::denied(Cause::Path, sentence),
         ));
     }
+    let mut meaning = None;
     let mut chosen = Vec::new();
     let mut nearest: Option<(u8, Refused)> = None;
     let mut note = |nearness: u8, wired: &Arc<Wired>, cause, what: &str| {
@@ -201,6 +206,12 @@ pub(super) fn choose(
                 &format!("method {}: add it to `methods`", head.method),
             );
         } else if !wired.grant.permits_path(path) {
+            let meaning = meaning.get_or_insert_with(|| Meaning::of(path));
+            if let Some(prefix) = wired.grant.may_permit_path(meaning)
+                && wired.grant.permits_actions(actions) != Verdict::No
+            {
+                return Err((Some(wired.grant.name.clone()), ambiguous(path, prefix)));
+            }
             let what = match path {
                 "/" => "path /: adding it to `paths` would allow all paths".to_owned(),
                 path => format!("path {}: add a prefix of it to `paths`", shown(path)),
@@ -237,6 +248,16 @@ pub(super) fn unruled(target: &Target, method: &Method) -> Refusal {
         _ => format!("no rule allows {target}: add one that allows {method}"),
     };
     Refusal::denied(Cause::NoRule, sentence)
+}
+
+/// The refusal of a path that differs from one that a rule allows only for some servers.
+fn ambiguous(path: &str, prefix: &Prefix) -> Refusal {
+    let sentence = format!(
+        "a server might read the path {} as {prefix} or one below it: send it as `paths` spells it, or, if only upper and lower case \
+         differ, add this spelling to `paths`",
+        shown(path)
+    );
+    Refusal::denied(Cause::Path, sentence)
 }
 
 /// Returns the beginning of a path, for a sentence. A query is no part of it.

@@ -15,6 +15,14 @@ pub(super) fn unclear(why: Unclear) -> Refusal {
     )
 }
 
+/// The refusal of a request with a header or parameter that servers may read as the method.
+pub(super) fn other_method(cause: Cause, what: &str) -> Refusal {
+    Refusal::denied(
+        cause,
+        format!("its {what} could change the method: use the method itself"),
+    )
+}
+
 /// The refusal of a request that may change something, if only reads are sent.
 pub(super) fn writes(method: &Method) -> Refusal {
     let remedy = if can_read(method) {

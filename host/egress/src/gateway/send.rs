@@ -23,7 +23,7 @@ use tokio::{
 use super::{
     Options, Shared,
     admit::{choose, unruled},
-    denial::{altered, guest_authenticates, revoked, unclear, writes},
+    denial::{altered, guest_authenticates, other_method, revoked, unclear, writes},
     policy::{Policy, Wired},
     sign::{Sign, Signed},
     wire::{Times, Unanswered},
@@ -40,7 +40,7 @@ use crate::{
     instance::{Capacity, Permits, Ticket},
     legible,
     meter::Meter,
-    pace,
+    overrides, pace,
     refusal::{Cause, Code, Refusal},
     rule::Target,
     upload::{BoxError, GuestBody, MAX_HELD, Progress, Upload, collect, too_long},
@@ -369,7 +369,11 @@ impl Admitted {
             .candidates
             .iter()
             .filter_map(|wired| wired.grant.credential.as_ref());
+        let limited = |wired: &Arc<Wired>| wired.grant.limits_methods();
+        let overridable = overrides::may_be_in_body(head)
+            && (self.dry_run || self.candidates.iter().any(limited));
         let needed = undecided
+            || overridable
             || signed
                 .into_iter()
                 .any(|credential| credential.needs_body(head));
@@ -385,6 +389,14 @@ impl Admitted {
         let most = most.min(MAX_HELD);
         let room = self.shared.held.room(most).await?;
         let bytes = room.hold(collect(body, most, between, deadline).await?);
+        if overridable
+            && let Some(name) = overrides::in_body(&head.headers, &bytes).map_err(unclear)?
+        {
+            return Err(other_method(
+                Cause::RuleMethod,
+                &format!("body parameter {name}"),
+            ));
+        }
         if undecided {
             self.actions
                 .named

@@ -1,17 +1,20 @@
 //! One HTTP exchange on one connection.
 
-use std::{error::Error as _, sync::Arc, time::Duration};
+use std::{error::Error as _, io, sync::Arc, time::Duration};
 
 use http::{Extensions, Request, Response};
 use hyper::body::Incoming;
 use hyper_util::{
-    client::legacy::{Client, connect::capture_connection},
+    client::legacy::{
+        Client,
+        connect::{CaptureConnection, capture_connection},
+    },
     rt::{TokioExecutor, TokioTimer},
 };
 use tokio::time::{Instant, sleep_until};
 
 use crate::{
-    dial::{Connector, Opened},
+    dial::{Connector, HeadLimit, Opened},
     refusal::{Cause, Code, Refusal},
     upload::{Progress, Upload},
 };
@@ -79,6 +82,10 @@ impl Wire {
             refusal = revoked => return Err(refusal.into()),
         };
         let connected = Instant::now();
+        let head = extensions(&captured).remove::<HeadLimit>();
+        if early.is_none() {
+            head.iter().for_each(HeadLimit::start);
+        }
         let answer = match early {
             Some(answer) => answer,
             None => loop {
@@ -95,17 +102,14 @@ impl Wire {
                 }
             },
         };
+        head.iter().for_each(HeadLimit::end);
         let answer = answer.map_err(|error| {
             let refusal = progress.failure().unwrap_or_else(|| failure(&error));
             let closed = matches!(
                 refusal.code(),
                 Code::HttpResponseIncomplete | Code::ConnectionTerminated
             );
-            let mut extensions = Extensions::new();
-            if let Some(connection) = captured.connection_metadata().as_ref() {
-                connection.get_extras(&mut extensions);
-            }
-            let used_before = extensions
+            let used_before = extensions(&captured)
                 .get::<Opened>()
                 .is_some_and(|opened| opened.0 < started);
             Unanswered {
@@ -125,6 +129,15 @@ impl Wire {
         }
         Ok(answer)
     }
+}
+
+/// Returns what the connector has attached to the connection.
+fn extensions(captured: &CaptureConnection) -> Extensions {
+    let mut extensions = Extensions::new();
+    if let Some(connection) = captured.connection_metadata().as_ref() {
+        connection.get_extras(&mut extensions);
+    }
+    extensions
 }
 
 /// Why there is no answer.
@@ -184,6 +197,15 @@ fn failure(error: &hyper_util::client::legacy::Error) -> Refusal {
 }
 
 fn hyper_failure(error: &hyper::Error) -> Refusal {
+    // The connection itself has ended the exchange.
+    let inner = error
+        .source()
+        .and_then(|it| it.downcast_ref::<io::Error>())
+        .and_then(io::Error::get_ref)
+        .and_then(|it| it.downcast_ref::<Refusal>());
+    if let Some(refusal) = inner {
+        return refusal.clone();
+    }
     let code = match error {
         it if it.is_parse_too_large() => {
             let sentence = format!(

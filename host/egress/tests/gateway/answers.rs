@@ -534,3 +534,41 @@ async fn an_empty_body_is_sent_without_transfer_encoding() {
     let response = plugin.send_body(&plugin.call(), head, empty).await;
     assert_eq!(read(response.unwrap()).await.unwrap().1, "None");
 }
+
+// Holds: SEC-33
+#[tokio::test]
+async fn endless_informational_answers_end_the_request() {
+    const EARLY: &str = "HTTP/1.1 103 Early Hints\r\nlink: </a>\r\n\r\n";
+    let server = Server::raw(|mut stream| async move {
+        let mut head = vec![0; 16 * 1024];
+        let length = stream.read(&mut head).await.unwrap_or_default();
+        let endless = head[..length].starts_with(b"GET /endless");
+        let pieces = if endless { usize::MAX } else { 20 };
+        for _ in 0..pieces {
+            if stream.write_all(EARLY.as_bytes()).await.is_err() {
+                return;
+            }
+        }
+        let answer = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
+        let _ = stream.write_all(answer).await;
+    })
+    .await;
+    let plugin = Plugin::to(&server, "");
+    assert_eq!(plugin.fetch(get(&server, "/")).await.unwrap().1, "ok");
+    let refusal = plugin.send(get(&server, "/endless")).await.unwrap_err();
+    assert_eq!(refusal.code(), Code::HttpResponseHeaderSectionSize);
+    assert!(refusal.sentence().contains("1xx"), "{refusal}");
+}
+
+#[tokio::test]
+async fn a_large_answer_on_a_used_connection_is_read() {
+    let server = Server::http(|_| async { Response::new(Full::from(vec![b'x'; 1 << 20])) }).await;
+    let plugin = Plugin::to(&server, "");
+    for _ in 0..3 {
+        assert_eq!(
+            plugin.fetch(get(&server, "/")).await.unwrap().1.len(),
+            1 << 20
+        );
+    }
+    assert_eq!(server.connections(), 1);
+}

@@ -47,6 +47,54 @@ fn closed() -> Closed {
     }
 }
 
+// Holds: SEC-32
+#[tokio::test]
+async fn an_ambiguous_path_does_not_reach_a_later_rule() {
+    let server = Server::plain().await;
+    let rules = "
+- { name: narrow, to: 'http://api.example.com:PORT', addresses: [127.0.0.1/32], paths: [/v3/allowed, /Subscriptions/x], methods: [GET] }
+- { name: wide, to: 'http://api.example.com:PORT', addresses: [127.0.0.1/32] }
+";
+    let plugin = Plugin::new(&settings(rules, server.port(), None));
+    for path in [
+        "/v3/%61llowed/x",
+        "/v3/allowed;a=b/x",
+        "/V3/allowed/x",
+        "/v3/allowed%3b/x",
+        "/v3/ALLOWED",
+        "/v3/allowed%20",
+        "/v3//allowed",
+        "/v3/x/../allowed",
+        "/v3%2fallowed",
+        "/v3\\allowed",
+        "/subscriptions/X/resourceGroups/g",
+    ] {
+        let refusal = plugin.send(get(&server, path)).await.unwrap_err();
+        assert_eq!(refusal.cause(), Cause::Path, "{path}: {refusal}");
+        assert_eq!(
+            refusal.about().unwrap().rule.as_deref(),
+            Some("narrow"),
+            "{path}"
+        );
+    }
+    assert_eq!(server.connections(), 0);
+    // The first rule would not allow these, however they are spelled.
+    for (method, path) in [
+        ("GET", "/v3/allowed/X;y"),
+        ("GET", "/v3/allowedly"),
+        ("GET", "/v3/%61"),
+        ("POST", "/V3/allowed"),
+        (
+            "GET",
+            "/Subscriptions/x/resourceGroups/g/providers/Microsoft.Network/LoadBalancers/l",
+        ),
+        ("GET", "/compute/v1/projects/p/zones/z/instances/i"),
+    ] {
+        let answer = plugin.fetch(request(method, &server, path)).await;
+        assert_eq!(answer.unwrap().0, 200, "{method} {path}");
+    }
+}
+
 // Holds: SEC-17
 #[tokio::test]
 async fn disguised_targets_are_denied_without_a_connection() {
@@ -665,4 +713,49 @@ async fn header_names_with_underscores_are_denied_like_dashes() {
         }
     }
     assert!(passed.is_empty(), "{passed:?}");
+}
+
+// Holds: SEC-34
+#[tokio::test]
+async fn another_method_in_the_request_is_denied() {
+    let server = Server::plain().await;
+    let limited = Plugin::to(&server, "methods: [GET, POST]");
+    let form = "application/x-www-form-urlencoded";
+    for (path, kind, body) in [
+        ("/?_HttpMethod=DELETE", form, ""),
+        ("/?$httpMethod=DELETE", form, ""),
+        ("/", form, "a=b&_method=DELETE"),
+        ("/", "application/json", r#"{"_method": "DELETE"}"#),
+        (
+            "/",
+            "multipart/form-data; boundary=x",
+            "--x\r\nContent-Disposition: form-data; name=\"_method\"\r\n\r\nDELETE\r\n--x--\r\n",
+        ),
+    ] {
+        let mut request = post(&server, path, body);
+        let kind = kind.parse().unwrap();
+        request.headers_mut().insert("content-type", kind);
+        let refusal = limited.send(request).await.unwrap_err();
+        assert_eq!(refusal.code(), Code::HttpRequestDenied, "{path} {body}");
+        assert!(
+            refusal.sentence().contains("could change the method"),
+            "{refusal}"
+        );
+    }
+    let mut request = get(&server, "/");
+    request
+        .headers_mut()
+        .insert("x-method", "DELETE".parse().unwrap());
+    assert_eq!(
+        limited.send(request).await.unwrap_err().cause(),
+        Cause::Header
+    );
+    assert_eq!(server.connections(), 0);
+    // Without a limit, there is nothing to get around, so the body is not read first.
+    let free = Plugin::to(&server, "");
+    let mut request = post(&server, "/", "_method=DELETE");
+    request
+        .headers_mut()
+        .insert("content-type", form.parse().unwrap());
+    assert_eq!(free.fetch(request).await.unwrap().0, 200);
 }

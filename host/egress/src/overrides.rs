@@ -1,0 +1,339 @@
+//! Headers and parameters with which some servers replace the method of a request.
+//!
+//! Rules decide on the method of the request line. A server that reads another one elsewhere would
+//! do what no rule allows.
+
+use http::{
+    HeaderMap, Method,
+    header::{CONTENT_ENCODING, CONTENT_TYPE},
+    request::Parts,
+};
+use memchr::memmem;
+use serde::{
+    Deserialize, Deserializer,
+    de::{IgnoredAny, MapAccess, SeqAccess, Visitor},
+};
+
+use crate::actions::{Unclear, decode};
+
+/// Names that mean another method, without what is not a letter or digit, in lower case. `_method`
+/// and the like are recognized in [`is_override`].
+const NAMES: &[&[u8]] = &[
+    b"httpmethod",
+    b"httpmethodoverride",
+    b"methodoverride",
+    b"xhttpmethod",
+    b"xhttpmethodoverride",
+    b"xmethod",
+    b"xmethodoverride",
+];
+
+/// Charsets in which ASCII characters are as in ASCII.
+const CHARSETS: &[&str] = &["utf-8", "us-ascii", "iso-8859-1", "windows-1252"];
+
+/// Returns the header or query parameter that could replace the method.
+pub(crate) fn in_head(head: &Parts) -> Option<String> {
+    let mut headers = head.headers.keys().map(|name| name.as_str());
+    if let Some(name) = headers.find(|name| is_override(name.as_bytes())) {
+        return Some(format!("header {name}"));
+    }
+    let query = head.uri.query().unwrap_or_default();
+    form_override(query.as_bytes()).map(|name| format!("query parameter {name}"))
+}
+
+/// Returns true if servers may read a method in the body of this request: they do so only with
+/// POST, in a form or in JSON.
+pub(crate) fn may_be_in_body(head: &Parts) -> bool {
+    let mut kinds = head.headers.get_all(CONTENT_TYPE).iter();
+    let kind = kinds.next().map(|kind| kind.to_str().unwrap_or_default());
+    head.method == Method::POST
+        && (kinds.next().is_some() || kind.is_none_or(|kind| is_read(&kind.to_ascii_lowercase())))
+}
+
+/// Returns true for media types that servers read parameters from.
+fn is_read(kind: &str) -> bool {
+    let kind = kind.split(';').next().unwrap_or_default().trim();
+    let other = [
+        "application/",
+        "image/",
+        "audio/",
+        "video/",
+        "font/",
+        "text/",
+    ];
+    !other.iter().any(|family| kind.starts_with(family))
+        || ["urlencoded", "form", "json", "text/plain"]
+            .iter()
+            .any(|word| kind.contains(word))
+}
+
+/// Returns the parameter in the body that could replace the method.
+///
+/// # Errors
+/// If that cannot be determined.
+pub(crate) fn in_body(headers: &HeaderMap, body: &[u8]) -> Result<Option<String>, Unclear> {
+    if body.is_empty() {
+        return Ok(None);
+    }
+    let mut encodings = headers.get_all(CONTENT_ENCODING).iter();
+    if encodings.any(|encoding| !encoding.as_bytes().eq_ignore_ascii_case(b"identity")) {
+        return Err("its body is compressed");
+    }
+    let kind = headers.get(CONTENT_TYPE);
+    let kind = kind.and_then(|kind| kind.to_str().ok());
+    let kind = kind.unwrap_or_default().to_ascii_lowercase();
+    let charset = kind.split_once("charset").map(|(_, rest)| {
+        rest.trim_matches([' ', '=', '"'])
+            .split([';', '"', ' '])
+            .next()
+            .unwrap_or_default()
+    });
+    if charset.is_some_and(|charset| !CHARSETS.contains(&charset)) {
+        return Err("its body is not UTF-8");
+    }
+    // Some servers ignore the type of the body.
+    let found = form_override(body).or_else(|| multipart_override(body));
+    if found.is_some() || !kind.contains("json") {
+        return Ok(found);
+    }
+    json_override(body)
+}
+
+/// Returns true for names that mean another method: `_method` (Rails, Laravel, Symfony, Spring),
+/// `_HttpMethod` (Salesforce), `$httpMethod` (Google), `X-HTTP-Method-Override` and so on. PHP reads
+/// `.method` and `_method[]` as `_method`.
+fn is_override(name: &[u8]) -> bool {
+    let name = name.split(|byte| *byte == b'[').next().unwrap_or_default();
+    let letters = name.iter().filter(|byte| byte.is_ascii_alphanumeric());
+    let letters: Vec<u8> = letters.map(u8::to_ascii_lowercase).collect();
+    // A parameter with the plain name has another meaning.
+    NAMES.contains(&letters.as_slice())
+        || letters == b"method" && !name.eq_ignore_ascii_case(b"method")
+}
+
+/// Returns a name in a form or a query that means another method.
+fn form_override(text: &[u8]) -> Option<String> {
+    let names = text
+        .split(|byte| b"&;".contains(byte))
+        .filter_map(|pair| pair.split(|byte| *byte == b'=').next());
+    // What is longer is the text of another format.
+    let mut names = names.filter(|name| name.len() <= 256).map(decode);
+    names.find(|name| is_override(name)).map(shown)
+}
+
+/// Returns a name of a part of a multipart body that means another method, wherever it is written.
+fn multipart_override(body: &[u8]) -> Option<String> {
+    let lower = body.to_ascii_lowercase();
+    memmem::find_iter(&lower, b"name").find_map(|at| {
+        let rest = lower.get(at + b"name".len()..).unwrap_or_default();
+        let rest = rest.strip_prefix(b"*").unwrap_or(rest).trim_ascii_start();
+        let value = rest.strip_prefix(b"=")?.trim_ascii_start();
+        let name = match value.strip_prefix(b"\"") {
+            Some(quoted) => quoted.split(|byte| *byte == b'"').next(),
+            None => value.split(|byte| b";\r\n".contains(byte)).next(),
+        };
+        let name = decode(name?);
+        // In the extended form, the charset and the language come before the name.
+        let name = name.rsplit(|byte| *byte == b'\'').next()?.to_vec();
+        is_override(&name).then(|| shown(name))
+    })
+}
+
+/// Returns a key of a JSON object that means another method. Names without a sign before them are
+/// common fields.
+fn json_override(body: &[u8]) -> Result<Option<String>, Unclear> {
+    let body = body.strip_prefix(b"\xef\xbb\xbf").unwrap_or(body);
+    for keys in serde_json::Deserializer::from_slice(body).into_iter::<Keys>() {
+        let Keys(keys) = keys.map_err(|_| "its body is not valid JSON")?;
+        let means = |key: &&String| {
+            let signed = !key.starts_with(|first: char| first.is_ascii_alphanumeric());
+            (signed || key.to_ascii_lowercase().starts_with("x-")) && is_override(key.as_bytes())
+        };
+        if let Some(key) = keys.iter().find(means) {
+            return Ok(Some(shown(key.clone().into_bytes())));
+        }
+    }
+    Ok(None)
+}
+
+/// Returns the name for a message.
+fn shown(name: Vec<u8>) -> String {
+    let name = String::from_utf8_lossy(&name);
+    format!("`{}`", name.chars().take(40).collect::<String>())
+}
+
+/// The keys of a JSON object; none for other values.
+struct Keys(Vec<String>);
+
+impl<'de> Deserialize<'de> for Keys {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Collect;
+
+        impl<'de> Visitor<'de> for Collect {
+            type Value = Keys;
+
+            fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str("JSON")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Keys, A::Error> {
+                let mut keys = Vec::new();
+                while let Some((key, IgnoredAny)) = map.next_entry()? {
+                    keys.push(key);
+                }
+                Ok(Keys(keys))
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Keys, A::Error> {
+                while let Some(IgnoredAny) = seq.next_element()? {}
+                Ok(Keys(Vec::new()))
+            }
+
+            fn visit_bool<E>(self, _: bool) -> Result<Keys, E> {
+                Ok(Keys(Vec::new()))
+            }
+
+            fn visit_i64<E>(self, _: i64) -> Result<Keys, E> {
+                Ok(Keys(Vec::new()))
+            }
+
+            fn visit_u64<E>(self, _: u64) -> Result<Keys, E> {
+                Ok(Keys(Vec::new()))
+            }
+
+            fn visit_f64<E>(self, _: f64) -> Result<Keys, E> {
+                Ok(Keys(Vec::new()))
+            }
+
+            fn visit_str<E>(self, _: &str) -> Result<Keys, E> {
+                Ok(Keys(Vec::new()))
+            }
+
+            fn visit_unit<E>(self) -> Result<Keys, E> {
+                Ok(Keys(Vec::new()))
+            }
+        }
+
+        deserializer.deserialize_any(Collect)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn head(method: &str, uri: &str, headers: &[(&str, &str)]) -> Parts {
+        let mut request = http::Request::builder().method(method).uri(uri);
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        request.body(()).unwrap().into_parts().0
+    }
+
+    #[test]
+    fn another_method_in_a_head_is_found() {
+        let table = [
+            ("/?_method=DELETE", "x-a", true),
+            ("/?a=1&%5FMETHOD=DELETE", "x-a", true),
+            ("/?a=1;_HttpMethod=x", "x-a", true),
+            ("/?$httpMethod=DELETE", "x-a", true),
+            ("/?httpMethod=DELETE", "x-a", true),
+            ("/?X-HTTP-Method-Override=DELETE", "x-a", true),
+            ("/?.method=DELETE", "x-a", true),
+            ("/?_method[]=DELETE", "x-a", true),
+            ("/", "x-method", true),
+            ("/", "x-http-method", true),
+            ("/", "x-http-method-override", true),
+            ("/", "x-method-override", true),
+            ("/?method=listZones&auth_method=x", "method", false),
+            ("/?a=_method", "access-control-request-method", false),
+        ];
+        for (uri, header, expected) in table {
+            let found = in_head(&head("GET", uri, &[(header, "DELETE")]));
+            assert_eq!(found.is_some(), expected, "{uri} {header}: {found:?}");
+        }
+    }
+
+    #[test]
+    fn another_method_in_a_body_is_found() {
+        let form = "application/x-www-form-urlencoded";
+        let multipart = "multipart/form-data; boundary=x";
+        let json = "application/json; charset=utf-8";
+        let table = [
+            (form, "_method=DELETE", true),
+            (form, "a=b&%5fmethod=DELETE", true),
+            (form, "a=b&_HttpMethod=DELETE", true),
+            ("", "a&_method=DELETE", true),
+            ("text/plain", "_method=DELETE", true),
+            (form, "method=DELETE&a=_method", false),
+            (
+                multipart,
+                "--x\r\nContent-Disposition: form-data; name=\"_method\"\r\n\r\nDELETE\r\n--x--",
+                true,
+            ),
+            (
+                multipart,
+                "--x\r\ncontent-disposition:form-data;NAME = _Method\r\n\r\nDELETE\r\n--x--",
+                true,
+            ),
+            (
+                multipart,
+                "--x\r\nContent-Disposition: form-data; name*=UTF-8''%5Fmethod\r\n\r\nDELETE",
+                true,
+            ),
+            (
+                multipart,
+                "--x\r\nContent-Disposition: form-data; name=\"method\"\r\n\r\n_method\r\n--x--",
+                false,
+            ),
+            (json, r#"{"a": 1, "_method": "DELETE"}"#, true),
+            (json, r#"{"\u005fmethod": "DELETE"}"#, true),
+            (json, r#"{"$httpMethod": "DELETE"}"#, true),
+            (json, "{}\n{\"_method\": 1}", true),
+            // Fields of health checks.
+            (json, r#"{"healthmonitor": {"http_method": "GET"}}"#, false),
+            (json, r#"{"httpMethod": "GET", "method": "GET"}"#, false),
+            (json, r#"[{"a": [1.5, -1, null, true, "x"]}]"#, false),
+            (json, "", false),
+        ];
+        for (kind, body, expected) in table {
+            let head = head("POST", "/", &[("content-type", kind)]);
+            assert!(may_be_in_body(&head), "{kind}");
+            let found = in_body(&head.headers, body.as_bytes()).unwrap();
+            assert_eq!(found.is_some(), expected, "{kind} {body}: {found:?}");
+        }
+    }
+
+    #[test]
+    fn a_body_that_cannot_be_read_is_unclear() {
+        for (name, value, body) in [
+            ("content-type", "application/json", "{'_method': 'DELETE'}"),
+            (
+                "content-type",
+                "application/x-www-form-urlencoded; charset=ibm037",
+                "x",
+            ),
+            ("content-encoding", "gzip", "x"),
+        ] {
+            let head = head("POST", "/", &[(name, value)]);
+            assert!(in_body(&head.headers, body.as_bytes()).is_err(), "{value}");
+        }
+    }
+
+    #[test]
+    fn only_forms_and_json_of_posts_are_read() {
+        for (method, kind, expected) in [
+            ("POST", "application/octet-stream", false),
+            ("POST", "text/xml; charset=utf-8", false),
+            ("POST", "application/soap+xml", false),
+            ("POST", "application/vnd.api+json", true),
+            ("POST", "nonsense", true),
+            ("PUT", "application/json", false),
+        ] {
+            let head = head(method, "/", &[("content-type", kind)]);
+            assert_eq!(may_be_in_body(&head), expected, "{method} {kind}");
+        }
+        let none = head("POST", "/", &[]);
+        assert!(may_be_in_body(&none));
+    }
+}
