@@ -30,6 +30,7 @@ mod held;
 mod hosts;
 mod instance;
 mod issuer;
+mod json;
 mod legible;
 mod meter;
 mod metrics;

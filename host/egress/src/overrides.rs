@@ -9,12 +9,11 @@ use http::{
     request::Parts,
 };
 use memchr::memmem;
-use serde::{
-    Deserialize, Deserializer,
-    de::{IgnoredAny, MapAccess, SeqAccess, Visitor},
-};
 
-use crate::actions::{Unclear, decode};
+use crate::{
+    actions::{Unclear, decode},
+    json,
+};
 
 /// Names that mean another method, without what is not a letter or digit, in lower case. `_method`
 /// and the like are recognized in [`is_override`].
@@ -33,7 +32,7 @@ const CHARSETS: &[&str] = &["utf-8", "us-ascii", "iso-8859-1", "windows-1252"];
 
 /// Returns the header or query parameter that could replace the method.
 pub(crate) fn in_head(head: &Parts) -> Option<String> {
-    let mut headers = head.headers.keys().map(|name| name.as_str());
+    let mut headers = head.headers.keys().map(http::HeaderName::as_str);
     if let Some(name) = headers.find(|name| is_override(name.as_bytes())) {
         return Some(format!("header {name}"));
     }
@@ -118,7 +117,9 @@ fn form_override(text: &[u8]) -> Option<String> {
         .filter_map(|pair| pair.split(|byte| *byte == b'=').next());
     // What is longer is the text of another format.
     let mut names = names.filter(|name| name.len() <= 256).map(decode);
-    names.find(|name| is_override(name)).map(shown)
+    names
+        .find(|name| is_override(name))
+        .map(|name| shown(&name))
 }
 
 /// Returns a name of a part of a multipart body that means another method, wherever it is written.
@@ -134,88 +135,27 @@ fn multipart_override(body: &[u8]) -> Option<String> {
         };
         let name = decode(name?);
         // In the extended form, the charset and the language come before the name.
-        let name = name.rsplit(|byte| *byte == b'\'').next()?.to_vec();
-        is_override(&name).then(|| shown(name))
+        let name = name.rsplit(|byte| *byte == b'\'').next()?;
+        is_override(name).then(|| shown(name))
     })
 }
 
 /// Returns a key of a JSON object that means another method. Names without a sign before them are
 /// common fields.
 fn json_override(body: &[u8]) -> Result<Option<String>, Unclear> {
-    let body = body.strip_prefix(b"\xef\xbb\xbf").unwrap_or(body);
-    for keys in serde_json::Deserializer::from_slice(body).into_iter::<Keys>() {
-        let Keys(keys) = keys.map_err(|_| "its body is not valid JSON")?;
-        let means = |key: &&String| {
-            let signed = !key.starts_with(|first: char| first.is_ascii_alphanumeric());
-            (signed || key.to_ascii_lowercase().starts_with("x-")) && is_override(key.as_bytes())
-        };
-        if let Some(key) = keys.iter().find(means) {
-            return Ok(Some(shown(key.clone().into_bytes())));
-        }
-    }
-    Ok(None)
+    let keys = json::keys(body).map_err(|_| "its body is not valid JSON")?;
+    let means = |key: &String| {
+        let signed = !key.starts_with(|first: char| first.is_ascii_alphanumeric());
+        (signed || key.to_ascii_lowercase().starts_with("x-")) && is_override(key.as_bytes())
+    };
+    let found = keys.into_iter().find(means);
+    Ok(found.map(|key| shown(key.as_bytes())))
 }
 
 /// Returns the name for a message.
-fn shown(name: Vec<u8>) -> String {
-    let name = String::from_utf8_lossy(&name);
+fn shown(name: &[u8]) -> String {
+    let name = String::from_utf8_lossy(name);
     format!("`{}`", name.chars().take(40).collect::<String>())
-}
-
-/// The keys of a JSON object; none for other values.
-struct Keys(Vec<String>);
-
-impl<'de> Deserialize<'de> for Keys {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Collect;
-
-        impl<'de> Visitor<'de> for Collect {
-            type Value = Keys;
-
-            fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-                f.write_str("JSON")
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Keys, A::Error> {
-                let mut keys = Vec::new();
-                while let Some((key, IgnoredAny)) = map.next_entry()? {
-                    keys.push(key);
-                }
-                Ok(Keys(keys))
-            }
-
-            fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Keys, A::Error> {
-                while let Some(IgnoredAny) = seq.next_element()? {}
-                Ok(Keys(Vec::new()))
-            }
-
-            fn visit_bool<E>(self, _: bool) -> Result<Keys, E> {
-                Ok(Keys(Vec::new()))
-            }
-
-            fn visit_i64<E>(self, _: i64) -> Result<Keys, E> {
-                Ok(Keys(Vec::new()))
-            }
-
-            fn visit_u64<E>(self, _: u64) -> Result<Keys, E> {
-                Ok(Keys(Vec::new()))
-            }
-
-            fn visit_f64<E>(self, _: f64) -> Result<Keys, E> {
-                Ok(Keys(Vec::new()))
-            }
-
-            fn visit_str<E>(self, _: &str) -> Result<Keys, E> {
-                Ok(Keys(Vec::new()))
-            }
-
-            fn visit_unit<E>(self) -> Result<Keys, E> {
-                Ok(Keys(Vec::new()))
-            }
-        }
-
-        deserializer.deserialize_any(Collect)
-    }
 }
 
 #[cfg(test)]

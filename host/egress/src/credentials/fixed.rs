@@ -107,8 +107,8 @@ impl Credential for Fixed {
         &self.name
     }
 
-    fn needs_body(&self, _head: &request::Parts) -> bool {
-        false
+    fn needs_body(&self, head: &request::Parts) -> bool {
+        self.place.is_header("x-auth-token") && Mint::Keystone.needs_body(head)
     }
 
     async fn prepare(

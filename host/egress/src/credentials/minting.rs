@@ -24,20 +24,28 @@ pub(crate) enum Mint {
 
 impl Mint {
     /// Returns true if the body determines what is requested.
-    pub(crate) fn needs_body(self) -> bool {
-        self == Self::VsphereSoap
+    pub(crate) fn needs_body(self, head: &Parts) -> bool {
+        match self {
+            Self::Keystone => keystone::is_action(head),
+            Self::VsphereSoap => true,
+            Self::OAuth2 => false,
+        }
     }
 
     /// Returns an error if the answer to the request would be a secret.
     pub(crate) fn check(self, head: &Parts, body: Option<&Bytes>) -> Result<(), Failure> {
-        match self {
-            Self::Keystone => keystone::check(head),
-            Self::VsphereSoap => {
-                let body = body.ok_or_else(|| {
-                    Failure::malformed("the complete body is needed to determine the operation")
-                })?;
-                soap::check(head, body)
+        let body = match body {
+            Some(body) => body.as_ref(),
+            None if self.needs_body(head) => {
+                return Err(Failure::malformed(
+                    "the complete body is needed to determine the operation",
+                ));
             }
+            None => b"",
+        };
+        match self {
+            Self::Keystone => keystone::check(head, body),
+            Self::VsphereSoap => soap::check(head, body),
             Self::OAuth2 => oauth2::check(head),
         }
     }
@@ -194,8 +202,21 @@ mod tests {
     }
 
     #[test]
-    fn only_soap_names_its_operation_in_the_body() {
-        let needs = [Mint::Keystone, Mint::VsphereSoap, Mint::OAuth2].map(Mint::needs_body);
-        assert_eq!(needs, [false, true, false]);
+    fn operations_in_bodies_need_the_body() {
+        for (path, expected) in [
+            ("/v2.1/servers", [false, true, false]),
+            ("/v2.1/servers/7/action", [true, true, false]),
+        ] {
+            let request = http::Request::post(format!("https://a.example{path}"));
+            let (head, ()) = request.body(()).unwrap().into_parts();
+            let needs = [Mint::Keystone, Mint::VsphereSoap, Mint::OAuth2]
+                .map(|mint| mint.needs_body(&head));
+            assert_eq!(needs, expected, "{path}");
+            assert_eq!(
+                Mint::Keystone.check(&head, None).is_err(),
+                expected[0],
+                "{path}"
+            );
+        }
     }
 }

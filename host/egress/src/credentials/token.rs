@@ -102,7 +102,7 @@ impl<S: TokenSource> Credential for TokenCredential<S> {
 
     fn needs_body(&self, head: &request::Parts) -> bool {
         // The body of a login is read and discarded.
-        self.mint.needs_body()
+        self.mint.needs_body(head)
             || self
                 .mask
                 .as_ref()

@@ -3,7 +3,7 @@
 use http::request::Parts;
 
 use crate::{
-    actions::{of_body, of_head},
+    actions::{decode, of_body, of_head},
     credentials::failure::Failure,
 };
 
@@ -21,6 +21,23 @@ const SERVICES: &[&str] = &[
     "identitystore",
     "portal.sso",
     "oidc",
+    "secretsmanager",
+    "ssm",
+    "ssmmessages",
+    "ssm-guiconnect",
+    "ec2messages",
+    "ec2-instance-connect",
+    "acm-pca",
+    "cloudshell",
+    "lambda",
+    "payment-cryptography",
+    "redshift-serverless",
+];
+
+/// Services that hand out secrets or permissions, except with actions that start with one of these.
+const READ_ONLY: &[(&str, &[&str])] = &[
+    ("iam", &["Get", "List"]),
+    ("kms", &["DescribeKey", "ListKeys", "ListAliases"]),
 ];
 
 /// Actions of any service, compared without regard to case.
@@ -51,9 +68,42 @@ const ACTIONS: &[&str] = &[
     "GetSessionToken",
     "GetWebIdentityToken",
     "GetDelegatedAccessToken",
-    // EC2
+    // IAM: permissions for an identity of the plugin's choice
+    "AddRoleToInstanceProfile",
+    "AddUserToGroup",
+    "AttachGroupPolicy",
+    "AttachRolePolicy",
+    "AttachUserPolicy",
+    "CreatePolicy",
+    "CreatePolicyVersion",
+    "CreateRole",
+    "DeleteRolePermissionsBoundary",
+    "DeleteUserPermissionsBoundary",
+    "EnableMFADevice",
+    "GetCredentialReport",
+    "PutGroupPolicy",
+    "PutRolePermissionsBoundary",
+    "PutRolePolicy",
+    "PutUserPermissionsBoundary",
+    "PutUserPolicy",
+    "SetDefaultPolicyVersion",
+    // EC2 and Auto Scaling: keys, consoles, and user data, which has the tokens of nodes that join
     "CreateKeyPair",
+    "ImportKeyPair",
     "GetPasswordData",
+    "GetConsoleOutput",
+    "GetConsoleScreenshot",
+    "GetLaunchTemplateData",
+    "DescribeLaunchTemplateVersions",
+    "DescribeLaunchConfigurations",
+    "AssociateIamInstanceProfile",
+    "ReplaceIamInstanceProfileAssociation",
+    "SendSSHPublicKey",
+    "SendSerialConsoleSSHPublicKey",
+    "ExportVerifiedAccessInstanceClientConfiguration",
+    "ExportClientVpnClientConfiguration",
+    "GetVpnConnectionDeviceSampleConfiguration",
+    "DescribeVpnConnections",
     // Container and package registries
     "GetAuthorizationToken",
     // Secrets Manager, Systems Manager, KMS
@@ -67,6 +117,41 @@ const ACTIONS: &[&str] = &[
     "StartSession",
     "ResumeSession",
     "CreateActivation",
+    "SendCommand",
+    "GetCommandInvocation",
+    "StartAutomationExecution",
+    "StartAccessRequest",
+    "GetAccessToken",
+    "CreateAssociation",
+    "UpdateAssociation",
+    "Decrypt",
+    "ReEncrypt",
+    "GenerateDataKey",
+    "GenerateDataKeyPair",
+    "GenerateMac",
+    "DeriveSharedSecret",
+    "Sign",
+    "CreateGrant",
+    "PutKeyPolicy",
+    // Certificates, functions, clusters, APIs
+    "ExportCertificate",
+    "IssueCertificate",
+    "GetFunction",
+    "GetFunctionConfiguration",
+    "AssumeRoleForPodIdentity",
+    "CreateAccessEntry",
+    "AssociateAccessPolicy",
+    "CreatePodIdentityAssociation",
+    "GetApiKey",
+    "GetApiKeys",
+    "ListApiKeys",
+    "apikeys",
+    "GetCredentials",
+    "GetIdentityCenterAuthToken",
+    "DownloadDBLogFilePortion",
+    "CreateEnvironmentToken",
+    "CreateCliToken",
+    "CreateWebLoginToken",
     // Lightsail, GameLift, Redshift, EMR
     "GetInstanceAccessDetails",
     "DownloadDefaultKeyPair",
@@ -82,7 +167,7 @@ const ACTIONS: &[&str] = &[
     "GetDataAccess",
 ];
 
-/// Returns true if the service only hands out credentials.
+/// Returns true if the service hands out secrets, and nothing that a cloud controller needs.
 pub(crate) fn is_secret_service(service: &str) -> bool {
     SERVICES
         .iter()
@@ -90,14 +175,38 @@ pub(crate) fn is_secret_service(service: &str) -> bool {
 }
 
 /// Denies actions that return a secret, wherever the request names its action: in the query, in a
-/// form, in `X-Amz-Target`, or in the path.
-pub(crate) fn check(head: &Parts, body: &[u8]) -> Result<(), Failure> {
+/// form, in `X-Amz-Target`, or in the path. `services` are the one that is signed for, and the one
+/// that receives the request.
+pub(crate) fn check(head: &Parts, body: &[u8], services: &[&str]) -> Result<(), Failure> {
     let unclear =
         |why| Failure::malformed(format!("the action of the request is not clear: {why}"));
     let mut actions = of_head(head).map_err(unclear)?.named;
     actions.extend(of_body(&head.headers, body).map_err(unclear)?);
     if actions.len() > 1 {
         return Err(Failure::malformed("the request names more than one action"));
+    }
+    let reads = |allowed: &[&str]| {
+        let action = actions.first();
+        action.is_some_and(|action| allowed.iter().any(|start| action.starts_with(start)))
+    };
+    let restricted = READ_ONLY
+        .iter()
+        .find(|(name, allowed)| services.contains(name) && !reads(allowed));
+    if let Some((service, allowed)) = restricted {
+        return Err(Failure::minting(format!(
+            "of service {service}, only actions that start with {} are allowed with Skydock's keys",
+            allowed.join(", ")
+        )));
+    }
+    if actions
+        .first()
+        .is_some_and(|action| action.to_ascii_lowercase().ends_with("instanceattribute"))
+        && (names_user_data(head.uri.query().unwrap_or_default().as_bytes())
+            || names_user_data(body))
+    {
+        return Err(Failure::minting(
+            "the user data of an instance may contain secrets and commands, so it is not allowed with Skydock's keys",
+        ));
     }
     actions.extend(
         super::super::minting::path_segments(head.uri.path())
@@ -117,6 +226,18 @@ pub(crate) fn check(head: &Parts, body: &[u8]) -> Result<(), Failure> {
     }
 }
 
+/// Returns true if a pair of the form names user data: `Attribute=userData`, or `UserData.Value=`.
+fn names_user_data(form: &[u8]) -> bool {
+    let is = |text: &[u8]| text.to_ascii_lowercase().starts_with(b"userdata");
+    form.split(|byte| b"&;".contains(byte)).any(|pair| {
+        let mut halves = pair.splitn(2, |byte| *byte == b'=').map(decode);
+        let name = halves.next().unwrap_or_default();
+        is(name.trim_ascii())
+            || name.trim_ascii().eq_ignore_ascii_case(b"attribute")
+                && halves.next().is_some_and(|value| is(value.trim_ascii()))
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use http::Request;
@@ -130,7 +251,7 @@ mod tests {
             request = request.header("X-Amz-Target", target);
         }
         let (head, ()) = request.body(()).unwrap().into_parts();
-        check(&head, body.as_bytes())
+        check(&head, body.as_bytes(), &["ec2"])
             .err()
             .map(|failure| failure.kind)
     }
@@ -244,7 +365,7 @@ mod tests {
                 .header(name, value)
                 .body(())
                 .unwrap();
-            let failure = check(&request.into_parts().0, ebcdic).unwrap_err();
+            let failure = check(&request.into_parts().0, ebcdic, &["iam"]).unwrap_err();
             assert_eq!(
                 failure.kind,
                 CredentialErrorKind::Malformed,
@@ -259,15 +380,58 @@ mod tests {
         for body in [
             "Action=DescribeInstances&Version=2016-11-15&InstanceId.1=i-1",
             "Action=CreateRoute&Version=2016-11-15",
+            "Action=ModifyInstanceAttribute&SourceDestCheck.Value=false&InstanceId=i-1",
+            "Action=DescribeInstanceAttribute&Attribute=instanceType&InstanceId=i-1",
             "Action=CreateLoadBalancer&Tags.member.1.Key=Action&Tags.member.1.Value=CreateKeyPair",
         ] {
             assert_eq!(kind(uri, None, body), None, "{body}");
         }
     }
 
+    // Holds: SEC-35
+    #[test]
+    fn secrets_of_any_aws_service_are_denied() {
+        let minting = Some(CredentialErrorKind::Minting);
+        let ec2 = "https://ec2.eu-west-1.amazonaws.com/";
+        for body in [
+            "Action=DescribeInstanceAttribute&Attribute=userData&InstanceId=i-1",
+            "Action=DescribeInstanceAttribute&InstanceId=i-1&%41ttribute=user%44ata",
+            "Action=describeinstanceattribute&attribute=USERDATA",
+            "Action=ModifyInstanceAttribute&UserData.Value=IyEvYmluL3No&InstanceId=i-1",
+            "Action=GetConsoleOutput&InstanceId=i-1",
+            "Action=DescribeLaunchTemplateVersions",
+            "Action=GenerateDataKey",
+            "Action=PutRolePolicy",
+            "Action=ExportCertificate",
+        ] {
+            assert_eq!(kind(ec2, None, body), minting, "{body}");
+        }
+        let query = format!("{ec2}?Attribute=userData");
+        assert_eq!(
+            kind(&query, None, "Action=DescribeInstanceAttribute"),
+            minting
+        );
+        let keys = "https://apigateway.eu-west-1.amazonaws.com/apikeys?includeValues=true";
+        assert_eq!(kind(keys, None, ""), minting);
+        let of = |service: &str, body: &str| {
+            let request = Request::post("https://x.example/").body(()).unwrap();
+            check(&request.into_parts().0, body.as_bytes(), &["ec2", service]).is_err()
+        };
+        for (service, body, denied) in [
+            ("iam", "Action=ListServerCertificates", false),
+            ("iam", "Action=TagRole", true),
+            ("iam", "", true),
+            ("kms", "Action=DescribeKey", false),
+            ("kms", "Action=ScheduleKeyDeletion", true),
+            ("ec2", "Action=TagRole", false),
+        ] {
+            assert_eq!(of(service, body), denied, "{service} {body}");
+        }
+    }
+
     #[test]
     fn services_that_issue_credentials_are_recognized() {
-        for service in ["sts", "STS", "cognito-identity"] {
+        for service in ["sts", "STS", "cognito-identity", "ssm", "lambda"] {
             assert!(is_secret_service(service));
         }
         assert!(!is_secret_service("ec2"));

@@ -53,6 +53,7 @@ pub(crate) fn scope(head: &Parts, body: &[u8], allowed: &Allowed) -> Result<Scop
     {
         return Err(secret_service(host));
     }
+    let host_service = of_host.as_ref().map(|it| it.service.clone());
     let stated = stated(head)?;
     // The plugin states the service to sign for, but the service in the host name receives the
     // request. If they differ, both must be allowed; otherwise any AWS service, for example an API
@@ -100,7 +101,8 @@ pub(crate) fn scope(head: &Parts, body: &[u8], allowed: &Allowed) -> Result<Scop
             "region `{region}` is not in its `regions`"
         )));
     }
-    actions::check(head, body)?;
+    let receives = host_service.as_deref().unwrap_or(&service);
+    actions::check(head, body, &[&service, receives])?;
     Ok(Scope { region, service })
 }
 

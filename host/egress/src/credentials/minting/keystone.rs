@@ -1,9 +1,10 @@
-//! Keystone: only reads are allowed, except those that return a secret.
+//! OpenStack: of Keystone, only reads are allowed, except those that return a secret; of other
+//! services, what returns a password, a key or a way to the console of a server is denied.
 
-use http::{Method, request::Parts};
+use http::{Method, header::ACCEPT, request::Parts};
 
-use super::path_segments;
-use crate::credentials::failure::Failure;
+use super::{path_segments, plain_body};
+use crate::{credentials::failure::Failure, json};
 
 /// Resources of Identity under `/v3/`, as opposed to other services with that version. A cloud
 /// controller does not need to change any of them, and each change could give a plugin its own
@@ -42,12 +43,88 @@ const SECRET: &[&str] = &[
     "os-pki",
 ];
 
+/// Resources of other services that are secrets: passwords of servers and databases, tokens of
+/// consoles, and keys of DNS and VPN.
+const SECRET_RESOURCES: &[&str] = &[
+    "os-server-password",
+    "os-console-auth-tokens",
+    "tsigkeys",
+    "ipsec-site-connections",
+];
+
+/// Resources that return a secret when they are created, and the resource that they belong to, if
+/// their names are common: consoles, key pairs, certificates of clusters, root users of databases,
+/// and shares of queues.
+const SECRET_CREATION: &[(&str, Option<&str>)] = &[
+    ("remote-consoles", None),
+    ("os-consoles", None),
+    ("os-keypairs", None),
+    ("certificates", None),
+    ("root", Some("instances")),
+    ("root", Some("clusters")),
+    ("share", Some("queues")),
+];
+
+/// Actions of servers and volumes that return a secret, or set a password that the plugin knows, in
+/// lower case.
+const SECRET_ACTIONS: &[&str] = &[
+    "os-getvncconsole",
+    "os-getspiceconsole",
+    "os-getrdpconsole",
+    "os-getserialconsole",
+    "os-getmksconsole",
+    "os-getconsoleoutput",
+    "os-initialize_connection",
+    "changepassword",
+    "evacuate",
+    "rebuild",
+    "rescue",
+];
+
+/// Headers that set a key with which everybody can read objects of Swift.
+const SECRET_HEADERS: &[&str] = &[
+    "x-account-meta-temp-url-key",
+    "x-account-meta-temp-url-key-2",
+    "x-container-meta-temp-url-key",
+    "x-container-meta-temp-url-key-2",
+];
+
+/// Returns true if the body names an action of a server or a volume.
+pub(crate) fn is_action(head: &Parts) -> bool {
+    head.method == Method::POST
+        && path_segments(head.uri.path())
+            .iter()
+            .any(|segments| segments.last().is_some_and(|last| last == "action"))
+}
+
 /// Returns an error if the answer to the request would be a secret.
-pub(crate) fn check(head: &Parts) -> Result<(), Failure> {
+pub(crate) fn check(head: &Parts, body: &[u8]) -> Result<(), Failure> {
     let read = matches!(head.method, Method::GET | Method::HEAD | Method::OPTIONS);
-    let minting = path_segments(head.uri.path())
+    let paths = path_segments(head.uri.path());
+    if let Some(what) = paths
         .iter()
-        .any(|segments| mints(segments, read));
+        .find_map(|segments| secret_resource(segments, head))
+    {
+        return Err(returns_secret(&format!("{} of {what}", head.method)));
+    }
+    if let Some(name) = SECRET_HEADERS
+        .iter()
+        .find(|name| head.headers.contains_key(**name))
+    {
+        return Err(returns_secret(&format!("header {name}")));
+    }
+    if is_action(head) {
+        plain_body(head)?;
+        let actions = json::keys(body)
+            .map_err(|_| Failure::malformed("the action is not clear: its body is not JSON"))?;
+        let secret = actions
+            .iter()
+            .find(|action| SECRET_ACTIONS.contains(&action.to_lowercase().as_str()));
+        if let Some(action) = secret {
+            return Err(returns_secret(&format!("action {action}")));
+        }
+    }
+    let minting = paths.iter().any(|segments| mints(segments, read));
     if !minting {
         return Ok(());
     }
@@ -56,6 +133,40 @@ pub(crate) fn check(head: &Parts) -> Result<(), Failure> {
         "{method} of this Identity path returns a secret or creates an identity, which is not allowed; Skydock authenticates the plugin's \
          requests, so it does not need to log in (for SDKs that must log in, set `masked: true`)"
     )))
+}
+
+fn returns_secret(what: &str) -> Failure {
+    Failure::minting(format!(
+        "{what} returns or sets a secret, which is not allowed with Skydock's token"
+    ))
+}
+
+/// Returns the resource in the path that is a secret, or returns one.
+fn secret_resource<'a>(segments: &'a [String], head: &Parts) -> Option<&'a str> {
+    let creates = head.method == Method::POST;
+    let under = |name: &str| segments.iter().any(|it| it == name);
+    let is_created = |segment: &str| {
+        SECRET_CREATION
+            .iter()
+            .any(|(name, of)| *name == segment && of.is_none_or(under))
+    };
+    let is = |segment: &&String| {
+        SECRET_RESOURCES.contains(&segment.as_str()) || creates && is_created(segment)
+    };
+    if let Some(resource) = segments.iter().find(is) {
+        return Some(resource);
+    }
+    // Barbican returns what a secret contains at its path, too, if that is not requested as JSON.
+    let described = head.headers.get_all(ACCEPT).iter().all(|accept| {
+        let accept = String::from_utf8_lossy(accept.as_bytes()).to_ascii_lowercase();
+        let is_json = |it: &str| it.contains("json") || it.trim().starts_with("*/*");
+        accept.split(',').all(is_json)
+    });
+    match segments {
+        [.., secrets, _, payload] if secrets == "secrets" && payload == "payload" => Some(payload),
+        [.., secrets, _] if secrets == "secrets" && !described => Some(secrets),
+        _ => None,
+    }
 }
 
 fn mints(segments: &[String], read: bool) -> bool {
@@ -91,7 +202,69 @@ mod tests {
         let request = Request::builder()
             .method(method)
             .uri(format!("https://keystone.example.com{path}"));
-        check(&request.body(()).unwrap().into_parts().0).is_err()
+        check(&request.body(()).unwrap().into_parts().0, b"{}").is_err()
+    }
+
+    // Holds: SEC-35
+    #[test]
+    fn openstack_requests_for_other_secrets_are_denied() {
+        for (method, path) in [
+            ("GET", "/v2.1/servers/7/os-server-password"),
+            ("POST", "/v2.1/servers/7/remote-consoles"),
+            ("GET", "/v2.1/os-console-auth-tokens/x"),
+            ("POST", "/v2.1/os-keypairs"),
+            ("GET", "/key-manager/v1/secrets/7/payload"),
+            ("GET", "/v1/secrets/7/%70ayload"),
+            ("GET", "/v2/tsigkeys"),
+            ("GET", "/v2.0/vpn/ipsec-site-connections/7"),
+            ("POST", "/v1.0/instances/7/root"),
+            ("POST", "/v1/certificates"),
+        ] {
+            assert!(refused(method, path), "{method} {path}");
+        }
+        let kind = |path: &str, headers: &[(&str, &str)], body: &str| {
+            let mut request = Request::post(format!("https://nova.example.com{path}"));
+            for (name, value) in headers {
+                request = request.header(*name, *value);
+            }
+            let head = request.body(()).unwrap().into_parts().0;
+            check(&head, body.as_bytes())
+                .err()
+                .map(|failure| failure.kind)
+        };
+        let minting = Some(crate::credential::CredentialErrorKind::Minting);
+        let malformed = Some(crate::credential::CredentialErrorKind::Malformed);
+        let action = "/v2.1/servers/7/action";
+        for (headers, body, expected) in [
+            (
+                &[][..],
+                r#"{"os-getVNCConsole": {"type": "novnc"}}"#,
+                minting,
+            ),
+            (
+                &[],
+                r#"{"reboot": 1, "os\u002dgetConsoleOutput": {}}"#,
+                minting,
+            ),
+            (&[], r#"{"changePassword": {"adminPass": "x"}}"#, minting),
+            (&[], r#"{"reboot": {"type": "SOFT"}}"#, None),
+            (&[], "os-getVNCConsole", malformed),
+            (&[("content-encoding", "gzip")], "{}", malformed),
+            (&[("x-account-meta-temp-url-key", "x")], "{}", minting),
+        ] {
+            assert_eq!(kind(action, headers, body), expected, "{body}");
+        }
+        for (accept, expected) in [
+            ("text/plain", true),
+            ("application/json, application/octet-stream", true),
+            ("application/json", false),
+            ("*/*", false),
+        ] {
+            let request = Request::get("https://barbican.example.com/v1/secrets/7");
+            let request = request.header("accept", accept).body(()).unwrap();
+            let denied = check(&request.into_parts().0, b"").is_err();
+            assert_eq!(denied, expected, "{accept}");
+        }
     }
 
     #[test]

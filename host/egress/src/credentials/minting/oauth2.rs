@@ -15,7 +15,26 @@ const ISSUERS: &[&str] = &[
     "login.microsoftonline.us",
     "login.chinacloudapi.cn",
     "login.windows.net",
+    "login.microsoft.com",
+    "sts.windows.net",
+    "login.partner.microsoftonline.cn",
+    "graph.microsoft.com",
+    "graph.windows.net",
+    "vault.azure.net",
+    "vault.azure.cn",
+    "vault.usgovcloudapi.net",
+    "managedhsm.azure.net",
     "iam.cloud.ibm.com",
+];
+
+/// Domains of clouds that accept requests within a request, whose paths are in its body.
+const BATCH_HOSTS: &[&str] = &[
+    "googleapis.com",
+    "azure.com",
+    "azure.cn",
+    "usgovcloudapi.net",
+    "microsoft.com",
+    "microsoftonline.com",
 ];
 
 /// Google's custom methods: the part of a path after the last colon.
@@ -27,6 +46,29 @@ const GOOGLE: &[&str] = &[
     "accesssecretversion",
     "access",
     "getpassword",
+    "exchangetoken",
+    "decrypt",
+    "rawdecrypt",
+    "asymmetricdecrypt",
+    "asymmetricsign",
+    "macsign",
+    "generateephemeralcert",
+    // Permissions for an identity that the plugin chooses.
+    "setiampolicy",
+];
+
+/// Google's resources and methods that are segments of a path: what a server writes to its console,
+/// keys for signed URLs, startup scripts and SSH keys, and certificates of databases.
+const GOOGLE_PATHS: &[&str] = &[
+    "serialport",
+    "screenshot",
+    "getguestattributes",
+    "addsignedurlkey",
+    "setmetadata",
+    "setcommoninstancemetadata",
+    "setiampolicy",
+    "createephemeral",
+    "sslcerts",
 ];
 
 /// Prefixes of Azure's POST actions, which are the last segment of a path.
@@ -50,6 +92,34 @@ const AZURE: &[&str] = &[
     "generatecredentials",
     "getaccesstoken",
     "retrievebootdiagnosticsdata",
+    "regenerate",
+    "rotate",
+    "generate",
+    "getkeys",
+    "getsecrets",
+    "listauth",
+    "listapikeys",
+    "listpublishing",
+    "listtoken",
+    "listpassword",
+    "listsync",
+    "addpassword",
+    "addkey",
+    "resetpassword",
+    "resetserviceprincipal",
+    "elevateaccess",
+    "runcommand",
+    "executescript",
+];
+
+/// Azure's resources with which the plugin would run commands, or get permissions, when they are
+/// created: they are segments of a path.
+const AZURE_PATHS: &[&str] = &[
+    "runcommands",
+    "extensions",
+    "roleassignments",
+    "roledefinitions",
+    "serialports",
 ];
 
 /// Returns an error if the answer to the request would be a secret.
@@ -64,10 +134,13 @@ pub(crate) fn check(head: &Parts) -> Result<(), Failure> {
         // For example, `eu.sts…` and `iamcredentials.mtls…` are the same services.
         host == *issuer || host.ends_with(&format!(".{issuer}"))
     });
+    let batches = BATCH_HOSTS
+        .iter()
+        .any(|domain| host == *domain || host.ends_with(&format!(".{domain}")));
     let minting = issuer
         || path_segments(head.uri.path())
             .iter()
-            .any(|segments| mints(segments, read));
+            .any(|segments| mints(segments, read) || batches && is_batch(segments));
     if !minting {
         return Ok(());
     }
@@ -90,7 +163,18 @@ fn mints(segments: &[String], read: bool) -> bool {
         !read && (of_account || last == "hmackeys" || under("federatedidentitycredentials"));
     let shows_key = last == "keystring";
     let azure = !read && AZURE.iter().any(|action| last.starts_with(action));
-    google || makes_key || shows_key || azure
+    let named = |names: &[&str]| segments.iter().any(|it| names.contains(&it.as_str()));
+    let google_path = named(GOOGLE_PATHS);
+    let azure_provider = under("microsoft.authorization") || under("microsoft.compute");
+    let azure_path =
+        !read && (azure_provider && named(AZURE_PATHS) || last == "list" && under("config"));
+    let token = last == "token" && (under("oauth2") || under("oauth"));
+    google || makes_key || shows_key || azure || google_path || azure_path || token
+}
+
+fn is_batch(segments: &[String]) -> bool {
+    let is = |segment: Option<&String>| segment.is_some_and(|it| it == "batch" || it == "$batch");
+    is(segments.first()) || is(segments.last())
 }
 
 #[cfg(test)]
@@ -171,6 +255,75 @@ mod tests {
             (
                 "POST",
                 format!("{azure}/Microsoft.ContainerRegistry/registries/a/LISTCREDENTIALS/"),
+            ),
+        ] {
+            assert!(refused(method, &uri), "{method} {uri}");
+        }
+    }
+
+    // Holds: SEC-35
+    #[test]
+    fn secrets_are_denied_in_every_form_of_google_and_azure() {
+        let compute = "https://compute.googleapis.com/compute/v1/projects/p/zones/z/instances/i";
+        let azure = "https://management.azure.com/subscriptions/s/resourceGroups/g/providers";
+        for (method, uri) in [
+            (
+                "POST",
+                "https://www.googleapis.com/oauth2/v4/token".to_owned(),
+            ),
+            ("POST", "https://www.googleapis.com/batch/iam/v1".to_owned()),
+            (
+                "POST",
+                "https://compute.googleapis.com/batch/compute/v1".to_owned(),
+            ),
+            ("GET", format!("{compute}/serialPort")),
+            ("POST", format!("{compute}/setMetadata")),
+            ("POST", format!("{compute}/setIamPolicy")),
+            (
+                "POST",
+                "https://cloudkms.googleapis.com/v1/projects/p/keyRings/r/cryptoKeys/k:decrypt"
+                    .to_owned(),
+            ),
+            (
+                "POST",
+                "https://sqladmin.googleapis.com/v1/projects/p/instances/i/sslCerts".to_owned(),
+            ),
+            (
+                "POST",
+                "https://management.azure.com/batch?api-version=x".to_owned(),
+            ),
+            (
+                "POST",
+                "https://graph.microsoft.com/v1.0/applications/a/addPassword".to_owned(),
+            ),
+            ("GET", "https://v.vault.azure.net/secrets/s".to_owned()),
+            (
+                "POST",
+                format!("{azure}/Microsoft.Compute/virtualMachines/v/runCommand"),
+            ),
+            (
+                "PUT",
+                format!("{azure}/Microsoft.Compute/virtualMachines/v/runCommands/r"),
+            ),
+            (
+                "PUT",
+                format!("{azure}/Microsoft.Compute/virtualMachines/v/extensions/e"),
+            ),
+            (
+                "PUT",
+                format!("{azure}/Microsoft.Authorization/roleAssignments/r"),
+            ),
+            (
+                "POST",
+                format!("{azure}/Microsoft.Storage/storageAccounts/a/regenerateKey"),
+            ),
+            (
+                "POST",
+                format!("{azure}/Microsoft.Web/sites/s/config/appsettings/list"),
+            ),
+            (
+                "POST",
+                format!("{azure}/Microsoft.Batch/batchAccounts/b/regenerateKeys"),
             ),
         ] {
             assert!(refused(method, &uri), "{method} {uri}");

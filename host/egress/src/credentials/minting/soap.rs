@@ -1,5 +1,6 @@
-//! vSphere: SOAP operations that create sessions, tickets or accounts, detected by the names of
-//! elements.
+//! vSphere: operations that create sessions, tickets, accounts or permissions. In SOAP, they are
+//! names of elements; in the same API as JSON (VI JSON), they are segments of the path. The REST
+//! APIs have resources for the same.
 
 use http::{Method, request::Parts};
 
@@ -18,17 +19,51 @@ const OPERATIONS: &[&str] = &[
     "updateuser",
     "updatepassword",
     "changepassword",
+    // An account or extension with permissions that the plugin chooses.
+    "creategroup",
+    "assignuser",
+    "setentitypermissions",
+    "mergepermissions",
+    "addauthorizationrole",
+    "updateauthorizationrole",
+    "registerextension",
+    "updateextension",
+    "setextensioncertificate",
+    "setpublickey",
+];
+
+/// Resources of the REST APIs that return a session, a token or a ticket, or are accounts, unless
+/// they are read.
+const RESOURCES: &[&str] = &[
+    "session",
+    "sessions",
+    "tickets",
+    "token",
+    "tokenservice",
+    "token-exchange",
+    "access-tokens",
+    "local-accounts",
+    "identity",
+];
+
+/// Services beside the APIs that hand out tokens.
+const ISSUERS: &[&str] = &[
+    "sts",
+    "sso-adminserver",
+    "websso",
+    "openidconnect",
+    "oauth2",
 ];
 
 /// Returns an error if the answer to the request would be a secret, or if servers could parse the
 /// XML differently.
 pub(crate) fn check(head: &Parts, body: &[u8]) -> Result<(), Failure> {
-    // The session resources of vSphere's REST APIs return a session ID.
-    let session = path_segments(head.uri.path())
+    let paths = path_segments(head.uri.path());
+    if let Some(segment) = paths
         .iter()
-        .any(|segments| segments.iter().any(|it| it == "session"));
-    if session && head.method != Method::GET {
-        return Err(refusal("a session"));
+        .find_map(|segments| in_path(segments, &head.method))
+    {
+        return Err(refusal(&format!("{segment:?} in the path")));
     }
     plain_body(head)?;
     // UTF-16 text with Latin letters is valid UTF-8 with zero bytes, which are not allowed in XML.
@@ -54,17 +89,28 @@ pub(crate) fn check(head: &Parts, body: &[u8]) -> Result<(), Failure> {
             "SOAP bodies must not have a document type",
         ));
     }
-    match elements(&lower).find(|name| {
-        OPERATIONS
-            .iter()
-            .any(|operation| name.starts_with(operation))
-    }) {
+    match elements(&lower).find(|name| is_operation(name)) {
         Some(name) => Err(refusal(&format!(
             "operation {}",
             name.chars().take(40).collect::<String>()
         ))),
         None => Ok(()),
     }
+}
+
+/// Returns the segment that names an operation, a resource or a service that hands out secrets.
+fn in_path<'a>(segments: &'a [String], method: &Method) -> Option<&'a str> {
+    let first = segments.first().filter(|it| ISSUERS.contains(&it.as_str()));
+    let mut rest = segments.iter().filter(|segment| {
+        is_operation(segment) || *method != Method::GET && RESOURCES.contains(&segment.as_str())
+    });
+    first.or_else(|| rest.next()).map(String::as_str)
+}
+
+fn is_operation(name: &str) -> bool {
+    OPERATIONS
+        .iter()
+        .any(|operation| name.starts_with(operation))
 }
 
 fn refusal(what: &str) -> Failure {
@@ -131,6 +177,41 @@ mod tests {
             kind("/api/%73ession", b""),
             Some(CredentialErrorKind::Minting)
         );
+    }
+
+    // Holds: SEC-35
+    #[test]
+    fn vsphere_sessions_are_denied_in_every_api() {
+        let manager = "/sdk/vim25/8.0.1.0/SessionManager/SessionManager";
+        for path in [
+            format!("{manager}/Login"),
+            format!("{manager}/LoginByToken"),
+            format!("{manager}/AcquireLocalTicket"),
+            format!("{manager}/AcquireCloneTicket"),
+            format!("{manager}/acquiregenericserviceticket"),
+            format!("{manager}/%41cquireCloneTicket"),
+            "/sdk/vim25/8.0.1.0/AuthorizationManager/a/SetEntityPermissions".to_owned(),
+            "/sdk/vim25/8.0.1.0/ExtensionManager/e/RegisterExtension".to_owned(),
+            "/api/vcenter/vm/vm-1/console/tickets".to_owned(),
+            "/api/vcenter/authentication/token".to_owned(),
+            "/api/vcenter/tokenservice/token-exchange".to_owned(),
+            "/api/appliance/local-accounts/x".to_owned(),
+            "/sts/STSService".to_owned(),
+            "/sso-adminserver/sdk/vsphere.local".to_owned(),
+        ] {
+            assert_eq!(
+                kind(&path, b"{}"),
+                Some(CredentialErrorKind::Minting),
+                "{path}"
+            );
+        }
+        for path in [
+            "/sdk/vim25/8.0.1.0/PropertyCollector/propertyCollector/RetrievePropertiesEx",
+            "/sdk/vim25/8.0.1.0/SearchIndex/SearchIndex/FindByUuid",
+            "/rest/com/vmware/cis/tagging/tag-association/id:urn:vmomi:x:GLOBAL",
+        ] {
+            assert_eq!(kind(path, b"{}"), None, "{path}");
+        }
     }
 
     #[test]
