@@ -1,8 +1,10 @@
 //! The addresses that plugins may connect to, whatever host name resolved to them.
 
 use std::{
+    collections::HashSet,
     fmt,
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
+    sync::Arc,
 };
 
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
@@ -111,11 +113,23 @@ const METADATA: &[IpAddr] = &[
     IpAddr::V6(Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0xa9fe, 0xa9fe)), // OpenStack
 ];
 
-/// Ports of the control plane and the kubelet, which listen on the machine's own addresses and
-/// trust local clients: etcd, API server, kubelet, kube-proxy, controller managers, scheduler and
-/// Skydock.
-const CONTROL_PLANE: [u16; 13] = [
-    2379, 2380, 2381, 6443, 10248, 10249, 10250, 10255, 10256, 10257, 10258, 10259, 10260,
+/// Ports of the control plane, the kubelet and container runtimes, which listen on addresses of
+/// nodes and may trust local clients.
+const CONTROL_PLANE: [u16; 31] = [
+    2375, 2376, // Docker
+    2379, 2380, 2381, 2382, // etcd
+    6443, 6444, // API server, and the local one of k3s
+    8132, 8133, 8134, // konnectivity
+    9345, // RKE2
+    10248, 10249, 10250, 10255, 10256, 10257, 10258, 10259,
+    10260, // kubelet, kube-proxy, controller managers, scheduler, Skydock
+    12379, 12380, // etcd of MicroK8s
+    16443, // API server of MicroK8s
+    19001, // dqlite
+    25000, // MicroK8s
+    50000, 50001, // Talos
+    4001, 7001, // old ports of etcd
+    4194, // cAdvisor
 ];
 
 /// Addresses of the cluster, which are denied whatever name resolves to them. Determined again for
@@ -130,6 +144,11 @@ pub struct Closed {
     pub cluster: Vec<IpNet>,
     /// This machine's own addresses ([`own_addresses`](crate::own_addresses)).
     pub own: Vec<IpAddr>,
+    /// Ports of this machine that are never opened, in addition to those of the control plane.
+    pub own_ports: Vec<u16>,
+    /// Addresses of nodes. Their ports of the control plane and of the kubelet, and that of the API
+    /// server, are never opened.
+    pub nodes: Arc<HashSet<IpAddr>>,
 }
 
 /// The addresses that a rule allows. The default allows only public addresses.
@@ -227,7 +246,17 @@ impl Closed {
                 address == to.ip()
             }
         };
-        self.api_server.iter().any(is) || own && CONTROL_PLANE.contains(&to.port())
+        let port = to.port();
+        let node = || self.nodes.contains(&to.ip());
+        let is_api_port = || {
+            self.api_server
+                .iter()
+                .any(|api| api.port() == port && port != 443)
+        };
+        self.api_server.iter().any(is)
+            || own && self.own_ports.contains(&port)
+            || CONTROL_PLANE.contains(&port) && (own || node())
+            || is_api_port() && node()
     }
 
     /// Returns the networks of the cluster that contain the address.

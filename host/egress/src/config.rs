@@ -71,6 +71,12 @@ pub struct EgressRule {
     /// such as `key` or `token`.
     #[serde(default)]
     pub query_parameters: Vec<String>,
+    /// Whether the credential may be sent to every name below a host that starts with `*.`: anybody
+    /// who has one of these names could use it. Not needed for a credential that signs requests
+    /// (`aws-sigv4`). Domains of which it is known that customers of a cloud have names below them
+    /// are always denied. Default: `denied`.
+    #[serde(default)]
+    pub wildcard_credential: WildcardCredential,
     /// Whether the plugin may authenticate requests itself. Default: `denied`.
     #[serde(default)]
     pub guest_auth: GuestAuth,
@@ -85,6 +91,17 @@ pub struct EgressRule {
     /// Limits for requests that this rule allows.
     #[serde(default)]
     pub limits: RuleLimits,
+}
+
+/// Whether a credential may be sent to every name below a domain.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum WildcardCredential {
+    /// The rule is rejected.
+    #[default]
+    Denied,
+    /// All names below the domain belong to the cloud.
+    Allowed,
 }
 
 /// Whether a plugin may send its own authentication.

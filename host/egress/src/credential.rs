@@ -14,6 +14,12 @@ pub trait Credential: Send + Sync + fmt::Debug {
     /// Returns the name in the configuration.
     fn name(&self) -> &str;
 
+    /// Returns true if it signs each request, so that a server that receives one cannot send others
+    /// with it.
+    fn signs(&self) -> bool {
+        false
+    }
+
     /// Returns true if the complete body is needed before the request can be sent (SigV4, masked
     /// login). The gateway then buffers it, up to 1 MiB.
     fn needs_body(&self, head: &http::request::Parts) -> bool;

@@ -159,6 +159,14 @@ impl Credentials {
         }
     }
 
+    /// Returns all credentials, whatever plugin they are for, to validate rules.
+    #[must_use]
+    pub fn all(&self) -> BTreeMap<String, Arc<dyn Credential>> {
+        let all = self.requests.iter();
+        all.map(|(name, (_, credential))| (name.clone(), Arc::clone(credential)))
+            .collect()
+    }
+
     /// Returns the credential of this name, if the plugin, whose file has this digest (`sha256:…`),
     /// may use it.
     ///

@@ -43,13 +43,16 @@ mod refusal;
 mod rule;
 mod secret;
 mod shares;
+mod suffix;
 mod upload;
 mod uri;
 mod veil;
 
 pub use absolute_path::{AbsolutePath, RelativePath};
 pub use address::{AddressDenied, AddressPolicy, Closed, Reason};
-pub use config::{ConfigError, ConfigErrors, EgressRule, GuestAuth, RuleLimits, TlsConfig};
+pub use config::{
+    ConfigError, ConfigErrors, EgressRule, GuestAuth, RuleLimits, TlsConfig, WildcardCredential,
+};
 pub use credential::{
     Credential, CredentialError, CredentialErrorKind, Issuer, IssuerError, Prepared, Secret,
 };

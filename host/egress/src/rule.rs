@@ -176,6 +176,14 @@ impl Rule {
         })
     }
 
+    /// Returns the domain below which the rule allows every name.
+    pub(crate) fn domain(&self) -> Option<&str> {
+        match &self.pattern {
+            Pattern::Exact(_) => None,
+            Pattern::Under(suffix) => Some(suffix.trim_start_matches('.')),
+        }
+    }
+
     /// Returns the scheme.
     pub(crate) fn scheme(&self) -> Scheme {
         self.scheme

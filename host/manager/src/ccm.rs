@@ -98,7 +98,10 @@ async fn start(
             reached: reached.clone(),
             election: election.as_ref().map(Election::watched),
         };
-        serves = Some(serving::start(address, served, process.clone()).await?);
+        let address = serving::start(address, served, process.clone()).await?;
+        // It may have been changed to one that is not always closed.
+        egress.close_port(address.port());
+        serves = Some(address);
     }
     let cluster = ClusterSlot::default();
     let plugin = load_plugin(
@@ -166,6 +169,7 @@ async fn start(
             plugin,
             accepted: accepted.filter(|_| !dry_run),
             cluster,
+            egress,
             metrics,
             process,
         },
@@ -293,6 +297,7 @@ struct Team {
     /// Where to keep what was accepted of the plugin.
     accepted: Option<AcceptedStore>,
     cluster: ClusterSlot,
+    egress: Arc<Egress>,
     metrics: ControllerMetrics,
     /// Canceled when the process ends.
     process: CancellationToken,
@@ -327,7 +332,7 @@ impl Team {
             let keeping = async move { accepted.follow(&plugin).await };
             tokio::spawn(process.run_until_cancelled_owned(keeping));
         }
-        let cluster = self.cluster.clone();
+        let (cluster, egress) = (self.cluster.clone(), Arc::clone(&self.egress));
         let context = Context {
             clients,
             provider: self.plugin.clone(),
@@ -336,7 +341,10 @@ impl Team {
             enabled: self.config.controllers.clone(),
             metrics: self.metrics.clone(),
             recorder,
-            on_cluster: Box::new(move |view| cluster.set(view)),
+            on_cluster: Box::new(move |view| {
+                egress.close_nodes(Arc::clone(&view));
+                cluster.set(view);
+            }),
             unreleased,
             shutdown: stop,
             worked,

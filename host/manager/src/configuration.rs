@@ -7,6 +7,7 @@ mod problem;
 
 use std::{io::Write, path::Path};
 
+use ipnet::Ipv6Net;
 use schemars::JsonSchema;
 use serde::{Deserialize, de::DeserializeOwned};
 use skydock_egress::credentials::config::CredentialConfig;
@@ -17,8 +18,7 @@ pub use self::{
     follow::{FileMetrics, Followed, follow},
     plugin::{
         CloudConfigSecrets, ObjectGrantConfiguration, OverlapConfiguration,
-        PermissionsConfiguration,
-        PluginConfiguration,
+        PermissionsConfiguration, PluginConfiguration,
     },
     problem::{ConfigurationError, Problem},
 };
@@ -55,6 +55,11 @@ pub struct SkydockConfiguration {
     /// Credentials that authenticate requests of plugins. The secrets are in separate files.
     #[serde(default)]
     pub credentials: Vec<CredentialConfig>,
+    /// Prefixes of NAT64 translators in this network, in addition to 64:ff9b::/96, for example
+    /// `2001:db8:64::/96`. An address below such a prefix is checked like the IPv4 address to which
+    /// the translator connects.
+    #[serde(default)]
+    pub nat64: Vec<String>,
 }
 
 impl SkydockConfiguration {
@@ -106,6 +111,11 @@ impl SkydockConfiguration {
                 names.join(", ")
             ));
         }
+        for text in &self.nat64 {
+            prefix(text).ok_or_else(|| {
+                format!("nat64: {text:?} is not a valid prefix of a NAT64 translator; expected for example 2001:db8:64::/96")
+            })?;
+        }
         for plugin in &self.plugins {
             plugin.check()?;
             egress::check(&plugin.name, &self.permits(plugin))
@@ -126,6 +136,7 @@ impl SkydockConfiguration {
         Permits {
             rules: plugin.egress.clone(),
             credentials: self.credentials.clone(),
+            nat64: self.nat64.iter().filter_map(|text| prefix(text)).collect(),
         }
     }
 
@@ -135,6 +146,14 @@ impl SkydockConfiguration {
             *path = dir.join(&*path);
         }
     }
+}
+
+/// Parses the prefix of a NAT64 translator, whose length is one of those in RFC 6052.
+fn prefix(text: &str) -> Option<Ipv6Net> {
+    let prefix: Ipv6Net = text.trim().parse().ok()?;
+    [32, 40, 48, 56, 64, 96]
+        .contains(&prefix.prefix_len())
+        .then_some(prefix)
 }
 
 /// Reads the text of a file of at most 1 MiB. Blocks the thread.
@@ -300,6 +319,10 @@ plugins:
                 ),
             ),
             (
+                "nat64: ['2001:db8::/33']",
+                at("", "nat64: \"2001:db8::/33\" is not"),
+            ),
+            (
                 "plugins: [{name: A_b, file: a}]",
                 at("", "plugins: the name \"A_b\" is not"),
             ),
@@ -351,6 +374,14 @@ plugins:
             other.contains("`v1`") && other.contains("skydock.dev/v1alpha1"),
             "{other}"
         );
+    }
+
+    #[test]
+    fn nat64_prefixes_apply_to_the_rules_of_every_plugin() {
+        let configuration =
+            parse("nat64: ['2001:db8:64::/96']\nplugins: [{name: a, file: a}]").unwrap();
+        let permits = configuration.permits(&configuration.plugins[0]);
+        assert_eq!(permits.nat64, ["2001:db8:64::/96".parse().unwrap()]);
     }
 
     #[test]

@@ -1,6 +1,8 @@
 //! Network access of plugins: rules and credentials of the configuration, and the addresses of the
 //! cluster.
 
+mod nodes;
+
 use std::{
     collections::HashMap,
     net::{IpAddr, SocketAddr},
@@ -8,8 +10,9 @@ use std::{
     time::Duration,
 };
 
-use ipnet::IpNet;
+use ipnet::{IpNet, Ipv6Net};
 use prometheus_client::registry::Registry;
+use skydock_cloud::Cluster;
 use skydock_egress::{
     Closed, ConfigErrors, EgressMetrics, EgressRule, Gateway, HostIssuer, Settings, Surroundings,
     TlsConfig,
@@ -20,6 +23,8 @@ use skydock_egress::{
     own_addresses,
 };
 use skydock_plugin::{WayOut, WithheldRule};
+
+use self::nodes::NodeAddresses;
 
 /// Maximum number of remembered API server addresses, since some names resolve to different
 /// addresses every minute.
@@ -38,6 +43,8 @@ pub struct Permits {
     pub rules: Vec<EgressRule>,
     /// The `credentials` list.
     pub credentials: Vec<CredentialConfig>,
+    /// The `nat64` list.
+    pub nat64: Vec<Ipv6Net>,
 }
 
 /// Why the network access of a plugin is not valid.
@@ -76,6 +83,8 @@ pub struct Egress {
     surroundings: Surroundings,
     metrics: CredentialMetrics,
     api_server: Arc<RwLock<Vec<SocketAddr>>>,
+    own_ports: Arc<RwLock<Vec<u16>>>,
+    nodes: Arc<NodeAddresses>,
     /// A gateway that denies everything.
     shut: Arc<Gateway>,
     state: Mutex<State>,
@@ -179,7 +188,13 @@ impl Egress {
         let metrics = CredentialMetrics::default();
         metrics.register(registry);
         let api_server = Arc::<RwLock<Vec<SocketAddr>>>::default();
-        let closed = Arc::clone(&api_server);
+        let own_ports = Arc::<RwLock<Vec<u16>>>::default();
+        let nodes = Arc::<NodeAddresses>::default();
+        let (closed, closed_ports, closed_nodes) = (
+            Arc::clone(&api_server),
+            Arc::clone(&own_ports),
+            Arc::clone(&nodes),
+        );
         let own = Mutex::new(own_addresses().unwrap_or_default());
         let surroundings = Surroundings {
             metrics: EgressMetrics::register(registry),
@@ -190,6 +205,11 @@ impl Egress {
                     .clone(),
                 cluster: cluster.clone(),
                 own: own_now(&own),
+                own_ports: closed_ports
+                    .read()
+                    .unwrap_or_else(PoisonError::into_inner)
+                    .clone(),
+                nodes: closed_nodes.now(),
             }),
             ..Surroundings::default()
         };
@@ -197,14 +217,9 @@ impl Egress {
             credentials: credentials(&permits, &metrics)?,
             permits,
         };
-        Gateway::new(plugin, &unbound(&opened.permits), surroundings.clone())?;
-        // Without a digest, only credentials for any component are used. The other rules are
-        // validated.
-        let tried = Gateway::new(
-            plugin,
-            &settings(plugin, &opened, "")?,
-            surroundings.clone(),
-        )?;
+        // All names of credentials are known.
+        settings(plugin, &opened, "")?;
+        let tried = Gateway::new(plugin, &unbound(&opened), surroundings.clone())?;
         let shut = Arc::new(Gateway::new(
             plugin,
             &Settings::default(),
@@ -219,6 +234,8 @@ impl Egress {
             surroundings,
             metrics,
             api_server,
+            own_ports,
+            nodes,
             shut,
             state,
         };
@@ -256,11 +273,8 @@ impl Egress {
                 && issuers_tls(&before.permits, name) == issuers_tls(&opened.permits, name)
         });
         // All rules are validated before any gateway is changed.
-        Gateway::new(
-            &self.plugin,
-            &unbound(&opened.permits),
-            self.surroundings.clone(),
-        )?;
+        settings(&self.plugin, &opened, "")?;
+        Gateway::new(&self.plugin, &unbound(&opened), self.surroundings.clone())?;
         let served = state
             .gateways
             .iter()
@@ -272,6 +286,19 @@ impl Egress {
         }
         state.opened = opened;
         Ok(())
+    }
+
+    /// Closes a port of this machine.
+    pub fn close_port(&self, port: u16) {
+        self.own_ports
+            .write()
+            .unwrap_or_else(PoisonError::into_inner)
+            .push(port);
+    }
+
+    /// Closes the control plane and the kubelets on the nodes of this cluster.
+    pub fn close_nodes(&self, cluster: Arc<dyn Cluster>) {
+        self.nodes.follow(cluster);
     }
 
     /// Keeps the addresses of the API server closed when its name resolves to other ones. Never
@@ -396,21 +423,18 @@ fn own_now(known: &Mutex<Vec<IpAddr>>) -> Vec<IpAddr> {
     known.clone()
 }
 
-/// Returns all rules without their credentials, and with all client certificates, whatever component
-/// these are for.
-fn unbound(permits: &Permits) -> Settings {
-    let certificates = permits.credentials.iter();
+/// Returns all rules, credentials and client certificates, whatever component these are for, to
+/// validate them.
+fn unbound(opened: &Opened) -> Settings {
+    let certificates = opened.permits.credentials.iter();
     let certificates = certificates.filter_map(CredentialConfig::client_certificate);
-    let rules = permits.rules.iter().map(|rule| EgressRule {
-        credential: None,
-        ..rule.clone()
-    });
     Settings {
-        rules: rules.collect(),
+        rules: opened.permits.rules.clone(),
+        credentials: opened.credentials.all(),
         certificates: certificates
             .map(|it| (it.name.clone(), it.clone()))
             .collect(),
-        ..Settings::default()
+        nat64: opened.permits.nat64.clone(),
     }
 }
 
@@ -418,7 +442,10 @@ fn unbound(permits: &Permits) -> Settings {
 /// certificate is for another component denies the requests that match it, so that no later rule can
 /// allow them.
 fn settings(plugin: &str, opened: &Opened, digest: &str) -> Result<Settings, EgressError> {
-    let mut settings = Settings::default();
+    let mut settings = Settings {
+        nat64: opened.permits.nat64.clone(),
+        ..Settings::default()
+    };
     for rule in &opened.permits.rules {
         match bind(plugin, opened, digest, rule, &mut settings)? {
             None => settings.rules.push(rule.clone()),

@@ -28,6 +28,12 @@ fn closed() -> Closed {
         own: ["127.0.0.1", "::1", "192.168.7.10", "8.8.4.4", "fe80::10"]
             .map(|it| it.parse().unwrap())
             .to_vec(),
+        own_ports: vec![9999],
+        nodes: Arc::new(
+            ["10.0.0.7", "fd00:7::7"]
+                .map(|it| it.parse().unwrap())
+                .into(),
+        ),
     }
 }
 
@@ -195,8 +201,9 @@ fn local_addresses_need_a_network_of_their_own() {
     }
 }
 
+// Holds: SEC-37
 #[test]
-fn control_plane_ports_stay_closed_on_the_local_machine() {
+fn control_plane_ports_stay_closed_on_every_node() {
     let policy = opened(["127.0.0.1/32", "192.168.7.10/32", "10.0.0.0/8"]);
     let table = [
         ("127.0.0.1:8774", None),
@@ -208,6 +215,21 @@ fn control_plane_ports_stay_closed_on_the_local_machine() {
         ("192.168.7.10:443", None),
         ("192.168.7.10:8443", None),
         ("10.0.0.1:2379", None),
+        ("127.0.0.1:9999", Some(Reason::ApiServer)),
+        ("10.0.0.7:9999", None),
+        ("127.0.0.1:6444", Some(Reason::ApiServer)),
+        ("127.0.0.1:16443", Some(Reason::ApiServer)),
+        ("192.168.7.10:9345", Some(Reason::ApiServer)),
+        ("127.0.0.1:8133", Some(Reason::ApiServer)),
+        ("127.0.0.1:50000", Some(Reason::ApiServer)),
+        ("10.0.0.7:10250", Some(Reason::ApiServer)),
+        ("10.0.0.7:2379", Some(Reason::ApiServer)),
+        ("10.0.0.7:6443", Some(Reason::ApiServer)),
+        ("[::ffff:10.0.0.7]:10250", Some(Reason::ApiServer)),
+        ("[64:ff9b::10.0.0.7]:10250", Some(Reason::ApiServer)),
+        ("[fd00:7::7]:10250", Some(Reason::ApiServer)),
+        ("10.0.0.7:443", None),
+        ("10.0.0.7:8774", None),
         ("10.96.0.1:8080", Some(Reason::ApiServer)),
     ];
     for (to, reason) in table {

@@ -26,6 +26,11 @@ impl Credential for Withheld {
         &self.0
     }
 
+    /// Nothing is sent with it.
+    fn signs(&self) -> bool {
+        true
+    }
+
     fn needs_body(&self, _: &request::Parts) -> bool {
         false
     }

@@ -8,12 +8,14 @@ use super::{Grant, Limits, METHODS, Pin, units};
 use crate::{
     AbsolutePath, Settings,
     address::{AddressPolicy, is_metadata},
-    config::{ConfigError, ConfigErrors, EgressRule, RuleLimits, TlsConfig},
+    config::{ConfigError, ConfigErrors, EgressRule, RuleLimits, TlsConfig, WildcardCredential},
+    credential::Credential,
     credentials::config::ClientCertificateConfig,
     glob::Glob,
     headers::{Listed, is_identity, is_reserved},
     path::Prefix,
     rule::{Host, Rule, Scheme, Target},
+    suffix::{Below, below},
 };
 
 const MINUTE: Duration = Duration::from_secs(60);
@@ -208,6 +210,10 @@ impl Reader<'_> {
             let why = "is not a valid name; expected letters, digits, `_`, `-`, `.`, `:`, and `*` for any text";
             Glob::parse(&text.to_lowercase()).ok_or_else(|| format!("`{text}` {why}"))
         });
+        if let (Some(domain), Some(credential)) = (to.as_ref().and_then(Rule::domain), &credential)
+        {
+            self.wildcard(domain, &**credential, rule.wildcard_credential);
+        }
         let pin = self.tls(rule.tls.as_ref(), to.as_ref());
         let certificate = self.certificate(rule, settings);
         let proxy = rule.proxy.as_ref().and_then(|text| self.proxy(text));
@@ -239,6 +245,38 @@ impl Reader<'_> {
             proxy,
             limits,
         })
+    }
+
+    /// Checks that nobody else receives a credential that is sent to every name below a domain.
+    fn wildcard(
+        &mut self,
+        domain: &str,
+        credential: &dyn Credential,
+        confirmed: WildcardCredential,
+    ) {
+        match below(domain) {
+            Below::Anybody => self.error(
+                "to",
+                format!(
+                    "`*.{domain}` allows names that anybody can register, which would receive the credential; list the hosts of the cloud"
+                ),
+            ),
+            Below::Shared if !credential.signs() => self.error(
+                "to",
+                format!(
+                    "`*.{domain}` allows names of the cloud's customers, which would receive the credential; list the hosts of the cloud"
+                ),
+            ),
+            Below::One if !credential.signs() && confirmed == WildcardCredential::Denied => self
+                .error(
+                    "credential",
+                    format!(
+                        "it would be sent to every name below {domain}; list the hosts, or, if all these names belong to the cloud, set \
+                         `wildcardCredential: allowed`"
+                    ),
+                ),
+            _ => {}
+        }
     }
 
     fn tls(&mut self, tls: Option<&TlsConfig>, to: Option<&Rule>) -> Option<Pin> {

@@ -257,14 +257,16 @@ fn a_rule_that_opens_or_sends_too_much_has_a_warning() {
         ("addresses: [10.0.0.0/8]", None),
         ("addresses: [10.0.0.0/7]", Some("every private network")),
         ("guestAuth: allowed", None),
-        ("credential: one", None),
+        ("credential: one, paths: [/v1]", None),
+        ("credential: one, actions: [Describe*]", None),
+        ("credential: one", Some("neither `actions` nor `paths`")),
         (
-            "credential: one, guestAuth: allowed",
+            "credential: one, paths: [/v1], guestAuth: allowed",
             Some("remove one of the two"),
         ),
         (http, None),
         (
-            &format!("{http}, credential: one"),
+            &format!("{http}, credential: one, paths: [/v1]"),
             Some("its credential is sent unencrypted"),
         ),
         (

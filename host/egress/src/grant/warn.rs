@@ -57,6 +57,10 @@ fn alone(grant: &Grant) -> Vec<String> {
             );
         }
     }
+    let signs = grant.credential.as_ref().is_some_and(|it| it.signs());
+    if signs && grant.actions.is_empty() && grant.paths.is_empty() {
+        all.push("it has neither `actions` nor `paths`, so its credential signs every action of the account: list the actions that the plugin needs".to_owned());
+    }
     if grant.credential.is_some() && grant.guest_auth == GuestAuth::Allowed {
         all.push("it has a credential, and `guestAuth: allowed` also sends the plugin's own authentication: remove one of the two".to_owned());
     }

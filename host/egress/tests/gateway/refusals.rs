@@ -44,6 +44,7 @@ fn closed() -> Closed {
         api_server: vec!["10.20.0.1:443".parse().unwrap()],
         cluster: vec!["10.96.0.0/12".parse().unwrap()],
         own: vec!["127.0.0.1".parse().unwrap()],
+        ..Closed::default()
     }
 }
 

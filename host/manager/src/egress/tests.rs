@@ -12,6 +12,7 @@ fn permits(digest: &str) -> Permits {
     Permits {
         rules: rules.unwrap(),
         credentials: credentials.unwrap(),
+        nat64: Vec::new(),
     }
 }
 
@@ -66,6 +67,7 @@ fn with_certificate(digest: &str) -> Permits {
     Permits {
         rules: serde_saphyr::from_str(rules).unwrap(),
         credentials: serde_saphyr::from_str(&credentials).unwrap(),
+        ..Permits::default()
     }
 }
 

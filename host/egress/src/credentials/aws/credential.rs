@@ -84,6 +84,10 @@ impl Credential for AwsCredential {
         self.keys.source().name()
     }
 
+    fn signs(&self) -> bool {
+        true
+    }
+
     fn needs_body(&self, _head: &request::Parts) -> bool {
         true
     }

@@ -1,7 +1,11 @@
 use http::Method;
 
 use super::*;
-use crate::grant::warnings;
+use crate::{
+    HostIssuer,
+    credentials::{CredentialMetrics, Credentials, SystemClock, Tools},
+    grant::warnings,
+};
 
 fn rules(yaml: &str) -> Vec<EgressRule> {
     serde_saphyr::from_str(yaml).expect(yaml)
@@ -204,6 +208,77 @@ fn an_error_names_the_rule_the_field_and_the_fix() {
     }
 }
 
+// Holds: SEC-36
+#[test]
+fn a_wildcard_with_a_credential_is_confirmed_or_rejected() {
+    let configs = "
+- {type: header, name: token, for: {plugin: a, digest: any}, valueFile: /nowhere/token}
+- {type: aws-sigv4, name: keys, for: {plugin: a, digest: any}, source: {imds: {}}, services: [ec2], regions: [eu-west-1]}
+";
+    let tools = Tools {
+        issuers: Box::new(|_| Arc::new(HostIssuer::new(TlsConfig::default()))),
+        clock: Arc::new(SystemClock),
+        metrics: CredentialMetrics::default(),
+    };
+    let configs: Vec<_> = serde_saphyr::from_str(configs).unwrap();
+    let credentials = Credentials::new(&configs, &tools).unwrap().all();
+    let confirmed = "wildcardCredential: allowed";
+    for (host, fields, expected) in [
+        ("*.cloud.example", "", None),
+        ("*.cloud.example", "guestAuth: allowed", None),
+        ("api.cloud.example", "credential: token", None),
+        (
+            "*.cloud.example",
+            "credential: token",
+            Some("`wildcardCredential: allowed`"),
+        ),
+        ("*.cloud.example", "credential: keys", None),
+        ("*.eu-west-1.amazonaws.com", "credential: keys", None),
+        ("*.amazonaws.com", "credential: keys", None),
+        (
+            "*.amazonaws.com",
+            "credential: token",
+            Some("the cloud's customers"),
+        ),
+        (
+            "*.azure.com",
+            "credential: token",
+            Some("the cloud's customers"),
+        ),
+        ("*.co.uk", "", None),
+        ("*.co.uk", "credential: token", Some("anybody can register")),
+        ("*.co.uk", "credential: keys", Some("anybody can register")),
+        (
+            "*.s3.amazonaws.com",
+            "credential: keys",
+            Some("anybody can register"),
+        ),
+    ] {
+        for confirms in [false, true] {
+            let fields = [fields, if confirms { confirmed } else { "" }];
+            let fields = fields.map(|it| format!(", {it}")).concat();
+            let yaml = format!(
+                "[{{name: api, to: 'https://{host}:443'{}}}]",
+                fields.trim_end_matches(", ")
+            );
+            let yaml = yaml.replace(", , ", ", ").replace(", }", "}");
+            let with = Settings {
+                credentials: credentials.clone(),
+                ..settings(&yaml)
+            };
+            let told = compile(&with).err();
+            let expected = expected.filter(|what| !confirms || !what.contains('`'));
+            let told = told.map(|errors| errors.to_string());
+            assert_eq!(told.is_some(), expected.is_some(), "{yaml}: {told:?}");
+            assert!(
+                told.zip(expected)
+                    .is_none_or(|(told, what)| told.contains(what)),
+                "{yaml}"
+            );
+        }
+    }
+}
+
 #[test]
 fn all_errors_are_reported_at_once() {
     let errors =
@@ -288,7 +363,7 @@ fn a_nat64_prefix_has_a_length_of_rfc_6052() {
 proptest::proptest! {
     #[test]
     fn compile_does_not_panic_on_any_text(to in ".{0,40}", path in ".{0,20}", action in ".{0,10}", size in ".{0,8}") {
-        let rule = EgressRule { name: "a".into(), to, methods: vec![], paths: vec![path], actions: vec![action.clone()], reads: vec![action], addresses: vec![size.clone()], credential: None, headers: vec![], query_parameters: vec![], guest_auth: crate::GuestAuth::Denied, tls: None, proxy: Some(size.clone()), limits: RuleLimits { connect: Some(size.clone()), request_body: Some(size), ..RuleLimits::default() } };
+        let rule = EgressRule { name: "a".into(), to, methods: vec![], paths: vec![path], actions: vec![action.clone()], reads: vec![action], addresses: vec![size.clone()], credential: None, wildcard_credential: WildcardCredential::Denied, headers: vec![], query_parameters: vec![], guest_auth: crate::GuestAuth::Denied, tls: None, proxy: Some(size.clone()), limits: RuleLimits { connect: Some(size.clone()), request_body: Some(size), ..RuleLimits::default() } };
         let _ = compile(&Settings { rules: vec![rule], ..Settings::default() });
     }
 

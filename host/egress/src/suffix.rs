@@ -1,0 +1,86 @@
+//! Domains below which anybody can have a name and a certificate.
+
+/// Domains of clouds below which customers have names, beside names of the cloud itself. Most of
+/// these names are public suffixes, which are listed one by one, but not their common domain.
+const SHARED: &[&str] = &[
+    "amazonaws.com",
+    "amazonaws.com.cn",
+    "amazonaws.eu",
+    "api.aws",
+    "on.aws",
+    "awsapps.com",
+    "azure.com",
+    "azure.cn",
+    "azure.net",
+    "azure.us",
+    "windows.net",
+    "chinacloudapi.cn",
+    "usgovcloudapi.net",
+    "cloudapp.net",
+    "azurewebsites.net",
+    "trafficmanager.net",
+    "googleapis.com",
+    "google.com",
+    "goog",
+    "run.app",
+    "appspot.com",
+    "oraclecloud.com",
+    "oraclecloudapps.com",
+    "myhuaweicloud.com",
+    "aliyuncs.com",
+    "myqcloud.com",
+    "tencentcloudapi.com",
+    "digitaloceanspaces.com",
+    "ondigitalocean.app",
+    "ovh.net",
+    "scw.cloud",
+    "appdomain.cloud",
+    "bluemix.net",
+    "cloudflare.com",
+    "workers.dev",
+];
+
+/// Whose names are below a domain.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Below {
+    /// Anybody's: it is a public suffix (<https://publicsuffix.org>), for example `co.uk`.
+    Anybody,
+    /// Those of a cloud, and of its customers.
+    Shared,
+    /// Those of one organization, as far as is known.
+    One,
+}
+
+/// Returns whose names are below this domain, which is in lower case.
+pub(crate) fn below(domain: &str) -> Below {
+    let is_suffix =
+        psl::suffix(domain.as_bytes()).is_some_and(|suffix| suffix.is_known() && suffix == domain);
+    if is_suffix {
+        Below::Anybody
+    } else if SHARED.contains(&domain) {
+        Below::Shared
+    } else {
+        Below::One
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn public_suffixes_and_clouds_have_names_of_others() {
+        for (domain, expected) in [
+            ("co.uk", Below::Anybody),
+            ("s3.amazonaws.com", Below::Anybody),
+            ("github.io", Below::Anybody),
+            ("amazonaws.com", Below::Shared),
+            ("azure.com", Below::Shared),
+            ("example.co.uk", Below::One),
+            ("cloud.example.com", Below::One),
+            ("cloud.internal", Below::One),
+        ] {
+            assert_eq!(below(domain), expected, "{domain}");
+        }
+    }
+}
