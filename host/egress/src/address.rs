@@ -115,7 +115,7 @@ const METADATA: &[IpAddr] = &[
 
 /// Ports of the control plane, the kubelet and container runtimes, which listen on addresses of
 /// nodes and may trust local clients.
-const CONTROL_PLANE: [u16; 31] = [
+const CONTROL_PLANE: [u16; 28] = [
     2375, 2376, // Docker
     2379, 2380, 2381, 2382, // etcd
     6443, 6444, // API server, and the local one of k3s
@@ -128,8 +128,6 @@ const CONTROL_PLANE: [u16; 31] = [
     19001, // dqlite
     25000, // MicroK8s
     50000, 50001, // Talos
-    4001, 7001, // old ports of etcd
-    4194, // cAdvisor
 ];
 
 /// Addresses of the cluster, which are denied whatever name resolves to them. Determined again for

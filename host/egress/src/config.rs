@@ -29,6 +29,11 @@ pub struct EgressRule {
     /// Name in logs and metrics, unique among the plugin's rules: lower-case letters, digits and
     /// `-`, at most 63 characters.
     pub name: String,
+    /// Whether the rule is in force. In mode `report-only`, it allows and denies nothing: requests
+    /// that the other rules allow, and that this rule, with the others in this mode, would not allow
+    /// to its hosts, are logged and counted. Default: `enforce`.
+    #[serde(default)]
+    pub mode: Mode,
     /// Where requests may go: `scheme://host:port`. A host that starts with `*.` matches every name
     /// below it, but not the name itself.
     pub to: String,
@@ -91,6 +96,17 @@ pub struct EgressRule {
     /// Limits for requests that this rule allows.
     #[serde(default)]
     pub limits: RuleLimits,
+}
+
+/// Whether a rule is in force.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Mode {
+    /// It allows requests.
+    #[default]
+    Enforce,
+    /// What it would deny is reported.
+    ReportOnly,
 }
 
 /// Whether a credential may be sent to every name below a domain.

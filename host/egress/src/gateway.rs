@@ -5,6 +5,7 @@ mod denial;
 mod policy;
 mod send;
 mod sign;
+mod trial;
 mod wire;
 
 use std::{
@@ -22,6 +23,7 @@ use tokio::sync::watch;
 
 use crate::{
     address::Closed,
+    audit::AuditSlot,
     config::{ConfigErrors, EgressRule},
     credential::Credential,
     credentials::config::ClientCertificateConfig,
@@ -53,6 +55,8 @@ pub struct Settings {
     pub certificates: BTreeMap<String, ClientCertificateConfig>,
     /// Prefixes of NAT64 translators in this network, in addition to 64:ff9b::/96.
     pub nat64: Vec<Ipv6Net>,
+    /// SHA-256 of the component as `sha256:…`, for the audit; empty if it is not known.
+    pub digest: String,
 }
 
 /// Dependencies that all gateways of a process share.
@@ -64,6 +68,8 @@ pub struct Surroundings {
     pub closed: ClosedSource,
     /// The metrics.
     pub metrics: EgressMetrics,
+    /// The audit of allowed requests, if there is one.
+    pub audit: AuditSlot,
 }
 
 impl Default for Surroundings {
@@ -74,6 +80,7 @@ impl Default for Surroundings {
             resolver: Arc::new(SystemResolver::default()),
             closed: Arc::new(Closed::default),
             metrics: EgressMetrics::default(),
+            audit: AuditSlot::default(),
         }
     }
 }

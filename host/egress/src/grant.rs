@@ -20,7 +20,7 @@ use crate::{
     rule::{Rule, Target},
 };
 
-pub(crate) use self::{compile::compile, warn::warnings};
+pub(crate) use self::{compile::compile, units::size, warn::warnings};
 
 /// Methods that rules can allow.
 pub(crate) const METHODS: &[Method] = &[
@@ -89,6 +89,8 @@ pub(crate) struct Grant {
     pub(crate) credential: Option<Arc<dyn Credential>>,
     pub(crate) guest_auth: GuestAuth,
     pub(crate) listed: Listed,
+    /// It decides nothing: what it would deny is reported.
+    pub(crate) report_only: bool,
     pub(crate) tls: TlsConfig,
     pub(crate) certificate: Option<ClientCertificateConfig>,
     pub(crate) pin: Option<Pin>,

@@ -15,6 +15,7 @@
 mod absolute_path;
 mod actions;
 mod address;
+mod audit;
 mod breaker;
 mod config;
 mod credential;
@@ -50,8 +51,10 @@ mod veil;
 
 pub use absolute_path::{AbsolutePath, RelativePath};
 pub use address::{AddressDenied, AddressPolicy, Closed, Reason};
+pub use audit::{Audit, AuditConfig, AuditSlot};
 pub use config::{
-    ConfigError, ConfigErrors, EgressRule, GuestAuth, RuleLimits, TlsConfig, WildcardCredential,
+    ConfigError, ConfigErrors, EgressRule, GuestAuth, Mode, RuleLimits, TlsConfig,
+    WildcardCredential,
 };
 pub use credential::{
     Credential, CredentialError, CredentialErrorKind, Issuer, IssuerError, Prepared, Secret,

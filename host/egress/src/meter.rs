@@ -1,14 +1,21 @@
 //! Measurement of requests.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicU64, Ordering},
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::SystemTime,
 };
 
 use http::Method;
+use skydock_cloud::Capability;
 use tokio::time::Instant;
 
 use crate::{
+    actions::Actions,
+    audit::{Audit, AuditLine, WouldDeny},
+    grant::Grant,
     hosts::Hosts,
     metrics::{EgressMetrics, End},
     refusal::{About, Refusal},
@@ -29,6 +36,35 @@ pub(crate) struct Meter {
     pub(crate) status: Option<u16>,
     pub(crate) sent: Arc<AtomicU64>,
     pub(crate) received: u64,
+    /// Why there is no complete answer.
+    pub(crate) error: Option<&'static str>,
+    pub(crate) audit: Option<Box<Audited>>,
+}
+
+/// What only the audit needs to know about a request.
+#[derive(Debug)]
+pub(crate) struct Audited {
+    audit: Arc<Audit>,
+    time: jiff::Timestamp,
+    digest: Arc<str>,
+    capability: Capability,
+    actions: Vec<String>,
+    credential: Option<String>,
+    would_deny: Option<WouldDeny>,
+}
+
+impl Audited {
+    pub(crate) fn new(audit: Arc<Audit>, digest: Arc<str>, capability: Capability) -> Self {
+        Self {
+            audit,
+            time: jiff::Timestamp::try_from(SystemTime::now()).unwrap_or_default(),
+            digest,
+            capability,
+            actions: Vec::new(),
+            credential: None,
+            would_deny: None,
+        }
+    }
 }
 
 impl Meter {
@@ -46,6 +82,20 @@ impl Meter {
         }
     }
 
+    /// Records by which rule the request is sent, for the audit.
+    pub(crate) fn decided(
+        &mut self,
+        grant: &Grant,
+        actions: &Actions,
+        would_deny: Option<WouldDeny>,
+    ) {
+        if let Some(audited) = &mut self.audit {
+            audited.actions.clone_from(&actions.named);
+            audited.credential = grant.credential.as_ref().map(|it| it.name().to_owned());
+            audited.would_deny = would_deny;
+        }
+    }
+
     /// Returns which request this is.
     pub(crate) fn about(&self) -> About {
         About {
@@ -58,6 +108,7 @@ impl Meter {
     /// Records why there is no answer, or no complete one.
     pub(crate) fn failed(&mut self, refusal: &Refusal) {
         self.status = None;
+        self.error = Some(refusal.cause().as_str());
         if refusal.cause().is_denial() {
             self.metrics
                 .denied(&self.plugin, &self.rule, refusal.cause());
@@ -91,6 +142,27 @@ impl Drop for Meter {
             seconds = took.as_secs_f64(),
             "request"
         );
+        if let Some(audited) = self.audit.take() {
+            let canceled = self.status.is_none().then_some("canceled");
+            audited.audit.record(AuditLine {
+                time: audited.time,
+                plugin: self.plugin.clone(),
+                digest: audited.digest,
+                capability: audited.capability.name(),
+                rule: self.rule.clone(),
+                method: self.method.to_string(),
+                host: self.target.to_string(),
+                path: std::mem::take(&mut self.path),
+                actions: audited.actions,
+                credential: audited.credential,
+                status: self.status,
+                error: self.error.or(canceled),
+                would_deny: audited.would_deny,
+                sent_bytes: sent,
+                received_bytes: self.received,
+                seconds: took.as_secs_f64(),
+            });
+        }
     }
 }
 

@@ -57,6 +57,8 @@ pub struct EgressMetrics {
     sent: Family<Rule, Counter>,
     received: Family<Rule, Counter>,
     denials: Family<Denial, Counter>,
+    report_only: Family<Denial, Counter>,
+    audit_dropped: Counter,
     throttled: Family<Rule, Counter>,
     breakers_open: Family<Plugin, Gauge>,
     expirations: Family<File, Gauge>,
@@ -72,6 +74,8 @@ impl Default for EgressMetrics {
             sent: Family::default(),
             received: Family::default(),
             denials: Family::default(),
+            report_only: Family::default(),
+            audit_dropped: Counter::default(),
             throttled: Family::default(),
             breakers_open: Family::default(),
             expirations: Family::default(),
@@ -119,6 +123,16 @@ impl EgressMetrics {
             all.denials.clone(),
         );
         registry.register(
+            "report_only_denials",
+            "Requests that were allowed, and that a rule in report-only mode would have denied, by rule and reason",
+            all.report_only.clone(),
+        );
+        registry.register(
+            "audit_dropped",
+            "Lines of the audit that were dropped, because they could not be written or too many waited",
+            all.audit_dropped.clone(),
+        );
+        registry.register(
             "throttled",
             "Requests that Skydock delayed, or answered with 429 itself, because of a rate limit or Retry-After",
             all.throttled.clone(),
@@ -143,6 +157,19 @@ impl EgressMetrics {
             reason: cause.as_str(),
         };
         self.denials.get_or_create(&labels).inc();
+    }
+
+    pub(crate) fn would_deny(&self, plugin: &Arc<str>, rule: &Arc<str>, reason: &'static str) {
+        let labels = Denial {
+            plugin: plugin.clone(),
+            rule: rule.clone(),
+            reason,
+        };
+        self.report_only.get_or_create(&labels).inc();
+    }
+
+    pub(crate) fn audit_dropped(&self) {
+        self.audit_dropped.inc();
     }
 
     pub(crate) fn throttled(&self, plugin: &Arc<str>, rule: &Arc<str>) {

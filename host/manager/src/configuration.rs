@@ -10,7 +10,7 @@ use std::{io::Write, path::Path};
 use ipnet::Ipv6Net;
 use schemars::JsonSchema;
 use serde::{Deserialize, de::DeserializeOwned};
-use skydock_egress::credentials::config::CredentialConfig;
+use skydock_egress::{AuditConfig, credentials::config::CredentialConfig};
 
 use crate::egress::{self, Permits};
 
@@ -60,6 +60,8 @@ pub struct SkydockConfiguration {
     /// the translator connects.
     #[serde(default)]
     pub nat64: Vec<String>,
+    /// Audit of the requests of plugins. Default: none.
+    pub audit: Option<AuditConfig>,
 }
 
 impl SkydockConfiguration {
@@ -111,6 +113,11 @@ impl SkydockConfiguration {
                 names.join(", ")
             ));
         }
+        if let Some(audit) = &self.audit {
+            audit
+                .limits()
+                .map_err(|problem| format!("audit: {problem}"))?;
+        }
         for text in &self.nat64 {
             prefix(text).ok_or_else(|| {
                 format!("nat64: {text:?} is not a valid prefix of a NAT64 translator; expected for example 2001:db8:64::/96")
@@ -137,6 +144,7 @@ impl SkydockConfiguration {
             rules: plugin.egress.clone(),
             credentials: self.credentials.clone(),
             nat64: self.nat64.iter().filter_map(|text| prefix(text)).collect(),
+            audit: self.audit.clone(),
         }
     }
 
@@ -317,6 +325,10 @@ plugins:
                     "",
                     "plugins: only one plugin is supported, but the file has a, b",
                 ),
+            ),
+            (
+                "audit: {keep: 2}",
+                at("", "audit: maxSize and keep need file"),
             ),
             (
                 "nat64: ['2001:db8::/33']",

@@ -5,6 +5,7 @@ mod nodes;
 
 use std::{
     collections::HashMap,
+    io,
     net::{IpAddr, SocketAddr},
     sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, Weak},
     time::Duration,
@@ -14,8 +15,8 @@ use ipnet::{IpNet, Ipv6Net};
 use prometheus_client::registry::Registry;
 use skydock_cloud::Cluster;
 use skydock_egress::{
-    Closed, ConfigErrors, EgressMetrics, EgressRule, Gateway, HostIssuer, Settings, Surroundings,
-    TlsConfig,
+    Audit, AuditConfig, Closed, ConfigErrors, EgressMetrics, EgressRule, Gateway, HostIssuer,
+    Settings, Surroundings, TlsConfig,
     credentials::{
         BindError, CredentialMetrics, Credentials, CredentialsError, SystemClock, Tools, Withheld,
         config::{ClientCertificateConfig, CredentialConfig},
@@ -45,6 +46,8 @@ pub struct Permits {
     pub credentials: Vec<CredentialConfig>,
     /// The `nat64` list.
     pub nat64: Vec<Ipv6Net>,
+    /// The audit of its requests.
+    pub audit: Option<AuditConfig>,
 }
 
 /// Why the network access of a plugin is not valid.
@@ -53,6 +56,9 @@ pub enum EgressError {
     /// A credential is not valid.
     #[error(transparent)]
     Credentials(#[from] CredentialsError),
+    /// The audit cannot be written.
+    #[error("audit: cannot open its file: {0}")]
+    Audit(io::Error),
     /// Rules are not valid.
     #[error("egress: {0}")]
     Rules(#[from] ConfigErrors),
@@ -176,6 +182,8 @@ impl Egress {
         warnings
             .iter()
             .for_each(|warning| tracing::warn!(plugin, "{warning}"));
+        let audit = egress.audit(egress.state().opened.permits.audit.as_ref())?;
+        egress.surroundings.audit.store(audit);
         Ok(egress)
     }
 
@@ -275,6 +283,9 @@ impl Egress {
         // All rules are validated before any gateway is changed.
         settings(&self.plugin, &opened, "")?;
         Gateway::new(&self.plugin, &unbound(&opened), self.surroundings.clone())?;
+        let audit = (state.opened.permits.audit != opened.permits.audit)
+            .then(|| self.audit(opened.permits.audit.as_ref()))
+            .transpose()?;
         let served = state
             .gateways
             .iter()
@@ -284,8 +295,20 @@ impl Egress {
         for (settings, gateway) in served.collect::<Result<Vec<_>, EgressError>>()? {
             gateway.update(&settings)?;
         }
+        if let Some(audit) = audit {
+            self.surroundings.audit.store(audit);
+        }
         state.opened = opened;
         Ok(())
+    }
+
+    /// Starts an audit, if there is to be one.
+    fn audit(&self, config: Option<&AuditConfig>) -> Result<Option<Arc<Audit>>, EgressError> {
+        let start = |config| Audit::start(config, self.surroundings.metrics.clone());
+        let audit = config.map(start).transpose();
+        audit
+            .map(|audit| audit.map(Arc::new))
+            .map_err(EgressError::Audit)
     }
 
     /// Closes a port of this machine.
@@ -435,6 +458,7 @@ fn unbound(opened: &Opened) -> Settings {
             .map(|it| (it.name.clone(), it.clone()))
             .collect(),
         nat64: opened.permits.nat64.clone(),
+        ..Settings::default()
     }
 }
 
@@ -444,6 +468,7 @@ fn unbound(opened: &Opened) -> Settings {
 fn settings(plugin: &str, opened: &Opened, digest: &str) -> Result<Settings, EgressError> {
     let mut settings = Settings {
         nat64: opened.permits.nat64.clone(),
+        digest: format!("sha256:{digest}"),
         ..Settings::default()
     };
     for rule in &opened.permits.rules {

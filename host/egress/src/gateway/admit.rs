@@ -17,7 +17,7 @@ use crate::{
     config::GuestAuth,
     grant::{METHODS, Verdict},
     headers::{self, Authentication},
-    meter::{self, Meter},
+    meter::{self, Audited, Meter},
     overrides,
     path::{self, Meaning, Prefix},
     refusal::{About, Cause, Code, Refusal},
@@ -138,6 +138,12 @@ fn decide(shared: &Arc<Shared>, head: &Parts, call: &Call<'_>) -> Result<Admitte
         status: None,
         sent: Arc::default(),
         received: 0,
+        error: None,
+        audit: shared
+            .surroundings
+            .audit
+            .load_full()
+            .map(|audit| Box::new(Audited::new(audit, policy.digest.clone(), call.capability))),
     };
     Ok(Admitted {
         shared: shared.clone(),

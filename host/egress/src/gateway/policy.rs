@@ -7,6 +7,7 @@ use std::{
 
 use http::HeaderName;
 use skydock_cloud::PerKind;
+use tokio::time::Instant;
 
 use super::{CONNECTIONS, Connections, Settings, Surroundings, wire::Wire};
 use crate::{
@@ -23,7 +24,14 @@ const MOST_TOLD: usize = 32;
 /// The current rules.
 #[derive(Debug)]
 pub(super) struct Policy {
+    /// Rules that are in force.
     grants: Vec<Arc<Wired>>,
+    /// Rules in report-only mode.
+    trials: Vec<Arc<Wired>>,
+    /// SHA-256 of the component.
+    pub(super) digest: Arc<str>,
+    /// When a denial by a rule in report-only mode was last logged.
+    pub(super) reported: Mutex<Option<Instant>>,
     pub(super) warnings: Vec<String>,
 }
 
@@ -75,13 +83,16 @@ impl Policy {
                     && other.grant.pin == grant.pin
                     && other.grant.connects_like(&grant)
             };
-            let wires = match before.and_then(|before| before.grants.iter().find(same)) {
+            let wires = match before
+                .and_then(|before| before.grants.iter().chain(&before.trials).find(same))
+            {
                 Some(other) => other.wires.clone(),
                 None => {
                     let Surroundings {
                         resolver,
                         closed,
                         metrics,
+                        ..
                     } = surroundings.clone();
                     let connector = Connector::new(
                         &grant,
@@ -100,17 +111,30 @@ impl Policy {
                 told: Mutex::default(),
             })
         };
+        let all = grants.into_iter().map(wired);
+        let (trials, grants) = all.partition(|wired: &Arc<Wired>| wired.grant.report_only);
         Ok(Self {
-            grants: grants.into_iter().map(wired).collect(),
+            grants,
+            trials,
+            digest: settings.digest.as_str().into(),
+            reported: Mutex::default(),
             warnings,
         })
     }
 
-    /// Returns the rules that allow a target, in order.
+    /// Returns the rules in force that allow a target, in order.
     pub(super) fn for_target(&self, target: &Target) -> Vec<&Arc<Wired>> {
-        self.grants
-            .iter()
-            .filter(|wired| wired.grant.to.permits(target))
-            .collect()
+        permitting(&self.grants, target)
     }
+
+    /// Returns the rules in report-only mode that allow a target, in order.
+    pub(super) fn trials_for(&self, target: &Target) -> Vec<&Arc<Wired>> {
+        permitting(&self.trials, target)
+    }
+}
+
+fn permitting<'a>(all: &'a [Arc<Wired>], target: &Target) -> Vec<&'a Arc<Wired>> {
+    all.iter()
+        .filter(|wired| wired.grant.to.permits(target))
+        .collect()
 }

@@ -26,6 +26,7 @@ use super::{
     denial::{altered, guest_authenticates, other_method, revoked, unclear, writes},
     policy::{Policy, Wired},
     sign::{Sign, Signed},
+    trial::report,
     wire::{Times, Unanswered},
 };
 use crate::{
@@ -142,6 +143,14 @@ impl Admitted {
         let (wired, content) = self.look_inside(&head, body, deadline).await?;
         let grant = &wired.grant;
         self.meter.rule(&grant.name);
+        let would_deny = report(
+            &self.shared,
+            &self.policy,
+            &head,
+            &self.target,
+            &self.actions,
+        );
+        self.meter.decided(grant, &self.actions, would_deny);
         let times = times(grant, self.options);
         let lane = self.host.lane(&grant.limits, self.capacity.kinds);
         let slots = [

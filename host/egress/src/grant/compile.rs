@@ -8,7 +8,9 @@ use super::{Grant, Limits, METHODS, Pin, units};
 use crate::{
     AbsolutePath, Settings,
     address::{AddressPolicy, is_metadata},
-    config::{ConfigError, ConfigErrors, EgressRule, RuleLimits, TlsConfig, WildcardCredential},
+    config::{
+        ConfigError, ConfigErrors, EgressRule, Mode, RuleLimits, TlsConfig, WildcardCredential,
+    },
     credential::Credential,
     credentials::config::ClientCertificateConfig,
     glob::Glob,
@@ -239,6 +241,7 @@ impl Reader<'_> {
                 headers,
                 parameters,
             },
+            report_only: rule.mode == Mode::ReportOnly,
             tls: rule.tls.clone().unwrap_or_default(),
             certificate,
             pin,

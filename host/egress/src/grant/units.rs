@@ -17,7 +17,7 @@ pub(super) fn written(duration: Duration) -> String {
 }
 
 /// Parses a size in bytes: `512KiB`, `8MiB`, `100`.
-pub(super) fn size(text: &str) -> Option<u64> {
+pub(crate) fn size(text: &str) -> Option<u64> {
     let digits = text
         .find(|it: char| !it.is_ascii_digit())
         .unwrap_or(text.len());

@@ -11,7 +11,9 @@ use crate::{
 pub(crate) fn warnings(grants: &[Grant]) -> Vec<String> {
     let mut all = Vec::new();
     for (at, grant) in grants.iter().enumerate() {
-        let before = grants.iter().take(at);
+        // Rules in report-only mode are copies of others on purpose.
+        let enforced = |first: &&Grant| !first.report_only && !grant.report_only;
+        let before = grants.iter().take(at).filter(enforced);
         all.extend(
             alone(grant)
                 .into_iter()

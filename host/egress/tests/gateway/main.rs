@@ -9,6 +9,7 @@
 )] // helpers of tests
 
 mod answers;
+mod audit;
 mod credentials;
 mod guests;
 mod issuer;

@@ -211,6 +211,7 @@ impl Plugin {
             resolver: names.clone(),
             closed: Arc::new(move || closed.clone()),
             metrics: EgressMetrics::register(&mut registry),
+            ..Surroundings::default()
         };
         let gateway = Gateway::new("test", settings, surroundings)
             .unwrap_or_else(|errors| panic!("{errors}"));

@@ -13,6 +13,7 @@ fn permits(digest: &str) -> Permits {
         rules: rules.unwrap(),
         credentials: credentials.unwrap(),
         nat64: Vec::new(),
+        audit: None,
     }
 }
 
@@ -277,4 +278,26 @@ fn rules_invalid_for_one_component_change_no_gateway() {
         .filter(|gateway| !gateway.warnings().is_empty())
         .count();
     assert_eq!(changed, 0, "of 8 gateways");
+}
+
+#[test]
+fn an_audit_starts_and_ends_without_a_restart() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("audit.jsonl");
+    let audited = |file: &std::path::Path| Permits {
+        audit: serde_saphyr::from_str(&format!("{{file: {}}}", file.display())).unwrap(),
+        ..permits("any")
+    };
+    let egress = Egress::new("a", permits("any"), Vec::new(), &mut Registry::default()).unwrap();
+    let is_on = || egress.surroundings.audit.load().is_some();
+    assert!(!is_on());
+    egress.update(audited(&file)).unwrap();
+    assert!(is_on() && file.exists());
+    let nowhere = folder.path().join("nowhere/audit.jsonl");
+    let refused = egress.update(audited(&nowhere)).unwrap_err().to_string();
+    assert!(refused.starts_with("audit: cannot open"), "{refused}");
+    assert!(is_on(), "the previous one stays");
+    egress.update(permits("any")).unwrap();
+    assert!(!is_on());
+    check("a", &audited(&nowhere)).unwrap();
 }

@@ -363,7 +363,7 @@ fn a_nat64_prefix_has_a_length_of_rfc_6052() {
 proptest::proptest! {
     #[test]
     fn compile_does_not_panic_on_any_text(to in ".{0,40}", path in ".{0,20}", action in ".{0,10}", size in ".{0,8}") {
-        let rule = EgressRule { name: "a".into(), to, methods: vec![], paths: vec![path], actions: vec![action.clone()], reads: vec![action], addresses: vec![size.clone()], credential: None, wildcard_credential: WildcardCredential::Denied, headers: vec![], query_parameters: vec![], guest_auth: crate::GuestAuth::Denied, tls: None, proxy: Some(size.clone()), limits: RuleLimits { connect: Some(size.clone()), request_body: Some(size), ..RuleLimits::default() } };
+        let rule = EgressRule { name: "a".into(), to, methods: vec![], paths: vec![path], actions: vec![action.clone()], reads: vec![action], addresses: vec![size.clone()], credential: None, mode: Mode::Enforce, wildcard_credential: WildcardCredential::Denied, headers: vec![], query_parameters: vec![], guest_auth: crate::GuestAuth::Denied, tls: None, proxy: Some(size.clone()), limits: RuleLimits { connect: Some(size.clone()), request_body: Some(size), ..RuleLimits::default() } };
         let _ = compile(&Settings { rules: vec![rule], ..Settings::default() });
     }
 
