@@ -70,6 +70,15 @@ impl<T> PerKind<T> {
         }
     }
 
+    /// Returns the value of a kind, to change it.
+    pub fn get_mut(&mut self, kind: CallKind) -> &mut T {
+        match kind {
+            CallKind::Nodes => &mut self.nodes,
+            CallKind::Routes => &mut self.routes,
+            CallKind::LoadBalancers => &mut self.load_balancers,
+        }
+    }
+
     /// Returns all values.
     pub fn all(&self) -> [&T; CallKind::ALL.len()] {
         CallKind::ALL.map(|kind| self.get(kind))

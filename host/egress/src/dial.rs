@@ -42,7 +42,7 @@ use crate::{
 };
 
 pub use resolve::{Resolver, SystemResolver};
-pub(crate) use stream::{HeadLimit, Opened, Stream};
+pub(crate) use stream::{HeadLimit, Opened, Stream, attached};
 use tls::Tls;
 
 /// Maximum number of addresses of a name that are considered.

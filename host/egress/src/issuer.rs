@@ -7,7 +7,7 @@ use bytes::Bytes;
 use http::{Request, Response};
 use http_body_util::{BodyExt as _, Full, Limited};
 use hyper_util::{
-    client::legacy::Client,
+    client::legacy::{Client, connect::capture_connection},
     rt::{TokioExecutor, TokioTimer},
 };
 use tokio::time::timeout;
@@ -16,7 +16,7 @@ use crate::{
     config::TlsConfig,
     credential::{Issuer, IssuerError},
     credentials::config::ClientCertificateConfig,
-    dial::{Connector, Resolver, SystemResolver},
+    dial::{Connector, HeadLimit, Resolver, SystemResolver, attached},
     uri,
 };
 
@@ -76,11 +76,25 @@ impl Issuer for HostIssuer {
         let failed =
             |why: &dyn fmt::Display| IssuerError::new(format!("{target} did not answer: {why}"));
         let exchange = async {
-            let answer = self
-                .0
-                .request(request.map(Full::new))
-                .await
-                .map_err(|error| failed(&cause(&error)))?;
+            let mut request = request.map(Full::new);
+            let mut captured = capture_connection(&mut request);
+            let mut answer = self.0.request(request);
+            let early = tokio::select! {
+                biased;
+                answer = &mut answer => Some(answer),
+                _ = captured.wait_for_connection_metadata() => None,
+            };
+            let answer = match early {
+                Some(answer) => answer,
+                None => {
+                    let head = attached(&captured).remove::<HeadLimit>();
+                    head.iter().for_each(HeadLimit::start);
+                    let answer = answer.await;
+                    head.iter().for_each(HeadLimit::end);
+                    answer
+                }
+            };
+            let answer = answer.map_err(|error| failed(&cause(&error)))?;
             let (head, body) = answer.into_parts();
             let body = Limited::new(body, MAX_ANSWER)
                 .collect()

@@ -46,7 +46,7 @@ pub(crate) use {
 };
 
 use self::{
-    handles::Handles,
+    handles::{HandleAccounts, Handles},
     lent_nodes::{LastNodes, Targets},
 };
 use crate::{
@@ -93,7 +93,7 @@ pub(crate) struct Shared {
     /// Memory of all instances, in bytes.
     pub(crate) memory: Arc<Account>,
     /// Handles of all instances.
-    handles: Arc<Account>,
+    handles: HandleAccounts,
 }
 
 impl Shared {
@@ -109,7 +109,7 @@ impl Shared {
             plugin: source.name.clone(),
             log: Log::new(&limits, Instant::now()),
             memory: Account::new(limits.memory_total, metrics.memory_of(&source.name)),
-            handles: Account::new(limits.handles, metrics.handles_of(&source.name)),
+            handles: HandleAccounts::new(limits.handles, &metrics.handles_of(&source.name)),
             limits,
             ingress: source.ingress.clone(),
             overlap: source.overlap,
@@ -285,6 +285,9 @@ impl State {
         (self.phase, self.subject, self.deadline, self.events) =
             (phase, subject, Some(deadline), 0);
         (self.overrun, self.limiter.refused, self.handles.refused) = (None, None, None);
+        if let Phase::Serving(capability) = phase {
+            self.handles.kind = capability.into();
+        }
         self.stderr.take_last();
     }
 

@@ -10,7 +10,8 @@ use std::{
     task::{Context, Poll},
 };
 
-use hyper_util::client::legacy::connect::{Connected, Connection};
+use http::Extensions;
+use hyper_util::client::legacy::connect::{CaptureConnection, Connected, Connection};
 use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
     net::TcpStream,
@@ -29,6 +30,15 @@ const MAX_BEFORE_ANSWER: u64 = 256 * 1024;
 /// When the connection was opened. It is attached to every answer on this connection.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Opened(pub(crate) Instant);
+
+/// Returns what is attached to a connection: [`Opened`] and [`HeadLimit`].
+pub(crate) fn attached(captured: &CaptureConnection) -> Extensions {
+    let mut extensions = Extensions::new();
+    if let Some(connection) = captured.connection_metadata().as_ref() {
+        connection.get_extras(&mut extensions);
+    }
+    extensions
+}
 
 /// How many bytes a connection may receive until the head of an answer is complete. Clones refer to
 /// the same connection.

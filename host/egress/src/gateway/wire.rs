@@ -2,19 +2,16 @@
 
 use std::{error::Error as _, io, sync::Arc, time::Duration};
 
-use http::{Extensions, Request, Response};
+use http::{Request, Response};
 use hyper::body::Incoming;
 use hyper_util::{
-    client::legacy::{
-        Client,
-        connect::{CaptureConnection, capture_connection},
-    },
+    client::legacy::{Client, connect::capture_connection},
     rt::{TokioExecutor, TokioTimer},
 };
 use tokio::time::{Instant, sleep_until};
 
 use crate::{
-    dial::{Connector, HeadLimit, Opened},
+    dial::{Connector, HeadLimit, Opened, attached},
     refusal::{Cause, Code, Refusal},
     upload::{Progress, Upload},
 };
@@ -82,7 +79,7 @@ impl Wire {
             refusal = revoked => return Err(refusal.into()),
         };
         let connected = Instant::now();
-        let head = extensions(&captured).remove::<HeadLimit>();
+        let head = attached(&captured).remove::<HeadLimit>();
         if early.is_none() {
             head.iter().for_each(HeadLimit::start);
         }
@@ -109,7 +106,7 @@ impl Wire {
                 refusal.code(),
                 Code::HttpResponseIncomplete | Code::ConnectionTerminated
             );
-            let used_before = extensions(&captured)
+            let used_before = attached(&captured)
                 .get::<Opened>()
                 .is_some_and(|opened| opened.0 < started);
             Unanswered {
@@ -129,15 +126,6 @@ impl Wire {
         }
         Ok(answer)
     }
-}
-
-/// Returns what the connector has attached to the connection.
-fn extensions(captured: &CaptureConnection) -> Extensions {
-    let mut extensions = Extensions::new();
-    if let Some(connection) = captured.connection_metadata().as_ref() {
-        connection.get_extras(&mut extensions);
-    }
-    extensions
 }
 
 /// Why there is no answer.

@@ -6,6 +6,7 @@ use bytes::Bytes;
 use http::{Request, Response};
 use http_body_util::{BodyExt as _, Full};
 use skydock_egress::{HostIssuer, Issuer as _, TlsConfig};
+use tokio::io::AsyncWriteExt as _;
 
 use crate::support::{Names, Server};
 
@@ -64,4 +65,15 @@ async fn errors_of_an_issuer_omit_the_path() {
         .unwrap_err()
         .to_string();
     assert!(error.contains("length limit exceeded"), "{error}");
+}
+
+#[tokio::test]
+async fn endless_informational_answers_of_an_issuer_end() {
+    let server = Server::raw(|mut stream| async move {
+        let early = b"HTTP/1.1 103 Early Hints\r\n\r\n".repeat(100);
+        while stream.write_all(&early).await.is_ok() {}
+    })
+    .await;
+    let error = issuer().send(post(&server, "/")).await.unwrap_err();
+    assert!(error.to_string().contains("1xx"), "{error}");
 }

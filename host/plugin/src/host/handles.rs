@@ -8,6 +8,8 @@
 
 use std::sync::Arc;
 
+use prometheus_client::metrics::gauge::Gauge;
+use skydock_cloud::{CallKind, PerKind};
 use wasmtime::component::ResourceTable;
 
 use crate::{
@@ -35,24 +37,67 @@ pub(crate) enum Refusal {
     Total,
 }
 
+/// Part of a plugin's handles that is reserved for each kind of calls, as a divisor.
+const RESERVED: usize = 8;
+
+/// The handles of a plugin: a part is reserved for each kind of calls, so that one that hangs leaves
+/// the others some, and all use the rest.
+pub(super) struct HandleAccounts {
+    reserved: PerKind<Arc<Account>>,
+    common: Arc<Account>,
+    /// How many one kind of calls may have.
+    most: usize,
+}
+
+impl HandleAccounts {
+    /// Divides `all` handles. With few, nothing is reserved.
+    pub(super) fn new(all: usize, shown: &Gauge) -> Self {
+        let part = all / RESERVED / STEP * STEP;
+        let kinds = CallKind::ALL.len();
+        Self {
+            reserved: PerKind::of(|_| Account::new(part, shown.clone())),
+            common: Account::new(all - kinds * part, shown.clone()),
+            most: all - (kinds - 1) * part,
+        }
+    }
+
+    #[cfg(test)]
+    fn taken(&self) -> usize {
+        let reserved = self.reserved.all().map(|account| account.taken());
+        reserved.into_iter().sum::<usize>() + self.common.taken()
+    }
+}
+
 /// The handles of one instance, and the shares that it has taken for them.
 pub(super) struct Handles {
     table: ResourceTable,
-    count: Share,
+    reserved: PerKind<Share>,
+    common: Share,
+    /// How many one kind of calls may have.
+    most: usize,
+    /// The kind of the current call.
+    pub(super) kind: CallKind,
     bytes: Share,
     /// The limits that denied a handle during the current call.
     pub(super) refused: Option<(Refusal, HandleLimit)>,
 }
 
 impl Handles {
-    pub(super) fn new(count: &Arc<Account>, memory: &Arc<Account>) -> Self {
-        let (count, bytes) = (Share::new(count), Share::new(memory));
+    pub(super) fn new(accounts: &HandleAccounts, memory: &Arc<Account>) -> Self {
         Self {
             table: empty(),
-            count,
-            bytes,
+            reserved: PerKind::of(|kind| Share::new(accounts.reserved.get(kind))),
+            common: Share::new(&accounts.common),
+            most: accounts.most,
+            kind: CallKind::Nodes,
+            bytes: Share::new(memory),
             refused: None,
         }
+    }
+
+    fn taken(&self) -> usize {
+        let reserved = self.reserved.all().map(Share::taken);
+        reserved.into_iter().sum::<usize>() + self.common.taken()
     }
 
     /// Returns the table, with room for the handles that one function of the host creates, if the
@@ -60,7 +105,7 @@ impl Handles {
     pub(super) fn table(&mut self) -> &mut ResourceTable {
         // New entries use freed slots, or the end of the table. So if one of the last slots taken
         // is free, there is room.
-        let taken = self.count.taken();
+        let taken = self.taken();
         let last = taken.saturating_sub(AT_ONCE)..taken;
         let mut last = last.filter_map(|index| u32::try_from(index).ok());
         if taken == 0 || last.any(|index| self.table.get_any_mut(index).is_ok()) {
@@ -70,21 +115,26 @@ impl Handles {
     }
 
     fn grow(&mut self) {
-        let counted = self.count.take(STEP);
-        if counted {
+        // The reserved part first, so that the common one is left to others.
+        let shares = [self.reserved.get_mut(self.kind), &mut self.common];
+        let from = shares
+            .into_iter()
+            .find_map(|share| share.take(STEP).then_some(share));
+        let counted = from.is_some();
+        if let Some(share) = from {
             if self.bytes.take(STEP * BYTES) {
-                self.table.set_max_capacity(self.count.taken());
+                self.table.set_max_capacity(self.taken());
                 return;
             }
-            self.count.keep(self.count.taken() - STEP);
+            share.keep(share.taken() - STEP);
         }
         let (count, memory) = (
-            HandleLimit::Count(self.count.limit()),
+            HandleLimit::Count(self.most),
             HandleLimit::Memory(self.bytes.limit()),
         );
         self.refused = Some(
             match (
-                self.count.would_suffice(STEP),
+                self.taken() + STEP <= self.most,
                 self.bytes.would_suffice(STEP * BYTES),
             ) {
                 (false, _) => (Refusal::Instance, count),
@@ -97,9 +147,12 @@ impl Handles {
     /// Returns the shares when the guest has dropped all its handles. The table is replaced,
     /// because it would keep its largest size.
     pub(super) fn tidy(&mut self) {
-        if self.count.taken() > 0 && self.table.is_empty() {
+        if self.taken() > 0 && self.table.is_empty() {
             self.table = empty();
-            self.count.keep(0);
+            for kind in CallKind::ALL {
+                self.reserved.get_mut(kind).keep(0);
+            }
+            self.common.keep(0);
             self.bytes.keep(0);
         }
     }
@@ -113,7 +166,6 @@ fn empty() -> ResourceTable {
 
 #[cfg(test)]
 mod tests {
-    use prometheus_client::metrics::gauge::Gauge;
     use wasmtime::component::Resource;
 
     use super::*;
@@ -125,7 +177,7 @@ mod tests {
     #[test]
     fn all_instances_share_and_release_the_handles() {
         let (count, memory) = (
-            Account::new(30, Gauge::default()),
+            HandleAccounts::new(30, &Gauge::default()),
             Account::new(1 << 30, Gauge::default()),
         );
         let (mut one, mut other) = (Handles::new(&count, &memory), Handles::new(&count, &memory));
@@ -150,10 +202,36 @@ mod tests {
         assert_eq!((count.taken(), memory.taken()), (0, 0));
     }
 
+    // Holds: SEC-30
+    #[test]
+    fn each_kind_of_calls_has_a_part_of_the_handles() {
+        let (count, memory) = (
+            HandleAccounts::new(1024, &Gauge::default()),
+            Account::new(1 << 30, Gauge::default()),
+        );
+        let of = |kind| {
+            let mut handles = Handles::new(&count, &memory);
+            handles.kind = kind;
+            handles
+        };
+        let mut balancers = of(CallKind::LoadBalancers);
+        assert_eq!(fill(&mut balancers).len(), 768);
+        let limit = HandleLimit::Count(768);
+        assert_eq!(balancers.refused, Some((Refusal::Instance, limit)));
+        for kind in [CallKind::Nodes, CallKind::Routes] {
+            // An instance serves calls of all kinds.
+            balancers.kind = kind;
+            assert_eq!(fill(&mut balancers).len(), 128, "{kind:?}");
+        }
+        drop(balancers);
+        let mut nodes = of(CallKind::Nodes);
+        assert_eq!((count.taken(), fill(&mut nodes).len()), (0, 768));
+    }
+
     #[test]
     fn a_deleted_handle_makes_room_for_another() {
         let (count, memory) = (
-            Account::new(8, Gauge::default()),
+            HandleAccounts::new(8, &Gauge::default()),
             Account::new(1 << 30, Gauge::default()),
         );
         let mut handles = Handles::new(&count, &memory);
@@ -171,7 +249,7 @@ mod tests {
     #[test]
     fn handles_count_as_memory_of_the_plugin() {
         let (count, memory) = (
-            Account::new(100, Gauge::default()),
+            HandleAccounts::new(60, &Gauge::default()),
             Account::new(20 * BYTES, Gauge::default()),
         );
         let mut handles = Handles::new(&count, &memory);
