@@ -36,6 +36,16 @@ pub(crate) fn in_head(head: &Parts) -> Option<String> {
     if let Some(name) = headers.find(|name| is_override(name.as_bytes())) {
         return Some(format!("header {name}"));
     }
+    let parameters = head
+        .uri
+        .path()
+        .split('/')
+        .filter_map(|segment| segment.split_once(';'));
+    for (_, parameters) in parameters {
+        if let Some(name) = form_override(parameters.as_bytes()) {
+            return Some(format!("path parameter {name}"));
+        }
+    }
     let query = head.uri.query().unwrap_or_default();
     form_override(query.as_bytes()).map(|name| format!("query parameter {name}"))
 }
@@ -104,10 +114,10 @@ pub(crate) fn in_body(headers: &HeaderMap, body: &[u8]) -> Result<Option<String>
 fn is_override(name: &[u8]) -> bool {
     let name = name.split(|byte| *byte == b'[').next().unwrap_or_default();
     let letters = name.iter().filter(|byte| byte.is_ascii_alphanumeric());
-    let letters: Vec<u8> = letters.map(u8::to_ascii_lowercase).collect();
+    let letters = letters.map(u8::to_ascii_lowercase);
+    let is = |other: &[u8]| letters.clone().eq(other.iter().copied());
     // A parameter with the plain name has another meaning.
-    NAMES.contains(&letters.as_slice())
-        || letters == b"method" && !name.eq_ignore_ascii_case(b"method")
+    NAMES.iter().any(|other| is(other)) || is(b"method") && !name.eq_ignore_ascii_case(b"method")
 }
 
 /// Returns a name in a form or a query that means another method.
@@ -181,6 +191,8 @@ mod tests {
             ("/?X-HTTP-Method-Override=DELETE", "x-a", true),
             ("/?.method=DELETE", "x-a", true),
             ("/?_method[]=DELETE", "x-a", true),
+            ("/x;a=b;_method=DELETE/y", "x-a", true),
+            ("/x;a=b/_method=DELETE", "x-a", false),
             ("/", "x-method", true),
             ("/", "x-http-method", true),
             ("/", "x-http-method-override", true),

@@ -87,7 +87,11 @@ impl Meaning {
             // Servers on Windows ignore spaces and dots at the end. Upper case first: some letters
             // have the upper case, but not the lower case, of an ASCII letter.
             let name = name.trim().trim_end_matches(['.', ' ']);
-            name.to_uppercase().to_lowercase()
+            let name = name.to_uppercase().to_lowercase();
+            // Rails and old versions of OpenStack read this as the format of the answer.
+            let formats = [".json", ".xml"];
+            let stem = formats.iter().find_map(|it| name.strip_suffix(it));
+            stem.map_or_else(|| name.clone(), str::to_owned)
         });
         Self(segments.filter(|name| !name.is_empty()).collect())
     }
@@ -267,6 +271,7 @@ mod tests {
             ("/v3;a/Allowed%20x%3bb", true),
             ("/v3/Allowed%20x%20", true),
             ("/v3/Allowed%20x./y", true),
+            ("/v3/Allowed%20x.json", true),
             ("/v3/;a/Allowed%20x", true),
             ("/v3/%C5%BFllowed", false),
             ("/v3", false),

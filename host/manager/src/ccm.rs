@@ -147,7 +147,7 @@ async fn start(
         };
         let following = configuration::follow(file, followed);
         tokio::spawn(process.clone().run_until_cancelled_owned(following));
-        let terms = Terms::new(&config, egress);
+        let terms = Terms::new(&config, Arc::clone(&egress));
         let applying = terms.apply(Arc::clone(&plugin), settings);
         tokio::spawn(process.clone().run_until_cancelled_owned(applying));
     }

@@ -20,7 +20,7 @@ use skydock_kube::{
     clients::ClusterAccess,
     election::{ElectionConfig, Timings, TimingsError},
 };
-use skydock_plugin::IngressRules;
+use skydock_plugin::{ConfigSecrets, IngressRules};
 
 use crate::{
     cli::{BindAddress, CcmArgs, IpamArgsError, LoggingFormat},

@@ -2,6 +2,7 @@
 //! permits it.
 
 mod follow;
+mod metrics;
 mod plugin;
 mod problem;
 
@@ -15,7 +16,8 @@ use skydock_egress::{AuditConfig, credentials::config::CredentialConfig};
 use crate::egress::{self, Permits};
 
 pub use self::{
-    follow::{FileMetrics, Followed, follow},
+    follow::{Followed, follow},
+    metrics::FileMetrics,
     plugin::{
         CloudConfigSecrets, ObjectGrantConfiguration, OverlapConfiguration,
         PermissionsConfiguration, PluginConfiguration,

@@ -206,18 +206,23 @@ impl Egress {
         let own = Mutex::new(own_addresses().unwrap_or_default());
         let surroundings = Surroundings {
             metrics: EgressMetrics::register(registry),
-            closed: Arc::new(move || Closed {
-                api_server: closed
-                    .read()
-                    .unwrap_or_else(PoisonError::into_inner)
-                    .clone(),
-                cluster: cluster.clone(),
-                own: own_now(&own),
-                own_ports: closed_ports
-                    .read()
-                    .unwrap_or_else(PoisonError::into_inner)
-                    .clone(),
-                nodes: closed_nodes.now(),
+            closed: Arc::new(move || {
+                let known = closed_nodes.now();
+                let mut cluster = cluster.clone();
+                cluster.extend(known.pods);
+                Closed {
+                    api_server: closed
+                        .read()
+                        .unwrap_or_else(PoisonError::into_inner)
+                        .clone(),
+                    cluster,
+                    own: own_now(&own),
+                    own_ports: closed_ports
+                        .read()
+                        .unwrap_or_else(PoisonError::into_inner)
+                        .clone(),
+                    nodes: known.nodes,
+                }
             }),
             ..Surroundings::default()
         };

@@ -168,14 +168,14 @@ impl Plugin {
             let mut watch = Stopwatch::start(reading);
             let component = (component, digests.component.clone());
             let code = Arc::new(Code::make(runtime, &shared.plugin, component, &mut watch).await?);
-            Generation::load(
+            Box::pin(Generation::load(
                 &shared,
                 source.component.clone(),
                 (code, &settings, digests),
                 watch,
                 1,
                 None,
-            )
+            ))
             .await
         };
         let first = first.await.inspect_err(|error| {
@@ -337,9 +337,9 @@ impl Plugin {
                 .await?;
             let what = (Arc::clone(&swap.code), &settings, digests);
             let (source, number) = (terms.source.component.clone(), swap.last_number + 1);
-            Generation::load(&terms.shared, source, what, watch, number, Some(&before))
-                .await
-                .map(Some)
+            let loading =
+                Generation::load(&terms.shared, source, what, watch, number, Some(&before));
+            Box::pin(loading).await.map(Some)
         };
         let loaded = loaded.await;
         let in_vain =

@@ -83,7 +83,7 @@ impl PluginSource {
 }
 
 /// Configuration of a plugin.
-#[derive(Clone)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct Settings {
     /// `--cluster-name`.
     pub cluster_name: String,
@@ -112,6 +112,15 @@ pub struct CloudConfig {
     text: String,
     redactor: Redactor,
 }
+
+/// What is redacted follows from the path and the text.
+impl PartialEq for CloudConfig {
+    fn eq(&self, other: &Self) -> bool {
+        (&self.path, &self.text) == (&other.path, &other.text)
+    }
+}
+
+impl Eq for CloudConfig {}
 
 impl CloudConfig {
     /// Returns a file with this path and these contents.

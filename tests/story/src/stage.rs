@@ -184,14 +184,18 @@ impl Stage {
         Host::start(&self.paths.skydock, self.dir.path(), name, &args).await
     }
 
-    /// Returns the arguments of hosts with the static provider, which may own all that the inventory
-    /// names.
+    /// Returns the arguments of hosts with the static provider.
     fn flags_of_static(&self) -> anyhow::Result<Vec<OsString>> {
+        let mut args = self.flags("static", &self.plugin_file(), self.inventory.path());
+        args.push(self.permits_inventory()?.into());
+        Ok(args)
+    }
+
+    /// Returns the flag with which the static provider may own all that the inventory names.
+    pub(crate) fn permits_inventory(&self) -> anyhow::Result<String> {
         let file = self.dir().join("config.yaml");
         self.replace(&file, CONFIGURATION.as_bytes())?;
-        let mut args = self.flags("static", &self.plugin_file(), self.inventory.path());
-        args.push(format!("--config={}", file.display()).into());
-        Ok(args)
+        Ok(format!("--config={}", file.display()))
     }
 
     /// Returns the arguments of all hosts.

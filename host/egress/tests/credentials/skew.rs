@@ -107,6 +107,7 @@ async fn status(world: &World, url: &str, yaml: &str) -> Result<u16, String> {
     let instance = Instance::default();
     let call = Call {
         instance: &instance,
+        capability: skydock_cloud::Capability::Instances,
         phase: Phase::Serving,
         dry_run: false,
         left: std::time::Duration::from_secs(30),

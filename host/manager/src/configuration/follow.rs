@@ -6,10 +6,9 @@ use std::{
     time::Duration,
 };
 
-use prometheus_client::{metrics::gauge::Gauge, registry::Registry};
 use tokio::{sync::watch, time::sleep};
 
-use super::SkydockConfiguration;
+use super::{FileMetrics, SkydockConfiguration};
 use crate::{
     blocking::blocking,
     config::{PluginFlags, PluginSettings},
@@ -18,31 +17,6 @@ use crate::{
 
 /// How often the file is checked.
 const PERIOD: Duration = Duration::from_secs(2);
-
-/// Metrics about the file.
-#[derive(Clone, Debug, Default)]
-pub struct FileMetrics {
-    rejected: Gauge,
-    restart_required: Gauge,
-}
-
-impl FileMetrics {
-    /// Registers the metrics.
-    pub fn register(registry: &mut Registry) -> Self {
-        let metrics = Self::default();
-        registry.register(
-            "skydock_configuration_rejected",
-            "1 while the configuration file on disk is rejected",
-            metrics.rejected.clone(),
-        );
-        registry.register(
-            "skydock_configuration_restart_required",
-            "1 while the configuration file on disk names another plugin than the one that runs",
-            metrics.restart_required.clone(),
-        );
-        metrics
-    }
-}
 
 /// The result of a check of the file.
 #[derive(Debug, PartialEq)]

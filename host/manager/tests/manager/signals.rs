@@ -464,9 +464,9 @@ fn an_api_server_that_comes_late_is_waited_for() {
     let dir = dir();
     let (server, address) = (free_address().unwrap(), free_address().unwrap());
     let serve = format!("--metrics-bind-address={address}");
-    let plugin = format!("--plugin=test={}", good());
+    let plugin = format!("--plugin=hostile={}", good());
     let args = [
-        "--cloud-provider=test",
+        "--cloud-provider=hostile",
         &plugin,
         &serve,
         "--kubeconfig=kubeconfig",
@@ -533,9 +533,9 @@ fn a_replica_without_permission_for_the_lease_is_not_ready() {
         "{}",
     );
     let serve = format!("--metrics-bind-address={address}");
-    let plugin = format!("--plugin=test={}", good());
+    let plugin = format!("--plugin=hostile={}", good());
     let args = [
-        "--cloud-provider=test",
+        "--cloud-provider=hostile",
         &plugin,
         &serve,
         &kubeconfig,

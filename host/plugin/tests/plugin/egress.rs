@@ -239,7 +239,7 @@ async fn the_log_says_which_request_was_denied_or_failed() {
             format!("rule=\"cloud\" method=\"GET\" host=\"http://{address}\""),
         ),
         (
-            format!("PUT http://{closed}/x?token=secret"),
+            format!("PUT http://{closed}/x?marker=secret"),
             "message=request failed: cannot connect",
             format!("rule=\"other\" method=\"PUT\" host=\"http://{closed}\""),
         ),

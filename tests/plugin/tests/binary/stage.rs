@@ -31,7 +31,7 @@ impl Stage {
             "--node-monitor-period=1s",
             "--route-check-period=1s",
         ];
-        let stage = Self::with("static", &guest::good()?, &more).await?;
+        let stage = Self::with("kubemark", &guest::good()?, &more).await?;
         stage.start_node("first").await?;
         stage.initialized("first", Duration::from_secs(30)).await?;
         Ok(stage)

@@ -99,7 +99,8 @@ pub(crate) async fn tell(stage: &mut Stage, narrator: &mut Narrator) -> anyhow::
     narrator
         .step("an unreachable API server: waited for", async {
             let mut command = Command::new(&stage.paths.skydock);
-            command.args([provider, &good, &config, &nowhere, silent]);
+            let permits = stage.permits_inventory()?;
+            command.args([provider, &good, &config, &permits, &nowhere, silent]);
             let mut host = Process::start("nowhere", command, &stage.dir().join("nowhere.log"))?;
             let log = host.log().to_owned();
             let waits = eventually(TAKEN, async || {

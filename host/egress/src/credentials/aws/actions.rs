@@ -152,6 +152,14 @@ const ACTIONS: &[&str] = &[
     "CreateEnvironmentToken",
     "CreateCliToken",
     "CreateWebLoginToken",
+    "ResetUserPassword",
+    // Resources of APIs without actions, which are segments of the path
+    "access-entries",
+    "authorization-token",
+    "clitoken",
+    "keys-and-certificate",
+    "pod-identity-associations",
+    "webtoken",
     // Lightsail, GameLift, Redshift, EMR
     "GetInstanceAccessDetails",
     "DownloadDefaultKeyPair",

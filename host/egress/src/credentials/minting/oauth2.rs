@@ -2,8 +2,10 @@
 
 use http::{Method, request::Parts};
 
+use memchr::memmem;
+
 use super::path_segments;
-use crate::credentials::failure::Failure;
+use crate::{credentials::failure::Failure, encode::unpercent};
 
 /// Hosts that only hand out credentials.
 const ISSUERS: &[&str] = &[
@@ -55,6 +57,7 @@ const GOOGLE: &[&str] = &[
     "generateephemeralcert",
     // Permissions for an identity that the plugin chooses.
     "setiampolicy",
+    "importsshpublickey",
 ];
 
 /// Google's resources and methods that are segments of a path: what a server writes to its console,
@@ -69,6 +72,16 @@ const GOOGLE_PATHS: &[&str] = &[
     "setiampolicy",
     "createephemeral",
     "sslcerts",
+    "sshpublickeys",
+];
+
+/// Resources of any cloud with access to a cluster, a network or a server.
+const ACCESS: &[&str] = &[
+    "accessprofiles",
+    "kubeconfig",
+    "request_console",
+    "reset_password",
+    "sharedkey",
 ];
 
 /// Prefixes of Azure's POST actions, which are the last segment of a path.
@@ -137,7 +150,12 @@ pub(crate) fn check(head: &Parts) -> Result<(), Failure> {
     let batches = BATCH_HOSTS
         .iter()
         .any(|domain| host == *domain || host.ends_with(&format!(".{domain}")));
+    // Azure returns the user data of a server if it is asked to.
+    let query = unpercent(head.uri.query().unwrap_or_default());
+    let user_data = query.to_ascii_lowercase();
+    let user_data = memmem::find(&user_data, b"userdata").is_some();
     let minting = issuer
+        || user_data
         || path_segments(head.uri.path())
             .iter()
             .any(|segments| mints(segments, read) || batches && is_batch(segments));
@@ -169,7 +187,7 @@ fn mints(segments: &[String], read: bool) -> bool {
     let azure_path =
         !read && (azure_provider && named(AZURE_PATHS) || last == "list" && under("config"));
     let token = last == "token" && (under("oauth2") || under("oauth"));
-    google || makes_key || shows_key || azure || google_path || azure_path || token
+    google || makes_key || shows_key || azure || google_path || azure_path || token || named(ACCESS)
 }
 
 fn is_batch(segments: &[String]) -> bool {
@@ -297,6 +315,14 @@ mod tests {
                 "https://graph.microsoft.com/v1.0/applications/a/addPassword".to_owned(),
             ),
             ("GET", "https://v.vault.azure.net/secrets/s".to_owned()),
+            (
+                "GET",
+                format!("{azure}/Microsoft.Compute/virtualMachines/v?$expand=user%44ata"),
+            ),
+            (
+                "GET",
+                format!("{azure}/Microsoft.Network/connections/c/sharedkey"),
+            ),
             (
                 "POST",
                 format!("{azure}/Microsoft.Compute/virtualMachines/v/runCommand"),

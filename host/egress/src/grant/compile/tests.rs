@@ -1,3 +1,5 @@
+use std::sync::Arc;
+
 use http::Method;
 
 use super::*;
@@ -216,7 +218,7 @@ fn a_wildcard_with_a_credential_is_confirmed_or_rejected() {
 - {type: aws-sigv4, name: keys, for: {plugin: a, digest: any}, source: {imds: {}}, services: [ec2], regions: [eu-west-1]}
 ";
     let tools = Tools {
-        issuers: Box::new(|_| Arc::new(HostIssuer::new(TlsConfig::default()))),
+        issuers: Box::new(|_| Arc::new(HostIssuer::new(TlsConfig::default(), None))),
         clock: Arc::new(SystemClock),
         metrics: CredentialMetrics::default(),
     };
