@@ -235,7 +235,7 @@ mod tests {
         assert_eq!(redact("172.16.9.hunter2", config, ""), "[redacted]");
     }
 
-    // Holds: SEC-15
+    // Holds: SEC-51
     #[test]
     fn configuration_values_are_redacted_but_not_keys() {
         let yaml = "# the password of prod\nusername: admin\npassword: hunter2hunter2 # changeme!\nlist: [one-long-value, 'x y']\n";
@@ -272,7 +272,7 @@ mod tests {
         );
     }
 
-    // Holds: SEC-15
+    // Holds: SEC-51
     #[test]
     fn parts_of_a_secret_are_redacted_too() {
         let config = "url: https://user:s3cret-s3cret@host/path\ntoken: abcdefgh==\nshort: s3cr3t\npin-password: hunter\n";
@@ -287,7 +287,7 @@ mod tests {
         );
     }
 
-    // Holds: SEC-15
+    // Holds: SEC-51
     #[test]
     fn secrets_that_are_not_in_the_configuration_are_redacted() {
         assert_eq!(

@@ -41,7 +41,7 @@ pub enum What {
     UrlPassword,
     /// It looks like a token or a key.
     Token,
-    /// It is a text in Base64, with a secret in it.
+    /// It is a text in Base64 or hexadecimal, with a secret in it.
     Encoded,
 }
 
@@ -52,7 +52,7 @@ impl fmt::Display for What {
             Self::PrivateKey => f.write_str("this is a private key"),
             Self::UrlPassword => f.write_str("this URL has a password"),
             Self::Token => f.write_str("this looks like a token or a key"),
-            Self::Encoded => f.write_str("this is Base64 with a secret in it"),
+            Self::Encoded => f.write_str("this is an encoded text with a secret in it"),
         }
     }
 }
@@ -207,7 +207,11 @@ mod tests {
 
     #[test]
     fn a_hostile_text_takes_no_longer_than_another_one() {
-        let begun = std::time::Instant::now();
+        let used = || {
+            let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+            time.tv_sec
+        };
+        let begun = used();
         for part in [
             "PRIVATE KEY-----",
             "-----BEGIN PRIVATE KEY-----",
@@ -245,10 +249,6 @@ mod tests {
             let _ = in_configuration(&text);
         }
         // One that is quadratic takes minutes.
-        assert!(
-            begun.elapsed() < std::time::Duration::from_secs(30),
-            "{:?}",
-            begun.elapsed()
-        );
+        assert!(used() - begun < 40, "{} s", used() - begun);
     }
 }

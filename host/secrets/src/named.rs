@@ -99,11 +99,11 @@ fn between(text: &str, name: &Range<usize>) -> Option<Between> {
             return Some(Between::Tag(name.end + end + 1));
         }
     }
-    let close = rest.trim_start_matches(QUOTES);
+    let close = unquoted(rest);
     let sign = close.trim_start_matches(BLANKS);
     for (encoded, is_equals) in [("%3D", true), ("%3d", true), ("%3A", false), ("%3a", false)] {
         if let Some(rest) = sign.strip_prefix(encoded) {
-            return Some(Between::Sign(at(rest), is_equals));
+            return Some(Between::Sign(at(without_encoded_quote(rest)), is_equals));
         }
     }
     if let Some(rest) = sign.strip_prefix([':', '=']) {
@@ -115,10 +115,8 @@ fn between(text: &str, name: &Range<usize>) -> Option<Between> {
             rest.strip_prefix('=')
         }
         .unwrap_or(rest);
-        return Some(Between::Sign(
-            at(rest.trim_start_matches(BLANKS)),
-            is_equals,
-        ));
+        let rest = without_encoded_quote(rest.trim_start_matches(BLANKS));
+        return Some(Between::Sign(at(rest), is_equals));
     }
     if let Some(value) = close.strip_prefix('>').filter(|_| close.len() < rest.len()) {
         // `<property name="password">`.
@@ -129,6 +127,23 @@ fn between(text: &str, name: &Range<usize>) -> Option<Between> {
         let is_alone = sign.len() < close.len() && stands_alone(word);
         is_alone.then(|| Between::Blank(at(sign)))
     })
+}
+
+/// Quotes as URLs, XML and JSON write them.
+const ENCODED_QUOTES: [&str; 6] = ["%22", "%27", "&quot;", "&apos;", "&#34;", "\\u0022"];
+
+/// Returns the rest of the text after the quotes at its beginning.
+fn unquoted(text: &str) -> &str {
+    let rest = without_encoded_quote(text);
+    if rest.len() < text.len() {
+        return rest;
+    }
+    text.trim_start_matches(QUOTES)
+}
+
+fn without_encoded_quote(text: &str) -> &str {
+    let mut rests = ENCODED_QUOTES.iter().filter_map(|it| text.strip_prefix(it));
+    rests.next().unwrap_or(text)
 }
 
 /// Returns true for a word that may have a secret behind it without a sign between.
@@ -192,7 +207,7 @@ fn values(text: &str, name: &Range<usize>, between: &Between, found: &mut Vec<Fo
             let word_before = text.get(name.clone()).unwrap_or_default();
             let (is_flag, is_password) = (word_before.starts_with("--"), is_password(word_before));
             // `password hunter2`, and also `password is hunter2`.
-            let skipped = ["is ", "was ", "to "]
+            let skipped = ["is ", "was ", "to ", "-> "]
                 .iter()
                 .find(|it| rest.starts_with(**it));
             let begin = begin + skipped.map_or(0, |it| it.len());

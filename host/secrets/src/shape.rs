@@ -157,19 +157,14 @@ const ENCODED: usize = 16;
 /// Bytes of a line from which a text in Base64 may continue in the next one.
 const WRAPPED: usize = 48;
 
-/// Adds texts in Base64 that contain secrets.
+/// Adds texts in Base64 or hexadecimal that contain secrets.
 pub(crate) fn encoded(text: &str, found: &mut Vec<Found>, is_secret: impl Fn(&str) -> bool) {
     let is_part = |c: char| c.is_ascii_alphanumeric() || "+/-_".contains(c);
     let mut whole: Option<Range<usize>> = None;
     let mut check = |range: Range<usize>| {
         let run = text.get(range.clone()).unwrap_or_default();
         let plain: String = run.chars().filter(|c| is_part(*c)).collect();
-        // What is before it may belong to something else.
-        let is_found = (0..4).any(|skip| {
-            let inner = plain.get(skip..).and_then(decoded);
-            inner.is_some_and(|inner| is_secret(&inner))
-        });
-        if is_found {
+        if is_secret(&decoded(&plain)) {
             found.push(Found::new(range, What::Encoded));
         }
     };

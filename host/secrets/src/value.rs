@@ -68,29 +68,65 @@ pub(crate) fn is_made_up(word: &str) -> bool {
         && !word.contains(['/', '(', '<', '{', '$'])
 }
 
-/// Returns the text that is encoded in Base64, if it is one. Its end may be cut off.
-pub(crate) fn decoded(encoded: &str) -> Option<String> {
+/// Returns what is encoded in Base64, if that is valid. Its end may be cut off.
+fn from_base64(encoded: &str) -> Option<Vec<u8>> {
     let whole = encoded.len() - usize::from(encoded.len() % 4 == 1);
-    let encoded = encoded.get(..whole)?;
     let engine = if encoded.contains(['-', '_']) {
         URL_SAFE
     } else {
         STANDARD
     };
-    let bytes = engine.decode(encoded).ok()?;
-    let text = String::from_utf8(bytes).ok()?;
+    engine.decode(encoded.get(..whole)?).ok()
+}
+
+/// Returns what is encoded in pairs of hexadecimal digits.
+fn from_hex(encoded: &str) -> Option<Vec<u8>> {
+    let (pairs, _) = encoded.as_bytes().as_chunks::<2>();
+    let byte = |pair: &[u8; 2]| {
+        let text = std::str::from_utf8(pair).ok()?;
+        u8::from_str_radix(text, 16).ok()
+    };
+    pairs.iter().map(byte).collect()
+}
+
+/// Returns the texts in what is encoded in Base64 or hexadecimal, one a line; nothing if there are
+/// none.
+pub(crate) fn decoded(encoded: &str) -> String {
+    /// Minimum bytes of a text; less is chance.
+    const TEXT: usize = 8;
+    let is_hex = encoded.bytes().all(|b| b.is_ascii_hexdigit());
+    // What is before it may belong to something else.
+    let shifted = (0..4).filter_map(|skip| encoded.get(skip..).and_then(from_base64));
+    let hex = (0..2).filter_map(|skip| encoded.get(skip..).and_then(from_hex));
+    let all: Vec<Vec<u8>> = if is_hex {
+        hex.chain(shifted).collect()
+    } else {
+        shifted.collect()
+    };
+    // UTF-16 has zeros.
     let is_text = |c: char| !c.is_control() || "\n\r\t\0".contains(c);
-    // UTF-16 of ASCII.
-    text.chars().all(is_text).then(|| text.replace('\0', ""))
+    let mut texts = String::new();
+    for bytes in &all {
+        let chunks = bytes.utf8_chunks().map(|chunk| chunk.valid());
+        let pieces = chunks.flat_map(|chunk| chunk.split(|c| !is_text(c)));
+        for piece in pieces.filter(|piece| piece.len() >= TEXT) {
+            texts.extend(piece.chars().filter(|c| *c != '\0'));
+            texts.push('\n');
+        }
+    }
+    texts
 }
 
 /// Returns true for `USER:PASSWORD` in Base64, as in the header `Authorization` and in Docker's
 /// configuration.
 pub(crate) fn is_login(value: &str) -> bool {
-    value.len() >= 8
-        && decoded(value)
-            .and_then(|text| text.split_once(':').map(|(_, it)| !it.is_empty()))
-            .unwrap_or_default()
+    let text = from_base64(value.trim_end_matches('=')).map(String::from_utf8);
+    match text {
+        Some(Ok(text)) if value.len() >= 8 && !text.contains(char::is_control) => text
+            .split_once(':')
+            .is_some_and(|(_, password)| !password.is_empty()),
+        _ => false,
+    }
 }
 
 #[cfg(test)]

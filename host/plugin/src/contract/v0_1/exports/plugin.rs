@@ -199,7 +199,7 @@ mod tests {
     use super::*;
     use crate::source::CloudConfig;
 
-    // Holds: SEC-15
+    // Holds: SEC-51
     #[test]
     fn a_configuration_error_is_redacted() {
         let settings = Settings {
