@@ -69,8 +69,13 @@ impl Blueprint {
     ) -> Result<Instance, LoadProblem> {
         let tape = match &self.shared.taping {
             Taping::Record(recordings) => {
-                let recorder =
-                    Recorder::begin(recordings, &self.shared.plugin, self.number, &self.digest);
+                let recorder = Recorder::begin(
+                    recordings,
+                    &self.shared.plugin,
+                    self.number,
+                    &self.digest,
+                    &self.shared.memory,
+                );
                 Some(Tape::Recording(Arc::new(recorder)))
             }
             Taping::Off | Taping::Replay => None,

@@ -35,6 +35,7 @@ mod metrics;
 mod names;
 mod outline;
 mod overlap;
+mod own_directory;
 mod permissions;
 mod plugin;
 mod pool;

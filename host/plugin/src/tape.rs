@@ -20,16 +20,17 @@ use std::sync::Arc;
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
 
-pub use self::{
-    archive::{Recordings, RecordingsError},
-    compare::Difference,
-    script::ScriptError,
-};
 pub(crate) use self::{
+    archive::COMPRESSED,
     entry::{Ending, Fields, Payload, RequestHead, ResponseHead, Timeouts},
     player::{LINE, Player},
     recorder::Recorder,
     script::{Script, files as recordings},
+};
+pub use self::{
+    archive::{Recordings, RecordingsError},
+    compare::Difference,
+    script::ScriptError,
 };
 
 /// Where the instances of a plugin get their tapes.

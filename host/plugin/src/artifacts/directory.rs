@@ -22,6 +22,7 @@ use rustix::{
 };
 
 use super::surplus::File;
+use crate::own_directory::{self, NotOwn, user};
 
 /// Name of our own directory in the operator's. The number changes with the format of the files.
 pub(crate) const NAME: &str = "skydock-compiled-2";
@@ -256,44 +257,20 @@ impl Directory {
     }
 }
 
-fn user() -> u32 {
-    rustix::process::geteuid().as_raw()
-}
-
 fn modified(stat: &Stat) -> SystemTime {
     let since = Duration::from_secs(u64::try_from(stat.st_mtime).unwrap_or(0));
     SystemTime::UNIX_EPOCH + since
 }
 
-/// Opens a directory that belongs to this user and that nobody else can write to, and returns its
-/// mode. Symbolic links are not followed, because the owner of a link decides where it leads.
+/// Opens a directory that is this user's own, and returns its mode.
 fn checked(at: impl AsFd, name: &Path, path: &Path) -> Result<(OwnedFd, u32), CacheDirError> {
     let path = path.to_owned();
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let fd = match rustix::fs::openat(at, name, flags, Mode::empty()) {
-        Ok(fd) => fd,
-        Err(Errno::NOTDIR | Errno::LOOP) => return Err(CacheDirError::NotDirectory(path)),
-        Err(error) => {
-            return Err(CacheDirError::Io {
-                path,
-                source: error.into(),
-            });
-        }
-    };
-    let directory = fs::File::from(fd);
-    let metadata = directory.metadata().map_err(|source| CacheDirError::Io {
-        path: path.clone(),
-        source,
-    })?;
-    let (owner, user) = (metadata.uid(), user());
-    if owner != user {
-        return Err(CacheDirError::Owner { path, owner, user });
-    }
-    let mode = metadata.mode() & 0o7777;
-    if mode & 0o022 != 0 {
-        return Err(CacheDirError::Open { path, mode });
-    }
-    Ok((directory.into(), mode))
+    own_directory::open(at, name).map_err(|problem| match problem {
+        NotOwn::Io(source) => CacheDirError::Io { path, source },
+        NotOwn::NotDirectory => CacheDirError::NotDirectory(path),
+        NotOwn::Owner { owner, user } => CacheDirError::Owner { path, owner, user },
+        NotOwn::Writable(mode) => CacheDirError::Open { path, mode },
+    })
 }
 
 #[cfg(test)]

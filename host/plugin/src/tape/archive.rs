@@ -1,15 +1,17 @@
 //! The directory of recordings: a file for each instance, and a limit for all.
 //!
-//! A thread writes the files, so that a slow or failing disk delays no call. What it cannot write
-//! is missing, and the log says so.
+//! A thread masks what is recorded and writes the files, so that neither that nor a slow or failing
+//! disk delays a call. What waits for it counts toward the memory of the plugin. What it cannot
+//! write is missing, and the log says so.
 
+mod note;
 mod writer;
 
 use std::{
     fmt,
-    fs::{self, DirBuilder},
+    fs::DirBuilder,
     io,
-    os::unix::fs::{DirBuilderExt as _, MetadataExt as _},
+    os::{fd::OwnedFd, unix::fs::DirBuilderExt as _},
     path::{Path, PathBuf},
     sync::{
         Arc, Mutex, PoisonError,
@@ -20,13 +22,18 @@ use std::{
     time::Duration,
 };
 
-use self::writer::{Message, Writer, cut};
-use super::mask::{Known, Masks};
+pub(super) use self::note::Note;
+pub(crate) use self::writer::film::COMPRESSED;
+use self::writer::{Message, Writer};
+use crate::{
+    account::{Account, Share},
+    own_directory::{self, NotOwn},
+};
 
 /// End of the names of recordings.
 pub(super) const SUFFIX: &str = ".jsonl";
 
-/// Maximum bytes that wait to be written.
+/// Maximum bytes that wait for the thread.
 const BACKLOG: usize = 64 << 20;
 
 /// Size from which an instance is replaced, so that old files can be removed.
@@ -45,6 +52,22 @@ pub enum RecordingsError {
         path: PathBuf,
         /// The error.
         source: io::Error,
+    },
+    /// It is a file, or a symbolic link.
+    #[error("the directory for recordings {} is not a directory: set another one with --record", .0.display())]
+    NotDirectory(PathBuf),
+    /// It belongs to another user.
+    #[error(
+        "the directory for recordings {} belongs to user {owner}, but this process runs as user {user}: \
+         set another one with --record", path.display()
+    )]
+    Owner {
+        /// Path of the directory.
+        path: PathBuf,
+        /// User who owns it.
+        owner: u32,
+        /// User of this process.
+        user: u32,
     },
     /// Others can read it.
     #[error("the directory for recordings {} is accessible by other users (mode {mode:04o}): `chmod 0700` it", path.display())]
@@ -76,7 +99,6 @@ struct Archive {
     backlog: Arc<AtomicUsize>,
     instances: AtomicU64,
     large: u64,
-    known: Arc<Mutex<Known>>,
 }
 
 impl Recordings {
@@ -94,18 +116,18 @@ impl Recordings {
             .recursive(true)
             .mode(0o700)
             .create(directory)
+            .or_else(|error| match error.kind() {
+                // Only a link to nowhere: what it is shows below.
+                io::ErrorKind::AlreadyExists => Ok(()),
+                _ => Err(error),
+            })
             .map_err(failed)?;
-        let mode = fs::metadata(directory).map_err(failed)?.mode() & 0o7777;
-        if mode & 0o077 != 0 {
-            return Err(RecordingsError::Open {
-                path: directory.to_owned(),
-                mode,
-            });
-        }
+        let opened = opened(directory)?;
         let (sender, receiver) = channel();
         let (ending, ended) = channel();
         let backlog = Arc::new(AtomicUsize::new(0));
-        let mut writer = Writer::new(directory, limit, Arc::clone(&backlog)).map_err(failed)?;
+        let mut writer =
+            Writer::new(opened, directory, limit, Arc::clone(&backlog)).map_err(failed)?;
         let thread = thread::Builder::new().name("recordings".to_owned());
         thread
             .spawn(move || {
@@ -120,12 +142,18 @@ impl Recordings {
             backlog,
             instances: AtomicU64::new(0),
             large: LARGE.min(limit / 4),
-            known: Arc::default(),
         })))
     }
 
-    /// Opens the file of an instance. Names of files are ordered by time.
-    pub(super) fn open_reel(&self, plugin: &str, generation: u64, started_ms: u64) -> Reel {
+    /// Opens the file of an instance. Names of files are ordered by time. What waits to be written
+    /// counts toward the memory of the plugin.
+    pub(super) fn open_reel(
+        &self,
+        plugin: &str,
+        generation: u64,
+        started_ms: u64,
+        memory: &Arc<Account>,
+    ) -> Reel {
         let instance = self.0.instances.fetch_add(1, Ordering::Relaxed) + 1;
         let plugin: String = plugin
             .chars()
@@ -138,15 +166,27 @@ impl Recordings {
         });
         Reel {
             archive: Arc::clone(&self.0),
+            memory: Arc::clone(memory),
             file: instance,
             size: 0,
             cut: false,
         }
     }
+}
 
-    /// Returns masks that know the secrets of all instances.
-    pub(super) fn masks(&self) -> Masks {
-        Masks::sharing(Arc::clone(&self.0.known))
+/// Opens the directory, which must be this user's own: nobody else may read what is recorded, or
+/// decide where it goes.
+fn opened(directory: &Path) -> Result<OwnedFd, RecordingsError> {
+    let path = directory.to_owned();
+    match own_directory::open(rustix::fs::CWD, directory) {
+        Ok((_, mode)) | Err(NotOwn::Writable(mode)) if mode & 0o077 != 0 => {
+            Err(RecordingsError::Open { path, mode })
+        }
+        Ok((fd, _)) => Ok(fd),
+        Err(NotOwn::Writable(mode)) => Err(RecordingsError::Open { path, mode }),
+        Err(NotOwn::Io(source)) => Err(RecordingsError::Io { path, source }),
+        Err(NotOwn::NotDirectory) => Err(RecordingsError::NotDirectory(path)),
+        Err(NotOwn::Owner { owner, user }) => Err(RecordingsError::Owner { path, owner, user }),
     }
 }
 
@@ -174,6 +214,8 @@ impl Drop for Archive {
 /// The file of one instance.
 pub(super) struct Reel {
     archive: Arc<Archive>,
+    /// The memory of the plugin.
+    memory: Arc<Account>,
     file: u64,
     size: u64,
     /// A line was lost. What follows would make no sense.
@@ -186,33 +228,37 @@ impl Reel {
         self.file
     }
 
-    /// Writes a line later.
-    pub(super) fn write(&mut self, line: Vec<u8>) {
+    /// Masks and writes something later.
+    pub(super) fn write(&mut self, note: Note) {
         if self.cut {
             return;
         }
         if self.archive.backlog.load(Ordering::Relaxed) > BACKLOG {
-            return self.stop("the disk was too slow");
+            return self.stop("it was not masked and written fast enough");
         }
-        self.send(line);
+        let (size, mut held) = (note.size(), Share::new(&self.memory));
+        if !held.take(size) {
+            return self.stop("the plugin's limit memory-total was reached");
+        }
+        self.send(note, size, held);
     }
 
     /// Writes why the rest is missing.
     pub(super) fn stop(&mut self, why: &str) {
         if !std::mem::replace(&mut self.cut, true) {
             tracing::warn!("a recording is incomplete: {why}");
-            self.send(cut(why));
+            self.send(Note::Cut(why.to_owned()), 0, Share::new(&self.memory));
         }
     }
 
-    fn send(&mut self, line: Vec<u8>) {
-        self.size += line.len() as u64;
-        self.archive
-            .backlog
-            .fetch_add(line.len(), Ordering::Relaxed);
-        self.archive.send(Message::Line {
+    fn send(&mut self, note: Note, size: usize, held: Share) {
+        self.size += size as u64;
+        self.archive.backlog.fetch_add(size, Ordering::Relaxed);
+        self.archive.send(Message::Note {
             file: self.file,
-            line,
+            note,
+            size,
+            held,
         });
     }
 
@@ -232,9 +278,17 @@ impl Drop for Reel {
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::PermissionsExt as _;
+    use std::{fs, os::unix::fs::PermissionsExt as _};
 
     use super::{super::recorder::Recorder, *};
+
+    fn memory(limit: usize) -> Arc<Account> {
+        Account::new(limit, prometheus_client::metrics::gauge::Gauge::default())
+    }
+
+    fn begin(recordings: &Recordings) -> Recorder {
+        Recorder::begin(recordings, "p", 1, "digest", &memory(1 << 30))
+    }
 
     fn files(dir: &Path) -> Vec<(PathBuf, String)> {
         let mut found: Vec<_> = fs::read_dir(dir)
@@ -257,7 +311,7 @@ mod tests {
         let parent = tempfile::tempdir().unwrap();
         let dir = parent.path().join("a/b");
         let recordings = Recordings::open(&dir, 1 << 20).unwrap();
-        Recorder::begin(&recordings, "p", 1, "digest").call("plugin.info", &());
+        begin(&recordings).call("plugin.info", &());
         drop(recordings);
         let files = files(&dir);
         assert_eq!(
@@ -273,6 +327,94 @@ mod tests {
         );
     }
 
+    // Holds: SEC-52
+    #[test]
+    fn a_directory_that_is_not_ones_own_is_rejected() {
+        let parent = tempfile::tempdir().unwrap();
+        let path = |name: &str| parent.path().join(name);
+        let open = |path: &Path| Recordings::open(path, 1 << 20).map(|_| ());
+        fs::write(path("file"), "").unwrap();
+        open(&path("own")).unwrap();
+        for (name, target) in [("link", "own"), ("dangling", "nowhere")] {
+            std::os::unix::fs::symlink(path(target), path(name)).unwrap();
+        }
+        for name in ["file", "link", "dangling", "link/"] {
+            let result = open(&path(name));
+            assert!(
+                matches!(result, Err(RecordingsError::NotDirectory(_))),
+                "{name}: {result:?}"
+            );
+        }
+        // Only root can give a directory away.
+        if std::os::unix::fs::chown(path("own"), Some(1000), None).is_ok()
+            && own_directory::user() != 1000
+        {
+            assert!(matches!(
+                open(&path("own")),
+                Err(RecordingsError::Owner { owner: 1000, .. })
+            ));
+        }
+    }
+
+    // Holds: SEC-52
+    #[test]
+    fn a_directory_swapped_later_is_not_written_to() {
+        let parent = tempfile::tempdir().unwrap();
+        let (dir, away) = (parent.path().join("dir"), parent.path().join("away"));
+        let recordings = Recordings::open(&dir, 1 << 20).unwrap();
+        fs::rename(&dir, &away).unwrap();
+        fs::create_dir(&dir).unwrap();
+        begin(&recordings).call("plugin.info", &());
+        drop(recordings);
+        assert_eq!((files(&dir).len(), files(&away).len()), (0, 1));
+    }
+
+    // Holds: SEC-04
+    #[test]
+    fn recordings_count_toward_the_memory_of_the_plugin() {
+        let parent = tempfile::tempdir().unwrap();
+        let dir = parent.path().join("new");
+        let (recordings, memory) = (Recordings::open(&dir, 1 << 20).unwrap(), memory(100 << 10));
+        let recorder = Recorder::begin(&recordings, "p", 1, "digest", &memory);
+        for exchange in 1..4 {
+            recorder.received(exchange, &[b'.'; 30 << 10]);
+        }
+        assert!(memory.taken() >= 90 << 10, "until the bodies have ended");
+        recorder.sent(4, &[b'.'; 30 << 10]);
+        (1..4).for_each(|exchange| recorder.response_body(exchange));
+        drop((recorder, recordings));
+        assert_eq!(memory.taken(), 0);
+        let [(_, text)] = &*files(&dir) else { panic!() };
+        assert!(
+            text.ends_with("{\"cut\":\"the plugin's limit memory-total was reached\"}\n")
+                && !text.contains("piece"),
+            "{text}"
+        );
+    }
+
+    // Holds: SEC-04
+    #[test]
+    fn masking_takes_no_time_of_a_call() {
+        let used = || {
+            let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+            Duration::new(
+                time.tv_sec.try_into().unwrap(),
+                time.tv_nsec.try_into().unwrap(),
+            )
+        };
+        let parent = tempfile::tempdir().unwrap();
+        let recordings = Recordings::open(&parent.path().join("new"), 64 << 20).unwrap();
+        let recorder = begin(&recordings);
+        let body = "\"name\": \"x\", \"token\": \"abc\", ".repeat(16 << 10);
+        let begun = used();
+        recorder.received(1, body.as_bytes());
+        recorder.response_body(1);
+        let recorded = used() - begun;
+        super::super::mask::Masks::default().bytes(body.as_bytes());
+        let masked = used() - begun - recorded;
+        assert!(recorded * 10 < masked, "{recorded:?}, {masked:?}");
+    }
+
     #[test]
     fn the_oldest_recordings_are_removed() {
         let dir = tempfile::tempdir().unwrap();
@@ -283,8 +425,7 @@ mod tests {
             thread::sleep(Duration::from_millis(2));
             let recordings = Recordings::open(dir.path(), 2500).unwrap();
             for _ in 0..3 {
-                Recorder::begin(&recordings, "p", 1, "digest")
-                    .call("plugin.info", &["x".repeat(500)]);
+                begin(&recordings).call("plugin.info", &["x".repeat(500)]);
             }
         }
         let files = files(dir.path());
@@ -307,7 +448,7 @@ mod tests {
         fs::write(dir.path().join("0-data.jsonl"), "x".repeat(5000)).unwrap();
         let recordings = Recordings::open(dir.path(), 1000).unwrap();
         for _ in 0..3 {
-            Recorder::begin(&recordings, "p", 1, "digest").call("plugin.info", &["x".repeat(500)]);
+            begin(&recordings).call("plugin.info", &["x".repeat(500)]);
         }
         drop(recordings);
         let files = files(dir.path());
@@ -316,23 +457,66 @@ mod tests {
 
     // Holds: SEC-26
     #[test]
+    fn a_compressed_body_ends_the_recording() {
+        let parent = tempfile::tempdir().unwrap();
+        let dir = parent.path().join("new");
+        let recordings = Recordings::open(&dir, 1 << 20).unwrap();
+        let recorder = begin(&recordings);
+        for piece in [&b"\x1f"[..], b"\x8b", b"\x08compressed"] {
+            recorder.received(1, piece);
+        }
+        recorder.response_body(1);
+        recorder.answer(&"later");
+        drop((recorder, recordings));
+        let [(_, text)] = &*files(&dir) else { panic!() };
+        assert!(
+            text.ends_with(&format!("{{\"cut\":\"{COMPRESSED}\"}}\n")),
+            "{text}"
+        );
+    }
+
+    // Holds: SEC-26
+    #[test]
+    fn encoded_secrets_are_masked() {
+        let parent = tempfile::tempdir().unwrap();
+        let dir = parent.path().join("new");
+        let recordings = Recordings::open(&dir, 1 << 20).unwrap();
+        let recorder = begin(&recordings);
+        let secret = "{\"global\": {\"password\": \"hunter2-hunter2\"}}";
+        let wide: Vec<u8> = secret.bytes().flat_map(|byte| [byte, 0]).collect();
+        let base64 = base64::Engine::encode(&base64::engine::general_purpose::STANDARD, secret);
+        for (exchange, body) in (1..).zip([wide.as_slice(), base64.as_bytes()]) {
+            recorder.received(exchange, body);
+            recorder.response_body(exchange);
+        }
+        drop((recorder, recordings));
+        let [(_, text)] = &*files(&dir) else { panic!() };
+        let plain = text.replace("\\u0000", "");
+        assert!(
+            !plain.contains("hunter2") && !text.contains(&base64) && text.contains("piece"),
+            "{text}"
+        );
+    }
+
+    // Holds: SEC-26
+    #[test]
     fn a_secret_in_two_pieces_or_another_instance_is_masked() {
         let dir = tempfile::tempdir().unwrap();
         fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o700)).unwrap();
         let recordings = Recordings::open(dir.path(), 1 << 20).unwrap();
-        let (one, other) = (
-            Recorder::begin(&recordings, "p", 1, "digest"),
-            Recorder::begin(&recordings, "p", 1, "digest"),
-        );
+        let (one, other) = (begin(&recordings), begin(&recordings));
         let pieces =
             ["{\"pass", "word\": \"hunter2-", "hunter2\"}"].map(|piece| piece.as_bytes().to_vec());
-        one.pieces(1, &pieces);
+        pieces.iter().for_each(|piece| one.received(1, piece));
+        one.response_body(1);
         other.host(
             "cache.get",
             serde_json::json!(["session"]),
             serde_json::json!({"text": "hunter2-hunter2"}),
         );
-        other.request_body(1, b"password=hunter3-hunter3&user=\xff".to_vec(), true);
+        other.sent(1, b"password=hunter3-");
+        other.sent(1, b"hunter3&user=\xff");
+        other.request_body(1, true);
         drop((one, other, recordings));
         let text: String = files(dir.path())
             .into_iter()
@@ -351,7 +535,7 @@ mod tests {
     fn instances_are_kept_while_the_disk_is_too_slow() {
         let dir = tempfile::tempdir().unwrap();
         let recordings = Recordings::open(&dir.path().join("new"), 1 << 20).unwrap();
-        let recorder = Recorder::begin(&recordings, "p", 1, "digest");
+        let recorder = begin(&recordings);
         recordings
             .0
             .backlog
@@ -374,7 +558,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o700)).unwrap();
         let recordings = Recordings::open(dir.path(), 2000).unwrap();
-        let recorder = Recorder::begin(&recordings, "p", 1, "digest");
+        let recorder = begin(&recordings);
         for _ in 0..5 {
             recorder.call("plugin.info", &["x".repeat(500)]);
         }
@@ -396,7 +580,7 @@ mod tests {
         let gone = dir.path().join("gone");
         let recordings = Recordings::open(&gone, 1 << 20).unwrap();
         fs::remove_dir_all(&gone).unwrap();
-        let recorder = Recorder::begin(&recordings, "p", 1, "digest");
+        let recorder = begin(&recordings);
         recorder.call("plugin.info", &());
         recorder.answer(&());
         assert!(!recorder.is_full());

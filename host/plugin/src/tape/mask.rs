@@ -1,21 +1,19 @@
 //! Masks secrets, so that no recording contains them.
 //!
 //! Secrets of credentials never come here: the gateway adds them later, and masks them in answers.
-//! What is masked here are secrets that a plugin knows: values with the name of a secret, private
-//! keys, and the data of Secrets. Each byte is replaced by an `x`, so that lengths stay the same
+//! What is masked here are secrets that a plugin knows: all that `skydock-secrets` finds, and the
+//! data of Secrets. Each byte is replaced by an `x`, so that lengths stay the same
 //! and a plugin does the same with the masked value when it is replayed.
 
 mod known;
-mod names;
-mod text;
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde_json::Value;
+use skydock_secrets::{has_secret, is_secret, secrets};
 
-pub(super) use self::known::Known;
-use self::names::{has_secret, is_secret};
+use self::known::Known;
 
 /// Names of the two fields of an object that is a name with its value.
 const NAMED: [(&str, &str); 3] = [("name", "value"), ("key", "value"), ("Key", "Value")];
@@ -24,17 +22,12 @@ const NAMED: [(&str, &str); 3] = [("name", "value"), ("key", "value"), ("Key", "
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
 /// Masks values, and remembers what it has masked.
-#[derive(Clone, Debug, Default)]
+#[derive(Debug, Default)]
 pub(super) struct Masks {
-    known: Arc<Mutex<Known>>,
+    known: Mutex<Known>,
 }
 
 impl Masks {
-    /// Masks what is known already, too.
-    pub(super) fn sharing(known: Arc<Mutex<Known>>) -> Self {
-        Self { known }
-    }
-
     fn known(&self) -> MutexGuard<'_, Known> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -176,29 +169,34 @@ impl Masks {
     }
 
     fn text(&self, text: &str) -> String {
-        let found = text::secrets(text);
+        let found = secrets(text);
         let mut known = self.known();
         found
             .iter()
-            .filter_map(|range| text.get(range.clone()))
+            .filter_map(|it| text.get(it.range.clone()))
             .for_each(|secret| learn(&mut known, secret));
-        let mut masked = known.hide(text);
-        for range in found {
-            let secret = text.get(range.clone()).unwrap_or_default();
-            let blank: String = secret
-                .chars()
-                .map(|c| {
-                    if c.is_whitespace() {
-                        c.into()
-                    } else {
-                        "x".repeat(c.len_utf8())
-                    }
-                })
-                .collect();
-            masked.replace_range(range, &blank);
+        let (hidden, mut masked, mut at) = (known.hide(text), String::new(), 0);
+        for it in found {
+            masked.push_str(hidden.get(at..it.range.start).unwrap_or_default());
+            masked.push_str(&blank(text.get(it.range.clone()).unwrap_or_default()));
+            at = it.range.end;
         }
+        masked.push_str(hidden.get(at..).unwrap_or_default());
         masked
     }
+}
+
+/// Returns a mask with the length and the lines of a secret. That of a number is one, so that JSON
+/// stays valid.
+fn blank(secret: &str) -> String {
+    if secret.bytes().all(|b| b.is_ascii_digit()) {
+        return "1".repeat(secret.len());
+    }
+    let masked = |c: char| match c {
+        c if c.is_whitespace() => c.into(),
+        c => "x".repeat(c.len_utf8()),
+    };
+    secret.chars().map(masked).collect()
 }
 
 /// Learns a secret and its parts: a kind of authentication may be before it, and the fields of a
@@ -258,6 +256,10 @@ mod tests {
             (
                 r#"{"nextToken": "abc", "secretName": "tls", "tokenCount": 3}"#,
                 r#"{"nextToken": "abc", "secretName": "tls", "tokenCount": 3}"#,
+            ),
+            (
+                r#"{"password": 12345, "tokens": {"a": 1}}"#,
+                r#"{"password": 11111, "tokens": {"a": 1}}"#,
             ),
             ("password", "password"),
             ("the token: ", "the token: "),

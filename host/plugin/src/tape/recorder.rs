@@ -2,28 +2,27 @@
 
 use std::{
     sync::{
-        Mutex, MutexGuard, PoisonError,
+        Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, Ordering},
     },
     time::{SystemTime, UNIX_EPOCH},
 };
 
+use bytes::Bytes;
 use serde::Serialize;
 use serde_json::Value;
 
 use super::{
-    archive::{Recordings, Reel},
-    entry::{Ending, Entry, FORMAT, Header, Payload, RequestHead, ResponseHead},
-    mask::Masks,
+    archive::{Note, Recordings, Reel},
+    entry::{Ending, Entry, FORMAT, Header, RequestHead, ResponseHead},
     value,
 };
-use crate::names::CONTRACT;
+use crate::{account::Account, names::CONTRACT};
 
-/// Writes what one instance does. Nothing here fails or waits: what cannot be written is missing in
-/// the file.
+/// Writes what one instance does. Nothing here fails or waits: secrets are masked and files are
+/// written by a thread, and what cannot be written is missing in the file.
 pub(crate) struct Recorder {
     writing: Mutex<Writing>,
-    masks: Masks,
     /// The file is large enough: the instance is not used for another call.
     full: AtomicBool,
 }
@@ -35,18 +34,19 @@ struct Writing {
 }
 
 impl Recorder {
-    /// Begins the recording of an instance.
+    /// Begins the recording of an instance. What is not written yet counts toward this memory.
     pub(crate) fn begin(
         recordings: &Recordings,
         plugin: &str,
         generation: u64,
         component: &str,
+        memory: &Arc<Account>,
     ) -> Self {
         let started = SystemTime::now()
             .duration_since(UNIX_EPOCH)
             .unwrap_or_default();
         let started_ms = u64::try_from(started.as_millis()).unwrap_or(u64::MAX);
-        let reel = recordings.open_reel(plugin, generation, started_ms);
+        let reel = recordings.open_reel(plugin, generation, started_ms, memory);
         let header = Header {
             format: FORMAT,
             contract: CONTRACT.to_owned(),
@@ -64,10 +64,9 @@ impl Recorder {
         };
         let recorder = Self {
             writing: Mutex::new(writing),
-            masks: recordings.masks(),
             full: AtomicBool::new(false),
         };
-        recorder.writing().add(&Entry::Recording(header));
+        recorder.write(Note::Plain(Entry::Recording(header)));
         recorder
     }
 
@@ -75,32 +74,34 @@ impl Recorder {
         self.writing.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn write(&self, note: Note) {
+        self.writing().reel.write(note);
+    }
+
     /// Writes that a call of the plugin begins.
     pub(crate) fn call(&self, function: &str, arguments: &impl Serialize) {
-        let mut arguments = value(arguments);
-        self.masks.value(&mut arguments);
+        let arguments = value(arguments);
         let mut writing = self.writing();
         writing.calls += 1;
         let number = writing.calls;
-        writing.add(&Entry::Call {
+        writing.reel.write(Note::Entry(Entry::Call {
             number,
             function: function.to_owned(),
             arguments,
-        });
+        }));
     }
 
     /// Writes the answer of the call.
     pub(crate) fn answer(&self, answer: &impl Serialize) {
-        let mut answer = value(answer);
-        self.masks.value(&mut answer);
+        let answer = value(answer);
         let mut writing = self.writing();
-        writing.add(&Entry::Answer(answer));
+        writing.reel.write(Note::Entry(Entry::Answer(answer)));
         self.full.store(writing.reel.is_full(), Ordering::Relaxed);
     }
 
     /// Writes that the call has ended the instance.
     pub(crate) fn trap(&self, kind: &str) {
-        self.writing().add(&Entry::Trap(kind.to_owned()));
+        self.write(Note::Plain(Entry::Trap(kind.to_owned())));
     }
 
     /// Returns true if the instance should not be used for another call.
@@ -109,9 +110,8 @@ impl Recorder {
     }
 
     /// Writes a function of the host.
-    pub(super) fn host(&self, function: &str, mut arguments: Value, mut answer: Value) {
-        self.masks.call(function, &mut arguments, &mut answer);
-        self.writing().add(&Entry::Host {
+    pub(super) fn host(&self, function: &str, arguments: Value, answer: Value) {
+        self.write(Note::Host {
             function: function.to_owned(),
             arguments,
             answer,
@@ -119,29 +119,29 @@ impl Recorder {
     }
 
     /// Writes a request, and returns the number of its exchange.
-    pub(crate) fn request(&self, head: &RequestHead) -> u64 {
-        let mut head = value(head);
-        self.masks.value(&mut head);
-        let head = serde_json::from_value(head).unwrap_or_default();
+    pub(crate) fn request(&self, head: RequestHead) -> u64 {
         let mut writing = self.writing();
         writing.exchanges += 1;
         let exchange = writing.exchanges;
-        writing.add(&Entry::Request { exchange, head });
+        writing
+            .reel
+            .write(Note::Entry(Entry::Request { exchange, head }));
         exchange
     }
 
+    /// Keeps a part of the body of a request.
+    pub(crate) fn sent(&self, exchange: u64, part: &[u8]) {
+        self.write(Note::Sent(exchange, Bytes::copy_from_slice(part)));
+    }
+
     /// Writes the body of a request.
-    pub(crate) fn request_body(&self, exchange: u64, body: Vec<u8>, complete: bool) {
-        self.add_masked(&Entry::RequestBody {
-            exchange,
-            body: Payload(body),
-            complete,
-        });
+    pub(crate) fn request_body(&self, exchange: u64, complete: bool) {
+        self.write(Note::SentAll(exchange, complete));
     }
 
     /// Writes a response.
     pub(crate) fn response(&self, exchange: u64, head: ResponseHead) {
-        self.add_masked(&Entry::Response { exchange, head });
+        self.write(Note::Entry(Entry::Response { exchange, head }));
     }
 
     /// Writes nothing more, and says why.
@@ -149,44 +149,18 @@ impl Recorder {
         self.writing().reel.stop(why);
     }
 
-    /// Learns the secrets in a part of a body, which is written later.
-    pub(crate) fn learn(&self, part: &[u8]) {
-        self.masks.bytes(part);
+    /// Keeps a part of the body of a response.
+    pub(crate) fn received(&self, exchange: u64, part: &[u8]) {
+        self.write(Note::Received(exchange, Bytes::copy_from_slice(part)));
     }
 
-    /// Writes the body of a response in its pieces. A secret may begin in one of them and end in
-    /// another.
-    pub(crate) fn pieces(&self, exchange: u64, pieces: &[Vec<u8>]) {
-        let masked = self.masks.bytes(&pieces.concat());
-        let (mut rest, mut writing) = (masked.as_slice(), self.writing());
-        for piece in pieces {
-            let (body, after) = rest.split_at_checked(piece.len()).unwrap_or((rest, &[]));
-            writing.add(&Entry::Piece {
-                exchange,
-                body: Payload(body.to_vec()),
-            });
-            rest = after;
-        }
+    /// Writes the body of a response.
+    pub(crate) fn response_body(&self, exchange: u64) {
+        self.write(Note::ReceivedAll(exchange));
     }
 
     /// Writes how an exchange ended.
     pub(crate) fn end(&self, exchange: u64, ending: Ending) {
-        self.add_masked(&Entry::End { exchange, ending });
-    }
-
-    fn add_masked(&self, entry: &Entry) {
-        let mut entry = value(entry);
-        self.masks.value(&mut entry);
-        self.writing().add(&entry);
-    }
-}
-
-impl Writing {
-    fn add(&mut self, entry: &impl Serialize) {
-        // It only fails for maps whose keys are no strings.
-        if let Ok(mut line) = serde_json::to_vec(entry) {
-            line.push(b'\n');
-            self.reel.write(line);
-        }
+        self.write(Note::Entry(Entry::End { exchange, ending }));
     }
 }

@@ -22,10 +22,9 @@ use http_body_util::BodyExt as _;
 use wasmtime_wasi_http::{RequestOptions, WasiBody};
 
 use super::{Failure, Sent};
-use crate::tape::{Ending, Fields, Player, Recorder, RequestHead, ResponseHead, Timeouts};
-
-/// Why a recording ends.
-const COMPRESSED: &str = "a body is compressed, so secrets in it cannot be masked";
+use crate::tape::{
+    COMPRESSED, Ending, Fields, Player, Recorder, RequestHead, ResponseHead, Timeouts,
+};
 
 /// Sends a request, and records the exchange.
 pub(super) fn record(
@@ -35,7 +34,7 @@ pub(super) fn record(
     send: impl FnOnce(Request<WasiBody>) -> Sent,
 ) -> Sent {
     let (mut head, body) = request.into_parts();
-    let exchange = recorder.request(&head_of(&head, options));
+    let exchange = recorder.request(head_of(&head, options));
     if is_compressed(&head.headers) {
         recorder.stop(COMPRESSED);
     }
@@ -49,7 +48,7 @@ pub(super) fn record(
     let note = Upload {
         recorder: Arc::clone(recorder),
         exchange,
-        bytes: Vec::new(),
+        sent: 0,
         length,
         noted: false,
     };
@@ -76,8 +75,7 @@ pub(super) fn record(
         let note = Download {
             recorder,
             exchange,
-            pieces: Vec::new(),
-            last: Vec::new(),
+            received: false,
         };
         Ok(Response::from_parts(
             head,
@@ -254,7 +252,8 @@ impl<B: Body<Data = Bytes> + Unpin, N: Note<B::Error> + Unpin> Body for Noted<B,
 struct Upload {
     recorder: Arc<Recorder>,
     exchange: u64,
-    bytes: Vec<u8>,
+    /// Number of bytes so far.
+    sent: usize,
     /// Number of bytes, if it is known before.
     length: Option<usize>,
     noted: bool,
@@ -263,17 +262,17 @@ struct Upload {
 impl Upload {
     fn note(&mut self, complete: bool) {
         if !std::mem::replace(&mut self.noted, true) {
-            self.recorder
-                .request_body(self.exchange, std::mem::take(&mut self.bytes), complete);
+            self.recorder.request_body(self.exchange, complete);
         }
     }
 }
 
 impl<E> Note<E> for Upload {
     fn data(&mut self, data: &Bytes) {
-        self.bytes.extend_from_slice(data);
+        self.recorder.sent(self.exchange, data.chunk());
+        self.sent = self.sent.saturating_add(data.len());
         // An HTTP client that knows the length does not ask for the end.
-        if self.length == Some(self.bytes.len()) {
+        if self.length == Some(self.sent) {
             self.note(true);
         }
     }
@@ -285,7 +284,7 @@ impl<E> Note<E> for Upload {
 
 impl Drop for Upload {
     fn drop(&mut self) {
-        self.note(self.length == Some(self.bytes.len()));
+        self.note(self.length == Some(self.sent));
     }
 }
 
@@ -293,19 +292,14 @@ impl Drop for Upload {
 struct Download {
     recorder: Arc<Recorder>,
     exchange: u64,
-    pieces: Vec<Vec<u8>>,
-    /// The last bytes: a secret may begin in them.
-    last: Vec<u8>,
+    /// There is a piece that is not noted.
+    received: bool,
 }
 
 impl Download {
-    /// Maximum bytes of a secret that is found before the end of the body.
-    const OVERLAP: usize = 4 << 10;
-
     fn note(&mut self) {
-        let pieces = std::mem::take(&mut self.pieces);
-        if !pieces.is_empty() {
-            self.recorder.pieces(self.exchange, &pieces);
+        if std::mem::replace(&mut self.received, false) {
+            self.recorder.response_body(self.exchange);
         }
     }
 }
@@ -318,12 +312,8 @@ impl Drop for Download {
 
 impl Note<Failure> for Download {
     fn data(&mut self, data: &Bytes) {
-        // The plugin may write it to its log before the body has ended.
-        self.last.extend_from_slice(data.chunk());
-        self.recorder.learn(&self.last);
-        self.last
-            .drain(..self.last.len().saturating_sub(Self::OVERLAP));
-        self.pieces.push(data.chunk().to_vec());
+        self.recorder.received(self.exchange, data.chunk());
+        self.received = true;
     }
 
     fn end(&mut self, end: Result<Option<&HeaderMap>, &Failure>) {
@@ -378,14 +368,15 @@ mod tests {
     use http_body_util::Full;
 
     use super::*;
-    use crate::tape::Recordings;
+    use crate::{account::Account, tape::Recordings};
 
     /// Sends a request with this coding, which is answered with that one, and returns the
     /// recording.
     async fn recorded(sent: &'static str, answered: &'static str) -> String {
         let dir = tempfile::tempdir().unwrap();
         let recordings = Recordings::open(&dir.path().join("new"), 1 << 20).unwrap();
-        let recorder = Arc::new(Recorder::begin(&recordings, "p", 1, "digest"));
+        let memory = Account::new(1 << 30, prometheus_client::metrics::gauge::Gauge::default());
+        let recorder = Arc::new(Recorder::begin(&recordings, "p", 1, "digest", &memory));
         let body = |text: &'static str| Full::new(Bytes::from(text));
         let request = Request::post("http://cloud/v1")
             .header("accept-encoding", "gzip")

@@ -1,10 +1,12 @@
-//! The thread that writes the files of recordings, and removes the oldest ones.
+//! The thread that masks and writes recordings, and removes the oldest ones.
+
+pub(in crate::tape) mod film;
 
 use std::{
     collections::{HashMap, VecDeque},
-    fs::{self, File, OpenOptions},
+    fs::File,
     io::{self, Write as _},
-    os::unix::fs::OpenOptionsExt as _,
+    os::fd::OwnedFd,
     path::{Path, PathBuf},
     sync::{
         Arc,
@@ -12,13 +14,33 @@ use std::{
     },
 };
 
-use super::{super::entry::Entry, SUFFIX};
+use rustix::{
+    fs::{AtFlags, Mode, OFlags},
+    io::Errno,
+};
+
+use super::{super::mask::Masks, Note, SUFFIX};
+use crate::{account::Share, tape::entry::Entry};
+
+use self::film::Film;
 
 /// What the thread is told.
 pub(super) enum Message {
-    Open { file: u64, name: String },
-    Line { file: u64, line: Vec<u8> },
-    Close { file: u64 },
+    Open {
+        file: u64,
+        name: String,
+    },
+    Note {
+        file: u64,
+        note: Note,
+        /// Bytes that waited for the thread.
+        size: usize,
+        /// Returned when it is written.
+        held: Share,
+    },
+    Close {
+        file: u64,
+    },
 }
 
 /// Returns true for a name that [`open_reel`](super::Recordings::open_reel) gives. Other files are
@@ -30,45 +52,43 @@ fn is_name(name: &str) -> bool {
     parts.is_some_and(|(time, _)| time.len() == 14 && time.bytes().all(|it| it.is_ascii_digit()))
 }
 
-/// Returns the line that says why the rest of a recording is missing.
-pub(super) fn cut(why: &str) -> Vec<u8> {
-    let mut line = serde_json::to_vec(&Entry::Cut(why.to_owned())).unwrap_or_default();
-    line.push(b'\n');
-    line
-}
-
 /// The state of the thread.
 pub(super) struct Writer {
-    directory: PathBuf,
+    /// Held open: whoever can rename a directory above it cannot replace it.
+    directory: OwnedFd,
+    /// Its path, for messages.
+    path: PathBuf,
     limit: u64,
     backlog: Arc<AtomicUsize>,
     open: HashMap<u64, Film>,
     /// Complete files, the oldest first.
-    closed: VecDeque<(PathBuf, u64)>,
+    closed: VecDeque<(String, u64)>,
     /// Bytes of all files.
     total: u64,
     /// That the limit is reached was reported, and there was no room since.
     silent: bool,
-}
-
-struct Film {
-    path: PathBuf,
-    /// None after an error, and if the limit was reached.
-    file: Option<File>,
-    size: u64,
+    /// They know the secrets of all instances.
+    masks: Masks,
 }
 
 impl Writer {
     /// Begins with the recordings of earlier processes.
-    pub(super) fn new(directory: &Path, limit: u64, backlog: Arc<AtomicUsize>) -> io::Result<Self> {
+    pub(super) fn new(
+        directory: OwnedFd,
+        path: &Path,
+        limit: u64,
+        backlog: Arc<AtomicUsize>,
+    ) -> io::Result<Self> {
         let mut writer = Self {
-            directory: directory.to_owned(),
+            directory,
+            path: path.to_owned(),
             limit,
             backlog,
             open: HashMap::new(),
             closed: VecDeque::new(),
             total: 0,
             silent: false,
+            masks: Masks::default(),
         };
         writer.find()?;
         Ok(writer)
@@ -77,12 +97,16 @@ impl Writer {
     /// Finds the recordings of earlier processes.
     fn find(&mut self) -> io::Result<()> {
         let mut found = Vec::new();
-        for entry in fs::read_dir(&self.directory)? {
+        for entry in rustix::fs::Dir::read_from(&self.directory)? {
             let entry = entry?;
-            let metadata = entry.metadata()?;
-            if metadata.is_file() && is_name(&entry.file_name().to_string_lossy()) {
-                self.total += metadata.len();
-                found.push((entry.path(), metadata.len()));
+            let Some(name) = entry.file_name().to_str().ok().filter(|name| is_name(name)) else {
+                continue;
+            };
+            let stat = rustix::fs::statat(&self.directory, name, AtFlags::SYMLINK_NOFOLLOW)?;
+            if rustix::fs::FileType::from_raw_mode(stat.st_mode).is_file() {
+                let size = u64::try_from(stat.st_size).unwrap_or_default();
+                self.total += size;
+                found.push((name.to_owned(), size));
             }
         }
         found.sort_unstable();
@@ -93,32 +117,42 @@ impl Writer {
     pub(super) fn take(&mut self, message: Message) {
         match message {
             Message::Open { file, name } => {
-                let path = self.directory.join(name);
-                let opened = OpenOptions::new()
-                    .append(true)
-                    .create_new(true)
-                    .mode(0o600)
-                    .open(&path);
-                let opened = opened.inspect_err(|error| tell(&path, error)).ok();
-                self.open.insert(
-                    file,
-                    Film {
-                        path,
-                        file: opened,
-                        size: 0,
-                    },
-                );
+                let opened = self.create(&name);
+                let opened = opened.inspect_err(|error| self.tell(&name, error)).ok();
+                self.open.insert(file, Film::new(name, opened));
             }
-            Message::Line { file, line } => {
-                self.backlog.fetch_sub(line.len(), Ordering::Relaxed);
-                self.write(file, &line);
+            Message::Note {
+                file,
+                note,
+                size,
+                held,
+            } => {
+                self.backlog.fetch_sub(size, Ordering::Relaxed);
+                let film = self.open.get_mut(&file);
+                let Some(film) = film.filter(|film| film.file.is_some()) else {
+                    return;
+                };
+                for line in film.lines(note, held, &self.masks) {
+                    self.write(file, &line);
+                }
             }
             Message::Close { file } => {
                 if let Some(film) = self.open.remove(&file) {
-                    self.closed.push_back((film.path, film.size));
+                    self.closed.push_back((film.name, film.size));
                 }
             }
         }
+    }
+
+    fn create(&self, name: &str) -> io::Result<File> {
+        let flags = OFlags::WRONLY
+            | OFlags::APPEND
+            | OFlags::CREATE
+            | OFlags::EXCL
+            | OFlags::NOFOLLOW
+            | OFlags::CLOEXEC;
+        let mode = Mode::RUSR | Mode::WUSR;
+        Ok(rustix::fs::openat(&self.directory, name, flags, mode)?.into())
     }
 
     fn write(&mut self, file: u64, line: &[u8]) {
@@ -128,44 +162,50 @@ impl Writer {
             return;
         };
         let Some(to) = &mut film.file else { return };
-        let last = if room {
-            None
-        } else {
-            Some(cut("the limit of all recordings was reached"))
-        };
+        let last = (!room).then(|| cut("the limit of all recordings was reached"));
         let written = to.write_all(last.as_deref().unwrap_or(line));
+        let is_last = last.is_some() || written.is_err();
+        if is_last {
+            film.file = None;
+        } else {
+            film.size += line.len() as u64;
+            self.total += line.len() as u64;
+        }
         if let Err(error) = &written {
-            tell(&film.path, error);
+            let name = film.name.clone();
+            self.tell(&name, error);
         }
         if last.is_some() && !silent {
             tracing::warn!(
                 "recording stopped: the recordings of instances in use fill --record-limit; increase it"
             );
         }
-        if last.is_some() || written.is_err() {
-            film.file = None;
-            return;
-        }
-        film.size += line.len() as u64;
-        self.total += line.len() as u64;
     }
 
     /// Removes the oldest recordings until the line fits. Returns false if it does not.
     fn make_room(&mut self, line: u64) -> bool {
         while self.total + line > self.limit {
-            let Some((path, size)) = self.closed.pop_front() else {
+            let Some((name, size)) = self.closed.pop_front() else {
                 return false;
             };
-            match fs::remove_file(&path) {
-                Err(error) if error.kind() != io::ErrorKind::NotFound => tell(&path, &error),
-                _ => {}
+            match rustix::fs::unlinkat(&self.directory, &name, AtFlags::empty()) {
+                Ok(()) | Err(Errno::NOENT) => {}
+                Err(error) => self.tell(&name, &error.into()),
             }
             self.total = self.total.saturating_sub(size);
         }
         true
     }
+
+    fn tell(&self, name: &str, error: &io::Error) {
+        let path = self.path.join(name);
+        tracing::warn!(%error, "cannot write recording {}; calls are not affected", path.display());
+    }
 }
 
-fn tell(path: &Path, error: &io::Error) {
-    tracing::warn!(%error, "cannot write recording {}; calls are not affected", path.display());
+/// Returns the line that says why the rest of a recording is missing.
+fn cut(why: &str) -> Vec<u8> {
+    let mut line = serde_json::to_vec(&Entry::Cut(why.to_owned())).unwrap_or_default();
+    line.push(b'\n');
+    line
 }

@@ -20,7 +20,7 @@ type Start = [u8; SHORTEST];
 /// What is masked. The instances of a process share it: what one of them is told by name, another
 /// one finds in the cache.
 #[derive(Debug, Default)]
-pub(crate) struct Known {
+pub(super) struct Known {
     /// By their first bytes; the longest first, because others may be its beginning.
     secrets: HashMap<Start, Vec<Secret>>,
     /// Whether a secret begins with two bytes.
