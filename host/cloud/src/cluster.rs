@@ -1,10 +1,10 @@
 //! The part of the cluster that a provider may see, and what it may write there.
 
-use std::{collections::BTreeMap, fmt, sync::Arc};
+use std::{collections::BTreeMap, fmt, net::IpAddr, sync::Arc};
 
 use async_trait::async_trait;
 
-use crate::{Node, Service};
+use crate::{Holder, Node, Service};
 
 /// Kinds of objects that a provider works on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -196,6 +196,10 @@ pub trait Cluster: Send + Sync {
 
     /// Returns one object as JSON; `None` if it does not exist.
     fn object_json(&self, kind: ObjectKind, namespace: &str, name: &str) -> Option<String>;
+
+    /// Returns the objects of the cluster that have this address. Objects that are not watched are
+    /// not known.
+    fn holders(&self, address: IpAddr) -> Vec<Holder>;
 
     /// Publishes an event. Events that exceed the rate limit may be dropped.
     fn publish(&self, event: ObjectEvent);

@@ -14,6 +14,7 @@ mod call_kind;
 mod capability;
 mod cluster;
 mod error;
+mod holder;
 mod info;
 mod instance;
 mod load_balancer;
@@ -32,6 +33,7 @@ pub use cluster::{
     ReadError, Severity,
 };
 pub use error::{CloudError, Retry};
+pub use holder::Holder;
 pub use info::ProviderInfo;
 pub use instance::{Instance, Presence, Zone};
 pub use load_balancer::{Ingress, IpMode, LoadBalancerStatus, PortStatus};

@@ -2,6 +2,7 @@
 
 use std::{
     future::Future,
+    net::IpAddr,
     sync::{
         Arc,
         atomic::{AtomicUsize, Ordering},
@@ -37,6 +38,10 @@ impl WayOut for NoWayOut {
 
     fn withheld(&self, _: &str) -> Vec<WithheldRule> {
         Vec::new()
+    }
+
+    fn is_api_server(&self, _: IpAddr) -> bool {
+        false
     }
 }
 

@@ -1,10 +1,13 @@
 //! The cluster that the plugin sees: fixed objects, of which none beyond them may be read.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::{
+    net::IpAddr,
+    sync::{Arc, Mutex, PoisonError},
+};
 
 use async_trait::async_trait;
 use skydock_cloud::{
-    Cluster, ForeignObject, NamedBy, Node, Note, ObjectEvent, ObjectKind, ObjectName, ReadError,
+    Cluster, ForeignObject, Holder, NamedBy, Node, Note, ObjectEvent, ObjectKind, ObjectName, ReadError,
     Service,
 };
 
@@ -73,6 +76,10 @@ impl Cluster for Stage {
 
     fn object_json(&self, _: ObjectKind, _: &str, _: &str) -> Option<String> {
         None
+    }
+
+    fn holders(&self, _: IpAddr) -> Vec<Holder> {
+        Vec::new()
     }
 
     fn publish(&self, _: ObjectEvent) {}

@@ -1,15 +1,18 @@
 //! The part of the cluster that a provider may see.
 
-use std::sync::{
-    Arc, OnceLock,
-    atomic::{AtomicU64, Ordering},
+use std::{
+    net::IpAddr,
+    sync::{
+        Arc, OnceLock,
+        atomic::{AtomicU64, Ordering},
+    },
 };
 
 use async_trait::async_trait;
 
 use k8s_openapi::api::core::v1::ObjectReference;
 use skydock_cloud::{
-    Cluster, ForeignObject, NamedBy, Note, ObjectEvent, ObjectKind, ObjectName, ReadError, Severity,
+    Cluster, ForeignObject, Holder, NamedBy, Note, ObjectEvent, ObjectKind, ObjectName, ReadError, Severity,
 };
 use skydock_kube::{
     events::{EventType, Notice, Recorder},
@@ -18,6 +21,7 @@ use skydock_kube::{
 
 use crate::kinds::{NodeKind, ServiceKind};
 use crate::{
+    holders::Holders,
     notes::Notes,
     reads::Reads,
     service::{Classes, plan},
@@ -40,6 +44,7 @@ pub(crate) struct ClusterView {
     pub(crate) revision: Arc<AtomicU64>,
     pub(crate) notes: Arc<Notes>,
     pub(crate) reads: Arc<Reads>,
+    pub(crate) holders: Arc<Holders>,
 }
 
 /// Counts the changes of nodes and Services that are visible to a provider.
@@ -152,6 +157,14 @@ impl Cluster for ClusterView {
         }
     }
 
+    fn holders(&self, address: IpAddr) -> Vec<Holder> {
+        let serves = |key: &str| {
+            let entry = self.services.get(key);
+            entry.is_some_and(|entry| self.serves(&entry))
+        };
+        self.holders.find(address, serves)
+    }
+
     fn publish(&self, event: ObjectEvent) {
         let kind = match event.object.kind {
             ObjectKind::Node => "Node",
@@ -213,6 +226,7 @@ mod tests {
                 &metrics.shared,
             )),
             reads: Arc::new(Reads::new(api.client())),
+            holders: Holders::follow(&nodes, &services),
             nodes,
             services,
         };

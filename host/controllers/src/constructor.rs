@@ -8,7 +8,7 @@ use skydock_kube::{dry_run::Said, informer::Informer};
 
 use crate::{
     cidrs::ClusterCidrsError,
-    descriptor::Controller,
+    descriptor::{Controller, NeedsServices},
     kinds::ServiceKind,
     metrics::Metrics,
     notes::Notes,
@@ -49,6 +49,17 @@ pub(crate) struct Setup<'a> {
     pub(crate) unreleased: bool,
 }
 
+/// Which Services are known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Listing {
+    /// Some: they are being listed.
+    Partial,
+    /// None: they are not watched, or must not be listed.
+    Denied,
+    /// All.
+    Complete,
+}
+
 /// Why an enabled controller is not running.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Obstacle {
@@ -79,13 +90,12 @@ impl Obstacle {
 }
 
 impl Constructor {
-    /// Checks what can be checked without building it. `listed` says whether all Services are
-    /// known.
+    /// Checks what can be checked without building it.
     pub(crate) fn check(
         &self,
         options: &Options,
         provider: &ProviderInfo,
-        listed: bool,
+        services: Listing,
     ) -> Result<(), Obstacle> {
         if let Some(flag) = (self.disabled_by)(options) {
             return Err(Obstacle::TurnedOff(flag));
@@ -100,10 +110,12 @@ impl Constructor {
                 capability,
             });
         }
-        // Nodes are served even if Services cannot be listed.
-        if self.controller.needs_services && !listed {
-            return Err(Obstacle::NotListed("Services"));
+        // Nodes are served even if Services must not be listed.
+        match (self.controller.needs_services, services) {
+            (NeedsServices::No, _)
+            | (_, Listing::Complete)
+            | (NeedsServices::IfAllowed, Listing::Denied) => Ok(()),
+            _ => Err(Obstacle::NotListed("Services")),
         }
-        Ok(())
     }
 }

@@ -26,7 +26,18 @@ pub struct Descriptor {
     /// The capability that a provider must have for this controller; `None` if it needs none.
     pub needs: Option<Capability>,
     /// Whether it needs the Services of the cluster in addition to the nodes.
-    pub(crate) needs_services: bool,
+    pub(crate) needs_services: NeedsServices,
+}
+
+/// Whether a controller needs Services.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum NeedsServices {
+    /// It does not.
+    No,
+    /// It waits for them, unless they are not watched or must not be listed.
+    IfAllowed,
+    /// It does not run without them.
+    Yes,
 }
 
 impl Display for Descriptor {

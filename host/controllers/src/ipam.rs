@@ -44,7 +44,7 @@ use crate::kinds::NodeKind;
 use crate::{
     ClientName,
     constants::reason,
-    descriptor::Descriptor,
+    descriptor::{Descriptor, NeedsServices},
     retry::Again,
     shared::{Runner, Shared},
 };
@@ -67,7 +67,7 @@ pub static CONTROLLER: Descriptor = Descriptor {
     client: ClientName::Node,
     event_source: "cidrAllocator",
     needs: None,
-    needs_services: false,
+    needs_services: NeedsServices::No,
 };
 
 /// Options of the node IPAM controller.

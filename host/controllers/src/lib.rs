@@ -18,6 +18,7 @@ mod constructor;
 pub mod convert;
 mod descriptor;
 mod dry_run;
+mod holders;
 pub mod ipam;
 mod kinds;
 pub mod lifecycle;

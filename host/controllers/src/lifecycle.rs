@@ -44,7 +44,7 @@ use crate::kinds::NodeKind;
 use crate::{
     ClientName,
     batches::{Lanes, ask_all},
-    descriptor::Descriptor,
+    descriptor::{Descriptor, NeedsServices},
     pause::Pause,
     shared::{Runner, Shared},
 };
@@ -65,7 +65,7 @@ pub static CONTROLLER: Descriptor = Descriptor {
     client: ClientName::Node,
     event_source: "cloud-node-lifecycle-controller",
     needs: Some(Capability::Instances),
-    needs_services: false,
+    needs_services: NeedsServices::No,
 };
 
 /// Options of the node lifecycle controller.

@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     ClientName,
-    descriptor::Descriptor,
+    descriptor::{Descriptor, NeedsServices},
     retry::Again,
     shared::{Runner, Shared},
 };
@@ -32,7 +32,7 @@ pub(crate) static CONTROLLER: Descriptor = Descriptor {
     client: ClientName::Node,
     event_source: "cloud-maintenance-controller",
     needs: Some(Capability::Maintenance),
-    needs_services: false,
+    needs_services: NeedsServices::No,
 };
 
 /// Calls the provider at the times it asks for: one call at a time, and at once after the plugin

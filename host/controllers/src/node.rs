@@ -45,7 +45,7 @@ use crate::{
     ClientName,
     batches::{Lanes, ask_all},
     constants::reason,
-    descriptor::Descriptor,
+    descriptor::{Descriptor, NeedsServices},
     pause::Pause,
     shared::{Runner, Shared, apart},
 };
@@ -67,7 +67,8 @@ pub static CONTROLLER: Descriptor = Descriptor {
     client: ClientName::Node,
     event_source: "cloud-node-controller",
     needs: Some(Capability::Instances),
-    needs_services: false,
+    // Addresses of nodes are compared with theirs.
+    needs_services: NeedsServices::IfAllowed,
 };
 
 /// Options of the node controller.

@@ -48,7 +48,7 @@ use self::{
 use crate::kinds::NodeKind;
 use crate::{
     ClientName, ClusterCidrs, ClusterCidrsError,
-    descriptor::Descriptor,
+    descriptor::{Descriptor, NeedsServices},
     shared::{Runner, Shared},
 };
 
@@ -68,7 +68,7 @@ pub static CONTROLLER: Descriptor = Descriptor {
     client: ClientName::Route,
     event_source: "route_controller",
     needs: Some(Capability::Routes),
-    needs_services: false,
+    needs_services: NeedsServices::No,
 };
 
 /// Options of the route controller.

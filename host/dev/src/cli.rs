@@ -47,6 +47,9 @@ pub(crate) struct DevArgs {
     /// be accessible by other users.
     #[arg(long, value_name = "DIR")]
     pub(crate) record: Option<PathBuf>,
+    /// Allow addresses of nodes for load balancers.
+    #[arg(long)]
+    pub(crate) load_balancer_allow_node_addresses: bool,
     /// Run the route controller, which has the plugin create routes to the Pods of each node.
     #[arg(long)]
     pub(crate) routes: bool,

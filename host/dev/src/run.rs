@@ -159,6 +159,7 @@ fn config(args: &DevArgs, simulated: Option<&Simulated>) -> anyhow::Result<Confi
         cluster_cidrs: vec![CLUSTER_CIDR.to_owned()],
         ingress: IngressRules {
             pods: CLUSTER_CIDR.parse().into_iter().collect(),
+            node_addresses: args.load_balancer_allow_node_addresses,
             ..IngressRules::default()
         },
         cluster: ClusterAccess {

@@ -303,9 +303,12 @@ pub(crate) fn is_metadata(net: &IpNet) -> bool {
         .any(|address| IpNet::from(*address) == net.trunc())
 }
 
-/// Returns true if the address is one of a metadata service, however it is written.
-pub(crate) fn is_metadata_address(address: IpAddr) -> bool {
-    METADATA.contains(&unmapped(address))
+/// Returns true if the address is one of a metadata service, also if it is written as an IPv6
+/// address that contains the IPv4 address.
+#[must_use]
+pub fn is_metadata_address(address: IpAddr) -> bool {
+    let plain = unmapped(address);
+    METADATA.contains(&plain) || METADATA.contains(&AddressPolicy::default().translated(plain))
 }
 
 /// Returns the IPv4 address inside an IPv4-mapped or IPv4-compatible address, or else the address

@@ -50,7 +50,7 @@ mod uri;
 mod veil;
 
 pub use absolute_path::{AbsolutePath, RelativePath};
-pub use address::{AddressDenied, AddressPolicy, Closed, Reason};
+pub use address::{AddressDenied, AddressPolicy, Closed, Reason, is_metadata_address};
 pub use audit::{Audit, AuditConfig, AuditSlot};
 pub use config::{
     ConfigError, ConfigErrors, EgressRule, GuestAuth, Mode, RuleLimits, TlsConfig,
@@ -68,3 +68,4 @@ pub use metrics::EgressMetrics;
 pub use own::own_addresses;
 pub use refusal::{About, Cause, Code, Refusal};
 pub use rule::{Host, Rule, RuleError, Scheme, Target};
+pub use uri::is_metadata_name;

@@ -22,6 +22,12 @@ const METADATA_NAMES: &[&str] = &[
     "metadata.platformequinix.com",
 ];
 
+/// Returns true if this is the host name of a metadata service, in lower case.
+#[must_use]
+pub fn is_metadata_name(name: &str) -> bool {
+    METADATA_NAMES.contains(&name)
+}
+
 /// Returns the target of an absolute URI.
 ///
 /// # Errors
@@ -80,7 +86,7 @@ pub(crate) fn host_and_port(authority: &str, scheme: Scheme) -> Option<(&str, u1
 /// [`Code::HttpRequestDenied`] if the name is that of a metadata service.
 pub(crate) fn refuse_metadata(target: &Target) -> Result<(), Refusal> {
     match &target.host {
-        Host::Name(name) if METADATA_NAMES.contains(&name.as_str()) => {
+        Host::Name(name) if is_metadata_name(name) => {
             let sentence = format!("{name} is a metadata service, which is always denied");
             Err(Refusal::denied(Cause::Metadata, sentence))
         }

@@ -5,7 +5,7 @@ mod plugin;
 
 use std::{
     collections::BTreeSet,
-    net::{IpAddr, SocketAddr},
+    net::SocketAddr,
     path::{Path, PathBuf},
 };
 
@@ -115,10 +115,7 @@ impl TryFrom<CcmArgs> for Config {
         if args.dry_run && args.use_service_account_credentials {
             return Err(ConfigError::DryRunAccounts);
         }
-        let ingress = ingress_rules(
-            &args,
-            std::env::var("KUBERNETES_SERVICE_HOST").ok().as_deref(),
-        )?;
+        let ingress = ingress_rules(&args)?;
         // A dry run may run next to the active instance, which keeps its Lease.
         let election = (args.leader_elect && !args.dry_run).then(|| {
             let timings = Timings::new(
@@ -188,24 +185,20 @@ impl TryFrom<CcmArgs> for Config {
     }
 }
 
-/// Returns the rules for load balancer addresses, from the flags and, in a Pod, the environment.
-fn ingress_rules(args: &CcmArgs, api_server: Option<&str>) -> Result<IngressRules, ConfigError> {
+/// Returns the rules for addresses.
+fn ingress_rules(args: &CcmArgs) -> Result<IngressRules, ConfigError> {
     let pods = nets(&args.cluster_cidrs, |text| {
         ClusterCidrsError::Unreadable(text).into()
     })?;
-    let mut services = nets(
+    let services = nets(
         &args.ipam.service_cluster_ip_range,
         IpamArgsError::UnreadableServiceRange,
     )?;
-    services.extend(
-        api_server
-            .and_then(|address| address.parse().ok())
-            .map(|address: IpAddr| IpNet::from(address)),
-    );
     Ok(IngressRules {
         pods,
         services,
         allowed: args.services.load_balancer_allowed_cidrs.clone(),
+        node_addresses: args.services.load_balancer_allow_node_addresses,
     })
 }
 

@@ -440,6 +440,14 @@ impl WayOut for Egress {
             .insert(digest.to_owned(), Arc::downgrade(&gateway));
         gateway
     }
+
+    fn is_api_server(&self, address: IpAddr) -> bool {
+        self.api_server
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+            .iter()
+            .any(|known| known.ip().to_canonical() == address)
+    }
 }
 
 /// Returns this machine's addresses, or the last known ones if they cannot be determined.

@@ -6,11 +6,13 @@
 
 pub(crate) mod addresses;
 mod error;
+pub(crate) mod names;
 pub(crate) mod pairs;
 pub(crate) mod text;
 
 use skydock_cloud::CloudError;
 
+pub(crate) use addresses::Taken;
 pub use addresses::{IngressRules, Refused};
 pub use error::AnswerError;
 pub(crate) use error::{Checked, MAX_LIST, count, value};

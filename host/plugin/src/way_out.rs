@@ -1,6 +1,6 @@
 //! The gateways for the requests of plugins.
 
-use std::{fmt, sync::Arc};
+use std::{fmt, net::IpAddr, sync::Arc};
 
 use skydock_egress::Gateway;
 
@@ -15,6 +15,9 @@ pub trait WayOut: fmt::Debug + Send + Sync {
     /// Returns the rules that deny all requests of the component with this SHA-256, because their
     /// credential is for another one.
     fn withheld(&self, digest: &str) -> Vec<WithheldRule>;
+
+    /// Returns true if this process reaches the API server at this address, as far as it is known.
+    fn is_api_server(&self, address: IpAddr) -> bool;
 }
 
 /// A rule whose credential is not for a component.

@@ -5,6 +5,7 @@
 )]
 
 use std::{
+    net::IpAddr,
     path::PathBuf,
     sync::{Arc, Mutex},
     time::Instant,
@@ -12,7 +13,7 @@ use std::{
 
 use async_trait::async_trait;
 use skydock_cloud::{
-    CloudError, CloudProvider, Cluster, ForeignObject, Ingress, IpFamily, LoadBalancerStatus,
+    CloudError, CloudProvider, Cluster, ForeignObject, Holder, Ingress, IpFamily, LoadBalancerStatus,
     NamedBy, Node, NodeSet, Note, ObjectEvent, ObjectKind, ObjectName, Presence, ReadError,
     Service,
 };
@@ -70,6 +71,10 @@ impl Cluster for World {
 
     fn object_json(&self, _: ObjectKind, _: &str, _: &str) -> Option<String> {
         None
+    }
+
+    fn holders(&self, _: IpAddr) -> Vec<Holder> {
+        Vec::new()
     }
 
     fn publish(&self, event: ObjectEvent) {

@@ -16,8 +16,9 @@ use tokio_util::sync::CancellationToken;
 use super::{Context, RunError};
 use crate::{
     cluster_view::{self, ClusterView},
-    constructor::{Constructor, Obstacle, Setup},
-    descriptor::Controller,
+    constructor::{Constructor, Listing, Obstacle, Setup},
+    descriptor::{Controller, NeedsServices},
+    holders::Holders,
     kinds::{NodeKind, ServiceKind},
     list::CONSTRUCTORS,
     notes::Notes,
@@ -120,7 +121,17 @@ impl Host {
         self.context
             .enabled
             .iter()
-            .any(|controller| controller.needs_services)
+            .any(|controller| controller.needs_services == NeedsServices::Yes)
+    }
+
+    fn listing(&self) -> Listing {
+        if self.services.is_synced() {
+            Listing::Complete
+        } else if self.services.is_forbidden() || !self.watches_services() {
+            Listing::Denied
+        } else {
+            Listing::Partial
+        }
     }
 
     pub(super) async fn control(&mut self, uid: Arc<OnceLock<String>>) -> Result<(), RunError> {
@@ -132,6 +143,7 @@ impl Host {
             self.context.recorder.clone(),
             self.context.options.services.classes.clone(),
         );
+        let holders = Holders::follow(&nodes, &services);
         on_cluster(Arc::new(ClusterView {
             revision: cluster_view::count_changes(&nodes, &services),
             nodes,
@@ -142,16 +154,18 @@ impl Host {
             uid,
             notes: Arc::clone(&self.notes),
             reads: Arc::clone(&self.reads),
+            holders,
         }));
         let mut swaps = true;
         loop {
             // Read only once: if the list becomes complete after this, the loop is woken.
-            let (services, listed) = (Arc::clone(&self.services), self.services.is_synced());
-            self.start(listed);
+            let (services, listing) = (Arc::clone(&self.services), self.listing());
+            self.start(listing);
             tokio::select! {
-                () = services.synced(), if !listed && self.watches_services() => {
+                () = services.synced(), if listing != Listing::Complete && self.watches_services() => {
                     tracing::info!(services = self.services.list().len(), "service cache synced");
                 }
+                () = services.forbidden(), if listing == Listing::Partial => {}
                 changed = self.context.generations.changed(), if swaps => match changed {
                     Ok(()) => {
                         tracing::info!("plugin replaced; checking all objects again");
@@ -169,16 +183,15 @@ impl Host {
         }
     }
 
-    /// Starts all controllers that are enabled, possible and not started yet. `listed` says whether
-    /// all Services are known.
-    fn start(&mut self, listed: bool) {
+    /// Starts all controllers that are enabled, possible and not started yet.
+    fn start(&mut self, services: Listing) {
         let info = self.context.provider.info();
         for constructor in CONSTRUCTORS {
             let controller = constructor.controller;
             if !self.context.enabled.contains(controller) || self.started.contains_key(controller) {
                 continue;
             }
-            let runner = match self.build(constructor, &info, listed) {
+            let runner = match self.build(constructor, &info, services) {
                 Ok(runner) => runner,
                 Err(obstacle) => {
                     self.skip(controller, obstacle);
@@ -200,7 +213,7 @@ impl Host {
         &self,
         constructor: &Constructor,
         info: &ProviderInfo,
-        listed: bool,
+        services: Listing,
     ) -> Result<Arc<dyn Runner>, Obstacle> {
         let Context {
             clients,
@@ -211,7 +224,7 @@ impl Host {
             unreleased,
             ..
         } = &self.context;
-        constructor.check(options, info, listed)?;
+        constructor.check(options, info, services)?;
         let controller = constructor.controller;
         (constructor.build)(Setup {
             shared: Shared {

@@ -262,6 +262,29 @@ async fn node_controllers_run_even_if_services_cannot_be_listed() {
     );
 }
 
+/// Their addresses are compared with those of Services.
+// Holds: SEC-60
+#[tokio::test(start_paused = true)]
+async fn node_controllers_wait_until_services_are_listed() {
+    let api = FakeApi::default();
+    let new = serde_json::to_value(node("n1")).unwrap();
+    api.answer("GET", "/api/v1/nodes", 200, list("NodeList", &[new]));
+    (0..3).for_each(|_| api.fail("GET", "/api/v1/services", 500, "InternalError"));
+    let dns = with(
+        &service("dns"),
+        &json!({"spec": {"clusterIPs": ["10.96.0.10"]}}),
+    );
+    let dns = serde_json::to_value(dns).unwrap();
+    api.answer("GET", "/api/v1/services", 200, list("ServiceList", &[dns]));
+    let mut bench = start_on(api, &[Capability::Instances], Options::default());
+    sleep(Duration::from_secs(1)).await;
+    let cluster = bench.cluster.try_recv().unwrap();
+    let holders = || cluster.holders("10.96.0.10".parse().unwrap()).len();
+    assert!(!bench.runs("cloud-node") && holders() == 0);
+    sleep(Duration::from_secs(60)).await;
+    assert!(bench.runs("cloud-node") && holders() == 1);
+}
+
 /// Calls its function for each log event.
 struct OnEvent<F>(F);
 

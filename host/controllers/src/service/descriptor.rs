@@ -2,7 +2,10 @@
 
 use skydock_cloud::Capability;
 
-use crate::{clients::ClientName, descriptor::Descriptor};
+use crate::{
+    clients::ClientName,
+    descriptor::{Descriptor, NeedsServices},
+};
 
 /// The service controller.
 pub static CONTROLLER: Descriptor = Descriptor {
@@ -11,5 +14,5 @@ pub static CONTROLLER: Descriptor = Descriptor {
     client: ClientName::Service,
     event_source: "service-controller",
     needs: Some(Capability::LoadBalancers),
-    needs_services: true,
+    needs_services: NeedsServices::Yes,
 };

@@ -20,9 +20,15 @@ pub struct ServiceArgs {
     /// changed in the cloud; `0` disables this.
     #[arg(long, value_name = "DURATION", value_parser = parse_duration, default_value = "30m", help_heading = HEADING)]
     pub load_balancer_check_period: Duration,
-    /// Address ranges that load balancers may use although they overlap with the cluster's own
-    /// (--cluster-cidr, --service-cluster-ip-range) or are normally rejected, such as loopback and
-    /// link-local addresses. Separated by commas.
+    /// Allow addresses of nodes for load balancers, for example on bare metal without a separate
+    /// range for them.
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_value = "false",
+          default_missing_value = "true", action = ArgAction::Set, help_heading = HEADING)]
+    pub load_balancer_allow_node_addresses: bool,
+    /// Address ranges that load balancers may use although they overlap with those of Pods or
+    /// Services, or are normally rejected, such as loopback and link-local addresses. Addresses of
+    /// nodes, the API server and metadata services, and those that Services have, are rejected in
+    /// these ranges, too. Separated by commas.
     #[arg(long, value_name = "CIDR", value_delimiter = ',', value_parser = parse_cidr, help_heading = HEADING)]
     pub load_balancer_allowed_cidrs: Vec<IpNet>,
     /// Also manage Services with these classes (spec.loadBalancerClass). Separated by commas.

@@ -163,17 +163,21 @@ fn a_missing_setting_is_named_with_its_flag() {
 }
 
 #[test]
-fn cluster_addresses_come_from_flags_and_environment() {
+fn rules_for_addresses_come_from_flags() {
     let flags = [
         "skydock",
         "--cluster-cidr=10.244.0.0/16, fd00:1::/56",
         "--service-cluster-ip-range=10.96.0.0/12",
         "--load-balancer-allowed-cidrs=10.244.9.0/24,10.244.8.1/32",
     ];
-    let rules = ingress_rules(&crate::cli::parse(flags).unwrap().ccm, Some("172.20.0.1")).unwrap();
+    let rules = |flags: &[&str]| ingress_rules(&crate::cli::parse(flags).unwrap().ccm).unwrap();
+    assert_eq!(rules(&["skydock"]), IngressRules::default());
+    let allowing = [&flags[..], &["--load-balancer-allow-node-addresses"]].concat();
+    assert!(!rules(&flags).node_addresses && rules(&allowing).node_addresses);
+    let rules = rules(&flags);
     let texts = |nets: Vec<IpNet>| nets.iter().map(ToString::to_string).collect::<Vec<_>>();
     assert_eq!(texts(rules.pods), ["10.244.0.0/16", "fd00:1::/56"]);
-    assert_eq!(texts(rules.services), ["10.96.0.0/12", "172.20.0.1/32"]);
+    assert_eq!(texts(rules.services), ["10.96.0.0/12"]);
     assert_eq!(texts(rules.allowed), ["10.244.9.0/24", "10.244.8.1/32"]);
     assert!(crate::cli::parse(["skydock", "--load-balancer-allowed-cidrs=10.244.9.0"]).is_err());
 }

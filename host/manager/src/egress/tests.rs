@@ -184,6 +184,7 @@ fn a_changed_rule_keeps_credentials_logged_in() {
     );
 }
 
+// Holds: SEC-16
 #[tokio::test]
 async fn the_addresses_of_the_api_server_are_closed() {
     let egress = Egress::new("a", permits("any"), Vec::new(), &mut Registry::default()).unwrap();
@@ -205,6 +206,8 @@ async fn the_addresses_of_the_api_server_are_closed() {
     let known = closed();
     egress.find_api_server("nowhere.invalid", 443).await;
     assert_eq!(closed(), known, "a name that leads nowhere opens nothing");
+    let is_api_server = |address: &str| egress.is_api_server(address.parse().unwrap());
+    assert!(is_api_server("10.20.0.1") && !is_api_server("10.20.0.2"));
 }
 
 #[test]

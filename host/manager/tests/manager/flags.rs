@@ -213,6 +213,74 @@ fn plugin_limit_flags_apply_to_the_plugin() {
     );
 }
 
+/// What the flags of `deploy/` do not tell is known from the cluster.
+// Holds: SEC-16
+#[tokio::test(flavor = "multi_thread")]
+async fn addresses_of_the_cluster_are_known_without_flags() {
+    let plane = DevPlane::start(Options::default()).await.unwrap();
+    let client = Client::try_from(Config::new(plane.url().parse().unwrap())).unwrap();
+    let services = Api::<Service>::namespaced(client.clone(), "default");
+    let node = json!({
+        "metadata": {"name": "n1"}, "spec": {"podCIDRs": ["10.244.7.0/24"]},
+        "status": {"addresses": [{"type": "InternalIP", "address": "10.0.7.7"}]},
+    });
+    let node = serde_json::from_value::<Node>(node).unwrap();
+    let nodes = Api::<Node>::all(client.clone());
+    nodes.create(&PostParams::default(), &node).await.unwrap();
+    let create = async |service| {
+        let service = serde_json::from_value(service).unwrap();
+        services
+            .create(&PostParams::default(), &service)
+            .await
+            .unwrap()
+    };
+    let dns = create(json!({"metadata": {"name": "dns"}, "spec": {"ports": [{"port": 53}]}})).await;
+    let dns = dns.spec.unwrap().cluster_ip.unwrap();
+    let table = [
+        (
+            "service",
+            dns.as_str(),
+            "it is a cluster IP of Service default/dns",
+        ),
+        ("node", "10.0.7.7", "it is an address of node n1"),
+        (
+            "pod",
+            "10.244.7.7",
+            "it is in the Pod CIDR 10.244.7.0/24 of node n1",
+        ),
+    ];
+    for (name, address, _) in table {
+        let wanted = json!({"static.skydock.dev/addresses": address});
+        create(json!({
+            "metadata": {"name": name, "annotations": wanted},
+            "spec": {"type": "LoadBalancer", "ports": [{"port": 80}]},
+        }))
+        .await;
+    }
+
+    let pool = format!("addressPools: [{{name: p, addresses: [{dns}, 10.0.7.7, 10.244.7.7]}}]");
+    let running = Running::start(
+        &plane,
+        &["--leader-elect=false"],
+        &format!("{INVENTORY}{pool}\n"),
+    );
+    let events = Api::<Event>::all(client);
+    for (name, address, why) in table {
+        let message = until("the service is told", &running, async || {
+            let all = events.list(&ListParams::default()).await.unwrap();
+            let failed = all.into_iter().find(|event| {
+                event.involved_object.name.as_deref() == Some(name)
+                    && event.reason.as_deref() == Some("SyncLoadBalancerFailed")
+            });
+            failed.and_then(|event| event.message)
+        });
+        let (message, expected) = (message.await, format!("{address} is rejected: {why}"));
+        assert!(message.contains(&expected), "{message}");
+    }
+    drop(running);
+    plane.shutdown().await;
+}
+
 // Holds: SEC-16
 #[tokio::test(flavor = "multi_thread")]
 async fn a_load_balancer_with_a_pod_address_causes_an_event() {

@@ -3,25 +3,40 @@
 //! or the traffic of the whole cluster, to that address.
 
 use std::{
-    fmt,
+    fmt, iter,
     net::{IpAddr, Ipv4Addr, Ipv6Addr},
 };
 
 use ipnet::IpNet;
+use skydock_cloud::{Holder, Node, Service};
+use skydock_egress::is_metadata_address;
 
-/// Networks with addresses that load balancers cannot have, as far as the operator configures them.
+/// Rules for addresses, as far as the operator configures them. What Skydock knows of the cluster
+/// is checked in addition.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct IngressRules {
     /// Networks of Pod addresses.
     pub pods: Vec<IpNet>,
     /// Networks of Services' cluster IPs.
     pub services: Vec<IpNet>,
-    /// Networks that are allowed for load balancers, regardless of the other rules.
+    /// Networks that are allowed for load balancers although they are reserved, or contain Pods or
+    /// cluster IPs.
     pub allowed: Vec<IpNet>,
+    /// Whether load balancers may have addresses of nodes.
+    pub node_addresses: bool,
 }
 
-/// Reasons why an address cannot belong to a node or a load balancer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// What is known to have an address.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Taken {
+    /// The API server has it.
+    pub(crate) api_server: bool,
+    /// These objects have it.
+    pub(crate) holders: Vec<Holder>,
+}
+
+/// Reasons why an address or a name cannot belong to a node or a load balancer.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Refused {
     /// It is not an address: 0.0.0.0/8 and `::`.
     Unspecified,
@@ -36,14 +51,25 @@ pub enum Refused {
     Broadcast,
     /// It is an IPv4 address in the form of an IPv6 address.
     Embedded,
+    /// It is reserved for special purposes, or for the future.
+    Reserved,
+    /// It is that of a metadata service, which hands out the cloud identities of machines.
+    Metadata,
+    /// The API server has it.
+    ApiServer,
+    /// The cluster's DNS answers for this name.
+    ClusterName,
     /// It belongs to a Pod.
     Pod(IpNet),
     /// It is a Service's cluster IP.
     Service(IpNet),
+    /// An object of the cluster has it.
+    Held(Holder),
 }
 
 impl fmt::Display for Refused {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let allowed = "; to allow it, set --load-balancer-allowed-cidrs";
         match self {
             Self::Unspecified => f.write_str("it is unspecified"),
             Self::Loopback => f.write_str("it is a loopback address"),
@@ -51,29 +77,31 @@ impl fmt::Display for Refused {
             Self::Multicast => f.write_str("it is a multicast address"),
             Self::Broadcast => f.write_str("it is the broadcast address"),
             Self::Embedded => f.write_str("it is an IPv6 address that contains an IPv4 address"),
-            Self::Pod(net) => {
-                write!(
-                    f,
-                    "it is in the Pod address range {net}; to allow it, set --load-balancer-allowed-cidrs"
-                )
-            }
-            Self::Service(net) => {
-                write!(
-                    f,
-                    "it is in the cluster IP range {net}; to allow it, set --load-balancer-allowed-cidrs"
-                )
-            }
+            Self::Reserved => f.write_str("it is in a reserved range"),
+            Self::Metadata => f.write_str("it is a metadata service of clouds"),
+            Self::ApiServer => f.write_str("it is the address of the Kubernetes API server"),
+            Self::ClusterName => f.write_str("it is a name in the DNS of the cluster"),
+            Self::Pod(net) => write!(f, "it is in the Pod address range {net}{allowed}"),
+            Self::Service(net) => write!(f, "it is in the cluster IP range {net}{allowed}"),
+            Self::Held(holder @ Holder::Node(_)) => write!(
+                f,
+                "it is {holder}; to allow addresses of nodes, set --load-balancer-allow-node-addresses"
+            ),
+            Self::Held(holder @ Holder::Pods { .. }) => write!(f, "it is {holder}{allowed}"),
+            Self::Held(holder) => write!(f, "it is {holder}"),
         }
     }
 }
 
-/// Checks an address of a node.
-pub(crate) fn node(address: IpAddr) -> Result<(), Refused> {
+/// Rejects addresses that no machine has.
+pub(super) fn possible(address: IpAddr) -> Result<(), Refused> {
     let refused = match address {
         IpAddr::V4(it) => match it.octets() {
             [0, ..] => Refused::Unspecified,
             [127, ..] => Refused::Loopback,
             [169, 254, ..] => Refused::LinkLocal,
+            // IETF protocol assignments (RFC 6890), and relays of 6to4 (RFC 7526).
+            [192, 0, 0, _] | [192, 88, 99, _] => Refused::Reserved,
             [224..=239, ..] => Refused::Multicast,
             [255, 255, 255, 255] => Refused::Broadcast,
             _ => return Ok(()),
@@ -81,206 +109,117 @@ pub(crate) fn node(address: IpAddr) -> Result<(), Refused> {
         IpAddr::V6(Ipv6Addr::UNSPECIFIED) => Refused::Unspecified,
         IpAddr::V6(Ipv6Addr::LOCALHOST) => Refused::Loopback,
         IpAddr::V6(it) => match it.segments() {
-            // IPv4-mapped addresses, and IPv4-compatible ones, which are their deprecated
-            // predecessors (RFC 4291).
-            [0, 0, 0, 0, 0, 0 | 0xffff, ..] => Refused::Embedded,
+            // IPv4-mapped addresses; IPv4-compatible ones, which are their deprecated predecessors
+            // (RFC 4291); IPv4-translated ones (RFC 7915); NAT64 (RFC 6052, RFC 8215); Teredo.
+            [0, 0, 0, 0, 0, 0 | 0xffff, ..]
+            | [0, 0, 0, 0, 0xffff, 0, ..]
+            | [0x64, 0xff9b, ..]
+            | [0x2001, 0, ..] => Refused::Embedded,
+            // A machine may have a 6to4 address.
+            [0x2002, high, low, ..] if possible(v4(high, low).into()).is_err() => Refused::Embedded,
+            // ORCHID (RFC 4843, RFC 7343).
+            [0x2001, 0x10..=0x2f, ..] => Refused::Reserved,
             [0xfe80..=0xfebf, ..] => Refused::LinkLocal,
             [0xff00..=0xffff, ..] => Refused::Multicast,
-            _ => return Ok(()),
+            // Global unicast, unique local, and site-local, its predecessor.
+            [0x2000..=0x3fff | 0xfc00..=0xfdff | 0xfec0..=0xfeff, ..] => return Ok(()),
+            _ => Refused::Reserved,
         },
     };
     Err(refused)
 }
 
-/// Names that every machine uses for itself (RFC 6761, and the `/etc/hosts` of Linux
-/// distributions).
-const LOCAL: &[&str] = &[
-    "localhost",
-    "localhost.localdomain",
-    "localhost6",
-    "ip6-localhost",
-    "ip6-loopback",
-];
-
-/// Checks a name of a node: if it stands for a fixed address, that address is checked.
-pub(crate) fn name(name: &str) -> Result<(), Refused> {
-    let name = name.trim_end_matches('.').to_ascii_lowercase();
-    if LOCAL.contains(&name.as_str()) || name.ends_with(".localhost") {
-        return Err(Refused::Loopback);
-    }
-    match in_disguise(&name) {
-        // A machine may be named `7`.
-        Some(address) if matches!(address.octets(), [0, ..]) && !address.is_unspecified() => Ok(()),
-        Some(address) => node(address.into()),
-        None => Ok(()),
-    }
+/// Returns the address, and the IPv4 address that it contains.
+pub(crate) fn forms(address: IpAddr) -> impl Iterator<Item = IpAddr> {
+    let contained = match address {
+        IpAddr::V4(_) => None,
+        IpAddr::V6(it) => match it.segments() {
+            [0, 0, 0, 0, 0, 0 | 0xffff, high, low]
+            | [0, 0, 0, 0, 0xffff, 0, high, low]
+            | [0x64, 0xff9b, .., high, low]
+            | [0x2002, high, low, ..] => Some(v4(high, low)),
+            _ => None,
+        },
+    };
+    iter::once(address).chain(contained.map(IpAddr::V4))
 }
 
-/// Returns the address that resolvers derive from a name in a short form, or with octal or
-/// hexadecimal numbers (`inet_aton`), for example `127.1` or `0x7f000001`.
-fn in_disguise(name: &str) -> Option<Ipv4Addr> {
-    let number = |text: &str| match text.strip_prefix("0x") {
-        Some("") => Some(0),
-        Some(digits) => u32::from_str_radix(digits, 16).ok(),
-        None if text.len() > 1 && text.starts_with('0') => u32::from_str_radix(text, 8).ok(),
-        None => text.parse().ok(),
-    };
-    let parts = name.split('.').map(number).collect::<Option<Vec<u32>>>()?;
-    let (last, leading) = parts.split_last()?;
-    let bits = 32_u32
-        .checked_sub(8 * u32::try_from(leading.len()).ok()?)
-        .filter(|bits| *bits > 0)?;
-    if u64::from(*last) >= 1_u64 << bits || leading.iter().any(|part| *part > 255) {
-        return None;
+fn v4(high: u16, low: u16) -> Ipv4Addr {
+    Ipv4Addr::from(u32::from(high) << 16 | u32::from(low))
+}
+
+fn within(nets: &[IpNet], address: IpAddr) -> Option<IpNet> {
+    nets.iter().find(|net| net.contains(&address)).copied()
+}
+
+impl Taken {
+    fn by(&self, is: impl Fn(&Holder) -> bool) -> Result<(), Refused> {
+        let holder = self.holders.iter().find(|holder| is(holder));
+        holder.map_or(Ok(()), |it| Err(Refused::Held(it.clone())))
     }
-    let high = leading
-        .iter()
-        .fold(0_u64, |high, part| high << 8 | u64::from(*part));
-    u32::try_from(high << bits | u64::from(*last))
-        .ok()
-        .map(Ipv4Addr::from)
 }
 
 impl IngressRules {
-    /// Checks an address of the load balancer of a Service with these cluster IPs.
-    pub(crate) fn check(&self, address: IpAddr, cluster_ips: &[String]) -> Result<(), Refused> {
-        let within = |nets: &[IpNet]| nets.iter().find(|net| net.contains(&address)).copied();
-        if within(&self.allowed).is_some() {
-            return Ok(());
+    /// Checks an address of this node.
+    pub(crate) fn node(&self, address: IpAddr, node: &Node, taken: &Taken) -> Result<(), Refused> {
+        if forms(address).any(is_metadata_address) {
+            return Err(Refused::Metadata);
         }
-        node(address)?;
-        let own = cluster_ips
-            .iter()
-            .any(|ip| ip.parse() == Ok(address))
-            .then(|| IpNet::from(address));
-        if let Some(net) = within(&self.services).or(own) {
+        possible(address)?;
+        taken.by(|holder| matches!(holder, Holder::ClusterIp { .. }))?;
+        if let Some(net) = within(&self.services, address) {
             return Err(Refused::Service(net));
         }
-        within(&self.pods).map_or(Ok(()), |net| Err(Refused::Pod(net)))
+        // If Pods and nodes share a network, the kubelet reports the address itself.
+        let own = node
+            .addresses
+            .iter()
+            .any(|it| it.address.parse() == Ok(address));
+        taken.by(
+            |holder| matches!(holder, Holder::Pods { node: of, .. } if *of != node.name && !own),
+        )
+    }
+
+    /// Checks an address of the load balancer of this Service.
+    pub(crate) fn load_balancer(
+        &self,
+        address: IpAddr,
+        service: &Service,
+        taken: &Taken,
+    ) -> Result<(), Refused> {
+        // Nobody can allow these: whoever has them serves the whole cluster.
+        if forms(address).any(is_metadata_address) {
+            return Err(Refused::Metadata);
+        }
+        if taken.api_server {
+            return Err(Refused::ApiServer);
+        }
+        let own = |form: IpAddr| service.cluster_ips.iter().any(|ip| ip.parse() == Ok(form));
+        if forms(address).any(own) {
+            return Err(Refused::Held(Holder::ClusterIp {
+                namespace: service.namespace.clone(),
+                name: service.name.clone(),
+            }));
+        }
+        taken.by(|it| matches!(it, Holder::ClusterIp { .. } | Holder::LoadBalancer { .. }))?;
+        taken.by(|it| matches!(it, Holder::Node(_) if !self.node_addresses))?;
+        if within(&self.allowed, address).is_some() {
+            return Ok(());
+        }
+
+        possible(address)?;
+        if matches!(address, IpAddr::V4(it) if it.octets() >= [240, 0, 0, 0]) {
+            return Err(Refused::Reserved);
+        }
+        if let Some(net) = within(&self.services, address) {
+            return Err(Refused::Service(net));
+        }
+        if let Some(net) = within(&self.pods, address) {
+            return Err(Refused::Pod(net));
+        }
+        taken.by(|it| matches!(it, Holder::Pods { .. }))
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn nets(texts: &[&str]) -> Vec<IpNet> {
-        texts.iter().map(|text| text.parse().unwrap()).collect()
-    }
-
-    // Holds: SEC-16
-    #[test]
-    fn names_that_mean_local_addresses_are_rejected() {
-        let table = [
-            ("node-1.example.com", None),
-            ("localhost-7", None),
-            ("7", None),
-            ("10-0-0-1", None),
-            ("1.2.3.4.5", None),
-            ("10.0.0.1.", None),
-            ("0x", Some(Refused::Unspecified)),
-            ("0", Some(Refused::Unspecified)),
-            ("localhost", Some(Refused::Loopback)),
-            ("LocalHost.", Some(Refused::Loopback)),
-            ("a.localhost", Some(Refused::Loopback)),
-            ("ip6-localhost", Some(Refused::Loopback)),
-            ("127.1", Some(Refused::Loopback)),
-            ("127.0.0.1.", Some(Refused::Loopback)),
-            ("2130706433", Some(Refused::Loopback)),
-            ("0x7f000001", Some(Refused::Loopback)),
-            ("0177.0.0.01", Some(Refused::Loopback)),
-            ("0xa9fe.0xa9fe", None),
-            ("169.254.43518", Some(Refused::LinkLocal)),
-            ("99999999999", None),
-        ];
-        for (text, expected) in table {
-            assert_eq!(name(text), expected.map_or(Ok(()), Err), "{text}");
-        }
-    }
-
-    // Holds: SEC-16
-    #[test]
-    fn special_addresses_are_rejected() {
-        let table = [
-            ("10.0.0.1", None),
-            ("192.0.2.1", None),
-            ("100.64.0.1", None),
-            ("2001:db8::1", None),
-            ("fd00::1", None),
-            ("0.0.0.0", Some(Refused::Unspecified)),
-            ("0.1.2.3", Some(Refused::Unspecified)),
-            ("::", Some(Refused::Unspecified)),
-            ("127.0.0.1", Some(Refused::Loopback)),
-            ("127.255.255.254", Some(Refused::Loopback)),
-            ("::1", Some(Refused::Loopback)),
-            ("169.254.169.254", Some(Refused::LinkLocal)),
-            ("fe80::1", Some(Refused::LinkLocal)),
-            ("febf::1", Some(Refused::LinkLocal)),
-            ("224.0.0.1", Some(Refused::Multicast)),
-            ("239.255.255.255", Some(Refused::Multicast)),
-            ("ff02::1", Some(Refused::Multicast)),
-            ("255.255.255.255", Some(Refused::Broadcast)),
-            ("::ffff:10.0.0.1", Some(Refused::Embedded)),
-            ("::127.0.0.1", Some(Refused::Embedded)),
-        ];
-        for (text, expected) in table {
-            let address: IpAddr = text.parse().unwrap();
-            assert_eq!(node(address).err(), expected, "{text}");
-            assert_eq!(
-                IngressRules::default().check(address, &[]).err(),
-                expected,
-                "{text}"
-            );
-        }
-    }
-
-    // Holds: SEC-16
-    #[test]
-    fn cluster_addresses_need_to_be_allowed_for_load_balancers() {
-        let rules = IngressRules {
-            pods: nets(&["10.244.0.0/16", "fd00:10:244::/56"]),
-            services: nets(&["10.96.0.0/12"]),
-            allowed: nets(&["10.244.9.0/24", "127.0.0.0/8"]),
-        };
-        let refused = |text: &str| {
-            rules
-                .check(
-                    text.parse().unwrap(),
-                    &["172.20.0.1".to_owned(), "None".to_owned()],
-                )
-                .err()
-        };
-        let pod = |text: &str| Some(Refused::Pod(text.parse().unwrap()));
-        let service = |text: &str| Some(Refused::Service(text.parse().unwrap()));
-        let table = [
-            ("192.0.2.1", None),
-            ("10.244.1.1", pod("10.244.0.0/16")),
-            ("fd00:10:244::1", pod("fd00:10:244::/56")),
-            ("10.96.0.1", service("10.96.0.0/12")),
-            ("172.20.0.1", service("172.20.0.1/32")),
-            ("172.20.0.2", None),
-            ("10.244.9.1", None),
-            ("127.0.0.1", None),
-            ("::1", Some(Refused::Loopback)),
-        ];
-        for (text, expected) in table {
-            assert_eq!(refused(text), expected, "{text}");
-        }
-    }
-
-    #[test]
-    fn a_rejection_names_the_range_and_the_flag() {
-        let rules = IngressRules {
-            services: nets(&["10.96.0.0/12"]),
-            ..IngressRules::default()
-        };
-        let said = rules
-            .check("10.96.0.1".parse().unwrap(), &[])
-            .unwrap_err()
-            .to_string();
-        assert_eq!(
-            said,
-            "it is in the cluster IP range 10.96.0.0/12; to allow it, set --load-balancer-allowed-cidrs"
-        );
-    }
-}
+mod tests;

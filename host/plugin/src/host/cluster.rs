@@ -1,10 +1,14 @@
 //! The objects that a plugin may see.
 
-use std::sync::{Arc, PoisonError, RwLock};
+use std::{
+    net::IpAddr,
+    sync::{Arc, PoisonError, RwLock},
+};
 
 use skydock_cloud::{Cluster, Node, ObjectKind, ObjectName, Service};
 
-use super::{Owned, State};
+use super::{Owned, Shared, State};
+use crate::answers::{Taken, addresses::forms};
 
 /// Slot for the cluster that a plugin sees. It is empty until the caches are filled, and again
 /// after they are gone.
@@ -29,6 +33,24 @@ impl ClusterSlot {
             .read()
             .unwrap_or_else(PoisonError::into_inner)
             .clone()
+    }
+}
+
+impl Shared {
+    /// Returns what is known to have this address, or the IPv4 address that it contains. Nothing is
+    /// known while the slot is empty; no answer is used then.
+    pub(crate) fn taken(&self, address: IpAddr) -> Taken {
+        let is_api_server = |form| {
+            self.way_out
+                .as_ref()
+                .is_some_and(|way_out| way_out.is_api_server(form))
+        };
+        let cluster = self.cluster.get();
+        let holders = |form| cluster.as_ref().map(|it| it.holders(form));
+        Taken {
+            api_server: forms(address).any(is_api_server),
+            holders: forms(address).filter_map(holders).flatten().collect(),
+        }
     }
 }
 

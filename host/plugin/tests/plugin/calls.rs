@@ -1,11 +1,11 @@
 //! Calls of a plugin that behaves well, fails, or gives false answers.
 
-use std::{sync::Arc, time::Duration};
+use std::{net::IpAddr, sync::Arc, time::Duration};
 
 use futures::future::join_all;
 use skydock_cloud::{
-    AddressKind, Capability, CloudError, CloudProvider as _, NewRoute, Node, NodeAddress, NodeSet,
-    Presence, Retry, Severity,
+    AddressKind, Capability, CloudError, CloudProvider as _, Holder, NewRoute, Node, NodeAddress,
+    NodeSet, Presence, Retry, Severity,
 };
 
 use crate::support::{Bench, FakeCluster, limits, node, node_that, service_that};
@@ -202,6 +202,43 @@ async fn invalid_load_balancers_and_routes_are_rejected() {
             "{lie}: {answer:?}"
         );
     }
+}
+
+// Holds: SEC-16, SEC-60
+#[tokio::test(flavor = "multi_thread")]
+async fn addresses_of_objects_of_the_cluster_are_rejected() {
+    let bench = Bench::good().await;
+    let (service, nodes) = (service_that("good", "web"), [node("a")]);
+    let ensure = async || {
+        let set = NodeSet::default();
+        let status = bench.plugin.ensure_load_balancer(&service, &set).await?;
+        Ok::<_, CloudError>(status.ingress[0].ip.clone().unwrap())
+    };
+    let describe = async || {
+        let mut described = bench.plugin.describe(&nodes).await.unwrap();
+        Ok::<_, CloudError>(described.remove(0)?.addresses.remove(0).address)
+    };
+    let (of_service, of_node) = (ensure().await.unwrap(), describe().await.unwrap());
+    let hold = |address: &str| {
+        let address: IpAddr = address.parse().unwrap();
+        let holder = Holder::ClusterIp {
+            namespace: "kube-system".into(),
+            name: "dns".into(),
+        };
+        bench.cluster.set(Arc::new(FakeCluster {
+            held: Some((address, holder)),
+            ..FakeCluster::default()
+        }));
+    };
+    let is_refused = |answer: Result<String, CloudError>| {
+        let words = "is rejected: it is a cluster IP of Service kube-system/dns";
+        matches!(answer, Err(CloudError::Internal(told)) if told.contains(words))
+    };
+
+    hold(&of_service);
+    assert!(is_refused(ensure().await) && describe().await.is_ok());
+    hold(&of_node);
+    assert!(is_refused(describe().await) && ensure().await.is_ok());
 }
 
 // Holds: SEC-04

@@ -3,6 +3,7 @@
 
 use std::{
     fs,
+    net::IpAddr,
     os::unix::fs::DirBuilderExt,
     path::{Path, PathBuf},
     sync::{Arc, Mutex},
@@ -13,7 +14,7 @@ use std::{
 use async_trait::async_trait;
 use prometheus_client::{encoding::text::encode, registry::Registry};
 use skydock_cloud::{
-    Cluster, ForeignObject, NamedBy, Node, Note, ObjectEvent, ObjectKind, ObjectName, ReadError,
+    Cluster, ForeignObject, Holder, NamedBy, Node, Note, ObjectEvent, ObjectKind, ObjectName, ReadError,
     Service, ServicePort,
 };
 use skydock_egress::Gateway;
@@ -129,6 +130,10 @@ impl WayOut for OneWay {
 
     fn withheld(&self, _: &str) -> Vec<WithheldRule> {
         Vec::new()
+    }
+
+    fn is_api_server(&self, _: IpAddr) -> bool {
+        false
     }
 }
 
@@ -284,6 +289,8 @@ pub(crate) struct FakeCluster {
     pub(crate) pause: Mutex<Duration>,
     /// Annotations that were written for the plugin.
     pub(crate) own_annotations: Vec<String>,
+    /// An address, and who has it.
+    pub(crate) held: Option<(IpAddr, Holder)>,
 }
 
 impl FakeCluster {
@@ -355,6 +362,11 @@ impl Cluster for FakeCluster {
 
     fn object_json(&self, kind: ObjectKind, _: &str, name: &str) -> Option<String> {
         Some(format!("{{\"kind\":\"{kind:?}\",\"name\":\"{name}\"}}"))
+    }
+
+    fn holders(&self, address: IpAddr) -> Vec<Holder> {
+        let held = self.held.iter().filter(|(held, _)| *held == address);
+        held.map(|(_, holder)| holder.clone()).collect()
     }
 
     fn publish(&self, event: ObjectEvent) {

@@ -51,32 +51,32 @@ pub(super) fn told(error: wit::CloudError, text: impl Fn(String) -> String) -> C
 }
 
 /// Converts the answer of a function about several objects that may fail as a whole.
-pub(super) fn each<W, T>(
-    questions: usize,
+pub(super) fn each<Q, W, T>(
+    questions: &[Q],
     answer: Result<Vec<Result<W, wit::CloudError>>, wit::CloudError>,
-    check: impl Fn(W) -> Checked<T>,
+    check: impl Fn(&Q, W) -> Checked<T>,
 ) -> Result<Vec<Element<T>>, CallError> {
     batch(questions, whole(answer)?, check).map_err(CallError::BadAnswer)
 }
 
 /// Checks each element of a batch separately. A wrong number of elements makes the whole batch
 /// invalid.
-fn batch<W, T>(
-    questions: usize,
+fn batch<Q, W, T>(
+    questions: &[Q],
     answers: Vec<Result<W, wit::CloudError>>,
-    check: impl Fn(W) -> Checked<T>,
+    check: impl Fn(&Q, W) -> Checked<T>,
 ) -> Checked<Vec<Element<T>>> {
-    if answers.len() != questions {
+    if answers.len() != questions.len() {
         return Err(AnswerError::Length {
-            questions,
+            questions: questions.len(),
             answers: answers.len(),
         });
     }
-    let element = |answer: Result<W, wit::CloudError>| match answer {
-        Ok(answer) => check(answer).map(Ok),
+    let element = |(question, answer): (&Q, Result<W, wit::CloudError>)| match answer {
+        Ok(answer) => check(question, answer).map(Ok),
         Err(error) => Ok(Err(cloud_error(error))),
     };
-    Ok(answers.into_iter().map(element).collect())
+    Ok(questions.iter().zip(answers).map(element).collect())
 }
 
 /// Checks addresses for their form only. Nothing else is needed for those of a cloud's route, which
@@ -132,6 +132,11 @@ mod tests {
         assert!(text.len() <= 1024 && !text.contains('\n'));
     }
 
+    /// Accepts any answer.
+    fn right<Q, T>(_: &Q, answer: T) -> Checked<T> {
+        Ok(answer)
+    }
+
     #[test]
     fn an_error_keeps_its_case_and_text() {
         let text = || "why".to_owned();
@@ -184,16 +189,16 @@ mod tests {
             assert_eq!(cloud_error(said.clone()), heard);
             let failed: Result<(), _> = Err(said.clone());
             assert!(matches!(whole(failed), Err(CallError::Cloud(error)) if error == heard));
-            let all = each(1, Err::<Vec<Result<(), _>>, _>(said), Ok);
+            let all = each(&[0], Err::<Vec<Result<(), _>>, _>(said), right);
             assert!(matches!(all, Err(CallError::Cloud(error)) if error == heard));
         }
         assert!(matches!(whole::<u8>(Ok(7)), Ok(7)));
         assert!(matches!(
-            each(1, Ok(vec![Ok(7)]), Ok).as_deref(),
+            each(&[0], Ok(vec![Ok(7)]), right).as_deref(),
             Ok([Ok(Ok(7))])
         ));
         assert!(matches!(
-            each(2, Ok(vec![Ok(7)]), Ok),
+            each(&[0, 1], Ok(vec![Ok(7)]), right),
             Err(CallError::BadAnswer(AnswerError::Length { .. }))
         ));
     }
@@ -273,10 +278,10 @@ mod tests {
     #[test]
     fn an_invalid_element_fails_alone_a_wrong_length_fails_all() {
         let found = batch(
-            3,
+            &["a", "b", "c"],
             vec![Ok(1), Ok(2), Err(wit::CloudError::ImplementedElsewhere)],
-            |it| {
-                if it == 1 {
+            |question, it| {
+                if *question == "a" {
                     Err(AnswerError::Missing("one"))
                 } else {
                     Ok(it)
@@ -291,7 +296,7 @@ mod tests {
         assert_eq!(found, Ok(expected));
         let none: Vec<Result<i32, wit::CloudError>> = Vec::new();
         assert_eq!(
-            batch(1, none, Ok),
+            batch(&[0], none, right),
             Err(AnswerError::Length {
                 questions: 1,
                 answers: 0

@@ -1,12 +1,12 @@
 //! The interface `instances`.
 
-use std::sync::Arc;
+use std::{net::IpAddr, sync::Arc};
 
 use skydock_cloud::{self as cloud, Capability};
 
 use super::{Guest, exported, generated::instances};
 use crate::{
-    answers::{AnswerError, Checked, Element, addresses as rules, pairs, text, value},
+    answers::{AnswerError, Checked, Element, Refused, names, pairs, text, value},
     call::Function,
     contract::{
         Running,
@@ -43,7 +43,7 @@ impl<'a, 's> Guest<'a, 's> {
                 .call_check(&mut *store, &records)
                 .await?;
             store.data().answered(&answer);
-            Ok(each(nodes.len(), answer, |it| Ok(presence(it))))
+            Ok(each(nodes, answer, |_, it| Ok(presence(it))))
         })
     }
 
@@ -62,8 +62,14 @@ impl<'a, 's> Guest<'a, 's> {
                 .call_describe(&mut *store, &records)
                 .await?;
             store.data().answered(&answer);
-            let owned = &store.data().owned;
-            Ok(each(nodes.len(), answer, |it| instance(it, owned)))
+            let (owned, shared) = (&store.data().owned, &store.data().shared);
+            let judge = |node: &cloud::Node, address| {
+                let taken = shared.taken(address);
+                shared.ingress.node(address, node, &taken)
+            };
+            Ok(each(nodes, answer, |node, it| {
+                instance(it, owned, node, &|address| judge(node, address))
+            }))
         })
     }
 }
@@ -76,7 +82,13 @@ fn presence(presence: instances::Presence) -> cloud::Presence {
     }
 }
 
-fn instance(instance: instances::Instance, owned: &Owned) -> Checked<cloud::Instance> {
+/// Checks the instance of this node. `judge` checks an address of it.
+fn instance(
+    instance: instances::Instance,
+    owned: &Owned,
+    node: &cloud::Node,
+    judge: &dyn Fn(IpAddr) -> Result<(), Refused>,
+) -> Checked<cloud::Instance> {
     let id = instance.provider_id.filter(|id| !id.is_empty());
     Ok(cloud::Instance {
         provider_id: id.map(|id| provider_id(id, owned)).transpose()?,
@@ -85,7 +97,7 @@ fn instance(instance: instances::Instance, owned: &Owned) -> Checked<cloud::Inst
         region: text::label_value("region", instance.region)?,
         addresses: addresses(instance.addresses)?
             .into_iter()
-            .map(written)
+            .map(|address| written(address, node, judge))
             .collect::<Checked<_>>()?,
         labels: pairs::labels(instance.labels, &owned.permissions)?,
         annotations: pairs::annotations(
@@ -122,11 +134,15 @@ fn provider_id(id: String, owned: &Owned) -> Checked<String> {
 
 /// Rejects an address that must not be written to the node. The API server may connect to any of
 /// them, also to a host name, and some clouds use IP addresses as names.
-fn written(checked: cloud::NodeAddress) -> Checked<cloud::NodeAddress> {
+fn written(
+    checked: cloud::NodeAddress,
+    node: &cloud::Node,
+    judge: &dyn Fn(IpAddr) -> Result<(), Refused>,
+) -> Checked<cloud::NodeAddress> {
     let what = "address";
     match checked.address.parse() {
         Ok(address) => {
-            rules::node(address).map_err(|why| AnswerError::Address { what, address, why })?;
+            judge(address).map_err(|why| AnswerError::Address { what, address, why })?;
         }
         Err(_) => {
             let refused = |why| AnswerError::Name {
@@ -134,7 +150,11 @@ fn written(checked: cloud::NodeAddress) -> Checked<cloud::NodeAddress> {
                 name: Quoted::new(&checked.address),
                 why,
             };
-            rules::name(&checked.address).map_err(refused)?;
+            match names::check(&checked.address, judge) {
+                // It was chosen when the kubelet registered the node.
+                Err(Refused::ClusterName) if checked.address == node.name => {}
+                named => named.map_err(refused)?,
+            }
         }
     }
     Ok(checked)

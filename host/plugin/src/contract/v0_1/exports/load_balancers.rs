@@ -7,7 +7,7 @@ use wasmtime::component::Resource;
 
 use super::{Guest, exported};
 use crate::{
-    answers::{AnswerError, Checked, IngressRules, MAX_LIST, count, text, value},
+    answers::{AnswerError, Checked, MAX_LIST, Refused, count, names, text, value},
     call::{CallError, Function},
     contract::{
         Running,
@@ -17,6 +17,8 @@ use crate::{
             to_guest,
         },
     },
+    host::Shared,
+    text::Quoted,
 };
 
 impl Function {
@@ -43,9 +45,9 @@ impl<'a, 's> Guest<'a, 's> {
                 .call_get(&mut *store, &record)
                 .await?;
             store.data().answered(&answer);
-            let rules = &store.data().shared.ingress;
+            let judge = judge(&store.data().shared, service);
             Ok(whole(answer)
-                .and_then(|status| status.map(|it| status_of(it, service, rules)).transpose()))
+                .and_then(|status| status.map(|it| status_of(it, service, &judge)).transpose()))
         })
     }
 
@@ -63,8 +65,8 @@ impl<'a, 's> Guest<'a, 's> {
             store.data().called("load-balancers.ensure", &(&record,));
             let answer = interface.call_ensure(&mut *store, &record, lent()).await?;
             store.data().answered(&answer);
-            let rules = &store.data().shared.ingress;
-            Ok(whole(answer).and_then(|status| status_of(status, service, rules)))
+            let judge = judge(&store.data().shared, service);
+            Ok(whole(answer).and_then(|status| status_of(status, service, &judge)))
         })
     }
 
@@ -111,25 +113,36 @@ pub(super) fn lent() -> Resource<NodeSet> {
     Resource::new_borrow(0)
 }
 
+/// Checks an address.
+type Judge<'a> = dyn Fn(IpAddr) -> Result<(), Refused> + 'a;
+
+/// Returns the check of an address of the load balancer of this Service.
+fn judge(shared: &Shared, service: &cloud::Service) -> impl Fn(IpAddr) -> Result<(), Refused> {
+    |address| {
+        let taken = shared.taken(address);
+        shared.ingress.load_balancer(address, service, &taken)
+    }
+}
+
 fn status_of(
     status: wit::LoadBalancerStatus,
     service: &cloud::Service,
-    rules: &IngressRules,
+    judge: &Judge<'_>,
 ) -> Result<cloud::LoadBalancerStatus, CallError> {
-    load_balancer(status, service, rules).map_err(CallError::BadAnswer)
+    load_balancer(status, service, judge).map_err(CallError::BadAnswer)
 }
 
 /// Checks the status of the load balancer of this Service.
 fn load_balancer(
     status: wit::LoadBalancerStatus,
     service: &cloud::Service,
-    rules: &IngressRules,
+    judge: &Judge<'_>,
 ) -> Checked<cloud::LoadBalancerStatus> {
     count("ingress points", status.ingress.len(), MAX_LIST)?;
     let ingress = status
         .ingress
         .into_iter()
-        .map(|it| ingress(it, service, rules))
+        .map(|it| ingress(it, service, judge))
         .collect::<Checked<_>>()?;
     Ok(cloud::LoadBalancerStatus { ingress })
 }
@@ -137,7 +150,7 @@ fn load_balancer(
 fn ingress(
     ingress: wit::Ingress,
     service: &cloud::Service,
-    rules: &IngressRules,
+    judge: &Judge<'_>,
 ) -> Checked<cloud::Ingress> {
     let what = "ingress address";
     let address = ingress
@@ -146,8 +159,7 @@ fn ingress(
         .map(|ip| text::ip(what, &ip))
         .transpose()?;
     if let Some(address) = address {
-        let checked = rules.check(address, &service.cluster_ips);
-        checked.map_err(|why| AnswerError::Address { what, address, why })?;
+        judge(address).map_err(|why| AnswerError::Address { what, address, why })?;
     }
     let hostname = ingress.hostname.filter(|text| !text.is_empty());
     if let Some(name) = &hostname {
@@ -158,6 +170,12 @@ fn ingress(
             "a DNS name in lower case",
             ok.then_some(()),
         )?;
+        let refused = |why| AnswerError::Name {
+            what: "ingress host name",
+            name: Quoted::new(name),
+            why,
+        };
+        names::check(name, judge).map_err(refused)?;
     }
     if address.is_none() && hostname.is_none() {
         return Err(AnswerError::Missing(
@@ -214,6 +232,7 @@ fn port_status(status: wit::PortStatus) -> Checked<cloud::PortStatus> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::answers::{IngressRules, Taken};
 
     // Holds: SEC-16
     #[test]
@@ -226,10 +245,11 @@ mod tests {
             cluster_ips: vec!["10.96.0.7".into()],
             ..cloud::Service::default()
         };
-        let status = |ip: &str| {
+        let judge = |address| rules.load_balancer(address, &service, &Taken::default());
+        let status = |ip: Option<&str>, hostname: Option<&str>| {
             let point = wit::Ingress {
-                ip: Some(ip.into()),
-                hostname: None,
+                ip: ip.map(Into::into),
+                hostname: hostname.map(Into::into),
                 ip_mode: None,
                 ports: Vec::new(),
             };
@@ -237,15 +257,24 @@ mod tests {
                 ingress: vec![point],
             }
         };
-        assert!(load_balancer(status("192.0.2.1"), &service, &rules).is_ok());
-        for ip in ["10.244.1.1", "10.96.0.7", "169.254.169.254"] {
-            let refused = load_balancer(status(ip), &service, &rules)
+        let refused = |status| {
+            load_balancer(status, &service, &judge)
                 .unwrap_err()
-                .to_string();
+                .to_string()
+        };
+        let good = status(Some("192.0.2.1"), Some("lb.example.com"));
+        assert!(load_balancer(good, &service, &judge).is_ok());
+        for ip in ["10.244.1.1", "10.96.0.7", "169.254.169.254"] {
+            let refused = refused(status(Some(ip), None));
             assert!(
                 refused.starts_with(&format!("ingress address {ip} is rejected: it is ")),
                 "{refused}"
             );
+        }
+        for name in ["localhost", "kubernetes.default.svc", "10.244.257", "127.1"] {
+            let refused = refused(status(None, Some(name)));
+            let words = format!("ingress host name `{name}` is rejected: it is ");
+            assert!(refused.starts_with(&words), "{refused}");
         }
     }
 
@@ -255,7 +284,7 @@ mod tests {
             ports: vec![cloud::ServicePort::default(); ports],
             ..cloud::Service::default()
         };
-        let ingress = |point| ingress(point, &service(1), &IngressRules::default());
+        let ingress = |point| ingress(point, &service(1), &|_| Ok(()));
         let point = |ip: Option<&str>, hostname: Option<&str>| wit::Ingress {
             ip: ip.map(Into::into),
             hostname: hostname.map(Into::into),
@@ -287,7 +316,7 @@ mod tests {
         let many = wit::LoadBalancerStatus {
             ingress: vec![point(Some("192.0.2.1"), None); 65],
         };
-        assert!(load_balancer(many, &service(1), &IngressRules::default()).is_err());
+        assert!(load_balancer(many, &service(1), &|_| Ok(())).is_err());
         let port = wit::PortStatus {
             port: 80,
             transport: wit::Transport::Tcp,
@@ -352,9 +381,8 @@ mod tests {
         };
         let modes = [Some(cloud::IpMode::Vip), Some(cloud::IpMode::Proxy), None];
         let ingress = modes.into_iter().map(point).collect();
-        let rules = IngressRules::default();
         assert_eq!(
-            status_of(status, &service, &rules).unwrap(),
+            status_of(status, &service, &|_| Ok(())).unwrap(),
             cloud::LoadBalancerStatus { ingress }
         );
     }

@@ -65,7 +65,7 @@ impl<'a, 's> Guest<'a, 's> {
                 .call_create_routes(&mut *store, &records)
                 .await?;
             store.data().answered(&answer);
-            Ok(each(routes.len(), Ok(answer), Ok))
+            Ok(each(routes, Ok(answer), |_, ()| Ok(())))
         })
     }
 
@@ -81,7 +81,7 @@ impl<'a, 's> Guest<'a, 's> {
                 .call_delete_routes(&mut *store, &records)
                 .await?;
             store.data().answered(&answer);
-            Ok(each(routes.len(), Ok(answer), Ok))
+            Ok(each(routes, Ok(answer), |_, ()| Ok(())))
         })
     }
 }

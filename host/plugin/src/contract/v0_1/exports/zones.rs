@@ -34,7 +34,7 @@ impl<'a, 's> Guest<'a, 's> {
                 .call_locate(&mut *store, &records)
                 .await?;
             store.data().answered(&answer);
-            Ok(each(nodes.len(), answer, zone))
+            Ok(each(nodes, answer, |_, it| zone(it)))
         })
     }
 }

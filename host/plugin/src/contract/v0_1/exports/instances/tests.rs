@@ -1,6 +1,7 @@
 use skydock_cloud::Pairs;
 
 use super::*;
+use crate::answers::{IngressRules, Taken};
 use crate::contract::v0_1::bindings::skydock::provider::types as wit;
 
 fn owner() -> Owned {
@@ -12,6 +13,17 @@ fn owner() -> Owned {
         ],
         permissions: Arc::new(crate::permissions::Permissions::unrestricted()),
     }
+}
+
+/// Checks the instance of node `n1` in an empty cluster.
+fn checked(it: instances::Instance) -> Checked<cloud::Instance> {
+    let node = cloud::Node {
+        name: "n1.default.svc".into(),
+        ..cloud::Node::default()
+    };
+    let rules = IngressRules::default();
+    let judge = |address| rules.node(address, &node, &Taken::default());
+    instance(it, &owner(), &node, &judge)
 }
 
 fn machine() -> instances::Instance {
@@ -62,7 +74,7 @@ fn a_provider_id_is_printable_and_has_an_owned_prefix() {
 
 #[test]
 fn an_instance_with_any_invalid_field_is_rejected() {
-    let good = instance(machine(), &owner()).unwrap();
+    let good = checked(machine()).unwrap();
     assert_eq!(good.provider_id.as_deref(), Some("metal://one"));
     assert_eq!(
         good.labels.get("example.com/rack").map(String::as_str),
@@ -121,7 +133,7 @@ fn an_instance_with_any_invalid_field_is_rejected() {
         ),
     ];
     for (what, it) in bad {
-        assert!(instance(it, &owner()).is_err(), "{what}");
+        assert!(checked(it).is_err(), "{what}");
     }
 }
 
@@ -135,7 +147,7 @@ fn empty_strings_count_as_absent() {
         instance_type: empty(),
         ..machine()
     };
-    let it = instance(it, &owner()).unwrap();
+    let it = checked(it).unwrap();
     assert_eq!(
         (it.provider_id, it.zone, it.region, it.instance_type),
         (None, None, None, None)
@@ -144,7 +156,7 @@ fn empty_strings_count_as_absent() {
 
 #[test]
 fn an_instance_is_converted_completely() {
-    let converted = instance(machine(), &owner()).unwrap();
+    let converted = checked(machine()).unwrap();
     let pairs = |key: &str, text: &str| Pairs::from([(key.to_owned(), text.to_owned())]);
     let expected = cloud::Instance {
         provider_id: Some("metal://one".into()),
@@ -181,7 +193,7 @@ fn an_instance_with_a_special_address_is_rejected() {
             addresses: vec![node_address(kind, text)],
             ..machine()
         };
-        let refused = instance(bad, &owner()).unwrap_err().to_string();
+        let refused = checked(bad).unwrap_err().to_string();
         assert!(
             refused.starts_with(&format!("address {text} is rejected: it is ")),
             "{refused}"
@@ -189,15 +201,36 @@ fn an_instance_with_a_special_address_is_rejected() {
     }
 }
 
+// Holds: SEC-60
+#[test]
+fn an_instance_with_a_name_of_the_cluster_is_rejected() {
+    use wit::AddressKind::{ExternalDns, Hostname, InternalDns};
+    let named = |kind, text| {
+        checked(instances::Instance {
+            addresses: vec![node_address(kind, text)],
+            ..machine()
+        })
+    };
+    for kind in [Hostname, InternalDns, ExternalDns] {
+        let refused = named(kind, "kubernetes.default.svc").unwrap_err();
+        let words =
+            "address `kubernetes.default.svc` is rejected: it is a name in the DNS of the cluster";
+        assert_eq!(refused.to_string(), words);
+        assert!(named(kind, "n1.example").is_ok());
+    }
+    // The name of the node itself, which its kubelet has chosen.
+    assert!(named(Hostname, "n1.default.svc").is_ok());
+}
+
 #[test]
 fn instance_annotations_must_have_a_prefix_of_the_plugin() {
     assert_eq!(
-        instance(machine(), &owner()).unwrap().annotations["metal.example/rack"],
+        checked(machine()).unwrap().annotations["metal.example/rack"],
         "a b"
     );
     let others = instances::Instance {
         annotations: vec![("other.example/rack".into(), "a".into())],
         ..machine()
     };
-    assert!(instance(others, &owner()).is_err());
+    assert!(checked(others).is_err());
 }

@@ -1,0 +1,47 @@
+//! What in the cluster has an IP address.
+
+use std::fmt;
+
+/// An object of the cluster to which an IP address belongs, so that nothing else may have it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Holder {
+    /// A Service has it as a cluster IP.
+    ClusterIp {
+        /// Namespace of the Service.
+        namespace: String,
+        /// Name of the Service.
+        name: String,
+    },
+    /// A Service that this provider does not serve has it as the address of its load balancer.
+    LoadBalancer {
+        /// Namespace of the Service.
+        namespace: String,
+        /// Name of the Service.
+        name: String,
+    },
+    /// A node with this name has it as an internal or external address.
+    Node(String),
+    /// It is in a Pod CIDR of a node.
+    Pods {
+        /// The node.
+        node: String,
+        /// The Pod CIDR.
+        cidr: String,
+    },
+}
+
+/// Formats the holder as what it has, for example `a cluster IP of Service default/web`.
+impl fmt::Display for Holder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::ClusterIp { namespace, name } => {
+                write!(f, "a cluster IP of Service {namespace}/{name}")
+            }
+            Self::LoadBalancer { namespace, name } => {
+                write!(f, "the load balancer address of Service {namespace}/{name}")
+            }
+            Self::Node(name) => write!(f, "an address of node {name}"),
+            Self::Pods { node, cidr } => write!(f, "in the Pod CIDR {cidr} of node {node}"),
+        }
+    }
+}

@@ -1,0 +1,352 @@
+//! Which objects of the cluster have an IP address. The caches are indexed, because each answer of a
+//! provider with an address asks, and a cluster has thousands of objects.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    net::IpAddr,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use ipnet::IpNet;
+use k8s_openapi::api::core::v1::Service;
+use skydock_cloud::{AddressKind, Holder, Node};
+use skydock_kube::informer::{Change, Entry, Informer, Kind};
+
+use crate::kinds::{NodeKind, ServiceKind};
+
+/// The objects that have addresses.
+#[derive(Default)]
+pub(crate) struct Holders(Mutex<Index>);
+
+#[derive(Default)]
+struct Index {
+    addresses: BTreeSet<(IpAddr, Owner)>,
+    /// Pod CIDRs, each with its nodes.
+    pods: BTreeSet<(IpNet, Arc<str>)>,
+    /// Number of Pod CIDRs of each prefix length: there are few lengths.
+    lengths: BTreeMap<u8, usize>,
+}
+
+/// The key of an object, and for what it has the address.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Owner {
+    ClusterIp(Arc<str>),
+    LoadBalancer(Arc<str>),
+    Node(Arc<str>),
+}
+
+/// The addresses of one version of an object.
+#[derive(Debug, Default, PartialEq)]
+struct Claims {
+    addresses: Vec<(IpAddr, Owner)>,
+    pods: Vec<(IpNet, Arc<str>)>,
+}
+
+impl Claims {
+    fn of_node(node: &Node) -> Self {
+        let name: Arc<str> = node.name.as_str().into();
+        let kinds = [AddressKind::InternalIp, AddressKind::ExternalIp];
+        let addresses = node
+            .addresses
+            .iter()
+            .filter(|it| kinds.contains(&it.kind))
+            .filter_map(|it| parsed(&it.address));
+        Self {
+            addresses: addresses
+                .map(|address| (address, Owner::Node(Arc::clone(&name))))
+                .collect(),
+            pods: node
+                .pod_cidrs
+                .iter()
+                .filter_map(|cidr| Some((cidr.parse::<IpNet>().ok()?.trunc(), Arc::clone(&name))))
+                .collect(),
+        }
+    }
+
+    fn of_service(key: &str, service: &Service) -> Self {
+        let key: Arc<str> = key.into();
+        let spec = service.spec.as_ref();
+        // Old API servers set only the first.
+        let one = spec.and_then(|spec| spec.cluster_ip.as_ref());
+        let all = spec.and_then(|spec| spec.cluster_ips.as_deref());
+        let cluster_ips = one.into_iter().chain(all.unwrap_or_default());
+        let has_balancer = spec.is_some_and(|spec| spec.type_.as_deref() == Some("LoadBalancer"));
+        let status = service.status.as_ref().filter(|_| has_balancer);
+        let ingress = status
+            .and_then(|status| status.load_balancer.as_ref()?.ingress.as_deref())
+            .unwrap_or_default()
+            .iter()
+            .filter_map(|ingress| ingress.ip.as_ref());
+        let cluster_ips = cluster_ips
+            .filter_map(|text| parsed(text))
+            .map(|address| (address, Owner::ClusterIp(Arc::clone(&key))));
+        let ingress = ingress
+            .filter_map(|text| parsed(text))
+            .map(|address| (address, Owner::LoadBalancer(Arc::clone(&key))));
+        Self {
+            addresses: cluster_ips.chain(ingress).collect(),
+            pods: Vec::new(),
+        }
+    }
+}
+
+/// Parses an address. Headless Services have `None`.
+fn parsed(text: &str) -> Option<IpAddr> {
+    Some(text.parse::<IpAddr>().ok()?.to_canonical())
+}
+
+impl Index {
+    fn replace(&mut self, old: &Claims, new: Claims) {
+        if *old == new {
+            return;
+        }
+        for claim in &old.addresses {
+            self.addresses.remove(claim);
+        }
+        for claim in &old.pods {
+            if self.pods.remove(claim) {
+                self.count(claim.0.prefix_len(), |count| count.saturating_sub(1));
+            }
+        }
+        self.addresses.extend(new.addresses);
+        for claim in new.pods {
+            let length = claim.0.prefix_len();
+            if self.pods.insert(claim) {
+                self.count(length, |count| count.saturating_add(1));
+            }
+        }
+    }
+
+    fn count(&mut self, length: u8, change: impl Fn(usize) -> usize) {
+        let count = self.lengths.entry(length).or_default();
+        *count = change(*count);
+        if *count == 0 {
+            self.lengths.remove(&length);
+        }
+    }
+
+    fn owners(&self, address: IpAddr) -> impl Iterator<Item = &Owner> {
+        let first = (address, Owner::ClusterIp("".into()));
+        self.addresses
+            .range(first..)
+            .take_while(move |(it, _)| *it == address)
+            .map(|(_, owner)| owner)
+    }
+
+    fn pods(&self, address: IpAddr) -> impl Iterator<Item = &(IpNet, Arc<str>)> {
+        let around = self
+            .lengths
+            .keys()
+            .filter_map(move |length| Some(IpNet::new(address, *length).ok()?.trunc()));
+        around.flat_map(|net| {
+            self.pods
+                .range((net, "".into())..)
+                .take_while(move |(it, _)| *it == net)
+        })
+    }
+}
+
+impl Holders {
+    /// Keeps the index in line with these caches.
+    pub(crate) fn follow(
+        nodes: &Informer<NodeKind>,
+        services: &Informer<ServiceKind>,
+    ) -> Arc<Self> {
+        let holders = Arc::<Self>::default();
+        let (of_nodes, of_services) = (Arc::clone(&holders), Arc::clone(&holders));
+        nodes.subscribe(move |change| {
+            of_nodes.change(&change, |entry| Claims::of_node(&entry.view));
+        });
+        services.subscribe(move |change| {
+            of_services.change(&change, |entry| {
+                Claims::of_service(&entry.key(), &entry.object)
+            });
+        });
+        holders
+    }
+
+    fn change<K: Kind>(&self, change: &Change<'_, K>, claims: impl Fn(&Entry<K>) -> Claims) {
+        let (old, new) = match change {
+            Change::Added(new) => (Claims::default(), claims(new)),
+            Change::Updated(old, new) => (claims(old), claims(new)),
+            Change::Deleted(old) => (claims(old), Claims::default()),
+        };
+        self.index().replace(&old, new);
+    }
+
+    fn index(&self) -> MutexGuard<'_, Index> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns what has this address. `serves` tells of the key of a Service whether its load
+    /// balancer is the provider's own.
+    pub(crate) fn find(&self, address: IpAddr, serves: impl Fn(&str) -> bool) -> Vec<Holder> {
+        let address = address.to_canonical();
+        let index = self.index();
+        let names = |key: &str| {
+            let (namespace, name) = key.split_once('/').unwrap_or_default();
+            (namespace.to_owned(), name.to_owned())
+        };
+        let owned = index.owners(address).filter_map(|owner| match owner {
+            Owner::ClusterIp(key) => {
+                let (namespace, name) = names(key);
+                Some(Holder::ClusterIp { namespace, name })
+            }
+            Owner::LoadBalancer(key) => {
+                let (namespace, name) = names(key);
+                (!serves(key)).then_some(Holder::LoadBalancer { namespace, name })
+            }
+            Owner::Node(name) => Some(Holder::Node(name.to_string())),
+        });
+        let pods = index.pods(address).map(|(net, node)| Holder::Pods {
+            node: node.to_string(),
+            cidr: net.to_string(),
+        });
+        owned.chain(pods).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::testing::{node, service, with};
+
+    type Caches = (Arc<Informer<NodeKind>>, Arc<Informer<ServiceKind>>);
+
+    /// Returns caches with a node and these Services, and what has each address in them.
+    fn caches(services: &[(&str, Value)]) -> (Caches, impl Fn(&str) -> Vec<String> + use<>) {
+        let caches: Caches = Default::default();
+        let (nodes, all) = &caches;
+        nodes.apply(with(
+            &node("n1"),
+            &json!({
+                "spec": {"podCIDRs": ["10.244.1.0/24", "fd00:10:244:1::/64"]},
+                "status": {"addresses": [
+                    {"type": "Hostname", "address": "n1"},
+                    {"type": "InternalIP", "address": "10.0.0.1"},
+                    {"type": "ExternalIP", "address": "2001:db8::1"},
+                ]},
+            }),
+        ));
+        let holders = Holders::follow(nodes, all);
+        for (name, change) in services {
+            all.apply(with(&service(name), change));
+        }
+        let find = move |text: &str| {
+            let found = holders.find(text.parse().unwrap(), |key| key == "ns/ours");
+            found.iter().map(ToString::to_string).collect()
+        };
+        (caches, find)
+    }
+
+    // Holds: SEC-16
+    #[test]
+    fn every_address_of_the_cluster_has_its_holder() {
+        let balanced = |ip: &str| {
+            json!({
+                "spec": {"clusterIPs": ["10.96.0.10"], "loadBalancerClass": "x"},
+                "status": {"loadBalancer": {"ingress": [{"ip": ip}, {"hostname": "a.example"}]}},
+            })
+        };
+        let plain = |clusters: &[&str]| {
+            let first = clusters.first();
+            json!({"spec": {"type": "ClusterIP", "clusterIP": first, "clusterIPs": clusters}})
+        };
+        let old = json!({"spec": {"type": "NodePort", "clusterIP": "10.96.0.7"}});
+        let (_caches, find) = caches(&[
+            ("dns", plain(&["10.96.0.1", "fd00:96::1"])),
+            ("headless", plain(&["None"])),
+            ("old", old),
+            ("ours", balanced("192.0.2.1")),
+            ("theirs", balanced("192.0.2.2")),
+        ]);
+        let none: &[&str] = &[];
+        let table = [
+            ("10.96.0.1", &["a cluster IP of Service ns/dns"][..]),
+            ("fd00:96::1", &["a cluster IP of Service ns/dns"]),
+            ("::ffff:10.96.0.1", &["a cluster IP of Service ns/dns"]),
+            ("10.96.0.7", &["a cluster IP of Service ns/old"]),
+            (
+                "10.96.0.10",
+                &[
+                    "a cluster IP of Service ns/ours",
+                    "a cluster IP of Service ns/theirs",
+                ],
+            ),
+            ("192.0.2.1", none),
+            (
+                "192.0.2.2",
+                &["the load balancer address of Service ns/theirs"],
+            ),
+            ("10.0.0.1", &["an address of node n1"]),
+            ("2001:db8::1", &["an address of node n1"]),
+            ("10.244.1.0", &["in the Pod CIDR 10.244.1.0/24 of node n1"]),
+            (
+                "10.244.1.255",
+                &["in the Pod CIDR 10.244.1.0/24 of node n1"],
+            ),
+            (
+                "fd00:10:244:1::9",
+                &["in the Pod CIDR fd00:10:244:1::/64 of node n1"],
+            ),
+            ("10.244.2.0", none),
+            ("10.0.0.2", none),
+        ];
+        for (address, holders) in table {
+            assert_eq!(find(address), holders, "{address}");
+        }
+    }
+
+    // Holds: SEC-16
+    #[test]
+    fn holders_follow_changes_and_deletions() {
+        let spec = |ip: &str| json!({"spec": {"type": "ClusterIP", "clusterIPs": [ip]}});
+        let ((nodes, services), find) = caches(&[("a", spec("10.96.0.1"))]);
+        let version = |change: Value| with(&node("n1"), &change);
+        services.apply(with(
+            &with(&service("a"), &spec("10.96.0.2")),
+            &json!({"metadata": {"resourceVersion": "2"}}),
+        ));
+        nodes.apply(version(json!({
+            "metadata": {"resourceVersion": "2"}, "spec": {"podCIDRs": ["10.245.0.0/16"]},
+            "status": {"addresses": [{"type": "InternalIP", "address": "10.0.0.2"}]},
+        })));
+        let are = |expected: [bool; 6]| {
+            let addresses = [
+                "10.96.0.1",
+                "10.0.0.1",
+                "10.244.1.1",
+                "10.96.0.2",
+                "10.0.0.2",
+                "10.245.9.9",
+            ];
+            assert_eq!(addresses.map(|it| !find(it).is_empty()), expected);
+        };
+        are([false, false, false, true, true, true]);
+        nodes.delete("n1");
+        services.delete("ns/a");
+        are([false; 6]);
+    }
+
+    /// Two nodes may have the same address or Pod CIDR for a while.
+    #[test]
+    fn an_address_is_held_until_its_last_holder_is_gone() {
+        let ((nodes, _services), find) = caches(&[]);
+        let other = json!({
+            "spec": {"podCIDRs": ["10.244.1.0/24"]},
+            "status": {"addresses": [{"type": "InternalIP", "address": "10.0.0.1"}]},
+        });
+        nodes.apply(with(&node("n2"), &other));
+        assert_eq!((find("10.0.0.1").len(), find("10.244.1.1").len()), (2, 2));
+        nodes.delete("n1");
+        assert_eq!(
+            (find("10.0.0.1"), find("10.244.1.1")),
+            (
+                vec!["an address of node n2".to_owned()],
+                vec!["in the Pod CIDR 10.244.1.0/24 of node n2".to_owned()]
+            )
+        );
+    }
+}

@@ -1,0 +1,273 @@
+use skydock_cloud::{AddressKind, NodeAddress};
+
+use super::*;
+
+fn nets(texts: &[&str]) -> Vec<IpNet> {
+    texts.iter().map(|text| text.parse().unwrap()).collect()
+}
+
+fn ip(text: &str) -> IpAddr {
+    text.parse().expect(text)
+}
+
+fn cluster_ip(name: &str) -> Holder {
+    Holder::ClusterIp {
+        namespace: "ns".into(),
+        name: name.into(),
+    }
+}
+
+fn held(holder: Holder) -> Taken {
+    Taken {
+        holders: vec![holder],
+        ..Taken::default()
+    }
+}
+
+/// Node `n1`, whose kubelet reports 10.244.7.1.
+fn n1() -> Node {
+    Node {
+        name: "n1".into(),
+        addresses: vec![NodeAddress {
+            kind: AddressKind::InternalIp,
+            address: "10.244.7.1".into(),
+        }],
+        ..Node::default()
+    }
+}
+
+fn web() -> Service {
+    Service {
+        namespace: "ns".into(),
+        name: "web".into(),
+        cluster_ips: vec!["172.20.0.1".into(), "None".into()],
+        ..Service::default()
+    }
+}
+
+// Holds: SEC-16
+#[test]
+fn special_addresses_are_rejected() {
+    let (rules, nobody) = (IngressRules::default(), Taken::default());
+    let table = [
+        ("10.0.0.1", None),
+        ("192.0.2.1", None),
+        ("198.18.0.1", None),
+        ("100.64.0.1", None),
+        ("2001:db8::1", None),
+        ("2a00::1", None),
+        ("fd00::1", None),
+        ("2002:c000:201::1", None),
+        ("0.0.0.0", Some(Refused::Unspecified)),
+        ("0.1.2.3", Some(Refused::Unspecified)),
+        ("::", Some(Refused::Unspecified)),
+        ("127.0.0.1", Some(Refused::Loopback)),
+        ("127.255.255.254", Some(Refused::Loopback)),
+        ("::1", Some(Refused::Loopback)),
+        ("169.254.1.1", Some(Refused::LinkLocal)),
+        ("fe80::1", Some(Refused::LinkLocal)),
+        ("febf::1", Some(Refused::LinkLocal)),
+        ("224.0.0.1", Some(Refused::Multicast)),
+        ("239.255.255.255", Some(Refused::Multicast)),
+        ("ff02::1", Some(Refused::Multicast)),
+        ("255.255.255.255", Some(Refused::Broadcast)),
+        ("192.0.0.8", Some(Refused::Reserved)),
+        ("192.88.99.1", Some(Refused::Reserved)),
+        ("100::1", Some(Refused::Reserved)),
+        ("2001:20::1", Some(Refused::Reserved)),
+        ("4000::1", Some(Refused::Reserved)),
+        ("::ffff:10.0.0.1", Some(Refused::Embedded)),
+        ("::10.0.0.1", Some(Refused::Embedded)),
+        ("::ffff:0:10.0.0.1", Some(Refused::Embedded)),
+        ("64:ff9b::10.0.0.1", Some(Refused::Embedded)),
+        ("64:ff9b:1::1", Some(Refused::Embedded)),
+        ("2001::1", Some(Refused::Embedded)),
+        ("2002:7f00:1::1", Some(Refused::Embedded)),
+        ("169.254.169.254", Some(Refused::Metadata)),
+        ("168.63.129.16", Some(Refused::Metadata)),
+        ("100.100.100.200", Some(Refused::Metadata)),
+        ("192.0.0.192", Some(Refused::Metadata)),
+        ("fd00:ec2::254", Some(Refused::Metadata)),
+        ("::ffff:168.63.129.16", Some(Refused::Metadata)),
+        ("64:ff9b::a9fe:a9fe", Some(Refused::Metadata)),
+        ("2002:a83f:8110::1", Some(Refused::Metadata)),
+    ];
+    for (text, expected) in table {
+        let node = rules.node(ip(text), &n1(), &nobody);
+        let balancer = rules.load_balancer(ip(text), &web(), &nobody);
+        assert_eq!(
+            (node.err(), balancer.err()),
+            (expected.clone(), expected),
+            "{text}"
+        );
+    }
+    // Google Cloud has subnets of this range, whose machines are nodes.
+    assert_eq!(rules.node(ip("240.0.0.1"), &n1(), &nobody), Ok(()));
+    let reserved = rules.load_balancer(ip("240.0.0.1"), &web(), &nobody);
+    assert_eq!(reserved, Err(Refused::Reserved));
+}
+
+// Holds: SEC-16
+#[test]
+fn addresses_of_the_cluster_are_not_a_load_balancers() {
+    let lb = Holder::LoadBalancer {
+        namespace: "ns".into(),
+        name: "other".into(),
+    };
+    let pods = Holder::Pods {
+        node: "n1".into(),
+        cidr: "10.244.1.0/24".into(),
+    };
+    let api_server = Taken {
+        api_server: true,
+        ..Taken::default()
+    };
+    let everything = IngressRules {
+        allowed: nets(&["0.0.0.0/0", "::/0"]),
+        node_addresses: true,
+        ..IngressRules::default()
+    };
+    let held_by = |holder: &Holder| Some(Refused::Held(holder.clone()));
+    // By default, and if the operator allows all that can be allowed.
+    let table = [
+        (Taken::default(), None, None),
+        (
+            api_server,
+            Some(Refused::ApiServer),
+            Some(Refused::ApiServer),
+        ),
+        (
+            held(cluster_ip("dns")),
+            held_by(&cluster_ip("dns")),
+            held_by(&cluster_ip("dns")),
+        ),
+        (held(lb.clone()), held_by(&lb), held_by(&lb)),
+        (
+            held(Holder::Node("n1".into())),
+            held_by(&Holder::Node("n1".into())),
+            None,
+        ),
+        (held(pods.clone()), held_by(&pods), None),
+    ];
+    for (taken, by_default, at_most) in table {
+        let check =
+            |rules: &IngressRules| rules.load_balancer(ip("192.0.2.1"), &web(), &taken).err();
+        assert_eq!(check(&IngressRules::default()), by_default, "{taken:?}");
+        assert_eq!(check(&everything), at_most, "{taken:?}");
+    }
+    for never in [
+        "169.254.169.254",
+        "::ffff:169.254.169.254",
+        "172.20.0.1",
+        "64:ff9b::172.20.0.1",
+    ] {
+        let checked = everything.load_balancer(ip(never), &web(), &Taken::default());
+        assert!(checked.is_err(), "{never}");
+    }
+}
+
+/// A range that is allowed for Pods must not open the machines in it.
+// Holds: SEC-16
+#[test]
+fn an_allowed_range_does_not_open_node_addresses() {
+    let rules = IngressRules {
+        allowed: nets(&["10.0.0.0/8"]),
+        ..IngressRules::default()
+    };
+    let node = held(Holder::Node("n1".into()));
+    let refused = rules
+        .load_balancer(ip("10.0.0.1"), &web(), &node)
+        .unwrap_err();
+    assert_eq!(
+        refused.to_string(),
+        "it is an address of node n1; to allow addresses of nodes, set --load-balancer-allow-node-addresses"
+    );
+}
+
+// Holds: SEC-16
+#[test]
+fn ranges_of_the_cluster_need_to_be_allowed() {
+    let rules = IngressRules {
+        pods: nets(&["10.244.0.0/16", "fd00:10:244::/56"]),
+        services: nets(&["10.96.0.0/12"]),
+        allowed: nets(&["10.244.9.0/24", "127.0.0.0/8"]),
+        node_addresses: false,
+    };
+    let pod = |text: &str| Some(Refused::Pod(text.parse().unwrap()));
+    let service = |text: &str| Some(Refused::Service(text.parse().unwrap()));
+    let table = [
+        ("192.0.2.1", None),
+        ("10.244.1.1", pod("10.244.0.0/16")),
+        ("fd00:10:244::1", pod("fd00:10:244::/56")),
+        ("10.96.0.1", service("10.96.0.0/12")),
+        ("172.20.0.1", Some(Refused::Held(cluster_ip("web")))),
+        ("172.20.0.2", None),
+        ("10.244.9.1", None),
+        ("127.0.0.1", None),
+        ("::1", Some(Refused::Loopback)),
+    ];
+    for (text, expected) in table {
+        let checked = rules.load_balancer(ip(text), &web(), &Taken::default());
+        assert_eq!(checked.err(), expected, "{text}");
+    }
+}
+
+// Holds: SEC-60
+#[test]
+fn a_node_has_no_address_of_services_or_other_pods() {
+    let rules = IngressRules {
+        pods: nets(&["10.0.0.0/8"]),
+        services: nets(&["10.96.0.0/12"]),
+        ..IngressRules::default()
+    };
+    let pods_of = |node: &str| Holder::Pods {
+        node: node.into(),
+        cidr: "10.244.0.0/16".into(),
+    };
+    let check = |text: &str, taken: Taken| rules.node(ip(text), &n1(), &taken).err();
+    let refused = |holder: Holder| Some(Refused::Held(holder));
+    assert_eq!(
+        check("10.1.0.1", held(cluster_ip("dns"))),
+        refused(cluster_ip("dns"))
+    );
+    assert_eq!(
+        check("10.96.0.9", Taken::default()),
+        Some(Refused::Service("10.96.0.0/12".parse().unwrap()))
+    );
+    assert_eq!(
+        check("10.244.2.1", held(pods_of("n2"))),
+        refused(pods_of("n2"))
+    );
+    for (text, taken) in [
+        // The range of Pods may be that of the cloud's network.
+        ("10.1.0.1", Taken::default()),
+        ("10.244.2.1", held(pods_of("n1"))),
+        ("10.244.7.1", held(pods_of("n2"))),
+        ("10.1.0.1", held(Holder::Node("n2".into()))),
+        (
+            "10.1.0.1",
+            Taken {
+                api_server: true,
+                ..Taken::default()
+            },
+        ),
+    ] {
+        assert_eq!(check(text, taken), None, "{text}");
+    }
+}
+
+#[test]
+fn a_rejection_names_the_range_and_the_flag() {
+    let rules = IngressRules {
+        services: nets(&["10.96.0.0/12"]),
+        ..IngressRules::default()
+    };
+    let said = rules
+        .load_balancer(ip("10.96.0.1"), &web(), &Taken::default())
+        .unwrap_err()
+        .to_string();
+    assert_eq!(
+        said,
+        "it is in the cluster IP range 10.96.0.0/12; to allow it, set --load-balancer-allowed-cidrs"
+    );
+}
