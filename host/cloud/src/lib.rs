@@ -20,6 +20,7 @@ mod instance;
 mod load_balancer;
 mod node;
 mod provider;
+pub mod reason;
 mod route;
 mod service;
 pub mod text;

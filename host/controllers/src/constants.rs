@@ -1,5 +1,5 @@
-//! Names of Kubernetes that controllers read and write: labels, taints, annotations, the finalizer
-//! and event reasons.
+//! Names of Kubernetes that controllers read and write: labels, taints, annotations and the
+//! finalizer. Event reasons are in [`skydock_cloud::reason`].
 //!
 //! They are those of `k8s.io/cloud-provider`, unless a comment says otherwise.
 
@@ -63,63 +63,11 @@ pub const ANNOTATION_ALLOW_DELETION: &str = "skydock.dev/allow-deletion";
 /// Finalizer that keeps a Service until its load balancer is deleted.
 pub const FINALIZER: &str = "service.kubernetes.io/load-balancer-cleanup";
 
-/// Event reasons.
-pub mod reason {
-    /// A node was initialized.
-    pub const SYNCED: &str = "Synced";
-    /// A node cannot be initialized yet. Ours: upstream only logs it.
-    pub const FAILED_TO_INITIALIZE: &str = "FailedToInitialize";
-    /// A node waits for initialization, but no provider here owns its provider ID. Ours.
-    pub const FOREIGN_PROVIDER_ID: &str = "ForeignProviderID";
-    /// A node is being deleted because its instance does not exist.
-    pub const DELETING_NODE: &str = "DeletingNode";
-    /// Deleting a node failed.
-    pub const DELETING_NODE_FAILED: &str = "DeletingNodeFailed";
-    /// A node does not get a Pod CIDR because none is left.
-    pub const CIDR_NOT_AVAILABLE: &str = "CIDRNotAvailable";
-    /// Writing the Pod CIDRs of a node failed.
-    pub const CIDR_ASSIGNMENT_FAILED: &str = "CIDRAssignmentFailed";
-    /// A node has a Pod CIDR that is not in any cluster CIDR. Ours: upstream ends the process.
-    pub const POD_CIDR_OUT_OF_RANGE: &str = "PodCIDROutOfRange";
-    /// The Pod CIDRs of two nodes are the same or overlap. Ours.
-    pub const POD_CIDR_CONFLICT: &str = "PodCIDRConflict";
-    /// Another component allocates Pod CIDRs too. Ours.
-    pub const OTHER_CIDR_ALLOCATOR: &str = "OtherCIDRAllocator";
-    /// Nodes whose instance does not exist are not deleted because they are too many. Ours.
-    pub const NODE_DELETION_STOPPED: &str = "NodeDeletionStopped";
-    /// An operation in the cloud has been in progress for a long time. Ours.
-    pub const STILL_IN_PROGRESS: &str = "StillInProgress";
-    /// A load balancer is being created or updated.
-    pub const ENSURING_LB: &str = "EnsuringLoadBalancer";
-    /// A load balancer corresponds to its Service.
-    pub const ENSURED_LB: &str = "EnsuredLoadBalancer";
-    /// A load balancer is being deleted.
-    pub const DELETING_LB: &str = "DeletingLoadBalancer";
-    /// A load balancer was deleted.
-    pub const DELETED_LB: &str = "DeletedLoadBalancer";
-    /// The nodes behind a load balancer were changed.
-    pub const UPDATED_LB: &str = "UpdatedLoadBalancer";
-    /// There are no nodes for a load balancer.
-    pub const UNAVAILABLE_LB: &str = "UnAvailableLoadBalancer";
-    /// Creating, updating or deleting the load balancer of a Service failed.
-    pub const SYNC_LB_FAILED: &str = "SyncLoadBalancerFailed";
-    /// Deleting the load balancer of a Service that does not exist failed.
-    pub const DELETE_LB_FAILED: &str = "DeleteLoadBalancerFailed";
-    /// Changing the nodes behind a load balancer failed.
-    pub const UPDATE_LB_FAILED: &str = "UpdateLoadBalancerFailed";
-    /// A route to a node could not be created.
-    pub const FAILED_TO_CREATE_ROUTE: &str = "FailedToCreateRoute";
-    /// The existing routes could not be listed. Ours.
-    pub const FAILED_TO_LIST_ROUTES: &str = "FailedToListRoutes";
-    /// The number of routes is close to the limit. Ours.
-    pub const ROUTES_NEAR_LIMIT: &str = "RoutesNearLimit";
-}
-
 #[cfg(test)]
 mod tests {
     /// Constants that are not upstream's have `Ours` in their comment.
     #[test]
-    fn every_own_annotation_and_event_is_documented() {
+    fn every_own_annotation_is_documented() {
         let page = include_str!("../../../docs/operating.md");
         let mut names = Vec::new();
         let mut ours = false;
@@ -135,7 +83,7 @@ mod tests {
             }
         }
         assert!(
-            names.contains(&"`NodeDeletionStopped`".to_owned()),
+            names.contains(&"`node.skydock.dev/labels`".to_owned()),
             "{names:?}"
         );
         let missing: Vec<_> = names.iter().filter(|name| !page.contains(*name)).collect();

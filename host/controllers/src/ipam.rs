@@ -26,6 +26,7 @@ use ipnet::IpNet;
 use k8s_openapi::api::core::v1::Node;
 use kube::Client;
 use serde_json::json;
+use skydock_cloud::reason;
 use skydock_kube::{
     api::{Patch, Target, patch},
     informer::{Change, Entry},
@@ -43,7 +44,6 @@ use self::{
 use crate::kinds::NodeKind;
 use crate::{
     ClientName,
-    constants::reason,
     descriptor::{Descriptor, NeedsServices},
     retry::Again,
     shared::{Runner, Shared},

@@ -8,6 +8,7 @@
 pub mod addresses;
 mod apply;
 mod describe;
+mod doubles;
 mod due;
 mod echo;
 mod initialize;
@@ -23,7 +24,7 @@ use std::{sync::Arc, time::Duration};
 use async_trait::async_trait;
 use futures::{StreamExt, future::BoxFuture, stream};
 use kube::Client;
-use skydock_cloud::Capability;
+use skydock_cloud::{Capability, reason};
 use skydock_kube::{
     events::TELL_AGAIN,
     informer::{Change, Entry},
@@ -33,6 +34,7 @@ use tokio::{sync::mpsc, time::Instant};
 use tokio_util::sync::CancellationToken;
 
 use self::{
+    doubles::Doubles,
     due::Due,
     echo::Echo,
     memory::Memory,
@@ -44,7 +46,6 @@ use crate::kinds::NodeKind;
 use crate::{
     ClientName,
     batches::{Lanes, ask_all},
-    constants::reason,
     descriptor::{Descriptor, NeedsServices},
     pause::Pause,
     shared::{Runner, Shared, apart},
@@ -108,6 +109,7 @@ pub(crate) struct NodeController {
     due: Due,
     pause: Pause,
     echo: Arc<Echo>,
+    doubles: Arc<Doubles>,
     memory: Arc<Memory>,
     lanes: Lanes,
     /// Nodes that took long when queried alone. They are processed outside of the workers, so that
@@ -151,6 +153,7 @@ impl NodeController {
             period: options.period.max(LEAST_PERIOD),
             ..options
         };
+        let doubles = Doubles::follow(&shared);
         let (slow, slow_ones) = mpsc::unbounded_channel();
         Self {
             shared,
@@ -161,6 +164,7 @@ impl NodeController {
             due: Due::default(),
             pause: Pause::default(),
             echo,
+            doubles,
             memory,
             lanes: Lanes::new(options.workers),
             slow,

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::ObjectReference;
+use skydock_cloud::reason;
 use skydock_kube::{
     election::ElectionConfig,
     events::{EventType, Notice, Recorder},
@@ -12,10 +13,6 @@ use tokio::sync::broadcast::error::RecvError;
 
 /// `source.component` (C-03).
 const SOURCE: &str = "cloud-controller-manager";
-/// A new plugin is in service.
-const SWAPPED: &str = "PluginSwapped";
-/// A plugin was rejected.
-const REJECTED: &str = "PluginRejected";
 
 /// A publisher of events on the Lease.
 #[derive(Clone)]
@@ -46,7 +43,7 @@ impl Reporter {
     pub fn leads(&self, identity: &str) {
         self.publish(
             EventType::Normal,
-            "LeaderElection",
+            reason::LEADER_ELECTION,
             format!("{identity} became leader"),
         );
     }
@@ -78,7 +75,7 @@ impl Reporter {
                     let added: Names = now.added.iter().collect();
                     message = format!("{message}; it needs in addition: {added}");
                 }
-                self.publish(EventType::Normal, SWAPPED, message);
+                self.publish(EventType::Normal, reason::PLUGIN_SWAPPED, message);
             }
             SwapOutcome::Rejected {
                 stage,
@@ -89,7 +86,7 @@ impl Reporter {
                     "Plugin {plugin}: the new plugin or configuration was rejected at stage {stage}, and generation {kept} \
                      stays in service: {reason}"
                 );
-                self.publish(EventType::Warning, REJECTED, message);
+                self.publish(EventType::Warning, reason::PLUGIN_REJECTED, message);
             }
         }
     }

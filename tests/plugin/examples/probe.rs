@@ -197,6 +197,8 @@ impl Routes for Probe {
 impl Maintenance for Probe {
     fn maintain() -> Result<u64> {
         tell("n1", "Maintained", "a node");
+        tell("n1", "NodeDeletionStopped", "as Skydock says it");
+        tell("n1", "NodeNotReady", "as Kubernetes says it");
         tell("default/web", "Maintained", "a service");
         tell("nobody", "Maintained", "never seen");
         Ok(5)

@@ -1,6 +1,7 @@
 //! Deletes nodes whose instance does not exist, unless they are too many.
 
 use futures::{StreamExt, stream};
+use skydock_cloud::reason;
 use skydock_kube::api::ApiError;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -10,7 +11,7 @@ use super::{
     brake::{Stopped, Verdict},
     choice::{self, Choice},
 };
-use crate::constants::{ANNOTATION_ALLOW_DELETION, reason};
+use crate::constants::ANNOTATION_ALLOW_DELETION;
 
 impl LifecycleController {
     /// Deletes the nodes that the last answers have condemned, unless they are too many.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use skydock_cloud::{Answers, CloudError, Node, Presence};
+use skydock_cloud::{Answers, CloudError, Node, Presence, reason};
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 
@@ -13,7 +13,6 @@ use super::{
 };
 use crate::{
     batches::{Answered, Ask},
-    constants::reason,
     patience::minutes,
     retry::SOON,
 };

@@ -3,17 +3,16 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
-use skydock_cloud::{CloudError, Instance};
+use skydock_cloud::{CloudError, Instance, reason};
 use skydock_kube::{api::ApiError, informer::Entry};
 use tokio::{sync::Semaphore, time::Instant};
 
 use super::{
     NodeController, NodeEntry, apply,
-    plan::{self, Need, Refusal},
+    plan::{self, Initialization, Need, Refusal},
 };
 use crate::kinds::NodeKind;
 use crate::{
-    constants::reason,
     patience::minutes,
     retry::{self, Again},
 };
@@ -64,6 +63,18 @@ impl NodeController {
         self.finish(&latest, Ok(()));
     }
 
+    /// Returns what to write, unless another node has the provider ID.
+    fn plan(&self, entry: &NodeEntry, instance: &Instance) -> Result<Initialization, Refusal> {
+        let plan = plan::initialize(&entry.view, instance)?;
+        if let Some(id) = &plan.provider_id
+            && let Some(other) = self.doubles.ready(id, entry.name(), &self.shared.nodes)
+        {
+            let id = id.clone();
+            return Err(Refusal::TakenProviderId { id, other });
+        }
+        Ok(plan)
+    }
+
     /// Writes the addresses, and waits until the cache contains them.
     async fn write_addresses(
         &self,
@@ -72,7 +83,7 @@ impl NodeController {
         turns: &Semaphore,
     ) -> Result<(), Unfinished> {
         let turn = turns.acquire().await;
-        let Some(wanted) = plan::initialize(&entry.view, instance)?.addresses else {
+        let Some(wanted) = self.plan(entry, instance)?.addresses else {
             return Ok(());
         };
         let expectation = self.echo.expect(entry, &wanted);
@@ -108,7 +119,7 @@ impl NodeController {
             latest.uid() == asked.uid() && plan::need(&latest.view, &info) == Need::Initialization
         });
         let latest = latest.ok_or(Unfinished::Needless)?;
-        let plan = plan::initialize(&latest.view, instance)?;
+        let plan = self.plan(&latest, instance)?;
         for refused in plan.labels.refused.iter().chain(&plan.annotations.refused) {
             tracing::warn!(node = latest.name(), "{refused}");
         }

@@ -81,6 +81,16 @@ pub enum Refusal {
     /// There is no provider ID, which Kubernetes needs to identify the instance.
     #[error("cloud provider does not set node provider ID for node {0}")]
     NoProviderId(String),
+    /// A node has one provider ID for its lifetime, and this one belongs to another node.
+    #[error(
+        "its provider ID {id:?} is that of node {other}, which is ready: if the machine was renamed, delete that Node"
+    )]
+    TakenProviderId {
+        /// The provider ID.
+        id: String,
+        /// The other node.
+        other: String,
+    },
     /// The kubelet's `--node-ip` does not match the cloud's addresses.
     #[error("provided node ip is not valid: {0}")]
     ProvidedIp(#[from] ProvidedIpError),

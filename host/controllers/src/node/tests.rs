@@ -53,14 +53,16 @@ impl Bench {
         tokio::spawn(async move { controller.run(shutdown).await });
     }
 
+    /// The first one has the address 10.0.0.1.
     fn knows(&self, name: &str) {
+        let number = self.cloud.instances.lock().unwrap().len();
         self.says(
             name,
             Ok(Instance {
                 provider_id: Some(format!("fake://{name}")),
                 addresses: vec![NodeAddress {
                     kind: AddressKind::InternalIp,
-                    address: "10.0.0.1".into(),
+                    address: format!("10.0.{}.{}", number / 250, number % 250 + 1),
                 }],
                 zone: Some("z1".into()),
                 ..Instance::default()
@@ -672,7 +674,7 @@ async fn addresses_are_updated_from_the_cloud_each_period() {
     bench.knows("a");
     bench.knows("b");
     bench.knows("c");
-    let current = json!({"status": {"addresses": [{"type": "InternalIP", "address": "10.0.0.1"}]}});
+    let current = json!({"status": {"addresses": [{"type": "InternalIP", "address": "10.0.0.2"}]}});
     bench.controller.shared.nodes.apply(initialized("a"));
     bench
         .controller
@@ -1126,5 +1128,118 @@ async fn zones_override_the_zone_of_describe() {
     assert!(
         body.contains("\"z9\"") && !body.contains("\"z1\""),
         "{body}"
+    );
+}
+
+/// Returns the nodes with this event, and its messages.
+fn told(bench: &Bench, reason: &str) -> Vec<(String, String)> {
+    let text = |value: &Value| value.as_str().unwrap().to_owned();
+    let events = bench.api.events();
+    let of = events.iter().filter(|event| event["reason"] == reason);
+    of.map(|event| {
+        (
+            text(&event["involvedObject"]["name"]),
+            text(&event["message"]),
+        )
+    })
+    .collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn two_nodes_with_one_provider_id_are_both_told_once() {
+    let bench = bench();
+    bench.start();
+    let nodes = &bench.controller.shared.nodes;
+    let version = |name: &str, version: &str, id: &str| {
+        let change = json!({"metadata": {"resourceVersion": version}, "spec": {"providerID": id}});
+        nodes.apply(with(&initialized(name), &change));
+    };
+    version("a", "1", "fake://1");
+    version("b", "1", "fake://1");
+    version("b", "2", "fake://1");
+    version("foreign", "1", "other://1");
+    version("foreign-too", "1", "other://1");
+    wait().await;
+    let mut told = told(&bench, "DuplicateProviderID");
+    told.sort();
+    let message = |other: &str| {
+        format!(
+            "Provider ID \"fake://1\" is also that of node {other}: if the machine was renamed, delete the Node that no \
+             longer exists"
+        )
+    };
+    let expected = [
+        ("a".to_owned(), message("b")),
+        ("b".to_owned(), message("a")),
+    ];
+    assert_eq!(told, expected);
+}
+
+#[tokio::test(start_paused = true)]
+async fn nodes_with_one_internal_address_are_initialized_and_told() {
+    let bench = bench();
+    for name in ["a", "b"] {
+        bench.knows(name);
+        let mut instances = bench.cloud.instances.lock().unwrap();
+        let instance = instances.get_mut(name).unwrap().as_mut().unwrap();
+        instance.addresses[0].address = "10.9.9.9".into();
+    }
+    bench.start();
+    for name in ["a", "b"] {
+        bench.controller.shared.nodes.apply(node(name));
+    }
+    wait().await;
+    assert_eq!(bench.controller.memory.settled().len(), 2);
+    let mut told: Vec<_> = told(&bench, "DuplicateNodeAddress")
+        .into_iter()
+        .map(|(node, _)| node)
+        .collect();
+    told.sort();
+    assert_eq!(told, ["a", "b"]);
+}
+
+/// A provider ID cannot be changed: a mistake would stay.
+#[tokio::test(start_paused = true)]
+async fn a_provider_id_of_a_ready_node_is_not_given_to_another() {
+    let bench = bench();
+    bench.knows("old");
+    let same = bench.cloud.instances.lock().unwrap()["old"].clone();
+    bench.says("new", same);
+    bench.start();
+    let old = |ready: &str, version: &str| {
+        let condition = json!([{"type": "Ready", "status": ready}]);
+        let change =
+            json!({"metadata": {"resourceVersion": version}, "status": {"conditions": condition}});
+        bench
+            .controller
+            .shared
+            .nodes
+            .apply(with(&initialized("old"), &change));
+    };
+    old("True", "1");
+    bench.controller.shared.nodes.apply(node("new"));
+    sleep(Duration::from_secs(10)).await;
+    let refused = &told(&bench, "FailedToInitialize")[0];
+    let message = "Node cannot be initialized: its provider ID \"fake://old\" is that of node old, which is ready";
+    assert!(
+        refused.0 == "new" && refused.1.starts_with(message),
+        "{refused:?}"
+    );
+    assert!(
+        !bench
+            .api
+            .calls()
+            .iter()
+            .any(|call| call.contains("nodes/new"))
+    );
+
+    // The kubelet of a machine that was renamed reports under the new name only.
+    old("Unknown", "2");
+    sleep(Duration::from_secs(30)).await;
+    assert!(
+        bench
+            .api
+            .calls()
+            .contains(&"PATCH /api/v1/nodes/new".to_owned())
     );
 }

@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-use skydock_cloud::{CloudError, NewRoute, Route};
+use skydock_cloud::{CloudError, NewRoute, Route, reason};
 use skydock_kube::events::{EventType, Notice};
 
 use super::{
     NodeEntry, RouteController,
     work::{Change, Done},
 };
-use crate::{constants::reason, patience::minutes, retry};
+use crate::{patience::minutes, retry};
 
 /// Something to report.
 pub(super) enum Report {

@@ -2,8 +2,10 @@
 
 use skydock_cloud::{
     ObjectEvent, Severity,
+    reason::is_reserved,
     text::{SENTENCE, cut, shown},
 };
+use tracing::Level;
 
 use super::State;
 
@@ -31,6 +33,14 @@ impl State {
             return false;
         };
         if !is_reason(&reason) || self.events >= MAX_PER_CALL {
+            return false;
+        }
+        if is_reserved(&reason) {
+            let message = format!(
+                "event rejected: reason {reason} is reserved for Skydock and Kubernetes; use another one"
+            );
+            self.shared
+                .log(self.generation, Level::WARN, "events", &message);
             return false;
         }
         self.events += 1;

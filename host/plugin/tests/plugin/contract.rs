@@ -379,6 +379,7 @@ async fn unused_interfaces_count_as_not_exported() {
     }
 }
 
+// Holds: SEC-61
 #[tokio::test]
 async fn maintenance_can_publish_events_for_all_visible_objects() {
     let (bench, cluster) = probe(&[]).await;
@@ -388,6 +389,8 @@ async fn maintenance_can_publish_events_for_all_visible_objects() {
         "not sooner"
     );
     assert_eq!(said(&cluster, "Maintained"), ["a node", "a service"]);
+    let others = cluster.events.lock().unwrap().len() - 2;
+    assert_eq!(others, 0, "reasons of Skydock and Kubernetes are reserved");
 }
 
 /// Returns how many calls each instance said it had handled, for four concurrent calls and one

@@ -3,10 +3,10 @@
 use std::borrow::Cow;
 use std::time::Duration;
 
-use skydock_cloud::{CloudError, NodeSet};
+use skydock_cloud::{CloudError, NodeSet, reason};
 use skydock_kube::events::EventType::{self, Normal, Warning};
 
-use crate::{constants::reason, patience::minutes};
+use crate::patience::minutes;
 
 /// Maximum number of node names in one event.
 const NAMES: usize = 20;

@@ -1,0 +1,159 @@
+//! Reasons of events. A reason tells people, alerts and scripts who says what: only Skydock
+//! publishes its own, and a provider cannot use them, or those of Kubernetes' other components.
+
+/// Declares constants, and a list of all their values.
+macro_rules! reasons {
+    ($($(#[$doc:meta])* $name:ident = $text:literal;)*) => {
+        $($(#[$doc])* pub const $name: &str = $text;)*
+
+        /// The reasons that Skydock uses.
+        const SKYDOCK: &[&str] = &[$($text),*];
+    };
+}
+
+// They are those of `k8s.io/cloud-provider` and client-go, unless a comment says otherwise.
+reasons! {
+    /// A node was initialized.
+    SYNCED = "Synced";
+    /// A node cannot be initialized yet. Ours: upstream only logs it.
+    FAILED_TO_INITIALIZE = "FailedToInitialize";
+    /// A node waits for initialization, but no provider here owns its provider ID. Ours.
+    FOREIGN_PROVIDER_ID = "ForeignProviderID";
+    /// Two nodes have the same provider ID. Ours.
+    DUPLICATE_PROVIDER_ID = "DuplicateProviderID";
+    /// Two nodes have the same internal address. Ours.
+    DUPLICATE_NODE_ADDRESS = "DuplicateNodeAddress";
+    /// A node is being deleted because its instance does not exist.
+    DELETING_NODE = "DeletingNode";
+    /// Deleting a node failed.
+    DELETING_NODE_FAILED = "DeletingNodeFailed";
+    /// A node does not get a Pod CIDR because none is left.
+    CIDR_NOT_AVAILABLE = "CIDRNotAvailable";
+    /// Writing the Pod CIDRs of a node failed.
+    CIDR_ASSIGNMENT_FAILED = "CIDRAssignmentFailed";
+    /// A node has a Pod CIDR that is not in any cluster CIDR. Ours: upstream ends the process.
+    POD_CIDR_OUT_OF_RANGE = "PodCIDROutOfRange";
+    /// The Pod CIDRs of two nodes are the same or overlap. Ours.
+    POD_CIDR_CONFLICT = "PodCIDRConflict";
+    /// Another component allocates Pod CIDRs too. Ours.
+    OTHER_CIDR_ALLOCATOR = "OtherCIDRAllocator";
+    /// Nodes whose instance does not exist are not deleted because they are too many. Ours.
+    NODE_DELETION_STOPPED = "NodeDeletionStopped";
+    /// An operation in the cloud has been in progress for a long time. Ours.
+    STILL_IN_PROGRESS = "StillInProgress";
+    /// A load balancer is being created or updated.
+    ENSURING_LB = "EnsuringLoadBalancer";
+    /// A load balancer corresponds to its Service.
+    ENSURED_LB = "EnsuredLoadBalancer";
+    /// A load balancer is being deleted.
+    DELETING_LB = "DeletingLoadBalancer";
+    /// A load balancer was deleted.
+    DELETED_LB = "DeletedLoadBalancer";
+    /// The nodes behind a load balancer were changed.
+    UPDATED_LB = "UpdatedLoadBalancer";
+    /// There are no nodes for a load balancer.
+    UNAVAILABLE_LB = "UnAvailableLoadBalancer";
+    /// Creating, updating or deleting the load balancer of a Service failed.
+    SYNC_LB_FAILED = "SyncLoadBalancerFailed";
+    /// Deleting the load balancer of a Service that does not exist failed.
+    DELETE_LB_FAILED = "DeleteLoadBalancerFailed";
+    /// Changing the nodes behind a load balancer failed.
+    UPDATE_LB_FAILED = "UpdateLoadBalancerFailed";
+    /// A route to a node could not be created.
+    FAILED_TO_CREATE_ROUTE = "FailedToCreateRoute";
+    /// The existing routes could not be listed. Ours.
+    FAILED_TO_LIST_ROUTES = "FailedToListRoutes";
+    /// The number of routes is close to the limit. Ours.
+    ROUTES_NEAR_LIMIT = "RoutesNearLimit";
+    /// This process has become the leader.
+    LEADER_ELECTION = "LeaderElection";
+    /// A plugin or its configuration was replaced. Ours.
+    PLUGIN_SWAPPED = "PluginSwapped";
+    /// A new plugin or configuration was rejected. Ours.
+    PLUGIN_REJECTED = "PluginRejected";
+}
+
+/// Reasons with which kubelets and Kubernetes' controllers report on nodes and Services
+/// (`pkg/kubelet/events`, `pkg/controller/nodelifecycle`, `pkg/controller/tainteviction` and
+/// `pkg/proxy` of Kubernetes).
+const KUBERNETES: &[&str] = &[
+    "ContainerGCFailed",
+    "DeletingAllPods",
+    "EvictionThresholdMet",
+    "FailedToCreateEndpoint",
+    "FailedToUpdateEndpoint",
+    "FailedToUpdateEndpointSlices",
+    "FreeDiskSpaceFailed",
+    "ImageGCFailed",
+    "InvalidDiskCapacity",
+    "KubeletSetupFailed",
+    "NodeAllocatableEnforced",
+    "NodeControllerEviction",
+    "NodeHasDiskPressure",
+    "NodeHasInsufficientMemory",
+    "NodeHasInsufficientPID",
+    "NodeHasNoDiskPressure",
+    "NodeHasSufficientMemory",
+    "NodeHasSufficientPID",
+    "NodeNotReady",
+    "NodeNotSchedulable",
+    "NodeReady",
+    "NodeSchedulable",
+    "Rebooted",
+    "RegisteredNode",
+    "RemovingNode",
+    "Shutdown",
+    "Starting",
+    "SystemOOM",
+    "TaintManagerEviction",
+    "TerminatingEvictedPod",
+];
+
+/// Returns true if a provider cannot publish events with this reason.
+#[must_use]
+pub fn is_reserved(reason: &str) -> bool {
+    let is_it = |reserved: &&str| reserved.eq_ignore_ascii_case(reason);
+    SKYDOCK.iter().chain(KUBERNETES).any(is_it)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reasons_of_skydock_and_kubernetes_are_reserved() {
+        for reserved in [
+            NODE_DELETION_STOPPED,
+            SYNC_LB_FAILED,
+            LEADER_ELECTION,
+            "NodeNotReady",
+            "nodenotready",
+            "ENSUREDLOADBALANCER",
+        ] {
+            assert!(is_reserved(reserved), "{reserved}");
+        }
+        for free in ["AddressConflict", "NodeNotReadyYet", "Ensured", ""] {
+            assert!(!is_reserved(free), "{free}");
+        }
+    }
+
+    /// Reasons that are not upstream's have `Ours` in their comment.
+    #[test]
+    fn every_own_reason_is_documented() {
+        let page = include_str!("../../../docs/operating.md");
+        let (_, table) = include_str!("reason.rs")
+            .split_once("\nreasons! {")
+            .unwrap();
+        let entries = table.split(';').map_while(|entry| entry.split_once(" = "));
+        let ours: Vec<_> = entries
+            .filter(|(comment, _)| comment.contains("Ours"))
+            .map(|(_, text)| format!("`{}`", text.trim_matches('"')))
+            .collect();
+        assert!(
+            ours.contains(&"`NodeDeletionStopped`".to_owned()),
+            "{ours:?}"
+        );
+        let missing: Vec<_> = ours.iter().filter(|name| !page.contains(*name)).collect();
+        assert!(missing.is_empty(), "{missing:?}");
+    }
+}

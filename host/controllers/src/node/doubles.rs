@@ -1,0 +1,245 @@
+//! Finds what two nodes have although only one should: a provider ID or an internal address.
+//!
+//! Both are reported and not repaired. A machine that was renamed, or that has the address of one
+//! that was deleted, has an outdated second Node for a while, and networks of several sites may
+//! have the same private addresses. Only a provider ID that a node does not have yet is withheld
+//! while another node with it is ready, because it could not be corrected: it cannot be changed.
+
+use std::{
+    collections::BTreeSet,
+    fmt,
+    net::IpAddr,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use skydock_cloud::{AddressKind, Node, reason};
+use skydock_kube::{
+    events::EventType,
+    informer::{Change, Informer},
+};
+
+use super::NodeEntry;
+use crate::{kinds::NodeKind, shared::Shared};
+
+/// Maximum number of nodes that a message names.
+const NAMED: usize = 3;
+
+/// What only one node should have.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Claim {
+    ProviderId(Arc<str>),
+    InternalIp(IpAddr),
+}
+
+/// The nodes by what they claim.
+#[derive(Default)]
+pub(super) struct Doubles(Mutex<Index>);
+
+#[derive(Default)]
+struct Index(BTreeSet<(Claim, Arc<str>)>);
+
+impl Claim {
+    fn of(node: &Node) -> BTreeSet<Self> {
+        let internal = node
+            .addresses
+            .iter()
+            .filter(|it| it.kind == AddressKind::InternalIp);
+        let addresses = internal.filter_map(|it| it.address.parse().ok());
+        let id = node.provider_id.as_deref().map(Into::into);
+        id.into_iter()
+            .map(Self::ProviderId)
+            .chain(addresses.map(Self::InternalIp))
+            .collect()
+    }
+
+    fn reason(&self) -> &'static str {
+        match self {
+            Self::ProviderId(_) => reason::DUPLICATE_PROVIDER_ID,
+            Self::InternalIp(_) => reason::DUPLICATE_NODE_ADDRESS,
+        }
+    }
+
+    /// Returns the message for a node that has it like these others.
+    fn message(&self, others: &[Arc<str>]) -> String {
+        let named = others.get(..NAMED).unwrap_or(others).join(", ");
+        let more = match others.len().saturating_sub(NAMED) {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        let advice = match self {
+            Self::ProviderId(_) => {
+                "if the machine was renamed, delete the Node that no longer exists"
+            }
+            Self::InternalIp(_) => "traffic for one of them may reach another one",
+        };
+        format!("{self} is also that of node {named}{more}: {advice}")
+    }
+}
+
+impl fmt::Display for Claim {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::ProviderId(id) => write!(f, "Provider ID {id:?}"),
+            Self::InternalIp(address) => write!(f, "Internal address {address}"),
+        }
+    }
+}
+
+impl Index {
+    fn nodes(&self, claim: &Claim) -> impl Iterator<Item = &Arc<str>> {
+        self.0
+            .range((claim.clone(), "".into())..)
+            .take_while(move |(other, _)| other == claim)
+            .map(|(_, name)| name)
+    }
+
+    /// Replaces what a node claims. Returns what it has from now on like others, and these.
+    fn replace(
+        &mut self,
+        name: &str,
+        old: &BTreeSet<Claim>,
+        new: &BTreeSet<Claim>,
+    ) -> Vec<(Claim, Vec<Arc<str>>)> {
+        let name: Arc<str> = name.into();
+        for gone in old.difference(new) {
+            self.0.remove(&(gone.clone(), Arc::clone(&name)));
+        }
+        let mut doubles = Vec::new();
+        for claim in new.difference(old) {
+            let others: Vec<_> = self.nodes(claim).cloned().collect();
+            self.0.insert((claim.clone(), Arc::clone(&name)));
+            if !others.is_empty() {
+                doubles.push((claim.clone(), others));
+            }
+        }
+        doubles
+    }
+}
+
+impl Doubles {
+    /// Follows the cache, and reports each double once, on the nodes that this provider owns.
+    pub(super) fn follow(shared: &Shared) -> Arc<Self> {
+        let doubles = Arc::<Self>::default();
+        let (index, recorder, provider) = (
+            Arc::clone(&doubles),
+            shared.recorder.clone(),
+            Arc::clone(&shared.provider),
+        );
+        let (source, nodes) = (
+            shared.controller.event_source,
+            Arc::downgrade(&shared.nodes),
+        );
+        shared.nodes.subscribe(move |change| {
+            let (entry, old, new) = match change {
+                Change::Added(new) => (new, BTreeSet::new(), Claim::of(&new.view)),
+                Change::Updated(old, new) => (new, Claim::of(&old.view), Claim::of(&new.view)),
+                Change::Deleted(old) => (old, Claim::of(&old.view), BTreeSet::new()),
+            };
+            let found = index.index().replace(entry.name(), &old, &new);
+            if found.is_empty() {
+                return;
+            }
+            let info = provider.info();
+            let tell = |entry: &NodeEntry, claim: &Claim, others: &[Arc<str>]| {
+                let id = entry.view.provider_id.as_ref();
+                if id.is_none_or(|id| info.owns(id)) {
+                    let message = claim.message(others);
+                    recorder.on(source, entry, EventType::Warning, claim.reason(), message);
+                }
+            };
+            for (claim, others) in found {
+                tell(entry, &claim, &others);
+                // Otherwise it was told when the second node came.
+                if let [other] = others.as_slice()
+                    && let Some(other) = nodes.upgrade().and_then(|nodes| nodes.get(other))
+                {
+                    tell(&other, &claim, &[entry.name().into()]);
+                }
+            }
+        });
+        doubles
+    }
+
+    fn index(&self) -> MutexGuard<'_, Index> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns the name of a node other than this one that has this provider ID and is ready.
+    pub(super) fn ready(
+        &self,
+        id: &str,
+        except: &str,
+        nodes: &Informer<NodeKind>,
+    ) -> Option<String> {
+        let index = self.index();
+        let claim = Claim::ProviderId(id.into());
+        index
+            .nodes(&claim)
+            .filter(|name| &***name != except)
+            .find(|name| nodes.get(name).is_some_and(|entry| entry.view.ready))
+            .map(ToString::to_string)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn id(text: &str) -> Claim {
+        Claim::ProviderId(text.into())
+    }
+
+    fn ip(text: &str) -> Claim {
+        Claim::InternalIp(text.parse().unwrap())
+    }
+
+    #[test]
+    fn a_double_is_found_once_and_until_it_is_gone() {
+        let mut index = Index::default();
+        let mut change = |name: &str, old: &[Claim], new: &[Claim]| {
+            let set = |claims: &[Claim]| claims.iter().cloned().collect();
+            let found = index.replace(name, &set(old), &set(new));
+            let shown =
+                |(claim, others): (Claim, Vec<Arc<str>>)| format!("{claim} {}", others.join(","));
+            found.into_iter().map(shown).collect::<Vec<_>>()
+        };
+        let (one, two) = ([id("x://1"), ip("10.0.0.1")], [id("x://1"), ip("10.0.0.2")]);
+        assert_eq!(change("a", &[], &one), [""; 0]);
+        assert_eq!(change("b", &[], &two), ["Provider ID \"x://1\" a"]);
+        assert_eq!(change("b", &two, &two), [""; 0], "nothing has changed");
+        assert_eq!(
+            change("b", &two, &one),
+            ["Internal address 10.0.0.1 a"],
+            "the ID was told"
+        );
+        assert_eq!(
+            change("c", &[], &one),
+            ["Provider ID \"x://1\" a,b", "Internal address 10.0.0.1 a,b"]
+        );
+        assert_eq!(
+            (change("a", &one, &[]), change("b", &one, &[])),
+            (vec![], vec![])
+        );
+        assert_eq!(change("d", &[], &one).len(), 2, "c is there");
+        assert_eq!(
+            (change("c", &one, &[]), change("d", &one, &[])),
+            (vec![], vec![])
+        );
+        assert_eq!(change("e", &[], &one), [""; 0]);
+    }
+
+    #[test]
+    fn a_message_names_at_most_three_nodes() {
+        let names = |count: usize| {
+            (0..count)
+                .map(|it| format!("n{it}").into())
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(
+            ip("10.0.0.1").message(&names(1)),
+            "Internal address 10.0.0.1 is also that of node n0: traffic for one of them may reach another one"
+        );
+        let many = id("x://1").message(&names(5));
+        assert!(many.contains("node n0, n1, n2 and 2 more: if"), "{many}");
+    }
+}
