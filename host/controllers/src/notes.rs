@@ -24,6 +24,13 @@ use crate::{retry::Again, shared::metrics::SharedMetrics};
 /// Annotations to set, or to remove (`None`).
 type Annotations = BTreeMap<String, Option<String>>;
 
+/// The same, the last ones last.
+type Last = Vec<(String, Option<String>)>;
+
+/// Maximum number of annotations of one object that wait to be written, or are remembered after
+/// that: a plugin may use ever new keys.
+const MOST: usize = 64;
+
 /// Maximum time to write the remaining annotations at shutdown.
 const LAST: Duration = Duration::from_secs(2);
 
@@ -40,10 +47,10 @@ pub(crate) struct Notes {
 /// Annotations written on each Service, by UID. They come back with the next version of the
 /// Service, where they must not be taken for a user's change.
 #[derive(Default)]
-pub(crate) struct Written(Mutex<HashMap<String, Annotations>>);
+pub(crate) struct Written(Mutex<HashMap<String, Last>>);
 
 impl Written {
-    fn all(&self) -> MutexGuard<'_, HashMap<String, Annotations>> {
+    fn all(&self) -> MutexGuard<'_, HashMap<String, Last>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -51,15 +58,16 @@ impl Written {
     pub(crate) fn is(&self, uid: &str, key: &str, value: Option<&str>) -> bool {
         self.all()
             .get(uid)
-            .and_then(|written| written.get(key))
-            .is_some_and(|written| written.as_deref() == value)
+            .and_then(|written| written.iter().find(|(written, _)| written == key))
+            .is_some_and(|(_, written)| written.as_deref() == value)
     }
 
     fn remember(&self, uid: &str, annotations: &Annotations) {
-        self.all()
-            .entry(uid.to_owned())
-            .or_default()
-            .extend(annotations.clone());
+        let mut all = self.all();
+        let written = all.entry(uid.to_owned()).or_default();
+        written.retain(|(key, _)| !annotations.contains_key(key));
+        written.extend(annotations.clone());
+        written.drain(..written.len().saturating_sub(MOST));
     }
 
     /// Forgets what someone else has changed: the same value, when it comes again, is another
@@ -67,7 +75,7 @@ impl Written {
     fn compare(&self, uid: &str, old: &Pairs, new: &Pairs) {
         let mut all = self.all();
         if let Some(written) = all.get_mut(uid) {
-            written.retain(|key, written| {
+            written.retain(|(key, written)| {
                 let value = new.get(key);
                 value == old.get(key) || value == written.as_ref()
             });
@@ -117,11 +125,16 @@ impl Notes {
     pub(crate) fn take(&self, note: Note) {
         let key = format!("{:?} {}", note.object.kind, note.object.uid);
         let mut pending = self.pending();
-        pending
+        let (object, waiting) = pending
             .entry(key.clone())
-            .or_insert_with(|| (note.object, Annotations::new()))
-            .1
-            .extend(note.annotations);
+            .or_insert_with(|| (note.object, Annotations::new()));
+        for (key, value) in note.annotations {
+            if waiting.len() < MOST || waiting.contains_key(&key) {
+                waiting.insert(key, value);
+            } else {
+                tracing::warn!(%object, "annotation {key} is not written: {MOST} of the provider's annotations are waiting");
+            }
+        }
         drop(pending);
         self.queue.add(key, Priority::Change);
     }
@@ -252,6 +265,52 @@ mod tests {
         ] {
             assert_eq!(written.is(uid, key, value), echo, "{uid} {key} {value:?}");
         }
+    }
+
+    // Holds: SEC-62
+    #[test]
+    fn only_the_last_annotations_of_a_service_are_remembered() {
+        let written = Written::default();
+        let remember = |number: usize| {
+            let key = format!("k{number}");
+            written.remember("u", &[(key, Some("1".to_owned()))].into());
+        };
+        let is = |number: usize| written.is("u", &format!("k{number}"), Some("1"));
+        (0..MOST).for_each(remember);
+        remember(0);
+        assert!(is(0) && is(1));
+        remember(MOST);
+        assert!(is(0) && !is(1) && is(2) && is(MOST));
+        (0..10 * MOST).for_each(remember);
+        assert_eq!(written.all()["u"].len(), MOST);
+    }
+
+    // Holds: SEC-62
+    #[tokio::test]
+    async fn annotations_that_wait_are_limited() {
+        let (api, services) = (FakeApi::default(), Informer::<ServiceKind>::default());
+        let metrics = SharedMetrics::register(&mut Registry::default());
+        let clients = (api.client(), api.client());
+        let notes = Notes::new(clients, Arc::default(), &services, &metrics);
+        let take = |number: usize, value: &str| {
+            let object = ObjectName {
+                kind: ObjectKind::Service,
+                namespace: "ns".to_owned(),
+                name: "web".to_owned(),
+                uid: "u".to_owned(),
+            };
+            let annotations = [(format!("k{number}"), Some(value.to_owned()))].into();
+            notes.take(Note {
+                object,
+                annotations,
+            });
+        };
+        (0..2 * MOST).for_each(|number| take(number, "1"));
+        take(0, "2");
+        let pending = notes.pending();
+        let (_, waiting) = &pending["Service u"];
+        assert_eq!(waiting.len(), MOST);
+        assert_eq!(waiting["k0"].as_deref(), Some("2"));
     }
 
     #[tokio::test]

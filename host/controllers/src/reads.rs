@@ -29,13 +29,60 @@ const METADATA: &str =
 const METADATA_LIST: &str =
     "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json";
 
+/// Maximum number of objects that are checked for one Service: a plugin may read ever new ones.
+const MOST: usize = 32;
+
 type Handler = Box<dyn Fn(String) + Send>;
 
 /// Reads objects, and remembers which Services they were read for.
 pub(crate) struct Reads {
     client: Client,
-    read: Mutex<HashMap<ForeignObject, Seen>>,
+    read: Mutex<Read>,
     handlers: Mutex<Vec<Handler>>,
+}
+
+/// What was read.
+#[derive(Default)]
+struct Read {
+    objects: HashMap<ForeignObject, Seen>,
+    /// The objects that were read for each Service, by its key; the last one last.
+    readers: HashMap<String, Vec<ForeignObject>>,
+}
+
+impl Read {
+    /// Records that an object in this version was read for a Service.
+    fn record(&mut self, object: &ForeignObject, version: Option<String>, reader: &str) {
+        let seen = self.objects.entry(object.clone()).or_default();
+        seen.version = version;
+        seen.readers.insert(reader.to_owned());
+        let read = self.readers.entry(reader.to_owned()).or_default();
+        read.retain(|other| other != object);
+        read.push(object.clone());
+        if read.len() > MOST {
+            let oldest = read.remove(0);
+            self.forget(&oldest, reader);
+        }
+    }
+
+    fn forget(&mut self, object: &ForeignObject, reader: &str) {
+        let Some(seen) = self.objects.get_mut(object) else {
+            return;
+        };
+        seen.readers.remove(reader);
+        if seen.readers.is_empty() {
+            self.objects.remove(object);
+        }
+    }
+
+    /// Forgets the Services that no longer exist.
+    fn retain(&mut self, lives: impl Fn(&str) -> bool) {
+        self.readers.retain(|reader, _| lives(reader));
+        let readers = &self.readers;
+        self.objects.retain(|_, seen| {
+            seen.readers.retain(|reader| readers.contains_key(reader));
+            !seen.readers.is_empty()
+        });
+    }
 }
 
 /// An object that was read.
@@ -77,7 +124,7 @@ impl Reads {
         }
     }
 
-    fn seen(&self) -> MutexGuard<'_, HashMap<ForeignObject, Seen>> {
+    fn seen(&self) -> MutexGuard<'_, Read> {
         self.read.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -153,10 +200,7 @@ impl Reads {
             )
         });
         if let Some(reader) = reader {
-            let mut seen = self.seen();
-            let seen = seen.entry(object.clone()).or_default();
-            seen.version = version;
-            seen.readers.insert(reader.to_string());
+            self.seen().record(object, version, &reader.to_string());
         }
         let mut answer = answer.ok_or(ReadError::NotThere)?;
         if let Some(metadata) = answer
@@ -173,11 +217,8 @@ impl Reads {
     pub(crate) async fn follow(&self, lives: impl Fn(&str) -> bool + Send + Sync) {
         loop {
             sleep(PERIOD).await;
-            self.seen().retain(|_, seen| {
-                seen.readers.retain(|reader| lives(reader));
-                !seen.readers.is_empty()
-            });
-            let objects: Vec<ForeignObject> = self.seen().keys().cloned().collect();
+            self.seen().retain(&lives);
+            let objects: Vec<ForeignObject> = self.seen().objects.keys().cloned().collect();
             for object in objects {
                 match self.get(&object, METADATA).await {
                     Ok(answer) => {
@@ -198,7 +239,7 @@ impl Reads {
 
     /// Calls the handlers for all readers of the object if its version has changed.
     fn compare(&self, object: &ForeignObject, version: Option<String>) {
-        let readers = match self.seen().get_mut(object) {
+        let readers = match self.seen().objects.get_mut(object) {
             Some(seen) if seen.version != version => {
                 seen.version = version;
                 seen.readers.clone()
@@ -321,5 +362,46 @@ mod tests {
             let metadata: ObjectMeta = serde_json::from_value(metadata).unwrap();
             assert_eq!(is_own(&metadata, "a.example/x"), expected, "{managed}");
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn secret(name: &str) -> ForeignObject {
+        ForeignObject {
+            kind: ForeignKind::Secret,
+            namespace: "ns".to_owned(),
+            name: name.to_owned(),
+        }
+    }
+
+    // Holds: SEC-62
+    #[test]
+    fn only_the_last_objects_of_a_service_are_checked() {
+        let mut read = Read::default();
+        read.record(&secret("0"), None, "ns/other");
+        for number in 0..10 * MOST {
+            read.record(&secret(&number.to_string()), None, "ns/web");
+            read.record(&secret("always"), None, "ns/web");
+        }
+        assert_eq!(read.objects.len(), MOST + 1);
+        let readers = |name: &str| read.objects.get(&secret(name)).map(|it| it.readers.len());
+        let last = (10 * MOST - 1).to_string();
+        let expected = (Some(1), None, Some(1), Some(1));
+        assert_eq!(
+            (
+                readers("0"),
+                readers("1"),
+                readers("always"),
+                readers(&last)
+            ),
+            expected
+        );
+
+        read.retain(|reader| reader == "ns/other");
+        assert_eq!(read.objects.keys().collect::<Vec<_>>(), [&secret("0")]);
+        assert_eq!(read.readers.len(), 1);
     }
 }

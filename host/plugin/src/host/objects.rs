@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use skydock_cloud::{Cluster, ForeignKind, ForeignObject, NamedBy, ObjectName, ReadError};
+use skydock_cloud::{
+    Cluster, ForeignKind, ForeignObject, NamedBy, ObjectKind, ObjectName, Pairs, ReadError,
+};
 
 use super::State;
 use crate::{
@@ -13,17 +15,16 @@ use crate::{
 /// Maximum bytes of an object as JSON, as in the contract: the limit of the API server.
 const MAX_OBJECT: usize = 1 << 20;
 
+/// Maximum number of the plugin's annotations on one object. All annotations of an object together
+/// have at most 256 KiB, and users need some of that.
+const MAX_KEYS: usize = 64;
+
 impl State {
     /// Sets an annotation of the current call, or removes it with `None`. Returns false if the
     /// plugin may not do that.
     pub(crate) fn annotate(&self, name: &str, key: String, value: Option<String>) -> bool {
-        let allowed = self
-            .owned
-            .annotations
-            .iter()
-            .any(|prefix| key.len() > prefix.len() && key.starts_with(prefix));
-        // Otherwise it could grant itself any object.
-        let allowed = allowed && !self.owned.permissions.grants_by(&key);
+        // With an annotation that grants objects, it could grant itself any.
+        let may_write = self.owns(&key) && !self.owned.permissions.grants_by(&key);
         let fits = value
             .as_ref()
             .is_none_or(|value| value.len() <= MAX_ANNOTATION);
@@ -33,10 +34,36 @@ impl State {
             .as_ref()
             .and_then(|notes| self.while_serving(notes));
         match (notes, self.named(name)) {
-            (Some(notes), Some(object)) if allowed && fits && is_qualified(&key) => {
-                notes.take(object, key, value)
+            (Some(notes), Some(object)) if may_write && fits && is_qualified(&key) => {
+                (value.is_none() || self.has_room(&object, &key)) && notes.take(object, key, value)
             }
             _ => false,
+        }
+    }
+
+    /// Returns true if the annotation has a prefix of the plugin.
+    fn owns(&self, key: &str) -> bool {
+        let has = |prefix: &String| key.len() > prefix.len() && key.starts_with(prefix);
+        self.owned.annotations.iter().any(has)
+    }
+
+    /// Returns true if the object has the annotation, or may have another one of the plugin.
+    fn has_room(&self, object: &ObjectName, key: &str) -> bool {
+        let Some(cluster) = self.cluster() else {
+            return false;
+        };
+        let fits = |present: &Pairs| {
+            let owned = present.keys().filter(|key| self.owns(key)).count();
+            present.contains_key(key) || owned < MAX_KEYS
+        };
+        let ObjectName {
+            namespace, name, ..
+        } = object;
+        match object.kind {
+            ObjectKind::Node => cluster.node(name).is_none_or(|it| fits(&it.annotations)),
+            ObjectKind::Service => cluster
+                .service(namespace, name)
+                .is_none_or(|it| fits(&it.annotations)),
         }
     }
 

@@ -145,6 +145,33 @@ async fn annotations_are_applied_however_a_call_ends() {
     );
 }
 
+// Holds: SEC-62
+#[tokio::test]
+async fn a_plugin_has_at_most_64_annotations_on_an_object() {
+    let (bench, _) = probe(&[]).await;
+    let keys: Vec<_> = (0..63).map(|it| format!("k{it}")).collect();
+    let mut present: Vec<_> = keys.iter().map(|key| (key.as_str(), "x")).collect();
+    // The Service has one of those that the plugin sets.
+    present.push(("id", "x"));
+    let cluster = Arc::new(FakeCluster {
+        services: vec![Arc::new(service(&present))],
+        ..FakeCluster::default()
+    });
+    bench.cluster.set(cluster.clone());
+    let web = service(&[("end", "many")]);
+    let ensured = bench
+        .plugin
+        .ensure_load_balancer(&web, &NodeSet::default())
+        .await;
+    assert!(ensured.is_ok(), "{ensured:?}");
+    assert_eq!(said(&cluster, "Many"), ["0"]);
+    let notes = noted(&cluster);
+    assert!(
+        matches!(&notes[..], [note] if note.starts_with("default/web probe.example/gone=-,probe.example/id=lb-")),
+        "what is there can be changed and removed: {notes:?}"
+    );
+}
+
 #[tokio::test]
 async fn annotations_of_a_dropped_call_are_applied() {
     let (bench, cluster) = probe(&[]).await;
