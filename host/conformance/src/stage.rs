@@ -7,8 +7,8 @@ use std::{
 
 use async_trait::async_trait;
 use skydock_cloud::{
-    Cluster, ForeignObject, Holder, NamedBy, Node, Note, ObjectEvent, ObjectKind, ObjectName, ReadError,
-    Service,
+    Cluster, ForeignObject, Holder, NamedBy, Node, Note, ObjectEvent, ObjectKind, ObjectName,
+    ReadError, Service,
 };
 
 /// A cluster whose objects can be replaced.

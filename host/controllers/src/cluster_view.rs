@@ -12,7 +12,8 @@ use async_trait::async_trait;
 
 use k8s_openapi::api::core::v1::ObjectReference;
 use skydock_cloud::{
-    Cluster, ForeignObject, Holder, NamedBy, Note, ObjectEvent, ObjectKind, ObjectName, ReadError, Severity,
+    Cluster, ForeignObject, Holder, NamedBy, Note, ObjectEvent, ObjectKind, ObjectName, ReadError,
+    Severity,
 };
 use skydock_kube::{
     events::{EventType, Notice, Recorder},

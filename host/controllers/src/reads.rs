@@ -363,11 +363,6 @@ mod tests {
             assert_eq!(is_own(&metadata, "a.example/x"), expected, "{managed}");
         }
     }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
 
     fn secret(name: &str) -> ForeignObject {
         ForeignObject {

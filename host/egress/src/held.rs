@@ -8,7 +8,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use crate::refusal::{Cause, Code, Refusal};
 
 /// Maximum number of bytes that are buffered for one plugin.
-pub(crate) const MOST: usize = 32 << 20;
+pub const MOST: usize = 32 << 20;
 
 /// The memory for buffered bodies of a plugin. Clones share the same memory.
 #[derive(Clone, Debug)]

@@ -13,9 +13,9 @@ use std::{
 
 use async_trait::async_trait;
 use skydock_cloud::{
-    CloudError, CloudProvider, Cluster, ForeignObject, Holder, Ingress, IpFamily, LoadBalancerStatus,
-    NamedBy, Node, NodeSet, Note, ObjectEvent, ObjectKind, ObjectName, Presence, ReadError,
-    Service,
+    CloudError, CloudProvider, Cluster, ForeignObject, Holder, Ingress, IpFamily,
+    LoadBalancerStatus, NamedBy, Node, NodeSet, Note, ObjectEvent, ObjectKind, ObjectName,
+    Presence, ReadError, Service,
 };
 use skydock_plugin::{
     ClusterSlot, Compiler, LoadError, Permissions, Plugin, PluginSource, Reload, Runtime,

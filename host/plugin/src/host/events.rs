@@ -39,8 +39,9 @@ impl State {
             let message = format!(
                 "event rejected: reason {reason} is reserved for Skydock and Kubernetes; use another one"
             );
+            let (settings, generation) = (&self.settings, self.generation);
             self.shared
-                .log(self.generation, Level::WARN, "events", &message);
+                .log(settings, generation, Level::WARN, "events", &message);
             return false;
         }
         self.events += 1;

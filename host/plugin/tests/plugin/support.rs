@@ -14,8 +14,8 @@ use std::{
 use async_trait::async_trait;
 use prometheus_client::{encoding::text::encode, registry::Registry};
 use skydock_cloud::{
-    Cluster, ForeignObject, Holder, NamedBy, Node, Note, ObjectEvent, ObjectKind, ObjectName, ReadError,
-    Service, ServicePort,
+    Cluster, ForeignObject, Holder, NamedBy, Node, Note, ObjectEvent, ObjectKind, ObjectName,
+    ReadError, Service, ServicePort,
 };
 use skydock_egress::Gateway;
 use skydock_plugin::{

@@ -2,6 +2,7 @@
 
 use std::{
     fs,
+    net::IpAddr,
     sync::{
         Arc, Mutex,
         atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst},
@@ -263,6 +264,10 @@ impl WayOut for For {
             credential: "token".into(),
         };
         if is_for_it { vec![] } else { vec![rule] }
+    }
+
+    fn is_api_server(&self, _: IpAddr) -> bool {
+        false
     }
 }
 

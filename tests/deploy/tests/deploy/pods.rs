@@ -3,6 +3,7 @@
 use std::{collections::BTreeSet, fs, net::SocketAddr, path::Path};
 
 use skydock::cli::{BindAddress, plugin_limits};
+use skydock_controllers::service::ServiceOptions;
 
 use crate::deploy;
 use crate::variants::{EXAMPLES, all, base, container, example, text};
@@ -148,8 +149,12 @@ fn the_memory_limit_covers_plugin_compiler_and_host() {
             .map(|(plugin, _)| plugin.limits().unwrap())
             .unwrap_or_default();
         let settings = [configured, variant.args.plugin_limits.clone()].concat();
-        let limits = plugin_limits::limits(1, &settings).unwrap();
-        let needed = (limits.memory_total + limits.compile_memory + (256 << 20)) >> 20;
+        let syncs = variant.args.services.concurrent_service_syncs;
+        let syncs = syncs.map_or(ServiceOptions::default().concurrent_syncs, usize::from);
+        let limits = plugin_limits::limits(syncs, &settings).unwrap();
+        let plugin = limits.memory_total + limits.instances * limits.hostcall_buffer;
+        let skydock = skydock_egress::MAX_HELD_BODIES + (256 << 20);
+        let needed = (plugin + limits.compile_memory + skydock) >> 20;
         let resources = container(&variant.pod).resources.as_ref().unwrap();
         assert_eq!(
             resources.limits.as_ref().unwrap()["memory"].0,
