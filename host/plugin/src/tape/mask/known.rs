@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use base64::{
-    Engine as _,
+    Engine,
     engine::general_purpose::{STANDARD, URL_SAFE},
 };
 
@@ -12,7 +12,7 @@ pub(super) const SHORTEST: usize = 8;
 
 /// Maximum number of texts. Plugins may use another token for each request, and those of long ago
 /// do not come back.
-const MOST: usize = 8192;
+const MOST: usize = 16384;
 
 /// The first bytes of a secret.
 type Start = [u8; SHORTEST];
@@ -50,6 +50,10 @@ impl Known {
         }
         for engine in [STANDARD, URL_SAFE] {
             self.add(engine.encode(secret), engine.encode(&blank));
+            for shift in 0..3 {
+                let part = |text: &str| part_of_base64(&engine, text, shift);
+                self.add(part(secret), part(&blank));
+            }
         }
         self.add(secret.to_owned(), blank);
     }
@@ -143,6 +147,15 @@ fn pair(start: Start) -> usize {
     usize::from(u16::from_be_bytes([first, second]))
 }
 
+/// Returns what the text is in the Base64 of a longer one, in which so many bytes are before it,
+/// modulo 3. Characters that other bytes determine in part are omitted.
+fn part_of_base64(engine: &impl Engine, text: &str, shift: usize) -> String {
+    let longer = [vec![0; shift].as_slice(), text.as_bytes()].concat();
+    let (from, to) = ((shift * 8).div_ceil(6), longer.len() * 8 / 6);
+    let encoded = engine.encode(longer);
+    encoded.get(from..to).unwrap_or_default().to_owned()
+}
+
 /// Returns the text as it is in a URL or a form.
 fn percent_encoded(text: &str) -> String {
     let encoded = |byte: u8| match byte {
@@ -185,6 +198,24 @@ mod tests {
         }
         let encoded = STANDARD.encode("p\"ss wörd/1");
         assert_eq!(known.hide(&encoded), STANDARD.encode("x".repeat(12)));
+    }
+
+    // Holds: SEC-26
+    #[test]
+    fn a_secret_in_a_longer_text_in_base64_is_masked() {
+        let secret = "hunter2-of-the-cloud";
+        let mut known = knows(&[secret]);
+        for before in ["", "a", "me", "me:", "user"] {
+            for after in ["", "\n", ", and so on"] {
+                let hidden = known.hide(&STANDARD.encode(format!("{before}{secret}{after}")));
+                let decoded = STANDARD.decode(hidden).unwrap();
+                let decoded = String::from_utf8_lossy(&decoded).into_owned();
+                assert!(
+                    decoded.contains(&"x".repeat(secret.len() - 2)) && !decoded.contains("unter"),
+                    "{decoded}"
+                );
+            }
+        }
     }
 
     #[test]
