@@ -26,8 +26,12 @@ const MAGIC: &[&[u8]] = &[
     b"\x78\x5e",
 ];
 
-/// Length of the longest of them.
-const LONGEST: usize = 6;
+/// Number of bytes of a body that are looked at. Of other compressed data, such as Brotli, which has
+/// no magic number, one byte of ten is a control character that texts do not have.
+const LOOKED_AT: usize = 64;
+
+/// Words in the media types of texts.
+const TEXTS: &[&str] = &["text", "json", "xml", "html", "yaml", "javascript"];
 
 /// Words in the media types of compressed data.
 const PACKED: &[&str] = &[
@@ -86,19 +90,33 @@ fn charset(parameters: &str) -> Option<&str> {
 }
 
 /// The beginning of a body.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Beginning {
-    bytes: [u8; LONGEST],
+    is_text: bool,
+    bytes: [u8; LOOKED_AT],
     length: usize,
 }
 
 impl Beginning {
+    /// Creates the beginning of the body of an answer with these headers.
+    pub(crate) fn of(headers: &HeaderMap) -> Self {
+        let is_text = headers.get(CONTENT_TYPE).is_none_or(|kind| {
+            let kind = String::from_utf8_lossy(kind.as_bytes()).to_ascii_lowercase();
+            TEXTS.iter().any(|text| kind.contains(text))
+        });
+        Self {
+            is_text,
+            bytes: [0; LOOKED_AT],
+            length: 0,
+        }
+    }
+
     /// Adds the next piece of the body.
     ///
     /// # Errors
     /// [`Code::HttpResponseContentCoding`] if the body begins like compressed data.
     pub(crate) fn check(&mut self, piece: &[u8]) -> Result<(), Refusal> {
-        if self.length == LONGEST {
+        if self.length == LOOKED_AT {
             return Ok(());
         }
         for (room, byte) in self.bytes.iter_mut().skip(self.length).zip(piece) {
@@ -106,11 +124,18 @@ impl Beginning {
             self.length += 1;
         }
         let known = self.bytes.get(..self.length).unwrap_or_default();
-        if MAGIC.iter().any(|magic| known.starts_with(magic)) {
+        let has_magic = || MAGIC.iter().any(|magic| known.starts_with(magic));
+        if has_magic() || self.is_text && known.iter().any(is_strange) {
             return Err(packed());
         }
         Ok(())
     }
+}
+
+/// Returns true for control characters that are neither white space nor for terminals. Zero bytes
+/// are those of UTF-16.
+fn is_strange(byte: &u8) -> bool {
+    byte.is_ascii_control() && !b"\0\x07\x08\t\n\x0c\r\x1b".contains(byte)
 }
 
 fn packed() -> Refusal {
@@ -159,12 +184,38 @@ mod tests {
             (vec![b"", b"\x28\xb5", b"\x2f", b"\xfd...."], false),
             (vec![b"x\x9c..."], false),
             (vec![b"x is", b" y"], true),
-            (vec![b"{\"a\": 1}", b"\x1f\x8b"], true),
+            (
+                vec![
+                    b"{\"a\": 1}                        ",
+                    b"                              \x1f\x8b",
+                ],
+                true,
+            ),
             (vec![b""], true),
         ] {
-            let mut beginning = Beginning::default();
+            let mut beginning = Beginning::of(&headers("content-type", "application/octet-stream"));
             let checked = pieces.iter().try_for_each(|it| beginning.check(it));
             assert_eq!(checked.is_ok(), expected, "{pieces:?}");
         }
+    }
+
+    #[test]
+    fn a_text_has_no_control_characters() {
+        // An error of Keystone, compressed as `python3 -c 'zlib.compress(…, wbits=-15)'` does.
+        let deflated = b"\x25\x8b\x4b\x0a\xc3\x30\x0c\x05\xaf\x22\xb4\x2e\x25\x85\xac\x72\x8e\xf6\x00\x22\x7e\xc4\x82\xc6\x22\xb2\x5c\x68\x43\xee\x9e\x4f\x77\x6f\x66\x78\x2b\xc3\xdd\x9c\x07\x5a\x79\xb4\x84\x63\xf4\xdd\xe3\x46\x1c\x1a\xef\x93\xf8\x55\xa4\x45\x36\xd7\x1f\x12\x1f\x61\x46\xad\x32\x5d\xe9\x99\x41\x8e\xa5\xa1\x06\x7d\xad\x51\x96\x0f\x68\x96\xf4\xb7\xea\xa8\x74\x7e\x51\x42\x47\x09\xb5\x72\xe7\x6d\xdb\x01";
+        for (kind, body, expected) in [
+            ("application/json", deflated.as_slice(), false),
+            ("text/html; charset=utf-8", b"<html>\x02", false),
+            ("application/problem+json", b"{\"a\":\r\n\t1}", true),
+            ("text/plain", b"\x1b[31mred\x1b[0m", true),
+            ("text/plain", "\u{fffd}é".as_bytes(), true),
+            ("text/xml; charset=utf-16", b"\xff\xfe<\0a\0>\0", true),
+            ("application/octet-stream", b"\x01\x02", true),
+        ] {
+            let mut beginning = Beginning::of(&headers("content-type", kind));
+            assert_eq!(beginning.check(body).is_ok(), expected, "{kind}");
+        }
+        let mut unknown = Beginning::of(&HeaderMap::new());
+        assert!(unknown.check(b"\x01").is_err());
     }
 }

@@ -14,7 +14,7 @@ use memchr::memmem;
 use zeroize::Zeroizing;
 
 use crate::{
-    legible::Beginning,
+    legible::{self, Beginning},
     quotes::{self, Quotes},
     refusal::Refusal,
     secret::Secret,
@@ -29,7 +29,7 @@ pub(crate) struct Veil {
     held: BytesMut,
     /// Number of bytes at the start of `held` that belong to a secret that began earlier.
     hidden: usize,
-    /// The beginning of the body, if the request had a credential.
+    /// The beginning of the body of an answer to a request with a credential.
     beginning: Option<Beginning>,
 }
 
@@ -44,10 +44,20 @@ impl Veil {
             added.any(|value| memmem::find(value, secret.expose()).is_some())
         };
         let sent = secrets.into_iter().filter(is_sent);
-        Self {
-            beginning: Some(Beginning::default()),
-            ..Self::over(sent.filter(|it| it.quotes().is_some()).collect())
+        Self::over(sent.filter(|it| it.quotes().is_some()).collect())
+    }
+
+    /// Hides secrets in the headers of the answer, and expects the body that they announce.
+    ///
+    /// # Errors
+    /// [`Refusal`] if secrets cannot be found in the body.
+    pub(crate) fn begin(&mut self, headers: &mut HeaderMap, has_body: bool) -> Result<(), Refusal> {
+        self.mask(headers);
+        if has_body {
+            legible::check(headers)?;
+            self.beginning = Some(Beginning::of(headers));
         }
+        Ok(())
     }
 
     fn over(secrets: Vec<Secret>) -> Self {
@@ -59,8 +69,7 @@ impl Veil {
         }
     }
 
-    /// Hides secrets in the headers of the answer.
-    pub(crate) fn mask(&self, headers: &mut HeaderMap) {
+    fn mask(&self, headers: &mut HeaderMap) {
         if self.secrets.is_empty() {
             return;
         }
@@ -284,6 +293,7 @@ mod tests {
     #[test]
     fn a_compressed_body_is_rejected_also_without_secrets() {
         let mut veil = Veil::new(Vec::new(), &HeaderMap::new(), &HeaderMap::new());
+        veil.begin(&mut HeaderMap::new(), true).unwrap();
         assert!(veil.pass(Bytes::from_static(b"\x1f\x8b\x08")).is_err());
         let mut without_credential = Veil::default();
         assert!(

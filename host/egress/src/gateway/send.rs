@@ -39,7 +39,6 @@ use crate::{
     headers::{self, Authentication, strip_hop_by_hop},
     hosts::Host,
     instance::{Capacity, Permits, Ticket},
-    legible,
     meter::Meter,
     overrides, pace,
     refusal::{Cause, Code, Refusal},
@@ -217,7 +216,7 @@ impl Admitted {
                     return Ok((Answer::Own(answer), bounds, permits, Veil::default()));
                 }
             };
-            let veil = grant
+            let mut veil = grant
                 .credential
                 .as_ref()
                 .map_or_else(Veil::default, |credential| {
@@ -297,10 +296,7 @@ impl Admitted {
                     credential.accepted(used, self.kind(&head));
                 }
                 credential.mask(&mut answer);
-                veil.mask(&mut answer.headers);
-                if !body.is_end_stream() {
-                    legible::check(&answer.headers)?;
-                }
+                veil.begin(&mut answer.headers, !body.is_end_stream())?;
             }
             return Ok((
                 Answer::Network(Response::from_parts(answer, body)),
