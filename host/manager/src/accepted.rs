@@ -36,7 +36,7 @@ type All = BTreeMap<String, Accepted>;
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     /// The API server denied the request, or did not answer.
-    #[error("{}", with_causes(.0))]
+    #[error("{}", said(.0))]
     Api(#[from] kube::Error),
     /// The annotation has other contents.
     #[error(
@@ -46,6 +46,14 @@ pub enum StoreError {
     /// Others changed the Lease each time.
     #[error("the Lease was changed at the same time")]
     Busy,
+}
+
+/// Returns the message of the API server, or the error with its causes.
+fn said(error: &kube::Error) -> String {
+    match error {
+        kube::Error::Api(status) => status.message.clone(),
+        error => with_causes(error),
+    }
 }
 
 /// What was accepted, in the Lease of a run.
@@ -67,10 +75,26 @@ impl AcceptedStore {
         }
     }
 
+    /// Checks that the plugin needs no more than what was accepted, if the API server says what that
+    /// is. A replica without permission to lead may have none to read it either.
+    ///
+    /// # Errors
+    /// If it needs more, or the annotation has other contents.
+    pub async fn check_if_known(&self, plugin: &Plugin) -> anyhow::Result<()> {
+        match self.read().await {
+            Ok(all) => check(plugin, &all),
+            Err(error @ StoreError::Unreadable(_)) => Err(anyhow!(error).context(self.to_string())),
+            Err(error) => {
+                tracing::warn!(lease = %self, "cannot read what was accepted of the plugin: {error}");
+                Ok(())
+            }
+        }
+    }
+
     /// Waits until the API server says what was accepted, and checks that the plugin needs no more.
     ///
     /// # Errors
-    /// If it needs more, or the annotation cannot be read.
+    /// If it needs more, or the annotation has other contents.
     pub async fn check(&self, plugin: &Plugin) -> anyhow::Result<()> {
         let all = loop {
             match self.read().await {
@@ -84,17 +108,7 @@ impl AcceptedStore {
                 }
             }
         };
-        let name = plugin.name();
-        let Some(before) = all.get(name) else {
-            return Ok(());
-        };
-        plugin.may_follow(before).map_err(|grown| {
-            anyhow!(
-                "plugin {name} needs more than what was accepted in this cluster, for sha256:{}: {grown}; allow it under `permissions` \
-                 (`imports`, `hosts`) in the configuration, or accept it with `skydock plugin accepted {name} --reset`",
-                before.digest
-            )
-        })
+        check(plugin, &all)
     }
 
     /// Keeps what is accepted of the plugin whenever a generation is in service. Ends when the
@@ -198,6 +212,20 @@ impl std::fmt::Display for AcceptedStore {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{}/{}", self.namespace, self.name)
     }
+}
+
+fn check(plugin: &Plugin, all: &All) -> anyhow::Result<()> {
+    let name = plugin.name();
+    let Some(before) = all.get(name) else {
+        return Ok(());
+    };
+    plugin.may_follow(before).map_err(|grown| {
+        anyhow!(
+            "plugin {name} needs more than what was accepted in this cluster, for sha256:{}: {grown}; allow it under `permissions` \
+             (`imports`, `hosts`) in the configuration, or accept it with `skydock plugin accepted {name} --reset`",
+            before.digest
+        )
+    })
 }
 
 fn parse(lease: Option<&Lease>) -> Result<All, StoreError> {

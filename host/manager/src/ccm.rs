@@ -124,18 +124,6 @@ async fn start(
         blocking(async move { clients::named(&account, "cloud-controller-manager") }).await?;
     let root = with_deadline(&root);
     let version = clients::wait_for_api_server(&root, &access.cluster_url).await;
-    let accepted = config.keeps_accepted.then(|| {
-        let lease = &config.options.process;
-        let [namespace, name] = [&lease.namespace, &lease.name].map(Option::as_deref);
-        AcceptedStore::new(
-            &root,
-            namespace.unwrap_or_default(),
-            name.unwrap_or_default(),
-        )
-    });
-    if let Some(accepted) = &accepted {
-        accepted.check(&plugin).await?;
-    }
     tokio::spawn(plugin.clone().watch(process.clone()));
     if let Some(file) = config.configuration.clone() {
         let (sender, settings) = watch::channel(config.plugin.clone());
@@ -152,6 +140,18 @@ async fn start(
         tokio::spawn(process.clone().run_until_cancelled_owned(applying));
     }
     reached.cancel();
+    let accepted = config.keeps_accepted.then(|| {
+        let lease = &config.options.process;
+        let [namespace, name] = [&lease.namespace, &lease.name].map(Option::as_deref);
+        AcceptedStore::new(
+            &root,
+            namespace.unwrap_or_default(),
+            name.unwrap_or_default(),
+        )
+    });
+    if let Some(accepted) = &accepted {
+        accepted.check_if_known(&plugin).await?;
+    }
     if let Some(address) = serves {
         tracing::info!(%address, "serving /metrics, /healthz, /livez and /readyz");
     }
@@ -317,6 +317,11 @@ impl Team {
             return Ok(());
         };
         let clients = clients?;
+        if let (Some(accepted), Some(_)) = (&self.accepted, &identity) {
+            // Whoever holds the Lease can read it.
+            let checked = stop.run_until_cancelled(accepted.check(&self.plugin)).await;
+            checked.unwrap_or(Ok(()))?;
+        }
         if self.config.options.dry_run {
             tracing::info!("dry run: changes are logged, not applied");
         }

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use http::{Request, Response};
 use http_body_util::{BodyExt as _, Full};
 use skydock_egress::{HostIssuer, Issuer as _, TlsConfig};
-use tokio::io::AsyncWriteExt as _;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 use crate::support::{Names, Server};
 
@@ -70,6 +70,8 @@ async fn errors_of_an_issuer_omit_the_path() {
 #[tokio::test]
 async fn endless_informational_answers_of_an_issuer_end() {
     let server = Server::raw(|mut stream| async move {
+        let mut head = vec![0; 16 * 1024];
+        let _ = stream.read(&mut head).await;
         let early = b"HTTP/1.1 103 Early Hints\r\n\r\n".repeat(100);
         while stream.write_all(&early).await.is_ok() {}
     })
