@@ -204,7 +204,11 @@ impl Grant {
     /// Returns true if connections of one rule could be used for the other.
     pub(crate) fn connects_like(&self, other: &Self) -> bool {
         self.tls == other.tls
-            && self.certificate == other.certificate
+            && match (&self.certificate, &other.certificate) {
+                (None, None) => true,
+                (Some(one), Some(other)) => one.is_like(other),
+                _ => false,
+            }
             && self.proxy == other.proxy
             && self.addresses == other.addresses
     }

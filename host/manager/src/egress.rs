@@ -111,12 +111,12 @@ struct Opened {
     credentials: Credentials,
 }
 
+/// TLS settings, and a client certificate.
+type IssuersTls<'a> = (&'a TlsConfig, Option<&'a ClientCertificateConfig>);
+
 /// Returns the TLS settings for the issuer of a credential: those of the first rule that has `tls`
 /// and uses the credential, with the client certificate if it is for the same plugin.
-fn issuers_tls<'a>(
-    permits: &'a Permits,
-    credential: &str,
-) -> Option<(&'a TlsConfig, Option<&'a ClientCertificateConfig>)> {
+fn issuers_tls<'a>(permits: &'a Permits, credential: &str) -> Option<IssuersTls<'a>> {
     let of_it = permits
         .rules
         .iter()
@@ -130,6 +130,21 @@ fn issuers_tls<'a>(
         tls,
         certificate.filter(|it| Some(&it.binding.plugin) == plugin),
     ))
+}
+
+fn same_issuers_tls(one: Option<IssuersTls<'_>>, other: Option<IssuersTls<'_>>) -> bool {
+    match (one, other) {
+        (None, None) => true,
+        (Some((one, certificate)), Some((other, other_certificate))) => {
+            let same = match (certificate, other_certificate) {
+                (None, None) => true,
+                (Some(one), Some(other)) => one.is_like(other),
+                _ => false,
+            };
+            one == other && same
+        }
+        _ => false,
+    }
 }
 
 /// Creates all credentials, each with a client for its issuer.
@@ -280,10 +295,15 @@ impl Egress {
                 .find(|it| it.name() == name)
                 .cloned()
         };
-        // Credentials that have not changed keep their sessions when rules change.
+        // Credentials keep their sessions when rules change, or when another build of the plugin
+        // may use them: requests that wait at that moment are sent nevertheless.
         opened.credentials.take_over(&before.credentials, |name| {
-            find(&before.permits, name) == find(&opened.permits, name)
-                && issuers_tls(&before.permits, name) == issuers_tls(&opened.permits, name)
+            let both = find(&before.permits, name).zip(find(&opened.permits, name));
+            both.is_some_and(|(one, other)| one.is_like(&other))
+                && same_issuers_tls(
+                    issuers_tls(&before.permits, name),
+                    issuers_tls(&opened.permits, name),
+                )
         });
         // All rules are validated before any gateway is changed.
         settings(&self.plugin, &opened, "")?;

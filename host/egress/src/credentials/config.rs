@@ -86,6 +86,26 @@ impl CredentialConfig {
             Self::ClientCertificate(it) => &it.binding,
         }
     }
+
+    /// Returns true if both are the same credential of the same plugin, whichever builds of it may
+    /// use them.
+    #[must_use]
+    pub fn is_like(&self, other: &Self) -> bool {
+        let mut bound = other.clone();
+        bound.binding_mut().digest = self.binding().digest.clone();
+        *self == bound
+    }
+
+    fn binding_mut(&mut self) -> &mut Binding {
+        match self {
+            Self::Header(it) => &mut it.binding,
+            Self::Basic(it) => &mut it.binding,
+            Self::OAuth2(it) => &mut it.binding,
+            Self::AwsSigv4(it) => &mut it.binding,
+            Self::Session(it) => &mut it.binding,
+            Self::ClientCertificate(it) => &mut it.binding,
+        }
+    }
 }
 
 /// Which plugin may use a credential. The operator decides this; names that a plugin gives itself
@@ -156,6 +176,22 @@ pub struct ClientCertificateConfig {
     pub cert_file: AbsolutePath,
     /// PEM file with the private key.
     pub key_file: AbsolutePath,
+}
+
+impl ClientCertificateConfig {
+    /// Returns true if both are the same files of the same plugin, whichever builds of it may use
+    /// them.
+    #[must_use]
+    pub fn is_like(&self, other: &Self) -> bool {
+        let effect = |it: &Self| {
+            (
+                it.binding.plugin.clone(),
+                it.cert_file.clone(),
+                it.key_file.clone(),
+            )
+        };
+        effect(self) == effect(other)
+    }
 }
 
 pub(crate) fn authorization() -> String {
