@@ -106,11 +106,11 @@ impl SubjectArgs {
             .is_some()
             .then(|| connect(&name, &permits))
             .transpose()?;
-        let source = PluginSource {
+        let source = settings.source(PluginSource {
             cluster_name: "conformance".to_owned(),
             cluster_cidrs: vec!["10.244.0.0/16".to_owned()],
-            ..settings.source()
-        };
+            ..PluginSource::default()
+        });
         let subject = Subject {
             source,
             limits: settings.limits,

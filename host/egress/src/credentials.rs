@@ -33,7 +33,7 @@ use std::{collections::BTreeMap, fmt, sync::Arc};
 
 use self::{
     aws::{credential::AwsCredential, source::Aws},
-    config::{Binding, ClientCertificateConfig, CredentialConfig},
+    config::{Binding, ClientCertificate, ClientCertificateConfig, CredentialConfig},
     fixed::Fixed,
     minting::Mint,
     oauth2::OAuth2,
@@ -194,11 +194,11 @@ impl Credentials {
         name: &str,
         plugin: &str,
         digest: &str,
-    ) -> Result<ClientCertificateConfig, BindError> {
+    ) -> Result<ClientCertificate, BindError> {
         let found = self.certificates.get(name);
         let certificate = found.ok_or_else(|| BindError::unknown(name))?;
         admit(&certificate.binding, name, plugin, digest)?;
-        Ok(certificate.clone())
+        Ok(certificate.certificate())
     }
 }
 

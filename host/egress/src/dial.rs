@@ -31,7 +31,7 @@ use tokio::{
 use crate::{
     address::{AddressPolicy, Closed},
     config::TlsConfig,
-    credentials::config::ClientCertificateConfig,
+    credentials::config::ClientCertificate,
     gateway::Connections,
     grant::Grant,
     metrics::EgressMetrics,
@@ -116,7 +116,7 @@ impl Connector {
     /// Creates a connector for requests of the host itself, which may go to any address.
     pub(crate) fn of_host(
         resolver: Arc<dyn Resolver>,
-        (tls, certificate): (TlsConfig, Option<ClientCertificateConfig>),
+        (tls, certificate): (TlsConfig, Option<ClientCertificate>),
         connections: usize,
         limit: Duration,
     ) -> Self {

@@ -26,7 +26,7 @@ use crate::{
     audit::AuditSlot,
     config::{ConfigErrors, EgressRule},
     credential::Credential,
-    credentials::config::ClientCertificateConfig,
+    credentials::config::ClientCertificate,
     dial::{ClosedSource, Resolver, SystemResolver},
     held::Held,
     hosts::Hosts,
@@ -52,7 +52,7 @@ pub struct Settings {
     /// The credentials that its rules may use: those for this plugin with this digest.
     pub credentials: BTreeMap<String, Arc<dyn Credential>>,
     /// The client certificates that its rules may use, in the same way.
-    pub certificates: BTreeMap<String, ClientCertificateConfig>,
+    pub certificates: BTreeMap<String, ClientCertificate>,
     /// Prefixes of NAT64 translators in this network, in addition to 64:ff9b::/96.
     pub nat64: Vec<Ipv6Net>,
     /// SHA-256 of the component as `sha256:…`, for the audit; empty if it is not known.

@@ -13,7 +13,7 @@ use crate::{
     address::AddressPolicy,
     config::{GuestAuth, TlsConfig},
     credential::Credential,
-    credentials::config::ClientCertificateConfig,
+    credentials::config::ClientCertificate,
     glob::Glob,
     headers::Listed,
     path::{Meaning, Prefix},
@@ -92,7 +92,7 @@ pub(crate) struct Grant {
     /// It decides nothing: what it would deny is reported.
     pub(crate) report_only: bool,
     pub(crate) tls: TlsConfig,
-    pub(crate) certificate: Option<ClientCertificateConfig>,
+    pub(crate) certificate: Option<ClientCertificate>,
     pub(crate) pin: Option<Pin>,
     pub(crate) proxy: Option<Target>,
     pub(crate) limits: Limits,
@@ -204,11 +204,7 @@ impl Grant {
     /// Returns true if connections of one rule could be used for the other.
     pub(crate) fn connects_like(&self, other: &Self) -> bool {
         self.tls == other.tls
-            && match (&self.certificate, &other.certificate) {
-                (None, None) => true,
-                (Some(one), Some(other)) => one.is_like(other),
-                _ => false,
-            }
+            && self.certificate == other.certificate
             && self.proxy == other.proxy
             && self.addresses == other.addresses
     }

@@ -15,7 +15,7 @@ use tokio::time::timeout;
 use crate::{
     config::TlsConfig,
     credential::{Issuer, IssuerError},
-    credentials::config::ClientCertificateConfig,
+    credentials::config::ClientCertificate,
     dial::{Connector, HeadLimit, Resolver, SystemResolver, attached},
     uri,
 };
@@ -41,7 +41,7 @@ impl HostIssuer {
     /// Creates an issuer client with the system resolver. `tls` and the client certificate are as
     /// for a rule, except that the pin is ignored.
     #[must_use]
-    pub fn new(tls: TlsConfig, certificate: Option<ClientCertificateConfig>) -> Self {
+    pub fn new(tls: TlsConfig, certificate: Option<ClientCertificate>) -> Self {
         Self::with(Arc::new(SystemResolver::default()), tls, certificate)
     }
 
@@ -50,7 +50,7 @@ impl HostIssuer {
     pub fn with(
         resolver: Arc<dyn Resolver>,
         tls: TlsConfig,
-        certificate: Option<ClientCertificateConfig>,
+        certificate: Option<ClientCertificate>,
     ) -> Self {
         // The issuer has its own name, which differs from the server name of the rule.
         let tls = TlsConfig {

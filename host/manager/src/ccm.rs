@@ -135,8 +135,8 @@ async fn start(
         };
         let following = configuration::follow(file, followed);
         tokio::spawn(process.clone().run_until_cancelled_owned(following));
-        let terms = Terms::new(&config, Arc::clone(&egress));
-        let applying = terms.apply(Arc::clone(&plugin), settings);
+        let surroundings = surroundings(&config, Arc::clone(&egress));
+        let applying = apply(Arc::clone(&plugin), surroundings, settings);
         tokio::spawn(process.clone().run_until_cancelled_owned(applying));
     }
     reached.cancel();
@@ -234,7 +234,7 @@ async fn load_plugin(
     })
     .await;
     let runtime = runtime.context("cannot start the plugin runtime")?;
-    let source = Terms::new(config, egress).source(&config.plugin);
+    let source = config.plugin.source(surroundings(config, egress));
     let (name, file) = (&config.plugin.name, config.plugin.file.display());
     if config.waits_for_plugin {
         let told = |error: &LoadError| {
@@ -248,43 +248,29 @@ async fn load_plugin(
     plugin.with_context(|| format!("cannot load plugin {name} from {file}"))
 }
 
-/// What does not change about the source of the plugin while the process runs.
-struct Terms(PluginSource);
-
-impl Terms {
-    fn new(config: &Config, egress: Arc<Egress>) -> Self {
-        Self(PluginSource {
-            cluster_name: config.options.cluster_name.clone(),
-            cluster_cidrs: config.cluster_cidrs.clone(),
-            ingress: config.ingress.clone(),
-            way_out: Some(egress),
-            only_reads: config.only_reads,
-            ..PluginSource::default()
-        })
+/// Returns what does not change about the source of the plugin while the process runs.
+fn surroundings(config: &Config, egress: Arc<Egress>) -> PluginSource {
+    PluginSource {
+        cluster_name: config.options.cluster_name.clone(),
+        cluster_cidrs: config.cluster_cidrs.clone(),
+        ingress: config.ingress.clone(),
+        way_out: Some(egress),
+        only_reads: config.only_reads,
+        ..PluginSource::default()
     }
+}
 
-    /// Returns the source of the plugin with these settings.
-    fn source(&self, settings: &PluginSettings) -> PluginSource {
-        let fixed = self.0.clone();
-        PluginSource {
-            cluster_name: fixed.cluster_name,
-            cluster_cidrs: fixed.cluster_cidrs,
-            ingress: fixed.ingress,
-            way_out: fixed.way_out,
-            only_reads: fixed.only_reads,
-            ..settings.source()
-        }
-    }
-
-    /// Applies each change of the settings to the plugin, which reports the outcome. Ends when
-    /// there are no more changes.
-    async fn apply(self, plugin: Arc<Plugin>, mut settings: watch::Receiver<PluginSettings>) {
-        while settings.changed().await.is_ok() {
-            let now = settings.borrow_and_update().clone();
-            let _ = plugin
-                .reconfigure(self.source(&now), now.limits.clone())
-                .await;
-        }
+/// Applies each change of the settings to the plugin, which reports the outcome. Ends when there
+/// are no more changes.
+async fn apply(
+    plugin: Arc<Plugin>,
+    surroundings: PluginSource,
+    mut settings: watch::Receiver<PluginSettings>,
+) {
+    while settings.changed().await.is_ok() {
+        let now = settings.borrow_and_update().clone();
+        let source = now.source(surroundings.clone());
+        let _ = plugin.reconfigure(source, now.limits).await;
     }
 }
 

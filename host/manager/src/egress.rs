@@ -19,7 +19,7 @@ use skydock_egress::{
     Settings, Surroundings, TlsConfig,
     credentials::{
         BindError, CredentialMetrics, Credentials, CredentialsError, SystemClock, Tools, Withheld,
-        config::{ClientCertificateConfig, CredentialConfig},
+        config::{ClientCertificate, ClientCertificateConfig, CredentialConfig},
     },
     own_addresses,
 };
@@ -111,12 +111,12 @@ struct Opened {
     credentials: Credentials,
 }
 
-/// TLS settings, and a client certificate.
-type IssuersTls<'a> = (&'a TlsConfig, Option<&'a ClientCertificateConfig>);
-
 /// Returns the TLS settings for the issuer of a credential: those of the first rule that has `tls`
 /// and uses the credential, with the client certificate if it is for the same plugin.
-fn issuers_tls<'a>(permits: &'a Permits, credential: &str) -> Option<IssuersTls<'a>> {
+fn issuers_tls<'a>(
+    permits: &'a Permits,
+    credential: &str,
+) -> Option<(&'a TlsConfig, Option<ClientCertificate>)> {
     let of_it = permits
         .rules
         .iter()
@@ -126,25 +126,8 @@ fn issuers_tls<'a>(permits: &'a Permits, credential: &str) -> Option<IssuersTls<
     let plugin = find(credential).map(|it| &it.binding().plugin);
     let certificate = tls.client_certificate.as_deref().and_then(find);
     let certificate = certificate.and_then(CredentialConfig::client_certificate);
-    Some((
-        tls,
-        certificate.filter(|it| Some(&it.binding.plugin) == plugin),
-    ))
-}
-
-fn same_issuers_tls(one: Option<IssuersTls<'_>>, other: Option<IssuersTls<'_>>) -> bool {
-    match (one, other) {
-        (None, None) => true,
-        (Some((one, certificate)), Some((other, other_certificate))) => {
-            let same = match (certificate, other_certificate) {
-                (None, None) => true,
-                (Some(one), Some(other)) => one.is_like(other),
-                _ => false,
-            };
-            one == other && same
-        }
-        _ => false,
-    }
+    let certificate = certificate.filter(|it| Some(&it.binding.plugin) == plugin);
+    Some((tls, certificate.map(ClientCertificateConfig::certificate)))
 }
 
 /// Creates all credentials, each with a client for its issuer.
@@ -158,7 +141,7 @@ fn credentials(
             let (tls, certificate) = issuers_tls(&of, name).unzip();
             Arc::new(HostIssuer::new(
                 tls.cloned().unwrap_or_default(),
-                certificate.flatten().cloned(),
+                certificate.flatten(),
             ))
         }),
         clock: Arc::new(SystemClock),
@@ -300,10 +283,7 @@ impl Egress {
         opened.credentials.take_over(&before.credentials, |name| {
             let both = find(&before.permits, name).zip(find(&opened.permits, name));
             both.is_some_and(|(one, other)| one.is_like(&other))
-                && same_issuers_tls(
-                    issuers_tls(&before.permits, name),
-                    issuers_tls(&opened.permits, name),
-                )
+                && issuers_tls(&before.permits, name) == issuers_tls(&opened.permits, name)
         });
         // All rules are validated before any gateway is changed.
         settings(&self.plugin, &opened, "")?;
@@ -488,7 +468,7 @@ fn unbound(opened: &Opened) -> Settings {
         rules: opened.permits.rules.clone(),
         credentials: opened.credentials.all(),
         certificates: certificates
-            .map(|it| (it.name.clone(), it.clone()))
+            .map(|it| (it.name.clone(), it.certificate()))
             .collect(),
         nat64: opened.permits.nat64.clone(),
         ..Settings::default()

@@ -179,19 +179,26 @@ pub struct ClientCertificateConfig {
 }
 
 impl ClientCertificateConfig {
-    /// Returns true if both are the same files of the same plugin, whichever builds of it may use
-    /// them.
+    /// Returns what a plugin that may use it presents.
     #[must_use]
-    pub fn is_like(&self, other: &Self) -> bool {
-        let effect = |it: &Self| {
-            (
-                it.binding.plugin.clone(),
-                it.cert_file.clone(),
-                it.key_file.clone(),
-            )
-        };
-        effect(self) == effect(other)
+    pub fn certificate(&self) -> ClientCertificate {
+        ClientCertificate {
+            name: self.name.clone(),
+            cert_file: self.cert_file.clone(),
+            key_file: self.key_file.clone(),
+        }
     }
+}
+
+/// A client certificate, whoever may use it. Two that are equal are presented in the same way.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClientCertificate {
+    /// The credential's name.
+    pub name: String,
+    /// PEM file with the certificate chain.
+    pub cert_file: AbsolutePath,
+    /// PEM file with the private key.
+    pub key_file: AbsolutePath,
 }
 
 pub(crate) fn authorization() -> String {

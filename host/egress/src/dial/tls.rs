@@ -20,7 +20,7 @@ use tokio_rustls::{TlsConnector, client::TlsStream};
 
 use crate::{
     config::TlsConfig,
-    credentials::config::ClientCertificateConfig,
+    credentials::config::ClientCertificate,
     grant::Pin,
     hosts::lock,
     metrics::EgressMetrics,
@@ -35,7 +35,7 @@ pub(super) struct Tls(Arc<Shared>);
 #[derive(Debug)]
 struct Shared {
     wanted: TlsConfig,
-    certificate: Option<ClientCertificateConfig>,
+    certificate: Option<ClientCertificate>,
     pin: Option<Pin>,
     metrics: EgressMetrics,
     read: Mutex<Option<Read>>,
@@ -57,7 +57,7 @@ type Problem = String;
 impl Tls {
     pub(super) fn new(
         wanted: TlsConfig,
-        certificate: Option<ClientCertificateConfig>,
+        certificate: Option<ClientCertificate>,
         pin: Option<Pin>,
         metrics: EgressMetrics,
     ) -> Self {

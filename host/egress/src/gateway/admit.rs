@@ -64,6 +64,7 @@ fn decide(shared: &Arc<Shared>, head: &Parts, call: &Call<'_>) -> Result<Admitte
             NOT_YET,
         )));
     }
+
     if !METHODS.contains(&head.method) {
         let sentence = "the method must be one of GET, HEAD, POST, PUT, PATCH, DELETE and OPTIONS";
         return Err(nobody(Refusal::new(
@@ -72,12 +73,14 @@ fn decide(shared: &Arc<Shared>, head: &Parts, call: &Call<'_>) -> Result<Admitte
             sentence,
         )));
     }
+
     let target = uri::target(&head.uri).map_err(nobody)?;
     uri::refuse_metadata(&target).map_err(nobody)?;
     headers::check(head, &target).map_err(nobody)?;
     if let Some(name) = overrides::in_head(head) {
         return Err(nobody(other_method(Cause::Header, &name)));
     }
+
     let policy = shared.policy.load_full();
     let rules = policy.for_target(&target);
     // If no rule uses actions, parameters with these names can have any meaning.
@@ -88,10 +91,12 @@ fn decide(shared: &Arc<Shared>, head: &Parts, call: &Call<'_>) -> Result<Admitte
         Ok(Actions::default())
     };
     let actions = actions.map_err(|why| nobody(unclear(why)))?;
+
     let candidates = choose(&rules, head, &target, &actions)?;
     let Some(first) = candidates.first() else {
         return Err(nobody(unruled(&target, &head.method)));
     };
+
     let rule = |refusal| (Some(first.grant.name.clone()), refusal);
     if call.dry_run
         && candidates
@@ -100,6 +105,7 @@ fn decide(shared: &Arc<Shared>, head: &Parts, call: &Call<'_>) -> Result<Admitte
     {
         return Err(rule(writes(&head.method)));
     }
+
     let authentication = Authentication::of(head);
     // A credential replaces authentication by the plugin. Without a credential, the request must be
     // denied.
@@ -113,6 +119,7 @@ fn decide(shared: &Arc<Shared>, head: &Parts, call: &Call<'_>) -> Result<Admitte
     {
         return Err(rule(guest_authenticates(&first.grant.name, &name)));
     }
+
     let most = candidates
         .iter()
         .map(|wired| wired.grant.limits.request_body)
@@ -121,11 +128,14 @@ fn decide(shared: &Arc<Shared>, head: &Parts, call: &Call<'_>) -> Result<Admitte
     if headers::content_length(&head.headers).is_some_and(|length| length > most) {
         return Err(rule(too_long(most)));
     }
+
+    // Only requests that are allowed take room, so that denied ones cannot use it up.
     let host = shared.hosts.get(&target).map_err(rule)?;
     let kind = CallKind::from(call.capability);
     host.look(kind).map_err(rule)?;
     let capacity = shared.capacity.load_full();
     let ticket = call.instance.admit(&capacity, kind).map_err(rule)?;
+
     let meter = Meter {
         metrics: shared.surroundings.metrics.clone(),
         hosts: shared.hosts.clone(),
@@ -145,6 +155,7 @@ fn decide(shared: &Arc<Shared>, head: &Parts, call: &Call<'_>) -> Result<Admitte
             .load_full()
             .map(|audit| Box::new(Audited::new(audit, policy.digest.clone(), call.capability))),
     };
+
     Ok(Admitted {
         shared: shared.clone(),
         policy: policy.clone(),

@@ -140,6 +140,7 @@ impl Admitted {
     ) -> Result<(Answer, Bounds, Arc<Permits>, Veil), Refusal> {
         let slot = slot(self.instance.clone()).await?;
         let (wired, content) = self.look_inside(&head, body, deadline).await?;
+
         let grant = &wired.grant;
         self.meter.rule(&grant.name);
         let would_deny = report(
@@ -150,6 +151,7 @@ impl Admitted {
             &self.actions,
         );
         self.meter.decided(grant, &self.actions, would_deny);
+
         let times = times(grant, self.options);
         let lane = self.host.lane(&grant.limits, self.capacity.kinds);
         let slots = [
@@ -166,6 +168,7 @@ impl Admitted {
             between: times.between,
             deadline,
         };
+
         let length = headers::content_length(&head.headers);
         rewrite(&mut head, &content, length);
         if grant.credential.is_some() {
@@ -182,6 +185,7 @@ impl Admitted {
                 head.headers.remove(name);
             }
         }
+
         let sign = Sign {
             grant,
             authentication: &self.authentication,
@@ -205,6 +209,7 @@ impl Admitted {
                     return Ok((Answer::Own(paused(pause)), bounds, permits, Veil::default()));
                 }
             }
+
             self.check_again(&head, &wired)?;
             let held = match &content {
                 Some(Content::Held(bytes)) => Some(bytes.clone()),
@@ -216,12 +221,14 @@ impl Admitted {
                     return Ok((Answer::Own(answer), bounds, permits, Veil::default()));
                 }
             };
+
             let mut veil = grant
                 .credential
                 .as_ref()
                 .map_or_else(Veil::default, |credential| {
                     Veil::new(credential.secrets(), &head.headers, &prepared.headers)
                 });
+
             let keep = used.is_some() && held.is_none() && refused == 0;
             let progress = Progress::new(
                 self.meter.sent.clone(),
@@ -244,12 +251,14 @@ impl Admitted {
                 }
                 None => Upload::whole(Bytes::new(), progress.clone(), permits.clone()),
             };
+
             let request = Request::from_parts(prepared, upload);
             // The credential may have waited for its issuer.
             self.check_again(&head, &wired)?;
             let answer = self
                 .exchange(&head, &wired, request, &progress, times)
                 .await;
+
             // The server may have started to process the request. With an action in the query, even
             // a GET may change something.
             let repeatable = || {
@@ -260,11 +269,13 @@ impl Admitted {
                 (content, resent) = (Some(Content::Held(Bytes::new())), true);
                 continue;
             }
+
             let answer = answer.map_err(|unanswered| unanswered.refusal);
             let (mut answer, body) = answer?.into_parts();
             if let Some(pause) = pace::pause(&answer, now(), grant.limits.pause) {
                 self.host.pause(&grant.name, pause);
             }
+
             // EC2 answers 400 to a signature whose time is not within five minutes of its own.
             if let (400 | 401 | 403, Some(credential), false) =
                 (answer.status.as_u16(), &grant.credential, corrected)
@@ -275,6 +286,7 @@ impl Admitted {
                 (content, corrected) = (Some(Content::Held(bytes)), true);
                 continue;
             }
+
             // ELB answers 403 both to a deleted key and to a request that a policy forbids.
             if let (
                 StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN,
@@ -291,6 +303,7 @@ impl Admitted {
                 refused += 1;
                 continue;
             }
+
             if let Some(credential) = &grant.credential {
                 if let Some(used) = used.filter(|_| answer.status.is_success()) {
                     credential.accepted(used, self.kind(&head));
@@ -298,6 +311,7 @@ impl Admitted {
                 credential.mask(&mut answer);
                 veil.begin(&mut answer.headers, !body.is_end_stream())?;
             }
+
             return Ok((
                 Answer::Network(Response::from_parts(answer, body)),
                 bounds,

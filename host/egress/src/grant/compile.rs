@@ -12,7 +12,7 @@ use crate::{
         ConfigError, ConfigErrors, EgressRule, Mode, RuleLimits, TlsConfig, WildcardCredential,
     },
     credential::Credential,
-    credentials::config::ClientCertificateConfig,
+    credentials::config::ClientCertificate,
     glob::Glob,
     headers::{Listed, is_identity, is_reserved},
     path::Prefix,
@@ -158,6 +158,7 @@ impl Reader<'_> {
                 "not a valid name; expected 1 to 63 lower-case letters, digits and `-`, for example `api`",
             );
         }
+
         let to = self.note("to", rule.to.parse::<Rule>());
         if let Some(Target {
             host: Host::Address(address),
@@ -172,6 +173,7 @@ impl Reader<'_> {
                 ),
             );
         }
+
         let methods = self.each("methods", &rule.methods, |text| {
             let known = METHODS
                 .iter()
@@ -181,15 +183,18 @@ impl Reader<'_> {
                 format!("`{text}` is not one of GET, HEAD, POST, PUT, PATCH, DELETE and OPTIONS")
             })
         });
+
         let paths = self.each("paths", &rule.paths, |text| {
             Prefix::parse(text).map_err(|why| format!("`{text}`: {why}"))
         });
+
         let glob = |text: &str| {
             let why = "is not a valid action; expected letters, digits, `_`, `-`, `.`, `:`, and `*` for any text";
             Glob::parse(text).ok_or_else(|| format!("`{text}` {why}"))
         };
         let actions = self.each("actions", &rule.actions, glob);
         let reads = self.each("reads", &rule.reads, glob);
+
         let opened = networks(&rule.addresses).map_err(|text| {
             format!("`{text}` is not a valid CIDR; expected for example 10.1.0.0/16")
         });
@@ -308,11 +313,7 @@ impl Reader<'_> {
     }
 
     /// Returns the client certificate of the rule.
-    fn certificate(
-        &mut self,
-        rule: &EgressRule,
-        settings: &Settings,
-    ) -> Option<ClientCertificateConfig> {
+    fn certificate(&mut self, rule: &EgressRule, settings: &Settings) -> Option<ClientCertificate> {
         let tls = rule.tls.as_ref()?;
         if tls.cert_file.is_some() || tls.key_file.is_some() {
             let path = |file: &Option<AbsolutePath>| match file {

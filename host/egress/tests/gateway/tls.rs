@@ -5,7 +5,7 @@ use std::{fs, path::PathBuf, sync::Arc};
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use rustls::{RootCertStore, ServerConfig, server::WebPkiClientVerifier};
 use rustls_pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
-use skydock_egress::{Code, Refusal};
+use skydock_egress::{Code, Refusal, credentials::config::ClientCertificateConfig};
 use tempfile::TempDir;
 use tokio_rustls::TlsAcceptor;
 
@@ -216,10 +216,10 @@ async fn a_changed_client_certificate_is_reloaded() {
     );
     let tls = format!("{}, clientCertificate: client", ca(&authority));
     let mut settings = settings(&rule(&tls), server.port(), None);
-    let certificate = serde_saphyr::from_str(&certificate).unwrap();
+    let certificate: ClientCertificateConfig = serde_saphyr::from_str(&certificate).unwrap();
     settings
         .certificates
-        .insert("client".to_owned(), certificate);
+        .insert("client".to_owned(), certificate.certificate());
     let plugin = Plugin::new(&settings);
     let refusal = fetch(&plugin, &server).await.unwrap_err();
     assert_eq!(refusal.code(), Code::TlsCertificateError);

@@ -44,9 +44,10 @@ pub struct PluginSettings {
 }
 
 impl PluginSettings {
-    /// Returns the source of the plugin, without what the cluster determines.
+    /// Returns the source of the plugin. What these settings do not determine is taken from
+    /// `surroundings`.
     #[must_use]
-    pub fn source(&self) -> PluginSource {
+    pub fn source(&self, surroundings: PluginSource) -> PluginSource {
         PluginSource {
             name: self.name.clone(),
             component: self.file.clone(),
@@ -56,7 +57,7 @@ impl PluginSettings {
             digest: self.digest.clone(),
             overlap: self.overlap,
             permissions: self.permissions.clone(),
-            ..PluginSource::default()
+            ..surroundings
         }
     }
 }

@@ -103,7 +103,7 @@ fn a_client_certificate_is_presented_to_issuers_of_its_plugin() {
     permits.rules[1].credential = Some("api".to_owned());
     let presented = |permits: &Permits| {
         let (_, certificate) = issuers_tls(permits, "api").unwrap();
-        certificate.map(|it| it.name.clone())
+        certificate.map(|it| it.name)
     };
     assert_eq!(presented(&permits).as_deref(), Some("client"));
     let other = permits.credentials[0].clone();

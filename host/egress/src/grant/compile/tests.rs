@@ -5,7 +5,9 @@ use http::Method;
 use super::*;
 use crate::{
     HostIssuer,
-    credentials::{CredentialMetrics, Credentials, SystemClock, Tools},
+    credentials::{
+        CredentialMetrics, Credentials, SystemClock, Tools, config::ClientCertificateConfig,
+    },
     grant::warnings,
 };
 
@@ -16,13 +18,10 @@ fn rules(yaml: &str) -> Vec<EgressRule> {
 fn settings(yaml: &str) -> Settings {
     let certificate =
         "{name: client, for: {plugin: p, digest: any}, certFile: /cert, keyFile: /key}";
+    let certificate: ClientCertificateConfig = serde_saphyr::from_str(certificate).unwrap();
     Settings {
         rules: rules(yaml),
-        certificates: [(
-            "client".to_owned(),
-            serde_saphyr::from_str(certificate).unwrap(),
-        )]
-        .into(),
+        certificates: [("client".to_owned(), certificate.certificate())].into(),
         ..Settings::default()
     }
 }
