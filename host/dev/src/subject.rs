@@ -127,7 +127,9 @@ impl SubjectArgs {
 /// # Errors
 /// If a rule or a credential is not valid.
 fn connect(name: &str, permits: &Permits) -> anyhow::Result<Connect> {
-    skydock::egress::check(name, permits)?;
+    if let Some(error) = skydock::egress::review(name, permits).errors.first() {
+        anyhow::bail!("plugin {name}: {}", error.sentence);
+    }
     let (name, permits) = (name.to_owned(), permits.clone());
     Ok(Arc::new(move |registry| {
         let egress = Egress::new(&name, permits.clone(), Vec::new(), registry)

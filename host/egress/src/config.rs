@@ -5,7 +5,7 @@ mod error;
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, de::Error as _};
 
-pub use error::{ConfigError, ConfigErrors};
+pub use error::{ConfigError, ConfigErrors, ConfigWarning};
 
 use crate::absolute_path::AbsolutePath;
 

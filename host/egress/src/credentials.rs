@@ -57,9 +57,46 @@ pub use crate::secret::redact;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("credential `{name}`: {problem}")]
 pub struct CredentialsError {
+    index: usize,
     name: String,
     problem: String,
 }
+
+impl CredentialsError {
+    /// Returns the position of the credential in the list.
+    #[must_use]
+    pub fn index(&self) -> usize {
+        self.index
+    }
+
+    /// Returns what is wrong, without the name.
+    #[must_use]
+    pub fn problem(&self) -> &str {
+        &self.problem
+    }
+}
+
+/// All credentials that cannot be used; at least one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CredentialsErrors(Vec<CredentialsError>);
+
+impl CredentialsErrors {
+    /// Iterates over the errors.
+    pub fn iter(&self) -> impl Iterator<Item = &CredentialsError> {
+        self.0.iter()
+    }
+}
+
+impl fmt::Display for CredentialsErrors {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (number, error) in self.0.iter().enumerate() {
+            write!(f, "{}{error}", if number == 0 { "" } else { "; " })?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for CredentialsErrors {}
 
 /// Why a plugin may not use a credential.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -124,29 +161,45 @@ impl Credentials {
     /// Creates the credentials. No request is sent to an issuer yet.
     ///
     /// # Errors
-    /// [`CredentialsError`] for the first entry that is not valid or whose name is not unique.
-    pub fn new(configs: &[CredentialConfig], tools: &Tools) -> Result<Self, CredentialsError> {
-        let mut all = Self::default();
-        for config in configs {
-            let name = config.name();
-            let error = |problem: &str| CredentialsError {
-                name: name.to_owned(),
-                problem: problem.to_owned(),
-            };
-            check_name(name).map_err(error)?;
-            if all.requests.contains_key(name) || all.certificates.contains_key(name) {
-                return Err(error("this name is used twice; names are unique"));
-            }
-            if let Some(certificate) = config.client_certificate() {
-                all.certificates
-                    .insert(name.to_owned(), certificate.clone());
-            } else {
-                let credential = build(config, tools).map_err(|problem| error(&problem))?;
-                let bound = (config.binding().clone(), credential);
-                all.requests.insert(name.to_owned(), bound);
+    /// [`CredentialsErrors`] with each entry that is not valid or whose name is not unique.
+    pub fn new(configs: &[CredentialConfig], tools: &Tools) -> Result<Self, CredentialsErrors> {
+        let (mut all, mut errors) = (Self::default(), Vec::new());
+        for (index, config) in configs.iter().enumerate() {
+            if let Err(problem) = all.add(config, tools) {
+                errors.push(CredentialsError {
+                    index,
+                    name: config.name().to_owned(),
+                    problem,
+                });
             }
         }
-        Ok(all)
+        if errors.is_empty() {
+            Ok(all)
+        } else {
+            Err(CredentialsErrors(errors))
+        }
+    }
+
+    fn add(&mut self, config: &CredentialConfig, tools: &Tools) -> Result<(), String> {
+        let name = config.name();
+        check_name(name)?;
+        let certificate = config.client_certificate();
+        let credential = match certificate {
+            Some(_) => None,
+            None => Some(build(config, tools)?),
+        };
+        if self.requests.contains_key(name) || self.certificates.contains_key(name) {
+            return Err("this name is used twice; names are unique".to_owned());
+        }
+        if let Some(certificate) = certificate {
+            self.certificates
+                .insert(name.to_owned(), certificate.clone());
+        }
+        if let Some(credential) = credential {
+            let bound = (config.binding().clone(), credential);
+            self.requests.insert(name.to_owned(), bound);
+        }
+        Ok(())
     }
 
     /// Keeps using the previous credentials with these names, including tokens and sessions that

@@ -24,7 +24,7 @@ use tokio::sync::watch;
 use crate::{
     address::Closed,
     audit::AuditSlot,
-    config::{ConfigErrors, EgressRule},
+    config::{ConfigErrors, ConfigWarning, EgressRule},
     credential::Credential,
     credentials::config::ClientCertificate,
     dial::{ClosedSource, Resolver, SystemResolver},
@@ -210,7 +210,7 @@ impl Gateway {
 
     /// Returns warnings about rules that may not do what was intended, as sentences for the log.
     #[must_use]
-    pub fn warnings(&self) -> Vec<String> {
+    pub fn warnings(&self) -> Vec<ConfigWarning> {
         self.shared.policy.load().warnings.clone()
     }
 

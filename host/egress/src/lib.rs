@@ -53,7 +53,7 @@ pub use absolute_path::{AbsolutePath, RelativePath};
 pub use address::{AddressDenied, AddressPolicy, Closed, Reason, is_metadata_address};
 pub use audit::{Audit, AuditConfig, AuditSlot};
 pub use config::{
-    ConfigError, ConfigErrors, EgressRule, GuestAuth, Mode, RuleLimits, TlsConfig,
+    ConfigError, ConfigErrors, ConfigWarning, EgressRule, GuestAuth, Mode, RuleLimits, TlsConfig,
     WildcardCredential,
 };
 pub use credential::{

@@ -184,6 +184,15 @@ impl Rule {
         }
     }
 
+    /// Returns the host if the rule allows exactly one.
+    #[must_use]
+    pub fn host(&self) -> Option<&Host> {
+        match &self.pattern {
+            Pattern::Exact(host) => Some(host),
+            Pattern::Under(_) => None,
+        }
+    }
+
     /// Returns the scheme.
     pub(crate) fn scheme(&self) -> Scheme {
         self.scheme

@@ -85,13 +85,25 @@ pub enum Command {
 /// Subcommands of `skydock config`.
 #[derive(Debug, Subcommand)]
 pub enum ConfigCommand {
-    /// Validate a file for `--config`, and report errors.
-    Check {
-        /// The file.
-        file: PathBuf,
-    },
+    /// Validate a file for `--config`, the files that it names, and the plugin with its
+    /// configuration, and report all errors and warnings.
+    Check(CheckArgs),
     /// Print the JSON Schema of the file.
     Schema,
+}
+
+/// Flags of `skydock config check`.
+#[derive(Args, Debug)]
+pub struct CheckArgs {
+    /// The file.
+    pub file: PathBuf,
+    /// Check only the file itself: neither the files that it names, nor the plugin. For machines
+    /// that do not have them.
+    #[arg(long)]
+    pub offline: bool,
+    /// Exit with code 1 also if there are only warnings.
+    #[arg(long)]
+    pub strict: bool,
 }
 
 /// The flags of a cloud-controller-manager.

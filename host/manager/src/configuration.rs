@@ -1,10 +1,14 @@
 //! The configuration file (`--config`): which plugin serves the cluster, and what the operator
 //! permits it.
 
+mod check;
+mod files;
 mod follow;
 mod metrics;
 mod plugin;
 mod problem;
+mod read;
+mod tree;
 
 use std::{io::Write, path::Path};
 
@@ -13,9 +17,12 @@ use schemars::JsonSchema;
 use serde::{Deserialize, de::DeserializeOwned};
 use skydock_egress::{AuditConfig, credentials::config::CredentialConfig};
 
-use crate::egress::{self, Permits};
+use crate::egress::{self, Permits, Subject};
+
+use self::tree::{Path as At, Step};
 
 pub use self::{
+    check::check,
     follow::{Followed, follow},
     metrics::FileMetrics,
     plugin::{
@@ -78,22 +85,16 @@ impl SkydockConfiguration {
     /// Parses the text of a file at this path.
     ///
     /// # Errors
-    /// [`ConfigurationError`] with the position of the mistake.
+    /// [`ConfigurationError`] with all mistakes and their positions.
     pub fn parse(text: &str, path: &Path) -> Result<Self, ConfigurationError> {
-        let wrong = |problem| ConfigurationError::Wrong {
-            path: path.to_owned(),
-            problem,
-        };
-        if text.trim().is_empty() {
-            let least = "the file is empty; the minimum is `apiVersion: skydock.dev/v1alpha1` and `kind: SkydockConfiguration`";
-            return Err(wrong(Problem::of_the_whole(least)));
+        let reviewed = Reviewed::new(text, path);
+        match reviewed.configuration {
+            Some(configuration) if reviewed.errors.is_empty() => Ok(configuration),
+            _ => Err(ConfigurationError::Wrong {
+                path: path.to_owned(),
+                problems: reviewed.errors,
+            }),
         }
-        let mut configuration: Self = from_yaml(text, path)?;
-        configuration
-            .check()
-            .map_err(|sentence| wrong(Problem::of_the_whole(sentence)))?;
-        configuration.anchor(path.parent().unwrap_or(Path::new("")));
-        Ok(configuration)
     }
 
     /// Returns the JSON Schema of the file.
@@ -102,35 +103,71 @@ impl SkydockConfiguration {
         schemars::schema_for!(Self).to_value()
     }
 
-    /// Checks what the types do not ensure.
-    fn check(&self) -> Result<(), String> {
+    /// Returns what the types do not ensure and is wrong: errors, and warnings.
+    fn findings(&self) -> (Findings, Findings) {
+        let (mut errors, mut warnings) = (Vec::new(), Vec::new());
+        let plugins = At::default().key("plugins");
         if self.plugins.len() > 1 {
             let names: Vec<&str> = self
                 .plugins
                 .iter()
                 .map(|plugin| plugin.name.as_str())
                 .collect();
-            return Err(format!(
-                "plugins: only one plugin is supported, but the file has {}",
+            let sentence = format!(
+                "only one plugin is supported, but the file has {}",
                 names.join(", ")
-            ));
+            );
+            errors.push((plugins.clone(), sentence));
         }
-        if let Some(audit) = &self.audit {
-            audit
-                .limits()
-                .map_err(|problem| format!("audit: {problem}"))?;
+        if let Some(audit) = &self.audit
+            && let Err(problem) = audit.limits()
+        {
+            errors.push((At::default().key("audit"), problem));
         }
-        for text in &self.nat64 {
-            prefix(text).ok_or_else(|| {
-                format!("nat64: {text:?} is not a valid prefix of a NAT64 translator; expected for example 2001:db8:64::/96")
-            })?;
+        for (index, text) in self.nat64.iter().enumerate() {
+            if prefix(text).is_none() {
+                let sentence = format!(
+                    "{text:?} is not a valid prefix of a NAT64 translator; expected for example 2001:db8:64::/96"
+                );
+                errors.push((At::default().key("nat64").index(index), sentence));
+            }
         }
-        for plugin in &self.plugins {
-            plugin.check()?;
-            egress::check(&plugin.name, &self.permits(plugin))
-                .map_err(|error| format!("plugin {}: {error}", plugin.name))?;
+        for (index, plugin) in self.plugins.iter().enumerate() {
+            let at = plugins.clone().index(index);
+            let problems = plugin.problems().into_iter();
+            errors.extend(problems.map(|(path, sentence)| (at.clone().join(&path), sentence)));
+            let mut review = egress::review(&plugin.name, &self.permits(plugin));
+            if self.plugins.len() > 1 {
+                // Another plugin may use a credential that this one does not.
+                let is_of_rule =
+                    |finding: &egress::Finding| matches!(finding.subject, Subject::Rule(..));
+                review.warnings.retain(is_of_rule);
+            }
+            let place = |finding: egress::Finding| {
+                let path = match finding.subject {
+                    Subject::Rule(index, field, item) => {
+                        let field = at.clone().key("egress").index(index).keys(field);
+                        item.map_or(field.clone(), |item| field.index(item))
+                    }
+                    Subject::Credential(index, field) => {
+                        At::default().key("credentials").index(index).keys(field)
+                    }
+                };
+                (path, finding.sentence)
+            };
+            errors.extend(review.errors.into_iter().map(place));
+            warnings.extend(review.warnings.into_iter().map(place));
         }
-        Ok(())
+        // Those of credentials are found with each plugin.
+        for found in [&mut errors, &mut warnings] {
+            let all = std::mem::take(found);
+            for finding in all {
+                if !found.contains(&finding) {
+                    found.push(finding);
+                }
+            }
+        }
+        (errors, warnings)
     }
 
     /// Returns the plugin with this name.
@@ -166,6 +203,90 @@ fn prefix(text: &str) -> Option<Ipv6Net> {
         .then_some(prefix)
 }
 
+/// What is wrong, and where.
+type Findings = Vec<(At, String)>;
+
+/// A file that was read, and all that is wrong in it.
+#[derive(Debug)]
+struct Reviewed {
+    /// The parts that could be read. Relative paths in it are relative to the file's directory.
+    configuration: Option<SkydockConfiguration>,
+    /// The file, to find places in it.
+    tree: Option<tree::Node>,
+    errors: Vec<Problem>,
+    warnings: Vec<Problem>,
+}
+
+impl Reviewed {
+    fn new(text: &str, path: &Path) -> Self {
+        let mut reviewed = match read::read(text) {
+            Ok(content) => Self {
+                configuration: Some(content.configuration),
+                tree: Some(content.tree),
+                errors: content.problems,
+                warnings: Vec::new(),
+            },
+            Err(problem) => Self {
+                configuration: None,
+                tree: None,
+                errors: vec![problem],
+                warnings: Vec::new(),
+            },
+        };
+        reviewed.add_findings();
+        for problems in [&mut reviewed.errors, &mut reviewed.warnings] {
+            problems.sort_by_key(Problem::place);
+        }
+        if let Some(configuration) = &mut reviewed.configuration {
+            configuration.anchor(path.parent().unwrap_or(Path::new("")));
+        }
+        reviewed
+    }
+
+    fn add_findings(&mut self) {
+        let (Some(configuration), Some(tree)) = (&self.configuration, &self.tree) else {
+            return;
+        };
+        let (errors, warnings) = configuration.findings();
+        let certain = |found: Findings| -> Vec<Problem> {
+            let certain = found.into_iter().filter(|(at, _)| is_certain(tree, at));
+            certain
+                .map(|(at, sentence)| located(tree, &at, &sentence))
+                .collect()
+        };
+        let (errors, warnings) = (certain(errors), certain(warnings));
+        self.errors.extend(errors);
+        self.warnings.extend(warnings);
+    }
+}
+
+/// Returns whether a finding would also be made if what could not be read was right.
+fn is_certain(tree: &tree::Node, at: &At) -> bool {
+    let is_complete = |list: &str| tree.field(list).is_none_or(|node| !node.is_incomplete());
+    match at.steps() {
+        // Whether a credential is used.
+        [Step::Key(list), Step::Index(_), Step::Key(name)]
+            if list == "credentials" && name == "name" =>
+        {
+            is_complete("plugins")
+        }
+        // The credential of a rule.
+        [.., Step::Index(_), Step::Key(field)] if field == "credential" => {
+            is_complete("credentials")
+        }
+        // A whole rule.
+        [.., Step::Key(list), Step::Index(_)] if list == "egress" => {
+            !tree.find(at).1.is_incomplete()
+        }
+        _ => true,
+    }
+}
+
+fn located(tree: &tree::Node, at: &At, sentence: &str) -> Problem {
+    let (at, node) = tree.find(at);
+    Problem::at(node.at, &at, sentence)
+}
+
 /// Reads the text of a file of at most 1 MiB. Blocks the thread.
 ///
 /// # Errors
@@ -197,23 +318,9 @@ pub fn from_yaml<T: DeserializeOwned>(text: &str, path: &Path) -> Result<T, Conf
     };
     let wrong = |error| ConfigurationError::Wrong {
         path: path.to_owned(),
-        problem: Problem::new(&error),
+        problems: vec![Problem::new(&error)],
     };
     serde_saphyr::from_str_with_options(text, options).map_err(wrong)
-}
-
-/// Runs `skydock config check`: validates the file and prints a summary.
-///
-/// # Errors
-/// If the file is not valid.
-pub fn check(path: &Path) -> anyhow::Result<()> {
-    let configuration = SkydockConfiguration::read(path)?;
-    let mut out = std::io::stdout().lock();
-    for plugin in &configuration.plugins {
-        writeln!(out, "plugin {}: {}", plugin.name, plugin.file.display())?;
-    }
-    writeln!(out, "{}: ok", path.display())?;
-    Ok(())
 }
 
 /// Runs `skydock config schema`.
@@ -309,73 +416,79 @@ plugins:
                 "plugins:\n- name: a\n  file: a\n  cloudconfig: x",
                 at(
                     "6:3:",
-                    "unknown field `cloudconfig`; did you mean `cloudConfig`?",
+                    "plugins[0]: unknown field `cloudconfig`; did you mean `cloudConfig`?",
                 ),
             ),
             (
                 "plugins:\n- name: a\n  file: a\n  zzz: x",
-                at("6:3:", "unknown field `zzz`; expected one of `"),
+                at("6:3:", "plugins[0]: unknown field `zzz`; expected one of `"),
             ),
             (
                 "plugins:\n- name: a\n  file: a\n  overlap: nun",
-                at("6:12:", "unknown word `nun`; did you mean `none`?"),
+                at(
+                    "6:12:",
+                    "plugins[0].overlap: unknown word `nun`; did you mean `none`?",
+                ),
             ),
-            ("plugins:\n- name: a", at("", "")),
+            (
+                "plugins:\n- name: a",
+                at("4:3:", "plugins[0]: missing field `file`"),
+            ),
             (
                 "plugins: [{name: a, file: a}, {name: b, file: b}]",
                 at(
-                    "",
+                    "3:10:",
                     "plugins: only one plugin is supported, but the file has a, b",
                 ),
             ),
             (
                 "audit: {keep: 2}",
-                at("", "audit: maxSize and keep need file"),
+                at("3:8:", "audit: maxSize and keep need file"),
             ),
             (
                 "nat64: ['2001:db8::/33']",
-                at("", "nat64: \"2001:db8::/33\" is not"),
+                at("3:9:", "nat64[0]: \"2001:db8::/33\" is not"),
             ),
             (
                 "plugins: [{name: A_b, file: a}]",
-                at("", "plugins: the name \"A_b\" is not"),
+                at("3:18:", "plugins[0].name: the name \"A_b\" is not"),
             ),
             (
                 "plugins: [{name: a, file: a, digest: sha256:12}]",
-                at("3:38:", "`sha256:12` is neither"),
+                at("3:38:", "plugins[0].digest: `sha256:12` is neither"),
             ),
             (
                 "plugins: [{name: a, file: a, limits: {memory: x}}]",
-                at("", "plugin a: limits: memory: "),
+                at("3:47:", "plugins[0].limits.memory: "),
             ),
             (
                 "plugins: [{name: a, file: a, grants: {objects: [{kind: v1/Pod, name: x}]}}]",
-                at("", "plugin a: permissions: unknown kind \"v1/Pod\""),
+                at(
+                    "3:49:",
+                    "plugins[0].permissions.objects[0]: unknown kind \"v1/Pod\"",
+                ),
             ),
             (
                 "plugins: [{name: a, file: a, permissions: {objects: [{kind: v1/Secret}]}}]",
-                at("", "plugin a: permissions: v1/Secret: set"),
+                at("3:54:", "plugins[0].permissions.objects[0]: v1/Secret: set"),
             ),
             (
                 "plugins: [{name: a, file: a, permissions: {domains: [projectcalico.org]}}]",
                 at(
-                    "",
-                    "plugin a: permissions: domains: \"projectcalico.org\" is not possible",
+                    "3:54:",
+                    "plugins[0].permissions.domains[0]: \"projectcalico.org\" is not possible",
                 ),
             ),
             (
                 "plugins: [{name: a, file: a, grants: {prefixes: [b://, b.example/, c.example/d-]}}]",
                 at(
-                    "",
-                    "plugin a: permissions: `prefixes` was replaced: write `providerIDs: [b://]` and `domains: [b.example, c.example/d-]`",
+                    "3:49:",
+                    "plugins[0].permissions.prefixes: `prefixes` was replaced: write `providerIDs: [b://]` and `domains: [b.example, c.example/d-]`",
                 ),
             ),
         ] {
             let error = parse(text).unwrap_err();
-            assert!(
-                error.starts_with(&told) || (told.ends_with(": ") && error.contains("file")),
-                "{error}\n{told}"
-            );
+            assert!(error.starts_with(&told), "{error}\n{told}");
         }
         let empty = SkydockConfiguration::parse(" ", Path::new("c.yaml"))
             .unwrap_err()

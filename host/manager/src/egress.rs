@@ -2,6 +2,7 @@
 //! cluster.
 
 mod nodes;
+mod review;
 
 use std::{
     collections::HashMap,
@@ -18,7 +19,7 @@ use skydock_egress::{
     Audit, AuditConfig, Closed, ConfigErrors, EgressMetrics, EgressRule, Gateway, HostIssuer,
     Settings, Surroundings, TlsConfig,
     credentials::{
-        BindError, CredentialMetrics, Credentials, CredentialsError, SystemClock, Tools, Withheld,
+        BindError, CredentialMetrics, Credentials, CredentialsErrors, SystemClock, Tools, Withheld,
         config::{ClientCertificate, ClientCertificateConfig, CredentialConfig},
     },
     own_addresses,
@@ -26,6 +27,8 @@ use skydock_egress::{
 use skydock_plugin::{WayOut, WithheldRule};
 
 use self::nodes::NodeAddresses;
+
+pub use self::review::{Finding, Review, Subject, review};
 
 /// Maximum number of remembered API server addresses, since some names resolve to different
 /// addresses every minute.
@@ -55,7 +58,7 @@ pub struct Permits {
 pub enum EgressError {
     /// A credential is not valid.
     #[error(transparent)]
-    Credentials(#[from] CredentialsError),
+    Credentials(#[from] CredentialsErrors),
     /// The audit cannot be written.
     #[error("audit: cannot open its file: {0}")]
     Audit(io::Error),
@@ -134,7 +137,7 @@ fn issuers_tls<'a>(
 fn credentials(
     permits: &Permits,
     metrics: &CredentialMetrics,
-) -> Result<Credentials, CredentialsError> {
+) -> Result<Credentials, CredentialsErrors> {
     let of = permits.clone();
     let tools = Tools {
         issuers: Box::new(move |name| {
@@ -150,20 +153,6 @@ fn credentials(
     Credentials::new(&permits.credentials, &tools)
 }
 
-/// Checks what the types do not ensure. No connections are opened.
-///
-/// # Errors
-/// [`EgressError`] with the mistake.
-pub fn check(plugin: &str, permits: &Permits) -> Result<(), EgressError> {
-    Egress::build(
-        plugin,
-        permits.clone(),
-        Vec::new(),
-        &mut Registry::default(),
-    )
-    .map(drop)
-}
-
 impl Egress {
     /// Creates the network access for these rules. The networks of the cluster are closed. Warnings
     /// about the rules are logged.
@@ -176,21 +165,9 @@ impl Egress {
         cluster: Vec<IpNet>,
         registry: &mut Registry,
     ) -> Result<Self, EgressError> {
-        let (egress, warnings) = Self::build(plugin, permits, cluster, registry)?;
-        warnings
-            .iter()
-            .for_each(|warning| tracing::warn!(plugin, "{warning}"));
-        let audit = egress.audit(egress.state().opened.permits.audit.as_ref())?;
-        egress.surroundings.audit.store(audit);
-        Ok(egress)
-    }
-
-    fn build(
-        plugin: &str,
-        permits: Permits,
-        cluster: Vec<IpNet>,
-        registry: &mut Registry,
-    ) -> Result<(Self, Vec<String>), EgressError> {
+        for warning in review(plugin, &permits).warnings {
+            tracing::warn!(plugin, "{}", warning.sentence);
+        }
         let metrics = CredentialMetrics::default();
         metrics.register(registry);
         let api_server = Arc::<RwLock<Vec<SocketAddr>>>::default();
@@ -230,7 +207,7 @@ impl Egress {
         };
         // All names of credentials are known.
         settings(plugin, &opened, "")?;
-        let tried = Gateway::new(plugin, &unbound(&opened), surroundings.clone())?;
+        Gateway::new(plugin, &unbound(&opened), surroundings.clone())?;
         let shut = Arc::new(Gateway::new(
             plugin,
             &Settings::default(),
@@ -240,7 +217,7 @@ impl Egress {
             opened,
             gateways: HashMap::new(),
         });
-        let egress = Self {
+        Ok(Self {
             plugin: plugin.to_owned(),
             surroundings,
             metrics,
@@ -249,8 +226,7 @@ impl Egress {
             nodes,
             shut,
             state,
-        };
-        Ok((egress, tried.warnings()))
+        })
     }
 
     fn state(&self) -> MutexGuard<'_, State> {

@@ -12,7 +12,8 @@ use anyhow::Context;
 use skydock_cloud::{CloudProvider, text::escape};
 use skydock_controllers::service::ServiceOptions;
 use skydock_plugin::{
-    ClusterSlot, Compiler, Outline, Permissions, Plugin, PluginSource, Runtime, RuntimeOptions,
+    ClusterSlot, Compiler, Limits, LoadError, Outline, Permissions, Plugin, PluginSource, Runtime,
+    RuntimeOptions,
 };
 
 use self::table::Row;
@@ -26,16 +27,9 @@ use crate::{
 /// # Errors
 /// If it cannot be loaded.
 pub async fn run(args: InspectArgs) -> anyhow::Result<()> {
-    let limits = plugin_limits::limits(
-        ServiceOptions::default().concurrent_syncs,
-        &args.plugin_limits,
-    )?;
-    let options = RuntimeOptions {
-        limits,
-        ..RuntimeOptions::new(Compiler::this_program(COMPILER)?)
-    };
-    let runtime = blocking(async { Runtime::new(options) }).await;
-    let runtime = runtime.context("cannot start the plugin runtime")?;
+    let services = ServiceOptions::default().concurrent_syncs;
+    let limits = plugin_limits::limits(services, &args.plugin_limits)?;
+    let runtime = runtime(limits).await?;
     let (mut rows, problem) = described(&runtime, &args.plugin, args.cloud_config.clone()).await?;
     let mut other_problem = None;
     let lines = match &args.against {
@@ -55,6 +49,28 @@ pub async fn run(args: InspectArgs) -> anyhow::Result<()> {
         writeln!(out, "{}", escape(&line))?;
     }
     problem.or(other_problem).map_or(Ok(()), Err)
+}
+
+/// Loads a plugin without network access, and returns what it says as lines.
+///
+/// # Errors
+/// The outer error if plugins cannot be run at all, the inner one if this plugin is rejected.
+pub(crate) async fn load(
+    source: PluginSource,
+    limits: Limits,
+) -> anyhow::Result<Result<Vec<String>, LoadError>> {
+    let runtime = runtime(limits).await?;
+    let loaded = Plugin::load(&runtime, source, ClusterSlot::default()).await;
+    Ok(loaded.map(|plugin| table::lines(&of_plugin(&plugin))))
+}
+
+async fn runtime(limits: Limits) -> anyhow::Result<Runtime> {
+    let options = RuntimeOptions {
+        limits,
+        ..RuntimeOptions::new(Compiler::this_program(COMPILER)?)
+    };
+    let runtime = blocking(async { Runtime::new(options) }).await;
+    runtime.context("cannot start the plugin runtime")
 }
 
 /// Name of the row with times.

@@ -77,8 +77,17 @@ pub async fn run(cli: Cli, shutdown: CancellationToken) -> anyhow::Result<()> {
             Box::pin(ccm::run(config, shutdown)).await
         }
         Some(Command::Config {
-            command: ConfigCommand::Check { file },
-        }) => blocking::blocking(async move { configuration::check(&file) }).await,
+            command: ConfigCommand::Check(args),
+        }) => {
+            let checked = shutdown
+                .run_until_cancelled(Box::pin(configuration::check(args)))
+                .await;
+            checked.unwrap_or_else(|| {
+                Err(anyhow::anyhow!(
+                    "stopped before the configuration was checked"
+                ))
+            })
+        }
         Some(Command::Config {
             command: ConfigCommand::Schema,
         }) => configuration::print_schema(),

@@ -7,7 +7,9 @@ use std::fmt;
 #[error("egress rule `{rule}`, field `{field}`: {problem}")]
 pub struct ConfigError {
     pub(crate) rule: String,
+    pub(crate) index: usize,
     pub(crate) field: &'static str,
+    pub(crate) item: Option<usize>,
     pub(crate) problem: String,
 }
 
@@ -22,6 +24,24 @@ impl ConfigError {
     #[must_use]
     pub fn field(&self) -> &'static str {
         self.field
+    }
+
+    /// Returns the position of the rule in the list.
+    #[must_use]
+    pub fn index(&self) -> usize {
+        self.index
+    }
+
+    /// Returns the position of the wrong value in the field, if that is a list.
+    #[must_use]
+    pub fn item(&self) -> Option<usize> {
+        self.item
+    }
+
+    /// Returns what is wrong, without the rule and the field.
+    #[must_use]
+    pub fn problem(&self) -> &str {
+        &self.problem
     }
 }
 
@@ -46,3 +66,31 @@ impl fmt::Display for ConfigErrors {
 }
 
 impl std::error::Error for ConfigErrors {}
+
+/// A rule that is valid but may not do what was intended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConfigWarning {
+    pub(crate) index: usize,
+    pub(crate) field: &'static str,
+    pub(crate) sentence: String,
+}
+
+impl ConfigWarning {
+    /// Returns the position of the rule in the list.
+    #[must_use]
+    pub fn index(&self) -> usize {
+        self.index
+    }
+
+    /// Returns the name of the field, or an empty text for the whole rule.
+    #[must_use]
+    pub fn field(&self) -> &'static str {
+        self.field
+    }
+}
+
+impl fmt::Display for ConfigWarning {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.sentence)
+    }
+}

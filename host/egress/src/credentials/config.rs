@@ -8,7 +8,7 @@ mod text;
 use std::path::Path;
 
 use schemars::JsonSchema;
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer, de::Error as _};
 
 pub use self::{
     aws::{AssumeRole, AwsConfig, AwsSource, StsConfig},
@@ -40,6 +40,35 @@ pub enum CredentialConfig {
 }
 
 impl CredentialConfig {
+    /// The values of `type`.
+    pub const TYPES: &'static [&'static str] = &[
+        "header",
+        "basic",
+        "oauth2",
+        "aws-sigv4",
+        "session",
+        "client-certificate",
+    ];
+
+    /// Reads a credential of this type from the other fields. Unlike [`Deserialize`], which has to
+    /// remember the fields until it has seen the type, this keeps the position of each mistake.
+    ///
+    /// # Errors
+    /// If the type is unknown, or a field is not valid.
+    pub fn of_type<'de, D: Deserializer<'de>>(kind: &str, fields: D) -> Result<Self, D::Error> {
+        Ok(match kind {
+            "header" => Self::Header(HeaderConfig::deserialize(fields)?),
+            "basic" => Self::Basic(BasicConfig::deserialize(fields)?),
+            "oauth2" => Self::OAuth2(OAuth2Config::deserialize(fields)?),
+            "aws-sigv4" => Self::AwsSigv4(AwsConfig::deserialize(fields)?),
+            "session" => Self::Session(SessionConfig::deserialize(fields)?),
+            "client-certificate" => {
+                Self::ClientCertificate(ClientCertificateConfig::deserialize(fields)?)
+            }
+            _ => return Err(D::Error::unknown_variant(kind, Self::TYPES)),
+        })
+    }
+
     /// Returns the name that egress rules refer to.
     #[must_use]
     pub fn name(&self) -> &str {

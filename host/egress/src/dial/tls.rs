@@ -132,6 +132,21 @@ impl Tls {
     }
 }
 
+impl TlsConfig {
+    /// Reads the files, also those of the client certificate, and checks that they can be used.
+    /// Blocks the thread.
+    ///
+    /// # Errors
+    /// A sentence that names the file.
+    pub fn check_files(&self, certificate: Option<ClientCertificate>) -> Result<(), String> {
+        if self.ca_file.is_none() && certificate.is_none() {
+            return Ok(());
+        }
+        let tls = Tls::new(self.clone(), certificate, None, EgressMetrics::default());
+        tls.0.build().map(drop)
+    }
+}
+
 impl Shared {
     /// Returns the TLS configuration, which is read again if a file has changed. If this fails, the
     /// previous one is used.

@@ -11,7 +11,7 @@ use tokio::time::Instant;
 
 use super::{CONNECTIONS, Connections, Settings, Surroundings, wire::Wire};
 use crate::{
-    config::ConfigErrors,
+    config::{ConfigErrors, ConfigWarning},
     dial::Connector,
     grant::{self, Grant},
     hosts::lock,
@@ -32,7 +32,7 @@ pub(super) struct Policy {
     pub(super) digest: Arc<str>,
     /// When a denial by a rule in report-only mode was last logged.
     pub(super) reported: Mutex<Option<Instant>>,
-    pub(super) warnings: Vec<String>,
+    pub(super) warnings: Vec<ConfigWarning>,
 }
 
 /// A rule with its HTTP clients. Rules do not share connections, since the address of a connection

@@ -33,6 +33,7 @@ pub(crate) fn compile(settings: &Settings) -> Result<Vec<Grant>, ConfigErrors> {
     for (at, rule) in rules.iter().enumerate() {
         let mut reader = Reader {
             rule: label(rule, at),
+            index: at,
             errors: &mut errors,
         };
         if rules.iter().take(at).any(|other| other.name == rule.name) {
@@ -55,7 +56,9 @@ pub(crate) fn compile(settings: &Settings) -> Result<Vec<Grant>, ConfigErrors> {
         );
         errors.push(ConfigError {
             rule: "(all)".to_owned(),
+            index: 0,
             field: "nat64",
+            item: None,
             problem,
         });
     }
@@ -66,22 +69,13 @@ pub(crate) fn compile(settings: &Settings) -> Result<Vec<Grant>, ConfigErrors> {
     }
 }
 
-/// Parses networks, for example those that a rule opens. An address without a prefix length is a
+/// Parses a network, for example one that a rule opens. An address without a prefix length is a
 /// single address.
-///
-/// # Errors
-/// The first text that is not a valid network.
-fn networks(texts: &[String]) -> Result<Vec<IpNet>, &str> {
-    let read = |text: &str| {
-        let text = text.trim();
-        text.parse::<IpNet>()
-            .ok()
-            .or_else(|| text.parse::<IpAddr>().ok().map(IpNet::from))
-    };
-    texts
-        .iter()
-        .map(|text| read(text).ok_or(text.as_str()))
-        .collect()
+fn network(text: &str) -> Option<IpNet> {
+    let text = text.trim();
+    text.parse::<IpNet>()
+        .ok()
+        .or_else(|| text.parse::<IpAddr>().ok().map(IpNet::from))
 }
 
 fn label(rule: &EgressRule, at: usize) -> String {
@@ -122,14 +116,21 @@ fn header(text: &str) -> Result<Glob, String> {
 
 struct Reader<'a> {
     rule: String,
+    index: usize,
     errors: &'a mut Vec<ConfigError>,
 }
 
 impl Reader<'_> {
     fn error(&mut self, field: &'static str, problem: impl Display) {
+        self.error_in(field, None, problem);
+    }
+
+    fn error_in(&mut self, field: &'static str, item: Option<usize>, problem: impl Display) {
         self.errors.push(ConfigError {
             rule: self.rule.clone(),
+            index: self.index,
             field,
+            item,
             problem: problem.to_string(),
         });
     }
@@ -145,10 +146,14 @@ impl Reader<'_> {
         texts: &[String],
         read: impl Fn(&str) -> Result<T, E>,
     ) -> Vec<T> {
-        texts
-            .iter()
-            .filter_map(|text| self.note(field, read(text)))
-            .collect()
+        let mut all = Vec::new();
+        for (item, text) in texts.iter().enumerate() {
+            match read(text) {
+                Ok(value) => all.push(value),
+                Err(problem) => self.error_in(field, Some(item), problem),
+            }
+        }
+        all
     }
 
     fn read(&mut self, rule: &EgressRule, settings: &Settings) -> Option<Grant> {
@@ -195,18 +200,17 @@ impl Reader<'_> {
         let actions = self.each("actions", &rule.actions, glob);
         let reads = self.each("reads", &rule.reads, glob);
 
-        let opened = networks(&rule.addresses).map_err(|text| {
-            format!("`{text}` is not a valid CIDR; expected for example 10.1.0.0/16")
-        });
-        let opened = self.note("addresses", opened).unwrap_or_default();
-        if let Some(net) = opened.iter().find(|net| is_metadata(net)) {
-            self.error(
-                "addresses",
-                format!(
+        let opened = self.each("addresses", &rule.addresses, |text| {
+            let net = network(text).ok_or_else(|| {
+                format!("`{text}` is not a valid CIDR; expected for example 10.1.0.0/16")
+            })?;
+            if is_metadata(&net) {
+                return Err(format!(
                     "{net} contains a metadata service, which is always denied; use a credential"
-                ),
-            );
-        }
+                ));
+            }
+            Ok(net)
+        });
         let credential = rule.credential.as_ref().and_then(|name| {
             let found = settings.credentials.get(name).cloned();
             let problem = format!("unknown credential `{name}`; add it under `credentials`");

@@ -284,7 +284,7 @@ fn a_rule_that_opens_or_sends_too_much_has_a_warning() {
         assert!(
             found
                 .iter()
-                .all(|warning| warning.contains(expected.unwrap())),
+                .all(|warning| warning.to_string().contains(expected.unwrap())),
             "{fields}: {found:?}"
         );
     }

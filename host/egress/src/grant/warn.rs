@@ -3,36 +3,40 @@
 use super::Grant;
 use crate::{
     address::is_local,
-    config::GuestAuth,
+    config::{ConfigWarning, GuestAuth},
     rule::{Host, Scheme},
 };
 
 /// Returns the warnings, as sentences for the log.
-pub(crate) fn warnings(grants: &[Grant]) -> Vec<String> {
+pub(crate) fn warnings(grants: &[Grant]) -> Vec<ConfigWarning> {
     let mut all = Vec::new();
-    for (at, grant) in grants.iter().enumerate() {
+    for (index, grant) in grants.iter().enumerate() {
         // Rules in report-only mode are copies of others on purpose.
         let enforced = |first: &&Grant| !first.report_only && !grant.report_only;
-        let before = grants.iter().take(at).filter(enforced);
-        all.extend(
-            alone(grant)
-                .into_iter()
-                .map(|what| format!("egress rule `{}`: {what}", grant.name)),
-        );
-        all.extend(before.filter_map(|first| against(first, grant)));
+        let before = grants.iter().take(index).filter(enforced);
+        let alone = alone(grant)
+            .into_iter()
+            .map(|(field, what)| (field, format!("egress rule `{}`: {what}", grant.name)));
+        let against = before.filter_map(|first| Some(("", against(first, grant)?)));
+        all.extend(alone.chain(against).map(|(field, sentence)| ConfigWarning {
+            index,
+            field,
+            sentence,
+        }));
     }
     all
 }
 
-fn alone(grant: &Grant) -> Vec<String> {
+/// Returns the field and the warning.
+fn alone(grant: &Grant) -> Vec<(&'static str, String)> {
     let mut all = Vec::new();
     for net in &grant.addresses.opened {
         if is_local(net) {
-            all.push(format!("`addresses` allows {net}, which is loopback or link-local: the plugin can reach services on this machine and its network"));
+            all.push(("addresses", format!("`addresses` allows {net}, which is loopback or link-local: the plugin can reach services on this machine and its network")));
         } else if net.prefix_len() < 8 {
-            all.push(format!(
+            all.push(("addresses", format!(
                 "`addresses` allows {net}, including every private network in it: list only the networks of the cloud"
-            ));
+            )));
         }
     }
     if let Some(target) = grant.to.exact()
@@ -42,29 +46,31 @@ fn alone(grant: &Grant) -> Vec<String> {
             .check((address, target.port).into(), &crate::Closed::default())
             .is_err()
     {
-        all.push(format!(
+        all.push(("to", format!(
             "{address} is not a public address: add it to `addresses`, otherwise all requests are denied"
-        ));
+        )));
     }
     if grant.to.scheme() == Scheme::Http {
         if grant.credential.is_some() {
-            all.push(
+            all.push((
+                "to",
                 "its credential is sent unencrypted because `to` is http: use https".to_owned(),
-            );
+            ));
         }
         if grant.guest_auth == GuestAuth::Allowed {
-            all.push(
+            all.push((
+                "to",
                 "the plugin's own credentials are sent unencrypted because `to` is http: use https"
                     .to_owned(),
-            );
+            ));
         }
     }
     let signs = grant.credential.as_ref().is_some_and(|it| it.signs());
     if signs && grant.actions.is_empty() && grant.paths.is_empty() {
-        all.push("it has neither `actions` nor `paths`, so its credential signs every action of the account: list the actions that the plugin needs".to_owned());
+        all.push(("credential", "it has neither `actions` nor `paths`, so its credential signs every action of the account: list the actions that the plugin needs".to_owned()));
     }
     if grant.credential.is_some() && grant.guest_auth == GuestAuth::Allowed {
-        all.push("it has a credential, and `guestAuth: allowed` also sends the plugin's own authentication: remove one of the two".to_owned());
+        all.push(("guestAuth", "it has a credential, and `guestAuth: allowed` also sends the plugin's own authentication: remove one of the two".to_owned()));
     }
     all
 }

@@ -7,7 +7,7 @@ use http::{Request, StatusCode};
 use skydock_egress::{
     Credential, CredentialError, Issuer, Prepared,
     credentials::{
-        CredentialMetrics, Credentials, CredentialsError, SystemClock, Tools,
+        CredentialMetrics, Credentials, CredentialsErrors, SystemClock, Tools,
         config::CredentialConfig,
     },
 };
@@ -63,7 +63,7 @@ impl World {
     pub(crate) fn try_credential(
         &self,
         yaml: &str,
-    ) -> Result<Arc<dyn Credential>, CredentialsError> {
+    ) -> Result<Arc<dyn Credential>, CredentialsErrors> {
         let yaml = format!(
             "{{name: c, for: {{plugin: p, digest: any}}, {}}}",
             self.fill(yaml)

@@ -5,9 +5,11 @@ use std::{collections::BTreeMap, path::PathBuf};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use skydock_cloud::{ForeignKind, ForeignObject};
+use skydock_controllers::service::ServiceOptions;
 use skydock_egress::{EgressRule, credentials::config::DigestPin};
 use skydock_plugin::{KeyRange, ObjectGrant, Overlap, Permissions};
 
+use super::tree::Path;
 use crate::cli::plugin_limits::{self, PluginLimit};
 
 /// A plugin and its permissions.
@@ -114,22 +116,70 @@ pub struct ObjectGrantConfiguration {
     pub named_by: Option<String>,
 }
 
+fn limit(key: &str, value: &str) -> Result<PluginLimit, String> {
+    plugin_limits::parse(&format!("{key}={value}"))
+}
+
 impl PluginConfiguration {
-    pub(super) fn check(&self) -> Result<(), String> {
+    /// Returns what the types do not ensure and is wrong, with the field.
+    pub(super) fn problems(&self) -> Vec<(Path, String)> {
+        let field = |name: &str| Path::default().key(name);
+        let name = (field("name"), self.check_name());
+        let permissions = || field("permissions");
+        let given = &self.permissions;
+        let prefixes = (
+            permissions().key("prefixes"),
+            given.must_not_have_prefixes(),
+        );
+        let objects = given.objects.iter().enumerate();
+        let objects = objects.map(|(index, object)| {
+            let at = permissions().key("objects").index(index);
+            (at, object.grant().map(drop))
+        });
+        let domains = given.domains.iter().flatten().enumerate();
+        let domains = domains.map(|(index, text)| {
+            let range = text.parse::<KeyRange>();
+            let at = permissions().key("domains").index(index);
+            (at, range.map(drop).map_err(|error| error.to_string()))
+        });
+        let limits = self
+            .limits
+            .iter()
+            .map(|(key, value)| (field("limits").key(key), limit(key, value).map(drop)));
+        let together = (field("limits"), self.check_limits());
+        [name, prefixes]
+            .into_iter()
+            .chain(objects)
+            .chain(domains)
+            .chain(limits)
+            .chain([together])
+            .filter_map(|(path, checked)| Some((path, checked.err()?)))
+            .collect()
+    }
+
+    fn check_name(&self) -> Result<(), String> {
         let name = &self.name;
         let named = (1..=63).contains(&name.len())
             && name
                 .bytes()
                 .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-');
-        if !named {
-            return Err(format!(
-                "plugins: the name {name:?} is not valid; expected 1 to 63 lower-case letters, digits and dashes"
-            ));
+        if named {
+            Ok(())
+        } else {
+            Err(format!(
+                "the name {name:?} is not valid; expected 1 to 63 lower-case letters, digits and dashes"
+            ))
         }
-        let of = |problem: String| format!("plugin {name}: {problem}");
-        self.limits().map_err(of)?;
-        self.permissions().map_err(of)?;
-        Ok(())
+    }
+
+    /// Checks the limits against each other, if each of them is valid.
+    fn check_limits(&self) -> Result<(), String> {
+        let Ok(limits) = self.limits() else {
+            return Ok(());
+        };
+        let services = ServiceOptions::default().concurrent_syncs;
+        let together = plugin_limits::limits(services, &limits);
+        together.map(drop).map_err(|error| error.to_string())
     }
 
     /// Returns the limits like those set by flags.
@@ -137,11 +187,11 @@ impl PluginConfiguration {
     /// # Errors
     /// A sentence, if a key is unknown or its value is not valid.
     pub fn limits(&self) -> Result<Vec<PluginLimit>, String> {
-        let limit = |(key, value): (&String, &String)| {
-            plugin_limits::parse(&format!("{key}={value}"))
-                .map_err(|problem| format!("limits: {key}: {problem}"))
-        };
-        self.limits.iter().map(limit).collect()
+        let limits = self.limits.iter();
+        let each = limits.map(|(key, value)| {
+            limit(key, value).map_err(|problem| format!("limits: {key}: {problem}"))
+        });
+        each.collect()
     }
 
     /// Returns the permissions in the form of the plugin runtime.

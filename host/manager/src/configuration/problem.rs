@@ -11,6 +11,8 @@ use skydock_cloud::text::{SENTENCE, shown};
 /// Minimum similarity of two words for a suggestion, from 0 to 1.
 const ALIKE: f64 = 0.7;
 
+use super::tree::{self, Fault, Mistake, Place};
+
 /// Why a configuration file cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigurationError {
@@ -23,13 +25,19 @@ pub enum ConfigurationError {
         source: std::io::Error,
     },
     /// The content is not valid.
-    #[error("{}:{problem}", path.display())]
+    #[error("{}", listed(path, problems))]
     Wrong {
         /// The file.
         path: PathBuf,
-        /// The mistake and its position.
-        problem: Problem,
+        /// The mistakes and their positions; at least one.
+        problems: Vec<Problem>,
     },
+}
+
+/// Returns all mistakes in one line.
+fn listed(path: &Path, problems: &[Problem]) -> String {
+    let each = |problem: &Problem| format!("{}:{problem}", path.display());
+    problems.iter().map(each).collect::<Vec<_>>().join("; ")
 }
 
 impl ConfigurationError {
@@ -37,15 +45,18 @@ impl ConfigurationError {
     pub(crate) fn said(path: &Path, sentence: String) -> Self {
         Self::Wrong {
             path: path.to_owned(),
-            problem: Problem::of_the_whole(sentence),
+            problems: vec![Problem::of_the_whole(sentence)],
         }
     }
 }
 
-/// A mistake: `LINE:COLUMN: SENTENCE`.
+/// A mistake: `LINE:COLUMN: PATH: SENTENCE`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
     place: Option<(u64, u64)>,
+    /// Where it is in the structure of the file, for example `plugins[0].egress[2].to`; empty for
+    /// the file itself.
+    path: String,
     sentence: String,
 }
 
@@ -66,13 +77,62 @@ impl Problem {
             .filter(|location| *location != Location::UNKNOWN);
         Self {
             place: place.map(|at| (at.line(), at.column())),
+            path: String::new(),
             sentence: shown(&sentence, SENTENCE).into_owned(),
         }
+    }
+
+    /// Creates a problem of what is at this place.
+    pub(super) fn at(place: Place, path: &tree::Path, sentence: impl AsRef<str>) -> Self {
+        Self {
+            place: Some((place.line, place.column)),
+            path: shown(&path.to_string(), SENTENCE).into_owned(),
+            sentence: shown(sentence.as_ref(), SENTENCE).into_owned(),
+        }
+    }
+
+    /// Creates the problem of a value that could not be read.
+    pub(super) fn of_fault(fault: &Fault, place: Place, path: &tree::Path) -> Self {
+        let sentence = match &fault.mistake {
+            Mistake::UnknownField { field, expected } => unknown("field", field, expected),
+            Mistake::UnknownWord { word, expected } => unknown("word", word, expected),
+            Mistake::MissingField(field) => format!("missing field `{field}`"),
+            Mistake::Other(sentence) => sentence.clone(),
+        };
+        Self::at(place, path, sentence)
+    }
+
+    /// Returns the problem as a line for editors, which begins with `FILE:LINE:COLUMN`.
+    pub(super) fn line(&self, file: &Path, severity: &str) -> String {
+        let place = self
+            .place
+            .map(|(line, column)| format!("{line}:{column}:"))
+            .unwrap_or_default();
+        let path = match self.path.as_str() {
+            "" => String::new(),
+            path => format!("{path}: "),
+        };
+        let file = file.display();
+        format!("{file}:{place} {severity}: {path}{}", self.sentence)
+    }
+
+    /// Returns true if the problem is in what the path leads to.
+    pub(super) fn is_within(&self, path: &tree::Path) -> bool {
+        let path = path.to_string();
+        self.path
+            .strip_prefix(&path)
+            .is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
+    }
+
+    /// Returns the line and the column, if it has any.
+    pub(super) fn place(&self) -> Option<(u64, u64)> {
+        self.place
     }
 
     pub(super) fn of_the_whole(sentence: impl Into<String>) -> Self {
         Self {
             place: None,
+            path: String::new(),
             sentence: sentence.into(),
         }
     }
@@ -83,17 +143,25 @@ impl fmt::Display for Problem {
         if let Some((line, column)) = self.place {
             write!(f, "{line}:{column}:")?;
         }
+        if !self.path.is_empty() {
+            write!(f, " {}:", self.path)?;
+        }
         write!(f, " {}", self.sentence)
     }
 }
 
-fn unknown(what: &str, found: &str, known: &[&'static str]) -> String {
+/// Returns the known word that is most similar to the one that was found, if any is.
+pub(super) fn nearest(found: &str, known: &[&'static str]) -> Option<&'static str> {
     let alike = |word: &&&str| strsim::jaro_winkler(&word.to_lowercase(), &found.to_lowercase());
     let nearest = known
         .iter()
         .max_by(|a, b| alike(a).total_cmp(&alike(b)))
         .filter(|word| alike(word) >= ALIKE);
-    match nearest {
+    nearest.copied()
+}
+
+fn unknown(what: &str, found: &str, known: &[&'static str]) -> String {
+    match nearest(found, known) {
         Some(word) => format!("unknown {what} `{found}`; did you mean `{word}`?"),
         None => format!(
             "unknown {what} `{found}`; expected one of `{}`",

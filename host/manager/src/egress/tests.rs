@@ -17,6 +17,17 @@ fn permits(digest: &str) -> Permits {
     }
 }
 
+/// Returns the errors of the network access.
+fn check(plugin: &str, permits: &Permits) -> Result<(), String> {
+    let errors = review(plugin, permits).errors.into_iter();
+    let sentences: Vec<_> = errors.map(|finding| finding.sentence).collect();
+    if sentences.is_empty() {
+        Ok(())
+    } else {
+        Err(sentences.join("; "))
+    }
+}
+
 fn rules(plugin: &str, permits: &Permits, digest: &str) -> Vec<String> {
     let credentials = credentials(permits, &CredentialMetrics::default()).unwrap();
     let opened = Opened {
@@ -251,7 +262,9 @@ fn broken(digest: &str) -> Permits {
 
 #[test]
 fn rules_for_a_specific_digest_are_checked_too() {
-    assert!(check("a", &broken(&"1".repeat(64))).is_err());
+    let review = review("a", &broken(&"1".repeat(64)));
+    let subjects: Vec<_> = review.errors.iter().map(|it| it.subject.clone()).collect();
+    assert_eq!(subjects, [Subject::Rule(1, "methods", Some(0))]);
 }
 
 #[test]

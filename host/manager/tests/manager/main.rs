@@ -1,6 +1,7 @@
 //! The program `skydock` on the embedded control plane: its flags, its life, and the elector and
 //! the IPAM controller by themselves.
 
+mod check;
 mod election;
 mod flags;
 mod inspect;

@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::{Binding, IssuerUrl};
-use crate::absolute_path::AbsolutePath;
+use crate::{absolute_path::AbsolutePath, credentials::aws::endpoint};
 
 /// `type: aws-sigv4`.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
@@ -30,6 +30,23 @@ pub struct AwsConfig {
     pub services: Vec<String>,
     /// Regions that requests may be signed for.
     pub regions: Vec<String>,
+}
+
+impl AwsConfig {
+    /// Returns why no request to this host would be signed, as far as its name shows.
+    #[must_use]
+    pub fn excludes(&self, host: &str) -> Option<String> {
+        let endpoint = endpoint::read(host)?;
+        if !self.services.contains(&endpoint.service) {
+            return Some(format!(
+                "service `{}` is not in its `services`",
+                endpoint.service
+            ));
+        }
+        let region = endpoint.region?;
+        (!self.regions.contains(&region))
+            .then(|| format!("region `{region}` is not in its `regions`"))
+    }
 }
 
 /// Where keys come from.

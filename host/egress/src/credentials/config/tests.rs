@@ -45,6 +45,22 @@ fn reads_every_kind_of_credential() {
 }
 
 #[test]
+fn a_credential_is_the_same_without_its_type() {
+    let yaml = include_str!("../../../tests/data/credentials.yaml");
+    let fields: Vec<serde_json::Map<String, serde_json::Value>> =
+        serde_saphyr::from_str(yaml).unwrap();
+    let of_type = fields.into_iter().map(|mut fields| {
+        let kind = fields.remove("type").unwrap();
+        let kind = kind.as_str().unwrap().to_owned();
+        assert!(CredentialConfig::TYPES.contains(&kind.as_str()), "{kind}");
+        CredentialConfig::of_type(&kind, serde_json::Value::from(fields)).unwrap()
+    });
+    assert_eq!(of_type.collect::<Vec<_>>(), read(yaml).unwrap());
+    let unknown = CredentialConfig::of_type("magic", serde_json::json!({})).unwrap_err();
+    assert!(unknown.to_string().contains("magic"), "{unknown}");
+}
+
+#[test]
 fn rejects_unknown_and_missing_fields() {
     let good =
         "- {type: basic, name: a, for: {plugin: p, digest: any}, userFile: /u, passwordFile: /p}";
@@ -59,6 +75,32 @@ fn rejects_unknown_and_missing_fields() {
     ] {
         let error = read(&good.replace(from, to)).unwrap_err();
         assert!(error.contains(said), "{to}: {error}");
+    }
+}
+
+#[test]
+fn a_host_can_be_outside_the_services_and_regions() {
+    let config = "- {type: aws-sigv4, name: a, for: {plugin: p, digest: any}, source: {imds: {}}, services: [ec2], regions: [eu-west-1]}";
+    let CredentialConfig::AwsSigv4(aws) = read(config).unwrap().remove(0) else {
+        panic!("not of AWS")
+    };
+    for (host, excluded) in [
+        ("ec2.eu-west-1.amazonaws.com", None),
+        ("ec2.amazonaws.com", None),
+        ("proxy.example.com", None),
+        ("ec2.eu-west-2.amazonaws.com", Some("region `eu-west-2`")),
+        (
+            "elasticloadbalancing.eu-west-1.amazonaws.com",
+            Some("service `elasticloadbalancing`"),
+        ),
+    ] {
+        let why = aws.excludes(host);
+        assert_eq!(why.is_some(), excluded.is_some(), "{host}: {why:?}");
+        assert!(
+            why.zip(excluded)
+                .is_none_or(|(why, words)| why.starts_with(words)),
+            "{host}"
+        );
     }
 }
 

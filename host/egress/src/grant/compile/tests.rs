@@ -339,7 +339,7 @@ fn warns_about_rules_that_may_be_unintended() {
     for (yaml, what) in table {
         let all = warnings(&read(yaml).unwrap());
         assert!(
-            all.iter().any(|warning| warning.contains(what)),
+            all.iter().any(|warning| warning.to_string().contains(what)),
             "{yaml}: {all:?}"
         );
     }

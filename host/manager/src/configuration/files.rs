@@ -1,0 +1,144 @@
+//! Checks the files that a configuration names.
+
+use std::path::Path;
+
+use skydock_egress::credentials::{
+    config::{ClientCertificateConfig, CredentialConfig},
+    split_cloud_conf,
+};
+
+use super::{SkydockConfiguration, tree};
+
+/// How a WebAssembly component begins (component-model, `Binary.md`): magic number, version, layer.
+const COMPONENT: [u8; 8] = [0, b'a', b's', b'm', 0x0d, 0, 1, 0];
+
+/// Maximum size in bytes of a file of a credential.
+const MAX_SECRET: u64 = 256 * 1024;
+
+/// Returns what is wrong with the files, each with the path of the field that names it. Blocks the
+/// thread.
+pub(super) fn problems(configuration: &SkydockConfiguration, tree: &tree::Node) -> super::Findings {
+    let mut all = Vec::new();
+    let root = tree::Path::default();
+    for (index, plugin) in configuration.plugins.iter().enumerate() {
+        let at = root.clone().key("plugins").index(index);
+        let component = component(&plugin.file).err();
+        all.extend(component.map(|problem| (at.clone().key("file"), problem)));
+        if let Some(file) = &plugin.cloud_config {
+            let read = super::text(file).err();
+            all.extend(read.map(|error| (at.clone().key("cloudConfig"), error.to_string())));
+        }
+        for (index, rule) in plugin.egress.iter().enumerate() {
+            let tls = rule.tls.as_ref().and_then(|tls| {
+                let certificates = configuration.credentials.iter();
+                let mut certificates =
+                    certificates.filter_map(CredentialConfig::client_certificate);
+                let wanted = tls.client_certificate.as_ref();
+                let certificate = certificates.find(|it| Some(&it.name) == wanted);
+                tls.check_files(certificate.map(ClientCertificateConfig::certificate))
+                    .err()
+            });
+            let at = at.clone().key("egress").index(index).key("tls");
+            all.extend(tls.map(|problem| (at, problem)));
+        }
+    }
+    for (index, credential) in configuration.credentials.iter().enumerate() {
+        let at = root.clone().key("credentials").index(index);
+        // The fields of all types, also of those that will be added.
+        let (_, node) = tree.find(&at);
+        node.each_text(&at, &mut |path, text| {
+            let problems = files_in(path, text).into_iter().filter_map(|file| {
+                let problem = secret(Path::new(file)).err()?;
+                Some((path.clone(), problem))
+            });
+            all.extend(problems);
+        });
+        all.extend(
+            cloud_conf(credential).map(|problem| (at.keys("login.keystone.cloudConf"), problem)),
+        );
+    }
+    all
+}
+
+/// Returns the files that a text of a credential names: the field is a file, or the text contains
+/// `{{FILE}}`.
+fn files_in<'a>(path: &tree::Path, text: &'a str) -> Vec<&'a str> {
+    let is_file = match path.steps().last() {
+        Some(tree::Step::Key(key)) => {
+            key.ends_with("File") || ["file", "cloudConf"].contains(&key.as_str())
+        }
+        _ => false,
+    };
+    if is_file {
+        return vec![text];
+    }
+    let templates = text.split("{{").skip(1);
+    templates
+        .filter_map(|rest| Some(rest.split_once("}}")?.0))
+        .collect()
+}
+
+fn component(file: &Path) -> Result<(), String> {
+    let mut start = [0; COMPONENT.len()];
+    let read = skydock_plugin::open(file)
+        .and_then(|mut file| std::io::Read::read_exact(&mut file, &mut start));
+    match read {
+        Ok(()) if start == COMPONENT => Ok(()),
+        Err(error) if error.kind() != std::io::ErrorKind::UnexpectedEof => {
+            Err(format!("cannot read {}: {error}", file.display()))
+        }
+        _ => Err(format!("{} is not a WebAssembly component", file.display())),
+    }
+}
+
+/// Checks that a file can be read and is not empty. What it contains is a secret.
+fn secret(file: &Path) -> Result<(), String> {
+    let name = file.display();
+    let meta = skydock_plugin::open(file)
+        .and_then(|file| file.metadata())
+        .map_err(|error| format!("cannot read {name}: {error}"))?;
+    if !meta.is_file() {
+        Err(format!("{name} is not a regular file"))
+    } else if meta.len() == 0 {
+        Err(format!("{name} is empty"))
+    } else if meta.len() > MAX_SECRET {
+        Err(format!(
+            "{name} is larger than 256 KiB, the maximum for secrets"
+        ))
+    } else {
+        Ok(())
+    }
+}
+
+/// Returns why the `cloud.conf` of a credential has no usable login.
+fn cloud_conf(credential: &CredentialConfig) -> Option<String> {
+    let file = credential.cloud_conf()?;
+    // That it cannot be read is found with the other files.
+    let text = super::text(file).ok()?;
+    let error = split_cloud_conf(&text).err()?;
+    Some(format!("{}: {error}", file.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_of_credentials_are_found_by_field_and_template() {
+        let path = |dotted| tree::Path::default().keys(dotted);
+        for (field, text, files) in [
+            ("valueFile", "/a", &["/a"][..]),
+            ("source.sharedFile.file", "/a", &["/a"]),
+            ("login.keystone.cloudConf", "/a", &["/a"]),
+            (
+                "login.template.body",
+                "{\"p\": \"{{/a}}\", \"q\": \"{{/b}}\"}",
+                &["/a", "/b"],
+            ),
+            ("name", "file", &[]),
+            ("prefix", "{{", &[]),
+        ] {
+            assert_eq!(files_in(&path(field), text), files, "{field}");
+        }
+    }
+}
