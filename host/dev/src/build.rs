@@ -6,6 +6,7 @@ mod component;
 mod go;
 mod inputs;
 mod lock;
+mod metadata;
 mod python;
 mod rust;
 mod strip;
@@ -26,7 +27,8 @@ use skydock_plugin::{ComponentType, Limits, LoadError};
 
 /// Build the plugin of a project with the tools of its language, which is recognized by its files:
 /// Cargo.toml for Rust, go.mod for Go, pyproject.toml for Python, package.json for TypeScript,
-/// plugin.c for C.
+/// plugin.c for C. What `plugin.json` in the folder says about the plugin becomes part of it, for
+/// `skydock plugin inspect`; in Rust, `skydock_sdk::metadata!` does that.
 #[derive(Debug, Parser)]
 #[command(
     name = "skydock-dev",
@@ -136,8 +138,9 @@ pub(crate) fn run(args: &BuildArgs) -> anyhow::Result<()> {
         .output
         .clone()
         .unwrap_or_else(|| in_folder(&args.dir, &built.name));
-    let component =
+    let mut component =
         fs::read(&built.file).with_context(|| format!("cannot read {}", built.file.display()))?;
+    metadata::add(&mut component, &args.dir)?;
     check(&component).with_context(|| {
         let file = built.file.display();
         format!("{file} was built, but exports no provider, as `skydock_sdk::export!` does in Rust")

@@ -27,7 +27,8 @@ use crate::telemetry;
 pub use self::ipam::{IpamArgs, IpamArgsError};
 pub use self::nodes::NodeArgs;
 pub use self::plugin::{
-    AcceptedArgs, Forwarded, InspectArgs, PluginCommand, PluginTool, PrecompileArgs, ToolCommand,
+    AcceptedArgs, Forwarded, InspectArgs, InspectFormat, PluginCommand, PluginTool, PrecompileArgs,
+    ToolCommand,
 };
 pub use self::services::{ServiceArgs, ServiceArgsError};
 pub use self::upstream::{NOT_HONORED, SETTLED};

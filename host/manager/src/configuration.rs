@@ -21,6 +21,7 @@ use crate::egress::{self, Permits, Subject};
 
 use self::tree::{Path as At, Step};
 
+pub(crate) use self::check::source;
 pub use self::{
     check::check,
     follow::{Followed, follow},

@@ -1,12 +1,9 @@
-//! `skydock plugin inspect`: loads a plugin like the manager, and shows the result. If it is
-//! rejected, its type is still shown.
+//! `skydock plugin inspect`: shows what the file of a plugin says, or loads it like the manager
+//! and shows the result.
 
 pub(crate) mod table;
 
-use std::{
-    io::Write,
-    path::{Path, PathBuf},
-};
+use std::{io::Write, path::Path};
 
 use anyhow::Context;
 use skydock_cloud::{CloudProvider, text::escape};
@@ -19,36 +16,76 @@ use skydock_plugin::{
 use self::table::Row;
 use crate::{
     blocking::blocking,
-    cli::{COMPILER, InspectArgs, plugin_limits},
+    cli::{COMPILER, InspectArgs, InspectFormat, plugin_limits},
+    configuration::{self, SkydockConfiguration},
 };
 
-/// Loads the plugin and prints its information, or how it differs from another build.
+/// Prints what is known about the plugin, or how it differs from another build.
 ///
 /// # Errors
-/// If it cannot be loaded.
+/// If it cannot be read, or is rejected.
 pub async fn run(args: InspectArgs) -> anyhow::Result<()> {
-    let services = ServiceOptions::default().concurrent_syncs;
-    let limits = plugin_limits::limits(services, &args.plugin_limits)?;
+    let (source, limits) = {
+        let args = args.clone();
+        blocking(async move { configured(&args) }).await?
+    };
     let runtime = runtime(limits).await?;
-    let (mut rows, problem) = described(&runtime, &args.plugin, args.cloud_config.clone()).await?;
+    let loads = args.config.is_some() || args.cloud_config.is_some();
+    let (mut rows, problem) = described(&runtime, &args.plugin, &source, loads).await?;
+
     let mut other_problem = None;
     let lines = match &args.against {
-        None => table::lines(&rows),
+        None if args.output == InspectFormat::Json => {
+            let mut object = table::object(&rows);
+            if let Some(problem) = &problem {
+                object.insert("problem".to_owned(), format!("{problem:#}").into());
+            }
+            vec![format!("{:#}", serde_json::Value::Object(object))]
+        }
+        None => escaped(&table::lines(&rows)),
         Some(other) => {
-            let (mut others, rejected) = described(&runtime, other, args.cloud_config).await?;
+            let (mut others, rejected) = described(&runtime, other, &source, loads).await?;
             other_problem = rejected;
             for rows in [&mut rows, &mut others] {
                 // The times differ between any two runs.
                 rows.retain(|row| row.name != LOADED);
             }
-            table::compared(&rows, &others)
+            escaped(&table::compared(&rows, &others))
         }
     };
+
     let mut out = std::io::stdout().lock();
     for line in lines {
-        writeln!(out, "{}", escape(&line))?;
+        writeln!(out, "{line}")?;
     }
     problem.or(other_problem).map_or(Ok(()), Err)
+}
+
+fn escaped(lines: &[String]) -> Vec<String> {
+    let lines = lines.iter();
+    lines.map(|line| escape(line).into_owned()).collect()
+}
+
+/// Returns the plugin with the configuration that the flags name, and its limits. Blocks the
+/// thread.
+fn configured(args: &InspectArgs) -> anyhow::Result<(PluginSource, Limits)> {
+    let Some(file) = &args.config else {
+        let source = PluginSource {
+            name: "inspected".to_owned(),
+            cloud_config: args.cloud_config.clone(),
+            cluster_name: "kubernetes".to_owned(),
+            // It shows what the plugin wants.
+            permissions: Permissions::unrestricted(),
+            ..PluginSource::default()
+        };
+        let services = ServiceOptions::default().concurrent_syncs;
+        let limits = plugin_limits::limits(services, &args.plugin_limits)?;
+        return Ok((source, limits));
+    };
+    let configuration = SkydockConfiguration::read(file)?;
+    let plugin = configuration.plugins.first();
+    let plugin = plugin.with_context(|| format!("{} has no plugin", file.display()))?;
+    configuration::source(&configuration, plugin, file, args.plugin_limits.clone())
 }
 
 /// Loads a plugin without network access, and returns what it says as lines.
@@ -76,35 +113,38 @@ async fn runtime(limits: Limits) -> anyhow::Result<Runtime> {
 /// Name of the row with times.
 const LOADED: &str = "loaded";
 
-/// Returns what a plugin says, or only what its type says, and why it is rejected.
+/// Returns what a plugin says, or only what its file says, and why it is rejected. Unless it is
+/// loaded with a configuration, its code runs only if its file says nothing.
 ///
 /// # Errors
 /// If it is not a component.
 async fn described(
     runtime: &Runtime,
     file: &Path,
-    cloud_config: Option<PathBuf>,
+    source: &PluginSource,
+    loads: bool,
 ) -> anyhow::Result<(Vec<Row>, Option<anyhow::Error>)> {
-    let source = PluginSource {
-        name: "inspected".to_owned(),
-        component: file.to_owned(),
-        cloud_config,
-        cluster_name: "kubernetes".to_owned(),
-        cluster_cidrs: Vec::new(),
-        // It shows what the plugin wants.
-        permissions: Permissions::unrestricted(),
-        ..PluginSource::default()
-    };
     let rejected = || format!("{} cannot be used", file.display());
+    let outline = Outline::read(runtime, file.to_owned())
+        .await
+        .with_context(rejected)?;
+
+    if !loads && outline.typed.metadata.is_some() {
+        let problem = outline.typed.capabilities().err();
+        let problem = problem.map(|error| anyhow::Error::new(error).context(rejected()));
+        return Ok((of_file(&outline), problem));
+    }
+
+    let source = PluginSource {
+        component: file.to_owned(),
+        ..source.clone()
+    };
     match Plugin::load(runtime, source, ClusterSlot::default()).await {
         Ok(plugin) => Ok((of_plugin(&plugin), None)),
-        Err(error) => match Outline::read(runtime, file.to_owned()).await {
-            Ok(outline) => Ok((
-                of_type(&outline),
-                Some(anyhow::Error::new(error).context(rejected())),
-            )),
-            Err(_) => Err(error).with_context(rejected),
-        },
+        Err(error) => Ok((
+            of_file(&outline),
+            Some(anyhow::Error::new(error).context(rejected())),
+        )),
     }
 }
 
@@ -132,17 +172,25 @@ fn of_plugin(plugin: &Plugin) -> Vec<Row> {
     ]
 }
 
-/// Returns what the type of a component says.
-fn of_type(outline: &Outline) -> Vec<Row> {
-    vec![
-        Row::new(
-            "capabilities",
-            outline.typed.capabilities().unwrap_or_default(),
-        ),
-        Row::new("imports", &outline.typed.imports),
+/// Returns what the file of a component says. `*` stands for what its configuration decides.
+fn of_file(outline: &Outline) -> Vec<Row> {
+    let typed = &outline.typed;
+    let mut rows = Vec::new();
+    if let Some(said) = &typed.metadata {
+        rows.extend([
+            Row::new("provider", [format!("{} {}", said.name, said.version)]),
+            Row::new("provider IDs", &said.provider_id_prefixes),
+            Row::new("annotations", &said.annotation_prefixes),
+            Row::new("wants to reach", &said.wanted_hosts),
+        ]);
+    }
+    rows.extend([
+        Row::new("capabilities", typed.capabilities().unwrap_or_default()),
+        Row::new("imports", &typed.imports),
         Row::new("size", [kib(outline.size)]),
         Row::new("sha256", [&outline.digest]),
-    ]
+    ]);
+    rows
 }
 
 fn kib(bytes: usize) -> String {

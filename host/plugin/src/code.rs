@@ -15,6 +15,7 @@ use crate::{
     info::Stopwatch,
     inspect::ComponentType,
     machine_code,
+    metadata::Metadata,
     runtime::{Inner, Runtime},
 };
 
@@ -29,6 +30,7 @@ pub(crate) struct Code {
     pub(crate) size: usize,
     pub(crate) imports: Vec<String>,
     pub(crate) capabilities: BTreeSet<Capability>,
+    pub(crate) metadata: Option<Metadata>,
     pub(crate) pre: InstancePre<State>,
 }
 
@@ -83,6 +85,7 @@ impl Code {
             size,
             imports: typed.imports,
             capabilities,
+            metadata: typed.metadata,
             pre,
         })
     }

@@ -214,6 +214,14 @@ pub enum LoadProblem {
         /// Its exports of other versions.
         exports: Names,
     },
+    /// What it says about itself is not valid.
+    #[error("its section skydock:plugin is not valid: {}", Cause::of(.0))]
+    Metadata(String),
+    /// The plugin answers what its component does not say about itself.
+    #[error(
+        "its section skydock:plugin does not declare {0}, which the plugin answers: build it again with a declaration that is right"
+    )]
+    Undeclared(Names),
     /// An export has the right name, but does not match the contract.
     #[error("its export `{interface}` does not match the contract: {reason}")]
     WrongType {

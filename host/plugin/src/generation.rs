@@ -79,11 +79,16 @@ impl Generation {
                 .await?
                 .map_err(LoadProblem::Info)
         });
+        let said = said.await.and_then(|said| {
+            let metadata = code.metadata.as_ref();
+            metadata.map_or(Ok(()), |it| it.agrees(&said))?;
+            Ok(said)
+        });
         let Introduction {
             provider,
             wanted_hosts,
             overlap,
-        } = watch.stage(Stage::Info, said.await)?;
+        } = watch.stage(Stage::Info, said)?;
         let accepted = Accepted {
             digest: digests.component.clone(),
             imports: Accepted::powers(&code.imports),

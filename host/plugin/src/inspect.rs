@@ -8,6 +8,7 @@ use wasmparser::{Encoding, Parser, Payload};
 use crate::{
     error::{LoadError, LoadProblem, Stage},
     limits::Limits,
+    metadata::{Metadata, SECTION},
     names::{CONTRACT, IMPORTS, PACKAGE},
     shape::{self, Named, Shape},
 };
@@ -56,6 +57,8 @@ pub struct ComponentType {
     pub exports: Vec<String>,
     /// Bytes of code of all modules.
     pub code: u64,
+    /// What it says about itself, if anything.
+    pub metadata: Option<Metadata>,
 }
 
 impl ComponentType {
@@ -146,6 +149,13 @@ fn read(bytes: &[u8], limits: &Limits) -> Result<ComponentType, LoadProblem> {
                     found.exports.push(name.to_owned());
                 }
             }
+            // Tools write it into the component, and compilers into the module.
+            Payload::CustomSection(section)
+                if section.name() == SECTION && found.metadata.is_none() =>
+            {
+                let metadata = Metadata::parse(section.data()).map_err(LoadProblem::Metadata)?;
+                found.metadata = Some(metadata);
+            }
             _ => {}
         }
     }
@@ -205,6 +215,23 @@ mod tests {
     }
 
     #[test]
+    fn metadata_is_read_from_the_component_or_a_module() {
+        let named = |found: ComponentType| found.metadata.map(|metadata| metadata.name);
+        let section =
+            |name: &str| format!(r#"(@custom "{SECTION}" "{{\22name\22: \22{name}\22}}")"#);
+        let (a, b) = (section("a"), section("b"));
+        for (text, name) in [
+            ("(component)".to_owned(), None),
+            (format!("(component {a})"), Some("a")),
+            (format!("(component (core module {a}) {b})"), Some("a")),
+        ] {
+            assert_eq!(named(component(&text).unwrap()).as_deref(), name, "{text}");
+        }
+        let wrong = component(&format!(r#"(component (@custom "{SECTION}" "x"))"#)).unwrap_err();
+        assert!(matches!(wrong.source, LoadProblem::Metadata(_)), "{wrong}");
+    }
+
+    #[test]
     fn names_of_nested_components_do_not_count() {
         let found = component(
             r#"(component
@@ -222,9 +249,8 @@ mod tests {
     #[test]
     fn a_capability_is_an_exported_interface() {
         let exports = |names: &[&str]| ComponentType {
-            imports: Vec::new(),
             exports: names.iter().map(ToString::to_string).collect(),
-            code: 0,
+            ..ComponentType::default()
         };
         let good = exports(&[
             "skydock:provider/plugin@0.1.0",

@@ -30,6 +30,7 @@ mod inspect;
 mod instance;
 mod limits;
 mod machine_code;
+pub mod metadata;
 mod meter;
 mod metrics;
 mod names;

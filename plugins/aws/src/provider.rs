@@ -28,6 +28,16 @@ static SETUP: Configured<Setup> = Configured::new();
 pub struct Aws;
 
 skydock_sdk::export!(Aws: instances, load_balancers, routes);
+skydock_sdk::metadata! {
+    name: "aws",
+    provider_id_prefixes: ["aws://"],
+    // The configuration can name other endpoints.
+    wanted_hosts: [
+        "https://ec2.*.amazonaws.com:443",
+        "https://elasticloadbalancing.*.amazonaws.com:443",
+        "*"
+    ],
+}
 
 impl Plugin for Aws {
     fn configure(settings: Settings) -> Result<()> {

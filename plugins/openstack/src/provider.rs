@@ -48,6 +48,14 @@ impl State {
 pub struct OpenStack;
 
 skydock_sdk::export!(OpenStack: instances, load_balancers, routes);
+skydock_sdk::metadata! {
+    name: "openstack",
+    // Without and with the region.
+    provider_id_prefixes: ["openstack:///", "openstack://*/"],
+    annotation_prefixes: ["loadbalancer.openstack.org/"],
+    // Keystone; the others are in its catalog.
+    wanted_hosts: ["*"],
+}
 
 impl Plugin for OpenStack {
     fn configure(settings: Settings) -> Result<()> {

@@ -22,6 +22,12 @@ static CONFIG: Configured<Config> = Configured::new();
 pub struct Simcloud;
 
 skydock_sdk::export!(Simcloud: instances, load_balancers, routes);
+skydock_sdk::metadata! {
+    name: "simcloud",
+    provider_id_prefixes: ["simcloud://"],
+    // The configuration names it.
+    wanted_hosts: ["*"],
+}
 
 impl Plugin for Simcloud {
     fn configure(settings: Settings) -> Result<()> {

@@ -46,6 +46,11 @@ static HOLDERS: Mutex<Option<(Instant, Arc<Holders>)>> = Mutex::new(None);
 pub struct Static;
 
 skydock_sdk::export!(Static: instances, load_balancers);
+skydock_sdk::metadata! {
+    name: "static",
+    // The inventory can name others.
+    provider_id_prefixes: ["static://", "*"],
+}
 
 impl Plugin for Static {
     fn configure(settings: Settings) -> Result<()> {

@@ -110,6 +110,7 @@ pub mod events;
 pub mod http;
 pub mod log;
 mod lookup;
+mod metadata;
 pub mod objects;
 
 pub use capabilities::*;

@@ -12,11 +12,12 @@ const PLUGIN: &str = "plugin";
 /// Subcommands of `skydock plugin`.
 #[derive(Debug, Subcommand)]
 pub enum PluginCommand {
-    /// Load a plugin as Skydock does at startup, and show its name, version, capabilities and
-    /// requirements.
+    /// Show the name, version, provider-ID prefixes, capabilities and wishes of a plugin.
     ///
-    /// If the plugin is rejected, only its capabilities, imports, size and digest are shown, and
-    /// the exit code is 1.
+    /// With --config or --cloud-config, the plugin is loaded with it as Skydock does at startup,
+    /// but without network access. Without them, what the plugin's file says is shown, and none of
+    /// its code runs; a file that says nothing is loaded without a configuration. If the plugin is
+    /// rejected, only what its file says is shown, and the exit code is 1.
     Inspect(InspectArgs),
     /// Compile a plugin into a directory for --plugin-cache-dir, for images and init containers.
     Precompile(PrecompileArgs),
@@ -106,20 +107,37 @@ pub struct Forwarded {
 }
 
 /// Flags of `skydock plugin inspect`.
-#[derive(Args, Debug)]
+#[derive(Args, Clone, Debug)]
 pub struct InspectArgs {
     /// The plugin: a WebAssembly component.
     pub plugin: PathBuf,
     /// Another build, for example the one in service: show what was added and removed since.
     #[arg(long, value_name = "FILE")]
     pub against: Option<PathBuf>,
-    /// Provider configuration to use.
+    /// Configuration file of Skydock: load the plugin with the configuration, options, limits and
+    /// permissions of the plugin in it.
+    #[arg(long, value_name = "FILE", conflicts_with = "cloud_config")]
+    pub config: Option<PathBuf>,
+    /// Provider configuration to load the plugin with.
     #[arg(long, value_name = "FILE")]
     pub cloud_config: Option<PathBuf>,
     /// Resource limit of the plugin. May be repeated.
     #[arg(long = "plugin-limit", value_name = "KEY=VALUE", value_parser = plugin_limits::parse,
           long_help = plugin_limits::help())]
     pub plugin_limits: Vec<plugin_limits::PluginLimit>,
+    /// Format of the output.
+    #[arg(short, long, value_name = "FORMAT", value_enum, default_value_t = InspectFormat::Text,
+          conflicts_with = "against")]
+    pub output: InspectFormat,
+}
+
+/// Format of the output of `skydock plugin inspect`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum InspectFormat {
+    /// Lines for people.
+    Text,
+    /// A JSON object.
+    Json,
 }
 
 /// Flags of `skydock plugin precompile`.

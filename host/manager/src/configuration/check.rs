@@ -10,7 +10,12 @@ use skydock_plugin::{Limits, LoadProblem, PluginSource, Stage};
 use super::{
     PluginConfiguration, Problem, Reviewed, SkydockConfiguration, files, located, tree::Path as At,
 };
-use crate::{blocking::blocking, cli::CheckArgs, config::PluginFlags, inspect};
+use crate::{
+    blocking::blocking,
+    cli::{CheckArgs, plugin_limits::PluginLimit},
+    config::PluginFlags,
+    inspect,
+};
 
 /// Validates a configuration file, the files that it names, and the plugin with its configuration,
 /// and prints all errors and warnings.
@@ -63,7 +68,7 @@ impl Reviewed {
                 continue;
             }
             lines.push(format!("plugin {}: {}", plugin.name, plugin.file.display()));
-            let (source, limits) = source(configuration, plugin, file)?;
+            let (source, limits) = source(configuration, plugin, file, Vec::new())?;
             match inspect::load(source, limits).await? {
                 Ok(rows) => lines.extend(rows.into_iter().map(|row| format!("  {row}"))),
                 Err(error) => {
@@ -80,14 +85,16 @@ impl Reviewed {
     }
 }
 
-/// Returns the plugin as Skydock would load it, and its limits.
-fn source(
+/// Returns the plugin as Skydock would load it with these flags, and its limits.
+pub(crate) fn source(
     configuration: &SkydockConfiguration,
     plugin: &PluginConfiguration,
     file: &Path,
+    limits: Vec<PluginLimit>,
 ) -> anyhow::Result<(PluginSource, Limits)> {
     let flags = PluginFlags {
         name: plugin.name.clone(),
+        limits,
         services: ServiceOptions::default().concurrent_syncs,
         ..PluginFlags::default()
     };

@@ -26,6 +26,21 @@ impl Row {
     }
 }
 
+/// Returns the rows as an object, whose keys are the names in camel case.
+pub(crate) fn object(rows: &[Row]) -> serde_json::Map<String, serde_json::Value> {
+    let key = |name: &str| {
+        let words = name.split(' ').enumerate();
+        let words = words.map(|(number, word)| match word.split_at_checked(1) {
+            Some((first, rest)) if number > 0 => first.to_uppercase() + rest,
+            _ => word.to_owned(),
+        });
+        words.collect::<String>()
+    };
+    rows.iter()
+        .map(|row| (key(row.name), row.values.clone().into()))
+        .collect()
+}
+
 /// Returns a line for each row.
 pub(crate) fn lines(rows: &[Row]) -> Vec<String> {
     rows.iter().map(Row::line).collect()
@@ -84,6 +99,18 @@ pub(crate) fn compared(rows: &[Row], earlier: &[Row]) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_keys_of_an_object_are_in_camel_case() {
+        let rows = [
+            Row::new("provider IDs", ["metal://"]),
+            Row::new("wants to reach", [""; 0]),
+        ];
+        assert_eq!(
+            serde_json::Value::Object(object(&rows)),
+            serde_json::json!({"providerIDs": ["metal://"], "wantsToReach": []})
+        );
+    }
 
     #[test]
     fn a_comparison_shows_what_was_added_and_removed() {

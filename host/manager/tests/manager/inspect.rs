@@ -55,6 +55,32 @@ fn inspect_shows_capabilities_and_provider_id_prefixes() {
 }
 
 #[test]
+fn inspect_shows_our_plugins_without_a_configuration() {
+    for (name, prefixes) in [
+        ("static", &["static://", "*"][..]),
+        ("openstack", &["openstack:///", "openstack://*/"]),
+        ("aws", &["aws://"]),
+        ("simcloud", &["simcloud://"]),
+    ] {
+        let plugin =
+            Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../../target/plugins/{name}.wasm"));
+        let mut inspect = Command::new(env!("CARGO_BIN_EXE_skydock"));
+        inspect
+            .args(["plugin", "inspect", "-o", "json"])
+            .arg(&plugin);
+        let output = inspect.output().unwrap();
+        assert!(output.status.success(), "{name}: {output:?}");
+        let said: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        let provider = format!("{name} {}", env!("CARGO_PKG_VERSION"));
+        assert_eq!(said["provider"], serde_json::json!([provider]));
+        assert_eq!(said["providerIDs"], serde_json::json!(prefixes));
+        assert!(said["wantsToReach"].is_array() && said["capabilities"].is_array());
+        // It was not loaded.
+        assert!(said["loaded"].is_null(), "{said}");
+    }
+}
+
+#[test]
 fn inspect_applies_the_plugin_limits() {
     assert!(inspect(&["--plugin-limit=memory=2Mi"]).is_ok());
     let refused = inspect(&["--plugin-limit=memory=1Mi"]).unwrap_err();

@@ -138,11 +138,16 @@ fn simcloud() -> Vec<u8> {
 /// source would.
 fn changed(component: &[u8], from: &str, to: &str) -> Vec<u8> {
     let mut component = component.to_vec();
-    let at = component
+    let places = component
         .windows(from.len())
-        .position(|window| window == from.as_bytes())
-        .unwrap();
-    component[at..at + to.len()].copy_from_slice(to.as_bytes());
+        .enumerate()
+        .filter(|(_, window)| *window == from.as_bytes())
+        .map(|(at, _)| at)
+        .collect::<Vec<_>>();
+    assert!(!places.is_empty(), "{from}");
+    for at in places {
+        component[at..at + to.len()].copy_from_slice(to.as_bytes());
+    }
     component
 }
 

@@ -46,6 +46,10 @@ fn describe(node: &Node) -> Result<Instance> {
 }
 
 skydock_sdk::export!(Provider: instances);
+skydock_sdk::metadata! {
+    name: "my-cloud",
+    provider_id_prefixes: ["my-cloud://"],
+}
 
 #[test]
 fn the_zone_of_a_node_is_its_rack() {
