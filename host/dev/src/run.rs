@@ -146,6 +146,7 @@ fn config(args: &DevArgs, simulated: Option<&Simulated>) -> anyhow::Result<Confi
         plugin,
         plugin_flags,
         plugin_cache_dir: default_cache_dir(),
+        last_good: false,
         record: args
             .record
             .clone()

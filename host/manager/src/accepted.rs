@@ -82,7 +82,7 @@ impl AcceptedStore {
     /// If it needs more, or the annotation has other contents.
     pub async fn check_if_known(&self, plugin: &Plugin) -> anyhow::Result<()> {
         match self.read().await {
-            Ok(all) => check(plugin, &all),
+            Ok(all) => check(plugin, &all).await,
             Err(error @ StoreError::Unreadable(_)) => Err(anyhow!(error).context(self.to_string())),
             Err(error) => {
                 tracing::warn!(lease = %self, "cannot read what was accepted of the plugin: {error}");
@@ -108,7 +108,7 @@ impl AcceptedStore {
                 }
             }
         };
-        check(plugin, &all)
+        check(plugin, &all).await
     }
 
     /// Keeps what is accepted of the plugin whenever a generation is in service. Ends when the
@@ -214,18 +214,26 @@ impl std::fmt::Display for AcceptedStore {
     }
 }
 
-fn check(plugin: &Plugin, all: &All) -> anyhow::Result<()> {
+/// Checks that the plugin needs no more than what was accepted. If it does, the last good build is
+/// put into service instead, if the operator wants it and it does not.
+async fn check(plugin: &Plugin, all: &All) -> anyhow::Result<()> {
     let name = plugin.name();
     let Some(before) = all.get(name) else {
         return Ok(());
     };
-    plugin.may_follow(before).map_err(|grown| {
-        anyhow!(
-            "plugin {name} needs more than what was accepted in this cluster, for sha256:{}: {grown}; allow it under `permissions` \
-             (`imports`, `hosts`) in the configuration, or accept it with `skydock plugin accepted {name} --reset`",
-            before.digest
-        )
-    })
+    let Err(grown) = plugin.may_follow(before) else {
+        return Ok(());
+    };
+    let refusal = anyhow!(
+        "plugin {name} needs more than what was accepted in this cluster, for sha256:{}: {grown}; allow it under `permissions` \
+         (`imports`, `hosts`) in the configuration, or accept it with `skydock plugin accepted {name} --reset`",
+        before.digest
+    );
+    if plugin.fall_back().await && plugin.may_follow(before).is_ok() {
+        tracing::error!("{refusal}");
+        return Ok(());
+    }
+    Err(refusal)
 }
 
 fn parse(lease: Option<&Lease>) -> Result<All, StoreError> {

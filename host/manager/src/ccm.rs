@@ -152,6 +152,11 @@ async fn start(
     if let Some(accepted) = &accepted {
         accepted.check_if_known(&plugin).await?;
     }
+    if config.last_good {
+        let plugin = Arc::clone(&plugin);
+        let keeping = async move { plugin.keep_last_good().await };
+        tokio::spawn(process.clone().run_until_cancelled_owned(keeping));
+    }
     if let Some(address) = serves {
         tracing::info!(%address, "serving /metrics, /healthz, /livez and /readyz");
     }
@@ -244,7 +249,7 @@ async fn load_plugin(
         };
         return Ok(source.load_when_ready(&runtime, cluster, told).await);
     }
-    let plugin = Plugin::load(&runtime, source, cluster).await;
+    let plugin = Plugin::load_or_last_good(&runtime, source, cluster).await;
     plugin.with_context(|| format!("cannot load plugin {name} from {file}"))
 }
 
@@ -256,6 +261,7 @@ fn surroundings(config: &Config, egress: Arc<Egress>) -> PluginSource {
         ingress: config.ingress.clone(),
         way_out: Some(egress),
         only_reads: config.only_reads,
+        last_good: config.last_good,
         ..PluginSource::default()
     }
 }

@@ -138,6 +138,11 @@ pub struct CcmArgs {
     /// changes nothing else [default: skydock/compiled in $XDG_CACHE_HOME or ~/.cache].
     #[arg(long, value_name = "DIR", help_heading = "Provider")]
     pub plugin_cache_dir: Option<PathBuf>,
+    /// What serves after a start if the plugin cannot be loaded: `last-good` is the build that was
+    /// in service before, which Skydock keeps in --plugin-cache-dir. The plugin's file is tried again
+    /// when it changes.
+    #[arg(long, value_name = "BUILD", value_enum, default_value_t = PluginFallback::None, help_heading = "Provider")]
+    pub plugin_fallback: PluginFallback,
     /// Resource limit of the plugin. May be repeated.
     #[arg(long = "plugin-limit", value_name = "KEY=VALUE", value_parser = plugin_limits::parse,
           long_help = plugin_limits::help(), help_heading = "Provider")]
@@ -272,6 +277,15 @@ pub enum BindAddress {
     At(SocketAddr),
     /// Do not serve.
     Off,
+}
+
+/// What serves after a start if the plugin cannot be loaded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum PluginFallback {
+    /// Nothing: Skydock exits.
+    None,
+    /// The build that was in service before.
+    LastGood,
 }
 
 /// Format of the log.

@@ -23,7 +23,7 @@ use skydock_kube::{
 use skydock_plugin::{ConfigSecrets, IngressRules};
 
 use crate::{
-    cli::{BindAddress, CcmArgs, IpamArgsError, LoggingFormat},
+    cli::{BindAddress, CcmArgs, IpamArgsError, LoggingFormat, PluginFallback},
     configuration::SkydockConfiguration,
     egress::Permits,
     telemetry::LogOptions,
@@ -42,6 +42,8 @@ pub struct Config {
     pub plugin_flags: PluginFlags,
     /// Directory for compiled plugins; `None` disables the cache.
     pub plugin_cache_dir: Option<PathBuf>,
+    /// Whether the last good build of the plugin may serve while its file cannot be loaded.
+    pub last_good: bool,
     /// Directory for recordings, and the limit of their size in bytes.
     pub record: Option<(PathBuf, u64)>,
     /// Network access of the plugin.
@@ -105,7 +107,14 @@ impl TryFrom<CcmArgs> for Config {
             .as_ref()
             .and_then(|it| Some(it.permits(it.plugin(&plugin.name)?)))
             .unwrap_or_default();
-        must_be_readable("--plugin", &plugin.file, skydock_plugin::open)?;
+        let last_good = args.plugin_fallback == PluginFallback::LastGood;
+        let plugin_cache_dir = args.plugin_cache_dir.clone().or_else(default_cache_dir);
+        if last_good && plugin_cache_dir.is_none() {
+            return Err(ConfigError::NoCacheDir);
+        }
+        if !last_good {
+            must_be_readable("--plugin", &plugin.file, skydock_plugin::open)?;
+        }
         if let Some(file) = &plugin.cloud_config {
             must_be_readable("--cloud-config", file, skydock_plugin::open)?;
         }
@@ -146,7 +155,8 @@ impl TryFrom<CcmArgs> for Config {
             configuration: args.config,
             plugin,
             plugin_flags,
-            plugin_cache_dir: args.plugin_cache_dir.or_else(default_cache_dir),
+            plugin_cache_dir,
+            last_good,
             record: args.record.map(|directory| (directory, args.record_limit)),
             cluster_cidrs: args.cluster_cidrs,
             ingress,

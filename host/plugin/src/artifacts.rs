@@ -1,6 +1,7 @@
 //! Compiled plugins on disk, which later processes reuse.
 
 mod directory;
+mod last_good;
 mod seal;
 mod surplus;
 

@@ -28,6 +28,7 @@ mod identity;
 mod info;
 mod inspect;
 mod instance;
+mod last_good;
 mod limits;
 mod machine_code;
 pub mod metadata;

@@ -71,20 +71,20 @@ pub struct Plugin {
     pub(crate) shared: Arc<Shared>,
     terms: ArcSwap<Terms>,
     current: ArcSwap<Generation>,
-    swap: Mutex<Swap>,
+    pub(crate) swap: Mutex<Swap>,
     number: watch::Sender<u64>,
     reports: broadcast::Sender<SwapReport>,
 }
 
 /// What the plugin is loaded with, which the operator can change.
-struct Terms {
-    runtime: Runtime,
-    source: PluginSource,
-    shared: Arc<Shared>,
+pub(crate) struct Terms {
+    pub(crate) runtime: Runtime,
+    pub(crate) source: PluginSource,
+    pub(crate) shared: Arc<Shared>,
 }
 
 /// State that only one swap at a time may use.
-struct Swap {
+pub(crate) struct Swap {
     /// Code of the previous generation, to which its file may be restored.
     previous: Option<Arc<Code>>,
     /// The last compiled code: in service, or rejected with its configuration, which may be fixed
@@ -209,6 +209,11 @@ impl Plugin {
         Ok(plugin)
     }
 
+    /// Returns what the plugin is loaded with.
+    pub(crate) fn terms(&self) -> Arc<Terms> {
+        self.terms.load_full()
+    }
+
     /// Returns the generation in service.
     pub(crate) fn current(&self) -> Arc<Generation> {
         self.current.load_full()
@@ -307,7 +312,7 @@ impl Plugin {
         self.replace(&mut swap, files).await
     }
 
-    async fn replace(
+    pub(crate) async fn replace(
         &self,
         swap: &mut Swap,
         files: Result<(Files, Duration), LoadError>,
@@ -315,31 +320,15 @@ impl Plugin {
         let attempted = attempted(&files);
         let (before, terms) = (self.current(), self.terms.load_full());
         let loaded = async {
-            let (
-                Files {
-                    component,
-                    settings,
-                    digests,
-                },
-                reading,
-            ) = files?;
-            if digests == before.digests && before.is_loaded_with(&settings, &terms.shared) {
+            let files = files?;
+            let Files {
+                digests, settings, ..
+            } = &files.0;
+            if *digests == before.digests && before.is_loaded_with(settings, &terms.shared) {
                 return Ok(None);
             }
-            let mut watch = Stopwatch::start(reading);
-            swap.code = self
-                .code(
-                    swap,
-                    (&before, &terms.runtime),
-                    (component, &digests.component),
-                    &mut watch,
-                )
-                .await?;
-            let what = (Arc::clone(&swap.code), &settings, digests);
-            let (source, number) = (terms.source.component.clone(), swap.last_number + 1);
-            let loading =
-                Generation::load(&terms.shared, source, what, watch, number, Some(&before));
-            Box::pin(loading).await.map(Some)
+            let loading = self.next(swap, &terms, files, Some(&before));
+            loading.await.map(Some)
         };
         let loaded = loaded.await;
         let in_vain =
@@ -356,7 +345,6 @@ impl Plugin {
                 Ok(Reload::Unchanged)
             }
             Ok(Some(next)) => {
-                swap.last_number = next.info.number;
                 let info = next.info.clone();
                 self.publish(swap, &Arc::new(next));
                 self.report(SwapOutcome::Swapped(info.clone()));
@@ -375,6 +363,34 @@ impl Plugin {
                 Err(error)
             }
         }
+    }
+
+    /// Loads the next generation. With `before`, it must be able to replace that one.
+    pub(crate) async fn next(
+        &self,
+        swap: &mut Swap,
+        terms: &Terms,
+        (files, reading): (Files, Duration),
+        before: Option<&Generation>,
+    ) -> Result<Generation, LoadError> {
+        let Files {
+            component,
+            settings,
+            digests,
+        } = files;
+        let mut watch = Stopwatch::start(reading);
+        swap.code = self
+            .code(
+                swap,
+                (&self.current(), &terms.runtime),
+                (component, &digests.component),
+                &mut watch,
+            )
+            .await?;
+        let what = (Arc::clone(&swap.code), &settings, digests);
+        let (source, number) = (terms.source.component.clone(), swap.last_number + 1);
+        let loading = Generation::load(&terms.shared, source, what, watch, number, before);
+        Box::pin(loading).await
     }
 
     /// Returns the code of these bytes. The same bytes are never compiled or loaded twice by an
@@ -404,7 +420,8 @@ impl Plugin {
     }
 
     /// Directs new calls to this generation. The previous one finishes its calls.
-    fn publish(&self, swap: &mut Swap, next: &Arc<Generation>) {
+    pub(crate) fn publish(&self, swap: &mut Swap, next: &Arc<Generation>) {
+        swap.last_number = next.info.number;
         let before = self.current.swap(Arc::clone(next));
         before.pool.close();
         self.shared

@@ -26,7 +26,7 @@ use crate::{
 
 /// Maximum bytes of a component. Guests that contain a JavaScript or Python engine have 10 to 40
 /// MiB.
-const MAX_COMPONENT: u64 = 128 << 20;
+pub(crate) const MAX_COMPONENT: u64 = 128 << 20;
 
 /// Maximum bytes of a configuration: the limit of a ConfigMap.
 const MAX_CONFIG: u64 = 1 << 20;
@@ -60,6 +60,8 @@ pub struct PluginSource {
     pub secrets: ConfigSecrets,
     /// Whether requests to the cloud may only read, as in a dry run.
     pub only_reads: bool,
+    /// Whether the last good build may serve while the component cannot be loaded.
+    pub last_good: bool,
 }
 
 /// What happens to secrets in the file of `--cloud-config` and in the options.
@@ -170,7 +172,7 @@ pub(crate) struct Files {
 impl Files {
     /// Reads both files, each once. Blocks.
     pub(crate) fn read(source: &PluginSource) -> Result<Self, LoadProblem> {
-        let component = read_limited(&source.component, MAX_COMPONENT)?;
+        let component = read_component(&source.component)?;
         let cloud_config = source.cloud_config.as_deref();
         let cloud_config = cloud_config
             .map(|path| read_config(path, source.secrets))
@@ -203,6 +205,14 @@ impl Files {
             digests,
         })
     }
+}
+
+/// Reads a component. Blocks.
+///
+/// # Errors
+/// If it cannot be read, or is too large.
+pub(crate) fn read_component(path: &Path) -> Result<Vec<u8>, LoadProblem> {
+    read_limited(path, MAX_COMPONENT)
 }
 
 /// Reads the configuration as the plugin receives it.

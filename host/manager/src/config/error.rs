@@ -48,6 +48,11 @@ pub enum ConfigError {
         /// The configuration file.
         file: PathBuf,
     },
+    /// There is no directory for the last good build.
+    #[error(
+        "--plugin-fallback=last-good needs --plugin-cache-dir, on a volume that outlives the container"
+    )]
+    NoCacheDir,
     /// The configuration file is not valid.
     #[error(transparent)]
     Configuration(#[from] ConfigurationError),

@@ -13,6 +13,7 @@ mod calls;
 mod compile;
 mod contract;
 mod egress;
+mod last_good;
 mod limits;
 mod load;
 mod permissions;
