@@ -14,8 +14,11 @@ use self::step::Step;
 /// languages, what SDKs are built to, a control plane of real Kubernetes processes, clouds.
 const SLOW: [&str; 4] = ["sdks", "components", "real", "clouds"];
 
+/// Prefix of test targets that are too long for a run of all steps: they run only by name.
+const LONG: &str = "long";
+
 /// Runs all steps; with `quick`, only those that need neither other languages, nor a real control
-/// plane, nor a cloud; with `only`, the step with that name.
+/// plane, nor a cloud; with `only`, the step with that name, which may be [`LONG`].
 ///
 /// # Errors
 /// If a step fails, or no step has that name.
@@ -25,6 +28,7 @@ pub(crate) fn run(root: &Path, quick: bool, only: Option<&str>) -> Result<()> {
     let tests: Vec<_> = tests.map(|target| &*target.name).collect();
     let mut steps = plan(&tests, quick);
     if let Some(name) = only {
+        steps.push(Step::of_prefix(LONG));
         steps = vec![chosen(steps, name)?];
     }
     step::run_all(root, &steps)
@@ -47,7 +51,10 @@ fn chosen(mut steps: Vec<Step>, name: &str) -> Result<Step> {
 /// No step compiles a dependency again: those that compile for the host use `--workspace`, and
 /// other commands choose the same features (`tests/features`).
 fn plan(targets: &[&str], quick: bool) -> Vec<Step> {
-    let is_slow = |target: &&&str| SLOW.iter().any(|prefix| target.starts_with(prefix));
+    let is_slow = |target: &str| {
+        let mut prefixes = SLOW.iter().chain([&LONG]);
+        prefixes.any(|prefix| target.starts_with(prefix))
+    };
     let mut fast: Vec<_> = targets.iter().filter(|it| !is_slow(it)).copied().collect();
     // Two packages may have a target with the same name.
     fast.sort_unstable();
@@ -76,9 +83,7 @@ fn plan(targets: &[&str], quick: bool) -> Vec<Step> {
         "docs",
         "doc --workspace --no-deps --document-private-items",
     ));
-    for prefix in SLOW {
-        steps.push(Step::cargo(prefix, "test --workspace").with_tests(&[&format!("{prefix}*")]));
-    }
+    steps.extend(SLOW.map(Step::of_prefix));
     steps
 }
 
@@ -86,7 +91,15 @@ fn plan(targets: &[&str], quick: bool) -> Vec<Step> {
 mod tests {
     use super::*;
 
-    const TARGETS: [&str; 6] = ["calls", "clouds_aws", "real", "sdks", "real_story", "calls"];
+    const TARGETS: [&str; 7] = [
+        "calls",
+        "clouds_aws",
+        "real",
+        "sdks",
+        "real_story",
+        "long_swaps",
+        "calls",
+    ];
 
     /// Returns the commands of the steps that run tests of targets.
     fn commands(quick: bool) -> Vec<String> {

@@ -35,6 +35,11 @@ impl Step {
         }
     }
 
+    /// Creates a step that runs the test targets whose names begin with its own.
+    pub(super) fn of_prefix(prefix: &'static str) -> Self {
+        Self::cargo(prefix, "test --workspace").with_tests(&[&format!("{prefix}*")])
+    }
+
     /// Adds an argument for each of these test targets.
     pub(super) fn with_tests(mut self, targets: &[&str]) -> Self {
         for target in targets {
