@@ -178,7 +178,7 @@ impl Shared {
                 sentence,
             ));
         };
-        let addresses = match timeout_at(deadline, self.addresses_of(target)).await {
+        let addresses = match timeout_at(deadline, self.addresses_of(target, kind)).await {
             Ok(addresses) => addresses?,
             Err(_) => {
                 let sentence = format!(
@@ -188,7 +188,7 @@ impl Shared {
                 return Err(Refusal::new(Code::DnsTimeout, Cause::Dns, sentence));
             }
         };
-        let tcp = timeout_at(deadline, self.tcp(target, &addresses)).await;
+        let tcp = timeout_at(deadline, self.tcp(target, &addresses, kind)).await;
         let tcp = tcp.map_err(|_| late(Code::ConnectionTimeout, "connecting to"))??;
         // Most requests are small and wait for their answer, so Nagle's algorithm would delay them.
         // An error here is harmless.
@@ -198,10 +198,14 @@ impl Shared {
     }
 
     /// Returns the allowed addresses of the target.
-    async fn addresses_of(&self, target: &Target) -> Result<Vec<SocketAddr>, Refusal> {
+    async fn addresses_of(
+        &self,
+        target: &Target,
+        kind: CallKind,
+    ) -> Result<Vec<SocketAddr>, Refusal> {
         let found = match &target.host {
             Host::Address(address) => vec![*address],
-            Host::Name(name) => self.resolve(name).await?,
+            Host::Name(name) => self.resolve(name, kind).await?,
         };
         let found = found.into_iter().take(MAX_ADDRESSES);
         let Some(addresses) = &self.addresses else {
@@ -232,7 +236,7 @@ impl Shared {
         }
     }
 
-    async fn resolve(&self, name: &str) -> Result<Vec<IpAddr>, Refusal> {
+    async fn resolve(&self, name: &str, kind: CallKind) -> Result<Vec<IpAddr>, Refusal> {
         let failed = |why: &dyn std::fmt::Display| {
             Refusal::new(
                 Code::DnsError,
@@ -240,21 +244,26 @@ impl Shared {
                 format!("cannot resolve {name}: {why}"),
             )
         };
-        match self.resolver.resolve(name).await {
+        match self.resolver.resolve(name, kind).await {
             Ok(addresses) if addresses.is_empty() => Err(failed(&"it has no addresses")),
             Ok(addresses) => Ok(addresses),
             Err(error) => Err(failed(&error)),
         }
     }
 
-    async fn tcp(&self, target: &Target, addresses: &[SocketAddr]) -> Result<TcpStream, Refusal> {
+    async fn tcp(
+        &self,
+        target: &Target,
+        addresses: &[SocketAddr],
+        kind: CallKind,
+    ) -> Result<TcpStream, Refusal> {
         let Some(proxy) = &self.proxy else {
             return attempts::connect(target, addresses).await;
         };
         // The operator has configured the proxy, so its address is not checked by the rule.
         let found = match &proxy.host {
             Host::Address(address) => vec![*address],
-            Host::Name(name) => self.resolve(name).await?,
+            Host::Name(name) => self.resolve(name, kind).await?,
         };
         let found: Vec<_> = found
             .into_iter()

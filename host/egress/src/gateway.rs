@@ -18,7 +18,7 @@ use std::{
 use arc_swap::ArcSwap;
 use http::request::Parts;
 use ipnet::Ipv6Net;
-use skydock_cloud::Capability;
+use skydock_cloud::{Capability, PerKind};
 use tokio::sync::watch;
 
 use crate::{
@@ -147,7 +147,7 @@ struct Shared {
     hosts: Arc<Hosts>,
     capacity: ArcSwap<Capacity>,
     connections: Connections,
-    held: Held,
+    held: PerKind<Held>,
 }
 
 impl Gateway {
@@ -170,7 +170,7 @@ impl Gateway {
             hosts: Arc::default(),
             capacity: ArcSwap::from_pointee(Capacity::new(Kinds::ALL)),
             connections,
-            held: Held::default(),
+            held: PerKind::default(),
         };
         Ok(Self {
             shared: Arc::new(shared),

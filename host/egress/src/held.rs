@@ -3,14 +3,16 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use skydock_cloud::CallKind;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::refusal::{Cause, Code, Refusal};
 
-/// Maximum number of bytes that are buffered for one plugin.
-pub const MOST: usize = 32 << 20;
+/// Maximum number of bytes that are buffered for the requests of one kind of calls of a plugin: a
+/// third of 32 MiB, so that bodies that do not end leave the other kinds their part.
+pub(crate) const MOST: usize = (32 << 20) / CallKind::ALL.len();
 
-/// The memory for buffered bodies of a plugin. Clones share the same memory.
+/// The memory for buffered bodies of one kind of calls. Clones share the same memory.
 #[derive(Clone, Debug)]
 pub(crate) struct Held(Arc<Semaphore>);
 

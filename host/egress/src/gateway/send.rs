@@ -232,7 +232,7 @@ impl Admitted {
             let keep = used.is_some() && held.is_none() && refused == 0;
             let progress = Progress::new(
                 self.meter.sent.clone(),
-                keep.then(|| self.shared.held.clone()),
+                keep.then(|| self.shared.held.get(self.kind).clone()),
             );
             let upload = match content.take() {
                 Some(Content::Streamed(body)) => {
@@ -406,7 +406,7 @@ impl Admitted {
             .max()
             .unwrap_or_default();
         let most = most.min(MAX_HELD);
-        let room = self.shared.held.room(most).await?;
+        let room = self.shared.held.get(self.kind).room(most).await?;
         let bytes = room.hold(collect(body, most, between, deadline).await?);
         if overridable
             && let Some(name) = overrides::in_body(&head.headers, &bytes).map_err(unclear)?

@@ -1,6 +1,7 @@
 //! Limits on the number and the rate of requests.
 
 use std::{
+    convert::Infallible,
     sync::{
         Arc,
         atomic::{AtomicUsize, Ordering},
@@ -9,13 +10,14 @@ use std::{
 };
 
 use bytes::Bytes;
-use futures::future::join_all;
+use futures::{future::join_all, stream};
 use http::Response;
-use http_body_util::Full;
+use http_body_util::{Full, StreamBody};
+use hyper::body::Frame;
 use skydock_cloud::Capability;
 use skydock_egress::{Call, Code, Instance};
 
-use crate::support::{Plugin, Server, get, read, settings};
+use crate::support::{Plugin, Server, get, post, read, settings};
 
 const MS: Duration = Duration::from_millis(1);
 
@@ -225,6 +227,45 @@ async fn hangs() -> Server {
         Response::new(Full::<Bytes>::default())
     })
     .await
+}
+
+// Holds: SEC-30
+#[tokio::test]
+async fn bodies_that_do_not_end_leave_nodes_their_share() {
+    let server = hangs().await;
+    // Forms are held, because they can have a parameter that replaces the method.
+    let plugin = Plugin::to(&server, "methods: [GET, POST]");
+    plugin.gateway.serves(&Capability::ALL.into());
+    let form = |path: &str| {
+        let mut request = post(&server, path, "a=b");
+        let form = "application/x-www-form-urlencoded".parse().unwrap();
+        request.headers_mut().insert("content-type", form);
+        request
+    };
+    let balancers: Vec<_> = (0..8).map(|_| Instance::default()).collect();
+    let hanging = (0..8 * 8).map(|number| {
+        let call = Call {
+            instance: &balancers[number % balancers.len()],
+            capability: Capability::LoadBalancers,
+            ..plugin.call()
+        };
+        let (head, _) = form("/balancers").into_parts();
+        let plugin = &plugin;
+        let endless = StreamBody::new(stream::pending::<Result<Frame<Bytes>, Infallible>>());
+        async move { plugin.send_body(&call, head, endless).await.map(drop) }
+    });
+    let asked = async {
+        tokio::time::sleep(MS * 300).await;
+        let call = Call {
+            left: MS * 5000,
+            ..plugin.call()
+        };
+        plugin.send_in(&call, form("/nodes")).await
+    };
+    tokio::select! {
+        _ = join_all(hanging) => panic!("they hang"),
+        answer = asked => assert_eq!(answer.unwrap().status(), 200),
+    }
 }
 
 // Holds: SEC-30

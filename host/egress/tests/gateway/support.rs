@@ -18,7 +18,7 @@ use http_body_util::{BodyExt as _, Full};
 use hyper::{body::Incoming, service::service_fn};
 use hyper_util::rt::TokioIo;
 use prometheus_client::{encoding::text::encode, registry::Registry};
-use skydock_cloud::Capability;
+use skydock_cloud::{CallKind, Capability};
 use skydock_egress::{
     Call, Closed, Credential, EgressMetrics, Gateway, Instance, Options, Phase, Refusal, Resolver,
     ResponseBody, Settings, Surroundings,
@@ -152,7 +152,7 @@ impl Names {
 
 #[async_trait]
 impl Resolver for Names {
-    async fn resolve(&self, name: &str) -> io::Result<Vec<IpAddr>> {
+    async fn resolve(&self, name: &str, _: CallKind) -> io::Result<Vec<IpAddr>> {
         self.asked.fetch_add(1, Ordering::SeqCst);
         if name.starts_with("never") {
             std::future::pending::<()>().await;
