@@ -6,7 +6,8 @@
 mod file;
 
 use std::{
-    io,
+    fs, io,
+    path::Path,
     sync::{
         Arc,
         mpsc::{Receiver, SyncSender, TrySendError, sync_channel},
@@ -52,6 +53,31 @@ pub struct AuditConfig {
 }
 
 impl AuditConfig {
+    /// Checks that lines can be written to the file, without creating it. Blocks the thread.
+    ///
+    /// # Errors
+    /// A sentence that names the file or its directory.
+    pub fn check_file(&self) -> Result<(), String> {
+        let Some(file) = &self.file else {
+            return Ok(());
+        };
+        let is_there = |path: &Path| {
+            fs::metadata(path).map_err(|error| format!("cannot use {}: {error}", path.display()))
+        };
+        match file.parent().map(is_there).transpose()? {
+            Some(parent) if !parent.is_dir() => {
+                return Err(format!("{} is not in a directory", file.display()));
+            }
+            _ => {}
+        }
+        match fs::metadata(&**file) {
+            Ok(metadata) if !metadata.is_file() => {
+                Err(format!("{} is not a regular file", file.display()))
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Returns the limits of the file: its size in bytes, and the number of files that are kept.
     ///
     /// # Errors
@@ -141,7 +167,9 @@ impl Audit {
             .map_err(|sentence| io::Error::new(io::ErrorKind::InvalidInput, sentence))?;
         let place = match &config.file {
             None => Place::Log,
-            Some(path) => Place::File(AuditFile::open(path, max_size, keep)?),
+            Some(path) => Place::File(AuditFile::open(path, max_size, keep).map_err(|error| {
+                io::Error::new(error.kind(), format!("{}: {error}", path.display()))
+            })?),
         };
         let (lines, waiting) = sync_channel(BACKLOG);
         let counted = metrics.clone();

@@ -18,7 +18,7 @@ use std::{
 use arc_swap::ArcSwap;
 use http::request::Parts;
 use ipnet::Ipv6Net;
-use skydock_cloud::{Capability, PerKind};
+use skydock_cloud::Capability;
 use tokio::sync::watch;
 
 use crate::{
@@ -28,7 +28,6 @@ use crate::{
     credential::Credential,
     credentials::config::ClientCertificate,
     dial::{ClosedSource, Resolver, SystemResolver},
-    held::Held,
     hosts::Hosts,
     instance::{Capacity, Instance},
     metrics::EgressMetrics,
@@ -147,7 +146,6 @@ struct Shared {
     hosts: Arc<Hosts>,
     capacity: ArcSwap<Capacity>,
     connections: Connections,
-    held: PerKind<Held>,
 }
 
 impl Gateway {
@@ -170,7 +168,6 @@ impl Gateway {
             hosts: Arc::default(),
             capacity: ArcSwap::from_pointee(Capacity::new(Kinds::ALL)),
             connections,
-            held: PerKind::default(),
         };
         Ok(Self {
             shared: Arc::new(shared),

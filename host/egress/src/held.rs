@@ -4,69 +4,74 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use skydock_cloud::CallKind;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::OwnedSemaphorePermit;
 
-use crate::refusal::{Cause, Code, Refusal};
+use crate::{instance::Capacity, refusal::Refusal, shares::Shares};
 
-/// Maximum number of bytes that are buffered for the requests of one kind of calls of a plugin: a
-/// third of 32 MiB, so that bodies that do not end leave the other kinds their part.
-pub(crate) const MOST: usize = (32 << 20) / CallKind::ALL.len();
+/// Maximum number of bytes that are buffered for one plugin.
+pub(crate) const MOST: usize = 32 << 20;
 
-/// The memory for buffered bodies of one kind of calls. Clones share the same memory.
+/// How many of these are reserved for each kind of calls: four bodies of the largest size, so that
+/// bodies that do not end leave the other kinds their part.
+pub(crate) const PART: usize = 4 << 20;
+
+/// The memory for buffered bodies of one kind of calls of a plugin.
 #[derive(Clone, Debug)]
-pub(crate) struct Held(Arc<Semaphore>);
-
-/// A reserved part of the memory.
-#[derive(Debug)]
-pub(crate) struct Room(OwnedSemaphorePermit);
-
-impl Default for Held {
-    /// Returns memory that is completely free.
-    fn default() -> Self {
-        Self(Arc::new(Semaphore::new(MOST)))
-    }
+pub(crate) struct Held {
+    shares: Arc<Shares>,
+    kind: CallKind,
 }
 
+/// Reserved parts of the memory.
+#[derive(Debug)]
+pub(crate) struct Room(Vec<OwnedSemaphorePermit>);
+
 impl Held {
+    /// Returns the memory for this kind of calls.
+    pub(crate) fn of(capacity: &Capacity, kind: CallKind) -> Self {
+        Self {
+            shares: Arc::clone(&capacity.held),
+            kind,
+        }
+    }
+
     /// Waits until this number of bytes is free, and reserves them. They are reserved at once and
     /// not as a body grows, since growing bodies could deadlock.
     pub(crate) async fn room(&self, bytes: u64) -> Result<Room, Refusal> {
-        // The semaphore is never closed.
-        let closed = |_| {
-            Refusal::new(
-                Code::InternalError,
-                Cause::Internal,
-                "the gateway is closed",
-            )
-        };
-        self.0
-            .clone()
-            .acquire_many_owned(number(bytes))
-            .await
-            .map(Room)
-            .map_err(closed)
+        let permit = self.shares.acquire_many(self.kind, number(bytes)).await?;
+        Ok(Room(vec![permit]))
     }
 
     /// Reserves this number of bytes if they are free now.
     pub(crate) fn try_room(&self, bytes: u64) -> Option<Room> {
-        self.0
-            .clone()
-            .try_acquire_many_owned(number(bytes))
-            .ok()
-            .map(Room)
+        let permit = self.shares.try_acquire_many(self.kind, number(bytes))?;
+        Some(Room(vec![permit]))
     }
 }
 
 impl Room {
     /// Merges two reservations.
     pub(crate) fn join(&mut self, other: Self) {
-        self.0.merge(other.0);
+        for permit in other.0 {
+            let is_same = |known: &&mut OwnedSemaphorePermit| {
+                Arc::ptr_eq(known.semaphore(), permit.semaphore())
+            };
+            match self.0.iter_mut().find(is_same) {
+                Some(known) => known.merge(permit),
+                None => self.0.push(permit),
+            }
+        }
     }
 
     /// Releases the unused part, and the rest when the last reference to these bytes is dropped.
     pub(crate) fn hold(mut self, bytes: Bytes) -> Bytes {
-        let over = self.0.num_permits().saturating_sub(bytes.len());
-        drop(self.0.split(over));
+        let all: usize = self.0.iter().map(OwnedSemaphorePermit::num_permits).sum();
+        let mut over = all.saturating_sub(bytes.len());
+        for permit in &mut self.0 {
+            let part = over.min(permit.num_permits());
+            drop(permit.split(part));
+            over -= part;
+        }
         Bytes::from_owner(Owner { bytes, _room: self })
     }
 }
@@ -90,20 +95,39 @@ fn number(bytes: u64) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::shares::Kinds;
+
+    /// Each kind can have four MiB, and one of the kinds the 20 that are left.
+    fn held() -> Held {
+        Held::of(&Capacity::new(Kinds::ALL), CallKind::Nodes)
+    }
 
     #[tokio::test]
     async fn room_is_released_with_the_last_share() {
-        let held = Held::default();
-        let mut room = held.room(MOST as u64 - 10).await.unwrap();
+        let held = held();
+        let common = MOST - CallKind::ALL.len() * PART;
+        let _common = held.room(common as u64).await.unwrap();
+        let mut room = held.room(PART as u64 - 10).await.unwrap();
         assert!(held.try_room(11).is_none());
         room.join(held.try_room(10).unwrap());
         assert!(held.try_room(1).is_none());
         let bytes = room.hold(Bytes::from_static(b"four"));
         let share = bytes.slice(1..2);
         drop(bytes);
-        assert!(held.try_room(MOST as u64 - 3).is_none());
-        drop(held.try_room(MOST as u64 - 4).unwrap());
+        assert!(held.try_room(PART as u64 - 3).is_none());
+        drop(held.try_room(PART as u64 - 4).unwrap());
         drop(share);
-        assert!(held.try_room(MOST as u64).is_some());
+        assert!(held.try_room(PART as u64).is_some());
+    }
+
+    #[test]
+    fn a_body_may_be_in_both_parts() {
+        let held = held();
+        let mut room = held.try_room(PART as u64).unwrap();
+        room.join(held.try_room(5).unwrap());
+        let bytes = room.hold(Bytes::from_static(b"four"));
+        drop(held.try_room(PART as u64 - 4).unwrap());
+        drop(bytes);
+        assert!(held.try_room(PART as u64).is_some());
     }
 }

@@ -9,6 +9,7 @@ use skydock_cloud::CallKind;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::{
+    held,
     refusal::{Cause, Code, Refusal},
     shares::{Kinds, Shares},
 };
@@ -33,6 +34,8 @@ pub(crate) struct Capacity {
     pub(crate) slots: Shares,
     /// Requests, including those that wait.
     admitted: Shares,
+    /// Bytes of buffered bodies.
+    pub(crate) held: Arc<Shares>,
 }
 
 impl Capacity {
@@ -41,6 +44,7 @@ impl Capacity {
             kinds,
             slots: Shares::new(PLUGIN_SLOTS, CallKind::reserved(PLUGIN_SLOTS), kinds),
             admitted: Shares::new(PLUGIN_MOST, PLUGIN_PART, kinds),
+            held: Arc::new(Shares::new(held::MOST, held::PART, kinds)),
         }
     }
 }

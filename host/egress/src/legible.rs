@@ -3,7 +3,7 @@
 
 use http::{
     HeaderMap,
-    header::{CONTENT_ENCODING, CONTENT_TYPE},
+    header::{CONTENT_ENCODING, CONTENT_TYPE, TRANSFER_ENCODING},
 };
 
 use crate::refusal::{Cause, Code, Refusal};
@@ -51,10 +51,16 @@ const CHARSETS: &[&str] = &[
 /// # Errors
 /// [`Code::HttpResponseContentCoding`] if secrets could not be found in its body.
 pub(crate) fn check(headers: &HeaderMap) -> Result<(), Refusal> {
-    let is_identity = |coding: &[u8]| coding.trim_ascii().eq_ignore_ascii_case(b"identity");
-    let mut codings = headers.get_all(CONTENT_ENCODING).iter();
-    if codings.any(|coding| !is_identity(coding.as_bytes())) {
-        return Err(packed());
+    // A body can be compressed for the connection, too.
+    for (header, plain) in [
+        (CONTENT_ENCODING, "identity"),
+        (TRANSFER_ENCODING, "chunked"),
+    ] {
+        let is_plain = |coding: &[u8]| coding.trim_ascii().eq_ignore_ascii_case(plain.as_bytes());
+        let mut codings = headers.get_all(header).iter();
+        if codings.any(|coding| !is_plain(coding.as_bytes())) {
+            return Err(packed());
+        }
     }
     for kind in headers.get_all(CONTENT_TYPE) {
         let kind = String::from_utf8_lossy(kind.as_bytes()).to_ascii_lowercase();
@@ -157,6 +163,8 @@ mod tests {
         for (name, value, expected) in [
             ("content-encoding", "gzip", false),
             ("content-encoding", "Identity", true),
+            ("transfer-encoding", "deflate, chunked", false),
+            ("transfer-encoding", "Chunked", true),
             ("content-type", "application/json; charset=utf-8", true),
             ("content-type", "text/xml;charset=\"UTF-16\"", true),
             ("content-type", "text/plain; charset=ibm037", false),

@@ -90,7 +90,7 @@ impl Meter {
         would_deny: Option<WouldDeny>,
     ) {
         if let Some(audited) = &mut self.audit {
-            audited.actions.clone_from(&actions.named);
+            audited.actions = without_the_rest(&actions.named);
             audited.credential = grant.credential.as_ref().map(|it| it.name().to_owned());
             audited.would_deny = would_deny;
         }
@@ -183,9 +183,38 @@ pub(crate) fn without_values(uri: &http::Uri) -> String {
     text
 }
 
+/// Maximum number of actions of a request in the audit, and maximum bytes of each: a plugin chooses
+/// them, and should not fill the file with one request.
+const TOLD: (usize, usize) = (16, 128);
+
+/// Returns the beginning of the list of actions, with the beginning of each.
+fn without_the_rest(named: &[String]) -> Vec<String> {
+    let (most, bytes) = TOLD;
+    let told = named.iter().take(most).map(|action| {
+        let beginning = action.get(..action.floor_char_boundary(bytes));
+        match beginning.filter(|beginning| beginning.len() < action.len()) {
+            Some(beginning) => format!("{beginning}…"),
+            None => action.clone(),
+        }
+    });
+    let rest = named.len().saturating_sub(most);
+    let rest = (rest > 0).then(|| format!("… and {rest} more"));
+    told.chain(rest).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn actions_in_the_audit_are_limited() {
+        let short = ["A".to_owned(), "B".to_owned()];
+        assert_eq!(without_the_rest(&short), short);
+        let many = vec!["Describe".to_owned() + &"A".repeat(1_000_000); 1000];
+        let told = without_the_rest(&many);
+        assert_eq!(told.last().map(String::as_str), Some("… and 984 more"));
+        assert!(told.concat().len() < 3000);
+    }
 
     #[test]
     fn a_logged_path_omits_query_values() {

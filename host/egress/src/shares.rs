@@ -61,11 +61,23 @@ impl Shares {
     /// # Errors
     /// None; the semaphores are never closed.
     pub(crate) async fn acquire(&self, kind: CallKind) -> Result<OwnedSemaphorePermit, Refusal> {
+        self.acquire_many(kind, 1).await
+    }
+
+    /// Waits for so many permits, which are all of the reserved part or all of the common one.
+    ///
+    /// # Errors
+    /// None; the semaphores are never closed.
+    pub(crate) async fn acquire_many(
+        &self,
+        kind: CallKind,
+        number: u32,
+    ) -> Result<OwnedSemaphorePermit, Refusal> {
         // The reserved part first, so that the common one is left to others.
         let permit = tokio::select! {
             biased;
-            permit = Arc::clone(self.reserved.get(kind)).acquire_owned() => permit,
-            permit = Arc::clone(&self.common).acquire_owned() => permit,
+            permit = Arc::clone(self.reserved.get(kind)).acquire_many_owned(number) => permit,
+            permit = Arc::clone(&self.common).acquire_many_owned(number) => permit,
         };
         permit.map_err(|_| {
             Refusal::new(
@@ -78,9 +90,18 @@ impl Shares {
 
     /// Returns a permit if there is one.
     pub(crate) fn try_acquire(&self, kind: CallKind) -> Option<OwnedSemaphorePermit> {
+        self.try_acquire_many(kind, 1)
+    }
+
+    /// Returns so many permits, if there are as many in one of the parts.
+    pub(crate) fn try_acquire_many(
+        &self,
+        kind: CallKind,
+        number: u32,
+    ) -> Option<OwnedSemaphorePermit> {
         [self.reserved.get(kind), &self.common]
             .into_iter()
-            .find_map(|permits| Arc::clone(permits).try_acquire_owned().ok())
+            .find_map(|permits| Arc::clone(permits).try_acquire_many_owned(number).ok())
     }
 }
 

@@ -1,7 +1,8 @@
 //! Domains below which anybody can have a name and a certificate.
 
-/// Domains of clouds below which customers have names, beside names of the cloud itself. Most of
-/// these names are public suffixes, which are listed one by one, but not their common domain.
+/// Domains of clouds below which customers have names, also further down, beside names of the cloud
+/// itself. Most of these names are public suffixes, which are listed one by one, but not the domains
+/// that they have in common. And domains whose names anybody can choose.
 const SHARED: &[&str] = &[
     "amazonaws.com",
     "amazonaws.com.cn",
@@ -38,6 +39,8 @@ const SHARED: &[&str] = &[
     "bluemix.net",
     "cloudflare.com",
     "workers.dev",
+    "nip.io",
+    "sslip.io",
 ];
 
 /// Whose names are below a domain.
@@ -55,9 +58,13 @@ pub(crate) enum Below {
 pub(crate) fn below(domain: &str) -> Below {
     let is_suffix =
         psl::suffix(domain.as_bytes()).is_some_and(|suffix| suffix.is_known() && suffix == domain);
+    let is_within = |shared: &&str| {
+        let before = domain.strip_suffix(shared);
+        before.is_some_and(|before| before.is_empty() || before.ends_with('.'))
+    };
     if is_suffix {
         Below::Anybody
-    } else if SHARED.contains(&domain) {
+    } else if SHARED.iter().any(is_within) {
         Below::Shared
     } else {
         Below::One
@@ -76,6 +83,9 @@ mod tests {
             ("github.io", Below::Anybody),
             ("amazonaws.com", Below::Shared),
             ("azure.com", Below::Shared),
+            ("eu-west-1.amazonaws.com", Below::Shared),
+            ("westeurope.cloudapp.azure.com", Below::Shared),
+            ("myamazonaws.com", Below::One),
             ("example.co.uk", Below::One),
             ("cloud.example.com", Below::One),
             ("cloud.internal", Below::One),

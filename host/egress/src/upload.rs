@@ -345,11 +345,19 @@ impl Body for Upload {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::held::MOST;
+    use skydock_cloud::CallKind;
+
+    use crate::{
+        held::{MOST, PART},
+        instance::Capacity,
+        shares::Kinds,
+    };
 
     #[test]
     fn a_body_without_room_is_not_kept() {
-        let held = Held::default();
+        let held = Held::of(&Capacity::new(Kinds::ALL), CallKind::Nodes);
+        let common = MOST - CallKind::ALL.len() * PART;
+        let _common = held.try_room(common as u64).unwrap();
         let keep = || {
             let progress = Progress::new(Arc::default(), Some(held.clone()));
             progress.moved(&Bytes::from_static(b"hel"));
@@ -359,7 +367,7 @@ mod tests {
         };
         let kept = keep();
         assert_eq!(kept.as_deref(), Some(b"hello".as_slice()));
-        let _others = held.try_room(MOST as u64 - 9).unwrap();
+        let _others = held.try_room(PART as u64 - 9).unwrap();
         assert_eq!(keep(), None, "there are four left");
         drop(kept);
         assert_eq!(keep().as_deref(), Some(b"hello".as_slice()));

@@ -7,6 +7,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use rustix::fs::OFlags;
+
 use super::AuditLine;
 
 /// A file to which lines are appended, and which is renamed when it is full.
@@ -53,7 +55,11 @@ impl AuditFile {
             self.rotate()?;
             open = Open::at(&self.path)?;
         }
-        open.file.write_all(&text)?;
+        if let Err(error) = open.file.write_all(&text) {
+            // A part of a line would make the next one unreadable, too.
+            let _ = open.file.set_len(open.size);
+            return Err(error);
+        }
         open.size += text.len() as u64;
         self.open = Some(open);
         Ok(())
@@ -84,6 +90,8 @@ impl Open {
             .append(true)
             .create(true)
             .mode(0o600)
+            // Without it, opening a pipe that nobody reads waits.
+            .custom_flags(OFlags::NONBLOCK.bits().cast_signed())
             .open(path)?;
         let metadata = file.metadata()?;
         if !metadata.is_file() {
@@ -176,5 +184,9 @@ mod tests {
         again.append(&line("/3")).unwrap();
         assert_eq!(fs::read_to_string(&path).unwrap().lines().count(), 2);
         assert!(AuditFile::open(folder.path(), 1, 1).is_err());
+        let pipe = folder.path().join("pipe");
+        let made = std::process::Command::new("mkfifo").arg(&pipe).status();
+        assert!(made.unwrap().success());
+        assert!(AuditFile::open(&pipe, 1, 1).is_err(), "it does not wait");
     }
 }

@@ -37,6 +37,7 @@ use crate::{
     download::{Bounds, ResponseBody, over},
     grant::{Grant, Verdict},
     headers::{self, Authentication, strip_hop_by_hop},
+    held::Held,
     hosts::Host,
     instance::{Capacity, Permits, Ticket},
     meter::Meter,
@@ -232,7 +233,7 @@ impl Admitted {
             let keep = used.is_some() && held.is_none() && refused == 0;
             let progress = Progress::new(
                 self.meter.sent.clone(),
-                keep.then(|| self.shared.held.get(self.kind).clone()),
+                keep.then(|| Held::of(&self.capacity, self.kind)),
             );
             let upload = match content.take() {
                 Some(Content::Streamed(body)) => {
@@ -406,7 +407,7 @@ impl Admitted {
             .max()
             .unwrap_or_default();
         let most = most.min(MAX_HELD);
-        let room = self.shared.held.get(self.kind).room(most).await?;
+        let room = Held::of(&self.capacity, self.kind).room(most).await?;
         let bytes = room.hold(collect(body, most, between, deadline).await?);
         if overridable
             && let Some(name) = overrides::in_body(&head.headers, &bytes).map_err(unclear)?

@@ -184,6 +184,34 @@ const PARAMETERS: &[&str] = &[
     "credential",
     "credentials",
     "code_verifier",
+    "hmac",
+    "pat",
+    "ticket",
+    "samlresponse",
+    "hapikey",
+    "app_key",
+    "application_key",
+    // Who is asking.
+    "sudo",
+    "impersonate",
+    "as_user",
+    "run_as",
+    "on_behalf_of",
+];
+
+/// Words in names of parameters that only look like authentication: places in lists, and marks of
+/// repeated requests.
+const PLACES: &[&str] = &[
+    "page",
+    "next",
+    "continuation",
+    "continue",
+    "skip",
+    "sync",
+    "resume",
+    "client",
+    "idempotency",
+    "retry",
 ];
 
 /// Beginnings of the names of such parameters.
@@ -312,7 +340,12 @@ pub(crate) fn parameter(pair: &str) -> String {
 
 /// Returns true for query parameters that authenticate.
 pub(crate) fn is_authentication(parameter: &str) -> bool {
-    PARAMETERS.contains(&parameter) || begins(parameter, PARAMETER_PREFIXES)
+    // A server may take a header's value from the query, too.
+    let header = parameter.replace(['_', '.'], "-");
+    let is_place = || header.split('-').any(|word| PLACES.contains(&word));
+    PARAMETERS.contains(&parameter)
+        || begins(parameter, PARAMETER_PREFIXES)
+        || authenticates(&header) && !is_place()
 }
 
 fn begins(name: &str, prefixes: &[&str]) -> bool {
@@ -388,6 +421,11 @@ mod tests {
             "key[]=x",
             "X-Amz%2dSignature=ab",
             "sig",
+            "oauth_token=a",
+            "X-Auth-Token=a",
+            "temp_url_signature=a",
+            "dd_api_key=a",
+            "sudo=root",
         ] {
             assert!(is_authentication(&parameter(pair)), "{pair}");
         }
@@ -396,6 +434,9 @@ mod tests {
             "pageToken=a",
             "NextToken=b",
             "Tag.1.Key=c",
+            "page_token=a",
+            "client-token=a",
+            "sort_key=name",
             "",
         ] {
             assert!(!is_authentication(&parameter(pair)), "{pair}");

@@ -42,6 +42,9 @@ pub(super) fn problems(configuration: &SkydockConfiguration, tree: &tree::Node) 
             all.extend(tls.map(|problem| (at, problem)));
         }
     }
+    let audit = configuration.audit.as_ref();
+    let audit = audit.and_then(|audit| audit.check_file().err());
+    all.extend(audit.map(|problem| (root.clone().keys("audit.file"), problem)));
     for (index, credential) in configuration.credentials.iter().enumerate() {
         let at = root.clone().key("credentials").index(index);
         // The fields of all types, also of those that will be added.
