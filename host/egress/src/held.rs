@@ -9,7 +9,7 @@ use tokio::sync::OwnedSemaphorePermit;
 use crate::{instance::Capacity, refusal::Refusal, shares::Shares};
 
 /// Maximum number of bytes that are buffered for one plugin.
-pub(crate) const MOST: usize = 32 << 20;
+pub const MOST: usize = 32 << 20;
 
 /// How many of these are reserved for each kind of calls: four bodies of the largest size, so that
 /// bodies that do not end leave the other kinds their part.

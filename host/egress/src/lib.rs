@@ -62,6 +62,7 @@ pub use credential::{
 pub use dial::{ClosedSource, Resolver, SystemResolver};
 pub use download::ResponseBody;
 pub use gateway::{Admitted, Call, Gateway, Options, Phase, Settings, Surroundings};
+pub use held::MOST as MAX_HELD_BODIES;
 pub use instance::Instance;
 pub use issuer::HostIssuer;
 pub use metrics::EgressMetrics;

@@ -27,6 +27,9 @@ const NAMES: &[&[u8]] = &[
     b"xmethodoverride",
 ];
 
+/// Maximum bytes of a name: what is longer is the text of another format.
+const LONGEST: usize = 256;
+
 /// Charsets in which ASCII characters are as in ASCII.
 const CHARSETS: &[&str] = &["utf-8", "us-ascii", "iso-8859-1", "windows-1252"];
 
@@ -110,9 +113,10 @@ pub(crate) fn in_body(headers: &HeaderMap, body: &[u8]) -> Result<Option<String>
 
 /// Returns true for names that mean another method: `_method` (Rails, Laravel, Symfony, Spring),
 /// `_HttpMethod` (Salesforce), `$httpMethod` (Google), `X-HTTP-Method-Override` and so on. PHP reads
-/// `.method` and `_method[]` as `_method`.
+/// `.method` and `_method[]` as `_method`, and ends a name at a zero byte.
 fn is_override(name: &[u8]) -> bool {
-    let name = name.split(|byte| *byte == b'[').next().unwrap_or_default();
+    let name = name.split(|byte| b"[\0".contains(byte)).next();
+    let name = name.unwrap_or_default();
     let letters = name.iter().filter(|byte| byte.is_ascii_alphanumeric());
     let letters = letters.map(u8::to_ascii_lowercase);
     let is = |other: &[u8]| letters.clone().eq(other.iter().copied());
@@ -125,11 +129,20 @@ fn form_override(text: &[u8]) -> Option<String> {
     let names = text
         .split(|byte| b"&;".contains(byte))
         .filter_map(|pair| pair.split(|byte| *byte == b'=').next());
-    // What is longer is the text of another format.
-    let mut names = names.filter(|name| name.len() <= 256).map(decode);
+    let names = names.map(without_blanks);
+    let mut names = names.filter(|name| name.len() <= LONGEST).map(decode);
     names
         .find(|name| is_override(name))
         .map(|name| shown(&name))
+}
+
+/// Returns the name without the blanks before it, which PHP ignores.
+fn without_blanks(mut name: &[u8]) -> &[u8] {
+    let blanks: [&[u8]; 3] = [b" ", b"+", b"%20"];
+    while let Some(rest) = blanks.iter().find_map(|blank| name.strip_prefix(*blank)) {
+        name = rest;
+    }
+    name
 }
 
 /// Returns a name of a part of a multipart body that means another method, wherever it is written.
@@ -139,14 +152,17 @@ fn multipart_override(body: &[u8]) -> Option<String> {
         let rest = lower.get(at + b"name".len()..).unwrap_or_default();
         let rest = rest.strip_prefix(b"*").unwrap_or(rest).trim_ascii_start();
         let value = rest.strip_prefix(b"=")?.trim_ascii_start();
+        // A body can consist of nothing but such names.
+        let value = value.get(..LONGEST).unwrap_or(value);
         let name = match value.strip_prefix(b"\"") {
-            Some(quoted) => quoted.split(|byte| *byte == b'"').next(),
+            Some(quoted) => quoted.split(|byte| b"\"\r\n".contains(byte)).next(),
             None => value.split(|byte| b";\r\n".contains(byte)).next(),
         };
         let name = decode(name?);
-        // In the extended form, the charset and the language come before the name.
-        let name = name.rsplit(|byte| *byte == b'\'').next()?;
-        is_override(name).then(|| shown(name))
+        // In the extended form, the charset and the language come before the name; and PHP takes
+        // single quotes, too.
+        let mut parts = name.split(|byte| *byte == b'\'');
+        parts.find(|part| is_override(part)).map(shown)
     })
 }
 
@@ -211,12 +227,28 @@ mod tests {
         let form = "application/x-www-form-urlencoded";
         let multipart = "multipart/form-data; boundary=x";
         let json = "application/json; charset=utf-8";
+        let blanks = format!("{}%20_method=DELETE", "+".repeat(260));
+        let names = "name=".repeat(200_000);
         let table = [
             (form, "_method=DELETE", true),
             (form, "a=b&%5fmethod=DELETE", true),
             (form, "a=b&_HttpMethod=DELETE", true),
             ("", "a&_method=DELETE", true),
             ("text/plain", "_method=DELETE", true),
+            (form, "a=b&_method%00x=DELETE", true),
+            (form, &blanks, true),
+            (
+                multipart,
+                "--x\r\nContent-Disposition: form-data; name='_method'\r\n\r\nDELETE\r\n--x--",
+                true,
+            ),
+            (
+                multipart,
+                "--x\r\nContent-Disposition: form-data; name=\"_method\r\n\r\nDELETE\r\n--x--",
+                true,
+            ),
+            // It takes no longer than another one.
+            (form, &names, false),
             (form, "method=DELETE&a=_method", false),
             (
                 multipart,
