@@ -27,7 +27,7 @@ use hyper_util::{
     client::legacy::{Client, connect::HttpConnector},
     rt::{TokioExecutor, TokioIo},
 };
-use skydock_cloud::Capability;
+use skydock_cloud::{CallKind, Capability};
 use skydock_egress::{
     Call, Credential, EgressMetrics, Gateway, HostIssuer, Instance, Options, Phase, Resolver,
     Settings, Surroundings, TlsConfig,
@@ -39,7 +39,7 @@ struct Loopback;
 
 #[async_trait]
 impl Resolver for Loopback {
-    async fn resolve(&self, _: &str) -> std::io::Result<Vec<std::net::IpAddr>> {
+    async fn resolve(&self, _: &str, _: CallKind) -> std::io::Result<Vec<std::net::IpAddr>> {
         Ok(vec![std::net::Ipv4Addr::LOCALHOST.into()])
     }
 }

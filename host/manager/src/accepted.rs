@@ -229,7 +229,7 @@ async fn check(plugin: &Plugin, all: &All) -> anyhow::Result<()> {
          (`imports`, `hosts`) in the configuration, or accept it with `skydock plugin accepted {name} --reset`",
         before.digest
     );
-    if plugin.fall_back().await && plugin.may_follow(before).is_ok() {
+    if Box::pin(plugin.fall_back()).await && plugin.may_follow(before).is_ok() {
         tracing::error!("{refusal}");
         return Ok(());
     }
