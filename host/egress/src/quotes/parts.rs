@@ -88,7 +88,18 @@ pub(super) fn patterns(secret: &[u8]) -> Vec<Pattern> {
     let mut forms = vec![plain.hex()];
     // A form has a plus in place of a space.
     if secret.contains(&b' ') {
-        forms.push(plain.with_plus());
+        let plus = |byte: &u8| if *byte == b' ' { b'+' } else { *byte };
+        forms.push(plain.with(|text| text.iter().map(plus).collect()));
+    }
+    // Some servers change the case before they encode, or encode UTF-16.
+    let others = [
+        plain.with(<[u8]>::to_ascii_uppercase),
+        plain.with(<[u8]>::to_ascii_lowercase),
+        plain.utf_16(),
+    ];
+    forms.extend(others.iter().map(Form::hex));
+    for other in &others {
+        forms.extend((0..3).map(|shift| other.base64(&STANDARD_NO_PAD, shift)));
     }
     for shift in 0..3 {
         let once = plain.base64(&STANDARD_NO_PAD, shift);
@@ -116,35 +127,93 @@ pub(super) fn patterns(secret: &[u8]) -> Vec<Pattern> {
 /// Divides a secret into parts. They do not overlap: otherwise, who knows one of them could guess
 /// the next byte alone, and see whether this part is found.
 fn parts(secret: &[u8]) -> Vec<Range<usize>> {
-    let count = (secret.len() / least(secret)).max(1);
-    let border = |number: usize| number * secret.len() / count;
-    (0..count)
-        .map(|number| border(number)..border(number + 1))
-        .collect()
+    let known = known(secret);
+    let rest = secret.get(known..).unwrap_or_default();
+    let count = (rest.len() / least(rest)).max(1);
+    let border = |number: usize| known + number * rest.len() / count;
+    let (mut parts, mut start): (Vec<Range<usize>>, _) = (Vec::new(), known);
+    for end in (1..=count).map(border) {
+        let is_long = |part: &[u8]| part.len() >= least_of_part(part);
+        // A part that is easier to guess than the secret on average is joined with the next one.
+        if secret.get(start..end).is_some_and(is_long) {
+            parts.push(start..end);
+            start = end;
+        }
+    }
+    match parts.last_mut() {
+        Some(last) => last.end = secret.len(),
+        None => parts.push(known..secret.len()),
+    }
+    // What is known makes no part longer to guess.
+    if let Some(first) = parts.first_mut() {
+        first.start = 0;
+    }
+    parts
+}
+
+/// Returns the length of the words with which tokens of this kind begin, such as `ghp_`: everybody
+/// knows them. Words before words are a part of a passphrase.
+fn known(secret: &[u8]) -> usize {
+    let is_word =
+        |text: &[u8]| text.first().is_some_and(u8::is_ascii_alphabetic) && changes(text) < 2;
+    let (mut known, mut rest) = (0, secret);
+    while let Some(end) = rest.iter().position(|byte| b"_-.:".contains(byte))
+        && let Some((word, [_, after @ ..])) = rest.split_at_checked(end)
+        && is_word(word)
+    {
+        known += end + 1;
+        rest = after;
+    }
+    let is_token = is_mostly(rest, u8::is_ascii_hexdigit) || is_random(rest);
+    if is_token && rest.len() >= RANDOM {
+        known
+    } else {
+        0
+    }
 }
 
 /// Returns the minimum length of a part of this secret.
 fn least(secret: &[u8]) -> usize {
-    let is_all = |is: fn(&u8) -> bool| secret.iter().all(is);
-    if is_all(u8::is_ascii_digit) {
-        return DIGITS;
-    }
-    if is_all(|byte| byte.is_ascii_hexdigit() || *byte == b'-') {
-        return OTHER;
-    }
-    // Random letters and digits change between upper case, lower case and digits about as often as
-    // not; words do so rarely.
-    let kinds: Vec<u8> = secret.iter().copied().filter_map(kind).collect();
-    let changes = kinds
-        .iter()
-        .zip(kinds.iter().skip(1))
-        .filter(|(one, next)| one != next)
-        .count();
-    if changes * 10 >= kinds.len() * 3 && kinds.len() * 2 >= secret.len() {
+    if is_mostly(secret, u8::is_ascii_digit) {
+        DIGITS
+    } else if is_random(secret) && !is_mostly(secret, u8::is_ascii_hexdigit) {
         RANDOM
     } else {
         OTHER
     }
+}
+
+/// Returns the minimum length of this part of a secret.
+fn least_of_part(part: &[u8]) -> usize {
+    if is_mostly(part, u8::is_ascii_digit) {
+        DIGITS
+    } else if is_mostly(part, u8::is_ascii_hexdigit) || changes(part) < 2 {
+        OTHER
+    } else {
+        RANDOM
+    }
+}
+
+/// Returns true if at most one letter or digit is another.
+fn is_mostly(text: &[u8], is: fn(&u8) -> bool) -> bool {
+    let others = text
+        .iter()
+        .filter(|byte| kind(**byte).is_some() && !is(byte));
+    others.count() < 2
+}
+
+/// Returns true for what looks random. Random letters and digits change between upper case, lower
+/// case and digits about as often as not; words do so rarely.
+fn is_random(text: &[u8]) -> bool {
+    let kinds = text.iter().copied().filter_map(kind).count();
+    changes(text) * 10 >= kinds * 3 && kinds * 2 >= text.len()
+}
+
+/// Returns how often letters and digits change between upper case, lower case and digits.
+fn changes(text: &[u8]) -> usize {
+    let kinds = || text.iter().copied().filter_map(kind);
+    let pairs = kinds().zip(kinds().skip(1));
+    pairs.filter(|(one, next)| one != next).count()
 }
 
 fn kind(byte: u8) -> Option<u8> {
@@ -175,12 +244,23 @@ impl Form {
         }
     }
 
-    fn with_plus(&self) -> Self {
-        let plus = |byte: &u8| if *byte == b' ' { b'+' } else { *byte };
+    /// Changes bytes, but not their number.
+    fn with(&self, change: impl Fn(&[u8]) -> Vec<u8>) -> Self {
         Self {
-            text: Zeroizing::new(self.text.iter().map(plus).collect()),
+            text: Zeroizing::new(change(&self.text)),
             whole: self.whole.clone(),
             parts: self.parts.clone(),
+        }
+    }
+
+    /// Encodes ASCII as UTF-16. Parts have no zero byte at an end, so that the order of the bytes
+    /// does not matter.
+    fn utf_16(&self) -> Self {
+        let double = |range: &Range<usize>| range.start * 2..(range.end * 2).saturating_sub(1);
+        Self {
+            text: Zeroizing::new(self.text.iter().flat_map(|byte| [*byte, 0]).collect()),
+            whole: double(&self.whole),
+            parts: self.parts.iter().map(double).collect(),
         }
     }
 
@@ -234,6 +314,27 @@ mod tests {
             ("1234567890123456789012345678901234567890", vec![20, 20]),
             ("a-session-token-that-is-long", vec![28]),
             ("correct-horse-battery-staple-again", vec![17, 17]),
+            // What tells the kind of the token is known, and does not count.
+            ("ghp_xK9vQ2mB7tR4wZ8nL3pC6hJ1dF5gS0yTcV2b", vec![16, 12, 12]),
+            (
+                "dop_v1_0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef",
+                vec![23, 16, 16, 16],
+            ),
+            (
+                "github_pat_11ABCDEFG0xK9vQ2mB7tR4wZ8n_0123456789abcdef0123456789abcdef",
+                vec![22, 12, 12, 24],
+            ),
+            ("9b1deb4d-3b7d-4bad-9bdd-2b0d7b3dcb6d", vec![18, 18]),
+            // Each part has its own alphabet.
+            (
+                "xK9vQ2mB7tR4wZ8nL3pC0123456789abcdef0123456789abcdef",
+                vec![10, 10, 32],
+            ),
+            (
+                "1234567890123456789012345xK9vQ2mB7tR4wZ8n",
+                vec![20, 10, 11],
+            ),
+            ("myproductionpasswordxK9vQ2mB7tR4wZ8nL3pC", vec![20, 10, 10]),
         ] {
             let parts = parts(secret.as_bytes());
             let lengths: Vec<_> = parts.iter().map(ExactSizeIterator::len).collect();

@@ -95,6 +95,55 @@ fn a_secret_is_found_in_utf_16() {
 
 // Holds: SEC-18
 #[test]
+fn a_secret_is_found_in_base64_with_line_breaks() {
+    // With two parts, either of which a break may cut.
+    let secret = "a4fd12aabfe228f219e9cb0eb53f1694";
+    for (before, width) in (0..80).flat_map(|before| [(before, 64), (before, 76)]) {
+        let all = STANDARD.encode(format!("{}{secret}ZZZ", "A".repeat(before)));
+        let lines: Vec<_> = all
+            .as_bytes()
+            .chunks(width)
+            .map(String::from_utf8_lossy)
+            .collect();
+        for end in ["\n", "\r\n", "\\n", "\\r\\n", "\n  "] {
+            let text = masked(format!("\"{}\"", lines.join(end)).as_bytes(), secret);
+            let left = text.replace(['*', '"'], "").replace(end, "");
+            let kept = all.len() - secret.len() * 8 / 6;
+            assert!(
+                left.len() <= kept && left.starts_with(&all[..before * 8 / 6]),
+                "{text}"
+            );
+        }
+    }
+}
+
+// Holds: SEC-18
+#[test]
+fn a_secret_is_found_after_two_encodings() {
+    let utf_16 = |text: &str, bytes: fn(u16) -> [u8; 2]| -> Vec<u8> {
+        text.encode_utf16().flat_map(bytes).collect()
+    };
+    for secret in [TOKEN, "a4fd12aabfe228f219e9cb0eb53f1694"] {
+        for before in ["", "a", "ab"] {
+            let text = format!("{before}{secret}");
+            let inner = [
+                text.to_uppercase().into_bytes(),
+                text.to_lowercase().into_bytes(),
+                utf_16(&text, u16::to_le_bytes),
+                utf_16(&text, u16::to_be_bytes),
+            ];
+            for bytes in inner {
+                for form in [STANDARD.encode(&bytes), hex::encode(&bytes)] {
+                    let left = masked(form.as_bytes(), secret).replace('*', "");
+                    assert!(left.len() <= before.len() * 4 + 4, "{left} of {form}");
+                }
+            }
+        }
+    }
+}
+
+// Holds: SEC-18
+#[test]
 fn a_cut_secret_is_found() {
     let length = TOKEN.len();
     let cuts = (12..length).map(|end| 0..end);

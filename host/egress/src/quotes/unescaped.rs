@@ -9,8 +9,13 @@ use super::parts::Alphabet;
 /// The bytes with which escapes start.
 const ESCAPES: &[u8] = b"\\%&";
 
+/// Minimum length of a line of Base64 that continues on the next line. Usual are 60 to 76; most
+/// lines of other texts have something else within so many bytes.
+const LINE: usize = 32;
+
 /// A text in which escapes are replaced by what they mean: those of URLs, JSON and programming
-/// languages, XML and HTML. Zero bytes are removed, which turns UTF-16 and UTF-32 into ASCII.
+/// languages, XML and HTML. Zero bytes are removed, which turns UTF-16 and UTF-32 into ASCII, and
+/// line breaks in Base64.
 ///
 /// Escapes that mean what no secret has, such as a line break, are not replaced: most texts have
 /// only those, and need not be searched again.
@@ -47,14 +52,40 @@ impl Unescaped {
             Some(from + memchr3(b'\\', b'%', b'&', rest)?)
         };
         let zero = |from: usize| Some(from + memchr(0, original.get(from..).unwrap_or_default())?);
+        let line = |mut from: usize| loop {
+            // A break that is nearer cannot end a line of Base64.
+            from += LINE;
+            from += memchr(b'\n', original.get(from..)?)?;
+            if end_of_line(original, 0, from).is_some() {
+                return Some(from);
+            }
+            from += 1;
+        };
         // Up to here, the original is in the text; from here, an escape is searched for.
         let mut done = 0;
-        let (mut next_escape, mut next_zero) = (escape(0), zero(0));
-        while let Some(at) = next_escape.into_iter().chain(next_zero).min() {
+        // Where a line break ends that is not in the text.
+        let mut broken = None;
+        let (mut next_escape, mut next_zero, mut next_line) = (escape(0), zero(0), line(0));
+        while let Some(at) = [next_escape, next_zero, next_line]
+            .into_iter()
+            .flatten()
+            .min()
+        {
             let mut from = at + 1;
             if let Some((length, meaning)) = original.get(at..).and_then(escape_at) {
                 from = at + length;
-                if is_relevant(meaning) {
+                let end = meaning.is_break().then(|| match broken {
+                    // Two characters, or two escapes, can be one line break.
+                    Some(from) if from == at => Some(at),
+                    _ => end_of_line(original, done, at),
+                });
+                if let Some(end) = end.flatten() {
+                    all.literal(original, done..end);
+                    all.piece(end, false);
+                    from += blanks(original, from);
+                    done = from;
+                    broken = Some(from);
+                } else if is_relevant(meaning) {
                     all.literal(original, done..at);
                     all.piece(at, false);
                     all.text.extend_from_slice(meaning.as_bytes());
@@ -67,6 +98,9 @@ impl Unescaped {
             }
             if next_zero.is_some_and(|at| at < from) {
                 next_zero = zero(from);
+            }
+            if next_line.is_some_and(|at| at < from) {
+                next_line = line(from);
             }
         }
         if done == 0 {
@@ -147,12 +181,33 @@ impl Meaning {
     fn as_bytes(&self) -> &[u8] {
         self.bytes.get(..self.length).unwrap_or_default()
     }
+
+    fn is_break(self) -> bool {
+        matches!(self.as_bytes(), b"\n" | b"\r")
+    }
+}
+
+/// Returns where a line of Base64 ends, if it does so with the line break at this position. What is
+/// before `done` was replaced.
+fn end_of_line(text: &[u8], done: usize, at: usize) -> Option<usize> {
+    let before = text.get(done..at)?;
+    let end = at - usize::from(before.ends_with(b"\r"));
+    let line = text.get(end.checked_sub(LINE)?..end)?;
+    let is_base64 = |byte: &u8| byte.is_ascii_alphanumeric() || b"+/-_".contains(byte);
+    line.iter().rev().all(is_base64).then_some(end)
+}
+
+/// Returns the number of blanks with which a line continues another one, as YAML and LDIF do.
+fn blanks(text: &[u8], from: usize) -> usize {
+    let rest = text.get(from..).unwrap_or_default();
+    rest.iter().take_while(|byte| b" \t".contains(byte)).count()
 }
 
 /// Returns the length of the escape at the start of this text, and what it means.
 fn escape_at(text: &[u8]) -> Option<(usize, Meaning)> {
     match text.first()? {
         0 => Some((1, Meaning::default())),
+        b'\n' => Some((1, Meaning::byte(b'\n'))),
         b'%' if text.get(1) == Some(&b'u') => {
             Some((6, Meaning::letter(number(text.get(2..6)?, 16)?)?))
         }
@@ -285,6 +340,34 @@ mod tests {
         ] {
             assert!(view(text.as_bytes(), SECRET).is_none(), "{text}");
         }
+    }
+
+    #[test]
+    fn only_lines_of_base64_are_joined() {
+        let line = "QUJD".repeat(8);
+        for (end, expected) in [
+            ("\n", true),
+            ("\r\n", true),
+            ("\\n", true),
+            ("\\r\\n", true),
+            ("%0D%0A", true),
+            ("&#10;", true),
+            ("\\u000a  ", true),
+            ("\n  ", true),
+            (" \n", false),
+            (",\n", false),
+        ] {
+            for (before, expected) in [("", expected), ("data: ", expected), (" ", expected)] {
+                let text = format!("{before}{line}{end}{line}{end}RUY=\n");
+                let view = view(text.as_bytes(), "xK9vQ2mB7tR4wZ8nL3pC");
+                let joined = view.is_some_and(|it| {
+                    it.text
+                        .starts_with(format!("{before}{line}{line}RUY=").as_bytes())
+                });
+                assert_eq!(joined, expected, "{text}");
+            }
+        }
+        assert!(view(b"{\n  a\n}\nabc\ndef\n", "xK9vQ2mB7tR4wZ8nL3pC").is_none());
     }
 
     #[test]
