@@ -31,6 +31,7 @@ struct Inner {
     /// Computed when a text is searched for the secret for the first time.
     forms: OnceLock<Vec<Zeroizing<String>>>,
     quotes: OnceLock<Option<Quotes>>,
+    pair: OnceLock<Option<[Secret; 2]>>,
 }
 
 impl Secret {
@@ -41,6 +42,7 @@ impl Secret {
             value: Zeroizing::new(value.into()),
             forms: OnceLock::new(),
             quotes: OnceLock::new(),
+            pair: OnceLock::new(),
         }))
     }
 
@@ -84,6 +86,12 @@ impl Secret {
             .quotes
             .get_or_init(|| Quotes::of(self.expose()))
             .as_ref()
+    }
+
+    /// Returns the user name and the password if the value is that of basic authentication (RFC
+    /// 7617), with or without the name of the scheme.
+    pub(crate) fn pair(&self) -> Option<&[Self; 2]> {
+        self.0.pair.get_or_init(|| pair(self.expose())).as_ref()
     }
 }
 
@@ -146,6 +154,19 @@ fn without_parts(text: &str, secrets: &[Secret]) -> String {
     }
     redacted.push_str(text.get(done..).unwrap_or_default());
     redacted
+}
+
+fn pair(value: &[u8]) -> Option<[Secret; 2]> {
+    let (scheme, rest) = value.split_at_checked(6)?;
+    let encoded = if scheme.eq_ignore_ascii_case(b"basic ") {
+        rest.trim_ascii()
+    } else {
+        value
+    };
+    let decoded = Zeroizing::new(general_purpose::STANDARD.decode(encoded).ok()?);
+    // Random bytes are no text, so a key that only looks like Base64 is no pair.
+    let (user, password) = std::str::from_utf8(&decoded).ok()?.split_once(':')?;
+    Some([user.into(), password.into()])
 }
 
 fn forms(bytes: &[u8], text: Option<&str>) -> Vec<Zeroizing<String>> {

@@ -7,11 +7,9 @@
 
 use std::ops::Range;
 
-use base64::{Engine as _, engine::general_purpose};
 use bytes::{Bytes, BytesMut};
-use http::{HeaderMap, HeaderName, HeaderValue};
+use http::{HeaderMap, HeaderName, HeaderValue, Response};
 use memchr::memmem;
-use zeroize::Zeroizing;
 
 use crate::{
     legible::{self, Beginning},
@@ -27,24 +25,39 @@ pub(crate) struct Veil {
     /// Number of bytes to hold back.
     hold: usize,
     held: BytesMut,
-    /// Number of bytes at the start of `held` that belong to a secret that began earlier.
-    hidden: usize,
+    /// What was found in `held` before. It may not be found again without what was before it.
+    hidden: Vec<Range<usize>>,
     /// The beginning of the body of an answer to a request with a credential.
-    beginning: Option<Beginning>,
+    beginning: Option<Box<Beginning>>,
 }
 
 impl Veil {
-    /// Creates a veil that hides those of a credential's `secrets` that it put into a request: the
-    /// headers were `asked` by the plugin, and `sent` to the server. A server cannot quote the
-    /// others, and a plugin could guess them if their quotes were hidden.
-    pub(crate) fn new(secrets: Vec<Secret>, asked: &HeaderMap, sent: &HeaderMap) -> Self {
-        let added = added(asked, sent);
-        let is_sent = |secret: &Secret| {
-            let mut added = added.iter();
-            added.any(|value| memmem::find(value, secret.expose()).is_some())
-        };
-        let sent = secrets.into_iter().filter(is_sent);
-        Self::over(sent.filter(|it| it.quotes().is_some()).collect())
+    /// Also hides those of a credential's `secrets` that it put into a request: the headers were
+    /// `asked` by the plugin, and `sent` to the server. A server cannot quote the others, and a
+    /// plugin could guess them if their quotes were hidden. It can quote those of earlier attempts
+    /// of the same request.
+    pub(crate) fn add(&mut self, secrets: &[Secret], asked: &HeaderMap, sent: &HeaderMap) {
+        for value in added(asked, sent) {
+            for secret in in_header(value, secrets) {
+                self.hide(secret);
+            }
+        }
+    }
+
+    /// Hides all these secrets in an answer that Skydock has received itself, to a request in which
+    /// a plugin has no part.
+    ///
+    /// # Errors
+    /// [`Refusal`] if secrets cannot be found in it.
+    pub(crate) fn over_answer(
+        secrets: Vec<Secret>,
+        answer: Response<Bytes>,
+    ) -> Result<Response<Bytes>, Refusal> {
+        let (mut head, body) = answer.into_parts();
+        let mut veil = Self::over(secrets);
+        veil.begin(&mut head.headers, !body.is_empty())?;
+        let body = [veil.pass(body)?, veil.rest()].concat();
+        Ok(Response::from_parts(head, body.into()))
     }
 
     /// Hides secrets in the headers of the answer, and expects the body that they announce.
@@ -55,17 +68,28 @@ impl Veil {
         self.mask(headers);
         if has_body {
             legible::check(headers)?;
-            self.beginning = Some(Beginning::of(headers));
+            self.beginning = Some(Box::new(Beginning::of(headers)));
         }
         Ok(())
     }
 
     fn over(secrets: Vec<Secret>) -> Self {
-        let reach = secrets.iter().filter_map(Secret::quotes).map(Quotes::reach);
-        Self {
-            hold: reach.max().unwrap_or_default(),
-            secrets,
-            ..Self::default()
+        let mut veil = Self::default();
+        secrets.into_iter().for_each(|secret| veil.hide(secret));
+        veil
+    }
+
+    /// Returns true if there is a secret to hide.
+    pub(crate) fn hides(&self) -> bool {
+        !self.secrets.is_empty()
+    }
+
+    fn hide(&mut self, secret: Secret) {
+        if let Some(reach) = secret.quotes().map(Quotes::reach)
+            && !self.secrets.contains(&secret)
+        {
+            self.hold = self.hold.max(reach);
+            self.secrets.push(secret);
         }
     }
 
@@ -129,13 +153,13 @@ impl Veil {
             return Bytes::new();
         }
         let mut hidden = self.find(&self.held);
-        hidden.push(0..self.hidden);
+        hidden.append(&mut self.hidden);
         let mut released = self.held.split_to(length);
-        self.hidden = 0;
-        // Those that begin later are found again.
-        for Range { start, end } in hidden.into_iter().filter(|range| range.start <= length) {
-            self.hidden = self.hidden.max(end.saturating_sub(length));
+        for Range { start, end } in hidden {
             fill(&mut released, start..end.min(length));
+            if end > length {
+                self.hidden.push(start.saturating_sub(length)..end - length);
+            }
         }
         released.freeze()
     }
@@ -147,24 +171,40 @@ fn fill(text: &mut [u8], range: Range<usize>) {
         .for_each(|bytes| bytes.fill(b'*'));
 }
 
-/// Returns the values of headers that only the second map has. Of basic authentication, only the
-/// password and the user name count, and not their encoding: a part of that has a part of the user
-/// name, which the plugin may know.
-fn added(asked: &HeaderMap, sent: &HeaderMap) -> Vec<Zeroizing<Vec<u8>>> {
+/// Returns the values of headers that only the second map has.
+fn added<'a>(asked: &HeaderMap, sent: &'a HeaderMap) -> impl Iterator<Item = &'a HeaderValue> {
     let is_new = |(name, value): &(_, _)| !asked.get_all(*name).iter().any(|known| known == *value);
-    let decoded = |(_, value): (_, &HeaderValue)| {
-        let value = value.as_bytes();
-        let basic = value
-            .split_at_checked(6)
-            .filter(|(scheme, _)| scheme.eq_ignore_ascii_case(b"basic "));
-        let pair = basic.and_then(|(_, pair)| general_purpose::STANDARD.decode(pair).ok());
-        Zeroizing::new(pair.unwrap_or_else(|| value.to_vec()))
+    sent.iter().filter(is_new).map(|(_, value)| value)
+}
+
+/// Returns the secrets that a value of a header has. Of basic authentication, only the user name and
+/// the password count, and not their encoding: a part of that has a part of the user name, which
+/// the plugin may know.
+fn in_header(value: &HeaderValue, secrets: &[Secret]) -> Vec<Secret> {
+    let within = |text: &[u8]| {
+        let has = |secret: &&Secret| memmem::find(text, secret.expose()).is_some();
+        secrets.iter().filter(has).cloned().collect::<Vec<_>>()
     };
-    sent.iter().filter(is_new).map(decoded).collect()
+    let encoded = within(value.as_bytes());
+    let basic = value.as_bytes().get(..6);
+    if !basic.is_some_and(|scheme| scheme.eq_ignore_ascii_case(b"basic ")) {
+        return encoded;
+    }
+    let sent = Secret::new(value.as_bytes());
+    let Some([user, password]) = sent.pair() else {
+        return encoded;
+    };
+    let mut found = [within(user.expose()), within(password.expose())].concat();
+    if !secrets.contains(password) {
+        // Only their encoding is known, which the file or the issuer has.
+        found.extend(encoded.iter().filter_map(Secret::pair).flatten().cloned());
+    }
+    found
 }
 
 #[cfg(test)]
 mod tests {
+    use base64::{Engine as _, engine::general_purpose};
     use proptest::prelude::*;
 
     use super::*;
@@ -199,6 +239,12 @@ mod tests {
         }
     }
 
+    fn veil(secrets: &[Secret], asked: &HeaderMap, sent: &HeaderMap) -> Veil {
+        let mut veil = Veil::default();
+        veil.add(secrets, asked, sent);
+        veil
+    }
+
     fn headers(name: &'static str, value: &str) -> HeaderMap {
         HeaderMap::from_iter([(HeaderName::from_static(name), value.parse().unwrap())])
     }
@@ -230,7 +276,7 @@ mod tests {
                 vec![],
             ),
         ] {
-            let hidden = Veil::new(secrets(), &none, &sent).secrets;
+            let hidden = veil(&secrets(), &none, &sent).secrets;
             assert_eq!(
                 hidden,
                 expected.into_iter().map(Secret::from).collect::<Vec<_>>(),
@@ -239,7 +285,7 @@ mod tests {
         }
         let guest = headers("x-guess", TOKEN);
         assert!(
-            Veil::new(secrets(), &guest, &guest).secrets.is_empty(),
+            !veil(&secrets(), &guest, &guest).hides(),
             "the plugin sent it, not the credential"
         );
     }
@@ -250,7 +296,7 @@ mod tests {
         let (right, wrong) = (pair("hunter22hunter2"), pair("hunter22hunter3"));
         let secrets = vec![Secret::from("hunter22hunter2"), Secret::from(&*right)];
         let sent = headers("authorization", &format!("Basic {right}"));
-        let veil = Veil::new(secrets, &HeaderMap::new(), &sent);
+        let veil = veil(&secrets, &HeaderMap::new(), &sent);
         for guess in [&right, &wrong] {
             let mut answer = headers("location", &format!("/{guess}"));
             veil.mask(&mut answer);
@@ -258,10 +304,95 @@ mod tests {
         }
     }
 
+    // Holds: SEC-18
+    #[test]
+    fn what_a_value_of_basic_authentication_encodes_is_hidden() {
+        let encode = |text: &str| general_purpose::STANDARD.encode(text);
+        let pair = encode(&format!("admin:{RANDOM}"));
+        for (name, sent, file, expected) in [
+            (
+                "authorization",
+                format!("Basic {pair}"),
+                pair.clone(),
+                vec![RANDOM],
+            ),
+            (
+                "authorization",
+                format!("basic {pair}"),
+                format!("basic {pair}"),
+                vec![RANDOM],
+            ),
+            (
+                "x-other",
+                format!("BASIC  {pair}"),
+                pair.clone(),
+                vec![RANDOM],
+            ),
+            // The token is the user name.
+            (
+                "authorization",
+                format!("Basic {}", encode(&format!("{RANDOM}:"))),
+                encode(&format!("{RANDOM}:")),
+                vec![RANDOM],
+            ),
+            // A key that is not Base64, or only looks like it.
+            (
+                "authorization",
+                format!("Basic {RANDOM}"),
+                RANDOM.to_owned(),
+                vec![RANDOM],
+            ),
+            (
+                "authorization",
+                format!("Basic k:{RANDOM}"),
+                RANDOM.to_owned(),
+                vec![RANDOM],
+            ),
+            (
+                "authorization",
+                format!("Basic {}", encode(RANDOM)),
+                encode(RANDOM),
+                vec![&*encode(RANDOM)],
+            ),
+            // Another scheme, in which servers do not decode it.
+            (
+                "authorization",
+                format!("Bearer {pair}"),
+                pair.clone(),
+                vec![&*pair],
+            ),
+        ] {
+            let secrets = [Secret::from(&*file)];
+            let veil = veil(&secrets, &HeaderMap::new(), &headers(name, &sent));
+            let expected: Vec<_> = expected.into_iter().map(Secret::from).collect();
+            assert_eq!(veil.secrets, expected, "{sent}");
+            let quoted = headers("location", &sent);
+            let mut answer = quoted.clone();
+            veil.mask(&mut answer);
+            assert!(
+                answer["location"].to_str().unwrap().matches('*').count() >= 32,
+                "{answer:?}"
+            );
+        }
+    }
+
+    // Holds: SEC-18
+    #[test]
+    fn secrets_of_earlier_attempts_are_hidden() {
+        let tokens = [TOKEN, RANDOM].map(Secret::from);
+        let mut veil = Veil::default();
+        for token in [TOKEN, RANDOM, RANDOM] {
+            let sent = headers("authorization", &format!("Bearer {token}"));
+            veil.add(&tokens, &HeaderMap::new(), &sent);
+        }
+        assert_eq!(veil.secrets, tokens);
+        assert_eq!(veil.hold, Veil::over(tokens.to_vec()).hold);
+    }
+
     #[test]
     fn headers_that_quote_a_secret_are_masked() {
         let sent = headers("authorization", &format!("Bearer {RANDOM}"));
-        let veil = Veil::new(vec![Secret::from(RANDOM)], &HeaderMap::new(), &sent);
+        let veil = veil(&[Secret::from(RANDOM)], &HeaderMap::new(), &sent);
         let mut answer = HeaderMap::new();
         for (name, value) in [
             ("location", format!("/login?for={RANDOM}&x=1")),
@@ -292,7 +423,7 @@ mod tests {
 
     #[test]
     fn a_compressed_body_is_rejected_also_without_secrets() {
-        let mut veil = Veil::new(Vec::new(), &HeaderMap::new(), &HeaderMap::new());
+        let mut veil = Veil::default();
         veil.begin(&mut HeaderMap::new(), true).unwrap();
         assert!(veil.pass(Bytes::from_static(b"\x1f\x8b\x08")).is_err());
         let mut without_credential = Veil::default();
@@ -328,6 +459,10 @@ mod tests {
                 Just(RANDOM.to_owned()),
                 Just(RANDOM[3..30].to_owned()),
                 Just(general_purpose::STANDARD.encode(RANDOM)),
+                (0_usize..80).prop_map(|before| {
+                    let lines = general_purpose::STANDARD.encode(format!("{}{RANDOM}", "a".repeat(before)));
+                    lines.as_bytes().chunks(76).map(String::from_utf8_lossy).collect::<Vec<_>>().join("\n")
+                }),
                 Just(RANDOM.bytes().map(|byte| format!("%{byte:02x}")).collect()),
                 Just(RANDOM.bytes().map(|byte| format!("\\u{byte:04x}")).collect()),
                 "[a-z ]{0,300}",

@@ -5,7 +5,7 @@ use std::sync::{Mutex, PoisonError};
 use async_trait::async_trait;
 use base64::{Engine as _, engine::general_purpose};
 use bytes::Bytes;
-use http::{request, response};
+use http::{HeaderMap, request, response};
 use zeroize::Zeroizing;
 
 use super::{
@@ -16,7 +16,7 @@ use super::{
     place::{self, Place},
 };
 use crate::credential::{Credential, CredentialError, Prepared};
-use crate::{quotes::SHORTEST, secret::Secret};
+use crate::{quotes::SHORTEST, secret::Secret, veil::Veil};
 
 /// A credential with a fixed value.
 #[derive(Debug)]
@@ -89,7 +89,7 @@ impl Fixed {
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         if last.1.as_ref() != Some(&value) {
             *last = (last.0.saturating_add(1), Some(value.clone()));
-            if parts.last().is_some_and(|secret| secret.quotes().is_none()) {
+            if !self.is_masked(&value) {
                 tracing::warn!(
                     credential = self.name,
                     "its secret has fewer than {SHORTEST} bytes: it is not masked in answers that quote it, because a plugin \
@@ -98,6 +98,14 @@ impl Fixed {
             }
         }
         Ok((last.0, value))
+    }
+
+    /// Returns true if an answer that quotes this value is masked.
+    fn is_masked(&self, value: &Secret) -> bool {
+        let (none, mut sent, mut veil) = (HeaderMap::new(), HeaderMap::new(), Veil::default());
+        let inserted = self.place.insert(&mut sent, value);
+        veil.add(&self.vault.all(), &none, &sent);
+        inserted.is_err() || veil.hides()
     }
 }
 

@@ -194,6 +194,7 @@ impl Admitted {
         };
         let mut content = Some(content);
         let (mut refused, mut resent, mut corrected) = (0, false, false);
+        let mut veil = Veil::default();
         loop {
             match lane.wait(&self.host, &grant.name, deadline).await {
                 Ok(false) => {}
@@ -219,16 +220,15 @@ impl Admitted {
             let (prepared, used) = match sign.prepare(head.clone(), held.as_ref()).await? {
                 Signed::Send(prepared, used) => (prepared, used),
                 Signed::Answer(answer) => {
+                    let secrets = grant.credential.as_ref().map(|it| it.secrets());
+                    let answer = Veil::over_answer(secrets.unwrap_or_default(), answer)?;
                     return Ok((Answer::Own(answer), bounds, permits, Veil::default()));
                 }
             };
 
-            let mut veil = grant
-                .credential
-                .as_ref()
-                .map_or_else(Veil::default, |credential| {
-                    Veil::new(credential.secrets(), &head.headers, &prepared.headers)
-                });
+            if let Some(credential) = &grant.credential {
+                veil.add(&credential.secrets(), &head.headers, &prepared.headers);
+            }
 
             let keep = used.is_some() && held.is_none() && refused == 0;
             let progress = Progress::new(

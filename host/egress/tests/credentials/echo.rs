@@ -21,7 +21,15 @@ pub(crate) async fn start() -> String {
     url
 }
 
-async fn quote(uri: Uri, Query(wanted): Query<Wanted>, headers: HeaderMap) -> Response<Body> {
+/// The token that this server issues.
+pub(crate) const SESSION: &str = "tK7wE3nV9bX1mZ5qL8cR2yH6jD4fG0sP";
+
+async fn quote(
+    uri: Uri,
+    Query(wanted): Query<Wanted>,
+    headers: HeaderMap,
+    asked: String,
+) -> Response<Body> {
     let value = headers.get("authorization");
     let value = value.map_or("", |value| value.to_str().unwrap()).to_owned();
     let all: String = headers
@@ -76,6 +84,34 @@ async fn quote(uri: Uri, Query(wanted): Query<Wanted>, headers: HeaderMap) -> Re
                 ("x-cut", cut(&value)),
             ];
             return (head, "").into_response();
+        }
+        // An issuer in debug mode.
+        "/v3/auth/tokens" => {
+            let head = [
+                ("x-subject-token", SESSION.to_owned()),
+                (
+                    "content-type",
+                    format!("application/json; asked={}", hex::encode(&asked)),
+                ),
+            ];
+            let host = headers.get("host").and_then(|host| host.to_str().ok());
+            let body = json!({
+                "token": { "expires_at": "2099-01-01T00:00:00Z", "catalog": format!("http://{}/v3", host.unwrap()) },
+                "asked": asked, "raw": STANDARD.encode(&asked),
+                "session": [SESSION, hex::encode(SESSION), STANDARD.encode(SESSION), SESSION.to_uppercase()],
+            });
+            return (head, body.to_string()).into_response();
+        }
+        "/sdk" => {
+            let head = [(
+                "set-cookie",
+                format!("vmware_soap_session=\"{SESSION}\"; Path=/"),
+            )];
+            let raw = STANDARD.encode(format!("{SESSION} {asked}"));
+            let body = format!(
+                "<LoginResponse><key>{SESSION}</key>{asked}<raw>{raw}</raw></LoginResponse>"
+            );
+            return (head, body).into_response();
         }
         // A server that quotes what the plugin sends.
         "/say" => {

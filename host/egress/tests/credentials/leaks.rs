@@ -253,6 +253,11 @@ fn gateway(world: &World, url: &str, yaml: &str) -> Gateway {
 
 /// Returns all that the plugin sees of an answer.
 async fn seen(gateway: &Gateway, url: &str) -> Result<Vec<u8>, Code> {
+    let request = Request::get(url).header("accept-charset", "utf-16");
+    answer(gateway, request.body(Full::default()).unwrap()).await
+}
+
+async fn answer(gateway: &Gateway, request: Request<Full<Bytes>>) -> Result<Vec<u8>, Code> {
     let instance = Instance::default();
     let call = Call {
         instance: &instance,
@@ -262,8 +267,7 @@ async fn seen(gateway: &Gateway, url: &str) -> Result<Vec<u8>, Code> {
         left: std::time::Duration::from_secs(30),
         options: Options::default(),
     };
-    let request = Request::get(url).header("accept-charset", "utf-16");
-    let (head, body) = request.body(Full::<Bytes>::default()).unwrap().into_parts();
+    let (head, body) = request.into_parts();
     let answer = gateway.admit(&head, &call).unwrap().send(head, body).await;
     let answer = answer.map_err(|refusal| refusal.code())?;
     let mut all = format!("{:?}\n", answer.headers()).into_bytes();
@@ -313,13 +317,17 @@ async fn a_plugin_sees_no_part_of_a_secret_that_is_quoted() {
     let url = echo::start().await;
     let header = "type: header, prefix: 'Bearer ', valueFile: DIR/secret";
     let basic = "type: basic, userFile: DIR/user, passwordFile: DIR/secret";
-    for (secret, yaml) in [
-        (TOKEN, header),
-        (TOKEN, basic),
-        (PASSPHRASE, header),
-        (PASSPHRASE, basic),
-    ] {
+    // The file has what basic authentication sends, without and with the scheme.
+    let pair = "type: header, prefix: 'Basic ', valueFile: DIR/pair";
+    let value = "type: header, valueFile: DIR/value";
+    for (secret, yaml) in [TOKEN, PASSPHRASE]
+        .into_iter()
+        .flat_map(|secret| [header, basic, pair, value].map(|yaml| (secret, yaml)))
+    {
+        let encoded = general_purpose::STANDARD.encode(format!("ccm:{secret}"));
         world.write("secret", secret);
+        world.write("pair", &encoded);
+        world.write("value", &format!("Basic {encoded}"));
         let gateway = gateway(&world, &url, yaml);
         let whole = ["json", "url", "html", "upper", "hex", "trace", "utf16"].map(str::to_owned);
         let whole = whole
@@ -338,6 +346,55 @@ async fn a_plugin_sees_no_part_of_a_secret_that_is_quoted() {
             let code = seen(&gateway, &format!("{url}/{path}")).await.unwrap_err();
             assert_eq!(code, Code::HttpResponseContentCoding, "{path}");
         }
+    }
+}
+
+// Holds: SEC-18
+#[tokio::test]
+async fn the_answer_to_a_masked_login_has_no_part_of_a_secret() {
+    let world = World::new().await;
+    let url = echo::start().await;
+    world.write("secret", TOKEN);
+    world.write(
+        "cloud.conf",
+        &format!("[Global]\nauth-url={url}/v3\nuser-id=ccm\npassword={TOKEN}\ntenant-id=k8s\n"),
+    );
+    for (path, login, kept) in [
+        (
+            "/v3/auth/tokens",
+            "keystone: {cloudConf: DIR/cloud.conf}".to_owned(),
+            format!("\"{url}/v3\""),
+        ),
+        (
+            "/v3/auth/tokens",
+            format!(
+                "keystone: {{authUrl: '{url}', userId: ccm, passwordFile: DIR/secret, projectId: k8s}}"
+            ),
+            format!("\"{url}/v3\""),
+        ),
+        (
+            "/sdk",
+            format!(
+                "vsphereSoap: {{url: '{url}/sdk', userFile: DIR/user, passwordFile: DIR/secret}}"
+            ),
+            "<userName>ccm</userName>".to_owned(),
+        ),
+    ] {
+        let gateway = gateway(
+            &world,
+            &url,
+            &format!("type: session, masked: true, login: {{{login}}}"),
+        );
+        let body = "<Envelope><Body><Login/></Body></Envelope>";
+        let request = Request::post(format!("{url}{path}"))
+            .body(Full::from(body))
+            .unwrap();
+        let seen = answer(&gateway, request).await.unwrap();
+        for secret in [TOKEN, echo::SESSION] {
+            assert_no_part(&seen, secret, &login);
+        }
+        let seen = String::from_utf8(seen).unwrap();
+        assert!(seen.contains("skydock-") && seen.contains(&kept), "{seen}");
     }
 }
 

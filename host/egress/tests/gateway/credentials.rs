@@ -23,6 +23,9 @@ use crate::support::{Plugin, Server, get, post, read, request, rule, settings};
 /// A secret of the credential.
 const QUOTED: &str = "a-session-token-that-is-long-enough";
 
+/// Another one, which only requests with `token-0` have.
+const FIRST: &str = "the-session-token-of-the-first-attempt";
+
 /// A credential that sets `authorization` to `token-N`; a renewal increments N.
 #[derive(Debug, Default)]
 struct Tokens {
@@ -70,6 +73,9 @@ impl Credential for Tokens {
         head.headers
             .insert("authorization", format!("token-{used}").parse().unwrap());
         head.headers.insert("x-session", QUOTED.parse().unwrap());
+        if used == 0 {
+            head.headers.insert("x-first", FIRST.parse().unwrap());
+        }
         if self.leads_astray {
             head.uri = "http://evil.example/x?y".parse().unwrap();
             head.headers.insert("host", "evil.example".parse().unwrap());
@@ -102,7 +108,7 @@ impl Credential for Tokens {
     }
 
     fn secrets(&self) -> Vec<Secret> {
-        vec![Secret::from(QUOTED)]
+        vec![Secret::from(QUOTED), Secret::from(FIRST)]
     }
 }
 
@@ -359,6 +365,31 @@ async fn a_secret_quoted_by_a_server_is_hidden_from_the_guest() {
         "*".repeat(QUOTED.len())
     );
     assert_eq!((status, body), (403, Bytes::from(expected)));
+}
+
+// Holds: SEC-18, SEC-40
+#[tokio::test]
+async fn a_secret_of_an_earlier_attempt_of_the_request_is_hidden() {
+    let server = Server::http(|request| async move {
+        let is_new = request.headers()["authorization"] == "token-1";
+        let status = if is_new { 200 } else { 401 };
+        let body = Full::from(format!("was '{FIRST}', is '{QUOTED}'"));
+        Response::builder().status(status).body(body).unwrap()
+    })
+    .await;
+    let (plugin, _) = plugin(&server, Tokens::default(), "");
+    let is = "*".repeat(QUOTED.len());
+    for was in [
+        "*".repeat(FIRST.len()),
+        // The next request does not have it, so this may be a guess.
+        FIRST.to_owned(),
+    ] {
+        let answer = plugin.fetch(get(&server, "/")).await.unwrap();
+        assert_eq!(
+            answer,
+            (200, Bytes::from(format!("was '{was}', is '{is}'")))
+        );
+    }
 }
 
 #[tokio::test]

@@ -102,7 +102,8 @@ impl Keystone {
 
     async fn login(&self, upstream: &Upstream) -> Result<KeystoneLogin, Failure> {
         let [file] = &self.files;
-        let secret = upstream.read(file).await?;
+        // A `cloud.conf` as a whole is no secret: answers to logins quote the URL in it, for example.
+        let secret = file.text().await?;
         let login = match &self.from {
             From::Config(config) => {
                 keystone_login::from_config(config, &secret).map_err(Failure::malformed)?
