@@ -11,7 +11,7 @@ const ESCAPES: &[u8] = b"\\%&";
 
 /// Minimum length of a line of Base64 that continues on the next line. Usual are 60 to 76; most
 /// lines of other texts have something else within so many bytes.
-const LINE: usize = 32;
+const LINE: usize = 48;
 
 /// A text in which escapes are replaced by what they mean: those of URLs, JSON and programming
 /// languages, XML and HTML. Zero bytes are removed, which turns UTF-16 and UTF-32 into ASCII, and
@@ -66,11 +66,11 @@ impl Unescaped {
         // Where a line break ends that is not in the text.
         let mut broken = None;
         let (mut next_escape, mut next_zero, mut next_line) = (escape(0), zero(0), line(0));
-        while let Some(at) = [next_escape, next_zero, next_line]
-            .into_iter()
-            .flatten()
-            .min()
-        {
+        let first = |one: Option<usize>, other: Option<usize>| match (one, other) {
+            (Some(one), Some(other)) => Some(one.min(other)),
+            _ => one.or(other),
+        };
+        while let Some(at) = first(next_escape, first(next_zero, next_line)) {
             let mut from = at + 1;
             if let Some((length, meaning)) = original.get(at..).and_then(escape_at) {
                 from = at + length;
@@ -344,7 +344,7 @@ mod tests {
 
     #[test]
     fn only_lines_of_base64_are_joined() {
-        let line = "QUJD".repeat(8);
+        let line = "QUJD".repeat(12);
         for (end, expected) in [
             ("\n", true),
             ("\r\n", true),
