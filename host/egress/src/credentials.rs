@@ -18,9 +18,9 @@ mod jwt;
 mod keystone_login;
 mod masked;
 mod metrics;
-mod minting;
+pub(crate) mod minting;
 mod oauth2;
-mod place;
+pub(crate) mod place;
 mod renewed;
 mod session;
 pub(crate) mod skew;
@@ -35,7 +35,6 @@ use self::{
     aws::{credential::AwsCredential, source::Aws},
     config::{Binding, ClientCertificate, ClientCertificateConfig, CredentialConfig},
     fixed::Fixed,
-    minting::Mint,
     oauth2::OAuth2,
     place::Place,
     renewed::Renewed,
@@ -285,19 +284,18 @@ fn build(config: &CredentialConfig, tools: &Tools) -> Result<Arc<dyn Credential>
         CredentialConfig::OAuth2(config) => {
             let place = Place::header(&config.header, &config.prefix)?;
             let renewed = Renewed::new(OAuth2::new(config, upstream())?, metrics);
-            Arc::new(TokenCredential::new(renewed, place, Mint::OAuth2, None))
+            Arc::new(TokenCredential::new(renewed, place, None))
         }
         CredentialConfig::AwsSigv4(config) => {
             let renewed = Renewed::new(Aws::new(config, upstream())?, metrics);
             Arc::new(AwsCredential::new(config, renewed)?)
         }
         CredentialConfig::Session(config) => {
-            let (session, place, mint) = Session::new(config, upstream())?;
+            let (session, place) = Session::new(config, upstream())?;
             let mask = session.mask()?;
             Arc::new(TokenCredential::new(
                 Renewed::new(session, metrics),
                 place,
-                mint,
                 mask,
             ))
         }

@@ -12,7 +12,7 @@ use super::{
     config::{BasicConfig, HeaderConfig},
     failure::{Failure, Vault},
     file::SecretFile,
-    minting::Mint,
+    minting,
     place::{self, Place},
 };
 use crate::credential::{Credential, CredentialError, Prepared};
@@ -116,7 +116,7 @@ impl Credential for Fixed {
     }
 
     fn needs_body(&self, head: &request::Parts) -> bool {
-        self.place.is_header("x-auth-token") && Mint::Keystone.needs_body(head)
+        minting::needs_body(head, Some(&self.place))
     }
 
     async fn prepare(
@@ -125,11 +125,7 @@ impl Credential for Fixed {
         body: Option<&Bytes>,
     ) -> Result<Prepared, CredentialError> {
         let prepared = async {
-            // The cloud is not known; the name of the header indicates OpenStack at best.
-            Mint::OAuth2.check(head, body)?;
-            if self.place.is_header("x-auth-token") {
-                Mint::Keystone.check(head, body)?;
-            }
+            minting::check(head, body.map(AsRef::as_ref), Some(&self.place))?;
             self.place.strip(&mut head.headers);
             let (used, value) = self.current().await?;
             self.place.insert(&mut head.headers, &value)?;

@@ -8,47 +8,45 @@ pub(crate) mod soap;
 use bytes::Bytes;
 use http::request::Parts;
 
-use super::failure::Failure;
-use crate::encode::unpercent;
+use super::{aws::actions, failure::Failure, place::Place};
+use crate::{credential::CredentialError, encode::unpercent};
 
-/// What a credential could be used to obtain.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Mint {
-    /// Tokens, application credentials, trusts and so on.
-    Keystone,
-    /// Sessions and tickets.
-    VsphereSoap,
-    /// Access tokens, keys of service accounts, keys of storage accounts and so on.
-    OAuth2,
+/// Returns true if the body determines what is requested. `place` is where the credential's secret
+/// is added, if it is added to requests.
+pub(crate) fn needs_body(head: &Parts, place: Option<&Place>) -> bool {
+    keystone::is_action(head) || soap::may_be_soap(head, place)
 }
 
-impl Mint {
-    /// Returns true if the body determines what is requested.
-    pub(crate) fn needs_body(self, head: &Parts) -> bool {
-        match self {
-            Self::Keystone => keystone::is_action(head),
-            Self::VsphereSoap => true,
-            Self::OAuth2 => false,
+/// Returns an error if the answer to the request would be a secret. The lists of all clouds apply to
+/// each credential, since its type does not show which cloud it is for.
+pub(crate) fn check(
+    head: &Parts,
+    body: Option<&[u8]>,
+    place: Option<&Place>,
+) -> Result<(), Failure> {
+    let body = match body {
+        Some(body) => body,
+        None if needs_body(head, place) => {
+            return Err(Failure::malformed(
+                "the complete body is needed to determine the operation",
+            ));
         }
-    }
+        None => b"",
+    };
+    keystone::check(head, body, place)?;
+    soap::check(head, body, place)?;
+    oauth2::check(head)?;
+    actions::refuse_named(head)
+}
 
-    /// Returns an error if the answer to the request would be a secret.
-    pub(crate) fn check(self, head: &Parts, body: Option<&Bytes>) -> Result<(), Failure> {
-        let body = match body {
-            Some(body) => body.as_ref(),
-            None if self.needs_body(head) => {
-                return Err(Failure::malformed(
-                    "the complete body is needed to determine the operation",
-                ));
-            }
-            None => b"",
-        };
-        match self {
-            Self::Keystone => keystone::check(head, body),
-            Self::VsphereSoap => soap::check(head, body),
-            Self::OAuth2 => oauth2::check(head),
-        }
-    }
+/// Returns an error if the answer to the request would be a secret, for a client certificate that
+/// authenticates it alone.
+pub(crate) fn check_certificate(
+    name: &str,
+    head: &Parts,
+    body: Option<&Bytes>,
+) -> Result<(), CredentialError> {
+    check(head, body.map(AsRef::as_ref), None).map_err(|failure| failure.named(name))
 }
 
 /// Rejects a compressed body, since it cannot be inspected.
@@ -110,6 +108,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::credential::CredentialErrorKind;
 
     #[test]
     fn path_segments_decode_every_way_to_write_a_path() {
@@ -189,34 +188,185 @@ mod tests {
         #[test]
         fn a_disguised_login_path_is_denied(path in disguised("/v3/auth/tokens")) {
             if let Ok(request) = http::Request::post(format!("https://a.example{path}")).body(()) {
-                prop_assert!(Mint::Keystone.check(&request.into_parts().0, None).is_err(), "{}", path);
+                prop_assert!(check(&request.into_parts().0, None, None).is_err(), "{}", path);
             }
         }
 
         #[test]
         fn a_disguised_signing_path_is_denied(path in disguised("/v1/x/serviceAccounts/a:signBlob")) {
             if let Ok(request) = http::Request::post(format!("https://a.example{path}")).body(()) {
-                prop_assert!(Mint::OAuth2.check(&request.into_parts().0, None).is_err(), "{}", path);
+                prop_assert!(check(&request.into_parts().0, None, None).is_err(), "{}", path);
             }
         }
     }
 
     #[test]
     fn operations_in_bodies_need_the_body() {
-        for (path, expected) in [
-            ("/v2.1/servers", [false, true, false]),
-            ("/v2.1/servers/7/action", [true, true, false]),
+        let token = Place::header("x-auth-token", "").unwrap();
+        let cookie = Place::Cookie("vmware_soap_session".to_owned());
+        for (path, kind, expected) in [
+            ("/v2.1/servers", None, [false, false, true]),
+            (
+                "/v2.1/servers",
+                Some("application/json"),
+                [false, false, true],
+            ),
+            ("/v2.1/servers/7/action", None, [true, true, true]),
+            ("/sdk", None, [true, true, true]),
+            ("/x", Some("text/xml; charset=utf-8"), [true, true, true]),
+            ("/x", Some("application/soap+xml"), [true, true, true]),
         ] {
-            let request = http::Request::post(format!("https://a.example{path}"));
+            let mut request = http::Request::post(format!("https://a.example{path}"));
+            if let Some(kind) = kind {
+                request = request.header("content-type", kind);
+            }
             let (head, ()) = request.body(()).unwrap().into_parts();
-            let needs = [Mint::Keystone, Mint::VsphereSoap, Mint::OAuth2]
-                .map(|mint| mint.needs_body(&head));
-            assert_eq!(needs, expected, "{path}");
+            let places = [None, Some(&token), Some(&cookie)];
             assert_eq!(
-                Mint::Keystone.check(&head, None).is_err(),
-                expected[0],
-                "{path}"
+                places.map(|place| needs_body(&head, place)),
+                expected,
+                "{path} {kind:?}"
             );
+            assert_eq!(
+                places.map(|place| check(&head, None, place).is_err()),
+                expected,
+                "{path} {kind:?}"
+            );
+        }
+    }
+
+    // Holds: SEC-35
+    #[test]
+    fn secrets_of_every_cloud_are_denied_with_every_credential() {
+        let places = [
+            None,
+            Some(Place::header("authorization", "Bearer ").unwrap()),
+            Some(Place::header("x-auth-token", "").unwrap()),
+            Some(Place::Cookie("vmware_soap_session".to_owned())),
+        ];
+        let soap = |inner: &str| format!("<Envelope><Body>{inner}</Body></Envelope>");
+        let login = soap("<Login/>");
+        let ticket = soap("<v:AcquireCloneTicket/>");
+        for (method, path, headers, body) in [
+            ("POST", "/v3/auth/tokens", &[][..], ""),
+            ("POST", "/identity/v3/OS-TRUST/trusts", &[], ""),
+            ("POST", "/v3/users/u/application_credentials", &[], ""),
+            ("GET", "/v3/credentials", &[], ""),
+            ("POST", "/v3/OS-OAUTH2/token", &[], ""),
+            ("POST", "/v2.1/os-keypairs", &[], ""),
+            ("GET", "/v1/secrets/7/payload", &[], ""),
+            (
+                "POST",
+                "/v2.1/servers/7/action",
+                &[],
+                r#"{"os-getVNCConsole": {}}"#,
+            ),
+            ("POST", "/api/session", &[], ""),
+            ("POST", "/rest/com/vmware/cis/session", &[], ""),
+            ("POST", "/api/vcenter/authentication/token", &[], ""),
+            ("POST", "/api/vcenter/vm/vm-1/console/tickets", &[], ""),
+            (
+                "POST",
+                "/sdk/vim25/8.0.1.0/SessionManager/SessionManager/Login",
+                &[],
+                "{}",
+            ),
+            ("POST", "/sdk", &[], &login),
+            (
+                "POST",
+                "/vc/SDK/vimService",
+                &[("content-type", "text/plain")],
+                &ticket,
+            ),
+            ("POST", "/vc", &[("content-type", "text/xml")], &ticket),
+            ("POST", "/oauth/token", &[], ""),
+            ("GET", "/v1/clusters/c/kubeconfig", &[], ""),
+            ("POST", "/v1/projects/-/serviceAccounts/a:signJwt", &[], ""),
+            (
+                "POST",
+                "/x/Microsoft.Storage/storageAccounts/a/listKeys",
+                &[],
+                "",
+            ),
+            (
+                "POST",
+                "/",
+                &[("x-amz-target", "secretsmanager.GetSecretValue")],
+                "{}",
+            ),
+            ("GET", "/?Action=CreateAccessKey", &[], ""),
+            ("POST", "/api/v1/CreateAccessKey", &[], "{}"),
+        ] {
+            let mut request = http::Request::builder()
+                .method(method)
+                .uri(format!("https://a.example{path}"));
+            for (name, value) in headers {
+                request = request.header(*name, *value);
+            }
+            let head = request.body(()).unwrap().into_parts().0;
+            for place in &places {
+                let failure = check(&head, Some(body.as_bytes()), place.as_ref()).err();
+                assert_eq!(
+                    failure.map(|it| it.kind),
+                    Some(CredentialErrorKind::Minting),
+                    "{method} {path} {place:?}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn requests_of_one_cloud_do_not_look_like_secrets_of_another() {
+        let azure = "/subscriptions/s/resourceGroups/identity/providers";
+        for (method, path, kind, body) in [
+            // Certificates of load balancers at Hetzner and DigitalOcean; Magnum has the same path.
+            ("POST", "/v1/certificates", "application/json", "{}"),
+            ("POST", "/v2/certificates", "application/json", "{}"),
+            (
+                "GET",
+                "/compute/v1/projects/p/zones/z/instances/login-1",
+                "",
+                "",
+            ),
+            (
+                "PUT",
+                &format!("{azure}/Microsoft.Network/loadBalancers/login"),
+                "",
+                "",
+            ),
+            (
+                "DELETE",
+                &format!("{azure}/Microsoft.Network/x/acquired"),
+                "",
+                "",
+            ),
+            ("POST", "/v1/objects", "text/plain", "\u{0}<!DOCTYPE x>"),
+            (
+                "POST",
+                "/v1/servers?action=reboot",
+                "application/json",
+                "{}",
+            ),
+            (
+                "POST",
+                "/v1/servers/7/actions/rebuild",
+                "application/json",
+                "{}",
+            ),
+        ] {
+            let request = http::Request::builder()
+                .method(method)
+                .header("content-type", kind)
+                .uri(format!("https://a.example{path}"));
+            let head = request.body(()).unwrap().into_parts().0;
+            let bearer = Place::header("authorization", "Bearer ").unwrap();
+            for place in [None, Some(&bearer)] {
+                assert_eq!(
+                    check(&head, Some(body.as_bytes()), place),
+                    Ok(()),
+                    "{method} {path}"
+                );
+            }
         }
     }
 }

@@ -13,7 +13,6 @@ use super::{
     config::{Capture, Login, SessionConfig},
     failure::Failure,
     masked::{Mask, Protocol},
-    minting::Mint,
     place::Place,
     renewed::{Fresh, Source},
     token::{Token, TokenSource},
@@ -43,30 +42,20 @@ struct LoggedIn {
 }
 
 impl Session {
-    /// Returns the source, the place for its token, and what the credential could be used to
-    /// obtain.
-    pub(crate) fn new(
-        config: &SessionConfig,
-        upstream: Upstream,
-    ) -> Result<(Self, Place, Mint), String> {
-        let (kind, place, mint) = match &config.login {
+    /// Returns the source, and the place for its token.
+    pub(crate) fn new(config: &SessionConfig, upstream: Upstream) -> Result<(Self, Place), String> {
+        let (kind, place) = match &config.login {
             Login::Keystone(it) => {
                 let place = Place::header("x-auth-token", "")?;
-                (
-                    Kind::Keystone(Keystone::new(it, config.masked)?),
-                    place,
-                    Mint::Keystone,
-                )
+                (Kind::Keystone(Keystone::new(it, config.masked)?), place)
             }
             Login::VsphereSoap(it) => (
                 Kind::Vsphere(Vsphere::new(it)),
                 Place::Cookie(vsphere::COOKIE.to_owned()),
-                Mint::VsphereSoap,
             ),
             Login::Template(it) => (
                 Kind::Template(Box::new(TemplateLogin::new(it)?)),
                 Place::of(&it.attach)?,
-                Mint::OAuth2,
             ),
         };
         Ok((
@@ -76,7 +65,6 @@ impl Session {
                 masked: config.masked,
             },
             place,
-            mint,
         ))
     }
 

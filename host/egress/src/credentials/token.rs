@@ -9,7 +9,7 @@ use http::{request, response};
 use super::{
     failure::Failure,
     masked::{Guest, Mask},
-    minting::Mint,
+    minting,
     place::{self, Place},
     renewed::{Renewed, Source},
     upstream::Upstream,
@@ -32,16 +32,14 @@ pub(crate) trait TokenSource: Source<Value = Token> {
 pub(crate) struct TokenCredential<S: TokenSource> {
     renewed: Renewed<S>,
     place: Place,
-    mint: Mint,
     mask: Option<Mask>,
 }
 
 impl<S: TokenSource> TokenCredential<S> {
-    pub(crate) fn new(renewed: Renewed<S>, place: Place, mint: Mint, mask: Option<Mask>) -> Self {
+    pub(crate) fn new(renewed: Renewed<S>, place: Place, mask: Option<Mask>) -> Self {
         Self {
             renewed,
             place,
-            mint,
             mask,
         }
     }
@@ -67,7 +65,7 @@ impl<S: TokenSource> TokenCredential<S> {
             (Guest::Logout, Some(mask)) => return Ok(Prepared::Answer(mask.logout())),
             _ => {}
         }
-        self.mint.check(head, body)?;
+        minting::check(head, body.map(AsRef::as_ref), Some(&self.place))?;
         let subject = self
             .mask
             .as_ref()
@@ -102,7 +100,7 @@ impl<S: TokenSource> Credential for TokenCredential<S> {
 
     fn needs_body(&self, head: &request::Parts) -> bool {
         // The body of a login is read and discarded.
-        self.mint.needs_body(head)
+        minting::needs_body(head, Some(&self.place))
             || self
                 .mask
                 .as_ref()

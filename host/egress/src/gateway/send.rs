@@ -33,7 +33,7 @@ use crate::{
     actions::{self, Actions, is_bodiless, of_head},
     breaker::Outcome,
     config::GuestAuth,
-    credentials::skew,
+    credentials::{minting, place, skew},
     download::{Bounds, ResponseBody, over},
     grant::{Grant, Verdict},
     headers::{self, Authentication, strip_hop_by_hop},
@@ -313,6 +313,10 @@ impl Admitted {
                 veil.begin(&mut answer.headers, !body.is_end_stream())?;
             }
 
+            if grant.certificate.is_some() {
+                place::mask(&mut answer.headers);
+            }
+
             return Ok((
                 Answer::Network(Response::from_parts(answer, body)),
                 bounds,
@@ -385,18 +389,20 @@ impl Admitted {
                     .candidates
                     .iter()
                     .any(|it| it.grant.permits_actions(&self.actions) == Verdict::Open));
-        let signed = self
-            .candidates
-            .iter()
-            .filter_map(|wired| wired.grant.credential.as_ref());
+        let inspected = |wired: &Arc<Wired>| {
+            let Grant {
+                credential,
+                certificate,
+                ..
+            } = &wired.grant;
+            let credential = credential.as_ref();
+            credential.is_some_and(|it| it.needs_body(head))
+                || certificate.is_some() && minting::needs_body(head, None)
+        };
         let limited = |wired: &Arc<Wired>| wired.grant.limits_methods();
         let overridable = overrides::may_be_in_body(head)
             && (self.dry_run || self.candidates.iter().any(limited));
-        let needed = undecided
-            || overridable
-            || signed
-                .into_iter()
-                .any(|credential| credential.needs_body(head));
+        let needed = undecided || overridable || self.candidates.iter().any(inspected);
         if !needed {
             return Ok((self.decide(&self.candidates)?, Content::Streamed(body)));
         }

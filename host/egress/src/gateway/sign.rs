@@ -7,6 +7,7 @@ use super::denial::guest_authenticates;
 use crate::{
     config::GuestAuth,
     credential::{CredentialError, CredentialErrorKind, Prepared},
+    credentials::minting,
     grant::Grant,
     headers::{Authentication, authority},
     refusal::{Cause, Code, Refusal},
@@ -46,6 +47,10 @@ impl Sign<'_> {
     ) -> Result<Signed, Refusal> {
         self.aim(&mut head)?;
         let Some(credential) = &self.grant.credential else {
+            if let Some(certificate) = &self.grant.certificate {
+                minting::check_certificate(&certificate.name, &head, body)
+                    .map_err(|error| without_credential(&error))?;
+            }
             return Ok(Signed::Send(head, None));
         };
         let prepared = credential.prepare(&mut head, body).await;

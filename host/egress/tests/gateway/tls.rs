@@ -240,6 +240,16 @@ async fn a_changed_client_certificate_is_reloaded() {
     write(&second, 2031);
     assert_eq!(fetch(&plugin, &server).await.unwrap(), "api.example.com");
     assert_eq!(expires(), 1_924_992_000);
+    // Holds: SEC-35
+    for path in ["/v3/OS-OAUTH2/token", "/oauth2/token", "/api/session"] {
+        let uri = format!("https://api.example.com:{}{path}", server.port());
+        let refusal = plugin
+            .fetch(http::Request::post(uri).body("").unwrap())
+            .await;
+        let refusal = refusal.unwrap_err();
+        assert_eq!(refusal.code(), Code::HttpRequestDenied, "{path}: {refusal}");
+        assert!(refusal.sentence().contains("`client`"), "{refusal}");
+    }
     // An incomplete change does not affect the current certificate.
     fs::write(&key, "nothing").unwrap();
     assert_eq!(fetch(&plugin, &server).await.unwrap(), "api.example.com");

@@ -216,6 +216,21 @@ pub(crate) fn check(head: &Parts, body: &[u8], services: &[&str]) -> Result<(), 
             "the user data of an instance may contain secrets and commands, so it is not allowed with Skydock's keys",
         ));
     }
+    refuse(actions, head)
+}
+
+/// Denies actions that return a secret if the head names them, for credentials that are not for
+/// AWS: its own APIs accept only signatures, but others are similar.
+pub(crate) fn refuse_named(head: &Parts) -> Result<(), Failure> {
+    // What is not clear for AWS may be clear for another cloud.
+    refuse(
+        of_head(head).map_or_else(|_| Vec::new(), |it| it.named),
+        head,
+    )
+}
+
+/// Denies the request if one of the actions, or a segment of the path, returns a secret.
+fn refuse(mut actions: Vec<String>, head: &Parts) -> Result<(), Failure> {
     actions.extend(
         super::super::minting::path_segments(head.uri.path())
             .into_iter()

@@ -103,6 +103,7 @@ pub(crate) fn scope(head: &Parts, body: &[u8], allowed: &Allowed) -> Result<Scop
     }
     let receives = host_service.as_deref().unwrap_or(&service);
     actions::check(head, body, &[&service, receives])?;
+    minting::check(head, Some(body), None)?;
     Ok(Scope { region, service })
 }
 

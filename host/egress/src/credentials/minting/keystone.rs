@@ -4,7 +4,10 @@
 use http::{Method, header::ACCEPT, request::Parts};
 
 use super::{path_segments, plain_body};
-use crate::{credentials::failure::Failure, json};
+use crate::{
+    credentials::{failure::Failure, place::Place},
+    json,
+};
 
 /// Resources of Identity under `/v3/`, as opposed to other services with that version. A cloud
 /// controller does not need to change any of them, and each change could give a plugin its own
@@ -53,17 +56,19 @@ const SECRET_RESOURCES: &[&str] = &[
 ];
 
 /// Resources that return a secret when they are created, and the resource that they belong to, if
-/// their names are common: consoles, key pairs, certificates of clusters, root users of databases,
-/// and shares of queues.
+/// their names are common: consoles, key pairs, root users of databases, and shares of queues.
 const SECRET_CREATION: &[(&str, Option<&str>)] = &[
     ("remote-consoles", None),
     ("os-consoles", None),
     ("os-keypairs", None),
-    ("certificates", None),
     ("root", Some("instances")),
     ("root", Some("clusters")),
     ("share", Some("queues")),
 ];
+
+/// The certificates of clusters, which give access to them when they are created. Other clouds have
+/// those of load balancers at this path.
+const CERTIFICATES: &str = "certificates";
 
 /// Actions of servers and volumes that return a secret, or set a password that the plugin knows, in
 /// lower case.
@@ -98,12 +103,13 @@ pub(crate) fn is_action(head: &Parts) -> bool {
 }
 
 /// Returns an error if the answer to the request would be a secret.
-pub(crate) fn check(head: &Parts, body: &[u8]) -> Result<(), Failure> {
+pub(crate) fn check(head: &Parts, body: &[u8], place: Option<&Place>) -> Result<(), Failure> {
+    let openstack = place.is_some_and(|place| place.is_header("x-auth-token"));
     let read = matches!(head.method, Method::GET | Method::HEAD | Method::OPTIONS);
     let paths = path_segments(head.uri.path());
     if let Some(what) = paths
         .iter()
-        .find_map(|segments| secret_resource(segments, head))
+        .find_map(|segments| secret_resource(segments, head, openstack))
     {
         return Err(returns_secret(&format!("{} of {what}", head.method)));
     }
@@ -142,13 +148,14 @@ fn returns_secret(what: &str) -> Failure {
 }
 
 /// Returns the resource in the path that is a secret, or returns one.
-fn secret_resource<'a>(segments: &'a [String], head: &Parts) -> Option<&'a str> {
+fn secret_resource<'a>(segments: &'a [String], head: &Parts, openstack: bool) -> Option<&'a str> {
     let creates = head.method == Method::POST;
     let under = |name: &str| segments.iter().any(|it| it == name);
     let is_created = |segment: &str| {
-        SECRET_CREATION
-            .iter()
-            .any(|(name, of)| *name == segment && of.is_none_or(under))
+        openstack && segment == CERTIFICATES
+            || SECRET_CREATION
+                .iter()
+                .any(|(name, of)| *name == segment && of.is_none_or(under))
     };
     let is = |segment: &&String| {
         SECRET_RESOURCES.contains(&segment.as_str()) || creates && is_created(segment)
@@ -197,6 +204,12 @@ mod tests {
     use http::Request;
 
     use super::*;
+
+    /// Checks a request that is sent with a token of Keystone.
+    fn check(head: &Parts, body: &[u8]) -> Result<(), Failure> {
+        let place = Place::header("x-auth-token", "").unwrap();
+        super::check(head, body, Some(&place))
+    }
 
     fn refused(method: &str, path: &str) -> bool {
         let request = Request::builder()

@@ -2,10 +2,13 @@
 //! names of elements; in the same API as JSON (VI JSON), they are segments of the path. The REST
 //! APIs have resources for the same.
 
-use http::{Method, request::Parts};
+use http::{Method, header::CONTENT_TYPE, request::Parts};
 
 use super::{path_segments, plain_body};
-use crate::credentials::failure::Failure;
+use crate::{
+    actions::is_bodiless,
+    credentials::{failure::Failure, place::Place, session::vsphere::COOKIE},
+};
 
 /// Prefixes of operations of vSphere's Web Services API, in lower case.
 const OPERATIONS: &[&str] = &[
@@ -55,15 +58,37 @@ const ISSUERS: &[&str] = &[
     "oauth2",
 ];
 
+/// Returns true if the body may be SOAP for vSphere: it says so, or is for the path of this API,
+/// which ignores the type. With the cookie of a session, any body may be SOAP, also behind a proxy
+/// that changes paths.
+pub(crate) fn may_be_soap(head: &Parts, place: Option<&Place>) -> bool {
+    let mut kinds = head.headers.get_all(CONTENT_TYPE).iter();
+    let sdk = |segments: &Vec<String>| segments.iter().any(|it| it == "sdk");
+    is_session(place)
+        || !is_bodiless(&head.method)
+            && (kinds.any(|kind| {
+                let kind = String::from_utf8_lossy(kind.as_bytes()).to_ascii_lowercase();
+                kind.contains("xml") || kind.contains("soap")
+            }) || path_segments(head.uri.path()).iter().any(sdk))
+}
+
+/// Returns true if the credential is a session of vSphere.
+fn is_session(place: Option<&Place>) -> bool {
+    matches!(place, Some(Place::Cookie(name)) if name.as_str() == COOKIE)
+}
+
 /// Returns an error if the answer to the request would be a secret, or if servers could parse the
 /// XML differently.
-pub(crate) fn check(head: &Parts, body: &[u8]) -> Result<(), Failure> {
+pub(crate) fn check(head: &Parts, body: &[u8], place: Option<&Place>) -> Result<(), Failure> {
     let paths = path_segments(head.uri.path());
     if let Some(segment) = paths
         .iter()
-        .find_map(|segments| in_path(segments, &head.method))
+        .find_map(|segments| in_path(segments, &head.method, is_session(place)))
     {
         return Err(refusal(&format!("{segment:?} in the path")));
+    }
+    if !may_be_soap(head, place) {
+        return Ok(());
     }
     plain_body(head)?;
     // UTF-16 text with Latin letters is valid UTF-8 with zero bytes, which are not allowed in XML.
@@ -99,12 +124,23 @@ pub(crate) fn check(head: &Parts, body: &[u8]) -> Result<(), Failure> {
 }
 
 /// Returns the segment that names an operation, a resource or a service that hands out secrets.
-fn in_path<'a>(segments: &'a [String], method: &Method) -> Option<&'a str> {
+/// Without a session of vSphere, operations and resources only count below the paths of its APIs,
+/// because names of servers and load balancers of other clouds are segments, too.
+fn in_path<'a>(segments: &'a [String], method: &Method, session: bool) -> Option<&'a str> {
     let first = segments.first().filter(|it| ISSUERS.contains(&it.as_str()));
-    let mut rest = segments.iter().filter(|segment| {
-        is_operation(segment) || *method != Method::GET && RESOURCES.contains(&segment.as_str())
+    let below = |roots: &[&str], at: usize| {
+        let mut before = segments.iter().take(at);
+        session || before.any(|it| roots.contains(&it.as_str()))
+    };
+    let mut rest = segments.iter().enumerate().filter(|(at, segment)| {
+        is_operation(segment) && below(&["sdk"], *at)
+            || *method != Method::GET
+                && RESOURCES.contains(&segment.as_str())
+                && below(&["api", "rest"], *at)
     });
-    first.or_else(|| rest.next()).map(String::as_str)
+    first
+        .or_else(|| rest.next().map(|(_, segment)| segment))
+        .map(String::as_str)
 }
 
 fn is_operation(name: &str) -> bool {
@@ -137,6 +173,11 @@ mod tests {
 
     use super::*;
     use crate::credential::CredentialErrorKind;
+
+    /// Checks a request that is sent with a session of vSphere.
+    fn check(head: &Parts, body: &[u8]) -> Result<(), Failure> {
+        super::check(head, body, Some(&Place::Cookie(COOKIE.to_owned())))
+    }
 
     fn kind(path: &str, body: &[u8]) -> Option<CredentialErrorKind> {
         let request = Request::post(format!("https://vcenter.example.com{path}"));
@@ -254,9 +295,8 @@ mod tests {
             .body(())
             .unwrap()
             .into_parts();
-        let unseen = super::super::Mint::VsphereSoap
-            .check(&head, None)
-            .unwrap_err();
+        let session = Place::Cookie(COOKIE.to_owned());
+        let unseen = super::super::check(&head, None, Some(&session)).unwrap_err();
         assert_eq!(unseen.kind, CredentialErrorKind::Malformed);
     }
 
