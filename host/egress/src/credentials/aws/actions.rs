@@ -104,6 +104,14 @@ const ACTIONS: &[&str] = &[
     "ExportClientVpnClientConfiguration",
     "GetVpnConnectionDeviceSampleConfiguration",
     "DescribeVpnConnections",
+    "CreateVpnConnection",
+    "ModifyVpnConnection",
+    "ModifyVpnConnectionOptions",
+    "ModifyVpnTunnelCertificate",
+    "ModifyVpnTunnelOptions",
+    "DescribeSpotFleetRequests",
+    "DescribeSpotInstanceRequests",
+    "DescribeBundleTasks",
     // Container and package registries
     "GetAuthorizationToken",
     // Secrets Manager, Systems Manager, KMS
@@ -424,6 +432,8 @@ mod tests {
             "Action=GetConsoleOutput&InstanceId=i-1",
             "Action=DescribeLaunchTemplateVersions",
             "Action=GenerateDataKey",
+            "Action=ModifyVpnTunnelOptions",
+            "Action=DescribeSpotFleetRequests",
             "Action=PutRolePolicy",
             "Action=ExportCertificate",
         ] {

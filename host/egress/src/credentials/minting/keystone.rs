@@ -53,12 +53,15 @@ const SECRET_RESOURCES: &[&str] = &[
     "os-console-auth-tokens",
     "tsigkeys",
     "ipsec-site-connections",
+    "share-access-rules",
 ];
 
 /// Resources that return a secret when they are created, and the resource that they belong to, if
 /// their names are common: consoles, key pairs, root users of databases, and shares of queues.
 const SECRET_CREATION: &[(&str, Option<&str>)] = &[
     ("remote-consoles", None),
+    ("volume-transfers", None),
+    ("os-volume-transfer", None),
     ("os-consoles", None),
     ("os-keypairs", None),
     ("root", Some("instances")),
@@ -80,6 +83,10 @@ const SECRET_ACTIONS: &[&str] = &[
     "os-getmksconsole",
     "os-getconsoleoutput",
     "os-initialize_connection",
+    "allow_access",
+    "os-allow_access",
+    "access_list",
+    "os-access_list",
     "changepassword",
     "evacuate",
     "rebuild",
@@ -97,9 +104,11 @@ const SECRET_HEADERS: &[&str] = &[
 /// Returns true if the body names an action of a server or a volume.
 pub(crate) fn is_action(head: &Parts) -> bool {
     head.method == Method::POST
-        && path_segments(head.uri.path())
-            .iter()
-            .any(|segments| segments.last().is_some_and(|last| last == "action"))
+        && path_segments(head.uri.path()).iter().any(|segments| {
+            // Cinder, Manila and Heat read a suffix as the format of the answer.
+            let last = segments.last().and_then(|last| last.split('.').next());
+            last == Some("action")
+        })
 }
 
 /// Returns an error if the answer to the request would be a secret.
@@ -232,6 +241,8 @@ mod tests {
             ("GET", "/v2.0/vpn/ipsec-site-connections/7"),
             ("POST", "/v1.0/instances/7/root"),
             ("POST", "/v1/certificates"),
+            ("POST", "/v3/p/volume-transfers"),
+            ("GET", "/v2/share-access-rules?share_id=1"),
         ] {
             assert!(refused(method, path), "{method} {path}");
         }
@@ -247,6 +258,12 @@ mod tests {
         };
         let minting = Some(crate::credential::CredentialErrorKind::Minting);
         let malformed = Some(crate::credential::CredentialErrorKind::Malformed);
+        for path in ["/v3/p/volumes/v/action.json", "/v2/p/shares/s/action.xml"] {
+            for action in ["os-initialize_connection", "allow_access", "os-access_list"] {
+                let body = format!(r#"{{"{action}": {{}}}}"#);
+                assert_eq!(kind(path, &[], &body), minting, "{path} {action}");
+            }
+        }
         let action = "/v2.1/servers/7/action";
         for (headers, body, expected) in [
             (
