@@ -243,6 +243,13 @@ mod tests {
             "- ",
             "{a: ",
             "&a [*a]\n",
+            "passwords:{",
+            "<passwords><a>",
+            "<password><!--",
+            "[passwords]\n",
+            "\"--password\",",
+            "{\"name\":\"password\",",
+            "a:b@c:1",
         ] {
             let text = part.repeat((64 << 10) / part.len());
             let _ = secrets(&text);

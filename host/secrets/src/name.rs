@@ -6,6 +6,8 @@ const PARTS: &[&str] = &[
     "passwd",
     "passwort",
     "kennwort",
+    "motdepasse",
+    "contrasena",
     "passphrase",
     "passcode",
     "secret",
@@ -65,12 +67,14 @@ const MARKS: &[&str] = &[
     "continuetoken",
     "continuationtoken",
     "paginationtoken",
-    "clienttoken",
-    "requesttoken",
     "idempotencytoken",
     "httptokens",
     "maxtokens",
 ];
+
+/// Ends of names that APIs write in one word for such a mark. With a separator, as in
+/// `client_token`, they are names of secrets in files.
+const ONE_WORD_MARKS: &[&str] = &["clienttoken", "requesttoken"];
 
 /// Ends of names of what only refers to a secret.
 const REFERENCES: &[&str] = &[
@@ -82,6 +86,8 @@ const REFERENCES: &[&str] = &[
     "ref",
     "file",
     "path",
+    "pullsecret",
+    "pullsecrets",
     "url",
     "type",
     "kind",
@@ -162,6 +168,57 @@ const FILLERS: &[&str] = &[
     "value",
 ];
 
+/// Ends of names of maps that have a secret for each key, such as the name of a user.
+const PLURALS: &[&str] = &[
+    "creds",
+    "credentials",
+    "keys",
+    "passphrases",
+    "passwords",
+    "secrets",
+    "tokens",
+];
+
+/// Last words of names in such maps whose values are no secrets.
+const ORDINARY: &[&str] = &[
+    "access",
+    "account",
+    "address",
+    "addresses",
+    "annotations",
+    "backend",
+    "client",
+    "cluster",
+    "comment",
+    "description",
+    "domain",
+    "email",
+    "engine",
+    "environment",
+    "group",
+    "id",
+    "ids",
+    "items",
+    "key",
+    "keys",
+    "labels",
+    "location",
+    "login",
+    "note",
+    "owner",
+    "profile",
+    "project",
+    "server",
+    "servers",
+    "status",
+    "tenant",
+    "user",
+    "username",
+    "users",
+    "vault",
+    "zone",
+];
+
 /// Maximum bytes of a name that are considered: its end.
 const LONGEST: usize = 128;
 
@@ -228,7 +285,8 @@ pub(crate) fn strength(name: &str) -> Strength {
 
     let is_token = words.iter().any(|it| it == "token") || ends(&["token", "tokens"]);
     let is_pass = ["pass", "pwd"].iter().any(|end| last.ends_with(end));
-    let is_named = is_token && !ends(MARKS)
+    let is_mark = ends(MARKS) || ends(ONE_WORD_MARKS) && !name.contains(['_', '-']);
+    let is_named = is_token && !is_mark
         || LAST.contains(&last)
         || is_pass && !OTHER_PASSES.contains(&last)
         || PARTS.iter().any(|it| whole.contains(it));
@@ -239,6 +297,23 @@ pub(crate) fn strength(name: &str) -> Strength {
     } else {
         Strength::None
     }
+}
+
+/// Returns true for the name of a map of secrets, or of something in it: `tokens`, `x.tokens.prod`.
+pub(crate) fn is_plural(name: &str) -> bool {
+    name.split('.').any(|part| {
+        let joined = words(part).concat();
+        PLURALS.iter().any(|end| joined.ends_with(end)) && is_secret(part)
+    })
+}
+
+/// Returns true if what has this name is no secret, even if it is in a map of secrets.
+pub(crate) fn is_ordinary(name: &str) -> bool {
+    let words = words(name);
+    let (joined, last) = (words.concat(), words.last().map_or("", String::as_str));
+    REFERENCES.iter().any(|end| joined.ends_with(end))
+        || SETTINGS.contains(&last)
+        || ORDINARY.contains(&last)
 }
 
 /// Returns the words of a name in lower case: of `aadClientSecret`, `AAD_CLIENT_SECRET` and
@@ -303,6 +378,8 @@ mod tests {
             "client_assertion",
             "access-key",
             "pwd",
+            "client_token",
+            "request-token",
         ] {
             assert!(is_secret(name), "{name}");
         }

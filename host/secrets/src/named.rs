@@ -1,15 +1,19 @@
 //! Finds values behind the names of secrets. The format of a text is not known; YAML, JSON, TOML,
 //! INI, HCL, properties, XML and forms have something in common.
 
+mod below;
 mod extent;
 
 use std::ops::Range;
 
-use self::extent::{block, element, heredoc, items, line, list, quoted, word};
+use self::{
+    below::below,
+    extent::{block, element, heredoc, items, line, list, quoted, word},
+};
 use crate::{
     Found, What,
-    name::{Strength, is_password, strength},
-    value::{is_login, is_made_up, is_random},
+    name::{Strength, is_ordinary, is_password, is_plural, strength},
+    value::{is_entry, is_generated, is_login, is_made_up, is_random},
 };
 
 const BLANKS: [char; 2] = [' ', '\t'];
@@ -25,7 +29,16 @@ const LOOK: usize = 256;
 const PAIR: usize = 128;
 
 /// Words of fields that have the value of what another field names.
-const FIELDS: [&str; 5] = ["value", "val", "content", "string", "text"];
+const FIELDS: [&str; 6] = ["value", "val", "content", "string", "text", "default"];
+
+/// Words of fields that name what is in another field.
+const NAMING: [&str; 4] = ["key", "name", "id", "k"];
+
+/// What shows that a text has a private key in parts, and the names of these: JWK, and XML of .NET.
+const KEYS: [(&str, &[&str]); 2] = [
+    ("kty", &["d", "p", "q", "dp", "dq", "qi", "k"]),
+    ("RSAKeyValue", &["D", "P", "Q", "DP", "DQ", "InverseQ"]),
+];
 
 /// What is between a name and its value.
 enum Between {
@@ -39,16 +52,27 @@ enum Between {
     Blank(usize),
 }
 
+/// What is below the name of a secret.
+#[derive(Default)]
+struct Below {
+    range: Range<usize>,
+    name: String,
+}
+
 /// Adds all values behind names of secrets.
 pub(crate) fn named(text: &str, found: &mut Vec<Found>) {
+    let parts_of_keys: Vec<&str> = KEYS
+        .iter()
+        .filter(|(mark, _)| text.contains(mark))
+        .flat_map(|(_, names)| names.iter().copied())
+        .collect();
+    // Of a map of secrets, and of another name of a secret, which has one.
+    let (mut map, mut single) = (Below::default(), Below::default());
     let (mut at, mut previous) = (0, 0..0);
     while let Some(place) = next_name(text, at) {
         at = place.end;
         let before = std::mem::replace(&mut previous, place.clone());
         let name = text.get(place.clone()).unwrap_or_default();
-        let Some(between) = between(text, &place) else {
-            continue;
-        };
         // `api key` are two words.
         let two = text
             .get(before.end..place.start)
@@ -60,16 +84,68 @@ pub(crate) fn named(text: &str, found: &mut Vec<Found>) {
             .map_or(Strength::None, strength);
         let strength = strength(name).max(two);
 
+        let between = between(text, &place);
+        if strength == Strength::Secret && place.start >= map.range.end {
+            let is_map = is_plural(name);
+            let most = text.floor_char_boundary((place.end + LOOK).min(text.len()));
+            let near = if is_map { Some(text) } else { text.get(..most) };
+            if let Some(range) = near.and_then(|near| below(near, &place, between.as_ref())) {
+                let name = name.to_owned();
+                *(if is_map { &mut map } else { &mut single }) = Below { range, name };
+            }
+        }
+        let Some(between) = between else {
+            continue;
+        };
+
         let begin = found.len();
         match (token(text, name, &between), strength) {
             (Some(token), _) => found.push(Found::new(token, What::Token)),
             (None, Strength::Secret) => values(text, &place, &between, found),
+            (None, _) if single.range.contains(&place.start) && is_field(name) => {
+                values(text, &place, &between, found);
+                let label = What::Named(single.name.clone());
+                found
+                    .iter_mut()
+                    .skip(begin)
+                    .for_each(|it| it.what = label.clone());
+            }
+            (None, _) if map.range.contains(&place.start) && !is_ordinary(name) => {
+                entries(text, &place, &between, &map.name, found);
+            }
+            (None, _) if parts_of_keys.contains(&name) => {
+                let mut inside = Vec::new();
+                values(text, &place, &between, &mut inside);
+                let value = |it: &Found| text.get(it.range.clone()).unwrap_or_default();
+                found.extend(inside.into_iter().filter(|it| is_generated(value(it))));
+            }
             (None, Strength::Maybe) => suspicious(text, &place, &between, found),
             (None, Strength::None) => {}
         }
         let ends = found.iter().skip(begin).map(|it| it.range.end).max();
         at = at.max(ends.unwrap_or_default());
     }
+}
+
+fn is_field(name: &str) -> bool {
+    FIELDS.iter().any(|field| name.eq_ignore_ascii_case(field))
+}
+
+/// Adds the value of a name in a map of secrets.
+fn entries(text: &str, name: &Range<usize>, between: &Between, map: &str, found: &mut Vec<Found>) {
+    if matches!(between, Between::Blank(_)) {
+        return;
+    }
+    let mut inside = Vec::new();
+    values(text, name, between, &mut inside);
+    found.extend(inside.into_iter().filter_map(|it| {
+        let value = text.get(it.range.clone())?;
+        let label = format!("{map}.{}", text.get(name.clone())?);
+        is_entry(value).then(|| Found {
+            what: What::Named(label),
+            ..it
+        })
+    }));
 }
 
 /// Returns the range of the next word that may be a name.
@@ -122,11 +198,124 @@ fn between(text: &str, name: &Range<usize>) -> Option<Between> {
         // `<property name="password">`.
         return Some(Between::Tag(at(value)));
     }
-    field(text, name.end).map(Between::Field).or_else(|| {
+    if let Some(end) = open_tag(text, name) {
+        // `<property name="password" type="string">`.
+        return Some(match neighbour(text, name) {
+            Some(field) => Between::Field(field),
+            None => Between::Tag(end),
+        });
+    }
+    let next = || field(text, name.end).or_else(|| neighbour(text, name));
+    next().map(Between::Field).or_else(|| {
         let word = text.get(name.clone())?;
-        let is_alone = sign.len() < close.len() && stands_alone(word);
+        let is_item = || word.starts_with("--") || before.trim_end_matches(QUOTES).ends_with('[');
+        if let Some(value) = argument(rest).filter(|_| is_item()) {
+            return Some(Between::Blank(at(value)));
+        }
+        let is_alone = sign.len() < close.len() && (stands_alone(word) || is_line(text, name));
         is_alone.then(|| Between::Blank(at(sign)))
     })
+}
+
+/// Returns the rest of the text from the next item of a list: `"--password", "x"`, or of a pair.
+fn argument(rest: &str) -> Option<&str> {
+    let (unquoted, is_quoted) = match rest.strip_prefix(['"', '\'', '\\']) {
+        Some(rest) => (rest.trim_start_matches(QUOTES), true),
+        None => (rest, false),
+    };
+    let next = unquoted.trim_start();
+    let is_new_line = || {
+        unquoted
+            .trim_start_matches([' ', '\t', '\r'])
+            .starts_with('\n')
+    };
+    let item = match next.strip_prefix(',') {
+        Some(item) if is_quoted => item.trim_start(),
+        Some(item) => {
+            let item = item.trim_start();
+            item.get(..word(item))
+                .filter(|it| is_made_up(it))
+                .map(|_| item)?
+        }
+        None => next.strip_prefix("- ").filter(|_| is_new_line())?,
+    };
+    Some(item.trim_start().trim_start_matches(QUOTES))
+}
+
+/// Returns true if the name is the first word of its line, and only one other word is behind it.
+fn is_line(text: &str, name: &Range<usize>) -> bool {
+    let begins = |before: &str| {
+        let before = before.trim_end_matches(BLANKS);
+        before.is_empty() || before.ends_with('\n')
+    };
+    let line = text.get(name.end..).and_then(|rest| rest.lines().next());
+    text.get(..name.start).is_some_and(begins)
+        && line.is_some_and(|line| line.split_whitespace().nth(1).is_none())
+}
+
+/// Returns the end of the tag of XML with this attribute, unless it has no content.
+fn open_tag(text: &str, name: &Range<usize>) -> Option<usize> {
+    let from = text.ceil_char_boundary(name.start.saturating_sub(PAIR));
+    let before = text.get(from..name.start)?;
+    let begin = before.rfind(['<', '>'])?;
+    let is_tag = before.get(begin..)?.starts_with('<') && is_named_by(before);
+    let rest = text.get(name.end..).filter(|_| is_tag)?;
+    let tag = rest.get(..rest.floor_char_boundary(LOOK))?;
+    let end = tag.find(['<', '>'])?;
+    let is_open = tag.get(end..)?.starts_with('>') && !tag.get(..end)?.ends_with('/');
+    is_open.then(|| name.end + end + 1)
+}
+
+/// Returns true if the text ends in what has a name behind it: `name="`, `key: `.
+fn is_named_by(before: &str) -> bool {
+    let before = before.trim_end_matches(QUOTES).trim_end_matches(BLANKS);
+    let field = before.strip_suffix([':', '=']).map(|before| {
+        before
+            .trim_end_matches(BLANKS)
+            .trim_end_matches(QUOTES)
+            .rsplit(|c: char| !c.is_ascii_alphanumeric())
+            .next()
+            .unwrap_or_default()
+    });
+    field.is_some_and(|field| NAMING.iter().any(|it| field.eq_ignore_ascii_case(it)))
+}
+
+/// Returns the place of the field with the value in the same object or tag, if this is its name:
+/// `{"name": "password", "type": "string", "value": "x"}`.
+fn neighbour(text: &str, name: &Range<usize>) -> Option<usize> {
+    let from = text.ceil_char_boundary(name.start.saturating_sub(PAIR));
+    let before = text.get(from..name.start)?;
+    if !is_named_by(before) {
+        return None;
+    }
+    let rest = text.get(name.end..)?;
+    let rest = rest.get(..rest.floor_char_boundary(LOOK))?;
+    let ends = ["{", "}", "<", ">", "\n- ", "\n\n", "- "];
+    let begin = ends
+        .iter()
+        .filter_map(|end| Some(before.rfind(end)? + end.len()));
+    let begin = from + begin.max().unwrap_or_default();
+    let item = |line: &str| line.trim_start().starts_with("- ") || line.trim().is_empty();
+    let whole = rest.find(['{', '}', '<', '>']).unwrap_or(rest.len());
+    let lines = rest.get(..whole)?.split_inclusive('\n').enumerate();
+    let end: usize = lines
+        .take_while(|(number, line)| *number == 0 || !item(line))
+        .map(|(_, line)| line.len())
+        .sum();
+
+    let near = text.get(..name.end + end)?;
+    let mut at = begin;
+    while let Some(place) = next_name(near, at) {
+        at = place.end;
+        let rest = near.get(place.end..)?;
+        let is_assigned = unquoted(rest)
+            .trim_start_matches(BLANKS)
+            .starts_with([':', '=']);
+        if is_assigned && is_field(near.get(place.clone())?) {
+            return Some(place.start);
+        }
+    }
+    None
 }
 
 /// Quotes as URLs, XML and JSON write them.
@@ -168,9 +357,7 @@ fn field(text: &str, end: usize) -> Option<usize> {
     if let Some(tag) = rest.strip_prefix("</") {
         // `<key>password</key><string>x</string>`.
         let (name, after) = tag.split_once('>')?;
-        let is_name = ["key", "name", "id", "k"]
-            .iter()
-            .any(|it| name.eq_ignore_ascii_case(it));
+        let is_name = NAMING.iter().any(|it| name.eq_ignore_ascii_case(it));
         rest = is_name.then(|| after.trim_start())?.strip_prefix('<')?;
     }
     let is_field = FIELDS.iter().any(|field| {
@@ -217,7 +404,9 @@ fn values(text: &str, name: &Range<usize>, between: &Between, found: &mut Vec<Fo
             let range = begin + quote..begin + quote + length;
             let value = text.get(range.clone()).unwrap_or_default();
             let value = value.trim_end_matches(['.', ':', ')']);
-            if is_flag && !value.starts_with('-') || is_password && is_made_up(value) {
+            let is_value = is_made_up(value) && (is_password || is_line(text, name))
+                || is_generated(value) && is_line(text, name);
+            if is_flag && !value.starts_with('-') || is_value {
                 add(range.start..range.start + value.len(), false);
             }
         }
@@ -264,8 +453,11 @@ fn assigned(text: &str, name: &Range<usize>, begin: usize, is_equals: bool) -> V
         return vec![range];
     }
     let is_marked = extent::begins_block(rest);
-    let is_comment =
-        rest.starts_with('#') && text.get(..begin).is_some_and(|it| it.ends_with(BLANKS));
+    // In INI, such a value is no comment.
+    let is_hash = is_equals && !rest.starts_with("# ");
+    let is_comment = rest.starts_with('#')
+        && !is_hash
+        && text.get(..begin).is_some_and(|it| it.ends_with(BLANKS));
     if is_marked || is_comment || rest.trim_start_matches('\r').starts_with('\n') {
         let block = block(text, name.start, begin, is_equals);
         return if block.is_empty() {
@@ -275,8 +467,9 @@ fn assigned(text: &str, name: &Range<usize>, begin: usize, is_equals: bool) -> V
         };
     }
     if rest.starts_with('{') {
-        let end = rest.find(['\n', '}']).unwrap_or(rest.len());
-        let inside = rest.get(1..end).unwrap_or_default();
+        let near = rest.get(..rest.floor_char_boundary(LOOK)).unwrap_or(rest);
+        let end = near.find(['\n', '}']).unwrap_or(near.len());
+        let inside = near.get(1..end).unwrap_or_default();
         if inside.trim().is_empty() || inside.contains([':', '=']) {
             return Vec::new();
         }

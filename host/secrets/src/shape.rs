@@ -1,10 +1,10 @@
 //! Secrets that are known by what they look like, whatever their name.
 
-use std::ops::Range;
+use std::{net::Ipv4Addr, ops::Range};
 
 use crate::{
     Found, What,
-    value::{decoded, is_random},
+    value::{decoded, is_generated, is_mixed, is_private_key, is_random},
 };
 
 /// Beginnings of tokens and keys, with the least number of bytes of the whole.
@@ -12,7 +12,9 @@ const PREFIXES: &[(&str, usize)] = &[
     ("AGE-SECRET-KEY-1", 50),
     ("AIza", 39),
     ("SG.", 50),
+    ("doo_v1_", 40),
     ("dop_v1_", 40),
+    ("dor_v1_", 40),
     ("gAAAAA", 60),
     ("ghp_", 30),
     ("gho_", 30),
@@ -21,10 +23,12 @@ const PREFIXES: &[(&str, usize)] = &[
     ("ghr_", 30),
     ("github_pat_", 40),
     ("glpat-", 20),
+    ("glrt-", 20),
     ("hvb.", 24),
     ("hvs.", 24),
     ("npm_", 30),
     ("sk_live_", 24),
+    ("xapp-", 20),
     ("xoxb-", 20),
     ("xoxp-", 20),
     ("ya29.", 30),
@@ -37,7 +41,10 @@ const AWS: (usize, usize) = (20, 40);
 pub(crate) fn shaped(text: &str, found: &mut Vec<Found>) {
     let add = |what: What| move |range: Range<usize>| Found::new(range, what.clone());
     found.extend(private_keys(text).map(add(What::PrivateKey)));
+    found.extend(putty_keys(text).map(add(What::PrivateKey)));
     found.extend(passwords_of_urls(text).map(add(What::UrlPassword)));
+    found.extend(passwords_of_addresses(text).map(add(What::UrlPassword)));
+    found.extend(tokens_of_urls(text).map(add(What::Token)));
     let is_part = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
     let mut is_aws = false;
     for token in runs(text, is_part) {
@@ -106,48 +113,131 @@ fn is_aws_key(run: &str) -> bool {
         && run.bytes().all(is_plain)
 }
 
-/// Returns true for a text with capitals, small letters and digits.
-fn is_mixed(text: &str) -> bool {
-    text.bytes().any(|b| b.is_ascii_uppercase())
-        && text.bytes().any(|b| b.is_ascii_lowercase())
-        && text.bytes().any(|b| b.is_ascii_digit())
-}
-
 /// Returns the ranges between the lines of PEM around private keys.
 fn private_keys(text: &str) -> impl Iterator<Item = Range<usize>> {
     /// Maximum bytes from `BEGIN` to there.
     const KIND: usize = 24;
-    let ends = ["PRIVATE KEY-----", "PRIVATE KEY BLOCK-----"];
+    let ends = [
+        "PRIVATE KEY-----",
+        "PRIVATE KEY BLOCK-----",
+        "PRIVATE KEY ----",
+    ];
     let all = ends.into_iter().flat_map(move |end| {
         text.match_indices(end)
             .map(move |(at, _)| (at, at + end.len()))
     });
     all.filter_map(|(at, from)| {
         let rest = text.get(from..)?;
-        let end = rest.find("-----").unwrap_or(rest.len());
+        let end = rest.find("----").unwrap_or(rest.len());
         // The one after END has no data behind it.
         let before = text.get(text.floor_char_boundary(at.saturating_sub(KIND))..at)?;
         before.contains("BEGIN").then_some(from..from + end)
     })
 }
 
-/// Returns the ranges of passwords in URLs: `https://USER:PASSWORD@HOST`.
+/// Returns the ranges of private keys in the format of PuTTY.
+fn putty_keys(text: &str) -> impl Iterator<Item = Range<usize>> {
+    const BEGIN: &str = "Private-Lines:";
+    let mut at = 0;
+    std::iter::from_fn(move || {
+        let start = at + text.get(at..)?.find(BEGIN)? + BEGIN.len();
+        let rest = text.get(start..)?;
+        at = start + rest.find("Private-").unwrap_or(rest.len());
+        Some(start..at)
+    })
+}
+
+/// Maximum bytes of user and password.
+const LOGIN: usize = 1024;
+
+/// Characters that end a URL in a text.
+fn ends_url(c: char) -> bool {
+    c.is_whitespace() || "\"'<>\\`".contains(c)
+}
+
+/// Returns the text from here to the end of the URL, but not more than so many bytes.
+fn url(text: &str, from: usize, most: usize) -> Option<&str> {
+    let most = text.floor_char_boundary((from + most).min(text.len()));
+    let rest = text.get(from..most)?;
+    rest.get(..rest.find(ends_url).unwrap_or(rest.len()))
+}
+
+/// Returns the ranges of passwords in URLs: `https://USER:PASSWORD@HOST`; a random user without a
+/// password is one, too.
 fn passwords_of_urls(text: &str) -> impl Iterator<Item = Range<usize>> {
-    /// Maximum bytes of user and password.
-    const LONGEST: usize = 1024;
     text.match_indices("://").filter_map(|(at, marker)| {
         let from = at + marker.len();
-        let most = text.floor_char_boundary((from + LONGEST).min(text.len()));
-        let rest = text.get(from..most)?;
-        let authority = rest.get(
-            ..rest
-                .find(|c: char| c.is_whitespace() || "/?#\"'<>\\".contains(c))
-                .unwrap_or(rest.len()),
-        )?;
+        let whole = url(text, from, LOGIN)?;
+        let authority = whole.split(['/', '?', '#']).next()?;
+        // What is behind the colon may be a password with a slash, but not if it is a port.
+        let is_cut = !authority.contains('@')
+            && !authority.starts_with('[')
+            && authority
+                .split_once(':')
+                .is_some_and(|(_, port)| !port.bytes().all(|b| b.is_ascii_digit()))
+            && !whole.contains("://");
+        let authority = if is_cut { whole } else { authority };
         let (user, _) = authority.rsplit_once('@')?;
-        let (name, password) = user.split_once(':')?;
+        let Some((name, password)) = user.split_once(':') else {
+            return is_random(user).then(|| from..from + user.len());
+        };
         let begin = from + name.len() + 1;
         Some(begin..begin + password.len())
+    })
+}
+
+/// Returns the ranges of passwords in addresses without a scheme: `USER:PASSWORD@HOST:PORT`,
+/// `USER:PASSWORD@tcp(HOST:PORT)/DATABASE`.
+fn passwords_of_addresses(text: &str) -> impl Iterator<Item = Range<usize>> {
+    /// Maximum bytes before and after `@`.
+    const NEAR: usize = 256;
+    let is_name = |c: char| c.is_ascii_alphanumeric() || "-._".contains(c);
+    text.match_indices('@').filter_map(move |(at, _)| {
+        let most = text.floor_char_boundary((at + NEAR).min(text.len()));
+        let host = text.get(at + 1..most)?;
+        let (host, rest) = host.split_at(host.find(|c| !is_name(c)).unwrap_or(host.len()));
+        let port = rest.strip_prefix(':').unwrap_or_default();
+        let digits = port.len() - port.trim_start_matches(|c: char| c.is_ascii_digit()).len();
+        let is_port = (1..=5).contains(&digits) && !port.get(digits..)?.starts_with(is_name);
+        let is_address = host.parse::<Ipv4Addr>().is_ok();
+        if host.is_empty() || !(is_port || is_address || rest.starts_with('(')) {
+            return None;
+        }
+
+        let from = text.ceil_char_boundary(at.saturating_sub(NEAR));
+        let login = text.get(from..at)?;
+        let login = login
+            .rsplit(|c| ends_url(c) || "=,;([{".contains(c))
+            .next()?;
+        let (user, password) = login.split_once(':')?;
+        let is_login = !user.is_empty()
+            && user.chars().all(is_name)
+            && !password.is_empty()
+            && !password.starts_with("//");
+        is_login.then(|| at - password.len()..at)
+    })
+}
+
+/// Returns the ranges of tokens in the paths of webhooks: Slack, Discord, Teams, and Telegram.
+fn tokens_of_urls(text: &str) -> impl Iterator<Item = Range<usize>> {
+    /// Maximum bytes of such a URL.
+    const LONGEST: usize = 256;
+    text.match_indices("://").filter_map(|(at, marker)| {
+        let from = at + marker.len();
+        let path = url(text, from, LONGEST)?.split(['?', '#']).next()?;
+        let place = |part: &str| {
+            let begin = from + path.find(part)?;
+            Some(begin..begin + part.len())
+        };
+        let bot = path.split('/').find(|part| {
+            let token = part.strip_prefix("bot").and_then(|it| it.split_once(':'));
+            token.is_some_and(|(id, token)| {
+                id.bytes().all(|b| b.is_ascii_digit()) && is_random(token)
+            })
+        });
+        let is_hook = path.contains("hook");
+        let last = || path.split('/').skip(1).filter(|it| is_generated(it)).last();
+        bot.or_else(|| is_hook.then(last).flatten()).and_then(place)
     })
 }
 
@@ -164,7 +254,9 @@ pub(crate) fn encoded(text: &str, found: &mut Vec<Found>, is_secret: impl Fn(&st
     let mut check = |range: Range<usize>| {
         let run = text.get(range.clone()).unwrap_or_default();
         let plain: String = run.chars().filter(|c| is_part(*c)).collect();
-        if is_secret(&decoded(&plain)) {
+        if is_private_key(&plain) {
+            found.push(Found::new(range, What::PrivateKey));
+        } else if is_secret(&decoded(&plain)) {
             found.push(Found::new(range, What::Encoded));
         }
     };

@@ -59,6 +59,21 @@ pub(crate) fn is_random(value: &str) -> bool {
     numbers >= 3 && changes >= 4 && changes * 6 >= signs.len()
 }
 
+/// Returns true for a text with capitals, small letters and digits.
+pub(crate) fn is_mixed(text: &str) -> bool {
+    text.bytes().any(|b| b.is_ascii_uppercase())
+        && text.bytes().any(|b| b.is_ascii_lowercase())
+        && text.bytes().any(|b| b.is_ascii_digit())
+}
+
+/// Returns true for a text that is random, or as long as one and mixed: it is behind a name, or in a
+/// place, that makes it suspicious.
+pub(crate) fn is_generated(value: &str) -> bool {
+    let is_plain = |b: u8| b.is_ascii_alphanumeric() || b"+/=_-".contains(&b);
+    let is_long = value.len() >= RANDOM && value.bytes().all(is_plain);
+    is_random(value) || is_long && is_mixed(value) && !value.starts_with('/')
+}
+
 /// Returns true for a word that may be a password, and is none of a language: with letters and
 /// digits.
 pub(crate) fn is_made_up(word: &str) -> bool {
@@ -66,6 +81,51 @@ pub(crate) fn is_made_up(word: &str) -> bool {
         && word.bytes().any(|b| b.is_ascii_alphabetic())
         && word.bytes().any(|b| b.is_ascii_digit())
         && !word.contains(['/', '(', '<', '{', '$'])
+}
+
+/// Returns true for a text that may be a secret in a map of secrets: it is no structure, number, file
+/// or URL.
+pub(crate) fn is_entry(value: &str) -> bool {
+    /// Minimum bytes of such a secret.
+    const SHORTEST: usize = 4;
+    value.len() >= SHORTEST
+        && !value.starts_with(['/', '.', '~', '$', '{', '[', '&', '*'])
+        && !value.contains("://")
+        && !value
+            .bytes()
+            .all(|b| b.is_ascii_digit() || b".:".contains(&b))
+        && !is_trivial(value)
+}
+
+/// Returns true for a private key without the lines of PEM around it: the Base64 or hexadecimal of
+/// PKCS #1, PKCS #8, SEC 1 or PKCS #12.
+pub(crate) fn is_private_key(encoded: &str) -> bool {
+    /// Minimum characters of a key, and maximum characters that are looked at.
+    const SIZES: (usize, usize) = (64, 64);
+    let begins = |bytes: Vec<u8>| {
+        let Some((&length, rest)) = bytes.strip_prefix(&[0x30]).and_then(<[u8]>::split_first)
+        else {
+            return false;
+        };
+        let more = if length < 0x80 { 0 } else { length & 0x7f };
+        let content = rest.get(usize::from(more)..).unwrap_or_default();
+        // The version, and a key behind it.
+        [
+            &[2, 1, 0, 2],
+            &[2, 1, 0, 0x30],
+            &[2, 1, 1, 4],
+            &[2, 1, 3, 0x30],
+        ]
+        .iter()
+        .any(|version: &&[u8; 4]| content.starts_with(*version))
+    };
+    let (least, most) = SIZES;
+    let start = encoded.get(..most.min(encoded.len())).unwrap_or_default();
+    encoded.len() >= least
+        && [from_base64(start), from_hex(start)]
+            .into_iter()
+            .flatten()
+            .any(begins)
 }
 
 /// Returns what is encoded in Base64, if that is valid. Its end may be cut off.

@@ -7,15 +7,24 @@ const BLANKS: [char; 2] = [' ', '\t'];
 /// Returns the range of the text of an element of XML.
 pub(super) fn element(text: &str, begin: usize) -> Range<usize> {
     const CDATA: &str = "<![CDATA[";
-    let inner = text.get(begin..).unwrap_or_default();
-    let (skipped, end) = if inner.trim_start().starts_with(CDATA) {
-        let blanks = inner.len() - inner.trim_start().len();
-        (blanks + CDATA.len(), "]]>")
-    } else {
-        (0, "<")
+    /// Maximum bytes of a comment before the text.
+    const COMMENT: usize = 256;
+    let mut inner = text.get(begin..).unwrap_or_default();
+    while let Some(comment) = inner.trim_start().strip_prefix("<!--") {
+        let near = comment.get(..comment.floor_char_boundary(COMMENT));
+        let Some(end) = near.and_then(|near| near.find("-->")) else {
+            break;
+        };
+        inner = comment.get(end + "-->".len()..).unwrap_or_default();
+    }
+    let end = match inner.trim_start().strip_prefix(CDATA) {
+        Some(data) => {
+            inner = data;
+            "]]>"
+        }
+        None => "<",
     };
-    let inner = inner.get(skipped..).unwrap_or_default();
-    let from = begin + skipped;
+    let from = text.len() - inner.len();
     from..from + inner.find(end).unwrap_or(inner.len())
 }
 
@@ -126,7 +135,7 @@ pub(super) fn begins_block(rest: &str) -> bool {
 
 /// Returns the lines after the value at `begin`, with the place of the first one, and how far its
 /// name at `start` is indented.
-fn after(text: &str, start: usize, begin: usize) -> (usize, usize, &str) {
+pub(super) fn after(text: &str, start: usize, begin: usize) -> (usize, usize, &str) {
     let line = text
         .get(..start)
         .and_then(|before| before.rfind('\n'))
@@ -138,7 +147,7 @@ fn after(text: &str, start: usize, begin: usize) -> (usize, usize, &str) {
     (start - line, first, text.get(first..).unwrap_or_default())
 }
 
-fn indent(line: &str) -> usize {
+pub(super) fn indent(line: &str) -> usize {
     line.len() - line.trim_start().len()
 }
 
