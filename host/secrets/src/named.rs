@@ -141,7 +141,7 @@ fn entries(text: &str, name: &Range<usize>, between: &Between, map: &str, found:
     found.extend(inside.into_iter().filter_map(|it| {
         let value = text.get(it.range.clone())?;
         let label = format!("{map}.{}", text.get(name.clone())?);
-        is_entry(value).then(|| Found {
+        is_entry(value).then_some(Found {
             what: What::Named(label),
             ..it
         })
