@@ -87,7 +87,8 @@ impl Problem {
         Self {
             place: Some((place.line, place.column)),
             path: shown(&path.to_string(), SENTENCE).into_owned(),
-            sentence: shown(sentence.as_ref(), SENTENCE).into_owned(),
+            // A value that is quoted may be a secret, or have one.
+            sentence: shown(&skydock_secrets::redacted(sentence.as_ref()), SENTENCE).into_owned(),
         }
     }
 

@@ -35,10 +35,15 @@ impl State {
         if !is_reason(&reason) || self.events >= MAX_PER_CALL {
             return false;
         }
-        if is_reserved(&reason) {
-            let message = format!(
-                "event rejected: reason {reason} is reserved for Skydock and Kubernetes; use another one"
-            );
+        let problem = if is_reserved(&reason) {
+            Some("is reserved for Skydock and Kubernetes; use another one")
+        } else if self.settings.redact(&reason) != reason {
+            Some("shows a value of the configuration")
+        } else {
+            None
+        };
+        if let Some(problem) = problem {
+            let message = format!("event rejected: reason {reason} {problem}");
             let (settings, generation) = (&self.settings, self.generation);
             self.shared
                 .log(settings, generation, Level::WARN, "events", &message);
