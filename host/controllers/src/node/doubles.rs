@@ -6,7 +6,7 @@
 //! while another node with it is ready, because it could not be corrected: it cannot be changed.
 
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeMap, BTreeSet},
     fmt,
     net::IpAddr,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -33,7 +33,12 @@ enum Claim {
 
 /// The nodes by what they claim.
 #[derive(Default)]
-pub(super) struct Doubles(Mutex<Index>);
+pub(super) struct Doubles {
+    index: Mutex<Index>,
+    /// Provider IDs that are being written, and the node. An entry is outdated when the node in the
+    /// cache has a provider ID, or is gone.
+    promised: Mutex<BTreeMap<String, String>>,
+}
 
 #[derive(Default)]
 struct Index(BTreeSet<(Claim, Arc<str>)>);
@@ -161,29 +166,47 @@ impl Doubles {
     }
 
     fn index(&self) -> MutexGuard<'_, Index> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.index.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the name of a node other than this one that has this provider ID and is ready.
+    /// Returns the name of a node other than this one that has this provider ID, or is about to get
+    /// it, and is ready. If there is none, this one is about to get it: nodes of one batch are
+    /// written at the same time.
     pub(super) fn ready(
         &self,
         id: &str,
         except: &str,
         nodes: &Informer<NodeKind>,
     ) -> Option<String> {
+        let mut promised = self.promised.lock().unwrap_or_else(PoisonError::into_inner);
+        promised.retain(|_, name| {
+            let entry = nodes.get(name);
+            entry.is_some_and(|entry| entry.view.provider_id.is_none())
+        });
+        let is_ready = |name: &str| nodes.get(name).is_some_and(|entry| entry.view.ready);
+        if let Some(other) = promised.get(id).filter(|it| *it != except && is_ready(it)) {
+            return Some(other.clone());
+        }
         let index = self.index();
         let claim = Claim::ProviderId(id.into());
-        index
+        let other = index
             .nodes(&claim)
             .filter(|name| &***name != except)
-            .find(|name| nodes.get(name).is_some_and(|entry| entry.view.ready))
-            .map(ToString::to_string)
+            .find(|name| is_ready(name))
+            .map(ToString::to_string);
+        if other.is_none() {
+            promised.insert(id.to_owned(), except.to_owned());
+        }
+        other
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
+    use crate::testing::{node, with};
 
     fn id(text: &str) -> Claim {
         Claim::ProviderId(text.into())
@@ -226,6 +249,33 @@ mod tests {
             (vec![], vec![])
         );
         assert_eq!(change("e", &[], &one), [""; 0]);
+    }
+
+    /// Nodes of one batch are written at the same time, and the cache has none of their IDs yet.
+    #[test]
+    fn a_provider_id_is_promised_to_one_ready_node() {
+        let (doubles, nodes) = (Doubles::default(), Informer::<NodeKind>::default());
+        let ready = |version: &str, id: Option<&str>, status: &str| {
+            json!({
+                "metadata": {"resourceVersion": version},
+                "spec": {"providerID": id},
+                "status": {"conditions": [{"type": "Ready", "status": status}]},
+            })
+        };
+        let apply = |name: &str, change| nodes.apply(with(&node(name), &change));
+        apply("a", ready("1", None, "True"));
+        apply("b", ready("1", None, "True"));
+        let taken = |id: &str, by: &str| doubles.ready(id, by, &nodes);
+        assert_eq!((taken("x://1", "a"), taken("x://1", "a")), (None, None));
+        assert_eq!(taken("x://1", "b").as_deref(), Some("a"));
+        assert_eq!(taken("x://2", "b"), None);
+        apply("a", ready("2", None, "False"));
+        assert_eq!(taken("x://1", "b"), None, "the other one is not ready");
+        apply("b", ready("2", Some("x://3"), "True"));
+        assert_eq!(taken("x://1", "a"), None, "it got another one");
+        nodes.delete("a");
+        apply("c", ready("1", None, "True"));
+        assert_eq!(taken("x://1", "c"), None, "the other one is gone");
     }
 
     #[test]
