@@ -30,6 +30,13 @@ impl ProviderInfo {
             .any(|prefix| provider_id.starts_with(prefix.as_str()))
     }
 
+    /// Returns true if the provider may write this annotation.
+    #[must_use]
+    pub fn may_annotate(&self, key: &str) -> bool {
+        let has = |prefix: &String| key.len() > prefix.len() && key.starts_with(prefix);
+        self.annotation_prefixes.iter().any(has)
+    }
+
     /// Returns true if the provider has this capability.
     #[must_use]
     pub fn can(&self, capability: Capability) -> bool {

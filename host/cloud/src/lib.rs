@@ -10,6 +10,7 @@
 
 #![forbid(unsafe_code)]
 
+mod annotations;
 mod call_kind;
 mod capability;
 mod cluster;
@@ -27,6 +28,7 @@ pub mod text;
 mod transport;
 pub mod units;
 
+pub use annotations::{MAX_ANNOTATION_BYTES, MAX_ANNOTATIONS, has_room};
 pub use call_kind::{CallKind, PerKind};
 pub use capability::Capability;
 pub use cluster::{

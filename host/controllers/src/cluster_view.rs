@@ -203,7 +203,7 @@ mod tests {
     use crate::{
         Metrics,
         constants::FINALIZER,
-        testing::{FakeApi, node, service, with},
+        testing::{FakeApi, FakeCloud, node, service, with},
     };
 
     #[tokio::test]
@@ -222,8 +222,8 @@ mod tests {
             revision: count_changes(&nodes, &services),
             notes: Arc::new(Notes::new(
                 clients,
-                Arc::clone(&nodes),
-                &services,
+                (Arc::clone(&nodes), Arc::clone(&services)),
+                Arc::new(FakeCloud::default()),
                 &metrics.shared,
             )),
             reads: Arc::new(Reads::new(api.client())),

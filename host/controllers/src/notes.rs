@@ -9,13 +9,13 @@ use std::{
 use k8s_openapi::api::core::v1::{Node, Service};
 use kube::Client;
 use serde_json::json;
-use skydock_cloud::{Note, ObjectKind, ObjectName, Pairs};
+use skydock_cloud::{CloudProvider, Note, ObjectKind, ObjectName, Pairs, has_room};
 use skydock_kube::{
     api::{ApiError, Patch, Target, patch},
     informer::{Change, Informer},
     queue::{Limiter, Priority, Queue},
 };
-use tokio::time::timeout;
+use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
 use crate::kinds::{NodeKind, ServiceKind};
@@ -31,6 +31,13 @@ type Last = Vec<(String, Option<String>)>;
 /// that: a plugin may use ever new keys.
 const MOST: usize = 64;
 
+/// Time between two writes to the same object. In the meantime, further annotations are gathered.
+const APART: Duration = Duration::from_secs(10);
+
+/// Pause after each write. Every write is kept for minutes by etcd, and sent to all that watch the
+/// object, such as kube-proxy on each node.
+const PAUSE: Duration = Duration::from_millis(100);
+
 /// Maximum time to write the remaining annotations at shutdown.
 const LAST: Duration = Duration::from_secs(2);
 
@@ -39,7 +46,11 @@ pub(crate) struct Notes {
     nodes: Client,
     services: Client,
     node_cache: Arc<Informer<NodeKind>>,
+    service_cache: Arc<Informer<ServiceKind>>,
+    provider: Arc<dyn CloudProvider>,
     queue: Queue<String>,
+    /// When objects were written last, unless that was long ago.
+    last: Mutex<HashMap<String, Instant>>,
     pending: Mutex<HashMap<String, (ObjectName, Annotations)>>,
     written: Arc<Written>,
 }
@@ -86,8 +97,8 @@ impl Written {
 impl Notes {
     pub(crate) fn new(
         (nodes, services): (Client, Client),
-        node_cache: Arc<Informer<NodeKind>>,
-        service_cache: &Informer<ServiceKind>,
+        (node_cache, service_cache): (Arc<Informer<NodeKind>>, Arc<Informer<ServiceKind>>),
+        provider: Arc<dyn CloudProvider>,
         metrics: &SharedMetrics,
     ) -> Self {
         let written = Arc::<Written>::default();
@@ -107,7 +118,10 @@ impl Notes {
             nodes,
             services,
             node_cache,
+            service_cache,
+            provider,
             queue,
+            last: Mutex::default(),
             pending: Mutex::default(),
             written,
         }
@@ -123,7 +137,7 @@ impl Notes {
 
     /// Queues a note. Values of the same object and key that are still pending are overwritten.
     pub(crate) fn take(&self, note: Note) {
-        let key = format!("{:?} {}", note.object.kind, note.object.uid);
+        let key = key(&note.object);
         let mut pending = self.pending();
         let (object, waiting) = pending
             .entry(key.clone())
@@ -136,12 +150,45 @@ impl Notes {
             }
         }
         drop(pending);
-        self.queue.add(key, Priority::Change);
+        let wait = self
+            .last()
+            .get(&key)
+            .map(|last| APART.saturating_sub(last.elapsed()));
+        self.queue
+            .add_after(key, wait.unwrap_or_default(), Priority::Change);
+    }
+
+    fn last(&self) -> MutexGuard<'_, HashMap<String, Instant>> {
+        self.last.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn remember_write(&self, object: &ObjectName) {
+        let (mut last, now) = (self.last(), Instant::now());
+        last.retain(|_, last| now.duration_since(*last) < APART);
+        last.insert(key(object), now);
+    }
+
+    /// Returns the annotations of an object in the cache.
+    fn present(&self, object: &ObjectName) -> Option<Pairs> {
+        match object.kind {
+            ObjectKind::Node => {
+                let entry = self.node_cache.get(&object.name)?;
+                (entry.uid() == object.uid).then(|| entry.view.annotations.clone())
+            }
+            ObjectKind::Service => {
+                let entry = self.service_cache.get(&object.to_string())?;
+                let annotations = entry.object.metadata.annotations.clone();
+                (entry.uid() == object.uid).then(|| annotations.unwrap_or_default())
+            }
+        }
     }
 
     /// Writes annotations until the future is dropped.
     pub(crate) async fn run(&self) {
-        let write = |key: String, _| async move { self.write(&key).await };
+        let write = |key: String, _| async move {
+            self.write(&key).await;
+            sleep(PAUSE).await;
+        };
         self.queue
             .run_workers(1, &CancellationToken::new(), write)
             .await;
@@ -192,18 +239,39 @@ impl Notes {
         }
     }
 
+    /// Returns the annotations for which the object has room. The cache has what was written
+    /// before, because that was a while ago.
+    fn fitting(&self, object: &ObjectName, annotations: &Annotations) -> Annotations {
+        let info = self.provider.info();
+        let mut after = self.present(object).unwrap_or_default();
+        let mut fitting = annotations.clone();
+        fitting.retain(|key, value| {
+            let Some(value) = value else {
+                after.remove(key);
+                return true;
+            };
+            let fits = has_room(&after, |key| info.may_annotate(key), (key, value));
+            if fits {
+                after.insert(key.clone(), value.clone());
+            } else {
+                tracing::warn!(%object, "annotation {key} is not written: the provider has too many or too large annotations on the object");
+            }
+            fits
+        });
+        fitting
+    }
+
     async fn send(&self, object: &ObjectName, annotations: &Annotations) -> Result<(), ApiError> {
+        let present = self.present(object);
+        if present.is_some_and(|present| has(&present, annotations)) {
+            return Ok(());
+        }
+        let annotations = &self.fitting(object, annotations);
+        self.remember_write(object);
         let body =
             Patch::Merge(json!({ "metadata": { "uid": object.uid, "annotations": annotations } }));
         match object.kind {
             ObjectKind::Node => {
-                let known = self
-                    .node_cache
-                    .get(&object.name)
-                    .filter(|entry| entry.uid() == object.uid);
-                if known.is_some_and(|entry| has(&entry.view.annotations, annotations)) {
-                    return Ok(());
-                }
                 let target = Target {
                     namespace: None,
                     name: &object.name,
@@ -227,6 +295,11 @@ impl Notes {
     }
 }
 
+/// Returns what identifies an object here.
+fn key(object: &ObjectName) -> String {
+    format!("{:?} {}", object.kind, object.uid)
+}
+
 /// Returns true if the object already has the wanted annotations.
 fn has(present: &Pairs, wanted: &Annotations) -> bool {
     wanted
@@ -241,7 +314,7 @@ mod tests {
     use prometheus_client::registry::Registry;
 
     use super::*;
-    use crate::testing::{FakeApi, service, with};
+    use crate::testing::{FakeApi, FakeCloud, service, with};
 
     #[test]
     fn own_writes_are_distinguished_from_those_of_others() {
@@ -291,7 +364,8 @@ mod tests {
         let (api, services) = (FakeApi::default(), Informer::<ServiceKind>::default());
         let metrics = SharedMetrics::register(&mut Registry::default());
         let clients = (api.client(), api.client());
-        let notes = Notes::new(clients, Arc::default(), &services, &metrics);
+        let caches = (Arc::default(), Arc::new(services));
+        let notes = Notes::new(clients, caches, Arc::new(FakeCloud::default()), &metrics);
         let take = |number: usize, value: &str| {
             let object = ObjectName {
                 kind: ObjectKind::Service,
@@ -313,14 +387,59 @@ mod tests {
         assert_eq!(waiting["k0"].as_deref(), Some("2"));
     }
 
-    #[tokio::test]
-    async fn a_value_that_others_change_back_is_their_change() {
-        let (api, services) = (FakeApi::default(), Informer::<ServiceKind>::default());
+    // Holds: SEC-62
+    #[tokio::test(start_paused = true)]
+    async fn writes_to_an_object_are_apart_and_leave_room() {
+        let (api, services) = (FakeApi::default(), Arc::<Informer<ServiceKind>>::default());
         let metrics = SharedMetrics::register(&mut Registry::default());
         let notes = Notes::new(
             (api.client(), api.client()),
-            Arc::default(),
-            &services,
+            (Arc::default(), Arc::clone(&services)),
+            Arc::new(FakeCloud::default()),
+            &metrics,
+        );
+        let present = json!({"fake.example/same": "1"});
+        services.apply(with(
+            &service("web"),
+            &json!({"metadata": {"annotations": present}}),
+        ));
+        let take = |key: &str, value: &str| {
+            notes.take(Note {
+                object: ObjectName::service(&services.get("ns/web").unwrap().view.service),
+                annotations: [(format!("fake.example/{key}"), Some(value.to_owned()))].into(),
+            });
+        };
+        let changes = async {
+            take("same", "1");
+            sleep(Duration::from_secs(1)).await;
+            assert!(api.requests().is_empty(), "it is there already");
+            for number in 0..50 {
+                take("a", &number.to_string());
+                sleep(Duration::from_millis(500)).await;
+            }
+            sleep(APART).await;
+            let written = api.requests().len();
+            assert!((2..=5).contains(&written), "{written} writes in 35 seconds");
+            (0..20).for_each(|number| take(&format!("big{number:02}"), &"v".repeat(4096)));
+            sleep(2 * APART).await;
+        };
+        tokio::select! {
+            () = notes.run() => unreachable!(),
+            () = changes => {}
+        }
+        let last = api.requests().pop().unwrap().body;
+        let written = last["metadata"]["annotations"].as_object().unwrap();
+        assert_eq!(written.len(), 15, "64 KiB are not exceeded");
+    }
+
+    #[tokio::test]
+    async fn a_value_that_others_change_back_is_their_change() {
+        let (api, services) = (FakeApi::default(), Arc::<Informer<ServiceKind>>::default());
+        let metrics = SharedMetrics::register(&mut Registry::default());
+        let notes = Notes::new(
+            (api.client(), api.client()),
+            (Arc::default(), Arc::clone(&services)),
+            Arc::new(FakeCloud::default()),
             &metrics,
         );
         let (version, written) = (AtomicU32::new(0), notes.written());

@@ -65,7 +65,10 @@ impl NodeController {
 
     /// Returns what to write, unless another node has the provider ID.
     fn plan(&self, entry: &NodeEntry, instance: &Instance) -> Result<Initialization, Refusal> {
-        let plan = plan::initialize(&entry.view, instance)?;
+        let mut plan = plan::initialize(&entry.view, instance)?;
+        let info = self.shared.provider.info();
+        plan.annotations
+            .keep_room(&entry.view.annotations, |key| info.may_annotate(key));
         if let Some(id) = &plan.provider_id
             && let Some(other) = self.doubles.ready(id, entry.name(), &self.shared.nodes)
         {

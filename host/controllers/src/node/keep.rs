@@ -42,7 +42,10 @@ impl NodeController {
         turns: &Semaphore,
     ) {
         let _turn = turns.acquire().await;
-        let plan = plan::repair(&entry.view, instance, self.options.kept);
+        let mut plan = plan::repair(&entry.view, instance, self.options.kept);
+        let info = self.shared.provider.info();
+        plan.annotations
+            .keep_room(&entry.view.annotations, |key| info.may_annotate(key));
         for refused in plan.labels.refused.iter().chain(&plan.annotations.refused) {
             tracing::debug!(node = entry.name(), "{refused}");
         }

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use skydock_cloud::{Instance, Node, Pairs};
+use skydock_cloud::{Instance, Node, Pairs, has_room};
 
 use crate::constants::{
     ANNOTATION_ANNOTATIONS, ANNOTATION_LABELS, LABEL_INSTANCE_TYPE, LABEL_INSTANCE_TYPE_BETA,
@@ -79,6 +79,42 @@ pub fn annotations(node: &Node, instance: &Instance) -> KeyPlan {
     plan.set
         .retain(|key, value| node.annotations.get(key) != Some(value));
     plan
+}
+
+impl KeyPlan {
+    /// Omits annotations for which a node with these has no room. `is_owned` tells which of these
+    /// the provider may write.
+    pub fn keep_room(&mut self, present: &Pairs, is_owned: impl Fn(&str) -> bool) {
+        let mut after = present.clone();
+        after.retain(|key, _| !self.remove.contains(key));
+        let mut dropped = BTreeSet::new();
+        self.set.retain(|key, value| {
+            let fits = has_room(&after, &is_owned, (key, value));
+            if fits {
+                after.insert(key.clone(), value.clone());
+            } else {
+                self.refused.push(format!(
+                    "annotation {key} of the cloud is ignored: the node has too many or too large annotations"
+                ));
+                dropped.insert(key.clone());
+            }
+            fits
+        });
+        dropped.retain(|key| !present.contains_key(key));
+        if dropped.is_empty() {
+            return;
+        }
+        let before = present.get(ANNOTATION_ANNOTATIONS);
+        self.remembered = self.remembered.take().map(|names| {
+            let kept = names.split(',').filter(|name| !dropped.contains(*name));
+            kept.collect::<Vec<_>>().join(",")
+        });
+        // What it says now is true.
+        self.remembered = self
+            .remembered
+            .take()
+            .filter(|names| *names != before.map_or("", String::as_str));
+    }
 }
 
 fn follow(
@@ -380,5 +416,41 @@ mod tests {
         );
         assert!(plan(&node, &cloud(&[("a", "1")])).is_empty());
         assert_eq!(plan(&node, &cloud(&[])).remove, ["a"]);
+    }
+
+    // Holds: SEC-62
+    #[test]
+    fn annotations_that_do_not_fit_are_omitted_and_the_others_written() {
+        let own = |name: usize| format!("x.example/{name:02}");
+        let instance = Instance {
+            annotations: (0..64).map(|it| (own(it), "1".into())).collect(),
+            ..Instance::default()
+        };
+        let others: Pairs = (0..40)
+            .map(|it| (format!("x.example/o{it}"), "1".into()))
+            .collect();
+        let node = Node {
+            annotations: others.clone(),
+            ..Node::default()
+        };
+        let mut plan = annotations(&node, &instance);
+        plan.keep_room(&node.annotations, |key| key.starts_with("x.example/"));
+        assert_eq!((plan.set.len(), plan.refused.len()), (24, 40));
+        let names: Vec<_> = plan.set.keys().cloned().collect();
+        assert_eq!(plan.remembered, Some(names.join(",")));
+
+        let mut now = others;
+        now.extend(plan.set);
+        now.extend(
+            plan.remembered
+                .map(|names| (ANNOTATION_ANNOTATIONS.to_owned(), names)),
+        );
+        let node = Node {
+            annotations: now,
+            ..Node::default()
+        };
+        let mut plan = annotations(&node, &instance);
+        plan.keep_room(&node.annotations, |key| key.starts_with("x.example/"));
+        assert!(plan.is_empty(), "nothing is written again: {plan:?}");
     }
 }

@@ -53,8 +53,8 @@ impl Host {
         );
         let notes = Notes::new(
             clients,
-            Arc::clone(&nodes),
-            &services,
+            (Arc::clone(&nodes), Arc::clone(&services)),
+            Arc::clone(&context.provider),
             &context.metrics.shared,
         );
         let reads = Reads::new(context.clients.service.clone());

@@ -1,6 +1,6 @@
 //! Rules for the labels and annotations of an instance.
 
-use skydock_cloud::Pairs;
+use skydock_cloud::{MAX_ANNOTATION_BYTES, Pairs};
 
 use super::{
     error::{AnswerError, Checked, MAX_LIST, count, value},
@@ -46,6 +46,9 @@ pub(crate) fn annotations(
     permissions: &Permissions,
 ) -> Checked<Pairs> {
     count("annotations", all.len(), MAX_LIST)?;
+    let bytes = all.iter().map(|(key, text)| key.len() + text.len());
+    let what = "bytes of annotations with their keys";
+    count(what, bytes.sum(), MAX_ANNOTATION_BYTES)?;
     let mut annotations = Pairs::new();
     for (key, text) in all {
         let is_owned = prefixes
@@ -127,6 +130,16 @@ mod tests {
             (labels(many(65)), annotated(many(65))),
             (excess("labels"), excess("annotations"))
         );
+    }
+
+    // Holds: SEC-62
+    #[test]
+    fn annotations_have_at_most_64_kib_together() {
+        let of = |bytes: usize| {
+            let one = |it| pair(&format!("metal.example/{it:02}"), &"v".repeat(bytes));
+            annotated((0..16).map(one).collect())
+        };
+        assert!(of(4096 - 16).is_ok() && of(4096 - 15).is_err());
     }
 
     #[test]

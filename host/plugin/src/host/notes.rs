@@ -5,7 +5,7 @@ use std::{
     sync::{Mutex, PoisonError},
 };
 
-use skydock_cloud::{Note, ObjectName};
+use skydock_cloud::{Note, ObjectName, Pairs};
 
 use super::ClusterSlot;
 
@@ -32,6 +32,18 @@ impl Notes {
             notes.push((object, key, value));
         }
         fits
+    }
+
+    /// Returns the annotations of an object that has these, once those of this call are written.
+    pub(super) fn after(&self, object: &ObjectName, mut present: Pairs) -> Pairs {
+        let notes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        for (_, key, value) in notes.iter().filter(|(of, ..)| of == object) {
+            match value {
+                Some(value) => drop(present.insert(key.clone(), value.clone())),
+                None => drop(present.remove(key)),
+            }
+        }
+        present
     }
 
     /// Passes all annotations to the cluster, to be written.

@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use skydock_cloud::{
     Cluster, ForeignKind, ForeignObject, NamedBy, ObjectKind, ObjectName, Pairs, ReadError,
+    has_room,
 };
 
-use super::State;
+use super::{State, notes::Notes};
 use crate::{
     answers::text::{MAX_ANNOTATION, is_qualified},
     permissions::ObjectGrant,
@@ -14,10 +15,6 @@ use crate::{
 
 /// Maximum bytes of an object as JSON, as in the contract: the limit of the API server.
 const MAX_OBJECT: usize = 1 << 20;
-
-/// Maximum number of the plugin's annotations on one object. All annotations of an object together
-/// have at most 256 KiB, and users need some of that.
-const MAX_KEYS: usize = 64;
 
 impl State {
     /// Sets an annotation of the current call, or removes it with `None`. Returns false if the
@@ -35,7 +32,8 @@ impl State {
             .and_then(|notes| self.while_serving(notes));
         match (notes, self.named(name)) {
             (Some(notes), Some(object)) if may_write && fits && is_qualified(&key) => {
-                (value.is_none() || self.has_room(&object, &key)) && notes.take(object, key, value)
+                let fits = |value: &String| self.has_room(&object, notes, (&key, value));
+                value.as_ref().is_none_or(fits) && notes.take(object, key, value)
             }
             _ => false,
         }
@@ -47,14 +45,14 @@ impl State {
         self.owned.annotations.iter().any(has)
     }
 
-    /// Returns true if the object has the annotation, or may have another one of the plugin.
-    fn has_room(&self, object: &ObjectName, key: &str) -> bool {
+    /// Returns true if the object may have this annotation, too.
+    fn has_room(&self, object: &ObjectName, notes: &Notes, wanted: (&str, &str)) -> bool {
         let Some(cluster) = self.cluster() else {
             return false;
         };
         let fits = |present: &Pairs| {
-            let owned = present.keys().filter(|key| self.owns(key)).count();
-            present.contains_key(key) || owned < MAX_KEYS
+            let present = notes.after(object, present.clone());
+            has_room(&present, |key| self.owns(key), wanted)
         };
         let ObjectName {
             namespace, name, ..
