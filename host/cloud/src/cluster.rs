@@ -194,6 +194,9 @@ pub trait Cluster: Send + Sync {
     /// Returns the Service with this name, if it is one of [`Cluster::services`].
     fn service(&self, namespace: &str, name: &str) -> Option<Arc<Service>>;
 
+    /// Returns true if there is a Service with this name, of whatever type and class.
+    fn has_service(&self, namespace: &str, name: &str) -> bool;
+
     /// Returns one object as JSON; `None` if it does not exist.
     fn object_json(&self, kind: ObjectKind, namespace: &str, name: &str) -> Option<String>;
 

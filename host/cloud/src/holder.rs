@@ -12,6 +12,13 @@ pub enum Holder {
         /// Name of the Service.
         name: String,
     },
+    /// A Service has it in `spec.externalIPs`, where its user has put it.
+    ExternalIp {
+        /// Namespace of the Service.
+        namespace: String,
+        /// Name of the Service.
+        name: String,
+    },
     /// A Service that this provider does not serve has it as the address of its load balancer.
     LoadBalancer {
         /// Namespace of the Service.
@@ -36,6 +43,9 @@ impl fmt::Display for Holder {
         match self {
             Self::ClusterIp { namespace, name } => {
                 write!(f, "a cluster IP of Service {namespace}/{name}")
+            }
+            Self::ExternalIp { namespace, name } => {
+                write!(f, "an external IP of Service {namespace}/{name}")
             }
             Self::LoadBalancer { namespace, name } => {
                 write!(f, "the load balancer address of Service {namespace}/{name}")

@@ -43,6 +43,10 @@ impl WayOut for NoWayOut {
     fn is_api_server(&self, _: IpAddr) -> bool {
         false
     }
+
+    fn translated(&self, address: IpAddr) -> IpAddr {
+        address
+    }
 }
 
 /// Returns gateways that deny each request, whose metrics are in the registry.

@@ -74,6 +74,10 @@ impl Cluster for Stage {
             .find(|it| it.namespace == namespace && it.name == name)
     }
 
+    fn has_service(&self, namespace: &str, name: &str) -> bool {
+        self.service(namespace, name).is_some()
+    }
+
     fn object_json(&self, _: ObjectKind, _: &str, _: &str) -> Option<String> {
         None
     }

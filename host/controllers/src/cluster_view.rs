@@ -146,6 +146,10 @@ impl Cluster for ClusterView {
         Some(Arc::clone(&entry.view.service))
     }
 
+    fn has_service(&self, namespace: &str, name: &str) -> bool {
+        self.services.get(&format!("{namespace}/{name}")).is_some()
+    }
+
     fn object_json(&self, kind: ObjectKind, namespace: &str, name: &str) -> Option<String> {
         match kind {
             ObjectKind::Node => {
@@ -282,6 +286,10 @@ mod tests {
         assert_eq!(
             (["leaving", "wanting"].map(one), hidden.map(one)),
             ([true; 2], [false; 4])
+        );
+        assert_eq!(
+            ["plain", "classy", "none"].map(|name| view.has_service("ns", name)),
+            [true, true, false]
         );
         assert_eq!(
             (view.node("n1").is_some(), view.node("n2").is_some()),

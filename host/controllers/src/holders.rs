@@ -31,6 +31,7 @@ struct Index {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Owner {
     ClusterIp(Arc<str>),
+    ExternalIp(Arc<str>),
     LoadBalancer(Arc<str>),
     Node(Arc<str>),
 }
@@ -80,11 +81,18 @@ impl Claims {
         let cluster_ips = cluster_ips
             .filter_map(|text| parsed(text))
             .map(|address| (address, Owner::ClusterIp(Arc::clone(&key))));
+        // kube-proxy serves them on every node, like those of load balancers.
+        let external_ips = spec.and_then(|spec| spec.external_ips.as_deref());
+        let external_ips = external_ips
+            .unwrap_or_default()
+            .iter()
+            .filter_map(|text| parsed(text))
+            .map(|address| (address, Owner::ExternalIp(Arc::clone(&key))));
         let ingress = ingress
             .filter_map(|text| parsed(text))
             .map(|address| (address, Owner::LoadBalancer(Arc::clone(&key))));
         Self {
-            addresses: cluster_ips.chain(ingress).collect(),
+            addresses: cluster_ips.chain(external_ips).chain(ingress).collect(),
             pods: Vec::new(),
         }
     }
@@ -192,6 +200,10 @@ impl Holders {
                 let (namespace, name) = names(key);
                 Some(Holder::ClusterIp { namespace, name })
             }
+            Owner::ExternalIp(key) => {
+                let (namespace, name) = names(key);
+                Some(Holder::ExternalIp { namespace, name })
+            }
             Owner::LoadBalancer(key) => {
                 let (namespace, name) = names(key);
                 (!serves(key)).then_some(Holder::LoadBalancer { namespace, name })
@@ -254,7 +266,9 @@ mod tests {
             let first = clusters.first();
             json!({"spec": {"type": "ClusterIP", "clusterIP": first, "clusterIPs": clusters}})
         };
-        let old = json!({"spec": {"type": "NodePort", "clusterIP": "10.96.0.7"}});
+        let old = json!({
+            "spec": {"type": "NodePort", "clusterIP": "10.96.0.7", "externalIPs": ["198.51.100.7"]},
+        });
         let (_caches, find) = caches(&[
             ("dns", plain(&["10.96.0.1", "fd00:96::1"])),
             ("headless", plain(&["None"])),
@@ -268,6 +282,7 @@ mod tests {
             ("fd00:96::1", &["a cluster IP of Service ns/dns"]),
             ("::ffff:10.96.0.1", &["a cluster IP of Service ns/dns"]),
             ("10.96.0.7", &["a cluster IP of Service ns/old"]),
+            ("198.51.100.7", &["an external IP of Service ns/old"]),
             (
                 "10.96.0.10",
                 &[

@@ -216,7 +216,8 @@ impl AddressPolicy {
 
     /// Returns the IPv4 address to which a NAT64 translator connects for this address, or else the
     /// address itself.
-    fn translated(&self, address: IpAddr) -> IpAddr {
+    #[must_use]
+    pub fn translated(&self, address: IpAddr) -> IpAddr {
         let IpAddr::V6(v6) = address else {
             return address;
         };

@@ -16,8 +16,8 @@ use ipnet::{IpNet, Ipv6Net};
 use prometheus_client::registry::Registry;
 use skydock_cloud::Cluster;
 use skydock_egress::{
-    Audit, AuditConfig, Closed, ConfigErrors, EgressMetrics, EgressRule, Gateway, HostIssuer,
-    Settings, Surroundings, TlsConfig,
+    AddressPolicy, Audit, AuditConfig, Closed, ConfigErrors, EgressMetrics, EgressRule, Gateway,
+    HostIssuer, Settings, Surroundings, TlsConfig,
     credentials::{
         BindError, CredentialMetrics, Credentials, CredentialsErrors, SystemClock, Tools, Withheld,
         config::{ClientCertificate, ClientCertificateConfig, CredentialConfig},
@@ -423,6 +423,14 @@ impl WayOut for Egress {
             .unwrap_or_else(PoisonError::into_inner)
             .iter()
             .any(|known| known.ip().to_canonical() == address)
+    }
+
+    fn translated(&self, address: IpAddr) -> IpAddr {
+        let policy = AddressPolicy {
+            nat64: self.state().opened.permits.nat64.clone(),
+            ..AddressPolicy::default()
+        };
+        policy.translated(address)
     }
 }
 

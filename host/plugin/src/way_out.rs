@@ -18,6 +18,10 @@ pub trait WayOut: fmt::Debug + Send + Sync {
 
     /// Returns true if this process reaches the API server at this address, as far as it is known.
     fn is_api_server(&self, address: IpAddr) -> bool;
+
+    /// Returns the IPv4 address to which a NAT64 translator of the network connects for this
+    /// address, or else the address itself.
+    fn translated(&self, address: IpAddr) -> IpAddr;
 }
 
 /// A rule whose credential is not for a component.

@@ -221,6 +221,24 @@ async fn the_addresses_of_the_api_server_are_closed() {
     assert!(is_api_server("10.20.0.1") && !is_api_server("10.20.0.2"));
 }
 
+// Holds: SEC-16
+#[test]
+fn configured_nat64_prefixes_count_for_addresses_that_are_written() {
+    let permits = Permits {
+        nat64: vec!["2001:db8:64::/96".parse().unwrap()],
+        ..permits("any")
+    };
+    let egress = Egress::new("a", permits, Vec::new(), &mut Registry::default()).unwrap();
+    for (address, leads_to) in [
+        ("2001:db8:64::a60:1", "10.96.0.1"),
+        ("2001:db8:65::a60:1", "2001:db8:65::a60:1"),
+        ("10.96.0.1", "10.96.0.1"),
+    ] {
+        let address = address.parse().unwrap();
+        assert_eq!(egress.translated(address).to_string(), leads_to);
+    }
+}
+
 #[test]
 fn operating_md_lists_every_egress_metric() {
     let page = include_str!("../../../../docs/operating.md");

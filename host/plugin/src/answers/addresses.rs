@@ -29,6 +29,8 @@ pub struct IngressRules {
 /// What is known to have an address.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Taken {
+    /// The IPv4 address to which a NAT64 translator of the network connects for it.
+    pub(crate) translated: Option<IpAddr>,
     /// The API server has it.
     pub(crate) api_server: bool,
     /// These objects have it.
@@ -59,6 +61,9 @@ pub enum Refused {
     ApiServer,
     /// The cluster's DNS answers for this name.
     ClusterName,
+    /// The cluster's DNS answers for this name with the search path of Pods: it is that of a
+    /// Service, as `NAMESPACE/NAME`.
+    ServiceName(String),
     /// It belongs to a Pod.
     Pod(IpNet),
     /// It is a Service's cluster IP.
@@ -81,6 +86,12 @@ impl fmt::Display for Refused {
             Self::Metadata => f.write_str("it is a metadata service of clouds"),
             Self::ApiServer => f.write_str("it is the address of the Kubernetes API server"),
             Self::ClusterName => f.write_str("it is a name in the DNS of the cluster"),
+            Self::ServiceName(key) => {
+                write!(
+                    f,
+                    "it is the name of Service {key} in the DNS of the cluster"
+                )
+            }
             Self::Pod(net) => write!(f, "it is in the Pod address range {net}{allowed}"),
             Self::Service(net) => write!(f, "it is in the cluster IP range {net}{allowed}"),
             Self::Held(holder @ Holder::Node(_)) => write!(
@@ -153,6 +164,17 @@ fn within(nets: &[IpNet], address: IpAddr) -> Option<IpNet> {
 }
 
 impl Taken {
+    /// Returns the address, and the IPv4 address that it leads to.
+    fn forms(&self, address: IpAddr) -> impl Iterator<Item = IpAddr> {
+        forms(address).chain(self.translated)
+    }
+
+    /// Rejects addresses that no machine has in this network.
+    fn possible(&self, address: IpAddr) -> Result<(), Refused> {
+        possible(address)?;
+        self.translated.map_or(Ok(()), |_| Err(Refused::Embedded))
+    }
+
     fn by(&self, is: impl Fn(&Holder) -> bool) -> Result<(), Refused> {
         let holder = self.holders.iter().find(|holder| is(holder));
         holder.map_or(Ok(()), |it| Err(Refused::Held(it.clone())))
@@ -162,10 +184,10 @@ impl Taken {
 impl IngressRules {
     /// Checks an address of this node.
     pub(crate) fn node(&self, address: IpAddr, node: &Node, taken: &Taken) -> Result<(), Refused> {
-        if forms(address).any(is_metadata_address) {
+        if taken.forms(address).any(is_metadata_address) {
             return Err(Refused::Metadata);
         }
-        possible(address)?;
+        taken.possible(address)?;
         taken.by(|holder| matches!(holder, Holder::ClusterIp { .. }))?;
         if let Some(net) = within(&self.services, address) {
             return Err(Refused::Service(net));
@@ -188,26 +210,38 @@ impl IngressRules {
         taken: &Taken,
     ) -> Result<(), Refused> {
         // Nobody can allow these: whoever has them serves the whole cluster.
-        if forms(address).any(is_metadata_address) {
+        if taken.forms(address).any(is_metadata_address) {
             return Err(Refused::Metadata);
         }
         if taken.api_server {
             return Err(Refused::ApiServer);
         }
         let own = |form: IpAddr| service.cluster_ips.iter().any(|ip| ip.parse() == Ok(form));
-        if forms(address).any(own) {
+        if taken.forms(address).any(own) {
             return Err(Refused::Held(Holder::ClusterIp {
                 namespace: service.namespace.clone(),
                 name: service.name.clone(),
             }));
         }
         taken.by(|it| matches!(it, Holder::ClusterIp { .. } | Holder::LoadBalancer { .. }))?;
+        // Whoever can write a Service can write any external IP: it must not take away an address
+        // that a load balancer already has.
+        let ingress = service.status.ingress.iter();
+        let has_it = ingress
+            .filter_map(|it| it.ip.as_deref()?.parse::<IpAddr>().ok())
+            .any(|it| it == address);
+        taken.by(|it| {
+            let other = |namespace: &str, name: &str| {
+                (namespace, name) != (&*service.namespace, &*service.name)
+            };
+            matches!(it, Holder::ExternalIp { namespace, name } if !has_it && other(namespace, name))
+        })?;
         taken.by(|it| matches!(it, Holder::Node(_) if !self.node_addresses))?;
         if within(&self.allowed, address).is_some() {
             return Ok(());
         }
 
-        possible(address)?;
+        taken.possible(address)?;
         if matches!(address, IpAddr::V4(it) if it.octets() >= [240, 0, 0, 0]) {
             return Err(Refused::Reserved);
         }

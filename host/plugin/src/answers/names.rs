@@ -8,30 +8,66 @@ use skydock_egress::is_metadata_name;
 use super::Refused;
 
 /// Names that every machine uses for itself (RFC 6761, and the `/etc/hosts` of Linux
-/// distributions).
+/// distributions), also below [`LOCAL_DOMAINS`].
 const LOCAL: &[&str] = &[
     "localhost",
-    "localhost.localdomain",
+    "localhost4",
     "localhost6",
     "ip6-localhost",
     "ip6-loopback",
+    "ipv6-localhost",
+    "ipv6-loopback",
+    "loopback",
 ];
 
-/// Domains of the cluster's DNS: that of Services in search paths, the default domain, and that of
-/// Services of several clusters. A cluster may have another domain, which Skydock does not know.
-const CLUSTER: &[&str] = &["svc", "cluster.local", "clusterset.local"];
+/// Domains of names that every machine uses for itself. Machines may have other names there.
+const LOCAL_DOMAINS: &[&str] = &[".localdomain", ".localdomain4", ".localdomain6"];
+
+/// Names in `/etc/hosts` for all machines of a network.
+const MULTICAST: &[&str] = &[
+    "mcastprefix",
+    "allnodes",
+    "allrouters",
+    "allhosts",
+    "localnet",
+];
+
+/// Domains of the cluster's DNS: those of Services and Pods in search paths, the default domain,
+/// and that of Services of several clusters. A cluster may have another domain, which Skydock does
+/// not know.
+const CLUSTER: &[&str] = &["svc", "pod", "cluster.local", "clusterset.local"];
 
 /// The name of the API server in the cluster's DNS.
 const API_SERVER: &str = "kubernetes.default";
 
-/// Checks a name. If it stands for a fixed address, `judge` checks the address.
+/// What a name may stand for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Meant<'a> {
+    /// This address.
+    Address(IpAddr),
+    /// This Service, if it exists.
+    Service {
+        /// Its namespace.
+        namespace: &'a str,
+        /// Its name.
+        name: &'a str,
+    },
+}
+
+/// Checks a name. `judge` checks what it stands for. `home` is the namespace of the Pods that use
+/// the name, if they are in one.
 pub(crate) fn check(
     name: &str,
-    judge: impl Fn(IpAddr) -> Result<(), Refused>,
+    home: Option<&str>,
+    judge: impl Fn(Meant<'_>) -> Result<(), Refused>,
 ) -> Result<(), Refused> {
     let name = name.trim_end_matches('.').to_ascii_lowercase();
-    if LOCAL.contains(&name.as_str()) || name.ends_with(".localhost") {
+    if is_local(&name) {
         return Err(Refused::Loopback);
+    }
+    let of_network = name.strip_prefix("ip6-").or(name.strip_prefix("ipv6-"));
+    if of_network.is_some_and(|rest| MULTICAST.contains(&rest)) {
+        return Err(Refused::Multicast);
     }
     if is_metadata_name(&name) {
         return Err(Refused::Metadata);
@@ -42,9 +78,26 @@ pub(crate) fn check(
     match in_disguise(&name) {
         // A machine may be named `7`.
         Some(address) if matches!(address.octets(), [0, ..]) && !address.is_unspecified() => Ok(()),
-        Some(address) => judge(address.into()),
-        None => Ok(()),
+        Some(address) => judge(Meant::Address(address.into())),
+        None => service(&name, home).map_or(Ok(()), judge),
     }
+}
+
+/// Returns true if every machine uses this name for itself.
+fn is_local(name: &str) -> bool {
+    let below = LOCAL_DOMAINS.iter().find_map(|it| name.strip_suffix(it));
+    let name = below.unwrap_or(name);
+    LOCAL.contains(&name) || name.ends_with(".localhost")
+}
+
+/// Returns the Service that Pods find under this name with their search path.
+fn service<'a>(name: &'a str, home: Option<&'a str>) -> Option<Meant<'a>> {
+    let (name, namespace) = match name.split_once('.') {
+        Some((_, rest)) if rest.contains('.') => return None,
+        Some(parts) => parts,
+        None => (name, home?),
+    };
+    Some(Meant::Service { namespace, name })
 }
 
 /// Returns true if the cluster's DNS answers for this name.
@@ -104,6 +157,16 @@ mod tests {
             ("LocalHost.", Some(Refused::Loopback)),
             ("a.localhost", Some(Refused::Loopback)),
             ("ip6-localhost", Some(Refused::Loopback)),
+            ("localhost.localdomain", Some(Refused::Loopback)),
+            ("localhost4", Some(Refused::Loopback)),
+            ("localhost4.localdomain4", Some(Refused::Loopback)),
+            ("localhost6.localdomain6", Some(Refused::Loopback)),
+            ("ipv6-loopback", Some(Refused::Loopback)),
+            ("a.localhost.localdomain", Some(Refused::Loopback)),
+            ("node-1.localdomain", None),
+            ("localhost.example", None),
+            ("ip6-allnodes", Some(Refused::Multicast)),
+            ("ipv6-allrouters", Some(Refused::Multicast)),
             ("127.1", Some(Refused::Loopback)),
             ("127.0.0.1.", Some(Refused::Loopback)),
             ("2130706433", Some(Refused::Loopback)),
@@ -114,7 +177,10 @@ mod tests {
             ("99999999999", None),
         ];
         for (text, expected) in table {
-            let checked = check(text, addresses::possible);
+            let checked = check(text, Some("shop"), |meant| match meant {
+                Meant::Address(address) => addresses::possible(address),
+                Meant::Service { .. } => Ok(()),
+            });
             assert_eq!(checked.err(), expected, "{text}");
         }
     }
@@ -130,19 +196,45 @@ mod tests {
             ("web.shop.svc", cluster.clone()),
             ("web.shop.svc.cluster.local", cluster.clone()),
             ("10-244-0-1.shop.pod.cluster.local.", cluster.clone()),
+            ("10-244-0-1.shop.pod", cluster.clone()),
             ("web.shop.svc.clusterset.local", cluster),
             ("metadata.google.internal", metadata.clone()),
             ("instance-data", metadata),
             ("kubernetes", None),
             ("kubernetes.default-pool.example", None),
             ("svc", None),
+            ("pod", None),
+            ("lb.pod.example.com", None),
             ("mysvc", None),
             ("cluster.local", None),
             ("mycluster.local", None),
             ("lb.svc.example.com", None),
         ];
         for (text, expected) in table {
-            assert_eq!(check(text, |_| Ok(())).err(), expected, "{text}");
+            assert_eq!(check(text, None, |_| Ok(())).err(), expected, "{text}");
+        }
+    }
+
+    // Holds: SEC-60
+    #[test]
+    fn names_of_services_in_the_search_path_are_found() {
+        for (text, home, expected) in [
+            ("db.shop", None, Some("shop/db")),
+            ("DB.Shop.", Some("web"), Some("shop/db")),
+            ("db", Some("web"), Some("web/db")),
+            ("db", None, None),
+            ("lb.db.shop", Some("web"), None),
+            ("10.1", Some("web"), None),
+        ] {
+            let judge = |meant: Meant<'_>| match meant {
+                Meant::Service { namespace, name } => {
+                    Err(Refused::ServiceName(format!("{namespace}/{name}")))
+                }
+                Meant::Address(_) => Ok(()),
+            };
+            let found = check(text, home, judge).err();
+            let expected = expected.map(|key| Refused::ServiceName(key.into()));
+            assert_eq!(found, expected, "{text}");
         }
     }
 }

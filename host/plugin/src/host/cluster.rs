@@ -8,7 +8,7 @@ use std::{
 use skydock_cloud::{Cluster, Node, ObjectKind, ObjectName, Service};
 
 use super::{Owned, Shared, State};
-use crate::answers::{Taken, addresses::forms};
+use crate::answers::{Refused, Taken, addresses::forms};
 
 /// Slot for the cluster that a plugin sees. It is empty until the caches are filled, and again
 /// after they are gone.
@@ -37,20 +37,43 @@ impl ClusterSlot {
 }
 
 impl Shared {
-    /// Returns what is known to have this address, or the IPv4 address that it contains. Nothing is
+    /// Returns what is known to have this address, or the IPv4 address that it leads to. Nothing is
     /// known while the slot is empty; no answer is used then.
     pub(crate) fn taken(&self, address: IpAddr) -> Taken {
-        let is_api_server = |form| {
-            self.way_out
-                .as_ref()
-                .is_some_and(|way_out| way_out.is_api_server(form))
-        };
+        let way_out = self.way_out.as_ref();
+        let translated = way_out
+            .map(|way_out| way_out.translated(address))
+            .filter(|translated| *translated != address);
+        let forms = || forms(address).chain(translated);
+        let is_api_server = |form| way_out.is_some_and(|way_out| way_out.is_api_server(form));
         let cluster = self.cluster.get();
         let holders = |form| cluster.as_ref().map(|it| it.holders(form));
         Taken {
-            api_server: forms(address).any(is_api_server),
-            holders: forms(address).filter_map(holders).flatten().collect(),
+            translated,
+            api_server: forms().any(is_api_server),
+            holders: forms().filter_map(holders).flatten().collect(),
         }
+    }
+
+    /// Rejects the name of a Service.
+    pub(crate) fn no_service(&self, namespace: &str, name: &str) -> Result<(), Refused> {
+        let cluster = self.cluster.get();
+        if cluster.is_some_and(|cluster| cluster.has_service(namespace, name)) {
+            return Err(Refused::ServiceName(format!("{namespace}/{name}")));
+        }
+        Ok(())
+    }
+}
+
+impl Owned {
+    /// Returns true if the plugin owns the node's provider ID, or if the node has none.
+    pub(super) fn may_see(&self, node: &Node) -> bool {
+        let owned = |id: &str| {
+            self.provider_ids
+                .iter()
+                .any(|prefix| id.starts_with(prefix.as_str()))
+        };
+        node.provider_id.as_deref().is_none_or(owned)
     }
 }
 
@@ -76,17 +99,6 @@ pub(crate) struct View {
 }
 
 impl View {
-    /// Returns true if the plugin owns the node's provider ID, or if the node has none.
-    fn may_see(&self, node: &Node) -> bool {
-        let owned = |id: &str| {
-            self.owned
-                .provider_ids
-                .iter()
-                .any(|prefix| id.starts_with(prefix.as_str()))
-        };
-        node.provider_id.as_deref().is_none_or(owned)
-    }
-
     /// Returns the nodes that the plugin may see, each converted.
     pub(crate) fn nodes<T>(&self, convert: impl Fn(&Node) -> T) -> Vec<T> {
         let Some(cluster) = &self.cluster else {
@@ -95,7 +107,7 @@ impl View {
         cluster
             .nodes()
             .iter()
-            .filter(|node| self.may_see(node))
+            .filter(|node| self.owned.may_see(node))
             .map(|node| convert(node))
             .collect()
     }
@@ -123,7 +135,7 @@ impl View {
         match kind {
             ObjectKind::Node => cluster
                 .node(name)
-                .filter(|node| self.may_see(node))
+                .filter(|node| self.owned.may_see(node))
                 .map(|node| ObjectName::node(&node)),
             ObjectKind::Service => cluster
                 .service(namespace, name)

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use skydock_cloud::{Node, NodeSet, ObjectKind, ObjectName, Pairs, Service};
 
-use super::{State, notes::Notes};
+use super::{Owned, State, notes::Notes};
 
 /// The objects that the current call is about, and the annotations that it sets on them.
 #[derive(Clone, Default)]
@@ -84,14 +84,17 @@ impl Subject {
         self
     }
 
-    /// Returns the object with this name: `NAME` for a node, `NAMESPACE/NAME` for the Service.
-    fn named(&self, name: &str) -> Option<ObjectName> {
+    /// Returns the object with this name: `NAME` for a node that the plugin may see,
+    /// `NAMESPACE/NAME` for the Service.
+    fn named(&self, name: &str, owned: &Owned) -> Option<ObjectName> {
         let service = self
             .service
             .as_ref()
             .map(|service| &service.name)
             .filter(|it| it.to_string() == name);
-        let node = || self.nodes.iter().find(|node| node.name == name);
+        // Calls about routes and load balancers are also about nodes of other providers.
+        let is_it = |node: &&Arc<Node>| node.name == name && owned.may_see(node);
+        let node = || self.nodes.iter().find(is_it);
         service
             .cloned()
             .or_else(|| node().map(|node| ObjectName::node(node)))
@@ -102,7 +105,7 @@ impl State {
     /// Returns an object of the current call by the plugin's name for it.
     pub(super) fn named(&self, name: &str) -> Option<ObjectName> {
         if !self.subject.everything {
-            return self.subject.named(name);
+            return self.subject.named(name, &self.owned);
         }
         match name.split_once('/') {
             Some((namespace, name)) => self.view().object(ObjectKind::Service, namespace, name),
@@ -115,14 +118,20 @@ impl State {
 mod tests {
     use super::*;
 
+    // Holds: SEC-06
     #[test]
     fn finds_nodes_by_name_and_services_by_namespaced_name() {
-        let node = |name: &str| {
+        let node = |name: &str, id: Option<&str>| {
             Arc::new(Node {
                 name: name.into(),
                 uid: format!("uid-{name}"),
+                provider_id: id.map(Into::into),
                 ..Node::default()
             })
+        };
+        let owned = Owned {
+            provider_ids: vec!["metal://".into()],
+            ..Owned::default()
         };
         let service = Service {
             namespace: "a".into(),
@@ -130,13 +139,20 @@ mod tests {
             uid: "s".into(),
             ..Service::default()
         };
-        let subject = Subject::service(&service).with_nodes(&[node("a"), node("web")].into(), None);
-        let uid = |name: &str| subject.named(name).map(|object| object.uid);
+        let nodes = [
+            node("a", Some("aws:///i-1")),
+            node("new", None),
+            node("web", Some("metal://1")),
+        ];
+        let subject = Subject::service(&service).with_nodes(&nodes.into(), None);
+        let uid = |name: &str| subject.named(name, &owned).map(|object| object.uid);
         assert_eq!(
             (uid("a/web").as_deref(), uid("web").as_deref()),
             (Some("s"), Some("uid-web"))
         );
+        assert_eq!(uid("new").as_deref(), Some("uid-new"));
         assert_eq!((uid("b/web"), uid("a/a"), uid("b")), (None, None, None));
-        assert_eq!(Subject::default().named("a"), None);
+        assert_eq!(uid("a"), None, "a node of another provider");
+        assert_eq!(Subject::default().named("new", &owned), None);
     }
 }

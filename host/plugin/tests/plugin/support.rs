@@ -135,6 +135,10 @@ impl WayOut for OneWay {
     fn is_api_server(&self, _: IpAddr) -> bool {
         false
     }
+
+    fn translated(&self, address: IpAddr) -> IpAddr {
+        address
+    }
 }
 
 impl Bench {
@@ -358,6 +362,10 @@ impl Cluster for FakeCluster {
             .iter()
             .find(|it| (&*it.namespace, &*it.name) == (namespace, name))
             .cloned()
+    }
+
+    fn has_service(&self, namespace: &str, name: &str) -> bool {
+        self.service(namespace, name).is_some()
     }
 
     fn object_json(&self, kind: ObjectKind, _: &str, name: &str) -> Option<String> {

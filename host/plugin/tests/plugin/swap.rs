@@ -269,6 +269,10 @@ impl WayOut for For {
     fn is_api_server(&self, _: IpAddr) -> bool {
         false
     }
+
+    fn translated(&self, address: IpAddr) -> IpAddr {
+        address
+    }
 }
 
 // Holds: SEC-19

@@ -1,4 +1,4 @@
-use skydock_cloud::{AddressKind, NodeAddress};
+use skydock_cloud::{AddressKind, Ingress, LoadBalancerStatus, NodeAddress};
 
 use super::*;
 
@@ -209,6 +209,71 @@ fn ranges_of_the_cluster_need_to_be_allowed() {
     for (text, expected) in table {
         let checked = rules.load_balancer(ip(text), &web(), &Taken::default());
         assert_eq!(checked.err(), expected, "{text}");
+    }
+}
+
+/// Whoever can write a Service can write any external IP.
+// Holds: SEC-16
+#[test]
+fn an_external_ip_is_not_another_load_balancers() {
+    let external = |name: &str| Holder::ExternalIp {
+        namespace: "ns".into(),
+        name: name.into(),
+    };
+    let with = |status: &str| Service {
+        status: LoadBalancerStatus {
+            ingress: vec![Ingress {
+                ip: Some(status.into()),
+                ..Ingress::default()
+            }],
+        },
+        ..web()
+    };
+    let rules = IngressRules::default();
+    for (service, holder, expected) in [
+        (web(), external("db"), Some(Refused::Held(external("db")))),
+        (web(), external("web"), None),
+        (with("192.0.2.1"), external("db"), None),
+        (
+            with("192.0.2.2"),
+            external("db"),
+            Some(Refused::Held(external("db"))),
+        ),
+    ] {
+        let taken = held(holder);
+        let checked = rules.load_balancer(ip("192.0.2.1"), &service, &taken);
+        assert_eq!(checked.err(), expected, "{taken:?}");
+        assert_eq!(rules.node(ip("192.0.2.1"), &n1(), &taken), Ok(()));
+    }
+}
+
+// Holds: SEC-16
+#[test]
+fn addresses_of_nat64_translators_are_judged_by_where_they_lead() {
+    let everything = IngressRules {
+        allowed: nets(&["::/0"]),
+        ..IngressRules::default()
+    };
+    let own = Some(Refused::Held(cluster_ip("web")));
+    for (to, by_default, at_most) in [
+        ("198.51.100.1", Some(Refused::Embedded), None),
+        ("127.0.0.1", Some(Refused::Embedded), None),
+        (
+            "169.254.169.254",
+            Some(Refused::Metadata),
+            Some(Refused::Metadata),
+        ),
+        ("172.20.0.1", own.clone(), own),
+    ] {
+        let taken = Taken {
+            translated: Some(ip(to)),
+            ..Taken::default()
+        };
+        let address = ip("2001:db8:64::1");
+        let check = |rules: &IngressRules| rules.load_balancer(address, &web(), &taken).err();
+        assert_eq!(check(&IngressRules::default()), by_default, "{to}");
+        assert_eq!(check(&everything), at_most, "{to}");
+        assert!(everything.node(address, &n1(), &taken).is_err(), "{to}");
     }
 }
 

@@ -1,12 +1,16 @@
 //! The interface `instances`.
 
-use std::{net::IpAddr, sync::Arc};
+use std::sync::Arc;
 
 use skydock_cloud::{self as cloud, Capability};
 
 use super::{Guest, exported, generated::instances};
 use crate::{
-    answers::{AnswerError, Checked, Element, Refused, names, pairs, text, value},
+    answers::{
+        AnswerError, Checked, Element, Refused,
+        names::{self, Meant},
+        pairs, text, value,
+    },
     call::Function,
     contract::{
         Running,
@@ -63,12 +67,15 @@ impl<'a, 's> Guest<'a, 's> {
                 .await?;
             store.data().answered(&answer);
             let (owned, shared) = (&store.data().owned, &store.data().shared);
-            let judge = |node: &cloud::Node, address| {
-                let taken = shared.taken(address);
-                shared.ingress.node(address, node, &taken)
+            let judge = |node: &cloud::Node, meant: Meant<'_>| match meant {
+                Meant::Address(address) => {
+                    let taken = shared.taken(address);
+                    shared.ingress.node(address, node, &taken)
+                }
+                Meant::Service { namespace, name } => shared.no_service(namespace, name),
             };
             Ok(each(nodes, answer, |node, it| {
-                instance(it, owned, node, &|address| judge(node, address))
+                instance(it, owned, node, &|meant| judge(node, meant))
             }))
         })
     }
@@ -82,12 +89,12 @@ fn presence(presence: instances::Presence) -> cloud::Presence {
     }
 }
 
-/// Checks the instance of this node. `judge` checks an address of it.
+/// Checks the instance of this node. `judge` checks what an address or a name of it stands for.
 fn instance(
     instance: instances::Instance,
     owned: &Owned,
     node: &cloud::Node,
-    judge: &dyn Fn(IpAddr) -> Result<(), Refused>,
+    judge: &dyn Fn(Meant<'_>) -> Result<(), Refused>,
 ) -> Checked<cloud::Instance> {
     let id = instance.provider_id.filter(|id| !id.is_empty());
     Ok(cloud::Instance {
@@ -137,12 +144,16 @@ fn provider_id(id: String, owned: &Owned) -> Checked<String> {
 fn written(
     checked: cloud::NodeAddress,
     node: &cloud::Node,
-    judge: &dyn Fn(IpAddr) -> Result<(), Refused>,
+    judge: &dyn Fn(Meant<'_>) -> Result<(), Refused>,
 ) -> Checked<cloud::NodeAddress> {
     let what = "address";
     match checked.address.parse() {
         Ok(address) => {
-            judge(address).map_err(|why| AnswerError::Address { what, address, why })?;
+            judge(Meant::Address(address)).map_err(|why| AnswerError::Address {
+                what,
+                address,
+                why,
+            })?;
         }
         Err(_) => {
             let refused = |why| AnswerError::Name {
@@ -150,9 +161,16 @@ fn written(
                 name: Quoted::new(&checked.address),
                 why,
             };
-            match names::check(&checked.address, judge) {
+            let has_it = || {
+                let mut known = node.addresses.iter();
+                known.any(|it| it.address == checked.address)
+            };
+            match names::check(&checked.address, None, judge) {
                 // It was chosen when the kubelet registered the node.
-                Err(Refused::ClusterName) if checked.address == node.name => {}
+                Err(Refused::ClusterName | Refused::ServiceName(_))
+                    if checked.address == node.name => {}
+                // A Service that was created later does not take away the name.
+                Err(Refused::ServiceName(_)) if has_it() => {}
                 named => named.map_err(refused)?,
             }
         }

@@ -7,7 +7,11 @@ use wasmtime::component::Resource;
 
 use super::{Guest, exported};
 use crate::{
-    answers::{AnswerError, Checked, MAX_LIST, Refused, count, names, text, value},
+    answers::{
+        AnswerError, Checked, MAX_LIST, Refused, count,
+        names::{self, Meant},
+        text, value,
+    },
     call::{CallError, Function},
     contract::{
         Running,
@@ -113,14 +117,17 @@ pub(super) fn lent() -> Resource<NodeSet> {
     Resource::new_borrow(0)
 }
 
-/// Checks an address.
-type Judge<'a> = dyn Fn(IpAddr) -> Result<(), Refused> + 'a;
+/// Checks what an address or a name stands for.
+type Judge<'a> = dyn Fn(Meant<'_>) -> Result<(), Refused> + 'a;
 
-/// Returns the check of an address of the load balancer of this Service.
-fn judge(shared: &Shared, service: &cloud::Service) -> impl Fn(IpAddr) -> Result<(), Refused> {
-    |address| {
-        let taken = shared.taken(address);
-        shared.ingress.load_balancer(address, service, &taken)
+/// Returns the check of an address or a name of the load balancer of this Service.
+fn judge(shared: &Shared, service: &cloud::Service) -> impl Fn(Meant<'_>) -> Result<(), Refused> {
+    |meant| match meant {
+        Meant::Address(address) => {
+            let taken = shared.taken(address);
+            shared.ingress.load_balancer(address, service, &taken)
+        }
+        Meant::Service { namespace, name } => shared.no_service(namespace, name),
     }
 }
 
@@ -159,7 +166,11 @@ fn ingress(
         .map(|ip| text::ip(what, &ip))
         .transpose()?;
     if let Some(address) = address {
-        judge(address).map_err(|why| AnswerError::Address { what, address, why })?;
+        judge(Meant::Address(address)).map_err(|why| AnswerError::Address {
+            what,
+            address,
+            why,
+        })?;
     }
     let hostname = ingress.hostname.filter(|text| !text.is_empty());
     if let Some(name) = &hostname {
@@ -175,7 +186,7 @@ fn ingress(
             name: Quoted::new(name),
             why,
         };
-        names::check(name, judge).map_err(refused)?;
+        names::check(name, Some(&service.namespace), judge).map_err(refused)?;
     }
     if address.is_none() && hostname.is_none() {
         return Err(AnswerError::Missing(
@@ -242,10 +253,17 @@ mod tests {
             ..IngressRules::default()
         };
         let service = cloud::Service {
+            namespace: "home".into(),
             cluster_ips: vec!["10.96.0.7".into()],
             ..cloud::Service::default()
         };
-        let judge = |address| rules.load_balancer(address, &service, &Taken::default());
+        let judge = |meant: Meant<'_>| match meant {
+            Meant::Address(address) => rules.load_balancer(address, &service, &Taken::default()),
+            Meant::Service { namespace, name } => match (namespace, name) {
+                ("shop" | "home", "db") => Err(Refused::ServiceName("shop/db".into())),
+                _ => Ok(()),
+            },
+        };
         let status = |ip: Option<&str>, hostname: Option<&str>| {
             let point = wit::Ingress {
                 ip: ip.map(Into::into),
@@ -271,7 +289,14 @@ mod tests {
                 "{refused}"
             );
         }
-        for name in ["localhost", "kubernetes.default.svc", "10.244.257", "127.1"] {
+        for name in [
+            "localhost",
+            "kubernetes.default.svc",
+            "10.244.257",
+            "127.1",
+            "db.shop",
+            "db",
+        ] {
             let refused = refused(status(None, Some(name)));
             let words = format!("ingress host name `{name}` is rejected: it is ");
             assert!(refused.starts_with(&words), "{refused}");

@@ -19,10 +19,21 @@ fn owner() -> Owned {
 fn checked(it: instances::Instance) -> Checked<cloud::Instance> {
     let node = cloud::Node {
         name: "n1.default.svc".into(),
+        addresses: vec![cloud::NodeAddress {
+            kind: cloud::AddressKind::Hostname,
+            address: "old.shop".into(),
+        }],
         ..cloud::Node::default()
     };
     let rules = IngressRules::default();
-    let judge = |address| rules.node(address, &node, &Taken::default());
+    let judge = |meant: Meant<'_>| match meant {
+        Meant::Address(address) => rules.node(address, &node, &Taken::default()),
+        Meant::Service {
+            namespace: "shop",
+            name,
+        } => Err(Refused::ServiceName(format!("shop/{name}"))),
+        Meant::Service { .. } => Ok(()),
+    };
     instance(it, &owner(), &node, &judge)
 }
 
@@ -218,8 +229,15 @@ fn an_instance_with_a_name_of_the_cluster_is_rejected() {
         assert_eq!(refused.to_string(), words);
         assert!(named(kind, "n1.example").is_ok());
     }
-    // The name of the node itself, which its kubelet has chosen.
+    let refused = named(InternalDns, "db.shop").unwrap_err().to_string();
+    assert!(
+        refused.ends_with("it is the name of Service shop/db in the DNS of the cluster"),
+        "{refused}"
+    );
+    assert!(named(InternalDns, "db").is_ok() && named(InternalDns, "db.corp").is_ok());
+    // The name of the node itself, which its kubelet has chosen, and one that it already has.
     assert!(named(Hostname, "n1.default.svc").is_ok());
+    assert!(named(Hostname, "old.shop").is_ok());
 }
 
 #[test]
