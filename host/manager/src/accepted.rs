@@ -46,6 +46,20 @@ pub enum StoreError {
     /// Others changed the Lease each time.
     #[error("the Lease was changed at the same time")]
     Busy,
+    /// There is no Lease with this name.
+    #[error("it does not exist")]
+    NoLease,
+    /// Nothing is known about this plugin.
+    #[error("nothing was accepted of a plugin {0:?}; there are: {1}")]
+    NoPlugin(String, String),
+}
+
+impl StoreError {
+    /// Returns true if the API server rejects what is written, for example because the annotations
+    /// of others leave too little room.
+    fn is_final(&self) -> bool {
+        matches!(self, Self::Api(kube::Error::Api(status)) if [413, 422].contains(&status.code))
+    }
 }
 
 /// Returns the message of the API server, or the error with its causes.
@@ -111,20 +125,25 @@ impl AcceptedStore {
         check(plugin, &all).await
     }
 
-    /// Keeps what is accepted of the plugin whenever a generation is in service. Ends when the
-    /// plugin is dropped.
-    pub async fn follow(&self, plugin: &Plugin) {
+    /// Keeps what is accepted of the plugin whenever a generation is in service. Ends only with the
+    /// reason why it cannot be kept: without it, a restart would accept more than a replacement.
+    pub async fn follow(&self, plugin: &Plugin) -> String {
         let mut generations = plugin.subscribe();
         loop {
             generations.borrow_and_update();
             let (name, accepted) = (plugin.name(), plugin.generation().accepted);
             let keep = |all: &mut All| drop(all.insert(name.to_owned(), (*accepted).clone()));
             while let Err(error) = self.update(keep).await {
-                tracing::warn!(lease = %self, "cannot keep what was accepted of the plugin; retrying: {error}");
+                if error.is_final() {
+                    return format!(
+                        "cannot keep what was accepted of the plugin in the Lease {self}: {error}"
+                    );
+                }
+                tracing::error!(lease = %self, "cannot keep what was accepted of the plugin; retrying: {error}");
                 sleep(AGAIN).await;
             }
             if generations.changed().await.is_err() {
-                return;
+                return std::future::pending().await;
             }
         }
     }
@@ -188,24 +207,41 @@ impl AcceptedStore {
         Ok(())
     }
 
+    /// Returns what was accepted of one plugin, of which something must be known, or of all.
+    async fn of(&self, plugin: Option<&str>) -> Result<All, StoreError> {
+        let lease = self.lease().await?.ok_or(StoreError::NoLease)?;
+        let (chosen, _) = divide(parse(Some(&lease))?, plugin)?;
+        Ok(chosen)
+    }
+
     /// Forgets what was accepted of one plugin or of all, even if it cannot be read.
     async fn reset(&self, plugin: Option<&str>) -> Result<(), StoreError> {
         for _ in 0..ATTEMPTS {
-            let Some(lease) = self.lease().await? else {
-                return Ok(());
-            };
-            let mut all = match plugin {
-                Some(_) => parse(Some(&lease))?,
+            let lease = self.lease().await?.ok_or(StoreError::NoLease)?;
+            let rest = match plugin {
+                Some(_) => divide(parse(Some(&lease))?, plugin)?.1,
                 None => All::new(),
             };
-            all.retain(|name, _| plugin != Some(name));
-            match self.write(Some(lease), &all).await {
+            match self.write(Some(lease), &rest).await {
                 Err(kube::Error::Api(status)) if status.is_conflict() => {}
                 written => return Ok(written?),
             }
         }
         Err(StoreError::Busy)
     }
+}
+
+/// Returns what was accepted of one plugin, of which something must be known, or of all; and the
+/// rest.
+fn divide(all: All, plugin: Option<&str>) -> Result<(All, All), StoreError> {
+    let Some(plugin) = plugin else {
+        return Ok((all, All::new()));
+    };
+    if !all.contains_key(plugin) {
+        let known: Vec<_> = all.into_keys().collect();
+        return Err(StoreError::NoPlugin(plugin.to_owned(), known.join(", ")));
+    }
+    Ok(all.into_iter().partition(|(name, _)| name == plugin))
 }
 
 impl std::fmt::Display for AcceptedStore {
@@ -226,7 +262,7 @@ async fn check(plugin: &Plugin, all: &All) -> anyhow::Result<()> {
     };
     let refusal = anyhow!(
         "plugin {name} needs more than what was accepted in this cluster, for sha256:{}: {grown}; allow it under `permissions` \
-         (`imports`, `hosts`) in the configuration, or accept it with `skydock plugin accepted {name} --reset`",
+         (`imports`, `exports`, `hosts`) in the configuration, or accept it with `skydock plugin accepted {name} --reset`",
         before.digest
     );
     if Box::pin(plugin.fall_back()).await && plugin.may_follow(before).is_ok() {
@@ -266,18 +302,24 @@ pub async fn run(args: AcceptedArgs) -> anyhow::Result<()> {
     if args.reset {
         let reset = store.reset(plugin).await;
         reset.with_context(|| format!("cannot change the Lease {store}"))?;
+        writeln!(
+            std::io::stdout(),
+            "forgotten: the next start accepts the plugin as it is"
+        )?;
+        return Ok(());
     }
-    let all = store.read().await;
+    let all = store.of(plugin).await;
     let all = all.with_context(|| format!("cannot read the Lease {store}"))?;
     let mut out = std::io::stdout().lock();
-    for (name, accepted) in all
-        .iter()
-        .filter(|(name, _)| plugin.is_none_or(|plugin| plugin == *name))
-    {
+    if all.is_empty() {
+        writeln!(out, "nothing was accepted yet")?;
+    }
+    for (name, accepted) in &all {
         let rows = [
             Row::new("plugin", [name]),
             Row::new("sha256", [&accepted.digest]),
             Row::new("imports", &accepted.imports),
+            Row::new("exports", accepted.exports.iter().flatten()),
             Row::new("wants to reach", &accepted.hosts),
             Row::new("provider IDs", &accepted.provider_ids),
             Row::new("annotations", &accepted.annotations),
@@ -359,5 +401,66 @@ mod tests {
         store.reset(None).await.unwrap();
         let lease_now = written(&api).remove(0);
         assert_eq!(lease_now["metadata"]["annotations"], json!({"a": "b"}));
+    }
+
+    #[tokio::test]
+    async fn a_plugin_or_a_lease_that_does_not_exist_is_an_error() {
+        let known = || {
+            lease(Some(
+                r#"{"metal": {"digest": "1"}, "rock": {"digest": "2"}}"#,
+            ))
+        };
+        for (plugin, wanted) in [
+            (None, Ok(2)),
+            (Some("metal"), Ok(1)),
+            (
+                Some("mettal"),
+                Err("nothing was accepted of a plugin \"mettal\"; there are: metal, rock"),
+            ),
+        ] {
+            let api = FakeApi::default();
+            api.answer("GET", LEASE, 200, known());
+            let shown = store(&api).of(plugin).await.map(|all| all.len());
+            assert_eq!(
+                shown.map_err(|it| it.to_string()),
+                wanted.map_err(Into::into)
+            );
+            api.answer("GET", LEASE, 200, known());
+            api.answer("PUT", LEASE, 200, known());
+            let reset = store(&api).reset(plugin).await;
+            assert_eq!(
+                (reset.is_ok(), written(&api).len()),
+                match wanted {
+                    Ok(_) => (true, 1),
+                    Err(_) => (false, 0),
+                }
+            );
+        }
+        let api = FakeApi::default();
+        for _ in 0..2 {
+            api.fail("GET", LEASE, 404, "NotFound");
+        }
+        let store = store(&api);
+        for result in [store.of(None).await.map(drop), store.reset(None).await] {
+            assert!(matches!(result, Err(StoreError::NoLease)), "{result:?}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_record_that_the_api_server_rejects_is_not_tried_forever() {
+        for (code, is_final) in [
+            (422, true),
+            (413, true),
+            (403, false),
+            (429, false),
+            (500, false),
+        ] {
+            let api = FakeApi::default();
+            api.answer("GET", LEASE, 200, lease(None));
+            api.fail("PUT", LEASE, code, "Failed");
+            let keep = |all: &mut All| drop(all.insert("metal".into(), metal("1")));
+            let error = store(&api).update(keep).await.unwrap_err();
+            assert_eq!(error.is_final(), is_final, "{code}");
+        }
     }
 }

@@ -324,11 +324,12 @@ impl Team {
         }
         let plugin = self.plugin.clone();
         let followed = tokio::spawn(async move { reporter.follow(&plugin).await });
-        if let Some(accepted) = self.accepted.clone() {
-            let (plugin, process) = (self.plugin.clone(), self.process.clone());
-            let keeping = async move { accepted.follow(&plugin).await };
-            tokio::spawn(process.run_until_cancelled_owned(keeping));
-        }
+        let unkept = async {
+            match &self.accepted {
+                Some(accepted) => accepted.follow(&self.plugin).await,
+                None => std::future::pending().await,
+            }
+        };
         let (cluster, egress) = (self.cluster.clone(), Arc::clone(&self.egress));
         let context = Context {
             clients,
@@ -343,14 +344,18 @@ impl Team {
                 cluster.set(view);
             }),
             unreleased,
-            shutdown: stop,
+            shutdown: stop.clone(),
             worked,
         };
-        let ended = skydock_controllers::run(context, events).await;
+        let work = async {
+            let ended = skydock_controllers::run(context, events).await;
+            ended.context("controllers ended")
+        };
+        let ended = credentials::work_until(unkept, &stop, work).await;
         self.cluster.clear();
         followed.abort();
         self.process.cancel();
-        ended.context("controllers ended")
+        ended
     }
 
     async fn clients(&self) -> anyhow::Result<Clients> {

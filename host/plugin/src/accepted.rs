@@ -4,12 +4,18 @@
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
+use skydock_egress::Rule;
 
-use crate::{names, permissions::Permissions, text::Names};
+use crate::{
+    names::{CLUSTER, EVENTS, HTTP, OBJECTS},
+    permissions::Permissions,
+    text::Names,
+};
 
 /// Imports that reach beyond what every plugin has, without their versions: the network, and
-/// objects of the cluster.
-const POWERS: [&str; 2] = ["wasi:http/outgoing-handler", names::OBJECTS];
+/// Nodes, Services, events and other objects of the cluster. What is left has no effect outside of
+/// the plugin.
+pub(crate) const POWERS: [&str; 4] = [HTTP, CLUSTER, EVENTS, OBJECTS];
 
 /// What a plugin in service needs.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
@@ -19,6 +25,9 @@ pub struct Accepted {
     pub digest: String,
     /// Imports that reach beyond what every plugin has, without their versions.
     pub imports: Vec<String>,
+    /// Capabilities that it exports. `None` if an earlier Skydock has written this, which did not
+    /// note all imports either.
+    pub exports: Option<Vec<String>>,
     /// Hosts that it requests.
     pub hosts: Vec<String>,
     /// Prefixes of the provider IDs that it owns.
@@ -40,16 +49,26 @@ impl Accepted {
             .collect()
     }
 
-    /// Returns what this plugin imports and requests, although the one before did not: `import …`
-    /// and `host …`.
+    /// Returns what this plugin imports, exports and requests, although the one before did not:
+    /// `import …`, `export …` and `host …`.
     pub(crate) fn beyond(&self, before: &Self) -> Vec<String> {
         let new = |what: &str, now: &[String], had: &[String]| {
             let new = now.iter().filter(|one| !had.contains(one));
             new.map(|one| format!("{what} {one}")).collect::<Vec<_>>()
         };
+        let exports = self.exports.as_deref().unwrap_or_default();
+        let (imports, had) = match &before.exports {
+            Some(had) => (before.imports.clone(), had.as_slice()),
+            None => {
+                let unknown = [CLUSTER, EVENTS].map(ToOwned::to_owned);
+                ([&*before.imports, &unknown].concat(), exports)
+            }
+        };
+        let hosts: Vec<_> = before.hosts.iter().map(|host| canonical(host)).collect();
         [
-            new("import", &self.imports, &before.imports),
-            new("host", &self.hosts, &before.hosts),
+            new("import", &self.imports, &imports),
+            new("export", exports, had),
+            new("host", &self.hosts, &hosts),
         ]
         .concat()
     }
@@ -66,6 +85,10 @@ impl Accepted {
         }
         let permitted = Self {
             imports: [&*before.imports, &*permissions.imports].concat(),
+            exports: before
+                .exports
+                .as_ref()
+                .map(|exports| [&**exports, &*permissions.exports].concat()),
             hosts: [&*before.hosts, &*permissions.hosts].concat(),
             ..Self::default()
         };
@@ -78,7 +101,14 @@ impl Accepted {
     }
 }
 
-/// What a plugin needs beyond the one before: `import …` and `host …`.
+/// Returns the only way to write a host: `scheme://host:port` in lower case, which has at most a
+/// few hundred bytes. What is no host has no other way.
+pub(crate) fn canonical(host: &str) -> String {
+    let rule = host.parse::<Rule>();
+    rule.map_or_else(|_| host.to_owned(), |rule| rule.to_string())
+}
+
+/// What a plugin needs beyond the one before: `import …`, `export …` and `host …`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Grown(Names);
 
@@ -92,13 +122,18 @@ impl fmt::Display for Grown {
 mod tests {
     use super::*;
 
-    const HTTP: &str = "wasi:http/outgoing-handler";
+    const OLD: &str = "instances";
+    const NEW: &str = "load-balancers";
 
-    fn accepted(digest: &str, imports: &[&str], hosts: &[&str]) -> Accepted {
-        let list = |all: &[&str]| all.iter().map(|it| (*it).to_owned()).collect::<Vec<_>>();
+    fn list(all: &[&str]) -> Vec<String> {
+        all.iter().map(|it| (*it).to_owned()).collect()
+    }
+
+    fn accepted(digest: &str, imports: &[&str], exports: &[&str], hosts: &[&str]) -> Accepted {
         Accepted {
             digest: digest.to_owned(),
             imports: Accepted::powers(&list(imports)),
+            exports: Some(list(exports)),
             hosts: list(hosts),
             ..Accepted::default()
         }
@@ -107,39 +142,98 @@ mod tests {
     // Holds: SEC-28
     #[test]
     fn a_replacement_needs_permissions_for_more() {
-        let before = accepted("1", &["wasi:io/poll@0.2.3"], &["https://a.example:443"]);
+        let before = accepted(
+            "1",
+            &["wasi:io/poll@0.2.3"],
+            &[OLD],
+            &["https://a.example:443"],
+        );
         let permissions = Permissions {
-            imports: vec![HTTP.to_owned()],
-            hosts: vec!["https://b.example:443".to_owned()],
+            imports: list(&POWERS),
+            exports: list(&[NEW]),
+            hosts: list(&["https://B.example:443"]),
             ..Permissions::default()
         };
-        for (imports, hosts, wanted) in [
+        let import = |name: &str| Some(format!("`import {name}`"));
+        let no = &[][..];
+        for (imports, exports, hosts, wanted) in [
             (
-                &["wasi:io/poll@0.2.6", "wasi:clocks/wall-clock@0.2.6"][..],
+                &[
+                    "wasi:io/poll@0.2.6",
+                    "wasi:clocks/wall-clock@0.2.6",
+                    "skydock:provider/cache@0.1.0",
+                    "skydock:provider/calls@0.1.0",
+                ][..],
+                &[OLD][..],
                 &["https://a.example:443"][..],
                 None,
             ),
             (
                 &["wasi:http/outgoing-handler@0.2.6"],
-                &[],
-                Some(format!("`import {HTTP}`")),
+                &[OLD],
+                no,
+                import(HTTP),
             ),
             (
-                &[],
+                &["skydock:provider/cluster@0.1.0"],
+                &[OLD],
+                no,
+                import(CLUSTER),
+            ),
+            (
+                &["skydock:provider/events@0.1.0"],
+                &[OLD],
+                no,
+                import(EVENTS),
+            ),
+            (
+                &["skydock:provider/objects@0.1.0"],
+                &[OLD],
+                no,
+                import(OBJECTS),
+            ),
+            (
+                no,
+                &[OLD, NEW],
+                no,
+                Some("`export load-balancers`".to_owned()),
+            ),
+            (
+                no,
+                &[OLD],
                 &["https://b.example:443"],
                 Some("`host https://b.example:443`".to_owned()),
             ),
         ] {
-            let next = accepted("2", imports, hosts);
+            let next = accepted("2", imports, exports, hosts);
             let refused = next.may_follow(&before, &Permissions::default());
             assert_eq!(refused.err().map(|grown| grown.to_string()), wanted);
             assert_eq!(next.may_follow(&before, &permissions), Ok(()));
-            let same = accepted("1", imports, hosts);
+            let same = accepted("1", imports, exports, hosts);
             assert_eq!(
                 same.may_follow(&before, &Permissions::default()),
                 Ok(()),
                 "configured otherwise"
             );
         }
+    }
+
+    #[test]
+    fn what_an_earlier_skydock_did_not_note_is_not_compared() {
+        let noted = r#"{"digest": "1", "imports": [], "hosts": [], "providerIDs": ["a://"]}"#;
+        let before: Accepted = serde_json::from_str(noted).unwrap();
+        let same = accepted("2", &[CLUSTER, EVENTS], &[OLD, NEW], &[]);
+        assert_eq!(same.may_follow(&before, &Permissions::default()), Ok(()));
+        for more in [HTTP, OBJECTS] {
+            let grown = accepted("2", &[more], &[OLD], &[]);
+            let refused = grown.may_follow(&before, &Permissions::default());
+            assert!(refused.is_err(), "{more}");
+        }
+        let text = serde_json::to_string(&same).unwrap();
+        assert!(
+            text.contains(r#""exports":["instances","load-balancers"]"#),
+            "{text}"
+        );
+        assert_eq!(serde_json::from_str::<Accepted>(&text).unwrap(), same);
     }
 }

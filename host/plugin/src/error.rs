@@ -282,7 +282,7 @@ pub enum LoadProblem {
     Lost(Vec<Capability>),
     /// The plugin needs more than the one in service.
     #[error(
-        "it needs more than the plugin in service: {0}; allow it under `permissions` (`imports`, `hosts`) in the configuration, or restart with this plugin"
+        "it needs more than the plugin in service: {0}; allow it under `permissions` (`imports`, `exports`, `hosts`) in the configuration, or forget what was accepted (`skydock plugin accepted --reset`) and restart with this plugin"
     )]
     Grown(Grown),
     /// Credentials are not for it.

@@ -92,6 +92,7 @@ impl Generation {
         let accepted = Accepted {
             digest: digests.component.clone(),
             imports: Accepted::powers(&code.imports),
+            exports: Some(exported.iter().map(ToString::to_string).collect()),
             hosts: wanted_hosts,
             provider_ids: provider.provider_id_prefixes.clone(),
             annotations: provider.annotation_prefixes.clone(),

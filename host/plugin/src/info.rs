@@ -35,7 +35,8 @@ pub struct GenerationInfo {
     pub capabilities: BTreeSet<Capability>,
     /// What it needs.
     pub accepted: Arc<Accepted>,
-    /// What it needs that the previous generation did not: `import …` and `host …`.
+    /// What it needs that the previous generation did not: `import …`, `export …` and
+    /// `host …`.
     pub added: Arc<[String]>,
     /// Duration of each stage of loading.
     pub stages: Vec<(Stage, Duration)>,
@@ -44,7 +45,7 @@ pub struct GenerationInfo {
 /// The plugin's description of itself.
 pub(crate) struct Introduction {
     pub(crate) provider: ProviderInfo,
-    /// The hosts that the plugin requests.
+    /// The hosts that the plugin requests, in their [canonical](crate::accepted::canonical) form.
     pub(crate) wanted_hosts: Vec<String>,
     pub(crate) overlap: Overlap,
 }

@@ -6,7 +6,7 @@
 use serde::{Deserialize, Serialize};
 use skydock_cloud::ProviderInfo;
 
-use crate::{error::LoadProblem, info::Introduction};
+use crate::{accepted::canonical, error::LoadProblem, info::Introduction};
 
 /// Name of the custom section, of the component or of a module in it.
 pub const SECTION: &str = "skydock:plugin";
@@ -73,6 +73,7 @@ impl Metadata {
             .into_iter()
             .filter(|(_, said, is)| said != is)
             .map(|(what, said, is)| format!("{what} {is} instead of {said}"));
+        let wanted_hosts: Vec<_> = self.wanted_hosts.iter().map(|it| canonical(it)).collect();
         let lists = [
             (
                 "provider IDs",
@@ -84,7 +85,7 @@ impl Metadata {
                 &self.annotation_prefixes,
                 &info.annotation_prefixes,
             ),
-            ("host", &self.wanted_hosts, hosts),
+            ("host", &wanted_hosts, hosts),
         ];
         let lists = lists.into_iter().flat_map(|(what, said, is)| {
             let surplus = is
@@ -145,7 +146,7 @@ mod tests {
             version: "1".into(),
             provider_id_prefixes: list(&["a://"]),
             annotation_prefixes: list(&["a.example/"]),
-            wanted_hosts: list(&["https://*.a.example:443"]),
+            wanted_hosts: list(&["https://*.a.example:443", "HTTPS://C.example:0443"]),
         };
         let info = |name: &str, prefix: &str| ProviderInfo {
             name: name.into(),
@@ -157,6 +158,7 @@ mod tests {
         };
         for (info, hosts, differences) in [
             (info("a", "a://"), &["https://x.a.example:443"][..], &[][..]),
+            (info("a", "a://"), &["https://c.example:443"], &[]),
             (info("b", "a://"), &[], &["name b instead of a"]),
             (info("a", "b://"), &[], &["provider IDs b://"]),
             (

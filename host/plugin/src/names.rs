@@ -19,3 +19,12 @@ pub(crate) const IMPORTS: &[&str] = &[
 
 /// Name of the interface with objects of the cluster, in any version.
 pub(crate) const OBJECTS: &str = "skydock:provider/objects";
+
+/// Name of the interface with the Nodes and Services of the cluster, in any version.
+pub(crate) const CLUSTER: &str = "skydock:provider/cluster";
+
+/// Name of the interface that publishes events, in any version.
+pub(crate) const EVENTS: &str = "skydock:provider/events";
+
+/// Name of the interface that sends requests, in any version.
+pub(crate) const HTTP: &str = "wasi:http/outgoing-handler";

@@ -40,6 +40,8 @@ pub struct Permissions {
     /// Interfaces that a replacement may import although the previous plugin does not, without
     /// their versions.
     pub imports: Vec<String>,
+    /// Capabilities that a replacement may export although the previous plugin does not.
+    pub exports: Vec<String>,
     /// Hosts that a replacement may request although the previous plugin does not.
     pub hosts: Vec<String>,
     /// Whether it gets all that it wants, except what no plugin gets. For tools of developers, where

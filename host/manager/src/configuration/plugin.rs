@@ -90,8 +90,12 @@ pub struct PermissionsConfiguration {
     /// them.
     pub objects: Vec<ObjectGrantConfiguration>,
     /// Interfaces that a replacement may import although the previous plugin did not, for example
-    /// `wasi:http/outgoing-handler`.
+    /// `wasi:http/outgoing-handler`, `skydock:provider/cluster`, `skydock:provider/events` or
+    /// `skydock:provider/objects`.
     pub imports: Vec<String>,
+    /// Capabilities that a replacement may export although the previous plugin did not, for example
+    /// `load-balancers`.
+    pub exports: Vec<String>,
     /// Hosts that a replacement may declare although the previous plugin did not, as written by the
     /// plugin.
     pub hosts: Vec<String>,
@@ -114,6 +118,27 @@ pub struct ObjectGrantConfiguration {
     /// Annotation of the current Service that contains the name of the object, which must be in the
     /// namespace of the Service.
     pub named_by: Option<String>,
+}
+
+/// Checks the beginning of provider IDs that a plugin may own. A shorter one than that of a provider
+/// would also be that of others.
+fn check_provider_ids(text: &str) -> Result<(), String> {
+    let is_scheme = |scheme: &str| {
+        !scheme.is_empty()
+            && scheme
+                .bytes()
+                .all(|b| b.is_ascii_alphanumeric() || b"+-.".contains(&b))
+    };
+    match text.split_once("://") {
+        Some((scheme, _)) if is_scheme(scheme) => Ok(()),
+        _ => {
+            let scheme: String = text.split(':').next().unwrap_or_default().into();
+            let scheme = if is_scheme(&scheme) { &scheme } else { "metal" };
+            Err(format!(
+                "{text:?} is not the beginning of provider IDs of one provider; expected `SCHEME://` or longer: write `providerIDs: [{scheme}://]`"
+            ))
+        }
+    }
 }
 
 fn limit(key: &str, value: &str) -> Result<PluginLimit, String> {
@@ -142,6 +167,11 @@ impl PluginConfiguration {
             let at = permissions().key("domains").index(index);
             (at, range.map(drop).map_err(|error| error.to_string()))
         });
+        let provider_ids = given.provider_ids.iter().flatten().enumerate();
+        let provider_ids = provider_ids.map(|(index, text)| {
+            let at = permissions().key("providerIDs").index(index);
+            (at, check_provider_ids(text))
+        });
         let limits = self
             .limits
             .iter()
@@ -151,6 +181,7 @@ impl PluginConfiguration {
             .into_iter()
             .chain(objects)
             .chain(domains)
+            .chain(provider_ids)
             .chain(limits)
             .chain([together])
             .filter_map(|(path, checked)| Some((path, checked.err()?)))
@@ -202,6 +233,9 @@ impl PluginConfiguration {
         let problem = |problem: String| format!("permissions: {problem}");
         let given = &self.permissions;
         given.must_not_have_prefixes().map_err(problem)?;
+        for text in given.provider_ids.iter().flatten() {
+            check_provider_ids(text).map_err(|error| problem(format!("providerIDs: {error}")))?;
+        }
         let by_name = Permissions::by_name(&self.name);
         let keys = given.domains.as_ref().map(|domains| {
             let range = |text: &String| {
@@ -217,6 +251,7 @@ impl PluginConfiguration {
             labels: given.labels.clone(),
             objects: objects.collect::<Result<_, _>>().map_err(problem)?,
             imports: given.imports.clone(),
+            exports: given.exports.clone(),
             hosts: given.hosts.clone(),
             unrestricted: false,
         })

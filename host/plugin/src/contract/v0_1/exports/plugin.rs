@@ -160,10 +160,13 @@ fn info(info: plugin::PluginInfo, exported: &BTreeSet<Capability>) -> Checked<In
         )?;
     }
     count("wanted hosts", info.wanted_hosts.len(), MAX_WISHES)?;
-    for host in &info.wanted_hosts {
-        let ok = host.parse::<skydock_egress::Rule>().is_ok();
-        value("wanted host", host, "scheme://host:port", ok.then_some(()))?;
-    }
+    // What is accepted is kept in the cluster, so it has one form, which is short.
+    let hosts = info.wanted_hosts.iter().map(|host| {
+        let rule = host.parse::<skydock_egress::Rule>().ok();
+        let rule = value("wanted host", host, "scheme://host:port", rule)?;
+        Ok(rule.to_string())
+    });
+    let wanted_hosts = hosts.collect::<Checked<_>>()?;
     let batch = value(
         "max-batch",
         &info.max_batch.to_string(),
@@ -189,7 +192,7 @@ fn info(info: plugin::PluginInfo, exported: &BTreeSet<Capability>) -> Checked<In
     };
     Ok(Introduction {
         provider,
-        wanted_hosts: info.wanted_hosts,
+        wanted_hosts,
         overlap,
     })
 }
@@ -197,7 +200,10 @@ fn info(info: plugin::PluginInfo, exported: &BTreeSet<Capability>) -> Checked<In
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::source::CloudConfig;
+    use crate::{
+        accepted::{Accepted, POWERS},
+        source::CloudConfig,
+    };
 
     // Holds: SEC-51
     #[test]
@@ -231,6 +237,38 @@ mod tests {
             served(&exported, &unused(&["load-balancers"])).is_err()
                 && served(&exported, &unused(&["x"])).is_err()
         );
+    }
+
+    // Holds: SEC-28
+    #[test]
+    fn what_is_accepted_fits_into_an_annotation() {
+        let label = "x".repeat(63);
+        let name = format!("{label}.{label}.{label}.{}", "x".repeat(61));
+        let said = plugin::PluginInfo {
+            name: "metal".into(),
+            version: "1.0.0".into(),
+            provider_id_prefixes: vec![format!("{:\"<511}", "metal://"); MAX_WISHES],
+            wanted_hosts: vec![format!("HTTPS://{name}:{:0>50000}", 443); MAX_WISHES],
+            max_batch: 0,
+            unused: Vec::new(),
+            overlap: plugin::Overlap::Any,
+            annotation_prefixes: vec![
+                format!("{name}/{}", "x".repeat(62));
+                MAX_ANNOTATION_PREFIXES
+            ],
+        };
+        let found = info(said, &BTreeSet::from(Capability::ALL)).unwrap();
+        assert_eq!(found.wanted_hosts[0], format!("https://{name}:443"));
+        let accepted = Accepted {
+            digest: "0".repeat(64),
+            imports: POWERS.map(Into::into).into(),
+            exports: Some(Capability::ALL.map(|it| it.to_string()).into()),
+            hosts: found.wanted_hosts,
+            provider_ids: found.provider.provider_id_prefixes,
+            annotations: found.provider.annotation_prefixes,
+        };
+        // All annotations of an object together have at most 256 KiB.
+        assert!(serde_json::to_string(&accepted).unwrap().len() < 128 << 10);
     }
 
     #[test]
