@@ -11,6 +11,7 @@ mod plan;
 mod watch;
 
 use std::{
+    collections::BTreeMap,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -95,6 +96,9 @@ pub struct Elector {
     metrics: Arc<dyn ElectionMetrics>,
     observed: Option<Observed>,
     lease: Option<Lease>,
+    /// Annotations of the Lease when it was last read or written. If someone deletes it, it is
+    /// created again with these.
+    annotations: Option<BTreeMap<String, String>>,
     /// The last write may have succeeded although it was not answered.
     in_doubt: bool,
     /// When the last successful write was sent.
@@ -135,6 +139,7 @@ impl Elector {
             metrics,
             observed: None,
             lease: None,
+            annotations: None,
             in_doubt: false,
             sent: Instant::now(),
             unreleased: Arc::default(),
@@ -322,6 +327,9 @@ impl Elector {
             .answer(leases.get_opt(&name))
             .await?
             .map(|Read(lease)| lease);
+        if let Some(lease) = &lease {
+            self.annotations.clone_from(&lease.metadata.annotations);
+        }
         let now = Instant::now();
         let spec = lease
             .as_ref()
@@ -360,6 +368,7 @@ impl Elector {
         } else {
             lease.metadata = ObjectMeta {
                 name: Some(name),
+                annotations: self.annotations.clone(),
                 ..ObjectMeta::default()
             };
             self.answer(leases.create(&PostParams::default(), &Read(lease)))
@@ -370,6 +379,7 @@ impl Elector {
             written.spec.clone().unwrap_or_default(),
             Instant::now(),
         ));
+        self.annotations.clone_from(&written.metadata.annotations);
         self.lease = Some(written);
         self.in_doubt = false;
         self.sent = sent;
@@ -441,4 +451,58 @@ impl Elector {
 /// that standbys do not try at the same time.
 fn jittered(period: Duration) -> Duration {
     period.mul_f64(1.0 + 1.2 * rand::random::<f64>())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::testing::FakeApi;
+
+    const LEASES: &str = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases";
+
+    struct Silent;
+
+    impl ElectionMetrics for Silent {
+        fn leading(&self, _: bool) {}
+        fn slow_path(&self) {}
+    }
+
+    // Holds: SEC-28
+    #[tokio::test]
+    async fn a_deleted_lease_is_created_again_with_its_annotations() {
+        for (holder, leads) in [("", true), ("another", false)] {
+            let api = FakeApi::default();
+            let client = api.client();
+            let second = Duration::from_secs(1);
+            let config = ElectionConfig {
+                namespace: "kube-system".into(),
+                name: "ccm".into(),
+                timings: Timings::new(15 * second, 10 * second, 2 * second).unwrap(),
+            };
+            let connect = Box::new(move || Ok(client.clone()));
+            let mut elector = Elector::new(connect, config, "me".into(), Arc::new(Silent));
+
+            let path = format!("{LEASES}/ccm");
+            let lease = json!({
+                "metadata": {"name": "ccm", "resourceVersion": "1", "annotations": {"a": "b"}},
+                "spec": {"holderIdentity": holder},
+            });
+            api.answer("GET", &path, 200, lease.clone());
+            api.answer("PUT", &path, 200, lease);
+            assert_eq!(elector.attempt().await.unwrap().is_none(), leads);
+            api.clear("GET", &path);
+            api.clear("PUT", &path);
+            for method in ["GET", "PUT"] {
+                api.fail(method, &path, 404, "NotFound");
+            }
+
+            assert!(elector.renew().await.unwrap().is_none());
+            let created = api.requests().pop().unwrap();
+            assert_eq!((&*created.method, &*created.path), ("POST", LEASES));
+            let metadata = json!({"name": "ccm", "annotations": {"a": "b"}});
+            assert_eq!(created.body["metadata"], metadata);
+        }
+    }
 }
