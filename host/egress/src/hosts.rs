@@ -8,7 +8,7 @@ use std::{
 
 use skydock_cloud::{CallKind, PerKind};
 use tokio::{
-    sync::Semaphore,
+    sync::{Semaphore, SemaphorePermit},
     time::{Instant, sleep_until},
 };
 
@@ -52,7 +52,9 @@ pub(crate) struct Lane {
     key: (u16, u64, u16, Kinds),
     /// Concurrent requests, divided among the kinds of calls.
     pub(crate) slots: Shares,
-    /// The queue of requests that wait for a token.
+    /// The queues of requests that wait for a token, one for each kind of calls.
+    lines: PerKind<Semaphore>,
+    /// The queue of the first ones of each kind.
     line: Semaphore,
     bucket: Mutex<Bucket>,
 }
@@ -118,6 +120,7 @@ impl Host {
         let lane = Arc::new(Lane {
             key,
             slots: Shares::new(slots, CallKind::reserved(slots), kinds),
+            lines: PerKind::of(|_| Semaphore::new(1)),
             line: Semaphore::new(1),
             bucket: Mutex::new(Bucket::new(limits.rate, limits.burst, now)),
         });
@@ -210,7 +213,7 @@ impl Host {
 
 impl Lane {
     /// Waits for a token and for the end of a pause that the cloud has asked this rule for, in the
-    /// order of arrival. Returns true if it had to wait.
+    /// order of arrival within the kind. Kinds take turns. Returns true if it had to wait.
     ///
     /// # Errors
     /// The remaining time of the pause, if this request should not wait for so long.
@@ -218,19 +221,14 @@ impl Lane {
         &self,
         host: &Host,
         rule: &str,
-        deadline: Instant,
+        (kind, deadline): (CallKind, Instant),
     ) -> Result<bool, Duration> {
         let mut waited = false;
         loop {
             // Outside of the queue, in which requests of other rules wait too.
             waited |= host.rest(rule, deadline).await?;
-            // The semaphore is never closed.
-            let turn = self.line.try_acquire().ok();
-            waited |= turn.is_none();
-            let _turn = match turn {
-                Some(turn) => Some(turn),
-                None => self.line.acquire().await.ok(),
-            };
+            let _first = turn(self.lines.get(kind), &mut waited).await;
+            let _turn = turn(&self.line, &mut waited).await;
             loop {
                 let now = Instant::now();
                 if host.paused(rule, now).is_some() {
@@ -243,6 +241,16 @@ impl Lane {
             }
         }
     }
+}
+
+/// Waits for a turn, and notes whether it had to.
+async fn turn<'a>(line: &'a Semaphore, waited: &mut bool) -> Option<SemaphorePermit<'a>> {
+    if let Ok(turn) = line.try_acquire() {
+        return Some(turn);
+    }
+    *waited = true;
+    // The semaphore is never closed.
+    line.acquire().await.ok()
 }
 
 /// A request that the breaker let through.
@@ -302,8 +310,33 @@ mod tests {
 
     const PATIENCE: Duration = Duration::from_secs(10);
 
-    fn soon() -> Instant {
-        Instant::now() + Duration::from_secs(60)
+    fn soon() -> (CallKind, Instant) {
+        (CallKind::Nodes, Instant::now() + Duration::from_secs(60))
+    }
+
+    // Holds: SEC-30
+    #[tokio::test(start_paused = true)]
+    async fn kinds_of_calls_take_turns_at_the_rate() {
+        let hosts = Hosts::default();
+        let host = hosts.get(&target("a.example")).unwrap();
+        let limits = Limits {
+            rate: 1.0,
+            burst: 1,
+            ..Limits::default()
+        };
+        let lane = host.lane(&limits, Kinds::ALL);
+        let end = Instant::now() + Duration::from_secs(1000);
+        let flood = (0..100).map(|_| lane.wait(&host, "r", (CallKind::LoadBalancers, end)));
+        let start = Instant::now();
+        let nodes = async {
+            for _ in 0..3 {
+                let waited = lane.wait(&host, "r", (CallKind::Nodes, end)).await;
+                assert_eq!(waited, Ok(true));
+            }
+            start.elapsed().as_secs()
+        };
+        let (_, took) = tokio::join!(futures::future::join_all(flood), nodes);
+        assert_eq!(took, 6, "each waits for one of the others");
     }
 
     #[tokio::test(start_paused = true)]
@@ -351,8 +384,12 @@ mod tests {
         assert_eq!(start.elapsed().as_secs(), 3);
         host.pause(&"r".into(), Duration::from_secs(3));
         assert_eq!(
-            lane.wait(&host, "r", Instant::now() + Duration::from_secs(4))
-                .await,
+            lane.wait(
+                &host,
+                "r",
+                (CallKind::Nodes, Instant::now() + Duration::from_secs(4))
+            )
+            .await,
             Err(Duration::from_secs(3))
         );
         host.pause(&"r".into(), Duration::from_secs(30));
