@@ -43,6 +43,15 @@ pub fn cut(text: &str, bytes: usize) -> &str {
     text.get(..text.floor_char_boundary(bytes)).unwrap_or(text)
 }
 
+/// Returns the text, or its first `bytes` bytes and an ellipsis.
+#[must_use]
+pub fn beginning(text: &str, bytes: usize) -> Cow<'_, str> {
+    match cut(text, bytes) {
+        cut if cut.len() < text.len() => Cow::Owned(format!("{cut}…")),
+        whole => Cow::Borrowed(whole),
+    }
+}
+
 /// Returns at most `bytes` bytes of the escaped text. The rest is not processed, however long it
 /// is.
 #[must_use]
@@ -78,6 +87,8 @@ mod tests {
         assert_eq!(cut("abc", 3), "abc");
         assert_eq!(cut("abc", 2), "ab");
         assert_eq!(cut("äöü", 3), "ä");
+        assert_eq!(beginning("abc", 3), "abc");
+        assert_eq!(beginning("äöü", 3), "ä…");
     }
 
     #[test]

@@ -9,7 +9,7 @@ use std::{
 };
 
 use http::Method;
-use skydock_cloud::Capability;
+use skydock_cloud::{Capability, text::beginning};
 use tokio::time::Instant;
 
 use crate::{
@@ -190,13 +190,8 @@ const TOLD: (usize, usize) = (16, 128);
 /// Returns the beginning of the list of actions, with the beginning of each.
 fn without_the_rest(named: &[String]) -> Vec<String> {
     let (most, bytes) = TOLD;
-    let told = named.iter().take(most).map(|action| {
-        let beginning = action.get(..action.floor_char_boundary(bytes));
-        match beginning.filter(|beginning| beginning.len() < action.len()) {
-            Some(beginning) => format!("{beginning}…"),
-            None => action.clone(),
-        }
-    });
+    let told = named.iter().take(most);
+    let told = told.map(|action| beginning(action, bytes).into_owned());
     let rest = named.len().saturating_sub(most);
     let rest = (rest > 0).then(|| format!("… and {rest} more"));
     told.chain(rest).collect()

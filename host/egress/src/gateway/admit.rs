@@ -1,9 +1,9 @@
 //! Decisions based on the head of a request.
 
-use std::{borrow::Cow, sync::Arc};
+use std::sync::Arc;
 
 use http::{Method, request::Parts};
-use skydock_cloud::CallKind;
+use skydock_cloud::{CallKind, text::beginning};
 use tokio::time::Instant;
 
 use super::{
@@ -107,18 +107,7 @@ fn decide(shared: &Arc<Shared>, head: &Parts, call: &Call<'_>) -> Result<Admitte
     }
 
     let authentication = Authentication::of(head);
-    // A credential replaces authentication by the plugin. Without a credential, the request must be
-    // denied.
-    let refused = |wired: &Arc<Wired>| {
-        let grant = &wired.grant;
-        let is_denied = grant.guest_auth == GuestAuth::Denied && grant.credential.is_none();
-        is_denied.then(|| authentication.unlisted(&grant.listed))?
-    };
-    if candidates.iter().all(|wired| refused(wired).is_some())
-        && let Some(name) = refused(first)
-    {
-        return Err(rule(guest_authenticates(&first.grant.name, &name)));
-    }
+    refuse_guest_authentication(&candidates, &authentication)?;
 
     let most = candidates
         .iter()
@@ -176,6 +165,27 @@ fn decide(shared: &Arc<Shared>, head: &Parts, call: &Call<'_>) -> Result<Admitte
     })
 }
 
+/// Denies a request that the plugin authenticates, if none of the rules allows that. A credential
+/// replaces the authentication.
+pub(super) fn refuse_guest_authentication(
+    candidates: &[Arc<Wired>],
+    authentication: &Authentication,
+) -> Result<(), Refused> {
+    let refused = |wired: &Arc<Wired>| {
+        let grant = &wired.grant;
+        let is_denied = grant.guest_auth == GuestAuth::Denied && grant.credential.is_none();
+        is_denied.then(|| authentication.unlisted(&grant.listed))?
+    };
+    match candidates.first() {
+        Some(first) if candidates.iter().all(|wired| refused(wired).is_some()) => {
+            let name = &first.grant.name;
+            let what = refused(first).unwrap_or_default();
+            Err((Some(name.clone()), guest_authenticates(name, &what)))
+        }
+        _ => Ok(()),
+    }
+}
+
 /// Returns the rules that may apply: the first that allows the request, and all rules before it for
 /// which the body must be read to decide.
 pub(super) fn choose(
@@ -231,7 +241,10 @@ pub(super) fn choose(
             }
             let what = match path {
                 "/" => "path /: adding it to `paths` would allow all paths".to_owned(),
-                path => format!("path {}: add a prefix of it to `paths`", shown(path)),
+                path => format!(
+                    "path {}: add a prefix of it to `paths`",
+                    beginning(path, SHOWN)
+                ),
             };
             note(2, wired, Cause::Path, &what);
         } else {
@@ -272,15 +285,7 @@ fn ambiguous(path: &str, prefix: &Prefix) -> Refusal {
     let sentence = format!(
         "a server might read the path {} as {prefix} or one below it: send it as `paths` spells it, or, if only upper and lower case \
          differ, add this spelling to `paths`",
-        shown(path)
+        beginning(path, SHOWN)
     );
     Refusal::denied(Cause::Path, sentence)
-}
-
-/// Returns the beginning of a path, for a sentence. A query is no part of it.
-fn shown(path: &str) -> Cow<'_, str> {
-    match path.get(..path.floor_char_boundary(SHOWN)) {
-        Some(beginning) if beginning.len() < path.len() => format!("{beginning}…").into(),
-        _ => path.into(),
-    }
 }

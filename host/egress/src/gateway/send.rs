@@ -26,7 +26,6 @@ use super::{
     denial::{altered, guest_authenticates, other_method, revoked, unclear, writes},
     policy::{Policy, Wired},
     sign::{Sign, Signed},
-    trial::report,
     wire::{Times, Unanswered},
 };
 use crate::{
@@ -144,13 +143,7 @@ impl Admitted {
 
         let grant = &wired.grant;
         self.meter.rule(&grant.name);
-        let would_deny = report(
-            &self.shared,
-            &self.policy,
-            &head,
-            &self.target,
-            &self.actions,
-        );
+        let would_deny = self.would_deny(&head);
         self.meter.decided(grant, &self.actions, would_deny);
 
         let times = times(grant, self.options);
@@ -196,7 +189,10 @@ impl Admitted {
         let (mut refused, mut resent, mut corrected) = (0, false, false);
         let mut veil = Veil::default();
         loop {
-            match lane.wait(&self.host, &grant.name, deadline).await {
+            match lane
+                .wait(&self.host, &grant.name, (self.kind, deadline))
+                .await
+            {
                 Ok(false) => {}
                 Ok(true) => self
                     .shared

@@ -112,3 +112,39 @@ async fn a_rule_in_report_only_mode_decides_nothing() {
     let refusal = alone.send(get(&server, "/v1")).await.unwrap_err();
     assert_eq!(refusal.cause(), Cause::NoRule);
 }
+
+#[tokio::test]
+async fn a_rule_in_report_only_mode_considers_authentication_and_sizes() {
+    let server = Server::plain().await;
+    let rules = "
+- { name: next, mode: report-only, to: 'http://api.example.com:PORT', limits: {requestBody: 10} }
+- { name: api, to: 'http://api.example.com:PORT', addresses: [127.0.0.1/32], guestAuth: allowed, queryParameters: [token] }
+";
+    let plugin = Plugin::new(&settings(rules, server.port(), None));
+    let with = |path: &str, name: &'static str, value: &'static str| {
+        let (mut head, _) = post(&server, path, "").into_parts();
+        let body = if value == "11" {
+            "0123456789a"
+        } else {
+            "0123456789"
+        };
+        head.headers.insert(name, value.parse().unwrap());
+        http::Request::from_parts(head, body)
+    };
+    let reported = |reason: &str| {
+        plugin.metric(&format!(
+            "report_only_denials_total{{plugin=\"test\",rule=\"next\",reason=\"{reason}\"}}"
+        ))
+    };
+    for (request, expected) in [
+        (with("/", "accept", "*/*"), (0, 0)),
+        (with("/", "authorization", "Bearer x"), (1, 0)),
+        (with("/?token=x", "accept", "*/*"), (2, 0)),
+        (with("/", "content-length", "10"), (2, 0)),
+        (with("/", "content-length", "11"), (2, 1)),
+    ] {
+        let answer = plugin.fetch(request).await;
+        let found = (reported("guest_auth"), reported("request_body"));
+        assert_eq!(found, expected, "{answer:?}");
+    }
+}

@@ -1,5 +1,7 @@
 //! Rows about a plugin as lines of text, and the comparison of two plugins.
 
+use skydock_cloud::text::{SENTENCE, beginning};
+
 /// A property of a plugin, and its values.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Row {
@@ -20,7 +22,9 @@ impl Row {
         let values = if self.values.is_empty() {
             "none".to_owned()
         } else {
-            self.values.join(", ")
+            let values = self.values.iter();
+            let values = values.map(|value| beginning(value, SENTENCE));
+            values.collect::<Vec<_>>().join(", ")
         };
         format!("{:<15} {values}", self.name)
     }
@@ -71,11 +75,11 @@ pub(crate) fn compared(rows: &[Row], earlier: &[Row]) -> Vec<String> {
         let removed = before
             .iter()
             .filter(|value| !now.contains(value))
-            .map(|value| format!("- {value}"));
+            .map(|value| format!("- {}", beginning(value, SENTENCE)));
         let added = now
             .iter()
             .filter(|value| !before.contains(value))
-            .map(|value| format!("+ {value}"));
+            .map(|value| format!("+ {}", beginning(value, SENTENCE)));
         let mut changes = removed.chain(added).peekable();
         if changes.peek().is_none() {
             // Only their order differs.

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use skydock_cloud::text::{SENTENCE, beginning};
+
 use super::{Permissions, keys::KeyRange};
 use crate::text::Names;
 
@@ -46,7 +48,7 @@ impl NotPermitted {
         };
         Self {
             wanted: listed(wanted, " and "),
-            fields: listed(fields, ", "),
+            fields: beginning(&listed(fields, ", "), SENTENCE).into_owned(),
         }
     }
 }
