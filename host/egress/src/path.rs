@@ -14,6 +14,9 @@ pub(crate) struct Prefix {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Meaning(Vec<String>);
 
+/// Script that PHP applications have before the path, and find without it, too.
+const FRONT: &str = "index.php";
+
 impl Prefix {
     /// Parses a prefix.
     ///
@@ -63,7 +66,17 @@ impl Prefix {
     /// Returns true if some servers would read a path with this meaning as equal to the prefix or
     /// below it.
     pub(crate) fn may_permit(&self, meaning: &Meaning) -> bool {
-        meaning.0.starts_with(&self.meaning.0)
+        let own = self.meaning.0.as_slice();
+        if meaning.0.starts_with(own) {
+            return true;
+        }
+        // Rails, Spring and others read what is behind a dot at the end as a format.
+        match (own.split_last(), meaning.0.split_last()) {
+            (Some((name, before)), Some((last, others))) => {
+                before == others && without_formats(last).any(|stem| stem == name)
+            }
+            _ => false,
+        }
     }
 }
 
@@ -84,17 +97,34 @@ impl Meaning {
             let decoded = decoded(segment);
             let name = decoded.split(|byte| *byte == b';').next();
             let name = String::from_utf8_lossy(name.unwrap_or_default());
-            // Servers on Windows ignore spaces and dots at the end. Upper case first: some letters
-            // have the upper case, but not the lower case, of an ASCII letter.
+            // Windows has streams of files (`x::$DATA`), and its servers ignore spaces and dots at the
+            // end. Upper case first: some letters have the upper case, but not the lower case, of an
+            // ASCII letter.
+            let name = name.split("::$").next().unwrap_or_default();
             let name = name.trim().trim_end_matches(['.', ' ']);
             let name = name.to_uppercase().to_lowercase();
             // Rails and old versions of OpenStack read this as the format of the answer.
             let formats = [".json", ".xml"];
             let stem = formats.iter().find_map(|it| name.strip_suffix(it));
+            let stem = stem.map(|stem| stem.trim_end_matches(['.', ' ']));
             stem.map_or_else(|| name.clone(), str::to_owned)
         });
-        Self(segments.filter(|name| !name.is_empty()).collect())
+        let is_read = |name: &String| !name.is_empty() && name != FRONT;
+        Self(segments.filter(is_read).collect())
     }
+}
+
+/// Returns the name without its last format, without the last two, and so on.
+fn without_formats(name: &str) -> impl Iterator<Item = &str> {
+    std::iter::successors(without_format(name), |name| without_format(name))
+}
+
+/// Returns the name without its last format. Numbers are those of versions, such as `v2.0`.
+fn without_format(name: &str) -> Option<&str> {
+    let (stem, format) = name.rsplit_once('.')?;
+    let is_format = format.starts_with(|c: char| c.is_ascii_alphabetic());
+    let stem = stem.trim_end_matches(['.', ' ']);
+    (is_format && !stem.is_empty()).then_some(stem)
 }
 
 /// Returns true if characters are encoded that have the same meaning as they are (RFC 3986, section
@@ -134,16 +164,26 @@ pub(crate) fn trick(path: &str) -> Option<&'static str> {
         if std::str::from_utf8(&decoded).is_err() {
             return Some("the path has encoded bytes that are not UTF-8");
         }
-        // Some servers treat `..;x` as `..`.
-        let name = decoded
-            .split(|byte| *byte == b';')
-            .next()
-            .unwrap_or_default();
-        if name == b"." || name == b".." {
+        let text = String::from_utf8_lossy(&decoded);
+        if text.contains(is_lookalike) {
+            return Some(
+                "the path has encoded characters that servers may read as a slash or a dot",
+            );
+        }
+        // Some servers treat `..;x` as `..`, and those on Windows also `.. ` and `...`.
+        let name = text.split(';').next().unwrap_or_default();
+        let is_dots = |c: char| c == '.' || c.is_whitespace();
+        if !name.is_empty() && name.chars().all(is_dots) {
             return Some("the path has a dot segment (`.` or `..`)");
         }
     }
     None
+}
+
+/// Returns true for characters that become ASCII when a server converts them to another character
+/// set, or normalizes them: full-width ones, and others like a slash or a dot.
+fn is_lookalike(c: char) -> bool {
+    matches!(c, '\u{ff01}'..='\u{ff5e}' | '\u{2024}'..='\u{2026}' | '\u{2044}' | '\u{2215}' | '\u{2216}' | '\u{29f5}' | '\u{29f8}' | '\u{29f9}' | '\u{fe52}' | '\u{fe68}')
 }
 
 /// Returns the decoded segment.
@@ -225,6 +265,17 @@ mod tests {
             "/v3/%252e%252e/admin",
             "/v3/%c0%ae%c0%ae%c0%afadmin",
             "/v3/%ff",
+            "/v3/...",
+            "/v3/..%20/admin",
+            "/v3/%20../admin",
+            "/v3/..%20;/admin",
+            "/v3/...%20/admin",
+            "/v3/%C2%A0..%E3%80%80/admin",
+            "/v3/%20/admin",
+            "/v3%EF%BC%8Fadmin",
+            "/v3%E2%88%95admin",
+            "/v3/%E2%80%A4%E2%80%A4/admin",
+            "/v3/%EF%BC%A1dmin",
             "/v3/%00",
             "/v3/%0a",
             "/v3/%zz",
@@ -238,8 +289,8 @@ mod tests {
             assert!(trick(path).is_some(), "{path}");
         }
         for path in [
-            "/v3/...",
             "/v3/a..b",
+            "/v3/%E4%B8%AD",
             "/v3/%20x",
             "/v3/a;b=c",
             "/v3/%C3%A9",
@@ -273,6 +324,14 @@ mod tests {
             ("/v3/Allowed%20x./y", true),
             ("/v3/Allowed%20x.json", true),
             ("/v3/;a/Allowed%20x", true),
+            ("/v3/Allowed%20x.html", true),
+            ("/v3/Allowed%20x%20.Action", true),
+            ("/v3/Allowed%20x.xml.js", true),
+            ("/v3/Allowed%20x::$DATA", true),
+            ("/index.php/v3/Allowed%20x/y", true),
+            ("/v3/Allowed%20x.html/y", false),
+            ("/v3/Allowed%20x.1", false),
+            ("/v3/.html", false),
             ("/v3/%C5%BFllowed", false),
             ("/v3", false),
             ("/v3/Allowed%20", false),
@@ -281,6 +340,18 @@ mod tests {
         ];
         for (path, expected) in table {
             assert_eq!(prefix.may_permit(&Meaning::of(path)), expected, "{path}");
+        }
+        for (prefix, path) in [
+            ("/v2.1", "/v2.0"),
+            ("/v2.1", "/v2"),
+            (
+                "/providers/Microsoft.Compute",
+                "/providers/Microsoft.Network",
+            ),
+            ("/providers/Microsoft", "/providers/Microsoft.Network/x"),
+        ] {
+            let prefix = Prefix::parse(prefix).unwrap();
+            assert!(!prefix.may_permit(&Meaning::of(path)), "{prefix} {path}");
         }
         let long_s = Prefix::parse("/servers").unwrap();
         assert!(long_s.may_permit(&Meaning::of("/%C5%BFervers")));
