@@ -21,6 +21,9 @@ const ISSUERS: &[&str] = &[
     "sts.windows.net",
     "login.partner.microsoftonline.cn",
     "graph.microsoft.com",
+    "graph.microsoft.us",
+    "dod-graph.microsoft.us",
+    "microsoftgraph.chinacloudapi.cn",
     "graph.windows.net",
     "vault.azure.net",
     "vault.azure.cn",
@@ -35,7 +38,9 @@ const BATCH_HOSTS: &[&str] = &[
     "azure.com",
     "azure.cn",
     "usgovcloudapi.net",
+    "chinacloudapi.cn",
     "microsoft.com",
+    "microsoft.us",
     "microsoftonline.com",
 ];
 
@@ -55,13 +60,15 @@ const GOOGLE: &[&str] = &[
     "asymmetricsign",
     "macsign",
     "generateephemeralcert",
+    "resetsecret",
     // Permissions for an identity that the plugin chooses.
     "setiampolicy",
     "importsshpublickey",
 ];
 
 /// Google's resources and methods that are segments of a path: what a server writes to its console,
-/// keys for signed URLs, startup scripts and SSH keys, and certificates of databases.
+/// keys for signed URLs, startup scripts and SSH keys, certificates and passwords of databases, and
+/// requests in the form of gRPC, of which the path is only the name of the method.
 const GOOGLE_PATHS: &[&str] = &[
     "serialport",
     "screenshot",
@@ -73,6 +80,10 @@ const GOOGLE_PATHS: &[&str] = &[
     "createephemeral",
     "sslcerts",
     "sshpublickeys",
+    "setserviceaccount",
+    "authstring",
+    "identityawareproxyclients",
+    "$rpc",
 ];
 
 /// Resources of any cloud with access to a cluster, a network or a server.
@@ -82,6 +93,10 @@ const ACCESS: &[&str] = &[
     "request_console",
     "reset_password",
     "sharedkey",
+    "sharedkeys",
+    "vpndeviceconfigurationscript",
+    "trustedaccessrolebindings",
+    "agentregistrationinformation",
 ];
 
 /// Prefixes of Azure's POST actions, which are the last segment of a path.
@@ -92,6 +107,14 @@ const AZURE: &[&str] = &[
     "publishxml",
     "readonlykeys",
     "listkeys",
+    "liststorage",
+    "listnotebook",
+    "listcontainer",
+    "listbuild",
+    "listvalue",
+    "createshareable",
+    "getdataplane",
+    "getgatewaysettings",
     "listsecrets",
     "listcredentials",
     "listcluster",
@@ -133,6 +156,16 @@ const AZURE_PATHS: &[&str] = &[
     "roleassignments",
     "roledefinitions",
     "serialports",
+];
+
+/// Azure's resources with secrets, and templates that can return those of any resource, and the
+/// provider that they belong to, because their names are common.
+const AZURE_OF: &[(&str, &str)] = &[
+    ("deployments", "microsoft.resources"),
+    ("deploymentscripts", "microsoft.resources"),
+    ("authorizations", "microsoft.network"),
+    ("sourcecontrols", "microsoft.web"),
+    ("token", "providers"),
 ];
 
 /// Returns an error if the answer to the request would be a secret.
@@ -177,17 +210,28 @@ fn mints(segments: &[String], read: bool) -> bool {
     let under = |name: &str| segments.iter().any(|it| it == name);
     // The plugin would know the private part of a key that it uploads.
     let of_account = matches!(last.as_str(), "keys" | "keys:upload") && under("serviceaccounts");
-    let makes_key =
-        !read && (of_account || last == "hmackeys" || under("federatedidentitycredentials"));
+    let of_project = matches!(last.split(':').next(), Some("keys")) && under("locations")
+        || custom == Some("clone") && under("keys");
+    let made = of_account || of_project || last == "hmackeys";
+    let makes_key = !read && (made || under("federatedidentitycredentials"));
     let shows_key = last == "keystring";
     let azure = !read && AZURE.iter().any(|action| last.starts_with(action));
     let named = |names: &[&str]| segments.iter().any(|it| names.contains(&it.as_str()));
     let google_path = named(GOOGLE_PATHS);
     let azure_provider = under("microsoft.authorization") || under("microsoft.compute");
+    let azure_of = AZURE_OF.iter().any(|(name, of)| under(name) && under(of));
     let azure_path =
         !read && (azure_provider && named(AZURE_PATHS) || last == "list" && under("config"));
     let token = last == "token" && (under("oauth2") || under("oauth"));
-    google || makes_key || shows_key || azure || google_path || azure_path || token || named(ACCESS)
+    google
+        || makes_key
+        || shows_key
+        || azure
+        || azure_of
+        || google_path
+        || azure_path
+        || token
+        || named(ACCESS)
 }
 
 fn is_batch(segments: &[String]) -> bool {
@@ -315,6 +359,42 @@ mod tests {
                 "https://graph.microsoft.com/v1.0/applications/a/addPassword".to_owned(),
             ),
             ("GET", "https://v.vault.azure.net/secrets/s".to_owned()),
+            ("POST", "https://graph.microsoft.us/v1.0/$batch".to_owned()),
+            (
+                "POST",
+                "https://management.chinacloudapi.cn/batch".to_owned(),
+            ),
+            (
+                "PUT",
+                format!("{azure}/Microsoft.Resources/deployments/d"),
+            ),
+            (
+                "POST",
+                format!("{azure}/Microsoft.Web/sites/s/functions/admin/token"),
+            ),
+            (
+                "POST",
+                format!("{azure}/Microsoft.OperationalInsights/workspaces/w/sharedKeys"),
+            ),
+            (
+                "POST",
+                format!("{azure}/Microsoft.X/a/listStorageAccountKeys"),
+            ),
+            (
+                "POST",
+                "https://secretmanager.googleapis.com/$rpc/google.cloud.secretmanager.v1.SecretManagerService/AccessSecretVersion"
+                    .to_owned(),
+            ),
+            (
+                "POST",
+                "https://apikeys.googleapis.com/v2/projects/p/locations/global/keys".to_owned(),
+            ),
+            (
+                "GET",
+                "https://redis.googleapis.com/v1/projects/p/locations/l/instances/i/authString"
+                    .to_owned(),
+            ),
+            ("POST", format!("{compute}/setServiceAccount")),
             (
                 "GET",
                 format!("{azure}/Microsoft.Compute/virtualMachines/v?$expand=user%44ata"),
