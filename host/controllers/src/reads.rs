@@ -175,8 +175,8 @@ impl Reads {
         if value != Some(&object.name) {
             return Err(ReadError::NotGranted);
         }
-        if is_own(&metadata, annotation) {
-            tracing::warn!(%service, annotation, object = %object, "the annotation does not grant the object, because it was written for the plugin: if the object is meant, remove the annotation and set it again");
+        if !is_by_others(&metadata, annotation) {
+            tracing::warn!(%service, annotation, object = %object, "the annotation does not grant the object, because it was written for the plugin, or the API server does not note who wrote it (metadata.managedFields): if the object is meant, remove the annotation and set it again");
             return Err(ReadError::NotGranted);
         }
         Ok(())
@@ -308,9 +308,13 @@ impl Reads {
     }
 }
 
-/// Returns true if only this host wrote the current value of an annotation. Whoever writes the same
-/// value after it is noted in `managedFields`, too.
-fn is_own(metadata: &ObjectMeta, annotation: &str) -> bool {
+/// Managers under which the API server puts together who wrote a field: the oldest of many, and
+/// those from before the first apply.
+const TOGETHER: [&str; 2] = ["ancient-changes", "before-first-apply"];
+
+/// Returns true if it is known that someone other than this host wrote the current value of an
+/// annotation. Whoever writes the same value after it is noted in `managedFields`, too.
+fn is_by_others(metadata: &ObjectMeta, annotation: &str) -> bool {
     let field = format!("f:{annotation}");
     let has_written = |entry: &&ManagedFieldsEntry| {
         let fields = entry.fields_v1.as_ref();
@@ -327,9 +331,8 @@ fn is_own(metadata: &ObjectMeta, annotation: &str) -> bool {
     let entries = metadata.managed_fields.iter().flatten();
     let mut writers = entries
         .filter(has_written)
-        .map(|entry| entry.manager.as_deref() == Some(MANAGER))
-        .peekable();
-    writers.peek().is_some() && writers.all(|own| own)
+        .filter_map(|entry| entry.manager.as_deref());
+    writers.any(|manager| ![MANAGER, ""].contains(&manager) && !TOGETHER.contains(&manager))
 }
 
 #[cfg(test)]
@@ -339,28 +342,35 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_annotation_is_own_if_nobody_else_wrote_its_value() {
+    fn an_annotation_is_by_others_if_someone_else_is_known_to_have_written_its_value() {
         let by = |manager: &str, key: &str| json!({"manager": manager, "fieldsV1": {"f:metadata": {"f:annotations": {".": {}, format!("f:{key}"): {}}}}});
         let other = json!({"manager": "skydock", "fieldsV1": {"f:status": {}}});
         for (managed, expected) in [
-            (json!([by("skydock", "a.example/x")]), true),
-            (json!([other, by("skydock", "a.example/x")]), true),
-            (json!([by("kubectl-edit", "a.example/x")]), false),
+            (json!([by("skydock", "a.example/x")]), false),
+            (json!([other, by("skydock", "a.example/x")]), false),
+            (json!([by("kubectl-edit", "a.example/x")]), true),
             (
                 json!([by("skydock", "a.example/x"), by("kubectl", "a.example/x")]),
-                false,
+                true,
             ),
             (
                 json!([by("skydock", "a.example/y"), by("kubectl", "a.example/x")]),
-                false,
+                true,
             ),
+            (json!([by("ancient-changes", "a.example/x")]), false),
+            (json!([by("before-first-apply", "a.example/x")]), false),
+            (json!([by("", "a.example/x")]), false),
             (json!([other]), false),
             (json!([]), false),
             (Value::Null, false),
         ] {
             let metadata = json!({"managedFields": managed});
             let metadata: ObjectMeta = serde_json::from_value(metadata).unwrap();
-            assert_eq!(is_own(&metadata, "a.example/x"), expected, "{managed}");
+            assert_eq!(
+                is_by_others(&metadata, "a.example/x"),
+                expected,
+                "{managed}"
+            );
         }
     }
 

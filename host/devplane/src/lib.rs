@@ -7,7 +7,8 @@
 //! says who can use it: everybody on this machine, or whoever has the kubeconfig.
 //!
 //! Differences from an API server:
-//! - There is no server-side apply, and `metadata.managedFields` is not kept.
+//! - There is no server-side apply, and `metadata.managedFields` notes only who has written which
+//!   annotations.
 //! - There is no garbage collection: an object does not wait for what `propagationPolicy` asks for.
 //! - Service IPs are IPv4, from 10.96.0.0/16.
 //! - Protobuf is accepted in request bodies and never sent: a client must also accept JSON, as
@@ -46,6 +47,7 @@ mod event;
 mod faults;
 mod http;
 mod kubelet;
+mod managed;
 mod object;
 mod openapi;
 mod patch;

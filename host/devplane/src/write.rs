@@ -7,7 +7,7 @@ use rand::Rng as _;
 use serde_json::Value;
 
 use crate::{
-    event,
+    event, managed,
     object::{self, Object, as_map, child, copy_field, list, name, strings, text},
     patch::Patch,
     refusal::{Cause, Reason, Refusal},
@@ -36,6 +36,8 @@ pub(crate) struct Options {
     /// Everything is checked, but nothing is stored.
     pub(crate) dry_run: bool,
     pub(crate) validation: FieldValidation,
+    /// Who writes, for `metadata.managedFields`.
+    pub(crate) manager: String,
 }
 
 /// How unknown fields are handled. They are always dropped.
@@ -142,6 +144,7 @@ fn create_decoded(
     {
         return Err(Refusal::already_exists(resource, &wanted));
     }
+    managed::note(&mut value, &Value::Null, &options.manager);
     let object = keep(store, resource.shelf, value, options);
     Ok(Written {
         object,
@@ -332,6 +335,7 @@ fn replace(
         delete::discard(store, resource.shelf, &target.namespace, &target.name);
         return Ok(Arc::new(Object::new(value, store.revision())));
     }
+    managed::note(&mut value, old, &options.manager);
     Ok(keep(store, resource.shelf, value, options))
 }
 

@@ -205,6 +205,7 @@ impl Query {
             Ok(Options {
                 dry_run,
                 validation,
+                manager: self.manager.clone(),
             })
         } else {
             Err(Refusal::invalid_options(kind, &causes))

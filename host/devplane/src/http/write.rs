@@ -12,7 +12,7 @@ use crate::{
     render::Rendering,
     schema::{self, meta::DELETE_OPTIONS},
     write::{
-        self, Target, Written,
+        self, Options, Target, Written,
         delete::{DeleteOptions, Deleted},
     },
 };
@@ -25,7 +25,7 @@ pub(super) async fn create(
 ) -> Result<Response, Refusal> {
     let (rendering, options) = (
         rendering(&target, query, &request)?,
-        query.options("CreateOptions")?,
+        options(query, &request, "CreateOptions")?,
     );
     let body = body::object(request, target.resource.schema).await?;
     let written = plane.write(|store, now| write::create(store, &target, body, &options, now))?;
@@ -40,7 +40,7 @@ pub(super) async fn update(
 ) -> Result<Response, Refusal> {
     let (rendering, options) = (
         rendering(&target, query, &request)?,
-        query.options("UpdateOptions")?,
+        options(query, &request, "UpdateOptions")?,
     );
     let body = body::object(request, target.resource.schema).await?;
     let written = plane.write(|store, now| write::update(store, &target, body, &options, now))?;
@@ -55,7 +55,7 @@ pub(super) async fn patch(
 ) -> Result<Response, Refusal> {
     let (rendering, options) = (
         rendering(&target, query, &request)?,
-        query.options("PatchOptions")?,
+        options(query, &request, "PatchOptions")?,
     );
     let patch = body::patch(request).await?;
     let written = plane.write(|store, _| {
@@ -123,6 +123,21 @@ pub(super) async fn delete_collection(
         Ok::<_, Refusal>(page)
     })?;
     Ok(raw(StatusCode::OK, JSON, rendering.list(&listed, &meta)?))
+}
+
+/// Returns the options of a write. As in an API server, who writes is the beginning of the user agent
+/// unless the query says it.
+fn options(query: &Query, request: &Request, kind: &str) -> Result<Options, Refusal> {
+    let mut options = query.options(kind)?;
+    if options.manager.is_empty() {
+        let agent = header_text(request, header::USER_AGENT);
+        agent
+            .split('/')
+            .next()
+            .unwrap_or_default()
+            .clone_into(&mut options.manager);
+    }
+    Ok(options)
 }
 
 fn rendering(target: &Target, query: &Query, request: &Request) -> Result<Rendering, Refusal> {

@@ -130,6 +130,7 @@ fn unknown_fields_warn_or_fail_as_requested() {
         let options = Options {
             validation,
             dry_run: true,
+            ..Options::default()
         };
         create(
             &mut store,
