@@ -32,7 +32,7 @@ pub(crate) static CONTROLLER: Descriptor = Descriptor {
     client: ClientName::Node,
     event_source: "cloud-maintenance-controller",
     needs: Some(Capability::Maintenance),
-    needs_services: NeedsServices::No,
+    needs_services: NeedsServices::IfAllowed,
 };
 
 /// Calls the provider at the times it asks for: one call at a time, and at once after the plugin

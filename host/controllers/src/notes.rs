@@ -1,7 +1,9 @@
 //! Writes annotations that a provider wants on nodes and Services, after its calls.
 
+mod waiting;
+
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::HashMap,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
@@ -13,30 +15,27 @@ use skydock_cloud::{CloudProvider, Note, ObjectKind, ObjectName, Pairs, has_room
 use skydock_kube::{
     api::{ApiError, Patch, Target, patch},
     informer::{Change, Informer},
-    queue::{Limiter, Priority, Queue},
+    queue::{Bucket, Limiter, Priority, Queue},
 };
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
-use crate::kinds::{NodeKind, ServiceKind};
-use crate::{retry::Again, shared::metrics::SharedMetrics};
+use self::waiting::{Annotations, MOST, Waiting};
+use crate::{
+    kinds::{NodeKind, ServiceKind},
+    retry::Again,
+    shared::metrics::SharedMetrics,
+};
 
-/// Annotations to set, or to remove (`None`).
-type Annotations = BTreeMap<String, Option<String>>;
-
-/// The same, the last ones last.
+/// Annotations that were set or removed, the last ones last.
 type Last = Vec<(String, Option<String>)>;
-
-/// Maximum number of annotations of one object that wait to be written, or are remembered after
-/// that: a plugin may use ever new keys.
-const MOST: usize = 64;
 
 /// Time between two writes to the same object. In the meantime, further annotations are gathered.
 const APART: Duration = Duration::from_secs(10);
 
-/// Pause after each write. Every write is kept for minutes by etcd, and sent to all that watch the
-/// object, such as kube-proxy on each node.
-const PAUSE: Duration = Duration::from_millis(100);
+/// Writes per second, and how many may be without delay. Every write is kept for minutes by etcd, and
+/// sent to all that watch the object, such as kube-proxy on each node.
+const PACE: (f64, f64) = (10.0, 100.0);
 
 /// Maximum time to write the remaining annotations at shutdown.
 const LAST: Duration = Duration::from_secs(2);
@@ -51,7 +50,8 @@ pub(crate) struct Notes {
     queue: Queue<String>,
     /// When objects were written last, unless that was long ago.
     last: Mutex<HashMap<String, Instant>>,
-    pending: Mutex<HashMap<String, (ObjectName, Annotations)>>,
+    pace: Mutex<Bucket>,
+    waiting: Mutex<Waiting>,
     written: Arc<Written>,
 }
 
@@ -122,7 +122,8 @@ impl Notes {
             provider,
             queue,
             last: Mutex::default(),
-            pending: Mutex::default(),
+            pace: Mutex::new(Bucket::full(PACE, Instant::now())),
+            waiting: Mutex::default(),
             written,
         }
     }
@@ -131,31 +132,29 @@ impl Notes {
         Arc::clone(&self.written)
     }
 
-    fn pending(&self) -> MutexGuard<'_, HashMap<String, (ObjectName, Annotations)>> {
-        self.pending.lock().unwrap_or_else(PoisonError::into_inner)
+    fn waiting(&self) -> MutexGuard<'_, Waiting> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Queues a note. Values of the same object and key that are still pending are overwritten.
+    /// Queues a note. Values of the same object and key that still wait are overwritten.
     pub(crate) fn take(&self, note: Note) {
-        let key = key(&note.object);
-        let mut pending = self.pending();
-        let (object, waiting) = pending
-            .entry(key.clone())
-            .or_insert_with(|| (note.object, Annotations::new()));
-        for (key, value) in note.annotations {
-            if waiting.len() < MOST || waiting.contains_key(&key) {
-                waiting.insert(key, value);
-            } else {
-                tracing::warn!(%object, "annotation {key} is not written: {MOST} of the provider's annotations are waiting");
-            }
+        let (key, object) = (key(&note.object), note.object.clone());
+        let omitted = self.waiting().add(&key, note);
+        if let Some(omitted) = omitted {
+            tracing::warn!(%object, "annotation {omitted} is not written, and perhaps others: too many of the provider's annotations are waiting");
         }
-        drop(pending);
         let wait = self
             .last()
             .get(&key)
             .map(|last| APART.saturating_sub(last.elapsed()));
         self.queue
             .add_after(key, wait.unwrap_or_default(), Priority::Change);
+    }
+
+    /// Returns how long to wait before the next write.
+    fn pause(&self) -> Duration {
+        let mut pace = self.pace.lock().unwrap_or_else(PoisonError::into_inner);
+        pace.reserve(Instant::now())
     }
 
     fn last(&self) -> MutexGuard<'_, HashMap<String, Instant>> {
@@ -187,16 +186,16 @@ impl Notes {
     pub(crate) async fn run(&self) {
         let write = |key: String, _| async move {
             self.write(&key).await;
-            sleep(PAUSE).await;
+            sleep(self.pause()).await;
         };
         self.queue
             .run_workers(1, &CancellationToken::new(), write)
             .await;
     }
 
-    /// Writes all pending annotations once. Called when no call to the provider is running.
+    /// Writes all annotations that wait once. Called when no call to the provider is running.
     pub(crate) async fn finish(&self) {
-        let keys: Vec<String> = self.pending().keys().cloned().collect();
+        let keys = self.waiting().keys();
         let write = async {
             for key in &keys {
                 self.write(key).await;
@@ -209,11 +208,10 @@ impl Notes {
         }
     }
 
-    /// Writes the pending annotations of an object. They stay pending until they are written,
-    /// because the future may be dropped in between.
+    /// Writes the annotations that wait for an object. They wait until they are written, because the
+    /// future may be dropped in between.
     async fn write(&self, key: &str) {
-        let waits = self.pending().get(key).cloned();
-        let Some((object, annotations)) = waits else {
+        let Some((object, annotations)) = self.waiting().of(key) else {
             return self.queue.forget(&key.to_owned());
         };
         if let Err(error) = self.send(&object, &annotations).await
@@ -224,19 +222,7 @@ impl Notes {
         }
         // It was written, or its object no longer exists.
         self.queue.forget(&key.to_owned());
-        self.settle(key, &annotations);
-    }
-
-    /// Removes annotations that were written from the pending ones. Annotations that were added in
-    /// the meantime stay: they are queued again.
-    fn settle(&self, key: &str, done: &Annotations) {
-        let mut pending = self.pending();
-        if let Some((_, annotations)) = pending.get_mut(key) {
-            annotations.retain(|key, value| done.get(key) != Some(value));
-            if annotations.is_empty() {
-                pending.remove(key);
-            }
-        }
+        self.waiting().remove(key, &annotations);
     }
 
     /// Returns the annotations for which the object has room. The cache has what was written
@@ -244,7 +230,7 @@ impl Notes {
     fn fitting(&self, object: &ObjectName, annotations: &Annotations) -> Annotations {
         let info = self.provider.info();
         let mut after = self.present(object).unwrap_or_default();
-        let mut fitting = annotations.clone();
+        let (mut fitting, mut omitted) = (annotations.clone(), None);
         fitting.retain(|key, value| {
             let Some(value) = value else {
                 after.remove(key);
@@ -254,10 +240,13 @@ impl Notes {
             if fits {
                 after.insert(key.clone(), value.clone());
             } else {
-                tracing::warn!(%object, "annotation {key} is not written: the provider has too many or too large annotations on the object");
+                omitted = Some(key.clone());
             }
             fits
         });
+        if let Some(omitted) = omitted {
+            tracing::warn!(%object, "annotation {omitted} is not written, and perhaps others: the provider has too many or too large annotations on the object");
+        }
         fitting
     }
 
@@ -356,35 +345,6 @@ mod tests {
         assert!(is(0) && !is(1) && is(2) && is(MOST));
         (0..10 * MOST).for_each(remember);
         assert_eq!(written.all()["u"].len(), MOST);
-    }
-
-    // Holds: SEC-62
-    #[tokio::test]
-    async fn annotations_that_wait_are_limited() {
-        let (api, services) = (FakeApi::default(), Informer::<ServiceKind>::default());
-        let metrics = SharedMetrics::register(&mut Registry::default());
-        let clients = (api.client(), api.client());
-        let caches = (Arc::default(), Arc::new(services));
-        let notes = Notes::new(clients, caches, Arc::new(FakeCloud::default()), &metrics);
-        let take = |number: usize, value: &str| {
-            let object = ObjectName {
-                kind: ObjectKind::Service,
-                namespace: "ns".to_owned(),
-                name: "web".to_owned(),
-                uid: "u".to_owned(),
-            };
-            let annotations = [(format!("k{number}"), Some(value.to_owned()))].into();
-            notes.take(Note {
-                object,
-                annotations,
-            });
-        };
-        (0..2 * MOST).for_each(|number| take(number, "1"));
-        take(0, "2");
-        let pending = notes.pending();
-        let (_, waiting) = &pending["Service u"];
-        assert_eq!(waiting.len(), MOST);
-        assert_eq!(waiting["k0"].as_deref(), Some("2"));
     }
 
     // Holds: SEC-62

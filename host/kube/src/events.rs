@@ -1,6 +1,7 @@
 //! Events on objects. Controllers queue them without waiting. A task correlates them as client-go
 //! does and writes them: warnings and events about this process at once, other normal events at a
 //! limited rate, so that they do not take the API server's time from the work that they report.
+//! Those of a provider have a queue and a rate of their own, since it may publish without end.
 
 mod correlate;
 
@@ -34,7 +35,7 @@ pub const TELL_AGAIN: Duration = Duration::from_secs(30 * 60);
 /// Maximum number of queued events that are written at once; more are dropped and counted. Every
 /// node of a large cluster may have a warning.
 const URGENT: usize = 16_384;
-/// Maximum number of other queued events, twice as many as in client-go: the last of them would be
+/// Maximum number of other queued events, and of those of a provider, twice as many as in client-go: the last of them would be
 /// minutes old.
 const NORMAL: usize = 2048;
 /// Normal events per second if many are queued, and how many may be written without delay. An event
@@ -78,6 +79,7 @@ type Published = (Timestamp, Notice);
 pub struct Recorder {
     urgent: mpsc::Sender<Published>,
     normal: mpsc::Sender<Published>,
+    of_provider: mpsc::Sender<Published>,
     sanitize: fn(&str) -> String,
     dropped: Counter,
 }
@@ -90,23 +92,33 @@ impl Recorder {
     pub fn new(sanitize: fn(&str) -> String, dropped: Counter) -> (Self, EventWriter) {
         let (urgent, hurried) = mpsc::channel(URGENT);
         let (normal, told) = mpsc::channel(NORMAL);
-        let now = Instant::now();
+        let (of_provider, provided) = mpsc::channel(NORMAL);
         let writer = EventWriter {
             urgent: hurried,
-            normal: told,
-            pace: Bucket::full(PACE, now),
-            next_normal: now,
+            normal: Paced::new(told),
+            of_provider: Paced::new(provided),
             correlator: Correlator::default(),
         };
         (
             Self {
                 urgent,
                 normal,
+                of_provider,
                 sanitize,
                 dropped,
             },
             writer,
         )
+    }
+
+    /// Returns a recorder for the events of a provider, which do not displace others.
+    #[must_use]
+    pub fn of_provider(&self) -> Self {
+        Self {
+            urgent: self.of_provider.clone(),
+            normal: self.of_provider.clone(),
+            ..self.clone()
+        }
     }
 
     /// Publishes an event, or drops it if too many wait.
@@ -146,10 +158,36 @@ impl Recorder {
 /// Writes the events of recorders to the API server.
 pub struct EventWriter {
     urgent: mpsc::Receiver<Published>,
-    normal: mpsc::Receiver<Published>,
-    pace: Bucket,
-    next_normal: Instant,
+    normal: Paced,
+    of_provider: Paced,
     correlator: Correlator,
+}
+
+/// Events that are written at a limited rate.
+struct Paced {
+    events: mpsc::Receiver<Published>,
+    pace: Bucket,
+    next: Instant,
+}
+
+impl Paced {
+    fn new(events: mpsc::Receiver<Published>) -> Self {
+        let now = Instant::now();
+        Self {
+            events,
+            pace: Bucket::full(PACE, now),
+            next: now,
+        }
+    }
+
+    /// Returns the next event when it may be written. Nothing is lost if the future is dropped.
+    async fn recv(&mut self) -> Option<Published> {
+        sleep_until(self.next).await;
+        let event = self.events.recv().await?;
+        let now = Instant::now();
+        self.next = now + self.pace.reserve(now);
+        Some(event)
+    }
 }
 
 impl EventWriter {
@@ -175,65 +213,63 @@ impl EventWriter {
                 next = self.next() => next,
             };
             let Some((at, notice)) = next else { return };
-            self.handle(client, at, notice).await;
+            handle(&mut self.correlator, client, at, notice).await;
         }
-        self.urgent.close();
-        self.normal.close();
-        while let Some((at, notice)) = self.urgent.recv().await {
-            self.handle(client, at, notice).await;
-        }
-        while let Some((at, notice)) = self.normal.recv().await {
-            self.handle(client, at, notice).await;
+        let Self {
+            urgent,
+            normal,
+            of_provider,
+            correlator,
+        } = &mut self;
+        for events in [urgent, &mut normal.events, &mut of_provider.events] {
+            events.close();
+            while let Some((at, notice)) = events.recv().await {
+                handle(correlator, client, at, notice).await;
+            }
         }
     }
 
     /// Returns the next event to write; `None` if all recorders are dropped.
     async fn next(&mut self) -> Option<Published> {
-        let paced = async {
-            sleep_until(self.next_normal).await;
-            self.normal.recv().await
-        };
         tokio::select! {
             biased;
             Some(urgent) = self.urgent.recv() => Some(urgent),
-            Some(normal) = paced => {
-                let now = Instant::now();
-                self.next_normal = now + self.pace.reserve(now);
-                Some(normal)
-            }
+            Some(normal) = self.normal.recv() => Some(normal),
+            Some(provided) = self.of_provider.recv() => Some(provided),
             else => None,
         }
     }
+}
 
-    async fn handle(&mut self, client: &Client, at: Timestamp, notice: Notice) {
-        let Verdict::Publish(write) = self.correlator.observe(&notice, Instant::now(), at) else {
-            return;
-        };
-        for attempt in 1..=TRIES {
-            match write_event(client, &notice, &write).await {
-                Ok(()) => return,
-                Err(error) if attempt == TRIES || !matches!(error, ApiError::Failed(..)) => {
-                    let ObjectReference {
-                        kind,
-                        namespace,
-                        name,
-                        ..
-                    } = &notice.object;
-                    tracing::warn!(
-                        kind,
-                        namespace,
-                        name,
-                        reason = notice.reason,
-                        "cannot write event: {error}"
-                    );
-                }
-                Err(_) => {
-                    sleep(PAUSE).await;
-                    continue;
-                }
+/// Writes an event, unless there were too many like it.
+async fn handle(correlator: &mut Correlator, client: &Client, at: Timestamp, notice: Notice) {
+    let Verdict::Publish(write) = correlator.observe(&notice, Instant::now(), at) else {
+        return;
+    };
+    for attempt in 1..=TRIES {
+        match write_event(client, &notice, &write).await {
+            Ok(()) => return,
+            Err(error) if attempt == TRIES || !matches!(error, ApiError::Failed(..)) => {
+                let ObjectReference {
+                    kind,
+                    namespace,
+                    name,
+                    ..
+                } = &notice.object;
+                tracing::warn!(
+                    kind,
+                    namespace,
+                    name,
+                    reason = notice.reason,
+                    "cannot write event: {error}"
+                );
             }
-            return;
+            Err(_) => {
+                sleep(PAUSE).await;
+                continue;
+            }
         }
+        return;
     }
 }
 

@@ -24,10 +24,9 @@ use tokio::{
     time::{Instant, sleep, sleep_until},
 };
 
-pub(crate) use self::limiter::Bucket;
 use self::state::{Delayed, State, Turn};
 pub use self::{
-    limiter::{Limiter, apart},
+    limiter::{Bucket, Limiter, apart},
     metrics::{QueueMetrics, WorkqueueMetrics},
     pace::Pace,
 };

@@ -140,7 +140,7 @@ impl Host {
         let on_cluster = std::mem::replace(&mut self.context.on_cluster, Box::new(|_| {}));
         let (nodes, services) = (Arc::clone(&self.nodes), Arc::clone(&self.services));
         let (recorder, classes) = (
-            self.context.recorder.clone(),
+            self.context.recorder.of_provider(),
             self.context.options.services.classes.clone(),
         );
         let holders = Holders::follow(&nodes, &services);

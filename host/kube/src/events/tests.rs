@@ -129,6 +129,37 @@ async fn a_silent_api_server_does_not_block_the_shutdown() {
     assert!(ended.is_ok(), "the writer still waits for an answer");
 }
 
+// Holds: SEC-62
+#[tokio::test(start_paused = true)]
+async fn a_provider_that_publishes_without_end_does_not_displace_other_events() {
+    let api = FakeApi::default();
+    let (recorder, writer) = recorder();
+    let provider = recorder.of_provider();
+    let tell = |recorder: &Recorder, source, name: &str, event_type| {
+        let entry = Entry::<Services>::new(service(name));
+        recorder.on(source, &entry, event_type, "Reason", "Message");
+    };
+    for number in 0..100_000 {
+        let name = format!("s{number}");
+        tell(&provider, "cloud-provider", &name, EventType::Warning);
+    }
+    assert_eq!(recorder.dropped.get(), 100_000 - NORMAL as u64);
+    let running = tokio::spawn(writer.run(api.client(), CancellationToken::new()));
+    sleep(Duration::from_secs(2)).await;
+    let written = api.requests().len();
+    assert!((115..=125).contains(&written), "{written} events");
+    for event_type in [EventType::Warning, EventType::Normal] {
+        tell(&recorder, "service-controller", "web", event_type);
+    }
+    sleep(Duration::from_millis(5)).await;
+    let requests = api.requests();
+    let own = requests
+        .iter()
+        .filter(|it| it.body["source"]["component"] == "service-controller");
+    assert_eq!(own.count(), 2, "they do not wait");
+    running.abort();
+}
+
 // Holds: C-07
 #[tokio::test(start_paused = true)]
 async fn normal_events_are_rate_limited_and_warnings_go_first() {

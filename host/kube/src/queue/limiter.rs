@@ -60,7 +60,7 @@ pub fn apart(wait: Duration, whose: &impl Hash) -> Duration {
 
 /// A token bucket.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Bucket {
+pub struct Bucket {
     /// Tokens per second.
     rate: f64,
     /// Maximum number of tokens.
@@ -70,7 +70,9 @@ pub(crate) struct Bucket {
 }
 
 impl Bucket {
-    pub(crate) fn full((rate, burst): (f64, f64), now: Instant) -> Self {
+    /// Creates a full one: tokens per second, and their maximum number.
+    #[must_use]
+    pub fn full((rate, burst): (f64, f64), now: Instant) -> Self {
         Self {
             rate,
             burst,
@@ -80,7 +82,7 @@ impl Bucket {
     }
 
     /// Takes one token, and returns how long to wait for it.
-    pub(crate) fn reserve(&mut self, now: Instant) -> Duration {
+    pub fn reserve(&mut self, now: Instant) -> Duration {
         let earned = now.saturating_duration_since(self.at).as_secs_f64() * self.rate;
         self.tokens = (self.tokens + earned).min(self.burst) - 1.0;
         self.at = now;
