@@ -456,7 +456,10 @@ plugins:
             ),
             (
                 "plugins: [{name: a, file: a, digest: sha256:12}]",
-                at("3:38:", "plugins[0].digest: `sha256:12` is neither"),
+                at(
+                    "3:38:",
+                    "plugins[0].digest: `sha256:12` is not valid; expected `any`, `sha256:`",
+                ),
             ),
             (
                 "plugins: [{name: a, file: a, limits: {memory: x}}]",

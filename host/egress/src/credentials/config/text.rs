@@ -53,7 +53,7 @@ fn sha256<E: de::Error>(text: &str) -> Result<String, E> {
         .filter(|hex| hex.len() == 64 && hex.bytes().all(|b| b.is_ascii_hexdigit()));
     hex.map(str::to_ascii_lowercase).ok_or_else(|| {
         E::custom(format!(
-            "`{text}` is neither `any` nor `sha256:` with 64 hexadecimal digits"
+            "`{text}` is not valid; expected `any`, `sha256:` with 64 hexadecimal digits, or a list of such digests"
         ))
     })
 }

@@ -73,7 +73,7 @@ fn each_mistake_is_reported_where_it_is() {
         (
             "digest: any",
             "digest: sha256:abc",
-            "13:30: credentials[0].for.digest: `sha256:abc` is neither",
+            "13:30: credentials[0].for.digest: `sha256:abc` is not valid; expected `any`, `sha256:`",
         ),
         (
             "/etc/skydock/aws",
