@@ -51,6 +51,26 @@ pub enum CloudError {
 }
 
 impl CloudError {
+    /// Changes the text.
+    #[must_use]
+    pub fn map_text(self, change: impl Fn(&str) -> String) -> Self {
+        let retry = |retry: Retry| Retry {
+            message: change(&retry.message),
+            ..retry
+        };
+        match self {
+            Self::NotFound(text) => Self::NotFound(change(&text)),
+            Self::ImplementedElsewhere => Self::ImplementedElsewhere,
+            Self::Conflict(text) => Self::Conflict(change(&text)),
+            Self::Throttled(it) => Self::Throttled(retry(it)),
+            Self::InProgress(it) => Self::InProgress(retry(it)),
+            Self::Denied(text) => Self::Denied(change(&text)),
+            Self::Invalid(text) => Self::Invalid(change(&text)),
+            Self::Unavailable(text) => Self::Unavailable(change(&text)),
+            Self::Internal(text) => Self::Internal(change(&text)),
+        }
+    }
+
     /// Returns the name of the variant as a metric label.
     #[must_use]
     pub fn kind(&self) -> &'static str {

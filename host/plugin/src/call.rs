@@ -12,6 +12,7 @@ use crate::{
     answers::AnswerError,
     deadline::Deadline,
     limits::Limits,
+    source::Settings,
     text::{Cause, LastWords},
 };
 
@@ -248,11 +249,13 @@ pub(crate) fn passes(error: &CloudError) -> bool {
 }
 
 /// Where a call went, for messages.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub(crate) struct Place<'a> {
     pub(crate) plugin: &'a str,
     pub(crate) generation: u64,
     pub(crate) function: Function,
+    /// The configuration, whose secrets are redacted from errors.
+    pub(crate) settings: &'a Settings,
 }
 
 impl fmt::Display for Place<'_> {
@@ -270,7 +273,7 @@ impl Place<'_> {
     /// `InProgress` if the call only waited for its turn, to `Internal` if someone must act.
     pub(crate) fn cloud_error(self, error: CallError) -> CloudError {
         let sentence = |error: &CallError| format!("{self}: {error}");
-        match error {
+        let error = match error {
             CallError::Cloud(error) => error,
             // A configuration without this interface went into service while its controller was
             // running.
@@ -282,12 +285,18 @@ impl Place<'_> {
             }),
             error if error.may_pass() => CloudError::Unavailable(sentence(&error)),
             error => CloudError::Internal(sentence(&error)),
-        }
+        };
+        error.map_text(|text| self.settings.redact_secrets(text))
     }
 
     /// Converts one element of a batch for controllers.
     pub(crate) fn element<T>(self, element: crate::answers::Element<T>) -> Result<T, CloudError> {
-        element.unwrap_or_else(|error| Err(self.cloud_error(CallError::BadAnswer(error))))
+        let error = match element {
+            Ok(Ok(value)) => return Ok(value),
+            Ok(Err(error)) => CallError::Cloud(error),
+            Err(error) => CallError::BadAnswer(error),
+        };
+        Err(self.cloud_error(error))
     }
 }
 
@@ -297,11 +306,19 @@ mod tests {
 
     #[test]
     fn exceeding_a_shared_limit_is_not_a_failure_of_the_call() {
+        let options = [("password".to_owned(), "correct-horse".to_owned())];
+        let settings = Settings::new(String::new(), Vec::new(), None, options.into());
         let place = Place {
             plugin: "test",
             generation: 1,
             function: Function::CHECK,
+            settings: &settings,
         };
+        let error = CloudError::Denied("for me/correct-horse".to_owned());
+        assert_eq!(
+            place.element::<()>(Ok(Err(error))),
+            Err(CloudError::Denied("for me/[redacted]".to_owned()))
+        );
         let table = [
             (CallError::Memory(1), true),
             (CallError::Table(1), true),

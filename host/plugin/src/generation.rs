@@ -27,7 +27,7 @@ use crate::{
 /// One generation.
 pub(crate) struct Generation {
     pub(crate) info: GenerationInfo,
-    pub(crate) provider: Arc<ProviderInfo>,
+    provider: Arc<ProviderInfo>,
     pub(crate) digests: Digests,
     pub(crate) code: Arc<Code>,
     pub(crate) pool: Pool,
@@ -123,11 +123,11 @@ impl Generation {
         };
         watch.stage(Stage::Egress, reaches.map_err(LoadProblem::CutOff))?;
 
-        let owned = Arc::new(Owned {
-            provider_ids: provider.provider_id_prefixes.clone(),
-            annotations: provider.annotation_prefixes.clone(),
-            permissions: Arc::clone(&shared.permissions),
-        });
+        let owned = Arc::new(Owned::new(
+            &provider,
+            Arc::clone(&shared.permissions),
+            Arc::clone(&shared.permitted),
+        ));
         first.store.data_mut().owned = Arc::clone(&owned);
         blueprint.owned = owned;
         if let Some(gateway) = &blueprint.gateway {
@@ -161,6 +161,16 @@ impl Generation {
             supervisor,
             blueprint,
         })
+    }
+
+    /// Returns what it says about itself, as far as it is still permitted.
+    pub(crate) fn provider(&self) -> Arc<ProviderInfo> {
+        self.blueprint.owned.permitted(&self.provider)
+    }
+
+    /// Returns the configuration that it was loaded with.
+    pub(crate) fn settings(&self) -> &Settings {
+        &self.blueprint.settings
     }
 
     /// Returns the limits that it was loaded with.

@@ -13,6 +13,7 @@ mod log;
 mod notes;
 mod objects;
 mod output;
+mod owned;
 mod subject;
 mod taped;
 
@@ -21,6 +22,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use arc_swap::ArcSwap;
 use serde::Serialize;
 use skydock_cloud::Capability;
 use skydock_egress::Gateway;
@@ -42,6 +44,7 @@ pub(crate) use {
     lists::Lists,
     log::Log,
     notes::Notes,
+    owned::Owned,
     subject::Subject,
 };
 
@@ -77,6 +80,8 @@ pub(crate) struct Shared {
     /// The operator's setting for the calls that may run at the same time.
     pub(crate) overlap: Option<Overlap>,
     pub(crate) permissions: Arc<Permissions>,
+    /// What the operator permits now, also to generations that were loaded with other permissions.
+    pub(crate) permitted: Arc<ArcSwap<Permissions>>,
     pub(crate) way_out: Option<Arc<dyn WayOut>>,
     /// Whether requests to the cloud may only read.
     only_reads: bool,
@@ -105,6 +110,7 @@ impl Shared {
         ticker: Arc<Ticker>,
         taping: Taping,
     ) -> Self {
+        let permissions = Arc::new(source.permissions.clone());
         Self {
             plugin: source.name.clone(),
             log: Log::new(&limits, Instant::now()),
@@ -113,7 +119,8 @@ impl Shared {
             limits,
             ingress: source.ingress.clone(),
             overlap: source.overlap,
-            permissions: Arc::new(source.permissions.clone()),
+            permitted: Arc::new(ArcSwap::new(Arc::clone(&permissions))),
+            permissions,
             way_out: source.way_out.clone(),
             only_reads: source.only_reads,
             metrics,
@@ -139,6 +146,7 @@ impl Shared {
         let (metrics, cluster) = (self.metrics.clone(), self.cluster.clone());
         Self {
             cache: Arc::clone(&self.cache),
+            permitted: Arc::clone(&self.permitted),
             ..Self::new(
                 source,
                 limits,
@@ -168,17 +176,6 @@ pub(crate) enum Phase {
     Loading,
     /// It runs a call of the controllers, of this capability.
     Serving(Capability),
-}
-
-/// Prefixes that a plugin owns, and what else it is permitted; nothing until it has described
-/// itself.
-#[derive(Debug, Default)]
-pub(crate) struct Owned {
-    /// Prefixes of provider IDs.
-    pub(crate) provider_ids: Vec<String>,
-    /// Prefixes of annotation keys.
-    pub(crate) annotations: Vec<String>,
-    pub(crate) permissions: Arc<Permissions>,
 }
 
 /// Data of one store.

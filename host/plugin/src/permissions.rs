@@ -93,7 +93,7 @@ impl Permissions {
         }
     }
 
-    fn permits_provider_ids(&self, prefix: &str) -> bool {
+    pub(crate) fn permits_provider_ids(&self, prefix: &str) -> bool {
         self.unrestricted
             || self
                 .provider_ids
@@ -103,7 +103,7 @@ impl Permissions {
 
     /// Returns true if all keys with this prefix may be written, apart from those that
     /// [grant an object](Self::grants_by).
-    fn permits_keys(&self, prefix: &str) -> bool {
+    pub(crate) fn permits_keys(&self, prefix: &str) -> bool {
         !covers_reserved(prefix)
             && (self.unrestricted || self.keys.iter().any(|range| range.covers(prefix)))
     }

@@ -285,7 +285,8 @@ impl Plugin {
 
     /// Uses this source and these limits from now on, and reloads like [`Plugin::reload`]. If the
     /// plugin cannot be loaded with them, the generation in service keeps those that it was loaded
-    /// with, and its files are tried with the new ones when they change.
+    /// with, except for permissions that the source does not have any more, and its files are tried
+    /// with the new ones when they change.
     ///
     /// # Errors
     /// [`LoadError`] with the stage that failed; the plugin in service is not changed.
@@ -295,6 +296,8 @@ impl Plugin {
         limits: Limits,
     ) -> Result<Reload, LoadError> {
         let mut swap = self.swap.lock().await;
+        let permissions = Arc::new(source.permissions.clone());
+        self.shared.permitted.store(permissions);
         let terms = self.terms.load().changed(source, limits).await?;
         self.terms.store(Arc::new(terms));
         let files = read(&self.terms.load().source).await;

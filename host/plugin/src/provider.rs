@@ -26,7 +26,7 @@ impl Plugin {
 #[async_trait]
 impl CloudProvider for Plugin {
     fn info(&self) -> Arc<ProviderInfo> {
-        Arc::clone(&self.current().provider)
+        self.current().provider()
     }
 
     async fn check(&self, nodes: &[Arc<Node>]) -> Result<Answers<Presence>, CloudError> {

@@ -7,7 +7,7 @@
 use std::{collections::HashSet, net::IpAddr, ops::Range, sync::Arc};
 
 use ipnet::IpNet;
-use skydock_cloud::AddressKind;
+use skydock_cloud::{AddressKind, Pairs};
 use skydock_secrets::{BLOT, secrets};
 
 /// Minimum bytes of a value that is redacted. Shorter values are ordinary words.
@@ -30,55 +30,56 @@ pub(crate) struct Redactor(Arc<Unquotable>);
 struct Unquotable {
     /// Path of the configuration, which is kept, because it shows where to look.
     path: String,
-    /// Whole values, and short secrets.
+    /// Whole values.
     values: HashSet<Box<str>>,
+    /// Secrets that are too short to have parts.
+    short: HashSet<Box<str>>,
     /// All parts of secrets.
     parts: HashSet<Part>,
 }
 
 impl Redactor {
-    /// Finds the values of the configuration with this path and text.
-    pub(crate) fn new(path: String, text: &str) -> Self {
+    /// Finds the values of the configuration with this path and text, and the secrets in it and in
+    /// these options.
+    pub(crate) fn new(path: String, text: &str, options: &Pairs) -> Self {
         let Words { keys, values } = Words::of(text);
         let values = values
             .into_iter()
             .filter(|it| it.len() >= SHORTEST && !keys.contains(it) && !is_no_secret(it));
-        let (mut values, mut parts) = (
-            values.map(Into::into).collect::<HashSet<_>>(),
-            HashSet::new(),
-        );
-        for found in secrets(text) {
-            let secret = text.get(found.range).unwrap_or_default().trim();
-            if (SHORTEST_SECRET..SHORTEST).contains(&secret.len()) {
-                values.insert(secret.into());
-            }
-            parts.extend(
-                secret
-                    .as_bytes()
-                    .windows(SHORTEST)
-                    .filter_map(<[u8]>::first_chunk),
-            );
-        }
-        Self(Arc::new(Unquotable {
+        let mut all = Unquotable {
             path,
-            values,
-            parts,
-        }))
+            values: values.map(Into::into).collect(),
+            ..Unquotable::default()
+        };
+        all.add_secrets(text);
+        for (name, value) in options {
+            all.add_secrets(&format!("{name}: {value}"));
+        }
+        Self(Arc::new(all))
     }
 
     /// Returns the message without secrets, and without values of the configuration.
     pub(crate) fn redact(&self, message: &str) -> String {
+        self.blotted(message, true)
+    }
+
+    /// Returns the message without secrets.
+    pub(crate) fn redact_secrets(&self, message: &str) -> String {
+        self.blotted(message, false)
+    }
+
+    fn blotted(&self, message: &str, with_values: bool) -> String {
         if self.0.path.is_empty() {
-            return self.blotted(message);
+            return self.blotted_beside_path(message, with_values);
         }
         message
             .split(&self.0.path)
-            .map(|piece| self.blotted(piece))
+            .map(|piece| self.blotted_beside_path(piece, with_values))
             .collect::<Vec<_>>()
             .join(&self.0.path)
     }
 
-    fn blotted(&self, message: &str) -> String {
+    fn blotted_beside_path(&self, message: &str, with_values: bool) -> String {
         let mut hidden = vec![false; message.len()];
         let mut hide = |range: Range<usize>| {
             if let Some(part) = hidden.get_mut(range) {
@@ -99,15 +100,28 @@ impl Redactor {
             let quotes = [word.start, assigned]
                 .into_iter()
                 .flat_map(|start| [start..word.end, start..least]);
+            let is_hidden = |text: &str| {
+                self.0.short.contains(text) || with_values && self.0.values.contains(text)
+            };
             quotes
-                .filter(|it| {
-                    message
-                        .get(it.clone())
-                        .is_some_and(|it| self.0.values.contains(it))
-                })
+                .filter(|it| message.get(it.clone()).is_some_and(is_hidden))
                 .for_each(&mut hide);
         }
         shown(message, &hidden)
+    }
+}
+
+impl Unquotable {
+    /// Adds the secrets in this text.
+    fn add_secrets(&mut self, text: &str) {
+        for found in secrets(text) {
+            let secret = text.get(found.range).unwrap_or_default().trim();
+            if (SHORTEST_SECRET..SHORTEST).contains(&secret.len()) {
+                self.short.insert(secret.into());
+            }
+            let parts = secret.as_bytes().windows(SHORTEST);
+            self.parts.extend(parts.filter_map(<[u8]>::first_chunk));
+        }
     }
 }
 
@@ -224,7 +238,28 @@ mod tests {
     use super::*;
 
     fn redact(message: &str, config: &str, path: &str) -> String {
-        Redactor::new(path.to_owned(), config).redact(message)
+        Redactor::new(path.to_owned(), config, &Pairs::new()).redact(message)
+    }
+
+    // Holds: SEC-51
+    #[test]
+    fn secrets_of_options_are_redacted_and_other_values_only_if_asked() {
+        let options = [
+            ("db_password", "Opt10nPassw0rdQQ"),
+            ("pin_password", "4711x"),
+            ("zone", "north-4"),
+        ];
+        let options = options.map(|(key, value)| (key.to_owned(), value.to_owned()));
+        let redactor = Redactor::new(String::new(), "network: net-00010002", &options.into());
+        let message = "no net-00010002 in north-4 for n0tOpt10nPassw0rdQQ, 4711x";
+        assert_eq!(
+            redactor.redact(message),
+            "no [redacted] in north-4 for n0t[redacted], [redacted]"
+        );
+        assert_eq!(
+            redactor.redact_secrets(message),
+            "no net-00010002 in north-4 for n0t[redacted], [redacted]"
+        );
     }
 
     #[test]

@@ -125,12 +125,8 @@ impl Replay {
             ticker,
             Taping::Replay,
         ));
-        let settings = Settings {
-            cluster_name: String::new(),
-            cluster_cidrs: Vec::new(),
-            cloud_config: None,
-            options: skydock_cloud::Pairs::new(),
-        };
+        let options = skydock_cloud::Pairs::new();
+        let settings = Settings::new(String::new(), Vec::new(), None, options);
         let Code {
             pre,
             capabilities,

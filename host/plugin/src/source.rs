@@ -84,8 +84,8 @@ impl PluginSource {
     }
 }
 
-/// Configuration of a plugin.
-#[derive(Clone, PartialEq, Eq)]
+/// Configuration of a plugin. Not `Debug`, because operators may keep secrets in it.
+#[derive(Clone)]
 pub struct Settings {
     /// `--cluster-name`.
     pub cluster_name: String,
@@ -95,45 +95,65 @@ pub struct Settings {
     pub cloud_config: Option<CloudConfig>,
     /// The operator's options.
     pub options: Pairs,
+    redactor: Redactor,
+}
+
+/// What is redacted follows from the rest.
+impl PartialEq for Settings {
+    fn eq(&self, other: &Self) -> bool {
+        self.cluster_name == other.cluster_name
+            && self.cluster_cidrs == other.cluster_cidrs
+            && self.cloud_config == other.cloud_config
+            && self.options == other.options
+    }
 }
 
 impl Settings {
+    /// Creates a configuration for a cluster with this name and these Pod networks.
+    #[must_use]
+    pub fn new(
+        cluster_name: String,
+        cluster_cidrs: Vec<String>,
+        cloud_config: Option<CloudConfig>,
+        options: Pairs,
+    ) -> Self {
+        let config = cloud_config.as_ref();
+        let path = config.map(|it| it.path.display().to_string());
+        let text = config.map(CloudConfig::text).unwrap_or_default();
+        let redactor = Redactor::new(path.unwrap_or_default(), text, &options);
+        Self {
+            cluster_name,
+            cluster_cidrs,
+            cloud_config,
+            options,
+            redactor,
+        }
+    }
+
     /// Returns the plugin's text without secrets, and without values of the configuration.
     pub(crate) fn redact(&self, text: &str) -> String {
-        let config = self.cloud_config.as_ref();
-        config
-            .map(|config| config.redactor.redact(text))
-            .unwrap_or_else(|| Redactor::default().redact(text))
+        self.redactor.redact(text)
+    }
+
+    /// Returns the plugin's text without secrets. An error of a call is of no use without the names
+    /// and IDs that it is about.
+    pub(crate) fn redact_secrets(&self, text: &str) -> String {
+        self.redactor.redact_secrets(text)
     }
 }
 
 /// A configuration file. Not `Debug`, because operators may keep secrets in it.
-#[derive(Clone)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct CloudConfig {
     path: PathBuf,
     text: String,
-    redactor: Redactor,
 }
-
-/// What is redacted follows from the path and the text.
-impl PartialEq for CloudConfig {
-    fn eq(&self, other: &Self) -> bool {
-        (&self.path, &self.text) == (&other.path, &other.text)
-    }
-}
-
-impl Eq for CloudConfig {}
 
 impl CloudConfig {
     /// Returns a file with this path and these contents.
     #[must_use]
     pub fn new(path: PathBuf, text: String) -> Self {
-        let redactor = Redactor::new(path.display().to_string(), &text);
-        Self {
-            path,
-            text,
-            redactor,
-        }
+        Self { path, text }
     }
 
     /// Returns the path of the file.
@@ -193,12 +213,12 @@ impl Files {
                 .as_ref()
                 .map(|config| digest(config.text.as_bytes())),
         };
-        let settings = Settings {
-            cluster_name: source.cluster_name.clone(),
-            cluster_cidrs: source.cluster_cidrs.clone(),
+        let settings = Settings::new(
+            source.cluster_name.clone(),
+            source.cluster_cidrs.clone(),
             cloud_config,
-            options: source.options.clone(),
-        };
+            source.options.clone(),
+        );
         Ok(Self {
             component,
             settings,

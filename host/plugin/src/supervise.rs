@@ -1,5 +1,6 @@
 //! Back-off of a capability whose calls fail repeatedly, so that a broken plugin is not called in a
-//! loop.
+//! loop. Calls about Services of each namespace have one of their own: whoever can write there could
+//! make them fail.
 
 use std::{
     collections::BTreeMap,
@@ -16,12 +17,16 @@ const TOLERATED: u32 = 5;
 const FIRST: Duration = Duration::from_secs(1);
 /// Longest back-off: a plugin that has recovered is used again within this time.
 const LONGEST: Duration = Duration::from_secs(30);
+/// Period after which failures without a success are forgotten.
+const FORGOTTEN: Duration = Duration::from_secs(600);
 
-/// The breaker of one capability: closed while calls succeed, open for a time after failures, then
+/// The breaker of one scope: closed while calls succeed, open for a time after failures, then
 /// one trial decides.
 #[derive(Debug, Default)]
 struct Breaker {
     failures: u32,
+    /// When the last call failed.
+    failed: Option<Instant>,
     open: Option<Open>,
 }
 
@@ -33,7 +38,7 @@ struct Open {
 }
 
 impl Breaker {
-    /// Admits a call, or returns how long the capability is suspended.
+    /// Admits a call, or returns how long the scope is suspended.
     fn admit(&mut self, now: Instant) -> Result<(), Duration> {
         match &mut self.open {
             Some(open) if now < open.until => Err(open.until - now),
@@ -46,59 +51,86 @@ impl Breaker {
         }
     }
 
-    /// Records the result of a call; `None` if it shows nothing about the plugin.
-    fn record(&mut self, now: Instant, failed: Option<bool>) {
-        match failed {
-            None => {
-                if let Some(open) = &mut self.open {
-                    open.trial = false;
-                }
+    /// Records a failed call.
+    fn fail(&mut self, now: Instant) {
+        self.failures = self.failures.saturating_add(1);
+        self.failed = Some(now);
+        match &mut self.open {
+            // A call from before the back-off shows nothing new.
+            Some(open) if !open.trial => {}
+            Some(open) => {
+                open.delay = (open.delay * 2).min(LONGEST);
+                (open.until, open.trial) = (now + open.delay, false);
             }
-            Some(false) => *self = Self::default(),
-            Some(true) => {
-                self.failures = self.failures.saturating_add(1);
-                match &mut self.open {
-                    // A call from before the back-off shows nothing new.
-                    Some(open) if !open.trial => {}
-                    Some(open) => {
-                        open.delay = (open.delay * 2).min(LONGEST);
-                        (open.until, open.trial) = (now + open.delay, false);
-                    }
-                    None if self.failures >= TOLERATED => {
-                        self.open = Some(Open {
-                            until: now + FIRST,
-                            delay: FIRST,
-                            trial: false,
-                        });
-                    }
-                    None => {}
-                }
+            None if self.failures >= TOLERATED => {
+                self.open = Some(Open {
+                    until: now + FIRST,
+                    delay: FIRST,
+                    trial: false,
+                });
             }
+            None => {}
         }
+    }
+
+    /// Records a call that shows nothing about the plugin: if it was the trial, the next one is.
+    fn pass(&mut self) {
+        if let Some(open) = &mut self.open {
+            open.trial = false;
+        }
+    }
+
+    fn is_recent(&self, now: Instant) -> bool {
+        self.failed
+            .is_some_and(|failed| now.saturating_duration_since(failed) < FORGOTTEN)
     }
 }
 
-/// The breakers of one generation, one for each capability.
+/// Calls that fail or succeed together.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Scope {
+    /// The capability.
+    pub(crate) capability: Capability,
+    /// The namespace of the Service that the call is about.
+    pub(crate) namespace: Option<String>,
+}
+
+/// The breakers of one generation, for the scopes with recent failures.
 #[derive(Debug, Default)]
-pub(crate) struct Supervisor(Mutex<BTreeMap<Capability, Breaker>>);
+pub(crate) struct Supervisor(Mutex<BTreeMap<Scope, Breaker>>);
 
 impl Supervisor {
-    fn breakers(&self) -> MutexGuard<'_, BTreeMap<Capability, Breaker>> {
+    fn breakers(&self) -> MutexGuard<'_, BTreeMap<Scope, Breaker>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Admits a call, or returns how long the capability is suspended.
-    pub(crate) fn admit(
-        &self,
-        capability: Capability,
-        now: Instant,
-    ) -> Result<Attempt<'_>, Duration> {
-        self.breakers().entry(capability).or_default().admit(now)?;
+    /// Admits a call, or returns how long its scope is suspended.
+    pub(crate) fn admit(&self, scope: Scope, now: Instant) -> Result<Attempt<'_>, Duration> {
+        if let Some(breaker) = self.breakers().get_mut(&scope) {
+            breaker.admit(now)?;
+        }
         Ok(Attempt {
             supervisor: self,
-            capability,
+            scope,
             failed: None,
         })
+    }
+
+    /// Records the result of a call; `None` if it shows nothing about the plugin.
+    fn record(&self, scope: &Scope, now: Instant, failed: Option<bool>) {
+        let mut breakers = self.breakers();
+        match failed {
+            Some(false) => drop(breakers.remove(scope)),
+            Some(true) => {
+                breakers.retain(|_, breaker| breaker.is_recent(now));
+                breakers.entry(scope.clone()).or_default().fail(now);
+            }
+            None => {
+                if let Some(breaker) = breakers.get_mut(scope) {
+                    breaker.pass();
+                }
+            }
+        }
     }
 }
 
@@ -107,7 +139,7 @@ impl Supervisor {
 #[derive(Debug)]
 pub(crate) struct Attempt<'a> {
     supervisor: &'a Supervisor,
-    capability: Capability,
+    scope: Scope,
     failed: Option<bool>,
 }
 
@@ -121,10 +153,7 @@ impl Attempt<'_> {
 impl Drop for Attempt<'_> {
     fn drop(&mut self) {
         self.supervisor
-            .breakers()
-            .entry(self.capability)
-            .or_default()
-            .record(Instant::now(), self.failed);
+            .record(&self.scope, Instant::now(), self.failed);
     }
 }
 
@@ -136,9 +165,16 @@ mod tests {
         let mut breaker = Breaker::default();
         for _ in 0..TOLERATED {
             assert_eq!(breaker.admit(now), Ok(()));
-            breaker.record(now, Some(true));
+            breaker.fail(now);
         }
         breaker
+    }
+
+    fn scope(capability: Capability, namespace: Option<&str>) -> Scope {
+        Scope {
+            capability,
+            namespace: namespace.map(str::to_owned),
+        }
     }
 
     // Holds: C-08
@@ -151,22 +187,8 @@ mod tests {
             now += expected;
             assert_eq!(breaker.admit(now), Ok(()), "one trial");
             assert_eq!(breaker.admit(now), Err(expected), "and no second");
-            breaker.record(now, Some(true));
+            breaker.fail(now);
         }
-    }
-
-    #[test]
-    fn a_success_resets_the_back_off() {
-        let mut now = Instant::now();
-        let mut breaker = broken(now);
-        now += FIRST;
-        assert_eq!(breaker.admit(now), Ok(()));
-        breaker.record(now, Some(false));
-        for _ in 0..TOLERATED - 1 {
-            assert_eq!(breaker.admit(now), Ok(()));
-            breaker.record(now, Some(true));
-        }
-        assert_eq!(breaker.admit(now), Ok(()), "failures must be in a row");
     }
 
     #[test]
@@ -175,7 +197,7 @@ mod tests {
         let mut breaker = broken(now);
         let later = now + FIRST;
         assert_eq!(breaker.admit(later), Ok(()));
-        breaker.record(later, None);
+        breaker.pass();
         assert_eq!(breaker.admit(later), Ok(()));
     }
 
@@ -184,28 +206,65 @@ mod tests {
         let now = Instant::now();
         let mut breaker = broken(now);
         for _ in 0..10 {
-            breaker.record(now, Some(true));
+            breaker.fail(now);
         }
         assert_eq!(breaker.admit(now + FIRST), Ok(()));
     }
 
     #[test]
-    fn each_capability_has_its_own_back_off() {
-        let supervisor = Supervisor::default();
+    fn a_success_resets_the_back_off() {
+        let (supervisor, now) = (Supervisor::default(), Instant::now());
+        let routes = scope(Capability::Routes, None);
         for _ in 0..TOLERATED {
-            supervisor
-                .admit(Capability::Routes, Instant::now())
-                .unwrap()
-                .ended(Some(true));
+            supervisor.record(&routes, now, Some(true));
         }
-        assert!(
-            supervisor
-                .admit(Capability::Routes, Instant::now())
-                .is_err()
-        );
-        assert!(supervisor.admit(Capability::Zones, Instant::now()).is_ok());
+        assert!(supervisor.admit(routes.clone(), now).is_err());
+        supervisor.record(&routes, now, Some(false));
+        for _ in 0..TOLERATED - 1 {
+            supervisor.record(&routes, now, Some(true));
+        }
+        let admitted = supervisor.admit(routes, now);
+        assert!(admitted.is_ok(), "failures must be in a row");
+    }
+
+    #[test]
+    fn each_capability_and_namespace_has_its_own_back_off() {
+        let (supervisor, now) = (Supervisor::default(), Instant::now());
+        let balancers = |namespace| scope(Capability::LoadBalancers, Some(namespace));
+        let failing = [scope(Capability::Routes, None), balancers("a")];
+        for failing in failing.iter().cycle().take(2 * TOLERATED as usize) {
+            let attempt = supervisor.admit(failing.clone(), now).unwrap();
+            attempt.ended(Some(true));
+        }
+        for scope in failing.clone() {
+            assert!(supervisor.admit(scope.clone(), now).is_err(), "{scope:?}");
+        }
+        for other in [scope(Capability::Zones, None), balancers("b")] {
+            assert!(supervisor.admit(other.clone(), now).is_ok(), "{other:?}");
+        }
         let later = Instant::now() + FIRST;
-        drop(supervisor.admit(Capability::Routes, later).unwrap());
-        assert!(supervisor.admit(Capability::Routes, later).is_ok());
+        for scope in failing {
+            drop(supervisor.admit(scope.clone(), later).unwrap());
+            assert!(
+                supervisor.admit(scope, later).is_ok(),
+                "the first was canceled"
+            );
+        }
+    }
+
+    #[test]
+    fn only_recent_failures_are_kept() {
+        let (supervisor, now) = (Supervisor::default(), Instant::now());
+        let of = |number: u32| scope(Capability::LoadBalancers, Some(&format!("n{number}")));
+        for number in 0..100 {
+            supervisor.record(&of(number), now, Some(true));
+        }
+        supervisor.record(&of(0), now, None);
+        assert_eq!(supervisor.breakers().len(), 100);
+        supervisor.record(&of(1), now, Some(false));
+        supervisor.record(&of(0), now + FORGOTTEN, Some(true));
+        assert_eq!(supervisor.breakers().len(), 1);
+        supervisor.record(&of(200), now, None);
+        assert_eq!(supervisor.breakers().len(), 1);
     }
 }

@@ -69,6 +69,10 @@ impl Cluster for World {
         None
     }
 
+    fn has_service(&self, _: &str, _: &str) -> bool {
+        false
+    }
+
     fn object_json(&self, _: ObjectKind, _: &str, _: &str) -> Option<String> {
         None
     }

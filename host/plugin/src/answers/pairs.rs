@@ -6,14 +6,11 @@ use super::{
     error::{AnswerError, Checked, MAX_LIST, count, value},
     text,
 };
-use crate::{
-    permissions::{Permissions, is_reserved},
-    text::Quoted,
-};
+use crate::{host::Owned, permissions::is_reserved, text::Quoted};
 
 /// Checks the labels that an instance adds to its node. Those that belong to Kubernetes are
 /// ignored; all others need a permission.
-pub(crate) fn labels(all: Vec<(String, String)>, permissions: &Permissions) -> Checked<Pairs> {
+pub(crate) fn labels(all: Vec<(String, String)>, owned: &Owned) -> Checked<Pairs> {
     count("labels", all.len(), MAX_LIST)?;
     let mut labels = Pairs::new();
     for (key, text) in all {
@@ -27,7 +24,7 @@ pub(crate) fn labels(all: Vec<(String, String)>, permissions: &Permissions) -> C
         if text::is_kubernetes(&key) {
             continue;
         }
-        if !permissions.permits_label(&key) {
+        if !owned.may_label(&key) {
             return Err(AnswerError::Label {
                 reserved: is_reserved(&key),
                 key: Quoted::new(&key),
@@ -38,23 +35,15 @@ pub(crate) fn labels(all: Vec<(String, String)>, permissions: &Permissions) -> C
     Ok(labels)
 }
 
-/// Checks the annotations that an instance sets on its node: their keys must begin with one of
-/// these prefixes, and must not be one that grants an object.
-pub(crate) fn annotations(
-    all: Vec<(String, String)>,
-    prefixes: &[String],
-    permissions: &Permissions,
-) -> Checked<Pairs> {
+/// Checks the annotations that an instance sets on its node, which the plugin must own.
+pub(crate) fn annotations(all: Vec<(String, String)>, owned: &Owned) -> Checked<Pairs> {
     count("annotations", all.len(), MAX_LIST)?;
     let bytes = all.iter().map(|(key, text)| key.len() + text.len());
     let what = "bytes of annotations with their keys";
     count(what, bytes.sum(), MAX_ANNOTATION_BYTES)?;
     let mut annotations = Pairs::new();
     for (key, text) in all {
-        let is_owned = prefixes
-            .iter()
-            .any(|prefix| key.starts_with(prefix.as_str()));
-        let ok = is_owned && text::is_qualified(&key) && !permissions.grants_by(&key);
+        let ok = text::is_qualified(&key) && owned.may_annotate(&key);
         value(
             "annotation",
             &key,
@@ -84,25 +73,23 @@ mod tests {
     use skydock_cloud::ForeignKind;
 
     use super::*;
-    use crate::permissions::ObjectGrant;
+    use crate::permissions::{ObjectGrant, Permissions};
 
     fn pair(key: &str, text: &str) -> (String, String) {
         (key.to_owned(), text.to_owned())
     }
 
+    fn owner(permissions: Permissions) -> Owned {
+        let keys = ["metal.example/", "service.beta.kubernetes.io/metal-"];
+        Owned::with(&[], &keys, permissions)
+    }
+
     fn annotated(all: Vec<(String, String)>) -> Checked<Pairs> {
-        annotations(
-            all,
-            &[
-                "metal.example/".to_owned(),
-                "service.beta.kubernetes.io/metal-".to_owned(),
-            ],
-            &Permissions::unrestricted(),
-        )
+        annotations(all, &owner(Permissions::unrestricted()))
     }
 
     fn labels(all: Vec<(String, String)>) -> Checked<Pairs> {
-        super::labels(all, &Permissions::unrestricted())
+        super::labels(all, &owner(Permissions::unrestricted()))
     }
 
     #[test]
@@ -161,7 +148,7 @@ mod tests {
 
     #[test]
     fn a_label_without_a_permission_is_rejected() {
-        let metal = Permissions::by_name("metal");
+        let metal = owner(Permissions::by_name("metal"));
         let told = |key: &str| {
             let refused = super::labels(vec![pair(key, "1")], &metal);
             refused.map_err(|error| error.to_string())
@@ -186,13 +173,8 @@ mod tests {
             }],
             ..Permissions::unrestricted()
         };
-        let annotated = |key: &str| {
-            annotations(
-                vec![pair(key, "1")],
-                &["metal.example/".to_owned()],
-                &permissions,
-            )
-        };
+        let owned = owner(permissions);
+        let annotated = |key: &str| annotations(vec![pair(key, "1")], &owned);
         assert!(annotated("metal.example/tls").is_err());
         assert!(annotated("metal.example/tls-2").is_ok());
     }

@@ -65,18 +65,6 @@ impl Shared {
     }
 }
 
-impl Owned {
-    /// Returns true if the plugin owns the node's provider ID, or if the node has none.
-    pub(super) fn may_see(&self, node: &Node) -> bool {
-        let owned = |id: &str| {
-            self.provider_ids
-                .iter()
-                .any(|prefix| id.starts_with(prefix.as_str()))
-        };
-        node.provider_id.as_deref().is_none_or(owned)
-    }
-}
-
 impl State {
     /// Returns the cluster while the plugin is in service.
     pub(crate) fn cluster(&self) -> Option<Arc<dyn Cluster>> {

@@ -260,12 +260,9 @@ mod tests {
 
     fn settings() -> Settings {
         let text = "password: hunter2-hunter2\nnetwork-id: net-0001\n";
-        Settings {
-            cluster_name: String::new(),
-            cluster_cidrs: Vec::new(),
-            cloud_config: Some(CloudConfig::new("/etc/cloud.yaml".into(), text.to_owned())),
-            options: skydock_cloud::Pairs::new(),
-        }
+        let config = CloudConfig::new("/etc/cloud.yaml".into(), text.to_owned());
+        let options = skydock_cloud::Pairs::new();
+        Settings::new(String::new(), Vec::new(), Some(config), options)
     }
 
     // Holds: SEC-51

@@ -20,8 +20,6 @@ impl State {
     /// Sets an annotation of the current call, or removes it with `None`. Returns false if the
     /// plugin may not do that.
     pub(crate) fn annotate(&self, name: &str, key: String, value: Option<String>) -> bool {
-        // With an annotation that grants objects, it could grant itself any.
-        let may_write = self.owns(&key) && !self.owned.permissions.grants_by(&key);
         let fits = value
             .as_ref()
             .is_none_or(|value| value.len() <= MAX_ANNOTATION);
@@ -31,18 +29,14 @@ impl State {
             .as_ref()
             .and_then(|notes| self.while_serving(notes));
         match (notes, self.named(name)) {
-            (Some(notes), Some(object)) if may_write && fits && is_qualified(&key) => {
+            (Some(notes), Some(object))
+                if fits && is_qualified(&key) && self.owned.may_annotate(&key) =>
+            {
                 let fits = |value: &String| self.has_room(&object, notes, (&key, value));
                 value.as_ref().is_none_or(fits) && notes.take(object, key, value)
             }
             _ => false,
         }
-    }
-
-    /// Returns true if the annotation has a prefix of the plugin.
-    fn owns(&self, key: &str) -> bool {
-        let has = |prefix: &String| key.len() > prefix.len() && key.starts_with(prefix);
-        self.owned.annotations.iter().any(has)
     }
 
     /// Returns true if the object may have this annotation, too.
@@ -52,7 +46,7 @@ impl State {
         };
         let fits = |present: &Pairs| {
             let present = notes.after(object, present.clone());
-            has_room(&present, |key| self.owns(key), wanted)
+            has_room(&present, |key| self.owned.has_annotation(key), wanted)
         };
         let ObjectName {
             namespace, name, ..
@@ -89,13 +83,8 @@ impl State {
                 }))
             }
         };
-        let mut granted: Vec<_> = self
-            .owned
-            .permissions
-            .objects
-            .iter()
-            .filter_map(granted)
-            .collect();
+        let grants = self.owned.grants().into_iter();
+        let mut granted: Vec<_> = grants.filter_map(granted).collect();
         // Without an annotation if possible: it could be the plugin's own.
         granted.sort_by_key(Option::is_some);
         let named_by = granted.into_iter().next()?;

@@ -84,6 +84,12 @@ impl Subject {
         self
     }
 
+    /// Returns the namespace of the Service that the call is about.
+    pub(crate) fn namespace(&self) -> Option<String> {
+        let service = self.service.as_ref();
+        service.map(|service| service.name.namespace.clone())
+    }
+
     /// Returns the object with this name: `NAME` for a node that the plugin may see,
     /// `NAMESPACE/NAME` for the Service.
     fn named(&self, name: &str, owned: &Owned) -> Option<ObjectName> {
@@ -117,6 +123,7 @@ impl State {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::permissions::Permissions;
 
     // Holds: SEC-06
     #[test]
@@ -129,10 +136,7 @@ mod tests {
                 ..Node::default()
             })
         };
-        let owned = Owned {
-            provider_ids: vec!["metal://".into()],
-            ..Owned::default()
-        };
+        let owned = Owned::with(&["metal://"], &[], Permissions::unrestricted());
         let service = Service {
             namespace: "a".into(),
             name: "web".into(),

@@ -14,6 +14,7 @@ use crate::{
     host::{ClusterSlot, Notes, Subject},
     metrics::PluginMetrics,
     plugin::Plugin,
+    supervise::Scope,
 };
 
 /// Counts a call when it ends, also if its caller was canceled.
@@ -104,10 +105,12 @@ impl Plugin {
             trap: Some("canceled"),
         };
         let answer = async {
-            let supervisor = &generation.supervisor;
-            let attempt = supervisor
-                .admit(function.capability, Instant::now())
-                .map_err(CallError::BackOff)?;
+            let scope = Scope {
+                capability: function.capability,
+                namespace: subject.namespace(),
+            };
+            let admitted = generation.supervisor.admit(scope, Instant::now());
+            let attempt = admitted.map_err(CallError::BackOff)?;
             let answer = generation.call(function, subject, call).await;
             attempt.ended(match &answer {
                 Ok(_) | Err(CallError::Cloud(_)) => Some(false),
@@ -177,11 +180,12 @@ impl Plugin {
         answer
     }
 
-    fn place(&self, generation: &Generation, function: Function) -> Place<'_> {
+    fn place<'a>(&'a self, generation: &'a Generation, function: Function) -> Place<'a> {
         Place {
             plugin: self.name(),
             generation: generation.info.number,
             function,
+            settings: generation.settings(),
         }
     }
 }

@@ -7,9 +7,9 @@ use skydock_cloud::{
     Capability, CloudError, CloudProvider, ForeignKind, ForeignObject, NewRoute, Node, NodeSet,
     Pairs, Service,
 };
-use skydock_plugin::{ObjectGrant, Overlap};
+use skydock_plugin::{ObjectGrant, Overlap, Permissions, PluginSource, Stage};
 
-use crate::support::{Bench, FakeCluster, limits, node, service_that};
+use crate::support::{Bench, FakeCluster, limits, node, service_that, source};
 
 /// Returns the plugin that tries everything, with these options, in a cluster with a node and a
 /// Service.
@@ -257,6 +257,39 @@ async fn objects_can_be_read_only_with_a_grant() {
             "{read:?}"
         );
     }
+}
+
+// Holds: SEC-27
+#[tokio::test]
+async fn a_rejected_configuration_takes_permissions_away() {
+    let (bench, cluster) = probe(&[]).await;
+    let wanted = service(&[("read", "v1/Secret ops granted")]);
+    let ensure = || async {
+        cluster.events.lock().unwrap().clear();
+        let nodes = NodeSet::default();
+        let ensured = bench.plugin.ensure_load_balancer(&wanted, &nodes).await;
+        ensured.unwrap();
+        (said(&cluster, "Ensured").remove(0), noted(&cluster))
+    };
+    let (report, notes) = ensure().await;
+    assert!(report.contains("read=Ok("), "{report}");
+    assert_eq!(notes.len(), 1);
+
+    // It wants annotations that it would not be permitted.
+    let source = PluginSource {
+        permissions: Permissions::by_name("other"),
+        ..source(bench.dir.path())
+    };
+    let refused = bench.plugin.reconfigure(source, limits()).await;
+    assert_eq!(refused.unwrap_err().stage, Stage::Permissions);
+    let (report, notes) = ensure().await;
+    assert!(
+        report.contains("read=Err(Refusal::NotGranted) "),
+        "{report}"
+    );
+    assert_eq!(notes, [""; 0]);
+    assert_eq!(bench.plugin.info().annotation_prefixes, [""; 0]);
+    assert_eq!(bench.plugin.generation().number, 1);
 }
 
 #[tokio::test]

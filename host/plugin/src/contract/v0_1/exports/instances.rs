@@ -106,12 +106,8 @@ fn instance(
             .into_iter()
             .map(|address| written(address, node, judge))
             .collect::<Checked<_>>()?,
-        labels: pairs::labels(instance.labels, &owned.permissions)?,
-        annotations: pairs::annotations(
-            instance.annotations,
-            &owned.annotations,
-            &owned.permissions,
-        )?,
+        labels: pairs::labels(instance.labels, owned)?,
+        annotations: pairs::annotations(instance.annotations, owned)?,
     })
 }
 
@@ -124,17 +120,16 @@ fn provider_id(id: String, owned: &Owned) -> Checked<String> {
         printable.then_some(()),
     )?;
     // A prefix alone does not identify an instance.
-    let is_owned = owned
-        .provider_ids
+    let prefixes = owned.provider_ids();
+    let is_owned = prefixes
         .iter()
         .any(|prefix| id.len() > prefix.len() && id.starts_with(prefix));
-    let prefixes = || Quoted::new(&owned.provider_ids.join(", "));
     if is_owned {
         Ok(id)
     } else {
         Err(AnswerError::ForeignProviderId {
             id: Quoted::new(&id),
-            prefixes: prefixes(),
+            prefixes: Quoted::new(&prefixes.join(", ")),
         })
     }
 }

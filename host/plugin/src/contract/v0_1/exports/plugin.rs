@@ -208,15 +208,12 @@ mod tests {
     // Holds: SEC-51
     #[test]
     fn a_configuration_error_is_redacted() {
-        let settings = Settings {
-            cluster_name: "c".into(),
-            cluster_cidrs: Vec::new(),
-            cloud_config: Some(CloudConfig::new(
-                "/etc/cloud.yaml".into(),
-                "password: correct-horse-battery".into(),
-            )),
-            options: skydock_cloud::Pairs::new(),
-        };
+        let config = CloudConfig::new(
+            "/etc/cloud.yaml".into(),
+            "password: correct-horse-battery".into(),
+        );
+        let options = skydock_cloud::Pairs::new();
+        let settings = Settings::new("c".into(), Vec::new(), Some(config), options);
         let said = "/etc/cloud.yaml: password correct-horse-battery is \u{1b}[31mwrong";
         let told = config_refusal(wit::CloudError::Invalid(said.into()), &settings).to_string();
         assert_eq!(

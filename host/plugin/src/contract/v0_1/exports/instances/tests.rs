@@ -3,16 +3,14 @@ use skydock_cloud::Pairs;
 use super::*;
 use crate::answers::{IngressRules, Taken};
 use crate::contract::v0_1::bindings::skydock::provider::types as wit;
+use crate::permissions::Permissions;
 
 fn owner() -> Owned {
-    Owned {
-        provider_ids: vec!["metal://".into(), "other:///zone/".into()],
-        annotations: vec![
-            "metal.example/".into(),
-            "service.beta.kubernetes.io/metal-".into(),
-        ],
-        permissions: Arc::new(crate::permissions::Permissions::unrestricted()),
-    }
+    Owned::with(
+        &["metal://", "other:///zone/"],
+        &["metal.example/", "service.beta.kubernetes.io/metal-"],
+        Permissions::unrestricted(),
+    )
 }
 
 /// Checks the instance of node `n1` in an empty cluster.
