@@ -34,6 +34,10 @@ pub(crate) fn of_head(head: &Parts) -> Result<Actions, Unclear> {
     form(head.uri.query().unwrap_or_default().as_bytes(), &mut named)?;
     for value in head.headers.get_all("x-amz-target") {
         let value = value.to_str().map_err(|_| "its X-Amz-Target is not text")?;
+        let is_name = |byte: u8| byte.is_ascii_alphanumeric() || b"._".contains(&byte);
+        if !value.bytes().all(is_name) {
+            return Err("its X-Amz-Target is not valid");
+        }
         add(
             &mut named,
             value.rsplit('.').next().unwrap_or_default().as_bytes(),
@@ -52,11 +56,8 @@ pub(crate) fn of_head(head: &Parts) -> Result<Actions, Unclear> {
             .map_err(|_| "its SOAPAction is not text")?
             .trim()
             .trim_matches('"');
-        let name = value.rsplit(['/', '#', ':']).next().unwrap_or_default();
-        // vSphere sends the version of its API (`urn:vim25/8.0`) here, and names of operations do
-        // not start with a digit.
-        if !name.is_empty() && !name.starts_with(|first: char| first.is_ascii_digit()) {
-            add(&mut named, name.as_bytes())?;
+        if !value.is_empty() && !is_version(value) {
+            add(&mut named, soap::last_part(value).as_bytes())?;
         }
     }
     let open = !is_bodiless(&head.method);
@@ -68,6 +69,17 @@ pub(crate) fn of_head(head: &Parts) -> Result<Actions, Unclear> {
         return Err("its body is JSON, but its action is not in X-Amz-Target");
     }
     Ok(Actions { named, open })
+}
+
+/// Returns true for what vSphere gets as SOAPAction: the version of an API, such as `urn:vim25/8.0`.
+fn is_version(action: &str) -> bool {
+    let version = action.strip_prefix("urn:");
+    version
+        .and_then(|it| it.split_once('/'))
+        .is_some_and(|(name, version)| {
+            let is_number = |byte: u8| byte.is_ascii_digit() || byte == b'.';
+            name.bytes().all(|byte| byte.is_ascii_alphanumeric()) && version.bytes().all(is_number)
+        })
 }
 
 /// Returns true for methods whose requests must not have a body here.
@@ -114,7 +126,11 @@ pub(crate) fn of_body(headers: &HeaderMap, body: &[u8]) -> Result<Vec<String>, U
     } else if kind.is_empty() || kind == "application/x-www-form-urlencoded" {
         form(body, &mut named)?;
     } else if kind == "text/xml" || kind == "application/xml" || kind.ends_with("+xml") {
-        for name in soap::operations(body)? {
+        let operations = soap::operations(body)?;
+        if operations.is_empty() && headers.contains_key("soapaction") {
+            return Err("it has a SOAPAction, but its body is no envelope with an operation");
+        }
+        for name in operations {
             add(&mut named, name.as_bytes())?;
         }
     } else {
@@ -182,7 +198,7 @@ fn content_type(headers: &HeaderMap) -> Result<ContentType, Unclear> {
             .and_then(|value| value.strip_suffix('"'))
             .unwrap_or(value);
         // In a URL, the last part is the action, as in SOAPAction.
-        let end = value.rsplit(['/', '#', ':']).next().unwrap_or_default();
+        let end = soap::last_part(value);
         match name.as_str() {
             "charset" if is_token(value) => content.charset = Some(value.to_ascii_lowercase()),
             "charset" => return Err("its body is not UTF-8"),
@@ -297,7 +313,7 @@ mod tests {
             &'a str,
             &'a [&'a str],
         );
-        let table: [Case<'_>; 14] = [
+        let table: [Case<'_>; 16] = [
             (
                 "POST",
                 "/",
@@ -351,6 +367,20 @@ mod tests {
             ),
             (
                 "POST",
+                "/",
+                &[("soapaction", "Stop/"), ("content-type", "text/xml")],
+                SOAP,
+                &["Stop", "RetrieveProperties"],
+            ),
+            (
+                "POST",
+                "/",
+                &[("soapaction", "urn:Stop#8"), ("content-type", "text/xml")],
+                SOAP,
+                &["8", "RetrieveProperties"],
+            ),
+            (
+                "POST",
                 "/sdk",
                 &[
                     ("soapaction", "urn:vim25/8.0.1.0"),
@@ -401,7 +431,7 @@ mod tests {
             .body(())
             .unwrap();
         assert!(of_head(&target.into_parts().0).is_err());
-        let table: [(&[(&str, &str)], &str); 17] = [
+        let table: [(&[(&str, &str)], &str); 19] = [
             (&[FORM], "Action=DescribeTags;Action=Terminate"),
             (&[FORM], "Action="),
             (&[FORM], "Action=Describe%00Terminate"),
@@ -423,6 +453,11 @@ mod tests {
                 "<!DOCTYPE x><Envelope><Body><A/></Body></Envelope>",
             ),
             (&[("x-amz-target", "")], ""),
+            (&[("x-amz-target", "Svc.Terminate,Svc.DescribeX")], ""),
+            (
+                &[("content-type", "text/xml"), ("soapaction", "DescribeX")],
+                "<Terminate/>",
+            ),
             // Some servers parse the type only up to the first comma, space or slash.
             (
                 &[("content-type", "application/x-www-form-urlencoded,x/y+json")],
@@ -528,7 +563,7 @@ mod tests {
             (
                 "application/soap+xml; action=\"urn:x/\"",
                 "application/soap+xml",
-                None,
+                Some("x"),
             ),
         ] {
             let content = of(text).unwrap();

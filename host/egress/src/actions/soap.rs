@@ -3,8 +3,9 @@
 
 use super::Unclear;
 
-/// Returns the names of all children of the envelope's bodies, without namespace prefixes; empty if
-/// the document is not an envelope.
+/// Returns the names of all children of the envelope's bodies, without namespace prefixes, and the
+/// last part of the actions in its headers (WS-Addressing); empty if the document is not an
+/// envelope.
 ///
 /// # Errors
 /// If the document is not valid UTF-8 XML, or has markup that could hide a name.
@@ -49,6 +50,13 @@ pub(super) fn operations(document: &[u8]) -> Result<Vec<&str>, Unclear> {
         match open.as_slice() {
             [] if name != "Envelope" => return Ok(Vec::new()),
             ["Envelope", "Body"] => found.push(name),
+            ["Envelope", "Header"] if name == "Action" => {
+                let action = rest.split('<').next().unwrap_or_default();
+                if action.contains('&') {
+                    return Err("its XML has an escape in the action");
+                }
+                found.push(last_part(action.trim()));
+            }
             _ => {}
         }
         if !tag.ends_with('/') {
@@ -60,6 +68,12 @@ pub(super) fn operations(document: &[u8]) -> Result<Vec<&str>, Unclear> {
     } else {
         Err("its XML is not well-formed")
     }
+}
+
+/// Returns the last part of a URL or URN that has something in it.
+pub(super) fn last_part(action: &str) -> &str {
+    let mut parts = action.rsplit(['/', '#', ':']);
+    parts.find(|part| !part.is_empty()).unwrap_or_default()
 }
 
 /// Returns the position of the `>` that ends the tag, ignoring those in attribute values.
@@ -91,7 +105,7 @@ mod tests {
 
     #[test]
     fn the_children_of_the_soap_body_are_the_operations() {
-        let table: [(&str, &[&str]); 5] = [
+        let table: [(&str, &[&str]); 6] = [
             (
                 "<Envelope><Body><Login a='>'><x/></Login></Body></Envelope>",
                 &["Login"],
@@ -103,6 +117,10 @@ mod tests {
             (
                 "<Envelope><Body><A/></Body><Body><B/></Body></Envelope>",
                 &["A", "B"],
+            ),
+            (
+                "<s:Envelope><s:Header><a:Action x='1'> urn:x/Terminate/ </a:Action></s:Header><s:Body><A/></s:Body></s:Envelope>",
+                &["Terminate", "A"],
             ),
             ("<Tagging><Tag/></Tagging>", &[]),
             ("no markup", &[]),
@@ -125,6 +143,7 @@ mod tests {
             "<Envelope><Body><A/></Body>",
             "<Envelope><Body><A</Body></Envelope>",
             "<Envelope><Body></Envelope></Body>",
+            "<Envelope><Header><Action>Ter&#109;inate</Action></Header></Envelope>",
         ] {
             assert!(operations(document.as_bytes()).is_err(), "{document}");
         }
