@@ -182,21 +182,17 @@ impl Credentials {
     fn add(&mut self, config: &CredentialConfig, tools: &Tools) -> Result<(), String> {
         let name = config.name();
         check_name(name)?;
-        let certificate = config.client_certificate();
-        let credential = match certificate {
-            Some(_) => None,
-            None => Some(build(config, tools)?),
-        };
         if self.requests.contains_key(name) || self.certificates.contains_key(name) {
             return Err("this name is used twice; names are unique".to_owned());
         }
-        if let Some(certificate) = certificate {
-            self.certificates
-                .insert(name.to_owned(), certificate.clone());
-        }
-        if let Some(credential) = credential {
-            let bound = (config.binding().clone(), credential);
-            self.requests.insert(name.to_owned(), bound);
+
+        let name = name.to_owned();
+        match config.client_certificate() {
+            Some(certificate) => drop(self.certificates.insert(name, certificate.clone())),
+            None => {
+                let bound = (config.binding().clone(), build(config, tools)?);
+                self.requests.insert(name, bound);
+            }
         }
         Ok(())
     }

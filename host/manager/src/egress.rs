@@ -5,7 +5,7 @@ mod nodes;
 mod review;
 
 use std::{
-    collections::HashMap,
+    collections::{BTreeMap, HashMap},
     io,
     net::{IpAddr, SocketAddr},
     sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, Weak},
@@ -16,8 +16,8 @@ use ipnet::{IpNet, Ipv6Net};
 use prometheus_client::registry::Registry;
 use skydock_cloud::Cluster;
 use skydock_egress::{
-    AddressPolicy, Audit, AuditConfig, Closed, ConfigErrors, EgressMetrics, EgressRule, Gateway,
-    HostIssuer, Settings, Surroundings, TlsConfig,
+    AddressPolicy, Audit, AuditConfig, Closed, ConfigErrors, Credential, EgressMetrics, EgressRule,
+    Gateway, HostIssuer, Settings, Surroundings, TlsConfig,
     credentials::{
         BindError, CredentialMetrics, Credentials, CredentialsErrors, SystemClock, Tools, Withheld,
         config::{ClientCertificate, ClientCertificateConfig, CredentialConfig},
@@ -207,7 +207,8 @@ impl Egress {
         };
         // All names of credentials are known.
         settings(plugin, &opened, "")?;
-        Gateway::new(plugin, &unbound(&opened), surroundings.clone())?;
+        let all = unbound(&opened.permits, opened.credentials.all());
+        Gateway::new(plugin, &all, surroundings.clone())?;
         let shut = Arc::new(Gateway::new(
             plugin,
             &Settings::default(),
@@ -263,7 +264,8 @@ impl Egress {
         });
         // All rules are validated before any gateway is changed.
         settings(&self.plugin, &opened, "")?;
-        Gateway::new(&self.plugin, &unbound(&opened), self.surroundings.clone())?;
+        let all = unbound(&opened.permits, opened.credentials.all());
+        Gateway::new(&self.plugin, &all, self.surroundings.clone())?;
         let audit = (state.opened.permits.audit != opened.permits.audit)
             .then(|| self.audit(opened.permits.audit.as_ref()))
             .transpose()?;
@@ -445,16 +447,16 @@ fn own_now(known: &Mutex<Vec<IpAddr>>) -> Vec<IpAddr> {
 
 /// Returns all rules, credentials and client certificates, whatever component these are for, to
 /// validate them.
-fn unbound(opened: &Opened) -> Settings {
-    let certificates = opened.permits.credentials.iter();
+fn unbound(permits: &Permits, credentials: BTreeMap<String, Arc<dyn Credential>>) -> Settings {
+    let certificates = permits.credentials.iter();
     let certificates = certificates.filter_map(CredentialConfig::client_certificate);
     Settings {
-        rules: opened.permits.rules.clone(),
-        credentials: opened.credentials.all(),
+        rules: permits.rules.clone(),
+        credentials,
         certificates: certificates
             .map(|it| (it.name.clone(), it.certificate()))
             .collect(),
-        nat64: opened.permits.nat64.clone(),
+        nat64: permits.nat64.clone(),
         ..Settings::default()
     }
 }

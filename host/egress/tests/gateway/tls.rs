@@ -199,6 +199,7 @@ async fn a_pin_accepts_only_one_certificate() {
     );
 }
 
+// Holds: SEC-35
 #[tokio::test]
 async fn a_changed_client_certificate_is_reloaded() {
     let (authority, first, second) = (Authority::new(), Authority::new(), Authority::new());
@@ -240,7 +241,6 @@ async fn a_changed_client_certificate_is_reloaded() {
     write(&second, 2031);
     assert_eq!(fetch(&plugin, &server).await.unwrap(), "api.example.com");
     assert_eq!(expires(), 1_924_992_000);
-    // Holds: SEC-35
     for path in ["/v3/OS-OAUTH2/token", "/oauth2/token", "/api/session"] {
         let uri = format!("https://api.example.com:{}{path}", server.port());
         let refusal = plugin

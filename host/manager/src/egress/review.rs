@@ -7,7 +7,7 @@ use skydock_egress::{
     credentials::{CredentialMetrics, Withheld, config::CredentialConfig},
 };
 
-use super::{Permits, credentials};
+use super::{Permits, credentials, unbound};
 
 /// What a finding is about.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -115,16 +115,9 @@ fn gateway(
     rules: &[usize],
 ) -> Result<Gateway, ConfigErrors> {
     let rules = rules.iter().filter_map(|index| permits.rules.get(*index));
-    let certificates = permits.credentials.iter();
-    let certificates = certificates.filter_map(CredentialConfig::client_certificate);
     let settings = Settings {
         rules: rules.cloned().collect(),
-        credentials: known.clone(),
-        certificates: certificates
-            .map(|it| (it.name.clone(), it.certificate()))
-            .collect(),
-        nat64: permits.nat64.clone(),
-        ..Settings::default()
+        ..unbound(permits, known.clone())
     };
     Gateway::new(plugin, &settings, Surroundings::default())
 }
