@@ -101,6 +101,7 @@ fn report(replayed: &Replayed) -> String {
         difference,
     } = replayed;
     let name = recording.file_name().unwrap_or_default().to_string_lossy();
+    let name = escape(&name);
     let component = if *same_component {
         ""
     } else {
@@ -156,7 +157,7 @@ mod tests {
             function: "zones.locate".into(),
             what: "request 2".into(),
             expected: "request GET http://c:80/v1".into(),
-            came: "request GET http://c:80/v2".into(),
+            came: "request GET http://c:80/v2\nforged: 3 calls".into(),
         };
         let other = Replayed {
             same_component: false,
@@ -166,7 +167,7 @@ mod tests {
         };
         let expected = "1-p-1-1.jsonl: differs after 3 calls (recorded with another build)\n\
                         call 4, zones.locate: request 2 differs\n  \
-                        recorded: request GET http://c:80/v1\n  replayed: request GET http://c:80/v2\n";
+                        recorded: request GET http://c:80/v1\n  replayed: request GET http://c:80/v2\\nforged: 3 calls\n";
         assert_eq!(report(&other), expected);
         let hostile = Replayed {
             difference: None,

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use serde_json::Value;
+use skydock_cloud::text::escape;
 
 /// Maximum characters of a value in a message.
 const SHOWN: usize = 300;
@@ -24,14 +25,16 @@ pub struct Difference {
 
 impl fmt::Display for Difference {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Each in its line, whatever the recording has.
+        let [function, what, expected, came] =
+            [&self.function, &self.what, &self.expected, &self.came].map(|text| escape(text));
         match self.call {
             0 => f.write_str("instantiation: ")?,
-            number => write!(f, "call {number}, {}: ", self.function)?,
+            number => write!(f, "call {number}, {function}: ")?,
         }
         write!(
             f,
-            "{} differs\n  recorded: {}\n  replayed: {}",
-            self.what, self.expected, self.came
+            "{what} differs\n  recorded: {expected}\n  replayed: {came}"
         )
     }
 }

@@ -3,7 +3,6 @@
 
 use std::{
     collections::{BTreeMap, VecDeque},
-    fs::File,
     io::{self, BufRead as _, BufReader, Read as _},
     path::{Path, PathBuf},
 };
@@ -16,6 +15,7 @@ use super::{
     archive::SUFFIX,
     entry::{Ending, Header, Line, RequestHead, ResponseHead},
 };
+use crate::source::open;
 
 /// What each recording begins with.
 const START: &[u8] = br#"{"recording":{"#;
@@ -175,7 +175,7 @@ impl Script {
             path: path.to_owned(),
             source,
         };
-        let file = File::open(path).map_err(failed)?;
+        let file = open(path).map_err(failed)?;
         // A device has no end, and no size either.
         if file.metadata().map_err(failed)?.len() > LARGEST {
             return Err(ScriptError::TooLarge(path.to_owned()));
@@ -439,7 +439,10 @@ mod tests {
     fn a_huge_recording_is_rejected_before_it_fills_the_memory() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("a.jsonl");
-        File::create(&path).unwrap().set_len(LARGEST + 1).unwrap();
+        std::fs::File::create(&path)
+            .unwrap()
+            .set_len(LARGEST + 1)
+            .unwrap();
         let error = Script::read(&path).map(drop).unwrap_err().to_string();
         assert!(
             error.ends_with("is larger than 256Mi, the maximum of a recording"),
