@@ -9,6 +9,7 @@ use skydock_kube::{dry_run::Said, informer::Informer};
 use crate::{
     cidrs::ClusterCidrsError,
     descriptor::{Controller, NeedsServices},
+    holders::Holders,
     kinds::ServiceKind,
     metrics::Metrics,
     notes::Notes,
@@ -43,6 +44,8 @@ pub(crate) struct Setup<'a> {
     pub(crate) notes: &'a Notes,
     /// Objects that the provider reads.
     pub(crate) reads: &'a Reads,
+    /// What has which addresses.
+    pub(crate) holders: &'a Holders,
     /// Set in a dry run.
     pub(crate) said: Option<&'a Arc<Said>>,
     /// True if requests of the previous leader may still arrive.

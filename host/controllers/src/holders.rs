@@ -14,9 +14,14 @@ use skydock_kube::informer::{Change, Entry, Informer, Kind};
 
 use crate::kinds::{NodeKind, ServiceKind};
 
+type Handler = Box<dyn Fn(String) + Send>;
+
 /// The objects that have addresses.
 #[derive(Default)]
-pub(crate) struct Holders(Mutex<Index>);
+pub(crate) struct Holders {
+    index: Mutex<Index>,
+    handlers: Mutex<Vec<Handler>>,
+}
 
 #[derive(Default)]
 struct Index {
@@ -133,6 +138,18 @@ impl Index {
         }
     }
 
+    /// Returns the keys of other Services whose load balancers already have one of these addresses.
+    fn with_load_balancer(&self, claims: &[(IpAddr, Owner)]) -> BTreeSet<Arc<str>> {
+        let of_address = claims.iter().flat_map(|(address, claimant)| {
+            let owners = self.owners(*address).filter(move |it| *it != claimant);
+            owners.filter_map(|owner| match owner {
+                Owner::LoadBalancer(key) => Some(Arc::clone(key)),
+                _ => None,
+            })
+        });
+        of_address.collect()
+    }
+
     fn owners(&self, address: IpAddr) -> impl Iterator<Item = &Owner> {
         let first = (address, Owner::ClusterIp("".into()));
         self.addresses
@@ -179,11 +196,34 @@ impl Holders {
             Change::Updated(old, new) => (claims(old), claims(new)),
             Change::Deleted(old) => (claims(old), Claims::default()),
         };
-        self.index().replace(&old, new);
+        let mut added = new.addresses.clone();
+        added.retain(|claim| !old.addresses.contains(claim));
+        let mut index = self.index();
+        let doubled = index.with_load_balancer(&added);
+        index.replace(&old, new);
+        drop(index);
+
+        let handlers = self.handlers();
+        for (key, handler) in doubled
+            .iter()
+            .flat_map(|key| handlers.iter().map(move |it| (key, it)))
+        {
+            handler(key.to_string());
+        }
+    }
+
+    /// Adds a handler. It is called with the key of each Service whose load balancer has an address
+    /// that another object gets.
+    pub(crate) fn subscribe(&self, handler: impl Fn(String) + Send + 'static) {
+        self.handlers().push(Box::new(handler));
+    }
+
+    fn handlers(&self) -> MutexGuard<'_, Vec<Handler>> {
+        self.handlers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn index(&self) -> MutexGuard<'_, Index> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.index.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns what has this address. `serves` tells of the key of a Service whether its load
@@ -251,6 +291,47 @@ mod tests {
             found.iter().map(ToString::to_string).collect()
         };
         (caches, find)
+    }
+
+    // Holds: SEC-16
+    #[test]
+    fn a_load_balancer_is_checked_again_when_another_object_gets_its_address() {
+        let (nodes, services) = Caches::default();
+        let (holders, told) = (
+            Holders::follow(&nodes, &services),
+            Arc::<Mutex<Vec<String>>>::default(),
+        );
+        let telling = Arc::clone(&told);
+        holders.subscribe(move |key| telling.lock().unwrap().push(key));
+        let apply = |name: &str, change: &Value| {
+            services.apply(with(&service(name), change));
+            std::mem::take(&mut *told.lock().unwrap())
+        };
+        let balanced = |version: &str, ip: &str| {
+            json!({
+                "metadata": {"resourceVersion": version},
+                "spec": {"clusterIPs": ["10.96.0.2"]},
+                "status": {"loadBalancer": {"ingress": [{"ip": ip}]}},
+            })
+        };
+        assert_eq!(apply("web", &balanced("1", "10.96.0.50")), [""; 0]);
+        assert_eq!(apply("web", &balanced("2", "10.96.0.50")), [""; 0]);
+        let bank = |version: &str| {
+            json!({
+                "metadata": {"resourceVersion": version},
+                "spec": {"clusterIPs": ["10.96.0.50"]},
+            })
+        };
+        assert_eq!(apply("bank", &bank("1")), ["ns/web"]);
+        assert_eq!(apply("bank", &bank("2")), [""; 0], "only once");
+        let external = json!({"spec": {"externalIPs": ["10.96.0.50", "10.96.0.51"]}});
+        assert_eq!(apply("outside", &external), ["ns/web"]);
+        let address = json!([{"type": "InternalIP", "address": "10.96.0.50"}]);
+        nodes.apply(with(
+            &node("n1"),
+            &json!({"status": {"addresses": address}}),
+        ));
+        assert_eq!(*told.lock().unwrap(), ["ns/web"]);
     }
 
     // Holds: SEC-16

@@ -47,7 +47,7 @@ pub(crate) const CONSTRUCTORS: &[Constructor] = &[
         disabled_by: |_| None,
         build: |setup| {
             let (services, options) = (Arc::clone(setup.services), setup.options.services.clone());
-            let others = (setup.notes.written(), setup.reads);
+            let others = (setup.notes.written(), setup.reads, setup.holders);
             let metrics = setup.metrics.service.clone();
             Ok(Arc::new(ServiceController::new(
                 setup.shared,
