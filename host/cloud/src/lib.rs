@@ -40,7 +40,7 @@ pub use holder::Holder;
 pub use info::ProviderInfo;
 pub use instance::{Instance, Presence, Zone};
 pub use load_balancer::{Ingress, IpMode, LoadBalancerStatus, PortStatus};
-pub use node::{AddressKind, Node, NodeAddress, NodeSet, Taint, TaintEffect};
+pub use node::{AddressKind, LABEL_ZONE, Looked, Node, NodeAddress, NodeSet, Taint, TaintEffect};
 pub use provider::{Answers, CloudProvider};
 pub use route::{NewRoute, Route};
 pub use service::{IpFamily, IpFamilyPolicy, Service, ServicePort, TrafficPolicy};

@@ -1,6 +1,9 @@
 //! A Kubernetes Node as a provider sees it.
 
-use std::sync::Arc;
+use std::{
+    hash::{Hash, Hasher},
+    sync::Arc,
+};
 
 use crate::Pairs;
 
@@ -107,6 +110,56 @@ pub struct Node {
     pub os_image: String,
     /// `metadata.creationTimestamp`, in seconds since the Unix epoch.
     pub creation_timestamp: u64,
+}
+
+/// Label with the zone of a node.
+pub const LABEL_ZONE: &str = "topology.kubernetes.io/zone";
+
+impl Node {
+    /// Returns the zone, if the node has one.
+    #[must_use]
+    pub fn zone(&self) -> Option<&str> {
+        let zone = self.labels.get(LABEL_ZONE).map(String::as_str);
+        zone.filter(|zone| !zone.is_empty())
+    }
+}
+
+/// What a provider looks at of the nodes behind a load balancer. When it changes, the provider may
+/// choose other members.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Looked {
+    /// Name, provider ID, zone and addresses.
+    #[default]
+    Targets,
+    /// Also labels, taints, and whether a node is ready or unschedulable.
+    Nodes,
+}
+
+impl Looked {
+    /// Returns true if a provider that looks at this much finds the nodes equal. Their annotations
+    /// do not count: other components write them all the time.
+    #[must_use]
+    pub fn is_same(self, one: &Node, other: &Node) -> bool {
+        let targets = one.name == other.name
+            && one.provider_id == other.provider_id
+            && one.zone() == other.zone()
+            && one.addresses == other.addresses;
+        let rest = || {
+            one.labels == other.labels
+                && one.taints == other.taints
+                && one.ready == other.ready
+                && one.unschedulable == other.unschedulable
+        };
+        targets && (self == Self::Targets || rest())
+    }
+
+    /// Hashes what a provider that looks at this much sees of a node.
+    pub fn hash(self, node: &Node, hasher: &mut impl Hasher) {
+        (&node.name, &node.provider_id, node.zone(), &node.addresses).hash(hasher);
+        if self == Self::Nodes {
+            (&node.labels, &node.taints, node.ready, node.unschedulable).hash(hasher);
+        }
+    }
 }
 
 /// The nodes behind a load balancer, without duplicates, ordered by name. Shared, because there may

@@ -5,8 +5,8 @@ use std::{sync::Arc, time::Duration};
 use async_trait::async_trait;
 
 use crate::{
-    CloudError, Instance, LoadBalancerStatus, NewRoute, Node, NodeSet, Presence, ProviderInfo,
-    Route, Service, Zone,
+    CloudError, Instance, LoadBalancerStatus, Looked, NewRoute, Node, NodeSet, Presence,
+    ProviderInfo, Route, Service, Zone,
 };
 
 /// One answer for each question, in the same order.
@@ -68,6 +68,12 @@ pub trait CloudProvider: Send + Sync {
     /// Calls `load-balancers.ensure-deleted`.
     async fn ensure_load_balancer_deleted(&self, _service: &Service) -> Result<(), CloudError> {
         Err(CloudError::ImplementedElsewhere)
+    }
+
+    /// Returns what the provider has looked at of the nodes for the load balancer of the Service
+    /// with this UID. It is given these nodes again when that changes.
+    fn looked_at(&self, _service_uid: &str) -> Looked {
+        Looked::default()
     }
 
     /// Returns the maximum number of routes that [`CloudProvider::list_routes`] can return; it

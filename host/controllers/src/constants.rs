@@ -24,7 +24,7 @@ pub const LABEL_INSTANCE_TYPE: &str = "node.kubernetes.io/instance-type";
 /// Instance type, beta label.
 pub const LABEL_INSTANCE_TYPE_BETA: &str = "beta.kubernetes.io/instance-type";
 /// Zone, GA label.
-pub const LABEL_ZONE: &str = "topology.kubernetes.io/zone";
+pub use skydock_cloud::LABEL_ZONE;
 /// Zone, beta label.
 pub const LABEL_ZONE_BETA: &str = "failure-domain.beta.kubernetes.io/zone";
 /// Region, GA label.

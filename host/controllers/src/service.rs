@@ -26,11 +26,19 @@ mod options;
 mod perform;
 pub mod plan;
 mod selection;
+pub(crate) mod unserved;
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
 
 use async_trait::async_trait;
 use kube::Client;
+use skydock_cloud::Looked;
 use skydock_kube::{
     informer::{Change, Entry, Informer},
     queue::{Limiter, Priority, Queue},
@@ -48,6 +56,7 @@ use self::{
 };
 use crate::kinds::ServiceKind;
 use crate::{
+    holders::Holders,
     notes::Written,
     reads::Reads,
     shared::{Runner, Shared, apart},
@@ -72,6 +81,8 @@ pub(crate) struct ServiceController {
     passes: Passes,
     known: Arc<KnownServices>,
     selection: Arc<Selection>,
+    /// True if the provider looks at whole nodes for one of the Services.
+    looks_at_nodes: Arc<AtomicBool>,
 }
 
 impl ServiceController {
@@ -81,7 +92,7 @@ impl ServiceController {
         client: Client,
         services: Arc<Informer<ServiceKind>>,
         mut options: ServiceOptions,
-        (written, reads): (Arc<Written>, &Reads),
+        (written, reads, holders): (Arc<Written>, &Reads, &Holders),
     ) -> Self {
         options.concurrent_syncs = options.concurrent_syncs.max(1);
         let queue = Arc::new(Queue::new(
@@ -101,10 +112,14 @@ impl ServiceController {
             passes: Passes::default(),
             known: Arc::default(),
             selection,
+            looks_at_nodes: Arc::default(),
         };
         controller.follow_services(written);
         let queue = Arc::clone(&controller.queue);
         reads.subscribe(move |reader| queue.add(reader, Priority::Change));
+        // The answer is checked again, so that an event names both objects.
+        let queue = Arc::clone(&controller.queue);
+        holders.subscribe(move |key| queue.add(key, Priority::Change));
         controller.follow_nodes();
         // It is not known which nodes an earlier process has sent to the cloud: nodes may have
         // changed while there was no leader.
@@ -149,13 +164,18 @@ impl ServiceController {
             Arc::clone(&self.known),
             Arc::clone(&self.selection),
         );
-        let rules = self.options.nodes;
+        let (rules, looks_at_nodes) = (self.options.nodes, Arc::clone(&self.looks_at_nodes));
         self.shared.nodes.subscribe(move |change| {
             let matters = match change {
                 Change::Updated(old, new) if eligibility::same(old, new) => return,
                 Change::Added(node) | Change::Deleted(node) => eligibility::eligible(node, rules),
                 Change::Updated(old, new) => {
-                    eligibility::matters(old, new, rules)
+                    let looked = if looks_at_nodes.load(Ordering::SeqCst) {
+                        Looked::Nodes
+                    } else {
+                        Looked::Targets
+                    };
+                    eligibility::matters(old, new, rules, looked)
                         || (old.view.labels != new.view.labels
                             && eligibility::eligible(new, rules)
                             && known

@@ -13,8 +13,8 @@ use async_trait::async_trait;
 use k8s_openapi::api::core::v1 as k8s;
 use serde_json::json;
 use skydock_cloud::{
-    Answers, Capability, CloudError, CloudProvider, Instance, LoadBalancerStatus, NewRoute, Node,
-    NodeSet, Pairs, Presence, ProviderInfo, Retry, Route, Service, Zone,
+    Answers, Capability, CloudError, CloudProvider, Instance, LoadBalancerStatus, Looked, NewRoute,
+    Node, NodeSet, Pairs, Presence, ProviderInfo, Retry, Route, Service, Zone,
 };
 use tokio_util::sync::CancellationToken;
 
@@ -76,6 +76,8 @@ pub(crate) struct FakeCloud {
     pub(crate) ensure: Mutex<VecDeque<Result<LoadBalancerStatus, CloudError>>>,
     pub(crate) update: Mutex<VecDeque<Result<(), CloudError>>>,
     pub(crate) delete: Mutex<VecDeque<Result<(), CloudError>>>,
+    /// What it looks at of the nodes of each load balancer.
+    pub(crate) looked: Mutex<Looked>,
     pub(crate) maintain: Mutex<VecDeque<Result<Duration, CloudError>>>,
     /// Source ranges of the Services whose nodes were updated.
     pub(crate) source_ranges: Mutex<Vec<Vec<String>>>,
@@ -200,6 +202,10 @@ impl CloudProvider for FakeCloud {
             max_batch,
             ..info
         })
+    }
+
+    fn looked_at(&self, _: &str) -> Looked {
+        *self.looked.lock().unwrap()
     }
 
     async fn check(&self, nodes: &[Arc<Node>]) -> Result<Answers<Presence>, CloudError> {

@@ -50,7 +50,7 @@ pub(crate) use {
 
 use self::{
     handles::{HandleAccounts, Handles},
-    lent_nodes::{LastNodes, Targets},
+    lent_nodes::{LastNodes, Lookers, Targets},
 };
 use crate::{
     account::Account,
@@ -91,6 +91,7 @@ pub(crate) struct Shared {
     pub(crate) log: Log,
     targets: Targets,
     pub(crate) last_nodes: LastNodes,
+    pub(crate) lookers: Arc<Lookers>,
     pub(crate) ticker: Arc<Ticker>,
     pub(crate) lists: Lists,
     /// Where its instances get their tapes.
@@ -128,6 +129,7 @@ impl Shared {
             cache: Arc::default(),
             targets: Targets::default(),
             last_nodes: LastNodes::default(),
+            lookers: Arc::default(),
             ticker,
             lists: Lists::default(),
             taping,
@@ -147,6 +149,7 @@ impl Shared {
         Self {
             cache: Arc::clone(&self.cache),
             permitted: Arc::clone(&self.permitted),
+            lookers: Arc::clone(&self.lookers),
             ..Self::new(
                 source,
                 limits,

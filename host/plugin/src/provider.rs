@@ -6,8 +6,8 @@ use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use skydock_cloud::{
-    Answers, CloudError, CloudProvider, Instance, LoadBalancerStatus, NewRoute, Node, NodeSet,
-    Presence, ProviderInfo, Route, Service, Zone,
+    Answers, CloudError, CloudProvider, Instance, LoadBalancerStatus, Looked, NewRoute, Node,
+    NodeSet, Presence, ProviderInfo, Route, Service, Zone,
 };
 
 use crate::{call::Function, host::Subject, plugin::Plugin};
@@ -83,11 +83,16 @@ impl CloudProvider for Plugin {
 
     async fn ensure_load_balancer_deleted(&self, service: &Service) -> Result<(), CloudError> {
         self.shared.last_nodes.take(&service.uid, 0);
+        self.shared.lookers.remove(&service.uid);
         let subject = Subject::service(service);
         self.call(Function::ENSURE_DELETED, subject, |guest| {
             guest.ensure_load_balancer_deleted(service)
         })
         .await
+    }
+
+    fn looked_at(&self, service_uid: &str) -> Looked {
+        self.shared.lookers.of(service_uid)
     }
 
     fn max_routes(&self) -> Option<usize> {

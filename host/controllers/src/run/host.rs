@@ -23,6 +23,7 @@ use crate::{
     list::CONSTRUCTORS,
     notes::Notes,
     reads::Reads,
+    service,
     shared::{Runner, Shared},
     uid,
 };
@@ -35,6 +36,7 @@ pub(super) struct Host {
     pub(super) services: Arc<Informer<ServiceKind>>,
     notes: Arc<Notes>,
     reads: Arc<Reads>,
+    holders: Arc<Holders>,
     pub(super) started: BTreeMap<Controller, Arc<dyn Runner>>,
     /// Reasons that were logged for controllers that were not started.
     pub(super) skipped: BTreeMap<Controller, Obstacle>,
@@ -58,9 +60,19 @@ impl Host {
             &context.metrics.shared,
         );
         let reads = Reads::new(context.clients.service.clone());
+        let holders = Holders::follow(&nodes, &services);
+        if context.enabled.contains(&&service::CONTROLLER) {
+            service::unserved::follow(
+                &services,
+                context.options.services.classes.clone(),
+                Arc::clone(&context.provider),
+                context.recorder.clone(),
+            );
+        }
         Self {
             context,
             said,
+            holders,
             nodes,
             services,
             notes: Arc::new(notes),
@@ -143,7 +155,6 @@ impl Host {
             self.context.recorder.of_provider(),
             self.context.options.services.classes.clone(),
         );
-        let holders = Holders::follow(&nodes, &services);
         on_cluster(Arc::new(ClusterView {
             revision: cluster_view::count_changes(&nodes, &services),
             nodes,
@@ -154,7 +165,7 @@ impl Host {
             uid,
             notes: Arc::clone(&self.notes),
             reads: Arc::clone(&self.reads),
-            holders,
+            holders: Arc::clone(&self.holders),
         }));
         let mut swaps = true;
         loop {
@@ -240,6 +251,7 @@ impl Host {
             services: &self.services,
             notes: &self.notes,
             reads: &self.reads,
+            holders: &self.holders,
             said: self.said.as_ref(),
             unreleased: *unreleased,
         })

@@ -1,6 +1,7 @@
 //! Which nodes may be behind load balancers, and which changes of nodes matter. All functions are
 //! pure.
 
+use skydock_cloud::Looked;
 use skydock_kube::informer::Entry;
 
 use super::NodeRules;
@@ -37,14 +38,20 @@ pub(super) fn same(old: &Entry<NodeKind>, new: &Entry<NodeKind>) -> bool {
     old.view == new.view && old.object.deletion_timestamp == new.object.deletion_timestamp
 }
 
-/// Returns true if this change may affect load balancers without a node selector.
+/// Returns true if this change may affect load balancers without a node selector, for a provider
+/// that looks at this much of the nodes.
 ///
-/// Upstream does not react when a node is about to leave (deletion, autoscaler's taint) until
-/// something else changes; here, the node is removed at once.
-pub fn matters(old: &Entry<NodeKind>, new: &Entry<NodeKind>, rules: NodeRules) -> bool {
+/// Upstream does not react when a node is about to leave (deletion, autoscaler's taint) or gets
+/// other addresses until something else changes; here, the load balancers follow at once.
+pub fn matters(
+    old: &Entry<NodeKind>,
+    new: &Entry<NodeKind>,
+    rules: NodeRules,
+    looked: Looked,
+) -> bool {
     let was = eligible(old, rules);
     let is = eligible(new, rules);
-    was != is || (is && old.view.provider_id != new.view.provider_id)
+    was != is || (is && !looked.is_same(&old.view, &new.view))
 }
 
 /// Returns true for texts that Go's `strconv.ParseBool` parses as false. All others count as true
@@ -58,7 +65,10 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::testing::{node, with};
+    use crate::{
+        constants::LABEL_ZONE,
+        testing::{node, with},
+    };
 
     fn entry(change: &Value) -> Entry<NodeKind> {
         let plain = with(
@@ -147,42 +157,62 @@ mod tests {
 
     // Holds: S-45, S-58, S-59
     #[test]
-    fn only_eligibility_and_provider_id_matter_to_load_balancers() {
+    fn what_a_provider_looks_at_matters_to_load_balancers() {
         let plain = json!({});
+        let zone = |zone: &str| json!({"metadata": {"labels": {LABEL_ZONE: zone}}});
+        let address = json!([{"type": "InternalIP", "address": "10.0.0.9"}]);
+        // For a provider that looks at targets, and for one that looks at whole nodes.
         for (old, new, expected) in [
-            (plain.clone(), excluded("true"), true),
-            (excluded("true"), plain.clone(), true),
-            (excluded("true"), excluded("foo"), false),
-            (json!({"spec": {"providerID": null}}), plain.clone(), true),
+            (plain.clone(), excluded("true"), [true; 2]),
+            (excluded("true"), plain.clone(), [true; 2]),
+            (excluded("true"), excluded("foo"), [false; 2]),
+            (
+                json!({"spec": {"providerID": null}}),
+                plain.clone(),
+                [true; 2],
+            ),
             (
                 plain.clone(),
                 json!({"spec": {"providerID": "fake://b"}}),
-                true,
+                [true; 2],
             ),
-            (plain.clone(), leaving(), true),
-            (plain.clone(), deleted(), true),
+            (plain.clone(), leaving(), [true; 2]),
+            (plain.clone(), deleted(), [true; 2]),
+            (
+                plain.clone(),
+                json!({"status": {"addresses": address}}),
+                [true; 2],
+            ),
+            (zone("a"), zone("b"), [true; 2]),
             (
                 plain.clone(),
                 json!({"status": {"conditions": [{"type": "Ready", "status": "True"}]}}),
-                false,
+                [false, true],
             ),
             (
                 plain.clone(),
                 json!({"spec": {"taints": [{"key": "x", "effect": "NoExecute"}]}}),
-                false,
+                [false, true],
             ),
             (
                 plain.clone(),
                 json!({"metadata": {"labels": {"x": "y"}}}),
-                false,
+                [false, true],
             ),
-            (plain.clone(), json!({"status": {"addresses": []}}), false),
+            (
+                plain.clone(),
+                json!({"spec": {"unschedulable": true}}),
+                [false, true],
+            ),
+            (
+                plain.clone(),
+                json!({"metadata": {"annotations": {"x": "y"}}}),
+                [false; 2],
+            ),
         ] {
-            assert_eq!(
-                matters(&entry(&old), &entry(&new), NodeRules::default()),
-                expected,
-                "{old} > {new}"
-            );
+            let found = [Looked::Targets, Looked::Nodes]
+                .map(|looked| matters(&entry(&old), &entry(&new), NodeRules::default(), looked));
+            assert_eq!(found, expected, "{old} > {new}");
         }
     }
 
@@ -234,7 +264,7 @@ mod tests {
                 );
                 let expected = provider.2 || label.2;
                 assert_eq!(
-                    matters(&old, &new, NodeRules::default()),
+                    matters(&old, &new, NodeRules::default(), Looked::Targets),
                     expected,
                     "{old:?} > {new:?}"
                 );
@@ -245,7 +275,8 @@ mod tests {
         assert!(!matters(
             &hidden("fake://a"),
             &hidden("fake://b"),
-            NodeRules::default()
+            NodeRules::default(),
+            Looked::Nodes
         ));
     }
 
@@ -274,7 +305,12 @@ mod tests {
                 "{rules:?}"
             );
             assert_eq!(
-                matters(&entry(&json!({})), &entry(&cordoned), rules),
+                matters(
+                    &entry(&json!({})),
+                    &entry(&cordoned),
+                    rules,
+                    Looked::Targets
+                ),
                 exclude_unschedulable,
                 "{rules:?}"
             );

@@ -9,7 +9,7 @@ use std::{
 
 use kube::core::{Selector, SelectorExt};
 use prometheus_client::metrics::gauge::Gauge;
-use skydock_cloud::CloudError;
+use skydock_cloud::{CloudError, Looked};
 use skydock_kube::queue::Priority;
 use tokio::time::Instant;
 
@@ -85,6 +85,13 @@ impl Known {
             memory.patience = Patience::default();
         }
         turn
+    }
+
+    /// Records what the provider has looked at of the nodes. Returns true if that is more than
+    /// before.
+    pub(super) fn look(&self, looked: Looked) -> bool {
+        let state = &mut self.lock().state;
+        looked > std::mem::replace(&mut state.looked, looked)
     }
 
     /// Records that an operation failed. Returns for how long it has been in progress if this is to

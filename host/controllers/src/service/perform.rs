@@ -1,13 +1,13 @@
 //! Performs what the plan says.
 
-use std::{borrow::Cow, time::Duration};
+use std::{borrow::Cow, sync::atomic::Ordering, time::Duration};
 
-use skydock_cloud::{CloudError, LoadBalancerStatus};
+use skydock_cloud::{CloudError, LoadBalancerStatus, Service};
 use skydock_kube::{events::EventType, queue::Priority};
 use tokio::time::Instant;
 
 use super::{
-    ServiceController, ServiceEntry,
+    GATHER, ServiceController, ServiceEntry,
     known::{Known, Waiting},
     nodes::Nodes,
     plan::{
@@ -78,6 +78,17 @@ impl ServiceController {
         }
     }
 
+    /// Notes what the provider has looked at of the nodes in a call. They may have changed
+    /// meanwhile.
+    fn look(&self, known: &Known, service: &Service) {
+        let looked = self.shared.provider.looked_at(&service.uid);
+        if known.look(looked) && !self.looks_at_nodes.swap(true, Ordering::SeqCst) {
+            self.selection.changed(true);
+            self.node_queue
+                .add_after(Nodes::Pass, GATHER, Priority::Change);
+        }
+    }
+
     /// Performs one step after the other, and tells the plan their outcomes.
     async fn perform(&self, key: &str, known: &Known, attempt: &Attempt<'_>) {
         let (mut key, entry) = (Cow::Borrowed(key), attempt.entry);
@@ -96,6 +107,7 @@ impl ServiceController {
                 }
                 Step::Ensure { nodes, before } => {
                     let ensured = cloud.ensure_load_balancer(service, &nodes).await;
+                    self.look(known, service);
                     known.advance(|state| attempt.after_ensure(state, before, ensured))
                 }
                 Step::UpdateNodes { nodes, before } => {
@@ -104,6 +116,7 @@ impl ServiceController {
                     let updated = cloud.update_load_balancer(service, &nodes).await;
                     let latency = &self.metrics.update_loadbalancer_host_latency;
                     latency.observe(start.elapsed().as_secs_f64());
+                    self.look(known, service);
                     let updated = (updated, Instant::now());
                     known.advance(|state| attempt.after_update_nodes(state, nodes, before, updated))
                 }

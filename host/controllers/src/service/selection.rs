@@ -1,7 +1,7 @@
 //! Selects the nodes behind a load balancer.
 
 use std::{
-    hash::{BuildHasher, Hash, Hasher, RandomState},
+    hash::{BuildHasher, Hasher, RandomState},
     sync::{
         Arc, Mutex, PoisonError,
         atomic::{AtomicU64, Ordering},
@@ -9,22 +9,41 @@ use std::{
 };
 
 use kube::core::{Selector, SelectorExt};
-use skydock_cloud::NodeSet;
+use skydock_cloud::{Looked, NodeSet};
 use skydock_kube::informer::{Entry, Informer};
 
 use super::{NodeRules, eligibility::eligible};
 use crate::kinds::{NodeKind, ServiceKind};
 
-/// Identifies the nodes of a load balancer, by their names and provider IDs, as a keyed hash of 128
+/// Identifies the nodes of a load balancer, by what a provider can look at, as keyed hashes of 128
 /// bits. While nodes are added and removed, each of thousands of load balancers was last updated
 /// with a different set of thousands of nodes: storing the sets would fill the memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Fingerprint(u64, u64);
+pub(crate) struct Fingerprint {
+    targets: (u64, u64),
+    nodes: (u64, u64),
+}
 
-#[cfg(test)]
 impl Fingerprint {
+    /// Returns true if a provider that looks at this much finds the nodes equal.
+    pub(crate) fn is_same(self, other: Self, looked: Looked) -> bool {
+        match looked {
+            Looked::Targets => self.targets == other.targets,
+            Looked::Nodes => self.nodes == other.nodes,
+        }
+    }
+
+    #[cfg(test)]
     pub(crate) const fn of(nodes: u64) -> Self {
-        Self(nodes, nodes)
+        Self::with(nodes, nodes)
+    }
+
+    #[cfg(test)]
+    pub(crate) const fn with(targets: u64, nodes: u64) -> Self {
+        Self {
+            targets: (targets, 0),
+            nodes: (nodes, 0),
+        }
     }
 }
 
@@ -187,14 +206,16 @@ impl Selection {
     }
 
     fn hash(&self, nodes: &NodeSet) -> Fingerprint {
-        let hash = |key: &RandomState| {
+        let hash = |key: &RandomState, looked: Looked| {
             let mut hasher = key.build_hasher();
-            nodes
-                .iter()
-                .for_each(|node| (&node.name, &node.provider_id).hash(&mut hasher));
+            nodes.iter().for_each(|node| looked.hash(node, &mut hasher));
             hasher.finish()
         };
-        Fingerprint(hash(&self.keys.0), hash(&self.keys.1))
+        let both = |looked| (hash(&self.keys.0, looked), hash(&self.keys.1, looked));
+        Fingerprint {
+            targets: both(Looked::Targets),
+            nodes: both(Looked::Nodes),
+        }
     }
 }
 
@@ -282,7 +303,8 @@ mod tests {
             "nothing was selected again"
         );
         let now = selection.of(&service).await;
-        assert!(now.nodes[0].ready && now.fingerprint == first.fingerprint);
+        let same = |looked| now.fingerprint.is_same(first.fingerprint, looked);
+        assert!(now.nodes[0].ready && same(Looked::Targets) && !same(Looked::Nodes));
 
         let moved =
             json!({"metadata": {"resourceVersion": "3"}, "spec": {"providerID": "fake://moved"}});

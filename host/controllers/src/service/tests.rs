@@ -16,6 +16,7 @@ mod upstream;
 use crate::{
     Metrics,
     constants::FINALIZER,
+    holders::Holders,
     reads::Reads,
     testing::{FakeApi, FakeCloud, node, service, shared, with},
 };
@@ -60,7 +61,11 @@ fn bench_where(options: ServiceOptions, nodes: &[Node], services: &[Service]) ->
         api.client(),
         present,
         options,
-        (Arc::default(), &Reads::new(api.client())),
+        (
+            Arc::default(),
+            &Reads::new(api.client()),
+            &Holders::default(),
+        ),
     ));
     let running = Arc::clone(&controller);
     tokio::spawn(async move { running.run(CancellationToken::new()).await });

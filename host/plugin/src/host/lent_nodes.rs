@@ -2,7 +2,7 @@
 
 use std::{
     any::Any,
-    collections::HashMap,
+    collections::{HashMap, HashSet},
     sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
 };
 
@@ -78,6 +78,39 @@ impl State {
             .before
             .as_ref()
             .map(|before| changes(before, &self.subject.nodes, convert))
+    }
+}
+
+/// The Services, by UID, in whose calls the plugin has looked at whole nodes.
+#[derive(Default)]
+pub(crate) struct Lookers(Mutex<HashSet<String>>);
+
+impl Lookers {
+    fn known(&self) -> MutexGuard<'_, HashSet<String>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns what the plugin has looked at for this Service.
+    pub(crate) fn of(&self, uid: &str) -> cloud::Looked {
+        if self.known().contains(uid) {
+            cloud::Looked::Nodes
+        } else {
+            cloud::Looked::Targets
+        }
+    }
+
+    /// Forgets a Service.
+    pub(crate) fn remove(&self, uid: &str) {
+        self.known().remove(uid);
+    }
+}
+
+impl State {
+    /// Notes that the plugin looks at whole nodes in the current call.
+    pub(crate) fn looks_at_nodes(&self) {
+        if let Some(uid) = self.subject.service_uid() {
+            self.shared.lookers.known().insert(uid.to_owned());
+        }
     }
 }
 

@@ -90,6 +90,13 @@ impl Subject {
         service.map(|service| service.name.namespace.clone())
     }
 
+    /// Returns the UID of the Service that the call is about.
+    pub(super) fn service_uid(&self) -> Option<&str> {
+        self.service
+            .as_ref()
+            .map(|service| service.name.uid.as_str())
+    }
+
     /// Returns the object with this name: `NAME` for a node that the plugin may see,
     /// `NAMESPACE/NAME` for the Service.
     fn named(&self, name: &str, owned: &Owned) -> Option<ObjectName> {

@@ -92,7 +92,7 @@ impl Attempt<'_> {
         if matches!(error, CloudError::Invalid(_)) {
             state.phase = state.phase.rejected();
         }
-        let missed = state.phase.exists() && state.sent != before;
+        let missed = state.phase.exists() && !state.has_sent(before);
         if missed {
             state.sent = match before {
                 Sent::Unknown | Sent::Postponed(_) => before,

@@ -1,6 +1,6 @@
 //! What is known about a Service and its load balancer.
 
-use skydock_cloud::LoadBalancerStatus;
+use skydock_cloud::{LoadBalancerStatus, Looked};
 use skydock_kube::queue::Priority;
 use tokio::time::Instant;
 
@@ -14,6 +14,8 @@ pub(crate) struct State {
     pub(crate) phase: Phase,
     /// Which nodes it has.
     pub(crate) sent: Sent,
+    /// What the provider has looked at of them.
+    pub(crate) looked: Looked,
     /// The last written status, if any: the cache may not contain it yet.
     pub(crate) written: Option<LoadBalancerStatus>,
     /// The current work; `None` if the last attempt to ensure the load balancer has succeeded, or
@@ -155,6 +157,7 @@ impl State {
         Self {
             phase,
             sent: Sent::Unknown,
+            looked: Looked::default(),
             written: None,
             work: None,
         }
@@ -163,7 +166,7 @@ impl State {
     /// Returns what to do if these are the current nodes.
     pub(crate) fn follow(&self, current: Fingerprint, now: Instant) -> Follow {
         match self.sent {
-            Sent::Nodes(sent) if sent == current => return Follow::Nothing,
+            Sent::Nodes(sent) if sent.is_same(current, self.looked) => return Follow::Nothing,
             // The attempt that is scheduled for then includes them.
             Sent::Postponed(until) if now < until => return Follow::Nothing,
             _ => {}
@@ -175,6 +178,14 @@ impl State {
             Phase::Ensuring { exists: false } => Follow::Retry,
             // If the Service is wanted again, ensuring it includes the nodes.
             Phase::Absent | Phase::Deleting => Follow::Nothing,
+        }
+    }
+
+    /// Returns true if the nodes that were sent are these.
+    pub(super) fn has_sent(&self, nodes: Sent) -> bool {
+        match (self.sent, nodes) {
+            (Sent::Nodes(sent), Sent::Nodes(nodes)) => sent.is_same(nodes, self.looked),
+            (sent, nodes) => sent == nodes,
         }
     }
 
@@ -280,6 +291,28 @@ mod tests {
                 };
                 assert_eq!(state.follow(NOW, now), expected, "{state:?}");
             }
+        }
+    }
+
+    #[test]
+    fn what_the_provider_looks_at_decides_which_nodes_are_others() {
+        const LABELED: Fingerprint = Fingerprint::with(1, 2);
+        const MOVED: Fingerprint = Fingerprint::with(2, 2);
+        for (current, looked, expected) in [
+            (NOW, Looked::Nodes, Follow::Nothing),
+            (LABELED, Looked::Targets, Follow::Nothing),
+            (LABELED, Looked::Nodes, Follow::Update),
+            (MOVED, Looked::Targets, Follow::Update),
+            (MOVED, Looked::Nodes, Follow::Update),
+        ] {
+            let state = State {
+                sent: Sent::Nodes(NOW),
+                looked,
+                ..State::new(true)
+            };
+            assert_eq!(state.follow(current, Instant::now()), expected, "{state:?}");
+            let same = state.has_sent(Sent::Nodes(current));
+            assert_eq!(same, expected == Follow::Nothing, "{state:?}");
         }
     }
 

@@ -37,6 +37,33 @@ async fn many_node_changes_are_one_pass_and_equal_sets_need_no_call() {
     assert_eq!(bench.reasons().last().unwrap(), "UnAvailableLoadBalancer");
 }
 
+// Holds: S-45
+#[tokio::test(start_paused = true)]
+async fn load_balancers_follow_what_the_provider_looks_at() {
+    let bench = bench();
+    bench.serves().await;
+    let change = async |version: &str, change: Value| {
+        let version = json!({"metadata": {"resourceVersion": version}});
+        let node = with(&with(&plain_node("n1"), &version), &change);
+        bench.has_node(node).await;
+        bench.calls()
+    };
+    let moved = json!({"status": {"addresses": [{"type": "InternalIP", "address": "10.0.0.77"}]}});
+    assert_eq!(change("2", moved.clone()).await, ["update web n1"]);
+    let labeled = with(&moved, &json!({"metadata": {"labels": {"pool": "edge"}}}));
+    assert_eq!(change("3", labeled.clone()).await, [""; 0]);
+
+    // It looks at labels from the next call on.
+    *bench.cloud.looked.lock().unwrap() = Looked::Nodes;
+    bench.has_node(plain_node("n2")).await;
+    assert_eq!(bench.calls(), ["update web n1,n2"]);
+    wait().await;
+    assert_eq!(bench.calls(), [""; 0], "the labels were those of that call");
+    assert_eq!(change("4", moved.clone()).await, ["update web n1,n2"]);
+    let annotated = with(&moved, &json!({"metadata": {"annotations": {"x": "y"}}}));
+    assert_eq!(change("5", annotated).await, [""; 0]);
+}
+
 // Holds: S-50, S-51
 #[tokio::test(start_paused = true)]
 async fn a_failed_update_gets_an_event_and_an_immediate_ensure() {

@@ -10,8 +10,6 @@ use super::bindings::{
 };
 use crate::source::Settings;
 
-const LABEL_ZONE: &str = "topology.kubernetes.io/zone";
-
 fn pairs(pairs: &cloud::Pairs) -> Vec<(String, String)> {
     pairs
         .iter()
@@ -92,11 +90,7 @@ pub(super) fn target(node: &cloud::Node) -> Target {
     Target {
         name: node.name.clone(),
         provider_id: node.provider_id.clone(),
-        zone: node
-            .labels
-            .get(LABEL_ZONE)
-            .filter(|zone| !zone.is_empty())
-            .cloned(),
+        zone: node.zone().map(str::to_owned),
         addresses: node.addresses.iter().map(address).collect(),
     }
 }
@@ -218,7 +212,7 @@ mod tests {
     fn an_empty_zone_label_means_no_zone() {
         for (label, zone) in [("a", Some("a")), ("", None)] {
             let node = cloud::Node {
-                labels: [(LABEL_ZONE.to_owned(), label.to_owned())].into(),
+                labels: [(cloud::LABEL_ZONE.to_owned(), label.to_owned())].into(),
                 ..cloud::Node::default()
             };
             assert_eq!(target(&node).zone.as_deref(), zone);

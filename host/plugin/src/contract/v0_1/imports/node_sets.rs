@@ -48,6 +48,7 @@ pub(super) fn add_to_linker(linker: &mut Linker<State>) -> wasmtime::Result<()> 
     })?;
     interface.func_wrap_async("[method]node-set.nodes", |call: Call<'_>, _: Handle| {
         let state = call.data();
+        state.looks_at_nodes();
         let (shared, nodes, tape) = (
             Arc::clone(&state.shared),
             Arc::clone(state.lent_nodes()),
