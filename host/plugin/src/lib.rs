@@ -69,7 +69,9 @@ pub use metrics::PluginMetrics;
 pub use names::CONTRACT;
 pub use outline::Outline;
 pub use overlap::Overlap;
-pub use permissions::{KeyRange, KeyRangeError, NotPermitted, ObjectGrant, Permissions};
+pub use permissions::{
+    KeyRange, KeyRangeError, NotPermitted, ObjectGrant, Permissions, UselessError, check_label,
+};
 pub use plugin::{Plugin, Reload, SwapOutcome, SwapReport};
 pub use replay::{Replay, ReplayError, Replayed};
 pub use runtime::{Runtime, RuntimeError, RuntimeOptions};

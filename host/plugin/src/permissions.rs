@@ -11,6 +11,8 @@ pub use keys::{KeyRange, KeyRangeError};
 pub use refusal::NotPermitted;
 pub(crate) use reserved::{covers_reserved, is_reserved};
 
+use crate::answers::text::{is_kubernetes, is_qualified, is_subdomain};
+
 /// Objects of the cluster that a plugin may read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ObjectGrant {
@@ -24,6 +26,70 @@ pub enum ObjectGrant {
         /// Key of the annotation, which the plugin cannot write.
         annotation: String,
     },
+}
+
+/// Why a permission would have no effect.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum UselessError {
+    /// It is not the key of a label.
+    #[error("{0:?} is not the key of a label; expected for example `rack` or `metal.example/rack`")]
+    Label(String),
+    /// No plugin may write the label.
+    #[error(
+        "{0:?} is not possible: this label steers Kubernetes or other controllers, and no plugin may write it"
+    )]
+    Reserved(String),
+    /// It is not the key of an annotation.
+    #[error(
+        "{0:?} is not the key of an annotation; expected for example `metal.example/tls-secret`"
+    )]
+    Annotation(String),
+    /// No object has this namespace or name.
+    #[error(
+        "{0:?} is not the {1} of an object; patterns are not possible: list each object, or use `namedBy`"
+    )]
+    Object(String, &'static str),
+}
+
+/// Checks the key of a label that a plugin may write.
+///
+/// # Errors
+/// [`UselessError`] if no plugin may write it.
+pub fn check_label(key: &str) -> Result<(), UselessError> {
+    if !is_qualified(key) {
+        return Err(UselessError::Label(key.to_owned()));
+    }
+    if is_reserved(key) || is_kubernetes(key) {
+        return Err(UselessError::Reserved(key.to_owned()));
+    }
+    Ok(())
+}
+
+impl ObjectGrant {
+    /// Checks that there can be such an object.
+    ///
+    /// # Errors
+    /// [`UselessError`] if not.
+    pub fn check(&self) -> Result<(), UselessError> {
+        match self {
+            Self::NamedBy { annotation, .. } if !is_qualified(annotation) => {
+                Err(UselessError::Annotation(annotation.clone()))
+            }
+            Self::NamedBy { .. } => Ok(()),
+            Self::Exact(object) => {
+                let ForeignObject {
+                    namespace, name, ..
+                } = object;
+                if !namespace.is_empty() && (!is_subdomain(namespace) || namespace.contains('.')) {
+                    return Err(UselessError::Object(namespace.clone(), "namespace"));
+                }
+                if !is_subdomain(name) {
+                    return Err(UselessError::Object(name.clone(), "name"));
+                }
+                Ok(())
+            }
+        }
+    }
 }
 
 /// What a plugin may claim, write and read. By default nothing.

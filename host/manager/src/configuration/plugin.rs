@@ -7,7 +7,7 @@ use serde::Deserialize;
 use skydock_cloud::{ForeignKind, ForeignObject};
 use skydock_controllers::service::ServiceOptions;
 use skydock_egress::{EgressRule, credentials::config::DigestPin};
-use skydock_plugin::{KeyRange, ObjectGrant, Overlap, Permissions};
+use skydock_plugin::{KeyRange, ObjectGrant, Overlap, Permissions, check_label};
 
 use super::tree::Path;
 use crate::cli::plugin_limits::{self, PluginLimit};
@@ -172,6 +172,10 @@ impl PluginConfiguration {
             let at = permissions().key("providerIDs").index(index);
             (at, check_provider_ids(text))
         });
+        let labels = given.labels.iter().enumerate().map(|(index, key)| {
+            let at = permissions().key("labels").index(index);
+            (at, check_label(key).map_err(|error| error.to_string()))
+        });
         let limits = self
             .limits
             .iter()
@@ -182,6 +186,7 @@ impl PluginConfiguration {
             .chain(objects)
             .chain(domains)
             .chain(provider_ids)
+            .chain(labels)
             .chain(limits)
             .chain([together])
             .filter_map(|(path, checked)| Some((path, checked.err()?)))
@@ -244,6 +249,9 @@ impl PluginConfiguration {
             };
             domains.iter().map(range).collect::<Result<_, _>>()
         });
+        for key in &given.labels {
+            check_label(key).map_err(|error| problem(format!("labels: {error}")))?;
+        }
         let objects = given.objects.iter().map(ObjectGrantConfiguration::grant);
         Ok(Permissions {
             provider_ids: given.provider_ids.clone().unwrap_or(by_name.provider_ids),
@@ -304,6 +312,12 @@ impl PermissionsConfiguration {
 
 impl ObjectGrantConfiguration {
     fn grant(&self) -> Result<ObjectGrant, String> {
+        let grant = self.parse()?;
+        let checked = grant.check().map_err(|error| error.to_string());
+        checked.map(|()| grant)
+    }
+
+    fn parse(&self) -> Result<ObjectGrant, String> {
         let Self {
             kind: text,
             namespace,

@@ -194,3 +194,44 @@ fn a_range_is_a_domain_or_the_beginning_of_its_names() {
     assert!("service.beta.kubernetes.io".parse::<KeyRange>().is_err());
     assert!("service.beta.kubernetes.io/l".parse::<KeyRange>().is_err());
 }
+
+#[test]
+fn permissions_without_effect_are_mistakes() {
+    for (key, is_useful) in [
+        ("rack", true),
+        ("metal.example/Rack_1", true),
+        ("*", false),
+        ("a b", false),
+        ("", false),
+        ("kubernetes.io/hostname", false),
+        ("node-role.kubernetes.io/control-plane", false),
+        ("nvidia.com/gpu.present", false),
+    ] {
+        assert_eq!(check_label(key).is_ok(), is_useful, "{key}");
+    }
+    let exact = |namespace: &str, name: &str| {
+        ObjectGrant::Exact(ForeignObject {
+            kind: ForeignKind::Secret,
+            namespace: namespace.to_owned(),
+            name: name.to_owned(),
+        })
+    };
+    let named_by = |annotation: &str| ObjectGrant::NamedBy {
+        kind: ForeignKind::Secret,
+        annotation: annotation.to_owned(),
+    };
+    for (grant, is_useful) in [
+        (exact("ops", "tls.example"), true),
+        (exact("", "a-namespace"), true),
+        (exact("*", "tls"), false),
+        (exact("ops.x", "tls"), false),
+        (exact("ops", "*"), false),
+        (exact("ops", "../x"), false),
+        (exact("ops", ""), false),
+        (named_by("metal.example/tls"), true),
+        (named_by(""), false),
+        (named_by("metal.example/*"), false),
+    ] {
+        assert_eq!(grant.check().is_ok(), is_useful, "{grant:?}");
+    }
+}
