@@ -10,6 +10,7 @@
 mod aws;
 mod clock;
 mod cloud_conf;
+pub mod clouds_file;
 pub mod config;
 mod failure;
 mod file;

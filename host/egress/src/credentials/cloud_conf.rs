@@ -110,8 +110,8 @@ fn login(global: &[&Entry]) -> Result<KeystoneLogin, String> {
     let secret = |key: &str| get(key).map(Secret::new);
     if get("use-clouds").is_some_and(|value| !value.eq_ignore_ascii_case("false")) {
         return Err(
-            "`use-clouds` would read secrets from another file: write the login here, or into the \
-                    configuration of the credential"
+            "`use-clouds` would read secrets from another file: name that in the credential \
+                    (`cloudsFile` instead of `cloudConf`), or write the login here"
                 .to_owned(),
         );
     }

@@ -103,6 +103,21 @@ impl CredentialConfig {
         }
     }
 
+    /// Returns the `clouds.yaml` that contains the login, if there is one, and the name of the cloud.
+    #[must_use]
+    pub fn clouds_file(&self) -> Option<(&Path, Option<&str>)> {
+        match self {
+            Self::Session(SessionConfig {
+                login: Login::Keystone(keystone),
+                ..
+            }) => {
+                let file = keystone.clouds_file.as_deref()?;
+                Some((file, keystone.cloud.as_deref()))
+            }
+            _ => None,
+        }
+    }
+
     /// Returns which plugin may use the credential.
     #[must_use]
     pub fn binding(&self) -> &Binding {

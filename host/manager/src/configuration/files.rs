@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use skydock_egress::credentials::{
+    clouds_file,
     config::{ClientCertificateConfig, CredentialConfig},
     split_cloud_conf,
 };
@@ -56,9 +57,9 @@ pub(super) fn problems(configuration: &SkydockConfiguration, tree: &tree::Node) 
             });
             all.extend(problems);
         });
-        all.extend(
-            cloud_conf(credential).map(|problem| (at.keys("login.keystone.cloudConf"), problem)),
-        );
+        let (conf, clouds) = (cloud_conf(credential), clouds_file(credential));
+        all.extend(conf.map(|problem| (at.clone().keys("login.keystone.cloudConf"), problem)));
+        all.extend(clouds.map(|problem| (at.keys("login.keystone.cloudsFile"), problem)));
     }
     all
 }
@@ -120,6 +121,14 @@ fn cloud_conf(credential: &CredentialConfig) -> Option<String> {
     let text = super::text(file).ok()?;
     let error = split_cloud_conf(&text).err()?;
     Some(format!("{}: {error}", file.display()))
+}
+
+/// Returns why the `clouds.yaml` of a credential has no usable login.
+fn clouds_file(credential: &CredentialConfig) -> Option<String> {
+    let (file, cloud) = credential.clouds_file()?;
+    let text = super::text(file).ok()?;
+    let problem = clouds_file::login(&text, cloud).err()?;
+    Some(format!("{}: {problem}", file.display()))
 }
 
 #[cfg(test)]

@@ -38,13 +38,18 @@ pub enum Login {
     Template(Box<Template>),
 }
 
-/// OpenStack Identity v3. Set either `cloudConf` alone, or the other fields.
+/// OpenStack Identity v3. Set `cloudConf` alone, `cloudsFile` alone or with `cloud`, or the other
+/// fields.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct KeystoneConfig {
     /// A `cloud.conf` of the OpenStack cloud-controller-manager. Its section `[Global]` contains
     /// the complete login.
     pub cloud_conf: Option<AbsolutePath>,
+    /// A `clouds.yaml` of OpenStack clients, which contains the complete login.
+    pub clouds_file: Option<AbsolutePath>,
+    /// Name of the cloud in `cloudsFile`. May be omitted if the file has only one.
+    pub cloud: Option<String>,
     /// URL of Keystone, with or without `/v3`.
     pub auth_url: Option<IssuerUrl>,
     /// ID of the user.

@@ -10,6 +10,7 @@ use serde_json::Value;
 use super::{LoggedIn, captured, post};
 use crate::credentials::{
     cloud_conf::split_cloud_conf,
+    clouds_file,
     config::{Capture, IssuerUrl, KeystoneConfig},
     failure::Failure,
     file::SecretFile,
@@ -22,6 +23,8 @@ use crate::secret::Secret;
 enum From {
     /// A `cloud.conf`.
     CloudConf,
+    /// A cloud in a `clouds.yaml`, by name.
+    CloudsFile(Option<String>),
     /// The configuration, with the file that contains the secret.
     Config(Box<KeystoneConfig>),
 }
@@ -51,6 +54,24 @@ impl Keystone {
                 masked,
             });
         }
+        if let Some(path) = &config.clouds_file {
+            let alone = KeystoneConfig {
+                clouds_file: Some(path.clone()),
+                cloud: config.cloud.clone(),
+                ..KeystoneConfig::default()
+            };
+            if *config != alone {
+                return Err("beside `cloudsFile`, `keystone` can only have `cloud`".to_owned());
+            }
+            return Ok(Self {
+                from: From::CloudsFile(config.cloud.clone()),
+                files: [SecretFile::new(path)],
+                masked,
+            });
+        }
+        if config.cloud.is_some() {
+            return Err("`cloud` needs `cloudsFile`".to_owned());
+        }
         let files = [
             &config.password_file,
             &config.application_credential_secret_file,
@@ -59,8 +80,8 @@ impl Keystone {
         let mut files = files.into_iter().flatten();
         let (Some(file), None) = (files.next(), files.next()) else {
             return Err(
-                "exactly one of `cloudConf`, `passwordFile`, `applicationCredentialSecretFile` and `tokenFile` \
-                        must be given"
+                "exactly one of `cloudConf`, `cloudsFile`, `passwordFile`, `applicationCredentialSecretFile` and \
+                        `tokenFile` must be given"
                     .to_owned(),
             );
         };
@@ -82,7 +103,7 @@ impl Keystone {
     pub(crate) fn login_uri(&self) -> Result<Uri, String> {
         let url = match &self.from {
             From::Config(config) => config.auth_url.clone().ok_or("`authUrl` is missing")?,
-            From::CloudConf => {
+            From::CloudConf | From::CloudsFile(_) => {
                 let [file] = &self.files;
                 let text = std::fs::read_to_string(file.path()).map_err(|error| {
                     format!(
@@ -91,30 +112,33 @@ impl Keystone {
                         error.kind()
                     )
                 })?;
-                split_cloud_conf(&text)
-                    .map_err(|error| error.to_string())?
-                    .0
-                    .auth_url
+                self.in_file(&text)?.auth_url
             }
         };
         Ok(tokens_url(&url).parse().unwrap_or_default())
     }
 
+    /// Returns the login in this text of a file that has a complete one.
+    fn in_file(&self, text: &str) -> Result<KeystoneLogin, String> {
+        match &self.from {
+            From::CloudsFile(cloud) => clouds_file::login(text, cloud.as_deref()),
+            _ => split_cloud_conf(text)
+                .map(|(login, _)| login)
+                .map_err(|error| error.to_string()),
+        }
+    }
+
     async fn login(&self, upstream: &Upstream) -> Result<KeystoneLogin, Failure> {
         let [file] = &self.files;
-        // A `cloud.conf` as a whole is no secret: answers to logins quote the URL in it, for example.
+        // Such a file as a whole is no secret: answers to logins quote the URL in it, for example.
         let secret = file.text().await?;
         let login = match &self.from {
-            From::Config(config) => {
-                keystone_login::from_config(config, &secret).map_err(Failure::malformed)?
-            }
-            From::CloudConf => {
-                let text = secret.expose_str().unwrap_or_default();
-                split_cloud_conf(text)
-                    .map_err(|error| Failure::malformed(error.to_string()))?
-                    .0
+            From::Config(config) => keystone_login::from_config(config, &secret),
+            From::CloudConf | From::CloudsFile(_) => {
+                self.in_file(secret.expose_str().unwrap_or_default())
             }
         };
+        let login = login.map_err(Failure::malformed)?;
         upstream.vault().note(login.secret());
         Ok(login)
     }
