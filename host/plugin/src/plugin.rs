@@ -295,9 +295,10 @@ impl Plugin {
         source: PluginSource,
         limits: Limits,
     ) -> Result<Reload, LoadError> {
-        let mut swap = self.swap.lock().await;
+        // Before waiting for a load, which the plugin can make long.
         let permissions = Arc::new(source.permissions.clone());
         self.shared.permitted.store(permissions);
+        let mut swap = self.swap.lock().await;
         let terms = self.terms.load().changed(source, limits).await?;
         self.terms.store(Arc::new(terms));
         let files = read(&self.terms.load().source).await;

@@ -261,6 +261,31 @@ async fn objects_can_be_read_only_with_a_grant() {
 
 // Holds: SEC-27
 #[tokio::test]
+async fn permissions_are_taken_away_while_a_replacement_is_loaded() {
+    let (bench, cluster) = probe(&[]).await;
+    let source = PluginSource {
+        permissions: Permissions::by_name("other"),
+        ..source(bench.dir.path())
+    };
+    bench.replace("good");
+    let load = bench.plugin.reload();
+    let change = bench.plugin.reconfigure(source, limits());
+    tokio::pin!(load, change);
+    assert!(futures::poll!(&mut load).is_pending());
+    assert!(futures::poll!(&mut change).is_pending());
+    let wanted = service(&[("read", "v1/Secret ops granted")]);
+    let nodes = NodeSet::default();
+    let ensured = bench.plugin.ensure_load_balancer(&wanted, &nodes).await;
+    ensured.unwrap();
+    let report = said(&cluster, "Ensured").remove(0);
+    assert!(
+        report.contains("read=Err(Refusal::NotGranted) "),
+        "{report}"
+    );
+}
+
+// Holds: SEC-27
+#[tokio::test]
 async fn a_rejected_configuration_takes_permissions_away() {
     let (bench, cluster) = probe(&[]).await;
     let wanted = service(&[("read", "v1/Secret ops granted")]);
