@@ -138,16 +138,18 @@ impl Index {
         }
     }
 
-    /// Returns the keys of other Services whose load balancers already have one of these addresses.
+    /// Returns the keys of Services whose load balancers already have one of these addresses. Load
+    /// balancers do not count as claims: two of them could disturb each other without end.
     fn with_load_balancer(&self, claims: &[(IpAddr, Owner)]) -> BTreeSet<Arc<str>> {
-        let of_address = claims.iter().flat_map(|(address, claimant)| {
-            let owners = self.owners(*address).filter(move |it| *it != claimant);
-            owners.filter_map(|owner| match owner {
-                Owner::LoadBalancer(key) => Some(Arc::clone(key)),
-                _ => None,
-            })
+        let claims = claims
+            .iter()
+            .filter(|(_, owner)| !matches!(owner, Owner::LoadBalancer(_)));
+        let owners = claims.flat_map(|(address, _)| self.owners(*address));
+        let balanced = owners.filter_map(|owner| match owner {
+            Owner::LoadBalancer(key) => Some(Arc::clone(key)),
+            _ => None,
         });
-        of_address.collect()
+        balanced.collect()
     }
 
     fn owners(&self, address: IpAddr) -> impl Iterator<Item = &Owner> {
@@ -326,12 +328,18 @@ mod tests {
         assert_eq!(apply("bank", &bank("2")), [""; 0], "only once");
         let external = json!({"spec": {"externalIPs": ["10.96.0.50", "10.96.0.51"]}});
         assert_eq!(apply("outside", &external), ["ns/web"]);
+        let rival = json!({"status": {"loadBalancer": {"ingress": [{"ip": "10.96.0.50"}]}}});
+        assert_eq!(
+            apply("rival", &rival),
+            [""; 0],
+            "no load balancer disturbs another"
+        );
         let address = json!([{"type": "InternalIP", "address": "10.96.0.50"}]);
         nodes.apply(with(
             &node("n1"),
             &json!({"status": {"addresses": address}}),
         ));
-        assert_eq!(*told.lock().unwrap(), ["ns/web"]);
+        assert_eq!(*told.lock().unwrap(), ["ns/rival", "ns/web"]);
     }
 
     // Holds: SEC-16

@@ -66,6 +66,10 @@ use crate::{
 /// changes many nodes at once.
 const GATHER: Duration = Duration::from_millis(100);
 
+/// Time after which the address of a load balancer is checked again because another object got it:
+/// whoever can give addresses to objects can do so all the time.
+const DOUBLED: Duration = Duration::from_secs(10);
+
 type ServiceEntry = Arc<Entry<ServiceKind>>;
 
 /// The service controller. `perform.rs` performs what is decided about a Service, `apply.rs`
@@ -119,7 +123,7 @@ impl ServiceController {
         reads.subscribe(move |reader| queue.add(reader, Priority::Change));
         // The answer is checked again, so that an event names both objects.
         let queue = Arc::clone(&controller.queue);
-        holders.subscribe(move |key| queue.add(key, Priority::Change));
+        holders.subscribe(move |key| queue.add_after(key, DOUBLED, Priority::Change));
         controller.follow_nodes();
         // It is not known which nodes an earlier process has sent to the cloud: nodes may have
         // changed while there was no leader.

@@ -343,6 +343,12 @@ mod tests {
             ("POST", "/v1/objects", "text/plain", "\u{0}<!DOCTYPE x>"),
             (
                 "POST",
+                "/v3/projects/p/timeSeries",
+                "application/json",
+                "{}",
+            ),
+            (
+                "POST",
                 "/v1/servers?action=reboot",
                 "application/json",
                 "{}",

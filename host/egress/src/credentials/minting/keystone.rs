@@ -200,7 +200,9 @@ fn mints_v3(rest: &[String], read: bool) -> bool {
     let Some(first) = rest.first().map(String::as_str) else {
         return false;
     };
-    let identity = IDENTITY.contains(&first);
+    // Of a project, only its roles matter; Google's monitoring has such paths, too.
+    let beside = first == "projects" && rest.len() > 2 && rest.iter().all(|it| it != "roles");
+    let identity = IDENTITY.contains(&first) && !beside;
     let secret = |segment: &String| SECRET.contains(&segment.as_str());
     // Federated login uses GET.
     let federated = rest.iter().any(|it| it == "os-federation")

@@ -99,7 +99,7 @@ const ACCESS: &[&str] = &[
     "agentregistrationinformation",
 ];
 
-/// Prefixes of Azure's POST actions, which are the last segment of a path.
+/// Prefixes of Azure's actions, which are the last segment of the path of a POST request.
 const AZURE: &[&str] = &[
     "begingetaccess",
     "listquerykeys",
@@ -165,7 +165,7 @@ const AZURE_OF: &[(&str, &str)] = &[
     ("deploymentscripts", "microsoft.resources"),
     ("authorizations", "microsoft.network"),
     ("sourcecontrols", "microsoft.web"),
-    ("token", "providers"),
+    ("token", "functions"),
 ];
 
 /// Returns an error if the answer to the request would be a secret.
@@ -175,7 +175,6 @@ pub(crate) fn check(head: &Parts) -> Result<(), Failure> {
         .strip_suffix('.')
         .unwrap_or(&host)
         .replace(".mtls.", ".");
-    let read = matches!(head.method, Method::GET | Method::HEAD);
     let issuer = ISSUERS.iter().any(|issuer| {
         // For example, `eu.sts…` and `iamcredentials.mtls…` are the same services.
         host == *issuer || host.ends_with(&format!(".{issuer}"))
@@ -191,7 +190,7 @@ pub(crate) fn check(head: &Parts) -> Result<(), Failure> {
         || user_data
         || path_segments(head.uri.path())
             .iter()
-            .any(|segments| mints(segments, read) || batches && is_batch(segments));
+            .any(|segments| mints(segments, &head.method) || batches && is_batch(segments));
     if !minting {
         return Ok(());
     }
@@ -201,7 +200,8 @@ pub(crate) fn check(head: &Parts) -> Result<(), Failure> {
     )))
 }
 
-fn mints(segments: &[String], read: bool) -> bool {
+fn mints(segments: &[String], method: &Method) -> bool {
+    let read = matches!(*method, Method::GET | Method::HEAD);
     let Some(last) = segments.last() else {
         return false;
     };
@@ -215,7 +215,9 @@ fn mints(segments: &[String], read: bool) -> bool {
     let made = of_account || of_project || last == "hmackeys";
     let makes_key = !read && (made || under("federatedidentitycredentials"));
     let shows_key = last == "keystring";
-    let azure = !read && AZURE.iter().any(|action| last.starts_with(action));
+    let azure = *method == Method::POST
+        && (AZURE.iter().any(|action| last.starts_with(action))
+            || last == "token" && under("providers"));
     let named = |names: &[&str]| segments.iter().any(|it| names.contains(&it.as_str()));
     let google_path = named(GOOGLE_PATHS);
     let azure_provider = under("microsoft.authorization") || under("microsoft.compute");
@@ -370,7 +372,7 @@ mod tests {
             ),
             (
                 "POST",
-                format!("{azure}/Microsoft.Web/sites/s/functions/admin/token"),
+                format!("{azure}/Microsoft.ApiManagement/service/s/users/u/token"),
             ),
             (
                 "POST",
@@ -454,6 +456,14 @@ mod tests {
             (
                 "GET",
                 "https://management.azure.com/subscriptions/s/providers",
+            ),
+            (
+                "PUT",
+                "https://management.azure.com/subscriptions/s/providers/Microsoft.Network/routeTables/t/routes/rotate-1",
+            ),
+            (
+                "GET",
+                "https://management.azure.com/subscriptions/s/providers/Microsoft.Network/loadBalancers/token",
             ),
             (
                 "PATCH",
