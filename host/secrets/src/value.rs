@@ -23,14 +23,16 @@ const CONFIG: GeneralPurposeConfig = GeneralPurposeConfig::new()
 const STANDARD: GeneralPurpose = GeneralPurpose::new(&alphabet::STANDARD, CONFIG);
 const URL_SAFE: GeneralPurpose = GeneralPurpose::new(&alphabet::URL_SAFE, CONFIG);
 
-/// Returns true for a value that is no secret, whatever its name: nothing, a boolean, or a mask.
+/// Returns true for a value that is no secret, whatever its name: nothing, a boolean, a mask, a
+/// placeholder, or a file.
 pub(crate) fn is_trivial(value: &str) -> bool {
     let value = value.trim_matches(|c: char| c.is_whitespace() || "\"'`\\,;[]".contains(c));
     let is_mask = |mask: char, least: usize| {
         value.len() >= least && value.chars().all(|c| c == mask || c.is_whitespace())
     };
-    const WORDS: [&str; 9] = [
-        "true", "false", "yes", "no", "on", "off", "null", "nil", "none",
+    // Azure's configuration has `msi` in place of a secret for a managed identity.
+    const WORDS: [&str; 10] = [
+        "true", "false", "yes", "no", "on", "off", "null", "nil", "none", "msi",
     ];
     WORDS.iter().any(|it| value.eq_ignore_ascii_case(it))
         || value == "~"
@@ -38,6 +40,30 @@ pub(crate) fn is_trivial(value: &str) -> bool {
         || value.is_empty()
         || is_mask('*', 3)
         || is_mask('x', MASK)
+        || is_placeholder(value)
+        || is_file(value)
+}
+
+/// Returns true for `<your password>`.
+fn is_placeholder(value: &str) -> bool {
+    let inner = value
+        .strip_prefix('<')
+        .and_then(|rest| rest.strip_suffix('>'));
+    inner.is_some_and(|inner| !inner.contains(['<', '>', '/', '=']))
+}
+
+/// Returns true for the path of a file in a usual place. A password may begin with a slash.
+fn is_file(value: &str) -> bool {
+    const ROOTS: [&str; 9] = [
+        "etc", "home", "mnt", "opt", "root", "run", "secrets", "usr", "var",
+    ];
+    let mut parts = value.split('/');
+    parts.next() == Some("")
+        && parts.next().is_some_and(|root| ROOTS.contains(&root))
+        && parts.next().is_some_and(|part| !part.is_empty())
+        && value
+            .bytes()
+            .all(|b| b.is_ascii_alphanumeric() || b"/._-".contains(&b))
 }
 
 /// Returns true for a text that reads like one from a generator: letters and digits that change

@@ -157,7 +157,7 @@ fn known(secret: &[u8]) -> usize {
     let is_word =
         |text: &[u8]| text.first().is_some_and(u8::is_ascii_alphabetic) && changes(text) < 2;
     let (mut known, mut rest) = (0, secret);
-    while let Some(end) = rest.iter().position(|byte| b"_-.:".contains(byte))
+    while let Some(end) = rest.iter().position(|byte| b"_-.:= ".contains(byte))
         && let Some((word, [_, after @ ..])) = rest.split_at_checked(end)
         && is_word(word)
     {
@@ -324,6 +324,11 @@ mod tests {
                 "github_pat_11ABCDEFG0xK9vQ2mB7tR4wZ8n_0123456789abcdef0123456789abcdef",
                 vec![22, 12, 12, 24],
             ),
+            (
+                "Bearer 0123456789abcdef0123456789abcdef01234567",
+                vec![27, 20],
+            ),
+            ("key=0123456789abcdef0123456789abcdef", vec![20, 16]),
             ("9b1deb4d-3b7d-4bad-9bdd-2b0d7b3dcb6d", vec![18, 18]),
             // Each part has its own alphabet.
             (
