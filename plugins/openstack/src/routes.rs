@@ -213,7 +213,7 @@ fn change(cloud: &Cloud<'_>, routes: &[ExtraRoute], add: bool) -> Result<()> {
             .map(|_| ());
     }
     if !plain {
-        return Err(CloudError::invalid(
+        return Err(CloudError::denied(
             "Neutron does not support extra routes: the extension `extraroute` is missing",
         ));
     }

@@ -191,9 +191,10 @@ pub(super) fn check_tls(cloud: &Cloud<'_>, want: &Want) -> Result<()> {
         ));
     }
     if !cloud.has(Kind::KeyManager)? {
-        return Err(invalid(
-            "the cloud has no key manager: set `container-store=external` if the container is external",
-        ));
+        return Err(CloudError::denied(format!(
+            "{}: the cloud has no key manager: set `container-store=external` if the container is external",
+            annotation::TLS_CONTAINER_REF
+        )));
     }
     let path = format!("/{kind}/{}", http::segment(id)?);
     cloud
