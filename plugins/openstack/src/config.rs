@@ -15,6 +15,7 @@ mod problem;
 mod sections;
 
 pub(crate) use go::words;
+pub(crate) use problem::nearest;
 pub use problem::{Problem, Problems};
 
 /// The endpoint of a service that is used (`os-endpoint-type`).

@@ -5,6 +5,7 @@
 //! shared one. No call waits: while Octavia is changing a load balancer, the result is "in
 //! progress".
 
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::Duration;
 
 use skydock_sdk::{
@@ -65,15 +66,41 @@ fn wanted(cloud: &Cloud<'_>, service: &Service) -> Result<Want> {
     Want::of(cloud.config, cloud.cluster, cloud.features()?, service).map_err(CloudError::invalid)
 }
 
-/// Publishes events about ignored settings, unless the Service already has its address, which means
-/// that they were published before.
+/// Publishes events about ignored settings.
 fn tell_ignored(cloud: &Cloud<'_>, service: &Service, want: &Want) {
-    if service.status.ingress.is_empty() {
-        for (reason, message) in &want.ignored {
-            cloud
-                .host
-                .tell(service, &Event::warning(reason, message.clone()));
+    for reason in want::IGNORED {
+        let messages: Vec<&str> = want
+            .ignored
+            .iter()
+            .filter(|(other, _)| *other == reason)
+            .map(|(_, message)| message.as_str())
+            .collect();
+        tell_once(cloud, service, reason, &messages.join(". "));
+    }
+}
+
+/// How long it is remembered that a warning was published.
+const TOLD: Duration = Duration::from_secs(24 * 3600);
+
+/// Publishes a warning unless the last one with this reason was the same. An empty message means
+/// that the reason does not apply any more.
+fn tell_once(cloud: &Cloud<'_>, service: &Service, reason: &'static str, message: &str) {
+    let key = format!("told {reason} {}", service.uid);
+    let told = cloud.host.kept(&key);
+    if message.is_empty() {
+        if told.is_some() {
+            cloud.host.forget(&key);
         }
+        return;
+    }
+    let mut hasher = DefaultHasher::new();
+    message.hash(&mut hasher);
+    let digest = hasher.finish().to_be_bytes();
+    if told.as_deref() != Some(digest.as_slice()) {
+        cloud.host.keep(&key, &digest, TOLD);
+        cloud
+            .host
+            .tell(service, &Event::warning(reason, message.to_owned()));
     }
 }
 

@@ -67,7 +67,7 @@ pub fn ensure_deleted(cloud: &Cloud<'_>, service: &Service) -> Result<()> {
         features: cloud.features()?,
         ..Want::default()
     };
-    let keep = annotation::boolean(service, annotation::KEEP_FLOATING_IP, false);
+    let keep = annotation::keeps_floating_ip(service);
     let deleting = Service {
         deleting: true,
         ..service.clone()

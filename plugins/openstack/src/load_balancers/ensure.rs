@@ -38,6 +38,10 @@ pub fn ensure(
     nodes: &dyn Nodes,
 ) -> Result<LoadBalancerStatus> {
     let mut want = wanted(cloud, service)?;
+    tell_ignored(cloud, service, &want);
+    if let Some(reason) = &want.rejected {
+        return Err(CloudError::invalid(reason.as_str()));
+    }
     let found = find_or_none(cloud, &want, service)?;
     let Some(Found {
         load_balancer,
@@ -45,7 +49,6 @@ pub fn ensure(
     }) = found
     else {
         create::check_tls(cloud, &want)?;
-        tell_ignored(cloud, service, &want);
         let backends = backends(&targets(nodes, &want), want.family);
         return Err(create::create(cloud, service, &want, &backends)?);
     };
@@ -115,7 +118,7 @@ fn may_share(
     }
     let id = &load_balancer.id;
     if !want.features.tags {
-        return Err(CloudError::invalid(
+        return Err(CloudError::denied(
             "sharing a load balancer requires tags (Octavia 2.5)",
         ));
     }

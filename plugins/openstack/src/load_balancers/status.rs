@@ -78,7 +78,7 @@ pub fn get(cloud: &Cloud<'_>, service: &Service) -> Result<Option<LoadBalancerSt
 /// Returns an empty status if there is no load balancer but resources that were created with it, so
 /// that the host deletes them.
 fn remains(cloud: &Cloud<'_>, service: &Service) -> Result<Option<LoadBalancerStatus>> {
-    let keep = annotation::boolean(service, annotation::KEEP_FLOATING_IP, false);
+    let keep = annotation::keeps_floating_ip(service);
     let leaves = served(service)
         && (security::exists(cloud, service)?
             || (!keep && !floating::astray(cloud, service)?.is_empty()));

@@ -63,6 +63,46 @@ fn is_in_progress<T>(answer: &Result<T>) -> bool {
     matches!(answer, Err(CloudError::InProgress(_)))
 }
 
+/// It might be meant to be internal. Members are updated anyway.
+#[test]
+fn an_unreadable_internal_annotation_creates_nothing() {
+    let script = Script::new("[LoadBalancer]\nsubnet-id=s");
+    let unclear = with(service(true), annotation::INTERNAL, "yes");
+    let answer = ensure(&script.cloud(), &unclear, &NoNodes);
+    assert!(
+        matches!(&answer, Err(CloudError::Invalid(text)) if text.contains("not `yes`")),
+        "{answer:?}"
+    );
+    assert_eq!(script.asked(), [""; 0]);
+    named(&script, &[balancer("PENDING_UPDATE")]);
+    assert!(is_in_progress(&update_nodes(
+        &script.cloud(),
+        &unclear,
+        &NoNodes
+    )));
+}
+
+#[test]
+fn ignored_annotations_are_reported_once() {
+    let script = Script::new("[LoadBalancer]\nsubnet-id=s");
+    named(&script, &[balancer("PENDING_UPDATE")]);
+    let told = |service: &Service| {
+        assert!(is_in_progress(&ensure(&script.cloud(), service, &NoNodes)));
+        std::mem::take(&mut *script.host.events.borrow_mut())
+            .into_iter()
+            .map(|event| event.message)
+            .collect::<Vec<_>>()
+    };
+    let wrong = with(service(true), annotation::CONNECTION_LIMIT, "7k");
+    let said = "Annotations are ignored: loadbalancer.openstack.org/connection-limit: expected a number, not `7k`";
+    assert_eq!(told(&wrong), [said]);
+    assert_eq!(told(&wrong), [""; 0]);
+    let worse = with(wrong.clone(), annotation::TIMEOUT_CLIENT_DATA, "1m");
+    assert_eq!(told(&worse).len(), 1);
+    assert_eq!(told(&service(true)), [""; 0]);
+    assert_eq!(told(&wrong), [said], "it was corrected in the meantime");
+}
+
 #[test]
 fn the_id_is_stored_before_the_load_balancer_is_ready() {
     let script = Script::new("[LoadBalancer]\nsubnet-id=s");

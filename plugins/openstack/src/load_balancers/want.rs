@@ -15,6 +15,18 @@ mod subnet;
 
 pub use subnet::SubnetSpec;
 
+/// The reason of the event about annotations that are not valid.
+const ANNOTATIONS_IGNORED: &str = "LoadBalancerAnnotationsIgnored";
+const AVAILABILITY_ZONES_IGNORED: &str = "LoadBalancerAvailabilityZonesIgnored";
+const SOURCE_RANGES_IGNORED: &str = "LoadBalancerSourceRangesIgnored";
+
+/// The reasons in [`Want::ignored`].
+pub(super) const IGNORED: [&str; 3] = [
+    ANNOTATIONS_IGNORED,
+    AVAILABILITY_ZONES_IGNORED,
+    SOURCE_RANGES_IGNORED,
+];
+
 /// The request of a Service.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Want {
@@ -56,6 +68,8 @@ pub struct Want {
     pub serial: bool,
     /// Settings that are ignored: event reason and message.
     pub ignored: Vec<(&'static str, String)>,
+    /// Why the load balancer must not be created or changed, except for its members.
+    pub rejected: Option<String>,
 }
 
 /// How the VIP is chosen. Empty fields are not set.
@@ -163,7 +177,7 @@ impl Want {
                 )
             })?),
         };
-        let internal = lb.internal_lb || annotation::boolean(service, annotation::INTERNAL, false);
+        let (internal, rejected) = internal(config, service);
         let family = service.ip_families.first().copied();
         let (vip, member_subnet) = places(
             config,
@@ -195,8 +209,12 @@ impl Want {
             )),
             features,
             serial: lb.serial_api_calls,
+            rejected,
             ..Self::default()
         };
+        let problems = annotation::problems(service);
+        want.ignored
+            .extend(problems.map(|problems| (ANNOTATIONS_IGNORED, problems)));
         want.place_in_octavia(config, service);
         want.listener = want.listener_want(config, service)?;
         want.ports = want.port_wants(config, service)?;
@@ -221,8 +239,7 @@ impl Want {
             let message =
                 "Octavia or its provider does not support availability zones: the load balancer is created without one"
                     .to_owned();
-            self.ignored
-                .push(("LoadBalancerAvailabilityZonesIgnored", message));
+            self.ignored.push((AVAILABILITY_ZONES_IGNORED, message));
         }
     }
 
@@ -239,8 +256,7 @@ impl Want {
         if !self.features.allowed_cidrs && !by_group && !service.source_ranges.is_empty() {
             let message = "Octavia or its provider does not support allowed CIDRs: loadBalancerSourceRanges is ignored"
                 .to_owned();
-            self.ignored
-                .push(("LoadBalancerSourceRangesIgnored", message));
+            self.ignored.push((SOURCE_RANGES_IGNORED, message));
         }
         let timeout = |key: &str, unset: i64| annotation::number(service, key, unset);
         Ok(ListenerWant {
@@ -267,11 +283,7 @@ impl Want {
 
     fn port_wants(&self, config: &Config, service: &Service) -> Result<Vec<PortWant>, String> {
         let lb = &config.load_balancer;
-        let proxy = match annotation::text(service, annotation::PROXY_PROTOCOL, "") {
-            "true" | "v1" => Some("PROXY"),
-            "v2" => Some("PROXYV2"),
-            _ => None,
-        };
+        let proxy = annotation::proxy(service);
         let (http, tls) = (
             self.listener.x_forwarded_for,
             !self.listener.tls_container_ref.is_empty(),
@@ -360,7 +372,7 @@ impl Want {
 
 impl Floating {
     fn of(config: &Config, class: Option<&Class>, service: &Service, internal: bool) -> Self {
-        let keep = annotation::boolean(service, annotation::KEEP_FLOATING_IP, false);
+        let keep = annotation::keeps_floating_ip(service);
         if internal {
             return Self {
                 keep,
@@ -386,6 +398,23 @@ impl Floating {
             subnet: subnet.unwrap_or_else(|| SubnetSpec::of_class(defaults)),
             address: service.load_balancer_ip.clone().unwrap_or_default(),
             keep,
+        }
+    }
+}
+
+/// Returns true if the load balancer gets no floating IP, and an error if the annotation does not
+/// say it: a load balancer that is meant to be internal must not be reachable from outside.
+fn internal(config: &Config, service: &Service) -> (bool, Option<String>) {
+    if config.load_balancer.internal_lb {
+        return (true, None);
+    }
+    match annotation::flag(service, annotation::INTERNAL) {
+        None => (false, None),
+        Some(Ok(internal)) => (internal, None),
+        Some(Err(value)) => {
+            let expected = "expected `true` or `false`";
+            let error = annotation::unreadable(annotation::INTERNAL, value, expected);
+            (true, Some(format!("annotation {error}")))
         }
     }
 }

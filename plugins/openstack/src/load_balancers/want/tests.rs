@@ -112,6 +112,7 @@ fn proxy_protocol_applies_only_to_tcp_pools() {
     for (value, protocol) in [
         ("true", "PROXY"),
         ("v1", "PROXY"),
+        ("V2", "PROXYV2"),
         ("false", "TCP"),
         ("yes", "TCP"),
     ] {
@@ -393,6 +394,30 @@ fn an_internal_service_has_a_vip_but_no_floating_ip() {
         },
     );
     assert!(forced.internal);
+}
+
+#[test]
+fn an_unreadable_internal_annotation_is_rejected() {
+    for (value, internal, is_rejected) in [
+        ("true", true, false),
+        ("True", true, false),
+        (" true", true, false),
+        ("1", true, false),
+        ("False", false, false),
+        ("yes", true, true),
+        ("", true, true),
+    ] {
+        let want = annotated(&[(annotation::INTERNAL, value)]);
+        assert_eq!(
+            (want.internal, want.rejected.is_some()),
+            (internal, is_rejected),
+            "{value}"
+        );
+        assert_eq!(want.ignored, [], "{value}");
+    }
+    let yes = service(&[(annotation::INTERNAL, "yes")]);
+    let forced = want(&config("[LoadBalancer]\ninternal-lb=true"), &yes);
+    assert_eq!((forced.internal, forced.rejected), (true, None));
 }
 
 #[test]
