@@ -27,6 +27,7 @@ mod floating;
 pub mod members;
 pub mod names;
 pub mod plan;
+mod proof;
 mod read;
 mod security;
 mod status;

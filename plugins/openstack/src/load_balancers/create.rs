@@ -106,6 +106,11 @@ pub(super) fn is_as_made(cloud: &Cloud<'_>, id: &str, want: &Want, backends: &[B
         .is_some_and(|kept| kept == digest(want, backends))
 }
 
+/// Returns true if this load balancer was created a short time ago, and is not complete yet.
+pub(super) fn was_made(cloud: &Cloud<'_>, id: &str) -> bool {
+    cloud.host.kept(&made_key(id)).is_some()
+}
+
 /// Forgets what a load balancer was created with, so that its parts are read.
 pub(super) fn forget_made(cloud: &Cloud<'_>, id: &str) {
     cloud.host.forget(&made_key(id));

@@ -13,6 +13,7 @@ use super::{
     members::{Backend, backends},
     note,
     plan::plan,
+    proof,
     read::{Depth, read},
     security, served, status, subnet, targets, tell_ignored,
     todo::{self, Left},
@@ -43,15 +44,18 @@ pub fn ensure(
         return Err(CloudError::invalid(reason.as_str()));
     }
     let found = find_or_none(cloud, &want, service)?;
-    let Some(Found {
-        load_balancer,
-        by_name,
-    }) = found
-    else {
+    let Some(found) = found else {
         create::check_tls(cloud, &want)?;
         let backends = backends(&targets(nodes, &want), want.family);
         return Err(create::create(cloud, service, &want, &backends)?);
     };
+    if proof::is_foreign(cloud, service, &want, &found)? {
+        return Err(proof::rejection(cloud, &found.load_balancer));
+    }
+    let Found {
+        load_balancer,
+        by_name,
+    } = found;
     let id = load_balancer.id.clone();
     let ownership = whose(cloud, &load_balancer, &want, service, by_name)?;
     may_share(cloud, &want, &ownership, &load_balancer)?;

@@ -5,7 +5,7 @@ use skydock_sdk::{
     types::{Ingress, IpMode, LoadBalancerStatus, Service},
 };
 
-use super::{annotation, find::find, floating, names, security, served, want::Want, wanted};
+use super::{annotation, find::find, floating, names, proof, security, served, want::Want, wanted};
 use crate::{cloud::Cloud, config::Config};
 
 /// Returns the status of a Service whose load balancer has this address.
@@ -59,6 +59,14 @@ pub fn get(cloud: &Cloud<'_>, service: &Service) -> Result<Option<LoadBalancerSt
         // All that matters is that it exists: its floating IP would need a request for each deleted
         // Service.
         return Ok(Some(LoadBalancerStatus::default()));
+    }
+    let named = Want {
+        name,
+        id: id.to_owned(),
+        ..Want::default()
+    };
+    if proof::is_foreign(cloud, service, &named, &found)? {
+        return remains(cloud, service);
     }
     let vip = found.load_balancer.vip_address.clone().unwrap_or_default();
     let floating = floating::attached(cloud, &found.load_balancer)?

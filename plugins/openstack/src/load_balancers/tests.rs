@@ -11,6 +11,7 @@ use crate::{
 };
 
 const BALANCERS: &str = "http://load-balancer/v2.0/lbaas/loadbalancers";
+mod foreign;
 mod kept;
 mod moves;
 mod repeats;
@@ -51,7 +52,13 @@ fn balancer(status: &str) -> Value {
     json!({"id": "lb", "name": NAME, "provisioning_status": status, "vip_address": "10.0.0.5", "vip_port_id": "p", "vip_subnet_id": "s", "tags": [NAME]})
 }
 
+/// Sets up the load balancers with the Service's name. They are known to lead to this cluster.
 fn named(script: &Script, balancers: &[Value]) {
+    for id in ["la", "lb"] {
+        script
+            .host
+            .keep(&format!("used here {id}"), &[1], Duration::MAX);
+    }
     script.on(
         &format!("GET {BALANCERS}?name={NAME}"),
         200,

@@ -10,6 +10,7 @@ use super::{
     find::{Found, find, whose},
     members::backends,
     plan::plan_members,
+    proof,
     read::{Depth, read},
     security, subnet, targets,
     todo::{self, Left},
@@ -25,10 +26,14 @@ use crate::{cloud::Cloud, octavia::Phase};
 pub fn update_nodes(cloud: &Cloud<'_>, service: &Service, nodes: &dyn Nodes) -> Result<()> {
     let mut want = wanted(cloud, service)?;
     let none = || CloudError::not_found(format!("load balancer {} does not exist", want.name));
+    let found = find(cloud, &want.id, &want.name, service)?.ok_or_else(none)?;
+    if proof::is_foreign(cloud, service, &want, &found)? {
+        return Err(proof::rejection(cloud, &found.load_balancer));
+    }
     let Found {
         load_balancer,
         by_name,
-    } = find(cloud, &want.id, &want.name, service)?.ok_or_else(none)?;
+    } = found;
     let id = load_balancer.id.clone();
     match load_balancer.phase() {
         Phase::Active => waited(cloud, &id),
