@@ -8,6 +8,7 @@ use serde_json::Value;
 use skydock_sdk::{
     Result,
     http::{self, Method},
+    load_balancers::Target,
     types::{CloudError, Service},
 };
 
@@ -49,14 +50,14 @@ pub(super) fn create(
     cloud: &Cloud<'_>,
     service: &Service,
     want: &Want,
-    backends: &[Backend],
+    targets: &[Target],
 ) -> Result<CloudError> {
     if is_unanswered(cloud, &want.name) {
         return Err(CloudError::unavailable(unconfirmed(&want.name)));
     }
     begin(cloud);
     let mut want = want.clone();
-    subnet::of_new(cloud, &mut want, backends)?;
+    let backends = &subnet::of_new(cloud, service, &mut want, targets)?;
     let body = body::load_balancer(&want, backends);
     let what = format!("cannot create load balancer {}", want.name);
     let ask = cloud

@@ -10,7 +10,7 @@ use super::{
     Nodes, annotation, at_work, being_made, create, delete,
     find::{Found, find_or_none, whose},
     floating, forget,
-    members::{Backend, backends},
+    members::Backend,
     note,
     plan::plan,
     proof,
@@ -46,8 +46,8 @@ pub fn ensure(
     let found = find_or_none(cloud, &want, service)?;
     let Some(found) = found else {
         create::check_tls(cloud, &want)?;
-        let backends = backends(&targets(nodes, &want), want.family);
-        return Err(create::create(cloud, service, &want, &backends)?);
+        let targets = targets(nodes, &want);
+        return Err(create::create(cloud, service, &want, &targets)?);
     };
     if proof::is_foreign(cloud, service, &want, &found)? {
         return Err(proof::rejection(cloud, &found.load_balancer));
@@ -81,8 +81,8 @@ pub fn ensure(
         delete::rivals(cloud, service, &want, &load_balancer)?;
     }
     create::check_tls(cloud, &want)?;
-    let backends = backends(&targets(nodes, &want), want.family);
-    subnet::of_members(cloud, &mut want, &backends, &load_balancer)?;
+    let targets = targets(nodes, &want);
+    let backends = subnet::of_members(cloud, &mut want, &targets, &load_balancer)?;
     if !create::is_as_made(cloud, &id, &want, &backends) {
         create::forget_made(cloud, &id);
         let digest = create::number("ensure", &want, &backends);

@@ -15,6 +15,7 @@ mod foreign;
 mod kept;
 mod moves;
 mod repeats;
+mod subnets;
 
 const NAME: &str = "kube_service_c_shop_web";
 

@@ -8,7 +8,6 @@ use skydock_sdk::{
 use super::{
     Nodes, at_work, create,
     find::{Found, find, whose},
-    members::backends,
     plan::plan_members,
     proof,
     read::{Depth, read},
@@ -46,8 +45,8 @@ pub fn update_nodes(cloud: &Cloud<'_>, service: &Service, nodes: &dyn Nodes) -> 
         }
     }
     let ownership = whose(cloud, &load_balancer, &want, service, by_name)?;
-    let backends = backends(&targets(nodes, &want), want.family);
-    subnet::of_members(cloud, &mut want, &backends, &load_balancer)?;
+    let targets = targets(nodes, &want);
+    let backends = subnet::of_members(cloud, &mut want, &targets, &load_balancer)?;
     create::forget_made(cloud, &id);
     let digest = create::number("update", &want, &backends);
     if todo::resume(cloud, service, &id, digest)? == Left::Unknown {

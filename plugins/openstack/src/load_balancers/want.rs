@@ -445,7 +445,7 @@ fn places(
     let member_subnet = of(annotation::MEMBER_SUBNET_ID, |class| {
         &class.member_subnet_id
     });
-    let member_subnet = not_empty(&member_subnet, &not_empty(&defaults.subnet_id, &subnet));
+    let member_subnet = not_empty(&member_subnet, &subnet);
     let wants_address = internal || family == Some(IpFamily::Ipv6);
     let vip = Vip {
         port_id: annotation::text(service, annotation::PORT_ID, "").to_owned(),

@@ -361,7 +361,7 @@ fn classes_annotations_and_defaults_have_upstream_precedence() {
     );
     assert_eq!(
         want(&config, &service(&[(annotation::SUBNET_ID, "a")])).member_subnet,
-        "s"
+        "a"
     );
 }
 
