@@ -79,6 +79,9 @@ pub fn ensure(
     }
     if ownership.owner {
         delete::rivals(cloud, service, &want, &load_balancer)?;
+    } else {
+        // Before any change: a Service that is rejected has no tag and no listener.
+        floating::may_share(cloud, &want, &load_balancer)?;
     }
     create::check_tls(cloud, &want)?;
     let targets = targets(nodes, &want);
@@ -125,12 +128,6 @@ fn may_share(
         return Err(CloudError::denied(
             "sharing a load balancer requires tags (Octavia 2.5)",
         ));
-    }
-    // The floating IP of the load balancer would make an internal Service reachable from outside.
-    if want.internal {
-        return Err(CloudError::invalid(format!(
-            "an internal Service cannot share load balancer {id}"
-        )));
     }
     if !ownership.attached && ownership.services + 1 > cloud.config.load_balancer.max_shared_lb {
         // Another Service may leave the load balancer.

@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 use skydock_sdk::{
     Result,
     http::Method,
-    types::{CloudError, Service},
+    types::{CloudError, IpFamily, Service},
 };
 
 use super::{
@@ -49,12 +49,17 @@ enum Decision<'a> {
     OwnersOnly,
     /// The floating IP is not wanted, but it is also the address of other Services.
     OfOthers,
+    /// A floating IP is required, but other Services that share the load balancer are internal.
+    Exposes,
 }
 
+/// Decides what happens to the floating IP. `had_one` is true if the Service has had an address that
+/// is not the load balancer's own.
 fn decide<'a>(
     want: &Want,
     ownership: &Ownership,
     attached: Option<&'a FloatingIp>,
+    had_one: bool,
 ) -> Decision<'a> {
     match attached {
         Some(_) if want.internal && ownership.is_shared() => Decision::OfOthers,
@@ -64,11 +69,53 @@ fn decide<'a>(
         Some(floating) if want.internal => Decision::Detach(floating),
         Some(floating) => Decision::Keep(floating),
         None if want.internal => Decision::Vip,
+        None if ownership.owner && ownership.is_shared() && !had_one => Decision::Exposes,
         None if ownership.owner => Decision::Make,
         // A floating IP would make an internal Service on the same load balancer reachable from
         // outside.
         None => Decision::OwnersOnly,
     }
+}
+
+/// Checks whether a Service may share the load balancer of another one at its current address. The
+/// floating IP would make an internal Service reachable from outside, and only the owner can create
+/// it.
+///
+/// # Errors
+/// Fails if the Service cannot have this address.
+pub(super) fn may_share(cloud: &Cloud<'_>, want: &Want, balancer: &LoadBalancer) -> Result<()> {
+    let is_v6 = is_v6(balancer);
+    if want
+        .family
+        .is_some_and(|family| is_v6 != (family == IpFamily::Ipv6))
+    {
+        return Err(CloudError::denied(format!(
+            "the address of load balancer {} does not have the first IP family of the Service",
+            balancer.id
+        )));
+    }
+    if is_v6 {
+        return Ok(());
+    }
+    match (want.internal, attached(cloud, balancer)?) {
+        (true, Some(_)) => Err(of_others(balancer)),
+        (false, None) => Err(owners_only(balancer)),
+        (true, None) | (false, Some(_)) => Ok(()),
+    }
+}
+
+fn owners_only(balancer: &LoadBalancer) -> CloudError {
+    CloudError::unavailable(format!(
+        "load balancer {} has no floating IP, and only the Service that it was created for can add one",
+        balancer.id
+    ))
+}
+
+fn of_others(balancer: &LoadBalancer) -> CloudError {
+    CloudError::unavailable(format!(
+        "an internal Service cannot share load balancer {}: its floating IP is the address of other Services, too",
+        balancer.id
+    ))
 }
 
 /// Returns true if the floating IP was created for a Service, by this provider or by upstream, and
@@ -169,7 +216,8 @@ pub(super) fn ensure(
         return Ok(vip);
     }
     let attached = attached(cloud, balancer)?;
-    match decide(want, ownership, attached.as_ref()) {
+    let had_one = was_elsewhere(service, &vip);
+    match decide(want, ownership, attached.as_ref(), had_one) {
         Decision::Vip => Ok(vip),
         Decision::Keep(floating) => Ok(floating.floating_ip_address.clone()),
         Decision::Delete(floating) => remove(cloud, floating).map(|()| vip),
@@ -180,12 +228,10 @@ pub(super) fn ensure(
             update(cloud, floating, &change, what)?;
             Ok(vip)
         }
-        Decision::OwnersOnly => Err(CloudError::unavailable(format!(
-            "load balancer {} has no floating IP, and only the Service that it was created for can add one",
-            balancer.id
-        ))),
-        Decision::OfOthers => Err(CloudError::unavailable(format!(
-            "an internal Service cannot share load balancer {}: its floating IP is the address of other Services, too",
+        Decision::OwnersOnly => Err(owners_only(balancer)),
+        Decision::OfOthers => Err(of_others(balancer)),
+        Decision::Exposes => Err(CloudError::unavailable(format!(
+            "load balancer {} gets no floating IP: it would be the address of the internal Services that share it, too",
             balancer.id
         ))),
         Decision::Make => Ok(make(cloud, service, want, balancer)?.unwrap_or(vip)),
@@ -522,15 +568,15 @@ mod tests {
     #[test]
     fn only_the_owner_creates_a_floating_ip() {
         assert_eq!(
-            decide(&want(false, false), &owner(true), None),
+            decide(&want(false, false), &owner(true), None, false),
             Decision::Make
         );
         assert_eq!(
-            decide(&want(false, false), &owner(false), None),
+            decide(&want(false, false), &owner(false), None, false),
             Decision::OwnersOnly
         );
         assert_eq!(
-            decide(&want(true, false), &owner(true), None),
+            decide(&want(true, false), &owner(true), None, false),
             Decision::Vip
         );
     }
@@ -539,11 +585,11 @@ mod tests {
     fn an_external_service_keeps_an_attached_floating_ip() {
         let other = floating("mine");
         assert_eq!(
-            decide(&want(false, false), &owner(true), Some(&other)),
+            decide(&want(false, false), &owner(true), Some(&other), false),
             Decision::Keep(&other)
         );
         assert_eq!(
-            decide(&want(false, false), &owner(false), Some(&other)),
+            decide(&want(false, false), &owner(false), Some(&other), false),
             Decision::Keep(&other)
         );
     }
@@ -553,21 +599,40 @@ mod tests {
         let ours = floating("Floating IP for Kubernetes external service a/b from cluster c");
         let other = floating("mine");
         assert_eq!(
-            decide(&want(true, false), &owner(true), Some(&ours)),
+            decide(&want(true, false), &owner(true), Some(&ours), false),
             Decision::Delete(&ours)
         );
         assert_eq!(
-            decide(&want(true, true), &owner(true), Some(&ours)),
+            decide(&want(true, true), &owner(true), Some(&ours), false),
             Decision::Detach(&ours)
         );
         assert_eq!(
-            decide(&want(true, false), &owner(true), Some(&other)),
+            decide(&want(true, false), &owner(true), Some(&other), false),
             Decision::Detach(&other)
         );
         let kept = floating(&names::kept_floating_ip(&ours.description));
         assert_eq!(
-            decide(&want(true, false), &owner(true), Some(&kept)),
+            decide(&want(true, false), &owner(true), Some(&kept), false),
             Decision::Detach(&kept)
+        );
+    }
+
+    /// Only internal Services can share a load balancer without a floating IP.
+    #[test]
+    fn an_owner_does_not_expose_internal_services() {
+        let shared = Ownership {
+            attached: true,
+            services: 2,
+            ..owner(true)
+        };
+        assert_eq!(
+            decide(&want(false, false), &shared, None, false),
+            Decision::Exposes
+        );
+        // Somebody detached it, so the others are not internal.
+        assert_eq!(
+            decide(&want(false, false), &shared, None, true),
+            Decision::Make
         );
     }
 
@@ -580,11 +645,14 @@ mod tests {
             ..owner(true)
         };
         assert_eq!(
-            decide(&want(true, false), &shared, Some(&ours)),
+            decide(&want(true, false), &shared, Some(&ours), false),
             Decision::OfOthers
         );
         // Another Service cannot use a load balancer without a floating IP, so it does not affect
         // the owner.
-        assert_eq!(decide(&want(true, false), &shared, None), Decision::Vip);
+        assert_eq!(
+            decide(&want(true, false), &shared, None, false),
+            Decision::Vip
+        );
     }
 }

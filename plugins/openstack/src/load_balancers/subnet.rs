@@ -77,9 +77,10 @@ pub(super) fn of_members(
     let of_balancer = balancer.vip_subnet_id.clone().unwrap_or_default();
     if want.member_subnet.is_empty() && want.vip.network_id.is_empty() {
         let first = backends(targets, want.family, &[]);
-        want.member_subnet = of_nodes(cloud, &first)?.unwrap_or_else(|| of_balancer.clone());
+        want.member_subnet = of_nodes(cloud, &first)?.unwrap_or(of_balancer);
+    } else {
+        set_member_subnet(cloud, want, &of_balancer)?;
     }
-    set_member_subnet(cloud, want, &of_balancer)?;
     near(cloud, want, targets)
 }
 

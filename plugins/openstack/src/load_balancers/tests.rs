@@ -12,6 +12,7 @@ use crate::{
 
 const BALANCERS: &str = "http://load-balancer/v2.0/lbaas/loadbalancers";
 mod foreign;
+mod guests;
 mod kept;
 mod moves;
 mod repeats;
