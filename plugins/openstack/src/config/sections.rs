@@ -104,6 +104,9 @@ const METHODS: &[&str] = &[
     "SOURCE_IP_PORT",
 ];
 
+/// The only algorithm of Octavia's provider `ovn`.
+const OVN_METHOD: &str = "SOURCE_IP_PORT";
+
 /// Applies one statement.
 ///
 /// # Errors
@@ -212,6 +215,41 @@ pub(super) fn monitor(config: &Config, entries: &[Entry]) -> Vec<Problem> {
             reason: reason.to_owned(),
         })
         .collect()
+}
+
+/// Sets the method that OVN supports, and returns whether the file sets another one, with which
+/// Octavia would reject every Service.
+pub(super) fn method(config: &mut Config, entries: &[Entry]) -> Option<Problem> {
+    let lb = &mut config.load_balancer;
+    if lb.lb_provider != "ovn" {
+        return None;
+    }
+    let is_method = |entry: &&Entry| {
+        entry.section.eq_ignore_ascii_case("LoadBalancer")
+            && entry
+                .key
+                .as_deref()
+                .is_some_and(|key| key.eq_ignore_ascii_case("lb-method"))
+    };
+    let set = entries.iter().rfind(is_method);
+    match set.filter(|entry| {
+        entry
+            .value
+            .as_deref()
+            .is_some_and(|value| !value.is_empty())
+    }) {
+        None => OVN_METHOD.clone_into(&mut lb.lb_method),
+        Some(entry) if lb.lb_method != OVN_METHOD => {
+            return Some(Problem {
+                line: entry.line,
+                reason: format!(
+                    "`lb-method`: `lb-provider=ovn` supports only `{OVN_METHOD}`, its default: remove the setting"
+                ),
+            });
+        }
+        Some(_) => {}
+    }
+    None
 }
 
 /// Applies an option of the host.

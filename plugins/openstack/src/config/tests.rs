@@ -224,6 +224,31 @@ fn rejects_unsupported_settings_with_name_and_line() {
 }
 
 #[test]
+fn the_default_method_depends_on_the_provider() {
+    for (settings, method) in [
+        ("", "ROUND_ROBIN"),
+        ("lb-provider=octavia", "ROUND_ROBIN"),
+        ("lb-provider=ovn", "SOURCE_IP_PORT"),
+        ("lb-provider=ovn\nlb-method=", "SOURCE_IP_PORT"),
+        (
+            "lb-method=SOURCE_IP_PORT\nlb-provider=ovn",
+            "SOURCE_IP_PORT",
+        ),
+    ] {
+        let text = format!("[Global]\nauth-url=http://k\n[LoadBalancer]\n{settings}");
+        assert_eq!(
+            parse(&text).unwrap().load_balancer.lb_method,
+            method,
+            "{settings}"
+        );
+    }
+    assert_eq!(
+        problem("[loadbalancer]\nLB-method=ROUND_ROBIN\nlb-provider=ovn"),
+        "cloud.conf:4: `lb-method`: `lb-provider=ovn` supports only `SOURCE_IP_PORT`, its default: remove the setting"
+    );
+}
+
+#[test]
 fn error_messages_never_quote_values() {
     assert!(!problem("os-endpoint-type=S3cret").contains("S3cret"));
     assert!(!problem("[LoadBalancer]\nmonitor-delay=S3cret").contains("S3cret"));
