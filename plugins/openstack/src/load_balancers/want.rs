@@ -19,12 +19,14 @@ pub use subnet::SubnetSpec;
 const ANNOTATIONS_IGNORED: &str = "LoadBalancerAnnotationsIgnored";
 const AVAILABILITY_ZONES_IGNORED: &str = "LoadBalancerAvailabilityZonesIgnored";
 const SOURCE_RANGES_IGNORED: &str = "LoadBalancerSourceRangesIgnored";
+const LOCAL_WITHOUT_MONITOR: &str = "LoadBalancerLocalWithoutMonitor";
 
 /// The reasons in [`Want::ignored`].
-pub(super) const IGNORED: [&str; 3] = [
+pub(super) const IGNORED: [&str; 4] = [
     ANNOTATIONS_IGNORED,
     AVAILABILITY_ZONES_IGNORED,
     SOURCE_RANGES_IGNORED,
+    LOCAL_WITHOUT_MONITOR,
 ];
 
 /// The request of a Service.
@@ -218,6 +220,15 @@ impl Want {
         want.place_in_octavia(config, service);
         want.listener = want.listener_want(config, service)?;
         want.ports = want.port_wants(config, service)?;
+        let is_unprobed = |port: &PortWant| port.node_port > 0 && port.monitor.is_none();
+        if health_port(service).is_some() && want.ports.iter().any(is_unprobed) {
+            let message = format!(
+                "externalTrafficPolicy is Local, but health monitors are disabled or not supported by Octavia's provider: connections \
+                 that reach a node without a Pod of the Service fail. Annotation {} creates monitors",
+                annotation::ENABLE_HEALTH_MONITOR
+            );
+            want.ignored.push((LOCAL_WITHOUT_MONITOR, message));
+        }
         Ok(want)
     }
 
@@ -294,14 +305,10 @@ impl Want {
                 "annotations {one} and {other} are mutually exclusive"
             ));
         }
-        let monitored = annotation::boolean(
-            service,
-            annotation::ENABLE_HEALTH_MONITOR,
-            lb.create_monitor,
-        );
-        let is_local = service.external_traffic_policy == TrafficPolicy::Local;
-        let health_port =
-            Some(service.health_check_node_port).filter(|port| monitored && is_local && *port > 0);
+        let chosen =
+            annotation::flag(service, annotation::ENABLE_HEALTH_MONITOR).and_then(Result::ok);
+        let monitored = chosen.unwrap_or(lb.create_monitor);
+        let health_port = health_port(service).filter(|_| chosen != Some(false));
         let number = |key: &str, unset: u64| {
             annotation::number(service, key, i64::try_from(unset).unwrap_or(i64::MAX))
         };
@@ -334,6 +341,24 @@ impl Want {
             } else {
                 transport
             };
+            let monitor = MonitorWant {
+                kind,
+                delay: number(annotation::HEALTH_MONITOR_DELAY, lb.monitor_delay),
+                timeout: number(annotation::HEALTH_MONITOR_TIMEOUT, lb.monitor_timeout),
+                max_retries: number(
+                    annotation::HEALTH_MONITOR_MAX_RETRIES,
+                    lb.monitor_max_retries,
+                ),
+                max_retries_down: number(
+                    annotation::HEALTH_MONITOR_MAX_RETRIES_DOWN,
+                    lb.monitor_max_retries_down,
+                ),
+            };
+            let monitor = if monitored {
+                Some(monitor)
+            } else {
+                monitor_port.map(|_| monitor.accepted())
+            };
             PortWant {
                 index,
                 transport,
@@ -342,19 +367,7 @@ impl Want {
                 listener_protocol,
                 pool_protocol,
                 monitor_port,
-                monitor: monitored.then(|| MonitorWant {
-                    kind,
-                    delay: number(annotation::HEALTH_MONITOR_DELAY, lb.monitor_delay),
-                    timeout: number(annotation::HEALTH_MONITOR_TIMEOUT, lb.monitor_timeout),
-                    max_retries: number(
-                        annotation::HEALTH_MONITOR_MAX_RETRIES,
-                        lb.monitor_max_retries,
-                    ),
-                    max_retries_down: number(
-                        annotation::HEALTH_MONITOR_MAX_RETRIES_DOWN,
-                        lb.monitor_max_retries_down,
-                    ),
-                }),
+                monitor,
             }
         };
         Ok(service.ports.iter().enumerate().map(port).collect())
@@ -367,6 +380,21 @@ impl Want {
         self.ports
             .iter()
             .any(|port| port.pool_protocol.starts_with("PROXY"))
+    }
+}
+
+impl MonitorWant {
+    /// Returns the monitor with values that Octavia accepts. Without `create-monitor`, those of
+    /// `cloud.conf` are not checked.
+    fn accepted(self) -> Self {
+        let delay = self.delay.max(1);
+        Self {
+            delay,
+            timeout: self.timeout.clamp(1, delay),
+            max_retries: self.max_retries.clamp(1, 10),
+            max_retries_down: self.max_retries_down.clamp(1, 10),
+            ..self
+        }
     }
 }
 
@@ -400,6 +428,13 @@ impl Floating {
             keep,
         }
     }
+}
+
+/// Returns the port at which only nodes with a Pod of the Service are healthy, if only these receive
+/// traffic. Without a monitor, the others would, too.
+fn health_port(service: &Service) -> Option<u16> {
+    let is_local = service.external_traffic_policy == TrafficPolicy::Local;
+    Some(service.health_check_node_port).filter(|port| is_local && *port > 0)
 }
 
 /// Returns true if the load balancer gets no floating IP, and an error if the annotation does not

@@ -293,7 +293,54 @@ fn local_traffic_is_probed_at_the_health_check_port() {
         kinds(full(), &cluster),
         [("TCP", None), ("UDP-CONNECT", None)]
     );
-    assert_eq!(want(&config(""), &local).ports[0].monitor_port, None);
+}
+
+/// Otherwise, nodes without a Pod of the Service would receive its connections.
+#[test]
+fn local_traffic_is_probed_unless_the_service_disables_it() {
+    let local = |annotations: &[(&str, &str)]| Service {
+        external_traffic_policy: TrafficPolicy::Local,
+        health_check_node_port: 31000,
+        ..service(annotations)
+    };
+    let told = |config: &Config, features: Features, service: &Service| {
+        let want = Want::of(config, "c", features, service).unwrap();
+        let port = &want.ports[0];
+        let is_warned = want
+            .ignored
+            .iter()
+            .any(|(reason, _)| *reason == LOCAL_WITHOUT_MONITOR);
+        (
+            port.monitor.as_ref().map(|it| it.kind),
+            port.monitor_port,
+            is_warned,
+        )
+    };
+    let off = [(annotation::ENABLE_HEALTH_MONITOR, "false")];
+    let on = [(annotation::ENABLE_HEALTH_MONITOR, "true")];
+    let ovn = Features::of((2, 27), "ovn");
+    let plain = config("");
+    for (features, service, expected) in [
+        (full(), local(&[]), (Some("HTTP"), Some(31000), false)),
+        (full(), local(&off), (None, None, true)),
+        (ovn, local(&[]), (None, None, true)),
+        (ovn, local(&on), (Some("TCP"), None, false)),
+        (full(), service(&off), (None, None, false)),
+    ] {
+        assert_eq!(
+            told(&plain, features, &service),
+            expected,
+            "{:?}",
+            service.annotations
+        );
+    }
+    // Files in use have this, which Octavia rejects.
+    let longer = config("[LoadBalancer]\nmonitor-timeout=30s\nmonitor-max-retries=20");
+    let monitor = want(&longer, &local(&[])).ports.remove(0).monitor.unwrap();
+    assert_eq!(
+        (monitor.delay, monitor.timeout, monitor.max_retries),
+        (5, 5, 10)
+    );
 }
 
 #[test]
