@@ -23,6 +23,7 @@ mod delete;
 mod doubt;
 mod ensure;
 mod find;
+mod fixed;
 mod floating;
 pub mod members;
 pub mod names;
@@ -53,14 +54,33 @@ pub trait Nodes {
     fn nodes(&self) -> Vec<Node>;
 }
 
-/// Returns the nodes that belong behind a load balancer.
-fn targets(nodes: &dyn Nodes, want: &Want) -> Vec<Target> {
-    if want.selects() {
-        members::selected(nodes.nodes(), &want.node_selector)
-    } else {
-        nodes.targets()
+/// Returns the nodes that belong behind a load balancer, and warns if no node is selected.
+fn targets(cloud: &Cloud<'_>, service: &Service, nodes: &dyn Nodes, want: &Want) -> Vec<Target> {
+    if !want.selects() {
+        return nodes.targets();
     }
+    let selected = members::selected(nodes.nodes(), &want.node_selector);
+    let message = if selected.is_empty() {
+        format!(
+            "There are no available nodes for LoadBalancer: no node has the labels of the node selector `{}`",
+            annotation::text(
+                service,
+                annotation::NODE_SELECTOR,
+                &cloud.config.load_balancer.node_selector
+            )
+        )
+    } else {
+        String::new()
+    };
+    tell_once(cloud, service, NO_NODES, &message);
+    selected
 }
+
+/// The reason of the event about a load balancer without members, which the host has, too.
+const NO_NODES: &str = "UnAvailableLoadBalancer";
+
+/// The reason of the event about settings that apply only to a new load balancer.
+const SETTINGS_IGNORED: &str = "LoadBalancerSettingsIgnored";
 
 /// Returns the request of this Service.
 fn wanted(cloud: &Cloud<'_>, service: &Service) -> Result<Want> {

@@ -7,15 +7,15 @@ use skydock_sdk::{
 };
 
 use super::{
-    Nodes, annotation, at_work, being_made, create, delete,
+    Nodes, SETTINGS_IGNORED, annotation, at_work, being_made, create, delete,
     find::{Found, find_or_none, whose},
-    floating, forget,
+    fixed, floating, forget,
     members::Backend,
     note,
     plan::plan,
     proof,
     read::{Depth, read},
-    security, served, status, subnet, targets, tell_ignored,
+    security, served, status, subnet, targets, tell_ignored, tell_once,
     todo::{self, Left},
     tree::Ownership,
     waited,
@@ -46,7 +46,7 @@ pub fn ensure(
     let found = find_or_none(cloud, &want, service)?;
     let Some(found) = found else {
         create::check_tls(cloud, &want)?;
-        let targets = targets(nodes, &want);
+        let targets = targets(cloud, service, nodes, &want);
         return Err(create::create(cloud, service, &want, &targets)?);
     };
     if proof::is_foreign(cloud, service, &want, &found)? {
@@ -59,6 +59,8 @@ pub fn ensure(
     let id = load_balancer.id.clone();
     let ownership = whose(cloud, &load_balancer, &want, service, by_name)?;
     may_share(cloud, &want, &ownership, &load_balancer)?;
+    let differences = fixed::differences(service, &want, &load_balancer, &ownership);
+    tell_once(cloud, service, SETTINGS_IGNORED, &differences);
     if want.id != id && load_balancer.phase() != Phase::Going {
         note(cloud, service, &id);
     }
@@ -84,7 +86,7 @@ pub fn ensure(
         floating::may_share(cloud, &want, &load_balancer)?;
     }
     create::check_tls(cloud, &want)?;
-    let targets = targets(nodes, &want);
+    let targets = targets(cloud, service, nodes, &want);
     let backends = subnet::of_members(cloud, &mut want, &targets, &load_balancer)?;
     if !create::is_as_made(cloud, &id, &want, &backends) {
         create::forget_made(cloud, &id);

@@ -11,7 +11,7 @@ use skydock_sdk::{
 };
 
 use super::{
-    annotation, names,
+    annotation, names, tell_once,
     tree::Ownership,
     want::{Floating, Want},
 };
@@ -21,6 +21,9 @@ use crate::{
     network::{FloatingIp, Network, Subnet},
     octavia::LoadBalancer,
 };
+
+/// The reason of the event about a request for another floating IP.
+const ADDRESS_IGNORED: &str = "LoadBalancerFloatingIPKept";
 
 #[derive(Deserialize)]
 struct Answer {
@@ -39,6 +42,8 @@ enum Decision<'a> {
     Vip,
     /// Use this floating IP.
     Keep(&'a FloatingIp),
+    /// Use the requested address instead of this floating IP.
+    Replace(&'a FloatingIp),
     /// Delete this floating IP.
     Delete(&'a FloatingIp),
     /// Detach this floating IP without deleting it.
@@ -67,6 +72,9 @@ fn decide<'a>(
             Decision::Delete(floating)
         }
         Some(floating) if want.internal => Decision::Detach(floating),
+        Some(floating) if is_other(want, floating) && ownership.owner && !ownership.is_shared() => {
+            Decision::Replace(floating)
+        }
         Some(floating) => Decision::Keep(floating),
         None if want.internal => Decision::Vip,
         None if ownership.owner && ownership.is_shared() && !had_one => Decision::Exposes,
@@ -219,15 +227,18 @@ pub(super) fn ensure(
     let had_one = was_elsewhere(service, &vip);
     match decide(want, ownership, attached.as_ref(), had_one) {
         Decision::Vip => Ok(vip),
-        Decision::Keep(floating) => Ok(floating.floating_ip_address.clone()),
-        Decision::Delete(floating) => remove(cloud, floating).map(|()| vip),
-        Decision::Detach(floating) => {
-            let what = format!("cannot detach floating IP {}", floating.floating_ip_address);
-            let mut change = kept(floating);
-            change.insert("port_id".to_owned(), Value::Null);
-            update(cloud, floating, &change, what)?;
-            Ok(vip)
+        Decision::Keep(floating) => {
+            let message = if is_other(want, floating) {
+                not_used(want, floating, "it is also the address of other Services")
+            } else {
+                elsewhere(service, want, floating)
+            };
+            tell_once(cloud, service, ADDRESS_IGNORED, &message);
+            Ok(floating.floating_ip_address.clone())
         }
+        Decision::Replace(floating) => replace(cloud, service, want, balancer, floating),
+        Decision::Delete(floating) => remove(cloud, floating).map(|()| vip),
+        Decision::Detach(floating) => detach(cloud, floating).map(|()| vip),
         Decision::OwnersOnly => Err(owners_only(balancer)),
         Decision::OfOthers => Err(of_others(balancer)),
         Decision::Exposes => Err(CloudError::unavailable(format!(
@@ -236,6 +247,89 @@ pub(super) fn ensure(
         ))),
         Decision::Make => Ok(make(cloud, service, want, balancer)?.unwrap_or(vip)),
     }
+}
+
+/// Returns true if the Service requests another address than that of this floating IP.
+fn is_other(want: &Want, floating: &FloatingIp) -> bool {
+    let wish = &want.floating.address;
+    !wish.is_empty() && *wish != floating.floating_ip_address
+}
+
+fn not_used(want: &Want, current: &FloatingIp, why: &str) -> String {
+    format!(
+        "loadBalancerIP is {}, but the address stays {}: {why}",
+        want.floating.address, current.floating_ip_address
+    )
+}
+
+/// Returns a message if the Service selects another network than that of its floating IP, or an empty
+/// one. Defaults of `cloud.conf` are meant for new floating IPs.
+fn elsewhere(service: &Service, want: &Want, floating: &FloatingIp) -> String {
+    let selects = [annotation::FLOATING_NETWORK_ID, annotation::CLASS]
+        .iter()
+        .any(|key| !annotation::text(service, key, "").is_empty());
+    let network = &want.floating.network_id;
+    let requested = &want.floating.address;
+    if !selects || !requested.is_empty() || floating.is_in(network) {
+        return String::new();
+    }
+    format!(
+        "floating-network-id is {network}, but floating IP {} is in network {}: delete it to get one in the other network",
+        floating.floating_ip_address, floating.floating_network_id
+    )
+}
+
+/// Replaces a floating IP by the one that the Service requests, if that is free. Otherwise, the
+/// Service keeps its address, and an event tells why.
+fn replace(
+    cloud: &Cloud<'_>,
+    service: &Service,
+    want: &Want,
+    balancer: &LoadBalancer,
+    current: &FloatingIp,
+) -> Result<String> {
+    let requested = with_address(cloud, &want.floating.address)?;
+    let why = match &requested {
+        None => "no floating IP of the project has the requested one",
+        Some(floating) if !is_free(floating) => "the requested one is in use",
+        Some(_) => "",
+    };
+    let message = if why.is_empty() {
+        String::new()
+    } else {
+        not_used(want, current, why)
+    };
+    tell_once(cloud, service, ADDRESS_IGNORED, &message);
+    let Some(requested) = requested.filter(is_free) else {
+        return Ok(current.floating_ip_address.clone());
+    };
+    // A port can have only one. If the next request fails, the retry attaches the requested one.
+    if is_ours(current) && !want.floating.keep {
+        remove(cloud, current)?;
+    } else {
+        detach(cloud, current)?;
+    }
+    let port = balancer.vip_port_id.clone().unwrap_or_default();
+    attach(cloud, service, &requested, &port)
+}
+
+fn with_address(cloud: &Cloud<'_>, address: &str) -> Result<Option<FloatingIp>> {
+    let query = vec![("floating_ip_address", address)];
+    let found: Vec<FloatingIp> = cloud.list(Kind::Network, "/floatingips", query)?;
+    Ok(found
+        .into_iter()
+        .find(|floating| floating.floating_ip_address == *address))
+}
+
+fn is_free(floating: &FloatingIp) -> bool {
+    floating.port_id.as_deref().unwrap_or_default().is_empty()
+}
+
+fn detach(cloud: &Cloud<'_>, floating: &FloatingIp) -> Result<()> {
+    let what = format!("cannot detach floating IP {}", floating.floating_ip_address);
+    let mut change = kept(floating);
+    change.insert("port_id".to_owned(), Value::Null);
+    update(cloud, floating, &change, what)
 }
 
 /// Attaches the address that the Service requests, or creates a floating IP. Returns `None` if
@@ -254,22 +348,13 @@ fn make(
     } = &want.floating;
     let port = balancer.vip_port_id.clone().unwrap_or_default();
     if !address.is_empty() {
-        let query = vec![("floating_ip_address", address.as_str())];
-        let found: Vec<FloatingIp> = cloud.list(Kind::Network, "/floatingips", query)?;
-        if let Some(floating) = found
-            .iter()
-            .find(|floating| floating.floating_ip_address == *address)
-        {
-            if floating
-                .port_id
-                .as_deref()
-                .is_some_and(|port| !port.is_empty())
-            {
+        if let Some(floating) = with_address(cloud, address)? {
+            if !is_free(&floating) {
                 return Err(CloudError::unavailable(format!(
                     "floating IP {address} (loadBalancerIP) is already in use"
                 )));
             }
-            return attach(cloud, service, floating, &port).map(Some);
+            return attach(cloud, service, &floating, &port).map(Some);
         }
     } else if let Some(floating) = astray(cloud, service)?
         .iter()
@@ -531,7 +616,7 @@ pub(super) fn astray(cloud: &Cloud<'_>, service: &Service) -> Result<Vec<Floatin
 
 fn is_astray(cloud: &Cloud<'_>, service: &Service, floating: &FloatingIp) -> bool {
     floating.description == names::floating_ip(cloud.cluster, service)
-        && floating.port_id.as_deref().unwrap_or_default().is_empty()
+        && is_free(floating)
         && addresses(service).contains(&floating.floating_ip_address.as_str())
 }
 

@@ -11,6 +11,7 @@ use crate::{
 };
 
 const BALANCERS: &str = "http://load-balancer/v2.0/lbaas/loadbalancers";
+mod address;
 mod foreign;
 mod guests;
 mod kept;

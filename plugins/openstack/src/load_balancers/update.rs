@@ -45,7 +45,7 @@ pub fn update_nodes(cloud: &Cloud<'_>, service: &Service, nodes: &dyn Nodes) -> 
         }
     }
     let ownership = whose(cloud, &load_balancer, &want, service, by_name)?;
-    let targets = targets(nodes, &want);
+    let targets = targets(cloud, service, nodes, &want);
     let backends = subnet::of_members(cloud, &mut want, &targets, &load_balancer)?;
     create::forget_made(cloud, &id);
     let digest = create::number("update", &want, &backends);
