@@ -212,6 +212,7 @@ impl Config {
         }
         problems.extend(config.lacks());
         problems.extend(sections::monitor(&config, &entries));
+        problems.extend(sections::defaults(&config, &entries));
         problems.extend(sections::method(&mut config, &entries));
         problems.sort_by_key(|problem| problem.line);
         if problems.is_empty() {

@@ -150,6 +150,18 @@ fn rejects_unsupported_settings_with_name_and_line() {
             "cloud.conf:3: `os-endpoint-type`: expected `public`, `internal` or `admin`",
         ),
         (
+            "secret-name=openstack-credentials",
+            "cloud.conf:3: `secret-name` is not supported: plugins cannot read this Secret: move the login to",
+        ),
+        (
+            "[LoadBalancer]\nNode-Security-Group=x",
+            "cloud.conf:4: `node-security-group` is not supported: remove it: with `manage-security-groups`",
+        ),
+        (
+            "[Router]\nrouter-id=r",
+            "cloud.conf:3: unknown section `Router`; did you mean `Route`?",
+        ),
+        (
             "[LoadBalancer]\nlb-version=v1",
             "cloud.conf:4: `lb-version`: only `v2`",
         ),
@@ -197,6 +209,14 @@ fn rejects_unsupported_settings_with_name_and_line() {
             "[LoadBalancerClass \"a\"]\nfloating-subnet=~pub(lic",
             "cloud.conf:4: `floating-subnet`: the pattern for the floating IP's subnet is not valid",
         ),
+        (
+            "[LoadBalancer]\ndefault-tls-container-ref=mine",
+            "cloud.conf:4: `default-tls-container-ref`: expected the URL of a container or secret",
+        ),
+        (
+            "[LoadBalancer]\nenable-ingress-hostname=true\ningress-hostname-suffix=",
+            "cloud.conf:5: `ingress-hostname-suffix`: `enable-ingress-hostname` needs a domain",
+        ),
         // The default of the delay is 5 s.
         (
             "[LoadBalancer]\nmonitor-timeout=6s\ncreate-monitor=true",
@@ -218,6 +238,9 @@ fn rejects_unsupported_settings_with_name_and_line() {
         // Without monitors, it does no harm, and files in use have it.
         "[LoadBalancer]\nmonitor-timeout=30s",
         "[Metadata]\nsearch-order=\"\"",
+        "[LoadBalancer]\ndefault-tls-container-ref=mine\ncontainer-store=external",
+        "[LoadBalancer]\ndefault-tls-container-ref=https://b/v1/secrets/1",
+        "[LoadBalancer]\ningress-hostname-suffix=",
     ] {
         assert_eq!(problem(text), "", "{text}");
     }

@@ -140,7 +140,7 @@ fn x_forwarded_for_and_tls_set_the_listener_protocol() {
         ("TERMINATED_HTTPS", "HTTP")
     );
     let by_config = want(
-        &config("[LoadBalancer]\ndefault-tls-container-ref=x"),
+        &config("[LoadBalancer]\ndefault-tls-container-ref=http://b/v1/containers/1"),
         &service(&[]),
     );
     assert_eq!(by_config.ports[0].listener_protocol, "TERMINATED_HTTPS");
