@@ -125,6 +125,10 @@ fn rejects_unknown_settings_with_a_suggestion() {
         "cloud.conf:3: unknown section `LoadBalancers`; did you mean `LoadBalancer`?"
     );
     assert_eq!(
+        problem("[Router]\nrouter-id=r\nother=x"),
+        "cloud.conf:3: unknown section `Router`; did you mean `Route`?"
+    );
+    assert_eq!(
         problem("[Route \"x\"]"),
         "cloud.conf:3: section `Route` has no subsections"
     );
@@ -156,10 +160,6 @@ fn rejects_unsupported_settings_with_name_and_line() {
         (
             "[LoadBalancer]\nNode-Security-Group=x",
             "cloud.conf:4: `node-security-group` is not supported: remove it: with `manage-security-groups`",
-        ),
-        (
-            "[Router]\nrouter-id=r",
-            "cloud.conf:3: unknown section `Router`; did you mean `Route`?",
         ),
         (
             "[LoadBalancer]\nlb-version=v1",
@@ -279,6 +279,8 @@ fn error_messages_never_quote_values() {
 
 #[test]
 fn auth_url_is_required() {
+    let wrong = parse("[Global]\nauth-url=keystone:5000").unwrap_err();
+    assert_eq!(wrong.0.len(), 1, "it is not missing");
     let said = parse("[Global]\nregion=x")
         .unwrap_err()
         .in_file("cloud.conf");

@@ -108,7 +108,7 @@ mod tests {
         }
     }
 
-    fn said(key: &str, want: Want, owner: bool) -> String {
+    fn said(key: &str, want: &Want, owner: bool) -> String {
         let service = Service {
             annotations: vec![(key.to_owned(), "x".to_owned())],
             ..Service::default()
@@ -117,7 +117,7 @@ mod tests {
             owner,
             ..Ownership::default()
         };
-        differences(&service, &want, &balancer(), &ownership)
+        differences(&service, want, &balancer(), &ownership)
     }
 
     fn vip(set: impl FnOnce(&mut Vip)) -> Want {
@@ -169,7 +169,7 @@ mod tests {
                 "loadBalancerIP is 2001:db8::6, but",
             ),
         ] {
-            let said = said(key, want, true);
+            let said = said(key, &want, true);
             assert!(said.contains(expected), "{said}");
         }
     }
@@ -184,13 +184,13 @@ mod tests {
             flavor_id: "big".to_owned(),
             ..Want::default()
         };
-        assert_eq!(said(annotation::FLAVOR_ID, small, true), "");
-        assert_eq!(said("x", big.clone(), true), "", "a default of cloud.conf");
-        assert_eq!(said(annotation::FLAVOR_ID, big, false), "", "of the owner");
+        assert_eq!(said(annotation::FLAVOR_ID, &small, true), "");
+        assert_eq!(said("x", &big, true), "", "a default of cloud.conf");
+        assert_eq!(said(annotation::FLAVOR_ID, &big, false), "", "of the owner");
         let same = vip(|vip| vip.address = "2001:db8:0::5".into());
-        assert_eq!(said("x", same, true), "");
+        assert_eq!(said("x", &same, true), "");
         // The port decides about the subnet.
         let at_port = vip(|vip| (vip.port_id, vip.subnet_id) = ("p".into(), "t".into()));
-        assert_eq!(said(annotation::SUBNET_ID, at_port, true), "");
+        assert_eq!(said(annotation::SUBNET_ID, &at_port, true), "");
     }
 }

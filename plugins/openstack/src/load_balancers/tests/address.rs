@@ -59,7 +59,7 @@ fn a_requested_floating_ip_replaces_the_current_one() {
     let free = floating("g", "203.0.113.200", "", None);
     for (current, first) in [(own.as_str(), "DELETE"), ("mine", "PUT")] {
         let script = Script::new("");
-        let (address, changes) = requesting(&script, current, &[free.clone()], false);
+        let (address, changes) = requesting(&script, current, std::slice::from_ref(&free), false);
         assert_eq!(address, Ok("203.0.113.200".to_owned()));
         let expected = [format!("{first} {FLOATING}/f"), format!("PUT {FLOATING}/g")];
         assert_eq!(changes, expected);
