@@ -73,7 +73,7 @@ pub fn ensure_deleted(cloud: &Cloud<'_>, service: &Service) -> Result<()> {
     let by_name = found.as_ref().is_none_or(|found| found.by_name);
     let mut is_used = false;
     if let Some(found) = found {
-        if proof::is_foreign(cloud, service, &want, &found)? {
+        if proof::is_foreign(cloud, service, &want, &found, None)? {
             tell_left(cloud, service, &found);
         } else {
             is_used = true;
@@ -289,7 +289,7 @@ pub(super) fn rivals(
             load_balancer: rival,
             by_name: true,
         };
-        if proof::is_foreign(cloud, service, want, &found)? {
+        if proof::is_foreign(cloud, service, want, &found, None)? {
             continue;
         }
         let rival = found.load_balancer;

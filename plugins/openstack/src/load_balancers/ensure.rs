@@ -49,7 +49,7 @@ pub fn ensure(
         let targets = targets(cloud, service, nodes, &want);
         return Err(create::create(cloud, service, &want, &targets)?);
     };
-    if proof::is_foreign(cloud, service, &want, &found)? {
+    if proof::is_foreign(cloud, service, &want, &found, Some(nodes))? {
         return Err(proof::rejection(cloud, &found.load_balancer));
     }
     let Found {

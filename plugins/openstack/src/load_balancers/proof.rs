@@ -6,11 +6,11 @@ use std::{net::IpAddr, time::Duration};
 
 use skydock_sdk::{
     Lookup as _, Result,
-    types::{CloudError, Node, Service},
+    types::{CloudError, NodeAddress, Service},
 };
 
 use super::{
-    annotation, create,
+    Nodes, annotation, create,
     find::Found,
     floating,
     read::{Depth, read},
@@ -40,7 +40,7 @@ enum Members {
 
 /// Returns true if a load balancer that has the name or the tag of this Service serves another
 /// cluster: the Service never used it, and all its members are nodes of others. Without members,
-/// nothing shows that.
+/// nothing shows that. `lent` are the nodes of the call, if it has some.
 ///
 /// # Errors
 /// Fails if a request to the cloud fails, or if the nodes of the cluster are not known yet.
@@ -49,6 +49,7 @@ pub(super) fn is_foreign(
     service: &Service,
     want: &Want,
     found: &Found,
+    lent: Option<&dyn Nodes>,
 ) -> Result<bool> {
     let balancer = &found.load_balancer;
     let key = format!("used here {}", balancer.id);
@@ -58,7 +59,7 @@ pub(super) fn is_foreign(
     {
         return Ok(false);
     }
-    let members = members(cloud, want, found)?;
+    let members = members(cloud, want, found, lent)?;
     if matches!(members, Members::Here | Members::Mixed) {
         cloud.host.keep(&key, &[1], PROVEN);
     }
@@ -118,7 +119,7 @@ pub(super) fn leads_here(cloud: &Cloud<'_>, want: &Want, found: &Found) -> Resul
     if cloud.host.kept(&key).is_some() {
         return Ok(true);
     }
-    let leads_here = match members(cloud, want, found)? {
+    let leads_here = match members(cloud, want, found, None)? {
         Members::Here => true,
         Members::None => !found.by_name,
         Members::Mixed | Members::Elsewhere => false,
@@ -129,7 +130,13 @@ pub(super) fn leads_here(cloud: &Cloud<'_>, want: &Want, found: &Found) -> Resul
     Ok(leads_here)
 }
 
-fn members(cloud: &Cloud<'_>, want: &Want, found: &Found) -> Result<Members> {
+/// Nodes of other providers are only among those that were lent for the call.
+fn members(
+    cloud: &Cloud<'_>,
+    want: &Want,
+    found: &Found,
+    lent: Option<&dyn Nodes>,
+) -> Result<Members> {
     let ownership = Ownership {
         owner: found.by_name || found.load_balancer.name == want.name,
         ..Ownership::default()
@@ -141,8 +148,14 @@ fn members(cloud: &Cloud<'_>, want: &Want, found: &Found) -> Result<Members> {
             "the nodes of the cluster are not known yet",
         ));
     };
+    let lent = lent.map(|lent| lent.targets()).unwrap_or_default();
+    let known: Vec<&NodeAddress> = nodes
+        .iter()
+        .flat_map(|node| &node.addresses)
+        .chain(lent.iter().flat_map(|target| &target.addresses))
+        .collect();
     let members: Vec<&Member> = tree.members.values().flatten().collect();
-    let here = members.iter().filter(|member| is_node(&nodes, member));
+    let here = members.iter().filter(|member| is_at(&known, member));
     Ok(match (here.count(), members.len()) {
         (_, 0) => Members::None,
         (0, _) => Members::Elsewhere,
@@ -151,12 +164,9 @@ fn members(cloud: &Cloud<'_>, want: &Want, found: &Found) -> Result<Members> {
     })
 }
 
-fn is_node(nodes: &[Node], member: &Member) -> bool {
+fn is_at(known: &[&NodeAddress], member: &Member) -> bool {
     let ip: Option<IpAddr> = member.address.parse().ok();
-    let is_at =
+    let is_same =
         |address: &str| address == member.address || ip.is_some_and(|ip| address.parse() == Ok(ip));
-    nodes
-        .iter()
-        .flat_map(|node| &node.addresses)
-        .any(|address| is_at(&address.address))
+    known.iter().any(|known| is_same(&known.address))
 }

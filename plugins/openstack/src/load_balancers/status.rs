@@ -65,7 +65,7 @@ pub fn get(cloud: &Cloud<'_>, service: &Service) -> Result<Option<LoadBalancerSt
         id: id.to_owned(),
         ..Want::default()
     };
-    if proof::is_foreign(cloud, service, &named, &found)? {
+    if proof::is_foreign(cloud, service, &named, &found, None)? {
         return remains(cloud, service);
     }
     let vip = found.load_balancer.vip_address.clone().unwrap_or_default();

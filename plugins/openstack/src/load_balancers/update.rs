@@ -26,7 +26,7 @@ pub fn update_nodes(cloud: &Cloud<'_>, service: &Service, nodes: &dyn Nodes) -> 
     let mut want = wanted(cloud, service)?;
     let none = || CloudError::not_found(format!("load balancer {} does not exist", want.name));
     let found = find(cloud, &want.id, &want.name, service)?.ok_or_else(none)?;
-    if proof::is_foreign(cloud, service, &want, &found)? {
+    if proof::is_foreign(cloud, service, &want, &found, Some(nodes))? {
         return Err(proof::rejection(cloud, &found.load_balancer));
     }
     let Found {

@@ -191,6 +191,15 @@ fn a_duplicate_of_another_cluster_is_kept() {
     );
 }
 
+/// The provider is not asked about these nodes.
+#[test]
+fn members_may_be_nodes_of_other_providers() {
+    let script = Script::new("[LoadBalancer]\ninternal-lb=true\nmember-subnet-id=s");
+    theirs(&script, "ACTIVE", &["10.7.0.1", "10.7.0.2"]);
+    let answer = ensure(&script.cloud(), &service(false), &OneNode);
+    assert!(is_in_progress(&answer), "{answer:?}");
+}
+
 /// The host was just started.
 #[test]
 fn waits_until_the_nodes_of_the_cluster_are_known() {
