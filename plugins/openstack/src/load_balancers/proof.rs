@@ -148,7 +148,7 @@ fn members(
             "the nodes of the cluster are not known yet",
         ));
     };
-    let lent = lent.map(|lent| lent.targets()).unwrap_or_default();
+    let lent = lent.map(Nodes::targets).unwrap_or_default();
     let known: Vec<&NodeAddress> = nodes
         .iter()
         .flat_map(|node| &node.addresses)

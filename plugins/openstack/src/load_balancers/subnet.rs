@@ -4,7 +4,7 @@
 //! also holds if the load balancer has its address in another subnet, because the user has set its
 //! port or the load balancer.
 
-use std::time::Duration;
+use std::{net::IpAddr, time::Duration};
 
 use ipnet::IpNet;
 use serde::de::DeserializeOwned;
@@ -142,7 +142,8 @@ fn set_member_subnet(
 /// Returns the nodes, each with its address in the subnet of the members, or in the network of the
 /// load balancer if Octavia chooses the subnet.
 fn near(cloud: &Cloud<'_>, want: &Want, targets: &[Target]) -> Result<Vec<Backend>> {
-    let subnets = if !is_ambiguous(targets, want.family) {
+    let is_clear = !is_ambiguous(targets, want.family) && !want.is_member_subnet_set;
+    let subnets = if is_clear {
         Vec::new()
     } else if !want.member_subnet.is_empty() {
         known(cloud, &want.member_subnet)?.into_iter().collect()
@@ -155,7 +156,53 @@ fn near(cloud: &Cloud<'_>, want: &Want, targets: &[Target]) -> Result<Vec<Backen
         .iter()
         .filter_map(|subnet| subnet.cidr.parse().ok())
         .collect();
-    Ok(backends(targets, want.family, &nets))
+    let mut backends = backends(targets, want.family, &nets);
+    if want.is_member_subnet_set && !nets.is_empty() {
+        use_ports(cloud, &want.member_subnet, &nets, &mut backends)?;
+    }
+    Ok(backends)
+}
+
+/// Sets the addresses of nodes that only the ports of their servers have: `internal-network-name`
+/// may exclude the subnet of the members.
+fn use_ports(
+    cloud: &Cloud<'_>,
+    subnet: &str,
+    nets: &[IpNet],
+    backends: &mut [Backend],
+) -> Result<()> {
+    let is_outside = |backend: &&mut Backend| {
+        let ip = backend.address.parse();
+        ip.is_ok_and(|ip: IpAddr| !nets.iter().any(|net| net.contains(&ip)))
+    };
+    let key = |server: &str| format!("address of {server} in {subnet}");
+    let mut unknown = Vec::new();
+    for backend in backends.iter_mut().filter(is_outside) {
+        let Machine::Server(server) = provider_id::read(cloud.config, &backend.provider_id) else {
+            continue;
+        };
+        let server = server.to_owned();
+        match cloud.host.kept(&key(&server)).map(String::from_utf8) {
+            Some(Ok(kept)) if kept.is_empty() => {}
+            Some(Ok(kept)) => backend.address = kept,
+            _ => unknown.push((server, backend)),
+        }
+    }
+    let servers: Vec<&str> = unknown.iter().map(|(server, _)| server.as_str()).collect();
+    let ports = ports_of(cloud, &servers)?;
+    for (server, backend) in &mut unknown {
+        let mut fixed = ports
+            .iter()
+            .filter(|port| port.device_id == *server)
+            .flat_map(|port| &port.fixed_ips);
+        let found = fixed.find(|fixed| fixed.subnet_id == subnet);
+        let address = found.map_or("", |fixed| fixed.ip_address.as_str());
+        cloud.host.keep(&key(server), address.as_bytes(), BELIEVED);
+        if !address.is_empty() {
+            address.clone_into(&mut backend.address);
+        }
+    }
+    Ok(())
 }
 
 fn of_other_family(key: &str, subnet: &str) -> CloudError {

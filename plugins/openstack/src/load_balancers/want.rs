@@ -46,6 +46,8 @@ pub struct Want {
     pub vip: Vip,
     /// The subnet of the members, or empty.
     pub member_subnet: String,
+    /// True if this subnet was set for the members, not only for the load balancer.
+    pub is_member_subnet_set: bool,
     /// How the floating IP is chosen.
     pub floating: Floating,
     /// The provider of Octavia.
@@ -181,7 +183,7 @@ impl Want {
         };
         let (internal, rejected) = internal(config, service);
         let family = service.ip_families.first().copied();
-        let (vip, member_subnet) = places(
+        let (vip, member_subnet, is_member_subnet_set) = places(
             config,
             class.filter(|_| !internal),
             class,
@@ -197,6 +199,7 @@ impl Want {
             family,
             vip,
             member_subnet,
+            is_member_subnet_set,
             floating: Floating::of(config, class, service, internal),
             provider: lb.lb_provider.clone(),
             lb_method: not_empty(
@@ -454,7 +457,7 @@ fn internal(config: &Config, service: &Service) -> (bool, Option<String>) {
     }
 }
 
-/// Returns the VIP and the subnet of the members. As in upstream, the class takes precedence over
+/// Returns the VIP, the subnet of the members, and whether it was set for them. As in upstream, the class takes precedence over
 /// annotations for the VIP of an external Service.
 fn places(
     config: &Config,
@@ -463,7 +466,7 @@ fn places(
     service: &Service,
     internal: bool,
     family: Option<IpFamily>,
-) -> (Vip, String) {
+) -> (Vip, String, bool) {
     let defaults = &config.load_balancer.class;
     let of = |key: &str, of_class: fn(&Class) -> &String| {
         let annotated = annotation::text(service, key, "");
@@ -480,6 +483,7 @@ fn places(
     let member_subnet = of(annotation::MEMBER_SUBNET_ID, |class| {
         &class.member_subnet_id
     });
+    let is_member_subnet_set = !member_subnet.is_empty();
     let member_subnet = not_empty(&member_subnet, &subnet);
     let wants_address = internal || family == Some(IpFamily::Ipv6);
     let vip = Vip {
@@ -498,7 +502,7 @@ fn places(
             .filter(|_| wants_address)
             .unwrap_or_default(),
     };
-    (vip, member_subnet)
+    (vip, member_subnet, is_member_subnet_set)
 }
 
 fn not_empty(text: &str, otherwise: &str) -> String {

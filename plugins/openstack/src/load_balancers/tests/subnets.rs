@@ -170,6 +170,44 @@ fn a_member_has_the_address_of_its_node_in_the_member_subnet() {
     }
 }
 
+/// With `internal-network-name`, the node does not have it.
+#[test]
+fn the_address_in_the_member_subnet_may_be_at_a_port() {
+    for (subnet, expected) in [("s4b", "172.20.0.9"), ("other", "10.7.0.1")] {
+        let script = Script::new("[LoadBalancer]\nsubnet-id=s4\nmember-subnet-id=s4b");
+        named(&script, &[]);
+        networks(&script);
+        let fixed = json!([{"subnet_id": "s4", "ip_address": "10.7.0.1"}, {"subnet_id": subnet, "ip_address": "172.20.0.9"}]);
+        script
+            .on(
+                "GET http://network/v2.0/ports?device_id=server",
+                200,
+                json!({"ports": [{"id": "p", "device_id": "server", "fixed_ips": fixed}]}),
+            )
+            .on(
+                &format!("POST {BALANCERS}"),
+                201,
+                json!({"loadbalancer": balancer("PENDING_CREATE")}),
+            );
+        for _ in 0..2 {
+            assert!(is_in_progress(&ensure(
+                &script.cloud(),
+                &service(false),
+                &OneNode
+            )));
+        }
+        let sent = script.sent("POST ");
+        for body in &sent {
+            let member = &body["loadbalancer"]["listeners"][0]["default_pool"]["members"][0];
+            assert_eq!(member["address"], json!(expected));
+        }
+        assert_eq!(sent.len(), 2, "the second call uses what is remembered");
+        let asked = script.asked();
+        let reads = asked.iter().filter(|line| line.contains("/ports?"));
+        assert_eq!(reads.count(), 1);
+    }
+}
+
 #[test]
 fn members_are_updated_to_the_addresses_in_their_subnet() {
     let script = Script::new("[LoadBalancer]\nsubnet-id=s4\nmember-subnet-id=s4b");
