@@ -15,6 +15,7 @@ mod problem;
 mod sections;
 
 pub(crate) use go::words;
+pub(crate) use problem::nearest;
 pub use problem::{Problem, Problems};
 
 /// The endpoint of a service that is used (`os-endpoint-type`).
@@ -209,9 +210,16 @@ impl Config {
         for (key, value) in options {
             problems.extend(sections::option(&mut config, key, value).err());
         }
-        problems.extend(config.lacks());
+        let is_about_url = |problem: &Problem| problem.reason.starts_with("`auth-url`");
+        if !problems.iter().any(is_about_url) {
+            problems.extend(config.lacks());
+        }
         problems.extend(sections::monitor(&config, &entries));
+        problems.extend(sections::defaults(&config, &entries));
+        problems.extend(sections::method(&mut config, &entries));
         problems.sort_by_key(|problem| problem.line);
+        // An unknown section is reported by its header and by each of its settings.
+        problems.dedup_by(|next, problem| next.reason == problem.reason);
         if problems.is_empty() {
             Ok(config)
         } else {

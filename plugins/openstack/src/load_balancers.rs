@@ -5,6 +5,7 @@
 //! shared one. No call waits: while Octavia is changing a load balancer, the result is "in
 //! progress".
 
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::Duration;
 
 use skydock_sdk::{
@@ -22,10 +23,12 @@ mod delete;
 mod doubt;
 mod ensure;
 mod find;
+mod fixed;
 mod floating;
 pub mod members;
 pub mod names;
 pub mod plan;
+mod proof;
 mod read;
 mod security;
 mod status;
@@ -51,29 +54,74 @@ pub trait Nodes {
     fn nodes(&self) -> Vec<Node>;
 }
 
-/// Returns the nodes that belong behind a load balancer.
-fn targets(nodes: &dyn Nodes, want: &Want) -> Vec<Target> {
-    if want.selects() {
-        members::selected(nodes.nodes(), &want.node_selector)
-    } else {
-        nodes.targets()
+/// Returns the nodes that belong behind a load balancer, and warns if no node is selected.
+fn targets(cloud: &Cloud<'_>, service: &Service, nodes: &dyn Nodes, want: &Want) -> Vec<Target> {
+    if !want.selects() {
+        return nodes.targets();
     }
+    let selected = members::selected(nodes.nodes(), &want.node_selector);
+    let message = if selected.is_empty() {
+        format!(
+            "There are no available nodes for LoadBalancer: no node has the labels of the node selector `{}`",
+            annotation::text(
+                service,
+                annotation::NODE_SELECTOR,
+                &cloud.config.load_balancer.node_selector
+            )
+        )
+    } else {
+        String::new()
+    };
+    tell_once(cloud, service, NO_NODES, &message);
+    selected
 }
+
+/// The reason of the event about a load balancer without members, which the host has, too.
+const NO_NODES: &str = "UnAvailableLoadBalancer";
+
+/// The reason of the event about settings that apply only to a new load balancer.
+const SETTINGS_IGNORED: &str = "LoadBalancerSettingsIgnored";
 
 /// Returns the request of this Service.
 fn wanted(cloud: &Cloud<'_>, service: &Service) -> Result<Want> {
     Want::of(cloud.config, cloud.cluster, cloud.features()?, service).map_err(CloudError::invalid)
 }
 
-/// Publishes events about ignored settings, unless the Service already has its address, which means
-/// that they were published before.
+/// Publishes events about ignored settings.
 fn tell_ignored(cloud: &Cloud<'_>, service: &Service, want: &Want) {
-    if service.status.ingress.is_empty() {
-        for (reason, message) in &want.ignored {
-            cloud
-                .host
-                .tell(service, &Event::warning(reason, message.clone()));
+    for reason in want::IGNORED {
+        let messages: Vec<&str> = want
+            .ignored
+            .iter()
+            .filter(|(other, _)| *other == reason)
+            .map(|(_, message)| message.as_str())
+            .collect();
+        tell_once(cloud, service, reason, &messages.join(". "));
+    }
+}
+
+/// How long it is remembered that a warning was published.
+const TOLD: Duration = Duration::from_secs(24 * 3600);
+
+/// Publishes a warning unless the last one with this reason was the same. An empty message means
+/// that the reason does not apply any more.
+fn tell_once(cloud: &Cloud<'_>, service: &Service, reason: &'static str, message: &str) {
+    let key = format!("told {reason} {}", service.uid);
+    let told = cloud.host.kept(&key);
+    if message.is_empty() {
+        if told.is_some() {
+            cloud.host.forget(&key);
         }
+        return;
+    }
+    let mut hasher = DefaultHasher::new();
+    message.hash(&mut hasher);
+    let digest = hasher.finish().to_be_bytes();
+    if told.as_deref() != Some(digest.as_slice()) {
+        cloud.host.keep(&key, &digest, TOLD);
+        cloud
+            .host
+            .tell(service, &Event::warning(reason, message.to_owned()));
     }
 }
 

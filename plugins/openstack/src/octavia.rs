@@ -24,6 +24,15 @@ pub struct LoadBalancer {
     /// The subnet of the address.
     #[serde(default)]
     pub vip_subnet_id: Option<String>,
+    /// The network of the address.
+    #[serde(default)]
+    pub vip_network_id: Option<String>,
+    /// The flavor.
+    #[serde(default)]
+    pub flavor_id: Option<String>,
+    /// The availability zone.
+    #[serde(default)]
+    pub availability_zone: Option<String>,
     /// Tags, with the Services that use it.
     #[serde(default)]
     pub tags: Vec<String>,

@@ -15,7 +15,7 @@ use skydock_sdk::{
 use crate::{
     cloud::{Ask, BELIEVED, Cloud, Kind, send_all},
     instances::IDS,
-    network::{ExtraRoute, Port, Router},
+    network::{ExtraRoute, Port, Router, Subnet},
 };
 
 mod pairs;
@@ -85,19 +85,29 @@ fn named(name: &str) -> Option<ExtraRoute> {
     })
 }
 
-/// Returns the route with the first internal address of the destination's family as next hop.
-fn nexthop(route: &NewRoute) -> Result<ExtraRoute> {
+/// Returns the internal addresses of a node with the destination's family.
+fn hops(route: &NewRoute, net: IpNet) -> impl Iterator<Item = (&str, IpAddr)> {
+    let is_v6 = net.addr().is_ipv6();
+    let internal = route
+        .target_addresses
+        .iter()
+        .filter(|address| address.kind == AddressKind::InternalIp);
+    internal
+        .filter_map(|address| Some((address.address.as_str(), address.address.parse().ok()?)))
+        .filter(move |(_, ip): &(&str, IpAddr)| ip.is_ipv6() == is_v6)
+}
+
+/// Returns the route with the first internal address in one of these networks as next hop, or the
+/// first one.
+fn nexthop(route: &NewRoute, nets: &[IpNet]) -> Result<ExtraRoute> {
     let net: IpNet = route.destination_cidr.parse().map_err(|_| {
         CloudError::invalid(format!("`{}` is not a valid CIDR", route.destination_cidr))
     })?;
-    let fits = |address: &&NodeAddress| {
-        address.kind == AddressKind::InternalIp
-            && address
-                .address
-                .parse()
-                .is_ok_and(|ip: IpAddr| ip.is_ipv6() == net.addr().is_ipv6())
-    };
-    let address = route.target_addresses.iter().find(fits).ok_or_else(|| {
+    let is_near = |(_, ip): &(&str, IpAddr)| nets.iter().any(|net| net.contains(ip));
+    let hop = hops(route, net)
+        .find(is_near)
+        .or_else(|| hops(route, net).next());
+    let (address, _) = hop.ok_or_else(|| {
         CloudError::not_found(format!(
             "node {} has no internal address of the family of {net}",
             route.target_node
@@ -105,14 +115,48 @@ fn nexthop(route: &NewRoute) -> Result<ExtraRoute> {
     })?;
     Ok(ExtraRoute {
         destination: route.destination_cidr.clone(),
-        nexthop: address.address.clone(),
+        nexthop: address.to_owned(),
     })
+}
+
+/// Returns the networks that the router reaches, if nodes have several addresses: Neutron accepts
+/// only next hops in these.
+fn reached(cloud: &Cloud<'_>, routes: &[NewRoute]) -> Result<Vec<IpNet>> {
+    let is_ambiguous = |route: &NewRoute| {
+        let net = route.destination_cidr.parse();
+        net.is_ok_and(|net| hops(route, net).count() > 1)
+    };
+    if !routes.iter().any(is_ambiguous) {
+        return Ok(Vec::new());
+    }
+    let networks = pairs::networks(cloud)?;
+    let query: Vec<(&str, &str)> = networks
+        .iter()
+        .map(|network| ("network_id", network.as_str()))
+        .collect();
+    if query.is_empty() {
+        return Ok(Vec::new());
+    }
+    let subnets: Vec<Subnet> = cloud.list(Kind::Network, "/subnets", query)?;
+    let found = subnets
+        .iter()
+        .filter(|subnet| networks.contains(&subnet.network_id));
+    Ok(found
+        .filter_map(|subnet| subnet.cidr.parse().ok())
+        .collect())
 }
 
 /// Creates routes and returns one result per route.
 #[must_use]
 pub fn create(cloud: &Cloud<'_>, routes: &[NewRoute]) -> Vec<Result<()>> {
-    each(routes, nexthop, |wanted| set(cloud, wanted, true))
+    match reached(cloud, routes) {
+        Ok(nets) => each(
+            routes,
+            |route| nexthop(route, &nets),
+            |wanted| set(cloud, wanted, true),
+        ),
+        Err(error) => vec![Err(error); routes.len()],
+    }
 }
 
 /// Deletes routes and returns one result per route.
@@ -213,7 +257,7 @@ fn change(cloud: &Cloud<'_>, routes: &[ExtraRoute], add: bool) -> Result<()> {
             .map(|_| ());
     }
     if !plain {
-        return Err(CloudError::invalid(
+        return Err(CloudError::denied(
             "Neutron does not support extra routes: the extension `extraroute` is missing",
         ));
     }

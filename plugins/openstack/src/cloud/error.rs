@@ -7,6 +7,24 @@ use skydock_sdk::{Result, http::Response, types::CloudError};
 /// When to retry a change of a load balancer that is being changed.
 const IMMUTABLE: Duration = Duration::from_secs(1);
 
+/// What Octavia and Neutron say about a value that is never valid, whatever the state of the cloud.
+const MALFORMED: &[&str] = &[
+    "Invalid input for",
+    "Invalid attribute",
+    "invalid attribute",
+    "Unknown attribute",
+];
+
+/// What they say about something that does not exist, or is disabled.
+const MISSING: &[&str] = &[
+    "not found",
+    "ould not be found",
+    "not exist",
+    "No such",
+    "not enabled",
+    "disabled",
+];
+
 /// Returns the answer if it is a success, and otherwise the corresponding error. Its message starts
 /// with `what`.
 ///
@@ -49,8 +67,12 @@ fn refusal(what: &str, answer: &Response) -> CloudError {
         }
         // Neutron: an interface may be about to be added to the router.
         400 if says(&["is not connected with router"]) => CloudError::unavailable(text),
-        // Octavia's provider does not support it.
-        501 => CloudError::invalid(text),
+        // Octavia's provider does not support it, or, with the same status, does not exist yet.
+        501 if !says(MISSING) => CloudError::invalid(text),
+        501 => CloudError::denied(text),
+        // Most requests contain IDs and settings of resources that somebody may create or change a
+        // minute later.
+        400 | 422 if !says(MALFORMED) || says(MISSING) => CloudError::denied(text),
         // Nova and Neutron return 413 for limits of body sizes and of request rates.
         413 => CloudError::throttled(Duration::from_secs(5), text),
         _ => error,
@@ -103,7 +125,39 @@ mod tests {
     fn an_unsupported_request_is_invalid() {
         assert!(matches!(refused(501, "{}"), CloudError::Invalid(_)));
         assert!(matches!(refused(500, "{}"), CloudError::Unavailable(_)));
-        assert!(matches!(refused(400, "{}"), CloudError::Invalid(_)));
+    }
+
+    /// What is missing may be created a minute later.
+    #[test]
+    fn only_a_malformed_value_is_invalid() {
+        let octavia = |text: &str| format!(r#"{{"faultcode":"Client","faultstring":"{text}"}}"#);
+        let neutron = |text: &str| format!(r#"{{"NeutronError":{{"message":"{text}"}}}}"#);
+        for body in [
+            octavia("Invalid input for field/attribute lb_algorithm. Value: 'X'."),
+            octavia("Unknown attribute for argument loadbalancer: x"),
+            neutron("['description'] is invalid attribute for filtering"),
+            neutron(
+                "Invalid input for floating_ip_address. Reason: 'x' is not a valid IP address.",
+            ),
+        ] {
+            let error = refused(400, &body);
+            assert!(matches!(error, CloudError::Invalid(_)), "{error:?}");
+        }
+        for body in [
+            octavia("Flavor big not found."),
+            octavia("Validation failure: The specified availability zone 'b' does not exist."),
+            octavia("Provider 'ovn' is not enabled."),
+            octavia("Could not retrieve certificate: ['http://b/1']"),
+            octavia("Supplied network does not contain a subnet for VIP address specified."),
+            octavia("Invalid input for field/attribute vip_subnet_id: Subnet s not found."),
+            neutron("Bad floatingip request: Network n has no gateway."),
+            "{}".to_owned(),
+        ] {
+            let error = refused(400, &body);
+            assert!(matches!(error, CloudError::Denied(_)), "{body} {error:?}");
+        }
+        let unknown = octavia("Provider 'ovn' was not found.");
+        assert!(matches!(refused(501, &unknown), CloudError::Denied(_)));
     }
 
     #[test]

@@ -96,6 +96,24 @@ const LOAD_BALANCER: &[&str] = &[
     "use-octavia",
 ];
 
+/// Settings of other versions and tools, and what to do instead.
+const FORMER: &[(&str, &str, &str)] = &[
+    ("global", "secret-name", SECRET),
+    ("global", "secret-namespace", SECRET),
+    (
+        "global",
+        "kubeconfig-path",
+        "remove it: Skydock has its own kubeconfig, `--kubeconfig`",
+    ),
+    (
+        "loadbalancer",
+        "node-security-group",
+        "remove it: with `manage-security-groups`, each Service has its own group",
+    ),
+];
+
+const SECRET: &str = "plugins cannot read this Secret: move the login to Skydock's credential, and the other settings to this file";
+
 /// The algorithms of Octavia. Which of them a provider supports, only Octavia knows.
 const METHODS: &[&str] = &[
     "ROUND_ROBIN",
@@ -103,6 +121,9 @@ const METHODS: &[&str] = &[
     "SOURCE_IP",
     "SOURCE_IP_PORT",
 ];
+
+/// The only algorithm of Octavia's provider `ovn`.
+const OVN_METHOD: &str = "SOURCE_IP_PORT";
 
 /// Applies one statement.
 ///
@@ -161,11 +182,13 @@ pub(super) fn apply(config: &mut Config, entry: &Entry) -> Result<(), Problem> {
     let key = entry.key.as_deref().unwrap_or_default();
     match taken {
         Ok(true) => Ok(()),
-        Ok(false) => Err(at(format!(
-            "unknown setting `{key}` in section `{}`{}",
-            entry.section,
-            hint(key, &known)
-        ))),
+        Ok(false) => Err(at(former(&section, key).unwrap_or_else(|| {
+            format!(
+                "unknown setting `{key}` in section `{}`{}",
+                entry.section,
+                hint(key, &known)
+            )
+        }))),
         Err(reason) => Err(at(format!("`{key}`: {reason}"))),
     }
 }
@@ -197,21 +220,82 @@ pub(super) fn monitor(config: &Config, entries: &[Entry]) -> Vec<Problem> {
             "`monitor-max-retries-down`: expected a number from 1 to 10",
         ),
     ];
-    let line = |keys: [&str; 2]| {
-        let is_about = |entry: &&Entry| {
-            let key = entry.key.as_deref().unwrap_or_default();
-            entry.section.eq_ignore_ascii_case("LoadBalancer")
-                && keys.iter().any(|about| key.eq_ignore_ascii_case(about))
-        };
-        entries.iter().rfind(is_about).map_or(0, |entry| entry.line)
-    };
     let wrong = checks.into_iter().filter(|(is_wrong, ..)| *is_wrong);
     wrong
         .map(|(_, keys, reason)| Problem {
-            line: line(keys),
+            line: last(entries, &keys).map_or(0, |entry| entry.line),
             reason: reason.to_owned(),
         })
         .collect()
+}
+
+/// Returns the last of these settings of section `LoadBalancer`.
+fn last<'a>(entries: &'a [Entry], keys: &[&str]) -> Option<&'a Entry> {
+    let is_about = |entry: &&Entry| {
+        let key = entry.key.as_deref().unwrap_or_default();
+        entry.section.eq_ignore_ascii_case("LoadBalancer")
+            && keys.iter().any(|about| key.eq_ignore_ascii_case(about))
+    };
+    entries.iter().rfind(is_about)
+}
+
+/// Returns why every Service would be rejected, or have a status that the API server rejects.
+pub(super) fn defaults(config: &Config, entries: &[Entry]) -> Vec<Problem> {
+    let lb = &config.load_balancer;
+    let (tls, suffix) = ("default-tls-container-ref", "ingress-hostname-suffix");
+    let is_in_barbican = lb.tls_container_ref.is_empty()
+        || lb
+            .tls_container_ref
+            .rsplit('/')
+            .nth(1)
+            .is_some_and(|kind| matches!(kind, "containers" | "secrets"));
+    let checks = [
+        (
+            lb.barbican && !is_in_barbican,
+            tls,
+            "expected the URL of a container or secret of Barbican, or `container-store=external`",
+        ),
+        (
+            lb.enable_ingress_hostname && lb.ingress_hostname_suffix.trim_matches('.').is_empty(),
+            suffix,
+            "`enable-ingress-hostname` needs a domain",
+        ),
+    ];
+    let wrong = checks.into_iter().filter(|(is_wrong, ..)| *is_wrong);
+    wrong
+        .map(|(_, key, reason)| Problem {
+            line: last(entries, &[key]).map_or(0, |entry| entry.line),
+            reason: format!("`{key}`: {reason}"),
+        })
+        .collect()
+}
+
+/// Sets the method that OVN supports, and returns whether the file sets another one, with which
+/// Octavia would reject every Service.
+pub(super) fn method(config: &mut Config, entries: &[Entry]) -> Option<Problem> {
+    let lb = &mut config.load_balancer;
+    if lb.lb_provider != "ovn" {
+        return None;
+    }
+    let set = last(entries, &["lb-method"]);
+    match set.filter(|entry| {
+        entry
+            .value
+            .as_deref()
+            .is_some_and(|value| !value.is_empty())
+    }) {
+        None => OVN_METHOD.clone_into(&mut lb.lb_method),
+        Some(entry) if lb.lb_method != OVN_METHOD => {
+            return Some(Problem {
+                line: entry.line,
+                reason: format!(
+                    "`lb-method`: `lb-provider=ovn` supports only `{OVN_METHOD}`, its default: remove the setting"
+                ),
+            });
+        }
+        Some(_) => {}
+    }
+    None
 }
 
 /// Applies an option of the host.
@@ -231,6 +315,14 @@ pub(super) fn option(config: &mut Config, key: &str, value: &str) -> Result<(), 
             hint(key, &["regional-provider-ids"])
         ))),
     }
+}
+
+/// Returns the message about a setting that upstream had, or that another tool reads.
+fn former(section: &str, key: &str) -> Option<String> {
+    let is =
+        |former: &&(&str, &str, &str)| former.0 == section && key.eq_ignore_ascii_case(former.1);
+    let (_, name, instead) = FORMER.iter().find(is)?;
+    Some(format!("`{name}` is not supported: {instead}"))
 }
 
 fn hint(name: &str, known: &[&str]) -> String {
@@ -285,7 +377,11 @@ fn global(config: &mut Config, key: &str, value: &Value<'_>) -> Taken {
                 "" | "public" => Interface::Public,
                 "internal" => Interface::Internal,
                 "admin" => Interface::Admin,
-                _ => return Err("expected `public`, `internal` or `admin`".to_owned()),
+                _ => {
+                    return Err(
+                        "expected `public`, `internal` or `admin`, without `URL`".to_owned()
+                    );
+                }
             };
         }
         "tls-insecure" if value.boolean()? => {

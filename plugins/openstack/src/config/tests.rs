@@ -125,6 +125,10 @@ fn rejects_unknown_settings_with_a_suggestion() {
         "cloud.conf:3: unknown section `LoadBalancers`; did you mean `LoadBalancer`?"
     );
     assert_eq!(
+        problem("[Router]\nrouter-id=r\nother=x"),
+        "cloud.conf:3: unknown section `Router`; did you mean `Route`?"
+    );
+    assert_eq!(
         problem("[Route \"x\"]"),
         "cloud.conf:3: section `Route` has no subsections"
     );
@@ -148,6 +152,14 @@ fn rejects_unsupported_settings_with_name_and_line() {
         (
             "os-endpoint-type=publicURL",
             "cloud.conf:3: `os-endpoint-type`: expected `public`, `internal` or `admin`",
+        ),
+        (
+            "secret-name=openstack-credentials",
+            "cloud.conf:3: `secret-name` is not supported: plugins cannot read this Secret: move the login to",
+        ),
+        (
+            "[LoadBalancer]\nNode-Security-Group=x",
+            "cloud.conf:4: `node-security-group` is not supported: remove it: with `manage-security-groups`",
         ),
         (
             "[LoadBalancer]\nlb-version=v1",
@@ -197,6 +209,14 @@ fn rejects_unsupported_settings_with_name_and_line() {
             "[LoadBalancerClass \"a\"]\nfloating-subnet=~pub(lic",
             "cloud.conf:4: `floating-subnet`: the pattern for the floating IP's subnet is not valid",
         ),
+        (
+            "[LoadBalancer]\ndefault-tls-container-ref=mine",
+            "cloud.conf:4: `default-tls-container-ref`: expected the URL of a container or secret",
+        ),
+        (
+            "[LoadBalancer]\nenable-ingress-hostname=true\ningress-hostname-suffix=",
+            "cloud.conf:5: `ingress-hostname-suffix`: `enable-ingress-hostname` needs a domain",
+        ),
         // The default of the delay is 5 s.
         (
             "[LoadBalancer]\nmonitor-timeout=6s\ncreate-monitor=true",
@@ -218,9 +238,37 @@ fn rejects_unsupported_settings_with_name_and_line() {
         // Without monitors, it does no harm, and files in use have it.
         "[LoadBalancer]\nmonitor-timeout=30s",
         "[Metadata]\nsearch-order=\"\"",
+        "[LoadBalancer]\ndefault-tls-container-ref=mine\ncontainer-store=external",
+        "[LoadBalancer]\ndefault-tls-container-ref=https://b/v1/secrets/1",
+        "[LoadBalancer]\ningress-hostname-suffix=",
     ] {
         assert_eq!(problem(text), "", "{text}");
     }
+}
+
+#[test]
+fn the_default_method_depends_on_the_provider() {
+    for (settings, method) in [
+        ("", "ROUND_ROBIN"),
+        ("lb-provider=octavia", "ROUND_ROBIN"),
+        ("lb-provider=ovn", "SOURCE_IP_PORT"),
+        ("lb-provider=ovn\nlb-method=", "SOURCE_IP_PORT"),
+        (
+            "lb-method=SOURCE_IP_PORT\nlb-provider=ovn",
+            "SOURCE_IP_PORT",
+        ),
+    ] {
+        let text = format!("[Global]\nauth-url=http://k\n[LoadBalancer]\n{settings}");
+        assert_eq!(
+            parse(&text).unwrap().load_balancer.lb_method,
+            method,
+            "{settings}"
+        );
+    }
+    assert_eq!(
+        problem("[loadbalancer]\nLB-method=ROUND_ROBIN\nlb-provider=ovn"),
+        "cloud.conf:4: `lb-method`: `lb-provider=ovn` supports only `SOURCE_IP_PORT`, its default: remove the setting"
+    );
 }
 
 #[test]
@@ -231,6 +279,8 @@ fn error_messages_never_quote_values() {
 
 #[test]
 fn auth_url_is_required() {
+    let wrong = parse("[Global]\nauth-url=keystone:5000").unwrap_err();
+    assert_eq!(wrong.0.len(), 1, "it is not missing");
     let said = parse("[Global]\nregion=x")
         .unwrap_err()
         .in_file("cloud.conf");

@@ -8,6 +8,7 @@ use serde_json::Value;
 use skydock_sdk::{
     Result,
     http::{self, Method},
+    load_balancers::Target,
     types::{CloudError, Service},
 };
 
@@ -49,14 +50,14 @@ pub(super) fn create(
     cloud: &Cloud<'_>,
     service: &Service,
     want: &Want,
-    backends: &[Backend],
+    targets: &[Target],
 ) -> Result<CloudError> {
     if is_unanswered(cloud, &want.name) {
         return Err(CloudError::unavailable(unconfirmed(&want.name)));
     }
     begin(cloud);
     let mut want = want.clone();
-    subnet::of_new(cloud, &mut want, backends)?;
+    let backends = &subnet::of_new(cloud, service, &mut want, targets)?;
     let body = body::load_balancer(&want, backends);
     let what = format!("cannot create load balancer {}", want.name);
     let ask = cloud
@@ -104,6 +105,11 @@ pub(super) fn is_as_made(cloud: &Cloud<'_>, id: &str, want: &Want, backends: &[B
         .host
         .kept(&made_key(id))
         .is_some_and(|kept| kept == digest(want, backends))
+}
+
+/// Returns true if this load balancer was created a short time ago, and is not complete yet.
+pub(super) fn was_made(cloud: &Cloud<'_>, id: &str) -> bool {
+    cloud.host.kept(&made_key(id)).is_some()
 }
 
 /// Forgets what a load balancer was created with, so that its parts are read.
@@ -191,9 +197,10 @@ pub(super) fn check_tls(cloud: &Cloud<'_>, want: &Want) -> Result<()> {
         ));
     }
     if !cloud.has(Kind::KeyManager)? {
-        return Err(invalid(
-            "the cloud has no key manager: set `container-store=external` if the container is external",
-        ));
+        return Err(CloudError::denied(format!(
+            "{}: the cloud has no key manager: set `container-store=external` if the container is external",
+            annotation::TLS_CONTAINER_REF
+        )));
     }
     let path = format!("/{kind}/{}", http::segment(id)?);
     cloud

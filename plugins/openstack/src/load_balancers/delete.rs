@@ -1,7 +1,5 @@
 //! Deletes a load balancer and everything that was created for it.
 
-use std::time::Duration;
-
 use skydock_sdk::{
     Result,
     http::Method,
@@ -13,6 +11,7 @@ use super::{
     find::{Found, called, find, tagged, whose},
     floating, forget, is_noted, names,
     plan::{plan_removal, remove},
+    proof,
     read::{Depth, read},
     security, served,
     step::Step,
@@ -24,15 +23,12 @@ use super::{
 use crate::{
     cloud::{Cloud, Kind},
     host::Event,
-    octavia::{Listener, LoadBalancer, Member, Phase},
+    octavia::{Listener, LoadBalancer, Phase},
 };
 
 /// How often a Service that was switched to another load balancer waits for the previous one, for
 /// about a minute.
 const PATIENCE: u8 = 16;
-
-/// How long it is remembered that a load balancer leads to this cluster.
-const PROVEN: Duration = Duration::from_secs(3600);
 
 /// What happens to a load balancer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,7 +63,7 @@ pub fn ensure_deleted(cloud: &Cloud<'_>, service: &Service) -> Result<()> {
         features: cloud.features()?,
         ..Want::default()
     };
-    let keep = annotation::boolean(service, annotation::KEEP_FLOATING_IP, false);
+    let keep = annotation::keeps_floating_ip(service);
     let deleting = Service {
         deleting: true,
         ..service.clone()
@@ -75,28 +71,38 @@ pub fn ensure_deleted(cloud: &Cloud<'_>, service: &Service) -> Result<()> {
     let found = find(cloud, &want.id, &want.name, &deleting)?;
     let id = found.as_ref().map(|found| found.load_balancer.id.clone());
     let by_name = found.as_ref().is_none_or(|found| found.by_name);
+    let mut is_used = false;
     if let Some(found) = found {
-        take_off(cloud, service, &want, found, keep)?;
-    }
-    for other in others(cloud, &want, id.as_deref(), by_name)? {
-        if leads_here(cloud, &want, &other)? {
-            take_off(cloud, service, &want, other, keep)?;
+        if proof::is_foreign(cloud, service, &want, &found, None)? {
+            tell_left(cloud, service, &found);
         } else {
-            let message = format!(
-                "Load balancer {} has the name or the tag of this Service, but the Service uses another one, and its members do not \
-                 belong to this cluster. It is not changed: delete it if nobody needs it",
-                other.load_balancer.id
-            );
-            cloud
-                .host
-                .tell(service, &Event::warning("LoadBalancerLeft", message));
+            is_used = true;
+            take_off(cloud, service, &want, found, keep)?;
         }
     }
-    if id.is_none() {
+    for other in others(cloud, &want, id.as_deref(), by_name)? {
+        if proof::leads_here(cloud, &want, &other)? {
+            take_off(cloud, service, &want, other, keep)?;
+        } else {
+            tell_left(cloud, service, &other);
+        }
+    }
+    if !is_used {
         remains(cloud, service, &want, keep)
     } else {
         security::remove(cloud, service)
     }
+}
+
+fn tell_left(cloud: &Cloud<'_>, service: &Service, found: &Found) {
+    let message = format!(
+        "Load balancer {} has the name or the tag of this Service, but the Service does not use it, and its members do not belong to \
+         this cluster. It is not changed: delete it if nobody needs it",
+        found.load_balancer.id
+    );
+    cloud
+        .host
+        .tell(service, &Event::warning("LoadBalancerLeft", message));
 }
 
 /// Returns the load balancers that this Service may have used before it was switched to the one
@@ -165,45 +171,6 @@ pub(super) fn previous(
         }
     }
     Ok(())
-}
-
-/// Returns true if all members of a load balancer are nodes of this cluster: another cluster may
-/// have the same name and a Service with this name. A load balancer that is deleted completely
-/// needs at least one member. This is remembered, because members are deleted first.
-fn leads_here(cloud: &Cloud<'_>, want: &Want, found: &Found) -> Result<bool> {
-    let key = format!("leads here {}", found.load_balancer.id);
-    if cloud.host.kept(&key).is_some() {
-        return Ok(true);
-    }
-    let ownership = Ownership {
-        owner: found.by_name,
-        ..Ownership::default()
-    };
-    let tree = read(
-        cloud,
-        found.load_balancer.clone(),
-        want,
-        &ownership,
-        Depth::Members,
-    )?;
-    let Some(nodes) = cloud.host.nodes() else {
-        return Err(CloudError::unavailable(
-            "the nodes of the cluster are not known yet",
-        ));
-    };
-    let is_node = |member: &Member| {
-        nodes.iter().any(|node| {
-            node.addresses
-                .iter()
-                .any(|address| address.address == member.address)
-        })
-    };
-    let mut members = tree.members.values().flatten().peekable();
-    let leads_here = (members.peek().is_some() || !found.by_name) && members.all(is_node);
-    if leads_here {
-        cloud.host.keep(&key, &[1], PROVEN);
-    }
-    Ok(leads_here)
 }
 
 /// Deletes a load balancer, or the parts of this Service if it is kept. Succeeds if it is kept.
@@ -299,7 +266,8 @@ fn serves_others(
 }
 
 /// Deletes other load balancers with this name, which are for a Service that never had an address:
-/// two clients that did not know of each other may both have created one.
+/// two clients that did not know of each other may both have created one. One that serves another
+/// cluster is not changed.
 ///
 /// # Errors
 /// Returns "in progress" until the others are being deleted, otherwise the error that prevents it.
@@ -317,6 +285,14 @@ pub(super) fn rivals(
         .filter(|rival| rival.id != kept.id)
     {
         let ownership = whose(cloud, &rival, want, service, true)?;
+        let found = Found {
+            load_balancer: rival,
+            by_name: true,
+        };
+        if proof::is_foreign(cloud, service, want, &found, None)? {
+            continue;
+        }
+        let rival = found.load_balancer;
         match rival.phase() {
             Phase::Going => {}
             _ if fate(&rival, &ownership) == Fate::Stays => {}

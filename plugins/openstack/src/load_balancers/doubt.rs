@@ -22,7 +22,7 @@ const ASKED_FOR: [(&str, &str); 3] = [
 
 /// Returns the error, or "in progress" if Neutron has the resource that Octavia did not find.
 pub(super) fn doubt(cloud: &Cloud<'_>, error: CloudError) -> CloudError {
-    let CloudError::Invalid(said) = &error else {
+    let CloudError::Denied(said) = &error else {
         return error;
     };
     let Some(path) = missing(said) else {
@@ -87,7 +87,7 @@ mod tests {
             200,
             json!({"subnet": {}}),
         );
-        let doubted = doubt(&script.cloud(), CloudError::invalid(SAID));
+        let doubted = doubt(&script.cloud(), CloudError::denied(SAID));
         assert!(matches!(doubted, CloudError::InProgress(_)), "{doubted:?}");
         script.on(
             "GET http://network/v2.0/subnets/31f56a2c-c1fc",
@@ -95,8 +95,8 @@ mod tests {
             json!({"NeutronError": {}}),
         );
         assert_eq!(
-            doubt(&script.cloud(), CloudError::invalid(SAID)),
-            CloudError::invalid(SAID)
+            doubt(&script.cloud(), CloudError::denied(SAID)),
+            CloudError::denied(SAID)
         );
     }
 }

@@ -7,14 +7,15 @@ use skydock_sdk::{
 };
 
 use super::{
-    Nodes, annotation, at_work, being_made, create, delete,
+    Nodes, SETTINGS_IGNORED, annotation, at_work, being_made, create, delete,
     find::{Found, find_or_none, whose},
-    floating, forget,
-    members::{Backend, backends},
+    fixed, floating, forget,
+    members::Backend,
     note,
     plan::plan,
+    proof,
     read::{Depth, read},
-    security, served, status, subnet, targets, tell_ignored,
+    security, served, status, subnet, targets, tell_ignored, tell_once,
     todo::{self, Left},
     tree::Ownership,
     waited,
@@ -38,20 +39,28 @@ pub fn ensure(
     nodes: &dyn Nodes,
 ) -> Result<LoadBalancerStatus> {
     let mut want = wanted(cloud, service)?;
+    tell_ignored(cloud, service, &want);
+    if let Some(reason) = &want.rejected {
+        return Err(CloudError::invalid(reason.as_str()));
+    }
     let found = find_or_none(cloud, &want, service)?;
-    let Some(Found {
+    let Some(found) = found else {
+        create::check_tls(cloud, &want)?;
+        let targets = targets(cloud, service, nodes, &want);
+        return Err(create::create(cloud, service, &want, &targets)?);
+    };
+    if proof::is_foreign(cloud, service, &want, &found, Some(nodes))? {
+        return Err(proof::rejection(cloud, &found.load_balancer));
+    }
+    let Found {
         load_balancer,
         by_name,
-    }) = found
-    else {
-        create::check_tls(cloud, &want)?;
-        tell_ignored(cloud, service, &want);
-        let backends = backends(&targets(nodes, &want), want.family);
-        return Err(create::create(cloud, service, &want, &backends)?);
-    };
+    } = found;
     let id = load_balancer.id.clone();
     let ownership = whose(cloud, &load_balancer, &want, service, by_name)?;
     may_share(cloud, &want, &ownership, &load_balancer)?;
+    let differences = fixed::differences(service, &want, &load_balancer, &ownership);
+    tell_once(cloud, service, SETTINGS_IGNORED, &differences);
     if want.id != id && load_balancer.phase() != Phase::Going {
         note(cloud, service, &id);
     }
@@ -72,10 +81,13 @@ pub fn ensure(
     }
     if ownership.owner {
         delete::rivals(cloud, service, &want, &load_balancer)?;
+    } else {
+        // Before any change: a Service that is rejected has no tag and no listener.
+        floating::may_share(cloud, &want, &load_balancer)?;
     }
     create::check_tls(cloud, &want)?;
-    let backends = backends(&targets(nodes, &want), want.family);
-    subnet::of_members(cloud, &mut want, &backends, &load_balancer)?;
+    let targets = targets(cloud, service, nodes, &want);
+    let backends = subnet::of_members(cloud, &mut want, &targets, &load_balancer)?;
     if !create::is_as_made(cloud, &id, &want, &backends) {
         create::forget_made(cloud, &id);
         let digest = create::number("ensure", &want, &backends);
@@ -115,15 +127,9 @@ fn may_share(
     }
     let id = &load_balancer.id;
     if !want.features.tags {
-        return Err(CloudError::invalid(
+        return Err(CloudError::denied(
             "sharing a load balancer requires tags (Octavia 2.5)",
         ));
-    }
-    // The floating IP of the load balancer would make an internal Service reachable from outside.
-    if want.internal {
-        return Err(CloudError::invalid(format!(
-            "an internal Service cannot share load balancer {id}"
-        )));
     }
     if !ownership.attached && ownership.services + 1 > cloud.config.load_balancer.max_shared_lb {
         // Another Service may leave the load balancer.

@@ -7,11 +7,11 @@ use serde_json::{Map, Value, json};
 use skydock_sdk::{
     Result,
     http::Method,
-    types::{CloudError, Service},
+    types::{CloudError, IpFamily, Service},
 };
 
 use super::{
-    annotation, names,
+    annotation, names, tell_once,
     tree::Ownership,
     want::{Floating, Want},
 };
@@ -21,6 +21,9 @@ use crate::{
     network::{FloatingIp, Network, Subnet},
     octavia::LoadBalancer,
 };
+
+/// The reason of the event about a request for another floating IP.
+const ADDRESS_IGNORED: &str = "LoadBalancerFloatingIPKept";
 
 #[derive(Deserialize)]
 struct Answer {
@@ -39,6 +42,8 @@ enum Decision<'a> {
     Vip,
     /// Use this floating IP.
     Keep(&'a FloatingIp),
+    /// Use the requested address instead of this floating IP.
+    Replace(&'a FloatingIp),
     /// Delete this floating IP.
     Delete(&'a FloatingIp),
     /// Detach this floating IP without deleting it.
@@ -49,12 +54,17 @@ enum Decision<'a> {
     OwnersOnly,
     /// The floating IP is not wanted, but it is also the address of other Services.
     OfOthers,
+    /// A floating IP is required, but other Services that share the load balancer are internal.
+    Exposes,
 }
 
+/// Decides what happens to the floating IP. `had_one` is true if the Service has had an address that
+/// is not the load balancer's own.
 fn decide<'a>(
     want: &Want,
     ownership: &Ownership,
     attached: Option<&'a FloatingIp>,
+    had_one: bool,
 ) -> Decision<'a> {
     match attached {
         Some(_) if want.internal && ownership.is_shared() => Decision::OfOthers,
@@ -62,13 +72,58 @@ fn decide<'a>(
             Decision::Delete(floating)
         }
         Some(floating) if want.internal => Decision::Detach(floating),
+        Some(floating) if is_other(want, floating) && ownership.owner && !ownership.is_shared() => {
+            Decision::Replace(floating)
+        }
         Some(floating) => Decision::Keep(floating),
         None if want.internal => Decision::Vip,
+        None if ownership.owner && ownership.is_shared() && !had_one => Decision::Exposes,
         None if ownership.owner => Decision::Make,
         // A floating IP would make an internal Service on the same load balancer reachable from
         // outside.
         None => Decision::OwnersOnly,
     }
+}
+
+/// Checks whether a Service may share the load balancer of another one at its current address. The
+/// floating IP would make an internal Service reachable from outside, and only the owner can create
+/// it.
+///
+/// # Errors
+/// Fails if the Service cannot have this address.
+pub(super) fn may_share(cloud: &Cloud<'_>, want: &Want, balancer: &LoadBalancer) -> Result<()> {
+    let is_v6 = is_v6(balancer);
+    if want
+        .family
+        .is_some_and(|family| is_v6 != (family == IpFamily::Ipv6))
+    {
+        return Err(CloudError::denied(format!(
+            "the address of load balancer {} does not have the first IP family of the Service",
+            balancer.id
+        )));
+    }
+    if is_v6 {
+        return Ok(());
+    }
+    match (want.internal, attached(cloud, balancer)?) {
+        (true, Some(_)) => Err(of_others(balancer)),
+        (false, None) => Err(owners_only(balancer)),
+        (true, None) | (false, Some(_)) => Ok(()),
+    }
+}
+
+fn owners_only(balancer: &LoadBalancer) -> CloudError {
+    CloudError::unavailable(format!(
+        "load balancer {} has no floating IP, and only the Service that it was created for can add one",
+        balancer.id
+    ))
+}
+
+fn of_others(balancer: &LoadBalancer) -> CloudError {
+    CloudError::unavailable(format!(
+        "an internal Service cannot share load balancer {}: its floating IP is the address of other Services, too",
+        balancer.id
+    ))
 }
 
 /// Returns true if the floating IP was created for a Service, by this provider or by upstream, and
@@ -169,27 +224,112 @@ pub(super) fn ensure(
         return Ok(vip);
     }
     let attached = attached(cloud, balancer)?;
-    match decide(want, ownership, attached.as_ref()) {
+    let had_one = was_elsewhere(service, &vip);
+    match decide(want, ownership, attached.as_ref(), had_one) {
         Decision::Vip => Ok(vip),
-        Decision::Keep(floating) => Ok(floating.floating_ip_address.clone()),
-        Decision::Delete(floating) => remove(cloud, floating).map(|()| vip),
-        Decision::Detach(floating) => {
-            let what = format!("cannot detach floating IP {}", floating.floating_ip_address);
-            let mut change = kept(floating);
-            change.insert("port_id".to_owned(), Value::Null);
-            update(cloud, floating, &change, what)?;
-            Ok(vip)
+        Decision::Keep(floating) => {
+            let message = if is_other(want, floating) {
+                not_used(want, floating, "it is also the address of other Services")
+            } else {
+                elsewhere(service, want, floating)
+            };
+            tell_once(cloud, service, ADDRESS_IGNORED, &message);
+            Ok(floating.floating_ip_address.clone())
         }
-        Decision::OwnersOnly => Err(CloudError::unavailable(format!(
-            "load balancer {} has no floating IP, and only the Service that it was created for can add one",
-            balancer.id
-        ))),
-        Decision::OfOthers => Err(CloudError::unavailable(format!(
-            "an internal Service cannot share load balancer {}: its floating IP is the address of other Services, too",
+        Decision::Replace(floating) => replace(cloud, service, want, balancer, floating),
+        Decision::Delete(floating) => remove(cloud, floating).map(|()| vip),
+        Decision::Detach(floating) => detach(cloud, floating).map(|()| vip),
+        Decision::OwnersOnly => Err(owners_only(balancer)),
+        Decision::OfOthers => Err(of_others(balancer)),
+        Decision::Exposes => Err(CloudError::unavailable(format!(
+            "load balancer {} gets no floating IP: it would be the address of the internal Services that share it, too",
             balancer.id
         ))),
         Decision::Make => Ok(make(cloud, service, want, balancer)?.unwrap_or(vip)),
     }
+}
+
+/// Returns true if the Service requests another address than that of this floating IP.
+fn is_other(want: &Want, floating: &FloatingIp) -> bool {
+    let wish = &want.floating.address;
+    !wish.is_empty() && *wish != floating.floating_ip_address
+}
+
+fn not_used(want: &Want, current: &FloatingIp, why: &str) -> String {
+    format!(
+        "loadBalancerIP is {}, but the address stays {}: {why}",
+        want.floating.address, current.floating_ip_address
+    )
+}
+
+/// Returns a message if the Service selects another network than that of its floating IP, or an empty
+/// one. Defaults of `cloud.conf` are meant for new floating IPs.
+fn elsewhere(service: &Service, want: &Want, floating: &FloatingIp) -> String {
+    let selects = [annotation::FLOATING_NETWORK_ID, annotation::CLASS]
+        .iter()
+        .any(|key| !annotation::text(service, key, "").is_empty());
+    let network = &want.floating.network_id;
+    let requested = &want.floating.address;
+    if !selects || !requested.is_empty() || floating.is_in(network) {
+        return String::new();
+    }
+    format!(
+        "floating-network-id is {network}, but floating IP {} is in network {}: delete it to get one in the other network",
+        floating.floating_ip_address, floating.floating_network_id
+    )
+}
+
+/// Replaces a floating IP by the one that the Service requests, if that is free. Otherwise, the
+/// Service keeps its address, and an event tells why.
+fn replace(
+    cloud: &Cloud<'_>,
+    service: &Service,
+    want: &Want,
+    balancer: &LoadBalancer,
+    current: &FloatingIp,
+) -> Result<String> {
+    let requested = with_address(cloud, &want.floating.address)?;
+    let why = match &requested {
+        None => "no floating IP of the project has the requested one",
+        Some(floating) if !is_free(floating) => "the requested one is in use",
+        Some(_) => "",
+    };
+    let message = if why.is_empty() {
+        String::new()
+    } else {
+        not_used(want, current, why)
+    };
+    tell_once(cloud, service, ADDRESS_IGNORED, &message);
+    let Some(requested) = requested.filter(is_free) else {
+        return Ok(current.floating_ip_address.clone());
+    };
+    // A port can have only one. If the next request fails, the retry attaches the requested one.
+    if is_ours(current) && !want.floating.keep {
+        remove(cloud, current)?;
+    } else {
+        detach(cloud, current)?;
+    }
+    let port = balancer.vip_port_id.clone().unwrap_or_default();
+    attach(cloud, service, &requested, &port)
+}
+
+fn with_address(cloud: &Cloud<'_>, address: &str) -> Result<Option<FloatingIp>> {
+    let query = vec![("floating_ip_address", address)];
+    let found: Vec<FloatingIp> = cloud.list(Kind::Network, "/floatingips", query)?;
+    Ok(found
+        .into_iter()
+        .find(|floating| floating.floating_ip_address == *address))
+}
+
+fn is_free(floating: &FloatingIp) -> bool {
+    floating.port_id.as_deref().unwrap_or_default().is_empty()
+}
+
+fn detach(cloud: &Cloud<'_>, floating: &FloatingIp) -> Result<()> {
+    let what = format!("cannot detach floating IP {}", floating.floating_ip_address);
+    let mut change = kept(floating);
+    change.insert("port_id".to_owned(), Value::Null);
+    update(cloud, floating, &change, what)
 }
 
 /// Attaches the address that the Service requests, or creates a floating IP. Returns `None` if
@@ -208,22 +348,13 @@ fn make(
     } = &want.floating;
     let port = balancer.vip_port_id.clone().unwrap_or_default();
     if !address.is_empty() {
-        let query = vec![("floating_ip_address", address.as_str())];
-        let found: Vec<FloatingIp> = cloud.list(Kind::Network, "/floatingips", query)?;
-        if let Some(floating) = found
-            .iter()
-            .find(|floating| floating.floating_ip_address == *address)
-        {
-            if floating
-                .port_id
-                .as_deref()
-                .is_some_and(|port| !port.is_empty())
-            {
+        if let Some(floating) = with_address(cloud, address)? {
+            if !is_free(&floating) {
                 return Err(CloudError::unavailable(format!(
                     "floating IP {address} (loadBalancerIP) is already in use"
                 )));
             }
-            return attach(cloud, service, floating, &port).map(Some);
+            return attach(cloud, service, &floating, &port).map(Some);
         }
     } else if let Some(floating) = astray(cloud, service)?
         .iter()
@@ -485,7 +616,7 @@ pub(super) fn astray(cloud: &Cloud<'_>, service: &Service) -> Result<Vec<Floatin
 
 fn is_astray(cloud: &Cloud<'_>, service: &Service, floating: &FloatingIp) -> bool {
     floating.description == names::floating_ip(cloud.cluster, service)
-        && floating.port_id.as_deref().unwrap_or_default().is_empty()
+        && is_free(floating)
         && addresses(service).contains(&floating.floating_ip_address.as_str())
 }
 
@@ -522,15 +653,15 @@ mod tests {
     #[test]
     fn only_the_owner_creates_a_floating_ip() {
         assert_eq!(
-            decide(&want(false, false), &owner(true), None),
+            decide(&want(false, false), &owner(true), None, false),
             Decision::Make
         );
         assert_eq!(
-            decide(&want(false, false), &owner(false), None),
+            decide(&want(false, false), &owner(false), None, false),
             Decision::OwnersOnly
         );
         assert_eq!(
-            decide(&want(true, false), &owner(true), None),
+            decide(&want(true, false), &owner(true), None, false),
             Decision::Vip
         );
     }
@@ -539,11 +670,11 @@ mod tests {
     fn an_external_service_keeps_an_attached_floating_ip() {
         let other = floating("mine");
         assert_eq!(
-            decide(&want(false, false), &owner(true), Some(&other)),
+            decide(&want(false, false), &owner(true), Some(&other), false),
             Decision::Keep(&other)
         );
         assert_eq!(
-            decide(&want(false, false), &owner(false), Some(&other)),
+            decide(&want(false, false), &owner(false), Some(&other), false),
             Decision::Keep(&other)
         );
     }
@@ -553,21 +684,40 @@ mod tests {
         let ours = floating("Floating IP for Kubernetes external service a/b from cluster c");
         let other = floating("mine");
         assert_eq!(
-            decide(&want(true, false), &owner(true), Some(&ours)),
+            decide(&want(true, false), &owner(true), Some(&ours), false),
             Decision::Delete(&ours)
         );
         assert_eq!(
-            decide(&want(true, true), &owner(true), Some(&ours)),
+            decide(&want(true, true), &owner(true), Some(&ours), false),
             Decision::Detach(&ours)
         );
         assert_eq!(
-            decide(&want(true, false), &owner(true), Some(&other)),
+            decide(&want(true, false), &owner(true), Some(&other), false),
             Decision::Detach(&other)
         );
         let kept = floating(&names::kept_floating_ip(&ours.description));
         assert_eq!(
-            decide(&want(true, false), &owner(true), Some(&kept)),
+            decide(&want(true, false), &owner(true), Some(&kept), false),
             Decision::Detach(&kept)
+        );
+    }
+
+    /// Only internal Services can share a load balancer without a floating IP.
+    #[test]
+    fn an_owner_does_not_expose_internal_services() {
+        let shared = Ownership {
+            attached: true,
+            services: 2,
+            ..owner(true)
+        };
+        assert_eq!(
+            decide(&want(false, false), &shared, None, false),
+            Decision::Exposes
+        );
+        // Somebody detached it, so the others are not internal.
+        assert_eq!(
+            decide(&want(false, false), &shared, None, true),
+            Decision::Make
         );
     }
 
@@ -580,11 +730,14 @@ mod tests {
             ..owner(true)
         };
         assert_eq!(
-            decide(&want(true, false), &shared, Some(&ours)),
+            decide(&want(true, false), &shared, Some(&ours), false),
             Decision::OfOthers
         );
         // Another Service cannot use a load balancer without a floating IP, so it does not affect
         // the owner.
-        assert_eq!(decide(&want(true, false), &shared, None), Decision::Vip);
+        assert_eq!(
+            decide(&want(true, false), &shared, None, false),
+            Decision::Vip
+        );
     }
 }

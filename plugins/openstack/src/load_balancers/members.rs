@@ -2,6 +2,7 @@
 
 use std::{collections::BTreeSet, net::IpAddr};
 
+use ipnet::IpNet;
 use skydock_sdk::{
     Lookup,
     load_balancers::Target,
@@ -56,38 +57,56 @@ pub fn selected(nodes: Vec<Node>, selector: &[(String, String)]) -> Vec<Target> 
         .collect()
 }
 
-/// Returns the nodes with an address of the family.
+/// Returns the nodes with an address of the family, preferably in one of these networks.
 #[must_use]
-pub fn backends(targets: &[Target], family: Option<IpFamily>) -> Vec<Backend> {
+pub fn backends(targets: &[Target], family: Option<IpFamily>, nets: &[IpNet]) -> Vec<Backend> {
     let backend = |target: &Target| {
         Some(Backend {
             name: target.name.clone(),
-            address: address(&target.addresses, family)?.to_owned(),
+            address: address(&target.addresses, family, nets)?.to_owned(),
             provider_id: target.provider_id.clone().unwrap_or_default(),
         })
     };
     targets.iter().filter_map(backend).collect()
 }
 
-/// Returns the first internal address of the family, or otherwise the first external one.
-fn address(addresses: &[NodeAddress], family: Option<IpFamily>) -> Option<&str> {
-    let fits = |address: &&NodeAddress| {
-        let is_v6 = match address.address.parse() {
-            Ok(IpAddr::V4(_)) => false,
-            Ok(IpAddr::V6(_)) => true,
-            Err(_) => return false,
-        };
-        family.is_none_or(|family| is_v6 == (family == IpFamily::Ipv6))
+/// Returns true if the network decides which address of a node is used.
+#[must_use]
+pub fn is_ambiguous(targets: &[Target], family: Option<IpFamily>) -> bool {
+    targets
+        .iter()
+        .any(|target| candidates(&target.addresses, family).count() > 1)
+}
+
+/// Returns the first address in one of the networks. If there is none, members are behind a router:
+/// the first address.
+fn address<'a>(
+    addresses: &'a [NodeAddress],
+    family: Option<IpFamily>,
+    nets: &[IpNet],
+) -> Option<&'a str> {
+    let is_near = |(_, ip): &(&str, IpAddr)| nets.iter().any(|net| net.contains(ip));
+    candidates(addresses, family)
+        .find(is_near)
+        .or_else(|| candidates(addresses, family).next())
+        .map(|(address, _)| address)
+}
+
+/// Returns the internal addresses of the family, then the external ones.
+fn candidates(
+    addresses: &[NodeAddress],
+    family: Option<IpFamily>,
+) -> impl Iterator<Item = (&str, IpAddr)> {
+    let fits = move |address: &'_ NodeAddress| {
+        let ip: IpAddr = address.address.parse().ok()?;
+        family
+            .is_none_or(|family| ip.is_ipv6() == (family == IpFamily::Ipv6))
+            .then_some(ip)
     };
-    let of = |kind: AddressKind| {
-        addresses
-            .iter()
-            .filter(move |address| address.kind == kind)
-            .find(fits)
-    };
-    of(AddressKind::InternalIp)
-        .or_else(|| of(AddressKind::ExternalIp))
-        .map(|address| address.address.as_str())
+    [AddressKind::InternalIp, AddressKind::ExternalIp]
+        .into_iter()
+        .flat_map(|kind| addresses.iter().filter(move |address| address.kind == kind))
+        .filter_map(move |address| Some((address.address.as_str(), fits(address)?)))
 }
 
 /// Returns the members of the pool of a port, ordered by name.
@@ -138,11 +157,42 @@ mod tests {
             at(InternalIp, "2001:db8::1"),
             at(InternalIp, "10.0.0.1"),
         ];
-        assert_eq!(address(&all, Some(IpFamily::Ipv4)), Some("10.0.0.1"));
-        assert_eq!(address(&all, Some(IpFamily::Ipv6)), Some("2001:db8::1"));
-        assert_eq!(address(&all, None), Some("2001:db8::1"));
-        assert_eq!(address(&all[..2], Some(IpFamily::Ipv4)), Some("9.9.9.9"));
-        assert_eq!(address(&all[..2], Some(IpFamily::Ipv6)), None);
+        assert_eq!(address(&all, Some(IpFamily::Ipv4), &[]), Some("10.0.0.1"));
+        assert_eq!(
+            address(&all, Some(IpFamily::Ipv6), &[]),
+            Some("2001:db8::1")
+        );
+        assert_eq!(address(&all, None, &[]), Some("2001:db8::1"));
+        assert_eq!(
+            address(&all[..2], Some(IpFamily::Ipv4), &[]),
+            Some("9.9.9.9")
+        );
+        assert_eq!(address(&all[..2], Some(IpFamily::Ipv6), &[]), None);
+    }
+
+    #[test]
+    fn the_address_in_the_network_of_the_members_is_preferred() {
+        use AddressKind::{ExternalIp, InternalIp};
+        let all = [
+            at(InternalIp, "10.0.0.21"),
+            at(InternalIp, "172.20.0.21"),
+            at(InternalIp, "2001:db8:1::1"),
+            at(InternalIp, "2001:db8:2::1"),
+            at(ExternalIp, "192.0.2.7"),
+        ];
+        let (v4, v6) = (Some(IpFamily::Ipv4), Some(IpFamily::Ipv6));
+        for (family, nets, chosen) in [
+            (v4, &["172.20.0.0/24"][..], "172.20.0.21"),
+            (v4, &["10.0.0.0/24", "172.20.0.0/24"], "10.0.0.21"),
+            (v4, &["192.0.2.0/24"], "192.0.2.7"),
+            (v4, &["10.99.0.0/24"], "10.0.0.21"),
+            (v4, &["2001:db8:2::/64"], "10.0.0.21"),
+            (v6, &["2001:db8:2::/64"], "2001:db8:2::1"),
+            (v6, &[], "2001:db8:1::1"),
+        ] {
+            let nets: Vec<IpNet> = nets.iter().map(|net| net.parse().unwrap()).collect();
+            assert_eq!(address(&all, family, &nets), Some(chosen), "{nets:?}");
+        }
     }
 
     #[test]

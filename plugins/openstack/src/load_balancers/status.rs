@@ -5,7 +5,7 @@ use skydock_sdk::{
     types::{Ingress, IpMode, LoadBalancerStatus, Service},
 };
 
-use super::{annotation, find::find, floating, names, security, served, want::Want, wanted};
+use super::{annotation, find::find, floating, names, proof, security, served, want::Want, wanted};
 use crate::{cloud::Cloud, config::Config};
 
 /// Returns the status of a Service whose load balancer has this address.
@@ -60,6 +60,14 @@ pub fn get(cloud: &Cloud<'_>, service: &Service) -> Result<Option<LoadBalancerSt
         // Service.
         return Ok(Some(LoadBalancerStatus::default()));
     }
+    let named = Want {
+        name,
+        id: id.to_owned(),
+        ..Want::default()
+    };
+    if proof::is_foreign(cloud, service, &named, &found, None)? {
+        return remains(cloud, service);
+    }
     let vip = found.load_balancer.vip_address.clone().unwrap_or_default();
     let floating = floating::attached(cloud, &found.load_balancer)?
         .map(|floating| floating.floating_ip_address);
@@ -78,7 +86,7 @@ pub fn get(cloud: &Cloud<'_>, service: &Service) -> Result<Option<LoadBalancerSt
 /// Returns an empty status if there is no load balancer but resources that were created with it, so
 /// that the host deletes them.
 fn remains(cloud: &Cloud<'_>, service: &Service) -> Result<Option<LoadBalancerStatus>> {
-    let keep = annotation::boolean(service, annotation::KEEP_FLOATING_IP, false);
+    let keep = annotation::keeps_floating_ip(service);
     let leaves = served(service)
         && (security::exists(cloud, service)?
             || (!keep && !floating::astray(cloud, service)?.is_empty()));

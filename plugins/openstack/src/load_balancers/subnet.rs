@@ -1,15 +1,29 @@
-//! The subnet of the members. If it is not configured, it is the subnet of the first node, as in
-//! upstream. This also holds if the load balancer has its address in another subnet, because the
-//! user has set its port or the load balancer.
+//! The subnets of load balancers and their members, and the addresses of nodes in them.
+//!
+//! If the subnet of the members is not configured, it is that of the first node, as in upstream. This
+//! also holds if the load balancer has its address in another subnet, because the user has set its
+//! port or the load balancer.
 
-use std::time::Duration;
+use std::{net::IpAddr, time::Duration};
 
-use skydock_sdk::{Result, types::CloudError};
+use ipnet::IpNet;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use skydock_sdk::{
+    Result, http,
+    load_balancers::Target,
+    types::{CloudError, IpFamily, Service},
+};
 
-use super::{members::Backend, want::Want};
+use super::{
+    annotation,
+    members::{Backend, backends, is_ambiguous},
+    want::Want,
+};
 use crate::{
-    cloud::{BELIEVED, Cloud},
+    cloud::{BELIEVED, Cloud, Kind},
     instances::ports_of,
+    network::Subnet,
     octavia::LoadBalancer,
     provider_id::{self, Machine},
 };
@@ -17,40 +31,237 @@ use crate::{
 /// When to retry if no node shows which subnet the load balancer should use.
 const NO_NODE: Duration = Duration::from_secs(30);
 
-/// Sets the subnets of a new load balancer and its members.
+/// Sets the subnets of a new load balancer and its members, and returns its nodes.
 ///
 /// # Errors
-/// Fails if the subnet depends on a node and no node shows it.
-pub(super) fn of_new(cloud: &Cloud<'_>, want: &mut Want, backends: &[Backend]) -> Result<()> {
-    if !want.vip.network_id.is_empty() || !want.vip.subnet_id.is_empty() {
-        return Ok(());
+/// Fails if the subnet depends on a node and no node shows it, or if no subnet has the IP family.
+pub(super) fn of_new(
+    cloud: &Cloud<'_>,
+    service: &Service,
+    want: &mut Want,
+    targets: &[Target],
+) -> Result<Vec<Backend>> {
+    if want.vip.network_id.is_empty() && want.vip.subnet_id.is_empty() {
+        let first = backends(targets, want.family, &[]);
+        let subnet = of_nodes(cloud, &first)?;
+        if want.vip.port_id.is_empty() {
+            want.vip.subnet_id = subnet.clone().ok_or_else(|| unknown(cloud, &first))?;
+        }
+        if want.member_subnet.is_empty() {
+            want.member_subnet = subnet.unwrap_or_default();
+        }
+    } else if want.vip.port_id.is_empty() {
+        set_vip(cloud, service, want)?;
     }
-    let subnet = of_nodes(cloud, backends)?;
-    if want.vip.port_id.is_empty() {
-        want.vip.subnet_id = subnet.clone().ok_or_else(|| unknown(cloud, backends))?;
+    let is_own =
+        |subnet: &str| annotation::text(service, annotation::MEMBER_SUBNET_ID, "") == subnet;
+    if let Some(wrong) = set_member_subnet(cloud, want, &want.vip.subnet_id.clone())?
+        && is_own(&wrong)
+    {
+        return Err(of_other_family(annotation::MEMBER_SUBNET_ID, &wrong));
     }
-    if want.member_subnet.is_empty() {
-        want.member_subnet = subnet.unwrap_or_default();
-    }
-    Ok(())
+    near(cloud, want, targets)
 }
 
-/// Sets the subnet of the members of an existing load balancer. If no node shows it, the load
-/// balancer's own subnet is used.
+/// Sets the subnet of the members of an existing load balancer, and returns its nodes. If no node
+/// shows the subnet, the load balancer's own is used.
 ///
 /// # Errors
 /// Fails if a request to Neutron fails.
 pub(super) fn of_members(
     cloud: &Cloud<'_>,
     want: &mut Want,
-    backends: &[Backend],
+    targets: &[Target],
     balancer: &LoadBalancer,
-) -> Result<()> {
+) -> Result<Vec<Backend>> {
+    let of_balancer = balancer.vip_subnet_id.clone().unwrap_or_default();
     if want.member_subnet.is_empty() && want.vip.network_id.is_empty() {
-        let of_balancer = || balancer.vip_subnet_id.clone().unwrap_or_default();
-        want.member_subnet = of_nodes(cloud, backends)?.unwrap_or_else(of_balancer);
+        let first = backends(targets, want.family, &[]);
+        want.member_subnet = of_nodes(cloud, &first)?.unwrap_or(of_balancer);
+    } else {
+        set_member_subnet(cloud, want, &of_balancer)?;
+    }
+    near(cloud, want, targets)
+}
+
+/// Sets the subnet of the VIP if the configured one has the other IP family, or if Octavia would
+/// choose one: it prefers IPv4.
+fn set_vip(cloud: &Cloud<'_>, service: &Service, want: &mut Want) -> Result<()> {
+    let Some(family) = want.family else {
+        return Ok(());
+    };
+    let configured = want.vip.subnet_id.as_str();
+    let network = if configured.is_empty() {
+        if family == IpFamily::Ipv4 || !want.vip.address.is_empty() {
+            return Ok(());
+        }
+        want.vip.network_id.clone()
+    } else {
+        match known(cloud, configured)? {
+            Some(subnet) if !has(&subnet, family) => subnet.network_id,
+            _ => return Ok(()),
+        }
+    };
+    if !configured.is_empty() && annotation::text(service, annotation::SUBNET_ID, "") == configured
+    {
+        return Err(of_other_family(annotation::SUBNET_ID, configured));
+    }
+    let subnet = in_network(cloud, &network)?
+        .into_iter()
+        .find(|subnet| has(subnet, family));
+    want.vip.subnet_id = subnet.map(|subnet| subnet.id).ok_or_else(|| {
+        let version = version(family);
+        CloudError::denied(format!(
+            "network {network} has no IPv{version} subnet, which the IP family of the Service requires"
+        ))
+    })?;
+    Ok(())
+}
+
+/// Replaces the subnet of the members if it has the other IP family, by another one in its network,
+/// or by that of the load balancer. Returns the subnet that was replaced.
+fn set_member_subnet(
+    cloud: &Cloud<'_>,
+    want: &mut Want,
+    of_balancer: &str,
+) -> Result<Option<String>> {
+    let Some(family) = want.family.filter(|_| !want.member_subnet.is_empty()) else {
+        return Ok(None);
+    };
+    let Some(subnet) = known(cloud, &want.member_subnet)?.filter(|subnet| !has(subnet, family))
+    else {
+        return Ok(None);
+    };
+    let other = in_network(cloud, &subnet.network_id)?
+        .into_iter()
+        .find(|subnet| has(subnet, family))
+        .map_or_else(|| of_balancer.to_owned(), |subnet| subnet.id);
+    Ok(Some(std::mem::replace(&mut want.member_subnet, other)))
+}
+
+/// Returns the nodes, each with its address in the subnet of the members, or in the network of the
+/// load balancer if Octavia chooses the subnet.
+fn near(cloud: &Cloud<'_>, want: &Want, targets: &[Target]) -> Result<Vec<Backend>> {
+    let is_clear = !is_ambiguous(targets, want.family) && !want.is_member_subnet_set;
+    let subnets = if is_clear {
+        Vec::new()
+    } else if !want.member_subnet.is_empty() {
+        known(cloud, &want.member_subnet)?.into_iter().collect()
+    } else if !want.vip.network_id.is_empty() {
+        in_network(cloud, &want.vip.network_id)?
+    } else {
+        Vec::new()
+    };
+    let nets: Vec<IpNet> = subnets
+        .iter()
+        .filter_map(|subnet| subnet.cidr.parse().ok())
+        .collect();
+    let mut backends = backends(targets, want.family, &nets);
+    if want.is_member_subnet_set && !nets.is_empty() {
+        use_ports(cloud, &want.member_subnet, &nets, &mut backends)?;
+    }
+    Ok(backends)
+}
+
+/// Sets the addresses of nodes that only the ports of their servers have: `internal-network-name`
+/// may exclude the subnet of the members.
+fn use_ports(
+    cloud: &Cloud<'_>,
+    subnet: &str,
+    nets: &[IpNet],
+    backends: &mut [Backend],
+) -> Result<()> {
+    let is_outside = |backend: &&mut Backend| {
+        let ip = backend.address.parse();
+        ip.is_ok_and(|ip: IpAddr| !nets.iter().any(|net| net.contains(&ip)))
+    };
+    let key = |server: &str| format!("address of {server} in {subnet}");
+    let mut unknown = Vec::new();
+    for backend in backends.iter_mut().filter(is_outside) {
+        let Machine::Server(server) = provider_id::read(cloud.config, &backend.provider_id) else {
+            continue;
+        };
+        let server = server.to_owned();
+        match cloud.host.kept(&key(&server)).map(String::from_utf8) {
+            Some(Ok(kept)) if kept.is_empty() => {}
+            Some(Ok(kept)) => backend.address = kept,
+            _ => unknown.push((server, backend)),
+        }
+    }
+    let servers: Vec<&str> = unknown.iter().map(|(server, _)| server.as_str()).collect();
+    let ports = ports_of(cloud, &servers)?;
+    for (server, backend) in &mut unknown {
+        let mut fixed = ports
+            .iter()
+            .filter(|port| port.device_id == *server)
+            .flat_map(|port| &port.fixed_ips);
+        let found = fixed.find(|fixed| fixed.subnet_id == subnet);
+        let address = found.map_or("", |fixed| fixed.ip_address.as_str());
+        cloud.host.keep(&key(server), address.as_bytes(), BELIEVED);
+        if !address.is_empty() {
+            address.clone_into(&mut backend.address);
+        }
     }
     Ok(())
+}
+
+fn of_other_family(key: &str, subnet: &str) -> CloudError {
+    CloudError::invalid(format!(
+        "annotation {key}: subnet {subnet} does not have the first IP family of the Service"
+    ))
+}
+
+const fn version(family: IpFamily) -> u8 {
+    match family {
+        IpFamily::Ipv4 => 4,
+        IpFamily::Ipv6 => 6,
+    }
+}
+
+fn has(subnet: &Subnet, family: IpFamily) -> bool {
+    subnet.ip_version == version(family)
+}
+
+/// Returns a subnet. `None` if Neutron does not show it: only Octavia can tell whether it can be
+/// used.
+fn known(cloud: &Cloud<'_>, id: &str) -> Result<Option<Subnet>> {
+    let read = || {
+        let path = format!("/subnets/{}", http::segment(id)?);
+        match cloud.get::<Value>(Kind::Network, &path, "cannot read the subnet") {
+            Ok(mut answer) => Ok(answer.get_mut("subnet").map(Value::take)),
+            Err(CloudError::NotFound(_)) => Ok(None),
+            Err(error) => Err(error),
+        }
+    };
+    cached(cloud, &format!("subnet {id}"), read)
+}
+
+/// Returns the subnets of a network.
+fn in_network(cloud: &Cloud<'_>, network: &str) -> Result<Vec<Subnet>> {
+    let read = || {
+        let found: Vec<Value> =
+            cloud.list(Kind::Network, "/subnets", vec![("network_id", network)])?;
+        Ok(Some(Value::Array(found)))
+    };
+    Ok(cached(cloud, &format!("subnets of {network}"), read)?.unwrap_or_default())
+}
+
+fn cached<T: DeserializeOwned>(
+    cloud: &Cloud<'_>,
+    key: &str,
+    read: impl FnOnce() -> Result<Option<Value>>,
+) -> Result<Option<T>> {
+    let kept = cloud.host.kept(key);
+    if let Some(kept) = kept.and_then(|kept| serde_json::from_slice(&kept).ok()) {
+        return Ok(Some(kept));
+    }
+    let Some(value) = read()? else {
+        return Ok(None);
+    };
+    cloud.host.keep(key, value.to_string().as_bytes(), BELIEVED);
+    serde_json::from_value(value)
+        .map(Some)
+        .map_err(|error| CloudError::internal(format!("cannot read a subnet: {error}")))
 }
 
 /// Returns the first node with a server, and the server's ID.

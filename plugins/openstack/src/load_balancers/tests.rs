@@ -11,9 +11,13 @@ use crate::{
 };
 
 const BALANCERS: &str = "http://load-balancer/v2.0/lbaas/loadbalancers";
+mod address;
+mod foreign;
+mod guests;
 mod kept;
 mod moves;
 mod repeats;
+mod subnets;
 
 const NAME: &str = "kube_service_c_shop_web";
 
@@ -51,7 +55,13 @@ fn balancer(status: &str) -> Value {
     json!({"id": "lb", "name": NAME, "provisioning_status": status, "vip_address": "10.0.0.5", "vip_port_id": "p", "vip_subnet_id": "s", "tags": [NAME]})
 }
 
+/// Sets up the load balancers with the Service's name. They are known to lead to this cluster.
 fn named(script: &Script, balancers: &[Value]) {
+    for id in ["la", "lb"] {
+        script
+            .host
+            .keep(&format!("used here {id}"), &[1], Duration::MAX);
+    }
     script.on(
         &format!("GET {BALANCERS}?name={NAME}"),
         200,
@@ -61,6 +71,46 @@ fn named(script: &Script, balancers: &[Value]) {
 
 fn is_in_progress<T>(answer: &Result<T>) -> bool {
     matches!(answer, Err(CloudError::InProgress(_)))
+}
+
+/// It might be meant to be internal. Members are updated anyway.
+#[test]
+fn an_unreadable_internal_annotation_creates_nothing() {
+    let script = Script::new("[LoadBalancer]\nsubnet-id=s");
+    let unclear = with(service(true), annotation::INTERNAL, "yes");
+    let answer = ensure(&script.cloud(), &unclear, &NoNodes);
+    assert!(
+        matches!(&answer, Err(CloudError::Invalid(text)) if text.contains("not `yes`")),
+        "{answer:?}"
+    );
+    assert_eq!(script.asked(), [""; 0]);
+    named(&script, &[balancer("PENDING_UPDATE")]);
+    assert!(is_in_progress(&update_nodes(
+        &script.cloud(),
+        &unclear,
+        &NoNodes
+    )));
+}
+
+#[test]
+fn ignored_annotations_are_reported_once() {
+    let script = Script::new("[LoadBalancer]\nsubnet-id=s");
+    named(&script, &[balancer("PENDING_UPDATE")]);
+    let told = |service: &Service| {
+        assert!(is_in_progress(&ensure(&script.cloud(), service, &NoNodes)));
+        std::mem::take(&mut *script.host.events.borrow_mut())
+            .into_iter()
+            .map(|event| event.message)
+            .collect::<Vec<_>>()
+    };
+    let wrong = with(service(true), annotation::CONNECTION_LIMIT, "7k");
+    let said = "Annotations are ignored: loadbalancer.openstack.org/connection-limit: expected a number, not `7k`";
+    assert_eq!(told(&wrong), [said]);
+    assert_eq!(told(&wrong), [""; 0]);
+    let worse = with(wrong.clone(), annotation::TIMEOUT_CLIENT_DATA, "1m");
+    assert_eq!(told(&worse).len(), 1);
+    assert_eq!(told(&service(true)), [""; 0]);
+    assert_eq!(told(&wrong), [said], "it was corrected in the meantime");
 }
 
 #[test]

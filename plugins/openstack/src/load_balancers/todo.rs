@@ -146,7 +146,7 @@ fn advance(cloud: &Cloud<'_>, service: &Service, id: &str, todo: Todo) -> Result
             return Ok(Left::Unknown);
         };
         match (step.take(cloud), step.optional) {
-            (Err(error @ CloudError::Invalid(_)), Some(reason)) => {
+            (Err(error @ (CloudError::Invalid(_) | CloudError::Denied(_))), Some(reason)) => {
                 cloud
                     .host
                     .tell(service, &Event::warning(reason, error.message().to_owned()));

@@ -8,8 +8,8 @@ use skydock_sdk::{
 use super::{
     Nodes, at_work, create,
     find::{Found, find, whose},
-    members::backends,
     plan::plan_members,
+    proof,
     read::{Depth, read},
     security, subnet, targets,
     todo::{self, Left},
@@ -25,10 +25,14 @@ use crate::{cloud::Cloud, octavia::Phase};
 pub fn update_nodes(cloud: &Cloud<'_>, service: &Service, nodes: &dyn Nodes) -> Result<()> {
     let mut want = wanted(cloud, service)?;
     let none = || CloudError::not_found(format!("load balancer {} does not exist", want.name));
+    let found = find(cloud, &want.id, &want.name, service)?.ok_or_else(none)?;
+    if proof::is_foreign(cloud, service, &want, &found, Some(nodes))? {
+        return Err(proof::rejection(cloud, &found.load_balancer));
+    }
     let Found {
         load_balancer,
         by_name,
-    } = find(cloud, &want.id, &want.name, service)?.ok_or_else(none)?;
+    } = found;
     let id = load_balancer.id.clone();
     match load_balancer.phase() {
         Phase::Active => waited(cloud, &id),
@@ -41,8 +45,8 @@ pub fn update_nodes(cloud: &Cloud<'_>, service: &Service, nodes: &dyn Nodes) -> 
         }
     }
     let ownership = whose(cloud, &load_balancer, &want, service, by_name)?;
-    let backends = backends(&targets(nodes, &want), want.family);
-    subnet::of_members(cloud, &mut want, &backends, &load_balancer)?;
+    let targets = targets(cloud, service, nodes, &want);
+    let backends = subnet::of_members(cloud, &mut want, &targets, &load_balancer)?;
     create::forget_made(cloud, &id);
     let digest = create::number("update", &want, &backends);
     if todo::resume(cloud, service, &id, digest)? == Left::Unknown {

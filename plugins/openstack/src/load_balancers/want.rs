@@ -15,6 +15,20 @@ mod subnet;
 
 pub use subnet::SubnetSpec;
 
+/// The reason of the event about annotations that are not valid.
+const ANNOTATIONS_IGNORED: &str = "LoadBalancerAnnotationsIgnored";
+const AVAILABILITY_ZONES_IGNORED: &str = "LoadBalancerAvailabilityZonesIgnored";
+const SOURCE_RANGES_IGNORED: &str = "LoadBalancerSourceRangesIgnored";
+const LOCAL_WITHOUT_MONITOR: &str = "LoadBalancerLocalWithoutMonitor";
+
+/// The reasons in [`Want::ignored`].
+pub(super) const IGNORED: [&str; 4] = [
+    ANNOTATIONS_IGNORED,
+    AVAILABILITY_ZONES_IGNORED,
+    SOURCE_RANGES_IGNORED,
+    LOCAL_WITHOUT_MONITOR,
+];
+
 /// The request of a Service.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Want {
@@ -32,6 +46,8 @@ pub struct Want {
     pub vip: Vip,
     /// The subnet of the members, or empty.
     pub member_subnet: String,
+    /// True if this subnet was set for the members, not only for the load balancer.
+    pub is_member_subnet_set: bool,
     /// How the floating IP is chosen.
     pub floating: Floating,
     /// The provider of Octavia.
@@ -56,6 +72,8 @@ pub struct Want {
     pub serial: bool,
     /// Settings that are ignored: event reason and message.
     pub ignored: Vec<(&'static str, String)>,
+    /// Why the load balancer must not be created or changed, except for its members.
+    pub rejected: Option<String>,
 }
 
 /// How the VIP is chosen. Empty fields are not set.
@@ -163,9 +181,9 @@ impl Want {
                 )
             })?),
         };
-        let internal = lb.internal_lb || annotation::boolean(service, annotation::INTERNAL, false);
+        let (internal, rejected) = internal(config, service);
         let family = service.ip_families.first().copied();
-        let (vip, member_subnet) = places(
+        let (vip, member_subnet, is_member_subnet_set) = places(
             config,
             class.filter(|_| !internal),
             class,
@@ -181,6 +199,7 @@ impl Want {
             family,
             vip,
             member_subnet,
+            is_member_subnet_set,
             floating: Floating::of(config, class, service, internal),
             provider: lb.lb_provider.clone(),
             lb_method: not_empty(
@@ -195,11 +214,24 @@ impl Want {
             )),
             features,
             serial: lb.serial_api_calls,
+            rejected,
             ..Self::default()
         };
+        let problems = annotation::problems(service);
+        want.ignored
+            .extend(problems.map(|problems| (ANNOTATIONS_IGNORED, problems)));
         want.place_in_octavia(config, service);
         want.listener = want.listener_want(config, service)?;
         want.ports = want.port_wants(config, service)?;
+        let is_unprobed = |port: &PortWant| port.node_port > 0 && port.monitor.is_none();
+        if health_port(service).is_some() && want.ports.iter().any(is_unprobed) {
+            let message = format!(
+                "externalTrafficPolicy is Local, but health monitors are disabled or not supported by Octavia's provider: connections \
+                 that reach a node without a Pod of the Service fail. Annotation {} creates monitors",
+                annotation::ENABLE_HEALTH_MONITOR
+            );
+            want.ignored.push((LOCAL_WITHOUT_MONITOR, message));
+        }
         Ok(want)
     }
 
@@ -221,8 +253,7 @@ impl Want {
             let message =
                 "Octavia or its provider does not support availability zones: the load balancer is created without one"
                     .to_owned();
-            self.ignored
-                .push(("LoadBalancerAvailabilityZonesIgnored", message));
+            self.ignored.push((AVAILABILITY_ZONES_IGNORED, message));
         }
     }
 
@@ -239,8 +270,7 @@ impl Want {
         if !self.features.allowed_cidrs && !by_group && !service.source_ranges.is_empty() {
             let message = "Octavia or its provider does not support allowed CIDRs: loadBalancerSourceRanges is ignored"
                 .to_owned();
-            self.ignored
-                .push(("LoadBalancerSourceRangesIgnored", message));
+            self.ignored.push((SOURCE_RANGES_IGNORED, message));
         }
         let timeout = |key: &str, unset: i64| annotation::number(service, key, unset);
         Ok(ListenerWant {
@@ -267,11 +297,7 @@ impl Want {
 
     fn port_wants(&self, config: &Config, service: &Service) -> Result<Vec<PortWant>, String> {
         let lb = &config.load_balancer;
-        let proxy = match annotation::text(service, annotation::PROXY_PROTOCOL, "") {
-            "true" | "v1" => Some("PROXY"),
-            "v2" => Some("PROXYV2"),
-            _ => None,
-        };
+        let proxy = annotation::proxy(service);
         let (http, tls) = (
             self.listener.x_forwarded_for,
             !self.listener.tls_container_ref.is_empty(),
@@ -282,14 +308,10 @@ impl Want {
                 "annotations {one} and {other} are mutually exclusive"
             ));
         }
-        let monitored = annotation::boolean(
-            service,
-            annotation::ENABLE_HEALTH_MONITOR,
-            lb.create_monitor,
-        );
-        let is_local = service.external_traffic_policy == TrafficPolicy::Local;
-        let health_port =
-            Some(service.health_check_node_port).filter(|port| monitored && is_local && *port > 0);
+        let chosen =
+            annotation::flag(service, annotation::ENABLE_HEALTH_MONITOR).and_then(Result::ok);
+        let monitored = chosen.unwrap_or(lb.create_monitor);
+        let health_port = health_port(service).filter(|_| chosen != Some(false));
         let number = |key: &str, unset: u64| {
             annotation::number(service, key, i64::try_from(unset).unwrap_or(i64::MAX))
         };
@@ -322,6 +344,24 @@ impl Want {
             } else {
                 transport
             };
+            let monitor = MonitorWant {
+                kind,
+                delay: number(annotation::HEALTH_MONITOR_DELAY, lb.monitor_delay),
+                timeout: number(annotation::HEALTH_MONITOR_TIMEOUT, lb.monitor_timeout),
+                max_retries: number(
+                    annotation::HEALTH_MONITOR_MAX_RETRIES,
+                    lb.monitor_max_retries,
+                ),
+                max_retries_down: number(
+                    annotation::HEALTH_MONITOR_MAX_RETRIES_DOWN,
+                    lb.monitor_max_retries_down,
+                ),
+            };
+            let monitor = if monitored {
+                Some(monitor)
+            } else {
+                monitor_port.map(|_| monitor.accepted())
+            };
             PortWant {
                 index,
                 transport,
@@ -330,19 +370,7 @@ impl Want {
                 listener_protocol,
                 pool_protocol,
                 monitor_port,
-                monitor: monitored.then(|| MonitorWant {
-                    kind,
-                    delay: number(annotation::HEALTH_MONITOR_DELAY, lb.monitor_delay),
-                    timeout: number(annotation::HEALTH_MONITOR_TIMEOUT, lb.monitor_timeout),
-                    max_retries: number(
-                        annotation::HEALTH_MONITOR_MAX_RETRIES,
-                        lb.monitor_max_retries,
-                    ),
-                    max_retries_down: number(
-                        annotation::HEALTH_MONITOR_MAX_RETRIES_DOWN,
-                        lb.monitor_max_retries_down,
-                    ),
-                }),
+                monitor,
             }
         };
         Ok(service.ports.iter().enumerate().map(port).collect())
@@ -358,9 +386,24 @@ impl Want {
     }
 }
 
+impl MonitorWant {
+    /// Returns the monitor with values that Octavia accepts. Without `create-monitor`, those of
+    /// `cloud.conf` are not checked.
+    fn accepted(self) -> Self {
+        let delay = self.delay.max(1);
+        Self {
+            delay,
+            timeout: self.timeout.clamp(1, delay),
+            max_retries: self.max_retries.clamp(1, 10),
+            max_retries_down: self.max_retries_down.clamp(1, 10),
+            ..self
+        }
+    }
+}
+
 impl Floating {
     fn of(config: &Config, class: Option<&Class>, service: &Service, internal: bool) -> Self {
-        let keep = annotation::boolean(service, annotation::KEEP_FLOATING_IP, false);
+        let keep = annotation::keeps_floating_ip(service);
         if internal {
             return Self {
                 keep,
@@ -390,7 +433,31 @@ impl Floating {
     }
 }
 
-/// Returns the VIP and the subnet of the members. As in upstream, the class takes precedence over
+/// Returns the port at which only nodes with a Pod of the Service are healthy, if only these receive
+/// traffic. Without a monitor, the others would, too.
+fn health_port(service: &Service) -> Option<u16> {
+    let is_local = service.external_traffic_policy == TrafficPolicy::Local;
+    Some(service.health_check_node_port).filter(|port| is_local && *port > 0)
+}
+
+/// Returns true if the load balancer gets no floating IP, and an error if the annotation does not
+/// say it: a load balancer that is meant to be internal must not be reachable from outside.
+fn internal(config: &Config, service: &Service) -> (bool, Option<String>) {
+    if config.load_balancer.internal_lb {
+        return (true, None);
+    }
+    match annotation::flag(service, annotation::INTERNAL) {
+        None => (false, None),
+        Some(Ok(internal)) => (internal, None),
+        Some(Err(value)) => {
+            let expected = "expected `true` or `false`";
+            let error = annotation::unreadable(annotation::INTERNAL, value, expected);
+            (true, Some(format!("annotation {error}")))
+        }
+    }
+}
+
+/// Returns the VIP, the subnet of the members, and whether it was set for them. As in upstream, the class takes precedence over
 /// annotations for the VIP of an external Service.
 fn places(
     config: &Config,
@@ -399,7 +466,7 @@ fn places(
     service: &Service,
     internal: bool,
     family: Option<IpFamily>,
-) -> (Vip, String) {
+) -> (Vip, String, bool) {
     let defaults = &config.load_balancer.class;
     let of = |key: &str, of_class: fn(&Class) -> &String| {
         let annotated = annotation::text(service, key, "");
@@ -416,7 +483,8 @@ fn places(
     let member_subnet = of(annotation::MEMBER_SUBNET_ID, |class| {
         &class.member_subnet_id
     });
-    let member_subnet = not_empty(&member_subnet, &not_empty(&defaults.subnet_id, &subnet));
+    let is_member_subnet_set = !member_subnet.is_empty();
+    let member_subnet = not_empty(&member_subnet, &subnet);
     let wants_address = internal || family == Some(IpFamily::Ipv6);
     let vip = Vip {
         port_id: annotation::text(service, annotation::PORT_ID, "").to_owned(),
@@ -434,7 +502,7 @@ fn places(
             .filter(|_| wants_address)
             .unwrap_or_default(),
     };
-    (vip, member_subnet)
+    (vip, member_subnet, is_member_subnet_set)
 }
 
 fn not_empty(text: &str, otherwise: &str) -> String {

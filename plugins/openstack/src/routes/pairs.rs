@@ -186,7 +186,7 @@ fn ports_at(cloud: &Cloud<'_>, routes: &[ExtraRoute]) -> Result<Vec<Port>> {
 }
 
 /// Returns the networks of the router.
-fn networks(cloud: &Cloud<'_>) -> Result<Vec<String>> {
+pub(super) fn networks(cloud: &Cloud<'_>) -> Result<Vec<String>> {
     let router = cloud.config.router_id.as_str();
     let key = format!("networks of router {router}");
     if let Some(kept) = cloud

@@ -119,6 +119,28 @@ fn address_pairs_are_changed_before_the_route() {
     assert_eq!(changes(&script), ["/ports/p"]);
 }
 
+#[test]
+fn the_next_hop_is_in_a_network_of_the_router() {
+    let script = neutron(&["net"], "net", &[CIDR]);
+    let subnet =
+        |network: &str, cidr: &str| json!({"id": cidr, "network_id": network, "cidr": cidr});
+    script.on(
+        "GET http://network/v2.0/subnets?network_id=net",
+        200,
+        json!({"subnets": [subnet("net", "10.0.0.0/24"), subnet("other", "172.20.0.0/24")]}),
+    );
+    let two = NewRoute {
+        target_addresses: vec![internal("172.20.0.5"), internal("10.0.0.5")],
+        ..new_route()
+    };
+    assert_eq!(create(&script.cloud(), &[two]), [Ok(())]);
+    let added = script.sent("PUT http://network/v2.0/routers/r/add_extraroutes");
+    assert_eq!(
+        added[0]["router"]["routes"],
+        json!([{"destination": CIDR, "nexthop": "10.0.0.5"}])
+    );
+}
+
 /// The first address of a node changed, and both are at the same port.
 #[test]
 fn an_address_pair_of_another_route_is_kept() {
@@ -214,16 +236,19 @@ fn the_next_hop_is_an_internal_address_of_the_family() {
         target_addresses: addresses.clone(),
         destination_cidr: cidr.to_owned(),
     };
-    assert_eq!(nexthop(&new("10.244.0.0/24")).unwrap().nexthop, "10.0.0.1");
     assert_eq!(
-        nexthop(&new("2001:db8:1::/64")).unwrap().nexthop,
+        nexthop(&new("10.244.0.0/24"), &[]).unwrap().nexthop,
+        "10.0.0.1"
+    );
+    assert_eq!(
+        nexthop(&new("2001:db8:1::/64"), &[]).unwrap().nexthop,
         "2001:db8::1"
     );
     let none = NewRoute {
         target_addresses: addresses[..1].to_vec(),
         ..new("10.244.0.0/24")
     };
-    assert!(matches!(nexthop(&none), Err(CloudError::NotFound(_))));
+    assert!(matches!(nexthop(&none, &[]), Err(CloudError::NotFound(_))));
 }
 
 #[test]

@@ -550,6 +550,54 @@ fn a_shared_load_balancer_outlives_its_owner() {
 }
 
 #[test]
+fn an_internal_load_balancer_is_shared_by_internal_services() {
+    let world = World::new(1);
+    let config = world.config("[LoadBalancer]\nmax-shared-lb=3");
+    let all = nodes(&world, 1);
+    let mut first = named("inner", &[(annotation::INTERNAL, "True")]);
+    let status = ensure(&world, &config, &mut first, &all).unwrap();
+    let id = annotated(&first, annotation::LOAD_BALANCER_ID);
+    let sharing = (annotation::LOAD_BALANCER_ID, id.as_str());
+    let mut second = named("second", &[sharing, (annotation::INTERNAL, "true")]);
+    second.ports = vec![port(Transport::Tcp, 8080)];
+    assert_eq!(ensure(&world, &config, &mut second, &all).unwrap(), status);
+    let before = dump(&world, &id);
+    assert_eq!(before["floating"], json!([]));
+    let mut public = named("public", &[sharing]);
+    public.ports = vec![port(Transport::Tcp, 8081)];
+    let rejected = ensure(&world, &config, &mut public, &all).unwrap_err();
+    assert!(
+        matches!(&rejected, CloudError::Unavailable(text) if text.contains("no floating IP")),
+        "{rejected:?}"
+    );
+    assert_eq!(dump(&world, &id), before);
+    delete(&world, &config, &mut second);
+    delete(&world, &config, &mut first);
+}
+
+#[test]
+fn a_cluster_with_the_same_name_does_not_take_it_over() {
+    let world = World::new(1);
+    let config = world.config("[LoadBalancer]\ninternal-lb=true");
+    let all = nodes(&world, 1);
+    let mut service = named("twin", &[]);
+    ensure(&world, &config, &mut service, &all).unwrap();
+    let id = annotated(&service, annotation::LOAD_BALANCER_ID);
+    let before = dump(&world, &id);
+    let mut twin = named("twin", &[]);
+    let elsewhere = Lent(Vec::new());
+    let rejected = ensure(&world, &config, &mut twin, &elsewhere).unwrap_err();
+    assert!(
+        matches!(&rejected, CloudError::Denied(text) if text.contains("--cluster-name")),
+        "{rejected:?}"
+    );
+    delete(&world, &config, &mut twin);
+    assert_eq!(dump(&world, &id), before);
+    delete(&world, &config, &mut service);
+    assert_eq!(dump(&world, &id)["loadbalancer"], json!([]));
+}
+
+#[test]
 fn a_service_that_changes_leaves_its_shared_load_balancer() {
     let world = World::new(1);
     let config = world.config("");

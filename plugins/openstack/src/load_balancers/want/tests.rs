@@ -112,6 +112,7 @@ fn proxy_protocol_applies_only_to_tcp_pools() {
     for (value, protocol) in [
         ("true", "PROXY"),
         ("v1", "PROXY"),
+        ("V2", "PROXYV2"),
         ("false", "TCP"),
         ("yes", "TCP"),
     ] {
@@ -139,7 +140,7 @@ fn x_forwarded_for_and_tls_set_the_listener_protocol() {
         ("TERMINATED_HTTPS", "HTTP")
     );
     let by_config = want(
-        &config("[LoadBalancer]\ndefault-tls-container-ref=x"),
+        &config("[LoadBalancer]\ndefault-tls-container-ref=http://b/v1/containers/1"),
         &service(&[]),
     );
     assert_eq!(by_config.ports[0].listener_protocol, "TERMINATED_HTTPS");
@@ -292,7 +293,54 @@ fn local_traffic_is_probed_at_the_health_check_port() {
         kinds(full(), &cluster),
         [("TCP", None), ("UDP-CONNECT", None)]
     );
-    assert_eq!(want(&config(""), &local).ports[0].monitor_port, None);
+}
+
+/// Otherwise, nodes without a Pod of the Service would receive its connections.
+#[test]
+fn local_traffic_is_probed_unless_the_service_disables_it() {
+    let local = |annotations: &[(&str, &str)]| Service {
+        external_traffic_policy: TrafficPolicy::Local,
+        health_check_node_port: 31000,
+        ..service(annotations)
+    };
+    let told = |config: &Config, features: Features, service: &Service| {
+        let want = Want::of(config, "c", features, service).unwrap();
+        let port = &want.ports[0];
+        let is_warned = want
+            .ignored
+            .iter()
+            .any(|(reason, _)| *reason == LOCAL_WITHOUT_MONITOR);
+        (
+            port.monitor.as_ref().map(|it| it.kind),
+            port.monitor_port,
+            is_warned,
+        )
+    };
+    let off = [(annotation::ENABLE_HEALTH_MONITOR, "false")];
+    let on = [(annotation::ENABLE_HEALTH_MONITOR, "true")];
+    let ovn = Features::of((2, 27), "ovn");
+    let plain = config("");
+    for (features, service, expected) in [
+        (full(), local(&[]), (Some("HTTP"), Some(31000), false)),
+        (full(), local(&off), (None, None, true)),
+        (ovn, local(&[]), (None, None, true)),
+        (ovn, local(&on), (Some("TCP"), None, false)),
+        (full(), service(&off), (None, None, false)),
+    ] {
+        assert_eq!(
+            told(&plain, features, &service),
+            expected,
+            "{:?}",
+            service.annotations
+        );
+    }
+    // Files in use have this, which Octavia rejects.
+    let longer = config("[LoadBalancer]\nmonitor-timeout=30s\nmonitor-max-retries=20");
+    let monitor = want(&longer, &local(&[])).ports.remove(0).monitor.unwrap();
+    assert_eq!(
+        (monitor.delay, monitor.timeout, monitor.max_retries),
+        (5, 5, 10)
+    );
 }
 
 #[test]
@@ -360,7 +408,7 @@ fn classes_annotations_and_defaults_have_upstream_precedence() {
     );
     assert_eq!(
         want(&config, &service(&[(annotation::SUBNET_ID, "a")])).member_subnet,
-        "s"
+        "a"
     );
 }
 
@@ -393,6 +441,30 @@ fn an_internal_service_has_a_vip_but_no_floating_ip() {
         },
     );
     assert!(forced.internal);
+}
+
+#[test]
+fn an_unreadable_internal_annotation_is_rejected() {
+    for (value, internal, is_rejected) in [
+        ("true", true, false),
+        ("True", true, false),
+        (" true", true, false),
+        ("1", true, false),
+        ("False", false, false),
+        ("yes", true, true),
+        ("", true, true),
+    ] {
+        let want = annotated(&[(annotation::INTERNAL, value)]);
+        assert_eq!(
+            (want.internal, want.rejected.is_some()),
+            (internal, is_rejected),
+            "{value}"
+        );
+        assert_eq!(want.ignored, [], "{value}");
+    }
+    let yes = service(&[(annotation::INTERNAL, "yes")]);
+    let forced = want(&config("[LoadBalancer]\ninternal-lb=true"), &yes);
+    assert_eq!((forced.internal, forced.rejected), (true, None));
 }
 
 #[test]

@@ -1,0 +1,172 @@
+//! Whether a load balancer belongs to this cluster. Another cluster in the project may have the same
+//! name and a Service with the same name, so that the names and tags of its load balancers are the
+//! same, too.
+
+use std::{net::IpAddr, time::Duration};
+
+use skydock_sdk::{
+    Lookup as _, Result,
+    types::{CloudError, NodeAddress, Service},
+};
+
+use super::{
+    Nodes, annotation, create,
+    find::Found,
+    floating,
+    read::{Depth, read},
+    tree::Ownership,
+    want::Want,
+};
+use crate::{
+    cloud::Cloud,
+    octavia::{LoadBalancer, Member, Phase},
+};
+
+/// How long it is remembered that a load balancer leads to this cluster.
+const PROVEN: Duration = Duration::from_secs(3600);
+
+/// Where the members of this Service's listeners are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Members {
+    /// There are none.
+    None,
+    /// All of them are nodes of this cluster.
+    Here,
+    /// Some of them are nodes of this cluster.
+    Mixed,
+    /// None of them is a node of this cluster.
+    Elsewhere,
+}
+
+/// Returns true if a load balancer that has the name or the tag of this Service serves another
+/// cluster: the Service never used it, and all its members are nodes of others. Without members,
+/// nothing shows that. `lent` are the nodes of the call, if it has some.
+///
+/// # Errors
+/// Fails if a request to the cloud fails, or if the nodes of the cluster are not known yet.
+pub(super) fn is_foreign(
+    cloud: &Cloud<'_>,
+    service: &Service,
+    want: &Want,
+    found: &Found,
+    lent: Option<&dyn Nodes>,
+) -> Result<bool> {
+    let balancer = &found.load_balancer;
+    let key = format!("used here {}", balancer.id);
+    if balancer.phase() == Phase::Going
+        || cloud.host.kept(&key).is_some()
+        || is_known(cloud, service, want, balancer)?
+    {
+        return Ok(false);
+    }
+    let members = members(cloud, want, found, lent)?;
+    if matches!(members, Members::Here | Members::Mixed) {
+        cloud.host.keep(&key, &[1], PROVEN);
+    }
+    Ok(members == Members::Elsewhere)
+}
+
+/// Returns the error of a Service whose name leads to the load balancer of another cluster.
+pub(super) fn rejection(cloud: &Cloud<'_>, balancer: &LoadBalancer) -> CloudError {
+    CloudError::denied(format!(
+        "load balancer {0} has the name or the tag of this Service, but none of its members is a node of this cluster: another \
+         cluster seems to have the same --cluster-name ({1}). To use it nevertheless, set annotation {2} to {0} and remove {3}",
+        balancer.id,
+        cloud.cluster,
+        annotation::LOAD_BALANCER_ID,
+        annotation::LOAD_BALANCER_ADDRESS
+    ))
+}
+
+/// Returns true if this Service has used the load balancer, or a user has selected it.
+fn is_known(
+    cloud: &Cloud<'_>,
+    service: &Service,
+    want: &Want,
+    balancer: &LoadBalancer,
+) -> Result<bool> {
+    if create::was_made(cloud, &balancer.id) {
+        return Ok(true);
+    }
+    let has_status = !service.status.ingress.is_empty();
+    if want.id == balancer.id {
+        let noted = service
+            .annotations
+            .lookup(annotation::LOAD_BALANCER_ADDRESS);
+        let is_named = balancer.name == want.name || !balancer.tags.contains(&want.name);
+        let is_known = match noted {
+            // A user has set the ID, to take over the load balancer or to share it. The latter does
+            // not include the listeners of another Service with this name.
+            None => is_named || has_status,
+            // This provider has set it, and is not finished.
+            Some("") => true,
+            // Both annotations are also in a manifest that was copied from another cluster.
+            Some(_) => has_status,
+        };
+        if is_known {
+            return Ok(true);
+        }
+    }
+    // Without an ID, the load balancer has always been found by its name.
+    Ok(has_status && (want.id.is_empty() || floating::serves(cloud, service, balancer)?))
+}
+
+/// Returns true if all members of a load balancer are nodes of this cluster. A load balancer that is
+/// deleted completely needs at least one member. This is remembered, because members are deleted
+/// first.
+pub(super) fn leads_here(cloud: &Cloud<'_>, want: &Want, found: &Found) -> Result<bool> {
+    let key = format!("leads here {}", found.load_balancer.id);
+    if cloud.host.kept(&key).is_some() {
+        return Ok(true);
+    }
+    let leads_here = match members(cloud, want, found, None)? {
+        Members::Here => true,
+        Members::None => !found.by_name,
+        Members::Mixed | Members::Elsewhere => false,
+    };
+    if leads_here {
+        cloud.host.keep(&key, &[1], PROVEN);
+    }
+    Ok(leads_here)
+}
+
+/// Nodes of other providers are only among those that were lent for the call.
+fn members(
+    cloud: &Cloud<'_>,
+    want: &Want,
+    found: &Found,
+    lent: Option<&dyn Nodes>,
+) -> Result<Members> {
+    let ownership = Ownership {
+        owner: found.by_name || found.load_balancer.name == want.name,
+        ..Ownership::default()
+    };
+    let balancer = found.load_balancer.clone();
+    let tree = read(cloud, balancer, want, &ownership, Depth::Members)?;
+    let Some(nodes) = cloud.host.nodes() else {
+        return Err(CloudError::unavailable(
+            "the nodes of the cluster are not known yet",
+        ));
+    };
+    let lent = lent.map(Nodes::targets).unwrap_or_default();
+    let known: Vec<&NodeAddress> = nodes
+        .iter()
+        .flat_map(|node| &node.addresses)
+        .chain(lent.iter().flat_map(|target| &target.addresses))
+        .collect();
+    let members: Vec<&Member> = tree.members.values().flatten().collect();
+    let here = members.iter().filter(|member| is_at(&known, member));
+    Ok(match (here.count(), members.len()) {
+        (_, 0) => Members::None,
+        (0, _) => Members::Elsewhere,
+        (here, all) if here == all => Members::Here,
+        _ => Members::Mixed,
+    })
+}
+
+fn is_at(known: &[&NodeAddress], member: &Member) -> bool {
+    let ip: Option<IpAddr> = member.address.parse().ok();
+    let is_same =
+        |address: &str| address == member.address || ip.is_some_and(|ip| address.parse() == Ok(ip));
+    known.iter().any(|known| is_same(&known.address))
+}

@@ -1,0 +1,159 @@
+//! Changes of the requested address, and other settings that a load balancer cannot follow.
+
+use super::*;
+
+const FLOATING: &str = "http://network/v2.0/floatingips";
+
+fn floating(id: &str, address: &str, description: &str, port: Option<&str>) -> Value {
+    json!({"id": id, "floating_ip_address": address, "description": description, "port_id": port, "floating_network_id": "ext"})
+}
+
+/// Returns the address of a Service with `203.0.113.7` that requests `203.0.113.200`, and the
+/// changes.
+fn requesting(
+    script: &Script,
+    current: &str,
+    requested: &[Value],
+    shared: bool,
+) -> (Result<String>, Vec<String>) {
+    script
+        .on(
+            &format!("GET {FLOATING}?port_id=p"),
+            200,
+            json!({"floatingips": [floating("f", "203.0.113.7", current, Some("p"))]}),
+        )
+        .on(
+            &format!("GET {FLOATING}?floating_ip_address"),
+            200,
+            json!({"floatingips": requested}),
+        )
+        .on(&format!("PUT {FLOATING}"), 200, json!({}))
+        .on(&format!("DELETE {FLOATING}"), 204, Value::Null);
+    let service = Service {
+        load_balancer_ip: Some("203.0.113.200".to_owned()),
+        ..service(true)
+    };
+    let cloud = script.cloud();
+    let balancer = LoadBalancer {
+        vip_port_id: Some("p".to_owned()),
+        ..LoadBalancer::default()
+    };
+    let ownership = Ownership {
+        owner: true,
+        attached: true,
+        services: if shared { 2 } else { 1 },
+        renamed_from: None,
+    };
+    let want = wanted(&cloud, &service).unwrap();
+    let answer = floating::ensure(&cloud, &service, &want, &balancer, &ownership);
+    let asked = script.asked().into_iter();
+    (
+        answer,
+        asked.filter(|line| !line.starts_with("GET ")).collect(),
+    )
+}
+
+#[test]
+fn a_requested_floating_ip_replaces_the_current_one() {
+    let own = names::floating_ip("c", &service(true));
+    let free = floating("g", "203.0.113.200", "", None);
+    for (current, first) in [(own.as_str(), "DELETE"), ("mine", "PUT")] {
+        let script = Script::new("");
+        let (address, changes) = requesting(&script, current, std::slice::from_ref(&free), false);
+        assert_eq!(address, Ok("203.0.113.200".to_owned()));
+        let expected = [format!("{first} {FLOATING}/f"), format!("PUT {FLOATING}/g")];
+        assert_eq!(changes, expected);
+        assert!(script.host.events.borrow().is_empty());
+    }
+}
+
+#[test]
+fn a_requested_floating_ip_that_is_not_free_is_reported_once() {
+    let used = floating("g", "203.0.113.200", "", Some("q"));
+    let free = floating("g", "203.0.113.200", "", None);
+    for (requested, shared, said) in [
+        (vec![used], false, "the requested one is in use"),
+        (Vec::new(), false, "no floating IP of the project has"),
+        (vec![free], true, "it is also the address of other Services"),
+    ] {
+        let script = Script::new("");
+        for _ in 0..2 {
+            let (address, changes) = requesting(&script, "", &requested, shared);
+            assert_eq!(address, Ok("203.0.113.7".to_owned()));
+            assert_eq!(changes, [""; 0]);
+        }
+        let events = script.host.events.borrow();
+        assert_eq!(events.len(), 1);
+        assert!(events[0].message.contains(said));
+    }
+}
+
+#[test]
+fn a_floating_ip_in_another_network_is_reported() {
+    let script = Script::new("");
+    script.on(
+        &format!("GET {FLOATING}?port_id=p"),
+        200,
+        json!({"floatingips": [floating("f", "203.0.113.7", "", Some("p"))]}),
+    );
+    let balancer = LoadBalancer {
+        vip_port_id: Some("p".to_owned()),
+        ..LoadBalancer::default()
+    };
+    for (network, events) in [("ext", 0), ("other", 1)] {
+        let service = with(service(true), annotation::FLOATING_NETWORK_ID, network);
+        let cloud = script.cloud();
+        let want = wanted(&cloud, &service).unwrap();
+        let ownership = Ownership::default();
+        let address = floating::ensure(&cloud, &service, &want, &balancer, &ownership);
+        assert_eq!(address, Ok("203.0.113.7".to_owned()));
+        assert_eq!(script.host.events.borrow().len(), events, "{network}");
+    }
+}
+
+#[test]
+fn settings_of_new_load_balancers_are_reported_once() {
+    let script = Script::new("");
+    let mut made = balancer("PENDING_UPDATE");
+    made["flavor_id"] = json!("small");
+    named(&script, &[made]);
+    let changed = with(service(true), annotation::FLAVOR_ID, "big");
+    for _ in 0..2 {
+        assert!(is_in_progress(&ensure(&script.cloud(), &changed, &NoNodes)));
+    }
+    let events = script.host.events.borrow();
+    let reasons: Vec<_> = events.iter().map(|event| event.reason).collect();
+    assert_eq!(reasons, ["LoadBalancerSettingsIgnored"]);
+}
+
+/// The label may be set later, and removed again.
+#[test]
+fn a_selector_without_nodes_is_reported() {
+    struct Labeled(bool);
+    impl Nodes for Labeled {
+        fn targets(&self) -> Vec<Target> {
+            Vec::new()
+        }
+
+        fn nodes(&self) -> Vec<Node> {
+            let label = ("pool".to_owned(), "edge".to_owned());
+            vec![Node {
+                labels: Some(label).filter(|_| self.0).into_iter().collect(),
+                ..Node::default()
+            }]
+        }
+    }
+    let script = Script::new("[LoadBalancer]\nsubnet-id=s");
+    let selecting = with(service(false), annotation::NODE_SELECTOR, "pool=edge");
+    let cloud = script.cloud();
+    let want = wanted(&cloud, &selecting).unwrap();
+    for (labeled, events) in [(false, 1), (false, 1), (true, 1), (false, 2)] {
+        targets(&cloud, &selecting, &Labeled(labeled), &want);
+        assert_eq!(script.host.events.borrow().len(), events);
+    }
+    assert!(
+        script.host.events.borrow()[0]
+            .message
+            .contains("node selector `pool=edge`")
+    );
+}
