@@ -135,8 +135,8 @@ impl Settings {
         self.redactor.redact(text)
     }
 
-    /// Returns the plugin's text without secrets. An error of a call is of no use without the names
-    /// and IDs that it is about.
+    /// Returns the plugin's text without secrets. An event, or an error of a call, is of no use without
+    /// the names and IDs that it is about.
     pub(crate) fn redact_secrets(&self, text: &str) -> String {
         self.redactor.redact_secrets(text)
     }

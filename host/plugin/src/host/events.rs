@@ -37,8 +37,8 @@ impl State {
         }
         let problem = if is_reserved(&reason) {
             Some("is reserved for Skydock and Kubernetes; use another one")
-        } else if self.settings.redact(&reason) != reason {
-            Some("shows a value of the configuration")
+        } else if self.settings.redact_secrets(&reason) != reason {
+            Some("shows a secret")
         } else {
             None
         };
@@ -50,7 +50,7 @@ impl State {
             return false;
         }
         self.events += 1;
-        let message = self.settings.redact(cut(message, SENTENCE));
+        let message = self.settings.redact_secrets(cut(message, SENTENCE));
         cluster.publish(ObjectEvent {
             object,
             severity,

@@ -392,7 +392,7 @@ fn global(config: &mut Config, key: &str, value: &Value<'_>) -> Taken {
         }
         "use-clouds" if value.boolean()? => {
             return Err(
-                "plugins cannot read files: set `auth-url` and `region` here, and the login in Skydock's credential"
+                "plugins cannot read files: set `auth-url` and `region` here, and `cloudsFile` in Skydock's credential"
                     .to_owned(),
             );
         }
