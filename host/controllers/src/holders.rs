@@ -138,13 +138,18 @@ impl Index {
         }
     }
 
-    /// Returns the keys of Services whose load balancers already have one of these addresses. Load
-    /// balancers do not count as claims: two of them could disturb each other without end.
-    fn with_load_balancer(&self, claims: &[(IpAddr, Owner)]) -> BTreeSet<Arc<str>> {
-        let claims = claims
-            .iter()
-            .filter(|(_, owner)| !matches!(owner, Owner::LoadBalancer(_)));
-        let owners = claims.flat_map(|(address, _)| self.owners(*address));
+    /// Returns the keys of Services whose load balancers have one of these addresses, although it is
+    /// a cluster IP or an external IP. Other load balancers do not count: two could disturb each
+    /// other without end.
+    fn doubled(&self, claims: &[(IpAddr, Owner)]) -> BTreeSet<Arc<str>> {
+        let is_taken = |address: &IpAddr| {
+            let mut owners = self.owners(*address);
+            owners.any(|owner| matches!(owner, Owner::ClusterIp(_) | Owner::ExternalIp(_)))
+        };
+        let taken = claims.iter().map(|(address, _)| address);
+        let owners = taken
+            .filter(|address| is_taken(address))
+            .flat_map(|address| self.owners(*address));
         let balanced = owners.filter_map(|owner| match owner {
             Owner::LoadBalancer(key) => Some(Arc::clone(key)),
             _ => None,
@@ -201,8 +206,8 @@ impl Holders {
         let mut added = new.addresses.clone();
         added.retain(|claim| !old.addresses.contains(claim));
         let mut index = self.index();
-        let doubled = index.with_load_balancer(&added);
         index.replace(&old, new);
+        let doubled = index.doubled(&added);
         drop(index);
 
         let handlers = self.handlers();
@@ -331,15 +336,16 @@ mod tests {
         let rival = json!({"status": {"loadBalancer": {"ingress": [{"ip": "10.96.0.50"}]}}});
         assert_eq!(
             apply("rival", &rival),
+            ["ns/rival", "ns/web"],
+            "its status was written late"
+        );
+        let (own, other) = (balanced("1", "10.96.0.60"), balanced("1", "10.96.0.60"));
+        assert_eq!(apply("one", &own), [""; 0]);
+        assert_eq!(
+            apply("two", &other),
             [""; 0],
             "no load balancer disturbs another"
         );
-        let address = json!([{"type": "InternalIP", "address": "10.96.0.50"}]);
-        nodes.apply(with(
-            &node("n1"),
-            &json!({"status": {"addresses": address}}),
-        ));
-        assert_eq!(*told.lock().unwrap(), ["ns/rival", "ns/web"]);
     }
 
     // Holds: SEC-16

@@ -82,7 +82,7 @@ pub(crate) struct ServiceController {
     options: ServiceOptions,
     queue: Arc<Queue<String>>,
     node_queue: Arc<Queue<Nodes>>,
-    passes: Passes,
+    passes: Arc<Passes>,
     known: Arc<KnownServices>,
     selection: Arc<Selection>,
     /// True if the provider looks at whole nodes for one of the Services.
@@ -113,7 +113,7 @@ impl ServiceController {
             options,
             queue,
             node_queue,
-            passes: Passes::default(),
+            passes: Arc::default(),
             known: Arc::default(),
             selection,
             looks_at_nodes: Arc::default(),
@@ -169,6 +169,7 @@ impl ServiceController {
             Arc::clone(&self.selection),
         );
         let (rules, looks_at_nodes) = (self.options.nodes, Arc::clone(&self.looks_at_nodes));
+        let passes = Arc::clone(&self.passes);
         self.shared.nodes.subscribe(move |change| {
             let matters = match change {
                 Change::Updated(old, new) if eligibility::same(old, new) => return,
@@ -189,7 +190,7 @@ impl ServiceController {
             };
             selection.changed(matters);
             if matters {
-                queue.add_after(Nodes::Pass, GATHER, Priority::Change);
+                queue.add_after(Nodes::Pass, passes.delay(), Priority::Change);
             }
         });
     }

@@ -103,12 +103,13 @@ pub(crate) fn in_body(headers: &HeaderMap, body: &[u8]) -> Result<Option<String>
     if charset.is_some_and(|charset| !CHARSETS.contains(&charset)) {
         return Err("its body is not UTF-8");
     }
-    // Some servers ignore the type of the body.
-    let found = form_override(body).or_else(|| multipart_override(body));
-    if found.is_some() || !kind.contains("json") {
-        return Ok(found);
+    // Some servers ignore the type of the body. In JSON, words between such signs are a text.
+    if kind.contains("json") {
+        let is_pair = |pair: &&[u8]| pair.contains(&b'=');
+        let found = form_names(body, is_pair);
+        return found.map_or_else(|| json_override(body), |name| Ok(Some(name)));
     }
-    json_override(body)
+    Ok(form_override(body).or_else(|| multipart_override(body)))
 }
 
 /// Returns true for names that mean another method: `_method` (Rails, Laravel, Symfony, Spring),
@@ -126,8 +127,14 @@ fn is_override(name: &[u8]) -> bool {
 
 /// Returns a name in a form or a query that means another method.
 fn form_override(text: &[u8]) -> Option<String> {
+    form_names(text, |_| true)
+}
+
+/// Returns a name in one of these pairs that means another method.
+fn form_names(text: &[u8], is_pair: impl Fn(&&[u8]) -> bool) -> Option<String> {
     let names = text
         .split(|byte| b"&;".contains(byte))
+        .filter(is_pair)
         .filter_map(|pair| pair.split(|byte| *byte == b'=').next());
     let names = names.map(without_blanks);
     let mut names = names.filter(|name| name.len() <= LONGEST).map(decode);
@@ -148,11 +155,13 @@ fn without_blanks(mut name: &[u8]) -> &[u8] {
 /// Returns a name of a part of a multipart body that means another method, wherever it is written.
 fn multipart_override(body: &[u8]) -> Option<String> {
     let lower = body.to_ascii_lowercase();
-    memmem::find_iter(&lower, b"name").find_map(|at| {
-        let rest = lower.get(at + b"name".len()..).unwrap_or_default();
+    let mut places = memmem::find_iter(&lower, b"name").peekable();
+    std::iter::from_fn(|| Some((places.next()?, places.peek().copied()))).find_map(|(at, next)| {
+        // A body can consist of nothing but such names. What has another in it is no method.
+        let rest = lower.get(at + b"name".len()..next.unwrap_or(lower.len()));
+        let rest = rest.unwrap_or_default();
         let rest = rest.strip_prefix(b"*").unwrap_or(rest).trim_ascii_start();
         let value = rest.strip_prefix(b"=")?.trim_ascii_start();
-        // A body can consist of nothing but such names.
         let value = value.get(..LONGEST).unwrap_or(value);
         let name = match value.strip_prefix(b"\"") {
             Some(quoted) => quoted.split(|byte| b"\"\r\n".contains(byte)).next(),

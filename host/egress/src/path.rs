@@ -14,6 +14,13 @@ pub(crate) struct Prefix {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Meaning(Vec<String>);
 
+/// What web frameworks read as the format of an answer, or as their own suffix. Other texts behind a
+/// dot belong to a name, such as that of a DNS zone.
+const FORMATS: &[&str] = &[
+    "action", "asp", "aspx", "atom", "csv", "do", "htm", "html", "ics", "js", "json", "jsp", "md",
+    "mjs", "pdf", "php", "png", "rss", "svc", "text", "txt", "xhtml", "xml", "yaml", "yml",
+];
+
 /// Script that PHP applications have before the path, and find without it, too.
 const FRONT: &str = "index.php";
 
@@ -119,10 +126,10 @@ fn without_formats(name: &str) -> impl Iterator<Item = &str> {
     std::iter::successors(without_format(name), |name| without_format(name))
 }
 
-/// Returns the name without its last format. Numbers are those of versions, such as `v2.0`.
+/// Returns the name without its last format.
 fn without_format(name: &str) -> Option<&str> {
     let (stem, format) = name.rsplit_once('.')?;
-    let is_format = format.starts_with(|c: char| c.is_ascii_alphabetic());
+    let is_format = FORMATS.contains(&format);
     let stem = stem.trim_end_matches(['.', ' ']);
     (is_format && !stem.is_empty()).then_some(stem)
 }
@@ -331,6 +338,7 @@ mod tests {
             ("/index.php/v3/Allowed%20x/y", true),
             ("/v3/Allowed%20x.html/y", false),
             ("/v3/Allowed%20x.1", false),
+            ("/v3/Allowed%20x.company", false),
             ("/v3/.html", false),
             ("/v3/%C5%BFllowed", false),
             ("/v3", false),

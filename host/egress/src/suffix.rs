@@ -41,6 +41,14 @@ const SHARED: &[&str] = &[
     "workers.dev",
     "nip.io",
     "sslip.io",
+    "googleusercontent.com",
+    "linodeobjects.com",
+    "localtest.me",
+    "r2.cloudflarestorage.com",
+    "traefik.me",
+    "vultrobjects.com",
+    "xip.io",
+    "your-objectstorage.com",
 ];
 
 /// Whose names are below a domain.

@@ -214,6 +214,9 @@ impl Egress {
             &Settings::default(),
             surroundings.clone(),
         )?);
+        surroundings
+            .audit
+            .store(audit(opened.permits.audit.as_ref(), &surroundings)?);
         let state = Mutex::new(State {
             opened,
             gateways: HashMap::new(),
@@ -267,7 +270,7 @@ impl Egress {
         let all = unbound(&opened.permits, opened.credentials.all());
         Gateway::new(&self.plugin, &all, self.surroundings.clone())?;
         let audit = (state.opened.permits.audit != opened.permits.audit)
-            .then(|| self.audit(opened.permits.audit.as_ref()))
+            .then(|| audit(opened.permits.audit.as_ref(), &self.surroundings))
             .transpose()?;
         let served = state
             .gateways
@@ -283,15 +286,6 @@ impl Egress {
         }
         state.opened = opened;
         Ok(())
-    }
-
-    /// Starts an audit, if there is to be one.
-    fn audit(&self, config: Option<&AuditConfig>) -> Result<Option<Arc<Audit>>, EgressError> {
-        let start = |config| Audit::start(config, self.surroundings.metrics.clone());
-        let audit = config.map(start).transpose();
-        audit
-            .map(|audit| audit.map(Arc::new))
-            .map_err(EgressError::Audit)
     }
 
     /// Closes a port of this machine.
@@ -443,6 +437,18 @@ fn own_now(known: &Mutex<Vec<IpAddr>>) -> Vec<IpAddr> {
         *known = now;
     }
     known.clone()
+}
+
+/// Starts an audit, if there is to be one.
+fn audit(
+    config: Option<&AuditConfig>,
+    surroundings: &Surroundings,
+) -> Result<Option<Arc<Audit>>, EgressError> {
+    let start = |config| Audit::start(config, surroundings.metrics.clone());
+    let audit = config.map(start).transpose();
+    audit
+        .map(|audit| audit.map(Arc::new))
+        .map_err(EgressError::Audit)
 }
 
 /// Returns all rules, credentials and client certificates, whatever component these are for, to

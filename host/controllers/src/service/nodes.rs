@@ -3,14 +3,15 @@
 use std::{
     collections::HashMap,
     sync::{Arc, Mutex, PoisonError},
+    time::Duration,
 };
 
 use prometheus_client::metrics::histogram::Histogram;
-use skydock_kube::queue::Priority;
+use skydock_kube::queue::{Bucket, Priority};
 use tokio::time::Instant;
 
 use super::{
-    ServiceController,
+    GATHER, ServiceController,
     plan::{state::Follow, step::Goal},
 };
 use crate::shared::apart;
@@ -24,9 +25,25 @@ pub(super) enum Nodes {
     Of(String),
 }
 
-/// Passes whose load balancers are still being updated.
-#[derive(Default)]
-pub(super) struct Passes(Mutex<HashMap<String, Arc<Pass>>>);
+/// Passes per second, and how many may be without delay: a node that changes all the time must not
+/// cause calls of the cloud all the time.
+const PACE: (f64, f64) = (0.2, 20.0);
+
+/// Passes whose load balancers are still being updated, and when the next one may be.
+pub(super) struct Passes {
+    running: Mutex<HashMap<String, Arc<Pass>>>,
+    pace: Mutex<(Bucket, Instant)>,
+}
+
+impl Default for Passes {
+    fn default() -> Self {
+        let now = Instant::now();
+        Self {
+            running: Mutex::default(),
+            pace: Mutex::new((Bucket::full(PACE, now), now)),
+        }
+    }
+}
 
 /// One pass over all load balancers. It measures the time from its start until the last of them is
 /// updated.
@@ -42,8 +59,21 @@ impl Drop for Pass {
 }
 
 impl Passes {
+    /// Returns for how long to gather changes of nodes before the next pass.
+    pub(super) fn delay(&self) -> Duration {
+        let (_, next) = *self.pace.lock().unwrap_or_else(PoisonError::into_inner);
+        GATHER.max(next.saturating_duration_since(Instant::now()))
+    }
+
+    fn count(&self) {
+        let mut pace = self.pace.lock().unwrap_or_else(PoisonError::into_inner);
+        let (bucket, next) = &mut *pace;
+        let now = Instant::now();
+        *next = now + bucket.reserve(now);
+    }
+
     fn begin(&self, key: &str, pass: &Arc<Pass>) {
-        self.0
+        self.running
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .insert(key.to_owned(), Arc::clone(pass));
@@ -51,7 +81,7 @@ impl Passes {
 
     fn end(&self, key: &str) {
         drop(
-            self.0
+            self.running
                 .lock()
                 .unwrap_or_else(PoisonError::into_inner)
                 .remove(key),
@@ -74,6 +104,7 @@ impl ServiceController {
     }
 
     async fn pass(&self) {
+        self.passes.count();
         let pass = Arc::new(Pass {
             start: Instant::now(),
             latency: self.metrics.nodesync_latency.clone(),

@@ -347,6 +347,12 @@ mod tests {
                 "application/json",
                 "{}",
             ),
+            ("POST", "/api/nutanix/v3/groups", "application/json", "{}"),
+            ("PUT", "/api/v1/servers/session", "application/json", "{}"),
+            ("POST", "/api/v1/projects/identity/servers", "", ""),
+            ("GET", "/v1/loadbalancers/sign", "", ""),
+            ("GET", "/v1/servers?name=my-userdata-node", "", ""),
+            ("DELETE", "/v1/clusters/c/nodes/rotate-1", "", ""),
             (
                 "POST",
                 "/v1/servers?action=reboot",

@@ -84,9 +84,13 @@ impl SystemResolver {
             return lookup;
         }
         let (lookups, look_up) = (self.lookups.clone(), self.look_up.clone());
-        let asked = name.to_owned();
+        let (asked, all, own) = (name.to_owned(), self.running.clone(), key.clone());
         let lookup = async move {
             let permit = lookups.acquire(kind).await.map_err(|it| it.to_string())?;
+            // From here on, it stays there until its thread is free, even if no caller waits any
+            // more. One that has no thread yet is dropped with its last caller.
+            let this = lock(&all).get(&own).and_then(Running::upgrade);
+            this.map(tokio::spawn);
             let found = spawn_blocking(move || {
                 // The permit is held while the thread is busy.
                 let _permit = permit;
@@ -96,8 +100,6 @@ impl SystemResolver {
         };
         let lookup = lookup.boxed().shared();
         running.extend(lookup.downgrade().map(|weak| (key, weak)));
-        // It stays there until its thread is free, even if no caller waits any more.
-        tokio::spawn(lookup.clone());
         lookup
     }
 }

@@ -312,6 +312,7 @@ fn rules_invalid_for_one_component_change_no_gateway() {
     assert_eq!(warnings().collect::<Vec<_>>(), before);
 }
 
+// Holds: SEC-38
 #[test]
 fn an_audit_starts_and_ends_without_a_restart() {
     let folder = tempfile::tempdir().unwrap();
@@ -332,4 +333,10 @@ fn an_audit_starts_and_ends_without_a_restart() {
     egress.update(permits("any")).unwrap();
     assert!(!is_on());
     check("a", &audited(&nowhere)).unwrap();
+
+    let new = |file| Egress::new("a", audited(file), Vec::new(), &mut Registry::default());
+    let egress = new(&file).unwrap();
+    assert!(egress.surroundings.audit.load().is_some(), "from the start");
+    let refused = new(&nowhere).err().unwrap().to_string();
+    assert!(refused.starts_with("audit: cannot open"), "{refused}");
 }

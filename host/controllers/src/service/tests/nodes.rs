@@ -64,6 +64,25 @@ async fn load_balancers_follow_what_the_provider_looks_at() {
     assert_eq!(change("5", annotated).await, [""; 0]);
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_node_that_changes_all_the_time_causes_few_updates() {
+    let bench = bench();
+    bench.serves().await;
+    for number in 0..600 {
+        let address = json!([{"type": "InternalIP", "address": format!("10.0.{}.{}", number / 250, number % 250)}]);
+        let change = json!({
+            "metadata": {"resourceVersion": (number + 2).to_string()}, "status": {"addresses": address},
+        });
+        let node = with(&plain_node("n1"), &change);
+        bench.controller.shared.nodes.apply(node);
+        sleep(Duration::from_millis(100)).await;
+    }
+    let calls = bench.calls().len();
+    assert!((25..=35).contains(&calls), "{calls} updates in a minute");
+    sleep(Duration::from_secs(6)).await;
+    assert_eq!(bench.calls(), ["update web n1"], "the last one is not lost");
+}
+
 // Holds: S-50, S-51
 #[tokio::test(start_paused = true)]
 async fn a_failed_update_gets_an_event_and_an_immediate_ensure() {

@@ -1,6 +1,6 @@
 //! Actions that return a secret, or create an identity whose secret the plugin would know.
 
-use http::request::Parts;
+use http::{Method, request::Parts};
 
 use crate::{
     actions::{decode, of_body, of_head},
@@ -231,10 +231,10 @@ pub(crate) fn check(head: &Parts, body: &[u8], services: &[&str]) -> Result<(), 
 /// AWS: its own APIs accept only signatures, but others are similar.
 pub(crate) fn refuse_named(head: &Parts) -> Result<(), Failure> {
     // What is not clear for AWS may be clear for another cloud.
-    refuse(
-        of_head(head).map_or_else(|_| Vec::new(), |it| it.named),
-        head,
-    )
+    let named = of_head(head).map_or_else(|_| Vec::new(), |it| it.named);
+    // Names of resources are segments of a path, too.
+    let acts = head.method == Method::POST || !named.is_empty();
+    if acts { refuse(named, head) } else { Ok(()) }
 }
 
 /// Denies the request if one of the actions, or a segment of the path, returns a secret.

@@ -139,7 +139,9 @@ pub(crate) fn check(head: &Parts, body: &[u8], place: Option<&Place>) -> Result<
             return Err(returns_secret(&format!("action {action}")));
         }
     }
-    let minting = paths.iter().any(|segments| mints(segments, read));
+    let minting = paths
+        .iter()
+        .any(|segments| mints(segments, read, openstack));
     if !minting {
         return Ok(());
     }
@@ -185,8 +187,15 @@ fn secret_resource<'a>(segments: &'a [String], head: &Parts, openstack: bool) ->
     }
 }
 
-fn mints(segments: &[String], read: bool) -> bool {
-    (0..segments.len()).any(|at| match segments.get(at..).unwrap_or_default() {
+/// Without a token of Keystone, its paths are only known at the root and behind its name: other
+/// clouds have a `v3`, too.
+fn mints(segments: &[String], read: bool, openstack: bool) -> bool {
+    let is_place = |at: usize| {
+        let before = at.checked_sub(1).and_then(|at| segments.get(at));
+        openstack || before.is_none_or(|it| ["identity", "keystone"].contains(&it.as_str()))
+    };
+    let mut places = (0..segments.len()).filter(|at| is_place(*at));
+    places.any(|at| match segments.get(at..).unwrap_or_default() {
         [version, rest @ ..] if version == "v3" => mints_v3(rest, read),
         // Identity v2.0. Neutron has the same version, but other resources.
         [version, first, ..] if version == "v2.0" => {

@@ -183,9 +183,12 @@ pub(crate) fn check(head: &Parts) -> Result<(), Failure> {
         .iter()
         .any(|domain| host == *domain || host.ends_with(&format!(".{domain}")));
     // Azure returns the user data of a server if it is asked to.
-    let query = unpercent(head.uri.query().unwrap_or_default());
-    let user_data = query.to_ascii_lowercase();
-    let user_data = memmem::find(&user_data, b"userdata").is_some();
+    let query = unpercent(head.uri.query().unwrap_or_default()).to_ascii_lowercase();
+    let mut parameters = query.split(|byte| b"&;".contains(byte));
+    let user_data = parameters.any(|parameter| {
+        let has = |word| memmem::find(parameter, word).is_some();
+        has(b"expand") && has(b"userdata")
+    });
     let minting = issuer
         || user_data
         || path_segments(head.uri.path())

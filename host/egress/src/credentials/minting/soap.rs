@@ -49,6 +49,20 @@ const RESOURCES: &[&str] = &[
     "identity",
 ];
 
+/// Parts of the REST APIs.
+const PARTS: &[&str] = &[
+    "appliance",
+    "cis",
+    "com",
+    "content",
+    "esx",
+    "hvc",
+    "iam",
+    "stats",
+    "vapi",
+    "vcenter",
+];
+
 /// Services beside the APIs that hand out tokens.
 const ISSUERS: &[&str] = &[
     "sts",
@@ -132,11 +146,18 @@ fn in_path<'a>(segments: &'a [String], method: &Method, session: bool) -> Option
         let mut before = segments.iter().take(at);
         session || before.any(|it| roots.contains(&it.as_str()))
     };
+    // Behind `api` and `rest`, the name of a part of vSphere, or the resource itself.
+    let is_vsphere = |at: usize| {
+        let root = segments.iter().position(|it| it == "api" || it == "rest");
+        let part = root.and_then(|root| segments.get(root + 1));
+        session || part.is_some_and(|it| PARTS.contains(&it.as_str())) || root == at.checked_sub(1)
+    };
     let mut rest = segments.iter().enumerate().filter(|(at, segment)| {
         is_operation(segment) && below(&["sdk"], *at)
             || *method != Method::GET
                 && RESOURCES.contains(&segment.as_str())
                 && below(&["api", "rest"], *at)
+                && is_vsphere(*at)
     });
     first
         .or_else(|| rest.next().map(|(_, segment)| segment))
