@@ -136,18 +136,20 @@ impl Cloud<'_> {
     /// If no load balancer is found, a second look must not find one either: AWS may not list a
     /// recently created load balancer yet, and nothing looks for it after the Service is gone.
     ///
+    /// A load balancer that was handed over to another controller is neither read nor deleted, even
+    /// if it was created here: this is how users keep one beyond its Service.
+    ///
     /// # Errors
     /// Returns `in-progress` before the second look, or if something is still in use. Fails if a
     /// request to AWS fails.
     pub fn delete_balancer(&self, service: &Service) -> Result<()> {
+        if kind(service) == Kind::Elsewhere {
+            return Ok(());
+        }
         let (network, groups) = nlb::delete::delete(self, service)?;
         let classic = classic::delete(self, service, groups.as_ref())?;
         let looked = looked(service);
-        if network
-            || classic
-            || kind(service) == Kind::Elsewhere
-            || self.store.get(&looked).is_some()
-        {
+        if network || classic || self.store.get(&looked).is_some() {
             self.store.remove(&looked);
             return Ok(());
         }
@@ -281,19 +283,6 @@ mod tests {
     }
 
     #[test]
-    fn a_service_without_a_load_balancer_here_is_not_changed() {
-        let elsewhere = of("external");
-        let ensured = calling(nothing, |cloud| {
-            cloud.ensure_balancer(&elsewhere, &Members::default())
-        });
-        assert_eq!(ensured.unwrap_err(), CloudError::ImplementedElsewhere);
-        let updated = calling(nothing, |cloud| {
-            cloud.update_members(&elsewhere, &Members::default())
-        });
-        assert_eq!(updated.unwrap_err(), CloudError::ImplementedElsewhere);
-    }
-
-    #[test]
     fn nodes_are_put_behind_a_load_balancer_of_the_kind_only() {
         for (kind, existing, expected) in [
             ("nlb", Some(Api::Elbv2), true),
@@ -408,10 +397,32 @@ mod tests {
         first(cloud.delete_balancer(&other));
         assert_eq!(cloud.delete_balancer(&of("nlb")), Ok(()));
         first(cloud.delete_balancer(&of("nlb")));
-        assert_eq!(
-            cloud.delete_balancer(&of("external")),
-            Ok(()),
-            "another controller's"
-        );
+    }
+
+    #[test]
+    fn nothing_is_requested_for_a_service_that_was_handed_over() {
+        for kind in ["external", "nlb-ip"] {
+            for existing in [Some(Api::Elbv2), Some(Api::Elb), None] {
+                let (setup, store, none) = (setup(), Memory::default(), Vec::new);
+                let wire = Scripted::new(with(existing));
+                let cloud = Cloud::new(&setup, &wire, &store, &none, 0);
+                // What is remembered of the time before is not used either.
+                assert!(cloud.balancer(&of("nlb")).is_ok());
+                wire.sent.borrow_mut().clear();
+
+                let elsewhere = of(kind);
+                assert_eq!(cloud.balancer(&elsewhere), Ok(None));
+                for changed in [
+                    cloud
+                        .ensure_balancer(&elsewhere, &Members::default())
+                        .map(|_| ()),
+                    cloud.update_members(&elsewhere, &Members::default()),
+                ] {
+                    assert_eq!(changed, Err(CloudError::ImplementedElsewhere), "{kind}");
+                }
+                assert_eq!(cloud.delete_balancer(&elsewhere), Ok(()), "{kind}");
+                assert_eq!(wire.sent.borrow().len(), 0, "{kind} {existing:?}");
+            }
+        }
     }
 }
