@@ -4,6 +4,8 @@ pub(crate) mod annotation;
 pub mod machine;
 pub(crate) mod name;
 pub(crate) mod node_rules;
+pub(crate) mod rule_change;
 pub(crate) mod security_group;
 pub(crate) mod subnet;
 mod turn;
+pub(crate) mod warning;

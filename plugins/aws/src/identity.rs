@@ -61,7 +61,7 @@ impl Cloud<'_> {
                 "no node's instance has a tag {}ID: tag the instances, or set KubernetesClusterID",
                 tags::CLUSTER_PREFIX
             ))),
-            (Some((first, _)), Some((second, _))) => Err(CloudError::invalid(format!(
+            (Some((first, _)), Some((second, _))) => Err(CloudError::internal(format!(
                 "the instances of the nodes have tags of several clusters ({first}, {second}): set KubernetesClusterID"
             ))),
         }
@@ -92,7 +92,7 @@ impl Cloud<'_> {
         match (vpcs.next(), vpcs.next()) {
             (vpc, None) => Ok(vpc),
             (None, Some(vpc)) => Ok(Some(vpc)),
-            (Some(first), Some(second)) => Err(CloudError::invalid(format!(
+            (Some(first), Some(second)) => Err(CloudError::internal(format!(
                 "the instances of the nodes are in several VPCs ({first}, {second}): set VPC"
             ))),
         }

@@ -104,16 +104,15 @@ impl Cloud<'_> {
         }
         check(service)?;
         self.store.remove(&looked(service));
-        // The type cannot change. A Service without an address has no load balancer of the other
-        // kind either.
-        let served = !service.status.ingress.is_empty();
+        // The type cannot change. The status of the Service does not show whether there is a load
+        // balancer of the other kind.
         if kind == Kind::Network {
             nlb::ensure(self, service, members, &|name| {
-                Ok(served && classic::find(self, name)?.is_some())
+                Ok(classic::find(self, name)?.is_some())
             })
         } else {
             classic::ensure(self, service, members, &|name| {
-                Ok(served && nlb::find(self, name)?.is_some())
+                Ok(nlb::find(self, name)?.is_some())
             })
         }
     }
@@ -255,30 +254,23 @@ mod tests {
     }
 
     #[test]
-    fn the_type_of_a_served_service_cannot_be_changed() {
-        for (kind, existing, served, expected) in [
-            ("nlb", Some(Api::Elb), true, true),
-            ("nlb", Some(Api::Elb), false, false),
-            ("nlb", None, true, false),
-            ("elb", Some(Api::Elbv2), true, true),
-            ("elb", Some(Api::Elbv2), false, false),
-            ("elb", None, true, false),
+    fn the_type_of_a_service_cannot_be_changed() {
+        for (kind, existing, expected) in [
+            ("nlb", Some(Api::Elb), true),
+            ("nlb", None, false),
+            ("elb", Some(Api::Elbv2), true),
+            ("elb", None, false),
         ] {
-            let mut service = of(kind);
-            service.status.ingress = if served {
-                vec![Ingress::default()]
-            } else {
-                vec![]
-            };
-            let error = calling(with(existing), |cloud| {
-                cloud.ensure_balancer(&service, &Members::default())
-            })
-            .unwrap_err();
-            let is_refused = format!("{error:?}").contains("its type cannot be changed");
-            assert_eq!(
-                is_refused, expected,
-                "{kind} {existing:?} {served}: {error:?}"
-            );
+            for ingress in [vec![], vec![Ingress::default()]] {
+                let mut service = of(kind);
+                service.status.ingress = ingress;
+                let error = calling(with(existing), |cloud| {
+                    cloud.ensure_balancer(&service, &Members::default())
+                })
+                .unwrap_err();
+                let is_refused = format!("{error:?}").contains("its type cannot be changed");
+                assert_eq!(is_refused, expected, "{kind} {existing:?}: {error:?}");
+            }
         }
     }
 

@@ -17,6 +17,8 @@ use crate::{
     balancer::{
         machine::{self, Members, Place},
         node_rules::Traffic,
+        subnet::Need,
+        warning,
     },
     cloud::{Cloud, invalid},
     tags::{Cluster, Tags},
@@ -107,12 +109,63 @@ pub(crate) fn ensure(
         observed.managed_group = Some(groups::ensure(cloud, &cluster, &vpc, name, &wish)?);
     }
     let before = observed.balancer.security_groups.items.clone();
-    reconcile(cloud, &wish, &mut observed, &targets, &vpc)?;
-    groups::settle(cloud, &cluster, service, &wish, &observed, &before, fresh)?;
-    let traffic = traffic(cloud, &wish, &observed.balancer)?;
-    cloud.sync_node_rules(&cluster, Some(&vpc), &wish.name, &places, &traffic, fresh)?;
-    update::note_groups(cloud, &wish.name, &places);
-    Ok(status(&observed.balancer))
+    let nodes = Nodes {
+        cluster: &cluster,
+        places: &places,
+    };
+    let mut errors = Vec::new();
+    if !fresh && plan::moves(&wish, &observed) {
+        // The nodes must accept the traffic before it comes.
+        if let Err(error) = open_nodes(cloud, &wish, &observed, nodes, true) {
+            observed.holds = true;
+            errors.push(error);
+        }
+    }
+    errors.extend(reconcile(cloud, &wish, &mut observed, &targets, &vpc));
+    if let Some(throttled) = errors.iter().find(|error| is_throttled(error)) {
+        return Err(throttled.clone());
+    }
+    let settled = groups::settle(cloud, &cluster, service, &wish, &observed, &before, fresh);
+    errors.extend(settled.err());
+    match open_nodes(cloud, &wish, &observed, nodes, fresh) {
+        Ok(()) if errors.is_empty() => update::note_groups(cloud, &wish.name, &places),
+        opened => errors.extend(opened.err()),
+    }
+    let rejected = observed.rejected.values().flatten();
+    let rejected = update::tell_rejected(cloud, service, rejected);
+    // The address of a new load balancer does not wait for the last node.
+    errors.extend(rejected.filter(|_| !service.status.ingress.is_empty()));
+    match warning::together(errors) {
+        Some(error) => Err(error),
+        None => Ok(status(&observed.balancer)),
+    }
+}
+
+fn is_throttled(error: &CloudError) -> bool {
+    matches!(error, CloudError::Throttled(_))
+}
+
+/// The nodes behind a load balancer.
+#[derive(Clone, Copy)]
+struct Nodes<'a> {
+    cluster: &'a Cluster,
+    places: &'a BTreeMap<String, Place>,
+}
+
+/// Allows the traffic to the nodes that the load balancer has, and that the Service requests. `likely`
+/// is true if rules are probably missing.
+fn open_nodes(
+    cloud: &Cloud<'_>,
+    wish: &Wish,
+    observed: &Observed,
+    nodes: Nodes<'_>,
+    likely: bool,
+) -> Result<()> {
+    let traffic = traffic(cloud, wish, observed)?;
+    let vpc = observed.balancer.vpc_id.as_str();
+    let Nodes { cluster, places } = nodes;
+    cloud.sync_node_rules(cluster, Some(vpc), &wish.name, places, &traffic, likely)?;
+    Ok(())
 }
 
 /// Rejects a load balancer with the tag of another cluster. A load balancer without a cluster tag
@@ -144,12 +197,16 @@ fn create(
     has_classic: bool,
 ) -> Result<LoadBalancer> {
     if has_classic {
-        return Err(invalid(
+        return Err(CloudError::internal(
             "the Service has a classic load balancer, and its type cannot be changed: delete and recreate the Service",
         ));
     }
     let vpc = cloud.vpc()?;
-    let subnets = cloud.subnets(cluster, &vpc, &wish.subnets, wish.internal)?;
+    let need = Need {
+        internal: wish.internal,
+        ipv6: wish.stack == Stack::Dual,
+    };
+    let subnets = cloud.subnets(cluster, &vpc, &wish.subnets, need)?;
     let mut call = elbv2::create_balancer(&wish.name).tags("Tags", &wish.tags);
     if wish.internal {
         call = call.with("Scheme", "internal");
@@ -159,12 +216,18 @@ fn create(
         ("private-ipv4-addresses", &wish.private_addresses),
     ] {
         if !values.is_empty() && values.len() != subnets.len() {
-            return Err(invalid(format!(
+            let text = format!(
                 "annotation {} has {} values, but the load balancer has {} subnets: set one value for each, and set the subnets",
                 crate::balancer::annotation::key(what),
                 values.len(),
                 subnets.len()
-            )));
+            );
+            // Without names, the number of subnets depends on AWS.
+            return Err(if wish.subnets.is_empty() {
+                CloudError::internal(text)
+            } else {
+                invalid(text)
+            });
         }
     }
     for (index, (id, _)) in subnets.iter().enumerate() {
@@ -198,40 +261,48 @@ fn create(
     Ok(balancer)
 }
 
-/// Sends steps until nothing is left to do.
+/// Sends steps until nothing is left to do. A step that fails stops only the steps that depend on
+/// it, except if AWS throttles requests. Returns the errors.
 fn reconcile(
     cloud: &Cloud<'_>,
     wish: &Wish,
     observed: &mut Observed,
     targets: &BTreeSet<String>,
     vpc: &str,
-) -> Result<()> {
+) -> Vec<CloudError> {
+    let (mut failed, mut errors) = (Vec::new(), Vec::new());
     for _ in 0..ROUNDS {
-        let steps = plan::plan(wish, observed, targets);
-        if steps.is_empty() {
-            return Ok(());
+        let mut steps = plan::plan(wish, observed, targets);
+        steps.retain(|step| !failed.contains(step));
+        if steps.is_empty() || errors.iter().any(is_throttled) {
+            return errors;
         }
         let arn = observed.balancer.load_balancer_arn.clone();
         let calls: Vec<Call> = steps
             .iter()
             .map(|step| steps::call(step, wish, &arn, vpc))
             .collect();
-        let mut failed = None;
+        let makes_room = steps
+            .iter()
+            .any(|step| matches!(step, Step::Deregister(..)));
         for (step, answer) in steps.iter().zip(observed::send(cloud.wire, &calls)) {
+            if makes_room && answer.as_ref().is_err_and(Failure::is_target_quota) {
+                continue;
+            }
             match outcome(cloud, wish, observed, step, answer) {
                 Ok(found) => observed.absorb(step, found),
-                // The results of other steps are kept; the next call does the rest.
-                Err(error) => failed = failed.or(Some(error)),
+                Err(error) => {
+                    failed.push(step.clone());
+                    errors.push(error);
+                }
             }
         }
-        if let Some(error) = failed {
-            return Err(error);
-        }
     }
-    Err(CloudError::conflict(format!(
+    errors.push(CloudError::conflict(format!(
         "load balancer {} keeps changing: check whether another client changes it",
         wish.name
-    )))
+    )));
+    errors
 }
 
 /// Converts the answer to a step. Some errors mean that the step was done before.
@@ -298,8 +369,10 @@ fn adopt(cloud: &Cloud<'_>, wish: &Wish, observed: &mut Observed, wanted: &Group
     Ok(found)
 }
 
-/// Returns the traffic to the nodes.
-fn traffic(cloud: &Cloud<'_>, wish: &Wish, balancer: &LoadBalancer) -> Result<Traffic> {
+/// Returns the traffic to the nodes: of the target groups that the Service requests, and of those
+/// that the load balancer has.
+fn traffic(cloud: &Cloud<'_>, wish: &Wish, observed: &Observed) -> Result<Traffic> {
+    let balancer = &observed.balancer;
     let mut traffic = Traffic::default();
     let ipv6 = wish.fronts.first().is_some_and(|front| front.group.ipv6);
     for front in &wish.fronts {
@@ -308,6 +381,10 @@ fn traffic(cloud: &Cloud<'_>, wish: &Wish, balancer: &LoadBalancer) -> Result<Tr
         traffic
             .health
             .insert(group.health.port.parse().unwrap_or(group.port));
+    }
+    for group in &observed.groups {
+        update::clients(&mut traffic, &group.protocol, group.port);
+        traffic.health.insert(group.checked_port());
     }
     traffic.ranges = wish
         .ranges

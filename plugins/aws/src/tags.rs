@@ -66,8 +66,10 @@ impl Cluster {
     /// tag belongs to this cluster, because its name contains the UID of the Service.
     pub(crate) fn check(&self, name: &str, tags: Option<&Tags>) -> Result<()> {
         match tags.map_or(Owner::Nobody, |tags| self.owner(tags)) {
-            Owner::Others => Err(CloudError::invalid(format!(
-                "load balancer {name} has the tag of another cluster and is not changed"
+            Owner::Others => Err(CloudError::internal(format!(
+                "load balancer {name} has the tag of another cluster and is not changed: add the tag {}, or remove the \
+                 tags of other clusters",
+                self.key()
             ))),
             Owner::Ours | Owner::Nobody => Ok(()),
         }
@@ -187,7 +189,7 @@ mod tests {
         }
         let others = tags(&[("kubernetes.io/cluster/c2", "owned")]);
         assert!(
-            matches!(cluster.check("lb", Some(&others)), Err(CloudError::Invalid(text)) if text.contains("lb"))
+            matches!(cluster.check("lb", Some(&others)), Err(CloudError::Internal(text)) if text.contains("lb"))
         );
     }
 }

@@ -17,6 +17,8 @@ pub(crate) struct Description {
     pub(crate) dns_name: String,
     #[serde(rename = "VPCId")]
     pub(crate) vpc_id: String,
+    /// `internet-facing` or `internal`.
+    pub(crate) scheme: String,
     pub(crate) listener_descriptions: Members<ListenerDescription>,
     pub(crate) backend_server_descriptions: Members<Backend>,
     pub(crate) policies: Policies,

@@ -7,7 +7,11 @@ use skydock_sdk::{
     types::{CloudError, Service},
 };
 
-use super::{name, node_rules::ClusterGroups};
+use super::{
+    name,
+    node_rules::ClusterGroups,
+    rule_change::{Changed, RuleChange},
+};
 use crate::{
     api::{
         self,
@@ -16,7 +20,7 @@ use crate::{
             permission::{self, Rule, Rules, Source},
         },
     },
-    cloud::{Cloud, invalid},
+    cloud::Cloud,
     tags::{self, Cluster, Owner, Tags},
 };
 
@@ -71,8 +75,9 @@ impl Cloud<'_> {
             match cluster.owner(&group.tags()) {
                 Owner::Ours => {}
                 Owner::Others => {
-                    return Err(invalid(format!(
-                        "security group {name} has the tag of another cluster"
+                    return Err(CloudError::internal(format!(
+                        "security group {} ({name}) has the tag of another cluster: remove that tag, or delete the group",
+                        group.group_id
                     )));
                 }
                 Owner::Nobody => {
@@ -108,14 +113,18 @@ impl Cloud<'_> {
                 .map(|(rule, text)| (rule.clone(), text.clone()))
                 .collect()
         };
-        let (grant, revoke) = (only(wanted, &there), only(&there, wanted));
-        if !grant.is_empty() {
-            api::one(self.wire, &permission::authorize(group, &grant))?;
+        let change = RuleChange {
+            group: group.to_owned(),
+            grant: only(wanted, &there),
+            revoke: only(&there, wanted),
+            there,
+        };
+        match self.change_rules(&change)? {
+            Changed::Done => Ok(()),
+            Changed::Raced => Err(CloudError::conflict(format!(
+                "another client is changing security group {group}"
+            ))),
         }
-        if !revoke.is_empty() {
-            api::one(self.wire, &permission::revoke(group, &revoke))?;
-        }
-        Ok(())
     }
 
     /// Returns the IDs of the groups with this name. If the groups with the cluster's tag have

@@ -11,6 +11,7 @@ use crate::{
     balancer::{
         annotation::{self, Annotations},
         name,
+        subnet::Need,
     },
     cloud::invalid,
     config::Config,
@@ -84,12 +85,11 @@ impl Wish {
         let listeners: Vec<Listener> = reachable
             .map(|port| listener(port, annotations))
             .collect::<Result<_>>()?;
-        let first = listeners
-            .first()
-            .map(|listener| listener.instance_port)
-            .ok_or_else(|| {
-                invalid("no port has a node port, which classic load balancers require")
-            })?;
+        if listeners.is_empty() {
+            return Err(invalid(
+                "no port has a node port, which classic load balancers require",
+            ));
+        }
         let mut tags = annotations.pairs(annotation::TAGS);
         tags.insert(tags::SERVICE.into(), name::service(service));
         let ranges = match service.source_ranges.as_slice() {
@@ -111,11 +111,21 @@ impl Wish {
             proxy,
             policy: annotations.text(annotation::TLS_POLICY).map(str::to_owned),
             attributes: attributes(annotations)?,
-            health: health::of(service, first, config)?,
+            health: health::of(service, &listeners, config)?,
             listeners,
             groups,
             extra_groups: annotations.list(annotation::EXTRA_SECURITY_GROUPS),
         })
+    }
+}
+
+impl Wish {
+    /// Returns what the load balancer needs of its subnets.
+    pub(crate) fn need(&self) -> Need {
+        Need {
+            internal: self.internal,
+            ipv6: false,
+        }
     }
 }
 

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use super::{
     health::Health,
+    observed::REGISTER,
     wish::{Front, Group, Wish},
 };
 use crate::{
@@ -49,7 +50,7 @@ pub(crate) enum Step {
 pub(crate) fn call(step: &Step, wish: &Wish, balancer: &str, vpc: &str) -> Call {
     match step {
         Step::CreateGroup(group) => create_group(group, vpc).tags("Tags", &wish.tags),
-        Step::Register(group, targets) => elbv2::change_targets("RegisterTargets", group, targets),
+        Step::Register(group, targets) => elbv2::change_targets(REGISTER, group, targets),
         Step::Deregister(group, targets) => {
             elbv2::change_targets("DeregisterTargets", group, targets)
         }

@@ -10,16 +10,18 @@ use skydock_sdk::{
     types::{CloudError, Service},
 };
 
-use super::observed::{read_tags, send};
+use super::observed::{REGISTER, read_tags, send};
 use crate::{
     api::{
         call::Call,
         elbv2::{self, LoadBalancer, Target, TargetGroup},
+        failure::Failure,
     },
     balancer::{
         machine::{self, Member, Members, Place},
         name,
         node_rules::Traffic,
+        warning,
     },
     cloud::Cloud,
 };
@@ -62,22 +64,53 @@ pub(crate) fn update(cloud: &Cloud<'_>, service: &Service, members: &Members) ->
         Some((added, removed)) => known(&groups, &ids_of(added), &ids_of(removed), &ids, &wanted),
         None => compared(cloud, &groups, &wanted)?,
     };
-    for answer in send(cloud.wire, &calls) {
-        answer?;
-    }
+    let (rejected, mut errors) = change(cloud, &calls);
     if cloud.store.get(&groups_key(cloud, &name)).as_ref() != Some(&shown(&places)) {
-        let traffic = traffic(cloud, service, &balancer, &groups)?;
-        cloud.sync_node_rules(
-            &cluster,
-            Some(&balancer.vpc_id),
-            &name,
-            &places,
-            &traffic,
-            false,
-        )?;
-        note_groups(cloud, &name, &places);
+        let opened = traffic(cloud, service, &balancer, &groups).and_then(|traffic| {
+            let vpc = Some(balancer.vpc_id.as_str());
+            cloud.sync_node_rules(&cluster, vpc, &name, &places, &traffic, false)
+        });
+        match opened {
+            Ok(_) => note_groups(cloud, &name, &places),
+            Err(error) => errors.push(error),
+        }
     }
-    Ok(())
+    errors.extend(tell_rejected(cloud, service, &rejected));
+    warning::together(errors).map_or(Ok(()), Err)
+}
+
+/// Sends calls that change targets. Returns the targets that AWS rejected, and the errors of calls.
+fn change(cloud: &Cloud<'_>, calls: &[Call]) -> (BTreeMap<Target, Failure>, Vec<CloudError>) {
+    let (mut rejected, mut errors, mut later) = (BTreeMap::new(), Vec::new(), Vec::new());
+    let makes_room = calls.iter().any(|call| call.action != REGISTER);
+    for (call, answer) in calls.iter().zip(send(cloud.wire, calls)) {
+        match answer {
+            Ok(found) => rejected.extend(found.rejected),
+            Err(failure) if makes_room && failure.is_target_quota() => later.push(call.clone()),
+            Err(failure) => errors.push(failure.into()),
+        }
+    }
+    // After others have been deregistered, there is room.
+    for answer in send(cloud.wire, &later) {
+        match answer {
+            Ok(found) => rejected.extend(found.rejected),
+            Err(failure) => errors.push(failure.into()),
+        }
+    }
+    (rejected, errors)
+}
+
+/// Publishes which instances AWS rejected as targets. Returns the error with which the call is
+/// retried, or `None` if there are none.
+pub(super) fn tell_rejected<'a>(
+    cloud: &Cloud<'_>,
+    service: &Service,
+    rejected: impl IntoIterator<Item = (&'a Target, &'a Failure)>,
+) -> Option<CloudError> {
+    let rejected = rejected
+        .into_iter()
+        .map(|(target, failure)| (target.id.clone(), failure.clone()));
+    cloud.tell_rejected(service, &rejected.collect())
 }
 
 fn ids_of(members: &[Member]) -> BTreeSet<String> {

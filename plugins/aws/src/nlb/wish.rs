@@ -20,6 +20,8 @@ use crate::{
 
 /// Attributes of load balancers that Services can set.
 const CROSS_ZONE: &str = "load_balancing.cross_zone.enabled";
+/// The prefix of the attributes of access logs.
+pub(super) const LOGS: &str = "access_logs.";
 const LOGS_ENABLED: &str = "access_logs.s3.enabled";
 const LOGS_BUCKET: &str = "access_logs.s3.bucket";
 const LOGS_PREFIX: &str = "access_logs.s3.prefix";

@@ -17,6 +17,8 @@ pub(crate) struct Subnet {
     pub(crate) vpc_id: String,
     pub(crate) availability_zone: String,
     pub(crate) cidr_block: String,
+    /// The number of free IPv4 addresses.
+    pub(crate) available_ip_address_count: Option<u32>,
     ipv6_cidr_block_association_set: Items<Ipv6Association>,
     tag_set: Items<Tag>,
 }

@@ -1,0 +1,198 @@
+//! What AWS rejects stops only what depends on it.
+
+use skydock_sdk::types::{CloudError, Ingress, LoadBalancerStatus, Service};
+
+use crate::world::{World, annotation, name, service, text, texts};
+
+fn ensure(world: &World, service: &Service) -> Result<LoadBalancerStatus, CloudError> {
+    world.call(|cloud| cloud.ensure_balancer(service, &world.members()))
+}
+
+fn groups(world: &World, service: &Service) -> Vec<(String, String)> {
+    let found = world.elbv2(
+        "DescribeLoadBalancers",
+        &[("Names.member.1", &name(service))],
+    );
+    let arn = text(&found, "LoadBalancerArn");
+    let body = world.elbv2("DescribeTargetGroups", &[("LoadBalancerArn", &arn)]);
+    let arns = texts(&body, "TargetGroupArn").into_iter();
+    arns.zip(texts(&body, "Port")).collect()
+}
+
+fn targets(world: &World, group: &str) -> Vec<String> {
+    let body = world.elbv2("DescribeTargetHealth", &[("TargetGroupArn", group)]);
+    let mut ids = texts(&body, "Id");
+    ids.sort();
+    ids
+}
+
+fn listeners(world: &World, service: &Service) -> String {
+    let found = world.elbv2(
+        "DescribeLoadBalancers",
+        &[("Names.member.1", &name(service))],
+    );
+    let arn = text(&found, "LoadBalancerArn");
+    world.elbv2("DescribeListeners", &[("LoadBalancerArn", &arn)])
+}
+
+/// Returns the positions of these actions among those that were sent, in order.
+fn position(sent: &[String], action: &str) -> Option<usize> {
+    sent.iter().position(|one| one == action)
+}
+
+#[test]
+fn a_listener_moves_after_targets_and_rules_are_there() {
+    let world = World::new(2, "");
+    let mut web = service(&[(80, 30080)]);
+    ensure(&world, &web).unwrap();
+    let before = groups(&world, &web)[0].0.clone();
+    web.ports[0].node_port = 30081;
+
+    for (action, code) in [
+        (
+            "AuthorizeSecurityGroupIngress",
+            "RulesPerSecurityGroupLimitExceeded",
+        ),
+        ("RegisterTargets", "InternalError"),
+        ("RegisterTargets", "InvalidTarget"),
+    ] {
+        let times = if code == "InternalError" { 1 } else { 100 };
+        *world.line.faults.borrow_mut() = vec![(action, 0, times, code)];
+        world.line.take();
+        web.status.ingress = vec![Ingress::default()];
+        assert!(ensure(&world, &web).is_err(), "{action} {code}");
+        assert_eq!(position(&world.line.take(), "ModifyListener"), None);
+        assert!(listeners(&world, &web).contains(&before), "{action} {code}");
+        let rules = world.ec2("DescribeSecurityGroups", &[("GroupId.1", &world.group)]);
+        assert!(rules.contains("<fromPort>30080<"), "{action}: {rules}");
+    }
+
+    world.line.faults.borrow_mut().clear();
+    world.line.take();
+    ensure(&world, &web).unwrap();
+    let sent = world.line.take();
+    let moved = position(&sent, "ModifyListener").unwrap();
+    assert!(
+        position(&sent, "RegisterTargets").unwrap() < moved,
+        "{sent:?}"
+    );
+    assert!(!listeners(&world, &web).contains(&before));
+}
+
+#[test]
+fn a_stopped_instance_does_not_keep_out_the_others() {
+    for annotations in [vec![annotation("type", "nlb")], vec![]] {
+        let world = World::new(3, "");
+        let mut web = service(&[(80, 30080)]);
+        web.annotations = annotations;
+        world.ec2("StopInstances", &[("InstanceId.1", &world.machines[0])]);
+        let registered = || {
+            if web.annotations.is_empty() {
+                let named = [("LoadBalancerNames.member.1", name(&web))];
+                let named = named.each_ref().map(|(key, name)| (*key, name.as_str()));
+                let mut ids = texts(&world.elb("DescribeLoadBalancers", &named), "InstanceId");
+                ids.sort();
+                ids
+            } else {
+                targets(&world, &groups(&world, &web)[0].0)
+            }
+        };
+        let status = ensure(&world, &web).unwrap();
+        assert_eq!(status.ingress.len(), 1);
+        let mut others = world.machines[1..].to_vec();
+        others.sort();
+        assert_eq!(registered(), others);
+        let told = world.warnings();
+        assert!(
+            told.contains(&world.machines[0]) && !told.contains(&world.machines[1]),
+            "{told}"
+        );
+
+        // The address is published, so the error only leads to a retry.
+        let served = Service {
+            status,
+            ..web.clone()
+        };
+        let again = ensure(&world, &served);
+        assert!(matches!(again, Err(CloudError::Internal(_))), "{again:?}");
+        let updated = world.call(|cloud| cloud.update_members(&served, &world.members()));
+        assert!(
+            matches!(updated, Err(CloudError::Internal(_))),
+            "{updated:?}"
+        );
+        assert_eq!(world.warnings(), "", "it was told before");
+        assert_eq!(registered(), others);
+
+        world.ec2("StartInstances", &[("InstanceId.1", &world.machines[0])]);
+        world
+            .call(|cloud| cloud.update_members(&served, &world.members()))
+            .unwrap();
+        assert_eq!(registered().len(), 3);
+    }
+}
+
+#[test]
+fn a_rejected_bucket_stops_nothing_else() {
+    let mut world = World::new(1, "");
+    let mut web = service(&[(80, 30080)]);
+    ensure(&world, &web).unwrap();
+    world.line.refuse(
+        &["ModifyLoadBalancerAttributes"],
+        "my-bucket",
+        "InvalidConfigurationRequest",
+    );
+    web.annotations.extend([
+        annotation("access-log-enabled", "true"),
+        annotation("access-log-s3-bucket-name", "my-bucket"),
+        annotation("cross-zone-load-balancing-enabled", "true"),
+    ]);
+    web.ports.push(service(&[(8443, 30843)]).ports[0].clone());
+    let added = world.launch(0);
+
+    let answer = ensure(&world, &web);
+    assert!(matches!(answer, Err(CloudError::Internal(_))), "{answer:?}");
+    let groups = groups(&world, &web);
+    assert_eq!(groups.len(), 2);
+    for (group, port) in groups {
+        assert!(targets(&world, &group).contains(&added), "{port}");
+    }
+    let rules = world.ec2("DescribeSecurityGroups", &[("GroupId.1", &world.group)]);
+    assert!(rules.contains("<fromPort>30843<"), "{rules}");
+    world.line.take();
+    let again = ensure(&world, &web);
+    assert_eq!(answer, again, "only the bucket is left");
+    let changed: Vec<String> = world.line.take();
+    let changed = changed
+        .iter()
+        .filter(|action| !action.starts_with("Describe"));
+    assert_eq!(
+        changed.collect::<Vec<_>>(),
+        ["ModifyLoadBalancerAttributes"]
+    );
+}
+
+#[test]
+fn a_full_load_balancer_gets_a_node_for_another() {
+    let mut world = World::new(2, "");
+    let web = service(&[(80, 30080)]);
+    ensure(&world, &web).unwrap();
+    world.machines.remove(0);
+    world.launch(0);
+    *world.line.faults.borrow_mut() = vec![("RegisterTargets", 0, 1, "TooManyTargets")];
+    ensure(&world, &web).unwrap();
+    let group = groups(&world, &web)[0].0.clone();
+    let expected = |world: &World| {
+        let mut ids = world.machines.clone();
+        ids.sort();
+        ids
+    };
+    assert_eq!(targets(&world, &group), expected(&world));
+
+    world.machines.remove(0);
+    world.launch(0);
+    *world.line.faults.borrow_mut() = vec![("RegisterTargets", 0, 1, "TooManyTargets")];
+    world
+        .call(|cloud| cloud.update_members(&web, &world.members()))
+        .unwrap();
+    assert_eq!(targets(&world, &group), expected(&world));
+}
