@@ -148,7 +148,7 @@ pub(crate) fn ensure(
         // The previous groups are in use until all changes are made.
         cloud.close_access(&cluster, Some(&vpc), &wish.name, &former.closing)?;
         let detached: Vec<String> = former.detached.into_iter().collect();
-        cloud.remove_groups(&cluster, service, &detached, &kept(cloud, service))?;
+        cloud.remove_groups(Some(&cluster), service, &detached, &kept(cloud, service))?;
         former::settled(cloud, &wish.name, former.opened);
     }
     let rejected = cloud.tell_rejected(service, &rejected);
@@ -397,7 +397,6 @@ pub(crate) fn delete(
     service: &Service,
     seen: Option<&ClusterGroups>,
 ) -> Result<bool> {
-    let cluster = cloud.identity()?.cluster;
     let name = name::balancer(service);
     let kept = kept(cloud, service);
     let found = find(cloud, &name)?;
@@ -406,12 +405,19 @@ pub(crate) fn delete(
         .map(|balancer| balancer.security_groups.items.clone())
         .unwrap_or_default();
     let vpc = found.as_ref().map(|balancer| balancer.vpc_id.as_str());
-    if found.is_some() {
-        cluster.check(&name, look_tags(cloud, &name)?.as_ref())?;
+    let tags = match &found {
+        Some(_) => look_tags(cloud, &name)?,
+        None => None,
+    };
+    let cluster = cloud.cluster_of(&tags)?;
+    if let Some(cluster) = &cluster {
+        cluster.check(&name, tags.as_ref())?;
     }
     // This must happen before the load balancer is deleted: afterwards its groups are unknown.
     let former = former::end(cloud, &name, access::first(&own, service));
-    cloud.close_access(&cluster, vpc, &name, &former.closing)?;
+    if let Some(cluster) = &cluster {
+        cloud.close_access(cluster, vpc, &name, &former.closing)?;
+    }
     let mut groups = own;
     if found.is_some() {
         match api::one(cloud.wire, &elb::on("DeleteLoadBalancer", &name)) {
@@ -422,7 +428,7 @@ pub(crate) fn delete(
     // Also the group created for it, which it had before it got the user's group.
     groups.extend(cloud.groups_named(&name::classic_security_group(service), vpc, seen)?);
     groups.extend(former.detached);
-    cloud.remove_groups(&cluster, service, &groups, &kept)?;
+    cloud.remove_groups(cluster.as_ref(), service, &groups, &kept)?;
     former::forgotten(cloud, &name);
     Ok(found.is_some())
 }

@@ -1,6 +1,9 @@
 //! Security groups that are created and deleted with a load balancer.
 
-use std::{collections::BTreeSet, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
 use skydock_sdk::{
     Result, log,
@@ -154,13 +157,14 @@ impl Cloud<'_> {
 
     /// Deletes those of these groups that were created for this Service, and the rules in other
     /// groups of the cluster that refer to them. Groups in `keep`, and groups without a tag of this
-    /// cluster, are not deleted.
+    /// cluster, are not deleted. If the cluster is unknown, it is the one that their own tags name:
+    /// their names contain the UID of the Service.
     ///
     /// # Errors
     /// Returns `in-progress` if a group is still in use. Fails if a request to AWS fails.
     pub(crate) fn remove_groups(
         &self,
-        cluster: &Cluster,
+        cluster: Option<&Cluster>,
         service: &Service,
         groups: &[String],
         keep: &[String],
@@ -181,17 +185,21 @@ impl Cloud<'_> {
             name::classic_security_group(service),
         ];
         let made = |group: &SecurityGroup| {
-            cluster.owns(&group.tags()) && names.contains(&group.group_name)
+            let tags = group.tags();
+            let cluster = cluster.cloned().or_else(|| tags::only_cluster(&tags));
+            cluster.filter(|cluster| cluster.owns(&tags) && names.contains(&group.group_name))
         };
-        let owned: Vec<String> = found
-            .into_iter()
-            .filter(made)
-            .map(|group| group.group_id)
-            .collect();
-        if owned.is_empty() {
-            return Ok(());
+        let mut owned: BTreeMap<String, Cluster> = BTreeMap::new();
+        for group in found {
+            if let Some(cluster) = made(&group) {
+                owned.insert(group.group_id, cluster);
+            }
         }
-        self.revoke_references(cluster, &owned)?;
+        let Some(cluster) = owned.values().next().cloned() else {
+            return Ok(());
+        };
+        let owned: Vec<String> = owned.into_keys().collect();
+        self.revoke_references(&cluster, &owned)?;
         let calls: Vec<_> = owned.iter().map(|id| network::delete_group(id)).collect();
         let mut waiting = None;
         for (id, answer) in owned.iter().zip(self.wire.send(&calls)) {
@@ -272,7 +280,7 @@ mod tests {
             legacy: false,
         };
         cloud
-            .remove_groups(&cluster, &service(&[]), &["sg-1".to_owned()], &[])
+            .remove_groups(Some(&cluster), &service(&[]), &["sg-1".to_owned()], &[])
             .unwrap();
         let sent = wire.sent.borrow();
         sent.iter()

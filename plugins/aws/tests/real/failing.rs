@@ -196,3 +196,35 @@ fn a_full_load_balancer_gets_a_node_for_another() {
         .unwrap();
     assert_eq!(targets(&world, &group), expected(&world));
 }
+
+#[test]
+fn a_load_balancer_can_be_deleted_after_all_nodes() {
+    for annotations in [vec![annotation("type", "nlb")], vec![]] {
+        let mut world = World::new(2, "");
+        world.reconfigure("NLBSecurityGroupMode = Managed");
+        let mut web = service(&[(80, 30080)]);
+        web.annotations = annotations;
+        ensure(&world, &web).unwrap();
+        for id in std::mem::take(&mut world.machines) {
+            world.ec2("TerminateInstances", &[("InstanceId.1", &id)]);
+        }
+        world.store.clear();
+
+        world.call(|cloud| cloud.delete_balancer(&web)).unwrap();
+        assert_eq!(world.call(|cloud| cloud.balancer(&web)), Ok(None));
+        let filter = [
+            ("Filter.1.Name", "vpc-id"),
+            ("Filter.1.Value.1", world.vpc.as_str()),
+        ];
+        let groups = texts(&world.ec2("DescribeSecurityGroups", &filter), "groupName");
+        let made = groups.iter().filter(|name| name.starts_with("k8s-"));
+        assert_eq!(made.count(), 0, "{groups:?}");
+        let nodes = world.ec2("DescribeSecurityGroups", &[("GroupId.1", &world.group)]);
+        assert!(texts(&nodes, "fromPort").is_empty(), "{nodes}");
+
+        // There is nothing left, and nothing tells the cluster.
+        let again = world.call(|cloud| cloud.delete_balancer(&web));
+        assert!(matches!(again, Err(CloudError::InProgress(_))), "{again:?}");
+        world.call(|cloud| cloud.delete_balancer(&web)).unwrap();
+    }
+}
