@@ -17,7 +17,8 @@ use crate::{
         partly,
     },
     balancer::{
-        annotation::{self, Annotations},
+        annotation::{self, Annotations, Kind},
+        fixed,
         machine::{self, Members},
         name,
         node_rules::ClusterGroups,
@@ -123,6 +124,11 @@ pub(crate) fn ensure(
         None => create(cloud, &wish, &cluster, &vpc, &groups)?,
     };
     let there = &observed.balancer;
+    let annotations = Annotations(&service.annotations);
+    let ignored = annotations.ignored(Kind::Classic);
+    cloud.warn(service, warning::ANNOTATION_IGNORED, &ignored);
+    let fixed = fixed::scheme(annotations, wish.internal, &there.scheme);
+    cloud.warn(service, warning::NOT_CHANGED, fixed.as_slice());
     let before = &there.security_groups.items;
     let former = former::exchange(cloud, &wish.name, before, &groups);
 
@@ -279,11 +285,7 @@ fn create(
 
 /// Sends the calls of a stage at once, and returns the errors.
 fn carry_out(cloud: &Cloud<'_>, stage: &[Call]) -> Vec<CloudError> {
-    let failed = cloud
-        .wire
-        .send(stage)
-        .into_iter()
-        .filter_map(|one| one.err());
+    let failed = cloud.wire.send(stage).into_iter().filter_map(Answer::err);
     failed
         .filter(|failure| failure.code() != "DuplicatePolicyName")
         .map(CloudError::from)

@@ -15,9 +15,10 @@ use crate::{
         failure::{Answer, Failure},
     },
     balancer::{
+        annotation::{self, Annotations, Kind},
+        fixed::{self, Fixed},
         machine::{self, Members, Place},
         node_rules::Traffic,
-        subnet::Need,
         warning,
     },
     cloud::{Cloud, invalid},
@@ -101,6 +102,18 @@ pub(crate) fn ensure(
         )));
     }
     let vpc = observed.balancer.vpc_id.clone();
+    let annotations = Annotations(&service.annotations);
+    cloud.warn(
+        service,
+        warning::ANNOTATION_IGNORED,
+        &annotations.ignored(Kind::Network),
+    );
+    let fixed = if fresh {
+        Vec::new()
+    } else {
+        fixed_differences(cloud, annotations, &wish, &cluster, &observed.balancer)
+    };
+    cloud.warn(service, warning::NOT_CHANGED, &fixed);
     places.retain(|id, place| in_vpc(id, place, &vpc));
     let targets: BTreeSet<String> = places.keys().cloned().collect();
     // AWS accepts no security groups for a load balancer that was created without any.
@@ -139,6 +152,68 @@ pub(crate) fn ensure(
         Some(error) => Err(error),
         None => Ok(status(&observed.balancer)),
     }
+}
+
+/// Returns sentences about requested properties that cannot change any more.
+fn fixed_differences(
+    cloud: &Cloud<'_>,
+    annotations: Annotations<'_>,
+    wish: &Wish,
+    cluster: &Cluster,
+    balancer: &LoadBalancer,
+) -> Vec<String> {
+    let zones = &balancer.availability_zones.items;
+    let addresses = || {
+        zones
+            .iter()
+            .flat_map(|zone| &zone.load_balancer_addresses.items)
+    };
+    let set = |values: &[String]| values.iter().cloned().collect::<BTreeSet<String>>();
+    let mut subnets = set(&wish.subnets);
+    if !subnets.iter().all(|word| word.starts_with("subnet-")) {
+        let need = wish.need();
+        match cloud.subnets(cluster, &balancer.vpc_id, &wish.subnets, need) {
+            Ok(named) => subnets = named.into_iter().map(|(id, _)| id).collect(),
+            // The words are told as they are.
+            Err(error) => log::debug("subnets", error.message()),
+        }
+    }
+    let mut sentences = Vec::new();
+    sentences.extend(fixed::scheme(annotations, wish.internal, &balancer.scheme));
+    let groups = match &wish.security {
+        wish::Security::Given(groups) if balancer.security_groups.items.is_empty() => set(groups),
+        _ => BTreeSet::new(),
+    };
+    for (name, wanted, real) in [
+        (
+            annotation::SUBNETS,
+            subnets,
+            zones.iter().map(|zone| zone.subnet_id.clone()).collect(),
+        ),
+        (
+            annotation::ALLOCATIONS,
+            set(&wish.allocations),
+            addresses()
+                .filter_map(|one| one.allocation_id.clone())
+                .collect(),
+        ),
+        (
+            annotation::PRIVATE_ADDRESSES,
+            set(&wish.private_addresses),
+            addresses()
+                .filter_map(|one| one.private_address.clone())
+                .collect(),
+        ),
+        (annotation::SECURITY_GROUPS, groups, BTreeSet::new()),
+    ] {
+        let fixed = Fixed {
+            name,
+            wanted: &wanted,
+            real: &real,
+        };
+        sentences.extend(fixed.told().filter(|_| !wanted.is_empty()));
+    }
+    sentences
 }
 
 fn is_throttled(error: &CloudError) -> bool {
@@ -202,11 +277,7 @@ fn create(
         ));
     }
     let vpc = cloud.vpc()?;
-    let need = Need {
-        internal: wish.internal,
-        ipv6: wish.stack == Stack::Dual,
-    };
-    let subnets = cloud.subnets(cluster, &vpc, &wish.subnets, need)?;
+    let subnets = cloud.subnets(cluster, &vpc, &wish.subnets, wish.need())?;
     let mut call = elbv2::create_balancer(&wish.name).tags("Tags", &wish.tags);
     if wish.internal {
         call = call.with("Scheme", "internal");
@@ -218,7 +289,7 @@ fn create(
         if !values.is_empty() && values.len() != subnets.len() {
             let text = format!(
                 "annotation {} has {} values, but the load balancer has {} subnets: set one value for each, and set the subnets",
-                crate::balancer::annotation::key(what),
+                annotation::key(what),
                 values.len(),
                 subnets.len()
             );

@@ -49,6 +49,16 @@ pub(crate) struct State {
 #[serde(default, rename_all = "PascalCase")]
 pub(crate) struct Zone {
     pub(crate) subnet_id: String,
+    pub(crate) load_balancer_addresses: Members<Address>,
+}
+
+/// A static address of a load balancer.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, rename_all = "PascalCase")]
+pub(crate) struct Address {
+    pub(crate) allocation_id: Option<String>,
+    #[serde(rename = "PrivateIPv4Address")]
+    pub(crate) private_address: Option<String>,
 }
 
 /// A listener.

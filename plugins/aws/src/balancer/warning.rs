@@ -12,6 +12,12 @@ const WARNED: Duration = Duration::from_hours(24);
 /// Instances that AWS rejected as targets.
 pub(crate) const TARGET_REJECTED: &str = "LoadBalancerTargetRejected";
 
+/// Annotations without effect.
+pub(crate) const ANNOTATION_IGNORED: &str = "LoadBalancerAnnotationIgnored";
+
+/// Properties that cannot change after the creation.
+pub(crate) const NOT_CHANGED: &str = "LoadBalancerNotChanged";
+
 impl Cloud<'_> {
     /// Publishes sentences as one event on a Service, unless the last event with this reason had
     /// the same ones. Without a sentence, the last event is forgotten.

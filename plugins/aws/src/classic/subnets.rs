@@ -62,7 +62,7 @@ pub(super) fn settle(
         return Vec::new();
     }
     match wanted(cloud, cluster, wish, there) {
-        Ok(changes) => apply(cloud, &there.load_balancer_name, changes),
+        Ok(changes) => apply(cloud, &there.load_balancer_name, &changes),
         Err(error) => vec![error],
     }
 }
@@ -90,7 +90,7 @@ fn wanted(
 }
 
 /// Attaches before it detaches, so that the load balancer has subnets at any time.
-fn apply(cloud: &Cloud<'_>, name: &str, changes: Changes) -> Vec<CloudError> {
+fn apply(cloud: &Cloud<'_>, name: &str, changes: &Changes) -> Vec<CloudError> {
     let send = |action: &'static str, ids: &[&String]| -> Result<()> {
         if ids.is_empty() {
             return Ok(());
@@ -154,7 +154,7 @@ mod tests {
         });
         let (setup, store, none) = (setup(), Memory::default(), Vec::new);
         let cloud = Cloud::new(&setup, &wire, &store, &none, 0);
-        let errors = apply(&cloud, "lb", changes).len();
+        let errors = apply(&cloud, "lb", &changes).len();
         (errors, log.borrow().join(" "))
     }
 

@@ -104,7 +104,7 @@ impl Wish {
             name: name::balancer(service),
             service: name::service(service),
             tags: cluster.owned(&tags),
-            internal: annotations.internal(),
+            internal: annotations.internal()?,
             subnets: annotations.list(annotation::SUBNETS),
             ports: service.ports.iter().map(|port| port.port).collect(),
             ranges,

@@ -12,6 +12,7 @@ use crate::{
     balancer::{
         annotation::{self, Annotations},
         name::{self, GroupKey},
+        subnet::Need,
     },
     cloud::invalid,
     config::Config,
@@ -144,7 +145,7 @@ impl Wish {
         Ok(Self {
             name: name::balancer(service),
             tags: cluster.owned(&tags),
-            internal: annotations.internal(),
+            internal: annotations.internal()?,
             subnets: annotations.list(annotation::SUBNETS),
             allocations: annotations.list(annotation::ALLOCATIONS),
             private_addresses: annotations.list(annotation::PRIVATE_ADDRESSES),
@@ -155,6 +156,16 @@ impl Wish {
             security: security(service, annotations, config),
             stack,
         })
+    }
+}
+
+impl Wish {
+    /// Returns what a new load balancer needs of its subnets.
+    pub(crate) fn need(&self) -> Need {
+        Need {
+            internal: self.internal,
+            ipv6: self.stack == Stack::Dual,
+        }
     }
 }
 
@@ -312,15 +323,15 @@ fn group_attributes(
     Ok(wanted)
 }
 
+/// Groups that the user names restrict the clients, so they are used in any mode.
 fn security(service: &Service, annotations: Annotations<'_>, config: &Config) -> Security {
-    if !config.nlb_groups_managed {
-        return Security::Left;
-    }
     let given = annotations.list(annotation::SECURITY_GROUPS);
-    if given.is_empty() {
+    if !given.is_empty() {
+        Security::Given(given)
+    } else if config.nlb_groups_managed {
         Security::Managed(name::network_security_group(&config.cluster_name, service))
     } else {
-        Security::Given(given)
+        Security::Left
     }
 }
 

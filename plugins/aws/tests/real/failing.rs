@@ -228,3 +228,72 @@ fn a_load_balancer_can_be_deleted_after_all_nodes() {
         world.call(|cloud| cloud.delete_balancer(&web)).unwrap();
     }
 }
+
+#[test]
+fn what_cannot_change_is_told_once() {
+    for (kind, reason) in [(Some("nlb"), "network"), (None, "classic")] {
+        let world = World::new(1, "");
+        let mut web = service(&[(80, 30080)]);
+        web.annotations = kind
+            .into_iter()
+            .map(|kind| annotation("type", kind))
+            .collect();
+        web.annotations.push(annotation("name", "x"));
+        ensure(&world, &web).unwrap();
+        let told = world.warnings();
+        assert!(
+            told.contains("LoadBalancerAnnotationIgnored: a") && told.contains(reason),
+            "{told}"
+        );
+        let named = format!("{},{}", world.subnets[0], world.subnets[1]);
+        web.annotations.push(annotation("subnets", &named));
+        ensure(&world, &web).unwrap();
+        assert_eq!(world.warnings(), "");
+
+        web.annotations
+            .retain(|(key, _)| !key.ends_with("-subnets"));
+        web.annotations.push(annotation("internal", "true"));
+        if kind.is_some() {
+            web.annotations
+                .push(annotation("subnets", &world.subnets[1]));
+        }
+        world.line.take();
+        ensure(&world, &web).unwrap();
+        let told = world.warnings();
+        assert!(
+            told.starts_with("LoadBalancerNotChanged: annotation"),
+            "{told}"
+        );
+        assert!(
+            told.contains("internal: true requests the scheme internal"),
+            "{told}"
+        );
+        assert_eq!(
+            told.contains(&format!("requests {}, but", world.subnets[1])),
+            kind.is_some()
+        );
+        assert!(
+            world
+                .line
+                .take()
+                .iter()
+                .all(|action| action.starts_with("Describe"))
+        );
+        ensure(&world, &web).unwrap();
+        assert_eq!(world.warnings(), "");
+    }
+}
+
+#[test]
+fn the_scheme_of_the_other_controller_is_not_ignored() {
+    let world = World::new(1, "");
+    let mut web = service(&[(80, 30080)]);
+    web.annotations.push(annotation("scheme", "internal"));
+    ensure(&world, &web).unwrap();
+    let found = world.elbv2("DescribeLoadBalancers", &[("Names.member.1", &name(&web))]);
+    assert_eq!(text(&found, "Scheme"), "internal");
+    web.annotations.push(annotation("scheme", "secret"));
+    web.annotations.remove(1);
+    let answer = ensure(&world, &web);
+    assert!(matches!(answer, Err(CloudError::Invalid(_))), "{answer:?}");
+}

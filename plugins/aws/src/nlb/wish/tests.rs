@@ -189,7 +189,11 @@ fn security_groups_are_managed_only_if_configured() {
     let security = |service: &Service, config: &Config| {
         Wish::of(service, &cluster(), config).unwrap().security
     };
-    assert_eq!(security(&given, &config("")), Security::Left);
+    assert_eq!(security(&plain, &config("")), Security::Left);
+    assert_eq!(
+        security(&given, &config("")),
+        Security::Given(vec!["sg-1".into(), "sg-2".into()])
+    );
     assert_eq!(
         security(&given, &managed),
         Security::Given(vec!["sg-1".into(), "sg-2".into()])
