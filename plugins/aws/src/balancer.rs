@@ -1,6 +1,7 @@
 //! What network and classic load balancers have in common.
 
 pub(crate) mod annotation;
+pub(crate) mod applied;
 pub(crate) mod fixed;
 pub mod machine;
 pub(crate) mod name;

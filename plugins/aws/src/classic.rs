@@ -18,6 +18,7 @@ use crate::{
     },
     balancer::{
         annotation::{self, Annotations, Kind},
+        applied::{self, Applied},
         fixed,
         machine::{self, Members},
         name,
@@ -100,7 +101,16 @@ pub(crate) fn ensure(
     has_network: &dyn Fn(&str) -> Result<bool>,
 ) -> Result<LoadBalancerStatus> {
     let cluster = cloud.identity()?.cluster;
-    let wish = Wish::of(service, &cluster, cloud.config)?;
+    let mut wish = Wish::of(service, &cluster, cloud.config)?;
+    let mut applied = Applied {
+        tags: Annotations(&service.annotations)
+            .pairs(annotation::TAGS)
+            .into_keys()
+            .collect(),
+        ..Applied::default()
+    };
+    let applied_before = applied::before(cloud, &wish.name);
+    wish.removed_tags = applied_before.removed_tags(&wish.tags);
     let found = find(cloud, &wish.name)?;
     if found.is_none() && has_network(&wish.name)? {
         return Err(CloudError::internal(
@@ -157,6 +167,10 @@ pub(crate) fn ensure(
         cloud.remove_groups(Some(&cluster), service, &detached, &kept(cloud, service))?;
         former::settled(cloud, &wish.name, former.opened);
     }
+    if !errors.is_empty() {
+        applied.extend(applied_before);
+    }
+    applied::remember(cloud, &wish.name, &applied);
     let rejected = cloud.tell_rejected(service, &rejected);
     // The address of a new load balancer does not wait for the last node.
     errors.extend(rejected.filter(|_| !service.status.ingress.is_empty()));

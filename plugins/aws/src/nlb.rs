@@ -16,6 +16,7 @@ use crate::{
     },
     balancer::{
         annotation::{self, Annotations, Kind},
+        applied,
         fixed::{self, Fixed},
         machine::{self, Members, Place},
         node_rules::Traffic,
@@ -84,7 +85,10 @@ pub(crate) fn ensure(
     has_classic: &dyn Fn(&str) -> Result<bool>,
 ) -> Result<LoadBalancerStatus> {
     let cluster = cloud.identity()?.cluster;
-    let wish = Wish::of(service, &cluster, cloud.config)?;
+    let mut wish = Wish::of(service, &cluster, cloud.config)?;
+    let mut applied = wish.applied(service);
+    let before = applied::before(cloud, &wish.name);
+    wish.undo(&before);
     let ids = machine::ids(&members.all, &service.annotations);
     let found = find(cloud, &wish.name)?;
     let fresh = found.is_none();
@@ -121,7 +125,7 @@ pub(crate) fn ensure(
     if let (wish::Security::Managed(name), true) = (&wish.security, may_have) {
         observed.managed_group = Some(groups::ensure(cloud, &cluster, &vpc, name, &wish)?);
     }
-    let before = observed.balancer.security_groups.items.clone();
+    let secured = observed.balancer.security_groups.items.clone();
     let nodes = Nodes {
         cluster: &cluster,
         places: &places,
@@ -138,12 +142,16 @@ pub(crate) fn ensure(
     if let Some(throttled) = errors.iter().find(|error| is_throttled(error)) {
         return Err(throttled.clone());
     }
-    let settled = groups::settle(cloud, &cluster, service, &wish, &observed, &before, fresh);
+    let settled = groups::settle(cloud, &cluster, service, &wish, &observed, &secured, fresh);
     errors.extend(settled.err());
     match open_nodes(cloud, &wish, &observed, nodes, fresh) {
         Ok(()) if errors.is_empty() => update::note_groups(cloud, &wish.name, &places),
         opened => errors.extend(opened.err()),
     }
+    if !errors.is_empty() {
+        applied.extend(before);
+    }
+    applied::remember(cloud, &wish.name, &applied);
     let rejected = observed.rejected.values().flatten();
     let rejected = update::tell_rejected(cloud, service, rejected);
     // The address of a new load balancer does not wait for the last node.

@@ -243,6 +243,15 @@ pub(crate) fn add_tags(name: &str, tags: &Tags) -> Call {
         .tags("Tags", tags)
 }
 
+/// Creates a `RemoveTags` request.
+pub(crate) fn remove_tags<'a>(name: &str, keys: impl IntoIterator<Item = &'a String>) -> Call {
+    let call = Call::new(Api::Elb, "RemoveTags").list("LoadBalancerNames", [name]);
+    let numbered = keys.into_iter().enumerate();
+    numbered.fold(call, |call, (index, key)| {
+        call.with(format!("Tags.member.{}.Key", index + 1), key)
+    })
+}
+
 /// Creates a request about one load balancer.
 pub(crate) fn on(action: &'static str, name: &str) -> Call {
     Call::new(Api::Elb, action).with("LoadBalancerName", name)

@@ -338,6 +338,16 @@ pub(crate) fn add_tags<'a>(arns: impl IntoIterator<Item = &'a str>, tags: &Tags)
         .tags("Tags", tags)
 }
 
+/// Creates a `RemoveTags` request.
+pub(crate) fn remove_tags<'a>(
+    arns: impl IntoIterator<Item = &'a str>,
+    keys: impl IntoIterator<Item = &'a String>,
+) -> Call {
+    call("RemoveTags")
+        .list("ResourceArns", arns)
+        .list("TagKeys", keys)
+}
+
 /// Creates a request that changes a load balancer.
 pub(crate) fn on_balancer(action: &'static str, arn: &str) -> Call {
     call(action).with("LoadBalancerArn", arn)

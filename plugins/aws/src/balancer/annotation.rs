@@ -148,15 +148,14 @@ impl<'a> Annotations<'a> {
             .collect()
     }
 
-    /// Returns the pairs of `Key1=Val1,Key2=,Key3`. Anything after a second `=` is ignored, as in
-    /// the official provider.
+    /// Returns the pairs of `Key1=Val1,Key2=,Key3`. A value can contain `=`.
     pub(crate) fn pairs(self, name: &str) -> BTreeMap<String, String> {
         let parts = self.get(name).unwrap_or_default().split(',');
         parts
             .filter_map(|part| {
-                let mut halves = part.trim().split('=');
-                let key = halves.next().filter(|key| !key.is_empty())?;
-                Some((key.to_owned(), halves.next().unwrap_or_default().to_owned()))
+                let part = part.trim();
+                let (key, value) = part.split_once('=').unwrap_or((part, ""));
+                (!key.is_empty()).then(|| (key.to_owned(), value.to_owned()))
             })
             .collect()
     }
@@ -273,8 +272,8 @@ mod tests {
                 .join(" ")
         };
         assert_eq!(
-            pairs("Key1=Val1, Key2=,Key3,,=x,Key4=a=b"),
-            "Key1:Val1 Key2: Key3: Key4:a"
+            pairs("Key1=Val1, Key2=,Key3,,=x,Key4=a=b,Key5=YWJj=="),
+            "Key1:Val1 Key2: Key3: Key4:a=b Key5:YWJj=="
         );
         assert_eq!(
             Annotations(&of(SUBNETS, " a,,b ,")).list(SUBNETS),

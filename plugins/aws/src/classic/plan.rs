@@ -76,6 +76,10 @@ pub(crate) fn stages(wish: &Wish, observed: &Observed, groups: &[String]) -> [Ve
     if observed.tags.as_ref().is_some_and(lacks) {
         second.push(elb::add_tags(name, &wish.tags));
     }
+    let excess = |tags: &Tags| wish.removed_tags.iter().any(|key| tags.contains_key(key));
+    if observed.tags.as_ref().is_some_and(excess) {
+        second.push(elb::remove_tags(name, &wish.removed_tags));
+    }
     if wish.health != there.health_check {
         second.push(elb::set_health(name, &wish.health));
     }
@@ -115,10 +119,8 @@ fn differ(wanted: &Attributes, there: &Attributes) -> bool {
             ) || other(
                 wanted.access_log.bucket.as_ref(),
                 there.access_log.bucket.as_ref(),
-            ) || other(
-                wanted.access_log.prefix.as_ref(),
-                there.access_log.prefix.as_ref(),
-            )))
+            ) || wanted.access_log.prefix.as_deref().unwrap_or_default()
+                != there.access_log.prefix.as_deref().unwrap_or_default()))
         || wanted.connection_draining.enabled != there.connection_draining.enabled
         || other(
             wanted.connection_draining.timeout.as_ref(),

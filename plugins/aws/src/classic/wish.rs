@@ -1,5 +1,7 @@
 //! What a Service requests of a classic load balancer.
 
+use std::collections::BTreeSet;
+
 use skydock_sdk::{
     Result,
     types::{Service, ServicePort, Transport},
@@ -27,6 +29,8 @@ pub(crate) struct Wish {
     pub(crate) service: String,
     /// The tags of all created resources.
     pub(crate) tags: Tags,
+    /// The keys of tags that were requested before.
+    pub(crate) removed_tags: BTreeSet<String>,
     /// True if the load balancer is internal.
     pub(crate) internal: bool,
     /// Subnets by ID or name. Empty if they are chosen automatically.
@@ -104,6 +108,7 @@ impl Wish {
             name: name::balancer(service),
             service: name::service(service),
             tags: cluster.owned(&tags),
+            removed_tags: BTreeSet::new(),
             internal: annotations.internal()?,
             subnets: annotations.list(annotation::SUBNETS),
             ports: service.ports.iter().map(|port| port.port).collect(),
@@ -162,16 +167,19 @@ fn attributes(annotations: Annotations<'_>) -> Result<Attributes> {
         Some(_) => annotations.number(name),
     };
     let text = |name| annotations.text(name).map(str::to_owned);
+    let logs = flag(annotation::ACCESS_LOG_ENABLED)?;
+    let draining = flag(annotation::DRAINING_ENABLED)?;
     Ok(Attributes {
+        // Without the annotations, the defaults of AWS.
         access_log: AccessLog {
-            enabled: flag(annotation::ACCESS_LOG_ENABLED)?,
-            emit_interval: number(annotation::ACCESS_LOG_INTERVAL)?,
+            enabled: logs,
+            emit_interval: number(annotation::ACCESS_LOG_INTERVAL)?.or(logs.then_some(60)),
             bucket: text(annotation::ACCESS_LOG_BUCKET),
-            prefix: text(annotation::ACCESS_LOG_PREFIX),
+            prefix: text(annotation::ACCESS_LOG_PREFIX).or_else(|| logs.then(String::new)),
         },
         connection_draining: Draining {
-            enabled: flag(annotation::DRAINING_ENABLED)?,
-            timeout: number(annotation::DRAINING_TIMEOUT)?,
+            enabled: draining,
+            timeout: number(annotation::DRAINING_TIMEOUT)?.or(draining.then_some(300)),
         },
         connection_settings: Settings {
             // The default of AWS and of the official provider.

@@ -179,6 +179,14 @@ impl Observed {
                         .extend(tags.clone());
                 }
             }
+            Step::RemoveTags(arns, keys) => {
+                for arn in arns {
+                    let tags = self.tags.get_or_insert_default();
+                    tags.entry(arn.clone())
+                        .or_default()
+                        .retain(|key, _| !keys.contains(key));
+                }
+            }
             Step::SetSecurityGroups(groups) => {
                 self.balancer.security_groups = groups.clone().into();
             }

@@ -185,9 +185,7 @@ fn health_differs(wanted: &Group, group: &TargetGroup) -> bool {
             .path
             .as_ref()
             .is_some_and(|path| *path != group.health_check_path)
-        || health
-            .timeout
-            .is_some_and(|timeout| timeout != group.health_check_timeout_seconds)
+        || health.timeout != group.health_check_timeout_seconds
 }
 
 /// Returns the steps that delete listeners that are not requested, and target groups that no
@@ -248,6 +246,18 @@ fn of_balancer(wish: &Wish, observed: &Observed) -> Vec<Step> {
         steps.extend(
             arns.chunks(TAGGED)
                 .map(|part| Step::AddTags(part.to_vec(), wish.tags.clone())),
+        );
+        let excess = |(_, there): &(&String, &Tags)| {
+            wish.removed_tags.iter().any(|key| there.contains_key(key))
+        };
+        let arns: Vec<String> = tags
+            .iter()
+            .filter(excess)
+            .map(|(arn, _)| arn.clone())
+            .collect();
+        steps.extend(
+            arns.chunks(TAGGED)
+                .map(|part| Step::RemoveTags(part.to_vec(), wish.removed_tags.clone())),
         );
     }
     let there: BTreeSet<&String> = observed.balancer.security_groups.items.iter().collect();

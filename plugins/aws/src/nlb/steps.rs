@@ -1,6 +1,6 @@
 //! The calls of steps, and their effect on the observed state.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::{
     health::Health,
@@ -40,6 +40,8 @@ pub(crate) enum Step {
     SetGroupAttributes(String, BTreeMap<String, String>),
     /// Adds tags to resources.
     AddTags(Vec<String>, Tags),
+    /// Removes tags from resources.
+    RemoveTags(Vec<String>, BTreeSet<String>),
     /// Sets the load balancer's security groups.
     SetSecurityGroups(Vec<String>),
     /// Sets the load balancer's address type.
@@ -74,6 +76,7 @@ pub(crate) fn call(step: &Step, wish: &Wish, balancer: &str, vpc: &str) -> Call 
             elbv2::with_attributes(elbv2::on_group("ModifyTargetGroupAttributes", arn), set)
         }
         Step::AddTags(arns, tags) => elbv2::add_tags(arns.iter().map(String::as_str), tags),
+        Step::RemoveTags(arns, keys) => elbv2::remove_tags(arns.iter().map(String::as_str), keys),
         Step::SetSecurityGroups(groups) => {
             elbv2::on_balancer("SetSecurityGroups", balancer).list("SecurityGroups", groups)
         }
@@ -99,7 +102,7 @@ fn health(call: Call, health: &Health) -> Call {
     call.with("HealthCheckPort", &health.port)
         .with("HealthyThresholdCount", health.healthy)
         .with("UnhealthyThresholdCount", health.unhealthy)
-        .with_some("HealthCheckTimeoutSeconds", health.timeout)
+        .with("HealthCheckTimeoutSeconds", health.timeout)
         .with_some("HealthCheckPath", health.path.as_ref())
 }
 
@@ -142,7 +145,5 @@ pub(crate) fn as_checked(group: &mut TargetGroup, health: &Health) {
     if let Some(path) = &health.path {
         path.clone_into(&mut group.health_check_path);
     }
-    if let Some(timeout) = health.timeout {
-        group.health_check_timeout_seconds = timeout;
-    }
+    group.health_check_timeout_seconds = health.timeout;
 }

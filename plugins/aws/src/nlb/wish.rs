@@ -1,6 +1,6 @@
 //! What a Service requests of a network load balancer.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use skydock_sdk::{
     Result,
@@ -11,6 +11,7 @@ use super::health::{self, Health};
 use crate::{
     balancer::{
         annotation::{self, Annotations},
+        applied::Applied,
         name::{self, GroupKey},
         subnet::Need,
     },
@@ -31,6 +32,9 @@ const LOGS_PREFIX: &str = "access_logs.s3.prefix";
 const PRESERVE_CLIENT: &str = "preserve_client_ip.enabled";
 const PROXY_PROTOCOL: &str = "proxy_protocol_v2.enabled";
 
+/// The policy for TLS that AWS uses by default.
+const DEFAULT_POLICY: &str = "ELBSecurityPolicy-2016-08";
+
 /// The checked request of a Service.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Wish {
@@ -38,6 +42,8 @@ pub(crate) struct Wish {
     pub(crate) name: String,
     /// The tags of all created resources.
     pub(crate) tags: Tags,
+    /// The keys of tags that were requested before.
+    pub(crate) removed_tags: BTreeSet<String>,
     /// True if the load balancer is internal.
     pub(crate) internal: bool,
     /// Subnets by ID or name. Empty if they are chosen automatically.
@@ -145,6 +151,7 @@ impl Wish {
         Ok(Self {
             name: name::balancer(service),
             tags: cluster.owned(&tags),
+            removed_tags: BTreeSet::new(),
             internal: annotations.internal()?,
             subnets: annotations.list(annotation::SUBNETS),
             allocations: annotations.list(annotation::ALLOCATIONS),
@@ -160,6 +167,35 @@ impl Wish {
 }
 
 impl Wish {
+    /// Returns what annotations set.
+    pub(crate) fn applied(&self, service: &Service) -> Applied {
+        let annotations = Annotations(&service.annotations);
+        Applied {
+            tags: annotations.pairs(annotation::TAGS).into_keys().collect(),
+            group_attributes: self.group_attributes.keys().cloned().collect(),
+            has_policy: self.fronts.iter().any(|front| front.policy.is_some()),
+            has_address_type: annotations.text(annotation::IP_ADDRESS_TYPE).is_some(),
+        }
+    }
+
+    /// Requests the defaults of AWS for what annotations set before.
+    pub(crate) fn undo(&mut self, before: &Applied) {
+        self.removed_tags = before.removed_tags(&self.tags);
+        for key in &before.group_attributes {
+            let default = (key == PRESERVE_CLIENT).to_string();
+            self.group_attributes.entry(key.clone()).or_insert(default);
+        }
+        let tls = self.fronts.iter_mut().filter(|one| one.protocol == "TLS");
+        for front in tls.filter(|_| before.has_policy) {
+            front
+                .policy
+                .get_or_insert_with(|| DEFAULT_POLICY.to_owned());
+        }
+        if before.has_address_type && self.stack == Stack::Left {
+            self.stack = Stack::Ipv4;
+        }
+    }
+
     /// Returns what a new load balancer needs of its subnets.
     pub(crate) fn need(&self) -> Need {
         Need {

@@ -297,3 +297,64 @@ fn the_scheme_of_the_other_controller_is_not_ignored() {
     let answer = ensure(&world, &web);
     assert!(matches!(answer, Err(CloudError::Invalid(_))), "{answer:?}");
 }
+
+#[test]
+fn removed_tags_and_attributes_are_removed_in_the_cloud() {
+    for kind in [Some("nlb"), None] {
+        let world = World::new(1, "");
+        let mut web = service(&[(80, 30080)]);
+        let base: Vec<_> = kind
+            .into_iter()
+            .map(|kind| annotation("type", kind))
+            .collect();
+        web.annotations.clone_from(&base);
+        web.annotations
+            .push(annotation("additional-resource-tags", "team=a,env=x"));
+        if kind.is_some() {
+            let attributes = "proxy_protocol_v2.enabled=true";
+            web.annotations
+                .push(annotation("target-group-attributes", attributes));
+        }
+        ensure(&world, &web).unwrap();
+        let tags = || {
+            if kind.is_some() {
+                let found =
+                    world.elbv2("DescribeLoadBalancers", &[("Names.member.1", &name(&web))]);
+                let arn = text(&found, "LoadBalancerArn");
+                world.elbv2("DescribeTags", &[("ResourceArns.member.1", &arn)])
+            } else {
+                world.elb(
+                    "DescribeTags",
+                    &[("LoadBalancerNames.member.1", &name(&web))],
+                )
+            }
+        };
+        assert!(tags().contains("<Key>env<"));
+
+        let mut less = web.clone();
+        less.annotations = base;
+        less.annotations
+            .push(annotation("additional-resource-tags", "team=b"));
+        ensure(&world, &less).unwrap();
+        assert!(!tags().contains("<Key>env<") && tags().contains("<Value>b<"));
+        if kind.is_some() {
+            let group = groups(&world, &web)[0].0.clone();
+            let read = [("TargetGroupArn", group.as_str())];
+            let attributes = world.elbv2("DescribeTargetGroupAttributes", &read);
+            let (_, proxy) = attributes.split_once("proxy_protocol_v2.enabled").unwrap();
+            assert!(
+                proxy.starts_with("</Key>") && text(proxy, "Value") == "false",
+                "{proxy}"
+            );
+        }
+        world.line.take();
+        ensure(&world, &less).unwrap();
+        assert!(
+            world
+                .line
+                .take()
+                .iter()
+                .all(|action| action.starts_with("Describe"))
+        );
+    }
+}

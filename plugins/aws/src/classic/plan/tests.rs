@@ -137,6 +137,24 @@ fn only_differences_are_changed_in_order() {
 }
 
 #[test]
+fn what_removed_annotations_set_is_undone() {
+    let mut wish = web(&[]);
+    let mut observed = settled(&wish);
+    wish.removed_tags = BTreeSet::from(["env".to_owned()]);
+    assert_eq!(by(&wish, &observed), Vec::<String>::new());
+    let tags = observed.tags.as_mut().unwrap();
+    tags.insert("env".into(), "x".into());
+    assert_eq!(by(&wish, &observed), ["1 RemoveTags"]);
+
+    let draining = ("connection-draining-enabled", "true");
+    let timed = web(&[draining, ("connection-draining-timeout", "7")]);
+    assert_eq!(
+        by(&web(&[draining]), &settled(&timed)),
+        ["1 ModifyLoadBalancerAttributes"]
+    );
+}
+
+#[test]
 fn listeners_match_the_official_provider() {
     let shown = |pairs: &[(&str, &str)]| {
         let one = web(pairs).listeners.remove(0);

@@ -13,7 +13,7 @@ fn health() -> Health {
         port: "traffic-port".into(),
         path: None,
         interval: 30,
-        timeout: None,
+        timeout: 10,
         healthy: 3,
         unhealthy: 3,
     }
@@ -40,6 +40,7 @@ fn wish(fronts: Vec<Front>) -> Wish {
     Wish {
         name: "a1".into(),
         tags: Tags::from([("k".into(), "v".into())]),
+        removed_tags: BTreeSet::new(),
         internal: false,
         subnets: Vec::new(),
         allocations: Vec::new(),
@@ -285,7 +286,7 @@ fn changed_health_checks_modify_or_recreate_the_group() {
         (|health| health.port = "32000".into()) as fn(&mut Health),
         |health| health.healthy = 2,
         |health| health.unhealthy = 2,
-        |health| health.timeout = Some(7),
+        |health| health.timeout = 7,
     ] {
         assert!(matches!(with(change).as_slice(), [Step::ModifyGroup(arn, _)] if arn == "tg80"));
     }
@@ -350,6 +351,16 @@ fn externally_changed_tags_and_attributes_are_restored() {
         plan(&web(), &observed, &members(&["i-1"])),
         [],
         "tags that cannot be read are left"
+    );
+}
+
+#[test]
+fn tags_that_are_not_requested_any_more_are_removed() {
+    let mut wish = web();
+    wish.removed_tags = ["mine", "absent"].map(str::to_owned).into();
+    assert_eq!(
+        plan(&wish, &settled(), &members(&["i-1"])),
+        [Step::RemoveTags(vec!["lb".into()], wish.removed_tags)]
     );
 }
 
