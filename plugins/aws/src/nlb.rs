@@ -39,6 +39,7 @@ pub(crate) use update::update;
 
 use observed::Observed;
 use steps::Step;
+use update::Sources;
 use wish::{Group, Stack, Wish};
 
 /// Maximum number of rounds of calls. Creating a load balancer takes three; the others are for
@@ -131,7 +132,8 @@ pub(crate) fn ensure(
         places: &places,
     };
     let mut errors = Vec::new();
-    if !fresh && plan::moves(&wish, &observed) {
+    let will_hide = !wish::preserves(&wish.group_attributes) && hides(&observed).contains(&false);
+    if !fresh && (will_hide || plan::moves(&wish, &observed)) {
         // The nodes must accept the traffic before it comes.
         if let Err(error) = open_nodes(cloud, &wish, &observed, nodes, true) {
             observed.holds = true;
@@ -152,6 +154,8 @@ pub(crate) fn ensure(
         applied.extend(before);
     }
     applied::remember(cloud, &wish.name, &applied);
+    let ranges = not_enforced(&wish, &observed);
+    cloud.warn(service, warning::NOT_ENFORCED, ranges.as_slice());
     let rejected = observed.rejected.values().flatten();
     let rejected = update::tell_rejected(cloud, service, rejected);
     // The address of a new load balancer does not wait for the last node.
@@ -465,20 +469,51 @@ fn traffic(cloud: &Cloud<'_>, wish: &Wish, observed: &Observed) -> Result<Traffi
         update::clients(&mut traffic, &group.protocol, group.port);
         traffic.health.insert(group.checked_port());
     }
-    traffic.ranges = wish
-        .ranges
-        .iter()
-        .filter(|range| range.contains(':') == ipv6)
-        .cloned()
-        .collect();
     traffic.subnets = if cloud.config.keep_node_groups {
         BTreeSet::new()
     } else {
         update::subnets(cloud, balancer, ipv6)?
     };
-    if balancer.ip_address_type == "dualstack" && !ipv6 && !traffic.ranges.contains("0.0.0.0/0") {
-        // Nodes see IPv6 clients with an address of the load balancer.
-        traffic.ranges.extend(traffic.subnets.iter().cloned());
-    }
+    traffic.ranges = sources(wish, observed).ranges(&wish.ranges, &traffic.subnets);
     Ok(traffic)
+}
+
+/// Returns the addresses that nodes see, as the Service requests, or as it is of some target groups.
+fn sources(wish: &Wish, observed: &Observed) -> Sources {
+    Sources {
+        ipv6: wish.fronts.first().is_some_and(|front| front.group.ipv6),
+        dual: observed.balancer.ip_address_type == "dualstack",
+        hidden: !wish::preserves(&wish.group_attributes) || hides(observed).contains(&true),
+    }
+}
+
+/// Returns whether the target groups hide the addresses of clients.
+fn hides(observed: &Observed) -> BTreeSet<bool> {
+    let hides = observed.groups.iter().map(|group| {
+        let attributes = observed.group_attributes.get(&group.target_group_arn);
+        attributes.is_some_and(|attributes| !wish::preserves(attributes))
+    });
+    hides.collect()
+}
+
+/// Returns a sentence if the nodes cannot enforce the ranges of a Service.
+fn not_enforced(wish: &Wish, observed: &Observed) -> Option<String> {
+    let sources = sources(wish, observed);
+    let everybody = |range: &str| wish.ranges.iter().any(|one| one == range);
+    let grouped = !observed.balancer.security_groups.items.is_empty();
+    let why = if grouped {
+        return None;
+    } else if sources.hidden && !everybody("0.0.0.0/0") {
+        "with preserve_client_ip.enabled=false, nodes see addresses of the load balancer"
+    } else if sources.translates(&wish.ranges)
+        && !everybody(if sources.ipv6 { "0.0.0.0/0" } else { "::/0" })
+    {
+        "nodes see clients of the other address family with addresses of the load balancer"
+    } else {
+        return None;
+    };
+    Some(format!(
+        "spec.loadBalancerSourceRanges cannot be enforced, because {why}: recreate the Service with annotation {}",
+        annotation::key(annotation::SECURITY_GROUPS)
+    ))
 }

@@ -26,6 +26,9 @@ pub(crate) struct Applied {
     /// True if there was a policy for TLS.
     #[serde(default)]
     pub(crate) has_policy: bool,
+    /// True if there was a timeout of health checks.
+    #[serde(default)]
+    pub(crate) has_timeout: bool,
     /// True if there was an address type.
     #[serde(default)]
     pub(crate) has_address_type: bool,
@@ -37,6 +40,7 @@ impl Applied {
         self.tags.extend(other.tags);
         self.group_attributes.extend(other.group_attributes);
         self.has_policy |= other.has_policy;
+        self.has_timeout |= other.has_timeout;
         self.has_address_type |= other.has_address_type;
     }
 

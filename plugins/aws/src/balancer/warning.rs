@@ -15,6 +15,9 @@ pub(crate) const TARGET_REJECTED: &str = "LoadBalancerTargetRejected";
 /// Annotations without effect.
 pub(crate) const ANNOTATION_IGNORED: &str = "LoadBalancerAnnotationIgnored";
 
+/// Source ranges that cannot be enforced.
+pub(crate) const NOT_ENFORCED: &str = "LoadBalancerSourceRangesNotEnforced";
+
 /// Properties that cannot change after the creation.
 pub(crate) const NOT_CHANGED: &str = "LoadBalancerNotChanged";
 

@@ -25,12 +25,21 @@ pub(crate) struct Health {
     pub(crate) path: Option<String>,
     /// The seconds between checks.
     pub(crate) interval: u32,
-    /// The timeout in seconds, by default that of AWS, which the official provider always uses.
-    pub(crate) timeout: u32,
+    /// The timeout in seconds, or `None` to use the default of AWS, as the official provider always
+    /// does.
+    pub(crate) timeout: Option<u32>,
     /// The number of consecutive successful checks until a target is healthy.
     pub(crate) healthy: u32,
     /// The number of consecutive failed checks until a target is unhealthy.
     pub(crate) unhealthy: u32,
+}
+
+impl Health {
+    /// Requests the default timeout of AWS, unless there is another one.
+    pub(super) fn reset_timeout(&mut self) {
+        let default = if self.protocol == "HTTP" { 6 } else { 10 };
+        self.timeout.get_or_insert(default.min(self.interval));
+    }
 }
 
 /// Returns the health check of a Service, which all of its ports share.
@@ -83,18 +92,14 @@ pub(crate) fn of(service: &Service, config: &Config) -> Result<Health> {
     if port == "0" {
         return Err(invalid("the Service has no healthCheckNodePort yet"));
     }
-    let interval = annotations
-        .number(annotation::HEALTH_INTERVAL)?
-        .unwrap_or(interval);
-    let default_timeout = if protocol == "HTTP" { 6 } else { 10 };
     Ok(Health {
         protocol,
         port,
         path: (protocol != "TCP").then_some(path),
-        interval,
-        timeout: annotations
-            .number(annotation::HEALTH_TIMEOUT)?
-            .unwrap_or_else(|| interval.min(default_timeout)),
+        interval: annotations
+            .number(annotation::HEALTH_INTERVAL)?
+            .unwrap_or(interval),
+        timeout: annotations.number(annotation::HEALTH_TIMEOUT)?,
         healthy: annotations
             .number(annotation::HEALTHY)?
             .unwrap_or(threshold),
@@ -142,7 +147,7 @@ mod tests {
                 unhealthy,
             }) => {
                 let path = path.unwrap_or("-".into());
-                format!("{protocol} {port} {path} {interval} {timeout} {healthy}/{unhealthy}")
+                format!("{protocol} {port} {path} {interval} {timeout:?} {healthy}/{unhealthy}")
             }
             Err(_) => "refused".into(),
         }
@@ -151,33 +156,33 @@ mod tests {
     #[test]
     fn nlb_health_checks_match_the_official_provider() {
         for (local, shared, pairs, expected) in [
-            (false, false, &[][..], "TCP traffic-port - 30 10 3/3"),
-            (true, false, &[], "HTTP 32000 /healthz 10 6 2/2"),
-            (false, true, &[], "HTTP 10256 /healthz 30 6 3/3"),
-            (true, true, &[], "HTTP 32000 /healthz 10 6 2/2"),
+            (false, false, &[][..], "TCP traffic-port - 30 None 3/3"),
+            (true, false, &[], "HTTP 32000 /healthz 10 None 2/2"),
+            (false, true, &[], "HTTP 10256 /healthz 30 None 3/3"),
+            (true, true, &[], "HTTP 32000 /healthz 10 None 2/2"),
             (
                 true,
                 false,
                 &[("healthcheck-protocol", "tcp"), ("healthcheck-port", "80")],
-                "TCP 80 - 10 10 2/2",
+                "TCP 80 - 10 None 2/2",
             ),
             (
                 false,
                 false,
                 &[("healthcheck-protocol", "https")],
-                "HTTPS traffic-port / 30 10 3/3",
+                "HTTPS traffic-port / 30 None 3/3",
             ),
             (
                 false,
                 false,
                 &[("healthcheck-path", "/x")],
-                "TCP traffic-port - 30 10 3/3",
+                "TCP traffic-port - 30 None 3/3",
             ),
             (
                 false,
                 true,
                 &[("healthcheck-port", "80"), ("healthcheck-protocol", "tcp")],
-                "HTTP 10256 /healthz 30 6 3/3",
+                "HTTP 10256 /healthz 30 None 3/3",
             ),
             (
                 false,
@@ -190,13 +195,7 @@ mod tests {
                     ("healthcheck-healthy-threshold", "4"),
                     ("healthcheck-unhealthy-threshold", "5"),
                 ],
-                "HTTP traffic-port /x 10 7 4/5",
-            ),
-            (
-                false,
-                false,
-                &[("healthcheck-interval", "5")],
-                "TCP traffic-port - 5 5 3/3",
+                "HTTP traffic-port /x 10 Some(7) 4/5",
             ),
             (false, false, &[("healthcheck-port", "https")], "refused"),
             (false, false, &[("healthcheck-protocol", "UDP")], "refused"),
@@ -208,5 +207,25 @@ mod tests {
                 "{local} {shared} {pairs:?}"
             );
         }
+    }
+
+    #[test]
+    fn the_default_timeout_fits_the_interval() {
+        let reset = |pairs: &[(&str, &str)]| {
+            let service = Service {
+                annotations: pairs
+                    .iter()
+                    .map(|(name, value)| (annotation::key(name), (*value).to_owned()))
+                    .collect(),
+                ..Service::default()
+            };
+            let mut health = of(&service, &config(false)).unwrap();
+            health.reset_timeout();
+            health.timeout
+        };
+        assert_eq!(reset(&[]), Some(10));
+        assert_eq!(reset(&[("healthcheck-protocol", "http")]), Some(6));
+        assert_eq!(reset(&[("healthcheck-interval", "5")]), Some(5));
+        assert_eq!(reset(&[("healthcheck-timeout", "7")]), Some(7));
     }
 }

@@ -185,7 +185,9 @@ fn health_differs(wanted: &Group, group: &TargetGroup) -> bool {
             .path
             .as_ref()
             .is_some_and(|path| *path != group.health_check_path)
-        || health.timeout != group.health_check_timeout_seconds
+        || health
+            .timeout
+            .is_some_and(|timeout| timeout != group.health_check_timeout_seconds)
 }
 
 /// Returns the steps that delete listeners that are not requested, and target groups that no

@@ -102,7 +102,7 @@ fn health(call: Call, health: &Health) -> Call {
     call.with("HealthCheckPort", &health.port)
         .with("HealthyThresholdCount", health.healthy)
         .with("UnhealthyThresholdCount", health.unhealthy)
-        .with("HealthCheckTimeoutSeconds", health.timeout)
+        .with_some("HealthCheckTimeoutSeconds", health.timeout)
         .with_some("HealthCheckPath", health.path.as_ref())
 }
 
@@ -145,5 +145,7 @@ pub(crate) fn as_checked(group: &mut TargetGroup, health: &Health) {
     if let Some(path) = &health.path {
         path.clone_into(&mut group.health_check_path);
     }
-    group.health_check_timeout_seconds = health.timeout;
+    if let Some(timeout) = health.timeout {
+        group.health_check_timeout_seconds = timeout;
+    }
 }

@@ -10,7 +10,10 @@ use skydock_sdk::{
     types::{CloudError, Service},
 };
 
-use super::observed::{REGISTER, read_tags, send};
+use super::{
+    observed::{REGISTER, read_tags, send},
+    wish,
+};
 use crate::{
     api::{
         call::Call,
@@ -18,6 +21,7 @@ use crate::{
         failure::Failure,
     },
     balancer::{
+        annotation::{self, Annotations},
         machine::{self, Member, Members, Place},
         name,
         node_rules::Traffic,
@@ -199,24 +203,56 @@ fn traffic(
         clients(&mut traffic, &group.protocol, group.port);
         traffic.health.insert(group.checked_port());
     }
-    let all = if ipv6 { "::/0" } else { "0.0.0.0/0" };
-    traffic.ranges = match service.source_ranges.as_slice() {
-        [] => BTreeSet::from([all.to_owned()]),
-        ranges => ranges
-            .iter()
-            .filter(|range| range.contains(':') == ipv6)
-            .cloned()
-            .collect(),
-    };
     traffic.subnets = if cloud.config.keep_node_groups {
         BTreeSet::new()
     } else {
         subnets(cloud, balancer, ipv6)?
     };
-    if balancer.ip_address_type == "dualstack" && !ipv6 && !traffic.ranges.contains("0.0.0.0/0") {
-        traffic.ranges.extend(traffic.subnets.iter().cloned());
-    }
+    let attributes = Annotations(&service.annotations).pairs(annotation::GROUP_ATTRIBUTES);
+    let sources = Sources {
+        ipv6,
+        dual: balancer.ip_address_type == "dualstack",
+        hidden: !wish::preserves(&attributes),
+    };
+    let every = ["0.0.0.0/0".to_owned(), "::/0".to_owned()];
+    let ranges = match service.source_ranges.as_slice() {
+        [] => &every,
+        ranges => ranges,
+    };
+    traffic.ranges = sources.ranges(ranges, &traffic.subnets);
     Ok(traffic)
+}
+
+/// The addresses that the nodes see.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Sources {
+    /// True if nodes are reached over IPv6.
+    pub(super) ipv6: bool,
+    /// True if the load balancer has addresses of both families. Nodes see clients of the other
+    /// family with an address of the load balancer.
+    pub(super) dual: bool,
+    /// True if nodes see addresses of the load balancer instead of those of clients.
+    pub(super) hidden: bool,
+}
+
+impl Sources {
+    /// Returns the ranges that nodes must accept, so that these clients reach them.
+    pub(super) fn ranges(self, clients: &[String], subnets: &BTreeSet<String>) -> BTreeSet<String> {
+        let seen = clients
+            .iter()
+            .filter(|range| range.contains(':') == self.ipv6);
+        let mut ranges: BTreeSet<String> = seen.cloned().collect();
+        let everybody = if self.ipv6 { "::/0" } else { "0.0.0.0/0" };
+        if (self.hidden || self.translates(clients)) && !ranges.contains(everybody) {
+            ranges.extend(subnets.iter().cloned());
+        }
+        ranges
+    }
+
+    /// Returns true if some of these clients have the family that the nodes do not see.
+    pub(super) fn translates(self, clients: &[String]) -> bool {
+        self.dual && clients.iter().any(|range| range.contains(':') != self.ipv6)
+    }
 }
 
 /// Adds the clients of a target group: over TCP, UDP, or both.
@@ -261,4 +297,46 @@ pub(super) fn note_groups(cloud: &Cloud<'_>, name: &str, places: &BTreeMap<Strin
     cloud
         .store
         .set(&groups_key(cloud, name), &shown(places), NOTED);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nodes_accept_the_addresses_that_they_see() {
+        let set =
+            |words: &str| -> Vec<String> { words.split_whitespace().map(str::to_owned).collect() };
+        // Families of nodes and load balancer, and whether clients are hidden.
+        for (ipv6, dual, hidden, clients, expected) in [
+            (false, false, false, "192.0.2.0/24", "192.0.2.0/24"),
+            (false, false, true, "192.0.2.0/24", "192.0.2.0/24 subnet"),
+            (false, false, true, "0.0.0.0/0", "0.0.0.0/0"),
+            (false, true, false, "0.0.0.0/0 ::/0", "0.0.0.0/0"),
+            (
+                false,
+                true,
+                false,
+                "192.0.2.0/24 ::/0",
+                "192.0.2.0/24 subnet",
+            ),
+            (false, true, false, "192.0.2.0/24", "192.0.2.0/24"),
+            (
+                true,
+                true,
+                false,
+                "0.0.0.0/0 2001:db8::/32",
+                "2001:db8::/32 subnet",
+            ),
+            (true, true, false, "0.0.0.0/0 ::/0", "::/0"),
+        ] {
+            let sources = Sources { ipv6, dual, hidden };
+            let ranges = sources.ranges(&set(clients), &BTreeSet::from(["subnet".to_owned()]));
+            assert_eq!(
+                ranges,
+                set(expected).into_iter().collect(),
+                "{sources:?} {clients}"
+            );
+        }
+    }
 }

@@ -174,6 +174,7 @@ impl Wish {
             tags: annotations.pairs(annotation::TAGS).into_keys().collect(),
             group_attributes: self.group_attributes.keys().cloned().collect(),
             has_policy: self.fronts.iter().any(|front| front.policy.is_some()),
+            has_timeout: annotations.text(annotation::HEALTH_TIMEOUT).is_some(),
             has_address_type: annotations.text(annotation::IP_ADDRESS_TYPE).is_some(),
         }
     }
@@ -184,6 +185,9 @@ impl Wish {
         for key in &before.group_attributes {
             let default = (key == PRESERVE_CLIENT).to_string();
             self.group_attributes.entry(key.clone()).or_insert(default);
+        }
+        for front in self.fronts.iter_mut().filter(|_| before.has_timeout) {
+            front.group.health.reset_timeout();
         }
         let tls = self.fronts.iter_mut().filter(|one| one.protocol == "TLS");
         for front in tls.filter(|_| before.has_policy) {
@@ -203,6 +207,14 @@ impl Wish {
             ipv6: self.stack == Stack::Dual,
         }
     }
+}
+
+/// Returns true if these attributes of target groups let nodes see the addresses of clients, which
+/// is the default for instances.
+pub(super) fn preserves(attributes: &BTreeMap<String, String>) -> bool {
+    attributes
+        .get(PRESERVE_CLIENT)
+        .is_none_or(|value| value != "false")
 }
 
 fn fronts(

@@ -1,6 +1,6 @@
 //! What AWS rejects stops only what depends on it.
 
-use skydock_sdk::types::{CloudError, Ingress, LoadBalancerStatus, Service};
+use skydock_sdk::types::{CloudError, Ingress, LoadBalancerStatus, Service, TrafficPolicy};
 
 use crate::world::{World, annotation, name, service, text, texts};
 
@@ -227,6 +227,63 @@ fn a_load_balancer_can_be_deleted_after_all_nodes() {
         assert!(matches!(again, Err(CloudError::InProgress(_))), "{again:?}");
         world.call(|cloud| cloud.delete_balancer(&web)).unwrap();
     }
+}
+
+#[test]
+fn nodes_accept_the_load_balancer_if_it_hides_clients() {
+    let world = World::new(1, "");
+    let mut web = service(&[(80, 30080)]);
+    web.source_ranges = vec!["203.0.113.0/24".into()];
+    let hidden = annotation(
+        "target-group-attributes",
+        "preserve_client_ip.enabled=false",
+    );
+    let rules = || {
+        let group = world.ec2("DescribeSecurityGroups", &[("GroupId.1", &world.group)]);
+        let rules = texts(&group, "ipPermissions")[0].clone();
+        let port = rules
+            .split("<fromPort>")
+            .filter(|one| one.starts_with("30080<"));
+        let mut ranges: Vec<String> = port.flat_map(|one| texts(one, "cidrIp")).collect();
+        ranges.sort();
+        ranges.dedup();
+        ranges
+    };
+    // Otherwise, the rules for health checks allow the same.
+    web.external_traffic_policy = TrafficPolicy::Local;
+    web.health_check_node_port = 32000;
+    let clients = "203.0.113.0/24";
+    ensure(&world, &web).unwrap();
+    assert_eq!(rules(), [clients]);
+    assert_eq!(world.warnings(), "");
+    world.line.take();
+    web.annotations.push(hidden);
+    ensure(&world, &web).unwrap();
+    assert_eq!(rules(), ["10.0.1.0/24", "10.0.2.0/24", clients]);
+    assert!(
+        world
+            .warnings()
+            .starts_with("LoadBalancerSourceRangesNotEnforced: ")
+    );
+    let sent = world.line.take();
+    let at = |action| position(&sent, action);
+    let opened = at("AuthorizeSecurityGroupIngress");
+    assert!(
+        opened.is_some() && opened < at("ModifyTargetGroupAttributes"),
+        "{sent:?}"
+    );
+
+    web.annotations.pop();
+    world.line.take();
+    ensure(&world, &web).unwrap();
+    assert_eq!(rules(), [clients]);
+    let sent = world.line.take();
+    let at = |action| position(&sent, action);
+    let seen = at("ModifyTargetGroupAttributes");
+    assert!(
+        seen.is_some() && seen < at("RevokeSecurityGroupIngress"),
+        "{sent:?}"
+    );
 }
 
 #[test]

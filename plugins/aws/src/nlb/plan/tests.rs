@@ -13,7 +13,7 @@ fn health() -> Health {
         port: "traffic-port".into(),
         path: None,
         interval: 30,
-        timeout: 10,
+        timeout: None,
         healthy: 3,
         unhealthy: 3,
     }
@@ -286,7 +286,7 @@ fn changed_health_checks_modify_or_recreate_the_group() {
         (|health| health.port = "32000".into()) as fn(&mut Health),
         |health| health.healthy = 2,
         |health| health.unhealthy = 2,
-        |health| health.timeout = 7,
+        |health| health.timeout = Some(7),
     ] {
         assert!(matches!(with(change).as_slice(), [Step::ModifyGroup(arn, _)] if arn == "tg80"));
     }

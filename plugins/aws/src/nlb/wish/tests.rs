@@ -329,6 +329,7 @@ fn removed_annotations_are_undone() {
             ),
             ("ssl-negotiation-policy", "P"),
             ("ip-address-type", "dualstack"),
+            ("healthcheck-timeout", "7"),
         ],
     );
     let applied = wish(&all).unwrap().applied(&all);
@@ -353,6 +354,7 @@ fn removed_annotations_are_undone() {
     let policy = undone.fronts[0].policy.as_deref();
     assert_eq!(policy, Some("ELBSecurityPolicy-2016-08"));
     assert_eq!(undone.stack, Stack::Ipv4);
+    assert_eq!(undone.fronts[0].group.health.timeout, Some(10));
 
     let mut same = wish(&all).unwrap();
     same.undo(&applied);
