@@ -20,7 +20,7 @@ use crate::{
         annotation::{self, Annotations, Kind},
         applied::{self, Applied},
         fixed,
-        machine::{self, Members},
+        machine::{self, Awaited, Members},
         name,
         node_rules::ClusterGroups,
         security_group, warning,
@@ -126,9 +126,10 @@ pub(crate) fn ensure(
         None => cloud.vpc()?,
     };
     let (groups, ruled) = security_groups(cloud, service, &cluster, &vpc, &wish)?;
-    let mut places = cloud.places(&machine::ids(&members.all, &service.annotations))?;
+    let ids = machine::ids(&members.all, &service.annotations);
+    let mut places = cloud.places(&ids)?;
+    let awaited = cloud.awaited(&ids);
     places.retain(|_, place| place.vpc == vpc || vpc.is_empty());
-    let machines: BTreeSet<String> = places.keys().cloned().collect();
     let observed = match observed {
         Some(observed) => observed,
         None => create(cloud, &wish, &cluster, &vpc, &groups)?,
@@ -153,7 +154,8 @@ pub(crate) fn ensure(
         plan::listener_changes(&wish, there),
     ));
     errors.extend(carry_out(cloud, &second));
-    let (rejected, failed) = change_machines(cloud, there, &machines);
+    let machines = places.keys().cloned().chain(staying(&awaited, there));
+    let (rejected, failed) = change_machines(cloud, there, &machines.collect());
     errors.extend(failed);
     let opened = match groups.first() {
         Some(group) => cloud.sync_access(&cluster, &vpc, &wish.name, group, &places),
@@ -174,6 +176,7 @@ pub(crate) fn ensure(
     let rejected = cloud.tell_rejected(service, &rejected);
     // The address of a new load balancer does not wait for the last node.
     errors.extend(rejected.filter(|_| !service.status.ingress.is_empty()));
+    errors.extend(awaited.error(service));
     match warning::together(errors) {
         Some(error) => Err(error),
         None => Ok(status(there)),
@@ -373,17 +376,26 @@ pub(crate) fn update(cloud: &Cloud<'_>, service: &Service, members: &Members) ->
     let balancer = find(cloud, &name)?.ok_or_else(none)?;
     let tags: Option<Tags> = look_tags(cloud, &name)?;
     cluster.check(&name, tags.as_ref())?;
-    let mut places = cloud.places(&machine::ids(&members.all, &service.annotations))?;
+    let ids = machine::ids(&members.all, &service.annotations);
+    let mut places = cloud.places(&ids)?;
+    let awaited = cloud.awaited(&ids);
     places.retain(|_, place| place.vpc == balancer.vpc_id || balancer.vpc_id.is_empty());
-    let (rejected, mut errors) =
-        change_machines(cloud, &balancer, &places.keys().cloned().collect());
+    let machines = places.keys().cloned().chain(staying(&awaited, &balancer));
+    let (rejected, mut errors) = change_machines(cloud, &balancer, &machines.collect());
     let opened = match access::first(&balancer.security_groups.items, service) {
         Some(group) => cloud.sync_access(&cluster, &balancer.vpc_id, &name, group, &places),
         None => Ok(()),
     };
     errors.extend(opened.err());
     errors.extend(cloud.tell_rejected(service, &rejected));
+    errors.extend(awaited.error(service));
     warning::together(errors).map_or(Ok(()), Err)
+}
+
+/// Returns the instances behind a load balancer that stay although EC2 does not know them.
+fn staying(awaited: &Awaited, there: &Description) -> Vec<String> {
+    let behind = there.instances.items.iter().map(|one| &one.instance_id);
+    awaited.staying(behind).collect()
 }
 
 /// Returns the name of a scheme.

@@ -120,7 +120,15 @@ pub(crate) fn ensure(
     };
     cloud.warn(service, warning::NOT_CHANGED, &fixed);
     places.retain(|id, place| in_vpc(id, place, &vpc));
-    let targets: BTreeSet<String> = places.keys().cloned().collect();
+    let awaited = cloud.awaited(&ids);
+    let there: BTreeSet<&String> = observed
+        .targets
+        .values()
+        .flatten()
+        .map(|target| &target.id)
+        .collect();
+    let mut targets: BTreeSet<String> = places.keys().cloned().collect();
+    targets.extend(awaited.staying(there));
     // AWS accepts no security groups for a load balancer that was created without any.
     let may_have = !fresh && !observed.balancer.security_groups.items.is_empty();
     if let (wish::Security::Managed(name), true) = (&wish.security, may_have) {
@@ -160,6 +168,7 @@ pub(crate) fn ensure(
     let rejected = update::tell_rejected(cloud, service, rejected);
     // The address of a new load balancer does not wait for the last node.
     errors.extend(rejected.filter(|_| !service.status.ingress.is_empty()));
+    errors.extend(awaited.error(service));
     match warning::together(errors) {
         Some(error) => Err(error),
         None => Ok(status(&observed.balancer)),

@@ -22,7 +22,7 @@ use crate::{
     },
     balancer::{
         annotation::{self, Annotations},
-        machine::{self, Member, Members, Place},
+        machine::{self, Awaited, Member, Members, Place},
         name,
         node_rules::Traffic,
         warning,
@@ -59,6 +59,7 @@ pub(crate) fn update(cloud: &Cloud<'_>, service: &Service, members: &Members) ->
     let ids = machine::ids(&members.all, &service.annotations);
     let mut places = cloud.places(&ids)?;
     places.retain(|id, place| super::in_vpc(id, place, &balancer.vpc_id));
+    let awaited = cloud.awaited(&ids);
     let wanted: BTreeSet<&str> = places.keys().map(String::as_str).collect();
     let changes = members
         .changes
@@ -66,7 +67,7 @@ pub(crate) fn update(cloud: &Cloud<'_>, service: &Service, members: &Members) ->
         .filter(|_| !machine::chooses(&service.annotations));
     let calls = match changes {
         Some((added, removed)) => known(&groups, &ids_of(added), &ids_of(removed), &ids, &wanted),
-        None => compared(cloud, &groups, &wanted)?,
+        None => compared(cloud, &groups, &wanted, &awaited)?,
     };
     let (rejected, mut errors) = change(cloud, &calls);
     if cloud.store.get(&groups_key(cloud, &name)).as_ref() != Some(&shown(&places)) {
@@ -80,6 +81,7 @@ pub(crate) fn update(cloud: &Cloud<'_>, service: &Service, members: &Members) ->
         }
     }
     errors.extend(tell_rejected(cloud, service, &rejected));
+    errors.extend(awaited.error(service));
     warning::together(errors).map_or(Ok(()), Err)
 }
 
@@ -156,6 +158,7 @@ fn compared(
     cloud: &Cloud<'_>,
     groups: &[TargetGroup],
     wanted: &BTreeSet<&str>,
+    awaited: &Awaited,
 ) -> Result<Vec<Call>> {
     let questions: Vec<Call> = groups
         .iter()
@@ -171,7 +174,11 @@ fn compared(
                 port: group.port,
             })
             .collect();
-        let gone: Vec<Target> = there.difference(&wanted).cloned().collect();
+        let gone = there.difference(&wanted);
+        let gone: Vec<Target> = gone
+            .filter(|target| !awaited.ids.contains(&target.id))
+            .cloned()
+            .collect();
         let fresh: Vec<Target> = wanted.difference(&there).cloned().collect();
         calls.extend(both(&group.target_group_arn, &gone, &fresh));
     }
