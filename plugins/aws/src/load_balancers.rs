@@ -106,15 +106,17 @@ impl Cloud<'_> {
         self.store.remove(&looked(service));
         // The type cannot change. The status of the Service does not show whether there is a load
         // balancer of the other kind.
-        if kind == Kind::Network {
+        let status = if kind == Kind::Network {
             nlb::ensure(self, service, members, &|name| {
                 Ok(classic::find(self, name)?.is_some())
-            })
+            })?
         } else {
             classic::ensure(self, service, members, &|name| {
                 Ok(nlb::find(self, name)?.is_some())
-            })
-        }
+            })?
+        };
+        self.waits_no_longer(service);
+        Ok(status)
     }
 
     /// Changes the nodes behind the load balancer of a Service.
@@ -150,6 +152,7 @@ impl Cloud<'_> {
         let looked = looked(service);
         if network || classic || self.store.get(&looked).is_some() {
             self.store.remove(&looked);
+            self.waits_no_longer(service);
             return Ok(());
         }
         self.store.set(&looked, "", FIRST_LOOK);
@@ -349,6 +352,22 @@ mod tests {
         let is_read =
             |call: &&Call| call.action == "DescribeLoadBalancers" && call.api == Api::Elbv2;
         assert_eq!(wire.sent.borrow().iter().filter(is_read).count(), 1);
+    }
+
+    #[test]
+    fn a_load_balancer_that_aws_does_not_delete_is_reported_at_once() {
+        let existing = with(Some(Api::Elbv2));
+        let deleted = calling(
+            |call: &Call| match call.action {
+                "DeleteLoadBalancer" => refused(call, "ResourceInUse"),
+                _ => existing(call),
+            },
+            |cloud| cloud.delete_balancer(&of("nlb")),
+        );
+        assert!(
+            matches!(&deleted, Err(CloudError::Internal(text)) if text.contains("words")),
+            "{deleted:?}"
+        );
     }
 
     #[test]

@@ -24,11 +24,18 @@ use crate::{
         },
     },
     cloud::Cloud,
+    store,
     tags::{self, Cluster, Owner, Tags},
 };
 
 /// How long it takes until a resource that is being deleted releases the resources it uses.
 pub(crate) const LETTING_GO: Duration = Duration::from_secs(10);
+
+/// How long, in seconds, it takes at most until AWS releases what a deleted load balancer uses.
+const LONG: u64 = 60;
+
+/// How long it is remembered since when something could not be deleted.
+const WAITING: Duration = Duration::from_hours(24);
 
 /// Returns the rules of a load balancer's own group: these protocols and ports from these ranges,
 /// and path MTU discovery.
@@ -210,14 +217,56 @@ impl Cloud<'_> {
                 Err(failure) => return Err(failure.into()),
             }
         }
-        match waiting {
-            None => Ok(()),
-            Some(id) => Err(CloudError::in_progress(
+        let Some(id) = waiting else {
+            return Ok(());
+        };
+        if !self.waits_long(service) {
+            return Err(CloudError::in_progress(
                 LETTING_GO,
                 format!(
                     "security group {id} is still in use by the load balancer that is being deleted"
                 ),
-            )),
+            ));
+        }
+        // An error instead of "in progress", so that people hear of it and retries back off.
+        Err(CloudError::internal(format!(
+            "security group {id} cannot be deleted, because {}",
+            self.holder(id)
+        )))
+    }
+
+    /// Returns true if parts of a Service's load balancer could not be deleted for some time: AWS
+    /// needs less to release what a deleted load balancer uses.
+    pub(crate) fn waits_long(&self, service: &Service) -> bool {
+        let key = self.key(&format!("waits/{}", service.uid));
+        let since: u64 = store::load(self.store, &key).unwrap_or(self.now);
+        store::save(self.store, &key, &since, WAITING);
+        self.now.saturating_sub(since) >= LONG
+    }
+
+    /// Forgets since when parts of a Service's load balancer could not be deleted.
+    pub(crate) fn waits_no_longer(&self, service: &Service) {
+        self.store
+            .remove(&self.key(&format!("waits/{}", service.uid)));
+    }
+
+    /// Returns a clause about what uses a security group.
+    fn holder(&self, id: &str) -> String {
+        let interfaces = network::interfaces_with(self.wire, id).unwrap_or_default();
+        if let Some(one) = interfaces.first() {
+            return format!(
+                "network interface {} ({}) has it: remove the group from it, or delete it",
+                one.network_interface_id, one.description
+            );
+        }
+        let by = network::groups_by([("ip-permission.group-id", vec![id.to_owned()])]);
+        let groups = network::groups(self.wire, &by).unwrap_or_default();
+        match groups.iter().find(|group| group.group_id != id) {
+            Some(group) => format!(
+                "a rule of security group {} ({}) allows its traffic: remove the rule",
+                group.group_id, group.group_name
+            ),
+            None => "something in AWS still uses it".into(),
         }
     }
 
@@ -257,6 +306,57 @@ mod tests {
         assert!(rules.contains_key(&Rule::port("udp", 53, Source::range("::/0"))));
         assert!(rules.contains_key(&Rule::path_mtu(v4())));
         assert_eq!(rules.len(), 5);
+    }
+
+    #[test]
+    fn what_prevents_a_deletion_is_named_after_a_minute() {
+        let group = |id: &str, name: &str| {
+            format!(
+                "<item><groupId>{id}</groupId><groupName>{name}</groupName><tagSet><item><key>kubernetes.io/cluster/c</key>\
+                 <value>owned</value></item></tagSet></item>"
+            )
+        };
+        let web = service(&[]);
+        let own = group("sg-1", &name::classic_security_group(&web));
+        let other = group("sg-2", "monitoring");
+        for (interfaces, expected) in [
+            (
+                "<item><networkInterfaceId>eni-1</networkInterfaceId><description>VPN</description></item>",
+                "network interface eni-1 (VPN) has it",
+            ),
+            ("", "a rule of security group sg-2 (monitoring)"),
+        ] {
+            let wire = Scripted::new(|call: &api::call::Call| {
+                let asks = |text: &str| call.params.iter().any(|(_, value)| value == text);
+                let action = call.action;
+                match action {
+                    "DescribeSecurityGroups" => {
+                        let found = if asks("group-id") { &own } else { &other };
+                        Ok(format!(
+                            "<{action}Response><securityGroupInfo>{found}</securityGroupInfo></{action}Response>"
+                        ))
+                    }
+                    "DescribeNetworkInterfaces" => Ok(format!(
+                        "<{action}Response><networkInterfaceSet>{interfaces}</networkInterfaceSet></{action}Response>"
+                    )),
+                    "DeleteSecurityGroup" => crate::testing::refused(call, "DependencyViolation"),
+                    _ => nothing(call),
+                }
+            });
+            let (setup, store, none) = (setup(), Memory::default(), Vec::new);
+            let at = |now: u64| {
+                let cloud = Cloud::new(&setup, &wire, &store, &none, now);
+                let groups = ["sg-1".to_owned()];
+                cloud.remove_groups(None, &web, &groups, &[]).unwrap_err()
+            };
+            for now in [1000, 1030] {
+                assert!(matches!(at(now), CloudError::InProgress(_)), "{now}");
+            }
+            let CloudError::Internal(text) = at(1060) else {
+                panic!("still in progress");
+            };
+            assert!(text.contains(expected), "{text}");
+        }
     }
 
     /// Removes a group with this name and the cluster's tag, whose members can reach each other,

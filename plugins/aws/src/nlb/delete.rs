@@ -17,6 +17,7 @@ use super::{
 };
 use crate::{
     api::{
+        self,
         elbv2::{self, Found, LoadBalancer, TargetGroup},
         failure::{Answer, Failure},
     },
@@ -150,7 +151,7 @@ pub(crate) fn delete(
         store::save(cloud.store, &key, &left, LEFT);
     }
     if let Some(arn) = arn {
-        answered(cloud, "DeleteLoadBalancer", arn)?;
+        delete_balancer(cloud, arn)?;
     }
     let waiting = remove_target_groups(cloud, &left.groups)?;
     let vpc = match &found {
@@ -179,11 +180,12 @@ pub(crate) fn delete(
     let security: Vec<String> = security.into_iter().collect();
     let given = Annotations(&service.annotations).list(annotation::SECURITY_GROUPS);
     cloud.remove_groups(cluster.as_ref(), service, &security, &given)?;
-    if waiting {
-        return Err(CloudError::in_progress(
-            LETTING_GO,
-            "target groups are still in use by the load balancer that is being deleted",
-        ));
+    if let Some(failure) = waiting {
+        return Err(if cloud.waits_long(service) {
+            CloudError::internal(failure.to_string())
+        } else {
+            failure.into()
+        });
     }
     cloud.store.remove(&key);
     Ok((found.is_some(), seen))
@@ -212,16 +214,16 @@ fn made_for(
     stray.into_iter().filter(ours).map(|one| one.arn).collect()
 }
 
-/// Deletes target groups. Returns true if some are still in use.
-fn remove_target_groups(cloud: &Cloud<'_>, groups: &BTreeSet<String>) -> Result<bool> {
+/// Deletes target groups. Returns the answer of AWS if some are still in use.
+fn remove_target_groups(cloud: &Cloud<'_>, groups: &BTreeSet<String>) -> Result<Option<Failure>> {
     let calls: Vec<_> = groups
         .iter()
         .map(|arn| elbv2::on_group("DeleteTargetGroup", arn))
         .collect();
-    let mut waiting = false;
+    let mut waiting = None;
     for answer in send(cloud.wire, &calls) {
         match answer {
-            Err(failure) if failure.code() == "ResourceInUse" => waiting = true,
+            Err(failure) if failure.code() == "ResourceInUse" => waiting = Some(failure),
             Err(failure) if !failure.is_not_found() => return Err(failure.into()),
             _ => {}
         }
@@ -229,8 +231,13 @@ fn remove_target_groups(cloud: &Cloud<'_>, groups: &BTreeSet<String>) -> Result<
     Ok(waiting)
 }
 
-fn answered(cloud: &Cloud<'_>, action: &'static str, arn: &str) -> Result<()> {
-    match crate::api::one(cloud.wire, &elbv2::on_balancer(action, arn)) {
+/// Deletes the load balancer itself, which fails at once if another service of AWS uses it, for
+/// example an endpoint service: somebody has to know and to change that.
+fn delete_balancer(cloud: &Cloud<'_>, arn: &str) -> Result<()> {
+    match api::one(cloud.wire, &elbv2::on_balancer("DeleteLoadBalancer", arn)) {
+        Err(failure) if failure.code() == "ResourceInUse" => {
+            Err(CloudError::internal(failure.to_string()))
+        }
         Err(failure) if !failure.is_not_found() => Err(failure.into()),
         _ => Ok(()),
     }
