@@ -6,6 +6,7 @@ pub(crate) mod ec2;
 pub(crate) mod elb;
 pub(crate) mod elbv2;
 pub mod failure;
+pub(crate) mod partly;
 pub mod wire;
 
 use serde::de::DeserializeOwned;

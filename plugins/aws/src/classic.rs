@@ -1,7 +1,7 @@
 //! Classic load balancers, for Services without the annotation `aws-load-balancer-type: nlb`, as in
 //! the official provider.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use skydock_sdk::{
     Result,
@@ -12,15 +12,18 @@ use crate::{
     api::{
         self,
         call::Call,
-        elb::{self, Attributes, Description, Found, ListenerDescription, Settings},
+        elb::{self, Attributes, Description, Found, Listener, ListenerDescription, Settings},
         failure::{Answer, Failure},
+        partly,
     },
     balancer::{
-        annotation::{self, Annotations},
-        machine::{self, Members},
+        annotation::{self, Annotations, Kind},
+        applied::{self, Applied},
+        fixed,
+        machine::{self, Awaited, Members},
         name,
         node_rules::ClusterGroups,
-        security_group,
+        security_group, warning,
     },
     cloud::Cloud,
     tags::{Cluster, Tags},
@@ -30,9 +33,10 @@ mod access;
 mod former;
 mod health;
 mod plan;
+mod subnets;
 mod wish;
 
-use plan::Observed;
+use plan::{ListenerChanges, Observed};
 use wish::Wish;
 
 /// Returns the classic load balancer with this name, if it exists.
@@ -97,10 +101,19 @@ pub(crate) fn ensure(
     has_network: &dyn Fn(&str) -> Result<bool>,
 ) -> Result<LoadBalancerStatus> {
     let cluster = cloud.identity()?.cluster;
-    let wish = Wish::of(service, &cluster, cloud.config)?;
+    let mut wish = Wish::of(service, &cluster, cloud.config)?;
+    let mut applied = Applied {
+        tags: Annotations(&service.annotations)
+            .pairs(annotation::TAGS)
+            .into_keys()
+            .collect(),
+        ..Applied::default()
+    };
+    let applied_before = applied::before(cloud, &wish.name);
+    wish.removed_tags = applied_before.removed_tags(&wish.tags);
     let found = find(cloud, &wish.name)?;
     if found.is_none() && has_network(&wish.name)? {
-        return Err(CloudError::invalid(
+        return Err(CloudError::internal(
             "the Service has a network load balancer, and its type cannot be changed: delete and recreate the Service",
         ));
     }
@@ -112,33 +125,62 @@ pub(crate) fn ensure(
         Some(observed) => observed.balancer.vpc_id.clone(),
         None => cloud.vpc()?,
     };
-    let subnets = cloud.subnets(&cluster, &vpc, &wish.subnets, wish.internal)?;
-    let subnets: BTreeSet<String> = subnets.into_iter().map(|(id, _)| id).collect();
-    let groups = security_groups(cloud, service, &cluster, &vpc, &wish)?;
-    let mut places = cloud.places(&machine::ids(&members.all, &service.annotations))?;
+    let (groups, ruled) = security_groups(cloud, service, &cluster, &vpc, &wish)?;
+    let ids = machine::ids(&members.all, &service.annotations);
+    let mut places = cloud.places(&ids)?;
+    let awaited = cloud.awaited(&ids);
     places.retain(|_, place| place.vpc == vpc || vpc.is_empty());
-    let machines: BTreeSet<String> = places.keys().cloned().collect();
     let observed = match observed {
         Some(observed) => observed,
-        None => create(cloud, &wish, &vpc, &subnets, &groups)?,
+        None => create(cloud, &wish, &cluster, &vpc, &groups)?,
     };
-    let former = former::exchange(
+    let there = &observed.balancer;
+    let annotations = Annotations(&service.annotations);
+    let ignored = annotations.ignored(Kind::Classic);
+    cloud.warn(service, warning::ANNOTATION_IGNORED, &ignored);
+    let fixed = fixed::scheme(annotations, wish.internal, &there.scheme);
+    cloud.warn(service, warning::NOT_CHANGED, fixed.as_slice());
+    let before = &there.security_groups.items;
+    let former = former::exchange(cloud, &wish.name, before, &groups);
+
+    // What AWS rejects does not stop the rest.
+    let mut errors: Vec<CloudError> = ruled.err().into_iter().collect();
+    errors.extend(subnets::settle(cloud, &cluster, &wish, there));
+    let [first, second] = plan::stages(&wish, &observed, &groups);
+    errors.extend(carry_out(cloud, &first));
+    errors.extend(change_listeners(
         cloud,
         &wish.name,
-        &observed.balancer.security_groups.items,
-        &groups,
-    );
-    for stage in plan::stages(&wish, &observed, &subnets, &groups, &machines) {
-        carry_out(cloud, &stage)?;
+        plan::listener_changes(&wish, there),
+    ));
+    errors.extend(carry_out(cloud, &second));
+    let machines = places.keys().cloned().chain(staying(&awaited, there));
+    let (rejected, failed) = change_machines(cloud, there, &machines.collect());
+    errors.extend(failed);
+    let opened = match groups.first() {
+        Some(group) => cloud.sync_access(&cluster, &vpc, &wish.name, group, &places),
+        None => Ok(()),
+    };
+    errors.extend(opened.err());
+    if errors.is_empty() {
+        // The previous groups are in use until all changes are made.
+        cloud.close_access(&cluster, Some(&vpc), &wish.name, &former.closing)?;
+        let detached: Vec<String> = former.detached.into_iter().collect();
+        cloud.remove_groups(Some(&cluster), service, &detached, &kept(cloud, service))?;
+        former::settled(cloud, &wish.name, former.opened);
     }
-    if let Some(group) = groups.first() {
-        cloud.sync_access(&cluster, &vpc, &wish.name, group, &places)?;
+    if !errors.is_empty() {
+        applied.extend(applied_before);
     }
-    cloud.close_access(&cluster, Some(&vpc), &wish.name, &former.closing)?;
-    let detached: Vec<String> = former.detached.into_iter().collect();
-    cloud.remove_groups(&cluster, service, &detached, &kept(cloud, service))?;
-    former::settled(cloud, &wish.name, former.opened);
-    Ok(status(&observed.balancer))
+    applied::remember(cloud, &wish.name, &applied);
+    let rejected = cloud.tell_rejected(service, &rejected);
+    // The address of a new load balancer does not wait for the last node.
+    errors.extend(rejected.filter(|_| !service.status.ingress.is_empty()));
+    errors.extend(awaited.error(service));
+    match warning::together(errors) {
+        Some(error) => Err(error),
+        None => Ok(status(there)),
+    }
 }
 
 fn look(cloud: &Cloud<'_>, balancer: Description) -> Result<Observed> {
@@ -173,15 +215,19 @@ fn look(cloud: &Cloud<'_>, balancer: Description) -> Result<Observed> {
 }
 
 /// Returns the security groups of a load balancer: those of the user, that of the operator, or one
-/// created for it, and the extra groups.
+/// created for it, and the extra groups. The second value is the outcome of setting the rules of a
+/// group created for it.
+///
+/// # Errors
+/// Fails if the group cannot be found or created.
 fn security_groups(
     cloud: &Cloud<'_>,
     service: &Service,
     cluster: &Cluster,
     vpc: &str,
     wish: &Wish,
-) -> Result<Vec<String>> {
-    let mut groups = wish.groups.clone();
+) -> Result<(Vec<String>, Result<()>)> {
+    let (mut groups, mut ruled) = (wish.groups.clone(), Ok(()));
     if groups.is_empty() {
         let name = name::classic_security_group(service);
         let description = format!(
@@ -190,11 +236,11 @@ fn security_groups(
         );
         let own = cloud.own_group(cluster, vpc, &name, &description, &wish.tags)?;
         let ports = wish.ports.iter().map(|port| ("tcp", *port)).collect();
-        cloud.set_rules(&own, &security_group::rules(&ports, &wish.ranges))?;
+        ruled = cloud.set_rules(&own, &security_group::rules(&ports, &wish.ranges));
         groups.push(own);
     }
     groups.extend(wish.extra_groups.iter().cloned());
-    Ok(groups)
+    Ok((groups, ruled))
 }
 
 /// Returns the groups that this plugin must not delete.
@@ -209,17 +255,19 @@ fn kept(cloud: &Cloud<'_>, service: &Service) -> Vec<String> {
 fn create(
     cloud: &Cloud<'_>,
     wish: &Wish,
+    cluster: &Cluster,
     vpc: &str,
-    subnets: &BTreeSet<String>,
     groups: &[String],
 ) -> Result<Observed> {
+    let subnets = cloud.subnets(cluster, vpc, &wish.subnets, wish.need())?;
+    let subnets: BTreeSet<String> = subnets.into_iter().map(|(id, _)| id).collect();
     let call = elb::with_listeners(elb::on("CreateLoadBalancer", &wish.name), &wish.listeners)
         .with_some("Scheme", wish.internal.then_some("internal"))
-        .list("Subnets", subnets)
+        .list("Subnets", &subnets)
         .list("SecurityGroups", groups)
         .tags("Tags", &wish.tags);
     let dns_name = ask(cloud, &call)?.dns_name;
-    let described = |listener: &elb::Listener| ListenerDescription {
+    let described = |listener: &Listener| ListenerDescription {
         listener: listener.clone(),
         ..Default::default()
     };
@@ -227,6 +275,7 @@ fn create(
         load_balancer_name: wish.name.clone(),
         dns_name,
         vpc_id: vpc.to_owned(),
+        scheme: scheme(wish.internal).to_owned(),
         listener_descriptions: wish
             .listeners
             .iter()
@@ -251,18 +300,69 @@ fn create(
     })
 }
 
-/// Sends the calls of a stage at once. If calls fail, the first error is returned after all calls.
-fn carry_out(cloud: &Cloud<'_>, stage: &[Call]) -> Result<()> {
-    let mut failed = None;
-    for answer in cloud.wire.send(stage) {
-        match answer {
-            Err(failure) if failure.code() != "DuplicatePolicyName" => {
-                failed = failed.or(Some(failure));
-            }
-            _ => {}
+/// Sends the calls of a stage at once, and returns the errors.
+fn carry_out(cloud: &Cloud<'_>, stage: &[Call]) -> Vec<CloudError> {
+    let failed = cloud.wire.send(stage).into_iter().filter_map(Answer::err);
+    failed
+        .filter(|failure| failure.code() != "DuplicatePolicyName")
+        .map(CloudError::from)
+        .collect()
+}
+
+/// Replaces listeners, and returns the errors. A listener whose replacement AWS rejects is created
+/// again as it was.
+fn change_listeners(cloud: &Cloud<'_>, name: &str, changes: ListenerChanges) -> Vec<CloudError> {
+    let ListenerChanges { gone, fresh } = changes;
+    if !gone.is_empty() {
+        let ports = gone.iter().map(|one| one.load_balancer_port);
+        let call = elb::on("DeleteLoadBalancerListeners", name).list("LoadBalancerPorts", ports);
+        if let Err(failure) = api::one(cloud.wire, &call) {
+            return vec![failure.into()];
         }
     }
-    failed.map_or(Ok(()), |failure| Err(failure.into()))
+    let create =
+        |listener| elb::with_listeners(elb::on("CreateLoadBalancerListeners", name), [listener]);
+    let calls: Vec<Call> = fresh.iter().map(create).collect();
+    let mut errors = Vec::new();
+    for (listener, answer) in fresh.iter().zip(cloud.wire.send(&calls)) {
+        let Err(failure) = answer else { continue };
+        errors.push(failure.into());
+        let same_port = |one: &&Listener| one.load_balancer_port == listener.load_balancer_port;
+        if let Some(before) = gone.iter().find(same_port) {
+            // If this fails too, the error above leads to a retry.
+            _ = api::one(cloud.wire, &create(before));
+        }
+    }
+    errors
+}
+
+/// Registers and deregisters instances. Returns the instances that AWS rejected, and the errors.
+fn change_machines(
+    cloud: &Cloud<'_>,
+    there: &Description,
+    machines: &BTreeSet<String>,
+) -> (BTreeMap<String, Failure>, Vec<CloudError>) {
+    let name = &there.load_balancer_name;
+    let (fresh, gone) = plan::machine_changes(there, machines);
+    let (mut rejected, mut errors) = (BTreeMap::new(), Vec::new());
+    let send = |action: &'static str, ids: &[String]| match ids {
+        [] => Ok(()),
+        ids => api::one(cloud.wire, &elb::change_instances(action, name, ids)).map(|_| ()),
+    };
+    let register = |ids: &[String]| send("RegisterInstancesWithLoadBalancer", ids);
+
+    let mut registered = register(&fresh);
+    let deregistered = send("DeregisterInstancesFromLoadBalancer", &gone);
+    if registered.as_ref().is_err_and(Failure::is_target_quota) && !gone.is_empty() {
+        registered = register(&fresh);
+    }
+    if let Err(failure) = registered {
+        let outcome = partly::without_rejected(&fresh, failure, &|id| id, &register);
+        rejected.extend(outcome.rejected);
+        errors.extend(outcome.failed.map(CloudError::from));
+    }
+    errors.extend(deregistered.err().map(CloudError::from));
+    (rejected, errors)
 }
 
 /// Puts these nodes behind the load balancer, without other changes.
@@ -276,28 +376,34 @@ pub(crate) fn update(cloud: &Cloud<'_>, service: &Service, members: &Members) ->
     let balancer = find(cloud, &name)?.ok_or_else(none)?;
     let tags: Option<Tags> = look_tags(cloud, &name)?;
     cluster.check(&name, tags.as_ref())?;
-    let mut places = cloud.places(&machine::ids(&members.all, &service.annotations))?;
+    let ids = machine::ids(&members.all, &service.annotations);
+    let mut places = cloud.places(&ids)?;
+    let awaited = cloud.awaited(&ids);
     places.retain(|_, place| place.vpc == balancer.vpc_id || balancer.vpc_id.is_empty());
-    let (fresh, gone) = plan::machine_changes(&balancer, &places.keys().cloned().collect());
-    let mut calls = Vec::new();
-    if !fresh.is_empty() {
-        calls.push(elb::change_instances(
-            "RegisterInstancesWithLoadBalancer",
-            &name,
-            &fresh,
-        ));
-    }
-    if !gone.is_empty() {
-        calls.push(elb::change_instances(
-            "DeregisterInstancesFromLoadBalancer",
-            &name,
-            &gone,
-        ));
-    }
-    carry_out(cloud, &calls)?;
-    match access::first(&balancer.security_groups.items, service) {
+    let machines = places.keys().cloned().chain(staying(&awaited, &balancer));
+    let (rejected, mut errors) = change_machines(cloud, &balancer, &machines.collect());
+    let opened = match access::first(&balancer.security_groups.items, service) {
         Some(group) => cloud.sync_access(&cluster, &balancer.vpc_id, &name, group, &places),
         None => Ok(()),
+    };
+    errors.extend(opened.err());
+    errors.extend(cloud.tell_rejected(service, &rejected));
+    errors.extend(awaited.error(service));
+    warning::together(errors).map_or(Ok(()), Err)
+}
+
+/// Returns the instances behind a load balancer that stay although EC2 does not know them.
+fn staying(awaited: &Awaited, there: &Description) -> Vec<String> {
+    let behind = there.instances.items.iter().map(|one| &one.instance_id);
+    awaited.staying(behind).collect()
+}
+
+/// Returns the name of a scheme.
+fn scheme(internal: bool) -> &'static str {
+    if internal {
+        "internal"
+    } else {
+        "internet-facing"
     }
 }
 
@@ -319,7 +425,6 @@ pub(crate) fn delete(
     service: &Service,
     seen: Option<&ClusterGroups>,
 ) -> Result<bool> {
-    let cluster = cloud.identity()?.cluster;
     let name = name::balancer(service);
     let kept = kept(cloud, service);
     let found = find(cloud, &name)?;
@@ -328,12 +433,19 @@ pub(crate) fn delete(
         .map(|balancer| balancer.security_groups.items.clone())
         .unwrap_or_default();
     let vpc = found.as_ref().map(|balancer| balancer.vpc_id.as_str());
-    if found.is_some() {
-        cluster.check(&name, look_tags(cloud, &name)?.as_ref())?;
+    let tags = match &found {
+        Some(_) => look_tags(cloud, &name)?,
+        None => None,
+    };
+    let cluster = cloud.cluster_of(&tags)?;
+    if let Some(cluster) = &cluster {
+        cluster.check(&name, tags.as_ref())?;
     }
     // This must happen before the load balancer is deleted: afterwards its groups are unknown.
     let former = former::end(cloud, &name, access::first(&own, service));
-    cloud.close_access(&cluster, vpc, &name, &former.closing)?;
+    if let Some(cluster) = &cluster {
+        cloud.close_access(cluster, vpc, &name, &former.closing)?;
+    }
     let mut groups = own;
     if found.is_some() {
         match api::one(cloud.wire, &elb::on("DeleteLoadBalancer", &name)) {
@@ -344,7 +456,7 @@ pub(crate) fn delete(
     // Also the group created for it, which it had before it got the user's group.
     groups.extend(cloud.groups_named(&name::classic_security_group(service), vpc, seen)?);
     groups.extend(former.detached);
-    cloud.remove_groups(&cluster, service, &groups, &kept)?;
+    cloud.remove_groups(cluster.as_ref(), service, &groups, &kept)?;
     former::forgotten(cloud, &name);
     Ok(found.is_some())
 }

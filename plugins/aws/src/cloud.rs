@@ -1,7 +1,10 @@
 //! The context of one call of the host: the configuration, access to AWS, and cached answers.
 
 use sha1::{Digest as _, Sha1};
-use skydock_sdk::types::{CloudError, Node};
+use skydock_sdk::{
+    log,
+    types::{CloudError, Node, Service},
+};
 
 use crate::{api::wire::Wire, config::Config, store::Store};
 
@@ -72,6 +75,8 @@ pub struct Cloud<'a> {
     pub(crate) store: &'a dyn Store,
     pub(crate) nodes: &'a dyn Fn() -> Vec<Node>,
     pub(crate) now: u64,
+    /// Publishes a warning on a Service: reason and message.
+    pub(crate) tell: &'a dyn Fn(&Service, &str, &str),
 }
 
 impl std::fmt::Debug for Cloud<'_> {
@@ -102,7 +107,14 @@ impl<'a> Cloud<'a> {
             store,
             nodes,
             now,
+            tell: &logged,
         }
+    }
+
+    /// Publishes warnings on Services with this function, instead of writing them to the log.
+    #[must_use]
+    pub fn with_events(self, tell: &'a dyn Fn(&Service, &str, &str)) -> Self {
+        Self { tell, ..self }
     }
 
     /// Returns a key of the store that is specific to this configuration.
@@ -111,7 +123,18 @@ impl<'a> Cloud<'a> {
     }
 }
 
-/// Returns the error for an invalid request of a user or operator.
+fn logged(service: &Service, reason: &str, message: &str) {
+    log::warn(
+        "events",
+        format_args!(
+            "{}/{}: {reason}: {message}",
+            service.namespace, service.name
+        ),
+    );
+}
+
+/// Returns the error for a Service that asks for something impossible, whatever the state of AWS.
+/// It is not retried until the Service changes.
 pub(crate) fn invalid(text: impl Into<String>) -> CloudError {
     CloudError::invalid(text)
 }

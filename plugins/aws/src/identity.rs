@@ -14,7 +14,7 @@ use crate::{
     cloud::Cloud,
     instances::reference::{self, Reference},
     store,
-    tags::{self, Cluster},
+    tags::{self, Cluster, Tags},
 };
 
 /// How long the information from the instances is cached.
@@ -61,9 +61,30 @@ impl Cloud<'_> {
                 "no node's instance has a tag {}ID: tag the instances, or set KubernetesClusterID",
                 tags::CLUSTER_PREFIX
             ))),
-            (Some((first, _)), Some((second, _))) => Err(CloudError::invalid(format!(
+            (Some((first, _)), Some((second, _))) => Err(CloudError::internal(format!(
                 "the instances of the nodes have tags of several clusters ({first}, {second}): set KubernetesClusterID"
             ))),
+        }
+    }
+
+    /// Returns the cluster of resources that are deleted. The nodes can be gone before: then it is
+    /// the one that the resources' own tags name, or `None` if they name none.
+    ///
+    /// # Errors
+    /// Fails if the instances of the nodes cannot be read, and no tags tell the cluster.
+    pub(crate) fn cluster_of<'t>(
+        &self,
+        tags: impl IntoIterator<Item = &'t Tags>,
+    ) -> Result<Option<Cluster>> {
+        let error = match self.identity() {
+            Ok(identity) => return Ok(Some(identity.cluster)),
+            Err(error) => error,
+        };
+        let named = tags.into_iter().find_map(tags::only_cluster);
+        match error {
+            // The answers of AWS do not tell the cluster.
+            CloudError::Internal(_) => Ok(named),
+            error => named.map_or(Err(error), |cluster| Ok(Some(cluster))),
         }
     }
 
@@ -92,7 +113,7 @@ impl Cloud<'_> {
         match (vpcs.next(), vpcs.next()) {
             (vpc, None) => Ok(vpc),
             (None, Some(vpc)) => Ok(Some(vpc)),
-            (Some(first), Some(second)) => Err(CloudError::invalid(format!(
+            (Some(first), Some(second)) => Err(CloudError::internal(format!(
                 "the instances of the nodes are in several VPCs ({first}, {second}): set VPC"
             ))),
         }

@@ -20,7 +20,7 @@ use reference::Reference;
 
 /// Age in seconds up to which a node's instance may be unknown to some parts of AWS: according to
 /// EC2, an ID may be unknown for minutes after the launch.
-const YOUNG: u64 = 300;
+pub(crate) const YOUNG: u64 = 300;
 
 impl Cloud<'_> {
     /// Returns the state of the instance of each node.

@@ -104,18 +104,19 @@ impl Cloud<'_> {
         }
         check(service)?;
         self.store.remove(&looked(service));
-        // The type cannot change. A Service without an address has no load balancer of the other
-        // kind either.
-        let served = !service.status.ingress.is_empty();
-        if kind == Kind::Network {
+        // The type cannot change. The status of the Service does not show whether there is a load
+        // balancer of the other kind.
+        let status = if kind == Kind::Network {
             nlb::ensure(self, service, members, &|name| {
-                Ok(served && classic::find(self, name)?.is_some())
-            })
+                Ok(classic::find(self, name)?.is_some())
+            })?
         } else {
             classic::ensure(self, service, members, &|name| {
-                Ok(served && nlb::find(self, name)?.is_some())
-            })
-        }
+                Ok(nlb::find(self, name)?.is_some())
+            })?
+        };
+        self.waits_no_longer(service);
+        Ok(status)
     }
 
     /// Changes the nodes behind the load balancer of a Service.
@@ -136,19 +137,22 @@ impl Cloud<'_> {
     /// If no load balancer is found, a second look must not find one either: AWS may not list a
     /// recently created load balancer yet, and nothing looks for it after the Service is gone.
     ///
+    /// A load balancer that was handed over to another controller is neither read nor deleted, even
+    /// if it was created here: this is how users keep one beyond its Service.
+    ///
     /// # Errors
     /// Returns `in-progress` before the second look, or if something is still in use. Fails if a
     /// request to AWS fails.
     pub fn delete_balancer(&self, service: &Service) -> Result<()> {
+        if kind(service) == Kind::Elsewhere {
+            return Ok(());
+        }
         let (network, groups) = nlb::delete::delete(self, service)?;
         let classic = classic::delete(self, service, groups.as_ref())?;
         let looked = looked(service);
-        if network
-            || classic
-            || kind(service) == Kind::Elsewhere
-            || self.store.get(&looked).is_some()
-        {
+        if network || classic || self.store.get(&looked).is_some() {
             self.store.remove(&looked);
+            self.waits_no_longer(service);
             return Ok(());
         }
         self.store.set(&looked, "", FIRST_LOOK);
@@ -253,44 +257,24 @@ mod tests {
     }
 
     #[test]
-    fn the_type_of_a_served_service_cannot_be_changed() {
-        for (kind, existing, served, expected) in [
-            ("nlb", Some(Api::Elb), true, true),
-            ("nlb", Some(Api::Elb), false, false),
-            ("nlb", None, true, false),
-            ("elb", Some(Api::Elbv2), true, true),
-            ("elb", Some(Api::Elbv2), false, false),
-            ("elb", None, true, false),
+    fn the_type_of_a_service_cannot_be_changed() {
+        for (kind, existing, expected) in [
+            ("nlb", Some(Api::Elb), true),
+            ("nlb", None, false),
+            ("elb", Some(Api::Elbv2), true),
+            ("elb", None, false),
         ] {
-            let mut service = of(kind);
-            service.status.ingress = if served {
-                vec![Ingress::default()]
-            } else {
-                vec![]
-            };
-            let error = calling(with(existing), |cloud| {
-                cloud.ensure_balancer(&service, &Members::default())
-            })
-            .unwrap_err();
-            let is_refused = format!("{error:?}").contains("its type cannot be changed");
-            assert_eq!(
-                is_refused, expected,
-                "{kind} {existing:?} {served}: {error:?}"
-            );
+            for ingress in [vec![], vec![Ingress::default()]] {
+                let mut service = of(kind);
+                service.status.ingress = ingress;
+                let error = calling(with(existing), |cloud| {
+                    cloud.ensure_balancer(&service, &Members::default())
+                })
+                .unwrap_err();
+                let is_refused = format!("{error:?}").contains("its type cannot be changed");
+                assert_eq!(is_refused, expected, "{kind} {existing:?}: {error:?}");
+            }
         }
-    }
-
-    #[test]
-    fn a_service_without_a_load_balancer_here_is_not_changed() {
-        let elsewhere = of("external");
-        let ensured = calling(nothing, |cloud| {
-            cloud.ensure_balancer(&elsewhere, &Members::default())
-        });
-        assert_eq!(ensured.unwrap_err(), CloudError::ImplementedElsewhere);
-        let updated = calling(nothing, |cloud| {
-            cloud.update_members(&elsewhere, &Members::default())
-        });
-        assert_eq!(updated.unwrap_err(), CloudError::ImplementedElsewhere);
     }
 
     #[test]
@@ -371,6 +355,22 @@ mod tests {
     }
 
     #[test]
+    fn a_load_balancer_that_aws_does_not_delete_is_reported_at_once() {
+        let existing = with(Some(Api::Elbv2));
+        let deleted = calling(
+            |call: &Call| match call.action {
+                "DeleteLoadBalancer" => refused(call, "ResourceInUse"),
+                _ => existing(call),
+            },
+            |cloud| cloud.delete_balancer(&of("nlb")),
+        );
+        assert!(
+            matches!(&deleted, Err(CloudError::Internal(text)) if text.contains("words")),
+            "{deleted:?}"
+        );
+    }
+
+    #[test]
     fn the_second_look_may_come_late() {
         let (setup, store, none) = (setup(), Memory::default(), Vec::new);
         let wire = Scripted::new(with(None));
@@ -408,10 +408,32 @@ mod tests {
         first(cloud.delete_balancer(&other));
         assert_eq!(cloud.delete_balancer(&of("nlb")), Ok(()));
         first(cloud.delete_balancer(&of("nlb")));
-        assert_eq!(
-            cloud.delete_balancer(&of("external")),
-            Ok(()),
-            "another controller's"
-        );
+    }
+
+    #[test]
+    fn nothing_is_requested_for_a_service_that_was_handed_over() {
+        for kind in ["external", "nlb-ip"] {
+            for existing in [Some(Api::Elbv2), Some(Api::Elb), None] {
+                let (setup, store, none) = (setup(), Memory::default(), Vec::new);
+                let wire = Scripted::new(with(existing));
+                let cloud = Cloud::new(&setup, &wire, &store, &none, 0);
+                // What is remembered of the time before is not used either.
+                assert!(cloud.balancer(&of("nlb")).is_ok());
+                wire.sent.borrow_mut().clear();
+
+                let elsewhere = of(kind);
+                assert_eq!(cloud.balancer(&elsewhere), Ok(None));
+                for changed in [
+                    cloud
+                        .ensure_balancer(&elsewhere, &Members::default())
+                        .map(|_| ()),
+                    cloud.update_members(&elsewhere, &Members::default()),
+                ] {
+                    assert_eq!(changed, Err(CloudError::ImplementedElsewhere), "{kind}");
+                }
+                assert_eq!(cloud.delete_balancer(&elsewhere), Ok(()), "{kind}");
+                assert_eq!(wire.sent.borrow().len(), 0, "{kind} {existing:?}");
+            }
+        }
     }
 }

@@ -15,8 +15,12 @@ use crate::{
         failure::{Answer, Failure},
     },
     balancer::{
+        annotation::{self, Annotations, Kind},
+        applied,
+        fixed::{self, Fixed},
         machine::{self, Members, Place},
         node_rules::Traffic,
+        warning,
     },
     cloud::{Cloud, invalid},
     tags::{Cluster, Tags},
@@ -35,6 +39,7 @@ pub(crate) use update::update;
 
 use observed::Observed;
 use steps::Step;
+use update::Sources;
 use wish::{Group, Stack, Wish};
 
 /// Maximum number of rounds of calls. Creating a load balancer takes three; the others are for
@@ -81,7 +86,10 @@ pub(crate) fn ensure(
     has_classic: &dyn Fn(&str) -> Result<bool>,
 ) -> Result<LoadBalancerStatus> {
     let cluster = cloud.identity()?.cluster;
-    let wish = Wish::of(service, &cluster, cloud.config)?;
+    let mut wish = Wish::of(service, &cluster, cloud.config)?;
+    let mut applied = wish.applied(service);
+    let before = applied::before(cloud, &wish.name);
+    wish.undo(&before);
     let ids = machine::ids(&members.all, &service.annotations);
     let found = find(cloud, &wish.name)?;
     let fresh = found.is_none();
@@ -99,20 +107,161 @@ pub(crate) fn ensure(
         )));
     }
     let vpc = observed.balancer.vpc_id.clone();
+    let annotations = Annotations(&service.annotations);
+    cloud.warn(
+        service,
+        warning::ANNOTATION_IGNORED,
+        &annotations.ignored(Kind::Network),
+    );
+    let fixed = if fresh {
+        Vec::new()
+    } else {
+        fixed_differences(cloud, annotations, &wish, &cluster, &observed.balancer)
+    };
+    cloud.warn(service, warning::NOT_CHANGED, &fixed);
     places.retain(|id, place| in_vpc(id, place, &vpc));
-    let targets: BTreeSet<String> = places.keys().cloned().collect();
+    let awaited = cloud.awaited(&ids);
+    let there: BTreeSet<&String> = observed
+        .targets
+        .values()
+        .flatten()
+        .map(|target| &target.id)
+        .collect();
+    let mut targets: BTreeSet<String> = places.keys().cloned().collect();
+    targets.extend(awaited.staying(there));
     // AWS accepts no security groups for a load balancer that was created without any.
     let may_have = !fresh && !observed.balancer.security_groups.items.is_empty();
     if let (wish::Security::Managed(name), true) = (&wish.security, may_have) {
         observed.managed_group = Some(groups::ensure(cloud, &cluster, &vpc, name, &wish)?);
     }
-    let before = observed.balancer.security_groups.items.clone();
-    reconcile(cloud, &wish, &mut observed, &targets, &vpc)?;
-    groups::settle(cloud, &cluster, service, &wish, &observed, &before, fresh)?;
-    let traffic = traffic(cloud, &wish, &observed.balancer)?;
-    cloud.sync_node_rules(&cluster, Some(&vpc), &wish.name, &places, &traffic, fresh)?;
-    update::note_groups(cloud, &wish.name, &places);
-    Ok(status(&observed.balancer))
+    let secured = observed.balancer.security_groups.items.clone();
+    let nodes = Nodes {
+        cluster: &cluster,
+        places: &places,
+    };
+    let mut errors = Vec::new();
+    let will_hide = !wish::preserves(&wish.group_attributes) && hides(&observed).contains(&false);
+    if !fresh && (will_hide || plan::moves(&wish, &observed)) {
+        // The nodes must accept the traffic before it comes.
+        if let Err(error) = open_nodes(cloud, &wish, &observed, nodes, true) {
+            observed.holds = true;
+            errors.push(error);
+        }
+    }
+    errors.extend(reconcile(cloud, &wish, &mut observed, &targets, &vpc));
+    if let Some(throttled) = errors.iter().find(|error| is_throttled(error)) {
+        return Err(throttled.clone());
+    }
+    let settled = groups::settle(cloud, &cluster, service, &wish, &observed, &secured, fresh);
+    errors.extend(settled.err());
+    match open_nodes(cloud, &wish, &observed, nodes, fresh) {
+        Ok(()) if errors.is_empty() => update::note_groups(cloud, &wish.name, &places),
+        opened => errors.extend(opened.err()),
+    }
+    if !errors.is_empty() {
+        applied.extend(before);
+    }
+    applied::remember(cloud, &wish.name, &applied);
+    let ranges = not_enforced(&wish, &observed);
+    cloud.warn(service, warning::NOT_ENFORCED, ranges.as_slice());
+    let rejected = observed.rejected.values().flatten();
+    let rejected = update::tell_rejected(cloud, service, rejected);
+    // The address of a new load balancer does not wait for the last node.
+    errors.extend(rejected.filter(|_| !service.status.ingress.is_empty()));
+    errors.extend(awaited.error(service));
+    match warning::together(errors) {
+        Some(error) => Err(error),
+        None => Ok(status(&observed.balancer)),
+    }
+}
+
+/// Returns sentences about requested properties that cannot change any more.
+fn fixed_differences(
+    cloud: &Cloud<'_>,
+    annotations: Annotations<'_>,
+    wish: &Wish,
+    cluster: &Cluster,
+    balancer: &LoadBalancer,
+) -> Vec<String> {
+    let zones = &balancer.availability_zones.items;
+    let addresses = || {
+        zones
+            .iter()
+            .flat_map(|zone| &zone.load_balancer_addresses.items)
+    };
+    let set = |values: &[String]| values.iter().cloned().collect::<BTreeSet<String>>();
+    let mut subnets = set(&wish.subnets);
+    if !subnets.iter().all(|word| word.starts_with("subnet-")) {
+        let need = wish.need();
+        match cloud.subnets(cluster, &balancer.vpc_id, &wish.subnets, need) {
+            Ok(named) => subnets = named.into_iter().map(|(id, _)| id).collect(),
+            // The words are told as they are.
+            Err(error) => log::debug("subnets", error.message()),
+        }
+    }
+    let mut sentences = Vec::new();
+    sentences.extend(fixed::scheme(annotations, wish.internal, &balancer.scheme));
+    let groups = match &wish.security {
+        wish::Security::Given(groups) if balancer.security_groups.items.is_empty() => set(groups),
+        _ => BTreeSet::new(),
+    };
+    for (name, wanted, real) in [
+        (
+            annotation::SUBNETS,
+            subnets,
+            zones.iter().map(|zone| zone.subnet_id.clone()).collect(),
+        ),
+        (
+            annotation::ALLOCATIONS,
+            set(&wish.allocations),
+            addresses()
+                .filter_map(|one| one.allocation_id.clone())
+                .collect(),
+        ),
+        (
+            annotation::PRIVATE_ADDRESSES,
+            set(&wish.private_addresses),
+            addresses()
+                .filter_map(|one| one.private_address.clone())
+                .collect(),
+        ),
+        (annotation::SECURITY_GROUPS, groups, BTreeSet::new()),
+    ] {
+        let fixed = Fixed {
+            name,
+            wanted: &wanted,
+            real: &real,
+        };
+        sentences.extend(fixed.told().filter(|_| !wanted.is_empty()));
+    }
+    sentences
+}
+
+fn is_throttled(error: &CloudError) -> bool {
+    matches!(error, CloudError::Throttled(_))
+}
+
+/// The nodes behind a load balancer.
+#[derive(Clone, Copy)]
+struct Nodes<'a> {
+    cluster: &'a Cluster,
+    places: &'a BTreeMap<String, Place>,
+}
+
+/// Allows the traffic to the nodes that the load balancer has, and that the Service requests. `likely`
+/// is true if rules are probably missing.
+fn open_nodes(
+    cloud: &Cloud<'_>,
+    wish: &Wish,
+    observed: &Observed,
+    nodes: Nodes<'_>,
+    likely: bool,
+) -> Result<()> {
+    let traffic = traffic(cloud, wish, observed)?;
+    let vpc = observed.balancer.vpc_id.as_str();
+    let Nodes { cluster, places } = nodes;
+    cloud.sync_node_rules(cluster, Some(vpc), &wish.name, places, &traffic, likely)?;
+    Ok(())
 }
 
 /// Rejects a load balancer with the tag of another cluster. A load balancer without a cluster tag
@@ -144,12 +293,12 @@ fn create(
     has_classic: bool,
 ) -> Result<LoadBalancer> {
     if has_classic {
-        return Err(invalid(
+        return Err(CloudError::internal(
             "the Service has a classic load balancer, and its type cannot be changed: delete and recreate the Service",
         ));
     }
     let vpc = cloud.vpc()?;
-    let subnets = cloud.subnets(cluster, &vpc, &wish.subnets, wish.internal)?;
+    let subnets = cloud.subnets(cluster, &vpc, &wish.subnets, wish.need())?;
     let mut call = elbv2::create_balancer(&wish.name).tags("Tags", &wish.tags);
     if wish.internal {
         call = call.with("Scheme", "internal");
@@ -159,12 +308,18 @@ fn create(
         ("private-ipv4-addresses", &wish.private_addresses),
     ] {
         if !values.is_empty() && values.len() != subnets.len() {
-            return Err(invalid(format!(
+            let text = format!(
                 "annotation {} has {} values, but the load balancer has {} subnets: set one value for each, and set the subnets",
-                crate::balancer::annotation::key(what),
+                annotation::key(what),
                 values.len(),
                 subnets.len()
-            )));
+            );
+            // Without names, the number of subnets depends on AWS.
+            return Err(if wish.subnets.is_empty() {
+                CloudError::internal(text)
+            } else {
+                invalid(text)
+            });
         }
     }
     for (index, (id, _)) in subnets.iter().enumerate() {
@@ -198,40 +353,48 @@ fn create(
     Ok(balancer)
 }
 
-/// Sends steps until nothing is left to do.
+/// Sends steps until nothing is left to do. A step that fails stops only the steps that depend on
+/// it, except if AWS throttles requests. Returns the errors.
 fn reconcile(
     cloud: &Cloud<'_>,
     wish: &Wish,
     observed: &mut Observed,
     targets: &BTreeSet<String>,
     vpc: &str,
-) -> Result<()> {
+) -> Vec<CloudError> {
+    let (mut failed, mut errors) = (Vec::new(), Vec::new());
     for _ in 0..ROUNDS {
-        let steps = plan::plan(wish, observed, targets);
-        if steps.is_empty() {
-            return Ok(());
+        let mut steps = plan::plan(wish, observed, targets);
+        steps.retain(|step| !failed.contains(step));
+        if steps.is_empty() || errors.iter().any(is_throttled) {
+            return errors;
         }
         let arn = observed.balancer.load_balancer_arn.clone();
         let calls: Vec<Call> = steps
             .iter()
             .map(|step| steps::call(step, wish, &arn, vpc))
             .collect();
-        let mut failed = None;
+        let makes_room = steps
+            .iter()
+            .any(|step| matches!(step, Step::Deregister(..)));
         for (step, answer) in steps.iter().zip(observed::send(cloud.wire, &calls)) {
+            if makes_room && answer.as_ref().is_err_and(Failure::is_target_quota) {
+                continue;
+            }
             match outcome(cloud, wish, observed, step, answer) {
                 Ok(found) => observed.absorb(step, found),
-                // The results of other steps are kept; the next call does the rest.
-                Err(error) => failed = failed.or(Some(error)),
+                Err(error) => {
+                    failed.push(step.clone());
+                    errors.push(error);
+                }
             }
         }
-        if let Some(error) = failed {
-            return Err(error);
-        }
     }
-    Err(CloudError::conflict(format!(
+    errors.push(CloudError::conflict(format!(
         "load balancer {} keeps changing: check whether another client changes it",
         wish.name
-    )))
+    )));
+    errors
 }
 
 /// Converts the answer to a step. Some errors mean that the step was done before.
@@ -298,8 +461,10 @@ fn adopt(cloud: &Cloud<'_>, wish: &Wish, observed: &mut Observed, wanted: &Group
     Ok(found)
 }
 
-/// Returns the traffic to the nodes.
-fn traffic(cloud: &Cloud<'_>, wish: &Wish, balancer: &LoadBalancer) -> Result<Traffic> {
+/// Returns the traffic to the nodes: of the target groups that the Service requests, and of those
+/// that the load balancer has.
+fn traffic(cloud: &Cloud<'_>, wish: &Wish, observed: &Observed) -> Result<Traffic> {
+    let balancer = &observed.balancer;
     let mut traffic = Traffic::default();
     let ipv6 = wish.fronts.first().is_some_and(|front| front.group.ipv6);
     for front in &wish.fronts {
@@ -309,20 +474,55 @@ fn traffic(cloud: &Cloud<'_>, wish: &Wish, balancer: &LoadBalancer) -> Result<Tr
             .health
             .insert(group.health.port.parse().unwrap_or(group.port));
     }
-    traffic.ranges = wish
-        .ranges
-        .iter()
-        .filter(|range| range.contains(':') == ipv6)
-        .cloned()
-        .collect();
+    for group in &observed.groups {
+        update::clients(&mut traffic, &group.protocol, group.port);
+        traffic.health.insert(group.checked_port());
+    }
     traffic.subnets = if cloud.config.keep_node_groups {
         BTreeSet::new()
     } else {
         update::subnets(cloud, balancer, ipv6)?
     };
-    if balancer.ip_address_type == "dualstack" && !ipv6 && !traffic.ranges.contains("0.0.0.0/0") {
-        // Nodes see IPv6 clients with an address of the load balancer.
-        traffic.ranges.extend(traffic.subnets.iter().cloned());
-    }
+    traffic.ranges = sources(wish, observed).ranges(&wish.ranges, &traffic.subnets);
     Ok(traffic)
+}
+
+/// Returns the addresses that nodes see, as the Service requests, or as it is of some target groups.
+fn sources(wish: &Wish, observed: &Observed) -> Sources {
+    Sources {
+        ipv6: wish.fronts.first().is_some_and(|front| front.group.ipv6),
+        dual: observed.balancer.ip_address_type == "dualstack",
+        hidden: !wish::preserves(&wish.group_attributes) || hides(observed).contains(&true),
+    }
+}
+
+/// Returns whether the target groups hide the addresses of clients.
+fn hides(observed: &Observed) -> BTreeSet<bool> {
+    let hides = observed.groups.iter().map(|group| {
+        let attributes = observed.group_attributes.get(&group.target_group_arn);
+        attributes.is_some_and(|attributes| !wish::preserves(attributes))
+    });
+    hides.collect()
+}
+
+/// Returns a sentence if the nodes cannot enforce the ranges of a Service.
+fn not_enforced(wish: &Wish, observed: &Observed) -> Option<String> {
+    let sources = sources(wish, observed);
+    let everybody = |range: &str| wish.ranges.iter().any(|one| one == range);
+    let grouped = !observed.balancer.security_groups.items.is_empty();
+    let why = if grouped {
+        return None;
+    } else if sources.hidden && !everybody("0.0.0.0/0") {
+        "with preserve_client_ip.enabled=false, nodes see addresses of the load balancer"
+    } else if sources.translates(&wish.ranges)
+        && !everybody(if sources.ipv6 { "0.0.0.0/0" } else { "::/0" })
+    {
+        "nodes see clients of the other address family with addresses of the load balancer"
+    } else {
+        return None;
+    };
+    Some(format!(
+        "spec.loadBalancerSourceRanges cannot be enforced, because {why}: recreate the Service with annotation {}",
+        annotation::key(annotation::SECURITY_GROUPS)
+    ))
 }

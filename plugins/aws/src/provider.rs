@@ -6,6 +6,7 @@ use skydock_sdk::{
     Configured, Instances, LoadBalancers, Plugin, Result, Routes,
     cache::{self, Reservation},
     cluster,
+    events::{self, Severity},
     instances::{Instance, Presence},
     load_balancers::{NodeSet, Target},
     plugin::{PluginInfo, Settings},
@@ -148,13 +149,14 @@ fn run<T>(call: impl FnOnce(&Cloud<'_>) -> Result<T>) -> Result<T> {
         .duration_since(SystemTime::UNIX_EPOCH)
         .unwrap_or_default()
         .as_secs();
-    call(&Cloud::new(
-        &setup,
-        &Http::new(&setup),
-        &HostCache,
-        &cluster::nodes,
-        now,
-    ))
+    let http = Http::new(&setup);
+    let cloud = Cloud::new(&setup, &http, &HostCache, &cluster::nodes, now);
+    call(&cloud.with_events(&publish))
+}
+
+/// Publishes a warning. A lost event is not a reason to fail.
+fn publish(service: &Service, reason: &str, message: &str) {
+    _ = events::on_service(service, Severity::Warning, reason, message);
 }
 
 /// The host's cache. Texts that exceed the size of an entry are split into several entries.

@@ -125,8 +125,8 @@ fn way(table: &RouteTable, net: IpNet, machine: &str) -> Result<Way> {
         None => Ok(Way::Create),
         Some(Target::Machine(id)) if id == machine => Ok(Way::There),
         Some(Target::Machine(_) | Target::Nowhere) => Ok(Way::Replace),
-        Some(Target::Elsewhere) => Err(invalid(format!(
-            "route table {} has a route to {net} that does not lead to an instance; it is not changed",
+        Some(Target::Elsewhere) => Err(CloudError::internal(format!(
+            "route table {} has a route to {net} that does not lead to an instance; it is not changed: delete it",
             table.route_table_id
         ))),
     }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use serde::{Deserialize, Serialize};
 use skydock_sdk::{Result, types::CloudError};
 
 /// The tags of one resource.
@@ -15,7 +16,7 @@ pub(crate) const LEGACY_CLUSTER: &str = "KubernetesCluster";
 pub(crate) const SERVICE: &str = "kubernetes.io/service-name";
 
 /// The identity of this cluster in the account.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Cluster {
     /// The ID, which is part of the key of the tag.
     pub(crate) id: String,
@@ -66,8 +67,10 @@ impl Cluster {
     /// tag belongs to this cluster, because its name contains the UID of the Service.
     pub(crate) fn check(&self, name: &str, tags: Option<&Tags>) -> Result<()> {
         match tags.map_or(Owner::Nobody, |tags| self.owner(tags)) {
-            Owner::Others => Err(CloudError::invalid(format!(
-                "load balancer {name} has the tag of another cluster and is not changed"
+            Owner::Others => Err(CloudError::internal(format!(
+                "load balancer {name} has the tag of another cluster and is not changed: add the tag {}, or remove the \
+                 tags of other clusters",
+                self.key()
             ))),
             Owner::Ours | Owner::Nobody => Ok(()),
         }
@@ -87,6 +90,24 @@ impl Cluster {
 /// Returns true if the resource has the tag of any cluster.
 pub(crate) fn has_cluster(tags: &Tags) -> bool {
     tags.contains_key(LEGACY_CLUSTER) || tags.keys().any(|key| key.starts_with(CLUSTER_PREFIX))
+}
+
+/// Returns the only cluster that the tags name.
+pub(crate) fn only_cluster(tags: &Tags) -> Option<Cluster> {
+    let mut only: Option<Cluster> = None;
+    for (id, legacy) in clusters(tags) {
+        match &mut only {
+            Some(cluster) if cluster.id != id => return None,
+            Some(cluster) => cluster.legacy |= legacy,
+            None => {
+                only = Some(Cluster {
+                    id: id.to_owned(),
+                    legacy,
+                });
+            }
+        }
+    }
+    only
 }
 
 /// Returns the clusters that the tags name. The second value is true for the legacy tag.
@@ -173,6 +194,25 @@ mod tests {
     }
 
     #[test]
+    fn tags_of_one_cluster_identify_it() {
+        let only = |pairs: &[(&str, &str)]| {
+            only_cluster(&tags(pairs)).map(|cluster| (cluster.id, cluster.legacy))
+        };
+        let (c1, c2) = (
+            ("kubernetes.io/cluster/c1", "owned"),
+            ("kubernetes.io/cluster/c2", "owned"),
+        );
+        assert_eq!(only(&[]), None);
+        assert_eq!(only(&[c1, ("Name", "c2")]), Some(("c1".into(), false)));
+        assert_eq!(only(&[c1, c2]), None);
+        assert_eq!(
+            only(&[c1, ("KubernetesCluster", "c1")]),
+            Some(("c1".into(), true))
+        );
+        assert_eq!(only(&[c1, ("KubernetesCluster", "c2")]), None);
+    }
+
+    #[test]
     fn load_balancers_of_other_clusters_are_rejected() {
         let cluster = Cluster {
             id: "c1".into(),
@@ -187,7 +227,7 @@ mod tests {
         }
         let others = tags(&[("kubernetes.io/cluster/c2", "owned")]);
         assert!(
-            matches!(cluster.check("lb", Some(&others)), Err(CloudError::Invalid(text)) if text.contains("lb"))
+            matches!(cluster.check("lb", Some(&others)), Err(CloudError::Internal(text)) if text.contains("lb"))
         );
     }
 }

@@ -16,6 +16,8 @@ mod world;
 
 #[path = "real/classic.rs"]
 mod classic;
+#[path = "real/failing.rs"]
+mod failing;
 #[path = "real/machines.rs"]
 mod machines;
 #[path = "real/network.rs"]

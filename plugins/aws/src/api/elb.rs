@@ -17,6 +17,8 @@ pub(crate) struct Description {
     pub(crate) dns_name: String,
     #[serde(rename = "VPCId")]
     pub(crate) vpc_id: String,
+    /// `internet-facing` or `internal`.
+    pub(crate) scheme: String,
     pub(crate) listener_descriptions: Members<ListenerDescription>,
     pub(crate) backend_server_descriptions: Members<Backend>,
     pub(crate) policies: Policies,
@@ -239,6 +241,15 @@ pub(crate) fn add_tags(name: &str, tags: &Tags) -> Call {
     Call::new(Api::Elb, "AddTags")
         .list("LoadBalancerNames", [name])
         .tags("Tags", tags)
+}
+
+/// Creates a `RemoveTags` request.
+pub(crate) fn remove_tags<'a>(name: &str, keys: impl IntoIterator<Item = &'a String>) -> Call {
+    let call = Call::new(Api::Elb, "RemoveTags").list("LoadBalancerNames", [name]);
+    let numbered = keys.into_iter().enumerate();
+    numbered.fold(call, |call, (index, key)| {
+        call.with(format!("Tags.member.{}.Key", index + 1), key)
+    })
 }
 
 /// Creates a request about one load balancer.

@@ -49,6 +49,16 @@ pub(crate) struct State {
 #[serde(default, rename_all = "PascalCase")]
 pub(crate) struct Zone {
     pub(crate) subnet_id: String,
+    pub(crate) load_balancer_addresses: Members<Address>,
+}
+
+/// A static address of a load balancer.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, rename_all = "PascalCase")]
+pub(crate) struct Address {
+    pub(crate) allocation_id: Option<String>,
+    #[serde(rename = "PrivateIPv4Address")]
+    pub(crate) private_address: Option<String>,
 }
 
 /// A listener.
@@ -192,6 +202,8 @@ pub(crate) struct Found {
     pub(crate) groups: Vec<TargetGroup>,
     /// The targets that are not draining.
     pub(crate) targets: Vec<Target>,
+    /// The targets that AWS rejected while it accepted the others, and why.
+    pub(crate) rejected: Vec<(Target, Failure)>,
     pub(crate) attributes: BTreeMap<String, String>,
     /// Tags by ARN.
     pub(crate) tags: BTreeMap<String, Tags>,
@@ -213,6 +225,7 @@ pub(crate) fn read(call: &Call, body: &str) -> Answer<Found> {
         listeners: result.listeners.items,
         groups: result.target_groups.items,
         targets: staying.map(|one| one.target).collect(),
+        rejected: Vec::new(),
         attributes: map(result.attributes),
         tags: result
             .tag_descriptions
@@ -325,6 +338,16 @@ pub(crate) fn add_tags<'a>(arns: impl IntoIterator<Item = &'a str>, tags: &Tags)
         .tags("Tags", tags)
 }
 
+/// Creates a `RemoveTags` request.
+pub(crate) fn remove_tags<'a>(
+    arns: impl IntoIterator<Item = &'a str>,
+    keys: impl IntoIterator<Item = &'a String>,
+) -> Call {
+    call("RemoveTags")
+        .list("ResourceArns", arns)
+        .list("TagKeys", keys)
+}
+
 /// Creates a request that changes a load balancer.
 pub(crate) fn on_balancer(action: &'static str, arn: &str) -> Call {
     call(action).with("LoadBalancerArn", arn)
@@ -379,9 +402,8 @@ pub(crate) fn change_targets<'a>(
     call
 }
 
-/// Returns the `RegisterTargets` request without the targets whose IDs occur in this text, or
-/// `None` if no target is left.
-pub(crate) fn without_targets(call: &Call, named: &str) -> Option<Call> {
+/// Returns the targets of a `RegisterTargets` request.
+pub(crate) fn targets_in(call: &Call) -> Vec<Target> {
     let values = |suffix: &'static str| {
         let fits = move |key: &str| key.starts_with("Targets.member.") && key.ends_with(suffix);
         call.params
@@ -389,22 +411,15 @@ pub(crate) fn without_targets(call: &Call, named: &str) -> Option<Call> {
             .filter(move |(key, _)| fits(key))
             .map(|(_, value)| value)
     };
-    let group = call
-        .params
-        .iter()
-        .find(|(key, _)| key == "TargetGroupArn")
-        .map(|(_, arn)| arn)?;
-    let targets = values(".Id")
-        .zip(values(".Port"))
-        .filter(|(id, _)| !named.contains(&format!("'{id}'")));
-    let targets = targets.filter_map(|(id, port)| {
-        Some(Target {
-            id: id.clone(),
-            port: port.parse().ok()?,
+    let targets = values(".Id").zip(values(".Port"));
+    targets
+        .filter_map(|(id, port)| {
+            Some(Target {
+                id: id.clone(),
+                port: port.parse().ok()?,
+            })
         })
-    });
-    let left: Vec<Target> = targets.collect();
-    (!left.is_empty()).then(|| change_targets(call.action, group, &left))
+        .collect()
 }
 
 #[cfg(test)]
@@ -412,19 +427,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn targets_named_in_an_error_are_removed_from_the_call() {
-        let target = |id: &str| Target {
+    fn the_targets_of_a_request_are_read_back() {
+        let targets = ["i-1", "i-2"].map(|id| Target {
             id: id.to_owned(),
             port: 30080,
-        };
-        let call = |ids: &[&str]| {
-            let targets: Vec<Target> = ids.iter().map(|id| target(id)).collect();
-            change_targets("RegisterTargets", "arn:group", &targets)
-        };
-        let all = call(&["i-1", "i-2", "i-3"]);
-        let words = "The following targets are not in a running state and cannot be registered: 'i-1', 'i-3'";
-        assert_eq!(without_targets(&all, words), Some(call(&["i-2"])));
-        assert_eq!(without_targets(&all, "another reason"), Some(all.clone()));
-        assert_eq!(without_targets(&call(&["i-1"]), words), None);
+        });
+        let call = change_targets("RegisterTargets", "arn:group", &targets);
+        assert_eq!(targets_in(&call), targets);
     }
 }

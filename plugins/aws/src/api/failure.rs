@@ -102,6 +102,35 @@ impl Failure {
         }
     }
 
+    /// Returns true if the rejection may be about one of the instances in the request, rather than
+    /// about the whole request.
+    pub(crate) fn may_be_about_an_instance(&self) -> bool {
+        let Self::Refused { status, code, .. } = self else {
+            return false;
+        };
+        match kind(code) {
+            Kind::State | Kind::Invalid | Kind::Busy | Kind::NotFound => !matches!(
+                code.as_str(),
+                "TargetGroupNotFound"
+                    | "LoadBalancerNotFound"
+                    | "AccessPointNotFound"
+                    | "TargetGroupAssociationLimit"
+            ),
+            Kind::Other => !code.is_empty() && matches!(status, 400 | 404 | 409),
+            Kind::Throttled | Kind::Denied | Kind::Quota | Kind::Conflict | Kind::Unavailable => {
+                false
+            }
+        }
+    }
+
+    /// Returns true if the load balancer or the target group has too many targets.
+    pub(crate) fn is_target_quota(&self) -> bool {
+        matches!(
+            self.code(),
+            "TooManyTargets" | "TooManyRegistrationsForTargetId"
+        )
+    }
+
     /// Returns true if the requested resource does not exist.
     pub(crate) fn is_not_found(&self) -> bool {
         kind(self.code()) == Kind::NotFound
@@ -229,8 +258,9 @@ impl From<Failure> for CloudError {
                 Kind::Busy => Self::in_progress(SLOW_DOWN, text),
                 Kind::Conflict => Self::conflict(text),
                 Kind::Unavailable => Self::unavailable(text),
-                Kind::Invalid => Self::invalid(text),
-                Kind::State => Self::internal(text),
+                // Whether AWS accepts a value depends on its state: on certificates, buckets,
+                // subnets, quotas. The same value can be accepted later.
+                Kind::Invalid | Kind::State => Self::internal(text),
                 Kind::Other => match status {
                     401 | 403 => Self::denied(text),
                     429 => Self::throttled(SLOW_DOWN, text),
@@ -294,8 +324,11 @@ mod tests {
             ("InvalidGroup.Duplicate", 400, "Conflict"),
             ("RouteAlreadyExists", 400, "Conflict"),
             ("InternalError", 500, "Unavailable"),
-            ("ValidationError", 400, "Invalid"),
-            ("InvalidParameterValue", 400, "Invalid"),
+            ("ValidationError", 400, "Internal"),
+            ("InvalidParameterValue", 400, "Internal"),
+            ("UnsupportedCertificate", 400, "Internal"),
+            ("MalformedCertificate", 400, "Internal"),
+            ("CertificateNotFound", 400, "NotFound"),
             ("InvalidSubnet", 400, "Internal"),
             ("InvalidTarget", 400, "Internal"),
             ("", 502, "Unavailable"),

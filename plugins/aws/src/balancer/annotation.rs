@@ -9,6 +9,10 @@ const PREFIX: &str = "service.beta.kubernetes.io/aws-load-balancer-";
 
 pub(crate) const TYPE: &str = "type";
 pub(crate) const INTERNAL: &str = "internal";
+/// Of the AWS Load Balancer Controller. A load balancer that it makes internal must not be public.
+pub(crate) const SCHEME: &str = "scheme";
+/// Of the AWS Load Balancer Controller: restricts clients.
+pub(crate) const PREFIX_LISTS: &str = "security-group-prefix-lists";
 pub(crate) const PROXY_PROTOCOL: &str = "proxy-protocol";
 pub(crate) const ACCESS_LOG_INTERVAL: &str = "access-log-emit-interval";
 pub(crate) const ACCESS_LOG_ENABLED: &str = "access-log-enabled";
@@ -38,6 +42,59 @@ pub(crate) const PRIVATE_ADDRESSES: &str = "private-ipv4-addresses";
 pub(crate) const NODE_LABELS: &str = "target-node-labels";
 pub(crate) const SUBNETS: &str = "subnets";
 pub(crate) const IP_ADDRESS_TYPE: &str = "ip-address-type";
+
+/// The kind of a load balancer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// A network load balancer.
+    Network,
+    /// A classic load balancer.
+    Classic,
+}
+
+/// The annotations for both kinds.
+const BOTH: &[&str] = &[
+    TYPE,
+    INTERNAL,
+    SCHEME,
+    ACCESS_LOG_ENABLED,
+    ACCESS_LOG_BUCKET,
+    ACCESS_LOG_PREFIX,
+    CROSS_ZONE,
+    SECURITY_GROUPS,
+    CERTIFICATE,
+    TLS_PORTS,
+    TLS_POLICY,
+    BACKEND_PROTOCOL,
+    TAGS,
+    HEALTH_PROTOCOL,
+    HEALTH_PORT,
+    HEALTH_PATH,
+    HEALTHY,
+    UNHEALTHY,
+    HEALTH_TIMEOUT,
+    HEALTH_INTERVAL,
+    NODE_LABELS,
+    SUBNETS,
+];
+
+/// The annotations for network load balancers only.
+const NETWORK: &[&str] = &[
+    GROUP_ATTRIBUTES,
+    ALLOCATIONS,
+    PRIVATE_ADDRESSES,
+    IP_ADDRESS_TYPE,
+];
+
+/// The annotations for classic load balancers only.
+const CLASSIC: &[&str] = &[
+    PROXY_PROTOCOL,
+    ACCESS_LOG_INTERVAL,
+    DRAINING_ENABLED,
+    DRAINING_TIMEOUT,
+    IDLE_TIMEOUT,
+    EXTRA_SECURITY_GROUPS,
+];
 
 /// The annotations of one Service.
 #[derive(Clone, Copy, Debug)]
@@ -91,22 +148,81 @@ impl<'a> Annotations<'a> {
             .collect()
     }
 
-    /// Returns the pairs of `Key1=Val1,Key2=,Key3`. Anything after a second `=` is ignored, as in
-    /// the official provider.
+    /// Returns the pairs of `Key1=Val1,Key2=,Key3`. A value can contain `=`.
     pub(crate) fn pairs(self, name: &str) -> BTreeMap<String, String> {
         let parts = self.get(name).unwrap_or_default().split(',');
         parts
             .filter_map(|part| {
-                let mut halves = part.trim().split('=');
-                let key = halves.next().filter(|key| !key.is_empty())?;
-                Some((key.to_owned(), halves.next().unwrap_or_default().to_owned()))
+                let part = part.trim();
+                let (key, value) = part.split_once('=').unwrap_or((part, ""));
+                (!key.is_empty()).then(|| (key.to_owned(), value.to_owned()))
             })
             .collect()
     }
 
-    /// Returns true if the load balancer is internal: any value except `false`.
-    pub(crate) fn internal(self) -> bool {
-        self.text(INTERNAL).is_some_and(|value| value != "false")
+    /// Returns true if the load balancer is internal: with any value of `internal` except `false`, or
+    /// with the scheme `internal`. If they contradict each other, it is not public.
+    ///
+    /// # Errors
+    /// Fails if the scheme is not valid, or if clients are restricted in a way that is not supported.
+    pub(crate) fn internal(self) -> Result<bool> {
+        if self.text(PREFIX_LISTS).is_some() {
+            return Err(CloudError::invalid(format!(
+                "annotation {} is not supported, and without it the load balancer would have more clients; remove it, and \
+                 set spec.loadBalancerSourceRanges",
+                key(PREFIX_LISTS)
+            )));
+        }
+        let by_scheme = match self.text(SCHEME).map(str::trim) {
+            None | Some("internet-facing") => false,
+            Some("internal") => true,
+            Some(_) => return Err(wrong(SCHEME, "internal or internet-facing")),
+        };
+        Ok(by_scheme || self.text(INTERNAL).is_some_and(|value| value != "false"))
+    }
+
+    /// Returns sentences about annotations and values without the effect that they may seem to have.
+    pub(crate) fn ignored(self, kind: Kind) -> Vec<String> {
+        let (own, name) = match kind {
+            Kind::Network => (NETWORK, "a network load balancer of this provider"),
+            Kind::Classic => (CLASSIC, "a classic load balancer"),
+        };
+        let unknown = self.0.iter().filter(|(key, value)| {
+            let known = |name: &str| BOTH.contains(&name) || own.contains(&name);
+            // The default of the AWS Load Balancer Controller is what this provider does.
+            let is_default = |name: &str| name == "nlb-target-type" && value == "instance";
+            key.strip_prefix(PREFIX)
+                .is_some_and(|name| !known(name) && !is_default(name))
+        });
+        let unknown: Vec<&str> = unknown.map(|(key, _)| key.as_str()).collect();
+        let mut sentences = Vec::new();
+        if !unknown.is_empty() {
+            sentences.push(format!("{name} has no use for {}", unknown.join(", ")));
+        }
+        if kind == Kind::Classic
+            && let Some(other) = self.text(TYPE)
+            && !matches!(other, "classic" | "clb" | "elb")
+        {
+            sentences.push(format!(
+                "annotation {}: {other} is not nlb, so the load balancer is a classic one",
+                key(TYPE)
+            ));
+        }
+        match self.text(INTERNAL) {
+            Some("false") if self.text(SCHEME).map(str::trim) == Some("internal") => {
+                sentences.push(format!(
+                    "the load balancer is internal, as {} requests, despite {}: false",
+                    key(SCHEME),
+                    key(INTERNAL)
+                ));
+            }
+            None | Some("true" | "false" | "0.0.0.0/0") => {}
+            Some(odd) => sentences.push(format!(
+                "annotation {}: {odd} makes the load balancer internal, like any value except false",
+                key(INTERNAL)
+            )),
+        }
+        sentences
     }
 
     /// Returns true if TLS is requested for this port.
@@ -156,8 +272,8 @@ mod tests {
                 .join(" ")
         };
         assert_eq!(
-            pairs("Key1=Val1, Key2=,Key3,,=x,Key4=a=b"),
-            "Key1:Val1 Key2: Key3: Key4:a"
+            pairs("Key1=Val1, Key2=,Key3,,=x,Key4=a=b,Key5=YWJj=="),
+            "Key1:Val1 Key2: Key3: Key4:a=b Key5:YWJj=="
         );
         assert_eq!(
             Annotations(&of(SUBNETS, " a,,b ,")).list(SUBNETS),
@@ -171,7 +287,7 @@ mod tests {
         ] {
             assert_eq!(
                 Annotations(&of(INTERNAL, text)).internal(),
-                internal,
+                Ok(internal),
                 "{text}"
             );
         }
@@ -187,6 +303,66 @@ mod tests {
         );
         assert_eq!(Annotations(&of(HEALTHY, "4")).number(HEALTHY), Ok(Some(4)));
         assert!(Annotations(&of(HEALTHY, "-4")).number(HEALTHY).is_err());
+    }
+
+    #[test]
+    fn a_load_balancer_is_public_only_if_nothing_says_otherwise() {
+        for (pairs, expected) in [
+            (&[][..], Some(false)),
+            (&[("scheme", "internet-facing")], Some(false)),
+            (&[("scheme", "internal")], Some(true)),
+            (&[("scheme", " internal ")], Some(true)),
+            (&[("scheme", "internal"), ("internal", "false")], Some(true)),
+            (
+                &[("scheme", "internet-facing"), ("internal", "true")],
+                Some(true),
+            ),
+            (&[("scheme", "Internal")], None),
+            (&[("scheme", "private")], None),
+            (&[("security-group-prefix-lists", "pl-1")], None),
+            (&[("internal", "no")], Some(true)),
+        ] {
+            let pairs: Vec<_> = pairs
+                .iter()
+                .map(|(name, value)| (key(name), (*value).to_owned()))
+                .collect();
+            assert_eq!(Annotations(&pairs).internal().ok(), expected, "{pairs:?}");
+        }
+    }
+
+    #[test]
+    fn annotations_without_effect_are_named() {
+        let ignored = |kind: Kind, pairs: &[(&str, &str)]| {
+            let pairs: Vec<_> = pairs
+                .iter()
+                .map(|(name, value)| (key(name), (*value).to_owned()))
+                .chain([("other/x".to_owned(), "y".to_owned())])
+                .collect();
+            Annotations(&pairs).ignored(kind).join("; ")
+        };
+        for name in BOTH.iter().chain(NETWORK) {
+            assert_eq!(ignored(Kind::Network, &[(name, "false")]), "", "{name}");
+        }
+        for name in BOTH.iter().chain(CLASSIC).filter(|name| **name != TYPE) {
+            assert_eq!(ignored(Kind::Classic, &[(name, "false")]), "", "{name}");
+        }
+        for (kind, name, value, part) in [
+            (Kind::Network, "attributes", "a=b", "-attributes"),
+            (Kind::Network, "nlb-target-type", "ip", "-nlb-target-type"),
+            (Kind::Network, PROXY_PROTOCOL, "*", "-proxy-protocol"),
+            (Kind::Classic, ALLOCATIONS, "e", "-eip-allocations"),
+            (Kind::Classic, TYPE, "NLB", "is not nlb"),
+            (Kind::Network, INTERNAL, "False", "any value except false"),
+        ] {
+            let text = ignored(kind, &[(name, value)]);
+            assert!(text.contains(part), "{name}: {text}");
+        }
+        assert_eq!(
+            ignored(Kind::Network, &[("nlb-target-type", "instance")]),
+            ""
+        );
+        let both = [(SCHEME, "internal"), (INTERNAL, "false")];
+        assert!(ignored(Kind::Network, &both).contains("is internal"));
     }
 
     #[test]

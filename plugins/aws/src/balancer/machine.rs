@@ -8,13 +8,14 @@ use std::{
 use serde::{Deserialize, Serialize};
 use skydock_sdk::{
     Lookup as _, Result, log,
-    types::{CloudError, Pair},
+    types::{CloudError, Node, Pair, Service},
 };
 
 use super::annotation::{self, Annotations};
 use crate::{
     cloud::Cloud,
     instances::{
+        self,
         lookup::{self, Found},
         reference,
     },
@@ -25,6 +26,12 @@ use crate::{
 /// together, and short enough that an instance that is created or terminated is noticed within a
 /// minute.
 const KEPT: Duration = Duration::from_secs(30);
+
+/// When EC2 is asked again about the instance of a new node.
+const SOON: Duration = Duration::from_secs(5);
+
+/// When EC2 is asked again about the instance of a Ready node.
+const LATER: Duration = Duration::from_secs(60);
 
 /// A node that may be behind a load balancer.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -128,6 +135,36 @@ impl Cloud<'_> {
         Ok(known.places)
     }
 
+    /// Returns which of these instances are unknown to EC2 although their nodes are new or Ready. EC2
+    /// may know them in a moment. Call it after [`Cloud::places`].
+    pub(crate) fn awaited(&self, ids: &BTreeSet<String>) -> Awaited {
+        let known = self.known_machines();
+        let lacking: BTreeSet<&str> = known.lacks(ids).collect();
+        let mut awaited = Awaited::default();
+        if lacking.is_empty() {
+            return awaited;
+        }
+        for node in (self.nodes)() {
+            let id = node.provider_id.as_deref().and_then(reference::instance_id);
+            if let Some(id) = id.filter(|id| lacking.contains(id)) {
+                awaited.ids.insert(id.to_owned());
+                awaited.is_new |= is_new(&node, self.now);
+            }
+        }
+        awaited
+    }
+
+    /// Returns the instances of nodes that are new or Ready.
+    fn expected(&self) -> BTreeSet<String> {
+        let nodes = (self.nodes)().into_iter();
+        nodes
+            .filter(|node| node.ready || is_new(node, self.now))
+            .filter_map(|node| {
+                reference::instance_id(node.provider_id.as_deref()?).map(str::to_owned)
+            })
+            .collect()
+    }
+
     fn known_machines(&self) -> Known {
         let fresh = |said: &Said| self.now.saturating_sub(said.since) < KEPT.as_secs();
         let said = store::load(self.store, &self.key("machines")).filter(fresh);
@@ -151,6 +188,7 @@ impl Cloud<'_> {
 
     fn ask_about(&self, unknown: &[String], known: &mut Known) -> Result<()> {
         let mut failed = None;
+        let mut expected: Option<BTreeSet<String>> = None;
         for part in unknown.chunks(1000) {
             let found = match lookup::by_id(self.wire, &part.iter().map(String::as_str).collect()) {
                 Ok(found) => found,
@@ -170,6 +208,10 @@ impl Cloud<'_> {
                             },
                         );
                     }
+                    Ok(Found::Gone)
+                        if expected
+                            .get_or_insert_with(|| self.expected())
+                            .contains(&id) => {}
                     Ok(_) => _ = known.gone.insert(id),
                     Err(CloudError::Invalid(reason)) => {
                         log::warn(
@@ -197,6 +239,45 @@ impl Cloud<'_> {
         store::save(self.store, &self.key("machines"), &said, KEPT);
         failed.map_or(Ok(()), Err)
     }
+}
+
+/// The instances that EC2 does not know yet.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Awaited {
+    /// Their IDs. Those that are targets stay targets.
+    pub(crate) ids: BTreeSet<String>,
+    /// True if a node of them is new.
+    is_new: bool,
+}
+
+impl Awaited {
+    /// Returns the error with which the call is retried. The address of a new load balancer only
+    /// waits for nodes that are new.
+    pub(crate) fn error(&self, service: &Service) -> Option<CloudError> {
+        let served = !service.status.ingress.is_empty();
+        let text = format!(
+            "EC2 does not know these instances of nodes yet: {}",
+            self.ids.iter().cloned().collect::<Vec<_>>().join(", ")
+        );
+        let after = if self.is_new { SOON } else { LATER };
+        let waits = self.is_new || (served && !self.ids.is_empty());
+        waits.then(|| CloudError::in_progress(after, text))
+    }
+
+    /// Returns those of these targets that stay.
+    pub(crate) fn staying<'a>(
+        &'a self,
+        there: impl IntoIterator<Item = &'a String>,
+    ) -> impl Iterator<Item = String> {
+        there
+            .into_iter()
+            .filter(|id| self.ids.contains(*id))
+            .cloned()
+    }
+}
+
+fn is_new(node: &Node, now: u64) -> bool {
+    now < node.creation_timestamp.saturating_add(instances::YOUNG)
 }
 
 /// Returns true if an instance in this state can be a target: stopped ones can, terminating ones
@@ -294,6 +375,57 @@ mod tests {
         );
         assert_eq!(at(25, &["i-goes", "i-comes", "i-other"]), "i-goes i-other");
         assert_eq!(at(60, &["i-goes", "i-comes"]), "i-comes");
+    }
+
+    #[test]
+    fn unknown_instances_of_new_and_ready_nodes_are_awaited() {
+        use crate::testing::{Memory, Scripted, refused, service, setup};
+        let setup = setup();
+        let wire = Scripted::new(|call: &crate::api::call::Call| {
+            if call
+                .params
+                .iter()
+                .any(|(key, _)| key.starts_with("InstanceId"))
+            {
+                refused(call, "InvalidInstanceID.NotFound")
+            } else {
+                Ok("<DescribeInstancesResponse/>".to_owned())
+            }
+        });
+        let node = |id: &str, created: u64, ready: bool| Node {
+            provider_id: Some(format!("aws:///eu-west-1a/{id}")),
+            creation_timestamp: created,
+            ready,
+            ..Node::default()
+        };
+        let nodes = || {
+            vec![
+                node("i-new", 900, false),
+                node("i-ready", 0, true),
+                node("i-old", 0, false),
+            ]
+        };
+        let web = service(&[]);
+        let mut served = web.clone();
+        served.status.ingress = vec![skydock_sdk::types::Ingress::default()];
+        for (ids, expected, unserved) in [
+            (&["i-new", "i-ready", "i-old"][..], "i-new i-ready", true),
+            (&["i-ready"], "i-ready", false),
+            (&["i-old"], "", false),
+        ] {
+            let store = Memory::default();
+            let cloud = Cloud::new(&setup, &wire, &store, &nodes, 1000);
+            let ids: BTreeSet<String> = ids.iter().map(|id| (*id).to_owned()).collect();
+            assert!(cloud.places(&ids).unwrap().is_empty());
+            let awaited = cloud.awaited(&ids);
+            let found: Vec<String> = awaited.ids.iter().cloned().collect();
+            assert_eq!(found.join(" "), expected);
+            assert_eq!(awaited.error(&web).is_some(), unserved, "{expected}");
+            assert_eq!(awaited.error(&served).is_some(), !expected.is_empty());
+            let there = ["i-new".to_owned(), "i-other".to_owned()];
+            let stays = usize::from(expected.contains("i-new"));
+            assert_eq!(awaited.staying(&there).count(), stays);
+        }
     }
 
     /// An error about one instance does not discard the information about others.

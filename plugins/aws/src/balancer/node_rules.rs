@@ -7,18 +7,21 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use skydock_sdk::{Result, types::CloudError};
 
-use super::{machine, turn::Turn};
+use super::{
+    machine,
+    rule_change::{Changed, RuleChange},
+    turn::Turn,
+    warning,
+};
 use crate::{
     api::{
-        self,
-        call::Call,
         ec2::{
             network::{self, SecurityGroup},
             permission::{self, Rule, Rules, Source},
         },
         elbv2,
     },
-    cloud::{Cloud, invalid},
+    cloud::Cloud,
     tags::Cluster,
 };
 
@@ -199,9 +202,18 @@ pub(crate) fn groups(
             [] => {}
             [one] => _ = groups.insert((*one).clone()),
             [..] => {
-                return Err(invalid(format!(
-                    "instance {id} has several security groups that could be the nodes' group: add the cluster's \
-                     tag to exactly one of them"
+                let all = candidates
+                    .iter()
+                    .map(|group| group.as_str())
+                    .collect::<Vec<_>>()
+                    .join(", ");
+                let advice = if candidates.iter().any(|group| tagged.contains(*group)) {
+                    "remove the cluster's tag from all but one of them"
+                } else {
+                    "add the cluster's tag to exactly one of them"
+                };
+                return Err(CloudError::internal(format!(
+                    "instance {id} has several security groups that could be the nodes' group ({all}): {advice}"
                 )));
             }
         }
@@ -220,10 +232,10 @@ struct Looked {
 }
 
 impl Looked {
-    /// Returns the calls that change the groups, and true if rules for health checks are removed.
-    fn changes(&self, balancer: &str, traffic: &Traffic) -> (Vec<Call>, bool) {
+    /// Returns the changes of the groups, and true if rules for health checks are removed.
+    fn changes(&self, balancer: &str, traffic: &Traffic) -> (Vec<RuleChange>, bool) {
         let (rules, none) = (wanted(balancer, traffic), Rules::new());
-        let mut calls = Vec::new();
+        let mut all = Vec::new();
         let mut closes_checks = false;
         for (id, group) in &self.all {
             let wanted = if self.open.contains(id) {
@@ -231,21 +243,18 @@ impl Looked {
             } else {
                 &none
             };
-            let (grant, revoke) = changes(
-                balancer,
-                &permission::rules(&group.ip_permissions),
-                wanted,
-                &traffic.probes,
-            );
-            if !revoke.is_empty() {
-                closes_checks |= revoke.values().any(|text| text.starts_with(HEALTH));
-                calls.push(permission::revoke(id, &revoke));
-            }
-            if !grant.is_empty() {
-                calls.push(permission::authorize(id, &grant));
-            }
+            let there = permission::rules(&group.ip_permissions);
+            let (grant, revoke) = changes(balancer, &there, wanted, &traffic.probes);
+            closes_checks |= revoke.values().any(|text| text.starts_with(HEALTH));
+            let change = RuleChange {
+                group: id.clone(),
+                there,
+                grant,
+                revoke,
+            };
+            all.extend(Some(change).filter(|change| !change.is_empty()));
         }
-        (calls, closes_checks)
+        (all, closes_checks)
     }
 }
 
@@ -301,15 +310,15 @@ impl Cloud<'_> {
         };
         for _ in 0..LOOKS {
             let looked = self.look_at_groups(cluster, vpc, places)?;
-            let (mut calls, closes_checks) = looked.changes(balancer, traffic);
+            let (mut changes, closes_checks) = looked.changes(balancer, traffic);
             if closes_checks && traffic.probes.others.is_some() {
                 // A load balancer that needs the checks since then has created its target group
                 // before it waits for the lock.
                 let mut traffic = traffic.clone();
                 traffic.probes.others = Some(self.checked_by_others(vpc, balancer)?);
-                (calls, _) = looked.changes(balancer, &traffic);
+                (changes, _) = looked.changes(balancer, &traffic);
             }
-            if self.change_rules(&turn, &calls)? {
+            if self.change_groups(&turn, &changes)? {
                 return Ok(Some(looked.tagged));
             }
         }
@@ -318,30 +327,23 @@ impl Cloud<'_> {
         ))
     }
 
-    /// Sends the calls. Returns false if a client without the lock has changed a group in the
-    /// meantime: AWS then changes none of the rules of a call.
-    fn change_rules(&self, turn: &Turn<'_>, calls: &[Call]) -> Result<bool> {
-        let mut is_done = true;
-        for call in calls {
+    /// Changes groups; an error of one does not stop the others. Returns false if a client without
+    /// the lock has changed a group in the meantime.
+    fn change_groups(&self, turn: &Turn<'_>, changes: &[RuleChange]) -> Result<bool> {
+        let (mut is_done, mut errors) = (true, Vec::new());
+        for change in changes {
             if !turn.goes_on() {
                 return Err(CloudError::conflict(
                     "it took too long, and another client is changing the nodes' security groups",
                 ));
             }
-            match api::one(self.wire, call) {
-                Ok(_) => {}
-                Err(failure)
-                    if matches!(
-                        failure.code(),
-                        "InvalidPermission.NotFound" | "InvalidPermission.Duplicate"
-                    ) =>
-                {
-                    is_done = false;
-                }
-                Err(failure) => return Err(failure.into()),
+            match self.change_rules(change) {
+                Ok(Changed::Done) => {}
+                Ok(Changed::Raced) => is_done = false,
+                Err(failure) => errors.push(failure.into()),
             }
         }
-        Ok(is_done)
+        warning::together(errors).map_or(Ok(is_done), Err)
     }
 
     /// Reads the cluster's groups and the nodes' own groups.

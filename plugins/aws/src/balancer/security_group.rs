@@ -1,13 +1,20 @@
 //! Security groups that are created and deleted with a load balancer.
 
-use std::{collections::BTreeSet, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
 use skydock_sdk::{
     Result, log,
     types::{CloudError, Service},
 };
 
-use super::{name, node_rules::ClusterGroups};
+use super::{
+    name,
+    node_rules::ClusterGroups,
+    rule_change::{Changed, RuleChange},
+};
 use crate::{
     api::{
         self,
@@ -16,12 +23,19 @@ use crate::{
             permission::{self, Rule, Rules, Source},
         },
     },
-    cloud::{Cloud, invalid},
+    cloud::Cloud,
+    store,
     tags::{self, Cluster, Owner, Tags},
 };
 
 /// How long it takes until a resource that is being deleted releases the resources it uses.
 pub(crate) const LETTING_GO: Duration = Duration::from_secs(10);
+
+/// How long, in seconds, it takes at most until AWS releases what a deleted load balancer uses.
+const LONG: u64 = 60;
+
+/// How long it is remembered since when something could not be deleted.
+const WAITING: Duration = Duration::from_hours(24);
 
 /// Returns the rules of a load balancer's own group: these protocols and ports from these ranges,
 /// and path MTU discovery.
@@ -71,8 +85,9 @@ impl Cloud<'_> {
             match cluster.owner(&group.tags()) {
                 Owner::Ours => {}
                 Owner::Others => {
-                    return Err(invalid(format!(
-                        "security group {name} has the tag of another cluster"
+                    return Err(CloudError::internal(format!(
+                        "security group {} ({name}) has the tag of another cluster: remove that tag, or delete the group",
+                        group.group_id
                     )));
                 }
                 Owner::Nobody => {
@@ -108,14 +123,18 @@ impl Cloud<'_> {
                 .map(|(rule, text)| (rule.clone(), text.clone()))
                 .collect()
         };
-        let (grant, revoke) = (only(wanted, &there), only(&there, wanted));
-        if !grant.is_empty() {
-            api::one(self.wire, &permission::authorize(group, &grant))?;
+        let change = RuleChange {
+            group: group.to_owned(),
+            grant: only(wanted, &there),
+            revoke: only(&there, wanted),
+            there,
+        };
+        match self.change_rules(&change)? {
+            Changed::Done => Ok(()),
+            Changed::Raced => Err(CloudError::conflict(format!(
+                "another client is changing security group {group}"
+            ))),
         }
-        if !revoke.is_empty() {
-            api::one(self.wire, &permission::revoke(group, &revoke))?;
-        }
-        Ok(())
     }
 
     /// Returns the IDs of the groups with this name. If the groups with the cluster's tag have
@@ -145,13 +164,14 @@ impl Cloud<'_> {
 
     /// Deletes those of these groups that were created for this Service, and the rules in other
     /// groups of the cluster that refer to them. Groups in `keep`, and groups without a tag of this
-    /// cluster, are not deleted.
+    /// cluster, are not deleted. If the cluster is unknown, it is the one that their own tags name:
+    /// their names contain the UID of the Service.
     ///
     /// # Errors
     /// Returns `in-progress` if a group is still in use. Fails if a request to AWS fails.
     pub(crate) fn remove_groups(
         &self,
-        cluster: &Cluster,
+        cluster: Option<&Cluster>,
         service: &Service,
         groups: &[String],
         keep: &[String],
@@ -172,17 +192,21 @@ impl Cloud<'_> {
             name::classic_security_group(service),
         ];
         let made = |group: &SecurityGroup| {
-            cluster.owns(&group.tags()) && names.contains(&group.group_name)
+            let tags = group.tags();
+            let cluster = cluster.cloned().or_else(|| tags::only_cluster(&tags));
+            cluster.filter(|cluster| cluster.owns(&tags) && names.contains(&group.group_name))
         };
-        let owned: Vec<String> = found
-            .into_iter()
-            .filter(made)
-            .map(|group| group.group_id)
-            .collect();
-        if owned.is_empty() {
-            return Ok(());
+        let mut owned: BTreeMap<String, Cluster> = BTreeMap::new();
+        for group in found {
+            if let Some(cluster) = made(&group) {
+                owned.insert(group.group_id, cluster);
+            }
         }
-        self.revoke_references(cluster, &owned)?;
+        let Some(cluster) = owned.values().next().cloned() else {
+            return Ok(());
+        };
+        let owned: Vec<String> = owned.into_keys().collect();
+        self.revoke_references(&cluster, &owned)?;
         let calls: Vec<_> = owned.iter().map(|id| network::delete_group(id)).collect();
         let mut waiting = None;
         for (id, answer) in owned.iter().zip(self.wire.send(&calls)) {
@@ -193,14 +217,56 @@ impl Cloud<'_> {
                 Err(failure) => return Err(failure.into()),
             }
         }
-        match waiting {
-            None => Ok(()),
-            Some(id) => Err(CloudError::in_progress(
+        let Some(id) = waiting else {
+            return Ok(());
+        };
+        if !self.waits_long(service) {
+            return Err(CloudError::in_progress(
                 LETTING_GO,
                 format!(
                     "security group {id} is still in use by the load balancer that is being deleted"
                 ),
-            )),
+            ));
+        }
+        // An error instead of "in progress", so that people hear of it and retries back off.
+        Err(CloudError::internal(format!(
+            "security group {id} cannot be deleted, because {}",
+            self.holder(id)
+        )))
+    }
+
+    /// Returns true if parts of a Service's load balancer could not be deleted for some time: AWS
+    /// needs less to release what a deleted load balancer uses.
+    pub(crate) fn waits_long(&self, service: &Service) -> bool {
+        let key = self.key(&format!("waits/{}", service.uid));
+        let since: u64 = store::load(self.store, &key).unwrap_or(self.now);
+        store::save(self.store, &key, &since, WAITING);
+        self.now.saturating_sub(since) >= LONG
+    }
+
+    /// Forgets since when parts of a Service's load balancer could not be deleted.
+    pub(crate) fn waits_no_longer(&self, service: &Service) {
+        self.store
+            .remove(&self.key(&format!("waits/{}", service.uid)));
+    }
+
+    /// Returns a clause about what uses a security group.
+    fn holder(&self, id: &str) -> String {
+        let interfaces = network::interfaces_with(self.wire, id).unwrap_or_default();
+        if let Some(one) = interfaces.first() {
+            return format!(
+                "network interface {} ({}) has it: remove the group from it, or delete it",
+                one.network_interface_id, one.description
+            );
+        }
+        let by = network::groups_by([("ip-permission.group-id", vec![id.to_owned()])]);
+        let groups = network::groups(self.wire, &by).unwrap_or_default();
+        match groups.iter().find(|group| group.group_id != id) {
+            Some(group) => format!(
+                "a rule of security group {} ({}) allows its traffic: remove the rule",
+                group.group_id, group.group_name
+            ),
+            None => "something in AWS still uses it".into(),
         }
     }
 
@@ -242,6 +308,57 @@ mod tests {
         assert_eq!(rules.len(), 5);
     }
 
+    #[test]
+    fn what_prevents_a_deletion_is_named_after_a_minute() {
+        let group = |id: &str, name: &str| {
+            format!(
+                "<item><groupId>{id}</groupId><groupName>{name}</groupName><tagSet><item><key>kubernetes.io/cluster/c</key>\
+                 <value>owned</value></item></tagSet></item>"
+            )
+        };
+        let web = service(&[]);
+        let own = group("sg-1", &name::classic_security_group(&web));
+        let other = group("sg-2", "monitoring");
+        for (interfaces, expected) in [
+            (
+                "<item><networkInterfaceId>eni-1</networkInterfaceId><description>VPN</description></item>",
+                "network interface eni-1 (VPN) has it",
+            ),
+            ("", "a rule of security group sg-2 (monitoring)"),
+        ] {
+            let wire = Scripted::new(|call: &api::call::Call| {
+                let asks = |text: &str| call.params.iter().any(|(_, value)| value == text);
+                let action = call.action;
+                match action {
+                    "DescribeSecurityGroups" => {
+                        let found = if asks("group-id") { &own } else { &other };
+                        Ok(format!(
+                            "<{action}Response><securityGroupInfo>{found}</securityGroupInfo></{action}Response>"
+                        ))
+                    }
+                    "DescribeNetworkInterfaces" => Ok(format!(
+                        "<{action}Response><networkInterfaceSet>{interfaces}</networkInterfaceSet></{action}Response>"
+                    )),
+                    "DeleteSecurityGroup" => crate::testing::refused(call, "DependencyViolation"),
+                    _ => nothing(call),
+                }
+            });
+            let (setup, store, none) = (setup(), Memory::default(), Vec::new);
+            let at = |now: u64| {
+                let cloud = Cloud::new(&setup, &wire, &store, &none, now);
+                let groups = ["sg-1".to_owned()];
+                cloud.remove_groups(None, &web, &groups, &[]).unwrap_err()
+            };
+            for now in [1000, 1030] {
+                assert!(matches!(at(now), CloudError::InProgress(_)), "{now}");
+            }
+            let CloudError::Internal(text) = at(1060) else {
+                panic!("still in progress");
+            };
+            assert!(text.contains(expected), "{text}");
+        }
+    }
+
     /// Removes a group with this name and the cluster's tag, whose members can reach each other,
     /// and returns the actions that changed something.
     fn removed(name: &str) -> Vec<String> {
@@ -263,7 +380,7 @@ mod tests {
             legacy: false,
         };
         cloud
-            .remove_groups(&cluster, &service(&[]), &["sg-1".to_owned()], &[])
+            .remove_groups(Some(&cluster), &service(&[]), &["sg-1".to_owned()], &[])
             .unwrap();
         let sent = wire.sent.borrow();
         sent.iter()

@@ -6,14 +6,14 @@ use std::{
 };
 
 use serde::{Deserialize, Serialize};
-use skydock_sdk::{Result, types::CloudError};
+use skydock_sdk::{Result, log, types::CloudError};
 
 use crate::{
     api::ec2::{
         Zone,
         network::{self, RouteTable, Subnet},
     },
-    cloud::{Cloud, invalid},
+    cloud::Cloud,
     store,
     tags::{Cluster, Owner},
 };
@@ -42,7 +42,35 @@ pub(crate) struct Place {
     for_internal: bool,
     ours: bool,
     others: bool,
+    /// The number of free IPv4 addresses, if AWS tells it.
+    free: Option<u32>,
     ranges: Ranges,
+}
+
+/// The number of free IPv4 addresses that a subnet of a load balancer must have.
+const ROOM: u32 = 8;
+
+/// What a load balancer needs of its subnets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Need {
+    /// True if it is internal. Otherwise, subnets must be public.
+    pub(crate) internal: bool,
+    /// True if it has IPv6 addresses. All have IPv4 addresses.
+    pub(crate) ipv6: bool,
+}
+
+impl Place {
+    /// Returns true if AWS accepts the subnet for a new load balancer.
+    fn is_usable(&self, need: Need) -> bool {
+        let has_room = self.free.is_none_or(|free| free >= ROOM);
+        has_room && !self.ranges.v4.is_empty() && (!need.ipv6 || self.ranges.v6.is_some())
+    }
+
+    /// Returns true if a load balancer of this kind can have the subnet, full or not.
+    fn is_suitable(&self, need: Need) -> bool {
+        let reachable = need.internal || self.public == Some(true);
+        self.regular && reachable && (self.ours || !self.others) && !self.ranges.v4.is_empty()
+    }
 }
 
 /// The address ranges of a subnet.
@@ -81,6 +109,7 @@ pub(crate) fn picture(
             // provider.
             others: owner == Owner::Others
                 && crate::tags::clusters(&tags).any(|(_, legacy)| !legacy),
+            free: subnet.available_ip_address_count,
             ranges: Ranges {
                 v4: subnet.cidr_block.clone(),
                 v6: subnet.ipv6().map(str::to_owned),
@@ -118,15 +147,17 @@ fn is_public(id: &str, tables: &[RouteTable]) -> Option<bool> {
 /// Chooses the subnets of a load balancer, one per zone, in the order of the zones.
 ///
 /// In each zone, a subnet with the tag of the role is preferred, then one with the cluster's tag,
-/// then the first one by ID.
+/// then one that AWS can use, then the first one by ID. Zones without a subnet that AWS can use are
+/// left out if others have one.
 ///
 /// # Errors
 /// Fails if there is no subnet.
 pub(crate) fn choose<'a>(
     picture: &'a [Place],
-    internal: bool,
+    need: Need,
     fallback: Option<&str>,
 ) -> Result<Vec<&'a Place>> {
+    let internal = need.internal;
     let mut candidates: Vec<&Place> = picture
         .iter()
         .filter(|place| place.ours || !place.others)
@@ -158,10 +189,22 @@ pub(crate) fn choose<'a>(
             }
         };
         places.into_iter().min_by(|one, other| {
-            (!role(one), !one.ours, &one.id).cmp(&(!role(other), !other.ours, &other.id))
+            let rank = |place: &Place| (!role(place), !place.ours, !place.is_usable(need));
+            (rank(one), &one.id).cmp(&(rank(other), &other.id))
         })
     };
-    let chosen: Vec<&Place> = by_zone.into_values().filter_map(best).collect();
+    let mut chosen: Vec<&Place> = by_zone.into_values().filter_map(best).collect();
+    if chosen.iter().any(|place| place.is_usable(need)) {
+        chosen.retain(|place| {
+            let usable = place.is_usable(need);
+            if !usable {
+                let text =
+                    "has too few free addresses, or lacks an address family: its zone is left out";
+                log::warn("subnets", format_args!("subnet {} {text}", place.id));
+            }
+            usable
+        });
+    }
     if chosen.is_empty() {
         let (kind, route) = if internal {
             ("", "")
@@ -175,6 +218,26 @@ pub(crate) fn choose<'a>(
         )));
     }
     Ok(chosen)
+}
+
+/// Returns the suitable ones of these subnets, and the chosen ones of the other zones.
+fn keeping(
+    picture: &[Place],
+    need: Need,
+    there: &BTreeSet<String>,
+    chosen: &[&Place],
+) -> BTreeSet<String> {
+    let stays = |place: &&Place| there.contains(&place.id) && place.is_suitable(need);
+    let kept: Vec<&Place> = picture.iter().filter(stays).collect();
+    let zones: BTreeSet<&str> = kept.iter().map(|place| place.zone.as_str()).collect();
+    let others = chosen
+        .iter()
+        .copied()
+        .filter(|one| !zones.contains(one.zone.as_str()));
+    others
+        .chain(kept.iter().copied())
+        .map(|place| place.id.clone())
+        .collect()
 }
 
 /// Returns the subnets that a Service names, by ID or by the tag `Name`, in the same order.
@@ -201,7 +264,9 @@ pub(crate) fn named<'a>(picture: &'a [Place], wanted: &[String]) -> Result<Vec<&
                 )));
             }
             (Some(_), Some(_)) => {
-                return Err(invalid(format!("several subnets have the name {word}")));
+                return Err(CloudError::internal(format!(
+                    "several subnets have the name {word}: rename all but one, or set the ID of the subnet"
+                )));
             }
         }
     }
@@ -218,11 +283,11 @@ impl Cloud<'_> {
         cluster: &Cluster,
         vpc: &str,
         wanted: &[String],
-        internal: bool,
+        need: Need,
     ) -> Result<Vec<(String, Ranges)>> {
         let picture = self.picture(cluster, vpc)?;
         let chosen = if wanted.is_empty() {
-            choose(&picture, internal, self.config.subnet.as_deref())?
+            choose(&picture, need, self.config.subnet.as_deref())?
         } else {
             named(&picture, wanted)?
         };
@@ -230,6 +295,36 @@ impl Cloud<'_> {
             .into_iter()
             .map(|place| (place.id.clone(), place.ranges.clone()))
             .collect())
+    }
+
+    /// Returns the subnets for an existing load balancer that has these: in each zone the current
+    /// one if it is still suitable, otherwise the best one.
+    ///
+    /// # Errors
+    /// Fails if there is no subnet, or if a request to AWS fails.
+    pub(crate) fn subnets_with(
+        &self,
+        cluster: &Cluster,
+        vpc: &str,
+        need: Need,
+        there: &BTreeSet<String>,
+    ) -> Result<BTreeSet<String>> {
+        let picture = self.picture(cluster, vpc)?;
+        let chosen = choose(&picture, need, self.config.subnet.as_deref())?;
+        Ok(keeping(&picture, need, there, &chosen))
+    }
+
+    /// Returns the zones of the VPC's subnets.
+    ///
+    /// # Errors
+    /// Fails if a request to AWS fails.
+    pub(crate) fn zones_of_subnets(
+        &self,
+        cluster: &Cluster,
+        vpc: &str,
+    ) -> Result<BTreeMap<String, String>> {
+        let picture = self.picture(cluster, vpc)?.into_iter();
+        Ok(picture.map(|place| (place.id, place.zone)).collect())
     }
 
     fn picture(&self, cluster: &Cluster, vpc: &str) -> Result<Vec<Place>> {

@@ -123,8 +123,9 @@ impl Cloud<'_> {
         }
         let rules = Rules::from([(rule, String::new())]);
         let grant = grant.iter().map(|id| permission::authorize(id, &rules));
+        self.change_access(&grant.collect::<Vec<_>>())?;
         let revoke = revoke.iter().map(|id| permission::revoke(id, &rules));
-        self.change_access(&grant.chain(revoke).collect::<Vec<_>>())
+        self.change_access(&revoke.collect::<Vec<_>>())
     }
 
     /// Removes the rules that allow traffic from these groups, except for groups that other load

@@ -6,7 +6,7 @@ use skydock_sdk::{
 };
 
 use crate::{
-    api::elb::HealthCheck,
+    api::elb::{HealthCheck, Listener},
     balancer::annotation::{self, Annotations},
     cloud::invalid,
     config::Config,
@@ -14,12 +14,23 @@ use crate::{
 
 const TRAFFIC_PORT: &str = "traffic-port";
 
-/// Returns the health check of a Service whose first port has this node port.
+/// Returns the health check of a Service with these listeners: of the first port, or over TLS of the
+/// first port behind which the nodes use TLS.
 ///
 /// # Errors
 /// Fails if an annotation is invalid.
-pub(crate) fn of(service: &Service, first: u16, config: &Config) -> Result<HealthCheck> {
+pub(crate) fn of(
+    service: &Service,
+    listeners: &[Listener],
+    config: &Config,
+) -> Result<HealthCheck> {
     let annotations = Annotations(&service.annotations);
+    let port_of = |listener: &Listener| listener.instance_port;
+    let first = listeners.first().map(port_of).unwrap_or_default();
+    let over_tls = listeners
+        .iter()
+        .find(|listener| matches!(listener.instance_protocol.as_str(), "https" | "ssl"))
+        .map(port_of);
     let port_text = annotations.get(annotation::HEALTH_PORT);
     let (mut protocol, mut port, mut path) =
         if service.external_traffic_policy == TrafficPolicy::Local {
@@ -32,16 +43,14 @@ pub(crate) fn of(service: &Service, first: u16, config: &Config) -> Result<Healt
         } else if let Some(shared) = &config.shared_probe {
             ("HTTP".to_owned(), shared.port, shared.path.clone())
         } else {
-            let behind = annotations
-                .get(annotation::BACKEND_PROTOCOL)
-                .unwrap_or_default()
-                .to_ascii_lowercase();
-            let protocol = if behind == "https" || behind == "ssl" {
-                "SSL"
-            } else {
-                "TCP"
-            };
-            (protocol.to_owned(), first, String::new())
+            let asked = annotations.get(annotation::HEALTH_PROTOCOL);
+            let speaks_tls = asked.is_none_or(|asked| {
+                asked.eq_ignore_ascii_case("ssl") || asked.eq_ignore_ascii_case("https")
+            });
+            match over_tls.filter(|_| speaks_tls) {
+                Some(port) => ("SSL".to_owned(), port, String::new()),
+                None => ("TCP".to_owned(), first, String::new()),
+            }
         };
     if let Some(text) = annotations.get(annotation::HEALTH_PROTOCOL) {
         protocol = text.to_ascii_uppercase();
@@ -111,7 +120,17 @@ mod tests {
             health_check_node_port: 32000,
             ..Service::default()
         };
-        match of(&service, 30080, &config) {
+        let annotations = Annotations(&service.annotations);
+        let behind = annotations.get(annotation::BACKEND_PROTOCOL);
+        let listener = |port: u16, protocol: &str| Listener {
+            instance_port: port,
+            instance_protocol: protocol.into(),
+            ..Listener::default()
+        };
+        // The first port has no certificate.
+        let tls = behind.map(|behind| listener(30443, behind));
+        let listeners: Vec<Listener> = [listener(30080, "tcp")].into_iter().chain(tls).collect();
+        match of(&service, &listeners, &config) {
             Ok(HealthCheck {
                 target,
                 interval,
@@ -141,6 +160,33 @@ mod tests {
                 false,
                 false,
                 &[("backend-protocol", "https")],
+                "SSL:30443 10 5 6 2",
+            ),
+            (
+                false,
+                false,
+                &[("backend-protocol", "http")],
+                "TCP:30080 10 5 6 2",
+            ),
+            (
+                false,
+                false,
+                &[("backend-protocol", "ssl"), ("healthcheck-protocol", "tcp")],
+                "TCP:30080 10 5 6 2",
+            ),
+            (
+                false,
+                false,
+                &[
+                    ("backend-protocol", "ssl"),
+                    ("healthcheck-protocol", "https"),
+                ],
+                "HTTPS:30443/ 10 5 6 2",
+            ),
+            (
+                false,
+                false,
+                &[("healthcheck-protocol", "ssl")],
                 "SSL:30080 10 5 6 2",
             ),
             (

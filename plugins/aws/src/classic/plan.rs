@@ -1,5 +1,4 @@
-//! Computes the calls that change a load balancer to what is requested, in stages. The calls of a
-//! stage are independent and sent at once.
+//! Computes what changes a load balancer to what is requested.
 
 use std::collections::BTreeSet;
 
@@ -30,58 +29,35 @@ pub(crate) struct Observed {
     pub(crate) tags: Option<Tags>,
 }
 
-/// Returns the calls that change the load balancer to what is requested.
-pub(crate) fn stages(
-    wish: &Wish,
-    observed: &Observed,
-    subnets: &BTreeSet<String>,
-    groups: &[String],
-    machines: &BTreeSet<String>,
-) -> [Vec<Call>; 3] {
+/// The listeners to delete and to create.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct ListenerChanges {
+    /// The current listeners that are not requested in this form.
+    pub(crate) gone: Vec<Listener>,
+    /// The requested listeners that do not exist.
+    pub(crate) fresh: Vec<Listener>,
+}
+
+/// Compares the listeners with the requested ones.
+pub(crate) fn listener_changes(wish: &Wish, there: &Description) -> ListenerChanges {
+    let lacking = |these: &[Listener], others: &[Listener]| -> Vec<Listener> {
+        let is_lacking = |one: &&Listener| !others.iter().any(|other| one.is(other));
+        these.iter().filter(is_lacking).cloned().collect()
+    };
+    let descriptions = there.listener_descriptions.items.iter();
+    let listeners: Vec<Listener> = descriptions.map(|one| one.listener.clone()).collect();
+    ListenerChanges {
+        gone: lacking(&listeners, &wish.listeners),
+        fresh: lacking(&wish.listeners, &listeners),
+    }
+}
+
+/// Returns the calls that change the properties of the load balancer to what is requested: those
+/// before its listeners are changed, and those after it.
+pub(crate) fn stages(wish: &Wish, observed: &Observed, groups: &[String]) -> [Vec<Call>; 2] {
     let (there, name) = (&observed.balancer, wish.name.as_str());
-    let mut stages = [Vec::new(), Vec::new(), Vec::new()];
-    let [first, second, third] = &mut stages;
-
-    let attached: BTreeSet<String> = there.subnets.items.iter().cloned().collect();
-    change(
-        first,
-        "DetachLoadBalancerFromSubnets",
-        name,
-        attached.difference(subnets),
-    );
-    change(
-        second,
-        "AttachLoadBalancerToSubnets",
-        name,
-        subnets.difference(&attached),
-    );
-
-    let same = |one: &Listener, others: &[Listener]| others.iter().any(|other| one.is(other));
-    let listeners: Vec<Listener> = there
-        .listener_descriptions
-        .items
-        .iter()
-        .map(|one| one.listener.clone())
-        .collect();
-    let gone: Vec<u16> = listeners
-        .iter()
-        .filter(|one| !same(one, &wish.listeners))
-        .map(|one| one.load_balancer_port)
-        .collect();
-    if !gone.is_empty() {
-        first.push(elb::on("DeleteLoadBalancerListeners", name).list("LoadBalancerPorts", gone));
-    }
-    let fresh: Vec<&Listener> = wish
-        .listeners
-        .iter()
-        .filter(|one| !same(one, &listeners))
-        .collect();
-    if !fresh.is_empty() {
-        second.push(elb::with_listeners(
-            elb::on("CreateLoadBalancerListeners", name),
-            fresh,
-        ));
-    }
+    let mut stages = [Vec::new(), Vec::new()];
+    let [first, second] = &mut stages;
 
     let secured: BTreeSet<&String> = there.security_groups.items.iter().collect();
     if groups.iter().collect::<BTreeSet<_>>() != secured {
@@ -100,27 +76,16 @@ pub(crate) fn stages(
     if observed.tags.as_ref().is_some_and(lacks) {
         second.push(elb::add_tags(name, &wish.tags));
     }
+    let excess = |tags: &Tags| wish.removed_tags.iter().any(|key| tags.contains_key(key));
+    if observed.tags.as_ref().is_some_and(excess) {
+        second.push(elb::remove_tags(name, &wish.removed_tags));
+    }
     if wish.health != there.health_check {
         second.push(elb::set_health(name, &wish.health));
     }
-    proxy(wish, there, first, third);
-    tls(wish, there, first, third);
+    proxy(wish, there, first, second);
+    tls(wish, there, first, second);
 
-    let (fresh, gone) = machine_changes(there, machines);
-    if !gone.is_empty() {
-        second.push(elb::change_instances(
-            "DeregisterInstancesFromLoadBalancer",
-            name,
-            &gone,
-        ));
-    }
-    if !fresh.is_empty() {
-        third.push(elb::change_instances(
-            "RegisterInstancesWithLoadBalancer",
-            name,
-            &fresh,
-        ));
-    }
     stages
 }
 
@@ -141,18 +106,6 @@ pub(crate) fn machine_changes(
     )
 }
 
-fn change<'a>(
-    stage: &mut Vec<Call>,
-    action: &'static str,
-    name: &str,
-    subnets: impl Iterator<Item = &'a String>,
-) {
-    let subnets: Vec<&String> = subnets.collect();
-    if !subnets.is_empty() {
-        stage.push(elb::on(action, name).list("Subnets", subnets));
-    }
-}
-
 /// Returns true if a requested attribute differs. Attributes that are not requested are ignored.
 fn differ(wanted: &Attributes, there: &Attributes) -> bool {
     fn other<T: PartialEq>(wanted: Option<&T>, there: Option<&T>) -> bool {
@@ -166,10 +119,8 @@ fn differ(wanted: &Attributes, there: &Attributes) -> bool {
             ) || other(
                 wanted.access_log.bucket.as_ref(),
                 there.access_log.bucket.as_ref(),
-            ) || other(
-                wanted.access_log.prefix.as_ref(),
-                there.access_log.prefix.as_ref(),
-            )))
+            ) || wanted.access_log.prefix.as_deref().unwrap_or_default()
+                != there.access_log.prefix.as_deref().unwrap_or_default()))
         || wanted.connection_draining.enabled != there.connection_draining.enabled
         || other(
             wanted.connection_draining.timeout.as_ref(),
@@ -183,7 +134,7 @@ fn differ(wanted: &Attributes, there: &Attributes) -> bool {
 }
 
 /// Enables or disables the PROXY protocol for the ports of the instances.
-fn proxy(wish: &Wish, there: &Description, first: &mut Vec<Call>, third: &mut Vec<Call>) {
+fn proxy(wish: &Wish, there: &Description, first: &mut Vec<Call>, second: &mut Vec<Call>) {
     let exists = there
         .policies
         .other_policies
@@ -222,13 +173,13 @@ fn proxy(wish: &Wish, there: &Description, first: &mut Vec<Call>, third: &mut Ve
     let set = |port: &u16| {
         elb::on("SetLoadBalancerPoliciesForBackendServer", &wish.name).with("InstancePort", port)
     };
-    third.extend(
+    second.extend(
         wanted
             .difference(&there)
             .map(|port| set(port).list("PolicyNames", [PROXY_POLICY])),
     );
     // An empty list removes all policies.
-    third.extend(
+    second.extend(
         there
             .difference(&wanted)
             .map(|port| set(port).with("PolicyNames", "")),
@@ -236,7 +187,7 @@ fn proxy(wish: &Wish, there: &Description, first: &mut Vec<Call>, third: &mut Ve
 }
 
 /// Sets the TLS policy of the listeners, if one is requested.
-fn tls(wish: &Wish, there: &Description, first: &mut Vec<Call>, third: &mut Vec<Call>) {
+fn tls(wish: &Wish, there: &Description, first: &mut Vec<Call>, second: &mut Vec<Call>) {
     let Some(reference) = &wish.policy else {
         return;
     };
@@ -258,7 +209,7 @@ fn tls(wish: &Wish, there: &Description, first: &mut Vec<Call>, third: &mut Vec<
             .iter()
             .any(|one| one.listener.is(listener) && one.policy_names.items == [policy.clone()]);
         if !set {
-            third.push(
+            second.push(
                 elb::on("SetLoadBalancerPoliciesOfListener", &wish.name)
                     .with("LoadBalancerPort", listener.load_balancer_port)
                     .list("PolicyNames", [&policy]),

@@ -1,5 +1,7 @@
 //! What a Service requests of a classic load balancer.
 
+use std::collections::BTreeSet;
+
 use skydock_sdk::{
     Result,
     types::{Service, ServicePort, Transport},
@@ -11,6 +13,7 @@ use crate::{
     balancer::{
         annotation::{self, Annotations},
         name,
+        subnet::Need,
     },
     cloud::invalid,
     config::Config,
@@ -26,6 +29,8 @@ pub(crate) struct Wish {
     pub(crate) service: String,
     /// The tags of all created resources.
     pub(crate) tags: Tags,
+    /// The keys of tags that were requested before.
+    pub(crate) removed_tags: BTreeSet<String>,
     /// True if the load balancer is internal.
     pub(crate) internal: bool,
     /// Subnets by ID or name. Empty if they are chosen automatically.
@@ -84,12 +89,11 @@ impl Wish {
         let listeners: Vec<Listener> = reachable
             .map(|port| listener(port, annotations))
             .collect::<Result<_>>()?;
-        let first = listeners
-            .first()
-            .map(|listener| listener.instance_port)
-            .ok_or_else(|| {
-                invalid("no port has a node port, which classic load balancers require")
-            })?;
+        if listeners.is_empty() {
+            return Err(invalid(
+                "no port has a node port, which classic load balancers require",
+            ));
+        }
         let mut tags = annotations.pairs(annotation::TAGS);
         tags.insert(tags::SERVICE.into(), name::service(service));
         let ranges = match service.source_ranges.as_slice() {
@@ -104,18 +108,29 @@ impl Wish {
             name: name::balancer(service),
             service: name::service(service),
             tags: cluster.owned(&tags),
-            internal: annotations.internal(),
+            removed_tags: BTreeSet::new(),
+            internal: annotations.internal()?,
             subnets: annotations.list(annotation::SUBNETS),
             ports: service.ports.iter().map(|port| port.port).collect(),
             ranges,
             proxy,
             policy: annotations.text(annotation::TLS_POLICY).map(str::to_owned),
             attributes: attributes(annotations)?,
-            health: health::of(service, first, config)?,
+            health: health::of(service, &listeners, config)?,
             listeners,
             groups,
             extra_groups: annotations.list(annotation::EXTRA_SECURITY_GROUPS),
         })
+    }
+}
+
+impl Wish {
+    /// Returns what the load balancer needs of its subnets.
+    pub(crate) fn need(&self) -> Need {
+        Need {
+            internal: self.internal,
+            ipv6: false,
+        }
     }
 }
 
@@ -152,16 +167,19 @@ fn attributes(annotations: Annotations<'_>) -> Result<Attributes> {
         Some(_) => annotations.number(name),
     };
     let text = |name| annotations.text(name).map(str::to_owned);
+    let logs = flag(annotation::ACCESS_LOG_ENABLED)?;
+    let draining = flag(annotation::DRAINING_ENABLED)?;
     Ok(Attributes {
+        // Without the annotations, the defaults of AWS.
         access_log: AccessLog {
-            enabled: flag(annotation::ACCESS_LOG_ENABLED)?,
-            emit_interval: number(annotation::ACCESS_LOG_INTERVAL)?,
+            enabled: logs,
+            emit_interval: number(annotation::ACCESS_LOG_INTERVAL)?.or(logs.then_some(60)),
             bucket: text(annotation::ACCESS_LOG_BUCKET),
-            prefix: text(annotation::ACCESS_LOG_PREFIX),
+            prefix: text(annotation::ACCESS_LOG_PREFIX).or_else(|| logs.then(String::new)),
         },
         connection_draining: Draining {
-            enabled: flag(annotation::DRAINING_ENABLED)?,
-            timeout: number(annotation::DRAINING_TIMEOUT)?,
+            enabled: draining,
+            timeout: number(annotation::DRAINING_TIMEOUT)?.or(draining.then_some(300)),
         },
         connection_settings: Settings {
             // The default of AWS and of the official provider.

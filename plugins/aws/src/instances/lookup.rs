@@ -197,8 +197,8 @@ fn by_name(
         let mut found = machines.get(name).cloned().unwrap_or_default();
         match (found.pop(), found.is_empty()) {
             (Some(machine), true) => Ok(Found::Machine(Box::new(machine))),
-            (Some(_), false) => Err(CloudError::invalid(format!(
-                "several instances have the private DNS name {name}"
+            (Some(_), false) => Err(CloudError::internal(format!(
+                "several instances have the private DNS name {name}: set the provider ID of the node"
             ))),
             // A name that is not found does not prove that the instance is gone.
             (None, _) => Err(CloudError::not_found(format!(

@@ -62,8 +62,9 @@ pub(crate) fn zone_and_id(provider_id: &str) -> Option<(&str, &str)> {
     // The part between the second and the third slash would be a host, which is empty.
     let (_, path) = rest.split_once('/')?;
     let path = path.trim_matches('/');
-    match path.rsplit_once('/') {
-        Some((zone, id)) => Some((zone.rsplit('/').next().unwrap_or_default(), id)),
+    // Between zone and ID, Fargate has a hash.
+    match path.split_once('/') {
+        Some((zone, rest)) => Some((zone, rest.rsplit('/').next().unwrap_or_default())),
         None => Some(("", path)),
     }
 }
@@ -103,6 +104,16 @@ mod tests {
                 "n",
                 Some("aws:///eu-west-1a/fargate-ip-10-0-0-1.internal"),
                 Err("Fargate"),
+            ),
+            (
+                "n",
+                Some("aws:///eu-west-1a/0123456789-abcdef/fargate-ip-10-0-0-1.internal"),
+                Err("Fargate"),
+            ),
+            (
+                "n",
+                Some("aws:///us-east-1a/0123456789-abcdef/fargate-ip-10-0-0-1.internal"),
+                Err("serves region eu-west-1"),
             ),
             ("n", Some("aws:///eu-west-1a/"), Err("provider ID")),
             ("n", Some("aws:///eu-west-1a/i-"), Err("provider ID")),

@@ -17,6 +17,7 @@ use super::{
 };
 use crate::{
     api::{
+        self,
         elbv2::{self, Found, LoadBalancer, TargetGroup},
         failure::{Answer, Failure},
     },
@@ -45,6 +46,9 @@ struct Left {
     groups: BTreeSet<String>,
     /// IDs of security groups. Those that were not created for the Service are kept.
     security: BTreeSet<String>,
+    /// The cluster, which may be unknown when they are deleted.
+    #[serde(default)]
+    cluster: Option<Cluster>,
 }
 
 impl Left {
@@ -92,7 +96,6 @@ pub(crate) fn delete(
     cloud: &Cloud<'_>,
     service: &Service,
 ) -> Result<(bool, Option<ClusterGroups>)> {
-    let cluster = cloud.identity()?.cluster;
     let name = name::balancer(service);
     let (found, seen_before) = find(cloud, &name)?;
     let arn = found
@@ -119,46 +122,56 @@ pub(crate) fn delete(
             return Err(CloudError::in_progress(LETTING_GO, text));
         }
     };
-    if let Some(arn) = arn {
-        cluster.check(&name, tags.as_ref().and_then(|tags| tags.get(arn)))?;
-    }
+    let of_balancer = arn.and_then(|arn| tags.as_ref()?.get(arn));
+    let of_service = Some(name::service(service));
+    let of_stray = tags.iter().flat_map(BTreeMap::values);
+    let of_stray = of_stray.filter(|tags| tags.get(tags::SERVICE) == of_service.as_ref());
     let key = cloud.key(&format!("left/{name}"));
     let mut left: Left = store::load(cloud.store, &key).unwrap_or_default();
+    let cluster = cloud.cluster_of(of_balancer.into_iter().chain(of_stray))?;
+    let cluster = cluster.or_else(|| left.cluster.clone());
+    if let (Some(cluster), Some(_)) = (&cluster, arn) {
+        cluster.check(&name, of_balancer)?;
+    }
     // A Service with the same name may have taken over a target group.
     left.groups.retain(|arn| !of_others.contains(arn));
     left.groups.extend(own);
-    left.groups
-        .extend(made_for(cloud, service, &cluster, stray, tags.as_ref()));
+    if let Some(cluster) = &cluster {
+        left.groups
+            .extend(made_for(cloud, service, cluster, stray, tags.as_ref()));
+    }
     left.security.extend(
         found
             .iter()
             .flat_map(|balancer| balancer.security_groups.items.iter().cloned()),
     );
+    left.cluster.clone_from(&cluster);
     if !left.is_empty() {
         // After the load balancer is deleted, AWS does not return which resources belonged to it.
         store::save(cloud.store, &key, &left, LEFT);
     }
     if let Some(arn) = arn {
-        answered(cloud, "DeleteLoadBalancer", arn)?;
+        delete_balancer(cloud, arn)?;
     }
     let waiting = remove_target_groups(cloud, &left.groups)?;
     let vpc = match &found {
         Some(balancer) => Some(balancer.vpc_id.clone()),
-        None => cloud.known_vpc()?,
+        None => cloud.known_vpc().unwrap_or_default(),
     };
     // The VPC is unknown if the last instances of the cluster are gone. The nodes' groups are then
     // found in any VPC by the cluster's tag.
-    let seen = cloud.sync_node_rules(
-        &cluster,
-        vpc.as_deref(),
-        &name,
-        &BTreeMap::new(),
-        &Traffic {
-            probes,
-            ..Traffic::default()
-        },
-        found.is_some(),
-    )?;
+    let traffic = Traffic {
+        probes,
+        ..Traffic::default()
+    };
+    let (vpc_id, nobody) = (vpc.as_deref(), BTreeMap::new());
+    let seen = match &cluster {
+        Some(cluster) => {
+            let likely = found.is_some();
+            cloud.sync_node_rules(cluster, vpc_id, &name, &nobody, &traffic, likely)?
+        }
+        None => None,
+    };
     let mut security = left.security;
     if cloud.config.nlb_groups_managed {
         let own = name::network_security_group(&cloud.config.cluster_name, service);
@@ -166,12 +179,13 @@ pub(crate) fn delete(
     }
     let security: Vec<String> = security.into_iter().collect();
     let given = Annotations(&service.annotations).list(annotation::SECURITY_GROUPS);
-    cloud.remove_groups(&cluster, service, &security, &given)?;
-    if waiting {
-        return Err(CloudError::in_progress(
-            LETTING_GO,
-            "target groups are still in use by the load balancer that is being deleted",
-        ));
+    cloud.remove_groups(cluster.as_ref(), service, &security, &given)?;
+    if let Some(failure) = waiting {
+        return Err(if cloud.waits_long(service) {
+            CloudError::internal(failure.to_string())
+        } else {
+            failure.into()
+        });
     }
     cloud.store.remove(&key);
     Ok((found.is_some(), seen))
@@ -200,16 +214,16 @@ fn made_for(
     stray.into_iter().filter(ours).map(|one| one.arn).collect()
 }
 
-/// Deletes target groups. Returns true if some are still in use.
-fn remove_target_groups(cloud: &Cloud<'_>, groups: &BTreeSet<String>) -> Result<bool> {
+/// Deletes target groups. Returns the answer of AWS if some are still in use.
+fn remove_target_groups(cloud: &Cloud<'_>, groups: &BTreeSet<String>) -> Result<Option<Failure>> {
     let calls: Vec<_> = groups
         .iter()
         .map(|arn| elbv2::on_group("DeleteTargetGroup", arn))
         .collect();
-    let mut waiting = false;
+    let mut waiting = None;
     for answer in send(cloud.wire, &calls) {
         match answer {
-            Err(failure) if failure.code() == "ResourceInUse" => waiting = true,
+            Err(failure) if failure.code() == "ResourceInUse" => waiting = Some(failure),
             Err(failure) if !failure.is_not_found() => return Err(failure.into()),
             _ => {}
         }
@@ -217,8 +231,13 @@ fn remove_target_groups(cloud: &Cloud<'_>, groups: &BTreeSet<String>) -> Result<
     Ok(waiting)
 }
 
-fn answered(cloud: &Cloud<'_>, action: &'static str, arn: &str) -> Result<()> {
-    match crate::api::one(cloud.wire, &elbv2::on_balancer(action, arn)) {
+/// Deletes the load balancer itself, which fails at once if another service of AWS uses it, for
+/// example an endpoint service: somebody has to know and to change that.
+fn delete_balancer(cloud: &Cloud<'_>, arn: &str) -> Result<()> {
+    match api::one(cloud.wire, &elbv2::on_balancer("DeleteLoadBalancer", arn)) {
+        Err(failure) if failure.code() == "ResourceInUse" => {
+            Err(CloudError::internal(failure.to_string()))
+        }
         Err(failure) if !failure.is_not_found() => Err(failure.into()),
         _ => Ok(()),
     }

@@ -55,7 +55,7 @@ pub(super) fn settle(
         .filter(|id| !now.contains(id))
         .cloned()
         .collect();
-    if let Err(error) = cloud.remove_groups(cluster, service, &detached, &[]) {
+    if let Err(error) = cloud.remove_groups(Some(cluster), service, &detached, &[]) {
         // The load balancer is as requested, so this failure is only logged. If groups are managed,
         // the deletion of the Service retries.
         log::warn(

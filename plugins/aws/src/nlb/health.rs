@@ -34,6 +34,14 @@ pub(crate) struct Health {
     pub(crate) unhealthy: u32,
 }
 
+impl Health {
+    /// Requests the default timeout of AWS, unless there is another one.
+    pub(super) fn reset_timeout(&mut self) {
+        let default = if self.protocol == "HTTP" { 6 } else { 10 };
+        self.timeout.get_or_insert(default.min(self.interval));
+    }
+}
+
 /// Returns the health check of a Service, which all of its ports share.
 ///
 /// # Errors
@@ -199,5 +207,25 @@ mod tests {
                 "{local} {shared} {pairs:?}"
             );
         }
+    }
+
+    #[test]
+    fn the_default_timeout_fits_the_interval() {
+        let reset = |pairs: &[(&str, &str)]| {
+            let service = Service {
+                annotations: pairs
+                    .iter()
+                    .map(|(name, value)| (annotation::key(name), (*value).to_owned()))
+                    .collect(),
+                ..Service::default()
+            };
+            let mut health = of(&service, &config(false)).unwrap();
+            health.reset_timeout();
+            health.timeout
+        };
+        assert_eq!(reset(&[]), Some(10));
+        assert_eq!(reset(&[("healthcheck-protocol", "http")]), Some(6));
+        assert_eq!(reset(&[("healthcheck-interval", "5")]), Some(5));
+        assert_eq!(reset(&[("healthcheck-timeout", "7")]), Some(7));
     }
 }

@@ -14,10 +14,14 @@ use crate::{
         call::Call,
         elbv2::{self, Found, Listener, LoadBalancer, Target, TargetGroup},
         failure::{Answer, Failure},
+        partly,
         wire::Wire,
     },
     tags::Tags,
 };
+
+/// The action that registers targets.
+pub(super) const REGISTER: &str = "RegisterTargets";
 
 /// The observed state of a load balancer.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -37,6 +41,11 @@ pub(crate) struct Observed {
     pub(crate) attributes: BTreeMap<String, String>,
     /// The attributes by target group. They are only read if the Service sets any.
     pub(crate) group_attributes: BTreeMap<String, BTreeMap<String, String>>,
+    /// The targets that AWS rejected by target group, and why.
+    pub(crate) rejected: BTreeMap<String, BTreeMap<Target, Failure>>,
+    /// True if listeners must keep their target groups, because the nodes do not accept the traffic
+    /// of others.
+    pub(crate) holds: bool,
     /// The security group that was created for the load balancer.
     pub(crate) managed_group: Option<String>,
 }
@@ -117,10 +126,13 @@ impl Observed {
         match step {
             Step::CreateGroup(_) => self.groups.extend(found.groups),
             Step::Register(group, targets) => {
+                let rejected = self.rejected.entry(group.clone()).or_default();
+                rejected.extend(found.rejected);
+                let registered = targets.iter().filter(|one| !rejected.contains_key(one));
                 self.targets
                     .entry(group.clone())
                     .or_default()
-                    .extend(targets.iter().cloned());
+                    .extend(registered.cloned());
             }
             Step::Deregister(group, targets) => {
                 self.targets
@@ -167,6 +179,14 @@ impl Observed {
                         .extend(tags.clone());
                 }
             }
+            Step::RemoveTags(arns, keys) => {
+                for arn in arns {
+                    let tags = self.tags.get_or_insert_default();
+                    tags.entry(arn.clone())
+                        .or_default()
+                        .retain(|key, _| !keys.contains(key));
+                }
+            }
             Step::SetSecurityGroups(groups) => {
                 self.balancer.security_groups = groups.clone().into();
             }
@@ -186,30 +206,38 @@ impl Stack {
     }
 }
 
-/// Sends calls at once. If the instance of a target is stopped, AWS rejects all targets of the
-/// call, so the others are sent again.
+/// Sends calls at once. If AWS rejects some targets of a call, the others are sent again.
 pub(crate) fn send(wire: &dyn Wire, calls: &[Call]) -> Vec<Answer<Found>> {
     let answers = wire.send(calls);
     let answers = calls
         .iter()
         .zip(answers)
         .map(|(call, answer)| match answer {
-            Err(failure) if failure.code() == "InvalidTarget" => {
-                without_stopped(wire, call, failure)
-            }
+            Err(failure) if call.action == REGISTER => without_rejected(wire, call, failure),
             answer => elbv2::read(call, &answer?),
         });
     answers.collect()
 }
 
-/// Registers the targets that the error does not name. The others are registered when their
-/// instances run again: the host leaves out nodes of stopped instances, and adds them when they are
-/// back.
-fn without_stopped(wire: &dyn Wire, call: &Call, failure: Failure) -> Answer<Found> {
-    match elbv2::without_targets(call, &failure.to_string()) {
-        Some(rest) if rest == *call => Err(failure),
-        Some(rest) => elbv2::read(&rest, &api::one(wire, &rest)?),
-        None => Ok(Found::default()),
+/// Registers the targets of a rejected call except those that AWS rejects.
+fn without_rejected(wire: &dyn Wire, call: &Call, failure: Failure) -> Answer<Found> {
+    let group = call
+        .params
+        .iter()
+        .find(|(key, _)| key == "TargetGroupArn")
+        .map(|(_, arn)| arn.clone())
+        .unwrap_or_default();
+    let send = |part: &[Target]| {
+        api::one(wire, &elbv2::change_targets(REGISTER, &group, part)).map(|_| ())
+    };
+    let targets = elbv2::targets_in(call);
+    let outcome = partly::without_rejected(&targets, failure, &|target| &target.id, &send);
+    match outcome.failed {
+        Some(failure) => Err(failure),
+        None => Ok(Found {
+            rejected: outcome.rejected,
+            ..Found::default()
+        }),
     }
 }
 

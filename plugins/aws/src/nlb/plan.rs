@@ -3,13 +3,15 @@
 //! The calls of one plan are independent and sent at once. Their results are applied to the
 //! observed state, and the next plan is computed from it, until nothing is left to do. A lost or
 //! incomplete call is therefore continued where it stopped.
+//!
+//! A listener keeps its target group until the targets of the next one are registered.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{
     observed::Observed,
     steps::Step,
-    wish::{Front, Group, Security, Wish},
+    wish::{Front, Group, LOGS, Security, Wish},
 };
 use crate::{
     api::elbv2::{Listener, TAGGED, Target, TargetGroup},
@@ -32,32 +34,24 @@ pub(crate) fn plan(wish: &Wish, observed: &Observed, members: &BTreeSet<String>)
             continue;
         };
         let arn = &group.target_group_arn;
+        let (gone, fresh) = target_changes(group, observed, members);
         match listener {
             None => steps.push(Step::CreateListener(front.clone(), arn.clone())),
             Some(listener) if differs(front, listener, arn) => {
-                steps.push(Step::ModifyListener(
-                    listener.listener_arn.clone(),
-                    front.clone(),
-                    arn.clone(),
-                ));
+                let stays = group_of(listener) == Some(arn);
+                if stays || (fresh.is_empty() && may_take_over(arn, observed, members)) {
+                    steps.push(Step::ModifyListener(
+                        listener.listener_arn.clone(),
+                        front.clone(),
+                        arn.clone(),
+                    ));
+                }
             }
             Some(_) => {}
         }
         if health_differs(&front.group, group) {
             steps.push(Step::ModifyGroup(arn.clone(), front.group.clone()));
         }
-        let empty = BTreeSet::new();
-        let there = observed.targets.get(arn).unwrap_or(&empty);
-        let wanted: BTreeSet<Target> = members
-            .iter()
-            .map(|id| Target {
-                id: id.clone(),
-                port: group.port,
-            })
-            .collect();
-        // Deregister before registering, because a load balancer may be at its limit.
-        let gone: Vec<Target> = there.difference(&wanted).cloned().collect();
-        let fresh: Vec<Target> = wanted.difference(there).cloned().collect();
         steps.extend(
             gone.chunks(CHUNK)
                 .map(|part| Step::Deregister(arn.clone(), part.to_vec())),
@@ -75,6 +69,56 @@ pub(crate) fn plan(wish: &Wish, observed: &Observed, members: &BTreeSet<String>)
     steps.extend(removals(wish, observed));
     steps.extend(of_balancer(wish, observed));
     steps
+}
+
+/// Returns the targets to deregister from a group, and those to register. Targets that AWS has
+/// rejected are not registered again.
+fn target_changes(
+    group: &TargetGroup,
+    observed: &Observed,
+    members: &BTreeSet<String>,
+) -> (Vec<Target>, Vec<Target>) {
+    let arn = &group.target_group_arn;
+    let (nobody, nothing) = (BTreeSet::new(), BTreeMap::new());
+    let there = observed.targets.get(arn).unwrap_or(&nobody);
+    let rejected = observed.rejected.get(arn).unwrap_or(&nothing);
+    let wanted: BTreeSet<Target> = members
+        .iter()
+        .map(|id| Target {
+            id: id.clone(),
+            port: group.port,
+        })
+        .collect();
+    let gone = there.difference(&wanted).cloned().collect();
+    let fresh = wanted
+        .difference(there)
+        .filter(|target| !rejected.contains_key(target));
+    (gone, fresh.cloned().collect())
+}
+
+/// Returns true if a listener can change to this group, whose targets are registered: if there are
+/// nodes, some of them have to be targets.
+fn may_take_over(arn: &str, observed: &Observed, members: &BTreeSet<String>) -> bool {
+    let has_targets = observed
+        .targets
+        .get(arn)
+        .is_some_and(|there| there.iter().any(|target| members.contains(&target.id)));
+    !observed.holds && (members.is_empty() || has_targets)
+}
+
+/// Returns true if a listener will get another target group.
+pub(super) fn moves(wish: &Wish, observed: &Observed) -> bool {
+    wish.fronts.iter().any(|front| {
+        let of_port = |listener: &&Listener| listener.port == front.port;
+        observed
+            .listeners
+            .iter()
+            .find(of_port)
+            .is_some_and(|listener| {
+                let group = group_for(&front.group, Some(listener), observed);
+                group.map(|group| group.target_group_arn.as_str()) != group_of(listener)
+            })
+    })
 }
 
 /// Returns the target group for a front: one with the right immutable properties, preferably the
@@ -183,10 +227,13 @@ fn removals(wish: &Wish, observed: &Observed) -> Vec<Step> {
 /// Returns the steps that change the load balancer itself.
 fn of_balancer(wish: &Wish, observed: &Observed) -> Vec<Step> {
     let mut steps = Vec::new();
-    let set = difference(&wish.attributes, Some(&observed.attributes));
-    if !set.is_empty() {
-        steps.push(Step::SetAttributes(set));
-    }
+    // AWS may reject the bucket of the logs, which has nothing to do with the other attributes.
+    let (logs, others): (BTreeMap<_, _>, BTreeMap<_, _>) =
+        difference(&wish.attributes, Some(&observed.attributes))
+            .into_iter()
+            .partition(|(key, _)| key.starts_with(LOGS));
+    let sets = [others, logs].into_iter().filter(|set| !set.is_empty());
+    steps.extend(sets.map(Step::SetAttributes));
     if let Some(tags) = &observed.tags {
         let lacking = |(_, there): &(&String, &Tags)| {
             wish.tags
@@ -201,6 +248,18 @@ fn of_balancer(wish: &Wish, observed: &Observed) -> Vec<Step> {
         steps.extend(
             arns.chunks(TAGGED)
                 .map(|part| Step::AddTags(part.to_vec(), wish.tags.clone())),
+        );
+        let excess = |(_, there): &(&String, &Tags)| {
+            wish.removed_tags.iter().any(|key| there.contains_key(key))
+        };
+        let arns: Vec<String> = tags
+            .iter()
+            .filter(excess)
+            .map(|(arn, _)| arn.clone())
+            .collect();
+        steps.extend(
+            arns.chunks(TAGGED)
+                .map(|part| Step::RemoveTags(part.to_vec(), wish.removed_tags.clone())),
         );
     }
     let there: BTreeSet<&String> = observed.balancer.security_groups.items.iter().collect();

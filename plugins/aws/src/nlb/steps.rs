@@ -1,9 +1,10 @@
 //! The calls of steps, and their effect on the observed state.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::{
     health::Health,
+    observed::REGISTER,
     wish::{Front, Group, Wish},
 };
 use crate::{
@@ -39,6 +40,8 @@ pub(crate) enum Step {
     SetGroupAttributes(String, BTreeMap<String, String>),
     /// Adds tags to resources.
     AddTags(Vec<String>, Tags),
+    /// Removes tags from resources.
+    RemoveTags(Vec<String>, BTreeSet<String>),
     /// Sets the load balancer's security groups.
     SetSecurityGroups(Vec<String>),
     /// Sets the load balancer's address type.
@@ -49,7 +52,7 @@ pub(crate) enum Step {
 pub(crate) fn call(step: &Step, wish: &Wish, balancer: &str, vpc: &str) -> Call {
     match step {
         Step::CreateGroup(group) => create_group(group, vpc).tags("Tags", &wish.tags),
-        Step::Register(group, targets) => elbv2::change_targets("RegisterTargets", group, targets),
+        Step::Register(group, targets) => elbv2::change_targets(REGISTER, group, targets),
         Step::Deregister(group, targets) => {
             elbv2::change_targets("DeregisterTargets", group, targets)
         }
@@ -73,6 +76,7 @@ pub(crate) fn call(step: &Step, wish: &Wish, balancer: &str, vpc: &str) -> Call 
             elbv2::with_attributes(elbv2::on_group("ModifyTargetGroupAttributes", arn), set)
         }
         Step::AddTags(arns, tags) => elbv2::add_tags(arns.iter().map(String::as_str), tags),
+        Step::RemoveTags(arns, keys) => elbv2::remove_tags(arns.iter().map(String::as_str), keys),
         Step::SetSecurityGroups(groups) => {
             elbv2::on_balancer("SetSecurityGroups", balancer).list("SecurityGroups", groups)
         }

@@ -10,16 +10,22 @@ use skydock_sdk::{
     types::{CloudError, Service},
 };
 
-use super::observed::{read_tags, send};
+use super::{
+    observed::{REGISTER, read_tags, send},
+    wish,
+};
 use crate::{
     api::{
         call::Call,
         elbv2::{self, LoadBalancer, Target, TargetGroup},
+        failure::Failure,
     },
     balancer::{
-        machine::{self, Member, Members, Place},
+        annotation::{self, Annotations},
+        machine::{self, Awaited, Member, Members, Place},
         name,
         node_rules::Traffic,
+        warning,
     },
     cloud::Cloud,
 };
@@ -53,6 +59,7 @@ pub(crate) fn update(cloud: &Cloud<'_>, service: &Service, members: &Members) ->
     let ids = machine::ids(&members.all, &service.annotations);
     let mut places = cloud.places(&ids)?;
     places.retain(|id, place| super::in_vpc(id, place, &balancer.vpc_id));
+    let awaited = cloud.awaited(&ids);
     let wanted: BTreeSet<&str> = places.keys().map(String::as_str).collect();
     let changes = members
         .changes
@@ -60,24 +67,56 @@ pub(crate) fn update(cloud: &Cloud<'_>, service: &Service, members: &Members) ->
         .filter(|_| !machine::chooses(&service.annotations));
     let calls = match changes {
         Some((added, removed)) => known(&groups, &ids_of(added), &ids_of(removed), &ids, &wanted),
-        None => compared(cloud, &groups, &wanted)?,
+        None => compared(cloud, &groups, &wanted, &awaited)?,
     };
-    for answer in send(cloud.wire, &calls) {
-        answer?;
-    }
+    let (rejected, mut errors) = change(cloud, &calls);
     if cloud.store.get(&groups_key(cloud, &name)).as_ref() != Some(&shown(&places)) {
-        let traffic = traffic(cloud, service, &balancer, &groups)?;
-        cloud.sync_node_rules(
-            &cluster,
-            Some(&balancer.vpc_id),
-            &name,
-            &places,
-            &traffic,
-            false,
-        )?;
-        note_groups(cloud, &name, &places);
+        let opened = traffic(cloud, service, &balancer, &groups).and_then(|traffic| {
+            let vpc = Some(balancer.vpc_id.as_str());
+            cloud.sync_node_rules(&cluster, vpc, &name, &places, &traffic, false)
+        });
+        match opened {
+            Ok(_) => note_groups(cloud, &name, &places),
+            Err(error) => errors.push(error),
+        }
     }
-    Ok(())
+    errors.extend(tell_rejected(cloud, service, &rejected));
+    errors.extend(awaited.error(service));
+    warning::together(errors).map_or(Ok(()), Err)
+}
+
+/// Sends calls that change targets. Returns the targets that AWS rejected, and the errors of calls.
+fn change(cloud: &Cloud<'_>, calls: &[Call]) -> (BTreeMap<Target, Failure>, Vec<CloudError>) {
+    let (mut rejected, mut errors, mut later) = (BTreeMap::new(), Vec::new(), Vec::new());
+    let makes_room = calls.iter().any(|call| call.action != REGISTER);
+    for (call, answer) in calls.iter().zip(send(cloud.wire, calls)) {
+        match answer {
+            Ok(found) => rejected.extend(found.rejected),
+            Err(failure) if makes_room && failure.is_target_quota() => later.push(call.clone()),
+            Err(failure) => errors.push(failure.into()),
+        }
+    }
+    // After others have been deregistered, there is room.
+    for answer in send(cloud.wire, &later) {
+        match answer {
+            Ok(found) => rejected.extend(found.rejected),
+            Err(failure) => errors.push(failure.into()),
+        }
+    }
+    (rejected, errors)
+}
+
+/// Publishes which instances AWS rejected as targets. Returns the error with which the call is
+/// retried, or `None` if there are none.
+pub(super) fn tell_rejected<'a>(
+    cloud: &Cloud<'_>,
+    service: &Service,
+    rejected: impl IntoIterator<Item = (&'a Target, &'a Failure)>,
+) -> Option<CloudError> {
+    let rejected = rejected
+        .into_iter()
+        .map(|(target, failure)| (target.id.clone(), failure.clone()));
+    cloud.tell_rejected(service, &rejected.collect())
 }
 
 fn ids_of(members: &[Member]) -> BTreeSet<String> {
@@ -119,6 +158,7 @@ fn compared(
     cloud: &Cloud<'_>,
     groups: &[TargetGroup],
     wanted: &BTreeSet<&str>,
+    awaited: &Awaited,
 ) -> Result<Vec<Call>> {
     let questions: Vec<Call> = groups
         .iter()
@@ -134,7 +174,11 @@ fn compared(
                 port: group.port,
             })
             .collect();
-        let gone: Vec<Target> = there.difference(&wanted).cloned().collect();
+        let gone = there.difference(&wanted);
+        let gone: Vec<Target> = gone
+            .filter(|target| !awaited.ids.contains(&target.id))
+            .cloned()
+            .collect();
         let fresh: Vec<Target> = wanted.difference(&there).cloned().collect();
         calls.extend(both(&group.target_group_arn, &gone, &fresh));
     }
@@ -166,24 +210,56 @@ fn traffic(
         clients(&mut traffic, &group.protocol, group.port);
         traffic.health.insert(group.checked_port());
     }
-    let all = if ipv6 { "::/0" } else { "0.0.0.0/0" };
-    traffic.ranges = match service.source_ranges.as_slice() {
-        [] => BTreeSet::from([all.to_owned()]),
-        ranges => ranges
-            .iter()
-            .filter(|range| range.contains(':') == ipv6)
-            .cloned()
-            .collect(),
-    };
     traffic.subnets = if cloud.config.keep_node_groups {
         BTreeSet::new()
     } else {
         subnets(cloud, balancer, ipv6)?
     };
-    if balancer.ip_address_type == "dualstack" && !ipv6 && !traffic.ranges.contains("0.0.0.0/0") {
-        traffic.ranges.extend(traffic.subnets.iter().cloned());
-    }
+    let attributes = Annotations(&service.annotations).pairs(annotation::GROUP_ATTRIBUTES);
+    let sources = Sources {
+        ipv6,
+        dual: balancer.ip_address_type == "dualstack",
+        hidden: !wish::preserves(&attributes),
+    };
+    let every = ["0.0.0.0/0".to_owned(), "::/0".to_owned()];
+    let ranges = match service.source_ranges.as_slice() {
+        [] => &every,
+        ranges => ranges,
+    };
+    traffic.ranges = sources.ranges(ranges, &traffic.subnets);
     Ok(traffic)
+}
+
+/// The addresses that the nodes see.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Sources {
+    /// True if nodes are reached over IPv6.
+    pub(super) ipv6: bool,
+    /// True if the load balancer has addresses of both families. Nodes see clients of the other
+    /// family with an address of the load balancer.
+    pub(super) dual: bool,
+    /// True if nodes see addresses of the load balancer instead of those of clients.
+    pub(super) hidden: bool,
+}
+
+impl Sources {
+    /// Returns the ranges that nodes must accept, so that these clients reach them.
+    pub(super) fn ranges(self, clients: &[String], subnets: &BTreeSet<String>) -> BTreeSet<String> {
+        let seen = clients
+            .iter()
+            .filter(|range| range.contains(':') == self.ipv6);
+        let mut ranges: BTreeSet<String> = seen.cloned().collect();
+        let everybody = if self.ipv6 { "::/0" } else { "0.0.0.0/0" };
+        if (self.hidden || self.translates(clients)) && !ranges.contains(everybody) {
+            ranges.extend(subnets.iter().cloned());
+        }
+        ranges
+    }
+
+    /// Returns true if some of these clients have the family that the nodes do not see.
+    pub(super) fn translates(self, clients: &[String]) -> bool {
+        self.dual && clients.iter().any(|range| range.contains(':') != self.ipv6)
+    }
 }
 
 /// Adds the clients of a target group: over TCP, UDP, or both.
@@ -228,4 +304,46 @@ pub(super) fn note_groups(cloud: &Cloud<'_>, name: &str, places: &BTreeMap<Strin
     cloud
         .store
         .set(&groups_key(cloud, name), &shown(places), NOTED);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nodes_accept_the_addresses_that_they_see() {
+        let set =
+            |words: &str| -> Vec<String> { words.split_whitespace().map(str::to_owned).collect() };
+        // Families of nodes and load balancer, and whether clients are hidden.
+        for (ipv6, dual, hidden, clients, expected) in [
+            (false, false, false, "192.0.2.0/24", "192.0.2.0/24"),
+            (false, false, true, "192.0.2.0/24", "192.0.2.0/24 subnet"),
+            (false, false, true, "0.0.0.0/0", "0.0.0.0/0"),
+            (false, true, false, "0.0.0.0/0 ::/0", "0.0.0.0/0"),
+            (
+                false,
+                true,
+                false,
+                "192.0.2.0/24 ::/0",
+                "192.0.2.0/24 subnet",
+            ),
+            (false, true, false, "192.0.2.0/24", "192.0.2.0/24"),
+            (
+                true,
+                true,
+                false,
+                "0.0.0.0/0 2001:db8::/32",
+                "2001:db8::/32 subnet",
+            ),
+            (true, true, false, "0.0.0.0/0 ::/0", "::/0"),
+        ] {
+            let sources = Sources { ipv6, dual, hidden };
+            let ranges = sources.ranges(&set(clients), &BTreeSet::from(["subnet".to_owned()]));
+            assert_eq!(
+                ranges,
+                set(expected).into_iter().collect(),
+                "{sources:?} {clients}"
+            );
+        }
+    }
 }

@@ -1,6 +1,6 @@
 //! What a Service requests of a network load balancer.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use skydock_sdk::{
     Result,
@@ -11,7 +11,9 @@ use super::health::{self, Health};
 use crate::{
     balancer::{
         annotation::{self, Annotations},
+        applied::Applied,
         name::{self, GroupKey},
+        subnet::Need,
     },
     cloud::invalid,
     config::Config,
@@ -20,6 +22,8 @@ use crate::{
 
 /// Attributes of load balancers that Services can set.
 const CROSS_ZONE: &str = "load_balancing.cross_zone.enabled";
+/// The prefix of the attributes of access logs.
+pub(super) const LOGS: &str = "access_logs.";
 const LOGS_ENABLED: &str = "access_logs.s3.enabled";
 const LOGS_BUCKET: &str = "access_logs.s3.bucket";
 const LOGS_PREFIX: &str = "access_logs.s3.prefix";
@@ -28,6 +32,9 @@ const LOGS_PREFIX: &str = "access_logs.s3.prefix";
 const PRESERVE_CLIENT: &str = "preserve_client_ip.enabled";
 const PROXY_PROTOCOL: &str = "proxy_protocol_v2.enabled";
 
+/// The policy for TLS that AWS uses by default.
+const DEFAULT_POLICY: &str = "ELBSecurityPolicy-2016-08";
+
 /// The checked request of a Service.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Wish {
@@ -35,6 +42,8 @@ pub(crate) struct Wish {
     pub(crate) name: String,
     /// The tags of all created resources.
     pub(crate) tags: Tags,
+    /// The keys of tags that were requested before.
+    pub(crate) removed_tags: BTreeSet<String>,
     /// True if the load balancer is internal.
     pub(crate) internal: bool,
     /// Subnets by ID or name. Empty if they are chosen automatically.
@@ -142,7 +151,8 @@ impl Wish {
         Ok(Self {
             name: name::balancer(service),
             tags: cluster.owned(&tags),
-            internal: annotations.internal(),
+            removed_tags: BTreeSet::new(),
+            internal: annotations.internal()?,
             subnets: annotations.list(annotation::SUBNETS),
             allocations: annotations.list(annotation::ALLOCATIONS),
             private_addresses: annotations.list(annotation::PRIVATE_ADDRESSES),
@@ -154,6 +164,57 @@ impl Wish {
             stack,
         })
     }
+}
+
+impl Wish {
+    /// Returns what annotations set.
+    pub(crate) fn applied(&self, service: &Service) -> Applied {
+        let annotations = Annotations(&service.annotations);
+        Applied {
+            tags: annotations.pairs(annotation::TAGS).into_keys().collect(),
+            group_attributes: self.group_attributes.keys().cloned().collect(),
+            has_policy: self.fronts.iter().any(|front| front.policy.is_some()),
+            has_timeout: annotations.text(annotation::HEALTH_TIMEOUT).is_some(),
+            has_address_type: annotations.text(annotation::IP_ADDRESS_TYPE).is_some(),
+        }
+    }
+
+    /// Requests the defaults of AWS for what annotations set before.
+    pub(crate) fn undo(&mut self, before: &Applied) {
+        self.removed_tags = before.removed_tags(&self.tags);
+        for key in &before.group_attributes {
+            let default = (key == PRESERVE_CLIENT).to_string();
+            self.group_attributes.entry(key.clone()).or_insert(default);
+        }
+        for front in self.fronts.iter_mut().filter(|_| before.has_timeout) {
+            front.group.health.reset_timeout();
+        }
+        let tls = self.fronts.iter_mut().filter(|one| one.protocol == "TLS");
+        for front in tls.filter(|_| before.has_policy) {
+            front
+                .policy
+                .get_or_insert_with(|| DEFAULT_POLICY.to_owned());
+        }
+        if before.has_address_type && self.stack == Stack::Left {
+            self.stack = Stack::Ipv4;
+        }
+    }
+
+    /// Returns what a new load balancer needs of its subnets.
+    pub(crate) fn need(&self) -> Need {
+        Need {
+            internal: self.internal,
+            ipv6: self.stack == Stack::Dual,
+        }
+    }
+}
+
+/// Returns true if these attributes of target groups let nodes see the addresses of clients, which
+/// is the default for instances.
+pub(super) fn preserves(attributes: &BTreeMap<String, String>) -> bool {
+    attributes
+        .get(PRESERVE_CLIENT)
+        .is_none_or(|value| value != "false")
 }
 
 fn fronts(
@@ -310,15 +371,15 @@ fn group_attributes(
     Ok(wanted)
 }
 
+/// Groups that the user names restrict the clients, so they are used in any mode.
 fn security(service: &Service, annotations: Annotations<'_>, config: &Config) -> Security {
-    if !config.nlb_groups_managed {
-        return Security::Left;
-    }
     let given = annotations.list(annotation::SECURITY_GROUPS);
-    if given.is_empty() {
+    if !given.is_empty() {
+        Security::Given(given)
+    } else if config.nlb_groups_managed {
         Security::Managed(name::network_security_group(&config.cluster_name, service))
     } else {
-        Security::Given(given)
+        Security::Left
     }
 }
 

@@ -71,10 +71,10 @@ fn existing_routes_decide_between_create_and_replace() {
     assert_eq!(way("10.244.7.0/24", "i-2"), Ok(Way::Create));
     assert!(matches!(
         way("10.244.4.0/24", "i-2"),
-        Err(CloudError::Invalid(_))
+        Err(CloudError::Internal(_))
     ));
     assert!(matches!(
         way("10.0.0.0/16", "i-2"),
-        Err(CloudError::Invalid(_))
+        Err(CloudError::Internal(_))
     ));
 }

@@ -125,7 +125,7 @@ fn a_type_change_is_rejected_and_deletion_still_works() {
     web.annotations.push(annotation("type", "nlb"));
     let refused = world.call(|cloud| cloud.ensure_balancer(&web, &world.members()));
     assert!(
-        matches!(refused, Err(CloudError::Invalid(_))),
+        matches!(refused, Err(CloudError::Internal(_))),
         "{refused:?}"
     );
     world.call(|cloud| cloud.delete_balancer(&web)).unwrap();

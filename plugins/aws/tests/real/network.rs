@@ -50,6 +50,7 @@ fn a_network_load_balancer_is_created_updated_and_deleted() {
         [
             "DescribeLoadBalancers",
             "DescribeInstances",
+            "DescribeLoadBalancers",
             "DescribeInstances",
             "DescribeSubnets",
             "DescribeRouteTables",
@@ -441,7 +442,7 @@ fn another_clusters_load_balancer_is_not_changed() {
     world.line.take();
     let refused = world.call(|cloud| cloud.ensure_balancer(&web, &world.members()));
     assert!(
-        matches!(refused, Err(CloudError::Invalid(_))),
+        matches!(refused, Err(CloudError::Internal(_))),
         "{refused:?}"
     );
     assert!(world.call(|cloud| cloud.delete_balancer(&web)).is_err());

@@ -72,9 +72,32 @@ pub(crate) struct Line {
     /// Action, number of calls that succeed before, number of calls that then fail, and the error
     /// code.
     pub(crate) faults: RefCell<Vec<(&'static str, usize, usize, &'static str)>>,
+    /// Returns the code and the message of an error instead of sending a call.
+    pub(crate) refuses: RefCell<Option<Refuses>>,
 }
 
+type Refuses = Box<dyn Fn(&Call) -> Option<(&'static str, String)>>;
+
 impl Line {
+    /// Rejects the calls of these actions that have this text in a parameter.
+    pub(crate) fn refuse(&self, actions: &'static [&'static str], text: &str, code: &'static str) {
+        let text = text.to_owned();
+        let refuses = move |call: &Call| {
+            let has_text = call.params.iter().any(|(_, value)| value.contains(&text));
+            (actions.contains(&call.action) && has_text).then(|| (code, "injected".to_owned()))
+        };
+        *self.refuses.borrow_mut() = Some(Box::new(refuses));
+    }
+
+    fn error(&self, call: &Call) -> Option<(&'static str, String)> {
+        let refused = self
+            .refuses
+            .borrow()
+            .as_ref()
+            .and_then(|refuses| refuses(call));
+        refused.or_else(|| Some((self.fault(call.action)?, "injected".to_owned())))
+    }
+
     fn fault(&self, action: &str) -> Option<&'static str> {
         let mut faults = self.faults.borrow_mut();
         let fault = faults
@@ -104,12 +127,12 @@ impl Wire for Line {
             .iter()
             .map(|call| {
                 self.sent.borrow_mut().push(call.clone());
-                if let Some(code) = self.fault(call.action) {
+                if let Some((code, message)) = self.error(call) {
                     return Err(Failure::Refused {
                         action: call.action,
                         status: 400,
                         code: code.into(),
-                        message: "injected".into(),
+                        message,
                     });
                 }
                 Http::new(&self.setup)
@@ -131,6 +154,8 @@ pub(crate) struct World {
     pub(crate) setup: Setup,
     pub(crate) line: Line,
     pub(crate) store: Memory,
+    /// The warnings that were published.
+    pub(crate) told: RefCell<Vec<String>>,
 }
 
 /// The cloud for all tests of this process. It ends with the process.
@@ -194,6 +219,7 @@ fn line(setup: &Setup) -> Line {
         setup: setup.clone(),
         sent: RefCell::default(),
         faults: RefCell::default(),
+        refuses: RefCell::default(),
     }
 }
 
@@ -241,6 +267,7 @@ impl World {
             setup,
             line,
             store: Memory::default(),
+            told: RefCell::default(),
         };
         world.build(machines);
         world.line.take();
@@ -351,13 +378,11 @@ impl World {
             .duration_since(SystemTime::UNIX_EPOCH)
             .unwrap()
             .as_secs();
-        act(&Cloud::new(
-            &self.setup,
-            &self.line,
-            &self.store,
-            &nodes,
-            now,
-        ))
+        let tell = |_: &Service, reason: &str, text: &str| {
+            self.told.borrow_mut().push(format!("{reason}: {text}"));
+        };
+        let cloud = Cloud::new(&self.setup, &self.line, &self.store, &nodes, now);
+        act(&cloud.with_events(&tell))
     }
 
     pub(crate) fn nodes(&self) -> Vec<Node> {
@@ -367,6 +392,15 @@ impl World {
             ..Node::default()
         };
         self.machines.iter().enumerate().map(node).collect()
+    }
+
+    /// Returns the warnings that were published since the last call.
+    pub(crate) fn warnings(&self) -> String {
+        self.told
+            .borrow_mut()
+            .drain(..)
+            .collect::<Vec<_>>()
+            .join("\n")
     }
 
     pub(crate) fn members(&self) -> Members {

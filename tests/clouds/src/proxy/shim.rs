@@ -62,6 +62,22 @@ impl Shim {
                     .await
                     .then(|| aws_error(operation, 400, "DependencyViolation", &message))
             }
+            "elbv2:RegisterTargets" => {
+                let stopped = self
+                    .not_running(&listed(asked.form(), "Targets", "Id"))
+                    .await;
+                let message = format!(
+                    "The following targets are not in a running state and cannot be registered: '{}'",
+                    stopped.join("', '")
+                );
+                (!stopped.is_empty()).then(|| aws_error(operation, 400, "InvalidTarget", &message))
+            }
+            "elb:RegisterInstancesWithLoadBalancer" => {
+                let ids = listed(asked.form(), "Instances", "InstanceId");
+                let stopped = self.not_running(&ids).await;
+                let message = format!("EC2 instance {} is not in running state.", stopped.first()?);
+                Some(aws_error(operation, 400, "InvalidInstance", &message))
+            }
             "elbv2:CreateLoadBalancer" => {
                 let name = parameter(asked.form(), "Name")?;
                 let message = format!(
@@ -167,9 +183,26 @@ impl Shim {
             .any(|other| !is_group(other, group))
     }
 
-    /// Returns which of these instances are terminated. moto keeps those, and a list of all would
-    /// have several pages.
+    /// Returns which of these instances are terminated.
     async fn gone(&self, ids: &[&str]) -> Vec<String> {
+        self.in_states(ids, &GONE).await
+    }
+
+    /// Returns which of these instances cannot be registered with a load balancer.
+    async fn not_running(&self, ids: &[&str]) -> Vec<String> {
+        if ids.is_empty() {
+            return Vec::new();
+        }
+        self.in_states(ids, &[&GONE[..], &["stopping", "stopped"]].concat())
+            .await
+    }
+
+    /// Returns which of these instances have one of these states. moto keeps those that are
+    /// terminated, and a list of all would have several pages.
+    async fn in_states(&self, ids: &[&str], states: &[&str]) -> Vec<String> {
+        let names: Vec<String> = (1..=states.len())
+            .map(|number| format!("Filter.1.Value.{number}"))
+            .collect();
         let values: Vec<String> = (1..=ids.len())
             .map(|number| format!("Filter.2.Value.{number}"))
             .collect();
@@ -177,11 +210,7 @@ impl Shim {
             ("Filter.1.Name", "instance-state-name"),
             ("Filter.2.Name", "instance-id"),
         ];
-        parameters.extend(
-            ["Filter.1.Value.1", "Filter.1.Value.2"]
-                .into_iter()
-                .zip(GONE),
-        );
+        parameters.extend(names.iter().map(String::as_str).zip(states.iter().copied()));
         parameters.extend(values.iter().map(String::as_str).zip(ids.iter().copied()));
         let answer = self
             .client
@@ -193,6 +222,13 @@ impl Shim {
             .map(str::to_owned)
             .collect()
     }
+}
+
+/// Returns this field of each member of a list in a request.
+fn listed<'a>(form: &'a str, list: &str, field: &str) -> Vec<&'a str> {
+    (1..)
+        .map_while(|number| parameter(form, &format!("{list}.member.{number}.{field}")))
+        .collect()
 }
 
 /// Returns whether this description is that of this group: the group's own ID is outside its rules.
@@ -270,6 +306,14 @@ mod tests {
         let health = BTreeMap::from([("i-2".to_owned(), "unhealthy".to_owned())]);
         let repaired = with_health(answer, &health);
         assert_eq!(xml::all(&repaired, "State"), ["healthy", "unhealthy"]);
+    }
+
+    #[test]
+    fn a_field_of_each_member_is_read_from_a_request() {
+        let form =
+            "Action=A&Targets.member.1.Id=i-1&Targets.member.1.Port=1&Targets.member.2.Id=i-2";
+        assert_eq!(listed(form, "Targets", "Id"), ["i-1", "i-2"]);
+        assert_eq!(listed(form, "Instances", "Id"), [""; 0]);
     }
 
     #[test]

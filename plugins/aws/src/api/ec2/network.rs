@@ -17,6 +17,8 @@ pub(crate) struct Subnet {
     pub(crate) vpc_id: String,
     pub(crate) availability_zone: String,
     pub(crate) cidr_block: String,
+    /// The number of free IPv4 addresses.
+    pub(crate) available_ip_address_count: Option<u32>,
     ipv6_cidr_block_association_set: Items<Ipv6Association>,
     tag_set: Items<Tag>,
 }
@@ -227,4 +229,31 @@ pub(crate) fn create_tags(resource: &str, tags: &Tags) -> Call {
     Call::new(Api::Ec2, "CreateTags")
         .list("ResourceId", [resource])
         .tags("Tag", tags)
+}
+
+/// A network interface.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub(crate) struct NetworkInterface {
+    pub(crate) network_interface_id: String,
+    pub(crate) description: String,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct InterfacesPage {
+    network_interface_set: Items<NetworkInterface>,
+}
+
+/// Returns some network interfaces with this security group.
+///
+/// # Errors
+/// See [`Failure`].
+pub(crate) fn interfaces_with(
+    wire: &dyn Wire,
+    group: &str,
+) -> Result<Vec<NetworkInterface>, Failure> {
+    let call = Call::new(Api::Ec2, "DescribeNetworkInterfaces").filter("group-id", [group]);
+    let page: InterfacesPage = crate::api::ask(wire, &call)?;
+    Ok(page.network_interface_set.items)
 }

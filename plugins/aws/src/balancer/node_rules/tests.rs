@@ -1,4 +1,5 @@
 use super::*;
+use crate::api::call::Call;
 
 fn traffic(clients: &[(&'static str, u16)], health: &[u16], ranges: &[&str]) -> Traffic {
     Traffic {

@@ -21,7 +21,12 @@ fn subnet(line: &str) -> Subnet {
         "<item><subnetId>subnet-{id}</subnetId><availabilityZone>{zone}</availabilityZone>\
          <cidrBlock>10.0.0.0/24</cidrBlock><tagSet>{tags}</tagSet></item>"
     );
-    quick_xml::de::from_str(&text).unwrap()
+    let mut subnet: Subnet = quick_xml::de::from_str(&text).unwrap();
+    subnet.available_ip_address_count = Some(if line.contains(" full") { 3 } else { 200 });
+    if line.contains(" v6only") {
+        subnet.cidr_block.clear();
+    }
+    subnet
 }
 
 /// Returns two route tables: the main one with a route to the internet, and one without for the
@@ -65,7 +70,11 @@ fn chosen(lines: &[&str], private: &[&str], internal: bool) -> String {
         zone("l", "local-zone"),
     ];
     let picture = picture(&subnets, &tables(private), &zones, &cluster());
-    match choose(&picture, internal, Some("subnet-fallback")) {
+    let need = Need {
+        internal,
+        ipv6: false,
+    };
+    match choose(&picture, need, Some("subnet-fallback")) {
         Ok(places) => places
             .iter()
             .map(|place| place.id.trim_start_matches("subnet-"))
@@ -120,6 +129,49 @@ fn one_subnet_per_zone_is_chosen_like_the_official_provider() {
 }
 
 #[test]
+fn subnets_that_aws_cannot_use_are_left_out() {
+    let role = "kubernetes.io/role/elb";
+    for (lines, expected) in [
+        (&["1 a full", "2 a", "3 b"][..], "2 3"),
+        (&["1 a v6only", "2 a", "3 b"], "2 3"),
+        (&["1 a", "2 a full"], "1"),
+        (&["1 a full", "2 b"], "2"),
+        (&["1 a v6only", "2 b"], "2"),
+        (&["1 a full", "2 b full"], "1 2"),
+        (&[&format!("1 a full {role}"), "2 a", "3 b"], "3"),
+    ] {
+        assert_eq!(chosen(lines, &[], false), expected, "{lines:?}");
+    }
+}
+
+#[test]
+fn an_existing_load_balancer_keeps_its_suitable_subnets() {
+    let kept = |lines: &[&str], private: &[&str], there: &[&str]| {
+        let subnets: Vec<Subnet> = lines.iter().map(|line| subnet(line)).collect();
+        let picture = picture(&subnets, &tables(private), &[], &cluster());
+        let need = Need {
+            internal: false,
+            ipv6: false,
+        };
+        let there = there.iter().map(|id| format!("subnet-{id}")).collect();
+        let chosen = choose(&picture, need, None).unwrap();
+        let kept: Vec<String> = keeping(&picture, need, &there, &chosen)
+            .into_iter()
+            .collect();
+        kept.join(" ").replace("subnet-", "")
+    };
+    assert_eq!(kept(&["1 a", "2 a"], &[], &["2"]), "2");
+    assert_eq!(kept(&["1 a", "2 a full"], &[], &["2"]), "2");
+    assert_eq!(kept(&["1 a", "2 a", "3 b"], &[], &["2"]), "2 3");
+    assert_eq!(kept(&["1 a", "2 a"], &["2"], &["2"]), "1", "it is private");
+    assert_eq!(kept(&["1 a", &format!("2 a {THEIRS}")], &[], &["2"]), "1");
+    assert_eq!(
+        kept(&["1 a kubernetes.io/role/elb", "2 a"], &[], &["2"]),
+        "2"
+    );
+}
+
+#[test]
 fn named_subnets_keep_their_order() {
     let subnets: Vec<Subnet> = ["1 a Name=x", "2 b Name=y", "3 a Name=y"]
         .iter()
@@ -140,5 +192,5 @@ fn named_subnets_keep_their_order() {
         Ok(vec!["subnet-2".to_owned(), "subnet-1".to_owned()])
     );
     assert!(matches!(named(&["subnet-9"]), Err(CloudError::NotFound(_))));
-    assert!(matches!(named(&["y"]), Err(CloudError::Invalid(_))));
+    assert!(matches!(named(&["y"]), Err(CloudError::Internal(_))));
 }

@@ -61,21 +61,9 @@ fn settled(wish: &Wish) -> Observed {
     }
 }
 
-fn actions(
-    wish: &Wish,
-    observed: &Observed,
-    subnets: &[&str],
-    groups: &[&str],
-    ids: &[&str],
-) -> Vec<String> {
-    let set = |words: &[&str]| {
-        words
-            .iter()
-            .map(|word| (*word).to_owned())
-            .collect::<BTreeSet<String>>()
-    };
+fn actions(wish: &Wish, observed: &Observed, groups: &[&str]) -> Vec<String> {
     let groups: Vec<String> = groups.iter().map(|group| (*group).to_owned()).collect();
-    let stages = stages(wish, observed, &set(subnets), &groups, &set(ids));
+    let stages = stages(wish, observed, &groups);
     let numbered = stages.iter().enumerate();
     numbered
         .flat_map(|(index, stage)| {
@@ -87,7 +75,7 @@ fn actions(
 }
 
 fn by(wish: &Wish, observed: &Observed) -> Vec<String> {
-    actions(wish, observed, &["subnet-1"], &["sg-1"], &["i-1"])
+    actions(wish, observed, &["sg-1"])
 }
 
 #[test]
@@ -110,31 +98,25 @@ fn only_differences_are_changed_in_order() {
     let wish = web(&[]);
     let observed = settled(&wish);
     assert_eq!(
-        actions(&wish, &observed, &["subnet-2"], &["sg-1"], &["i-1"]),
-        [
-            "0 DetachLoadBalancerFromSubnets",
-            "1 AttachLoadBalancerToSubnets"
-        ]
-    );
-    assert_eq!(
-        actions(&wish, &observed, &["subnet-1"], &["sg-2"], &["i-1"]),
+        actions(&wish, &observed, &["sg-2"]),
         ["1 ApplySecurityGroupsToLoadBalancer"]
     );
-    assert_eq!(
-        actions(&wish, &observed, &["subnet-1"], &["sg-1"], &["i-2"]),
-        [
-            "1 DeregisterInstancesFromLoadBalancer",
-            "2 RegisterInstancesWithLoadBalancer"
-        ]
-    );
     let other = asked(&service(&[("web", Transport::Tcp, 80, 30081)]));
+    assert_eq!(by(&other, &observed), ["1 ConfigureHealthCheck"]);
     assert_eq!(
-        by(&other, &observed),
-        [
-            "0 DeleteLoadBalancerListeners",
-            "1 CreateLoadBalancerListeners",
-            "1 ConfigureHealthCheck"
-        ]
+        listener_changes(&other, &observed.balancer),
+        ListenerChanges {
+            gone: vec![
+                observed.balancer.listener_descriptions.items[0]
+                    .listener
+                    .clone()
+            ],
+            fresh: other.listeners,
+        }
+    );
+    assert_eq!(
+        listener_changes(&wish, &observed.balancer),
+        ListenerChanges::default()
     );
     assert_eq!(
         by(&web(&[("additional-resource-tags", "a=b")]), &observed),
@@ -152,6 +134,24 @@ fn only_differences_are_changed_in_order() {
             "{pair:?}"
         );
     }
+}
+
+#[test]
+fn what_removed_annotations_set_is_undone() {
+    let mut wish = web(&[]);
+    let mut observed = settled(&wish);
+    wish.removed_tags = BTreeSet::from(["env".to_owned()]);
+    assert_eq!(by(&wish, &observed), Vec::<String>::new());
+    let tags = observed.tags.as_mut().unwrap();
+    tags.insert("env".into(), "x".into());
+    assert_eq!(by(&wish, &observed), ["1 RemoveTags"]);
+
+    let draining = ("connection-draining-enabled", "true");
+    let timed = web(&[draining, ("connection-draining-timeout", "7")]);
+    assert_eq!(
+        by(&web(&[draining]), &settled(&timed)),
+        ["1 ModifyLoadBalancerAttributes"]
+    );
 }
 
 #[test]
@@ -183,7 +183,7 @@ fn listeners_match_the_official_provider() {
 #[test]
 fn proxy_protocol_can_be_enabled_and_disabled() {
     let (with, without) = (web(&[("proxy-protocol", "*")]), web(&[]));
-    let set = "2 SetLoadBalancerPoliciesForBackendServer";
+    let set = "1 SetLoadBalancerPoliciesForBackendServer";
     assert_eq!(
         by(&with, &settled(&with)),
         ["0 CreateLoadBalancerPolicy", set]
@@ -207,7 +207,7 @@ fn a_tls_policy_is_created_once_and_set_on_tls_listeners() {
         by(&wish, &observed),
         [
             "0 CreateLoadBalancerPolicy",
-            "2 SetLoadBalancerPoliciesOfListener"
+            "1 SetLoadBalancerPoliciesOfListener"
         ]
     );
     assert_eq!(

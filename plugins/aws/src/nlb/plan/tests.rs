@@ -1,6 +1,9 @@
 use super::*;
 use crate::{
-    api::elbv2::{Action, Certificate, LoadBalancer},
+    api::{
+        elbv2::{Action, Certificate, LoadBalancer},
+        failure::Failure,
+    },
     nlb::{health::Health, wish::Stack},
 };
 
@@ -37,6 +40,7 @@ fn wish(fronts: Vec<Front>) -> Wish {
     Wish {
         name: "a1".into(),
         tags: Tags::from([("k".into(), "v".into())]),
+        removed_tags: BTreeSet::new(),
         internal: false,
         subnets: Vec::new(),
         allocations: Vec::new(),
@@ -185,18 +189,73 @@ fn a_port_that_changes_its_protocol_keeps_its_listener() {
     });
     assert_eq!(
         plan(&udp, &observed, &members(&["i-1"])),
-        [
-            Step::ModifyListener("l80".into(), front(80, "UDP"), "new".into()),
-            Step::Register("new".into(), vec![target("i-1", 80)]),
-        ]
+        [Step::Register("new".into(), vec![target("i-1", 80)])],
+        "targets come first"
     );
-    observed.listeners = vec![listener(80, "UDP", "new")];
     observed
         .targets
         .insert("new".into(), BTreeSet::from([target("i-1", 80)]));
     assert_eq!(
         plan(&udp, &observed, &members(&["i-1"])),
+        [Step::ModifyListener(
+            "l80".into(),
+            front(80, "UDP"),
+            "new".into()
+        )]
+    );
+    observed.listeners = vec![listener(80, "UDP", "new")];
+    assert_eq!(
+        plan(&udp, &observed, &members(&["i-1"])),
         [Step::DeleteGroup("tg80".into())]
+    );
+}
+
+#[test]
+fn a_listener_moves_only_to_a_group_with_targets() {
+    let udp = wish(vec![front(80, "UDP")]);
+    let mut observed = settled();
+    observed.groups.push(TargetGroup {
+        target_group_arn: "new".into(),
+        ..group(80, "UDP")
+    });
+    let failure = || Failure::Unreadable {
+        action: "RegisterTargets",
+        reason: "test".into(),
+    };
+    let rejected = |ids: &[&str]| {
+        let rejected = ids.iter().map(|id| (target(id, 80), failure())).collect();
+        BTreeMap::from([("new".to_owned(), rejected)])
+    };
+    let moves = |observed: &Observed, ids: &[&str]| {
+        let steps = plan(&udp, observed, &members(ids));
+        assert!(moves(&udp, observed));
+        steps
+            .iter()
+            .any(|step| matches!(step, Step::ModifyListener(..)))
+    };
+    assert!(moves(&observed, &[]), "there are no nodes");
+    observed.rejected = rejected(&["i-1", "i-2"]);
+    assert!(!moves(&observed, &["i-1", "i-2"]), "all are rejected");
+    observed.rejected = rejected(&["i-1"]);
+    assert!(!moves(&observed, &["i-1", "i-2"]), "i-2 is not registered");
+    observed
+        .targets
+        .insert("new".into(), BTreeSet::from([target("i-2", 80)]));
+    assert!(moves(&observed, &["i-1", "i-2"]));
+    observed.holds = true;
+    assert!(!moves(&observed, &["i-1", "i-2"]));
+}
+
+#[test]
+fn settings_of_logs_do_not_affect_other_attributes() {
+    let mut wish = web();
+    wish.attributes
+        .insert("access_logs.s3.enabled".into(), "true".into());
+    wish.attributes.insert("cross".into(), "true".into());
+    let set = |key: &str| Step::SetAttributes(BTreeMap::from([(key.into(), "true".into())]));
+    assert_eq!(
+        plan(&wish, &settled(), &members(&["i-1"])),
+        [set("cross"), set("access_logs.s3.enabled")]
     );
 }
 
@@ -296,6 +355,16 @@ fn externally_changed_tags_and_attributes_are_restored() {
 }
 
 #[test]
+fn tags_that_are_not_requested_any_more_are_removed() {
+    let mut wish = web();
+    wish.removed_tags = ["mine", "absent"].map(str::to_owned).into();
+    assert_eq!(
+        plan(&wish, &settled(), &members(&["i-1"])),
+        [Step::RemoveTags(vec!["lb".into()], wish.removed_tags)]
+    );
+}
+
+#[test]
 fn requested_target_group_attributes_are_set() {
     let mut wish = web();
     wish.group_attributes = BTreeMap::from([("p".into(), "true".into())]);
@@ -356,6 +425,7 @@ fn a_listener_keeps_its_group_among_several_that_fit() {
 
 #[test]
 fn a_listener_with_another_protocol_or_group_is_modified() {
+    assert!(!moves(&web(), &settled()));
     for there in [listener(80, "UDP", "tg80"), listener(80, "TCP", "gone")] {
         let observed = Observed {
             listeners: vec![there],

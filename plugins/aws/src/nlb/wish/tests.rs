@@ -189,7 +189,11 @@ fn security_groups_are_managed_only_if_configured() {
     let security = |service: &Service, config: &Config| {
         Wish::of(service, &cluster(), config).unwrap().security
     };
-    assert_eq!(security(&given, &config("")), Security::Left);
+    assert_eq!(security(&plain, &config("")), Security::Left);
+    assert_eq!(
+        security(&given, &config("")),
+        Security::Given(vec!["sg-1".into(), "sg-2".into()])
+    );
     assert_eq!(
         security(&given, &managed),
         Security::Given(vec!["sg-1".into(), "sg-2".into()])
@@ -308,4 +312,51 @@ fn ip_families_select_the_address_type() {
         );
         assert_eq!(fronts(&service), [front], "{families:?} {policy:?}");
     }
+}
+
+#[test]
+fn removed_annotations_are_undone() {
+    let tls = || service(&[("", Transport::Tcp, 443, 30443)]);
+    let cert = ("ssl-cert", "arn");
+    let all = annotated(
+        tls(),
+        &[
+            cert,
+            ("additional-resource-tags", "team=a,env=x"),
+            (
+                "target-group-attributes",
+                "preserve_client_ip.enabled=false,proxy_protocol_v2.enabled=true",
+            ),
+            ("ssl-negotiation-policy", "P"),
+            ("ip-address-type", "dualstack"),
+            ("healthcheck-timeout", "7"),
+        ],
+    );
+    let applied = wish(&all).unwrap().applied(&all);
+    let none = annotated(tls(), &[cert, ("additional-resource-tags", "team=b")]);
+    let mut undone = wish(&none).unwrap();
+    undone.undo(&Applied::default());
+    assert_eq!(undone, wish(&none).unwrap(), "nothing was set before");
+    undone.undo(&applied);
+    assert_eq!(undone.removed_tags, BTreeSet::from(["env".to_owned()]));
+    let attributes: Vec<String> = undone
+        .group_attributes
+        .iter()
+        .map(|(key, value)| format!("{key}={value}"))
+        .collect();
+    assert_eq!(
+        attributes,
+        [
+            "preserve_client_ip.enabled=true",
+            "proxy_protocol_v2.enabled=false"
+        ]
+    );
+    let policy = undone.fronts[0].policy.as_deref();
+    assert_eq!(policy, Some("ELBSecurityPolicy-2016-08"));
+    assert_eq!(undone.stack, Stack::Ipv4);
+    assert_eq!(undone.fronts[0].group.health.timeout, Some(10));
+
+    let mut same = wish(&all).unwrap();
+    same.undo(&applied);
+    assert_eq!(same, wish(&all).unwrap(), "nothing was removed");
 }
