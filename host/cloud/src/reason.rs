@@ -23,6 +23,9 @@ reasons! {
     DUPLICATE_PROVIDER_ID = "DuplicateProviderID";
     /// Two nodes have the same internal address. Ours.
     DUPLICATE_NODE_ADDRESS = "DuplicateNodeAddress";
+    /// A node that is not ready has no provider ID, so that nobody can find out whether its instance
+    /// exists. Ours.
+    MISSING_PROVIDER_ID = "MissingProviderID";
     /// A node is being deleted because its instance does not exist.
     DELETING_NODE = "DeletingNode";
     /// Deleting a node failed.

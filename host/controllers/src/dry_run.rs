@@ -35,8 +35,9 @@ pub(crate) fn harmless(
     )
 }
 
-/// Forwards queries. Calls that would change the cloud are reported instead, and fail with
-/// [`CloudError::ImplementedElsewhere`]: controllers then do not change the object and do not retry.
+/// Forwards queries. Calls that would change the cloud are reported instead. Those about load
+/// balancers succeed, so that what would follow is reported, too; those about routes fail with
+/// [`CloudError::ImplementedElsewhere`], after which nothing is changed or retried.
 struct Cloud {
     provider: Arc<dyn CloudProvider>,
     said: Arc<Said>,
@@ -87,10 +88,11 @@ impl CloudProvider for Cloud {
         let Service {
             namespace, name, ..
         } = service;
-        self.untold(&format!(
+        self.said.once(&format!(
             "ensure the load balancer of Service {namespace}/{name} with {}",
             names(nodes)
-        ))
+        ));
+        Ok(service.status.clone())
     }
 
     async fn update_load_balancer(
@@ -101,19 +103,21 @@ impl CloudProvider for Cloud {
         let Service {
             namespace, name, ..
         } = service;
-        self.untold(&format!(
+        self.said.once(&format!(
             "update the load balancer of Service {namespace}/{name} to {}",
             names(nodes)
-        ))
+        ));
+        Ok(())
     }
 
     async fn ensure_load_balancer_deleted(&self, service: &Service) -> Result<(), CloudError> {
         let Service {
             namespace, name, ..
         } = service;
-        self.untold(&format!(
+        self.said.once(&format!(
             "delete the load balancer of Service {namespace}/{name}"
-        ))
+        ));
+        Ok(())
     }
 
     fn max_routes(&self) -> Option<usize> {

@@ -28,7 +28,7 @@ use futures::{
     stream::{self, FuturesUnordered},
 };
 use kube::Client;
-use skydock_cloud::{Capability, Presence};
+use skydock_cloud::{Capability, Presence, reason};
 use skydock_kube::{dry_run::Said, informer::Entry};
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
@@ -45,6 +45,7 @@ use crate::{
     ClientName,
     batches::{Lanes, ask_all},
     descriptor::{Descriptor, NeedsServices},
+    node::plan::uninitialized,
     pause::Pause,
     shared::{Runner, Shared},
 };
@@ -103,6 +104,8 @@ pub(crate) struct LifecycleController {
     history: Mutex<History>,
     /// UIDs of nodes that are being written: a write that hangs is not repeated in parallel.
     writing: Mutex<HashSet<String>>,
+    /// UIDs of nodes without provider ID, each of which has an event that says so.
+    reported: Mutex<HashSet<String>>,
     pause: Pause,
     lanes: Lanes,
 }
@@ -151,6 +154,7 @@ impl LifecycleController {
             memory: Mutex::default(),
             history: Mutex::default(),
             writing: Mutex::default(),
+            reported: Mutex::default(),
             pause: Pause::default(),
             lanes: Lanes::new(BATCHES),
         }
@@ -162,7 +166,11 @@ impl LifecycleController {
         let info = self.shared.provider.info();
         let mut not_ready = Vec::new();
         let mut settled = Vec::new();
+        let mut unidentified = Vec::new();
         for entry in self.shared.nodes.list() {
+            if plan::unidentified(&entry.view) {
+                unidentified.push(Arc::clone(&entry));
+            }
             match plan::look(&entry.view, &info) {
                 Look::Settled(changes) if changes.is_empty() => {}
                 Look::Settled(changes) => settled.push(Tainting {
@@ -173,6 +181,7 @@ impl LifecycleController {
                 Look::Ask => not_ready.push(entry),
             }
         }
+        self.report_unidentified(&unidentified);
         let questions = self.questions(not_ready);
         let round = Round::new(self, stop);
         tokio::join!(
@@ -180,6 +189,27 @@ impl LifecycleController {
             ask_all(&round, questions, info.max_batch, &self.lanes)
         );
         self.delete_condemned(stop).await;
+    }
+
+    /// Reports once on each of these nodes that it has no provider ID. A node that waits for its
+    /// initialization has events about that.
+    fn report_unidentified(&self, nodes: &[NodeEntry]) {
+        let count = i64::try_from(nodes.len()).unwrap_or(i64::MAX);
+        self.metrics.unidentified.set(count);
+
+        let mut reported = self.reported.lock().unwrap_or_else(PoisonError::into_inner);
+        let uids: HashSet<&str> = nodes.iter().map(|entry| entry.uid()).collect();
+        reported.retain(|uid| uids.contains(uid.as_str()));
+        for entry in nodes {
+            if !uninitialized(&entry.view) && reported.insert(entry.uid().to_owned()) {
+                self.shared.warning(
+                    entry,
+                    reason::MISSING_PROVIDER_ID,
+                    "The node is not ready and has no provider ID, so that it is not deleted if its instance does not exist: \
+                     delete the node if its instance is gone",
+                );
+            }
+        }
     }
 
     fn questions(&self, not_ready: Vec<NodeEntry>) -> Vec<(Question, crate::batches::Fit)> {

@@ -154,7 +154,8 @@ impl ServiceController {
             Change::Updated(old, new) => {
                 let (old, new_object) = (&old.object, &new.object);
                 let echo = |key: &str, value: Option<&str>| written.is(new.uid(), key, value);
-                if plan::matters(old, new_object, &classes, echo) {
+                let kept = || known.get(&new.key()).is_some_and(|it| it.read(State::kept));
+                if plan::matters(old, new_object, &classes, echo, kept) {
                     queue.add(new.key(), Priority::Change);
                 }
             }

@@ -8,6 +8,8 @@ pub(crate) struct LifecycleMetrics {
     /// Nodes whose instance does not exist, and whose deletion is stopped because the deletion
     /// limit is exceeded.
     pub(super) deletions_held: Gauge,
+    /// Nodes that are not ready and have no provider ID.
+    pub(super) unidentified: Gauge,
 }
 
 impl LifecycleMetrics {
@@ -18,6 +20,15 @@ impl LifecycleMetrics {
             "Nodes whose instance does not exist, and whose deletion is stopped because the deletion limit is exceeded",
             deletions_held.clone(),
         );
-        Self { deletions_held }
+        let unidentified = Gauge::default();
+        registry.register(
+            "skydock_nodes_without_provider_id",
+            "Nodes that are not ready and have no provider ID, so that nobody can find out whether their instances exist",
+            unidentified.clone(),
+        );
+        Self {
+            deletions_held,
+            unidentified,
+        }
     }
 }

@@ -56,6 +56,13 @@ pub fn look(node: &Node, info: &ProviderInfo) -> Look {
     }
 }
 
+/// Returns true if nobody can find out whether the instance of a node exists: the node is not ready
+/// and has no provider ID.
+#[must_use]
+pub fn unidentified(node: &Node) -> bool {
+    !node.ready && node.provider_id.is_none()
+}
+
 /// Returns true if an answer about the node as it was applies to the node as it is.
 #[must_use]
 pub fn same_question(asked: &Node, now: &Node) -> bool {
@@ -233,6 +240,23 @@ mod tests {
                 look(&node(id, ready, &taints), &info()),
                 expected,
                 "{id:?} ready={ready} {taints:?}"
+            );
+        }
+    }
+
+    // Holds: L-11, L-12
+    #[test]
+    fn nobody_knows_the_instance_of_a_node_without_provider_id() {
+        for (id, ready, expected) in [
+            (None, false, true),
+            (None, true, false),
+            (Some("fake://1"), false, false),
+            (Some("aws:///i-1"), false, false),
+        ] {
+            assert_eq!(
+                unidentified(&node(id, ready, &[])),
+                expected,
+                "{id:?} {ready}"
             );
         }
     }

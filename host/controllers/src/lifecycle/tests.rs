@@ -1145,3 +1145,27 @@ async fn a_query_in_progress_for_ten_minutes_gets_an_event() {
     bench.pass().await;
     assert_eq!((told(), long()), (1, 0));
 }
+
+// Holds: L-11, L-12
+#[tokio::test(start_paused = true)]
+async fn a_node_without_provider_id_is_kept_and_reported_once() {
+    let bench = bench();
+    let waiting = json!([{"key": TAINT_UNINITIALIZED, "effect": "NoSchedule"}]);
+    bench.has("old", &json!({"spec": {"providerID": null}}));
+    bench.has(
+        "new",
+        &json!({"spec": {"providerID": null, "taints": waiting}}),
+    );
+    for _ in 0..3 {
+        bench.pass().await;
+    }
+    assert_eq!(bench.cloud.calls(), Vec::<String>::new());
+    assert_eq!(bench.controller.metrics.unidentified.get(), 2);
+    assert_eq!(bench.reasons(), ["MissingProviderID"]);
+    assert_eq!(bench.events()[0]["involvedObject"]["name"], "old");
+
+    bench.has("old", &json!({}));
+    bench.controller.shared.nodes.delete("new");
+    bench.pass().await;
+    assert_eq!(bench.controller.metrics.unidentified.get(), 0);
+}

@@ -76,16 +76,18 @@ pub(crate) fn appeared(service: &Service, classes: &Classes) -> Option<Priority>
     }
 }
 
-/// Returns true if a changed Service is processed.
+/// Returns true if a changed Service is processed. `kept` says whether this process keeps a load
+/// balancer for it, so that the object must show it.
 pub(crate) fn matters(
     old: &Service,
     new: &Service,
     classes: &Classes,
     echo: impl Fn(&str, Option<&str>) -> bool,
+    kept: impl FnOnce() -> bool,
 ) -> bool {
     needs_update(old, new, classes, echo)
         || needs_cleanup(new, classes)
-        || needs_mending(old, new, classes)
+        || (needs_mending(old, new, classes) && kept())
 }
 
 /// Returns true for Services of type LoadBalancer with a class that is served; others belong to

@@ -5,7 +5,7 @@ use skydock_kube::api::ApiError;
 
 use super::{
     event::Event,
-    has_finalizer, is_noted, is_ours,
+    has_finalizer, is_noted, is_ours, note_to_write,
     state::{Announced, Phase, State},
     step::{Attempt, Failure, Goal, Next, Requeue, Step, Why},
 };
@@ -33,7 +33,7 @@ impl Attempt<'_> {
         match found {
             Ok(Some(_)) => delete(state, true),
             Ok(None) | Err(CloudError::NotFound(_)) => delete(state, false),
-            Err(CloudError::ImplementedElsewhere) => self.release(state),
+            Err(CloudError::ImplementedElsewhere) => self.hand_over(state),
             Err(error) => self.failed(
                 state,
                 Failure::Cloud(
@@ -48,10 +48,11 @@ impl Attempt<'_> {
     /// here something else was not found, maybe by the cloud itself.
     pub(crate) fn after_delete(&self, mut state: State, deleted: Result<(), CloudError>) -> Next {
         match (self.goal, deleted) {
-            (_, Ok(()) | Err(CloudError::ImplementedElsewhere)) => {
+            (_, Ok(())) => {
                 state.phase = Phase::Absent;
                 self.release(state)
             }
+            (_, Err(CloudError::ImplementedElsewhere)) => self.hand_over(state),
             (Goal::Forget { recreated }, Err(error)) => {
                 // The old object will never change, and the new one must not wait for it.
                 let aside = recreated && matches!(error, CloudError::Invalid(_));
@@ -68,12 +69,26 @@ impl Attempt<'_> {
         }
     }
 
-    /// Removes the finalizer of this host, after the load balancer was deleted.
+    /// Leaves the Service to the implementation that owns it, whose status it keeps: nothing that
+    /// happens to it waits for this host any more.
+    pub(super) fn hand_over(&self, mut state: State) -> Next {
+        state.phase = Phase::Elsewhere;
+        self.release(state)
+    }
+
+    /// Removes the finalizer of this host, and the annotation with the class.
     fn release(&self, state: State) -> Next {
         let object = &self.entry.object;
-        if self.goal == Goal::CleanUp && has_finalizer(object) && is_ours(object, self.classes) {
+        // What this attempt has added is not in the cache yet.
+        let has = match self.goal {
+            Goal::Ensure => true,
+            Goal::CleanUp => has_finalizer(object),
+            Goal::Forget { .. } | Goal::UpdateNodes => false,
+        };
+        if has && is_ours(object, self.classes) {
+            let added = self.goal == Goal::Ensure && note_to_write(object).is_some();
             state.then(Step::RemoveFinalizer {
-                note: is_noted(object),
+                note: added || is_noted(object),
             })
         } else {
             self.released(state)
@@ -98,6 +113,9 @@ impl Attempt<'_> {
     /// Removes the status, if the object exists. The cache may not contain the last written one
     /// yet.
     fn released(&self, state: State) -> Next {
+        if state.phase == Phase::Elsewhere {
+            return state.then(Step::Forget);
+        }
         let has = |status: &LoadBalancerStatus| !status.ingress.is_empty();
         let written =
             has(&self.entry.view.service.status) || state.written.as_ref().is_some_and(has);

@@ -71,10 +71,7 @@ impl Attempt<'_> {
     ) -> Next {
         let status = match ensured {
             Ok(status) => status,
-            Err(CloudError::ImplementedElsewhere) => {
-                (state.phase, state.work) = (Phase::Present, None);
-                return state.then(Step::Done(vec![Requeue::Reset]));
-            }
+            Err(CloudError::ImplementedElsewhere) => return self.hand_over(state),
             Err(error) => return self.not_ensured(state, before, error),
         };
         state.phase = Phase::Present;

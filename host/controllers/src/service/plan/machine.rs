@@ -7,6 +7,9 @@
 //! UpdateNodes  SelectNodes → UpdateNodes → Look? → Done
 //! ```
 //!
+//! If another implementation owns the Service, `Ensure` and `CleanUp` continue with
+//! `RemoveFinalizer? → Forget → Done`.
+//!
 //! [`Attempt::start`] returns the first step. For each step there is a function `after_…` from its
 //! outcome to the state, what to report, and the next step: in `ensure.rs`, `cleanup.rs` and
 //! `nodes.rs`, or here if it depends on the goal. After a failure, the next step is `Done`. The

@@ -45,6 +45,8 @@ pub(crate) enum Phase {
     },
     /// Deleting it was requested, and the cloud has not reported that this is finished.
     Deleting,
+    /// The provider has answered that another implementation owns the Service.
+    Elsewhere,
 }
 
 /// Which nodes were sent to the cloud last.
@@ -98,7 +100,7 @@ impl Phase {
         match self {
             Self::Present => true,
             Self::Ensuring { exists } | Self::Rejected { exists, .. } => exists,
-            Self::Absent | Self::Deleting => false,
+            Self::Absent | Self::Deleting | Self::Elsewhere => false,
         }
     }
 
@@ -107,7 +109,7 @@ impl Phase {
         match self {
             Self::Ensuring { .. } | Self::Deleting => true,
             Self::Rejected { requested, .. } => requested,
-            Self::Absent | Self::Present => false,
+            Self::Absent | Self::Present | Self::Elsewhere => false,
         }
     }
 
@@ -140,7 +142,7 @@ impl Phase {
                 exists: false,
                 requested,
             },
-            Self::Deleting => Self::Deleting,
+            Self::Deleting | Self::Elsewhere => self,
         }
     }
 }
@@ -177,7 +179,7 @@ impl State {
             }
             Phase::Ensuring { exists: false } => Follow::Retry,
             // If the Service is wanted again, ensuring it includes the nodes.
-            Phase::Absent | Phase::Deleting => Follow::Nothing,
+            Phase::Absent | Phase::Deleting | Phase::Elsewhere => Follow::Nothing,
         }
     }
 
@@ -187,6 +189,11 @@ impl State {
             (Sent::Nodes(sent), Sent::Nodes(nodes)) => sent.is_same(nodes, self.looked),
             (sent, nodes) => sent == nodes,
         }
+    }
+
+    /// Returns true if the Service has, or is to have, a load balancer of this host.
+    pub(crate) fn kept(&self) -> bool {
+        self.phase != Phase::Elsewhere
     }
 
     /// Returns with which priority the Service is checked after the plugin was replaced: the new
@@ -269,6 +276,7 @@ mod tests {
             Follow::Update,
         ),
         (Phase::Deleting, false, true, Follow::Nothing),
+        (Phase::Elsewhere, false, false, Follow::Nothing),
     ];
 
     // Holds: S-46, S-48

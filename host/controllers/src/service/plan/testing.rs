@@ -32,7 +32,7 @@ static CLASSES: Classes = Classes {
 pub(super) const OLD: Sent = Sent::Nodes(Fingerprint::of(1));
 pub(super) const NEW: Sent = Sent::Nodes(Fingerprint::of(2));
 
-pub(super) const PHASES: [Phase; 9] = [
+pub(super) const PHASES: [Phase; 10] = [
     Phase::Absent,
     Phase::Present,
     Phase::Ensuring { exists: false },
@@ -54,6 +54,7 @@ pub(super) const PHASES: [Phase; 9] = [
         requested: true,
     },
     Phase::Deleting,
+    Phase::Elsewhere,
 ];
 
 pub(super) fn state(phase: Phase, sent: Sent) -> State {

@@ -89,7 +89,7 @@ fn what_the_cloud_does_not_report_is_deleted_without_an_event() {
         let phase = if step == Step::Delete {
             Phase::Deleting
         } else {
-            Phase::Present
+            Phase::Elsewhere
         };
         let attempt = attempt(Goal::CleanUp, &entry);
         let (after, turn) = attempt.after_look(
@@ -175,9 +175,10 @@ fn only_a_deleted_load_balancer_releases_the_service() {
             let Some((again, warns)) = expected else {
                 assert_eq!(
                     (&turn.step, after.phase),
-                    (&done, Phase::Absent),
+                    (&done, Phase::Elsewhere),
                     "{goal:?}"
                 );
+                assert_eq!(turn.events, [], "{goal:?}");
                 continue;
             };
             assert_eq!(

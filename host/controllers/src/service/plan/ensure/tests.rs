@@ -218,13 +218,13 @@ fn each_error_of_ensure_decides_on_phase_event_and_retry() {
         let Some((again, warns)) = expected else {
             assert_eq!(
                 (after, turn.events),
-                (state(Phase::Present, NEW), vec![]),
+                (state(Phase::Elsewhere, NEW), vec![]),
                 "{error}"
             );
             assert_eq!(
                 turn.step,
-                Step::Done(vec![Requeue::Reset]),
-                "its load balancer is not checked"
+                Step::RemoveFinalizer { note: false },
+                "nothing of its load balancer is left"
             );
             continue;
         };

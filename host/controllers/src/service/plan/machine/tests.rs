@@ -309,6 +309,21 @@ fn no_service_is_released_before_the_cloud_has_deleted() {
 }
 
 #[test]
+fn a_service_of_another_implementation_keeps_nothing_but_its_status() {
+    for (case, path) in paths(&[Goal::Ensure, Goal::CleanUp]) {
+        let handed_over = path.elsewhere && !path.failed;
+        assert!(
+            !handed_over || (path.has("Forget") && !path.has("ClearStatus")),
+            "{case:?} {path:?}"
+        );
+        assert!(
+            !handed_over || case.goal == Goal::CleanUp || path.has("RemoveFinalizer"),
+            "{case:?} {path:?}"
+        );
+    }
+}
+
+#[test]
 fn each_failed_attempt_is_retried_or_checked_later() {
     let paths = paths(&GOALS);
     for &step in NAMES {
@@ -338,7 +353,7 @@ fn nodes_wait_for_a_load_balancer_and_for_their_time() {
     for (case, path) in paths(&[Goal::UpdateNodes]) {
         let none = matches!(
             case.phase,
-            Phase::Absent | Phase::Deleting | Phase::Ensuring { exists: false }
+            Phase::Absent | Phase::Deleting | Phase::Elsewhere | Phase::Ensuring { exists: false }
         );
         let waits = matches!(case.sent, Sent::Postponed(_));
         assert_eq!(
@@ -361,7 +376,7 @@ fn the_class_is_noted_with_the_finalizer_and_removed_with_it() {
             !case.change["metadata"]["annotations"].is_null(),
         );
         let written = case.goal == Goal::Ensure && class && !noted;
-        let removed = case.goal == Goal::CleanUp && noted && path.has("RemoveFinalizer");
+        let removed = noted && path.has("RemoveFinalizer");
         assert_eq!(path.noted, written || removed, "{case:?} {path:?}");
     }
 }

@@ -66,7 +66,7 @@ fn other_nodes_are_sent_to_what_exists() {
                 Phase::Ensuring { exists: false } => {
                     (Step::Done(vec![Requeue::Ensure(second)]), before)
                 }
-                Phase::Absent | Phase::Deleting => (nothing(), before),
+                Phase::Absent | Phase::Deleting | Phase::Elsewhere => (nothing(), before),
             };
             let attempt = attempt(Goal::UpdateNodes, &entry);
             let (after, turn) =
