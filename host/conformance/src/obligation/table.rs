@@ -13,6 +13,10 @@ const fn of(id: &'static str, held: Held) -> Obligation {
 /// Skydock's answer to an answer that violates the contract.
 const REJECTS: Held = Host("rejects the answer; the check `answers` reports it");
 
+/// What only changes in the cloud show.
+const NEEDS_CLOUD: Held =
+    Untestable("the plugin's own cloud is needed to see what it does; use a scenario");
+
 /// All obligations, in the order of the files of the contract.
 pub const OBLIGATIONS: &[Obligation] = &[
     of("cache-key", Host("sets nothing beyond the limits")),
@@ -45,6 +49,13 @@ pub const OBLIGATIONS: &[Obligation] = &[
     of("describe-lookup", Checked(Check::Lookup)),
     of("lb-again", Checked(Check::EnsureAgain)),
     of("lb-no-wait", Checked(Check::NoWait)),
+    of("lb-no-gap", NEEDS_CLOUD),
+    of("lb-each-step", NEEDS_CLOUD),
+    of("lb-own", NEEDS_CLOUD),
+    of("lb-unreadable", NEEDS_CLOUD),
+    of("lb-choice", NEEDS_CLOUD),
+    of("lb-unmet", NEEDS_CLOUD),
+    of("lb-elsewhere", NEEDS_CLOUD),
     of("get-changes-nothing", Checked(Check::EnsureAgain)),
     of("ensure-complete", Checked(Check::EnsureAgain)),
     of("ensure-without-nodes", Checked(Check::Empty)),
@@ -99,6 +110,7 @@ pub const OBLIGATIONS: &[Obligation] = &[
     of("delete-again", Checked(Check::RoutesAgain)),
     of("any-object", Checked(Check::Unusual)),
     of("not-found-certain", Checked(Check::RefusedCloud)),
+    of("invalid-own", Checked(Check::ErrorCase)),
     of("error-case", Checked(Check::ErrorCase)),
     of("error-text", Checked(Check::ErrorText)),
     of("retry-delay", Host("limits the delay")),
