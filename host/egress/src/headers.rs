@@ -42,25 +42,33 @@ const HOP_BY_HOP: &[&str] = &[
     "expect",
 ];
 
-/// Headers with which some servers replace the method, path or host of the request line.
-const OVERRIDES: &[&str] = &[
+/// Words for what servers may take from a header instead of the request line.
+const TARGETS: &[&str] = &["host", "server", "path", "uri", "url", "prefix"];
+
+/// Words that say that a header is about the request itself. With another word, such as `callback`,
+/// it is about something else.
+const OF_REQUEST: &[&str] = &[
+    "actual",
+    "base",
+    "effective",
+    "envoy",
     "forwarded",
-    "x-forwarded-host",
-    "x-forwarded-server",
-    "x-host",
-    "x-http-host-override",
-    "x-original-url",
-    "x-rewrite-url",
-    "x-http-method",
-    "x-http-method-override",
-    "x-method-override",
-    "x-original-uri",
-    "x-forwarded-uri",
-    "x-forwarded-prefix",
-    "x-original-host",
-    "x-envoy-original-path",
-    "x-http-path-override",
+    "full",
+    "http",
+    "original",
+    "override",
+    "proxy",
+    "raw",
+    "real",
+    "request",
+    "rewrite",
+    "script",
+    "tunneled",
+    "x",
 ];
+
+/// Words of headers that are about authentication, or are stored by the cloud.
+const OTHER: &[&str] = &["auth", "authentication", "meta", "metadata"];
 
 /// Headers of plugins that credentials read before they replace them: the scope of a signature, and
 /// the subject of a request to Keystone.
@@ -97,10 +105,8 @@ pub(crate) fn check(head: &Parts, target: &Target) -> Result<(), Refusal> {
             ));
         }
     }
-    if let Some(name) = OVERRIDES
-        .iter()
-        .find(|name| head.headers.contains_key(**name))
-    {
+    let mut names = head.headers.keys().map(HeaderName::as_str);
+    if let Some(name) = names.find(|name| replaces_target(name)) {
         return Err(Refusal::denied(
             Cause::Header,
             format!("its header {name} could change the target, path or method"),
@@ -143,6 +149,21 @@ pub(crate) fn check(head: &Parts, target: &Target) -> Result<(), Refusal> {
         ));
     }
     Ok(())
+}
+
+/// Returns true for headers with which some servers replace the method, path or host of the request
+/// line: `Forwarded`, `X-Forwarded-Host`, `X-HTTP-Method-Override`, `X-Rewrite-URL` and the like.
+pub(crate) fn replaces_target(name: &str) -> bool {
+    let is_target = |word: &str| TARGETS.contains(&word);
+    let is_method = |word: &str| word.contains("method") || word.contains("verb");
+    let mut words = name.strip_prefix("x-").unwrap_or_default().split('-');
+    if words.clone().any(|word| OTHER.contains(&word)) {
+        return false;
+    }
+    name == "forwarded"
+        || words.clone().any(is_method)
+        || words.clone().any(is_target)
+            && words.all(|word| is_target(word) || OF_REQUEST.contains(&word))
 }
 
 /// Returns true for headers that determine what a request does.
@@ -267,6 +288,25 @@ mod tests {
             (("x-forwarded-host", "evil.example"), false),
             (("x-http-method-override", "DELETE"), false),
             (("x-original-url", "/admin"), false),
+            (("forwarded", "host=evil.example"), false),
+            (("x-http-verb", "DELETE"), false),
+            (("x-verb", "DELETE"), false),
+            (("x-original-method", "DELETE"), false),
+            (("x-tunneled-method", "DELETE"), false),
+            (("x-forwarded-method", "DELETE"), false),
+            (("x-requested-method", "DELETE"), false),
+            (("x-httpmethod", "DELETE"), false),
+            (("x-path", "/admin"), false),
+            (("x-original-path", "/admin"), false),
+            (("x-forwarded-path", "/admin"), false),
+            (("x-request-uri", "/admin"), false),
+            (("x-envoy-original-path", "/admin"), false),
+            (("x-rewrite-url", "/admin"), false),
+            (("x-callback-url", "https://a.example"), true),
+            (("x-amz-meta-path", "/a"), true),
+            (("x-auth-method", "token"), true),
+            (("x-request-id", "1"), true),
+            (("x-amz-website-redirect-location", "/a"), true),
             (("content-length", "12"), true),
             (("content-length", "+12"), false),
             (("content-length", "12,12"), false),

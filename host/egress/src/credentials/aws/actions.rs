@@ -381,7 +381,7 @@ mod tests {
             ),
             (
                 "https://api.ecr.eu-west-1.amazonaws.com/",
-                Some("AmazonEC2.x.GetAuthorizationToken"),
+                Some("com.amazonaws.x.GetAuthorizationToken"),
                 "{}",
             ),
             (
