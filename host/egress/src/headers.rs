@@ -207,6 +207,11 @@ pub(crate) fn authority(target: &Target) -> String {
     }
 }
 
+/// Returns true for headers that plugins have no part in: those of the connection, and `Host`.
+pub(crate) fn is_set_by_skydock(name: &str) -> bool {
+    HOP_BY_HOP.contains(&name) || [HOST.as_str(), CONTENT_LENGTH.as_str()].contains(&name)
+}
+
 /// Removes headers of the connection, `Host`, and the headers that `Connection` names.
 pub(crate) fn strip_hop_by_hop(headers: &mut HeaderMap) {
     let named: Vec<HeaderName> = headers

@@ -1,6 +1,6 @@
 //! Allowed paths of a rule: prefixes of whole segments.
 
-use std::fmt;
+use std::{fmt, iter};
 
 use icu_normalizer::{
     DecomposingNormalizerBorrowed, properties::CanonicalCombiningClassMapBorrowed,
@@ -167,9 +167,8 @@ fn plain(text: &str) -> String {
 /// Returns true if some servers would read the segment as this name: behind a dot, they read a
 /// format (Rails, Spring and others), and Windows has short names (`SECRET~1`).
 fn may_mean(segment: &str, name: &str) -> bool {
-    if segment == name
-        || stems(segment).any(|stem| stem == name || stems(name).any(|it| it == stem))
-    {
+    let with_stems = |text| iter::once(text).chain(stems(text));
+    if with_stems(segment).any(|one| with_stems(name).any(|other| one == other)) {
         return true;
     }
     let short = segment.split('.').next().unwrap_or_default();
@@ -192,7 +191,7 @@ fn is_script(name: &str) -> bool {
 
 /// Returns the name without its last format, without the last two, and so on.
 fn stems(name: &str) -> impl Iterator<Item = &str> {
-    std::iter::successors(without_format(name), |name| without_format(name))
+    iter::successors(without_format(name), |name| without_format(name))
 }
 
 /// Returns the name without its last format.
@@ -268,7 +267,7 @@ fn is_lookalike(c: char) -> bool {
         // They look like a slash, but Unicode does not map them to one.
         '\u{2044}' | '\u{2215}' | '\u{2216}' | '\u{29f5}' | '\u{29f8}' | '\u{29f9}' => true,
         _ => Uts46MapperBorrowed::new()
-            .map_normalize(std::iter::once(c))
+            .map_normalize(iter::once(c))
             .any(is_sign),
     }
 }
@@ -469,6 +468,10 @@ mod tests {
         ] {
             let prefix = Prefix::parse(prefix).unwrap();
             assert!(!prefix.may_permit(&Meaning::of(path)), "{prefix} {path}");
+        }
+        let formatted = Prefix::parse("/v3/servers.json").unwrap();
+        for path in ["/v3/servers", "/v3/servers.xml", "/v3/servers.json/x"] {
+            assert!(formatted.may_permit(&Meaning::of(path)), "{path}");
         }
         let long_s = Prefix::parse("/servers").unwrap();
         assert!(long_s.may_permit(&Meaning::of("/%C5%BFervers")));
