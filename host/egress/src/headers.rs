@@ -42,33 +42,42 @@ const HOP_BY_HOP: &[&str] = &[
     "expect",
 ];
 
-/// Words for what servers may take from a header instead of the request line.
-const TARGETS: &[&str] = &["host", "server", "path", "uri", "url", "prefix"];
+/// Words at the end of a header's name for the path that servers may take from it.
+const PATHS: &[&str] = &["path", "uri", "url", "prefix"];
 
-/// Words that say that a header is about the request itself. With another word, such as `callback`,
-/// it is about something else.
+/// Words for the server that servers may take from a header.
+const HOSTS: &[&str] = &["host", "server"];
+
+/// Words that say that a host is that of the request itself.
 const OF_REQUEST: &[&str] = &[
     "actual",
-    "base",
+    "backend",
     "effective",
-    "envoy",
     "forwarded",
-    "full",
     "http",
+    "orig",
     "original",
     "override",
     "proxy",
-    "raw",
     "real",
     "request",
     "rewrite",
-    "script",
-    "tunneled",
-    "x",
+    "target",
+    "upstream",
 ];
 
-/// Words of headers that are about authentication, or are stored by the cloud.
-const OTHER: &[&str] = &["auth", "authentication", "meta", "metadata"];
+/// Words of headers that are about something else: authentication, what the cloud stores, and where
+/// answers and messages go.
+const OTHER: &[&str] = &[
+    "auth",
+    "authentication",
+    "callback",
+    "meta",
+    "metadata",
+    "notification",
+    "redirect",
+    "webhook",
+];
 
 /// Headers of plugins that credentials read before they replace them: the scope of a signature, and
 /// the subject of a request to Keystone.
@@ -154,16 +163,17 @@ pub(crate) fn check(head: &Parts, target: &Target) -> Result<(), Refusal> {
 /// Returns true for headers with which some servers replace the method, path or host of the request
 /// line: `Forwarded`, `X-Forwarded-Host`, `X-HTTP-Method-Override`, `X-Rewrite-URL` and the like.
 pub(crate) fn replaces_target(name: &str) -> bool {
-    let is_target = |word: &str| TARGETS.contains(&word);
     let is_method = |word: &str| word.contains("method") || word.contains("verb");
-    let mut words = name.strip_prefix("x-").unwrap_or_default().split('-');
-    if words.clone().any(|word| OTHER.contains(&word)) {
+    let is_host = |word: &str| HOSTS.contains(&word);
+    let words = || name.strip_prefix("x-").unwrap_or_default().split('-');
+    if words().any(|word| OTHER.contains(&word)) {
         return false;
     }
+    let mut from_end = words().rev().filter(|word| *word != "override");
     name == "forwarded"
-        || words.clone().any(is_method)
-        || words.clone().any(is_target)
-            && words.all(|word| is_target(word) || OF_REQUEST.contains(&word))
+        || words().any(is_method)
+        || from_end.next().is_some_and(|word| PATHS.contains(&word))
+        || words().any(is_host) && words().all(|word| is_host(word) || OF_REQUEST.contains(&word))
 }
 
 /// Returns true for headers that determine what a request does.
@@ -307,6 +317,13 @@ mod tests {
             (("x-request-uri", "/admin"), false),
             (("x-envoy-original-path", "/admin"), false),
             (("x-rewrite-url", "/admin"), false),
+            (("x-invoke-path", "/admin"), false),
+            (("x-orig-uri", "/admin"), false),
+            (("x-http-path-override", "/admin"), false),
+            (("x-http-host-override", "evil.example"), false),
+            (("x-host", "evil.example"), false),
+            (("x-server-side-encryption", "a"), true),
+            (("x-webhook-url", "https://a.example"), true),
             (("x-callback-url", "https://a.example"), true),
             (("x-amz-meta-path", "/a"), true),
             (("x-auth-method", "token"), true),

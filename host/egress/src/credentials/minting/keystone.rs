@@ -138,9 +138,8 @@ pub(crate) fn check(head: &Parts, body: &[u8], place: Option<&Place>) -> Result<
     if is_action(head) {
         check_action(head, body, openstack)?;
     }
-    let minting = paths
-        .iter()
-        .any(|segments| mints(segments, read, openstack));
+    let identity = openstack || is_identity(head);
+    let minting = paths.iter().any(|segments| mints(segments, read, identity));
     if !minting {
         return Ok(());
     }
@@ -217,17 +216,32 @@ fn secret_resource<'a>(segments: &'a [String], head: &Parts, openstack: bool) ->
     match segments {
         [.., secrets, _, payload] if secrets == "secrets" && payload == "payload" => Some(payload),
         [.., secrets, _] if secrets == "secrets" && openstack && !described => Some(secrets),
+        // Ironic returns the URL of the console.
+        [.., states, console] if openstack && states == "states" && console == "console" => {
+            Some(console)
+        }
         _ => None,
     }
 }
 
-/// Returns true if the path belongs to Identity. Without a token of Keystone, all of its resources
-/// are known only behind its name: other clouds have a `v3` with users and projects, too.
-fn mints(segments: &[String], read: bool, openstack: bool) -> bool {
+/// Returns true if the server is Keystone, by its name or its usual port.
+fn is_identity(head: &Parts) -> bool {
+    let host = head.uri.host().unwrap_or_default().to_ascii_lowercase();
+    let name = host.split('.').next().unwrap_or_default();
+    ["identity", "keystone"].contains(&name)
+        || head
+            .uri
+            .port_u16()
+            .is_some_and(|port| [5000, 35357].contains(&port))
+}
+
+/// Returns true if the path belongs to Identity. If it is not known to be for Keystone, all of its
+/// resources are known only behind its name: other clouds have a `v3` with users and projects, too.
+fn mints(segments: &[String], read: bool, identity: bool) -> bool {
     (0..segments.len()).any(|at| {
         let before = at.checked_sub(1).and_then(|at| segments.get(at));
         let named = before.is_some_and(|it| ["identity", "keystone"].contains(&it.as_str()));
-        let whole = openstack || named;
+        let whole = identity || named;
         if !whole && before.is_some() {
             return false;
         }
@@ -303,6 +317,7 @@ mod tests {
             ("POST", "/v3/p/volume-transfers"),
             ("GET", "/v2/share-access-rules?share_id=1"),
             ("POST", "/v3/attachments"),
+            ("GET", "/v1/nodes/n1/states/console"),
             ("GET", "/v3/3f0d1b5c/attachments/7"),
             ("PUT", "/volume/v3/3f0d1b5c/attachments/7"),
             ("POST", "/v1/3f0d1b5c/stacks"),
@@ -396,6 +411,22 @@ mod tests {
             ("PUT", "/v3/projects/1/users/7/roles/3"),
         ] {
             assert!(refused(method, path), "{method} {path}");
+        }
+    }
+
+    #[test]
+    fn keystone_is_known_without_its_token() {
+        for (uri, expected) in [
+            ("https://keystone.example.com/v3/users", true),
+            ("https://identity.cloud.example/v3/users", true),
+            ("https://cloud.example:5000/v3/users", true),
+            ("https://cloud.example/identity/v3/users", true),
+            ("https://cloud.example/v3/users", false),
+        ] {
+            let (head, ()) = Request::post(uri).body(()).unwrap().into_parts();
+            let bearer = Place::header("authorization", "Bearer ").unwrap();
+            let denied = super::check(&head, b"{}", Some(&bearer)).is_err();
+            assert_eq!(denied, expected, "{uri}");
         }
     }
 
