@@ -1,8 +1,9 @@
-//! What in the cluster has an IP address.
+//! What in the cluster has an IP address or a name.
 
 use std::fmt;
 
-/// An object of the cluster to which an IP address belongs, so that nothing else may have it.
+/// An object of the cluster to which an IP address or a name belongs, so that nothing else may have
+/// it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Holder {
     /// A Service has it as a cluster IP.
@@ -26,8 +27,10 @@ pub enum Holder {
         /// Name of the Service.
         name: String,
     },
-    /// A node with this name has it as an internal or external address.
+    /// A node with this name has it among its addresses.
     Node(String),
+    /// It is the name of the Node object, or its host name.
+    NodeName(String),
     /// It is in a Pod CIDR of a node.
     Pods {
         /// The node.
@@ -51,6 +54,7 @@ impl fmt::Display for Holder {
                 write!(f, "the load balancer address of Service {namespace}/{name}")
             }
             Self::Node(name) => write!(f, "an address of node {name}"),
+            Self::NodeName(name) => write!(f, "the name of node {name}"),
             Self::Pods { node, cidr } => write!(f, "in the Pod CIDR {cidr} of node {node}"),
         }
     }

@@ -83,6 +83,11 @@ impl ClusterView {
         plan::wants_load_balancer(&entry.object, &self.classes)
             || plan::needs_cleanup(&entry.object, &self.classes)
     }
+
+    fn serves_key(&self, key: &str) -> bool {
+        let entry = self.services.get(key);
+        entry.is_some_and(|entry| self.serves(&entry))
+    }
 }
 
 #[async_trait]
@@ -163,11 +168,11 @@ impl Cluster for ClusterView {
     }
 
     fn holders(&self, address: IpAddr) -> Vec<Holder> {
-        let serves = |key: &str| {
-            let entry = self.services.get(key);
-            entry.is_some_and(|entry| self.serves(&entry))
-        };
-        self.holders.find(address, serves)
+        self.holders.find(address, |key| self.serves_key(key))
+    }
+
+    fn named(&self, name: &str) -> Vec<Holder> {
+        self.holders.named(name, |key| self.serves_key(key))
     }
 
     fn publish(&self, event: ObjectEvent) {

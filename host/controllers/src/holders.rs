@@ -1,4 +1,4 @@
-//! Which objects of the cluster have an IP address. The caches are indexed, because each answer of a
+//! Which objects of the cluster have an IP address or a name. The caches are indexed, because each answer of a
 //! provider with an address asks, and a cluster has thousands of objects.
 
 use std::{
@@ -25,42 +25,54 @@ pub(crate) struct Holders {
 
 #[derive(Default)]
 struct Index {
-    addresses: BTreeSet<(IpAddr, Owner)>,
+    addresses: BTreeSet<(Place, Owner)>,
     /// Pod CIDRs, each with its nodes.
     pods: BTreeSet<(IpNet, Arc<str>)>,
     /// Number of Pod CIDRs of each prefix length: there are few lengths.
     lengths: BTreeMap<u8, usize>,
 }
 
-/// The key of an object, and for what it has the address.
+/// An address, or a name in lower case.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Place {
+    Address(IpAddr),
+    Name(Arc<str>),
+}
+
+/// The key of an object, and for what it has the address or the name.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Owner {
     ClusterIp(Arc<str>),
     ExternalIp(Arc<str>),
     LoadBalancer(Arc<str>),
     Node(Arc<str>),
+    NodeName(Arc<str>),
 }
 
 /// The addresses of one version of an object.
 #[derive(Debug, Default, PartialEq)]
 struct Claims {
-    addresses: Vec<(IpAddr, Owner)>,
+    addresses: Vec<(Place, Owner)>,
     pods: Vec<(IpNet, Arc<str>)>,
 }
 
 impl Claims {
     fn of_node(node: &Node) -> Self {
         let name: Arc<str> = node.name.as_str().into();
-        let kinds = [AddressKind::InternalIp, AddressKind::ExternalIp];
-        let addresses = node
-            .addresses
-            .iter()
-            .filter(|it| kinds.contains(&it.kind))
-            .filter_map(|it| parsed(&it.address));
+        let own = (named(&node.name), Owner::NodeName(Arc::clone(&name)));
+        let addresses = node.addresses.iter().map(|it| {
+            // Some clouds use IP addresses as names.
+            let place = parsed(&it.address).unwrap_or_else(|| named(&it.address));
+            let is_name = matches!(place, Place::Name(_)) && it.kind == AddressKind::Hostname;
+            let owner = if is_name {
+                Owner::NodeName
+            } else {
+                Owner::Node
+            };
+            (place, owner(Arc::clone(&name)))
+        });
         Self {
-            addresses: addresses
-                .map(|address| (address, Owner::Node(Arc::clone(&name))))
-                .collect(),
+            addresses: addresses.chain([own]).collect(),
             pods: node
                 .pod_cidrs
                 .iter()
@@ -82,7 +94,12 @@ impl Claims {
             .and_then(|status| status.load_balancer.as_ref()?.ingress.as_deref())
             .unwrap_or_default()
             .iter()
-            .filter_map(|ingress| ingress.ip.as_ref());
+            .flat_map(|ingress| {
+                let address = ingress.ip.as_deref().and_then(parsed);
+                address
+                    .into_iter()
+                    .chain(ingress.hostname.as_deref().map(named))
+            });
         let cluster_ips = cluster_ips
             .filter_map(|text| parsed(text))
             .map(|address| (address, Owner::ClusterIp(Arc::clone(&key))));
@@ -93,9 +110,7 @@ impl Claims {
             .iter()
             .filter_map(|text| parsed(text))
             .map(|address| (address, Owner::ExternalIp(Arc::clone(&key))));
-        let ingress = ingress
-            .filter_map(|text| parsed(text))
-            .map(|address| (address, Owner::LoadBalancer(Arc::clone(&key))));
+        let ingress = ingress.map(|place| (place, Owner::LoadBalancer(Arc::clone(&key))));
         Self {
             addresses: cluster_ips.chain(external_ips).chain(ingress).collect(),
             pods: Vec::new(),
@@ -104,8 +119,13 @@ impl Claims {
 }
 
 /// Parses an address. Headless Services have `None`.
-fn parsed(text: &str) -> Option<IpAddr> {
-    Some(text.parse::<IpAddr>().ok()?.to_canonical())
+fn parsed(text: &str) -> Option<Place> {
+    let address = text.parse::<IpAddr>().ok()?;
+    Some(Place::Address(address.to_canonical()))
+}
+
+fn named(text: &str) -> Place {
+    Place::Name(text.trim_end_matches('.').to_ascii_lowercase().into())
 }
 
 impl Index {
@@ -141,15 +161,15 @@ impl Index {
     /// Returns the keys of Services whose load balancers have one of these addresses, although it is
     /// a cluster IP or an external IP. Other load balancers do not count: two could disturb each
     /// other without end.
-    fn doubled(&self, claims: &[(IpAddr, Owner)]) -> BTreeSet<Arc<str>> {
-        let is_taken = |address: &IpAddr| {
-            let mut owners = self.owners(*address);
+    fn doubled(&self, claims: &[(Place, Owner)]) -> BTreeSet<Arc<str>> {
+        let is_taken = |address: &&Place| {
+            let mut owners = self.owners(address);
             owners.any(|owner| matches!(owner, Owner::ClusterIp(_) | Owner::ExternalIp(_)))
         };
         let taken = claims.iter().map(|(address, _)| address);
         let owners = taken
-            .filter(|address| is_taken(address))
-            .flat_map(|address| self.owners(*address));
+            .filter(is_taken)
+            .flat_map(|address| self.owners(address));
         let balanced = owners.filter_map(|owner| match owner {
             Owner::LoadBalancer(key) => Some(Arc::clone(key)),
             _ => None,
@@ -157,11 +177,11 @@ impl Index {
         balanced.collect()
     }
 
-    fn owners(&self, address: IpAddr) -> impl Iterator<Item = &Owner> {
-        let first = (address, Owner::ClusterIp("".into()));
+    fn owners<'a>(&'a self, place: &'a Place) -> impl Iterator<Item = &'a Owner> {
+        let first = (place.clone(), Owner::ClusterIp("".into()));
         self.addresses
             .range(first..)
-            .take_while(move |(it, _)| *it == address)
+            .take_while(move |(it, _)| it == place)
             .map(|(_, owner)| owner)
     }
 
@@ -238,30 +258,49 @@ impl Holders {
     pub(crate) fn find(&self, address: IpAddr, serves: impl Fn(&str) -> bool) -> Vec<Holder> {
         let address = address.to_canonical();
         let index = self.index();
-        let names = |key: &str| {
-            let (namespace, name) = key.split_once('/').unwrap_or_default();
-            (namespace.to_owned(), name.to_owned())
-        };
-        let owned = index.owners(address).filter_map(|owner| match owner {
-            Owner::ClusterIp(key) => {
-                let (namespace, name) = names(key);
-                Some(Holder::ClusterIp { namespace, name })
-            }
-            Owner::ExternalIp(key) => {
-                let (namespace, name) = names(key);
-                Some(Holder::ExternalIp { namespace, name })
-            }
-            Owner::LoadBalancer(key) => {
-                let (namespace, name) = names(key);
-                (!serves(key)).then_some(Holder::LoadBalancer { namespace, name })
-            }
-            Owner::Node(name) => Some(Holder::Node(name.to_string())),
-        });
+        let place = Place::Address(address);
+        let owned = index
+            .owners(&place)
+            .filter_map(|owner| held(owner, &serves));
         let pods = index.pods(address).map(|(net, node)| Holder::Pods {
             node: node.to_string(),
             cidr: net.to_string(),
         });
         owned.chain(pods).collect()
+    }
+
+    /// Returns what has this name.
+    pub(crate) fn named(&self, name: &str, serves: impl Fn(&str) -> bool) -> Vec<Holder> {
+        let index = self.index();
+        let place = named(name);
+        let owned = index
+            .owners(&place)
+            .filter_map(|owner| held(owner, &serves));
+        owned.collect()
+    }
+}
+
+/// Returns the holder, except for a load balancer of the provider's own.
+fn held(owner: &Owner, serves: impl Fn(&str) -> bool) -> Option<Holder> {
+    let names = |key: &str| {
+        let (namespace, name) = key.split_once('/').unwrap_or_default();
+        (namespace.to_owned(), name.to_owned())
+    };
+    match owner {
+        Owner::ClusterIp(key) => {
+            let (namespace, name) = names(key);
+            Some(Holder::ClusterIp { namespace, name })
+        }
+        Owner::ExternalIp(key) => {
+            let (namespace, name) = names(key);
+            Some(Holder::ExternalIp { namespace, name })
+        }
+        Owner::LoadBalancer(key) => {
+            let (namespace, name) = names(key);
+            (!serves(key)).then_some(Holder::LoadBalancer { namespace, name })
+        }
+        Owner::Node(name) => Some(Holder::Node(name.to_string())),
+        Owner::NodeName(name) => Some(Holder::NodeName(name.to_string())),
     }
 }
 
@@ -407,6 +446,44 @@ mod tests {
         for (address, holders) in table {
             assert_eq!(find(address), holders, "{address}");
         }
+    }
+
+    // Holds: SEC-16
+    #[test]
+    fn every_name_of_the_cluster_has_its_holder() {
+        let (nodes, services) = Caches::default();
+        nodes.apply(with(
+            &node("n1"),
+            &json!({"status": {"addresses": [
+                {"type": "Hostname", "address": "10.0.0.222"},
+                {"type": "Hostname", "address": "Host-1"},
+                {"type": "InternalDNS", "address": "n1.corp.example."},
+            ]}}),
+        ));
+        let holders = Holders::follow(&nodes, &services);
+        let balanced = |name: &str| json!({"status": {"loadBalancer": {"ingress": [{"hostname": format!("{name}.example")}]}}});
+        for name in ["ours", "theirs"] {
+            services.apply(with(&service(name), &balanced(name)));
+        }
+        let serves = |key: &str| key == "ns/ours";
+        let shown = |found: Vec<Holder>| found.first().map(ToString::to_string).unwrap_or_default();
+        for (name, expected) in [
+            ("n1", "the name of node n1"),
+            ("host-1", "the name of node n1"),
+            ("N1.Corp.Example", "an address of node n1"),
+            (
+                "theirs.example.",
+                "the load balancer address of Service ns/theirs",
+            ),
+            ("ours.example", ""),
+            ("other", ""),
+        ] {
+            assert_eq!(shown(holders.named(name, serves)), expected, "{name}");
+        }
+        let address = holders.find("10.0.0.222".parse().unwrap(), serves);
+        assert_eq!(shown(address), "an address of node n1");
+        nodes.delete("n1");
+        assert_eq!(holders.named("host-1", serves), []);
     }
 
     // Holds: SEC-16

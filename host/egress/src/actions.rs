@@ -8,7 +8,7 @@ mod soap;
 
 use http::{HeaderMap, Method, header, request::Parts};
 
-use crate::glob::is_action;
+use crate::{encode::unpercent, glob::is_action};
 
 /// Maximum number of actions that a request names in one place. Clouds read one; each must be
 /// compared with the actions of rules.
@@ -35,7 +35,9 @@ pub(crate) fn of_head(head: &Parts) -> Result<Actions, Unclear> {
     for value in head.headers.get_all("x-amz-target") {
         let value = value.to_str().map_err(|_| "its X-Amz-Target is not text")?;
         let is_name = |byte: u8| byte.is_ascii_alphanumeric() || b"._".contains(&byte);
-        if !value.bytes().all(is_name) {
+        // CloudTrail's service has the name of a package. The action of others follows the first dot.
+        let is_package = value.starts_with("com.amazonaws.");
+        if !value.bytes().all(is_name) || !is_package && value.matches('.').count() > 1 {
             return Err("its X-Amz-Target is not valid");
         }
         add(
@@ -68,7 +70,24 @@ pub(crate) fn of_head(head: &Parts) -> Result<Actions, Unclear> {
     {
         return Err("its body is JSON, but its action is not in X-Amz-Target");
     }
+    if let Some(operation) = in_path(head.uri.path()) {
+        add(&mut named, &operation)?;
+    }
     Ok(Actions { named, open })
+}
+
+/// Returns the operation in a path of Smithy's RPC protocol: `/service/NAME/operation/NAME`.
+fn in_path(path: &str) -> Option<Vec<u8>> {
+    let path = unpercent(path);
+    let mut rest = path
+        .split(|byte| *byte == b'/')
+        .filter(|segment| !segment.is_empty())
+        .skip_while(|segment| !segment.eq_ignore_ascii_case(b"service"))
+        .skip(2);
+    let keyword = rest.next()?;
+    let operation = rest.next()?;
+    (keyword.eq_ignore_ascii_case(b"operation") && rest.next().is_none())
+        .then(|| operation.to_vec())
 }
 
 /// Returns true for what vSphere gets as SOAPAction: the version of an API, such as `urn:vim25/8.0`.
@@ -239,6 +258,9 @@ fn of_action(pair: &[u8]) -> Option<&[u8]> {
     let mut halves = pair.splitn(2, |byte| *byte == b'=');
     let name = decode(halves.next().unwrap_or_default());
     let name: Vec<u8> = name.into_iter().filter(u8::is_ascii_graphic).collect();
+    // Some servers read a list or a map with this name as a single value.
+    let name = name.split(|byte| b"[.".contains(byte)).next();
+    let name = name.unwrap_or_default();
     let is_word = [&b"action"[..], b"command", b"operation"]
         .iter()
         .any(|word| name.eq_ignore_ascii_case(word));
@@ -313,7 +335,7 @@ mod tests {
             &'a str,
             &'a [&'a str],
         );
-        let table: [Case<'_>; 16] = [
+        let table: [Case<'_>; 21] = [
             (
                 "POST",
                 "/",
@@ -414,6 +436,41 @@ mod tests {
                 &["Stop", "RetrieveProperties"],
             ),
             ("GET", "/v3/x?limit=1", &[], "", &[]),
+            (
+                "GET",
+                "/?Action=DescribeX&Action.1=Terminate&Action[]=Stop&Actions.member.1=A",
+                &[],
+                "",
+                &["DescribeX", "Terminate", "Stop"],
+            ),
+            (
+                "POST",
+                "/service/S/operation/Terminate",
+                &[
+                    ("x-amz-target", "Svc.DescribeX"),
+                    ("content-type", "application/json"),
+                ],
+                "{}",
+                &["DescribeX", "Terminate"],
+            ),
+            (
+                "POST",
+                "/x//Service/S/%6fperation/Terminate/",
+                &[],
+                "",
+                &["Terminate"],
+            ),
+            ("GET", "/service/operation/x", &[], "", &[]),
+            (
+                "POST",
+                "/",
+                &[(
+                    "x-amz-target",
+                    "com.amazonaws.cloudtrail.v20131101.CloudTrail_20131101.LookupEvents",
+                )],
+                "",
+                &["LookupEvents"],
+            ),
         ];
         for (method, uri, headers, body, expected) in table {
             assert_eq!(
@@ -431,7 +488,7 @@ mod tests {
             .body(())
             .unwrap();
         assert!(of_head(&target.into_parts().0).is_err());
-        let table: [(&[(&str, &str)], &str); 19] = [
+        let table: [(&[(&str, &str)], &str); 20] = [
             (&[FORM], "Action=DescribeTags;Action=Terminate"),
             (&[FORM], "Action="),
             (&[FORM], "Action=Describe%00Terminate"),
@@ -453,6 +510,7 @@ mod tests {
                 "<!DOCTYPE x><Envelope><Body><A/></Body></Envelope>",
             ),
             (&[("x-amz-target", "")], ""),
+            (&[("x-amz-target", "Svc.Terminate.DescribeX")], ""),
             (&[("x-amz-target", "Svc.Terminate,Svc.DescribeX")], ""),
             (
                 &[("content-type", "text/xml"), ("soapaction", "DescribeX")],

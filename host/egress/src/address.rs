@@ -297,11 +297,22 @@ pub(crate) fn is_local(net: &IpNet) -> bool {
         .any(|around| around.contains(net))
 }
 
-/// Returns true if the network is a single address of a metadata service.
+/// Returns true if the network is a single address of a metadata service, in any form.
 pub(crate) fn is_metadata(net: &IpNet) -> bool {
-    METADATA
-        .iter()
-        .any(|address| IpNet::from(*address) == net.trunc())
+    net.prefix_len() == net.max_prefix_len() && is_metadata_address(net.addr())
+}
+
+/// Returns true if no address of the network can be opened: they are reserved, or it is the IPv4
+/// addresses in them that are judged.
+pub(crate) fn is_never_opened(net: &IpNet) -> bool {
+    // The ranges of an Internet protocol's space are smaller than a sixteenth of it.
+    net.prefix_len() >= 4
+        && [net.network(), net.broadcast()]
+            .into_iter()
+            .all(|it| match it {
+                IpAddr::V4(it) => classify_v4(it) == Some(Reason::Special),
+                IpAddr::V6(it) => classify_v6(it) == Some(Reason::Special),
+            })
 }
 
 /// Returns true if the address is one of a metadata service, also if it is written as an IPv6

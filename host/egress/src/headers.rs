@@ -42,24 +42,41 @@ const HOP_BY_HOP: &[&str] = &[
     "expect",
 ];
 
-/// Headers with which some servers replace the method, path or host of the request line.
-const OVERRIDES: &[&str] = &[
+/// Words at the end of a header's name for the path that servers may take from it.
+const PATHS: &[&str] = &["path", "uri", "url", "prefix"];
+
+/// Words for the server that servers may take from a header.
+const HOSTS: &[&str] = &["host", "server"];
+
+/// Words that say that a host is that of the request itself.
+const OF_REQUEST: &[&str] = &[
+    "actual",
+    "backend",
+    "effective",
     "forwarded",
-    "x-forwarded-host",
-    "x-forwarded-server",
-    "x-host",
-    "x-http-host-override",
-    "x-original-url",
-    "x-rewrite-url",
-    "x-http-method",
-    "x-http-method-override",
-    "x-method-override",
-    "x-original-uri",
-    "x-forwarded-uri",
-    "x-forwarded-prefix",
-    "x-original-host",
-    "x-envoy-original-path",
-    "x-http-path-override",
+    "http",
+    "orig",
+    "original",
+    "override",
+    "proxy",
+    "real",
+    "request",
+    "rewrite",
+    "target",
+    "upstream",
+];
+
+/// Words of headers that are about something else: authentication, what the cloud stores, and where
+/// answers and messages go.
+const OTHER: &[&str] = &[
+    "auth",
+    "authentication",
+    "callback",
+    "meta",
+    "metadata",
+    "notification",
+    "redirect",
+    "webhook",
 ];
 
 /// Headers of plugins that credentials read before they replace them: the scope of a signature, and
@@ -97,10 +114,8 @@ pub(crate) fn check(head: &Parts, target: &Target) -> Result<(), Refusal> {
             ));
         }
     }
-    if let Some(name) = OVERRIDES
-        .iter()
-        .find(|name| head.headers.contains_key(**name))
-    {
+    let mut names = head.headers.keys().map(HeaderName::as_str);
+    if let Some(name) = names.find(|name| replaces_target(name)) {
         return Err(Refusal::denied(
             Cause::Header,
             format!("its header {name} could change the target, path or method"),
@@ -145,6 +160,22 @@ pub(crate) fn check(head: &Parts, target: &Target) -> Result<(), Refusal> {
     Ok(())
 }
 
+/// Returns true for headers with which some servers replace the method, path or host of the request
+/// line: `Forwarded`, `X-Forwarded-Host`, `X-HTTP-Method-Override`, `X-Rewrite-URL` and the like.
+pub(crate) fn replaces_target(name: &str) -> bool {
+    let is_method = |word: &str| word.contains("method") || word.contains("verb");
+    let is_host = |word: &str| HOSTS.contains(&word);
+    let words = || name.strip_prefix("x-").unwrap_or_default().split('-');
+    if words().any(|word| OTHER.contains(&word)) {
+        return false;
+    }
+    let mut from_end = words().rev().filter(|word| *word != "override");
+    name == "forwarded"
+        || words().any(is_method)
+        || from_end.next().is_some_and(|word| PATHS.contains(&word))
+        || words().any(is_host) && words().all(|word| is_host(word) || OF_REQUEST.contains(&word))
+}
+
 /// Returns true for headers that determine what a request does.
 fn is_judged(option: &str) -> bool {
     const JUDGED: &[&str] = &[
@@ -184,6 +215,11 @@ pub(crate) fn authority(target: &Target) -> String {
     } else {
         format!("{}:{}", target.host, target.port)
     }
+}
+
+/// Returns true for headers that plugins have no part in: those of the connection, and `Host`.
+pub(crate) fn is_set_by_skydock(name: &str) -> bool {
+    HOP_BY_HOP.contains(&name) || [HOST.as_str(), CONTENT_LENGTH.as_str()].contains(&name)
 }
 
 /// Removes headers of the connection, `Host`, and the headers that `Connection` names.
@@ -267,6 +303,32 @@ mod tests {
             (("x-forwarded-host", "evil.example"), false),
             (("x-http-method-override", "DELETE"), false),
             (("x-original-url", "/admin"), false),
+            (("forwarded", "host=evil.example"), false),
+            (("x-http-verb", "DELETE"), false),
+            (("x-verb", "DELETE"), false),
+            (("x-original-method", "DELETE"), false),
+            (("x-tunneled-method", "DELETE"), false),
+            (("x-forwarded-method", "DELETE"), false),
+            (("x-requested-method", "DELETE"), false),
+            (("x-httpmethod", "DELETE"), false),
+            (("x-path", "/admin"), false),
+            (("x-original-path", "/admin"), false),
+            (("x-forwarded-path", "/admin"), false),
+            (("x-request-uri", "/admin"), false),
+            (("x-envoy-original-path", "/admin"), false),
+            (("x-rewrite-url", "/admin"), false),
+            (("x-invoke-path", "/admin"), false),
+            (("x-orig-uri", "/admin"), false),
+            (("x-http-path-override", "/admin"), false),
+            (("x-http-host-override", "evil.example"), false),
+            (("x-host", "evil.example"), false),
+            (("x-server-side-encryption", "a"), true),
+            (("x-webhook-url", "https://a.example"), true),
+            (("x-callback-url", "https://a.example"), true),
+            (("x-amz-meta-path", "/a"), true),
+            (("x-auth-method", "token"), true),
+            (("x-request-id", "1"), true),
+            (("x-amz-website-redirect-location", "/a"), true),
             (("content-length", "12"), true),
             (("content-length", "+12"), false),
             (("content-length", "12,12"), false),

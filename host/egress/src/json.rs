@@ -9,8 +9,8 @@ use serde::{
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct NotJson;
 
-/// Returns the keys of the objects in the text, but not those of objects within them. Values that
-/// are not objects have none.
+/// Returns the keys of the objects in the text, also in lists, but not those of objects within them.
+/// Other values have none.
 ///
 /// # Errors
 /// [`NotJson`], also if only a lenient server would accept it.
@@ -52,8 +52,11 @@ impl<'de> Visitor<'de> for Collect {
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Keys, A::Error> {
-        while let Some(IgnoredAny) = seq.next_element()? {}
-        Ok(Keys::default())
+        let mut all = Keys::default();
+        while let Some(Keys(keys)) = seq.next_element()? {
+            all.0.extend(keys);
+        }
+        Ok(all)
     }
 
     fn visit_bool<E>(self, _: bool) -> Result<Keys, E> {
@@ -89,7 +92,7 @@ mod tests {
     fn only_keys_of_outer_objects_are_returned() {
         let table: [(&str, &[&str]); 6] = [
             (r#"{"a": {"b": 1}, "\u0061": [{"c": 2}]}"#, &["a", "a"]),
-            (r#"[{"a": 1.5}, -1, null, true, "x"]"#, &[]),
+            (r#"[{"a": 1.5}, -1, null, true, "x"]"#, &["a"]),
             ("\u{feff}{\"a\": 1}", &["a"]),
             ("{\"a\": 1}\n{\"b\": 2}", &["a", "b"]),
             ("1.5 -1 1 null true \"x\"", &[]),

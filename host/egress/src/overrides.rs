@@ -15,18 +15,6 @@ use crate::{
     json,
 };
 
-/// Names that mean another method, without what is not a letter or digit, in lower case. `_method`
-/// and the like are recognized in [`is_override`].
-const NAMES: &[&[u8]] = &[
-    b"httpmethod",
-    b"httpmethodoverride",
-    b"methodoverride",
-    b"xhttpmethod",
-    b"xhttpmethodoverride",
-    b"xmethod",
-    b"xmethodoverride",
-];
-
 /// Maximum bytes of a name: what is longer is the text of another format.
 const LONGEST: usize = 256;
 
@@ -103,44 +91,60 @@ pub(crate) fn in_body(headers: &HeaderMap, body: &[u8]) -> Result<Option<String>
     if charset.is_some_and(|charset| !CHARSETS.contains(&charset)) {
         return Err("its body is not UTF-8");
     }
-    // Some servers ignore the type of the body. In JSON, words between such signs are a text.
+    // Signs of forms within JSON belong to a text.
     if kind.contains("json") {
-        let is_pair = |pair: &&[u8]| pair.contains(&b'=');
-        let found = form_names(body, is_pair);
-        return found.map_or_else(|| json_override(body), |name| Ok(Some(name)));
+        return json_override(body);
     }
-    Ok(form_override(body).or_else(|| multipart_override(body)))
+    let in_form = form_names(body, is_field);
+    Ok(in_form.or_else(|| multipart_override(body)))
 }
 
 /// Returns true for names that mean another method: `_method` (Rails, Laravel, Symfony, Spring),
 /// `_HttpMethod` (Salesforce), `$httpMethod` (Google), `X-HTTP-Method-Override` and so on. PHP reads
 /// `.method` and `_method[]` as `_method`, and ends a name at a zero byte.
 fn is_override(name: &[u8]) -> bool {
-    let name = name.split(|byte| b"[\0".contains(byte)).next();
-    let name = name.unwrap_or_default();
-    let letters = name.iter().filter(|byte| byte.is_ascii_alphanumeric());
-    let letters = letters.map(u8::to_ascii_lowercase);
-    let is = |other: &[u8]| letters.clone().eq(other.iter().copied());
+    let name = until_bracket(name);
+    let letters: Vec<u8> = name
+        .iter()
+        .filter(|byte| byte.is_ascii_alphanumeric())
+        .map(u8::to_ascii_lowercase)
+        .collect();
+    let mut word = letters.as_slice();
+    for start in [b"x".as_slice(), b"http"] {
+        word = word.strip_prefix(start).unwrap_or(word);
+    }
+    word = word.strip_suffix(b"override").unwrap_or(word);
     // A parameter with the plain name has another meaning.
-    NAMES.iter().any(|other| is(other)) || is(b"method") && !name.eq_ignore_ascii_case(b"method")
+    [&b"method"[..], b"verb"].contains(&word) && !name.eq_ignore_ascii_case(word)
 }
 
-/// Returns a name in a form or a query that means another method.
+/// Returns true for names of fields in a body that mean another method. Without a sign before it, or
+/// the word at its end, `httpMethod` is a common field, for example of health checks.
+fn is_field(name: &[u8]) -> bool {
+    let lower = until_bracket(name).to_ascii_lowercase();
+    let signed = lower.first().is_some_and(|it| !it.is_ascii_alphanumeric());
+    let means = signed || lower.starts_with(b"x-") || lower.starts_with(b"x_");
+    (means || lower.ends_with(b"override")) && is_override(name)
+}
+
+fn until_bracket(name: &[u8]) -> &[u8] {
+    let mut parts = name.split(|byte| b"[\0".contains(byte));
+    parts.next().unwrap_or_default()
+}
+
+/// Returns a name in a query that means another method.
 fn form_override(text: &[u8]) -> Option<String> {
-    form_names(text, |_| true)
+    form_names(text, is_override)
 }
 
-/// Returns a name in one of these pairs that means another method.
-fn form_names(text: &[u8], is_pair: impl Fn(&&[u8]) -> bool) -> Option<String> {
+/// Returns the name of a pair that means another method.
+fn form_names(text: &[u8], means: impl Fn(&[u8]) -> bool) -> Option<String> {
     let names = text
         .split(|byte| b"&;".contains(byte))
-        .filter(is_pair)
         .filter_map(|pair| pair.split(|byte| *byte == b'=').next());
     let names = names.map(without_blanks);
     let mut names = names.filter(|name| name.len() <= LONGEST).map(decode);
-    names
-        .find(|name| is_override(name))
-        .map(|name| shown(&name))
+    names.find(|name| means(name)).map(|name| shown(&name))
 }
 
 /// Returns the name without the blanks before it, which PHP ignores.
@@ -160,7 +164,12 @@ fn multipart_override(body: &[u8]) -> Option<String> {
         // A body can consist of nothing but such names. What has another in it is no method.
         let rest = lower.get(at + b"name".len()..next.unwrap_or(lower.len()));
         let rest = rest.unwrap_or_default();
-        let rest = rest.strip_prefix(b"*").unwrap_or(rest).trim_ascii_start();
+        let extended = rest.strip_prefix(b"*");
+        // A name that is continued (RFC 2231) is found only if all of its pieces are put together.
+        if extended.is_some_and(|rest| rest.first().is_some_and(u8::is_ascii_digit)) {
+            return Some("`name*0`".to_owned());
+        }
+        let rest = extended.unwrap_or(rest).trim_ascii_start();
         let value = rest.strip_prefix(b"=")?.trim_ascii_start();
         let value = value.get(..LONGEST).unwrap_or(value);
         let name = match value.strip_prefix(b"\"") {
@@ -171,19 +180,14 @@ fn multipart_override(body: &[u8]) -> Option<String> {
         // In the extended form, the charset and the language come before the name; and PHP takes
         // single quotes, too.
         let mut parts = name.split(|byte| *byte == b'\'');
-        parts.find(|part| is_override(part)).map(shown)
+        parts.find(|part| is_field(part)).map(shown)
     })
 }
 
-/// Returns a key of a JSON object that means another method. Names without a sign before them are
-/// common fields.
+/// Returns a key of a JSON object that means another method.
 fn json_override(body: &[u8]) -> Result<Option<String>, Unclear> {
     let keys = json::keys(body).map_err(|_| "its body is not valid JSON")?;
-    let means = |key: &String| {
-        let signed = !key.starts_with(|first: char| first.is_ascii_alphanumeric());
-        (signed || key.to_ascii_lowercase().starts_with("x-")) && is_override(key.as_bytes())
-    };
-    let found = keys.into_iter().find(means);
+    let found = keys.into_iter().find(|key| is_field(key.as_bytes()));
     Ok(found.map(|key| shown(key.as_bytes())))
 }
 
@@ -224,6 +228,9 @@ mod tests {
             ("/", "x-method-override", true),
             ("/?method=listZones&auth_method=x", "method", false),
             ("/?a=_method", "access-control-request-method", false),
+            ("/?_verb=DELETE", "x-a", true),
+            ("/?httpVerb=DELETE", "x-a", true),
+            ("/?verb=get&adverb=x&httpMethods=x", "x-a", false),
         ];
         for (uri, header, expected) in table {
             let found = in_head(&head("GET", uri, &[(header, "DELETE")]));
@@ -256,6 +263,14 @@ mod tests {
                 "--x\r\nContent-Disposition: form-data; name=\"_method\r\n\r\nDELETE\r\n--x--",
                 true,
             ),
+            (
+                multipart,
+                "--x\r\nContent-Disposition: form-data; name*0=\"_met\"; name*1=\"hod\"\r\n\r\nDELETE",
+                true,
+            ),
+            (form, "_verb=DELETE", true),
+            (form, "HttpMethod=GET&http-method=GET", false),
+            (form, "http_method_override=DELETE", true),
             // It takes no longer than another one.
             (form, &names, false),
             (form, "method=DELETE&a=_method", false),
@@ -287,6 +302,14 @@ mod tests {
             (json, r#"{"healthmonitor": {"http_method": "GET"}}"#, false),
             (json, r#"{"httpMethod": "GET", "method": "GET"}"#, false),
             (json, r#"[{"a": [1.5, -1, null, true, "x"]}]"#, false),
+            (json, r#"[{"_method": "DELETE"}]"#, true),
+            (json, r#"{"url": "http://h/?a=1&_method=x"}"#, false),
+            (json, r#"{"description": "HTTP probe; method"}"#, false),
+            (
+                json,
+                r#"{"rule": "a&!method", "x": "set name=_method"}"#,
+                false,
+            ),
             (json, "", false),
         ];
         for (kind, body, expected) in table {

@@ -1,6 +1,11 @@
 //! Allowed paths of a rule: prefixes of whole segments.
 
-use std::fmt;
+use std::{fmt, iter};
+
+use icu_normalizer::{
+    DecomposingNormalizerBorrowed, properties::CanonicalCombiningClassMapBorrowed,
+    uts46::Uts46MapperBorrowed,
+};
 
 /// A prefix, which allows the path itself and everything below it. `/v3` and `/v3/` are equal.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -9,20 +14,19 @@ pub(crate) struct Prefix {
     meaning: Meaning,
 }
 
-/// A path as the most lenient server reads it: decoded, without parameters, in lower case. Different
-/// paths with the same meaning may be the same for a server, or not.
+/// A path as the most lenient server reads it: decoded, without parameters, each letter as the ASCII
+/// letter that it looks like. Different paths with the same meaning may be the same for a server, or
+/// not.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Meaning(Vec<String>);
 
-/// What web frameworks read as the format of an answer, or as their own suffix. Other texts behind a
-/// dot belong to a name, such as that of a DNS zone.
+/// What web frameworks read as the format of an answer, or as their own suffix, and what servers run
+/// as a script. Other texts behind a dot belong to a name, such as that of a DNS zone.
 const FORMATS: &[&str] = &[
-    "action", "asp", "aspx", "atom", "csv", "do", "htm", "html", "ics", "js", "json", "jsp", "md",
-    "mjs", "pdf", "php", "png", "rss", "svc", "text", "txt", "xhtml", "xml", "yaml", "yml",
+    "action", "ashx", "asp", "aspx", "atom", "cfm", "cgi", "csv", "dll", "do", "fcgi", "htm",
+    "html", "ics", "js", "json", "jsp", "jspx", "md", "mjs", "pdf", "php", "phtml", "pl", "png",
+    "py", "rb", "rss", "shtml", "svc", "text", "txt", "xhtml", "xml", "yaml", "yml",
 ];
-
-/// Script that PHP applications have before the path, and find without it, too.
-const FRONT: &str = "index.php";
 
 impl Prefix {
     /// Parses a prefix.
@@ -71,19 +75,44 @@ impl Prefix {
     }
 
     /// Returns true if some servers would read a path with this meaning as equal to the prefix or
-    /// below it.
+    /// below it. Segments that are scripts can be missing: servers find the rest of the path with
+    /// and without them (`/index.php/v1`).
     pub(crate) fn may_permit(&self, meaning: &Meaning) -> bool {
         let own = self.meaning.0.as_slice();
-        if meaning.0.starts_with(own) {
-            return true;
-        }
-        // Rails, Spring and others read what is behind a dot at the end as a format.
-        match (own.split_last(), meaning.0.split_last()) {
-            (Some((name, before)), Some((last, others))) => {
-                before == others && without_formats(last).any(|stem| stem == name)
+        // For each number of own segments, whether they may be the beginning of the path.
+        let mut reached = vec![false; own.len() + 1];
+        let skip_own = |reached: &mut [bool]| {
+            for (at, name) in own.iter().enumerate() {
+                if is_script(name) && reached.get(at) == Some(&true) {
+                    set(reached, at + 1);
+                }
             }
-            _ => false,
+        };
+        set(&mut reached, 0);
+        skip_own(&mut reached);
+        for segment in &meaning.0 {
+            if reached.last() == Some(&true) {
+                return true;
+            }
+            let mut next = vec![false; reached.len()];
+            for (at, _) in reached.iter().enumerate().filter(|(_, is)| **is) {
+                if is_script(segment) {
+                    set(&mut next, at);
+                }
+                if own.get(at).is_some_and(|name| may_mean(segment, name)) {
+                    set(&mut next, at + 1);
+                }
+            }
+            skip_own(&mut next);
+            reached = next;
         }
+        reached.last() == Some(&true)
+    }
+}
+
+fn set(reached: &mut [bool], at: usize) {
+    if let Some(is) = reached.get_mut(at) {
+        *is = true;
     }
 }
 
@@ -103,35 +132,75 @@ impl Meaning {
         let segments = path.split('/').map(|segment| {
             let decoded = decoded(segment);
             let name = decoded.split(|byte| *byte == b';').next();
-            let name = String::from_utf8_lossy(name.unwrap_or_default());
+            let name = plain(&String::from_utf8_lossy(name.unwrap_or_default()));
             // Windows has streams of files (`x::$DATA`), and its servers ignore spaces and dots at the
-            // end. Upper case first: some letters have the upper case, but not the lower case, of an
-            // ASCII letter.
+            // end.
             let name = name.split("::$").next().unwrap_or_default();
-            let name = name.trim().trim_end_matches(['.', ' ']);
-            let name = name.to_uppercase().to_lowercase();
-            // Rails and old versions of OpenStack read this as the format of the answer.
-            let formats = [".json", ".xml"];
-            let stem = formats.iter().find_map(|it| name.strip_suffix(it));
-            let stem = stem.map(|stem| stem.trim_end_matches(['.', ' ']));
-            stem.map_or_else(|| name.clone(), str::to_owned)
+            name.trim().trim_end_matches(['.', ' ']).to_owned()
         });
-        let is_read = |name: &String| !name.is_empty() && name != FRONT;
-        Self(segments.filter(is_read).collect())
+        Self(segments.filter(|name| !name.is_empty()).collect())
     }
 }
 
+/// Returns the text as servers may read it that normalize it (UTS 46, which maps what looks like
+/// another character and removes what is invisible) or convert it to ASCII: in lower case, and
+/// without marks on letters.
+fn plain(text: &str) -> String {
+    if text.is_ascii() {
+        return text.to_ascii_lowercase();
+    }
+    let mapper = Uts46MapperBorrowed::new();
+    let mapped = mapper.map_normalize(text.chars());
+    // What is not allowed in a name, such as marks of direction, and what joins letters is invisible.
+    let visible = mapped.filter(|c| !matches!(c, '\u{fffd}' | '\u{200c}' | '\u{200d}'));
+    let (decomposer, marks) = (
+        DecomposingNormalizerBorrowed::new_nfkd(),
+        CanonicalCombiningClassMapBorrowed::new(),
+    );
+    let letters = decomposer
+        .normalize_iter(visible)
+        .filter(|c| marks.get_u8(*c) == 0);
+    // Some letters have the upper case, but not the lower case, of an ASCII letter.
+    letters.collect::<String>().to_uppercase().to_lowercase()
+}
+
+/// Returns true if some servers would read the segment as this name: behind a dot, they read a
+/// format (Rails, Spring and others), and Windows has short names (`SECRET~1`).
+fn may_mean(segment: &str, name: &str) -> bool {
+    let with_stems = |text| iter::once(text).chain(stems(text));
+    if with_stems(segment).any(|one| with_stems(name).any(|other| one == other)) {
+        return true;
+    }
+    let short = segment.split('.').next().unwrap_or_default();
+    let parts = short.rsplit_once('~');
+    parts.is_some_and(|(start, number)| {
+        let is_number = !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
+        // A short name has only the first two letters, if there are many like it.
+        let same = start.chars().zip(name.chars()).take(2);
+        short.len() <= 8
+            && is_number
+            && same.clone().next().is_some()
+            && same.clone().all(|(a, b)| a == b)
+    })
+}
+
+/// Returns true for names that can be a script in front of the path.
+fn is_script(name: &str) -> bool {
+    stems(name).next().is_some()
+}
+
 /// Returns the name without its last format, without the last two, and so on.
-fn without_formats(name: &str) -> impl Iterator<Item = &str> {
-    std::iter::successors(without_format(name), |name| without_format(name))
+fn stems(name: &str) -> impl Iterator<Item = &str> {
+    iter::successors(without_format(name), |name| without_format(name))
 }
 
 /// Returns the name without its last format.
 fn without_format(name: &str) -> Option<&str> {
     let (stem, format) = name.rsplit_once('.')?;
-    let is_format = FORMATS.contains(&format);
+    // PHP has a version behind its name.
+    let format = format.trim_end_matches(|c: char| c.is_ascii_digit());
     let stem = stem.trim_end_matches(['.', ' ']);
-    (is_format && !stem.is_empty()).then_some(stem)
+    (FORMATS.contains(&format) && !stem.is_empty()).then_some(stem)
 }
 
 /// Returns true if characters are encoded that have the same meaning as they are (RFC 3986, section
@@ -177,10 +246,11 @@ pub(crate) fn trick(path: &str) -> Option<&'static str> {
                 "the path has encoded characters that servers may read as a slash or a dot",
             );
         }
-        // Some servers treat `..;x` as `..`, and those on Windows also `.. ` and `...`.
+        // Some servers treat `..;x` as `..`, and those on Windows also `.. ` and `...`; what is
+        // invisible may be removed.
         let name = text.split(';').next().unwrap_or_default();
         let is_dots = |c: char| c == '.' || c.is_whitespace();
-        if !name.is_empty() && name.chars().all(is_dots) {
+        if !name.is_empty() && plain(name).chars().all(is_dots) {
             return Some("the path has a dot segment (`.` or `..`)");
         }
     }
@@ -188,9 +258,18 @@ pub(crate) fn trick(path: &str) -> Option<&'static str> {
 }
 
 /// Returns true for characters that become ASCII when a server converts them to another character
-/// set, or normalizes them: full-width ones, and others like a slash or a dot.
+/// set, or normalizes them: full-width ones, and what is or contains a sign that divides paths.
 fn is_lookalike(c: char) -> bool {
-    matches!(c, '\u{ff01}'..='\u{ff5e}' | '\u{2024}'..='\u{2026}' | '\u{2044}' | '\u{2215}' | '\u{2216}' | '\u{29f5}' | '\u{29f8}' | '\u{29f9}' | '\u{fe52}' | '\u{fe68}')
+    let is_sign = |c: char| "/\\.;%?#".contains(c);
+    match c {
+        _ if c.is_ascii() => false,
+        '\u{ff01}'..='\u{ff5e}' => true,
+        // They look like a slash, but Unicode does not map them to one.
+        '\u{2044}' | '\u{2215}' | '\u{2216}' | '\u{29f5}' | '\u{29f8}' | '\u{29f9}' => true,
+        _ => Uts46MapperBorrowed::new()
+            .map_normalize(iter::once(c))
+            .any(is_sign),
+    }
 }
 
 /// Returns the decoded segment.
@@ -282,6 +361,14 @@ mod tests {
             "/v3%EF%BC%8Fadmin",
             "/v3%E2%88%95admin",
             "/v3/%E2%80%A4%E2%80%A4/admin",
+            "/v3%E3%80%82admin",
+            "/v3/%E3%80%82%E3%80%82/admin",
+            "/v3%EF%BD%A1admin",
+            "/v3/.%E2%80%8B./admin",
+            "/v3/..%C2%AD/admin",
+            "/v3/%E2%80%8D../admin",
+            "/v3/%E2%80%8B/admin",
+            "/v3/%E2%84%80/admin",
             "/v3/%EF%BC%A1dmin",
             "/v3/%00",
             "/v3/%0a",
@@ -336,10 +423,31 @@ mod tests {
             ("/v3/Allowed%20x.xml.js", true),
             ("/v3/Allowed%20x::$DATA", true),
             ("/index.php/v3/Allowed%20x/y", true),
-            ("/v3/Allowed%20x.html/y", false),
+            ("/index.php5/v3/Allowed%20x", true),
+            ("/index.html/v3/Allowed%20x", true),
+            ("/app.php/v3/Allowed%20x", true),
+            ("/v3/api.cgi/Allowed%20x", true),
+            ("/v3.php/v3/Allowed%20x", true),
+            ("/v3/Allowed%20x.html/y", true),
+            ("/v3.json/Allowed%20x", true),
+            ("/v3/Allowed%C2%AD%20x", true),
+            ("/v3/%E2%80%8BAllowed%20x", true),
+            ("/v3/Allowed%20x%E2%80%8B", true),
+            ("/v3/Allowed%20x%E2%80%8E", true),
+            ("/v3/%E2%92%B6llowed%20x", true),
+            ("/v3/A%E1%B5%84%E2%81%B1llowed%20x", false),
+            ("/v3/Allowed%20%CB%A3", true),
+            ("/v3/A%CC%80llowed%20x", true),
+            ("/v3/%C3%80llowed%20x", true),
+            ("/v3/ALLOWE~1", true),
+            ("/v3/AL3F2A~1.TXT/y", true),
+            ("/v3/other~1", false),
+            ("/v3/allowed~x", false),
+            ("/v3/%E4%B8%AD", false),
             ("/v3/Allowed%20x.1", false),
             ("/v3/Allowed%20x.company", false),
             ("/v3/.html", false),
+            ("/v3/x.html/Allowed", false),
             ("/v3/%C5%BFllowed", false),
             ("/v3", false),
             ("/v3/Allowed%20", false),
@@ -360,6 +468,10 @@ mod tests {
         ] {
             let prefix = Prefix::parse(prefix).unwrap();
             assert!(!prefix.may_permit(&Meaning::of(path)), "{prefix} {path}");
+        }
+        let formatted = Prefix::parse("/v3/servers.json").unwrap();
+        for path in ["/v3/servers", "/v3/servers.xml", "/v3/servers.json/x"] {
+            assert!(formatted.may_permit(&Meaning::of(path)), "{path}");
         }
         let long_s = Prefix::parse("/servers").unwrap();
         assert!(long_s.may_permit(&Meaning::of("/%C5%BFervers")));

@@ -10,7 +10,7 @@ use std::{
 };
 
 use rustls::{
-    ClientConfig, RootCertStore,
+    CertificateError, ClientConfig, OtherError, RootCertStore,
     client::{WebPkiServerVerifier, danger::ServerCertVerifier},
     crypto::{CryptoProvider, ring},
 };
@@ -115,7 +115,9 @@ impl Tls {
                     } else {
                         Code::TlsProtocolError
                     },
-                    &error,
+                    &cause
+                        .and_then(explained)
+                        .unwrap_or_else(|| error.to_string()),
                 )
             })
     }
@@ -129,6 +131,31 @@ impl Tls {
             (None, Host::Name(name)) => ServerName::try_from(name.clone()),
             (None, Host::Address(address)) => Ok(ServerName::from(*address)),
         }
+    }
+}
+
+/// Returns what a certificate lacks, if rustls tells it in words of its own code.
+fn explained(error: &rustls::Error) -> Option<String> {
+    let rustls::Error::InvalidCertificate(error) = error else {
+        return None;
+    };
+    match error {
+        // Only a pin is verified by Skydock itself.
+        CertificateError::ApplicationVerificationFailure => {
+            Some("the certificate of the server is not the one in `tls.pin` of the rule".to_owned())
+        }
+        CertificateError::Other(OtherError(error)) => {
+            let hint = match error.to_string().as_str() {
+                "CaUsedAsEndEntity" => {
+                    ": it is that of a certificate authority; to accept it nevertheless, set `tls.pin`"
+                }
+                _ => "",
+            };
+            Some(format!(
+                "the certificate of the server is not accepted ({error}){hint}"
+            ))
+        }
+        _ => None,
     }
 }
 

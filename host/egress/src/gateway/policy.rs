@@ -102,7 +102,8 @@ impl Policy {
                         metrics,
                     );
                     let idle = usize::from(grant.limits.concurrency);
-                    PerKind::of(|kind| Wire::new(connector.of(kind), idle))
+                    let exact = grant.to.exact().is_some();
+                    PerKind::of(|kind| Wire::new(connector.of(kind), idle, exact))
                 }
             };
             Arc::new(Wired {

@@ -20,8 +20,12 @@ use crate::{
 const MAX_HEAD: usize = 64 * 1024;
 /// Maximum number of header fields in an answer.
 const MAX_FIELDS: usize = 100;
-/// How long an idle connection is kept.
+/// How long an idle connection to a host that the rule names is kept.
 const IDLE: Duration = Duration::from_secs(30);
+/// How long an idle connection to a host below `*.DOMAIN` is kept. A plugin may use so many of these
+/// hosts that the limit on connections is reached: then a request waits until one is closed, and
+/// this must be sooner than it gives up.
+const IDLE_BELOW: Duration = Duration::from_secs(2);
 /// Maximum age of a connection: its address is only checked when it is opened.
 const OLDEST: Duration = Duration::from_secs(300);
 
@@ -39,12 +43,12 @@ pub(super) struct Times {
 
 impl Wire {
     /// Creates a client with its own connections: HTTP/1.1, no redirects, no proxy except that of
-    /// the rule.
-    pub(super) fn new(connector: Connector, idle: usize) -> Self {
+    /// the rule. `exact` is true if the rule names its host.
+    pub(super) fn new(connector: Connector, idle: usize, exact: bool) -> Self {
         let mut builder = Client::builder(TokioExecutor::new());
         builder
             .pool_timer(TokioTimer::new())
-            .pool_idle_timeout(IDLE)
+            .pool_idle_timeout(if exact { IDLE } else { IDLE_BELOW })
             .pool_max_idle_per_host(idle)
             .http1_max_buf_size(MAX_HEAD)
             .http1_max_headers(MAX_FIELDS);

@@ -7,17 +7,18 @@ use ipnet::IpNet;
 use super::{Grant, Limits, METHODS, Pin, units};
 use crate::{
     AbsolutePath, Settings,
-    address::{AddressPolicy, is_metadata},
+    address::{AddressPolicy, is_metadata, is_metadata_address},
     config::{
         ConfigError, ConfigErrors, EgressRule, Mode, RuleLimits, TlsConfig, WildcardCredential,
     },
     credential::Credential,
     credentials::config::ClientCertificate,
     glob::Glob,
-    headers::{Listed, is_identity, is_reserved},
+    headers::{Listed, is_identity, is_reserved, is_set_by_skydock, replaces_target},
     path::Prefix,
     rule::{Host, Rule, Scheme, Target},
     suffix::{Below, below},
+    uri::is_metadata_name,
 };
 
 const MINUTE: Duration = Duration::from_secs(60);
@@ -106,6 +107,16 @@ fn header(text: &str) -> Result<Glob, String> {
             "`{text}` authenticates; use a credential, or `guestAuth: allowed`"
         ));
     }
+    if replaces_target(&name) {
+        return Err(format!(
+            "`{text}` could change the target, path or method of a request, and is always denied"
+        ));
+    }
+    if is_set_by_skydock(&name) {
+        return Err(format!(
+            "`{text}` belongs to the connection, and is set by Skydock"
+        ));
+    }
     let is_name = |byte: u8| byte.is_ascii_alphanumeric() || b"-*".contains(&byte);
     Glob::parse(&name)
         .filter(|_| name.bytes().all(is_name))
@@ -165,17 +176,15 @@ impl Reader<'_> {
         }
 
         let to = self.note("to", rule.to.parse::<Rule>());
-        if let Some(Target {
-            host: Host::Address(address),
-            ..
-        }) = to.as_ref().and_then(Rule::exact)
-            && is_metadata(&address.into())
-        {
+        let host = to.as_ref().and_then(Rule::exact).map(|it| it.host);
+        let is_metadata_host = host.as_ref().is_some_and(|host| match host {
+            Host::Address(address) => is_metadata_address(*address),
+            Host::Name(name) => is_metadata_name(name),
+        });
+        if let Some(host) = host.filter(|_| is_metadata_host) {
             self.error(
                 "to",
-                format!(
-                    "{address} is a metadata service, which is always denied; use a credential"
-                ),
+                format!("{host} is a metadata service, which is always denied; use a credential"),
             );
         }
 

@@ -2,7 +2,7 @@
 
 use super::Grant;
 use crate::{
-    address::is_local,
+    address::{is_local, is_never_opened},
     config::{ConfigWarning, GuestAuth},
     rule::{Host, Scheme},
 };
@@ -31,7 +31,11 @@ pub(crate) fn warnings(grants: &[Grant]) -> Vec<ConfigWarning> {
 fn alone(grant: &Grant) -> Vec<(&'static str, String)> {
     let mut all = Vec::new();
     for net in &grant.addresses.opened {
-        if is_local(net) {
+        if is_never_opened(net) {
+            all.push(("addresses", format!(
+                "`addresses` has {net}, which has no effect: these addresses are always denied, or are judged by the IPv4 addresses in them"
+            )));
+        } else if is_local(net) {
             all.push(("addresses", format!("`addresses` allows {net}, which is loopback or link-local: the plugin can reach services on this machine and its network")));
         } else if net.prefix_len() < 8 {
             all.push(("addresses", format!(

@@ -15,9 +15,9 @@ use http::Response;
 use http_body_util::{Full, StreamBody};
 use hyper::body::Frame;
 use skydock_cloud::Capability;
-use skydock_egress::{Call, Code, Instance};
+use skydock_egress::{Call, Closed, Code, Instance};
 
-use crate::support::{Plugin, Server, get, post, read, settings};
+use crate::support::{Names, Plugin, Server, get, post, read, settings};
 
 const MS: Duration = Duration::from_millis(1);
 
@@ -69,6 +69,28 @@ async fn concurrent_requests_per_instance_and_host_are_limited() {
             "{} instances, {limit}",
             instances.len()
         );
+    }
+}
+
+#[tokio::test]
+async fn idle_connections_make_room_for_other_hosts() {
+    let server = Server::plain().await;
+    let hosts: Vec<_> = (0..300)
+        .map(|number| format!("h{number}.many.example"))
+        .collect();
+    let names = hosts.iter().fold(Names::default(), |names, host| {
+        names.with(host, &[&["127.0.0.1"]])
+    });
+    let rule = "[{name: api, to: 'http://*.many.example:PORT', addresses: [127.0.0.1/32], limits: {rate: 10000, burst: 10000}}]";
+    let plugin = Plugin::with(
+        &settings(rule, server.port(), None),
+        names,
+        Closed::default(),
+    );
+    for host in hosts {
+        let uri = format!("http://{host}:{}/", server.port());
+        let request = http::Request::get(uri).body("").unwrap();
+        assert_eq!(plugin.fetch(request).await.unwrap().0, 200, "{host}");
     }
 }
 

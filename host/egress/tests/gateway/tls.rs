@@ -178,13 +178,9 @@ async fn a_pin_accepts_only_one_certificate() {
         "api.example.com"
     );
     let wrong = format!("pin: 'sha256:{}'", print(&authority.leaf("other.example")));
-    assert_eq!(
-        fetch(&plugin(&server, &wrong), &server)
-            .await
-            .unwrap_err()
-            .code(),
-        Code::TlsCertificateError
-    );
+    let refusal = fetch(&plugin(&server, &wrong), &server).await.unwrap_err();
+    assert_eq!(refusal.code(), Code::TlsCertificateError);
+    assert!(refusal.to_string().contains("`tls.pin`"), "{refusal}");
     let both = format!("{right}, {}", ca(&authority));
     let refusal = fetch(&plugin(&server, &both), &server).await.unwrap_err();
     assert_eq!(

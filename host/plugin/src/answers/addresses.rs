@@ -70,11 +70,21 @@ pub enum Refused {
     Service(IpNet),
     /// An object of the cluster has it.
     Held(Holder),
+    /// Something of this holds for a node, for which no flag allows it.
+    OfNode(Box<Self>),
 }
 
+/// Formats the reason as a sentence. The alternate form does not say what allows it.
 impl fmt::Display for Refused {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let allowed = "; to allow it, set --load-balancer-allowed-cidrs";
+        let (allowed, nodes_allowed) = if f.alternate() {
+            ("", "")
+        } else {
+            (
+                "; to allow it, set --load-balancer-allowed-cidrs",
+                "; to allow addresses of nodes, set --load-balancer-allow-node-addresses",
+            )
+        };
         match self {
             Self::Unspecified => f.write_str("it is unspecified"),
             Self::Loopback => f.write_str("it is a loopback address"),
@@ -94,12 +104,12 @@ impl fmt::Display for Refused {
             }
             Self::Pod(net) => write!(f, "it is in the Pod address range {net}{allowed}"),
             Self::Service(net) => write!(f, "it is in the cluster IP range {net}{allowed}"),
-            Self::Held(holder @ Holder::Node(_)) => write!(
-                f,
-                "it is {holder}; to allow addresses of nodes, set --load-balancer-allow-node-addresses"
-            ),
+            Self::Held(holder @ (Holder::Node(_) | Holder::NodeName(_))) => {
+                write!(f, "it is {holder}{nodes_allowed}")
+            }
             Self::Held(holder @ Holder::Pods { .. }) => write!(f, "it is {holder}{allowed}"),
             Self::Held(holder) => write!(f, "it is {holder}"),
+            Self::OfNode(why) => write!(f, "{why:#}"),
         }
     }
 }
@@ -197,9 +207,28 @@ impl IngressRules {
             .addresses
             .iter()
             .any(|it| it.address.parse() == Ok(address));
-        taken.by(
-            |holder| matches!(holder, Holder::Pods { node: of, .. } if *of != node.name && !own),
-        )
+        taken.by(|holder| matches!(holder, Holder::Pods { .. }) && !own)
+    }
+
+    /// Checks a name of this node, which these objects have. The API server may connect to it.
+    pub(crate) fn node_name(node: &Node, holders: Vec<Holder>) -> Result<(), Refused> {
+        let is_other = |it: &Holder| matches!(it, Holder::NodeName(of) if *of != node.name);
+        holders
+            .into_iter()
+            .find(is_other)
+            .map_or(Ok(()), |it| Err(Refused::Held(it)))
+    }
+
+    /// Checks a host name of a load balancer, which these objects have.
+    pub(crate) fn load_balancer_name(&self, holders: Vec<Holder>) -> Result<(), Refused> {
+        let is_refused = |it: &Holder| match it {
+            Holder::Node(_) | Holder::NodeName(_) => !self.node_addresses,
+            _ => true,
+        };
+        holders
+            .into_iter()
+            .find(is_refused)
+            .map_or(Ok(()), |it| Err(Refused::Held(it)))
     }
 
     /// Checks an address of the load balancer of this Service.

@@ -13,6 +13,8 @@ const LOCAL: &[&str] = &[
     "localhost",
     "localhost4",
     "localhost6",
+    // Docker Desktop's name for its API server.
+    "kubernetes.docker.internal",
     "ip6-localhost",
     "ip6-loopback",
     "ipv6-localhost",
@@ -45,6 +47,8 @@ const API_SERVER: &str = "kubernetes.default";
 pub(crate) enum Meant<'a> {
     /// This address.
     Address(IpAddr),
+    /// What has this name, in lower case.
+    Name(&'a str),
     /// This Service, if it exists.
     Service {
         /// Its namespace.
@@ -79,7 +83,10 @@ pub(crate) fn check(
         // A machine may be named `7`.
         Some(address) if matches!(address.octets(), [0, ..]) && !address.is_unspecified() => Ok(()),
         Some(address) => judge(Meant::Address(address.into())),
-        None => service(&name, home).map_or(Ok(()), judge),
+        None => {
+            judge(Meant::Name(&name))?;
+            service(&name, home).map_or(Ok(()), judge)
+        }
     }
 }
 
@@ -159,6 +166,7 @@ mod tests {
             ("ip6-localhost", Some(Refused::Loopback)),
             ("localhost.localdomain", Some(Refused::Loopback)),
             ("localhost4", Some(Refused::Loopback)),
+            ("kubernetes.docker.internal", Some(Refused::Loopback)),
             ("localhost4.localdomain4", Some(Refused::Loopback)),
             ("localhost6.localdomain6", Some(Refused::Loopback)),
             ("ipv6-loopback", Some(Refused::Loopback)),
@@ -179,7 +187,7 @@ mod tests {
         for (text, expected) in table {
             let checked = check(text, Some("shop"), |meant| match meant {
                 Meant::Address(address) => addresses::possible(address),
-                Meant::Service { .. } => Ok(()),
+                Meant::Name(_) | Meant::Service { .. } => Ok(()),
             });
             assert_eq!(checked.err(), expected, "{text}");
         }
@@ -230,7 +238,7 @@ mod tests {
                 Meant::Service { namespace, name } => {
                     Err(Refused::ServiceName(format!("{namespace}/{name}")))
                 }
-                Meant::Address(_) => Ok(()),
+                Meant::Address(_) | Meant::Name(_) => Ok(()),
             };
             let found = check(text, home, judge).err();
             let expected = expected.map(|key| Refused::ServiceName(key.into()));

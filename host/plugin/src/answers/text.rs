@@ -56,10 +56,11 @@ pub(crate) fn is_qualified(text: &str) -> bool {
 /// Returns true for a valid name of a machine: a DNS name, in which older clouds also use
 /// upper-case letters and underscores.
 pub(crate) fn is_host_name(text: &str) -> bool {
-    (1..=MAX_NAME).contains(&text.len())
-        && text
-            .bytes()
-            .all(|b| b.is_ascii_alphanumeric() || b"-_.".contains(&b))
+    let label = |label: &str| {
+        let mut bytes = label.bytes();
+        !label.is_empty() && bytes.all(|b| b.is_ascii_alphanumeric() || b"-_".contains(&b))
+    };
+    text.len() <= MAX_NAME && text.strip_suffix('.').unwrap_or(text).split('.').all(label)
 }
 
 /// Checks a label's value. An empty value counts as absent.
@@ -180,6 +181,10 @@ mod tests {
             (longest.as_str(), true),
             (longer.as_str(), false),
             ("", false),
+            ("a.b.", true),
+            ("a..b", false),
+            (".a", false),
+            (".", false),
             ("a b", false),
             ("a/b", false),
         ];

@@ -5,7 +5,7 @@ use std::{
     sync::{Arc, PoisonError, RwLock},
 };
 
-use skydock_cloud::{Cluster, Node, ObjectKind, ObjectName, Service};
+use skydock_cloud::{Cluster, Holder, Node, ObjectKind, ObjectName, Service};
 
 use super::{Owned, Shared, State};
 use crate::answers::{Refused, Taken, addresses::forms};
@@ -53,6 +53,12 @@ impl Shared {
             api_server: forms().any(is_api_server),
             holders: forms().filter_map(holders).flatten().collect(),
         }
+    }
+
+    /// Returns what is known to have this name.
+    pub(crate) fn named(&self, name: &str) -> Vec<Holder> {
+        let cluster = self.cluster.get();
+        cluster.map(|it| it.named(name)).unwrap_or_default()
     }
 
     /// Rejects the name of a Service.

@@ -2,7 +2,7 @@
 
 use std::{fmt, str::FromStr};
 
-use super::reserved::covers_reserved;
+use super::reserved::{covers_reserved, is_of_platform};
 use crate::answers::text::{is_label_name, is_subdomain};
 
 /// Where annotations of Services that belong to a provider have always been: `PROVIDER-…` below
@@ -22,7 +22,7 @@ pub enum KeyRange {
         begin: String,
     },
     /// Those of domains that were registered under this name: `NAME.TLD` for any TLD, `k8s.NAME`,
-    /// and their subdomains.
+    /// and their subdomains, except those of managed platforms.
     Named(String),
 }
 
@@ -62,7 +62,7 @@ impl KeyRange {
         match self {
             Self::Domain(own) => is_under(domain, own),
             Self::Family { domain: own, begin } => domain == own && name.starts_with(begin),
-            Self::Named(own) => bears(domain, own),
+            Self::Named(own) => bears(domain, own) && !is_of_platform(domain),
         }
     }
 }

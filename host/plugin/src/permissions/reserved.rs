@@ -88,6 +88,39 @@ const DOMAINS: &[&str] = &[
     "weave.works",
 ];
 
+/// Words in the domains of managed Kubernetes, and of the clouds whose own controllers use their main
+/// domain: these read labels and annotations there, such as `kubernetes.azure.com/managed`.
+const PLATFORMS: &[&str] = &[
+    "ack",
+    "aks",
+    "alibabacloud",
+    "aliyun",
+    "azure",
+    "cce",
+    "doks",
+    "eks",
+    "eksctl",
+    "gke",
+    "google",
+    "googleapis",
+    "huaweicloud",
+    "iks",
+    "kapsule",
+    "karpenter",
+    "lke",
+    "oke",
+    "oraclecloud",
+    "ovhcloud",
+    "tke",
+    "vke",
+];
+
+/// Returns true for domains of managed platforms, in which a plugin may write only if the operator
+/// names the domain.
+pub(super) fn is_of_platform(domain: &str) -> bool {
+    domain.split('.').any(|label| PLATFORMS.contains(&label))
+}
+
 /// The domain of Kubernetes in which annotations of Services belong to providers, by the beginning
 /// of their name.
 const OF_PROVIDERS: &str = "service.beta.kubernetes.io";

@@ -47,9 +47,31 @@ fn by_default_a_plugin_owns_what_bears_its_name() {
         ("k8s", "node.k8s.io/", false),
         ("kubernetes", "kubectl.kubernetes.io/l", false),
         ("istio", "sidecar.istio.io/", false),
+        ("azure", "kubernetes.azure.com/", false),
+        ("azure", "azure.example/", false),
+        ("azure", "service.beta.kubernetes.io/azure-", true),
+        ("google", "cloud.google.com/", false),
+        ("gke", "networking.gke.io/", false),
+        ("karpenter", "karpenter.azure.com/", false),
+        ("aws", "eks.k8s.aws/", false),
+        ("amazonaws", "eks.amazonaws.com/", false),
+        ("digitalocean", "kubernetes.digitalocean.com/", true),
+        ("digitalocean", "doks.digitalocean.com/", false),
+        ("linode", "lke.linode.com/", false),
     ] {
         assert_eq!(gets(name, &[], &[annotation]), expected, "{annotation}");
     }
+}
+
+// Holds: SEC-06
+#[test]
+fn domains_of_managed_platforms_need_a_permission() {
+    let permissions = Permissions {
+        keys: ranges(&["kubernetes.azure.com"]),
+        ..Permissions::by_name("azure")
+    };
+    assert!(permissions.permits_label("kubernetes.azure.com/zone"));
+    assert!(!permissions.permits_label("cloud.google.com/zone"));
 }
 
 #[test]

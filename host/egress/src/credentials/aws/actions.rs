@@ -4,7 +4,7 @@ use http::{Method, request::Parts};
 
 use crate::{
     actions::{decode, of_body, of_head},
-    credentials::failure::Failure,
+    credentials::{failure::Failure, minting::path_segments},
 };
 
 /// Services that only hand out credentials.
@@ -153,7 +153,6 @@ const ACTIONS: &[&str] = &[
     "GetApiKey",
     "GetApiKeys",
     "ListApiKeys",
-    "apikeys",
     "GetCredentials",
     "GetIdentityCenterAuthToken",
     "DownloadDBLogFilePortion",
@@ -161,13 +160,6 @@ const ACTIONS: &[&str] = &[
     "CreateCliToken",
     "CreateWebLoginToken",
     "ResetUserPassword",
-    // Resources of APIs without actions, which are segments of the path
-    "access-entries",
-    "authorization-token",
-    "clitoken",
-    "keys-and-certificate",
-    "pod-identity-associations",
-    "webtoken",
     // Lightsail, GameLift, Redshift, EMR
     "GetInstanceAccessDetails",
     "DownloadDefaultKeyPair",
@@ -181,6 +173,17 @@ const ACTIONS: &[&str] = &[
     // Lake Formation, S3 access grants
     "GetTemporaryGlueTableCredentials",
     "GetDataAccess",
+];
+
+/// Resources of APIs without actions that return a secret, or give access to a cluster.
+const RESOURCES: &[&str] = &[
+    "access-entries",
+    "apikeys",
+    "authorization-token",
+    "clitoken",
+    "keys-and-certificate",
+    "pod-identity-associations",
+    "webtoken",
 ];
 
 /// Returns true if the service hands out secrets, and nothing that a cloud controller needs.
@@ -224,37 +227,81 @@ pub(crate) fn check(head: &Parts, body: &[u8], services: &[&str]) -> Result<(), 
             "the user data of an instance may contain secrets and commands, so it is not allowed with Skydock's keys",
         ));
     }
-    refuse(actions, head)
+    let resource = path_segments(head.uri.path())
+        .iter()
+        .find_map(|segments| secret_resource(segments));
+    if let Some(resource) = resource {
+        return Err(returns_secret(resource));
+    }
+    refuse(actions, head, |_| true)
 }
 
 /// Denies actions that return a secret if the head names them, for credentials that are not for
-/// AWS: its own APIs accept only signatures, but others are similar.
+/// AWS: its own APIs accept only signatures, but others are similar. A single word can be another
+/// thing there.
 pub(crate) fn refuse_named(head: &Parts) -> Result<(), Failure> {
     // What is not clear for AWS may be clear for another cloud.
     let named = of_head(head).map_or_else(|_| Vec::new(), |it| it.named);
-    // Names of resources are segments of a path, too.
-    let acts = head.method == Method::POST || !named.is_empty();
-    if acts { refuse(named, head) } else { Ok(()) }
+    refuse(named, head, is_compound)
 }
 
-/// Denies the request if one of the actions, or a segment of the path, returns a secret.
-fn refuse(mut actions: Vec<String>, head: &Parts) -> Result<(), Failure> {
-    actions.extend(
-        super::super::minting::path_segments(head.uri.path())
-            .into_iter()
-            .flatten(),
-    );
-    let named = actions.iter().find_map(|action| {
-        ACTIONS
-            .iter()
-            .find(|secret| secret.eq_ignore_ascii_case(action.trim()))
-    });
-    match named {
-        Some(action) => Err(Failure::minting(format!(
-            "{action} returns a secret or creates an identity, which is not allowed with Skydock's keys"
-        ))),
+/// Denies the request if one of the actions, or one in the path, returns a secret.
+fn refuse(
+    mut actions: Vec<String>,
+    head: &Parts,
+    counts: impl Fn(&str) -> bool,
+) -> Result<(), Failure> {
+    let secret = |action: &str| {
+        let mut all = ACTIONS.iter();
+        all.find(|secret| secret.eq_ignore_ascii_case(action.trim()))
+    };
+    let paths = path_segments(head.uri.path());
+    actions.retain(|action| secret(action).is_some_and(|it| counts(it)));
+    actions.extend(paths.iter().filter_map(|segments| in_path(segments, head)));
+    match actions.iter().find_map(|action| secret(action)) {
+        Some(action) => Err(returns_secret(action)),
         None => Ok(()),
     }
+}
+
+fn returns_secret(what: &str) -> Failure {
+    Failure::minting(format!(
+        "{what} returns a secret or creates an identity, which is not allowed with Skydock's keys"
+    ))
+}
+
+/// Returns true for the name of an action that has more than one word.
+fn is_compound(action: &str) -> bool {
+    let capitals = action.chars().filter(char::is_ascii_uppercase);
+    capitals.count() > 1
+}
+
+/// Returns the action in a path: behind `operation` (Smithy), or at the end of a POST.
+fn in_path(segments: &[String], head: &Parts) -> Option<String> {
+    let secret = |action: &&String| {
+        let mut all = ACTIONS.iter().filter(|it| is_compound(it));
+        all.any(|secret| secret.eq_ignore_ascii_case(action))
+    };
+    match segments {
+        [.., operation, action] if operation == "operation" => Some(action.clone()),
+        [.., action] if head.method == Method::POST => Some(action).filter(secret).cloned(),
+        _ => None,
+    }
+}
+
+/// Returns the resource in a path that returns a secret: `RESOURCE/NAME/RESOURCE/NAME`, perhaps
+/// behind a version.
+fn secret_resource(segments: &[String]) -> Option<&'static str> {
+    let is_version = |it: &String| {
+        it.strip_prefix('v')
+            .is_some_and(|rest| rest.starts_with(|first: char| first.is_ascii_digit()))
+    };
+    let version = usize::from(segments.first().is_some_and(is_version));
+    let resources = segments.iter().skip(version).step_by(2);
+    resources
+        .filter_map(|it| RESOURCES.iter().find(|secret| it == *secret))
+        .next()
+        .copied()
 }
 
 /// Returns true if a pair of the form names user data: `Attribute=userData`, or `UserData.Value=`.
@@ -334,7 +381,7 @@ mod tests {
             ),
             (
                 "https://api.ecr.eu-west-1.amazonaws.com/",
-                Some("AmazonEC2.x.GetAuthorizationToken"),
+                Some("com.amazonaws.x.GetAuthorizationToken"),
                 "{}",
             ),
             (
@@ -446,6 +493,12 @@ mod tests {
         );
         let keys = "https://apigateway.eu-west-1.amazonaws.com/apikeys?includeValues=true";
         assert_eq!(kind(keys, None, ""), minting);
+        let eks = "https://eks.eu-west-1.amazonaws.com/clusters/c/access-entries";
+        assert_eq!(kind(eks, None, "{}"), minting);
+        for name in ["sign", "apikeys", "decrypt"] {
+            let named = format!("https://eks.eu-west-1.amazonaws.com/clusters/{name}");
+            assert_eq!(kind(&named, None, ""), None, "{name}");
+        }
         let of = |service: &str, body: &str| {
             let request = Request::post("https://x.example/").body(()).unwrap();
             check(&request.into_parts().0, body.as_bytes(), &["ec2", service]).is_err()

@@ -46,32 +46,36 @@ const SECRET: &[&str] = &[
     "os-pki",
 ];
 
-/// Resources of other services that are secrets: passwords of servers and databases, tokens of
-/// consoles, and keys of DNS and VPN.
+/// Resources of other services that are secrets, or return them: passwords of servers, tokens of
+/// consoles, keys of DNS and VPN, and how to connect to volumes and shares. Stacks return whatever
+/// their templates ask for.
 const SECRET_RESOURCES: &[&str] = &[
     "os-server-password",
     "os-console-auth-tokens",
     "tsigkeys",
     "ipsec-site-connections",
     "share-access-rules",
+    "attachments",
+    "stacks",
 ];
 
 /// Resources that return a secret when they are created, and the resource that they belong to, if
-/// their names are common: consoles, key pairs, root users of databases, and shares of queues.
+/// their names are common: consoles, key pairs, root users of databases, shares of queues, and
+/// certificates with which clusters are accessed.
 const SECRET_CREATION: &[(&str, Option<&str>)] = &[
     ("remote-consoles", None),
     ("volume-transfers", None),
     ("os-volume-transfer", None),
     ("os-consoles", None),
     ("os-keypairs", None),
+    ("certificates", None),
     ("root", Some("instances")),
     ("root", Some("clusters")),
     ("share", Some("queues")),
 ];
 
-/// The certificates of clusters, which give access to them when they are created. Other clouds have
-/// those of load balancers at this path.
-const CERTIFICATES: &str = "certificates";
+/// What is behind these is a name that users choose. Other names are IDs, except in Swift.
+const NAMES: &[&str] = &["tags", "metadata"];
 
 /// Actions of servers and volumes that return a secret, or set a password that the plugin knows, in
 /// lower case.
@@ -112,6 +116,9 @@ pub(crate) fn is_action(head: &Parts) -> bool {
 }
 
 /// Returns an error if the answer to the request would be a secret.
+///
+/// With a token of Keystone, the request is for OpenStack. With another credential, only names count
+/// that no other cloud has.
 pub(crate) fn check(head: &Parts, body: &[u8], place: Option<&Place>) -> Result<(), Failure> {
     let openstack = place.is_some_and(|place| place.is_header("x-auth-token"));
     let read = matches!(head.method, Method::GET | Method::HEAD | Method::OPTIONS);
@@ -129,19 +136,10 @@ pub(crate) fn check(head: &Parts, body: &[u8], place: Option<&Place>) -> Result<
         return Err(returns_secret(&format!("header {name}")));
     }
     if is_action(head) {
-        plain_body(head)?;
-        let actions = json::keys(body)
-            .map_err(|_| Failure::malformed("the action is not clear: its body is not JSON"))?;
-        let secret = actions
-            .iter()
-            .find(|action| SECRET_ACTIONS.contains(&action.to_lowercase().as_str()));
-        if let Some(action) = secret {
-            return Err(returns_secret(&format!("action {action}")));
-        }
+        check_action(head, body, openstack)?;
     }
-    let minting = paths
-        .iter()
-        .any(|segments| mints(segments, read, openstack));
+    let identity = openstack || is_identity(head);
+    let minting = paths.iter().any(|segments| mints(segments, read, identity));
     if !minting {
         return Ok(());
     }
@@ -150,6 +148,35 @@ pub(crate) fn check(head: &Parts, body: &[u8], place: Option<&Place>) -> Result<
         "{method} of this Identity path returns a secret or creates an identity, which is not allowed; Skydock authenticates the plugin's \
          requests, so it does not need to log in (for SDKs that must log in, set `masked: true`)"
     )))
+}
+
+/// Checks the keys of the body, which name the action.
+fn check_action(head: &Parts, body: &[u8], openstack: bool) -> Result<(), Failure> {
+    // Other clouds have actions in forms. OpenStack does not read them.
+    let is_json = body
+        .trim_ascii_start()
+        .first()
+        .is_some_and(|first| !first.is_ascii_alphanumeric());
+    if !openstack && !is_json {
+        return Ok(());
+    }
+    plain_body(head)?;
+    let actions = json::keys(body)
+        .map_err(|_| Failure::malformed("the action is not clear: its body is not JSON"))?;
+    let is_secret = |action: &&String| {
+        let action = action.to_lowercase();
+        SECRET_ACTIONS.contains(&action.as_str()) && is_known(&action, openstack)
+    };
+    match actions.iter().find(is_secret) {
+        Some(action) => Err(returns_secret(&format!("action {action}"))),
+        None => Ok(()),
+    }
+}
+
+/// Returns true if the name means what it means in OpenStack: with its token, or because no other
+/// cloud has such names.
+fn is_known(name: &str, openstack: bool) -> bool {
+    openstack || name.starts_with("os-")
 }
 
 fn returns_secret(what: &str) -> Failure {
@@ -163,15 +190,21 @@ fn secret_resource<'a>(segments: &'a [String], head: &Parts, openstack: bool) ->
     let creates = head.method == Method::POST;
     let under = |name: &str| segments.iter().any(|it| it == name);
     let is_created = |segment: &str| {
-        openstack && segment == CERTIFICATES
-            || SECRET_CREATION
-                .iter()
-                .any(|(name, of)| *name == segment && of.is_none_or(under))
+        SECRET_CREATION
+            .iter()
+            .any(|(name, of)| *name == segment && of.is_none_or(under))
     };
     let is = |segment: &&String| {
-        SECRET_RESOURCES.contains(&segment.as_str()) || creates && is_created(segment)
+        is_known(segment, openstack)
+            && (SECRET_RESOURCES.contains(&segment.as_str()) || creates && is_created(segment))
     };
-    if let Some(resource) = segments.iter().find(is) {
+    let swift = segments
+        .windows(2)
+        .any(|pair| matches!(pair, [version, account] if version == "v1" && account.starts_with("auth_")));
+    let mut resources = segments
+        .iter()
+        .take_while(|segment| !swift && !NAMES.contains(&segment.as_str()));
+    if let Some(resource) = resources.find(is) {
         return Some(resource);
     }
     // Barbican returns what a secret contains at its path, too, if that is not requested as JSON.
@@ -182,36 +215,65 @@ fn secret_resource<'a>(segments: &'a [String], head: &Parts, openstack: bool) ->
     });
     match segments {
         [.., secrets, _, payload] if secrets == "secrets" && payload == "payload" => Some(payload),
-        [.., secrets, _] if secrets == "secrets" && !described => Some(secrets),
+        [.., secrets, _] if secrets == "secrets" && openstack && !described => Some(secrets),
+        // Ironic returns the URL of the console.
+        [.., states, console] if openstack && states == "states" && console == "console" => {
+            Some(console)
+        }
         _ => None,
     }
 }
 
-/// Without a token of Keystone, its paths are only known at the root and behind its name: other
-/// clouds have a `v3`, too.
-fn mints(segments: &[String], read: bool, openstack: bool) -> bool {
-    let is_place = |at: usize| {
+/// Returns true if the server is Keystone, by its name or its usual port.
+fn is_identity(head: &Parts) -> bool {
+    let host = head.uri.host().unwrap_or_default().to_ascii_lowercase();
+    let name = host.split('.').next().unwrap_or_default();
+    ["identity", "keystone"].contains(&name)
+        || head
+            .uri
+            .port_u16()
+            .is_some_and(|port| [5000, 35357].contains(&port))
+}
+
+/// Returns true if the path belongs to Identity. If it is not known to be for Keystone, all of its
+/// resources are known only behind its name: other clouds have a `v3` with users and projects, too.
+fn mints(segments: &[String], read: bool, identity: bool) -> bool {
+    (0..segments.len()).any(|at| {
         let before = at.checked_sub(1).and_then(|at| segments.get(at));
-        openstack || before.is_none_or(|it| ["identity", "keystone"].contains(&it.as_str()))
-    };
-    let mut places = (0..segments.len()).filter(|at| is_place(*at));
-    places.any(|at| match segments.get(at..).unwrap_or_default() {
-        [version, rest @ ..] if version == "v3" => mints_v3(rest, read),
-        // Identity v2.0. Neutron has the same version, but other resources.
-        [version, first, ..] if version == "v2.0" => {
-            ["tokens", "ec2tokens", "users"].contains(&first.as_str())
+        let named = before.is_some_and(|it| ["identity", "keystone"].contains(&it.as_str()));
+        let whole = identity || named;
+        if !whole && before.is_some() {
+            return false;
         }
-        _ => false,
+        match segments.get(at..).unwrap_or_default() {
+            [version, rest @ ..] if version == "v3" => {
+                mints_own(rest, read) || whole && mints_v3(rest, read)
+            }
+            // Identity v2.0. Neutron has the same version, but other resources.
+            [version, first, ..] if version == "v2.0" => {
+                ["tokens", "ec2tokens"].contains(&first.as_str())
+                    || whole && !read && first == "users"
+            }
+            _ => false,
+        }
     })
+}
+
+/// Returns true for resources of Identity whose names no other cloud has below `v3`.
+fn mints_own(rest: &[String], read: bool) -> bool {
+    match rest {
+        [first, ..] if SECRET.contains(&first.as_str()) => true,
+        [first, ..] if first == "auth" || first.starts_with("os-") => mints_v3(rest, read),
+        [users, _, own, ..] if users == "users" => own == "application_credentials" && !read,
+        _ => false,
+    }
 }
 
 fn mints_v3(rest: &[String], read: bool) -> bool {
     let Some(first) = rest.first().map(String::as_str) else {
         return false;
     };
-    // Of a project, only its roles matter; Google's monitoring has such paths, too.
-    let beside = first == "projects" && rest.len() > 2 && rest.iter().all(|it| it != "roles");
-    let identity = IDENTITY.contains(&first) && !beside;
+    let identity = IDENTITY.contains(&first);
     let secret = |segment: &String| SECRET.contains(&segment.as_str());
     // Federated login uses GET.
     let federated = rest.iter().any(|it| it == "os-federation")
@@ -254,6 +316,12 @@ mod tests {
             ("POST", "/v1/certificates"),
             ("POST", "/v3/p/volume-transfers"),
             ("GET", "/v2/share-access-rules?share_id=1"),
+            ("POST", "/v3/attachments"),
+            ("GET", "/v1/nodes/n1/states/console"),
+            ("GET", "/v3/3f0d1b5c/attachments/7"),
+            ("PUT", "/volume/v3/3f0d1b5c/attachments/7"),
+            ("POST", "/v1/3f0d1b5c/stacks"),
+            ("GET", "/heat-api/v1/3f0d1b5c/stacks/s/7/outputs/key"),
         ] {
             assert!(refused(method, path), "{method} {path}");
         }
@@ -347,6 +415,22 @@ mod tests {
     }
 
     #[test]
+    fn keystone_is_known_without_its_token() {
+        for (uri, expected) in [
+            ("https://keystone.example.com/v3/users", true),
+            ("https://identity.cloud.example/v3/users", true),
+            ("https://cloud.example:5000/v3/users", true),
+            ("https://cloud.example/identity/v3/users", true),
+            ("https://cloud.example/v3/users", false),
+        ] {
+            let (head, ()) = Request::post(uri).body(()).unwrap().into_parts();
+            let bearer = Place::header("authorization", "Bearer ").unwrap();
+            let denied = super::check(&head, b"{}", Some(&bearer)).is_err();
+            assert_eq!(denied, expected, "{uri}");
+        }
+    }
+
+    #[test]
     fn openstack_requests_of_a_controller_are_allowed() {
         for (method, path) in [
             ("GET", "/"),
@@ -362,6 +446,10 @@ mod tests {
             ("DELETE", "/v2.0/floatingips/1"),
             ("POST", "/v3/3f0d1b5c/volumes"),
             ("GET", "/v1/secrets/1"),
+            ("PUT", "/v2.0/subnets/1/tags/tsigkeys"),
+            ("GET", "/v2.1/servers/7/metadata/stacks"),
+            ("POST", "/v1/AUTH_p/stacks/root"),
+            ("GET", "/v2.0/users"),
         ] {
             assert!(!refused(method, path), "{method} {path}");
         }

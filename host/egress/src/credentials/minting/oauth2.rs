@@ -66,10 +66,9 @@ const GOOGLE: &[&str] = &[
     "importsshpublickey",
 ];
 
-/// Google's resources and methods that are segments of a path: what a server writes to its console,
-/// keys for signed URLs, startup scripts and SSH keys, certificates and passwords of databases, and
-/// requests in the form of gRPC, of which the path is only the name of the method.
-const GOOGLE_PATHS: &[&str] = &[
+/// Google's resources and methods below a project: what a server writes to its console, keys for
+/// signed URLs, startup scripts and SSH keys, certificates and passwords of databases.
+const GOOGLE_TYPES: &[&str] = &[
     "serialport",
     "screenshot",
     "getguestattributes",
@@ -79,93 +78,72 @@ const GOOGLE_PATHS: &[&str] = &[
     "setiampolicy",
     "createephemeral",
     "sslcerts",
-    "sshpublickeys",
     "setserviceaccount",
     "authstring",
+    "keystring",
     "identityawareproxyclients",
-    "$rpc",
 ];
 
-/// Resources of any cloud with access to a cluster, a network or a server.
-const ACCESS: &[&str] = &[
-    "accessprofiles",
-    "kubeconfig",
-    "request_console",
-    "reset_password",
-    "sharedkey",
-    "sharedkeys",
-    "vpndeviceconfigurationscript",
-    "trustedaccessrolebindings",
-    "agentregistrationinformation",
-];
+/// Places in a path below a project that have no name behind them.
+const GOOGLE_SINGLE: &[&str] = &["global", "aggregated"];
 
-/// Prefixes of Azure's actions, which are the last segment of the path of a POST request.
+/// Prefixes of Azure's actions that return a secret, set one, or run commands. Reads of Azure are
+/// GET: what is listed with POST has secrets.
 const AZURE: &[&str] = &[
+    "addkey",
+    "addpassword",
     "begingetaccess",
-    "listquerykeys",
-    "listcallbackurl",
-    "publishxml",
-    "readonlykeys",
-    "listkeys",
-    "liststorage",
-    "listnotebook",
-    "listcontainer",
-    "listbuild",
-    "listvalue",
     "createshareable",
+    "elevateaccess",
+    "executescript",
+    "generate",
+    "getaccesstoken",
     "getdataplane",
     "getgatewaysettings",
-    "listsecrets",
-    "listcredentials",
-    "listcluster",
-    "listaccountsas",
-    "listservicesas",
-    "listsas",
-    "listconnectionstrings",
-    "listadmin",
-    "listuser",
-    "regeneratekey",
-    "generatecredentials",
-    "getaccesstoken",
-    "retrievebootdiagnosticsdata",
-    "regenerate",
-    "rotate",
-    "generate",
     "getkeys",
     "getsecrets",
-    "listauth",
-    "listapikeys",
-    "listpublishing",
-    "listtoken",
-    "listpassword",
-    "listsync",
-    "addpassword",
-    "addkey",
+    "getssotoken",
+    "getvpnprofilepackageurl",
+    "list",
+    "publishxml",
+    "readonlykeys",
+    "regenerate",
     "resetpassword",
     "resetserviceprincipal",
-    "elevateaccess",
+    "retrievebootdiagnosticsdata",
+    "rotate",
     "runcommand",
-    "executescript",
+    "token",
 ];
 
-/// Azure's resources with which the plugin would run commands, or get permissions, when they are
-/// created: they are segments of a path.
-const AZURE_PATHS: &[&str] = &[
-    "runcommands",
-    "extensions",
-    "roleassignments",
-    "roledefinitions",
-    "serialports",
-];
+/// Prefixes of Azure's lists that have no secrets, although they need POST.
+const AZURE_LISTS: &[&str] = &["listactive", "listnetworkmanager"];
 
-/// Azure's resources with secrets, and templates that can return those of any resource, and the
-/// provider that they belong to, because their names are common.
-const AZURE_OF: &[(&str, &str)] = &[
+/// Azure's resources with secrets, and those with templates that can return the secrets of any
+/// resource. Behind the name is the provider, if the name is common.
+const AZURE_SECRETS: &[(&str, &str)] = &[
+    ("sharedkey", ""),
+    ("sharedkeys", ""),
+    ("accessprofiles", ""),
+    ("vpndeviceconfigurationscript", ""),
+    ("trustedaccessrolebindings", ""),
+    ("agentregistrationinformation", ""),
     ("deployments", "microsoft.resources"),
     ("deploymentscripts", "microsoft.resources"),
     ("authorizations", "microsoft.network"),
     ("sourcecontrols", "microsoft.web"),
-    ("token", "functions"),
+    ("token", "microsoft.web"),
+];
+
+/// Azure's resources with which the plugin would run commands, or get permissions or an identity,
+/// when they are created.
+const AZURE_CREATION: &[(&str, &str)] = &[
+    ("runcommands", "microsoft.compute"),
+    ("extensions", "microsoft.compute"),
+    ("serialports", ""),
+    ("roleassignments", "microsoft.authorization"),
+    ("roledefinitions", "microsoft.authorization"),
+    ("federatedidentitycredentials", ""),
 ];
 
 /// Returns an error if the answer to the request would be a secret.
@@ -182,15 +160,8 @@ pub(crate) fn check(head: &Parts) -> Result<(), Failure> {
     let batches = BATCH_HOSTS
         .iter()
         .any(|domain| host == *domain || host.ends_with(&format!(".{domain}")));
-    // Azure returns the user data of a server if it is asked to.
-    let query = unpercent(head.uri.query().unwrap_or_default()).to_ascii_lowercase();
-    let mut parameters = query.split(|byte| b"&;".contains(byte));
-    let user_data = parameters.any(|parameter| {
-        let has = |word| memmem::find(parameter, word).is_some();
-        has(b"expand") && has(b"userdata")
-    });
     let minting = issuer
-        || user_data
+        || expands_user_data(head.uri.query().unwrap_or_default())
         || path_segments(head.uri.path())
             .iter()
             .any(|segments| mints(segments, &head.method) || batches && is_batch(segments));
@@ -203,40 +174,103 @@ pub(crate) fn check(head: &Parts) -> Result<(), Failure> {
     )))
 }
 
+/// Returns true if the query asks Azure for the user data of a server: `$expand=userData`.
+fn expands_user_data(query: &str) -> bool {
+    let query = unpercent(query).to_ascii_lowercase();
+    query.split(|byte| b"&;".contains(byte)).any(|parameter| {
+        let mut halves = parameter.splitn(2, |byte| *byte == b'=');
+        let name = halves.next().unwrap_or_default().trim_ascii();
+        let value = halves.next().unwrap_or_default();
+        [&b"expand"[..], b"$expand"].contains(&name) && memmem::find(value, b"userdata").is_some()
+    })
+}
+
 fn mints(segments: &[String], method: &Method) -> bool {
+    let any = (0..segments.len()).any(|at| match segments.get(at..).unwrap_or_default() {
+        [projects, behind @ ..] if projects == "projects" && google(behind, method) => true,
+        [providers, provider, rest @ ..] if providers == "providers" => {
+            provider.contains('.') && azure(provider, rest, method)
+        }
+        [provider, rest @ ..] if provider.starts_with("microsoft.") => {
+            azure(provider, rest, method)
+        }
+        _ => false,
+    });
+    any || google_form(segments, method) || access(segments, method)
+}
+
+/// Returns true for secrets of Google in what is behind `projects`: the name of the project, then
+/// resources, each with its name, and perhaps a method.
+fn google(behind: &[String], method: &Method) -> bool {
     let read = matches!(*method, Method::GET | Method::HEAD);
-    let Some(last) = segments.last() else {
-        return false;
-    };
-    let custom = last.rsplit_once(':').map(|(_, method)| method);
-    let google = custom.is_some_and(|method| GOOGLE.contains(&method));
-    let under = |name: &str| segments.iter().any(|it| it == name);
+    let mut rest = behind.iter().skip(1);
+    let mut types = Vec::new();
+    while let Some(kind) = rest.next() {
+        types.push(kind.split(':').next().unwrap_or_default());
+        if !GOOGLE_SINGLE.contains(&kind.as_str()) {
+            rest.next();
+        }
+    }
     // The plugin would know the private part of a key that it uploads.
-    let of_account = matches!(last.as_str(), "keys" | "keys:upload") && under("serviceaccounts");
-    let of_project = matches!(last.split(':').next(), Some("keys")) && under("locations")
-        || custom == Some("clone") && under("keys");
-    let made = of_account || of_project || last == "hmackeys";
-    let makes_key = !read && (made || under("federatedidentitycredentials"));
-    let shows_key = last == "keystring";
-    let azure = *method == Method::POST
-        && (AZURE.iter().any(|action| last.starts_with(action))
-            || last == "token" && under("providers"));
-    let named = |names: &[&str]| segments.iter().any(|it| names.contains(&it.as_str()));
-    let google_path = named(GOOGLE_PATHS);
-    let azure_provider = under("microsoft.authorization") || under("microsoft.compute");
-    let azure_of = AZURE_OF.iter().any(|(name, of)| under(name) && under(of));
-    let azure_path =
-        !read && (azure_provider && named(AZURE_PATHS) || last == "list" && under("config"));
-    let token = last == "token" && (under("oauth2") || under("oauth"));
-    google
-        || makes_key
-        || shows_key
-        || azure
-        || azure_of
-        || google_path
-        || azure_path
-        || token
-        || named(ACCESS)
+    let makes_key = match types.as_slice() {
+        ["serviceaccounts" | "locations", "keys"] | [.., "hmackeys"] => !read,
+        _ => false,
+    };
+    makes_key || types.iter().any(|kind| GOOGLE_TYPES.contains(kind))
+}
+
+/// Returns true for the forms of Google's secrets that are the same everywhere: custom methods, SSH
+/// keys of users, and gRPC, of which the path is only the name of the method.
+fn google_form(segments: &[String], method: &Method) -> bool {
+    let custom = segments.last().and_then(|last| last.rsplit_once(':'));
+    let clones = |resource: &str| resource == "clone" && *method == Method::POST;
+    match segments {
+        _ if custom.is_some_and(|(_, it)| GOOGLE.contains(&it) || clones(it)) => true,
+        [.., users, _, keys] | [.., users, _, keys, _] if users == "users" => {
+            keys == "sshpublickeys"
+        }
+        [rpc, ..] if rpc == "$rpc" => true,
+        [service, _] => service.starts_with("google."),
+        _ => false,
+    }
+}
+
+/// Returns true for secrets of Azure in what is behind the name of a provider: resources, each with
+/// its name. A POST has an action at its end.
+fn azure(provider: &str, rest: &[String], method: &Method) -> bool {
+    let read = matches!(*method, Method::GET | Method::HEAD);
+    let has = |list: &[(&str, &str)]| {
+        let is = |kind: &String| {
+            let mut list = list.iter();
+            list.any(|(name, of)| name == kind && (of.is_empty() || *of == provider))
+        };
+        rest.iter().step_by(2).any(is)
+    };
+    let starts = |list: &[&str]| {
+        let action = rest.last();
+        action.is_some_and(|action| list.iter().any(|start| action.starts_with(start)))
+    };
+    has(AZURE_SECRETS)
+        || !read && has(AZURE_CREATION)
+        || *method == Method::POST && starts(AZURE) && !starts(AZURE_LISTS)
+}
+
+/// Returns true for access to clusters and servers, and tokens, as many clouds have them.
+fn access(segments: &[String], method: &Method) -> bool {
+    match segments {
+        [.., clusters, _, file] if clusters.contains("cluster") => {
+            ["kubeconfig", "credentials"].contains(&file.as_str())
+        }
+        [.., clusters, _] if clusters.ends_with("cluster-kubeconfig") => true,
+        [.., actions, action] if actions == "actions" => {
+            ["request_console", "reset_password"].contains(&action.as_str())
+        }
+        [before @ .., token] => {
+            let oauth = |it: &String| ["oauth", "oauth2", "os-oauth2"].contains(&it.as_str());
+            *method == Method::POST && token == "token" && before.iter().any(oauth)
+        }
+        [] => false,
+    }
 }
 
 fn is_batch(segments: &[String]) -> bool {
@@ -401,6 +435,23 @@ mod tests {
             ),
             ("POST", format!("{compute}/setServiceAccount")),
             (
+                "POST",
+                "https://compute.googleapis.com/compute/v1/projects/p/global/backendBuckets/b/addSignedUrlKey"
+                    .to_owned(),
+            ),
+            (
+                "POST",
+                "https://a.example/google.iam.admin.v1.IAM/CreateServiceAccountKey".to_owned(),
+            ),
+            (
+                "POST",
+                format!("{azure}/Microsoft.Network/virtualNetworkGateways/g/listRadiusSecrets"),
+            ),
+            (
+                "GET",
+                format!("{azure}/Microsoft.Web/sites/s/functions/admin/token"),
+            ),
+            (
                 "GET",
                 format!("{azure}/Microsoft.Compute/virtualMachines/v?$expand=user%44ata"),
             ),
@@ -467,6 +518,22 @@ mod tests {
             (
                 "GET",
                 "https://management.azure.com/subscriptions/s/providers/Microsoft.Network/loadBalancers/token",
+            ),
+            (
+                "POST",
+                "https://management.azure.com/subscriptions/s/providers/Microsoft.Network/networkManagers/m/listActiveConnectivityConfigurations",
+            ),
+            (
+                "PUT",
+                "https://management.azure.com/subscriptions/s/providers/Microsoft.Compute/virtualMachines/extensions",
+            ),
+            (
+                "GET",
+                "https://compute.googleapis.com/compute/v1/projects/p/zones/z/instances/screenshot",
+            ),
+            (
+                "DELETE",
+                "https://compute.googleapis.com/compute/v1/projects/p/global/addresses/setMetadata",
             ),
             (
                 "PATCH",

@@ -49,6 +49,9 @@ const RESOURCES: &[&str] = &[
     "identity",
 ];
 
+/// Resources directly behind `/api` that log in.
+const LOGINS: &[&str] = &["session", "sessions", "token"];
+
 /// Parts of the REST APIs.
 const PARTS: &[&str] = &[
     "appliance",
@@ -77,13 +80,18 @@ const ISSUERS: &[&str] = &[
 /// that changes paths.
 pub(crate) fn may_be_soap(head: &Parts, place: Option<&Place>) -> bool {
     let mut kinds = head.headers.get_all(CONTENT_TYPE).iter();
-    let sdk = |segments: &Vec<String>| segments.iter().any(|it| it == "sdk");
     is_session(place)
         || !is_bodiless(&head.method)
             && (kinds.any(|kind| {
                 let kind = String::from_utf8_lossy(kind.as_bytes()).to_ascii_lowercase();
                 kind.contains("xml") || kind.contains("soap")
-            }) || path_segments(head.uri.path()).iter().any(sdk))
+            }) || is_sdk(head))
+}
+
+/// Returns true if the path is that of the Web Services API.
+fn is_sdk(head: &Parts) -> bool {
+    let paths = path_segments(head.uri.path());
+    paths.iter().flatten().any(|it| it == "sdk")
 }
 
 /// Returns true if the credential is a session of vSphere.
@@ -128,6 +136,11 @@ pub(crate) fn check(head: &Parts, body: &[u8], place: Option<&Place>) -> Result<
             "SOAP bodies must not have a document type",
         ));
     }
+    // Other clouds have XML with such elements, but no envelope.
+    let vsphere = is_session(place) || is_sdk(head);
+    if !vsphere && !elements(&lower).any(|name| name == "envelope") {
+        return Ok(());
+    }
     match elements(&lower).find(|name| is_operation(name)) {
         Some(name) => Err(refusal(&format!(
             "operation {}",
@@ -138,30 +151,35 @@ pub(crate) fn check(head: &Parts, body: &[u8], place: Option<&Place>) -> Result<
 }
 
 /// Returns the segment that names an operation, a resource or a service that hands out secrets.
-/// Without a session of vSphere, operations and resources only count below the paths of its APIs,
-/// because names of servers and load balancers of other clouds are segments, too.
+/// Without a session of vSphere, they only count at their places in its APIs, because names of
+/// servers and load balancers of other clouds are segments, too.
 fn in_path<'a>(segments: &'a [String], method: &Method, session: bool) -> Option<&'a str> {
-    let first = segments.first().filter(|it| ISSUERS.contains(&it.as_str()));
-    let below = |roots: &[&str], at: usize| {
-        let mut before = segments.iter().take(at);
-        session || before.any(|it| roots.contains(&it.as_str()))
-    };
-    // Behind `api` and `rest`, the name of a part of vSphere, or the resource itself.
-    let is_vsphere = |at: usize| {
-        let root = segments.iter().position(|it| it == "api" || it == "rest");
-        let part = root.and_then(|root| segments.get(root + 1));
-        session || part.is_some_and(|it| PARTS.contains(&it.as_str())) || root == at.checked_sub(1)
-    };
-    let mut rest = segments.iter().enumerate().filter(|(at, segment)| {
-        is_operation(segment) && below(&["sdk"], *at)
-            || *method != Method::GET
-                && RESOURCES.contains(&segment.as_str())
-                && below(&["api", "rest"], *at)
-                && is_vsphere(*at)
-    });
-    first
-        .or_else(|| rest.next().map(|(_, segment)| segment))
-        .map(String::as_str)
+    let changes = *method != Method::GET;
+    let issuer = segments
+        .first()
+        .filter(|it| (session || changes) && ISSUERS.contains(&it.as_str()));
+    // `/sdk/vim25/VERSION/TYPE/OBJECT/OPERATION`.
+    let sdk = session || segments.iter().any(|it| it == "sdk");
+    let operation = segments.last().filter(|it| sdk && is_operation(it));
+    let resource = resources(segments, session)
+        .iter()
+        .find(|it| changes && RESOURCES.contains(&it.as_str()));
+    issuer.or(operation).or(resource).map(String::as_str)
+}
+
+/// Returns the segments that are resources of the REST APIs: what is behind the name of a part of
+/// vSphere, and what logs in.
+fn resources(segments: &[String], session: bool) -> &[String] {
+    let root = segments.iter().position(|it| it == "api" || it == "rest");
+    let behind = root
+        .and_then(|root| segments.get(root + 1..))
+        .unwrap_or_default();
+    match behind {
+        _ if session => segments,
+        [part, rest @ ..] if PARTS.contains(&part.as_str()) => rest,
+        [login, ..] if LOGINS.contains(&login.as_str()) => behind.get(..1).unwrap_or_default(),
+        _ => &[],
+    }
 }
 
 fn is_operation(name: &str) -> bool {

@@ -59,6 +59,10 @@ fn only_headers_that_a_plugin_may_send_can_be_listed() {
         ("headers: [X-Remote-User]", "is never sent"),
         ("headers: [Authorization]", "guestAuth"),
         ("headers: [cookie]", "guestAuth"),
+        ("headers: [X-HTTP-Method-Override]", "always denied"),
+        ("headers: [x-original-url]", "always denied"),
+        ("headers: [Host]", "set by Skydock"),
+        ("headers: [transfer-encoding]", "set by Skydock"),
         ("headers: ['a b']", "not a valid header"),
         ("queryParameters: ['a b']", "not a valid name"),
     ] {
@@ -133,6 +137,16 @@ fn an_error_names_the_rule_the_field_and_the_fix() {
         ("name: API", "name", "lower-case"),
         ("to: https://api.example.com", "to", "for example `:443`"),
         ("to: 'http://169.254.169.254:80'", "to", "use a credential"),
+        (
+            "to: 'https://[::ffff:169.254.169.254]:443'",
+            "to",
+            "use a credential",
+        ),
+        (
+            "to: 'http://metadata.google.internal:80'",
+            "to",
+            "use a credential",
+        ),
         ("methods: [CONNECT]", "methods", "one of GET"),
         ("methods: [get]", "methods", "one of GET"),
         ("paths: [v3]", "paths", "expected for example /v3/"),
@@ -140,6 +154,11 @@ fn an_error_names_the_rule_the_field_and_the_fix() {
         ("actions: ['a b']", "actions", "not a valid action"),
         ("reads: ['?']", "reads", "not a valid action"),
         ("addresses: [10.0.0.0/33]", "addresses", "10.1.0.0/16"),
+        (
+            "addresses: ['::ffff:169.254.169.254']",
+            "addresses",
+            "is always denied",
+        ),
         (
             "addresses: [169.254.169.254/32]",
             "addresses",
@@ -320,6 +339,18 @@ fn warns_about_rules_that_may_be_unintended() {
             "every private network",
         ),
         (
+            "[{name: a, to: 'https://a.b:443', addresses: ['::ffff:10.0.0.0/104']}]",
+            "no effect",
+        ),
+        (
+            "[{name: a, to: 'https://a.b:443', addresses: [224.0.0.0/4]}]",
+            "no effect",
+        ),
+        (
+            "[{name: a, to: 'https://a.b:443', addresses: ['64:ff9b::/96']}]",
+            "no effect",
+        ),
+        (
             "[{name: a, to: 'https://10.0.0.1:443'}]",
             "otherwise all requests are denied",
         ),
@@ -343,6 +374,8 @@ fn warns_about_rules_that_may_be_unintended() {
             "{yaml}: {all:?}"
         );
     }
+    let open = "[{name: a, to: 'https://a.b:443', addresses: [10.0.0.0/8, 100.64.0.0/10, 192.0.0.0/8, 'fd00::/8', '2001:db8::/31']}]";
+    assert!(warnings(&read(open).unwrap()).is_empty());
     let apart = "[{name: a, to: 'https://a.b:443', paths: [/x]}, {name: b, to: 'https://a.b:443', paths: [/y], guestAuth: allowed}]";
     assert!(warnings(&read(apart).unwrap()).is_empty());
     let alike =

@@ -303,11 +303,16 @@ fn a_node_has_no_address_of_services_or_other_pods() {
         check("10.244.2.1", held(pods_of("n2"))),
         refused(pods_of("n2"))
     );
+    assert_eq!(
+        check("10.244.2.1", held(pods_of("n1"))),
+        refused(pods_of("n1")),
+        "a Pod on itself"
+    );
     for (text, taken) in [
         // The range of Pods may be that of the cloud's network.
         ("10.1.0.1", Taken::default()),
-        ("10.244.2.1", held(pods_of("n1"))),
         ("10.244.7.1", held(pods_of("n2"))),
+        ("10.244.7.1", held(pods_of("n1"))),
         ("10.1.0.1", held(Holder::Node("n2".into()))),
         (
             "10.1.0.1",
@@ -318,6 +323,62 @@ fn a_node_has_no_address_of_services_or_other_pods() {
         ),
     ] {
         assert_eq!(check(text, taken), None, "{text}");
+    }
+}
+
+// Holds: SEC-16
+// Holds: SEC-60
+#[test]
+fn names_of_other_objects_are_rejected() {
+    let dns = Holder::Node("n2".into());
+    let named = |node: &str| Holder::NodeName(node.into());
+    let balancer = Holder::LoadBalancer {
+        namespace: "ns".into(),
+        name: "theirs".into(),
+    };
+    let (strict, open) = (
+        IngressRules::default(),
+        IngressRules {
+            node_addresses: true,
+            ..IngressRules::default()
+        },
+    );
+    // For a node, a load balancer, and one that may have addresses of nodes.
+    for (holder, of_node, balanced, opened) in [
+        (dns, true, false, true),
+        (named("n1"), true, false, true),
+        (named("n2"), false, false, true),
+        (balancer, true, false, false),
+    ] {
+        let one = || vec![holder.clone()];
+        assert_eq!(
+            (
+                IngressRules::node_name(&n1(), one()).is_ok(),
+                strict.load_balancer_name(one()).is_ok(),
+                open.load_balancer_name(one()).is_ok()
+            ),
+            (of_node, balanced, opened),
+            "{holder}"
+        );
+    }
+}
+
+#[test]
+fn a_rejection_for_a_node_names_no_flag() {
+    let net: IpNet = "10.96.0.0/12".parse().unwrap();
+    let pods = Holder::Pods {
+        node: "n2".into(),
+        cidr: "10.244.2.0/24".into(),
+    };
+    for why in [
+        Refused::Service(net),
+        Refused::Pod(net),
+        Refused::Held(pods),
+        Refused::Held(Holder::NodeName("n2".into())),
+    ] {
+        assert!(why.to_string().contains("--load-balancer"), "{why}");
+        let of_node = Refused::OfNode(Box::new(why));
+        assert!(!of_node.to_string().contains("--"), "{of_node}");
     }
 }
 

@@ -7,7 +7,7 @@ use skydock_cloud::{self as cloud, Capability};
 use super::{Guest, exported, generated::instances};
 use crate::{
     answers::{
-        AnswerError, Checked, Element, Refused,
+        AnswerError, Checked, Element, IngressRules, Refused,
         names::{self, Meant},
         pairs, text, value,
     },
@@ -72,6 +72,7 @@ impl<'a, 's> Guest<'a, 's> {
                     let taken = shared.taken(address);
                     shared.ingress.node(address, node, &taken)
                 }
+                Meant::Name(name) => IngressRules::node_name(node, shared.named(name)),
                 Meant::Service { namespace, name } => shared.no_service(namespace, name),
             };
             Ok(each(nodes, answer, |node, it| {
@@ -147,14 +148,14 @@ fn written(
             judge(Meant::Address(address)).map_err(|why| AnswerError::Address {
                 what,
                 address,
-                why,
+                why: Refused::OfNode(Box::new(why)),
             })?;
         }
         Err(_) => {
             let refused = |why| AnswerError::Name {
                 what,
                 name: Quoted::new(&checked.address),
-                why,
+                why: Refused::OfNode(Box::new(why)),
             };
             let has_it = || {
                 let mut known = node.addresses.iter();
@@ -164,8 +165,8 @@ fn written(
                 // It was chosen when the kubelet registered the node.
                 Err(Refused::ClusterName | Refused::ServiceName(_))
                     if checked.address == node.name => {}
-                // A Service that was created later does not take away the name.
-                Err(Refused::ServiceName(_)) if has_it() => {}
+                // A Service or a node that was created later does not take away the name.
+                Err(Refused::ServiceName(_) | Refused::Held(_)) if has_it() => {}
                 named => named.map_err(refused)?,
             }
         }

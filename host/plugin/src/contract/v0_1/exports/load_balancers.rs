@@ -127,6 +127,7 @@ fn judge(shared: &Shared, service: &cloud::Service) -> impl Fn(Meant<'_>) -> Res
             let taken = shared.taken(address);
             shared.ingress.load_balancer(address, service, &taken)
         }
+        Meant::Name(name) => shared.ingress.load_balancer_name(shared.named(name)),
         Meant::Service { namespace, name } => shared.no_service(namespace, name),
     }
 }
@@ -259,6 +260,7 @@ mod tests {
         };
         let judge = |meant: Meant<'_>| match meant {
             Meant::Address(address) => rules.load_balancer(address, &service, &Taken::default()),
+            Meant::Name(_) => Ok(()),
             Meant::Service { namespace, name } => match (namespace, name) {
                 ("shop" | "home", "db") => Err(Refused::ServiceName("shop/db".into())),
                 _ => Ok(()),

@@ -1,7 +1,7 @@
 use skydock_cloud::Pairs;
 
 use super::*;
-use crate::answers::{IngressRules, Taken};
+use crate::answers::Taken;
 use crate::contract::v0_1::bindings::skydock::provider::types as wit;
 use crate::permissions::Permissions;
 
@@ -26,6 +26,8 @@ fn checked(it: instances::Instance) -> Checked<cloud::Instance> {
     let rules = IngressRules::default();
     let judge = |meant: Meant<'_>| match meant {
         Meant::Address(address) => rules.node(address, &node, &Taken::default()),
+        Meant::Name("n2" | "old.shop") => Err(Refused::Held(cloud::Holder::NodeName("n2".into()))),
+        Meant::Name(_) => Ok(()),
         Meant::Service {
             namespace: "shop",
             name,
@@ -233,6 +235,11 @@ fn an_instance_with_a_name_of_the_cluster_is_rejected() {
         "{refused}"
     );
     assert!(named(InternalDns, "db").is_ok() && named(InternalDns, "db.corp").is_ok());
+    let refused = named(Hostname, "n2").unwrap_err().to_string();
+    assert_eq!(
+        refused,
+        "address `n2` is rejected: it is the name of node n2"
+    );
     // The name of the node itself, which its kubelet has chosen, and one that it already has.
     assert!(named(Hostname, "n1.default.svc").is_ok());
     assert!(named(Hostname, "old.shop").is_ok());
