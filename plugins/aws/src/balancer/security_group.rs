@@ -22,6 +22,7 @@ use crate::{
             network::{self, CreatedGroup, SecurityGroup},
             permission::{self, Rule, Rules, Source},
         },
+        failure::Failure,
     },
     cloud::Cloud,
     store,
@@ -242,6 +243,17 @@ impl Cloud<'_> {
         let since: u64 = store::load(self.store, &key).unwrap_or(self.now);
         store::save(self.store, &key, &since, WAITING);
         self.now.saturating_sub(since) >= LONG
+    }
+
+    /// Returns the error for something that AWS does not delete because it is in use: in progress for
+    /// as long as AWS may need to release it.
+    pub(crate) fn in_use(&self, service: &Service, failure: &Failure) -> CloudError {
+        let text = failure.to_string();
+        if self.waits_long(service) {
+            CloudError::internal(text)
+        } else {
+            CloudError::in_progress(LETTING_GO, text)
+        }
     }
 
     /// Forgets since when parts of a Service's load balancer could not be deleted.

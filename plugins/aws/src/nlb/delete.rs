@@ -181,11 +181,7 @@ pub(crate) fn delete(
     let given = Annotations(&service.annotations).list(annotation::SECURITY_GROUPS);
     cloud.remove_groups(cluster.as_ref(), service, &security, &given)?;
     if let Some(failure) = waiting {
-        return Err(if cloud.waits_long(service) {
-            CloudError::internal(failure.to_string())
-        } else {
-            failure.into()
-        });
+        return Err(cloud.in_use(service, &failure));
     }
     cloud.store.remove(&key);
     Ok((found.is_some(), seen))
@@ -235,9 +231,6 @@ fn remove_target_groups(cloud: &Cloud<'_>, groups: &BTreeSet<String>) -> Result<
 /// example an endpoint service: somebody has to know and to change that.
 fn delete_balancer(cloud: &Cloud<'_>, arn: &str) -> Result<()> {
     match api::one(cloud.wire, &elbv2::on_balancer("DeleteLoadBalancer", arn)) {
-        Err(failure) if failure.code() == "ResourceInUse" => {
-            Err(CloudError::internal(failure.to_string()))
-        }
         Err(failure) if !failure.is_not_found() => Err(failure.into()),
         _ => Ok(()),
     }

@@ -3,6 +3,7 @@ use skydock_sdk::types::{Service, Transport};
 use super::*;
 use crate::{
     api::elb::{Backend, Instance, ListenerDescription},
+    balancer::{annotation, applied::Applied},
     config::Config,
     tags::Cluster,
     testing::{annotated, service},
@@ -112,6 +113,7 @@ fn only_differences_are_changed_in_order() {
                     .clone()
             ],
             fresh: other.listeners,
+            certified: Vec::new(),
         }
     );
     assert_eq!(
@@ -151,6 +153,24 @@ fn what_removed_annotations_set_is_undone() {
     assert_eq!(
         by(&web(&[draining]), &settled(&timed)),
         ["1 ModifyLoadBalancerAttributes"]
+    );
+}
+
+#[test]
+fn the_default_policy_replaces_a_removed_one() {
+    let mut wish = web(&[("ssl-cert", "arn")]);
+    assert_eq!(by(&wish, &settled(&wish)), Vec::<String>::new());
+    wish.undo(&Applied {
+        has_policy: true,
+        ..Applied::default()
+    });
+    assert_eq!(wish.policy.as_deref(), Some(annotation::DEFAULT_POLICY));
+    assert_eq!(
+        by(&wish, &settled(&wish)),
+        [
+            "0 CreateLoadBalancerPolicy",
+            "1 SetLoadBalancerPoliciesOfListener"
+        ]
     );
 }
 
