@@ -30,3 +30,5 @@ mod official;
 mod routes;
 #[path = "real/takeover.rs"]
 mod takeover;
+#[path = "real/users.rs"]
+mod users;

@@ -164,9 +164,7 @@ fn a_certificate_of_a_classic_listener_changes_in_place() {
     let world = World::new(1, "");
     let mut web = classic(&[(443, 30443)]);
     let arn = |name: &str| format!("arn:aws:iam::123456789012:server-certificate/{name}");
-    // moto uses the same protocol on both sides.
-    let same = annotation("backend-protocol", "ssl");
-    web.annotations = vec![annotation("ssl-cert", &arn("a")), same.clone()];
+    web.annotations = vec![annotation("ssl-cert", &arn("a"))];
     ensure(&world, &web).unwrap();
     let set = "SetLoadBalancerListenerSSLCertificate";
     let (create, delete) = ("CreateLoadBalancerListeners", "DeleteLoadBalancerListeners");
@@ -177,7 +175,7 @@ fn a_certificate_of_a_classic_listener_changes_in_place() {
         ("d", Some("AccessDenied"), &[set, delete, create]),
     ] {
         let mut changed = web.clone();
-        changed.annotations = vec![annotation("ssl-cert", &arn(name)), same.clone()];
+        changed.annotations = vec![annotation("ssl-cert", &arn(name))];
         let faults = code.map(|code| (set, 0, 1, code));
         *world.line.faults.borrow_mut() = faults.into_iter().collect();
         world.line.take();
