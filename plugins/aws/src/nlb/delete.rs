@@ -280,7 +280,7 @@ struct Stray {
 
 /// The target groups of the region.
 struct Groups {
-    /// The ARNs of the load balancer's target groups.
+    /// The ARNs of the load balancer's target groups, without those of the user.
     own: Vec<String>,
     /// Target groups with the prefix of the Service's names, which were created for it if their
     /// tags agree: they were never attached to a load balancer, or their load balancer was deleted.
@@ -311,7 +311,8 @@ fn groups(cloud: &Cloud<'_>, service: &Service, balancer: Option<&LoadBalancer>)
             ..
         } = group;
         let of = &load_balancer_arns.items;
-        if balancer.is_some_and(|balancer| of.contains(&balancer.load_balancer_arn)) {
+        let is_own = balancer.is_some_and(|balancer| of.contains(&balancer.load_balancer_arn));
+        if is_own && name::is_group(&target_group_name) {
             groups.own.push(target_group_arn);
         } else if target_group_name.starts_with(&prefix)
             && of.iter().all(|arn| arn.contains(&own_name))

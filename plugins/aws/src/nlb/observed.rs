@@ -17,6 +17,7 @@ use crate::{
         partly,
         wire::Wire,
     },
+    balancer::name,
     tags::Tags,
 };
 
@@ -83,7 +84,7 @@ impl Observed {
         let mut answers = send(wire, &calls).into_iter();
         observed.groups = answers
             .next()
-            .map(elbv2::groups)
+            .map(made_groups)
             .transpose()?
             .unwrap_or_default();
         for found in answers {
@@ -253,6 +254,17 @@ fn without_rejected(wire: &dyn Wire, call: &Call, failure: Failure) -> Answer<Fo
         rejected,
         ..Found::default()
     })
+}
+
+/// Returns the target groups of a load balancer from the answer to a request for them, without those
+/// of users, of which nothing is changed.
+///
+/// # Errors
+/// Fails if a request to AWS fails.
+pub(crate) fn made_groups(answer: Answer<Found>) -> Answer<Vec<TargetGroup>> {
+    let mut groups = elbv2::groups(answer)?;
+    groups.retain(|group| name::is_group(&group.target_group_name));
+    Ok(groups)
 }
 
 /// Returns tags by ARN, or `None` if the credentials do not allow reading them: the official

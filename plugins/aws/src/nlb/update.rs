@@ -11,7 +11,7 @@ use skydock_sdk::{
 };
 
 use super::{
-    observed::{DEREGISTER, REGISTER, read_tags, send},
+    observed::{DEREGISTER, REGISTER, made_groups, read_tags, send},
     wish,
 };
 use crate::{
@@ -50,7 +50,7 @@ pub(crate) fn update(cloud: &Cloud<'_>, service: &Service, members: &Members) ->
     let mut answers = send(cloud.wire, &calls).into_iter();
     let groups = answers
         .next()
-        .map(elbv2::groups)
+        .map(made_groups)
         .transpose()?
         .unwrap_or_default();
     let tags = read_tags(answers)?;

@@ -271,6 +271,49 @@ fn services_and_clusters_with_similar_names_stay_apart() {
 }
 
 #[test]
+fn a_target_group_that_the_user_attached_is_kept() {
+    let world = World::new(1, "");
+    let web = service(&[(80, 30080)]);
+    ensure(&world, &web).unwrap();
+    let own = format!("blue-{}", &web.uid[20..]);
+    let params = [
+        ("Name", own.as_str()),
+        ("Protocol", "TCP"),
+        ("Port", "8080"),
+        ("VpcId", world.vpc.as_str()),
+        ("TargetType", "instance"),
+    ];
+    let theirs = text(&world.elbv2("CreateTargetGroup", &params), "TargetGroupArn");
+    let lead = || {
+        let listener = text(&listeners(&world, &web), "ListenerArn");
+        let params = [
+            ("ListenerArn", listener.as_str()),
+            ("DefaultActions.member.1.Type", "forward"),
+            ("DefaultActions.member.1.TargetGroupArn", &theirs),
+        ];
+        world.elbv2("ModifyListener", &params);
+    };
+    let is_there = || {
+        world.elbv2(
+            "DescribeTargetGroups",
+            &[("TargetGroupArns.member.1", &theirs)],
+        )
+    };
+    lead();
+    ensure(&world, &web).unwrap();
+    assert!(!listeners(&world, &web).contains(&theirs));
+    is_there();
+    lead();
+    world
+        .call(|cloud| cloud.update_members(&web, &world.members()))
+        .unwrap();
+    let health = world.elbv2("DescribeTargetHealth", &[("TargetGroupArn", &theirs)]);
+    assert!(!health.contains(&world.machines[0]), "{health}");
+    world.call(|cloud| cloud.delete_balancer(&web)).unwrap();
+    is_there();
+}
+
+#[test]
 fn all_nodes_leave_and_come_back() {
     for kind in [Some("nlb"), None] {
         let mut world = World::new(2, "");
