@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use skydock_sdk::{
     Result,
-    types::{Service, ServicePort, Transport},
+    types::{IpFamily, Service, ServicePort, Transport},
 };
 
 use super::health;
@@ -78,6 +78,13 @@ impl Wish {
                 "port {} is not TCP, but classic load balancers support only TCP; for a network load balancer, set \
                  annotation {}: nlb",
                 port.port,
+                annotation::key(annotation::TYPE)
+            )));
+        }
+        let families = &service.ip_families;
+        if families.contains(&IpFamily::Ipv6) && !families.contains(&IpFamily::Ipv4) {
+            return Err(invalid(format!(
+                "classic load balancers reach nodes only over IPv4; for a network load balancer, set annotation {}: nlb",
                 annotation::key(annotation::TYPE)
             )));
         }

@@ -281,3 +281,26 @@ fn each_attribute_of_access_logs_is_restored() {
         "what remains of disabled logs is left"
     );
 }
+
+#[test]
+fn a_service_without_ipv4_is_rejected() {
+    use skydock_sdk::types::IpFamily::{Ipv4, Ipv6};
+    let config = Config::parse("[Global]\nRegion = eu-west-1\n", &[]).unwrap();
+    let cluster = Cluster {
+        id: "c".into(),
+        legacy: false,
+    };
+    for (families, expected) in [
+        (vec![], true),
+        (vec![Ipv4], true),
+        (vec![Ipv6, Ipv4], true),
+        (vec![Ipv6], false),
+    ] {
+        let web = Service {
+            ip_families: families,
+            ..service(&[("web", Transport::Tcp, 80, 30080)])
+        };
+        let wish = Wish::of(&web, &cluster, &config);
+        assert_eq!(wish.is_ok(), expected, "{:?}", web.ip_families);
+    }
+}
