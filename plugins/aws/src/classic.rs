@@ -184,7 +184,7 @@ pub(crate) fn ensure(
     let rejected = cloud.tell_rejected(service, &rejected);
     // The address of a new load balancer does not wait for the last node.
     errors.extend(rejected.filter(|_| !service.status.ingress.is_empty()));
-    errors.extend(awaited.error(service));
+    errors.extend(awaited.error(cloud, service));
     match warning::together(errors) {
         Some(error) => Err(error),
         None => Ok(status(there)),
@@ -473,7 +473,7 @@ pub(crate) fn update(cloud: &Cloud<'_>, service: &Service, members: &Members) ->
         .map(|group| cloud.sync_access(&cluster, &balancer.vpc_id, &name, group, nodes));
     errors.extend(opened.and_then(Result::err));
     errors.extend(cloud.tell_rejected(service, &rejected));
-    errors.extend(awaited.error(service));
+    errors.extend(awaited.error(cloud, service));
     warning::together(errors).map_or(Ok(()), Err)
 }
 

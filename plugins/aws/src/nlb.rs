@@ -180,7 +180,7 @@ pub(crate) fn ensure(
     let rejected = update::tell_rejected(cloud, service, rejected);
     // The address of a new load balancer does not wait for the last node.
     errors.extend(rejected.filter(|_| !service.status.ingress.is_empty()));
-    errors.extend(awaited.error(service));
+    errors.extend(awaited.error(cloud, service));
     match warning::together(errors) {
         Some(error) => Err(error),
         None => Ok(status(&observed.balancer)),

@@ -82,7 +82,7 @@ pub(crate) fn update(cloud: &Cloud<'_>, service: &Service, members: &Members) ->
         }
     }
     errors.extend(tell_rejected(cloud, service, &rejected));
-    errors.extend(awaited.error(service));
+    errors.extend(awaited.error(cloud, service));
     warning::together(errors).map_or(Ok(()), Err)
 }
 
