@@ -18,12 +18,13 @@ use crate::{
     },
     balancer::{
         annotation::{self, Annotations, Kind},
-        applied::{self, Applied},
-        fixed,
+        applied, fixed,
         machine::{self, Awaited, Members},
         name,
         node_rules::ClusterGroups,
-        security_group, warning,
+        security_group,
+        subnet::Chosen,
+        warning,
     },
     cloud::Cloud,
     tags::{Cluster, Tags},
@@ -102,17 +103,12 @@ pub(crate) fn ensure(
 ) -> Result<LoadBalancerStatus> {
     let cluster = cloud.identity()?.cluster;
     let mut wish = Wish::of(service, &cluster, cloud.config)?;
-    let mut applied = Applied {
-        tags: Annotations(&service.annotations)
-            .pairs(annotation::TAGS)
-            .into_keys()
-            .collect(),
-        ..Applied::default()
-    };
+    let mut applied = wish.applied(service);
     let applied_before = applied::before(cloud, &wish.name);
-    wish.removed_tags = applied_before.removed_tags(&wish.tags);
+    wish.undo(&applied_before);
     let found = find(cloud, &wish.name)?;
-    if found.is_none() && has_network(&wish.name)? {
+    let fresh = found.is_none();
+    if fresh && has_network(&wish.name)? {
         return Err(CloudError::internal(
             "the Service has a network load balancer, and its type cannot be changed: delete and recreate the Service",
         ));
@@ -125,27 +121,44 @@ pub(crate) fn ensure(
         Some(observed) => observed.balancer.vpc_id.clone(),
         None => cloud.vpc()?,
     };
-    let (groups, ruled) = security_groups(cloud, service, &cluster, &vpc, &wish)?;
+    let secured = security_groups(cloud, service, &cluster, &vpc, &wish);
     let ids = machine::ids(&members.all, &service.annotations);
     let mut places = cloud.places(&ids)?;
     let awaited = cloud.awaited(&ids);
     places.retain(|_, place| place.vpc == vpc || vpc.is_empty());
     let observed = match observed {
         Some(observed) => observed,
-        None => create(cloud, &wish, &cluster, &vpc, &groups)?,
+        None => create(
+            cloud,
+            &wish,
+            &cluster,
+            &vpc,
+            &secured.as_ref().map_err(Clone::clone)?.0,
+        )?,
     };
     let there = &observed.balancer;
     let annotations = Annotations(&service.annotations);
-    let ignored = annotations.ignored(Kind::Classic);
+    let ignored = annotations.ignored(Kind::Classic, service);
     cloud.warn(service, warning::ANNOTATION_IGNORED, &ignored);
     let fixed = fixed::scheme(annotations, wish.internal, &there.scheme);
     cloud.warn(service, warning::NOT_CHANGED, fixed.as_slice());
-    let before = &there.security_groups.items;
-    let former = former::exchange(cloud, &wish.name, before, &groups);
 
     // What AWS rejects does not stop the rest.
-    let mut errors: Vec<CloudError> = ruled.err().into_iter().collect();
-    errors.extend(subnets::settle(cloud, &cluster, &wish, there));
+    let mut errors = Vec::new();
+    let open = |group: &str| {
+        let nodes = access::Nodes {
+            places: &places,
+            are_partial: !awaited.ids.is_empty(),
+        };
+        cloud.sync_access(&cluster, &vpc, &wish.name, group, nodes)
+    };
+    let (groups, failed) = ready_groups(secured, service, there, &open);
+    errors.extend(failed);
+    let before = &there.security_groups.items;
+    let former = former::exchange(cloud, &wish.name, before, &groups);
+    if !fresh {
+        errors.extend(subnets::settle(cloud, &cluster, &wish, there));
+    }
     let [first, second] = plan::stages(&wish, &observed, &groups);
     errors.extend(carry_out(cloud, &first));
     errors.extend(change_listeners(
@@ -157,11 +170,6 @@ pub(crate) fn ensure(
     let machines = places.keys().cloned().chain(staying(&awaited, there));
     let (rejected, failed) = change_machines(cloud, there, &machines.collect());
     errors.extend(failed);
-    let opened = match groups.first() {
-        Some(group) => cloud.sync_access(&cluster, &vpc, &wish.name, group, &places),
-        None => Ok(()),
-    };
-    errors.extend(opened.err());
     if errors.is_empty() {
         // The previous groups are in use until all changes are made.
         cloud.close_access(&cluster, Some(&vpc), &wish.name, &former.closing)?;
@@ -176,7 +184,7 @@ pub(crate) fn ensure(
     let rejected = cloud.tell_rejected(service, &rejected);
     // The address of a new load balancer does not wait for the last node.
     errors.extend(rejected.filter(|_| !service.status.ingress.is_empty()));
-    errors.extend(awaited.error(service));
+    errors.extend(awaited.error(cloud, service));
     match warning::together(errors) {
         Some(error) => Err(error),
         None => Ok(status(there)),
@@ -243,6 +251,32 @@ fn security_groups(
     Ok((groups, ruled))
 }
 
+/// Lets the nodes accept the traffic of the load balancer, and returns its security groups: if the
+/// rules of the next ones cannot be set, the current ones. Also returns the errors.
+fn ready_groups(
+    secured: Result<(Vec<String>, Result<()>)>,
+    service: &Service,
+    there: &Description,
+    open: &dyn Fn(&str) -> Result<()>,
+) -> (Vec<String>, Vec<CloudError>) {
+    let before = &there.security_groups.items;
+    let mut errors = Vec::new();
+    match secured {
+        Ok((groups, ruled)) => {
+            errors.extend(ruled.err());
+            errors.extend(groups.first().and_then(|group| open(group).err()));
+            if errors.is_empty() || groups.iter().all(|group| before.contains(group)) {
+                return (groups, errors);
+            }
+        }
+        Err(error) => {
+            errors.push(error);
+            errors.extend(access::first(before, service).and_then(|group| open(group).err()));
+        }
+    }
+    (before.clone(), errors)
+}
+
 /// Returns the groups that this plugin must not delete.
 fn kept(cloud: &Cloud<'_>, service: &Service) -> Vec<String> {
     let annotations = Annotations(&service.annotations);
@@ -259,14 +293,17 @@ fn create(
     vpc: &str,
     groups: &[String],
 ) -> Result<Observed> {
-    let subnets = cloud.subnets(cluster, vpc, &wish.subnets, wish.need())?;
-    let subnets: BTreeSet<String> = subnets.into_iter().map(|(id, _)| id).collect();
-    let call = elb::with_listeners(elb::on("CreateLoadBalancer", &wish.name), &wish.listeners)
-        .with_some("Scheme", wish.internal.then_some("internal"))
-        .list("Subnets", &subnets)
-        .list("SecurityGroups", groups)
-        .tags("Tags", &wish.tags);
-    let dns_name = ask(cloud, &call)?.dns_name;
+    let create = |subnets: &[Chosen]| {
+        let subnets: BTreeSet<&String> = subnets.iter().map(|(id, _)| id).collect();
+        let call = elb::with_listeners(elb::on("CreateLoadBalancer", &wish.name), &wish.listeners)
+            .with_some("Scheme", wish.internal.then_some("internal"))
+            .list("Subnets", &subnets)
+            .list("SecurityGroups", groups)
+            .tags("Tags", &wish.tags);
+        let subnets: Vec<String> = subnets.into_iter().cloned().collect();
+        Ok(ask(cloud, &call).map(|found| (found.dns_name, subnets)))
+    };
+    let (dns_name, subnets) = cloud.create_in(cluster, vpc, &wish.subnets, wish.need(), &create)?;
     let described = |listener: &Listener| ListenerDescription {
         listener: listener.clone(),
         ..Default::default()
@@ -282,7 +319,7 @@ fn create(
             .map(described)
             .collect::<Vec<_>>()
             .into(),
-        subnets: subnets.iter().cloned().collect::<Vec<_>>().into(),
+        subnets: subnets.into(),
         security_groups: groups.to_vec().into(),
         ..Description::default()
     };
@@ -302,29 +339,68 @@ fn create(
 
 /// Sends the calls of a stage at once, and returns the errors.
 fn carry_out(cloud: &Cloud<'_>, stage: &[Call]) -> Vec<CloudError> {
-    let failed = cloud.wire.send(stage).into_iter().filter_map(Answer::err);
-    failed
-        .filter(|failure| failure.code() != "DuplicatePolicyName")
-        .map(CloudError::from)
-        .collect()
-}
-
-/// Replaces listeners, and returns the errors. A listener whose replacement AWS rejects is created
-/// again as it was.
-fn change_listeners(cloud: &Cloud<'_>, name: &str, changes: ListenerChanges) -> Vec<CloudError> {
-    let ListenerChanges { gone, fresh } = changes;
-    if !gone.is_empty() {
-        let ports = gone.iter().map(|one| one.load_balancer_port);
-        let call = elb::on("DeleteLoadBalancerListeners", name).list("LoadBalancerPorts", ports);
-        if let Err(failure) = api::one(cloud.wire, &call) {
-            return vec![failure.into()];
+    let mut errors = Vec::new();
+    for (call, answer) in stage.iter().zip(cloud.wire.send(stage)) {
+        match answer {
+            Err(failure) if failure.code() == "DuplicatePolicyName" => {}
+            Err(failure) if call.action == elb::ADD_TAGS => {
+                let (name, tags) = elb::tags_in(call);
+                let send =
+                    |part: &Tags| api::one(cloud.wire, &elb::add_tags(&name, part)).map(|_| ());
+                errors.extend(partly::add_tags(&tags, failure, &send).err());
+            }
+            Err(failure) => errors.push(failure.into()),
+            Ok(_) => {}
         }
     }
+    errors
+}
+
+/// Changes listeners, and returns the errors: certificates in place, then additional listeners, and
+/// then those that are replaced or removed. A listener whose replacement AWS rejects is created
+/// again as it was.
+fn change_listeners(cloud: &Cloud<'_>, name: &str, changes: ListenerChanges) -> Vec<CloudError> {
+    let ListenerChanges {
+        mut gone,
+        mut fresh,
+        certified,
+    } = changes;
     let create =
         |listener| elb::with_listeners(elb::on("CreateLoadBalancerListeners", name), [listener]);
-    let calls: Vec<Call> = fresh.iter().map(create).collect();
     let mut errors = Vec::new();
-    for (listener, answer) in fresh.iter().zip(cloud.wire.send(&calls)) {
+    let calls: Vec<Call> = certified
+        .iter()
+        .map(|(_, after)| elb::set_certificate(name, after))
+        .collect();
+    for ((before, after), answer) in certified.into_iter().zip(cloud.wire.send(&calls)) {
+        match answer.map_err(CloudError::from) {
+            // The policy of the official provider does not include this permission.
+            Err(CloudError::Denied(_)) => {
+                gone.push(before);
+                fresh.push(after);
+            }
+            Err(error) => errors.push(error),
+            Ok(_) => {}
+        }
+    }
+    let is_taken = |listener: &Listener| {
+        let port = listener.load_balancer_port;
+        gone.iter().any(|one| one.load_balancer_port == port)
+    };
+    let (replacing, added): (Vec<Listener>, Vec<Listener>) = fresh.into_iter().partition(is_taken);
+    let calls: Vec<Call> = added.iter().map(create).collect();
+    errors.extend(carry_out(cloud, &calls));
+    if gone.is_empty() {
+        return errors;
+    }
+    let ports = gone.iter().map(|one| one.load_balancer_port);
+    let call = elb::on("DeleteLoadBalancerListeners", name).list("LoadBalancerPorts", ports);
+    if let Err(failure) = api::one(cloud.wire, &call) {
+        errors.push(failure.into());
+        return errors;
+    }
+    let calls: Vec<Call> = replacing.iter().map(create).collect();
+    for (listener, answer) in replacing.iter().zip(cloud.wire.send(&calls)) {
         let Err(failure) = answer else { continue };
         errors.push(failure.into());
         let same_port = |one: &&Listener| one.load_balancer_port == listener.load_balancer_port;
@@ -352,7 +428,8 @@ fn change_machines(
     let register = |ids: &[String]| send("RegisterInstancesWithLoadBalancer", ids);
 
     let mut registered = register(&fresh);
-    let deregistered = send("DeregisterInstancesFromLoadBalancer", &gone);
+    let deregister = |ids: &[String]| send("DeregisterInstancesFromLoadBalancer", ids);
+    let deregistered = deregister(&gone);
     if registered.as_ref().is_err_and(Failure::is_target_quota) && !gone.is_empty() {
         registered = register(&fresh);
     }
@@ -361,7 +438,13 @@ fn change_machines(
         rejected.extend(outcome.rejected);
         errors.extend(outcome.failed.map(CloudError::from));
     }
-    errors.extend(deregistered.err().map(CloudError::from));
+    if let Err(failure) = deregistered {
+        let outcome = partly::without_rejected(&gone, failure, &|id| id, &deregister);
+        // What AWS does not know is not behind the load balancer.
+        let failed = outcome.rejected.into_iter().map(|(_, failure)| failure);
+        let failed = failed.filter(|failure| !failure.is_no_target());
+        errors.extend(failed.chain(outcome.failed).map(CloudError::from));
+    }
     (rejected, errors)
 }
 
@@ -382,13 +465,15 @@ pub(crate) fn update(cloud: &Cloud<'_>, service: &Service, members: &Members) ->
     places.retain(|_, place| place.vpc == balancer.vpc_id || balancer.vpc_id.is_empty());
     let machines = places.keys().cloned().chain(staying(&awaited, &balancer));
     let (rejected, mut errors) = change_machines(cloud, &balancer, &machines.collect());
-    let opened = match access::first(&balancer.security_groups.items, service) {
-        Some(group) => cloud.sync_access(&cluster, &balancer.vpc_id, &name, group, &places),
-        None => Ok(()),
+    let nodes = access::Nodes {
+        places: &places,
+        are_partial: !awaited.ids.is_empty(),
     };
-    errors.extend(opened.err());
+    let opened = access::first(&balancer.security_groups.items, service)
+        .map(|group| cloud.sync_access(&cluster, &balancer.vpc_id, &name, group, nodes));
+    errors.extend(opened.and_then(Result::err));
     errors.extend(cloud.tell_rejected(service, &rejected));
-    errors.extend(awaited.error(service));
+    errors.extend(awaited.error(cloud, service));
     warning::together(errors).map_or(Ok(()), Err)
 }
 

@@ -125,10 +125,12 @@ impl Cloud<'_> {
     /// Fails if the load balancer does not exist, or if a request to AWS fails.
     pub fn update_members(&self, service: &Service, members: &Members) -> Result<()> {
         match kind(service) {
-            Kind::Elsewhere => Err(CloudError::ImplementedElsewhere),
-            Kind::Network => nlb::update(self, service, members),
-            Kind::Classic => classic::update(self, service, members),
+            Kind::Elsewhere => return Err(CloudError::ImplementedElsewhere),
+            Kind::Network => nlb::update(self, service, members)?,
+            Kind::Classic => classic::update(self, service, members)?,
         }
+        self.waits_no_longer(service);
+        Ok(())
     }
 
     /// Deletes everything that was created for a Service, of either kind: its annotations may have

@@ -13,6 +13,7 @@ use crate::{
         call::Call,
         elbv2::{self, Found, LoadBalancer},
         failure::{Answer, Failure},
+        partly,
     },
     balancer::{
         annotation::{self, Annotations, Kind},
@@ -20,6 +21,7 @@ use crate::{
         fixed::{self, Fixed},
         machine::{self, Members, Place},
         node_rules::Traffic,
+        subnet::Chosen,
         warning,
     },
     cloud::{Cloud, invalid},
@@ -111,7 +113,7 @@ pub(crate) fn ensure(
     cloud.warn(
         service,
         warning::ANNOTATION_IGNORED,
-        &annotations.ignored(Kind::Network),
+        &annotations.ignored(Kind::Network, service),
     );
     let fixed = if fresh {
         Vec::new()
@@ -131,15 +133,20 @@ pub(crate) fn ensure(
     targets.extend(awaited.staying(there));
     // AWS accepts no security groups for a load balancer that was created without any.
     let may_have = !fresh && !observed.balancer.security_groups.items.is_empty();
+    let mut errors = Vec::new();
     if let (wish::Security::Managed(name), true) = (&wish.security, may_have) {
-        observed.managed_group = Some(groups::ensure(cloud, &cluster, &vpc, name, &wish)?);
+        match groups::prepare(cloud, &cluster, name, &wish, &observed.balancer) {
+            Ok(group) => observed.managed_group = Some(group),
+            // The current groups stay.
+            Err(error) => errors.push(error),
+        }
     }
     let secured = observed.balancer.security_groups.items.clone();
     let nodes = Nodes {
         cluster: &cluster,
         places: &places,
+        are_partial: !awaited.ids.is_empty(),
     };
-    let mut errors = Vec::new();
     let will_hide = !wish::preserves(&wish.group_attributes) && hides(&observed).contains(&false);
     if !fresh && (will_hide || plan::moves(&wish, &observed)) {
         // The nodes must accept the traffic before it comes.
@@ -148,7 +155,12 @@ pub(crate) fn ensure(
             errors.push(error);
         }
     }
-    errors.extend(reconcile(cloud, &wish, &mut observed, &targets, &vpc));
+    let at_work = Work {
+        cloud,
+        service,
+        wish: &wish,
+    };
+    errors.extend(reconcile(at_work, &mut observed, &targets, &vpc));
     if let Some(throttled) = errors.iter().find(|error| is_throttled(error)) {
         return Err(throttled.clone());
     }
@@ -168,7 +180,7 @@ pub(crate) fn ensure(
     let rejected = update::tell_rejected(cloud, service, rejected);
     // The address of a new load balancer does not wait for the last node.
     errors.extend(rejected.filter(|_| !service.status.ingress.is_empty()));
-    errors.extend(awaited.error(service));
+    errors.extend(awaited.error(cloud, service));
     match warning::together(errors) {
         Some(error) => Err(error),
         None => Ok(status(&observed.balancer)),
@@ -201,9 +213,12 @@ fn fixed_differences(
     }
     let mut sentences = Vec::new();
     sentences.extend(fixed::scheme(annotations, wish.internal, &balancer.scheme));
-    let groups = match &wish.security {
-        wish::Security::Given(groups) if balancer.security_groups.items.is_empty() => set(groups),
-        _ => BTreeSet::new(),
+    // AWS neither adds the first group to a load balancer nor removes the last one.
+    let secured = &balancer.security_groups.items;
+    let (groups, secured) = match &wish.security {
+        wish::Security::Given(groups) if secured.is_empty() => (set(groups), BTreeSet::new()),
+        wish::Security::Left => (BTreeSet::new(), set(secured)),
+        _ => Default::default(),
     };
     for (name, wanted, real) in [
         (
@@ -225,14 +240,16 @@ fn fixed_differences(
                 .filter_map(|one| one.private_address.clone())
                 .collect(),
         ),
-        (annotation::SECURITY_GROUPS, groups, BTreeSet::new()),
+        (annotation::SECURITY_GROUPS, groups, secured),
     ] {
         let fixed = Fixed {
             name,
             wanted: &wanted,
             real: &real,
         };
-        sentences.extend(fixed.told().filter(|_| !wanted.is_empty()));
+        // Without the annotation, AWS chooses subnets, and addresses that it does not list.
+        let is_set = !wanted.is_empty() || (name != annotation::SUBNETS && !real.is_empty());
+        sentences.extend(fixed.told().filter(|_| is_set));
     }
     sentences
 }
@@ -246,6 +263,8 @@ fn is_throttled(error: &CloudError) -> bool {
 struct Nodes<'a> {
     cluster: &'a Cluster,
     places: &'a BTreeMap<String, Place>,
+    /// True if EC2 does not know the instances of others.
+    are_partial: bool,
 }
 
 /// Allows the traffic to the nodes that the load balancer has, and that the Service requests. `likely`
@@ -257,9 +276,12 @@ fn open_nodes(
     nodes: Nodes<'_>,
     likely: bool,
 ) -> Result<()> {
-    let traffic = traffic(cloud, wish, observed)?;
+    let mut traffic = traffic(cloud, wish, observed)?;
+    traffic.is_partial = nodes.are_partial;
     let vpc = observed.balancer.vpc_id.as_str();
-    let Nodes { cluster, places } = nodes;
+    let Nodes {
+        cluster, places, ..
+    } = nodes;
     cloud.sync_node_rules(cluster, Some(vpc), &wish.name, places, &traffic, likely)?;
     Ok(())
 }
@@ -298,7 +320,29 @@ fn create(
         ));
     }
     let vpc = cloud.vpc()?;
-    let subnets = cloud.subnets(cluster, &vpc, &wish.subnets, wish.need())?;
+    let security = match &wish.security {
+        wish::Security::Left => Vec::new(),
+        wish::Security::Given(groups) => groups.clone(),
+        wish::Security::Managed(name) => vec![groups::ensure(cloud, cluster, &vpc, name, wish)?],
+    };
+    let create = |subnets: &[Chosen]| {
+        let call = creation(wish, subnets)?.list("SecurityGroups", &security);
+        Ok(ask(cloud, &call))
+    };
+    let found = cloud.create_in(cluster, &vpc, &wish.subnets, wish.need(), &create)?;
+    let mut balancer = found
+        .balancers
+        .into_iter()
+        .next()
+        .ok_or_else(|| CloudError::internal("CreateLoadBalancer returned no load balancer"))?;
+    if balancer.vpc_id.is_empty() {
+        balancer.vpc_id = vpc;
+    }
+    Ok(balancer)
+}
+
+/// Returns the call that creates the load balancer in these subnets, without security groups.
+fn creation(wish: &Wish, subnets: &[Chosen]) -> Result<Call> {
     let mut call = elbv2::create_balancer(&wish.name).tags("Tags", &wish.tags);
     if wish.internal {
         call = call.with("Scheme", "internal");
@@ -336,32 +380,26 @@ fn create(
     if wish.stack == Stack::Dual || (wish.stack == Stack::Preferred && all_v6) {
         call = call.with("IpAddressType", "dualstack");
     }
-    let security = match &wish.security {
-        wish::Security::Left => Vec::new(),
-        wish::Security::Given(groups) => groups.clone(),
-        wish::Security::Managed(name) => vec![groups::ensure(cloud, cluster, &vpc, name, wish)?],
-    };
-    let found = ask(cloud, &call.list("SecurityGroups", &security))?;
-    let mut balancer = found
-        .balancers
-        .into_iter()
-        .next()
-        .ok_or_else(|| CloudError::internal("CreateLoadBalancer returned no load balancer"))?;
-    if balancer.vpc_id.is_empty() {
-        balancer.vpc_id = vpc;
-    }
-    Ok(balancer)
+    Ok(call)
+}
+
+/// What is done for a Service.
+#[derive(Clone, Copy)]
+struct Work<'a> {
+    cloud: &'a Cloud<'a>,
+    service: &'a Service,
+    wish: &'a Wish,
 }
 
 /// Sends steps until nothing is left to do. A step that fails stops only the steps that depend on
 /// it, except if AWS throttles requests. Returns the errors.
 fn reconcile(
-    cloud: &Cloud<'_>,
-    wish: &Wish,
+    work: Work<'_>,
     observed: &mut Observed,
     targets: &BTreeSet<String>,
     vpc: &str,
 ) -> Vec<CloudError> {
+    let Work { cloud, wish, .. } = work;
     let (mut failed, mut errors) = (Vec::new(), Vec::new());
     for _ in 0..ROUNDS {
         let mut steps = plan::plan(wish, observed, targets);
@@ -374,14 +412,17 @@ fn reconcile(
             .iter()
             .map(|step| steps::call(step, wish, &arn, vpc))
             .collect();
-        let makes_room = steps
-            .iter()
-            .any(|step| matches!(step, Step::Deregister(..)));
+        let makes_room = steps.iter().any(|step| {
+            matches!(
+                step,
+                Step::Deregister(..) | Step::DeleteListener(_) | Step::DeleteGroup(_)
+            )
+        });
         for (step, answer) in steps.iter().zip(observed::send(cloud.wire, &calls)) {
-            if makes_room && answer.as_ref().is_err_and(Failure::is_target_quota) {
+            if makes_room && answer.as_ref().is_err_and(Failure::is_quota) {
                 continue;
             }
-            match outcome(cloud, wish, observed, step, answer) {
+            match outcome(work, observed, step, answer) {
                 Ok(found) => observed.absorb(step, found),
                 Err(error) => {
                     failed.push(step.clone());
@@ -399,12 +440,16 @@ fn reconcile(
 
 /// Converts the answer to a step. Some errors mean that the step was done before.
 fn outcome(
-    cloud: &Cloud<'_>,
-    wish: &Wish,
+    work: Work<'_>,
     observed: &mut Observed,
     step: &Step,
     answer: Answer<Found>,
 ) -> Result<Found> {
+    let Work {
+        cloud,
+        service,
+        wish,
+    } = work;
     let code = answer
         .as_ref()
         .err()
@@ -415,8 +460,21 @@ fn outcome(
         (Step::CreateGroup(group), "DuplicateTargetGroupName") => {
             adopt(cloud, wish, observed, group)
         }
+        (Step::AddTags(arns, tags), _) => match answer {
+            Err(failure) => {
+                let arns = || arns.iter().map(String::as_str);
+                let send = |part: &Tags| ask(cloud, &elbv2::add_tags(arns(), part)).map(|_| ());
+                partly::add_tags(tags, failure, &send)?;
+                Ok(Found::default())
+            }
+            Ok(found) => Ok(found),
+        },
         (Step::DeleteListener(_), "ListenerNotFound")
         | (Step::DeleteGroup(_), "TargetGroupNotFound") => Ok(Found::default()),
+        // AWS may need a moment to notice that no listener uses it.
+        (Step::DeleteGroup(_), "ResourceInUse") => {
+            answer.map_err(|failure| cloud.in_use(service, &failure))
+        }
         _ => Ok(answer?),
     }
 }
@@ -435,6 +493,12 @@ fn adopt(cloud: &Cloud<'_>, wish: &Wish, observed: &mut Observed, wanted: &Group
             "target group {name} belongs to another load balancer"
         )));
     };
+    let vpc = &observed.balancer.vpc_id;
+    if !group.vpc_id.is_empty() && group.vpc_id != *vpc {
+        return Err(CloudError::conflict(format!(
+            "target group {name} already exists in another VPC"
+        )));
+    }
     if !plan::fits(wanted, group) {
         return Err(CloudError::internal(format!(
             "target group {name} was changed by another client: its health check is {} every {} s, but the Service requires {} every {} s; \
@@ -448,12 +512,13 @@ fn adopt(cloud: &Cloud<'_>, wish: &Wish, observed: &mut Observed, wanted: &Group
     let arn = group.target_group_arn.clone();
     let tags = observed::read_tags([ask(cloud, &elbv2::tags([arn.as_str()]))].into_iter())?;
     let tags: BTreeMap<String, Tags> = tags.unwrap_or_default();
-    if tags
-        .get(&arn)
-        .is_some_and(|tags| tags.get(crate::tags::SERVICE) != wish.tags.get(crate::tags::SERVICE))
-    {
+    let is_others = |tags: &Tags| {
+        tags.get(crate::tags::SERVICE) != wish.tags.get(crate::tags::SERVICE)
+            || wish.clusters().all(|key| !tags.contains_key(key))
+    };
+    if tags.get(&arn).is_some_and(is_others) {
         return Err(CloudError::conflict(format!(
-            "target group {name} already exists with the tag of another Service"
+            "target group {name} already exists with the tags of another Service or cluster"
         )));
     }
     let targets = ask(cloud, &elbv2::targets(&arn))?.targets;

@@ -14,6 +14,8 @@
 #[path = "real/world.rs"]
 mod world;
 
+#[path = "real/changes.rs"]
+mod changes;
 #[path = "real/classic.rs"]
 mod classic;
 #[path = "real/failing.rs"]
@@ -28,3 +30,5 @@ mod official;
 mod routes;
 #[path = "real/takeover.rs"]
 mod takeover;
+#[path = "real/users.rs"]
+mod users;

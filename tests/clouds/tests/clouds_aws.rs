@@ -260,6 +260,115 @@ async fn the_proxy_corrects_answers_of_moto() -> Result<()> {
 }
 
 #[tokio::test]
+async fn load_balancers_change_as_in_aws_or_not() -> Result<()> {
+    let aws = Aws::start().await?;
+    let network = aws.network(&NewNetwork::of_cluster("kube")).await?;
+    let (vpc, group) = (&network.vpc_id, &network.security_group_id);
+    let [a, b] = [0, 1].map(|zone| network.zones[zone].subnet_id.as_str());
+    let subnet = async |cidr| {
+        let fields = [
+            ("VpcId", vpc.as_str()),
+            ("CidrBlock", cidr),
+            ("AvailabilityZone", "us-east-1a"),
+        ];
+        let made = aws.call("ec2", "CreateSubnet", &fields).await?;
+        first(&made, "subnetId").map(str::to_owned)
+    };
+    let (beside, full) = (
+        subnet("10.9.200.0/24").await?,
+        subnet("10.9.201.0/29").await?,
+    );
+
+    // Network load balancers.
+    let create = async |name, subnets: &[&str]| {
+        let mut fields = vec![("Name", name), ("Type", "network")];
+        let keys = ["Subnets.member.1", "Subnets.member.2"];
+        fields.extend(keys.into_iter().zip(subnets.iter().copied()));
+        aws.call("elbv2", "CreateLoadBalancer", &fields).await
+    };
+    ensure!(refusal(create("full", &[&full]).await)?.1 == "InvalidSubnet");
+    let twice = refusal(create("twice", &[a, &beside]).await)?;
+    ensure!(twice.1 == "InvalidConfigurationRequest", "{twice:?}");
+    let made = create("net", &[a, b]).await?;
+    let of = ("LoadBalancerArn", first(&made, "LoadBalancerArn")?);
+    let secured = [of, ("SecurityGroups.member.1", group.as_str())];
+    let refused = refusal(aws.call("elbv2", "SetSecurityGroups", &secured).await)?;
+    ensure!(refused.1 == "InvalidConfigurationRequest", "{refused:?}");
+    let target_group = async |name, protocol| {
+        let fields = [
+            ("Name", name),
+            ("Protocol", protocol),
+            ("Port", "30080"),
+            ("VpcId", vpc.as_str()),
+        ];
+        let made = aws.call("elbv2", "CreateTargetGroup", &fields).await?;
+        first(&made, "TargetGroupArn").map(str::to_owned)
+    };
+    let (tcp, udp) = (
+        target_group("tcp", "TCP").await?,
+        target_group("udp", "UDP").await?,
+    );
+    let leads = "DefaultActions.member.1.TargetGroupArn";
+    let forward = ("DefaultActions.member.1.Type", "forward");
+    let fields = [
+        of,
+        ("Port", "80"),
+        ("Protocol", "TCP"),
+        forward,
+        (leads, &tcp),
+    ];
+    let made = aws.call("elbv2", "CreateListener", &fields).await?;
+    let listener = ("ListenerArn", first(&made, "ListenerArn")?);
+    let modified = [listener, ("Protocol", "UDP"), forward, (leads, &udp)];
+    let answer = aws.call("elbv2", "ModifyListener", &modified).await?;
+    ensure!(first(&answer, "Protocol")? == "UDP", "{answer}");
+    let groups = aws.call("elbv2", "DescribeTargetGroups", &[of]).await?;
+    ensure!(groups.contains(&udp) && !groups.contains(&tcp), "{groups}");
+    let tls = [listener, ("Protocol", "TLS"), forward, (leads, &tcp)];
+    let refused = refusal(aws.call("elbv2", "ModifyListener", &tls).await)?;
+    ensure!(refused.1 == "CertificateNotFound", "{refused:?}");
+
+    // Classic load balancers.
+    let named = ("LoadBalancerName", "classic");
+    let listeners = [
+        ("Listeners.member.1.Protocol", "tcp"),
+        ("Listeners.member.1.LoadBalancerPort", "80"),
+        ("Listeners.member.1.InstancePort", "30080"),
+        ("Listeners.member.2.Protocol", "https"),
+        ("Listeners.member.2.InstanceProtocol", "http"),
+        ("Listeners.member.2.LoadBalancerPort", "443"),
+        ("Listeners.member.2.InstancePort", "30443"),
+        (
+            "Listeners.member.2.SSLCertificateId",
+            "arn:aws:iam::1:server-certificate/x",
+        ),
+    ];
+    let mut fields = vec![named, ("Subnets.member.1", a)];
+    fields.extend(listeners);
+    aws.call("elb", "CreateLoadBalancer", &fields).await?;
+    for (action, subnet) in [
+        ("DetachLoadBalancerFromSubnets", a),
+        ("AttachLoadBalancerToSubnets", beside.as_str()),
+    ] {
+        let fields = [named, ("Subnets.member.1", subnet)];
+        let refused = refusal(aws.call("elb", action, &fields).await)?;
+        ensure!(refused.1 == "InvalidConfigurationRequest", "{refused:?}");
+    }
+    let there = aws.call("elb", "DescribeLoadBalancers", &[]).await?;
+    ensure!(there.contains("<InstanceProtocol>HTTP<"), "{there}");
+    let ports = [
+        named,
+        ("LoadBalancerPorts.member.1", "80"),
+        ("LoadBalancerPorts.member.2", "443"),
+    ];
+    aws.call("elb", "DeleteLoadBalancerListeners", &ports)
+        .await?;
+    let there = aws.call("elb", "DescribeLoadBalancers", &[]).await?;
+    ensure!(!there.contains("<LoadBalancerPort>"), "{there}");
+    Ok(())
+}
+
+#[tokio::test]
 async fn the_proxy_throttles_with_the_error_of_each_api() -> Result<()> {
     let aws = Aws::start().await?;
     let keys = aws.verify_signatures().await?;

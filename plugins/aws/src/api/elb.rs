@@ -236,9 +236,26 @@ pub(crate) fn tags(name: &str) -> Call {
     Call::new(Api::Elb, "DescribeTags").list("LoadBalancerNames", [name])
 }
 
+/// The action that adds tags.
+pub(crate) const ADD_TAGS: &str = "AddTags";
+
+/// Returns the load balancer and the tags of an `AddTags` request.
+pub(crate) fn tags_in(call: &Call) -> (String, Tags) {
+    let values = |part: &'static str, suffix: &'static str| {
+        let params = call.params.iter();
+        let fits = move |key: &str| key.starts_with(part) && key.ends_with(suffix);
+        params
+            .filter(move |(key, _)| fits(key))
+            .map(|(_, value)| value.clone())
+    };
+    let tags = values("Tags.", ".Key").zip(values("Tags.", ".Value"));
+    let name = values("LoadBalancerNames.", "").next();
+    (name.unwrap_or_default(), tags.collect())
+}
+
 /// Creates an `AddTags` request.
 pub(crate) fn add_tags(name: &str, tags: &Tags) -> Call {
-    Call::new(Api::Elb, "AddTags")
+    Call::new(Api::Elb, ADD_TAGS)
         .list("LoadBalancerNames", [name])
         .tags("Tags", tags)
 }
@@ -308,20 +325,33 @@ pub(crate) fn create_policy(
         .with("PolicyAttributes.member.1.AttributeValue", value)
 }
 
-/// Creates a `ModifyLoadBalancerAttributes` request with all attributes.
+/// Creates a `SetLoadBalancerListenerSSLCertificate` request for the certificate of this listener.
+pub(crate) fn set_certificate(balancer: &str, listener: &Listener) -> Call {
+    on("SetLoadBalancerListenerSSLCertificate", balancer)
+        .with("LoadBalancerPort", listener.load_balancer_port)
+        .with("SSLCertificateId", &listener.certificate)
+}
+
+/// Creates a `ModifyLoadBalancerAttributes` request with the settings of the access log.
+pub(crate) fn set_access_log(name: &str, log: &AccessLog) -> Call {
+    let key = |name: &str| format!("LoadBalancerAttributes.AccessLog.{name}");
+    on("ModifyLoadBalancerAttributes", name)
+        .with(key("Enabled"), log.enabled)
+        .with_some(&key("EmitInterval"), log.emit_interval)
+        .with_some(&key("S3BucketName"), log.bucket.as_ref())
+        .with_some(&key("S3BucketPrefix"), log.prefix.as_ref())
+}
+
+/// Creates a `ModifyLoadBalancerAttributes` request with all attributes except for the access log.
 pub(crate) fn set_attributes(name: &str, attributes: &Attributes) -> Call {
     let Attributes {
-        access_log,
         connection_draining,
         connection_settings,
         cross_zone_load_balancing,
+        access_log: _,
     } = attributes;
     let key = |name: &str| format!("LoadBalancerAttributes.{name}");
     on("ModifyLoadBalancerAttributes", name)
-        .with(key("AccessLog.Enabled"), access_log.enabled)
-        .with_some(&key("AccessLog.EmitInterval"), access_log.emit_interval)
-        .with_some(&key("AccessLog.S3BucketName"), access_log.bucket.as_ref())
-        .with_some(&key("AccessLog.S3BucketPrefix"), access_log.prefix.as_ref())
         .with(
             key("ConnectionDraining.Enabled"),
             connection_draining.enabled,

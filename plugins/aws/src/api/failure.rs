@@ -102,9 +102,9 @@ impl Failure {
         }
     }
 
-    /// Returns true if the rejection may be about one of the instances in the request, rather than
-    /// about the whole request.
-    pub(crate) fn may_be_about_an_instance(&self) -> bool {
+    /// Returns true if the rejection may be about one of several elements of the request, for example
+    /// of the instances, rather than about the whole request.
+    pub(crate) fn may_be_about_one(&self) -> bool {
         let Self::Refused { status, code, .. } = self else {
             return false;
         };
@@ -129,6 +129,17 @@ impl Failure {
             self.code(),
             "TooManyTargets" | "TooManyRegistrationsForTargetId"
         )
+    }
+
+    /// Returns true if AWS does not know an instance that is deregistered, which then is no target.
+    pub(crate) fn is_no_target(&self) -> bool {
+        matches!(self.code(), "InvalidTarget" | "InvalidInstance")
+    }
+
+    /// Returns true if a quota prevents the call, for which the deletion of something else can make
+    /// room.
+    pub(crate) fn is_quota(&self) -> bool {
+        kind(self.code()) == Kind::Quota
     }
 
     /// Returns true if the requested resource does not exist.
@@ -187,12 +198,12 @@ fn kind(code: &str) -> Kind {
         | "InvalidAccessKeyId"
         | "InvalidSecurity" => Kind::Denied,
         "DependencyViolation"
-        | "ResourceInUse"
-        | "ResourceInUseException"
         | "IncorrectInstanceState"
         | "IncorrectState"
         | "OperationInProgress" => Kind::Busy,
-        "InvalidSubnet"
+        "ResourceInUse"
+        | "ResourceInUseException"
+        | "InvalidSubnet"
         | "InvalidConfigurationRequest"
         | "InvalidTarget"
         | "InvalidInstance"
@@ -213,7 +224,7 @@ fn kind(code: &str) -> Kind {
         | "ServerInternal"
         | "RequestTimeout"
         | "InsufficientCapacity" => Kind::Unavailable,
-        _ if code.ends_with(".InUse") => Kind::Busy,
+        _ if code.ends_with(".InUse") => Kind::State,
         _ if code.starts_with("TooMany")
             || code.contains("LimitExceeded")
             || code.contains("QuotaExceeded") =>
@@ -318,8 +329,8 @@ mod tests {
             ("InvalidInstanceID.NotFound", 400, "NotFound"),
             ("LoadBalancerNotFound", 400, "NotFound"),
             ("DependencyViolation", 400, "InProgress"),
-            ("ResourceInUse", 400, "InProgress"),
-            ("InvalidGroup.InUse", 400, "InProgress"),
+            ("ResourceInUse", 400, "Internal"),
+            ("InvalidGroup.InUse", 400, "Internal"),
             ("AddressLimitExceeded.InUse", 400, "Internal"),
             ("InvalidGroup.Duplicate", 400, "Conflict"),
             ("RouteAlreadyExists", 400, "Conflict"),

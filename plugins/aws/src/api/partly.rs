@@ -1,16 +1,20 @@
-//! Sends a request about several instances so that one that AWS rejects does not affect the others.
+//! Sends a request about several things, for example instances, so that one that AWS rejects does not
+//! affect the others.
+
+use skydock_sdk::types::CloudError;
 
 use super::failure::Failure;
+use crate::tags::Tags;
 
-/// Maximum number of requests to find rejected instances. The others are left to the next call.
+/// Maximum number of requests to find rejected elements. The others are left to the next call.
 const MOST: usize = 40;
 
-/// What AWS did with the instances of a request that it rejected first.
+/// What AWS did with the elements of a request that it rejected first.
 #[derive(Debug)]
 pub(crate) struct Outcome<T> {
-    /// The instances that AWS rejected alone, or by name, and the reason.
+    /// The elements that AWS rejected alone, or by name, and the reason.
     pub(crate) rejected: Vec<(T, Failure)>,
-    /// Why it is unknown for the rest of the instances.
+    /// Why it is unknown for the rest.
     pub(crate) failed: Option<Failure>,
 }
 
@@ -21,10 +25,11 @@ struct Search<'a, T> {
     outcome: Outcome<T>,
 }
 
-/// Sends a request again for parts of these instances, after AWS rejected it for all of them.
+/// Sends a request again for parts of these elements, after AWS rejected it for all of them.
 ///
-/// The instances that the error names in any form are left out. If it names none or all, the parts
-/// are halves, so that its words do not matter.
+/// The elements that the error names in any form are left out. If it names none or all, the parts
+/// are halves, so that its words do not matter. `name` returns an ID that no other text contains, or
+/// an empty text.
 pub(crate) fn without_rejected<T: Clone>(
     all: &[T],
     failure: Failure,
@@ -46,7 +51,7 @@ pub(crate) fn without_rejected<T: Clone>(
 
 impl<T: Clone> Search<'_, T> {
     fn split(&mut self, part: &[T], failure: Failure) {
-        if !failure.may_be_about_an_instance() {
+        if !failure.may_be_about_one() {
             self.outcome.failed.get_or_insert(failure);
             return;
         }
@@ -82,12 +87,39 @@ impl<T: Clone> Search<'_, T> {
     }
 }
 
+/// Adds those of these tags that AWS accepts, after it rejected them together.
+///
+/// # Errors
+/// Names the tags that AWS rejects, or returns why it is unknown.
+pub(crate) fn add_tags(
+    tags: &Tags,
+    failure: Failure,
+    send: &dyn Fn(&Tags) -> Result<(), Failure>,
+) -> skydock_sdk::Result<()> {
+    let all: Vec<(String, String)> = tags.clone().into_iter().collect();
+    let send = |part: &[(String, String)]| send(&part.iter().cloned().collect());
+    // The words of an error can contain a key by chance.
+    let outcome = without_rejected(&all, failure, &|_| "", &send);
+    if let Some(failure) = outcome.failed {
+        return Err(failure.into());
+    }
+    let rejected = outcome.rejected.iter();
+    let texts: Vec<String> = rejected
+        .map(|((key, _), failure)| format!("AWS rejects the tag {key}: {failure}"))
+        .collect();
+    if texts.is_empty() {
+        return Ok(());
+    }
+    Err(CloudError::internal(texts.join("; ")))
+}
+
 /// Returns true if a text contains this ID, and not only as the beginning of another one.
-fn names(text: &str, id: &str) -> bool {
-    text.match_indices(id).any(|(at, _)| {
-        let after = text.get(at + id.len()..).unwrap_or_default();
-        !after.starts_with(|next: char| next.is_ascii_alphanumeric())
-    })
+pub(crate) fn names(text: &str, id: &str) -> bool {
+    !id.is_empty()
+        && text.match_indices(id).any(|(at, _)| {
+            let after = text.get(at + id.len()..).unwrap_or_default();
+            !after.starts_with(|next: char| next.is_ascii_alphanumeric())
+        })
 }
 
 #[cfg(test)]

@@ -2,7 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use skydock_sdk::{Result, types::CloudError};
+use skydock_sdk::{
+    Result,
+    types::{CloudError, Service, Transport},
+};
+
+use crate::tags::{self, Tags};
 
 /// The common prefix of all of them.
 const PREFIX: &str = "service.beta.kubernetes.io/aws-load-balancer-";
@@ -42,6 +47,15 @@ pub(crate) const PRIVATE_ADDRESSES: &str = "private-ipv4-addresses";
 pub(crate) const NODE_LABELS: &str = "target-node-labels";
 pub(crate) const SUBNETS: &str = "subnets";
 pub(crate) const IP_ADDRESS_TYPE: &str = "ip-address-type";
+
+/// The policy for TLS that AWS uses by default.
+pub(crate) const DEFAULT_POLICY: &str = "ELBSecurityPolicy-2016-08";
+
+/// Maximum number of characters of the key of a tag.
+const LONGEST_KEY: usize = 128;
+
+/// Maximum number of characters of the value of a tag.
+const LONGEST_VALUE: usize = 256;
 
 /// The kind of a load balancer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -160,6 +174,16 @@ impl<'a> Annotations<'a> {
             .collect()
     }
 
+    /// Returns the additional tags, without those that AWS rejects, and without those that tell
+    /// the cluster and the Service. The second value has the keys of those.
+    pub(crate) fn tags(self) -> (Tags, Vec<String>) {
+        let (valid, others): (Tags, Tags) = self
+            .pairs(TAGS)
+            .into_iter()
+            .partition(|(key, value)| is_tag(key, value));
+        (valid, others.into_keys().collect())
+    }
+
     /// Returns true if the load balancer is internal: with any value of `internal` except `false`, or
     /// with the scheme `internal`. If they contradict each other, it is not public.
     ///
@@ -181,8 +205,9 @@ impl<'a> Annotations<'a> {
         Ok(by_scheme || self.text(INTERNAL).is_some_and(|value| value != "false"))
     }
 
-    /// Returns sentences about annotations and values without the effect that they may seem to have.
-    pub(crate) fn ignored(self, kind: Kind) -> Vec<String> {
+    /// Returns sentences about annotations and values of a Service without the effect that they may
+    /// seem to have.
+    pub(crate) fn ignored(self, kind: Kind, service: &Service) -> Vec<String> {
         let (own, name) = match kind {
             Kind::Network => (NETWORK, "a network load balancer of this provider"),
             Kind::Classic => (CLASSIC, "a classic load balancer"),
@@ -208,6 +233,16 @@ impl<'a> Annotations<'a> {
                 key(TYPE)
             ));
         }
+        sentences.extend(self.without_tls(service));
+        let (_, tags) = self.tags();
+        if !tags.is_empty() {
+            sentences.push(format!(
+                "annotation {}: the load balancer does not get the tags {}, because AWS does not allow them, or because they would \
+                 contradict the tags of the cluster",
+                key(TAGS),
+                tags.join(", ")
+            ));
+        }
         match self.text(INTERNAL) {
             Some("false") if self.text(SCHEME).map(str::trim) == Some("internal") => {
                 sentences.push(format!(
@@ -225,6 +260,46 @@ impl<'a> Annotations<'a> {
         sentences
     }
 
+    /// Returns a sentence about settings of TLS without effect, which leave a port without encryption.
+    fn without_tls(self, service: &Service) -> Option<String> {
+        let ports = service.ports.iter();
+        let has_tls = |number: u16, name: &str| {
+            let mut tcp = ports
+                .clone()
+                .filter(|port| port.transport == Transport::Tcp);
+            tcp.any(|port| {
+                port.port == number || (number == 0 && port.name.eq_ignore_ascii_case(name))
+            })
+        };
+        if self.text(CERTIFICATE).is_none() {
+            let set: Vec<String> = [TLS_PORTS, TLS_POLICY]
+                .into_iter()
+                .filter(|name| self.text(name).is_some())
+                .map(key)
+                .collect();
+            return (!set.is_empty()).then(|| {
+                format!(
+                    "no port uses TLS despite {}, without {}",
+                    set.join(", "),
+                    key(CERTIFICATE)
+                )
+            });
+        }
+        let named = self.list(TLS_PORTS);
+        let unknown: Vec<&str> = named
+            .iter()
+            .map(String::as_str)
+            .filter(|word| *word != "*" && !has_tls(word.parse().unwrap_or_default(), word))
+            .collect();
+        (!unknown.is_empty()).then(|| {
+            format!(
+                "annotation {}: the Service has no TCP port {}, so no port uses TLS because of it",
+                key(TLS_PORTS),
+                unknown.join(", ")
+            )
+        })
+    }
+
     /// Returns true if TLS is requested for this port.
     pub(crate) fn is_tls_port(self, port: u16, name: &str) -> bool {
         match self.text(TLS_PORTS) {
@@ -238,6 +313,16 @@ impl<'a> Annotations<'a> {
                 }),
         }
     }
+}
+
+/// Returns true if a load balancer can have this tag, and if it does not tell the cluster or the
+/// Service, whose tags show to whom the load balancer belongs.
+fn is_tag(key: &str, value: &str) -> bool {
+    let is_reserved = key.to_ascii_lowercase().starts_with("aws:")
+        || key.starts_with(tags::CLUSTER_PREFIX)
+        || [tags::LEGACY_CLUSTER, tags::SERVICE].contains(&key);
+    let fits = key.chars().count() <= LONGEST_KEY && value.chars().count() <= LONGEST_VALUE;
+    fits && !is_reserved
 }
 
 /// Returns the full key of an annotation.
@@ -256,6 +341,7 @@ pub(crate) fn wrong(name: &str, expected: &str) -> CloudError {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::service;
 
     fn of(name: &str, value: &str) -> Vec<(String, String)> {
         vec![("other".into(), "x".into()), (key(name), value.into())]
@@ -332,18 +418,25 @@ mod tests {
 
     #[test]
     fn annotations_without_effect_are_named() {
+        let web = service(&[
+            ("web", Transport::Tcp, 80, 30080),
+            ("dns", Transport::Udp, 53, 30053),
+        ]);
         let ignored = |kind: Kind, pairs: &[(&str, &str)]| {
             let pairs: Vec<_> = pairs
                 .iter()
                 .map(|(name, value)| (key(name), (*value).to_owned()))
                 .chain([("other/x".to_owned(), "y".to_owned())])
                 .collect();
-            Annotations(&pairs).ignored(kind).join("; ")
+            Annotations(&pairs).ignored(kind, &web).join("; ")
         };
-        for name in BOTH.iter().chain(NETWORK) {
+        // Without a certificate, these two have no effect.
+        let of_tls = |name: &&&str| [TLS_PORTS, TLS_POLICY].contains(*name);
+        for name in BOTH.iter().chain(NETWORK).filter(|name| !of_tls(name)) {
             assert_eq!(ignored(Kind::Network, &[(name, "false")]), "", "{name}");
         }
-        for name in BOTH.iter().chain(CLASSIC).filter(|name| **name != TYPE) {
+        let classic = BOTH.iter().chain(CLASSIC).filter(|name| !of_tls(name));
+        for name in classic.filter(|name| **name != TYPE) {
             assert_eq!(ignored(Kind::Classic, &[(name, "false")]), "", "{name}");
         }
         for (kind, name, value, part) in [
@@ -361,6 +454,34 @@ mod tests {
             ignored(Kind::Network, &[("nlb-target-type", "instance")]),
             ""
         );
+        let certificate = (CERTIFICATE, "arn");
+        for (pairs, part) in [
+            (vec![(TLS_PORTS, "443")], "no port uses TLS despite"),
+            (vec![(TLS_POLICY, "p")], "no port uses TLS despite"),
+            (vec![certificate], ""),
+            (vec![certificate, (TLS_PORTS, "*")], ""),
+            (vec![certificate, (TLS_PORTS, "80")], ""),
+            (
+                vec![certificate, (TLS_PORTS, "WEB,443")],
+                "no TCP port 443,",
+            ),
+            (
+                vec![certificate, (TLS_PORTS, "dns, htps")],
+                "port dns, htps,",
+            ),
+            (vec![(TAGS, "AWS:x=1,a=b")], "the tags AWS:x,"),
+            (
+                vec![(TAGS, "kubernetes.io/cluster/other=owned")],
+                "the cluster",
+            ),
+            (vec![(TAGS, "a=b==,c=x@y/z:+-_.")], ""),
+        ] {
+            let text = ignored(Kind::Classic, &pairs);
+            assert!(
+                text.contains(part) && text.is_empty() == part.is_empty(),
+                "{pairs:?}: {text}"
+            );
+        }
         let both = [(SCHEME, "internal"), (INTERNAL, "false")];
         assert!(ignored(Kind::Network, &both).contains("is internal"));
     }

@@ -252,16 +252,25 @@ pub(crate) struct Awaited {
 
 impl Awaited {
     /// Returns the error with which the call is retried. The address of a new load balancer only
-    /// waits for nodes that are new.
-    pub(crate) fn error(&self, service: &Service) -> Option<CloudError> {
+    /// waits for nodes that are new. Somebody has to hear of instances of other nodes that stay
+    /// unknown.
+    pub(crate) fn error(&self, cloud: &Cloud<'_>, service: &Service) -> Option<CloudError> {
         let served = !service.status.ingress.is_empty();
         let text = format!(
             "EC2 does not know these instances of nodes yet: {}",
             self.ids.iter().cloned().collect::<Vec<_>>().join(", ")
         );
-        let after = if self.is_new { SOON } else { LATER };
-        let waits = self.is_new || (served && !self.ids.is_empty());
-        waits.then(|| CloudError::in_progress(after, text))
+        if self.is_new {
+            return Some(CloudError::in_progress(SOON, text));
+        }
+        if !served || self.ids.is_empty() {
+            return None;
+        }
+        Some(if cloud.waits_long(service) {
+            CloudError::internal(text)
+        } else {
+            CloudError::in_progress(LATER, text)
+        })
     }
 
     /// Returns those of these targets that stay.
@@ -420,8 +429,15 @@ mod tests {
             let awaited = cloud.awaited(&ids);
             let found: Vec<String> = awaited.ids.iter().cloned().collect();
             assert_eq!(found.join(" "), expected);
-            assert_eq!(awaited.error(&web).is_some(), unserved, "{expected}");
-            assert_eq!(awaited.error(&served).is_some(), !expected.is_empty());
+            let error = |service| awaited.error(&cloud, service);
+            assert_eq!(error(&web).is_some(), unserved, "{expected}");
+            assert_eq!(error(&served).is_some(), !expected.is_empty());
+            let later = Cloud::new(&setup, &wire, &store, &nodes, 1060);
+            let is_told = matches!(
+                awaited.error(&later, &served),
+                Some(CloudError::Internal(_))
+            );
+            assert_eq!(is_told, expected == "i-ready", "{expected}");
             let there = ["i-new".to_owned(), "i-other".to_owned()];
             let stays = usize::from(expected.contains("i-new"));
             assert_eq!(awaited.staying(&there).count(), stays);

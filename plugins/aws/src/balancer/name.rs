@@ -77,6 +77,13 @@ pub(crate) fn group_prefix(service: &Service) -> String {
     )
 }
 
+/// Returns true for the name of a target group that was created for a Service, also by former
+/// versions of the official provider. Others belong to users, who may have attached them to the load
+/// balancer of a Service.
+pub(crate) fn is_group(name: &str) -> bool {
+    name.starts_with("k8s-")
+}
+
 /// Returns the name of the security group created for a network load balancer. It depends on
 /// `--cluster-name`.
 pub(crate) fn network_security_group(cluster_name: &str, service: &Service) -> String {

@@ -49,6 +49,9 @@ pub(crate) struct Traffic {
     pub(crate) subnets: BTreeSet<String>,
     /// The health checks of other load balancers.
     pub(crate) probes: Probes,
+    /// True if EC2 does not know the instances of some nodes behind the load balancer, whose groups
+    /// are therefore unknown and keep their rules.
+    pub(crate) is_partial: bool,
 }
 
 /// Health checks of other load balancers. Load balancers in the same subnets share one rule per
@@ -238,10 +241,10 @@ impl Looked {
         let mut all = Vec::new();
         let mut closes_checks = false;
         for (id, group) in &self.all {
-            let wanted = if self.open.contains(id) {
-                &rules
-            } else {
-                &none
+            let wanted = match self.open.contains(id) {
+                true => &rules,
+                false if traffic.is_partial => continue,
+                false => &none,
             };
             let there = permission::rules(&group.ip_permissions);
             let (grant, revoke) = changes(balancer, &there, wanted, &traffic.probes);

@@ -1,10 +1,13 @@
 //! Changes the rules of one security group so that no client loses access that it keeps.
 
+use std::cell::Cell;
+
 use crate::{
     api::{
         self,
         ec2::permission::{self, Rule, Rules, Source},
         failure::{Answer, Failure},
+        partly::{self, Outcome},
     },
     cloud::Cloud,
 };
@@ -79,7 +82,8 @@ fn is_full(answer: &Answer<Changed>) -> bool {
 }
 
 impl Cloud<'_> {
-    /// Adds rules, and then removes others. If the group is full, rules that are not replaced are
+    /// Adds rules, and then removes others. A rule that AWS rejects does not keep out the others. If the
+    /// group is full, rules that are not replaced are
     /// removed first, and then, if that makes enough room, also the others.
     ///
     /// # Errors
@@ -118,7 +122,24 @@ impl Cloud<'_> {
         if rules.is_empty() {
             return Ok(Changed::Done);
         }
-        raced(api::one(self.wire, &permission::authorize(group, rules)))
+        let send = |rules: &Rules| raced(api::one(self.wire, &permission::authorize(group, rules)));
+        let failure = match send(rules) {
+            Err(failure) if failure.may_be_about_one() && !failure.is_not_found() => failure,
+            answer => return answer,
+        };
+        let all: Vec<(Rule, String)> = rules.clone().into_iter().collect();
+        let has_raced = Cell::new(false);
+        let part = |part: &[(Rule, String)]| {
+            let changed = send(&part.iter().cloned().collect())?;
+            has_raced.set(has_raced.get() || changed == Changed::Raced);
+            Ok(())
+        };
+        let Outcome { rejected, failed } = partly::without_rejected(&all, failure, &|_| "", &part);
+        match failed.or_else(|| rejected.into_iter().next().map(|(_, failure)| failure)) {
+            Some(failure) => Err(failure),
+            None if has_raced.get() => Ok(Changed::Raced),
+            None => Ok(Changed::Done),
+        }
     }
 
     fn revoke(&self, group: &str, rules: &Rules) -> Answer<Changed> {
@@ -245,6 +266,33 @@ mod tests {
         );
         let (done, log) = changed(59, grows, 60);
         assert_eq!((done, log.as_str()), (false, ""), "it would not fit");
+    }
+
+    #[test]
+    fn a_rejected_rule_does_not_keep_out_the_others() {
+        let granted = RefCell::new(0);
+        let answer = |call: &Call| -> Answer {
+            let has = |text: &str| call.params.iter().any(|(_, value)| value == text);
+            if has("10.2.0.0/16") {
+                return refused(call, "InvalidParameterValue");
+            }
+            *granted.borrow_mut() += call
+                .params
+                .iter()
+                .filter(|(key, _)| key.ends_with("CidrIp"))
+                .count();
+            nothing(call)
+        };
+        let (setup, store, wire, none) =
+            (setup(), Memory::default(), Scripted::new(answer), Vec::new);
+        let change = RuleChange {
+            group: "sg".into(),
+            grant: rules("80:10.1.0.0/16 80:10.2.0.0/16 80:10.3.0.0/16"),
+            ..RuleChange::default()
+        };
+        let changed = Cloud::new(&setup, &wire, &store, &none, 0).change_rules(&change);
+        assert_eq!(changed.unwrap_err().code(), "InvalidParameterValue");
+        assert_eq!(*granted.borrow(), 2);
     }
 
     #[test]

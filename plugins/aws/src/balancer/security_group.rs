@@ -22,6 +22,7 @@ use crate::{
             network::{self, CreatedGroup, SecurityGroup},
             permission::{self, Rule, Rules, Source},
         },
+        failure::Failure,
     },
     cloud::Cloud,
     store,
@@ -31,10 +32,10 @@ use crate::{
 /// How long it takes until a resource that is being deleted releases the resources it uses.
 pub(crate) const LETTING_GO: Duration = Duration::from_secs(10);
 
-/// How long, in seconds, it takes at most until AWS releases what a deleted load balancer uses.
+/// How long, in seconds, a Service waits for AWS until it is an error.
 const LONG: u64 = 60;
 
-/// How long it is remembered since when something could not be deleted.
+/// How long it is remembered since when a Service waits.
 const WAITING: Duration = Duration::from_hours(24);
 
 /// Returns the rules of a load balancer's own group: these protocols and ports from these ranges,
@@ -235,8 +236,8 @@ impl Cloud<'_> {
         )))
     }
 
-    /// Returns true if parts of a Service's load balancer could not be deleted for some time: AWS
-    /// needs less to release what a deleted load balancer uses.
+    /// Returns true if a Service waits for AWS for some time: AWS needs less to release what a deleted
+    /// load balancer uses, or to know an instance.
     pub(crate) fn waits_long(&self, service: &Service) -> bool {
         let key = self.key(&format!("waits/{}", service.uid));
         let since: u64 = store::load(self.store, &key).unwrap_or(self.now);
@@ -244,7 +245,18 @@ impl Cloud<'_> {
         self.now.saturating_sub(since) >= LONG
     }
 
-    /// Forgets since when parts of a Service's load balancer could not be deleted.
+    /// Returns the error for something that AWS does not delete because it is in use: in progress for
+    /// as long as AWS may need to release it.
+    pub(crate) fn in_use(&self, service: &Service, failure: &Failure) -> CloudError {
+        let text = failure.to_string();
+        if self.waits_long(service) {
+            CloudError::internal(text)
+        } else {
+            CloudError::in_progress(LETTING_GO, text)
+        }
+    }
+
+    /// Forgets since when a Service waits.
     pub(crate) fn waits_no_longer(&self, service: &Service) {
         self.store
             .remove(&self.key(&format!("waits/{}", service.uid)));

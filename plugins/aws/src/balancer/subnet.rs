@@ -9,9 +9,13 @@ use serde::{Deserialize, Serialize};
 use skydock_sdk::{Result, log, types::CloudError};
 
 use crate::{
-    api::ec2::{
-        Zone,
-        network::{self, RouteTable, Subnet},
+    api::{
+        ec2::{
+            Zone,
+            network::{self, RouteTable, Subnet},
+        },
+        failure::{Answer, Failure},
+        partly,
     },
     cloud::Cloud,
     store,
@@ -66,6 +70,14 @@ impl Place {
         has_room && !self.ranges.v4.is_empty() && (!need.ipv6 || self.ranges.v6.is_some())
     }
 
+    /// Returns true if one of these errors of AWS names the subnet or its zone.
+    fn is_rejected(&self, failures: &[Failure]) -> bool {
+        failures.iter().map(Failure::to_string).any(|text| {
+            let ids = [&self.id, &self.zone];
+            ids.into_iter().any(|id| partly::names(&text, id))
+        })
+    }
+
     /// Returns true if a load balancer of this kind can have the subnet, full or not.
     fn is_suitable(&self, need: Need) -> bool {
         let reachable = need.internal || self.public == Some(true);
@@ -81,6 +93,9 @@ pub(crate) struct Ranges {
     /// The IPv6 range.
     pub(crate) v6: Option<String>,
 }
+
+/// The ID and the ranges of a subnet of a load balancer.
+pub(crate) type Chosen = (String, Ranges);
 
 /// Returns the properties of the subnets of a VPC.
 pub(crate) fn picture(
@@ -148,7 +163,7 @@ fn is_public(id: &str, tables: &[RouteTable]) -> Option<bool> {
 ///
 /// In each zone, a subnet with the tag of the role is preferred, then one with the cluster's tag,
 /// then one that AWS can use, then the first one by ID. Zones without a subnet that AWS can use are
-/// left out if others have one.
+/// left out if others have one. Subnets that AWS `rejected` by name are not chosen.
 ///
 /// # Errors
 /// Fails if there is no subnet.
@@ -156,6 +171,7 @@ pub(crate) fn choose<'a>(
     picture: &'a [Place],
     need: Need,
     fallback: Option<&str>,
+    rejected: &[Failure],
 ) -> Result<Vec<&'a Place>> {
     let internal = need.internal;
     let mut candidates: Vec<&Place> = picture
@@ -176,7 +192,7 @@ pub(crate) fn choose<'a>(
                 place.id
             ))
         })?;
-        if place.regular && (internal || public) {
+        if place.regular && (internal || public) && !place.is_rejected(rejected) {
             by_zone.entry(place.zone.as_str()).or_default().push(place);
         }
     }
@@ -284,10 +300,10 @@ impl Cloud<'_> {
         vpc: &str,
         wanted: &[String],
         need: Need,
-    ) -> Result<Vec<(String, Ranges)>> {
+    ) -> Result<Vec<Chosen>> {
         let picture = self.picture(cluster, vpc)?;
         let chosen = if wanted.is_empty() {
-            choose(&picture, need, self.config.subnet.as_deref())?
+            choose(&picture, need, self.config.subnet.as_deref(), &[])?
         } else {
             named(&picture, wanted)?
         };
@@ -295,6 +311,46 @@ impl Cloud<'_> {
             .into_iter()
             .map(|place| (place.id.clone(), place.ranges.clone()))
             .collect())
+    }
+
+    /// Creates a load balancer in its subnets. If AWS rejects one that was chosen automatically by
+    /// name, the next one is taken, or none of its zone.
+    ///
+    /// # Errors
+    /// Fails if there is no subnet, or if a request to AWS fails.
+    pub(crate) fn create_in<T>(
+        &self,
+        cluster: &Cluster,
+        vpc: &str,
+        wanted: &[String],
+        need: Need,
+        create: &dyn Fn(&[Chosen]) -> Result<Answer<T>>,
+    ) -> Result<T> {
+        let mut rejected = Vec::new();
+        let mut subnets = self.subnets(cluster, vpc, wanted, need)?;
+        loop {
+            let failure = match create(&subnets)? {
+                Ok(created) => return Ok(created),
+                Err(failure) => failure,
+            };
+            if !wanted.is_empty() || !failure.may_be_about_one() {
+                return Err(failure.into());
+            }
+            rejected.push(failure.clone());
+            let picture = self.picture(cluster, vpc)?;
+            let fallback = self.config.subnet.as_deref();
+            let next: Vec<Chosen> = choose(&picture, need, fallback, &rejected)
+                .unwrap_or_default()
+                .into_iter()
+                .map(|place| (place.id.clone(), place.ranges.clone()))
+                .collect();
+            // Each round has others, because what AWS rejected by name is left out.
+            if next.is_empty() || next == subnets {
+                return Err(failure.into());
+            }
+            log::warn("subnets", format_args!("AWS rejects a subnet: {failure}"));
+            subnets = next;
+        }
     }
 
     /// Returns the subnets for an existing load balancer that has these: in each zone the current
@@ -310,7 +366,7 @@ impl Cloud<'_> {
         there: &BTreeSet<String>,
     ) -> Result<BTreeSet<String>> {
         let picture = self.picture(cluster, vpc)?;
-        let chosen = choose(&picture, need, self.config.subnet.as_deref())?;
+        let chosen = choose(&picture, need, self.config.subnet.as_deref(), &[])?;
         Ok(keeping(&picture, need, there, &chosen))
     }
 

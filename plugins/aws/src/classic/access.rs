@@ -19,6 +19,7 @@ use crate::{
         machine::Place,
         name,
         node_rules::{self, ClusterGroups},
+        warning,
     },
     cloud::Cloud,
     tags::Cluster,
@@ -80,9 +81,19 @@ fn everything_from(group: &str) -> Rule {
     Rule::everything(Source::Group(group.to_owned()))
 }
 
+/// The nodes behind a load balancer.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Nodes<'a> {
+    /// Their instances.
+    pub(super) places: &'a BTreeMap<String, Place>,
+    /// True if EC2 does not know the instances of others, whose groups are therefore unknown.
+    pub(super) are_partial: bool,
+}
+
 impl Cloud<'_> {
     /// Allows traffic from a load balancer's group to the nodes behind it. Other groups of the
-    /// cluster lose the rule, unless another load balancer with the same group may need it.
+    /// cluster lose the rule, unless another load balancer with the same group, or a node whose group
+    /// is unknown, may need it.
     ///
     /// # Errors
     /// Fails if a request to AWS fails, or if the nodes' group is ambiguous.
@@ -92,14 +103,14 @@ impl Cloud<'_> {
         vpc: &str,
         balancer: &str,
         group: &str,
-        places: &BTreeMap<String, Place>,
+        nodes: Nodes<'_>,
     ) -> Result<()> {
         if self.config.keep_node_groups {
             return Ok(());
         }
         let tagged = self.cluster_groups(cluster, Some(vpc))?;
         let mut groups = tagged.clone();
-        let mut open = node_rules::groups(places, &groups.keys().cloned().collect())?;
+        let mut open = node_rules::groups(nodes.places, &groups.keys().cloned().collect())?;
         // The operator's group is not changed, even if instances have it.
         open.retain(|id| Some(id) != self.config.elb_security_group.as_ref());
         let untagged: Vec<String> = open
@@ -118,14 +129,18 @@ impl Cloud<'_> {
         let rule = everything_from(group);
         let stays = is_clusters(&tagged, group);
         let (grant, mut revoke) = changes(&groups, &open, cluster, &rule);
+        let stays = stays || nodes.are_partial;
         if !revoke.is_empty() && (stays || self.groups_of_others(balancer)?.contains(group)) {
             revoke.clear();
         }
         let rules = Rules::from([(rule, String::new())]);
         let grant = grant.iter().map(|id| permission::authorize(id, &rules));
-        self.change_access(&grant.collect::<Vec<_>>())?;
+        let granted = self.change_access(&grant.collect::<Vec<_>>());
+        // The groups that lose the rule are those of other nodes.
         let revoke = revoke.iter().map(|id| permission::revoke(id, &rules));
-        self.change_access(&revoke.collect::<Vec<_>>())
+        let revoked = self.change_access(&revoke.collect::<Vec<_>>());
+        let errors = [granted, revoked].into_iter().filter_map(Result::err);
+        warning::together(errors.collect()).map_or(Ok(()), Err)
     }
 
     /// Removes the rules that allow traffic from these groups, except for groups that other load

@@ -6,7 +6,7 @@ use super::wish::Wish;
 use crate::{
     api::{
         call::Call,
-        elb::{self, Attributes, Description, Listener},
+        elb::{self, AccessLog, Attributes, Description, Listener},
     },
     tags::Tags,
 };
@@ -36,6 +36,8 @@ pub(crate) struct ListenerChanges {
     pub(crate) gone: Vec<Listener>,
     /// The requested listeners that do not exist.
     pub(crate) fresh: Vec<Listener>,
+    /// The current listeners that only get another certificate, and what they become.
+    pub(crate) certified: Vec<(Listener, Listener)>,
 }
 
 /// Compares the listeners with the requested ones.
@@ -46,10 +48,26 @@ pub(crate) fn listener_changes(wish: &Wish, there: &Description) -> ListenerChan
     };
     let descriptions = there.listener_descriptions.items.iter();
     let listeners: Vec<Listener> = descriptions.map(|one| one.listener.clone()).collect();
-    ListenerChanges {
+    let mut changes = ListenerChanges {
         gone: lacking(&listeners, &wish.listeners),
         fresh: lacking(&wish.listeners, &listeners),
+        certified: Vec::new(),
+    };
+    for after in std::mem::take(&mut changes.fresh) {
+        let same = |before: &Listener| {
+            let certificate = before.certificate.clone();
+            after.is_tls()
+                && before.is(&Listener {
+                    certificate,
+                    ..after.clone()
+                })
+        };
+        match changes.gone.iter().position(same) {
+            Some(index) => changes.certified.push((changes.gone.remove(index), after)),
+            None => changes.fresh.push(after),
+        }
     }
+    changes
 }
 
 /// Returns the calls that change the properties of the load balancer to what is requested: those
@@ -64,6 +82,10 @@ pub(crate) fn stages(wish: &Wish, observed: &Observed, groups: &[String]) -> [Ve
         second.push(
             elb::on("ApplySecurityGroupsToLoadBalancer", name).list("SecurityGroups", groups),
         );
+    }
+    // AWS may reject the bucket of the logs, which has nothing to do with the other attributes.
+    if logs_differ(&wish.attributes.access_log, &observed.attributes.access_log) {
+        second.push(elb::set_access_log(name, &wish.attributes.access_log));
     }
     if differ(&wish.attributes, &observed.attributes) {
         second.push(elb::set_attributes(name, &wish.attributes));
@@ -106,22 +128,24 @@ pub(crate) fn machine_changes(
     )
 }
 
-/// Returns true if a requested attribute differs. Attributes that are not requested are ignored.
+fn other<T: PartialEq>(wanted: Option<&T>, there: Option<&T>) -> bool {
+    wanted.is_some() && wanted != there
+}
+
+/// Returns true if a requested setting of the access log differs.
+fn logs_differ(wanted: &AccessLog, there: &AccessLog) -> bool {
+    wanted.enabled != there.enabled
+        || (wanted.enabled
+            && (other(wanted.emit_interval.as_ref(), there.emit_interval.as_ref())
+                || other(wanted.bucket.as_ref(), there.bucket.as_ref())
+                || wanted.prefix.as_deref().unwrap_or_default()
+                    != there.prefix.as_deref().unwrap_or_default()))
+}
+
+/// Returns true if another requested attribute differs. Attributes that are not requested are
+/// ignored.
 fn differ(wanted: &Attributes, there: &Attributes) -> bool {
-    fn other<T: PartialEq>(wanted: Option<&T>, there: Option<&T>) -> bool {
-        wanted.is_some() && wanted != there
-    }
-    wanted.access_log.enabled != there.access_log.enabled
-        || (wanted.access_log.enabled
-            && (other(
-                wanted.access_log.emit_interval.as_ref(),
-                there.access_log.emit_interval.as_ref(),
-            ) || other(
-                wanted.access_log.bucket.as_ref(),
-                there.access_log.bucket.as_ref(),
-            ) || wanted.access_log.prefix.as_deref().unwrap_or_default()
-                != there.access_log.prefix.as_deref().unwrap_or_default()))
-        || wanted.connection_draining.enabled != there.connection_draining.enabled
+    wanted.connection_draining.enabled != there.connection_draining.enabled
         || other(
             wanted.connection_draining.timeout.as_ref(),
             there.connection_draining.timeout.as_ref(),

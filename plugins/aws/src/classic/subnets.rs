@@ -10,6 +10,8 @@ use crate::{
         self,
         call::Call,
         elb::{self, Description},
+        failure::Answer,
+        partly,
     },
     cloud::Cloud,
     tags::Cluster,
@@ -91,7 +93,7 @@ fn wanted(
 
 /// Attaches before it detaches, so that the load balancer has subnets at any time.
 fn apply(cloud: &Cloud<'_>, name: &str, changes: &Changes) -> Vec<CloudError> {
-    let send = |action: &'static str, ids: &[&String]| -> Result<()> {
+    let send = |action: &'static str, ids: &[&String]| -> Answer<()> {
         if ids.is_empty() {
             return Ok(());
         }
@@ -102,16 +104,22 @@ fn apply(cloud: &Cloud<'_>, name: &str, changes: &Changes) -> Vec<CloudError> {
     let attach = |ids: &[&String]| send("AttachLoadBalancerToSubnets", ids);
     let detach = |ids: &[&String]| send("DetachLoadBalancerFromSubnets", ids);
 
-    if let Err(error) = attach(&changes.added.iter().collect::<Vec<_>>()) {
-        return vec![error];
-    }
+    let added: Vec<&String> = changes.added.iter().collect();
     let mut errors = Vec::new();
-    errors.extend(detach(&changes.removed.iter().collect::<Vec<_>>()).err());
+    if let Err(failure) = attach(&added) {
+        let outcome = partly::without_rejected(&added, failure, &|id| id, &attach);
+        let rejected = outcome.rejected.into_iter().map(|(_, failure)| failure);
+        errors.extend(rejected.chain(outcome.failed).map(CloudError::from));
+        // The load balancer may need the others.
+        return errors;
+    }
+    let detached = detach(&changes.removed.iter().collect::<Vec<_>>());
+    errors.extend(detached.err().map(CloudError::from));
     for (before, after) in &changes.replaced {
         if let Err(error) = detach(&[before]) {
-            errors.push(error);
+            errors.push(error.into());
         } else if let Err(error) = attach(&[after]) {
-            errors.push(error);
+            errors.push(error.into());
             // If this fails too, the error above leads to a retry.
             _ = attach(&[before]);
         }

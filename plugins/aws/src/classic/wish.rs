@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use skydock_sdk::{
     Result,
-    types::{Service, ServicePort, Transport},
+    types::{IpFamily, Service, ServicePort, Transport},
 };
 
 use super::health;
@@ -12,6 +12,7 @@ use crate::{
     api::elb::{AccessLog, Attributes, Draining, Enabled, HealthCheck, Listener, Settings},
     balancer::{
         annotation::{self, Annotations},
+        applied::Applied,
         name,
         subnet::Need,
     },
@@ -80,6 +81,13 @@ impl Wish {
                 annotation::key(annotation::TYPE)
             )));
         }
+        let families = &service.ip_families;
+        if families.contains(&IpFamily::Ipv6) && !families.contains(&IpFamily::Ipv4) {
+            return Err(invalid(format!(
+                "classic load balancers reach nodes only over IPv4; for a network load balancer, set annotation {}: nlb",
+                annotation::key(annotation::TYPE)
+            )));
+        }
         let proxy = match annotations.text(annotation::PROXY_PROTOCOL) {
             None => false,
             Some("*") => true,
@@ -94,7 +102,7 @@ impl Wish {
                 "no port has a node port, which classic load balancers require",
             ));
         }
-        let mut tags = annotations.pairs(annotation::TAGS);
+        let (mut tags, _) = annotations.tags();
         tags.insert(tags::SERVICE.into(), name::service(service));
         let ranges = match service.source_ranges.as_slice() {
             [] => vec!["0.0.0.0/0".to_owned()],
@@ -125,6 +133,26 @@ impl Wish {
 }
 
 impl Wish {
+    /// Returns what annotations set.
+    pub(crate) fn applied(&self, service: &Service) -> Applied {
+        let (tags, _) = Annotations(&service.annotations).tags();
+        let has_tls = self.listeners.iter().any(Listener::is_tls);
+        Applied {
+            tags: tags.into_keys().collect(),
+            has_policy: self.policy.is_some() && has_tls,
+            ..Applied::default()
+        }
+    }
+
+    /// Requests the defaults of AWS for what annotations set before.
+    pub(crate) fn undo(&mut self, before: &Applied) {
+        self.removed_tags = before.removed_tags(&self.tags);
+        if before.has_policy {
+            self.policy
+                .get_or_insert_with(|| annotation::DEFAULT_POLICY.to_owned());
+        }
+    }
+
     /// Returns what the load balancer needs of its subnets.
     pub(crate) fn need(&self) -> Need {
         Need {
@@ -179,7 +207,9 @@ fn attributes(annotations: Annotations<'_>) -> Result<Attributes> {
         },
         connection_draining: Draining {
             enabled: draining,
-            timeout: number(annotation::DRAINING_TIMEOUT)?.or(draining.then_some(300)),
+            timeout: number(annotation::DRAINING_TIMEOUT)?
+                .or(Some(300))
+                .filter(|_| draining),
         },
         connection_settings: Settings {
             // The default of AWS and of the official provider.

@@ -45,19 +45,25 @@ pub(crate) fn of(machine: &Instance, families: &[Family]) -> Result<Vec<NodeAddr
     Ok(kept)
 }
 
-/// Adds the private addresses of all interfaces, the primary interface first, then the public
-/// address, then the names.
-fn ipv4(machine: &Instance, addresses: &mut Vec<NodeAddress>) -> Result<()> {
-    let mut interfaces: Vec<&Interface> = machine.network_interface_set.items.iter().collect();
+/// Returns the interfaces that are in use, the primary interface first. The order of EC2 is arbitrary.
+fn in_use(machine: &Instance) -> Vec<&Interface> {
+    let interfaces = machine.network_interface_set.items.iter();
+    let mut interfaces: Vec<&Interface> = interfaces
+        .filter(|interface| interface.status == "in-use")
+        .collect();
     interfaces.sort_by_key(|interface| {
         interface
             .attachment
             .as_ref()
             .map_or(u32::MAX, |one| one.device_index)
     });
-    let in_use = interfaces
-        .into_iter()
-        .filter(|interface| interface.status == "in-use");
+    interfaces
+}
+
+/// Adds the private addresses of all interfaces, the primary interface first, then the public
+/// address, then the names.
+fn ipv4(machine: &Instance, addresses: &mut Vec<NodeAddress>) -> Result<()> {
+    let in_use = in_use(machine).into_iter();
     for private in in_use.flat_map(|interface| &interface.private_ip_addresses_set.items) {
         push_v4(
             machine,
@@ -87,14 +93,10 @@ fn ipv4(machine: &Instance, addresses: &mut Vec<NodeAddress>) -> Result<()> {
     Ok(())
 }
 
-/// Adds the first IPv6 address of each interface, in EC2's order. They are internal addresses even
-/// if they are reachable from the internet.
+/// Adds the first IPv6 address of each interface, the primary interface first. They are internal
+/// addresses even if they are reachable from the internet.
 fn ipv6(machine: &Instance, addresses: &mut Vec<NodeAddress>) -> Result<()> {
-    let in_use = machine
-        .network_interface_set
-        .items
-        .iter()
-        .filter(|interface| interface.status == "in-use");
+    let in_use = in_use(machine).into_iter();
     for first in in_use.filter_map(|interface| interface.ipv6_addresses_set.items.first()) {
         let ip: Ipv6Addr = first
             .ipv6_address
@@ -170,7 +172,7 @@ mod tests {
                   AddressKind::InternalDns ip-10-0-0-1.internal, AddressKind::Hostname ip-10-0-0-1.internal, \
                   AddressKind::ExternalDns ec2-1.example"
                 .replace("AddressKind::", "");
-        let v6 = "InternalIp 2001:db8::2, InternalIp 2001:db8::1";
+        let v6 = "InternalIp 2001:db8::1, InternalIp 2001:db8::2";
         assert_eq!(shown(&machine, &[Family::V4]), v4);
         assert_eq!(shown(&machine, &[Family::V6]), v6);
         assert_eq!(

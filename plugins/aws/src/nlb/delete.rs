@@ -181,11 +181,7 @@ pub(crate) fn delete(
     let given = Annotations(&service.annotations).list(annotation::SECURITY_GROUPS);
     cloud.remove_groups(cluster.as_ref(), service, &security, &given)?;
     if let Some(failure) = waiting {
-        return Err(if cloud.waits_long(service) {
-            CloudError::internal(failure.to_string())
-        } else {
-            failure.into()
-        });
+        return Err(cloud.in_use(service, &failure));
     }
     cloud.store.remove(&key);
     Ok((found.is_some(), seen))
@@ -235,9 +231,6 @@ fn remove_target_groups(cloud: &Cloud<'_>, groups: &BTreeSet<String>) -> Result<
 /// example an endpoint service: somebody has to know and to change that.
 fn delete_balancer(cloud: &Cloud<'_>, arn: &str) -> Result<()> {
     match api::one(cloud.wire, &elbv2::on_balancer("DeleteLoadBalancer", arn)) {
-        Err(failure) if failure.code() == "ResourceInUse" => {
-            Err(CloudError::internal(failure.to_string()))
-        }
         Err(failure) if !failure.is_not_found() => Err(failure.into()),
         _ => Ok(()),
     }
@@ -287,7 +280,7 @@ struct Stray {
 
 /// The target groups of the region.
 struct Groups {
-    /// The ARNs of the load balancer's target groups.
+    /// The ARNs of the load balancer's target groups, without those of the user.
     own: Vec<String>,
     /// Target groups with the prefix of the Service's names, which were created for it if their
     /// tags agree: they were never attached to a load balancer, or their load balancer was deleted.
@@ -318,7 +311,8 @@ fn groups(cloud: &Cloud<'_>, service: &Service, balancer: Option<&LoadBalancer>)
             ..
         } = group;
         let of = &load_balancer_arns.items;
-        if balancer.is_some_and(|balancer| of.contains(&balancer.load_balancer_arn)) {
+        let is_own = balancer.is_some_and(|balancer| of.contains(&balancer.load_balancer_arn));
+        if is_own && name::is_group(&target_group_name) {
             groups.own.push(target_group_arn);
         } else if target_group_name.starts_with(&prefix)
             && of.iter().all(|arn| arn.contains(&own_name))

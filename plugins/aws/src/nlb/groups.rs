@@ -9,7 +9,7 @@ use super::{
     observed::Observed,
     wish::{Security, Wish},
 };
-use crate::{balancer::security_group, cloud::Cloud, tags::Cluster};
+use crate::{api::elbv2::LoadBalancer, balancer::security_group, cloud::Cloud, tags::Cluster};
 
 /// The description that the official provider uses.
 const DESCRIPTION: &str = "[k8s] Managed SecurityGroup for LoadBalancer";
@@ -26,6 +26,26 @@ pub(crate) fn ensure(
     wish: &Wish,
 ) -> Result<String> {
     cloud.own_group(cluster, vpc, name, DESCRIPTION, &wish.tags)
+}
+
+/// Returns the group for an existing load balancer. If the load balancer does not have it yet, its
+/// rules are set before it gets it, so that clients keep their access.
+///
+/// # Errors
+/// Fails if a request to AWS fails.
+pub(super) fn prepare(
+    cloud: &Cloud<'_>,
+    cluster: &Cluster,
+    name: &str,
+    wish: &Wish,
+    balancer: &LoadBalancer,
+) -> Result<String> {
+    let group = ensure(cloud, cluster, &balancer.vpc_id, name, wish)?;
+    if !balancer.security_groups.items.contains(&group) {
+        let rules = security_group::rules(&ports(wish), &wish.ranges);
+        cloud.set_rules(&group, &rules)?;
+    }
+    Ok(group)
 }
 
 /// Sets the rules of the group, and deletes the previous group.

@@ -17,11 +17,15 @@ use crate::{
         partly,
         wire::Wire,
     },
+    balancer::name,
     tags::Tags,
 };
 
 /// The action that registers targets.
 pub(super) const REGISTER: &str = "RegisterTargets";
+
+/// The action that deregisters targets.
+pub(super) const DEREGISTER: &str = "DeregisterTargets";
 
 /// The observed state of a load balancer.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -80,7 +84,7 @@ impl Observed {
         let mut answers = send(wire, &calls).into_iter();
         observed.groups = answers
             .next()
-            .map(elbv2::groups)
+            .map(made_groups)
             .transpose()?
             .unwrap_or_default();
         for found in answers {
@@ -213,13 +217,15 @@ pub(crate) fn send(wire: &dyn Wire, calls: &[Call]) -> Vec<Answer<Found>> {
         .iter()
         .zip(answers)
         .map(|(call, answer)| match answer {
-            Err(failure) if call.action == REGISTER => without_rejected(wire, call, failure),
+            Err(failure) if [REGISTER, DEREGISTER].contains(&call.action) => {
+                without_rejected(wire, call, failure)
+            }
             answer => elbv2::read(call, &answer?),
         });
     answers.collect()
 }
 
-/// Registers the targets of a rejected call except those that AWS rejects.
+/// Registers or deregisters the targets of a rejected call except those that AWS rejects.
 fn without_rejected(wire: &dyn Wire, call: &Call, failure: Failure) -> Answer<Found> {
     let group = call
         .params
@@ -228,17 +234,37 @@ fn without_rejected(wire: &dyn Wire, call: &Call, failure: Failure) -> Answer<Fo
         .map(|(_, arn)| arn.clone())
         .unwrap_or_default();
     let send = |part: &[Target]| {
-        api::one(wire, &elbv2::change_targets(REGISTER, &group, part)).map(|_| ())
+        api::one(wire, &elbv2::change_targets(call.action, &group, part)).map(|_| ())
     };
     let targets = elbv2::targets_in(call);
     let outcome = partly::without_rejected(&targets, failure, &|target| &target.id, &send);
-    match outcome.failed {
-        Some(failure) => Err(failure),
-        None => Ok(Found {
-            rejected: outcome.rejected,
-            ..Found::default()
-        }),
+    if let Some(failure) = outcome.failed {
+        return Err(failure);
     }
+    let mut rejected = outcome.rejected;
+    if call.action == DEREGISTER {
+        // What AWS does not know is no target.
+        rejected.retain(|(_, failure)| !failure.is_no_target());
+        return match rejected.pop() {
+            Some((_, failure)) => Err(failure),
+            None => Ok(Found::default()),
+        };
+    }
+    Ok(Found {
+        rejected,
+        ..Found::default()
+    })
+}
+
+/// Returns the target groups of a load balancer from the answer to a request for them, without those
+/// of users, of which nothing is changed.
+///
+/// # Errors
+/// Fails if a request to AWS fails.
+pub(crate) fn made_groups(answer: Answer<Found>) -> Answer<Vec<TargetGroup>> {
+    let mut groups = elbv2::groups(answer)?;
+    groups.retain(|group| name::is_group(&group.target_group_name));
+    Ok(groups)
 }
 
 /// Returns tags by ARN, or `None` if the credentials do not allow reading them: the official

@@ -4,7 +4,7 @@
 //! observed state, and the next plan is computed from it, until nothing is left to do. A lost or
 //! incomplete call is therefore continued where it stopped.
 //!
-//! A listener keeps its target group until the targets of the next one are registered.
+//! A listener keeps its target group until the next one has its attributes and targets.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -35,11 +35,13 @@ pub(crate) fn plan(wish: &Wish, observed: &Observed, members: &BTreeSet<String>)
         };
         let arn = &group.target_group_arn;
         let (gone, fresh) = target_changes(group, observed, members);
+        let set = difference(&wish.group_attributes, observed.group_attributes.get(arn));
         match listener {
             None => steps.push(Step::CreateListener(front.clone(), arn.clone())),
             Some(listener) if differs(front, listener, arn) => {
                 let stays = group_of(listener) == Some(arn);
-                if stays || (fresh.is_empty() && may_take_over(arn, observed, members)) {
+                let is_ready = fresh.is_empty() && set.is_empty();
+                if stays || (is_ready && may_take_over(arn, observed, members)) {
                     steps.push(Step::ModifyListener(
                         listener.listener_arn.clone(),
                         front.clone(),
@@ -61,7 +63,6 @@ pub(crate) fn plan(wish: &Wish, observed: &Observed, members: &BTreeSet<String>)
                 .chunks(CHUNK)
                 .map(|part| Step::Register(arn.clone(), part.to_vec())),
         );
-        let set = difference(&wish.group_attributes, observed.group_attributes.get(arn));
         if !set.is_empty() {
             steps.push(Step::SetGroupAttributes(arn.clone(), set));
         }

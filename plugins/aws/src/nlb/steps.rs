@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::{
     health::Health,
-    observed::REGISTER,
+    observed::{DEREGISTER, REGISTER},
     wish::{Front, Group, Wish},
 };
 use crate::{
@@ -53,9 +53,7 @@ pub(crate) fn call(step: &Step, wish: &Wish, balancer: &str, vpc: &str) -> Call 
     match step {
         Step::CreateGroup(group) => create_group(group, vpc).tags("Tags", &wish.tags),
         Step::Register(group, targets) => elbv2::change_targets(REGISTER, group, targets),
-        Step::Deregister(group, targets) => {
-            elbv2::change_targets("DeregisterTargets", group, targets)
-        }
+        Step::Deregister(group, targets) => elbv2::change_targets(DEREGISTER, group, targets),
         Step::CreateListener(front, group) => {
             listener(elbv2::on_balancer("CreateListener", balancer), front, group)
                 .tags("Tags", &wish.tags)

@@ -11,7 +11,7 @@ use skydock_sdk::{
 };
 
 use super::{
-    observed::{REGISTER, read_tags, send},
+    observed::{DEREGISTER, REGISTER, made_groups, read_tags, send},
     wish,
 };
 use crate::{
@@ -50,7 +50,7 @@ pub(crate) fn update(cloud: &Cloud<'_>, service: &Service, members: &Members) ->
     let mut answers = send(cloud.wire, &calls).into_iter();
     let groups = answers
         .next()
-        .map(elbv2::groups)
+        .map(made_groups)
         .transpose()?
         .unwrap_or_default();
     let tags = read_tags(answers)?;
@@ -71,7 +71,8 @@ pub(crate) fn update(cloud: &Cloud<'_>, service: &Service, members: &Members) ->
     };
     let (rejected, mut errors) = change(cloud, &calls);
     if cloud.store.get(&groups_key(cloud, &name)).as_ref() != Some(&shown(&places)) {
-        let opened = traffic(cloud, service, &balancer, &groups).and_then(|traffic| {
+        let opened = traffic(cloud, service, &balancer, &groups).and_then(|mut traffic| {
+            traffic.is_partial = !awaited.ids.is_empty();
             let vpc = Some(balancer.vpc_id.as_str());
             cloud.sync_node_rules(&cluster, vpc, &name, &places, &traffic, false)
         });
@@ -81,7 +82,7 @@ pub(crate) fn update(cloud: &Cloud<'_>, service: &Service, members: &Members) ->
         }
     }
     errors.extend(tell_rejected(cloud, service, &rejected));
-    errors.extend(awaited.error(service));
+    errors.extend(awaited.error(cloud, service));
     warning::together(errors).map_or(Ok(()), Err)
 }
 
@@ -92,7 +93,7 @@ fn change(cloud: &Cloud<'_>, calls: &[Call]) -> (BTreeMap<Target, Failure>, Vec<
     for (call, answer) in calls.iter().zip(send(cloud.wire, calls)) {
         match answer {
             Ok(found) => rejected.extend(found.rejected),
-            Err(failure) if makes_room && failure.is_target_quota() => later.push(call.clone()),
+            Err(failure) if makes_room && failure.is_quota() => later.push(call.clone()),
             Err(failure) => errors.push(failure.into()),
         }
     }
@@ -188,10 +189,10 @@ fn compared(
 fn both(group: &str, gone: &[Target], fresh: &[Target]) -> Vec<Call> {
     let deregistered = gone
         .chunks(CHUNK)
-        .map(|part| elbv2::change_targets("DeregisterTargets", group, part));
+        .map(|part| elbv2::change_targets(DEREGISTER, group, part));
     let into = fresh
         .chunks(CHUNK)
-        .map(|part| elbv2::change_targets("RegisterTargets", group, part));
+        .map(|part| elbv2::change_targets(REGISTER, group, part));
     deregistered.chain(into).collect()
 }
 

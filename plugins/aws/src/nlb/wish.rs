@@ -32,9 +32,6 @@ const LOGS_PREFIX: &str = "access_logs.s3.prefix";
 const PRESERVE_CLIENT: &str = "preserve_client_ip.enabled";
 const PROXY_PROTOCOL: &str = "proxy_protocol_v2.enabled";
 
-/// The policy for TLS that AWS uses by default.
-const DEFAULT_POLICY: &str = "ELBSecurityPolicy-2016-08";
-
 /// The checked request of a Service.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Wish {
@@ -136,7 +133,7 @@ impl Wish {
         }
         let health = health::of(service, config)?;
         let fronts = fronts(service, annotations, &health, cluster)?;
-        let mut tags = annotations.pairs(annotation::TAGS);
+        let (mut tags, _) = annotations.tags();
         tags.insert(tags::SERVICE.into(), name::service(service));
         let mut ranges = service.source_ranges.clone();
         let stack = stack(service, annotations)?;
@@ -171,7 +168,7 @@ impl Wish {
     pub(crate) fn applied(&self, service: &Service) -> Applied {
         let annotations = Annotations(&service.annotations);
         Applied {
-            tags: annotations.pairs(annotation::TAGS).into_keys().collect(),
+            tags: annotations.tags().0.into_keys().collect(),
             group_attributes: self.group_attributes.keys().cloned().collect(),
             has_policy: self.fronts.iter().any(|front| front.policy.is_some()),
             has_timeout: annotations.text(annotation::HEALTH_TIMEOUT).is_some(),
@@ -193,11 +190,19 @@ impl Wish {
         for front in tls.filter(|_| before.has_policy) {
             front
                 .policy
-                .get_or_insert_with(|| DEFAULT_POLICY.to_owned());
+                .get_or_insert_with(|| annotation::DEFAULT_POLICY.to_owned());
         }
         if before.has_address_type && self.stack == Stack::Left {
             self.stack = Stack::Ipv4;
         }
+    }
+
+    /// Returns the keys of the tags that tell the cluster.
+    pub(crate) fn clusters(&self) -> impl Iterator<Item = &String> {
+        let tells = |key: &&String| {
+            key.starts_with(tags::CLUSTER_PREFIX) || key.as_str() == tags::LEGACY_CLUSTER
+        };
+        self.tags.keys().filter(tells)
     }
 
     /// Returns what a new load balancer needs of its subnets.

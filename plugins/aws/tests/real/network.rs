@@ -235,9 +235,9 @@ fn annotations_are_applied_in_the_cloud() {
 
 #[test]
 fn a_certificate_creates_a_tls_listener() {
-    // In contrast to AWS, moto does not support changing a listener to TLS.
     let world = World::new(1, "");
     let mut web = service(&[(443, 30443)]);
+    up(&world, &web);
     let certificate = certificate();
     web.annotations.push(annotation("ssl-cert", &certificate));
     up(&world, &web);
@@ -257,15 +257,26 @@ fn a_certificate_creates_a_tls_listener() {
         &[("LoadBalancerArn", &arn(&world, &web))],
     );
     assert_eq!(text(&group, "Protocol"), "TCP");
-    world.line.take();
-    up(&world, &web);
-    assert!(
-        world
-            .line
-            .take()
-            .iter()
-            .all(|action| action.starts_with("Describe"))
-    );
+    // Without the certificate, the listener is one for TCP again.
+    let plain = service_without(&web, "ssl-cert");
+    for (wanted, expected) in [
+        (&web, &[][..]),
+        (&plain, &["ModifyListener"]),
+        (&plain, &[]),
+    ] {
+        world.line.take();
+        up(&world, wanted);
+        let sent = world.line.take();
+        let changed = sent.iter().filter(|action| !action.starts_with("Describe"));
+        assert_eq!(changed.collect::<Vec<_>>(), expected);
+    }
+}
+
+/// Returns the Service without this annotation.
+fn service_without(web: &Service, name: &str) -> Service {
+    let mut plain = web.clone();
+    plain.annotations.retain(|(key, _)| !key.ends_with(name));
+    plain
 }
 
 #[test]

@@ -50,6 +50,9 @@ def main():
     # 60 rules of a group are what AWS begins with; whoever has more than some 30 load balancers in a cluster has the quota raised.
     SecurityGroupBackend._verify_group_will_respect_rule_count_limit = lambda *_, **__: None
 
+    from skydock_clouds import like_aws
+
+    like_aws.correct()
     application = one_at_a_time(DomainDispatcherApplication(create_backend_app))
     url = f"http://127.0.0.1:{listener.getsockname()[1]}"
     with open(os.path.join(arguments.home, "ready.tmp"), "w") as out:

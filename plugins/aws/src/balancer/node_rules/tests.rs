@@ -8,6 +8,7 @@ fn traffic(clients: &[(&'static str, u16)], health: &[u16], ranges: &[&str]) -> 
         ranges: ranges.iter().map(|range| (*range).to_owned()).collect(),
         subnets: BTreeSet::from(["10.0.1.0/24".to_owned()]),
         probes: Probes::default(),
+        is_partial: false,
     }
 }
 
@@ -187,6 +188,30 @@ fn the_node_security_group_is_tagged_or_the_only_one() {
 }
 
 /// A port that several load balancers check has one rule, with the name of the first load balancer.
+#[test]
+fn groups_of_unknown_instances_keep_their_rules() {
+    let group = |id: &str| {
+        let text = described(id, true, &[(30080, CLIENT)]);
+        let group: SecurityGroup = quick_xml::de::from_str(&text).unwrap();
+        (id.to_owned(), group)
+    };
+    let tagged = ClusterGroups::from([group("sg-1"), group("sg-2")]);
+    let looked = Looked {
+        all: tagged.clone(),
+        tagged,
+        open: BTreeSet::from(["sg-1".to_owned()]),
+    };
+    for (is_partial, expected) in [(false, 1), (true, 0)] {
+        let traffic = Traffic {
+            is_partial,
+            ..traffic(&[("tcp", 30080)], &[], &["192.0.2.0/24"])
+        };
+        let (changes, _) = looked.changes("lb", &traffic);
+        let revoked = changes.iter().filter(|change| !change.revoke.is_empty());
+        assert_eq!(revoked.count(), expected, "{is_partial}: {changes:?}");
+    }
+}
+
 #[test]
 fn a_health_check_rule_stays_while_others_need_it() {
     let client = |port, name: &str| {

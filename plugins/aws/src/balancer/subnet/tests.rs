@@ -74,7 +74,7 @@ fn chosen(lines: &[&str], private: &[&str], internal: bool) -> String {
         internal,
         ipv6: false,
     };
-    match choose(&picture, need, Some("subnet-fallback")) {
+    match choose(&picture, need, Some("subnet-fallback"), &[]) {
         Ok(places) => places
             .iter()
             .map(|place| place.id.trim_start_matches("subnet-"))
@@ -154,7 +154,7 @@ fn an_existing_load_balancer_keeps_its_suitable_subnets() {
             ipv6: false,
         };
         let there = there.iter().map(|id| format!("subnet-{id}")).collect();
-        let chosen = choose(&picture, need, None).unwrap();
+        let chosen = choose(&picture, need, None, &[]).unwrap();
         let kept: Vec<String> = keeping(&picture, need, &there, &chosen)
             .into_iter()
             .collect();

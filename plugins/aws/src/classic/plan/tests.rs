@@ -3,6 +3,7 @@ use skydock_sdk::types::{Service, Transport};
 use super::*;
 use crate::{
     api::elb::{Backend, Instance, ListenerDescription},
+    balancer::{annotation, applied::Applied},
     config::Config,
     tags::Cluster,
     testing::{annotated, service},
@@ -112,6 +113,7 @@ fn only_differences_are_changed_in_order() {
                     .clone()
             ],
             fresh: other.listeners,
+            certified: Vec::new(),
         }
     );
     assert_eq!(
@@ -151,6 +153,24 @@ fn what_removed_annotations_set_is_undone() {
     assert_eq!(
         by(&web(&[draining]), &settled(&timed)),
         ["1 ModifyLoadBalancerAttributes"]
+    );
+}
+
+#[test]
+fn the_default_policy_replaces_a_removed_one() {
+    let mut wish = web(&[("ssl-cert", "arn")]);
+    assert_eq!(by(&wish, &settled(&wish)), Vec::<String>::new());
+    wish.undo(&Applied {
+        has_policy: true,
+        ..Applied::default()
+    });
+    assert_eq!(wish.policy.as_deref(), Some(annotation::DEFAULT_POLICY));
+    assert_eq!(
+        by(&wish, &settled(&wish)),
+        [
+            "0 CreateLoadBalancerPolicy",
+            "1 SetLoadBalancerPoliciesOfListener"
+        ]
     );
 }
 
@@ -260,4 +280,27 @@ fn each_attribute_of_access_logs_is_restored() {
         Vec::<String>::new(),
         "what remains of disabled logs is left"
     );
+}
+
+#[test]
+fn a_service_without_ipv4_is_rejected() {
+    use skydock_sdk::types::IpFamily::{Ipv4, Ipv6};
+    let config = Config::parse("[Global]\nRegion = eu-west-1\n", &[]).unwrap();
+    let cluster = Cluster {
+        id: "c".into(),
+        legacy: false,
+    };
+    for (families, expected) in [
+        (vec![], true),
+        (vec![Ipv4], true),
+        (vec![Ipv6, Ipv4], true),
+        (vec![Ipv6], false),
+    ] {
+        let web = Service {
+            ip_families: families,
+            ..service(&[("web", Transport::Tcp, 80, 30080)])
+        };
+        let wish = Wish::of(&web, &cluster, &config);
+        assert_eq!(wish.is_ok(), expected, "{:?}", web.ip_families);
+    }
 }

@@ -247,6 +247,30 @@ fn a_listener_moves_only_to_a_group_with_targets() {
 }
 
 #[test]
+fn a_listener_moves_only_to_a_group_with_its_attributes() {
+    let mut wish = web();
+    wish.fronts[0].group.port = 30081;
+    wish.group_attributes = BTreeMap::from([("p".into(), "true".into())]);
+    let mut observed = settled();
+    let next = group(81, "TCP");
+    let arn = next.target_group_arn.clone();
+    let set = Step::SetGroupAttributes(arn.clone(), wish.group_attributes.clone());
+    observed.groups.push(next);
+    observed
+        .targets
+        .insert(arn.clone(), [target("i-1", 81)].into());
+    assert_eq!(plan(&wish, &observed, &members(&["i-1"])), [set]);
+    observed
+        .group_attributes
+        .insert(arn.clone(), wish.group_attributes.clone());
+    let steps = plan(&wish, &observed, &members(&["i-1"]));
+    assert!(
+        matches!(&steps[..], [Step::ModifyListener(_, _, group)] if *group == arn),
+        "{steps:?}"
+    );
+}
+
+#[test]
 fn settings_of_logs_do_not_affect_other_attributes() {
     let mut wish = web();
     wish.attributes
