@@ -138,7 +138,7 @@ pub(crate) fn named(text: &str, found: &mut Vec<Found>) {
                 entries(text, &place, &between, (above.holder, &above.name), found);
             }
             (None, _)
-                if let Some((above, _)) = name.rsplit_once('.')
+                if let Some(above) = parent(text, &before, &place)
                     && let Some(holder) = holder(above) =>
             {
                 entries(text, &place, &between, (holder, above), found);
@@ -155,6 +155,14 @@ pub(crate) fn named(text: &str, found: &mut Vec<Found>) {
         let ends = found.iter().skip(begin).map(|it| it.range.end).max();
         at = at.max(ends.unwrap_or_default());
     }
+}
+
+/// Returns the name before a name in one key: `passwords.admin`, `passwords/admin`.
+fn parent<'a>(text: &'a str, before: &Range<usize>, name: &Range<usize>) -> Option<&'a str> {
+    let word = text.get(name.clone())?;
+    let parts = word.rsplit_once('.').map(|(above, _)| above);
+    let is_path = text.get(before.end..name.start) == Some("/");
+    parts.or_else(|| text.get(before.clone()).filter(|_| is_path))
 }
 
 fn is_field(name: &str) -> bool {
@@ -230,6 +238,7 @@ fn next_name(text: &str, at: usize) -> Option<Range<usize>> {
 /// Returns what is between the name at this place and its value.
 fn between(text: &str, name: &Range<usize>) -> Option<Between> {
     let (before, rest) = (text.get(..name.start)?, text.get(name.end..)?);
+    let is_parent = text.get(name.clone())?.ends_with('.');
     let at = |rest: &str| text.len() - rest.len();
     if before.ends_with(['<', ':']) && rest.starts_with(['>', ' ']) {
         // An element of XML, perhaps with attributes.
@@ -243,7 +252,11 @@ fn between(text: &str, name: &Range<usize>) -> Option<Between> {
         }
     }
     let close = unquoted(rest);
-    let sign = unindexed(close).trim_start_matches(BLANKS);
+    let sign = match quoted_key(rest).filter(|_| is_parent) {
+        Some(sign) => sign,
+        None => unindexed(close),
+    };
+    let sign = sign.trim_start_matches(BLANKS);
     for (encoded, is_equals) in [("%3D", true), ("%3d", true), ("%3A", false), ("%3a", false)] {
         if let Some(rest) = sign.strip_prefix(encoded) {
             return Some(Between::Sign(at(without_encoded_quote(rest)), is_equals));
@@ -288,18 +301,31 @@ fn between(text: &str, name: &Range<usize>) -> Option<Between> {
     })
 }
 
-/// Returns the rest of the text after an index: `[0]`, `["admin"]`.
+/// Returns the rest of the text after indices: `[0]`, `["admin"]`.
 fn unindexed(text: &str) -> &str {
-    let index = |open: &str, close: &str| {
-        let inner = text.strip_prefix(open)?;
+    let after = |rest: &'_ str, open: &str, close: &str| {
+        let inner = rest.strip_prefix(open)?;
         let near = inner
             .get(..inner.floor_char_boundary(PAIR))
             .unwrap_or(inner);
         let end = near.find(|c| "[]{}=:,\n".contains(c) || close.starts_with(c))?;
-        inner.get(end..)?.strip_prefix(close)
+        inner.get(end..)?.strip_prefix(close).map(str::len)
     };
-    let plain = index("[", "]").or_else(|| index("%5B", "%5D"));
-    plain.unwrap_or(text)
+    let mut rest = text;
+    while let Some(length) = after(rest, "[", "]").or_else(|| after(rest, "%5B", "%5D")) {
+        rest = rest.get(rest.len() - length..).unwrap_or_default();
+    }
+    rest
+}
+
+/// Returns the rest of the text after a key in quotes: of `passwords."admin" = 1`, the sign.
+fn quoted_key(text: &str) -> Option<&str> {
+    let quote = text.chars().next().filter(|c| QUOTES.contains(c))?;
+    let inner = text.get(1..)?;
+    let near = inner
+        .get(..inner.floor_char_boundary(PAIR))
+        .unwrap_or(inner);
+    inner.get(near.find(quote)? + 1..)
 }
 
 /// Returns the rest of the text from the next item of a list: `"--password", "x"`, or of a pair.
@@ -512,7 +538,16 @@ fn values(text: &str, name: &Range<usize>, between: &Between, found: &mut Vec<Fo
         });
     };
     match *between {
-        Between::Tag(begin) => add(element(text, begin), false),
+        Between::Tag(begin) => {
+            let range = element(text, begin);
+            // Then its attributes may have the value.
+            if text
+                .get(range.clone())
+                .is_some_and(|it| !it.trim().is_empty())
+            {
+                add(range, false);
+            }
+        }
         Between::Field(at) => {
             let field = next_name(text, at).filter(|field| field.start == at);
             let inner = field.and_then(|field| Some((self::between(text, &field)?, field)));

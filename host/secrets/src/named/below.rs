@@ -15,14 +15,27 @@ pub(super) fn below(
     name: &Range<usize>,
     between: Option<&Between>,
 ) -> Option<Range<usize>> {
+    let (before, rest) = (text.get(..name.start)?, text.get(name.end..)?);
+    if before.ends_with('<') && rest.starts_with([' ', '\n', '\t']) {
+        let tag = rest.get(..rest.find('>')?)?;
+        let begin = name.end + tag.len() + 1;
+        let is_empty = tag.ends_with('/');
+        return Some(
+            name.end..if is_empty {
+                begin
+            } else {
+                elements(text, begin)
+            },
+        );
+    }
     if let Some(Between::Tag(begin)) = between {
         return Some(*begin..elements(text, *begin));
     }
-    let rest = text.get(name.end..)?;
     if let Some(length) = section(text, name) {
         return Some(name.end..name.end + length);
     }
     let close = unquoted(rest).trim_start_matches(BLANKS);
+    let close = labeled(close).unwrap_or(close);
     let value = close.trim_start_matches([':', '=', '>']);
     if value.trim_start().starts_with(['{', '[']) && !value.trim_start().starts_with("{{") {
         let begin = text.len() - value.trim_start().len();
@@ -32,6 +45,16 @@ pub(super) fn below(
     let line = value.lines().next().unwrap_or_default().trim_start();
     (is_yaml && (line.is_empty() || line.starts_with(['#', '&', '!'])))
         .then(|| lines(text, name))?
+}
+
+/// Returns the rest of the text from the brace of a block with a label: `"eu" {`.
+fn labeled(text: &str) -> Option<&str> {
+    let inner = text.strip_prefix('"')?;
+    let near = inner
+        .get(..inner.floor_char_boundary(PAIR))
+        .unwrap_or(inner);
+    let rest = inner.get(near.find('"')? + 1..)?.trim_start_matches(BLANKS);
+    rest.starts_with('{').then_some(rest)
 }
 
 /// Returns the length of the rest of a section of INI or TOML with this name in its first line:
@@ -46,7 +69,7 @@ fn section(text: &str, name: &Range<usize>) -> Option<usize> {
     let (inner, comment) = header.split_once(']')?;
     // What is in quotes is a name of its own, unless it is all.
     let first = line.strip_prefix('[')?.trim_start_matches(['[', ' ', '\t']);
-    let is_name = |part: &str| !part.contains([',', '=', ':', '{', '[']);
+    let is_name = |part: &str| !part.contains([',', '=', '{', '[']) && !part.contains(": ");
     let is_plain = |quote: char| first.matches(quote).count() % 2 == 0;
     let is_kind = ["\"", "'"].contains(&first) || is_plain('"') && is_plain('\'');
     let comment = comment.trim_start_matches([']', ' ', '\t']);
